@@ -1,0 +1,60 @@
+#pragma once
+// Element types. bf16 is two bytes of storage; arithmetic on it happens in f32.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace trireme {
+
+enum class DType : std::uint8_t { f32, bf16, f64, i32, i64 };
+
+constexpr std::size_t bytes_of(DType t) {
+  switch (t) {
+    case DType::bf16:
+      return 2;
+    case DType::f64:
+    case DType::i64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+// What sums, master weights and statistics of a compute type are kept in.
+constexpr DType wide(DType t) { return t == DType::bf16 ? DType::f32 : t; }
+
+constexpr std::string_view name_of(DType t) {
+  constexpr std::string_view names[] = {"f32", "bf16", "f64", "i32", "i64"};
+  return names[static_cast<int>(t)];
+}
+
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  bf16() = default;
+  // Rounds to nearest, ties to even; a NaN stays a NaN. Branch-free, so loops over it vectorise.
+  constexpr explicit bf16(float x) {
+    const auto u = std::bit_cast<std::uint32_t>(x);
+    const std::uint32_t rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
+    const std::uint32_t quiet = (u >> 16) | 0x40U;
+    bits = static_cast<std::uint16_t>((u & 0x7fffffffU) > 0x7f800000U ? quiet : rounded);
+  }
+  constexpr explicit operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+static_assert(sizeof(bf16) == 2);
+
+template <class T>
+inline constexpr DType dtype_of = DType::f32;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<std::int64_t> = DType::i64;
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+#pragma once
+// Indices that say what they index. -1 is "none".
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+namespace trireme {
+
+struct ParamId {
+  std::int32_t value = -1;
+  auto operator<=>(const ParamId&) const = default;
+  std::size_t index() const { return static_cast<std::size_t>(value); }
+};
+
+struct UnitId {
+  std::int32_t value = -1;
+  auto operator<=>(const UnitId&) const = default;
+  std::size_t index() const { return static_cast<std::size_t>(value); }
+};
+
+}  // namespace trireme

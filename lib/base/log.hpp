@@ -1,0 +1,34 @@
+#pragma once
+// Process-wide log: stderr from the start, a file once `log_to` names one. Lines carry time and
+// level. Kept free of spdlog's headers, which are slow to compile.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace trireme {
+
+enum class LogLevel : std::uint8_t { info, warning, error };
+
+void log_line(LogLevel, std::string_view);
+// Appends to `file` as well; an empty path stops that. Throws Error when it cannot be opened.
+void log_to(const std::filesystem::path& file);
+// Only one rank of a job speaks; the others keep errors alone.
+void log_quietly();
+
+template <class... A>
+void log_info(fmt::format_string<A...> text, A&&... args) {
+  log_line(LogLevel::info, fmt::format(text, std::forward<A>(args)...));
+}
+template <class... A>
+void log_warning(fmt::format_string<A...> text, A&&... args) {
+  log_line(LogLevel::warning, fmt::format(text, std::forward<A>(args)...));
+}
+template <class... A>
+void log_error(fmt::format_string<A...> text, A&&... args) {
+  log_line(LogLevel::error, fmt::format(text, std::forward<A>(args)...));
+}
+
+}  // namespace trireme

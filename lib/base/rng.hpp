@@ -1,0 +1,68 @@
+#pragma once
+// Counter-based random numbers: a value is a pure function of (key, counter), so nothing random
+// depends on rank or history. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC11. Checked in tests against the known-answer vectors of Random123.
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace trireme {
+
+// Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection with full avalanche.
+constexpr std::uint64_t mix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+constexpr std::uint64_t hash64(std::uint64_t a, std::uint64_t b) { return mix64(mix64(a) ^ b); }
+constexpr std::uint64_t hash64(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  return hash64(hash64(a, b), c);
+}
+constexpr std::uint64_t hash64(std::uint64_t seed, std::string_view text) {
+  std::uint64_t h = hash64(seed, text.size());
+  for (char c : text) h = hash64(h, static_cast<unsigned char>(c));
+  return h;
+}
+
+using Random4 = std::array<std::uint32_t, 4>;
+
+constexpr Random4 philox4x32(std::uint64_t key, std::uint64_t counter_low,
+                             std::uint64_t counter_high) {
+  std::uint32_t c0 = static_cast<std::uint32_t>(counter_low);
+  std::uint32_t c1 = static_cast<std::uint32_t>(counter_low >> 32);
+  std::uint32_t c2 = static_cast<std::uint32_t>(counter_high);
+  std::uint32_t c3 = static_cast<std::uint32_t>(counter_high >> 32);
+  std::uint32_t k0 = static_cast<std::uint32_t>(key);
+  std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = static_cast<std::uint64_t>(0xD2511F53U) * c0;
+    const std::uint64_t p1 = static_cast<std::uint64_t>(0xCD9E8D57U) * c2;
+    const std::uint32_t n0 = static_cast<std::uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    const std::uint32_t n2 = static_cast<std::uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c1 = static_cast<std::uint32_t>(p1);
+    c3 = static_cast<std::uint32_t>(p0);
+    c0 = n0;
+    c2 = n2;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return {c0, c1, c2, c3};
+}
+
+// [0, 1) with 24 and 53 bits.
+constexpr float unit_float(std::uint32_t r) { return static_cast<float>(r >> 8) * 0x1p-24F; }
+constexpr double unit_double(std::uint32_t high, std::uint32_t low) {
+  const std::uint64_t r = (static_cast<std::uint64_t>(high) << 32 | low) >> 11;
+  return static_cast<double>(r) * 0x1p-53;
+}
+
+// Which elements a dropout site drops: element e of a sample (e = position * width + channel) is
+// lane e % 4 of philox(key, counter = (e / 4, sample)); dropped when unit_float < p.
+struct DropoutKey {
+  std::uint64_t key = 0;  // hash64(seed, step, site)
+  float p = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,123 @@
+#pragma once
+// Shape: extents of a dense tensor. View: somebody else's memory seen through dtype, extents and
+// strides (in elements, up to 6 dims). A View owns nothing; a default-constructed one means "absent".
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "lib/base/dtype.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+inline constexpr int max_dims = 6;
+
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) {
+    require(extents.size() <= max_dims, "a shape has at most {} dims, got {}", max_dims,
+            extents.size());
+    for (auto n : extents) extent_[static_cast<std::size_t>(dims_++)] = n;
+  }
+
+  int dims() const { return dims_; }
+  std::int64_t operator[](int dim) const { return extent_[static_cast<std::size_t>(dim)]; }
+  std::int64_t count() const {
+    std::int64_t n = 1;
+    for (int d = 0; d < dims_; ++d) n *= (*this)[d];
+    return n;
+  }
+  bool operator==(const Shape&) const = default;
+
+ private:
+  std::array<std::int64_t, max_dims> extent_{};
+  int dims_ = 0;
+};
+
+std::string to_string(const Shape&);  // "[4, 64, 768]"
+
+template <class Byte>
+struct BasicView {
+  Byte* data = nullptr;
+  DType dtype = DType::f32;
+  int dims = 0;
+  std::array<std::int64_t, max_dims> extent{}, stride{};
+
+  BasicView() = default;
+  BasicView(Byte* p, DType t, const Shape& s) : data(p), dtype(t), dims(s.dims()) {
+    std::int64_t n = 1;
+    for (int d = dims; d-- > 0;) {
+      extent[static_cast<std::size_t>(d)] = s[d];
+      stride[static_cast<std::size_t>(d)] = n;
+      n *= s[d];
+    }
+  }
+
+  explicit operator bool() const { return data != nullptr; }
+  operator BasicView<const std::byte>() const requires(!std::is_const_v<Byte>) {
+    BasicView<const std::byte> c;
+    c.data = data;
+    c.dtype = dtype;
+    c.dims = dims;
+    c.extent = extent;
+    c.stride = stride;
+    return c;
+  }
+
+  std::int64_t count() const {
+    std::int64_t n = 1;
+    for (int d = 0; d < dims; ++d) n *= extent[static_cast<std::size_t>(d)];
+    return n;
+  }
+  // Elements from the first to one past the last that the strides reach (no negative strides).
+  std::int64_t span() const {
+    std::int64_t last = 0;
+    for (int d = 0; d < dims; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      if (extent[i] == 0) return 0;
+      last += (extent[i] - 1) * stride[i];
+    }
+    return last + 1;
+  }
+  std::size_t span_bytes() const { return static_cast<std::size_t>(span()) * bytes_of(dtype); }
+  bool dense() const {
+    std::int64_t n = 1;
+    for (int d = dims; d-- > 0;) {
+      const auto i = static_cast<std::size_t>(d);
+      if (extent[i] != 1 && stride[i] != n) return false;
+      n *= extent[i];
+    }
+    return true;
+  }
+
+  // Element [begin, begin + n) of one dim.
+  BasicView slice(int dim, std::int64_t begin, std::int64_t n) const {
+    auto v = *this;
+    const auto d = static_cast<std::size_t>(dim);
+    expect(begin >= 0 && n >= 0 && begin + n <= extent[d], "slice stays inside the view");
+    v.data += begin * stride[d] * static_cast<std::int64_t>(bytes_of(dtype));
+    v.extent[d] = n;
+    return v;
+  }
+  BasicView transposed() const {
+    auto v = *this;
+    expect(dims == 2, "only a matrix is transposed");
+    std::swap(v.extent[0], v.extent[1]);
+    std::swap(v.stride[0], v.stride[1]);
+    return v;
+  }
+  // The same dense memory with other extents.
+  BasicView reshaped(const Shape& s) const {
+    expect(dense() && s.count() == count(), "reshape keeps a dense view's elements");
+    return BasicView(data, dtype, s);
+  }
+};
+using View = BasicView<std::byte>;
+using ConstView = BasicView<const std::byte>;
+
+}  // namespace trireme
