@@ -1,0 +1,12 @@
+#include "kernels/backend.hpp"
+
+namespace trireme {
+
+std::string_view name_of(Kind k) {
+  constexpr std::string_view names[] = {"weights",  "optimizer", "gradients", "gathered",
+                                        "saved",    "transient", "boundary",  "staging",
+                                        "snapshot", "workspace"};
+  return names[static_cast<int>(k)];
+}
+
+}  // namespace trireme
