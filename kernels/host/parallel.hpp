@@ -1,0 +1,45 @@
+#pragma once
+// The only caller of Kokkos and OpenMP for loops. Work is cut by size, never by thread count, so
+// results do not depend on how many threads run. Debian's Kokkos has the Serial space alone, whose
+// RangePolicy is the one thing safe to use from several threads: then OpenMP deals out the chunks.
+#include <Kokkos_Core.hpp>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace trireme::host {
+
+inline int threads() { return omp_get_max_threads(); }
+
+// body(begin, end) for consecutive chunks of [0, n), each `chunk` long but the last.
+template <class Body>
+void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
+  const std::int64_t count = (n + chunk - 1) / chunk;
+  const auto one = [&](std::int64_t i) { body(i * chunk, std::min(n, (i + 1) * chunk)); };
+  if (count <= 1 || threads() == 1) {
+    for (std::int64_t i = 0; i < count; ++i) one(i);
+    return;
+  }
+#ifdef KOKKOS_ENABLE_OPENMP
+  Kokkos::parallel_for(Kokkos::RangePolicy<Kokkos::OpenMP>(0, count), one);
+#else
+#pragma omp parallel
+  {
+    const std::int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+    Kokkos::parallel_for(
+        Kokkos::RangePolicy<Kokkos::Serial>(count * me / team, count * (me + 1) / team), one);
+  }
+#endif
+}
+
+// Elements a thread should get at least before a second one is worth waking.
+inline constexpr std::int64_t grain = 4096;
+
+// Rows of `width` elements in chunks of about `grain` elements.
+template <class Body>
+void for_rows(std::int64_t rows, std::int64_t width, const Body& body) {
+  for_chunks(rows, std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, width)), body);
+}
+
+}  // namespace trireme::host
