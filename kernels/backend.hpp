@@ -145,8 +145,8 @@ class Backend {
 
   // y = (x - mean) * rstd * w + b over each row. b may be absent. In the gradients dx is absent
   // when nobody wants it, dw and db when their parameter is frozen; `how` is about dw and db.
-  virtual void layer_norm(Queue, View y_TC, View mean_T, View rstd_T, ConstView x_TC,
-                          ConstView w_C, ConstView b_C, double eps) = 0;
+  virtual void layer_norm(Queue, View y_TC, View mean_T, View rstd_T, ConstView x_TC, ConstView w_C,
+                          ConstView b_C, double eps) = 0;
   virtual void layer_norm_grad(Queue, View dx_TC, View dw_C, View db_C, Accumulate how,
                                ConstView dy_TC, ConstView x_TC, ConstView w_C, ConstView mean_T,
                                ConstView rstd_T) = 0;

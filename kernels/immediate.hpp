@@ -1,0 +1,51 @@
+#pragma once
+// What backends share that run every operation at once, in host memory: memory over one reserved
+// address range, queues that are always finished, upload and download. Kernels stay abstract.
+
+#include "kernels/arena.hpp"
+#include "kernels/backend.hpp"
+
+namespace trireme {
+
+enum class Poison : std::uint8_t { off, on };
+
+// Physical memory of this machine in bytes: what host memory may be reserved.
+std::size_t physical_memory();
+
+class Immediate : public Backend {
+ public:
+  static constexpr std::size_t workspace_size = std::size_t{16} << 20;
+
+  // Poison fills blocks with NaN patterns as they are given back.
+  explicit Immediate(Poison poison = Poison::off);
+  ~Immediate() override;
+
+  bool host_readable() const override { return true; }
+  Block take(std::size_t bytes, Kind, Queue first, Memory) override;
+  void give(const Block&, std::span<const Event> last) noexcept override;
+  const Account& account() const override { return arena_.account(); }
+  std::size_t workspace_bytes() const override { return workspace_size; }
+  void lend_workspace(View v) override { scratch_ = v; }
+
+  Event record(Queue q) override { return {q, 0}; }
+  void wait(Queue, Event) override {}
+  bool done(Event) override { return true; }
+  void* native(Queue) override { return nullptr; }
+
+  void upload(Queue, View dst, std::span<const std::byte>) override;
+  void download(Queue, std::span<std::byte>, ConstView src) override;
+
+ protected:
+  View scratch() const { return scratch_; }
+
+ private:
+  std::byte* base(Memory) const;
+
+  Poison poison_;
+  std::size_t capacity_;
+  std::byte* base_;
+  Arena arena_;
+  View scratch_;
+};
+
+}  // namespace trireme
