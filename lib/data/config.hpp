@@ -1,0 +1,26 @@
+#pragma once
+// Which tokens are trained on, and in which order: the [data] section of a deck.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+enum class SampleOrder : std::uint8_t { random, sequential };
+// causal: a token sees all earlier ones of its sample; document: only those of its document.
+enum class AttentionSpan : std::uint8_t { causal, document };
+
+struct DataConfig {
+  std::vector<std::string> path;              // token files
+  std::vector<double> weights;                // share of samples per file; empty: by size
+  std::vector<std::string> validation_files;  // token files held out; at most one of this and
+  double validation_fraction = 0;             // the share of each file's tail that is held out
+  SampleOrder order = SampleOrder::random;
+  AttentionSpan attention = AttentionSpan::causal;
+  bool separator_masks = false;  // no loss on the first token after a separator
+
+  bool has_validation() const { return validation_fraction > 0 || !validation_files.empty(); }
+  bool operator==(const DataConfig&) const = default;
+};
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+#pragma once
+// A deck: everything that decides a run, read once, checked, then constant. Text -> Deck -> text.
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/data/config.hpp"
+#include "lib/io/config.hpp"
+#include "lib/model/config.hpp"
+#include "lib/shard/config.hpp"
+#include "lib/train/config.hpp"
+
+namespace trireme {
+
+struct Deck {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  PrecisionConfig precision;
+  ParallelConfig parallel;
+  ZeroConfig zero;
+  std::vector<FreezeRule> freeze;
+  EvaluateConfig evaluate;
+  CheckpointConfig checkpoint;
+  RunConfig run;
+  std::string name;  // stem of the deck's file
+
+  bool operator==(const Deck&) const = default;
+};
+
+// Reads, applies overrides ("section.key=value", in order) and checks everything that needs
+// neither the token files nor the number of ranks. Throws one Error that lists all problems, each
+// as file:line:column or by its override. Paths come back absolute. model is resolved;
+// train.microbatch is decided unless it depends on parallel.data = 0, see fit_to_ranks.
+Deck load_deck(const std::filesystem::path&, std::span<const std::string> overrides = {});
+Deck parse_deck(std::string_view text, std::string source_name,
+                std::span<const std::string> overrides = {});
+
+// The deck on that many ranks: parallel.data and train.microbatch are decided and the grid is
+// checked. Every run and every plan calls this once; throws Error naming legal values.
+Deck fit_to_ranks(Deck, std::int64_t ranks);
+
+// The deck as text with every key and its meaning; parse_deck of it gives an equal Deck.
+std::string dump_deck(const Deck&);
+
+// A deck to start from: required keys with examples, all others commented out at their default.
+std::string deck_template();
+// What "section.key", "key" or "section" means, for the terminal. Throws Error naming the nearest.
+std::string describe_key(std::string_view);
+// docs/deck.md.
+std::string deck_reference_markdown();
+
+// "80G" -> 80*2^30; K, M, G, T, or a plain number of bytes. Throws Error.
+std::int64_t parse_byte_count(std::string_view);
+// "hh:mm:ss", "mm:ss" or seconds -> seconds. Throws Error.
+double parse_duration(std::string_view);
+
+}  // namespace trireme

@@ -1,0 +1,50 @@
+#pragma once
+// What a model is: the [model] section of a deck. Plain values; 0 means "not decided yet" until
+// `resolved` has filled it in.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+enum class NormKind : std::uint8_t { layer, rms };
+enum class ActivationKind : std::uint8_t { gelu, swiglu };
+enum class Positions : std::uint8_t { learned, rotary };
+// What is kept of a block for its backward: everything, or its input only.
+enum class Recompute : std::uint8_t { none, block };
+
+struct ModelConfig {
+  std::string preset;           // name of the shape that the other values started from, or empty
+  std::int64_t layers = 12;     // transformer blocks
+  std::int64_t width = 768;     // channels of the residual stream
+  std::int64_t heads = 12;      // query heads; head dim = width / heads
+  std::int64_t kv_heads = 0;    // key/value heads; 0: as many as heads
+  std::int64_t ffn_width = 0;   // channels of the MLP; 0: 4*width (gelu), 8/3*width (swiglu)
+  std::int64_t vocab = 0;       // rows of the embedding; 0: the caller takes the token file's
+  std::int64_t context = 1024;  // tokens of a sample
+  NormKind norm = NormKind::layer;
+  double norm_eps = 1e-5;
+  bool bias = true;  // biases in the projections and in layer norm
+  ActivationKind activation = ActivationKind::gelu;
+  Positions positions = Positions::learned;
+  double rope_theta = 10000;  // base of the rotary frequencies
+  bool tied = true;           // embedding and head share one table
+  double dropout = 0;         // probability, on residual branches and the embedding
+  Recompute recompute = Recompute::none;
+  std::string init_from;  // checkpoint whose weights start the run at step 0, or empty
+
+  std::int64_t head_dim() const { return width / heads; }
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// kv_heads and ffn_width decided; swiglu's 8/3*width is rounded up to a multiple of 64. vocab may
+// still be 0. Checks nothing, so it takes illegal shapes too.
+ModelConfig resolved(ModelConfig);
+
+// The names, smallest model first, and the shape of one (not resolved, so that a deck may change
+// its width). Throws Error when no preset has that name.
+std::vector<std::string_view> model_preset_names();
+ModelConfig model_preset(std::string_view name);
+
+}  // namespace trireme

@@ -1,0 +1,46 @@
+#pragma once
+// How a model is spread over ranks and what is trained when: [parallel], [zero] and [[freeze]].
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct ParallelConfig {
+  std::int64_t pipe = 1;                   // pipeline stages
+  std::int64_t data = 0;                   // data ranks; 0: what pipe and seq leave of the ranks
+  std::int64_t seq = 1;                    // sequence ranks (Ulysses)
+  std::vector<std::int64_t> stage_layers;  // blocks of each stage; empty: chosen by cost
+
+  bool operator==(const ParallelConfig&) const = default;
+};
+
+// How often weights are gathered and gradients reduced.
+enum class ZeroCadence : std::uint8_t { microbatch, step };
+
+struct ZeroConfig {
+  std::int64_t stage = 0;  // 0 replicated, 1 optimizer, 2 and gradients, 3 and weights sharded
+  std::int64_t shard = 0;  // ranks that share one copy; 0: all of data x seq
+  ZeroCadence gather = ZeroCadence::microbatch;
+  ZeroCadence reduce = ZeroCadence::microbatch;
+  std::int64_t prefetch = 1;  // gathers in flight ahead of their use
+  std::int64_t scatters = 1;  // reduce-scatters in flight
+  bool detect_freeze = true;  // compare the trainable mask at each step start
+
+  bool operator==(const ZeroConfig&) const = default;
+};
+
+// What becomes of Adam's moments when a frozen segment thaws.
+enum class ThawMoments : std::uint8_t { fresh, keep };
+
+// Parameters whose names match `pattern` (* and ?) are frozen in steps [from_step, to_step).
+struct FreezeRule {
+  std::string pattern;
+  std::int64_t from_step = 0;
+  std::int64_t to_step = 0;  // 0: to the end of the run
+  ThawMoments moments = ThawMoments::fresh;
+
+  bool operator==(const FreezeRule&) const = default;
+};
+
+}  // namespace trireme
