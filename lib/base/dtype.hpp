@@ -22,7 +22,9 @@ constexpr std::size_t bytes_of(DType t) {
 }
 
 // What sums, master weights and statistics of a compute type are kept in.
-constexpr DType wide(DType t) { return t == DType::bf16 ? DType::f32 : t; }
+constexpr DType wide(DType t) {
+  return t == DType::bf16 ? DType::f32 : t;
+}
 
 constexpr std::string_view name_of(DType t) {
   constexpr std::string_view names[] = {"f32", "bf16", "f64", "i32", "i64"};

@@ -40,6 +40,8 @@ void log_to(const std::filesystem::path& file) {
   logger().flush_on(spdlog::level::info);
 }
 
-void log_quietly() { logger().set_level(spdlog::level::err); }
+void log_quietly() {
+  logger().set_level(spdlog::level::err);
+}
 
 }  // namespace trireme

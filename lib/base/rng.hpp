@@ -16,7 +16,9 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-constexpr std::uint64_t hash64(std::uint64_t a, std::uint64_t b) { return mix64(mix64(a) ^ b); }
+constexpr std::uint64_t hash64(std::uint64_t a, std::uint64_t b) {
+  return mix64(mix64(a) ^ b);
+}
 constexpr std::uint64_t hash64(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   return hash64(hash64(a, b), c);
 }
@@ -52,7 +54,9 @@ constexpr Random4 philox4x32(std::uint64_t key, std::uint64_t counter_low,
 }
 
 // [0, 1) with 24 and 53 bits.
-constexpr float unit_float(std::uint32_t r) { return static_cast<float>(r >> 8) * 0x1p-24F; }
+constexpr float unit_float(std::uint32_t r) {
+  return static_cast<float>(r >> 8) * 0x1p-24F;
+}
 constexpr double unit_double(std::uint32_t high, std::uint32_t low) {
   const std::uint64_t r = (static_cast<std::uint64_t>(high) << 32 | low) >> 11;
   return static_cast<double>(r) * 0x1p-53;

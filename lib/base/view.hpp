@@ -1,6 +1,7 @@
 #pragma once
 // Shape: extents of a dense tensor. View: somebody else's memory seen through dtype, extents and
-// strides (in elements, up to 6 dims). A View owns nothing; a default-constructed one means "absent".
+// strides (in elements, up to 6 dims). A View owns nothing; a default-constructed one means
+// "absent".
 #include <array>
 #include <cstddef>
 #include <cstdint>

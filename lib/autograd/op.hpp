@@ -1,0 +1,80 @@
+#pragma once
+// An Op is a map and its adjoint. Where it runs, with which weights and for which tokens comes with
+// each call as a Run; what backward needs of forward is in Saved, which holds Tensors alone, so a
+// tape cannot keep a borrowed weight alive.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/ids.hpp"
+#include "lib/comm/communicator.hpp"
+#include "lib/tensor/tensor.hpp"
+
+namespace trireme {
+
+// Borrowed weights in the compute type. Throws Error for one that was not borrowed.
+class Weights {
+ public:
+  virtual ~Weights() = default;
+  virtual ConstView operator[](ParamId) const = 0;
+};
+
+struct Rows {
+  std::int64_t begin, end;
+};
+
+// The only door for sums over tokens. `fill` writes (or adds, as told) the sums over its rows into
+// views of wide(compute), one for each parameter named, absent where that one is frozen. A kernel
+// that makes dx too makes it for the rows it is told, so every row is visited exactly once.
+class Gradients {
+ public:
+  virtual ~Gradients() = default;
+  using Fill = std::function<void(Rows, std::span<const View> dst, Accumulate)>;
+  virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
+};
+
+// Which tokens of the run an op works on.
+struct Place {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  int microbatch = 0;
+  SampleRows rows;
+  ConstView targets_BT{};  // i32, -1 is masked; the head's
+  double scale = 1;        // 1 / valid targets of the whole step
+};
+
+struct Run {
+  Backend& backend;
+  const Communicator& world;
+  const Weights& weights;
+  Gradients* gradients;                     // null: no weight gradient is wanted
+  std::span<const std::uint8_t> trainable;  // by ParamId
+  Place place;
+
+  bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
+};
+
+using Saved = std::vector<Tensor>;
+
+class Op {
+ public:
+  virtual ~Op() = default;
+  virtual std::string_view name() const = 0;
+  // Parameters whose gradients backward (or, for the head, forward) adds.
+  virtual std::span<const ParamId> params() const { return {}; }
+  // saved == null: nothing will be asked back. An input that is unique may be overwritten.
+  virtual std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const = 0;
+  // An absent tensor is a gradient of zero (in) or one that nobody wants (out).
+  virtual std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                                       std::span<const std::uint8_t> wanted) const = 0;
+};
+
+// Activations that backward may read are "saved", others "transient".
+inline Kind kind_of(const Saved* saved) {
+  return saved ? Kind::saved : Kind::transient;
+}
+
+}  // namespace trireme

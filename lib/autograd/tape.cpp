@@ -1,0 +1,76 @@
+#include "lib/autograd/tape.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme {
+
+Value Tape::input(Tensor x, bool wanted) {
+  wanted_.push_back(wanted);
+  return {std::move(x), static_cast<std::int32_t>(wanted_.size()) - 1};
+}
+
+std::vector<Value> Tape::apply(const Run& run, const Op& op, std::vector<Value> in) {
+  Step s{&op, {}, {}, {}};
+  std::vector<Tensor> x;
+  bool flows =
+      std::ranges::any_of(op.params(), [&](ParamId p) { return run.trainable[p.index()] != 0; });
+  for (auto& v : in) {
+    flows = flows || wanted_[static_cast<std::size_t>(v.slot)];
+    s.in.push_back(v.slot);
+    x.push_back(std::move(v.data));
+  }
+  in.clear();
+  const bool record = record_ == Record::on && flows;
+  auto y = op.forward(run, std::move(x), record ? &s.saved : nullptr);
+  std::vector<Value> out;
+  for (auto& t : y) {
+    out.push_back(input(std::move(t), record));
+    s.out.push_back(out.back().slot);
+  }
+  if (record) steps_.push_back(std::move(s));
+  run.world.progress();
+  return out;
+}
+
+Value Tape::apply(const Run& run, const Op& op, Value in) {
+  std::vector<Value> one;
+  one.push_back(std::move(in));
+  return std::move(apply(run, op, std::move(one))[0]);
+}
+
+// Adds in place only into memory that nobody else sees.
+static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
+  if (!sum) {
+    sum = std::move(g);
+    return;
+  }
+  if (!sum.unique() && g.unique()) std::swap(sum, g);
+  if (!sum.unique()) {
+    auto fresh = Tensor::empty(b, sum.shape(), sum.dtype(), Kind::transient);
+    b.copy(Queue::compute, fresh.view(), sum.view());
+    sum = std::move(fresh);
+  }
+  b.copy(Queue::compute, sum.view(), g.view(), Accumulate::add);
+}
+
+Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) && {
+  std::vector<Tensor> grad(wanted_.size());
+  grad[static_cast<std::size_t>(root)] = std::move(seed);
+  while (!steps_.empty()) {
+    Step s = std::move(steps_.back());
+    steps_.pop_back();
+    std::vector<Tensor> grad_out;
+    for (auto v : s.out) grad_out.push_back(std::move(grad[static_cast<std::size_t>(v)]));
+    std::vector<std::uint8_t> wanted;
+    for (auto v : s.in) wanted.push_back(wanted_[static_cast<std::size_t>(v)]);
+    auto grad_in = s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
+    for (std::size_t i = 0; i < grad_in.size(); ++i)
+      if (grad_in[i] && wanted[i])
+        accumulate(run.backend, grad[static_cast<std::size_t>(s.in[i])], std::move(grad_in[i]));
+    run.world.progress();
+  }
+  return std::move(grad[static_cast<std::size_t>(leaf)]);
+}
+
+}  // namespace trireme

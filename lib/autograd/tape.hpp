@@ -1,0 +1,45 @@
+#pragma once
+// Tape: ops in the order they ran, walked back once. It holds no backend, weights or run.
+#include <memory>
+#include <vector>
+
+#include "lib/autograd/op.hpp"
+
+namespace trireme {
+
+// A tensor and its place on a tape. It owns the tensor: what the caller drops and no Saved holds is
+// freed.
+struct Value {
+  Tensor data;
+  std::int32_t slot = -1;
+};
+
+enum class Record : std::uint8_t { off, on };
+
+class Tape {
+ public:
+  explicit Tape(Record r = Record::on) : record_(r) {}
+
+  // A leaf; `wanted`: its gradient will be asked for.
+  Value input(Tensor, bool wanted);
+  // Runs the op. It is recorded when a gradient flows through it to a wanted leaf or a trainable
+  // parameter.
+  std::vector<Value> apply(const Run&, const Op&, std::vector<Value> in);
+  Value apply(const Run&, const Op&, Value in);
+  // Walks back from `root`, whose gradient is `seed` (absent where the op needs none), and returns
+  // the gradient of `leaf`, absent if that was not wanted.
+  Tensor backward(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf) &&;
+  bool empty() const { return steps_.empty(); }
+
+ private:
+  struct Step {
+    const Op* op;  // ops live in the model
+    std::vector<std::int32_t> in, out;
+    Saved saved;
+  };
+  Record record_;
+  std::vector<std::uint8_t> wanted_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace trireme
