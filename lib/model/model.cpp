@@ -1,0 +1,26 @@
+#include "lib/model/model.hpp"
+
+#include "lib/model/parts.hpp"
+
+namespace trireme {
+
+Model::Model(Backend& backend, ModelSpec spec, DType compute)
+    : spec_(std::move(spec)), compute_(compute) {
+  const auto& c = spec_.config;
+  Tensor rotary_T2E;
+  if (c.positions == Positions::rotary)
+    rotary_T2E = ops::rotary_table(backend, c.context, c.head_dim(), c.rope_theta, wide(compute));
+  parts_.push_back(std::make_unique<EmbeddingPart>(spec_, compute));
+  for (std::int64_t l = 0; l < c.layers; ++l)
+    parts_.push_back(std::make_unique<BlockPart>(spec_, l, rotary_T2E));
+  parts_.push_back(std::make_unique<FinalNormPart>(spec_));
+  parts_.push_back(std::make_unique<HeadPart>(spec_));
+}
+
+Model::~Model() = default;
+
+const ops::Head& Model::head() const {
+  return static_cast<const HeadPart&>(*parts_.back()).op();
+}
+
+}  // namespace trireme

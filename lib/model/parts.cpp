@@ -1,0 +1,94 @@
+#include "lib/model/parts.hpp"
+
+#include "lib/ops/norm.hpp"
+
+namespace trireme {
+
+static std::unique_ptr<Op> make_norm(const ModelConfig& c, ParamId weight, ParamId bias) {
+  if (c.norm == NormKind::rms) return std::make_unique<ops::RmsNorm>(weight, c.norm_eps);
+  return std::make_unique<ops::LayerNorm>(weight, bias, c.norm_eps);
+}
+
+static ops::Heads heads_of(const ModelConfig& c) {
+  return {c.heads, c.kv_heads, c.head_dim()};
+}
+
+// Site 0 is the embedding, then two a block.
+static ops::DropoutSite site(const ModelConfig& c, std::int64_t n) {
+  return {n, c.dropout};
+}
+
+EmbeddingPart::EmbeddingPart(const ModelSpec& s, DType compute)
+    : units_{{s.table_unit, Use::own}},
+      table_(s.table, s.config.width, compute),
+      dropout_(site(s.config, 0)) {
+  if (s.positions != ParamId{}) {
+    positions_.emplace(s.positions);
+    units_.push_back({s.position_unit, Use::own});
+  }
+}
+
+Value EmbeddingPart::forward(Tape& tape, const Run& run, Value ids_BT) const {
+  Value x = tape.apply(run, table_, std::move(ids_BT));
+  if (positions_) x = tape.apply(run, *positions_, std::move(x));
+  return tape.apply(run, dropout_, std::move(x));
+}
+
+static ops::Activation epilogue_of(const ModelConfig& c) {
+  return c.activation == ActivationKind::gelu ? ops::Activation::gelu : ops::Activation::none;
+}
+
+BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E)
+    : name_("block " + std::to_string(layer)),
+      units_{{s.blocks[static_cast<std::size_t>(layer)].unit, Use::own}},
+      qkv_({}, {}, 0),
+      attention_(heads_of(s.config)),
+      projection_({}, {}, 0),
+      attention_residual_(site(s.config, 1 + 2 * layer)),
+      ffn_in_({}, {}, 0),
+      ffn_out_({}, {}, 0),
+      ffn_residual_(site(s.config, 2 + 2 * layer)) {
+  const auto& c = s.config;
+  const auto& p = s.blocks[static_cast<std::size_t>(layer)];
+  const auto outputs = [&](ParamId w) { return s.params[w.index()].shape[0]; };
+  attention_norm_ = make_norm(c, p.attention_norm, p.attention_norm_bias);
+  qkv_ = {p.qkv, p.qkv_bias, outputs(p.qkv)};
+  if (rotary_T2E) rotary_.emplace(heads_of(c), rotary_T2E);
+  projection_ = {p.projection, p.projection_bias, outputs(p.projection)};
+  ffn_norm_ = make_norm(c, p.ffn_norm, p.ffn_norm_bias);
+  ffn_in_ = {p.ffn_in, p.ffn_in_bias, outputs(p.ffn_in), epilogue_of(c)};
+  if (c.activation == ActivationKind::swiglu) swiglu_.emplace();
+  ffn_out_ = {p.ffn_out, p.ffn_out_bias, outputs(p.ffn_out)};
+}
+
+Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
+  Value h = tape.apply(run, *attention_norm_, x);
+  h = tape.apply(run, qkv_, std::move(h));
+  if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
+  h = tape.apply(run, attention_, std::move(h));
+  h = tape.apply(run, projection_, std::move(h));
+  x = std::move(tape.apply(run, attention_residual_, {std::move(x), std::move(h)})[0]);
+
+  h = tape.apply(run, *ffn_norm_, x);
+  h = tape.apply(run, ffn_in_, std::move(h));
+  if (swiglu_) h = tape.apply(run, *swiglu_, std::move(h));
+  h = tape.apply(run, ffn_out_, std::move(h));
+  return std::move(tape.apply(run, ffn_residual_, {std::move(x), std::move(h)})[0]);
+}
+
+FinalNormPart::FinalNormPart(const ModelSpec& s)
+    : units_{{s.norm_unit, Use::own}},
+      norm_(make_norm(s.config, s.final_norm, s.final_norm_bias)) {}
+
+Value FinalNormPart::forward(Tape& tape, const Run& run, Value x) const {
+  return tape.apply(run, *norm_, std::move(x));
+}
+
+HeadPart::HeadPart(const ModelSpec& s)
+    : units_{{s.head_unit, s.config.tied ? Use::tied : Use::own}}, head_(s.head, s.config.vocab) {}
+
+Value HeadPart::forward(Tape& tape, const Run& run, Value x) const {
+  return tape.apply(run, head_, std::move(x));
+}
+
+}  // namespace trireme

@@ -1,0 +1,82 @@
+#pragma once
+// The four kinds of part.
+#include <optional>
+
+#include "lib/model/model.hpp"
+#include "lib/ops/attention.hpp"
+#include "lib/ops/embedding.hpp"
+#include "lib/ops/linear.hpp"
+#include "lib/ops/pointwise.hpp"
+
+namespace trireme {
+
+// x_BTC = dropout(table[ids_BT] + positions)
+class EmbeddingPart final : public Part {
+ public:
+  EmbeddingPart(const ModelSpec&, DType compute);
+  std::string_view name() const override { return "embedding"; }
+  std::span<const Borrow> units() const override { return units_; }
+  BackwardReads backward_reads() const override { return BackwardReads::nothing; }
+  Value forward(Tape&, const Run&, Value ids_BT) const override;
+
+ private:
+  std::vector<Borrow> units_;
+  ops::Embedding table_;
+  std::optional<ops::AddPositions> positions_;
+  ops::Dropout dropout_;
+};
+
+// x += dropout(projection(attention(norm(x)))); x += dropout(ffn(norm(x)))
+class BlockPart final : public Part {
+ public:
+  // rotary_T2E is absent with learned positions.
+  BlockPart(const ModelSpec&, std::int64_t layer, const Tensor& rotary_T2E);
+  std::string_view name() const override { return name_; }
+  std::span<const Borrow> units() const override { return units_; }
+  bool recomputable() const override { return true; }
+  Value forward(Tape&, const Run&, Value x_BTC) const override;
+
+ private:
+  std::string name_;
+  std::vector<Borrow> units_;
+  std::unique_ptr<Op> attention_norm_;
+  ops::Linear qkv_;
+  std::optional<ops::Rotary> rotary_;
+  ops::Attention attention_;
+  ops::Linear projection_;
+  ops::Residual attention_residual_;
+  std::unique_ptr<Op> ffn_norm_;
+  ops::Linear ffn_in_;
+  std::optional<ops::Swiglu> swiglu_;
+  ops::Linear ffn_out_;
+  ops::Residual ffn_residual_;
+};
+
+class FinalNormPart final : public Part {
+ public:
+  explicit FinalNormPart(const ModelSpec&);
+  std::string_view name() const override { return "final_norm"; }
+  std::span<const Borrow> units() const override { return units_; }
+  Value forward(Tape&, const Run&, Value x_BTC) const override;
+
+ private:
+  std::vector<Borrow> units_;
+  std::unique_ptr<Op> norm_;
+};
+
+class HeadPart final : public Part {
+ public:
+  explicit HeadPart(const ModelSpec&);
+  std::string_view name() const override { return "head"; }
+  std::span<const Borrow> units() const override { return units_; }
+  BackwardReads backward_reads() const override { return BackwardReads::nothing; }
+  GradientsIn gradients_in() const override { return GradientsIn::forward; }
+  Value forward(Tape&, const Run&, Value x_BTC) const override;
+  const ops::Head& op() const { return head_; }
+
+ private:
+  std::vector<Borrow> units_;
+  ops::Head head_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,105 @@
+#include "lib/model/spec.hpp"
+
+#include <cmath>
+
+namespace trireme {
+
+namespace {
+
+class Builder {
+ public:
+  explicit Builder(ModelSpec& spec) : spec_(spec) {}
+
+  UnitId unit(std::string name) {
+    spec_.units.push_back(std::move(name));
+    return {static_cast<std::int32_t>(spec_.units.size()) - 1};
+  }
+  ParamId weight(UnitId u, const std::string& name, const Shape& shape, double std) {
+    return add({name + ".weight", shape, u, true, std, 0});
+  }
+  ParamId bias(UnitId u, const std::string& name, std::int64_t n) {
+    if (!spec_.config.bias) return {};
+    return add({name + ".bias", {n}, u, false, 0, 0});
+  }
+  ParamId norm(UnitId u, const std::string& name) {
+    return add({name + ".weight", {spec_.config.width}, u, false, 0, 1});
+  }
+  ParamId norm_bias(UnitId u, const std::string& name) {
+    return spec_.config.norm == NormKind::layer ? bias(u, name, spec_.config.width) : ParamId{};
+  }
+
+ private:
+  ParamId add(ParamSpec p) {
+    spec_.params.push_back(std::move(p));
+    return {static_cast<std::int32_t>(spec_.params.size()) - 1};
+  }
+  ModelSpec& spec_;
+};
+
+}  // namespace
+
+constexpr double init_std = 0.02;  // Radford et al. 2019
+
+static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t layer) {
+  const std::string name = "blocks." + std::to_string(layer);
+  const auto packed = (c.heads + 2 * c.kv_heads) * c.head_dim();
+  const auto hidden = c.activation == ActivationKind::swiglu ? 2 * c.ffn_width : c.ffn_width;
+  // The residual stream sums 2 layers branches.
+  const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(c.layers));
+  BlockParams p;
+  p.unit = b.unit(name);
+  p.attention_norm = b.norm(p.unit, name + ".attention_norm");
+  p.attention_norm_bias = b.norm_bias(p.unit, name + ".attention_norm");
+  p.qkv = b.weight(p.unit, name + ".qkv", {packed, c.width}, init_std);
+  p.qkv_bias = b.bias(p.unit, name + ".qkv", packed);
+  p.projection = b.weight(p.unit, name + ".projection", {c.width, c.width}, residual_std);
+  p.projection_bias = b.bias(p.unit, name + ".projection", c.width);
+  p.ffn_norm = b.norm(p.unit, name + ".ffn_norm");
+  p.ffn_norm_bias = b.norm_bias(p.unit, name + ".ffn_norm");
+  p.ffn_in = b.weight(p.unit, name + ".ffn_in", {hidden, c.width}, init_std);
+  p.ffn_in_bias = b.bias(p.unit, name + ".ffn_in", hidden);
+  p.ffn_out = b.weight(p.unit, name + ".ffn_out", {c.width, c.ffn_width}, residual_std);
+  p.ffn_out_bias = b.bias(p.unit, name + ".ffn_out", c.width);
+  return p;
+}
+
+ModelSpec make_spec(const ModelConfig& c) {
+  require(c.vocab > 0 && c.kv_heads > 0 && c.ffn_width > 0,
+          "the model's vocab, kv_heads and ffn_width must be decided before it is built");
+  ModelSpec s;
+  s.config = c;
+  Builder b(s);
+  s.table_unit = b.unit("embedding");
+  s.table = b.weight(s.table_unit, "embedding", {c.vocab, c.width}, init_std);
+  if (c.positions == Positions::learned) {
+    s.position_unit = b.unit("positions");
+    s.positions = b.weight(s.position_unit, "positions", {c.context, c.width}, init_std);
+  }
+  for (std::int64_t l = 0; l < c.layers; ++l) s.blocks.push_back(add_block(b, c, l));
+  s.norm_unit = b.unit("final_norm");
+  s.final_norm = b.norm(s.norm_unit, "final_norm");
+  s.final_norm_bias = b.norm_bias(s.norm_unit, "final_norm");
+  s.head_unit = s.table_unit;
+  s.head = s.table;
+  if (!c.tied) {
+    s.head_unit = b.unit("head");
+    s.head = b.weight(s.head_unit, "head", {c.vocab, c.width}, init_std);
+  }
+  return s;
+}
+
+std::int64_t ModelSpec::parameter_count() const {
+  std::int64_t n = 0;
+  for (const auto& p : params) n += p.shape.count();
+  return n;
+}
+
+double ModelSpec::train_flops_per_token() const {
+  auto n = parameter_count();
+  if (positions != ParamId{}) n -= params[positions.index()].shape.count();
+  if (!config.tied) n -= params[table.index()].shape.count();
+  return 6.0 * static_cast<double>(n) +
+         6.0 * static_cast<double>(config.layers * config.width * config.context);
+}
+
+}  // namespace trireme

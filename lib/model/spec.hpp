@@ -1,0 +1,47 @@
+#pragma once
+// What a transformer consists of, without any memory: parameters, and the units that are gathered
+// together. Pure; a plan for 4,096 ranks starts here.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/ids.hpp"
+#include "lib/base/view.hpp"
+#include "lib/model/config.hpp"
+
+namespace trireme {
+
+struct ParamSpec {
+  std::string name;  // "blocks.3.qkv.weight"; weights are [out, in]
+  Shape shape;
+  UnitId unit;
+  bool decay;        // weight decay applies (not to norms and biases)
+  double init_std;   // normal(0, init_std) ...
+  double init_mean;  // ... around this: constants have init_std 0
+};
+
+// Parameters of one block; value -1 where the model has none.
+struct BlockParams {
+  UnitId unit;
+  ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, projection, projection_bias;
+  ParamId ffn_norm, ffn_norm_bias, ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;
+};
+
+struct ModelSpec {
+  ModelConfig config;  // resolved, vocab known
+  std::vector<std::string> units;
+  std::vector<ParamSpec> params;                           // by ParamId
+  UnitId table_unit, position_unit, norm_unit, head_unit;  // head_unit == table_unit when tied
+  ParamId table, positions, final_norm, final_norm_bias, head;
+  std::vector<BlockParams> blocks;
+
+  std::int64_t parameter_count() const;
+  // Floating-point operations of training on one token: 6 N + 6 L C T (Kaplan et al. 2020 with
+  // causal attention); N counts a tied table once and no position table.
+  double train_flops_per_token() const;
+};
+
+// Throws Error for a config that is not resolved or whose vocab is 0.
+ModelSpec make_spec(const ModelConfig&);
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+#pragma once
+// Embedding  y_BTC = table_VC[ids_BT];  the gradient adds rows of the same id in token order
+// AddPositions  y_BTC = x_BTC + table_PC[t0 + t]
+#include <vector>
+
+#include "lib/autograd/op.hpp"
+
+namespace trireme::ops {
+
+class Embedding final : public Op {
+ public:
+  Embedding(ParamId table, std::int64_t width, DType compute)
+      : params_{table}, width_(width), compute_(compute) {}
+  std::string_view name() const override { return "embedding"; }
+  std::span<const ParamId> params() const override { return params_; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  std::vector<ParamId> params_;
+  std::int64_t width_;
+  DType compute_;
+};
+
+class AddPositions final : public Op {
+ public:
+  explicit AddPositions(ParamId table) : params_{table} {}
+  std::string_view name() const override { return "positions"; }
+  std::span<const ParamId> params() const override { return params_; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  std::vector<ParamId> params_;
+};
+
+}  // namespace trireme::ops

@@ -1,0 +1,49 @@
+#include "lib/ops/head.hpp"
+
+#include <algorithm>
+
+#include "lib/ops/support.hpp"
+
+namespace trireme::ops {
+
+Tensor Head::logits(const Run& run, ConstView x_RC) const {
+  Tensor z = Tensor::empty(run.backend, {x_RC.extent[0], vocab_}, x_RC.dtype, Kind::transient);
+  run.backend.matmul(Queue::compute, z.view(), x_RC, run.weights[params_[0]].transposed());
+  return z;
+}
+
+std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  auto& b = run.backend;
+  const Tensor x = std::move(in[0]);
+  const ConstView x_TC = as_rows(x);
+  const auto tokens = x_TC.extent[0];
+  const ConstView target_T = run.place.targets_BT.reshaped({tokens});
+  Tensor loss = Tensor::empty(b, {1}, DType::f64, Kind::transient);
+  Tensor dx;
+  if (saved) dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::saved);
+  for (std::int64_t begin = 0; begin < tokens; begin += head_chunk) {
+    const Rows chunk{begin, std::min(tokens, begin + head_chunk)};
+    const ConstView x_RC = rows_of(x_TC, chunk);
+    const Tensor z = logits(run, x_RC);
+    b.cross_entropy(Queue::compute, loss.view(), begin ? Accumulate::add : Accumulate::overwrite,
+                    z.view(), rows_of(target_T, chunk), run.place.scale,
+                    saved ? Logits::become_gradient : Logits::keep);
+    if (!saved) continue;
+    const ConstView dz_RV = z.view();
+    b.matmul(Queue::compute, rows_of(as_rows(dx), chunk), dz_RV, run.weights[params_[0]]);
+    if (wants_any(run, params_))
+      run.gradients->add(
+          params_, dz_RV.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+            b.matmul(Queue::compute, dst[0], rows_of(dz_RV, r).transposed(), rows_of(x_RC, r), how);
+          });
+  }
+  if (saved) *saved = {dx};
+  return {loss};
+}
+
+std::vector<Tensor> Head::backward(const Run&, std::vector<Tensor>, Saved saved,
+                                   std::span<const std::uint8_t>) const {
+  return {std::move(saved[0])};
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,31 @@
+#pragma once
+// Head: loss = sum over valid targets of -log softmax(x_TC w_VC')[target].
+// Loss, dx and dw are made together in forward, over chunks of tokens, so logits are neither kept
+// nor made twice: the seed of backward is 1 by convention and its scale is Place::scale.
+// Output: one f64, the sum over this rank's valid targets, not divided by anything.
+#include <vector>
+
+#include "lib/autograd/op.hpp"
+
+namespace trireme::ops {
+
+// Logits held at a time, in tokens.
+inline constexpr std::int64_t head_chunk = 256;
+
+class Head final : public Op {
+ public:
+  Head(ParamId weight, std::int64_t vocab) : params_{weight}, vocab_(vocab) {}
+  std::string_view name() const override { return "head"; }
+  std::span<const ParamId> params() const override { return params_; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+  // Logits [R, V] of rows x_RC, for generation.
+  Tensor logits(const Run&, ConstView x_RC) const;
+
+ private:
+  std::vector<ParamId> params_;
+  std::int64_t vocab_;
+};
+
+}  // namespace trireme::ops

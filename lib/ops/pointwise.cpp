@@ -1,0 +1,64 @@
+#include "lib/ops/pointwise.hpp"
+
+namespace trireme::ops {
+
+std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  const Tensor& x = in[0];
+  const Shape& s = x.shape();
+  const auto f = s[2] / 2;
+  Tensor y = Tensor::empty(run.backend, {s[0], s[1], f}, x.dtype(), kind_of(saved));
+  run.backend.swiglu(Queue::compute, y.view().reshaped({s[0] * s[1], f}),
+                     x.view().reshaped({s[0] * s[1], 2, f}));
+  if (saved) *saved = {x};
+  return {y};
+}
+
+std::vector<Tensor> Swiglu::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
+                                     std::span<const std::uint8_t>) const {
+  const Tensor& x = saved[0];
+  const Shape& s = x.shape();
+  const auto f = s[2] / 2;
+  Tensor dx = Tensor::empty(run.backend, s, x.dtype(), Kind::transient);
+  run.backend.swiglu_grad(Queue::compute, dx.view().reshaped({s[0] * s[1], 2, f}),
+                          grad_out[0].view().reshaped({s[0] * s[1], f}),
+                          x.view().reshaped({s[0] * s[1], 2, f}));
+  return {dx};
+}
+
+DropoutKey DropoutSite::key(const Place& place) const {
+  return {
+      hash64(place.seed, static_cast<std::uint64_t>(place.step), static_cast<std::uint64_t>(site)),
+      static_cast<float>(p)};
+}
+
+// y = skip + dropout(x), over x's memory when nobody else sees it.
+static Tensor drop(const Run& run, const DropoutSite& site, Tensor x, ConstView skip, Kind kind) {
+  Tensor y = x.unique() ? x : Tensor::empty(run.backend, x.shape(), x.dtype(), kind);
+  run.backend.dropout(Queue::compute, y.view(), x.view(), skip, site.key(run.place),
+                      run.place.rows);
+  return y;
+}
+
+std::vector<Tensor> Residual::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  return {drop(run, site_, std::move(in[1]), in[0].view(), kind_of(saved))};
+}
+
+std::vector<Tensor> Residual::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
+                                       std::span<const std::uint8_t>) const {
+  const Tensor& dy = grad_out[0];
+  if (site_.p == 0) return {dy, dy};
+  return {dy, drop(run, site_, dy, {}, Kind::transient)};
+}
+
+std::vector<Tensor> Dropout::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  if (site_.p == 0) return in;
+  return {drop(run, site_, std::move(in[0]), {}, kind_of(saved))};
+}
+
+std::vector<Tensor> Dropout::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
+                                      std::span<const std::uint8_t>) const {
+  if (site_.p == 0) return grad_out;
+  return {drop(run, site_, std::move(grad_out[0]), {}, Kind::transient)};
+}
+
+}  // namespace trireme::ops

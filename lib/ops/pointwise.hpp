@@ -1,0 +1,52 @@
+#pragma once
+// Swiglu    y_TF = silu(gate) * up, with gate and up side by side in x_T(2F) (Shazeer 2020)
+// Residual  y = skip + dropout(branch);  dskip = dy, dbranch = dropout(dy)
+// Dropout   y = dropout(x)
+// What is dropped is a function of (seed, step, site, sample, position, channel), so backward makes
+// the same mask again instead of keeping it.
+#include <vector>
+
+#include "lib/autograd/op.hpp"
+
+namespace trireme::ops {
+
+class Swiglu final : public Op {
+ public:
+  std::string_view name() const override { return "swiglu"; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+};
+
+// One place of the model where dropout happens.
+struct DropoutSite {
+  std::int64_t site;
+  double p;
+  DropoutKey key(const Place&) const;
+};
+
+class Residual final : public Op {  // in: skip, branch
+ public:
+  explicit Residual(DropoutSite site) : site_(site) {}
+  std::string_view name() const override { return "residual"; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  DropoutSite site_;
+};
+
+class Dropout final : public Op {
+ public:
+  explicit Dropout(DropoutSite site) : site_(site) {}
+  std::string_view name() const override { return "dropout"; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  DropoutSite site_;
+};
+
+}  // namespace trireme::ops

@@ -1,0 +1,24 @@
+#pragma once
+// Small things the ops share.
+#include <span>
+
+#include "lib/autograd/op.hpp"
+
+namespace trireme::ops {
+
+// Rows [begin, end) of a view's first dim.
+template <class Byte>
+BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
+  return v.slice(0, r.begin, r.end - r.begin);
+}
+
+// [.., C] as a matrix of rows.
+View as_rows(const Tensor&);
+
+// Through the door when somebody wants a gradient of `params`; else fill runs once on all rows
+// without destinations, for the sake of the dx it makes.
+void add_gradients(const Run&, std::span<const ParamId> params, std::int64_t rows,
+                   const Gradients::Fill&);
+bool wants_any(const Run&, std::span<const ParamId> params);
+
+}  // namespace trireme::ops
