@@ -1,19 +1,68 @@
+# Libraries by package; none is vendored. Each can be pointed elsewhere with CMAKE_PREFIX_PATH.
 find_package(PkgConfig REQUIRED)
-find_program(MPI_CXX_COMPILER NAMES mpicxx.mpich mpicxx)
-find_program(MPIEXEC_EXECUTABLE NAMES mpiexec.mpich mpiexec)
-find_package(MPI REQUIRED COMPONENTS CXX)
-pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial)
+
+# MPI: what MPI_CXX_COMPILER names; else a module's (an mpicxx outside the system's folders); else
+# MPICH, which the tests run on and which other packages must not displace; else any.
+if(NOT MPI_CXX_COMPILER)
+  find_program(mpicxx_in_path mpicxx NO_CACHE)
+  if(mpicxx_in_path AND NOT mpicxx_in_path MATCHES "^(/usr)?/bin/")
+    set(MPI_CXX_COMPILER ${mpicxx_in_path} CACHE FILEPATH "MPI compiler wrapper")
+  else()
+    find_program(MPI_CXX_COMPILER NAMES mpicxx.mpich mpicxx DOC "MPI compiler wrapper")
+  endif()
+endif()
+# Its launcher stands beside it and has the same ending.
+if(MPI_CXX_COMPILER AND NOT MPIEXEC_EXECUTABLE)
+  get_filename_component(mpi_folder ${MPI_CXX_COMPILER} DIRECTORY)
+  string(REGEX MATCH "\\.[a-z]+$" mpi_ending ${MPI_CXX_COMPILER})
+  find_program(MPIEXEC_EXECUTABLE NAMES mpiexec${mpi_ending} mpiexec mpirun HINTS ${mpi_folder} DOC "MPI launcher")
+endif()
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI 3.1 REQUIRED COMPONENTS CXX)
+if(NOT MPIEXEC_EXECUTABLE)
+  message(FATAL_ERROR "No mpiexec beside ${MPI_CXX_COMPILER}: set -DMPIEXEC_EXECUTABLE=/path/to/mpiexec")
+endif()
+
+# The serial driver is all that the format needs; a parallel HDF5 brings its own MPI.
+pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial>=1.10 hdf5>=1.10)
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::HDF5)
+set(CMAKE_REQUIRED_QUIET ON)
+check_cxx_source_compiles("#include <H5pubconf.h>
+#ifdef H5_HAVE_PARALLEL
+#error parallel
+#endif
+int main() {}" TRIREME_HDF5_IS_SERIAL)
+unset(CMAKE_REQUIRED_LIBRARIES)
+unset(CMAKE_REQUIRED_QUIET)
+if(NOT TRIREME_HDF5_IS_SERIAL)
+  message(WARNING "HDF5 ${HDF5_VERSION} is a parallel one: it must have been built with the MPI of ${MPI_CXX_COMPILER}. "
+    "A serial HDF5 is safer.")
+endif()
+
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(Kokkos REQUIRED)
-if(Kokkos_INCLUDE_DIRS)
+find_package(Kokkos 3.4 REQUIRED)
+if(Kokkos_INCLUDE_DIRS)  # Debian's target has a wrong include path
   set_target_properties(Kokkos::kokkos PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${Kokkos_INCLUDE_DIRS}")
 endif()
+
 # Debian's dnnl config asks for OpenCL's headers, which the CPU engine does not need.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_file(dnnl_version_file NAMES oneapi/dnnl/dnnl_version.h dnnl_version.h HINTS ${DNNL_INCLUDE_DIR} NO_CACHE)
+set(DNNL_VERSION "")
+if(dnnl_version_file)
+  file(STRINGS ${dnnl_version_file} lines REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+  string(REGEX REPLACE "[^0-9;]" "" lines "${lines}")
+  list(JOIN lines "." DNNL_VERSION)
+endif()
+if(DNNL_VERSION AND DNNL_VERSION VERSION_LESS 2.6)
+  message(FATAL_ERROR "oneDNN 2.6 or newer is needed, ${DNNL_INCLUDE_DIR} holds ${DNNL_VERSION}: set CMAKE_PREFIX_PATH")
+endif()
 add_library(trireme_dnnl INTERFACE)
 target_include_directories(trireme_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(trireme_dnnl INTERFACE ${DNNL_LIBRARY})
+
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -21,7 +70,9 @@ find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+
 add_library(trireme_dependencies INTERFACE)
 target_link_libraries(trireme_dependencies INTERFACE MPI::MPI_CXX PkgConfig::HDF5 OpenMP::OpenMP_CXX Kokkos::kokkos
   trireme_dnnl fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json CLI11::CLI11 tomlplusplus::tomlplusplus PkgConfig::XXHASH
   PkgConfig::SENTENCEPIECE)
+message(STATUS "MPI ${MPI_CXX_VERSION} (${MPI_CXX_COMPILER}), HDF5 ${HDF5_VERSION}, Kokkos ${Kokkos_VERSION}, oneDNN ${DNNL_VERSION}")

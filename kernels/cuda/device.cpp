@@ -1,0 +1,43 @@
+#include "kernels/cuda/device.hpp"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <fmt/format.h>
+
+#include "kernels/cuda/check.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+namespace cuda {
+
+void check(int code, const char* call) {
+  const auto e = static_cast<cudaError_t>(code);
+  require(e == cudaSuccess, "CUDA: {} failed: {} ({})", call, cudaGetErrorString(e),
+          cudaGetErrorName(e));
+}
+
+}  // namespace cuda
+
+int cuda_devices(std::string* why) {
+  int n = 0;
+  const cudaError_t e = cudaGetDeviceCount(&n);
+  if (e == cudaSuccess && n > 0) return n;
+  cudaGetLastError();  // a later launch must not report this one
+  *why = e == cudaSuccess ? std::string("the CUDA runtime found no device")
+                          : fmt::format("{} ({})", cudaGetErrorString(e), cudaGetErrorName(e));
+  return 0;
+}
+
+std::string cuda_libraries() {
+  int runtime = 0;
+  cuda::check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  const auto blas = cublasLtGetVersion();
+  const auto dnn = cudnnGetVersion();
+  return fmt::format("CUDA runtime {}.{}, cuBLASLt {}.{}.{}, cuDNN {}.{}.{}", runtime / 1000,
+                     runtime % 1000 / 10, blas / 10000, blas / 100 % 100, blas % 100, dnn / 10000,
+                     dnn / 100 % 100, dnn % 100);
+}
+
+}  // namespace trireme
