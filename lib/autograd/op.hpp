@@ -36,8 +36,12 @@ class Gradients {
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
 };
 
+// Nothing is dropped in evaluation.
+enum class Phase : std::uint8_t { train, evaluate };
+
 // Which tokens of the run an op works on.
 struct Place {
+  Phase phase = Phase::train;
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   int microbatch = 0;

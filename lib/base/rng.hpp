@@ -53,14 +53,8 @@ constexpr Random4 philox4x32(std::uint64_t key, std::uint64_t counter_low,
   return {c0, c1, c2, c3};
 }
 
-// [0, 1) with 24 and 53 bits.
-constexpr float unit_float(std::uint32_t r) {
-  return static_cast<float>(r >> 8) * 0x1p-24F;
-}
-constexpr double unit_double(std::uint32_t high, std::uint32_t low) {
-  const std::uint64_t r = (static_cast<std::uint64_t>(high) << 32 | low) >> 11;
-  return static_cast<double>(r) * 0x1p-53;
-}
+// [0, 1) in steps of 2^-24.
+constexpr float unit_float(std::uint32_t r) { return static_cast<float>(r >> 8) * 0x1p-24F; }
 
 // Which elements a dropout site drops: element e of a sample (e = position * width + channel) is
 // lane e % 4 of philox(key, counter = (e / 4, sample)); dropped when unit_float < p.

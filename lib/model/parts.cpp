@@ -34,31 +34,33 @@ Value EmbeddingPart::forward(Tape& tape, const Run& run, Value ids_BT) const {
   return tape.apply(run, dropout_, std::move(x));
 }
 
+static ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias,
+                               ops::Activation activation = ops::Activation::none) {
+  return {weight, bias, s.params[weight.index()].shape[0], activation};
+}
+
 static ops::Activation epilogue_of(const ModelConfig& c) {
   return c.activation == ActivationKind::gelu ? ops::Activation::gelu : ops::Activation::none;
 }
 
 BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E)
+    : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E) {}
+
+BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t layer,
+                     const Tensor& rotary_T2E)
     : name_("block " + std::to_string(layer)),
-      units_{{s.blocks[static_cast<std::size_t>(layer)].unit, Use::own}},
-      qkv_({}, {}, 0),
+      units_{{p.unit, Use::own}},
+      attention_norm_(make_norm(s.config, p.attention_norm, p.attention_norm_bias)),
+      qkv_(make_linear(s, p.qkv, p.qkv_bias)),
       attention_(heads_of(s.config)),
-      projection_({}, {}, 0),
+      projection_(make_linear(s, p.projection, p.projection_bias)),
       attention_residual_(site(s.config, 1 + 2 * layer)),
-      ffn_in_({}, {}, 0),
-      ffn_out_({}, {}, 0),
+      ffn_norm_(make_norm(s.config, p.ffn_norm, p.ffn_norm_bias)),
+      ffn_in_(make_linear(s, p.ffn_in, p.ffn_in_bias, epilogue_of(s.config))),
+      ffn_out_(make_linear(s, p.ffn_out, p.ffn_out_bias)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {
-  const auto& c = s.config;
-  const auto& p = s.blocks[static_cast<std::size_t>(layer)];
-  const auto outputs = [&](ParamId w) { return s.params[w.index()].shape[0]; };
-  attention_norm_ = make_norm(c, p.attention_norm, p.attention_norm_bias);
-  qkv_ = {p.qkv, p.qkv_bias, outputs(p.qkv)};
-  if (rotary_T2E) rotary_.emplace(heads_of(c), rotary_T2E);
-  projection_ = {p.projection, p.projection_bias, outputs(p.projection)};
-  ffn_norm_ = make_norm(c, p.ffn_norm, p.ffn_norm_bias);
-  ffn_in_ = {p.ffn_in, p.ffn_in_bias, outputs(p.ffn_in), epilogue_of(c)};
-  if (c.activation == ActivationKind::swiglu) swiglu_.emplace();
-  ffn_out_ = {p.ffn_out, p.ffn_out_bias, outputs(p.ffn_out)};
+  if (rotary_T2E) rotary_.emplace(heads_of(s.config), rotary_T2E);
+  if (s.config.activation == ActivationKind::swiglu) swiglu_.emplace();
 }
 
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {

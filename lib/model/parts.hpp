@@ -37,6 +37,8 @@ class BlockPart final : public Part {
   Value forward(Tape&, const Run&, Value x_BTC) const override;
 
  private:
+  BlockPart(const ModelSpec&, const BlockParams&, std::int64_t layer, const Tensor& rotary_T2E);
+
   std::string name_;
   std::vector<Borrow> units_;
   std::unique_ptr<Op> attention_norm_;

@@ -28,7 +28,7 @@ std::vector<Tensor> Swiglu::backward(const Run& run, std::vector<Tensor> grad_ou
 DropoutKey DropoutSite::key(const Place& place) const {
   return {
       hash64(place.seed, static_cast<std::uint64_t>(place.step), static_cast<std::uint64_t>(site)),
-      static_cast<float>(p)};
+      place.phase == Phase::train ? static_cast<float>(p) : 0};
 }
 
 // y = skip + dropout(x), over x's memory when nobody else sees it.
@@ -51,7 +51,7 @@ std::vector<Tensor> Residual::backward(const Run& run, std::vector<Tensor> grad_
 }
 
 std::vector<Tensor> Dropout::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
-  if (site_.p == 0) return in;
+  if (site_.key(run.place).p == 0) return in;
   return {drop(run, site_, std::move(in[0]), {}, kind_of(saved))};
 }
 
