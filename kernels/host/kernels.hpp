@@ -6,6 +6,7 @@
 namespace trireme::host {
 
 // matmul.cpp, through oneDNN
+bool bf16_products();  // can oneDNN multiply bf16 on this processor?
 void matmul(View c_MN, ConstView a_MK, ConstView b_KN, Accumulate, const Epilogue&, View scratch);
 
 // attention.cpp

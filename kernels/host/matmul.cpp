@@ -1,0 +1,220 @@
+// c_MN = a_MK b_KN. What runs which way was measured on products of transformers (M, N, K from 128
+// to 50304) and depends on the shape alone, so a product has the same bits whenever it is computed.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/onednn.hpp"
+#include "kernels/host/parallel.hpp"
+
+namespace trireme::host {
+namespace {
+
+bool row_major(const ConstView& v) {
+  return v.stride[1] == 1;
+}
+
+// The same matrix with strides {ld, 1} or {1, ld}: the stride of a dim of one element is free.
+template <class V>
+V normal(V v, const char* name) {
+  require(v.dims == 2, "matmul: {} has {} dims, not 2", name, v.dims);
+  const auto rows = v.extent[0], cols = v.extent[1];
+  const bool by_rows = cols == 1 || (v.stride[1] == 1 && (rows == 1 || v.stride[0] >= cols));
+  const bool by_columns = rows == 1 || (v.stride[0] == 1 && v.stride[1] >= rows);
+  require(by_rows || by_columns,
+          "matmul: {} [{}, {}] has strides [{}, {}]; one must be 1 and the other no less than the "
+          "length it jumps over: copy it into a dense view first",
+          name, rows, cols, v.stride[0], v.stride[1]);
+  if (by_rows) {
+    v.stride = {std::max(rows == 1 ? cols : v.stride[0], cols), 1};
+  } else {
+    v.stride = {1, std::max(cols == 1 ? rows : v.stride[1], rows)};
+  }
+  return v;
+}
+
+std::int64_t half(std::int64_t n) {
+  return (n / 2 + 63) / 64 * 64;
+}
+
+// By the primitive; where it wants more scratch than there is, by halves of the longer side.
+void primitive(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
+               const ConstView& bias, const View& scratch) {
+  const auto rows = c.extent[0], cols = c.extent[1];
+  const auto wanted = onednn::matmul_scratch(c, a, b, how, bias);
+  if (wanted <= scratch.span_bytes()) {
+    onednn::matmul(c, a, b, how, bias, scratch);
+  } else if (rows >= cols && rows > 64) {
+    const auto m = half(rows);
+    primitive(c.slice(0, 0, m), a.slice(0, 0, m), b, how, bias, scratch);
+    primitive(c.slice(0, m, rows - m), a.slice(0, m, rows - m), b, how, bias, scratch);
+  } else {
+    require(cols > 64, "matmul: a block [{}, {}, {}] needs {} bytes of scratch, there are {}", rows,
+            cols, a.extent[1], wanted, scratch.span_bytes());
+    const auto n = half(cols);
+    const auto part = [&](std::int64_t begin, std::int64_t count) {
+      primitive(c.slice(1, begin, count), a, b.slice(1, begin, count), how,
+                bias ? bias.slice(0, begin, count) : bias, scratch);
+    };
+    part(0, n);
+    part(n, cols - n);
+  }
+}
+
+// x W' is best by the primitive, dy W by sgemm; of dy' x the primitive takes large tall results.
+void multiply_f32(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
+                  const ConstView& bias, const View& scratch) {
+  const bool forward = row_major(a) && !row_major(b);
+  const bool tall = !row_major(a) && row_major(b) && c.extent[0] > c.extent[1] &&
+                    c.count() >= (1 << 20) && how == Accumulate::overwrite;
+  if (bias || forward || tall) {
+    primitive(c, a, b, how, bias, scratch);
+  } else {
+    onednn::sgemm(c, a, b, how);
+  }
+}
+
+void widen(const View& dst, const ConstView& src) {
+  if (!row_major(src)) return widen(dst.transposed(), src.transposed());
+  const auto cols = src.extent[1];
+  for_rows(src.extent[0], cols, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      const auto* from = reinterpret_cast<const bf16*>(src.data) + i * src.stride[0];
+      auto* to = reinterpret_cast<float*>(dst.data) + i * dst.stride[0];
+      for (std::int64_t j = 0; j < cols; ++j) to[j] = static_cast<float>(from[j]);
+    }
+  });
+}
+
+// c = bf16(sum + bias), or c = bf16(c + sum + bias)
+void narrow(const View& c, const ConstView& sum, Accumulate how, const ConstView& bias) {
+  const auto cols = c.extent[1];
+  const auto* added = reinterpret_cast<const bf16*>(bias.data);
+  for_rows(c.extent[0], cols, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i) {
+      const auto* from = reinterpret_cast<const float*>(sum.data) + i * sum.stride[0];
+      auto* to = reinterpret_cast<bf16*>(c.data) + i * c.stride[0];
+      if (how == Accumulate::add) {
+        for (std::int64_t j = 0; j < cols; ++j) {
+          const float b = added ? static_cast<float>(added[j]) : 0.0F;
+          to[j] = bf16(static_cast<float>(to[j]) + (from[j] + b));
+        }
+      } else if (added) {
+        for (std::int64_t j = 0; j < cols; ++j)
+          to[j] = bf16(from[j] + static_cast<float>(added[j]));
+      } else {
+        for (std::int64_t j = 0; j < cols; ++j) to[j] = bf16(from[j]);
+      }
+    }
+  });
+}
+
+struct Cut {
+  std::int64_t length, block;  // the last block may be shorter
+  std::int64_t size(std::int64_t begin) const { return std::min(block, length - begin); }
+};
+
+// Blocks of at most `edge` and of about one size.
+Cut cut(std::int64_t length, std::int64_t edge) {
+  const auto count = (length + edge - 1) / edge;
+  return {length, std::min(edge, ((length + count - 1) / count + 63) / 64 * 64)};
+}
+
+// bf16 in blocks widened to f32, where that beats the processor's own bf16. Products of bf16 are
+// exact in f32, so only the order of the sum differs.
+void multiply_widened(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
+                      const ConstView& bias, const View& scratch) {
+  constexpr std::size_t for_primitive = 2 << 20;
+  std::int64_t edge = 1024;
+  const auto bytes = [&] { return 3 * static_cast<std::size_t>(edge * edge) * sizeof(float); };
+  while (edge > 64 && bytes() + for_primitive > scratch.span_bytes()) edge /= 2;
+  require(bytes() + for_primitive <= scratch.span_bytes(),
+          "matmul: bf16 needs 3 MiB of scratch, got {} bytes", scratch.span_bytes());
+
+  const auto block_bytes = edge * edge * static_cast<std::int64_t>(sizeof(float));
+  const auto place = [&](int i, std::int64_t rows, std::int64_t cols, bool by_rows) {
+    View v(scratch.data + i * block_bytes, DType::f32, Shape{rows, cols});
+    if (!by_rows) v.stride = {1, rows, 0, 0, 0, 0};
+    return v;
+  };
+  const View rest(scratch.data + 3 * block_bytes, DType::f32,
+                  Shape{(static_cast<std::int64_t>(scratch.span_bytes()) - 3 * block_bytes) / 4});
+
+  const auto ms = cut(c.extent[0], edge), ns = cut(c.extent[1], edge), ks = cut(a.extent[1], edge);
+  View a_wide, b_wide;
+  std::array<std::int64_t, 2> a_at{-1, -1}, b_at{-1, -1};  // which blocks lie there
+  for (std::int64_t m = 0; m < ms.length; m += ms.block) {
+    for (std::int64_t n = 0; n < ns.length; n += ns.block) {
+      const auto c_block = c.slice(0, m, ms.size(m)).slice(1, n, ns.size(n));
+      const bool direct = c.dtype == DType::f32;
+      const auto sum = direct ? c_block : place(2, ms.size(m), ns.size(n), true);
+      for (std::int64_t k = 0; k < ks.length; k += ks.block) {
+        if (a_at != std::array{m, k}) {
+          a_at = {m, k};
+          a_wide = place(0, ms.size(m), ks.size(k), row_major(a));
+          widen(a_wide, a.slice(0, m, ms.size(m)).slice(1, k, ks.size(k)));
+        }
+        if (b_at != std::array{k, n}) {
+          b_at = {k, n};
+          b_wide = place(1, ks.size(k), ns.size(n), row_major(b));
+          widen(b_wide, b.slice(0, k, ks.size(k)).slice(1, n, ns.size(n)));
+        }
+        const bool add = k > 0 || (direct && how == Accumulate::add);
+        multiply_f32(sum, a_wide, b_wide, add ? Accumulate::add : Accumulate::overwrite, {}, rest);
+      }
+      if (!direct) {
+        narrow(c_block, sum, how, bias ? bias.slice(0, n, ns.size(n)) : bias);
+      }
+    }
+  }
+}
+
+void clear(const View& c) {
+  for (std::int64_t i = 0; i < c.extent[0]; ++i) {
+    const auto row = c.slice(0, i, 1);
+    std::memset(row.data, 0, row.span_bytes());
+  }
+}
+
+}  // namespace
+
+bool bf16_products() {
+  return onednn::multiplies_bf16();
+}
+
+void matmul(View c_MN, ConstView a_MK, ConstView b_KN, Accumulate how, const Epilogue& epilogue,
+            View scratch) {
+  const auto& bias = epilogue.bias_N;
+  const auto M = c_MN.extent[0], N = c_MN.extent[1], K = a_MK.extent[1];
+  require(a_MK.extent[0] == M && b_KN.extent[0] == K && b_KN.extent[1] == N,
+          "matmul: [{}, {}] x [{}, {}] does not give [{}, {}]", a_MK.extent[0], K, b_KN.extent[0],
+          b_KN.extent[1], M, N);
+  require(a_MK.dtype == b_KN.dtype && (c_MN.dtype == a_MK.dtype || c_MN.dtype == DType::f32),
+          "matmul: {} x {} -> {} is not supported: operands have one type, the result that type or "
+          "its wide one",
+          name_of(a_MK.dtype), name_of(b_KN.dtype), name_of(c_MN.dtype));
+  require(!bias || (bias.dtype == c_MN.dtype && bias.extent[0] == N && bias.dense() &&
+                    c_MN.dtype == a_MK.dtype),
+          "matmul: a bias is {} dense elements of the operands' and the result's type", N);
+  if (M == 0 || N == 0) return;
+  const auto c = normal(c_MN, "c");
+  if (!row_major(c)) {
+    require(!bias, "matmul: a bias goes with a row-major result");
+    matmul(c.transposed(), b_KN.transposed(), a_MK.transposed(), how, {}, scratch);
+  } else if (K == 0) {
+    require(!bias, "matmul: a bias goes with a product of something");
+    if (how == Accumulate::overwrite) clear(c);
+  } else {
+    const auto a = normal(a_MK, "a"), b = normal(b_KN, "b");
+    if (a.dtype == DType::f32) {
+      multiply_f32(c, a, b, how, bias, scratch);
+    } else if (onednn::multiplies_bf16_fast()) {
+      primitive(c, a, b, how, bias, scratch);
+    } else {
+      multiply_widened(c, a, b, how, bias, scratch);
+    }
+  }
+  if (epilogue.gelu_MN) gelu(epilogue.gelu_MN, c_MN);
+}
+
+}  // namespace trireme::host
