@@ -74,7 +74,7 @@ def twins(path):
     if parts[0] != "tests" or len(parts) < 3:
         return [path]
     rest = "/".join(parts[1:])
-    return [path, "lib/" + rest, "kernels/" + rest]
+    return [path, rest, "lib/" + rest, "kernels/" + rest]
 
 
 def check_include(path, kind, target, root):

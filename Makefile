@@ -1,0 +1,78 @@
+# Everything a user or developer types. CMake does the work; cmake/setup.sh brings what it needs.
+# ARCH, CUDA and MPI_CXX_COMPILER stay as they are in $(BUILD) until given again.
+BUILD = build
+PREFIX = $(HOME)/.local
+JOBS = $(shell nproc)
+export BUILD ARCH CUDA MPI_CXX_COMPILER PRESET HELLO
+
+trireme = $(BUILD)/trireme
+cached = $(shell sed -n 's/^$(1):[^=]*=//p' $(BUILD)/CMakeCache.txt)
+mpiexec = $(call cached,MPIEXEC_EXECUTABLE)
+# Open MPI refuses root and more ranks than cores unless told otherwise; others do not read these.
+export OMPI_ALLOW_RUN_AS_ROOT = 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
+export OMPI_MCA_rmaps_base_oversubscribe = 1
+export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
+
+.PHONY: help run setup build test test-full test-asan bench check format install clean
+.NOTPARALLEL:
+
+help:
+	@echo 'make run        set up, build, train a small GPT on this source tree for a minute, show a sample'
+	@echo 'make test       set up, build and run all fast tests'
+	@echo
+	@echo 'make setup      install what is missing (apt), configure, try two MPI ranks'
+	@echo 'make build      build/trireme and the quick start'\''s token file'
+	@echo 'make test-full  the slow tests too: install, a build without CUDA'
+	@echo 'make test-asan  all tests under AddressSanitizer and UBSan'
+	@echo 'make bench      step time, memory and throughput as tables'
+	@echo 'make check      format, layers, every header alone, docs in step with the deck'
+	@echo 'make format     clang-format everything'
+	@echo 'make install    PREFIX=DIR: for any CPU with AVX2 (x86-64-v3), with decks, job scripts, modulefile'
+	@echo 'make clean      remove what was built'
+	@echo
+	@echo 'Options: ARCH=native|x86-64-v3|x86-64-v4  CUDA=AUTO|ON|OFF  MPI_CXX_COMPILER=/path/mpicxx  BUILD=DIR  JOBS=N'
+
+setup:
+	@cmake/setup.sh
+
+build: setup
+	@cmake --build $(BUILD) -j $(JOBS) --target trireme
+	@cmake/quickstart_tokens.sh $(BUILD)
+
+run: build
+	$(mpiexec) -n 1 $(trireme) train inputs/quickstart.toml --run-dir $(BUILD)/quickstart --overwrite
+	$(trireme) evaluate $(BUILD)/quickstart
+	$(trireme) generate $(BUILD)/quickstart --prompt '#include ' --tokens 400 --seed 1
+
+test: build
+	@cmake --build $(BUILD) -j $(JOBS)
+	@tests/run.sh $(BUILD) $(JOBS) -L fast
+
+test-full: build
+	@cmake --build $(BUILD) -j $(JOBS)
+	@tests/run.sh $(BUILD) $(JOBS)
+
+test-asan:
+	@BUILD=build/asan PRESET=asan CUDA=OFF cmake/setup.sh
+	@cmake --build build/asan -j $(JOBS)
+	@tests/run.sh build/asan $(JOBS) -L fast
+
+bench: build
+	@cmake --build $(BUILD) -j $(JOBS) --target bench_programs
+	@tests/bench/run.sh $(BUILD)
+
+check: export CHECK = yes
+check: setup
+	@tests/check.sh $(BUILD) $(JOBS)
+
+format:
+	@tests/format.sh -i
+
+install:
+	@BUILD=build/install-v3 PRESET=install ARCH=$(or $(ARCH),x86-64-v3) cmake/setup.sh
+	@cmake --build build/install-v3 -j $(JOBS) --target trireme
+	@cmake --install build/install-v3 --prefix $(abspath $(PREFIX))
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,167 @@
+#!/bin/sh
+# Makes $BUILD ready to build: configures it, installs packages only when that fails for want of
+# them, and ends with two MPI ranks that greet each other. Nothing to do takes a few milliseconds.
+#   BUILD PRESET ARCH CUDA MPI_CXX_COMPILER  see the Makefile; CHECK=yes needs clang-format as well
+#   HELLO=no  leaves the two ranks out, where mpiexec may not run (a login node)
+set -u
+cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-build}
+PRESET=${PRESET:-default}
+log=$BUILD/configure.log
+
+say() { echo "setup: $*"; }
+stop() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+# name|other name: the first one this distribution knows.
+packages="g++ cmake ninja-build ccache pkg-config|pkgconf python3 mpich libmpich-dev libhdf5-dev libdnnl-dev
+  libtrilinos-kokkos-dev|libkokkos-dev libtomlplusplus-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  libxxhash-dev libsentencepiece-dev libgtest-dev libbenchmark-dev hdf5-tools python3-h5py clang-format"
+spack="gcc@12: cmake@3.25: ninja ccache pkgconf mpich hdf5~mpi onednn kokkos tomlplusplus cli11 fmt spdlog
+  nlohmann-json xxhash sentencepiece googletest benchmark"
+
+installed() { dpkg-query -W -f '${Status}' "$1" 2> /dev/null | grep -q "ok installed"; }
+
+missing_packages() {
+  for choice in $packages; do
+    found=
+    for name in $(echo "$choice" | tr '|' ' '); do
+      installed "$name" && found=yes
+    done
+    [ "$found" ] && continue
+    best=
+    for name in $(echo "$choice" | tr '|' ' '); do
+      [ -z "$best" ] && apt-cache show "$name" > /dev/null 2>&1 && best=$name
+    done
+    echo "${best:-${choice%%|*}}"
+  done
+}
+
+by_hand() {
+  echo "setup: these packages are missing and cannot be installed from here ($1)." >&2
+  echo "On Debian or Ubuntu somebody with root types:" >&2
+  echo "  apt-get install -y --no-install-recommends" $2 >&2
+  echo "With Spack nobody needs root:" >&2
+  echo "  spack install" $spack "&& spack load" $spack >&2
+  echo "On a cluster, load modules for GCC, CMake, MPI and HDF5 first. Then run make again." >&2
+  exit 1
+}
+
+# Sets to_install, with package lists brought up to date where we may.
+install_missing() {
+  command -v apt-get > /dev/null || by_hand "no apt-get" "$(echo "$packages" | sed 's/|[^ ]*//g')"
+  to_install=$(missing_packages | tr '\n' ' ')
+  [ -z "$to_install" ] && return 1
+  root=
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null || by_hand "not root, no sudo" "$to_install"
+    sudo -n true 2> /dev/null || { [ -t 0 ] && sudo -v; } || by_hand "not root, sudo refuses" "$to_install"
+    root=sudo
+  fi
+  $root env DEBIAN_FRONTEND=noninteractive apt-get update -q -o DPkg::Lock::Timeout=300 ||
+    stop "apt-get update failed; the lines above say why"
+  to_install=$(missing_packages | tr '\n' ' ') # the names are known only now
+  say "installing with apt: $to_install"
+  $root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get install -y -q -o DPkg::Lock::Timeout=300 \
+    --no-install-recommends $to_install || stop "apt-get install failed; the lines above say why"
+}
+
+cached() { [ -f "$BUILD/CMakeCache.txt" ] && sed -n "s/^$1:[^=]*=//p" "$BUILD/CMakeCache.txt"; }
+
+# CMake watches neither of these.
+cpu() { sed -n '/^model name/p;/^flags/p' /proc/cpuinfo | sort -u; }
+place() { echo "$PWD"; }
+
+configure() {
+  set -- --preset "$PRESET" -B "$BUILD"
+  command -v ninja > /dev/null || set -- "$@" -G "Unix Makefiles"
+  [ -n "${ARCH:-}" ] && set -- "$@" "-DTRIREME_ARCH=$ARCH"
+  [ -n "${CUDA:-}" ] && set -- "$@" "-DTRIREME_CUDA=$CUDA"
+  [ -n "${MPI_CXX_COMPILER:-}" ] && set -- "$@" "-DMPI_CXX_COMPILER=$MPI_CXX_COMPILER"
+  [ "$fresh" ] && set -- --fresh "$@"
+  cmake "$@" > "$log" 2>&1
+}
+
+hello() {
+  mpicxx=$(cached MPI_CXX_COMPILER)
+  mpiexec=$(cached MPIEXEC_EXECUTABLE)
+  name="the MPI of $mpicxx"
+  "$mpicxx" -o "$BUILD/hello" cmake/hello.cpp > "$BUILD/hello.log" 2>&1 || {
+    cat "$BUILD/hello.log" >&2
+    stop "$name does not compile a program of ten lines. Name another one: make setup MPI_CXX_COMPILER=/path/to/mpicxx"
+  }
+  timeout 60 "$mpiexec" -n 2 "$BUILD/hello" > "$BUILD/hello.log" 2>&1 < /dev/null
+  code=$?
+  if [ $code -eq 0 ] && grep -q "a world of 2" "$BUILD/hello.log"; then
+    say "two ranks: $(grep "a world of 2" "$BUILD/hello.log" | head -1)"
+    return
+  fi
+  cat "$BUILD/hello.log" >&2
+  other="Name another MPI with: make setup MPI_CXX_COMPILER=/path/to/mpicxx (its mpiexec must stand beside it)"
+  if grep -q "a world of 1" "$BUILD/hello.log"; then
+    stop "$name is broken: $mpiexec -n 2 started two programs that each believe to be alone. Library and launcher do
+not belong together, or the package is (Ubuntu 24.04's mpich is). $other,
+for example Open MPI: apt-get install libopenmpi-dev openmpi-bin, then MPI_CXX_COMPILER=/usr/bin/mpicxx.openmpi"
+  fi
+  stop "$name is broken: $mpiexec -n 2 ended with code $code (124: it hung for 60 s). $other.
+Where mpiexec may not run, as on a login node: make setup HELLO=no"
+}
+
+mkdir -p "$BUILD" || stop "cannot write $BUILD"
+fresh=
+reason=
+given_but_not_cached() { [ -n "$2" ] && [ "$2" != "$(cached "$1")" ]; }
+if [ ! -f "$BUILD/CMakeCache.txt" ] || { [ ! -f "$BUILD/build.ninja" ] && [ ! -f "$BUILD/Makefile" ]; }; then
+  reason="new"
+elif [ -f "$BUILD/setup.place" ] && ! place | cmp -s - "$BUILD/setup.place"; then
+  reason="the folder moved"
+  fresh=yes
+elif given_but_not_cached MPI_CXX_COMPILER "${MPI_CXX_COMPILER:-}"; then
+  reason="MPI_CXX_COMPILER=$MPI_CXX_COMPILER"
+  fresh=yes # CMake keeps the old MPI's libraries otherwise
+elif [ ! -f "$BUILD/setup.cpu" ]; then
+  reason="configured by hand"
+elif ! cpu | cmp -s - "$BUILD/setup.cpu"; then
+  reason="this is another kind of CPU than at the last build" # a native build's options change with it
+elif [ -n "$(find CMakeLists.txt cmake tests/CMakeLists.txt -name '*.sh' -prune -o -type f -newer "$BUILD/setup.cpu" -print)" ]; then
+  reason="CMake files changed" # packages may be needed that were not before
+elif given_but_not_cached TRIREME_ARCH "${ARCH:-}"; then
+  reason="ARCH=$ARCH"
+elif given_but_not_cached TRIREME_CUDA "${CUDA:-}"; then
+  reason="CUDA=$CUDA"
+fi
+if [ "$fresh" ]; then
+  ARCH=${ARCH:-$(cached TRIREME_ARCH)}
+  CUDA=${CUDA:-$(cached TRIREME_CUDA)}
+  MPI_CXX_COMPILER=${MPI_CXX_COMPILER:-$(cached MPI_CXX_COMPILER)}
+  [ -x "$MPI_CXX_COMPILER" ] || MPI_CXX_COMPILER=
+fi
+
+if [ "$reason" ]; then
+  say "configuring $BUILD ($reason)"
+  if ! configure; then
+    [ "$reason" = new ] && fresh=yes # nothing in the cache is anybody's choice
+    if ! install_missing || ! configure; then
+      cat "$log" >&2
+      [ "$fresh" ] && rm -f "$BUILD/CMakeCache.txt"
+      stop "configuring failed although all packages are there; the lines above say why"
+    fi
+  fi
+  grep -E "^-- (MPI [0-9]|CUDA: )|Warning|is a parallel" "$log"
+  rm -f "$BUILD/hello.ok"
+  cpu > "$BUILD/setup.cpu"
+  place > "$BUILD/setup.place"
+fi
+
+if [ "${CHECK:-}" ] && ! command -v clang-format-14 > /dev/null && ! command -v clang-format > /dev/null; then
+  packages="clang-format"
+  install_missing
+fi
+
+if [ ! -f "$BUILD/hello.ok" ] && [ "${HELLO:-}" != no ]; then
+  hello
+  : > "$BUILD/hello.ok"
+fi
+exit 0

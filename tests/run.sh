@@ -1,0 +1,35 @@
+#!/bin/sh
+# tests/run.sh BUILD JOBS [ctest options]: runs the tests and ends with one line, "N passed, N failed".
+set -u
+build=$1
+jobs=$2
+shift 2
+here=$(cd "$(dirname "$0")" && pwd)
+output=$build/test.log
+
+# Threads that spin while another test holds the core cost more than the tests themselves.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" OMP_WAIT_POLICY=passive
+export UBSAN_OPTIONS=print_stacktrace=1
+export LSAN_OPTIONS="suppressions=$here/support/lsan.supp:print_suppressions=0"
+
+{
+  ctest --test-dir "$build" -j "$jobs" --timeout 240 --output-on-failure --no-label-summary "$@" 2>&1
+  echo $? > "$output.code"
+} | tee "$output"
+code=$(cat "$output.code")
+line=$(grep -E "tests passed, [0-9]+ tests? failed out of [0-9]+" "$output" | tail -1)
+failed=$(echo "$line" | sed -n 's/.*passed, \([0-9]*\) tests\{0,1\} failed.*/\1/p')
+total=$(echo "$line" | sed -n 's/.*failed out of \([0-9]*\).*/\1/p')
+skipped=$(grep -c "\*\*\*Skipped" "$output")
+if [ -z "$total" ] || [ "$total" -eq 0 ]; then
+  echo "no test was run"
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+if [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; then
+  echo "ctest itself failed with code $code, see above"
+  failed=1
+fi
+[ "$skipped" -gt 0 ] && echo "$skipped skipped: this machine lacks what they need (ctest --test-dir $build -V says what)"
+echo "$((total - failed - skipped)) passed, $failed failed"
+[ "$failed" -eq 0 ]
