@@ -15,7 +15,7 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
 # compiles again what it must, and ccache never mixes two machines.
 set(arch_flags -march=${TRIREME_ARCH})
 if(TRIREME_ARCH STREQUAL "native" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -### -E -x c++ /dev/null
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native "-###" -E -x c++ /dev/null
     ERROR_VARIABLE driver OUTPUT_QUIET)
   string(REGEX MATCHALL "[ \"]-m[a-z0-9][-=.a-z0-9]*" spelled "${driver}")
   list(TRANSFORM spelled REPLACE "^[ \"]" "")

@@ -145,7 +145,8 @@ if [ "$reason" ]; then
     [ "$reason" = new ] && fresh=yes # nothing in the cache is anybody's choice
     if ! install_missing || ! configure; then
       cat "$log" >&2
-      [ "$fresh" ] && rm -f "$BUILD/CMakeCache.txt"
+      # The next try starts anew, unless somebody configured this folder by hand.
+      if [ "$fresh" ] || [ -f "$BUILD/setup.place" ]; then rm -f "$BUILD/CMakeCache.txt"; fi
       stop "configuring failed although all packages are there; the lines above say why"
     fi
   fi
