@@ -64,12 +64,18 @@ View Store::state(ParamId p, State what) const {
   return slot_view(flat, where.slot, spec_.params[p.index()].shape);
 }
 
-void Store::read(ParamId p, State what, std::span<std::byte> bytes) const {
-  backend_.download(Queue::compute, bytes, state(p, what));
+View Store::piece(ParamId p, State what, std::int64_t first, std::size_t bytes) const {
+  const View whole = state(p, what);
+  return whole.reshaped({whole.count()})
+      .slice(0, first, static_cast<std::int64_t>(bytes / bytes_of(whole.dtype)));
 }
 
-void Store::write(ParamId p, State what, std::span<const std::byte> bytes) {
-  backend_.upload(Queue::compute, state(p, what), bytes);
+void Store::read(ParamId p, State what, std::int64_t first, std::span<std::byte> bytes) const {
+  backend_.download(Queue::compute, bytes, piece(p, what, first, bytes.size()));
+}
+
+void Store::write(ParamId p, State what, std::int64_t first, std::span<const std::byte> bytes) {
+  backend_.upload(Queue::compute, piece(p, what, first, bytes.size()), bytes);
 }
 
 void Store::refresh() {

@@ -32,9 +32,10 @@ class Store {
   // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
   // for every layout. Moments and counts start afresh.
   void initialize(std::uint64_t seed, int threads);
-  // One parameter's state whole, in the master type, to and from host memory.
-  void read(ParamId, State, std::span<std::byte>) const;
-  void write(ParamId, State, std::span<const std::byte>);
+  // Elements [first, first + bytes / size) of a parameter's state, in the master type, to and from
+  // host memory.
+  void read(ParamId, State, std::int64_t first, std::span<std::byte> bytes) const;
+  void write(ParamId, State, std::int64_t first, std::span<const std::byte> bytes);
   // Casts every master weight into the compute type; called once after the last write().
   void refresh();
 
@@ -66,6 +67,7 @@ class Store {
   };
   ConstView weight(ParamId) const;
   View state(ParamId, State) const;
+  View piece(ParamId, State, std::int64_t first, std::size_t bytes) const;
   template <class Update>
   void each_range(double decay, const Update&);
 

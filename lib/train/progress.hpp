@@ -1,0 +1,22 @@
+#pragma once
+// The live line of a run on a terminal; silent elsewhere.
+#include <cstdint>
+
+namespace trireme {
+
+class Progress {
+ public:
+  explicit Progress(std::int64_t total_steps);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // `done` steps are finished; seconds_left below 0: not known yet.
+  void show(std::int64_t done, double loss, double tokens_per_second, double seconds_left) const;
+
+ private:
+  std::int64_t total_;
+  bool terminal_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+#pragma once
+// A model's state to and from checkpoints.
+#include <filesystem>
+
+#include "lib/io/checkpoint.hpp"
+#include "lib/io/checkpoint_reader.hpp"
+#include "lib/shard/store.hpp"
+
+namespace trireme {
+
+// Saves weights and moments under `checkpoints`, with the counts added to `meta`. Returns the
+// checkpoint's directory. Throws Error; older checkpoints are then untouched.
+std::filesystem::path save_state(const Store&, const std::filesystem::path& checkpoints,
+                                 CheckpointMeta meta);
+
+enum class Restore : std::uint8_t {
+  everything,  // weights, moments and counts
+  weights      // moments and counts start afresh
+};
+
+// Error when the checkpoint is of another model, naming the first differences, or of another
+// master type.
+void load_state(Store&, CheckpointReader&, Restore);
+
+}  // namespace trireme
