@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-enum class LogLevel : std::uint8_t { info, warning, error };
+// `detail` is for the file, and for stderr unless that is a terminal (which shows progress).
+enum class LogLevel : std::uint8_t { detail, info, warning, error };
 
 void log_line(LogLevel, std::string_view);
 // Appends to `file` as well; an empty path stops that. Throws Error when it cannot be opened.
@@ -18,6 +19,10 @@ void log_to(const std::filesystem::path& file);
 // Only one rank of a job speaks; the others keep errors alone.
 void log_quietly();
 
+template <class... A>
+void log_detail(fmt::format_string<A...> text, A&&... args) {
+  log_line(LogLevel::detail, fmt::format(text, std::forward<A>(args)...));
+}
 template <class... A>
 void log_info(fmt::format_string<A...> text, A&&... args) {
   log_line(LogLevel::info, fmt::format(text, std::forward<A>(args)...));

@@ -54,7 +54,9 @@ constexpr Random4 philox4x32(std::uint64_t key, std::uint64_t counter_low,
 }
 
 // [0, 1) in steps of 2^-24.
-constexpr float unit_float(std::uint32_t r) { return static_cast<float>(r >> 8) * 0x1p-24F; }
+constexpr float unit_float(std::uint32_t r) {
+  return static_cast<float>(r >> 8) * 0x1p-24F;
+}
 
 // Which elements a dropout site drops: element e of a sample (e = position * width + channel) is
 // lane e % 4 of philox(key, counter = (e / 4, sample)); dropped when unit_float < p.

@@ -24,7 +24,8 @@ static void on_signal(int number) {
 }
 
 SignalWatch::SignalWatch() {
-  stop_asked = checkpoint_asked = 0;
+  stop_asked = 0;
+  checkpoint_asked = 0;
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

@@ -1,0 +1,30 @@
+#pragma once
+// From a backend's name to a Backend, or to what a plan needs to know of it.
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernels/backend.hpp"
+#include "kernels/dry/dry.hpp"
+
+namespace trireme {
+
+struct BackendChoice {
+  std::string name = "auto";  // auto, host, ref, fenced, cuda
+  int threads = 1;
+  bool debug = false;  // poison memory as it is given back
+};
+
+// "auto" decided: cuda if a device answers, else host. Error when the job was given GPUs and none
+// can be used, and for a backend that this version lacks.
+std::string decide_backend(std::string_view name);
+
+// Throws Error for a name that is no backend.
+std::unique_ptr<Backend> open_backend(const BackendChoice&);
+DryTarget dry_target(const BackendChoice&);
+
+// The type that the backend computes in when `wanted` is asked for: bf16 becomes f32 where this
+// machine cannot multiply it. Error for a type that it has no kernels for.
+DType compute_type(const BackendChoice&, DType wanted);
+
+}  // namespace trireme
