@@ -48,6 +48,9 @@ Deck fit_to_ranks(Deck, std::int64_t ranks);
 // The deck as text with every key and its meaning; parse_deck of it gives an equal Deck.
 std::string dump_deck(const Deck&);
 
+// "section.key: old -> new" for every key that differs.
+std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
+
 // A deck to start from: required keys with examples, all others commented out at their default.
 std::string deck_template();
 // What "section.key", "key" or "section" means, for the terminal. Throws Error naming the nearest.

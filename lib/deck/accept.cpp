@@ -1,0 +1,200 @@
+// From a value as read to a value as declared: type, environment, range, choices, support.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "lib/base/error.hpp"
+#include "lib/deck/key.hpp"
+#include "lib/deck/nearest.hpp"
+
+namespace trireme {
+namespace {
+
+class Acceptor {
+ public:
+  explicit Acceptor(const DeckKey& key) : key_(key) {}
+
+  DeckValue value(const RawValue& raw) const {
+    if (is_automatic(raw)) return Automatic{};
+    switch (key_.kind) {
+      case ValueKind::flag:
+        return flag(raw);
+      case ValueKind::integer:
+        return integer(raw);
+      case ValueKind::real:
+        return real(raw);
+      case ValueKind::duration:
+        return duration(raw);
+      case ValueKind::text:
+        return text(raw);
+      case ValueKind::path:
+        return path(raw);
+      case ValueKind::choice:
+        return choice(raw);
+      case ValueKind::integers:
+        return array<std::int64_t>(raw, &Acceptor::integer);
+      case ValueKind::reals:
+        return array<double>(raw, &Acceptor::real);
+      case ValueKind::texts:
+        return array<std::string>(raw, &Acceptor::text);
+      case ValueKind::paths:
+        return paths(raw);
+      case ValueKind::fraction_or_paths:
+        if (std::holds_alternative<double>(raw.data) ||
+            std::holds_alternative<std::int64_t>(raw.data)) {
+          return real(raw);
+        }
+        return paths(raw);
+    }
+    wrong_type(raw);
+  }
+
+ private:
+  bool is_automatic(const RawValue& raw) const {
+    if (key_.automatic.empty()) return false;
+    const auto* word = std::get_if<std::string>(&raw.data);
+    const auto* number = std::get_if<std::int64_t>(&raw.data);
+    return (word && *word == "auto") || (number && *number == 0);
+  }
+
+  [[noreturn]] void wrong_type(const RawValue& raw) const {
+    const std::string automatic = key_.automatic.empty() ? "" : " or \"auto\"";
+    throw BadValue(
+        fmt::format("{} takes {}{}, not {}", key_.path(), kind_text(key_), automatic, spoken(raw)),
+        raw.place);
+  }
+
+  void require_range(double x, const RawValue& raw) const {
+    if (!key_.range) return;
+    const Range& r = *key_.range;
+    const bool low = r.above_min ? x > r.min : x >= r.min;
+    const bool high = r.below_max ? x < r.max : x <= r.max;
+    if (low && high) return;  // a NaN is neither
+    throw BadValue(
+        fmt::format("{} = {} is out of range: {}", key_.path(), number_text(x), range_text(key_)),
+        raw.place);
+  }
+
+  bool flag(const RawValue& raw) const {
+    const auto* x = std::get_if<bool>(&raw.data);
+    if (!x) wrong_type(raw);
+    return *x;
+  }
+
+  std::int64_t integer(const RawValue& raw) const {
+    std::int64_t value = 0;
+    if (const auto* whole = std::get_if<std::int64_t>(&raw.data)) {
+      value = *whole;
+    } else if (const auto* x = std::get_if<double>(&raw.data); !x || !whole_number(*x, value)) {
+      wrong_type(raw);
+    }
+    require_range(static_cast<double>(value), raw);
+    return value;
+  }
+
+  double real(const RawValue& raw) const {
+    double value = 0;
+    if (const auto* whole = std::get_if<std::int64_t>(&raw.data)) {
+      value = static_cast<double>(*whole);
+    } else if (const auto* x = std::get_if<double>(&raw.data)) {
+      value = *x;
+    } else {
+      wrong_type(raw);
+    }
+    require_range(value, raw);
+    return value + 0.0;  // -0 is 0
+  }
+
+  double duration(const RawValue& raw) const {
+    const auto* words = std::get_if<std::string>(&raw.data);
+    if (!words) return real(raw);
+    RawValue seconds = raw;
+    try {
+      seconds.data = parse_duration(text(raw));
+    } catch (const Error& e) {
+      throw BadValue(fmt::format("{}: {}", key_.path(), e.what()), raw.place);
+    }
+    return real(seconds);
+  }
+
+  std::string text(const RawValue& raw) const {
+    const auto* words = std::get_if<std::string>(&raw.data);
+    if (!words) wrong_type(raw);
+    try {
+      std::string value = expand_environment(*words);
+      require(is_text(value), "the value is not UTF-8 text without zero bytes");
+      return value;
+    } catch (const Error& e) {
+      throw BadValue(fmt::format("{}: {}", key_.path(), e.what()), raw.place);
+    }
+  }
+
+  std::string path(const RawValue& raw) const {
+    const std::string value = text(raw);
+    if (value.empty()) return value;
+    std::error_code failed;
+    const auto whole = std::filesystem::absolute(value, failed).lexically_normal();
+    if (failed) {
+      throw BadValue(fmt::format("{}: the working directory of the path '{}' cannot be read: {}",
+                                 key_.path(), value, failed.message()),
+                     raw.place);
+    }
+    return whole.string();
+  }
+
+  std::string choice(const RawValue& raw) const {
+    const std::string name = text(raw);
+    const auto& known = key_.choices;
+    if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+    const std::string near = nearest_name(name, known);
+    throw BadValue(fmt::format("{} = {} is not known{}; it can be {}", key_.path(), to_toml(name),
+                               near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
+                               range_text(key_)),
+                   raw.place);
+  }
+
+  template <class T>
+  std::vector<T> array(const RawValue& raw, T (Acceptor::*element)(const RawValue&) const) const {
+    const auto* elements = std::get_if<std::vector<RawValue>>(&raw.data);
+    if (!elements) wrong_type(raw);
+    if (key_.count > 0 && elements->size() != key_.count) {
+      throw BadValue(fmt::format("{} takes {}, not {} of them", key_.path(), kind_text(key_),
+                                 elements->size()),
+                     raw.place);
+    }
+    std::vector<T> values;
+    for (const auto& e : *elements) values.push_back((this->*element)(e));
+    return values;
+  }
+
+  std::vector<std::string> paths(const RawValue& raw) const {
+    std::vector<std::string> values;
+    if (std::holds_alternative<std::string>(raw.data)) {
+      values.push_back(path(raw));
+    } else {
+      values = array<std::string>(raw, &Acceptor::path);
+    }
+    if (std::find(values.begin(), values.end(), "") != values.end()) {
+      throw BadValue(
+          fmt::format("{} holds an empty path; write the file's path, or [] for none", key_.path()),
+          raw.place);
+    }
+    return values;
+  }
+
+  const DeckKey& key_;
+};
+
+}  // namespace
+
+DeckValue accepted(const DeckKey& key, const RawValue& raw) {
+  DeckValue value = Acceptor(key).value(raw);
+  try {
+    require_supported(key, value);
+  } catch (const Error& e) {
+    throw BadValue(e.what(), raw.place);
+  }
+  return value;
+}
+
+}  // namespace trireme

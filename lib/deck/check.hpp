@@ -1,0 +1,24 @@
+#pragma once
+// Rules that tie several keys together. Pure: they read nothing but the deck.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/deck/deck.hpp"
+
+namespace trireme {
+
+// `keys` are all that the rule reads, the one to change first.
+struct DeckProblem {
+  std::vector<std::string> keys;
+  std::string message;
+};
+
+// Everything but what depends on the number of ranks. Empty: the deck is sound.
+std::vector<DeckProblem> check_deck(const Deck&);
+
+// The microbatch of a deck that names none. With pipe > 1: the largest that leaves 2*pipe of
+// them, so that the pipeline's bubble stays small.
+std::int64_t default_microbatch(std::int64_t samples_per_data_rank, std::int64_t pipe);
+
+}  // namespace trireme

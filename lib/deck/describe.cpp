@@ -1,0 +1,99 @@
+// What keys mean: for the terminal, and as the reference in docs/.
+#include "lib/base/error.hpp"
+#include "lib/deck/nearest.hpp"
+#include "lib/deck/table.hpp"
+
+namespace trireme {
+namespace {
+
+std::string supported_text(const DeckKey& key) {
+  return fmt::format("{}", fmt::join(key.today, ", "));
+}
+
+std::string described(const DeckKey& key) {
+  const std::string plain = default_text(key), range = range_text(key);
+  std::string text = fmt::format("{}{}\n  {}\n", key.path(),
+                                 key.required    ? "  (required)"
+                                 : plain.empty() ? "  (not given)"
+                                                 : "  (default " + plain + ")",
+                                 key.meaning);
+  text += fmt::format("  type: {}{}\n", kind_text(key),
+                      key.unit.empty() ? "" : fmt::format(" [{}]", key.unit));
+  if (!range.empty()) text += fmt::format("  values: {}\n", range);
+  if (!key.automatic.empty()) text += fmt::format("  auto: {}\n", key.automatic);
+  if (!key.example.empty()) text += fmt::format("  example: {} = {}\n", key.name, key.example);
+  if (!key.today.empty()) text += fmt::format("  in this version: {}\n", supported_text(key));
+  return text;
+}
+
+std::string described(const DeckSection& section) {
+  std::string text = fmt::format("{}  {}\n", section.header(), section.meaning);
+  if (!section.supported) text += "Not supported in this version.\n";
+  for (const auto& key : section.keys) text += "\n" + described(key);
+  return text;
+}
+
+// A table cell: | would end it.
+std::string cell(std::string text) {
+  for (std::size_t i = 0; (i = text.find_first_of("|<*", i)) != std::string::npos; i += 2) {
+    text.insert(i, 1, '\\');
+  }
+  return text;
+}
+
+std::string code(const std::string& text) {
+  return text.empty() ? "" : "`" + text + "`";
+}
+
+std::string meaning_cell(const DeckKey& key) {
+  std::string text = cell(key.meaning);
+  if (!key.automatic.empty()) text += "; `\"auto\"`: " + cell(key.automatic);
+  if (!key.today.empty()) text += fmt::format(". In this version: `{}`", supported_text(key));
+  return text;
+}
+
+}  // namespace
+
+std::string describe_key(std::string_view name) {
+  if (const DeckKey* key = find_key(name)) return described(*key);
+  if (const DeckSection* section = find_section(name)) return described(*section);
+  std::string text;
+  for (const auto& section : deck_sections()) {
+    if (const DeckKey* key = find_key(section, name)) {
+      text += (text.empty() ? "" : "\n") + described(*key);
+    }
+  }
+  if (!text.empty()) return text;
+  std::vector<std::string> known = deck_key_paths();
+  for (const auto& section : deck_sections()) {
+    known.push_back(section.name);
+    for (const auto& key : section.keys) known.push_back(key.name);
+  }
+  const std::string near = nearest_name(name, known);
+  fail("there is no deck key or section '{}'{}", name,
+       near.empty() ? "; `trireme deck` prints all" : fmt::format("; did you mean '{}'?", near));
+}
+
+std::string deck_reference_markdown() {
+  std::string text =
+      "# Deck reference\n\n"
+      "<!-- Generated from the table in lib/deck; change it there. -->\n\n"
+      "A deck is TOML. Paths are relative to the working directory, `${NAME}` in a text is taken\n"
+      "from the environment (`$${` is a literal `${`), and any key can be overridden on the "
+      "command\n"
+      "line as `section.key=value`. Whole numbers may be written `1e5` or `10_000`.\n";
+  for (const auto& section : deck_sections()) {
+    text += fmt::format("\n## {}\n\n{}{}\n\n", section.header(), section.meaning,
+                        section.supported ? "" : " Not supported in this version.");
+    text += "| key | type | unit | default | values | meaning |\n|---|---|---|---|---|---|\n";
+    for (const auto& key : section.keys) {
+      const std::string plain = default_text(key);
+      text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", key.name, kind_text(key), key.unit,
+                          key.required ? "required" : code(plain), cell(range_text(key)),
+                          meaning_cell(key));
+    }
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+// Deck -> text: the effective deck, the template, and the differences of two decks.
+#include <algorithm>
+
+#include "lib/base/error.hpp"
+#include "lib/deck/table.hpp"
+
+namespace trireme {
+namespace {
+
+std::string headline(const DeckSection& section) {
+  return fmt::format("{}  # {}\n", section.header(), section.meaning);
+}
+
+// Choices, meaning, unit, rule of "auto", and what this version is limited to.
+std::string comment_of(const DeckKey& key) {
+  std::string text;
+  for (const auto& choice : key.choices) {
+    if (!choice.empty()) text += (text.empty() ? "" : " | ") + choice;
+  }
+  text += (text.empty() ? "" : ": ") + key.meaning;
+  if (!key.unit.empty()) text += fmt::format(" [{}]", key.unit);
+  if (!key.automatic.empty()) text += fmt::format("; auto: {}", key.automatic);
+  if (!key.today.empty()) text += fmt::format("; this version: {}", fmt::join(key.today, ", "));
+  return text;
+}
+
+struct Line {
+  std::string assignment, comment;
+};
+
+// Comments of a section stand in one column, unless a long value pushes its own away.
+std::string aligned(const std::vector<Line>& lines) {
+  constexpr std::size_t furthest = 36;
+  std::size_t column = 0;
+  for (const auto& l : lines) {
+    if (l.assignment.size() <= furthest) column = std::max(column, l.assignment.size());
+  }
+  std::string text;
+  for (const auto& l : lines) {
+    text += fmt::format("{:<{}}  # {}\n", l.assignment, column, l.comment);
+  }
+  return text;
+}
+
+Line dumped(const DeckKey& key, const Deck& deck, std::size_t row) {
+  const DeckValue value = key.access.get(deck, row);
+  const auto* number = std::get_if<std::int64_t>(&value);
+  if (key.zero_is_unset && number && *number == 0) {
+    return {fmt::format("# {} = {}", key.name, key.example), "not given; " + comment_of(key)};
+  }
+  return {fmt::format("{} = {}", key.name, to_toml(value)), comment_of(key)};
+}
+
+Line offered(const DeckKey& key) {
+  const std::string plain = default_text(key);
+  return {fmt::format(
+              "{}{} = {}", key.required ? "" : "# ", key.name,
+              plain.empty() || plain == "[]" ? key.example.empty() ? plain : key.example : plain),
+          comment_of(key)};
+}
+
+std::size_t rows_of(const DeckSection& section, const Deck& deck) {
+  return section.repeated ? deck.freeze.size() : 1;
+}
+
+}  // namespace
+
+std::string dump_deck(const Deck& deck) {
+  std::string text = fmt::format("# Effective deck of {}: every key with its value.\n", deck.name);
+  for (const auto& section : deck_sections()) {
+    for (std::size_t row = 0; row < rows_of(section, deck); ++row) {
+      std::vector<Line> lines;
+      for (const auto& key : section.keys) lines.push_back(dumped(key, deck, row));
+      text += "\n" + headline(section) + aligned(lines);
+    }
+  }
+  return text;
+}
+
+std::string deck_template() {
+  std::string text =
+      "# A Trireme deck. Lines that start with # show defaults or examples; remove the # to "
+      "change\n"
+      "# them. ${NAME} in a text is taken from the environment.\n";
+  for (const auto& section : deck_sections()) {
+    std::vector<Line> lines;
+    for (const auto& key : section.keys) {
+      lines.push_back(offered(key));
+      // A rule is complete or absent.
+      if (section.repeated && key.required) lines.back().assignment.insert(0, "# ");
+    }
+    text += std::string(section.repeated ? "\n# " : "\n") + headline(section) + aligned(lines);
+  }
+  return text;
+}
+
+std::vector<std::string> deck_differences(const Deck& before, const Deck& after) {
+  std::vector<std::string> changes;
+  for (const auto& section : deck_sections()) {
+    const std::size_t most = std::max(rows_of(section, before), rows_of(section, after));
+    for (std::size_t row = 0; row < most; ++row) {
+      for (const auto& key : section.keys) {
+        const auto value = [&](const Deck& deck) {
+          return row < rows_of(section, deck) ? to_toml(key.access.get(deck, row)) : "absent";
+        };
+        const std::string old = value(before), now = value(after);
+        if (old != now) changes.push_back(fmt::format("{}: {} -> {}", key.path(), old, now));
+      }
+    }
+  }
+  return changes;
+}
+
+}  // namespace trireme

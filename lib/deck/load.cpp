@@ -1,0 +1,276 @@
+// Text and overrides -> Deck. All problems of a deck are collected and thrown together.
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "lib/base/error.hpp"
+#include "lib/deck/check.hpp"
+#include "lib/deck/nearest.hpp"
+#include "lib/deck/table.hpp"
+#include "lib/deck/toml_reader.hpp"
+
+namespace trireme {
+namespace {
+
+template <class T>
+std::vector<std::string> names_of(const std::vector<T>& declared) {
+  std::vector<std::string> names;
+  for (const auto& d : declared) names.push_back(d.name);
+  return names;
+}
+
+// Sections that have a key of that name, as "[a] or [b]".
+std::string homes_of(std::string_view key) {
+  std::string homes;
+  for (const auto& section : deck_sections()) {
+    if (!find_key(section, key)) continue;
+    homes += (homes.empty() ? "" : " or ") + section.header();
+  }
+  return homes;
+}
+
+class Loader {
+ public:
+  explicit Loader(std::string source) : source_(std::move(source)) {
+    deck_.name = std::filesystem::path(source_).stem().string();
+  }
+
+  void read(std::string_view text) {
+    for (const auto& section : read_toml(text, source_)) {
+      if (section.name.empty()) {
+        for (const auto& entry : section.entries) homeless(entry);
+      } else if (const DeckSection* known = section_named(section)) {
+        entries(*known, section);
+      }
+    }
+  }
+
+  void override_with(const std::string& argument) {
+    const std::string where = fmt::format("override '{}'", argument);
+    const auto equals = argument.find('=');
+    const std::string path = trimmed(argument.substr(0, equals));
+    const DeckKey* key = find_key(path);
+    if (!key || equals == std::string::npos) {
+      const std::string near = key ? path : nearest_path(path);
+      report(where, fmt::format("{}; write section.key=value{}",
+                                key ? "it has no '='" : fmt::format("'{}' is no key", path),
+                                near.empty() ? "" : fmt::format(" (nearest key: {})", near)));
+      failed_.insert(near);
+      return;
+    }
+    if (find_section(key->section)->repeated) {
+      report(where, fmt::format("[[{0}]] is a list of rules; change it in the deck", key->section));
+      return;
+    }
+    assign(*key, 0, raw_from_text(*key, argument.substr(equals + 1)), where);
+    // The length of the run has two names: an override of one replaces the other in the deck.
+    if (path == "train.steps") forget_from_file("train.tokens");
+    if (path == "train.tokens") forget_from_file("train.steps");
+  }
+
+  Deck finish() {
+    fill();
+    for (const auto& problem : check_deck(deck_)) {
+      const bool known = std::any_of(problem.keys.begin(), problem.keys.end(),
+                                     [&](const auto& key) { return failed_.contains(key); });
+      if (!known) report(place_of(problem), problem.message);
+    }
+    if (!problems_.empty()) throw Error(everything_wrong());
+    return std::move(deck_);
+  }
+
+ private:
+  struct Given {
+    const DeckKey* key;
+    std::size_t row;
+    DeckValue value;
+    std::string where;
+    Place place;
+  };
+  struct Report {
+    Place place;  // line 0: after all that have one
+    std::string text;
+  };
+
+  static std::string trimmed(const std::string& text) {
+    const auto first = text.find_first_not_of(" \t");
+    if (first == std::string::npos) return {};
+    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+  }
+
+  static std::string nearest_path(const std::string& wrong) {
+    // A key without its section is the commonest slip.
+    for (const auto& path : deck_key_paths()) {
+      if (path.substr(path.find('.') + 1) == wrong) return path;
+    }
+    return nearest_name(wrong, deck_key_paths());
+  }
+
+  std::string at(Place place) const {
+    return place.line == 0 ? source_ : fmt::format("{}:{}:{}", source_, place.line, place.column);
+  }
+
+  void report(const std::string& where, const std::string& message, Place place = {}) {
+    problems_.push_back({place, where + ": " + message});
+  }
+  void report(Place place, const std::string& message) { report(at(place), message, place); }
+  void report(const Given* given, const std::string& message) {
+    if (given) {
+      report(given->where, message, given->place);
+    } else {
+      report(source_, message);
+    }
+  }
+
+  void homeless(const RawEntry& entry) {
+    if (const DeckSection* section = find_section(entry.key)) {
+      report(entry.place, fmt::format("{} is a section; write {} above its keys", section->name,
+                                      section->header()));
+      return;
+    }
+    const std::string homes = homes_of(entry.key);
+    report(entry.place, fmt::format("key '{}' stands in no section{}", entry.key,
+                                    homes.empty() ? "; a deck starts with one, such as [model]"
+                                                  : "; it belongs to " + homes));
+  }
+
+  const DeckSection* section_named(const RawSection& section) {
+    const DeckSection* known = find_section(section.name);
+    if (!known) {
+      const std::string near = nearest_name(section.name, names_of(deck_sections()));
+      report(section.place,
+             fmt::format("there is no section [{}]{}", section.name,
+                         near.empty() ? fmt::format("; sections: {}",
+                                                    fmt::join(names_of(deck_sections()), ", "))
+                                      : fmt::format("; did you mean [{}]?", near)));
+      // What a misspelt section would have set is not known, so rules about it stay silent.
+      if (const DeckSection* meant = find_section(near)) {
+        for (const auto& key : meant->keys) failed_.insert(key.path());
+      }
+      return nullptr;
+    }
+    if (known->repeated != section.repeated) {
+      report(section.place,
+             fmt::format("section {0} is written {1}", known->name, known->header()));
+      return nullptr;
+    }
+    if (!known->supported) {
+      report(section.place,
+             fmt::format("{} is not supported in this version; remove it", known->header()));
+    }
+    return known;
+  }
+
+  void entries(const DeckSection& section, const RawSection& raw) {
+    const std::size_t row = section.repeated ? rows_[section.name]++ : 0;
+    if (section.name == "freeze") deck_.freeze.resize(row + 1);
+    for (const auto& entry : raw.entries) {
+      if (const DeckKey* key = find_key(section, entry.key)) {
+        assign(*key, row, entry.value, at(entry.value.place));
+        continue;
+      }
+      const std::string near = nearest_name(entry.key, names_of(section.keys));
+      const std::string homes = homes_of(entry.key);
+      std::string hint;
+      if (!homes.empty()) {
+        hint = fmt::format("; it belongs to {}", homes);
+      } else if (!near.empty()) {
+        hint = fmt::format("; did you mean '{}'?", near);
+        failed_.insert(section.name + "." + near);
+      } else {
+        hint = fmt::format("; keys: {}", fmt::join(names_of(section.keys), ", "));
+      }
+      report(entry.place,
+             fmt::format("there is no key '{}' in {}{}", entry.key, section.header(), hint));
+    }
+  }
+
+  void assign(const DeckKey& key, std::size_t row, const RawValue& raw, const std::string& where) {
+    const std::string id = row == 0 ? key.path() : fmt::format("{}#{}", key.path(), row);
+    try {
+      given_.insert_or_assign(id, Given{&key, row, accepted(key, raw), where, raw.place});
+    } catch (const BadValue& e) {
+      failed_.insert(key.path());
+      report(e.place.line > 0 ? at(e.place) : where, e.message, e.place);
+    }
+  }
+
+  void forget_from_file(const std::string& path) {
+    const auto it = given_.find(path);
+    if (it != given_.end() && it->second.place.line > 0) given_.erase(it);
+  }
+
+  // A preset first, then what the deck says, then what follows from both.
+  void fill() {
+    const auto preset = given_.find("model.preset");
+    if (preset != given_.end()) {
+      const auto& name = std::get<std::string>(preset->second.value);
+      if (!name.empty()) deck_.model = model_preset(name);
+    }
+    for (const auto& [id, given] : given_) given.key->access.set(deck_, given.row, given.value);
+    deck_.model = resolved(deck_.model);
+    const auto reduce = given_.find("precision.reduce");
+    if (reduce == given_.end() || std::holds_alternative<Automatic>(reduce->second.value)) {
+      deck_.precision.reduce = wide(deck_.precision.compute);
+    }
+    const auto& [batch, microbatch] = std::pair(deck_.train.batch, deck_.train.microbatch);
+    const std::int64_t data = deck_.parallel.data;
+    if (microbatch == 0 && data > 0 && batch % data == 0) {
+      deck_.train.microbatch = default_microbatch(batch / data, deck_.parallel.pipe);
+    }
+  }
+
+  // Of the keys that a rule reads, the first that the deck gives.
+  const Given* place_of(const DeckProblem& problem) const {
+    for (const auto& key : problem.keys) {
+      if (const auto it = given_.find(key); it != given_.end()) return &it->second;
+    }
+    return nullptr;
+  }
+
+  std::string everything_wrong() {
+    const auto line = [](const Report& r) { return r.place.line == 0 ? INT32_MAX : r.place.line; };
+    std::stable_sort(problems_.begin(), problems_.end(),
+                     [&](const Report& a, const Report& b) { return line(a) < line(b); });
+    std::string text;
+    for (const auto& p : problems_) text += (text.empty() ? "" : "\n") + p.text;
+    return text;
+  }
+
+  std::string source_;
+  Deck deck_;
+  std::map<std::string, Given> given_;  // by "section.key", later rows with "#row"
+  std::map<std::string, std::size_t> rows_;
+  std::set<std::string> failed_;
+  std::vector<Report> problems_;
+};
+
+}  // namespace
+
+Deck parse_deck(std::string_view text, std::string source_name,
+                std::span<const std::string> overrides) {
+  Loader loader(std::move(source_name));
+  loader.read(text);
+  for (const auto& argument : overrides) loader.override_with(argument);
+  return loader.finish();
+}
+
+Deck load_deck(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  // A deck is a page or two; anything this long is another file.
+  constexpr std::size_t most = 1 << 20;
+  std::error_code unknown;
+  require(!std::filesystem::is_directory(path, unknown), "{} is a directory, not a deck",
+          path.string());
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), "cannot open the deck {}; `trireme deck` prints one to start from",
+          path.string());
+  std::string text(most + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  require(!file.bad(), "cannot read the deck {}", path.string());
+  require(text.size() <= most, "{} is longer than 1 MiB and no deck", path.string());
+  return parse_deck(text, path.string(), overrides);
+}
+
+}  // namespace trireme

@@ -1,0 +1,221 @@
+// Where it runs: the grid, sharding, checkpoints, the job.
+#include "lib/deck/sections.hpp"
+
+namespace trireme {
+
+using enum ValueKind;
+
+DeckSection parallel_section() {
+  using P = ParallelConfig;
+  const auto part = part_of(&Deck::parallel);
+  const auto plain = [&](auto field) { return member(part, field); };
+  return {.name = "parallel",
+          .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
+          .keys = {
+              KeyRow("pipe", integer, plain(&P::pipe), "pipeline stages")
+                  .in(1, 65536)
+                  .in_units("ranks")
+                  .only({"1"}),
+              KeyRow("data", integer, automatic_member(part, &P::data), "data ranks")
+                  .in(1, 1 << 20)
+                  .in_units("ranks")
+                  .automatically("the number of ranks / (pipe * seq)")
+                  .only({"\"auto\"", "1"}),
+              KeyRow("seq", integer, plain(&P::seq), "ranks that share each sample's tokens")
+                  .in(1, 65536)
+                  .in_units("ranks")
+                  .only({"1"}),
+              KeyRow("stage_layers", integers, automatic_member(part, &P::stage_layers),
+                     "transformer blocks of each stage")
+                  .in(0, 10000)
+                  .automatically("balanced by cost")
+                  .only({"\"auto\""}),
+          }};
+}
+
+DeckSection zero_section() {
+  using Z = ZeroConfig;
+  const auto part = part_of(&Deck::zero);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const std::vector<std::string> cadences = {"microbatch", "step"};
+  return {
+      .name = "zero",
+      .meaning = "Sharding of weights, gradients and optimizer state over data x seq.",
+      .keys = {
+          KeyRow("stage", integer, plain(&Z::stage),
+                 "sharded: 0 nothing, 1 optimizer, 2 also gradients, 3 also weights")
+              .in(0, 3)
+              .only({"0"}),
+          KeyRow("shard", integer, automatic_member(part, &Z::shard),
+                 "ranks that share one copy; groups of that many are replicas")
+              .in(1, 1 << 20)
+              .in_units("ranks")
+              .automatically("data * seq")
+              .only({"\"auto\""}),
+          KeyRow("gather", choice, named_member(part, &Z::gather, cadences),
+                 "how often, at stage 3")
+              .of(cadences)
+              .only({"\"microbatch\""}),
+          KeyRow("reduce", choice, named_member(part, &Z::reduce, cadences),
+                 "how often, at stage 3")
+              .of(cadences)
+              .only({"\"microbatch\""}),
+          KeyRow("prefetch", integer, plain(&Z::prefetch), "gathers in flight ahead of their use")
+              .in(0, 64)
+              .only({"1"}),
+          KeyRow("scatters", integer, plain(&Z::scatters), "reduce-scatters in flight")
+              .in(1, 64)
+              .only({"1"}),
+          KeyRow("detect_freeze", flag, plain(&Z::detect_freeze),
+                 "look at each step whether what is trainable has changed")
+              .only({"true"}),
+      }};
+}
+
+DeckSection freeze_section() {
+  using F = FreezeRule;
+  const auto part = row_of(&Deck::freeze);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const std::vector<std::string> moments = {"fresh", "keep"};
+  return {
+      .name = "freeze",
+      .meaning = "Parameters that are not trained in some steps; one [[freeze]] a rule.",
+      .repeated = true,
+      .supported = false,
+      .keys = {
+          KeyRow("pattern", text, plain(&F::pattern),
+                 "parameters by name; * and ? stand for any text")
+              .like("\"block.0.*\"")
+              .needed(),
+          KeyRow("from_step", integer, plain(&F::from_step), "first frozen step").in(0, step_most),
+          KeyRow("to_step", integer, plain(&F::to_step),
+                 "first step trained again; 0: frozen to the end")
+              .in(0, step_most),
+          KeyRow("moments", choice, named_member(part, &F::moments, moments),
+                 "AdamW's moments after thawing")
+              .of(moments),
+      }};
+}
+
+DeckSection evaluate_section() {
+  using E = EvaluateConfig;
+  const auto plain = [](auto field) { return member(part_of(&Deck::evaluate), field); };
+  return {.name = "evaluate",
+          .meaning = "Loss on data.validation, into evaluation.csv.",
+          .keys = {
+              KeyRow("every_steps", integer, plain(&E::every_steps),
+                     "distance of evaluations while training; 0: none")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              KeyRow("batches", integer, plain(&E::batches),
+                     "length of one evaluation, in batches of train.batch samples; 0: all there is")
+                  .in(0, step_most),
+          }};
+}
+
+DeckSection checkpoint_section() {
+  using C = CheckpointConfig;
+  const auto part = part_of(&Deck::checkpoint);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const std::vector<std::string> outcomes = {"stop", "continue"};
+  return {.name = "checkpoint",
+          .meaning = "What a run can go on from; one is always written at the end.",
+          .keys = {
+              KeyRow("every_steps", integer, plain(&C::every_steps),
+                     "distance of checkpoints; 0: not by steps")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              KeyRow("every_minutes", real, plain(&C::every_minutes),
+                     "distance of checkpoints; 0: not by time")
+                  .in(0, 1e6)
+                  .in_units("minutes")
+                  .only({"0"}),
+              KeyRow("keep_last", integer, plain(&C::keep_last), "newest checkpoints kept; 0: all")
+                  .in(0, step_most),
+              KeyRow("keep_every", integer, plain(&C::keep_every),
+                     "checkpoints of multiples of this step stay for good; 0: none")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              KeyRow("async", flag, plain(&C::async), "write from a copy while training goes on")
+                  .only({"false"}),
+              KeyRow("on_error", choice, named_member(part, &C::on_error, outcomes),
+                     "what the run does when a checkpoint cannot be written")
+                  .of(outcomes)
+                  .only({"\"stop\""}),
+              KeyRow("ranks_per_file", integer, plain(&C::ranks_per_file),
+                     "ranks whose shards share one file")
+                  .in(1, 1 << 20)
+                  .in_units("ranks")
+                  .only({"1"}),
+          }};
+}
+
+DeckSection run_section() {
+  using R = RunConfig;
+  const auto part = part_of(&Deck::run);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const auto automatic = [&](auto field) { return automatic_member(part, field); };
+  const std::vector<std::string> grades = {"fast", "repeatable", "invariant"};
+  return {
+      .name = "run",
+      .meaning = "The machine and the behaviour of the job.",
+      .keys = {
+          KeyRow("backend", choice, plain(&R::backend),
+                 "auto: cuda if a device answers, else host; ref: slow and exact; fenced: a test")
+              .of({"auto", "host", "ref", "fenced", "cuda"})
+              .only({"\"auto\"", "\"host\"", "\"ref\"", "\"fenced\""}),
+          KeyRow("threads", integer, automatic(&R::threads), "threads of each rank")
+              .in(1, 4096)
+              .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the cores of the rank"),
+          KeyRow("exactness", choice, named_member(part, &R::exactness, grades),
+                 "same bits: no promise, on the same grid, or on any grid")
+              .of(grades)
+              .only({"\"fast\"", "\"repeatable\""}),
+          KeyRow("exact_chunk", integer, plain(&R::exact_chunk),
+                 "tokens whose gradients are added as one number when invariant")
+              .in(1, 256)
+              .in_units("tokens")
+              .only({"256"}),
+          KeyRow("time_limit", duration, plain(&R::time_limit),
+                 "checkpoint and stop before that long has passed; 0: no limit")
+              .in(0, 1e9)
+              .only({"0"}),
+          KeyRow("signal_grace", duration, plain(&R::signal_grace),
+                 "time that SIGTERM leaves before a step is dropped")
+              .in(0, 1e6)
+              .only({"60"}),
+          KeyRow("hang_timeout", duration, plain(&R::hang_timeout),
+                 "a collective that waits longer ends the job; 0: never")
+              .in(0, 1e6)
+              .only({"0"}),
+          KeyRow("log_every", integer, plain(&R::log_every),
+                 "distance of lines in the log; 0: none")
+              .in(0, step_most)
+              .in_units("steps"),
+          KeyRow("trace_steps", integers, plain(&R::trace_steps),
+                 "first and last step of a Chrome trace; []: none")
+              .in(0, step_most)
+              .only({"[]"}),
+          KeyRow("trace_ranks", integers, automatic(&R::trace_ranks), "ranks in that trace")
+              .in(0, 1 << 20)
+              .automatically("all")
+              .only({"\"auto\""}),
+          KeyRow("digest_every", integer, plain(&R::digest_every),
+                 "distance of digests of every tensor; 0: none")
+              .in(0, step_most)
+              .in_units("steps")
+              .only({"0"}),
+          KeyRow("replay_every", integer, plain(&R::replay_every),
+                 "distance of steps that run twice, to find hardware faults; 0: none")
+              .in(0, step_most)
+              .in_units("steps")
+              .only({"0"}),
+          KeyRow("debug", flag, plain(&R::debug), "poison memory that is given back"),
+          KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU")
+              .only({"false"}),
+          KeyRow("cuda_graph", flag, plain(&R::cuda_graph), "replay a microbatch as one CUDA graph")
+              .only({"false"}),
+      }};
+}
+
+}  // namespace trireme

@@ -1,0 +1,232 @@
+// What is trained, on which tokens and how.
+#include "lib/deck/sections.hpp"
+
+namespace trireme {
+
+using enum ValueKind;
+
+namespace {
+
+std::vector<std::string> presets() {
+  std::vector<std::string> names = {""};
+  for (auto name : model_preset_names()) names.emplace_back(name);
+  return names;
+}
+
+}  // namespace
+
+DeckSection model_section() {
+  using M = ModelConfig;
+  const auto part = part_of(&Deck::model);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const auto automatic = [&](auto field) { return automatic_member(part, field); };
+  const auto choice = [&](std::string name, auto field, std::vector<std::string> names,
+                          std::string meaning) {
+    return KeyRow(name, ValueKind::choice, named_member(part, field, names), meaning).of(names);
+  };
+  return {
+      .name = "model",
+      .meaning = "The transformer.",
+      .keys = {
+          KeyRow("preset", ValueKind::choice, plain(&M::preset),
+                 "a known shape that the keys below start from; empty: GPT-2's smallest")
+              .of(presets()),
+          KeyRow("layers", integer, plain(&M::layers), "transformer blocks").in(1, 10000),
+          KeyRow("width", integer, plain(&M::width), "channels of the residual stream")
+              .in(1, row_most),
+          KeyRow("heads", integer, plain(&M::heads), "query heads; must divide width")
+              .in(1, row_most),
+          KeyRow("kv_heads", integer, automatic(&M::kv_heads),
+                 "key and value heads; must divide heads")
+              .in(1, row_most)
+              .automatically("heads"),
+          KeyRow("ffn_width", integer, automatic(&M::ffn_width), "channels inside the MLP")
+              .in(1, row_most)
+              .automatically("4*width for gelu; 8/3*width for swiglu, up to a multiple of 64"),
+          KeyRow("vocab", integer, automatic(&M::vocab),
+                 "rows of the embedding; at least the token file's vocabulary")
+              .in(1, int32_most)
+              .automatically("the token file's"),
+          KeyRow("context", integer, plain(&M::context), "length of a sample")
+              .in(1, int32_most)
+              .in_units("tokens"),
+          choice("norm", &M::norm, {"layer", "rms"}, "layer norm or RMS norm"),
+          KeyRow("norm_eps", real, plain(&M::norm_eps), "added to the variance in a norm")
+              .inside(0, 1),
+          KeyRow("bias", flag, plain(&M::bias), "biases in projections and layer norms"),
+          choice("activation", &M::activation, {"gelu", "swiglu"}, "pointwise function of the MLP"),
+          choice("positions", &M::positions, {"learned", "rotary"},
+                 "a table added to the embedding, or rotation of queries and keys"),
+          KeyRow("rope_theta", real, plain(&M::rope_theta), "base of the rotary frequencies")
+              .above(0, 1e12),
+          KeyRow("tied", flag, plain(&M::tied), "embedding and head share one table"),
+          KeyRow("dropout", real, plain(&M::dropout),
+                 "probability on residual branches and the embedding")
+              .below(0, 1),
+          choice("recompute", &M::recompute, {"none", "block"},
+                 "what backward computes again to save memory"),
+          KeyRow("init_from", path, plain(&M::init_from),
+                 "checkpoint whose weights start the run at step 0 (fine-tuning); empty: none"),
+      }};
+}
+
+DeckSection data_section() {
+  using D = DataConfig;
+  const auto part = part_of(&Deck::data);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const DeckAccess validation = {[](const Deck& d, std::size_t) -> DeckValue {
+                                   if (d.data.validation_fraction > 0)
+                                     return d.data.validation_fraction;
+                                   return d.data.validation_files;
+                                 },
+                                 [](Deck& d, std::size_t, const DeckValue& v) {
+                                   const auto* fraction = std::get_if<double>(&v);
+                                   d.data.validation_fraction = fraction ? *fraction : 0;
+                                   d.data.validation_files.clear();
+                                   if (!fraction)
+                                     d.data.validation_files =
+                                         std::get<std::vector<std::string>>(v);
+                                 }};
+  const std::vector<std::string> orders = {"random", "sequential"};
+  const std::vector<std::string> spans = {"causal", "document"};
+  return {.name = "data",
+          .meaning = "The tokens trained on; `trireme tokenize` makes token files.",
+          .keys = {
+              KeyRow("path", paths, plain(&D::path), "token files")
+                  .like("[\"corpus.tokens\"]")
+                  .needed(),
+              KeyRow("weights", reals, automatic_member(part, &D::weights),
+                     "share of samples from each file")
+                  .above(0, 1e9)
+                  .automatically("by size"),
+              KeyRow("validation", fraction_or_paths, validation,
+                     "held out: token files, or the fraction of each file's tail; []: nothing")
+                  .below(0, 1)
+                  .like("0.01"),
+              KeyRow("order", choice, named_member(part, &D::order, orders),
+                     "a permutation of all samples each epoch, or as they stand in the files")
+                  .of(orders),
+              KeyRow("attention", choice, named_member(part, &D::attention, spans),
+                     "a token sees all earlier ones of its sample, or those of its document")
+                  .of(spans)
+                  .only({"\"causal\""}),
+              KeyRow("separator_masks", flag, plain(&D::separator_masks),
+                     "no loss on a document's first token, which follows a separator"),
+          }};
+}
+
+DeckSection train_section() {
+  using T = TrainConfig;
+  const auto plain = [](auto field) { return member(part_of(&Deck::train), field); };
+  return {
+      .name = "train",
+      .meaning = "Batch and length of the run; give exactly one of steps and tokens.",
+      .keys = {
+          KeyRow("batch", integer, plain(&T::batch), "size of a step, over all ranks")
+              .in(1, row_most)
+              .in_units("samples"),
+          KeyRow("microbatch", integer, automatic_member(part_of(&Deck::train), &T::microbatch),
+                 "what one data rank runs at a time; data * microbatch must divide batch")
+              .in(1, row_most)
+              .in_units("samples")
+              .automatically("batch/data; with pipe > 1 the largest that keeps 2*pipe of them"),
+          KeyRow("steps", integer, plain(&T::steps), "length of the run, unless tokens gives it")
+              .in(1, step_most)
+              .in_units("steps")
+              .like("1000")
+              .needed()
+              .unset_at_zero(),
+          KeyRow("tokens", integer, plain(&T::tokens),
+                 "length of the run, rounded up to whole steps")
+              .in(1, step_most)
+              .in_units("tokens")
+              .like("1e9")
+              .unset_at_zero(),
+          KeyRow("seed", integer, plain(&T::seed),
+                 "start of all randomness: initialisation, data order, dropout")
+              .in(0, step_most),
+          KeyRow("max_skipped", integer, plain(&T::max_skipped),
+                 "steps skipped in a row for non-finite gradients that stop the run")
+              .in(1, step_most)
+              .in_units("steps"),
+      }};
+}
+
+DeckSection optimizer_section() {
+  using O = OptimizerConfig;
+  const auto part = part_of(&Deck::optimizer);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const std::vector<std::string> kinds = {"adamw", "sgd"};
+  const DeckAccess betas = {[](const Deck& d, std::size_t) -> DeckValue {
+                              return std::vector{d.optimizer.beta1, d.optimizer.beta2};
+                            },
+                            [](Deck& d, std::size_t, const DeckValue& v) {
+                              const auto& pair = std::get<std::vector<double>>(v);
+                              d.optimizer.beta1 = pair.at(0);
+                              d.optimizer.beta2 = pair.at(1);
+                            }};
+  return {
+      .name = "optimizer",
+      .meaning = "How gradients change weights.",
+      .keys = {
+          KeyRow("name", choice, named_member(part, &O::name, kinds), "the method").of(kinds),
+          KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3),
+          KeyRow("betas", reals, betas, "decay of AdamW's first and second moment")
+              .below(0, 1)
+              .elements(2),
+          KeyRow("eps", real, plain(&O::eps), "added to the root of AdamW's second moment")
+              .inside(0, 1),
+          KeyRow("weight_decay", real, plain(&O::weight_decay),
+                 "decoupled, times the learning rate; never on norms and biases")
+              .in(0, 1e3),
+          KeyRow("no_decay", texts, plain(&O::no_decay),
+                 "further parameters without decay, by name; * and ? stand for any text"),
+          KeyRow("clip", real, plain(&O::clip), "largest gradient norm; 0: no clipping").in(0, 1e9),
+      }};
+}
+
+DeckSection schedule_section() {
+  using S = ScheduleConfig;
+  const auto part = part_of(&Deck::schedule);
+  const auto plain = [&](auto field) { return member(part, field); };
+  const std::vector<std::string> shapes = {"cosine", "linear", "constant", "wsd"};
+  return {.name = "schedule",
+          .meaning = "The learning rate over the steps.",
+          .keys = {
+              KeyRow("shape", choice, named_member(part, &S::shape, shapes),
+                     "after warm-up; wsd: constant, then a linear decay at the end")
+                  .of(shapes),
+              KeyRow("warmup_steps", integer, plain(&S::warmup_steps), "linear rise from 0 to lr")
+                  .in(0, step_most)
+                  .in_units("steps"),
+              KeyRow("min_lr", real, plain(&S::min_lr), "learning rate where the decay ends")
+                  .in(0, 1e3),
+              KeyRow("decay_steps", integer, automatic_member(part, &S::decay_steps),
+                     "length of the decay")
+                  .in(1, step_most)
+                  .in_units("steps")
+                  .automatically("all after warm-up; for wsd the last tenth of the run"),
+          }};
+}
+
+DeckSection precision_section() {
+  using P = PrecisionConfig;
+  const auto part = part_of(&Deck::precision);
+  const std::vector<std::string> types = {"f32", "bf16", "f64"};
+  return {
+      .name = "precision",
+      .meaning = "Number formats; master weights and moments of bf16 are f32.",
+      .keys = {
+          KeyRow("compute", choice, named_member(part, &P::compute, types),
+                 "activations and gathered weights; f64 needs run.backend = \"ref\"")
+              .of(types),
+          KeyRow("reduce", choice, named_member(part, &P::reduce, types), "gradients between ranks")
+              .of(types)
+              .automatically("f64 for f64, else f32")
+              .only({"\"auto\"", "\"f32\"", "\"f64\""}),
+          KeyRow("tf32", flag, member(part, &P::tf32), "tensor cores for f32 products on GPUs")
+              .only({"false"}),
+      }};
+}
+
+}  // namespace trireme

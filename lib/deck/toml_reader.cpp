@@ -1,0 +1,110 @@
+#include "lib/deck/toml_reader.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+namespace {
+
+Place place_of(const toml::source_region& region) {
+  return {static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
+}
+
+std::string kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::date:
+      return "a date";
+    case toml::node_type::time:
+      return "a time";
+    default:
+      return "a date and time";
+  }
+}
+
+RawValue raw_value(const toml::node& node) {
+  RawValue raw{false, place_of(node.source())};
+  if (const auto* flag = node.as_boolean()) {
+    raw.data = flag->get();
+  } else if (const auto* whole = node.as_integer()) {
+    raw.data = whole->get();
+  } else if (const auto* real = node.as_floating_point()) {
+    raw.data = real->get();
+  } else if (const auto* text = node.as_string()) {
+    raw.data = text->get();
+  } else if (const auto* array = node.as_array()) {
+    std::vector<RawValue> elements;
+    for (const auto& element : *array) elements.push_back(raw_value(element));
+    raw.data = std::move(elements);
+  } else {
+    raw.data = ForeignValue{kind_of(node)};
+  }
+  return raw;
+}
+
+RawEntry raw_entry(const toml::key& key, const toml::node& node) {
+  return {std::string(key.str()), place_of(key.source()), raw_value(node)};
+}
+
+RawSection raw_section(const toml::key& name, const toml::table& table, bool repeated) {
+  RawSection section{std::string(name.str()), place_of(table.source()), repeated, {}};
+  if (section.place.line == 0) section.place = place_of(name.source());
+  for (const auto& [key, node] : table) section.entries.push_back(raw_entry(key, node));
+  return section;
+}
+
+bool before(const Place& a, const Place& b) {
+  return a.line != b.line ? a.line < b.line : a.column < b.column;
+}
+
+// The library notices a second definition behind its key; people look for the key.
+[[noreturn]] void refuse(std::string_view text, const std::string& source,
+                         const toml::parse_error& e) {
+  Place at = place_of(e.source());
+  const std::string_view what = e.description();
+  const auto open = what.find('\''), close = what.rfind('\'');
+  if (what.find("redefine existing") == std::string_view::npos || open == close) {
+    fail("{}:{}:{}: {}", source, at.line, at.column, what);
+  }
+  for (int line = 1; line < at.line; ++line) text.remove_prefix(text.find('\n') + 1);
+  at.column = 1 + static_cast<int>(std::min(text.find_first_not_of(" \t"), text.size()));
+  fail("{}:{}:{}: {} is given a second time; keep one of the two", source, at.line, at.column,
+       what.substr(open, close + 1 - open));
+}
+
+}  // namespace
+
+std::vector<RawSection> read_toml(std::string_view text, const std::string& source) {
+  toml::table root;
+  try {
+    root = toml::parse(text, source);
+  } catch (const toml::parse_error& e) {
+    refuse(text, source, e);
+  }
+  std::vector<RawSection> sections;
+  RawSection top;
+  for (const auto& [key, node] : root) {
+    if (const auto* table = node.as_table()) {
+      sections.push_back(raw_section(key, *table, false));
+    } else if (const auto* array = node.as_array(); array && array->is_array_of_tables()) {
+      for (const auto& row : *array) sections.push_back(raw_section(key, *row.as_table(), true));
+    } else {
+      top.entries.push_back(raw_entry(key, node));
+    }
+  }
+  if (!top.entries.empty()) sections.push_back(std::move(top));
+  // The library keeps keys in alphabetical order.
+  for (auto& s : sections) {
+    std::stable_sort(s.entries.begin(), s.entries.end(),
+                     [](const auto& a, const auto& b) { return before(a.place, b.place); });
+  }
+  std::stable_sort(sections.begin(), sections.end(),
+                   [](const auto& a, const auto& b) { return before(a.place, b.place); });
+  return sections;
+}
+
+}  // namespace trireme

@@ -1,0 +1,148 @@
+#include "lib/deck/check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/deck/sample.hpp"
+
+namespace trireme {
+namespace {
+
+Deck sound() {
+  return parsed(least_deck);
+}
+
+// The only problem of a deck, by its first key and its words.
+void expect_problem(const Deck& deck, const std::string& key, const std::string& words) {
+  const auto problems = check_deck(deck);
+  ASSERT_EQ(problems.size(), 1U) << key;
+  EXPECT_EQ(problems[0].keys.at(0), key);
+  EXPECT_NE(problems[0].message.find(words), std::string::npos) << problems[0].message;
+}
+
+}  // namespace
+
+TEST(Check, TheLeastDeckIsSound) {
+  EXPECT_TRUE(check_deck(sound()).empty());
+}
+
+TEST(Check, Heads) {
+  Deck d = sound();
+  d.model.heads = 10;
+  d.model.kv_heads = 10;
+  expect_problem(d, "model.heads", "heads that do: 2, 3, 4, 6, 8, 12, 16, 24");
+
+  d = sound();
+  d.model.width = 36;
+  d.model.positions = Positions::rotary;
+  expect_problem(d, "model.heads", "36 / 12 has 3; choose an even one");
+  d.model.heads = d.model.kv_heads = 7;
+  expect_problem(d, "model.heads", "heads that do: 1, 2, 3, 6, 9, 18");  // all of even head dim
+
+  d = sound();
+  d.model.kv_heads = 5;
+  expect_problem(d, "model.kv_heads", "that do: 1, 2, 3, 4, 6, 12");
+}
+
+TEST(Check, Data) {
+  Deck d = sound();
+  d.data.path.clear();
+  expect_problem(d, "data.path", "is missing");
+  d = sound();
+  d.data.weights = {1, 2};
+  expect_problem(d, "data.weights", "has 2 entries and data.path 1");
+  d = sound();
+  d.data.validation_files = d.data.path;
+  expect_problem(d, "data.validation", "also trained on");
+}
+
+TEST(Check, LengthAndBatch) {
+  Deck d = sound();
+  d.train.tokens = 5;
+  expect_problem(d, "train.steps", "keep one");
+  d.train.tokens = d.train.steps = 0;
+  expect_problem(d, "train.steps", "length of the run is missing");
+  d = sound();
+  d.train.batch = 12;
+  d.train.microbatch = 5;
+  expect_problem(d, "train.microbatch", "microbatches that do: 1, 2, 3, 4, 6, 12");
+  d.parallel.data = 2;
+  d.train.microbatch = 4;
+  expect_problem(d, "train.microbatch", "6 samples of a data rank");
+  d.parallel.data = 5;
+  expect_problem(d, "train.batch", "batches that are: 10, 15");
+}
+
+TEST(Check, ScheduleAndPrecision) {
+  Deck d = sound();
+  d.schedule.min_lr = 1;
+  expect_problem(d, "schedule.min_lr", "above optimizer.lr = 3e-4");
+  d = sound();
+  d.precision.compute = d.precision.reduce = DType::f64;
+  expect_problem(d, "precision.compute", "run.backend = \"ref\"");
+  d.run.backend = "ref";
+  d.precision.reduce = DType::f32;
+  expect_problem(d, "precision.reduce", "does not go with");
+}
+
+TEST(Check, Grid) {
+  Deck d = sound();
+  d.parallel.pipe = 13;
+  expect_problem(d, "parallel.pipe", "more than model.layers = 12");
+  d = sound();
+  d.parallel.seq = 3;
+  expect_problem(d, "parallel.seq", "does not divide model.context = 1024; degrees that do: 1, 2");
+  d.model.context = 48;
+  d.parallel.seq = 16;
+  expect_problem(d, "parallel.seq", "more than model.heads = 12");
+  d = sound();
+  d.parallel.pipe = 2;
+  d.parallel.stage_layers = {5, 6};
+  expect_problem(d, "parallel.stage_layers", "adds up to 11 blocks");
+  d.parallel.stage_layers = {5, 6, 1};
+  expect_problem(d, "parallel.stage_layers", "has 3 entries");
+}
+
+TEST(Check, TraceAndFreeze) {
+  Deck d = sound();
+  d.run.trace_steps = {3, 1};
+  expect_problem(d, "run.trace_steps", "first and the last");
+  d = sound();
+  d.freeze = {{.pattern = "a*", .from_step = 5, .to_step = 5}};
+  expect_problem(d, "freeze.to_step", "ends at step 5 and starts at 5");
+}
+
+TEST(Check, MicrobatchOfPipelines) {
+  EXPECT_EQ(default_microbatch(24, 1), 24);
+  EXPECT_EQ(default_microbatch(24, 2), 6);   // 4 of them
+  EXPECT_EQ(default_microbatch(24, 4), 3);   // 8
+  EXPECT_EQ(default_microbatch(24, 16), 1);  // 32 would be wanted, 24 there are
+  for (std::int64_t samples = 1; samples <= 60; ++samples) {
+    for (std::int64_t pipe = 2; pipe <= 8; ++pipe) {
+      const auto m = default_microbatch(samples, pipe);
+      ASSERT_EQ(samples % m, 0);
+      const auto least = std::min(samples, 2 * pipe);
+      ASSERT_GE(samples / m, least);
+    }
+  }
+}
+
+TEST(Check, QuickStartIsSoundOnItsGrids) {
+  Deck d =
+      load_deck(std::filesystem::path(__FILE__).parent_path() / "../../inputs/quickstart.toml");
+  for (std::int64_t pipe : {1, 2}) {
+    for (std::int64_t data : {1, 2}) {
+      for (std::int64_t seq : {1, 2}) {
+        d.parallel.pipe = pipe;
+        d.parallel.data = data;
+        d.parallel.seq = seq;
+        const Deck fitted = fit_to_ranks(d, pipe * data * seq);
+        EXPECT_EQ(fitted.train.batch % (data * fitted.train.microbatch), 0);
+      }
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,130 @@
+// Every kind of mistake in a deck: what is said, and the exact place.
+#include <gtest/gtest.h>
+
+#include "tests/deck/sample.hpp"
+
+namespace trireme {
+namespace {
+
+struct Mistake {
+  const char* name;
+  const char* lines;  // after the least deck; the first is line 5
+  const char* message;
+};
+
+class DeckMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(DeckMistake, IsNamedAtItsPlace) {
+  EXPECT_EQ(refusal_of_addition(GetParam().lines), GetParam().message);
+}
+
+const Mistake mistakes[] = {
+    {"UnknownKey", "[model]\n  layrs = 3\n",
+     "d.toml:6:3: there is no key 'layrs' in [model]; did you mean 'layers'?"},
+    {"SwappedLetters", "[optimizer]\nbteas = [1, 2]\n",
+     "d.toml:6:1: there is no key 'bteas' in [optimizer]; did you mean 'betas'?"},
+    {"KeyOfAnotherSection", "[model]\nlr = 1\n",
+     "d.toml:6:1: there is no key 'lr' in [model]; it belongs to [optimizer]"},
+    {"NothingLikeIt", "[evaluate]\nxyzzy = 1\n",
+     "d.toml:6:1: there is no key 'xyzzy' in [evaluate]; keys: every_steps, batches"},
+    {"UnknownSection", "[optimiser]\nlr = 1\n",
+     "d.toml:5:1: there is no section [optimiser]; did you mean [optimizer]?"},
+    {"SectionTwice", "[[model]]\nlayers = 1\n", "d.toml:5:1: section model is written [model]"},
+    {"Duplicate", "[model]\nlayers = 3\n  layers = 4\n",
+     "d.toml:7:3: 'layers' is given a second time; keep one of the two"},
+    {"SectionAgain", "[run]\n[train]\n",
+     "d.toml:6:1: 'train' is given a second time; keep one of the two"},
+    {"TextForNumber", "[model]\nlayers = 'x'\n",
+     "d.toml:6:10: model.layers takes a whole number, not the text \"x\""},
+    {"FractionForWhole", "[model]\nlayers = 2.5\n",
+     "d.toml:6:10: model.layers takes a whole number, not the number 2.5"},
+    {"NumberForFlag", "[model]\ntied = 1\n",
+     "d.toml:6:8: model.tied takes true or false, not the whole number 1"},
+    {"TableForText", "[model.norm]\nkind = 'rms'\n",
+     "d.toml:5:1: model.norm takes a text, not a table"},
+    {"DateForNumber", "[optimizer]\nlr = 2020-01-01\n",
+     "d.toml:6:6: optimizer.lr takes a number, not a date"},
+    {"WrongElement", "[optimizer]\nbetas = [0.9, 'x']\n",
+     "d.toml:6:15: optimizer.betas takes an array of 2 numbers, not the text \"x\""},
+    {"WrongCount", "[optimizer]\nbetas = [0.9]\n",
+     "d.toml:6:9: optimizer.betas takes an array of 2 numbers, not 1 of them"},
+    {"ElementOutOfRange", "[optimizer]\nbetas = [0.9, 1]\n",
+     "d.toml:6:15: optimizer.betas = 1 is out of range: at least 0, below 1"},
+    {"BelowRange", "[model]\nlayers = 0\n",
+     "d.toml:6:10: model.layers = 0 is out of range: 1 to 10000"},
+    {"NotANumber", "[optimizer]\nlr = nan\n",
+     "d.toml:6:6: optimizer.lr = nan is out of range: 0 to 1000"},
+    {"AutoOrRange", "[run]\nthreads = -1\n",
+     "d.toml:6:11: run.threads = -1 is out of range: \"auto\" or 1 to 4096"},
+    {"AutoOrNumber", "[run]\nthreads = 'all'\n",
+     "d.toml:6:11: run.threads takes a whole number or \"auto\", not the text \"all\""},
+    {"UnknownChoice", "[model]\nnorm = 'lyer'\n",
+     "d.toml:6:8: model.norm = \"lyer\" is not known, did you mean \"layer\"?; it can be \"layer\" "
+     "or \"rms\""},
+    {"BadDuration", "[run]\ntime_limit = '1:99'\n",
+     "d.toml:6:14: run.time_limit: '1:99' is no duration; write hh:mm:ss, mm:ss or seconds"},
+    {"ZeroByte", "[model]\ninit_from = \"a\\u0000b\"\n",
+     "d.toml:6:13: model.init_from: the value is not UTF-8 text without zero bytes"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, DeckMistake, testing::ValuesIn(mistakes),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+
+TEST(DeckErrors, KeysOutsideOfSections) {
+  EXPECT_EQ(refusal("lr = 1\n" + std::string(least_deck)),
+            "d.toml:1:1: key 'lr' stands in no section; it belongs to [optimizer]");
+  EXPECT_EQ(refusal("freeze = 1\n" + std::string(least_deck)),
+            "d.toml:1:1: freeze is a section; write [[freeze]] above its keys");
+}
+
+TEST(DeckErrors, TextThatIsNotToml) {
+  // The words are the library's.
+  EXPECT_EQ(refusal_of_addition("[model]\nlayers 3\n").rfind("d.toml:6:8: ", 0), 0U);
+  EXPECT_EQ(refusal_of_addition("[model]\nnorm = 'rms\n").rfind("d.toml:6:", 0), 0U);
+  EXPECT_EQ(refusal_of_addition("x = \"\xff\"\n").rfind("d.toml:5:", 0), 0U);
+}
+
+TEST(DeckErrors, EmptyPaths) {
+  EXPECT_EQ(refusal("[train]\nsteps = 1\n[data]\npath = ['a', '']\n"),
+            "d.toml:4:8: data.path holds an empty path; write the file's path, or [] for none");
+}
+
+TEST(DeckErrors, AreReportedTogetherInOrder) {
+  EXPECT_EQ(
+      refusal("[train]\nsteps = 'x'\n[model]\nheads = 5\ntide = true\n[data]\npath = 'x'\n",
+              {"optimizer.lr=fast"}),
+      "d.toml:2:9: train.steps takes a whole number, not the text \"x\"\n"
+      "d.toml:4:9: model.heads = 5 does not divide model.width = 768; heads that do: 1, 2, 3, "
+      "4, 6, 8, 12, 16\n"
+      "d.toml:5:1: there is no key 'tide' in [model]; did you mean 'tied'?\n"
+      "override 'optimizer.lr=fast': optimizer.lr takes a number, not the text \"fast\"");
+}
+
+TEST(DeckErrors, AMistakeIsNotReportedTwice) {
+  // heads is unknown here, so nothing is said about heads and width.
+  EXPECT_EQ(refusal_of_addition("[model]\nhaeds = 4\nwidth = 100\n"),
+            "d.toml:6:1: there is no key 'haeds' in [model]; did you mean 'heads'?");
+}
+
+TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {
+  EXPECT_EQ(
+      refusal_of_addition("[run]\nexactness = 'invariant'\n"),
+      "d.toml:6:13: run.exactness = \"invariant\" is not supported in this version; it can be "
+      "\"fast\" or \"repeatable\"");
+  EXPECT_EQ(refusal_of_addition("[[freeze]]\npattern = 'x'\n"),
+            "d.toml:5:1: [[freeze]] is not supported in this version; remove it");
+  for (const auto* value :
+       {"parallel.pipe=2", "parallel.data=2", "parallel.seq=2", "parallel.stage_layers=[6,6]",
+        "zero.stage=3", "zero.gather=step", "run.backend=cuda", "checkpoint.async=true",
+        "checkpoint.every_minutes=30", "precision.tf32=true", "precision.reduce=bf16",
+        "data.attention=document", "run.trace_steps=[1,2]", "run.digest_every=1",
+        "run.replay_every=1", "run.cuda_graph=true"}) {
+    EXPECT_NE(refusal_of_overrides({value}).find("is not supported in this version; it can be "),
+              std::string::npos)
+        << value;
+  }
+}
+
+}  // namespace trireme
