@@ -23,8 +23,9 @@ if(NOT MPIEXEC_EXECUTABLE)
   message(FATAL_ERROR "No mpiexec beside ${MPI_CXX_COMPILER}: set -DMPIEXEC_EXECUTABLE=/path/to/mpiexec")
 endif()
 
-# The serial driver is all that the format needs; a parallel HDF5 brings its own MPI.
-pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial>=1.10 hdf5>=1.10)
+# The serial driver is all that the format needs; a parallel HDF5 brings its own MPI. 1.10.5 is the first
+# that says where a chunk lies.
+pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial>=1.10.5 hdf5>=1.10.5)
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES PkgConfig::HDF5)
 set(CMAKE_REQUIRED_QUIET ON)

@@ -1,0 +1,92 @@
+#pragma once
+// What a checkpoint is made of. Documented for users in docs/checkpoint.md.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/dtype.hpp"
+#include "lib/base/view.hpp"
+#include "lib/io/hash.hpp"
+
+namespace trireme {
+
+enum class Content : std::uint8_t { weight, moment1, moment2 };
+inline constexpr Content all_contents[] = {Content::weight, Content::moment1, Content::moment2};
+std::string_view group_of(Content);  // "weights", "moment1", "moment2": the HDF5 groups
+
+// Elements [begin, begin + count) of one parameter, flat in row-major order, held by one rank.
+struct ParamSlice {
+  std::string name;
+  Content content = Content::weight;
+  Shape shape;  // of the whole parameter
+  std::int64_t begin = 0, count = 0;
+  DType dtype = DType::f32;  // f32 or f64
+  bool operator==(const ParamSlice&) const = default;
+};
+
+// Everything of a run's state that is not an array.
+struct CheckpointMeta {
+  std::int64_t step = 0;     // finished steps
+  std::int64_t samples = 0;  // consumed
+  std::int64_t tokens = 0;
+  std::vector<std::int64_t> skipped;                // steps that were skipped
+  std::map<std::string, std::int64_t> adam_counts;  // by parameter
+  std::uint64_t seed = 0;
+  std::string deck;     // effective deck, TOML
+  std::string version;  // of the program
+  std::string run;      // identity of the run; files of different runs do not mix
+  int pipe = 1, data = 1, seq = 1;
+  std::string tokenizer_kind;  // empty: none
+  std::string tokenizer;       // the model's bytes
+  std::int64_t vocab = 0;
+  std::map<std::string, std::string> extra;  // whatever else the training loop restores
+  bool operator==(const CheckpointMeta&) const = default;
+};
+
+// A chunk's elements lie plain at byte `at` of the file; HDF5's checksum follows them.
+struct ChunkRecord {
+  std::int64_t at = 0;
+  Hash128 hash;  // of the elements, without padding and checksum
+  bool operator==(const ChunkRecord&) const = default;
+};
+
+struct SliceRecord {
+  ParamSlice slice;
+  std::int64_t chunk_elements = 0;  // of all chunks but the last
+  std::vector<ChunkRecord> chunks;
+  bool operator==(const SliceRecord&) const = default;
+};
+
+// `hash` is that of the file with each chunk's elements replaced by the 16 bytes of their hash
+// (high word first, big-endian): one pass serves file and chunks. Without chunks it is the plain
+// hash.
+struct FileRecord {
+  std::string name;
+  std::int64_t size = 0;
+  Hash128 hash;
+  int rank = -1;  // -1: not a shard
+  std::vector<SliceRecord> slices;
+  bool operator==(const FileRecord&) const = default;
+};
+
+struct Manifest {
+  CheckpointMeta meta;
+  std::vector<FileRecord> files;
+};
+
+// For sending a rank's record to the rank that publishes.
+std::string to_text(const FileRecord&);
+FileRecord parse_file_record(std::string_view text);
+
+std::string to_text(const Manifest&);
+// Error when the text is not a whole, self-consistent manifest. `where` names it in messages. Every
+// parameter is then covered exactly once; the tokenizer's bytes are read from their file later.
+Manifest parse_manifest(std::string_view text, std::string_view where);
+
+inline constexpr std::string_view manifest_name = "manifest.json", master_name = "master.h5",
+                                  tokenizer_name = "tokenizer.bin";
+inline constexpr std::int64_t max_chunk_bytes = std::int64_t{4} << 20;
+
+}  // namespace trireme

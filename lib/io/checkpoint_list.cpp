@@ -1,0 +1,126 @@
+#include "lib/io/checkpoint_list.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "lib/base/error.hpp"
+#include "lib/io/checkpoint_reader.hpp"
+#include "lib/io/checkpoint_save.hpp"
+#include "lib/io/posix_file.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+// The step in "step-00000420"; none for any other name.
+static std::optional<std::int64_t> step_of(std::string_view name) {
+  constexpr std::string_view prefix = "step-";
+  if (!name.starts_with(prefix)) return {};
+  std::int64_t step = 0;
+  const auto* end = name.data() + name.size();
+  const auto [stop, e] = std::from_chars(name.data() + prefix.size(), end, step);
+  if (e != std::errc{} || stop != end || name != checkpoint_name(step)) return {};
+  return step;
+}
+
+static std::vector<fs::path> entries_of(const fs::path& directory) {
+  std::vector<fs::path> entries;
+  std::error_code e;
+  for (fs::directory_iterator it(directory, e), end; !e && it != end; it.increment(e)) {
+    entries.push_back(it->path());
+  }
+  require(!e || e == std::errc::no_such_file_or_directory, "cannot read the directory {}: {}",
+          directory.string(), e.message());
+  return entries;
+}
+
+std::vector<CheckpointInfo> list_checkpoints(const fs::path& checkpoints) {
+  std::vector<CheckpointInfo> all;
+  for (const auto& path : entries_of(checkpoints)) {
+    if (const auto step = step_of(path.filename().string())) all.push_back({path, *step});
+  }
+  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.step < b.step; });
+  return all;
+}
+
+std::optional<std::string> damage_of(const fs::path& checkpoint, Check check) {
+  try {
+    const CheckpointReader reader(checkpoint);
+    const auto name = checkpoint.filename().string();
+    if (const auto step = step_of(name); step && *step != reader.meta().step) {
+      return fmt::format("{} holds step {}: it belongs elsewhere", checkpoint.string(),
+                         reader.meta().step);
+    }
+    if (check == Check::sizes) return {};
+    const auto problems = reader.verify();
+    if (problems.empty()) return {};
+    auto text = fmt::format("{} is damaged: {}", checkpoint.string(), problems[0]);
+    if (problems.size() > 1) text += fmt::format(" (and {} more)", problems.size() - 1);
+    return text;
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+NewestIntact newest_intact(const fs::path& checkpoints, Check check) {
+  NewestIntact result;
+  auto all = list_checkpoints(checkpoints);
+  std::reverse(all.begin(), all.end());
+  for (const auto& info : all) {
+    const auto damage = damage_of(info.directory, check);
+    if (!damage) {
+      result.found = info;
+      return result;
+    }
+    result.skipped.push_back(*damage);
+  }
+  return result;
+}
+
+// Renamed first, so that a removal that is interrupted never looks like a damaged checkpoint.
+static void remove_checkpoint(const CheckpointInfo& info) {
+  auto doomed =
+      info.directory.parent_path() / fmt::format(".{}.removed", checkpoint_name(info.step));
+  remove_tree(doomed);
+  rename_path(info.directory, doomed);
+  remove_tree(doomed);
+}
+
+void prune(const fs::path& checkpoints, std::int64_t keep_last, std::int64_t keep_every) {
+  if (keep_last == 0) return;
+  auto all = list_checkpoints(checkpoints);
+  std::reverse(all.begin(), all.end());
+  std::int64_t kept = 0;
+  for (const auto& info : all) {
+    if (kept < keep_last) {
+      if (!damage_of(info.directory, Check::sizes)) ++kept;
+      continue;
+    }
+    if (keep_every > 0 && info.step % keep_every == 0) continue;
+    remove_checkpoint(info);
+  }
+}
+
+std::vector<fs::path> clean_checkpoints(const fs::path& checkpoints) {
+  std::vector<fs::path> removed;
+  for (const auto& path : entries_of(checkpoints)) {
+    const auto name = path.filename().string();
+    const auto dot = name.rfind('.');
+    if (name.empty() || name[0] != '.' || dot == 0) continue;
+    const auto visible = name.substr(1, dot - 1);
+    if (!step_of(visible)) continue;
+    const auto suffix = std::string_view(name).substr(dot);
+    std::error_code e;
+    if (suffix == ".replaced" && !fs::exists(checkpoints / visible, e)) {
+      rename_path(path, checkpoints / visible);
+      continue;
+    }
+    if (suffix != ".replaced" && suffix != ".partial" && suffix != ".removed") continue;
+    remove_tree(path);
+    removed.push_back(path);
+  }
+  return removed;
+}
+
+}  // namespace trireme

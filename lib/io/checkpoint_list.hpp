@@ -1,0 +1,42 @@
+#pragma once
+// The checkpoints of a run: listing them, finding the newest good one, removing old ones and
+// debris.
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct CheckpointInfo {
+  std::filesystem::path directory;
+  std::int64_t step = 0;
+};
+
+// Oldest first, damaged ones included; empty when the directory does not exist.
+std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
+
+enum class Check : std::uint8_t {
+  sizes,  // manifest and sizes
+  hashes  // reads everything
+};
+// What is wrong with a checkpoint; nothing when it is intact.
+std::optional<std::string> damage_of(const std::filesystem::path& checkpoint, Check);
+
+struct NewestIntact {
+  std::optional<CheckpointInfo> found;
+  std::vector<std::string> skipped;  // newer ones, each with its reason
+};
+NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
+
+// Keeps the newest `keep_last` good ones (by their sizes; 0: all), every step that `keep_every`
+// divides (0: none) and whatever is newer than the oldest of the former.
+void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
+           std::int64_t keep_every);
+
+// Removes what interrupted saves and prunes left behind; puts back what was being replaced. To be
+// called at a start, by one rank, before anything saves. Returns what was removed.
+std::vector<std::filesystem::path> clean_checkpoints(const std::filesystem::path& checkpoints);
+
+}  // namespace trireme

@@ -1,0 +1,170 @@
+#include "lib/io/checkpoint_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/error.hpp"
+#include "lib/io/shard_file.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+static Manifest read_manifest(const fs::path& directory) {
+  const auto path = directory / manifest_name;
+  std::error_code e;
+  require(fs::is_directory(directory, e), "{} is no checkpoint: there is no such directory",
+          directory.string());
+  require(fs::exists(path, e), "{} is no whole checkpoint: {} is missing", directory.string(),
+          manifest_name);
+  return parse_manifest(read_text(path), path.string());
+}
+
+CheckpointReader::CheckpointReader(fs::path directory)
+    : directory_(std::move(directory)), manifest_(read_manifest(directory_)) {
+  const auto& files = manifest_.files;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    const auto path = directory_ / files[f].name;
+    std::error_code e;
+    const auto size = fs::file_size(path, e);
+    require(!e, "{} is damaged: {}: {}", directory_.string(), files[f].name, e.message());
+    require(size == static_cast<std::uintmax_t>(files[f].size),
+            "{} is damaged: {} has {} bytes instead of {}", directory_.string(), files[f].name,
+            size, files[f].size);
+    if (files[f].name == tokenizer_name) {
+      manifest_.meta.tokenizer = read_text(path);
+      require(hash128(manifest_.meta.tokenizer) == files[f].hash,
+              "{} is damaged: {} does not match its hash", directory_.string(), files[f].name);
+    }
+    for (std::size_t s = 0; s < files[f].slices.size(); ++s) {
+      const auto& slice = files[f].slices[s].slice;
+      places_[{slice.name, slice.content}].push_back({f, s});
+    }
+  }
+  for (auto& [key, places] : places_) {
+    const auto begin = [&](const Place& p) { return files[p.file].slices[p.slice].slice.begin; };
+    std::sort(places.begin(), places.end(), [&](auto& a, auto& b) { return begin(a) < begin(b); });
+    const auto& any = files[places[0].file].slices[places[0].slice].slice;
+    if (key.second == Content::weight) params_.push_back({any.name, any.shape, any.dtype});
+    if (key.second == Content::moment1) params_.back().moment1 = true;
+    if (key.second == Content::moment2) params_.back().moment2 = true;
+  }
+}
+
+bool CheckpointReader::has(const std::string& name, Content content) const {
+  return places_.contains({name, content});
+}
+
+void CheckpointReader::require_model(
+    const std::vector<std::pair<std::string, Shape>>& model) const {
+  std::vector<std::string> differences;
+  std::map<std::string, Shape> saved;
+  for (const auto& p : params_) saved[p.name] = p.shape;
+  for (const auto& [name, shape] : model) {
+    const auto found = saved.find(name);
+    if (found == saved.end()) {
+      differences.push_back(name + " is not in it");
+      continue;
+    }
+    if (found->second != shape) {
+      differences.push_back(fmt::format("{} is {} there and {} here", name,
+                                        to_string(found->second), to_string(shape)));
+    }
+    saved.erase(found);
+  }
+  for (const auto& [name, shape] : saved) differences.push_back(name + " is only there");
+  if (differences.empty()) return;
+  const auto shown = std::min<std::size_t>(differences.size(), 3);
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) text += (i ? "; " : "") + differences[i];
+  if (shown < differences.size()) {
+    text += fmt::format("; and {} more", differences.size() - shown);
+  }
+  fail(
+      "{} holds another model: {} -- give the [model] section of its deck ({}) or another run "
+      "directory",
+      directory_.string(), text, manifest_name);
+}
+
+const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(const std::string& name,
+                                                                        Content content) const {
+  const auto found = places_.find({name, content});
+  require(found != places_.end(), "{} has no {}/{} (it holds {} parameters)", directory_.string(),
+          group_of(content), name, params_.size());
+  return found->second;
+}
+
+const PosixFile& CheckpointReader::open(std::size_t file) {
+  constexpr std::size_t most_open = 64;  // far below the usual limit of descriptors
+  const auto found = opened_.find(file);
+  if (found != opened_.end()) return found->second;
+  if (opened_.size() >= most_open) opened_.clear();
+  return opened_.emplace(file, PosixFile::open(directory_ / manifest_.files[file].name))
+      .first->second;
+}
+
+void CheckpointReader::read(const std::string& name, Content content, std::int64_t begin,
+                            std::int64_t count, std::span<std::byte> out) {
+  const auto& places = places_of(name, content);
+  const auto& any = manifest_.files[places[0].file].slices[places[0].slice].slice;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(any.dtype));
+  require(begin >= 0 && count >= 0 && begin <= any.shape.count() - count,
+          "elements [{}, {}) were asked of {} {}", begin, begin + count, name,
+          to_string(any.shape));
+  require(static_cast<std::int64_t>(out.size()) == count * bytes,
+          "{} bytes were given for {} elements of {} in {}", out.size(), count, name,
+          name_of(any.dtype));
+  for (const auto& place : places) {
+    const auto& s = manifest_.files[place.file].slices[place.slice].slice;
+    const auto from = std::max(begin, s.begin);
+    const auto to = std::min(begin + count, s.begin + s.count);
+    if (from >= to) continue;
+    read_slice(place, from - s.begin, to - from,
+               out.subspan(static_cast<std::size_t>((from - begin) * bytes),
+                           static_cast<std::size_t>((to - from) * bytes)));
+  }
+}
+
+// `begin` counts from the slice's first element.
+void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::int64_t count,
+                                  std::span<std::byte> out) {
+  const auto& record = manifest_.files[place.file].slices[place.slice];
+  const auto bytes = static_cast<std::int64_t>(bytes_of(record.slice.dtype));
+  const auto& file = open(place.file);
+  auto i = begin / record.chunk_elements;
+  for (auto at = begin; at < begin + count; ++i) {
+    const auto& chunk = record.chunks[static_cast<std::size_t>(i)];
+    const auto size = chunk_bytes(record, static_cast<std::size_t>(i));
+    const auto first = i * record.chunk_elements;
+    const auto n = std::min(begin + count, first + size / bytes) - at;
+    const auto wanted = out.subspan(static_cast<std::size_t>((at - begin) * bytes),
+                                    static_cast<std::size_t>(n * bytes));
+    // A whole chunk is read in place, a part through a buffer: its hash needs all of it.
+    auto target = wanted;
+    if (n * bytes != size) {
+      chunk_.resize(static_cast<std::size_t>(max_chunk_bytes));
+      target = std::span(chunk_).first(static_cast<std::size_t>(size));
+    }
+    file.read_at(target, chunk.at);
+    bytes_read_ += size;
+    require(hash128(target) == chunk.hash,
+            "{} is damaged: chunk {} of {}/{} in {} does not match its hash (changed on disk, or a "
+            "file of another save)",
+            directory_.string(), i, group_of(record.slice.content), record.slice.name,
+            manifest_.files[place.file].name);
+    if (n * bytes != size) {
+      std::memcpy(wanted.data(), target.data() + (at - first) * bytes, wanted.size());
+    }
+    at += n;
+  }
+}
+
+std::vector<std::string> CheckpointReader::verify() const {
+  std::vector<std::string> problems;
+  for (const auto& f : manifest_.files) {
+    for (auto& p : verify_file(directory_, f)) problems.push_back(std::move(p));
+  }
+  return problems;
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+#pragma once
+// Loading: any slice of any parameter, whatever layout wrote it. Elements are read straight from
+// the places that the manifest names, and each chunk is checked against its hash as it comes, so a
+// damaged file is an Error that names it and never a wrong number.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/io/checkpoint.hpp"
+#include "lib/io/posix_file.hpp"
+
+namespace trireme {
+
+struct ParamInfo {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::f32;
+  bool moment1 = false, moment2 = false;
+};
+
+class CheckpointReader {
+ public:
+  // Reads the manifest and checks every file's size; Error names what is damaged or missing.
+  explicit CheckpointReader(std::filesystem::path directory);
+
+  const std::filesystem::path& directory() const { return directory_; }
+  const CheckpointMeta& meta() const { return manifest_.meta; }
+  const std::vector<FileRecord>& files() const { return manifest_.files; }
+  const std::vector<ParamInfo>& params() const { return params_; }  // in order of their names
+  bool has(const std::string& name, Content) const;
+
+  // Error naming the first differences unless these are exactly the parameters of the checkpoint.
+  void require_model(const std::vector<std::pair<std::string, Shape>>& model) const;
+
+  // Elements [begin, begin + count), flat in row-major order, in the dtype they were saved in.
+  void read(const std::string& name, Content, std::int64_t begin, std::int64_t count,
+            std::span<std::byte> out);
+  // Reads everything; one line for each thing that is wrong, none when the checkpoint is intact.
+  std::vector<std::string> verify() const;
+
+  std::int64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  struct Place {
+    std::size_t file, slice;
+  };
+
+  const std::vector<Place>& places_of(const std::string& name, Content) const;
+  void read_slice(const Place&, std::int64_t begin, std::int64_t count, std::span<std::byte> out);
+  const PosixFile& open(std::size_t file);
+
+  std::filesystem::path directory_;
+  Manifest manifest_;
+  std::vector<ParamInfo> params_;
+  std::map<std::pair<std::string, Content>, std::vector<Place>> places_;  // in order of begin
+  std::map<std::size_t, PosixFile> opened_;
+  std::vector<std::byte> chunk_;
+  std::int64_t bytes_read_ = 0;
+};
+
+}  // namespace trireme

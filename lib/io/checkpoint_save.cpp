@@ -1,0 +1,92 @@
+#include "lib/io/checkpoint_save.hpp"
+
+#include <system_error>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/io/master_file.hpp"
+#include "lib/io/posix_file.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+std::string checkpoint_name(std::int64_t step) {
+  return fmt::format("step-{:08}", step);
+}
+
+static fs::path hidden(const fs::path& checkpoints, std::int64_t step, const char* suffix) {
+  return checkpoints / fmt::format(".{}{}", checkpoint_name(step), suffix);
+}
+
+fs::path begin_save(const fs::path& checkpoints, std::int64_t step) {
+  const auto partial = hidden(checkpoints, step, ".partial");
+  remove_tree(partial);
+  make_directory(partial);
+  return partial;
+}
+
+static FileRecord write_tokenizer(const fs::path& directory, const std::string& bytes) {
+  write_new(directory / tokenizer_name, bytes);
+  FileRecord record;
+  record.name = tokenizer_name;
+  record.size = static_cast<std::int64_t>(bytes.size());
+  record.hash = hash128(bytes);
+  return record;
+}
+
+fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
+                 std::vector<FileRecord> shards) {
+  const auto partial = hidden(checkpoints, meta.step, ".partial");
+  const auto master = write_master(partial, meta.step, shards);
+  Manifest manifest{meta, std::move(shards)};
+  manifest.files.push_back(master);
+  if (!meta.tokenizer.empty()) {
+    manifest.files.push_back(write_tokenizer(partial, meta.tokenizer));
+  }
+  const auto text = to_text(manifest);
+  parse_manifest(text, "the new manifest");  // what could not be loaded is not published
+  write_new(partial / manifest_name, text);
+  sync_directory(partial);
+
+  // rename() does not replace a directory that has content: an old one steps aside first. After a
+  // crash between the two renames clean_checkpoints() puts it back.
+  const auto target = checkpoints / checkpoint_name(meta.step);
+  const auto replaced = hidden(checkpoints, meta.step, ".replaced");
+  remove_tree(replaced);
+  std::error_code e;
+  const bool exists = fs::exists(fs::symlink_status(target, e));
+  if (exists) rename_path(target, replaced);
+  try {
+    rename_path(partial, target);
+  } catch (const Error&) {
+    if (exists) rename_path(replaced, target);
+    throw;
+  }
+  sync_directory(checkpoints);
+  if (exists) remove_tree(replaced);
+  return target;
+}
+
+void abandon_save(const fs::path& checkpoints, std::int64_t step) noexcept {
+  std::error_code ignored;
+  try {
+    fs::remove_all(hidden(checkpoints, step, ".partial"), ignored);
+  } catch (...) {  // out of memory for the name: the next start removes it
+  }
+}
+
+fs::path save_checkpoint(const fs::path& checkpoints, const CheckpointMeta& meta,
+                         std::span<const ParamSlice> slices, const SliceSource& source) {
+  try {
+    const auto partial = begin_save(checkpoints, meta.step);
+    std::vector<FileRecord> shards;
+    shards.push_back(write_shard(partial, {0, meta.step, meta.run}, slices, source));
+    return publish(checkpoints, meta, std::move(shards));
+  } catch (...) {
+    abandon_save(checkpoints, meta.step);
+    throw;
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+#pragma once
+// Saving, in three steps so that many ranks can share them: one rank begins, every rank writes its
+// shard (lib/io/shard_file.hpp), one rank publishes. Everything is written under the hidden name
+// `.step-00000420.partial` and appears by one rename, so a crash leaves either a whole checkpoint
+// or debris that is never listed. A save that fails touches no older checkpoint.
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "lib/io/checkpoint.hpp"
+#include "lib/io/shard_file.hpp"
+
+namespace trireme {
+
+std::string checkpoint_name(std::int64_t step);  // "step-00000420"
+
+// An empty partial directory in `checkpoints` (created when missing), for write_shard.
+std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);
+
+// After every shard is written: adds tokenizer, master file and, last, the manifest; renames.
+// A checkpoint of the same step is replaced. Returns the checkpoint's directory.
+std::filesystem::path publish(const std::filesystem::path& checkpoints, const CheckpointMeta&,
+                              std::vector<FileRecord> shards);
+
+// Removes what a failed save left; never throws.
+void abandon_save(const std::filesystem::path& checkpoints, std::int64_t step) noexcept;
+
+// All of it on one rank. Throws Error after cleaning up.
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints,
+                                      const CheckpointMeta&, std::span<const ParamSlice>,
+                                      const SliceSource&);
+
+}  // namespace trireme

@@ -1,0 +1,72 @@
+#include "lib/io/describe.hpp"
+
+#include <algorithm>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+static std::string human_bytes(std::int64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double x = static_cast<double>(bytes);
+  int unit = 0;
+  for (; x >= 1024 && unit < 4; ++unit) x /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", x, units[unit]);
+}
+
+std::string describe(const CheckpointReader& reader) {
+  const auto& m = reader.meta();
+  std::int64_t elements = 0, bytes = 0;
+  std::size_t widest = 0, shards = 0;
+  for (const auto& p : reader.params()) {
+    elements += p.shape.count();
+    widest = std::max(widest, p.name.size());
+  }
+  for (const auto& f : reader.files()) {
+    bytes += f.size;
+    if (f.rank >= 0) ++shards;
+  }
+  std::string out = fmt::format("{}\n", reader.directory().string());
+  const auto line = [&](std::string_view key, const std::string& value) {
+    out += fmt::format("  {:<11} {}\n", key, value);
+  };
+  line("step", fmt::format("{}", m.step));
+  line("consumed", fmt::format("{} samples, {} tokens", m.samples, m.tokens));
+  line("skipped", fmt::format("{} steps", m.skipped.size()));
+  line("seed", fmt::format("{}", m.seed));
+  line("layout", fmt::format("pipe {} x data {} x seq {}", m.pipe, m.data, m.seq));
+  line("tokenizer",
+       fmt::format("{}, {} bytes, {} ids", m.tokenizer_kind.empty() ? "none" : m.tokenizer_kind,
+                   m.tokenizer.size(), m.vocab));
+  line("written by", fmt::format("trireme {}, run {}", m.version, m.run));
+  for (const auto& [key, value] : m.extra) line(key, value);
+  line("size", fmt::format("{} in {} shards", human_bytes(bytes), shards));
+
+  out += "\nfiles\n";
+  for (const auto& f : reader.files()) {
+    out += fmt::format("  {:<18} {:>12}", f.name, human_bytes(f.size));
+    if (f.rank >= 0) out += fmt::format("  rank {}, {} slices", f.rank, f.slices.size());
+    out += "\n";
+  }
+  out += fmt::format("\nparameters: {} with {} elements\n", reader.params().size(), elements);
+  for (const auto& p : reader.params()) {
+    out +=
+        fmt::format("  {:<{}}  {} {:<16} {}", p.name, widest, name_of(p.dtype), to_string(p.shape),
+                    p.moment1 && p.moment2 ? "with both moments"
+                    : p.moment1            ? "with its first moment"
+                                           : "no moments");
+    if (const auto n = m.adam_counts.find(p.name); n != m.adam_counts.end()) {
+      out += fmt::format(", {} updates", n->second);
+    }
+    out += "\n";
+  }
+  out += "\ndeck\n";
+  for (std::size_t at = 0; at < m.deck.size();) {
+    const auto end = std::min(m.deck.find('\n', at), m.deck.size());
+    out += "  " + m.deck.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+#pragma once
+// HDF5 identifiers that close themselves, and calls that throw. HDF5 is not thread-safe as
+// packaged: only one thread at a time may save.
+#include <hdf5.h>
+
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+// Throws Error with the call, the file and HDF5's own message stack.
+[[noreturn]] void fail_hdf5(std::string_view call, const std::filesystem::path& file);
+// HDF5 prints its errors to stderr unless told otherwise; every entry point calls this first.
+void silence_hdf5();
+
+// What an HDF5 call returned, once it is known to be good (all of them fail with a negative value).
+template <class T>
+T hdf5_ok(T result, std::string_view call, const std::filesystem::path& file) {
+  if (result < 0) fail_hdf5(call, file);
+  return result;
+}
+
+class Hdf5Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+  Hdf5Handle(hid_t id, Close close, std::string_view call, const std::filesystem::path& file)
+      : id_(hdf5_ok(id, call, file)), close_(close) {}
+  Hdf5Handle(Hdf5Handle&& other) noexcept
+      : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(other.close_) {}
+  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+  ~Hdf5Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+
+  operator hid_t() const { return id_; }
+  // Closing early, with its result checked.
+  void close(std::string_view call, const std::filesystem::path& file) {
+    hdf5_ok(close_(std::exchange(id_, H5I_INVALID_HID)), call, file);
+  }
+
+ private:
+  hid_t id_;
+  Close close_;
+};
+
+}  // namespace trireme

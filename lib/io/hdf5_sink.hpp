@@ -1,0 +1,44 @@
+#pragma once
+// Where HDF5 writes a checkpoint file: a virtual file driver over a PosixFile.
+//
+// Why an own driver: when the stock one meets a full disk, H5Fclose fails, the identifier stays
+// open and the process may crash at its end. HDF5's in-memory driver avoids that but holds a second
+// copy of the shard. This one streams, keeps the first error to itself and answers HDF5 that all is
+// well, so HDF5 always closes cleanly; the caller then asks `check()` and gets the errno text.
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lib/io/hdf5_handle.hpp"
+#include "lib/io/posix_file.hpp"
+
+namespace trireme {
+
+class Hdf5Sink {
+ public:
+  // Borrows an empty file opened for reading and writing; must outlive the HDF5 file handle.
+  explicit Hdf5Sink(PosixFile& file) : file_(&file) {}
+  Hdf5Sink(const Hdf5Sink&) = delete;
+  Hdf5Sink& operator=(const Hdf5Sink&) = delete;
+
+  // A new HDF5 file in it, in the format that the oldest readers know.
+  Hdf5Handle create();
+  // Throws the first error that a write met.
+  void check() const;
+
+  // Called by the driver.
+  void write(std::span<const std::byte>, std::int64_t offset) noexcept;
+  bool read(std::span<std::byte>, std::int64_t offset) noexcept;
+  void resize(std::int64_t bytes) noexcept;
+  std::int64_t end() const { return end_; }
+
+ private:
+  void keep(const std::exception&) noexcept;
+
+  PosixFile* file_;
+  std::int64_t end_ = 0;           // as HDF5 must see it, also after a failed write
+  std::int64_t written_back_ = 0;  // the kernel was asked to write up to here
+  std::string error_;
+};
+
+}  // namespace trireme

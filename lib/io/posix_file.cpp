@@ -1,0 +1,155 @@
+#include "lib/io/posix_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] static void fail_errno(const char* what, const fs::path& path, int code) {
+  fail("cannot {} {}: {}", what, path.string(), std::strerror(code));
+}
+
+static int open_descriptor(const fs::path& path, int flags, const char* what) {
+  int descriptor;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) fail_errno(what, path, errno);
+  return descriptor;
+}
+
+PosixFile::PosixFile(fs::path path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+PosixFile PosixFile::create(const fs::path& path) {
+  return PosixFile(path, open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, "create"));
+}
+
+PosixFile PosixFile::open(const fs::path& path) {
+  return PosixFile(path, open_descriptor(path, O_RDONLY, "open"));
+}
+
+PosixFile PosixFile::open_to_write(const fs::path& path) {
+  return PosixFile(path, open_descriptor(path, O_RDWR, "write"));
+}
+
+PosixFile::PosixFile(PosixFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+PosixFile::~PosixFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::int64_t PosixFile::size() const {
+  struct stat s;
+  if (::fstat(descriptor_, &s) != 0) fail_errno("get the size of", path_, errno);
+  return s.st_size;
+}
+
+void PosixFile::read_at(std::span<std::byte> out, std::int64_t offset) const {
+  while (!out.empty()) {
+    const auto n = ::pread(descriptor_, out.data(), out.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno("read", path_, errno);
+    require(n > 0, "cannot read {}: it ends before byte {}", path_.string(),
+            offset + static_cast<std::int64_t>(out.size()));
+    out = out.subspan(static_cast<std::size_t>(n));
+    offset += n;
+  }
+}
+
+void PosixFile::write_at(std::span<const std::byte> bytes, std::int64_t offset) {
+  while (!bytes.empty()) {
+    const auto n = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno("write", path_, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += n;
+  }
+}
+
+void PosixFile::resize(std::int64_t bytes) {
+  if (::ftruncate(descriptor_, bytes) != 0) fail_errno("resize", path_, errno);
+}
+
+void PosixFile::start_writeback(std::int64_t offset, std::int64_t bytes) noexcept {
+  // Only a hint: a file system that refuses it loses nothing.
+  (void)::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+void PosixFile::sync() {
+  if (::fsync(descriptor_) != 0) fail_errno("write", path_, errno);
+}
+
+std::string read_text(const fs::path& path) {
+  const auto file = PosixFile::open(path);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read_at(std::as_writable_bytes(std::span(text)), 0);
+  return text;
+}
+
+void write_new(const fs::path& path, std::string_view text) {
+  auto file = PosixFile::create(path);
+  file.write_at(std::as_bytes(std::span(text)), 0);
+  file.sync();
+}
+
+void replace_atomically(const fs::path& path, std::string_view text) {
+  auto temporary = path;
+  temporary += ".new";
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  try {
+    write_new(temporary, text);
+    rename_path(temporary, path);
+  } catch (...) {
+    fs::remove(temporary, ignored);
+    throw;
+  }
+  sync_directory(path.parent_path());
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
+  std::error_code e;
+  fs::rename(from, to, e);
+  require(!e, "cannot rename {} to {}: {}", from.string(), to.string(), e.message());
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code e;
+  fs::remove_all(path, e);
+  require(!e, "cannot remove {}: {}", path.string(), e.message());
+}
+
+void make_directory(const fs::path& path) {
+  std::error_code e;
+  fs::create_directories(path, e);
+  require(!e, "cannot create the directory {}: {}", path.string(), e.message());
+}
+
+void sync_directory(const fs::path& path) {
+  const fs::path directory = path.empty() ? fs::path(".") : path;
+  const int descriptor = open_descriptor(directory, O_RDONLY | O_DIRECTORY, "open");
+  const int code = ::fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  // Some network file systems cannot sync a directory and say so; they need no such thing.
+  if (code != 0 && code != EINVAL && code != ENOTSUP) fail_errno("sync", directory, code);
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+#pragma once
+// Files by descriptor, so that every failure is an Error with the path and the system's own words.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+// Owns a descriptor. Closing does not report errors: whoever wrote calls sync() first.
+class PosixFile {
+ public:
+  static PosixFile create(const std::filesystem::path&);  // must not exist yet; read and write
+  static PosixFile open(const std::filesystem::path&);    // to read
+  static PosixFile open_to_write(const std::filesystem::path&);  // must exist
+  PosixFile(PosixFile&&) noexcept;
+  PosixFile& operator=(PosixFile&&) noexcept;
+  ~PosixFile();
+
+  const std::filesystem::path& path() const { return path_; }
+  std::int64_t size() const;
+  void read_at(std::span<std::byte>, std::int64_t offset) const;  // all of it, or Error
+  void write_at(std::span<const std::byte>, std::int64_t offset);
+  void resize(std::int64_t bytes);
+  // Asks the kernel to start writing a range back, so that the final sync() has less to wait for.
+  void start_writeback(std::int64_t offset, std::int64_t bytes) noexcept;
+  void sync();
+
+ private:
+  PosixFile(std::filesystem::path, int descriptor);
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+std::string read_text(const std::filesystem::path&);
+// Creates a file that must not exist and syncs it.
+void write_new(const std::filesystem::path&, std::string_view text);
+// Readers see the old content or the new one, also after a crash.
+void replace_atomically(const std::filesystem::path&, std::string_view text);
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+void remove_tree(const std::filesystem::path&);
+void make_directory(const std::filesystem::path&);  // parents too; fine if it exists
+// Makes the names in a directory durable.
+void sync_directory(const std::filesystem::path&);
+
+}  // namespace trireme

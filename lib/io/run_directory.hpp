@@ -1,0 +1,46 @@
+#pragma once
+// The directory of a run: what may be done with one that is there already, and its small files.
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+enum class Existing : std::uint8_t {
+  refuse,    // a run in it is an error that names the two ways out
+  restart,   // go on in it
+  overwrite  // empty it of everything that a run writes; files of others stay
+};
+
+// How a run ended, or "running". Written by rank 0.
+struct Outcome {
+  std::string status;  // running, done, stopped, failed
+  std::int64_t step = 0;
+  std::string exit_reason;
+  std::string last_good_checkpoint;  // empty: none
+  bool operator==(const Outcome&) const = default;
+};
+
+class RunDirectory {
+ public:
+  // Creates it when missing and checks that it can be written. Error otherwise.
+  RunDirectory(std::filesystem::path, Existing);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path log() const { return path_ / "log"; }
+  std::filesystem::path history() const { return path_ / "history.csv"; }
+  std::filesystem::path evaluation() const { return path_ / "evaluation.csv"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path trace() const { return path_ / "trace"; }
+
+  void write_deck(std::string_view effective_deck) const;  // effective.toml
+  void write_outcome(const Outcome&) const;                // outcome.json
+  std::optional<Outcome> read_outcome() const;             // none when missing or unreadable
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace trireme

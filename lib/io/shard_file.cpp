@@ -1,0 +1,251 @@
+#include "lib/io/shard_file.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+
+#include "lib/base/error.hpp"
+#include "lib/io/fletcher32.hpp"
+#include "lib/io/hdf5_sink.hpp"
+
+namespace trireme {
+
+static_assert(std::endian::native == std::endian::little,
+              "chunks are written as they lie in memory");
+
+namespace fs = std::filesystem;
+
+std::int64_t chunk_bytes(const SliceRecord& r, std::size_t i) {
+  const auto first = static_cast<std::int64_t>(i) * r.chunk_elements;
+  return std::min(r.chunk_elements, r.slice.count - first) *
+         static_cast<std::int64_t>(bytes_of(r.slice.dtype));
+}
+
+namespace {
+
+void set_attribute(hid_t object, const char* name, std::span<const std::int64_t> values,
+                   const fs::path& path) {
+  const hsize_t n = values.size();
+  Hdf5Handle space(H5Screate_simple(1, &n, nullptr), H5Sclose, "H5Screate_simple", path);
+  Hdf5Handle attribute(H5Acreate2(object, name, H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT),
+                       H5Aclose, "H5Acreate2", path);
+  hdf5_ok(H5Awrite(attribute, H5T_NATIVE_INT64, values.data()), "H5Awrite", path);
+}
+
+void set_attribute(hid_t object, const char* name, const std::string& text, const fs::path& path) {
+  Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "H5Tcopy", path);
+  hdf5_ok(H5Tset_size(type, text.size() + 1), "H5Tset_size", path);
+  hdf5_ok(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset", path);
+  Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate", path);
+  Hdf5Handle attribute(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                       "H5Acreate2", path);
+  hdf5_ok(H5Awrite(attribute, type, text.c_str()), "H5Awrite", path);
+}
+
+// A chunk as HDF5 stores it: elements, zeros up to the chunk's size, checksum. Copying, checksum
+// and hash go over the same small piece while it is in the cache.
+Hash128 pack_chunk(std::span<const std::byte> elements, std::span<std::byte> stored) {
+  constexpr std::size_t piece = 64 << 10;
+  Hasher hasher;
+  Fletcher32 checksum;
+  for (std::size_t at = 0; at < elements.size(); at += piece) {
+    const auto part = elements.subspan(at, std::min(piece, elements.size() - at));
+    std::memcpy(stored.data() + at, part.data(), part.size());
+    hasher.update(part);
+    checksum.update(part);
+  }
+  const auto padding = stored.subspan(elements.size(), stored.size() - 4 - elements.size());
+  std::fill(padding.begin(), padding.end(), std::byte{0});
+  checksum.update(padding);
+  const auto sum = checksum.digest();
+  std::memcpy(stored.data() + stored.size() - 4, &sum, 4);
+  return hasher.digest();
+}
+
+void check_slice(const ParamSlice& s) {
+  require(s.dtype == DType::f32 || s.dtype == DType::f64,
+          "a checkpoint holds f32 and f64 only, {} is {}", s.name, name_of(s.dtype));
+  require(!s.name.empty() && s.name != "." && s.name.find('/') == std::string::npos,
+          "\"{}\" cannot be a name in an HDF5 group", s.name);
+  require(s.begin >= 0 && s.count > 0 && s.begin + s.count <= s.shape.count(),
+          "the slice [{}, {}) of {} does not lie in {}", s.begin, s.begin + s.count, s.name,
+          to_string(s.shape));
+}
+
+SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& source,
+                        std::vector<std::byte>& staging, const Hdf5Sink& sink,
+                        const fs::path& path) {
+  check_slice(s);
+  const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
+  // Chunks of equal size: a short last one would be padded to a whole one.
+  const auto most = max_chunk_bytes / bytes;
+  const auto chunks = (s.count + most - 1) / most;
+  SliceRecord record{s, (s.count + chunks - 1) / chunks, {}};
+
+  const hsize_t extent = static_cast<hsize_t>(s.count);
+  const hsize_t chunk = static_cast<hsize_t>(record.chunk_elements);
+  Hdf5Handle space(H5Screate_simple(1, &extent, nullptr), H5Sclose, "H5Screate_simple", path);
+  Hdf5Handle plist(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate", path);
+  hdf5_ok(H5Pset_chunk(plist, 1, &chunk), "H5Pset_chunk", path);
+  hdf5_ok(H5Pset_fletcher32(plist), "H5Pset_fletcher32", path);
+  hdf5_ok(H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER), "H5Pset_fill_time", path);
+  const hid_t type = s.dtype == DType::f32 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE;
+  Hdf5Handle dataset(
+      H5Dcreate2(group, s.name.c_str(), type, space, H5P_DEFAULT, plist, H5P_DEFAULT), H5Dclose,
+      "H5Dcreate2", path);
+  std::int64_t shape[max_dims];
+  for (int d = 0; d < s.shape.dims(); ++d) shape[d] = s.shape[d];
+  set_attribute(dataset, "shape", {shape, static_cast<std::size_t>(s.shape.dims())}, path);
+  set_attribute(dataset, "offset", {&s.begin, 1}, path);
+
+  const auto stored =
+      std::span(staging).first(static_cast<std::size_t>(record.chunk_elements * bytes + 4));
+  for (std::int64_t first = 0; first < s.count; first += record.chunk_elements) {
+    const auto n = std::min(record.chunk_elements, s.count - first);
+    const auto elements = source(s, first, n);
+    require(elements.size() == static_cast<std::size_t>(n * bytes),
+            "{} bytes were given for {} elements of {}", elements.size(), n, s.name);
+    record.chunks.push_back({0, pack_chunk(elements, stored)});
+    const hsize_t at = static_cast<hsize_t>(first);
+    hdf5_ok(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &at, stored.size(), stored.data()),
+            "H5Dwrite_chunk", path);
+    sink.check();
+  }
+  for (std::size_t i = 0; i < record.chunks.size(); ++i) {
+    const hsize_t first = i * chunk;
+    unsigned filters;
+    haddr_t at;
+    hsize_t size;
+    hdf5_ok(H5Dget_chunk_info_by_coord(dataset, &first, &filters, &at, &size),
+            "H5Dget_chunk_info_by_coord", path);
+    record.chunks[i].at = static_cast<std::int64_t>(at);
+  }
+  return record;
+}
+
+struct Region {
+  std::int64_t at, bytes;
+  const Hash128* expected;
+  const SliceRecord* slice;
+  std::size_t chunk;
+};
+
+std::vector<Region> regions_of(std::span<const SliceRecord> slices) {
+  std::vector<Region> regions;
+  for (const auto& s : slices) {
+    for (std::size_t i = 0; i < s.chunks.size(); ++i) {
+      regions.push_back({s.chunks[i].at, chunk_bytes(s, i), &s.chunks[i].hash, &s, i});
+    }
+  }
+  std::sort(regions.begin(), regions.end(), [](auto& a, auto& b) { return a.at < b.at; });
+  return regions;
+}
+
+std::array<std::byte, 16> canonical(Hash128 h) {
+  std::array<std::byte, 16> bytes;
+  for (std::size_t i = 0; i < 8; ++i) {
+    bytes[i] = static_cast<std::byte>(h.high >> (56 - 8 * i));
+    bytes[8 + i] = static_cast<std::byte>(h.low >> (56 - 8 * i));
+  }
+  return bytes;
+}
+
+// Walks the file once; `hash_of` says which hash stands for a region's elements.
+template <class HashOf>
+Hash128 hash_file(const PosixFile& file, const std::vector<Region>& regions, HashOf hash_of) {
+  std::vector<std::byte> piece(64 << 10);
+  Hasher hasher;
+  std::int64_t at = 0;
+  const auto take_plain = [&](std::int64_t end) {
+    while (at < end) {
+      const auto n = std::min<std::int64_t>(end - at, static_cast<std::int64_t>(piece.size()));
+      const auto part = std::span(piece).first(static_cast<std::size_t>(n));
+      file.read_at(part, at);
+      hasher.update(part);
+      at += n;
+    }
+  };
+  for (const auto& r : regions) {
+    require(r.at >= at, "two chunks of {} overlap", file.path().string());
+    take_plain(r.at);
+    hasher.update(canonical(hash_of(r)));
+    at += r.bytes;
+  }
+  take_plain(file.size());
+  return hasher.digest();
+}
+
+}  // namespace
+
+Hash128 hash_around_chunks(const PosixFile& file, std::span<const SliceRecord> slices) {
+  return hash_file(file, regions_of(slices), [](const Region& r) { return *r.expected; });
+}
+
+FileRecord write_shard(const fs::path& directory, const ShardLabel& label,
+                       std::span<const ParamSlice> slices, const SliceSource& source) {
+  FileRecord record;
+  record.name = fmt::format("rank-{:05}.h5", label.rank);
+  record.rank = label.rank;
+  const auto path = directory / record.name;
+  auto file = PosixFile::create(path);
+  Hdf5Sink sink(file);
+  try {
+    auto hdf5 = sink.create();
+    const std::int64_t rank = label.rank;
+    set_attribute(hdf5, "rank", {&rank, 1}, path);
+    set_attribute(hdf5, "step", {&label.step, 1}, path);
+    set_attribute(hdf5, "run", label.run, path);
+    std::map<Content, Hdf5Handle> groups;
+    std::vector<std::byte> staging(static_cast<std::size_t>(max_chunk_bytes) + 4);
+    for (const auto& s : slices) {
+      const std::string group(group_of(s.content));
+      if (!groups.contains(s.content)) {
+        groups.emplace(s.content, Hdf5Handle(H5Gcreate2(hdf5, group.c_str(), H5P_DEFAULT,
+                                                        H5P_DEFAULT, H5P_DEFAULT),
+                                             H5Gclose, "H5Gcreate2", path));
+      }
+      record.slices.push_back(write_slice(groups.at(s.content), s, source, staging, sink, path));
+    }
+    groups.clear();
+    hdf5.close("H5Fclose", path);
+  } catch (const Error&) {
+    sink.check();  // a failed write explains whatever HDF5 made of it
+    throw;
+  }
+  sink.check();
+  record.size = file.size();
+  record.hash = hash_around_chunks(file, record.slices);
+  file.sync();
+  return record;
+}
+
+std::vector<std::string> verify_file(const fs::path& directory, const FileRecord& record) {
+  std::vector<std::string> problems;
+  try {
+    const auto file = PosixFile::open(directory / record.name);
+    if (file.size() != record.size) {
+      return {fmt::format("{} has {} bytes instead of {}", record.name, file.size(), record.size)};
+    }
+    std::vector<std::byte> chunk(static_cast<std::size_t>(max_chunk_bytes));
+    const auto whole = hash_file(file, regions_of(record.slices), [&](const Region& r) {
+      const auto elements = std::span(chunk).first(static_cast<std::size_t>(r.bytes));
+      file.read_at(elements, r.at);
+      const auto found = hash128(elements);
+      if (found != *r.expected) {
+        problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", record.name,
+                                       r.chunk, group_of(r.slice->slice.content),
+                                       r.slice->slice.name));
+      }
+      return found;
+    });
+    if (whole != record.hash && problems.empty()) {
+      problems.push_back(fmt::format("{} does not match its hash", record.name));
+    }
+  } catch (const Error& e) {
+    problems.push_back(e.what());
+  }
+  return problems;
+}
+
+}  // namespace trireme

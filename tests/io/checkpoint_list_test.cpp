@@ -1,0 +1,80 @@
+#include "lib/io/checkpoint_list.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/io/sample_checkpoint.hpp"
+
+namespace trireme {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+// A checkpoint of one small parameter: these tests are about names.
+static void save_small(const fs::path& checkpoints, std::int64_t step) {
+  const std::vector<float> w = {1, 2, 3};
+  const std::vector<ParamSlice> slices = {{"w", Content::weight, {3}, 0, 3, DType::f32}};
+  save_checkpoint(checkpoints, sample_meta(step), slices,
+                  [&](const ParamSlice&, std::int64_t first, std::int64_t n) {
+                    return std::as_bytes(std::span(w))
+                        .subspan(static_cast<std::size_t>(4 * first),
+                                 static_cast<std::size_t>(4 * n));
+                  });
+}
+
+static std::vector<std::int64_t> steps_of(const fs::path& checkpoints) {
+  std::vector<std::int64_t> steps;
+  for (const auto& c : list_checkpoints(checkpoints)) steps.push_back(c.step);
+  return steps;
+}
+
+using Steps = std::vector<std::int64_t>;
+
+TEST(ListCheckpoints, OrdersBySteps) {
+  Folder folder;
+  for (std::int64_t step : {123'456'789, 5, 40}) save_small(folder.path(), step);
+  fs::create_directory(folder.path() / "step-5");
+  fs::create_directory(folder.path() / "step-0000000x");
+  fs::create_directory(folder.path() / ".step-00000007.partial");
+  EXPECT_EQ(steps_of(folder.path()), (Steps{5, 40, 123'456'789}));
+  EXPECT_TRUE(list_checkpoints(folder.path() / "nowhere").empty());
+}
+
+TEST(Prune, KeepsTheNewestAndTheRoundOnes) {
+  Folder folder;
+  for (std::int64_t step : {10, 20, 25, 30, 35, 40}) save_small(folder.path(), step);
+  prune(folder.path(), 0, 20);
+  EXPECT_EQ(steps_of(folder.path()).size(), 6u);
+  prune(folder.path(), 2, 20);
+  EXPECT_EQ(steps_of(folder.path()), (Steps{20, 35, 40}));
+  prune(folder.path(), 1, 0);
+  EXPECT_EQ(steps_of(folder.path()), (Steps{40}));
+}
+
+TEST(Prune, DamagedOnesDoNotCount) {
+  Folder folder;
+  for (std::int64_t step : {10, 20, 30, 40}) save_small(folder.path(), step);
+  fs::remove(folder.path() / "step-00000030" / manifest_name);
+  prune(folder.path(), 2, 0);
+  EXPECT_EQ(steps_of(folder.path()), (Steps{20, 30, 40}));
+}
+
+TEST(CleanCheckpoints, RemovesDebrisAndNothingElse) {
+  Folder folder;
+  save_small(folder.path(), 10);
+  save_small(folder.path(), 20);
+  // A crash between the two renames of a replacement: step 20 has stepped aside.
+  fs::rename(folder.path() / "step-00000020", folder.path() / ".step-00000020.replaced");
+  fs::create_directories(folder.path() / ".step-00000030.partial" / "x");
+  fs::create_directories(folder.path() / ".step-00000005.removed");
+  fs::create_directories(folder.path() / ".step-00000010.replaced");
+  std::ofstream(folder.path() / ".notes.partial") << "mine";
+  EXPECT_EQ(clean_checkpoints(folder.path()).size(), 3u);
+  EXPECT_EQ(steps_of(folder.path()), (Steps{10, 20}));
+  EXPECT_FALSE(damage_of(folder.path() / "step-00000020", Check::hashes));
+  EXPECT_TRUE(fs::exists(folder.path() / ".notes.partial"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 3);
+}
+
+}  // namespace trireme

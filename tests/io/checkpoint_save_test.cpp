@@ -1,0 +1,214 @@
+#include "lib/io/checkpoint_save.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "lib/io/checkpoint_list.hpp"
+#include "tests/io/sample_checkpoint.hpp"
+
+namespace trireme {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+TEST(Checkpoint, OneRankRoundTrip) {
+  Folder folder;
+  const auto path = save_sample(folder.path(), 420);
+
+  EXPECT_EQ(path.filename(), "step-00000420");
+  CheckpointReader reader(path);
+  EXPECT_EQ(reader.meta(), sample_meta(420));
+  expect_sample(reader, 420);
+  EXPECT_TRUE(reader.verify().empty());
+}
+
+TEST(Checkpoint, ThreeRanksRoundTripAndArbitrarySlices) {
+  Folder folder;
+  CheckpointReader reader(save_sample(folder.path(), 7, 3));
+
+  EXPECT_EQ(reader.meta().data, 3);
+  expect_sample(reader, 7);
+  EXPECT_TRUE(reader.verify().empty());
+  const auto& table = sample_model()[0];
+  const auto whole = sample_bytes(table, Content::moment1, 7);
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const auto n = static_cast<std::uint64_t>(table.shape.count());
+    const auto begin = mix64(2 * i) % n, count = mix64(2 * i + 1) % (n - begin);
+    std::vector<std::byte> part(4 * count);
+    reader.read(table.name, Content::moment1, static_cast<std::int64_t>(begin),
+                static_cast<std::int64_t>(count), part);
+    ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<long>(4 * begin)));
+  }
+}
+
+// What another layout reads: its share, and at most the two chunks that its ends cut.
+TEST(Checkpoint, ReadsLittleMoreThanWhatIsAskedFor) {
+  Folder folder;
+  CheckpointReader reader(save_sample(folder.path(), 7, 3));
+  const auto& table = sample_model()[0];
+  const auto half = table.shape.count() / 2;
+  std::vector<std::byte> part(static_cast<std::size_t>(4 * half));
+  reader.read(table.name, Content::weight, 0, half, part);
+  EXPECT_LE(reader.bytes_read(), 4 * half + 2 * max_chunk_bytes);
+}
+
+TEST(Checkpoint, RequestsThatDoNotFitAreErrors) {
+  Folder folder;
+  CheckpointReader reader(save_sample(folder.path(), 7));
+  std::vector<std::byte> out(4 * 77);
+  const auto read = [&](const char* name, Content c, std::int64_t begin, std::int64_t n) {
+    return message_of([&] { reader.read(name, c, begin, n, out); });
+  };
+  EXPECT_EQ(read("block.0.bias", Content::weight, 0, 77), "no error");
+  EXPECT_TRUE(contains(read("block.9.bias", Content::weight, 0, 77), "no weights/block.9.bias"));
+  EXPECT_TRUE(contains(read("block.0.bias", Content::moment1, 0, 77), "no moment1/block.0.bias"));
+  EXPECT_TRUE(contains(read("block.0.bias", Content::weight, 1, 77), "[1, 78)"));
+  EXPECT_TRUE(contains(read("block.0.bias", Content::weight, 0, 76), "bytes were given"));
+  EXPECT_TRUE(contains(read("block.0.bias", Content::weight, -1, 77), "[-1, 76)"));
+}
+
+TEST(Checkpoint, AnotherModelIsNamed) {
+  Folder folder;
+  CheckpointReader reader(save_sample(folder.path(), 7));
+  std::vector<std::pair<std::string, Shape>> model;
+  for (const auto& p : sample_model()) model.push_back({p.name, p.shape});
+  EXPECT_EQ(message_of([&] { reader.require_model(model); }), "no error");
+  model[1].second = {78};
+  model[2].first = "block.1.qkv";
+  const auto message = message_of([&] { reader.require_model(model); });
+  EXPECT_TRUE(contains(message, "block.0.bias is [77] there and [78] here")) << message;
+  EXPECT_TRUE(contains(message, "block.1.qkv is not in it")) << message;
+  EXPECT_TRUE(contains(message, "block.0.qkv is only there")) << message;
+}
+
+// What ranks hold must tile every parameter; otherwise nothing is published.
+TEST(Checkpoint, AMissingRankIsNotPublished) {
+  Folder folder;
+  const auto partial = begin_save(folder.path(), 5);
+  std::vector<FileRecord> records;
+  for (int rank : {0, 2}) {
+    records.push_back(
+        write_shard(partial, {rank, 5, "r"}, sample_slices(rank, 3), SampleSource(5)));
+  }
+  const auto message = message_of([&] { publish(folder.path(), sample_meta(5), records); });
+  EXPECT_TRUE(contains(message, "missing or there twice")) << message;
+  EXPECT_TRUE(list_checkpoints(folder.path()).empty());
+}
+
+TEST(Checkpoint, StateThatCouldNotBeLoadedIsNotPublished) {
+  Folder folder;
+  auto meta = sample_meta(5);
+  meta.tokens = -1;
+  const auto message = message_of(
+      [&] { save_checkpoint(folder.path(), meta, sample_slices(0, 1), SampleSource(5)); });
+  EXPECT_TRUE(contains(message, "'tokens' is out of range")) << message;
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(Checkpoint, SavingAStepAgainReplacesIt) {
+  Folder folder;
+  save_sample(folder.path(), 5, 3);
+  save_sample(folder.path(), 5, 1);
+  CheckpointReader reader(folder.path() / "step-00000005");
+  EXPECT_EQ(reader.meta().data, 1);
+  expect_sample(reader, 5);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(Checkpoint, TwoByteElementsAreRefused) {
+  Folder folder;
+  const std::vector<ParamSlice> slices = {{"w", Content::weight, {4}, 0, 4, DType::bf16}};
+  const auto message =
+      message_of([&] { save_checkpoint(folder.path(), sample_meta(1), slices, SampleSource(1)); });
+  EXPECT_TRUE(contains(message, "f32 and f64 only")) << message;
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+// A file size limit stands for a full disk: the write fails with errno in the middle of a file.
+// From a limit of 0 (nothing can be written) up to one that only the manifest meets.
+TEST(FailedSave, ReportsCleansUpAndKeepsTheOlderOne) {
+  Folder folder;
+  save_sample(folder.path(), 1);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_action = std::signal(SIGXFSZ, SIG_IGN);
+  for (rlim_t limit : {rlim_t{0}, rlim_t{100}, rlim_t{5000}, rlim_t{1} << 20, rlim_t{9'000'001},
+                       rlim_t{25'000'000}}) {
+    const rlimit small{limit, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const auto message = message_of([&] { save_sample(folder.path(), 2); });
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_TRUE(contains(message, "File too large")) << limit << ": " << message;
+    EXPECT_TRUE(contains(message, "cannot write")) << limit << ": " << message;
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+    EXPECT_FALSE(damage_of(folder.path() / "step-00000001", Check::hashes));
+  }
+  std::signal(SIGXFSZ, old_action);
+  EXPECT_EQ(message_of([&] { save_sample(folder.path(), 2); }), "no error");
+}
+
+TEST(FailedSave, DirectoryThatCannotBeWritten) {
+  Folder folder;
+  save_sample(folder.path(), 1);
+  // Root writes everywhere: step down to a user who may not.
+  const bool root = geteuid() == 0;
+  fs::permissions(folder.path(), fs::perms(0555));
+  ASSERT_EQ(root ? seteuid(65534) : 0, 0);
+  const auto message = message_of([&] { save_sample(folder.path(), 2); });
+  ASSERT_EQ(root ? seteuid(0) : 0, 0);
+  fs::permissions(folder.path(), fs::perms(0755));
+  EXPECT_TRUE(contains(message, "Permission denied")) << message;
+  EXPECT_FALSE(damage_of(folder.path() / "step-00000001", Check::hashes));
+}
+
+TEST(FailedSave, ASourceThatThrowsLeavesNothing) {
+  Folder folder;
+  int calls = 0;
+  SampleSource good(2);
+  const SliceSource source = [&](const ParamSlice& s, std::int64_t first, std::int64_t n) {
+    require(++calls < 4, "the device is gone");
+    return good(s, first, n);
+  };
+  EXPECT_EQ(message_of([&] {
+              save_checkpoint(folder.path(), sample_meta(2), sample_slices(0, 1), source);
+            }),
+            "the device is gone");
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+// Killed at every chunk of a save, and at a few moments of its end: never a listed half checkpoint.
+TEST(KilledSave, LeavesDebrisThatIsNotListedAndIsRemoved) {
+  Folder folder;
+  save_sample(folder.path(), 1);
+  for (int calls_left = 0; calls_left < 12; ++calls_left) {
+    const auto child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      SampleSource good(2);
+      int left = calls_left;
+      const SliceSource source = [&](const ParamSlice& s, std::int64_t first, std::int64_t n) {
+        if (left-- == 0) ::kill(::getpid(), SIGKILL);
+        return good(s, first, n);
+      };
+      try {
+        save_checkpoint(folder.path(), sample_meta(2), sample_slices(0, 1), source);
+      } catch (...) {
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const auto all = list_checkpoints(folder.path());
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].step, 1);
+    EXPECT_EQ(clean_checkpoints(folder.path()).size(), 1u);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,172 @@
+// Every kind of damage is recognised and named, and the newest intact checkpoint is used.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "lib/io/checkpoint_list.hpp"
+#include "tests/io/sample_checkpoint.hpp"
+
+namespace trireme {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+static void overwrite(const fs::path& file, std::int64_t at, const std::string& bytes) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekp(at);
+  f.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  ASSERT_TRUE(f.good());
+}
+
+static void flip_bit(const fs::path& file, std::int64_t at) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekg(at);
+  const char c = static_cast<char>(f.get() ^ 4);
+  f.seekp(at);
+  f.put(c);
+  ASSERT_TRUE(f.good());
+}
+
+struct DamageCase {
+  std::string what;
+  Check found_by;  // the cheaper check that must already see it
+  std::string named;
+  std::function<void(const fs::path& checkpoint, const fs::path& older, const fs::path& other)>
+      harm;
+};
+
+static std::vector<DamageCase> damage_cases() {
+  const std::string shard = "rank-00001.h5", manifest(manifest_name);
+  const auto middle = [](const fs::path& f) {
+    return static_cast<std::int64_t>(fs::file_size(f) / 2);
+  };
+  return {
+      {"bit flipped in an element", Check::hashes, shard,
+       [=](auto& c, auto&, auto&) { flip_bit(c / shard, middle(c / shard)); }},
+      {"bit flipped in HDF5's own header", Check::hashes, shard,
+       [=](auto& c, auto&, auto&) { flip_bit(c / shard, 9); }},
+      {"bit flipped in the last byte", Check::hashes, shard,
+       [=](auto& c, auto&, auto&) {
+         flip_bit(c / shard, static_cast<std::int64_t>(fs::file_size(c / shard)) - 1);
+       }},
+      {"range zeroed", Check::hashes, shard,
+       [=](auto& c, auto&, auto&) {
+         overwrite(c / shard, middle(c / shard), std::string(50'000, '\0'));
+       }},
+      {"two chunks swapped", Check::hashes, shard,
+       [=](auto& c, auto&, auto&) {
+         const CheckpointReader reader(c);
+         const auto& chunks = reader.files()[1].slices[0].chunks;
+         const auto n = static_cast<std::size_t>(reader.files()[1].slices[0].chunk_elements) * 4;
+         ASSERT_EQ(chunks.size(), 1u);  // a rank's share of the table is one chunk: swap contents
+         const auto& other = reader.files()[1].slices[1].chunks[0];
+         std::ifstream in(c / shard, std::ios::binary);
+         std::string a(n, 0), b(n, 0);
+         in.seekg(chunks[0].at).read(a.data(), static_cast<std::streamsize>(n));
+         in.seekg(other.at).read(b.data(), static_cast<std::streamsize>(n));
+         overwrite(c / shard, chunks[0].at, b);
+         overwrite(c / shard, other.at, a);
+       }},
+      {"truncated", Check::sizes, shard,
+       [=](auto& c, auto&, auto&) { fs::resize_file(c / shard, fs::file_size(c / shard) - 1); }},
+      {"empty", Check::sizes, shard, [=](auto& c, auto&, auto&) { fs::resize_file(c / shard, 0); }},
+      {"missing", Check::sizes, shard, [=](auto& c, auto&, auto&) { fs::remove(c / shard); }},
+      {"a directory", Check::sizes, shard,
+       [=](auto& c, auto&, auto&) {
+         fs::remove(c / shard);
+         fs::create_directory(c / shard);
+       }},
+      {"from another step", Check::hashes, shard,
+       [=](auto& c, auto& older, auto&) {
+         fs::copy_file(older / shard, c / shard, fs::copy_options::overwrite_existing);
+       }},
+      {"from another run", Check::hashes, shard,
+       [=](auto& c, auto&, auto& other) {
+         fs::copy_file(other / shard, c / shard, fs::copy_options::overwrite_existing);
+       }},
+      {"master damaged", Check::hashes, "master.h5",
+       [](auto& c, auto&, auto&) { flip_bit(c / "master.h5", 500); }},
+      {"tokenizer damaged", Check::sizes, "tokenizer.bin",
+       [](auto& c, auto&, auto&) { flip_bit(c / "tokenizer.bin", 3); }},
+      {"manifest missing", Check::sizes, manifest,
+       [=](auto& c, auto&, auto&) { fs::remove(c / manifest); }},
+      {"manifest empty", Check::sizes, manifest,
+       [=](auto& c, auto&, auto&) { fs::resize_file(c / manifest, 0); }},
+      {"manifest half written", Check::sizes, manifest,
+       [=](auto& c, auto&, auto&) {
+         fs::resize_file(c / manifest, fs::file_size(c / manifest) / 2);
+       }},
+      {"manifest altered", Check::sizes, manifest,
+       [=](auto& c, auto&, auto&) {
+         std::ifstream in(c / manifest);
+         const std::string text((std::istreambuf_iterator<char>(in)), {});
+         const auto at = text.find("\"samples\": ");
+         ASSERT_NE(at, std::string::npos);
+         overwrite(c / manifest, static_cast<std::int64_t>(at) + 11, "9");
+       }},
+      {"manifest from another step", Check::sizes, "holds step 10",
+       [=](auto& c, auto& older, auto&) {
+         fs::remove_all(c);
+         fs::copy(older, c, fs::copy_options::recursive);
+       }},
+      {"only the name of a directory", Check::sizes, manifest,
+       [=](auto& c, auto&, auto&) {
+         fs::remove_all(c);
+         fs::create_directory(c);
+       }},
+  };
+}
+
+TEST(Damage, IsNamedAndTheNextOlderCheckpointIsUsed) {
+  Folder original, elsewhere;
+  const auto older = save_sample(original.path(), 10, 3);
+  save_sample(original.path(), 20, 3);
+  const auto other = save_sample(elsewhere.path(), 21, 3);
+  for (const auto& c : damage_cases()) {
+    SCOPED_TRACE(c.what);
+    Folder folder;
+    const auto checkpoints = folder.path() / "checkpoints";
+    fs::copy(original.path(), checkpoints, fs::copy_options::recursive);
+    const auto newest = checkpoints / "step-00000020";
+    ASSERT_EQ(newest_intact(checkpoints, Check::hashes).found->step, 20);
+    c.harm(newest, older, other);
+
+    const auto result = newest_intact(checkpoints, Check::hashes);
+    const auto quick = newest_intact(checkpoints, Check::sizes);
+
+    ASSERT_TRUE(result.found);
+    EXPECT_EQ(result.found->step, 10);
+    ASSERT_EQ(result.skipped.size(), 1u);
+    EXPECT_TRUE(contains(result.skipped[0], c.named)) << result.skipped[0];
+    EXPECT_TRUE(contains(result.skipped[0], "step-00000020")) << result.skipped[0];
+    EXPECT_EQ(quick.found->step, c.found_by == Check::sizes ? 10 : 20);
+  }
+}
+
+// Loading does not rely on a check made before: it meets the damage itself.
+TEST(Damage, IsMetWhileReading) {
+  Folder folder;
+  const auto checkpoint = save_sample(folder.path(), 20, 3);
+  CheckpointReader reader(checkpoint);
+  const auto& record = reader.files()[1].slices[0];
+  ASSERT_EQ(record.slice.name, "embedding.table");
+  flip_bit(checkpoint / "rank-00001.h5", record.chunks[0].at + 1000);
+  std::vector<std::byte> some(40);
+  // The flipped bit is not among the elements asked for, but in their chunk.
+  const auto message = message_of(
+      [&] { reader.read("embedding.table", Content::weight, record.slice.begin, 10, some); });
+  EXPECT_TRUE(contains(message, "rank-00001.h5")) << message;
+  EXPECT_TRUE(contains(message, "does not match its hash")) << message;
+}
+
+TEST(Damage, AllDamagedMeansNoneFound) {
+  Folder folder;
+  fs::resize_file(save_sample(folder.path(), 1) / "master.h5", 1);
+  fs::remove(save_sample(folder.path(), 2) / manifest_name);
+  const auto result = newest_intact(folder.path(), Check::sizes);
+  EXPECT_FALSE(result.found);
+  EXPECT_EQ(result.skipped.size(), 2u);
+}
+
+}  // namespace trireme

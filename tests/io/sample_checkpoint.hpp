@@ -1,0 +1,171 @@
+#pragma once
+// A small model's state, saved by one rank or by several, for the tests of lib/io.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/rng.hpp"
+#include "lib/io/checkpoint_reader.hpp"
+#include "lib/io/checkpoint_save.hpp"
+
+namespace trireme::test {
+
+// A directory of its own under the temporary one, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    static int count = 0;
+    path_ = std::filesystem::path(testing::TempDir()) /
+            fmt::format("trireme-io-{}-{}", ::getpid(), count++);
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Param {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::f32;
+  bool moments = true;
+};
+
+// The table has more than one chunk; the bias is frozen; the scale is in f64.
+inline const std::vector<Param>& sample_model() {
+  static const std::vector<Param> model = {{"embedding.table", {1031, 2053}},
+                                           {"block.0.bias", {77}, DType::f32, false},
+                                           {"block.0.qkv", {3, 5, 7}},
+                                           {"block.0.scale", {19, 11}, DType::f64}};
+  return model;
+}
+
+// Bytes without a pattern, a pure function of what they stand for.
+inline std::vector<std::byte> sample_bytes(const Param& p, Content content, std::int64_t step) {
+  const auto n = static_cast<std::size_t>(p.shape.count()) * bytes_of(p.dtype);
+  std::vector<std::byte> bytes(n + 8);
+  const auto key =
+      hash64(static_cast<std::uint64_t>(step) * 3 + static_cast<std::uint64_t>(content), p.name);
+  for (std::size_t i = 0; i < n; i += 8) {
+    const auto x = mix64(key + i);
+    std::memcpy(bytes.data() + i, &x, 8);
+  }
+  bytes.resize(n);
+  return bytes;
+}
+
+inline CheckpointMeta sample_meta(std::int64_t step) {
+  CheckpointMeta m;
+  m.step = step;
+  m.samples = 12 * step;
+  m.tokens = 768 * step;
+  m.skipped = {3, 5};
+  m.adam_counts = {{"embedding.table", step}, {"block.0.qkv", step + 2}};
+  m.seed = ~std::uint64_t{0};
+  m.deck = "[model]\nwidth = 8 # \"eight\"\n";
+  m.version = "0.1";
+  m.run = "f00d";
+  m.tokenizer_kind = "bytes";
+  m.tokenizer = std::string("\0\1model\xff", 8);
+  m.vocab = 257;
+  m.extra = {{"frozen", "block.0.bias"}};
+  return m;
+}
+
+// Rank `rank` of `ranks`: an equal share of each parameter, the last rank the rest.
+inline std::vector<ParamSlice> sample_slices(int rank, int ranks) {
+  std::vector<ParamSlice> slices;
+  for (const auto& p : sample_model()) {
+    const auto n = p.shape.count(), share = n / ranks;
+    const auto begin = share * rank, end = rank + 1 == ranks ? n : begin + share;
+    for (auto c : all_contents) {
+      if (c != Content::weight && !p.moments) continue;
+      slices.push_back({p.name, c, p.shape, begin, end - begin, p.dtype});
+    }
+  }
+  return slices;
+}
+
+// Serves slices out of the whole parameters.
+class SampleSource {
+ public:
+  explicit SampleSource(std::int64_t step) : step_(step) {}
+  std::span<const std::byte> operator()(const ParamSlice& s, std::int64_t first, std::int64_t n) {
+    const auto& model = sample_model();
+    const auto p =
+        std::find_if(model.begin(), model.end(), [&](auto& q) { return q.name == s.name; });
+    if (name_ != s.name || content_ != s.content) bytes_ = sample_bytes(*p, s.content, step_);
+    name_ = s.name;
+    content_ = s.content;
+    const auto size = bytes_of(s.dtype);
+    return std::span(bytes_).subspan(static_cast<std::size_t>(s.begin + first) * size,
+                                     static_cast<std::size_t>(n) * size);
+  }
+
+ private:
+  std::int64_t step_;
+  std::string name_;
+  Content content_ = Content::weight;
+  std::vector<std::byte> bytes_;
+};
+
+inline std::filesystem::path save_sample(const std::filesystem::path& checkpoints,
+                                         std::int64_t step, int ranks = 1) {
+  auto meta = sample_meta(step);
+  if (ranks == 1) {
+    return save_checkpoint(checkpoints, meta, sample_slices(0, 1), SampleSource(step));
+  }
+  meta.data = ranks;
+  const auto partial = begin_save(checkpoints, step);
+  std::vector<FileRecord> records;
+  for (int r = 0; r < ranks; ++r) {
+    const auto record =
+        write_shard(partial, {r, step, meta.run}, sample_slices(r, ranks), SampleSource(step));
+    records.push_back(parse_file_record(to_text(record)));  // as it would travel
+  }
+  return publish(checkpoints, meta, std::move(records));
+}
+
+inline void expect_sample(CheckpointReader& reader, std::int64_t step) {
+  for (const auto& p : sample_model()) {
+    for (auto c : all_contents) {
+      ASSERT_EQ(reader.has(p.name, c), c == Content::weight || p.moments);
+      if (!reader.has(p.name, c)) continue;
+      const auto expected = sample_bytes(p, c, step);
+      std::vector<std::byte> found(expected.size());
+      reader.read(p.name, c, 0, p.shape.count(), found);
+      EXPECT_TRUE(found == expected) << group_of(c) << "/" << p.name;
+    }
+  }
+}
+
+// The message of the Error that `f` throws.
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace trireme::test
