@@ -1,0 +1,10 @@
+#pragma once
+// How idle OpenMP threads wait. Spinning for long collapses when another process takes a core, and
+// libgomp reads its settings before main, so the program starts itself once more with them.
+namespace trireme::host {
+
+// Re-executes this program with GOMP_SPINCOUNT set unless the user chose a policy (OMP_WAIT_POLICY
+// or GOMP_SPINCOUNT). Returns when nothing is to be done or the system refuses.
+void settle_wait_policy(char** argv);
+
+}  // namespace trireme::host
