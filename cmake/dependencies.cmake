@@ -70,10 +70,15 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+# Debian 13's sentencepiece.pc asks for protobuf's headers, which its own header does not.
+find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h REQUIRED)
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
+add_library(trireme_sentencepiece INTERFACE)
+target_include_directories(trireme_sentencepiece SYSTEM INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
+target_link_libraries(trireme_sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})
 
 add_library(trireme_dependencies INTERFACE)
 target_link_libraries(trireme_dependencies INTERFACE MPI::MPI_CXX PkgConfig::HDF5 OpenMP::OpenMP_CXX Kokkos::kokkos
   trireme_dnnl fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json CLI11::CLI11 tomlplusplus::tomlplusplus PkgConfig::XXHASH
-  PkgConfig::SENTENCEPIECE)
+  trireme_sentencepiece)
 message(STATUS "MPI ${MPI_CXX_VERSION} (${MPI_CXX_COMPILER}), HDF5 ${HDF5_VERSION}, Kokkos ${Kokkos_VERSION}, oneDNN ${DNNL_VERSION}")
