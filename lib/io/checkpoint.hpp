@@ -8,7 +8,7 @@
 
 #include "lib/base/dtype.hpp"
 #include "lib/base/view.hpp"
-#include "lib/io/hash.hpp"
+#include "lib/base/hash.hpp"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "lib/io/hash.hpp"
+#include "lib/base/hash.hpp"
 
 #include <fmt/format.h>
 #include <xxhash.h>
