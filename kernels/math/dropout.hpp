@@ -1,0 +1,20 @@
+#pragma once
+// Dropout's mask and factor; which random number an element has is said at DropoutKey.
+#include <cstdint>
+
+#include "lib/base/rng.hpp"
+
+namespace trireme::math {
+
+struct Dropout {
+  float p, factor;  // factor = 1 / (1 - p)
+
+  constexpr explicit Dropout(float p_) : p(p_), factor(1.0F / (1.0F - p_)) {}
+
+  // x times its factor, 0 where `random` drops it.
+  constexpr float operator()(float x, std::uint32_t random) const {
+    return unit_float(random) < p ? 0.0F : x * factor;
+  }
+};
+
+}  // namespace trireme::math
