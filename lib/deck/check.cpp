@@ -95,7 +95,7 @@ class Checker {
          "the length of the run is missing; give train.steps or train.tokens");
     rule(deck_.schedule.min_lr <= deck_.optimizer.lr, {"schedule.min_lr", "optimizer.lr"},
          "schedule.min_lr = {} is above optimizer.lr = {}; the rate only falls",
-         deck_.schedule.min_lr, deck_.optimizer.lr);
+         number_text(deck_.schedule.min_lr), number_text(deck_.optimizer.lr));
     const std::int64_t data = std::max<std::int64_t>(deck_.parallel.data, 1);
     const std::vector<std::string> keys = {"train.microbatch", "train.batch", "parallel.data"};
     if (t.batch % data != 0) {

@@ -32,7 +32,7 @@ TEST(Check, Heads) {
   Deck d = sound();
   d.model.heads = 10;
   d.model.kv_heads = 10;
-  expect_problem(d, "model.heads", "heads that do: 2, 3, 4, 6, 8, 12, 16, 24");
+  expect_problem(d, "model.heads", "heads that do: 1, 2, 3, 4, 6, 8, 12, 16");
 
   d = sound();
   d.model.width = 36;

@@ -82,6 +82,7 @@ TEST(DeckErrors, KeysOutsideOfSections) {
 TEST(DeckErrors, TextThatIsNotToml) {
   // The words are the library's.
   EXPECT_EQ(refusal_of_addition("[model]\nlayers 3\n").rfind("d.toml:6:8: ", 0), 0U);
+  EXPECT_EQ(refusal_of_addition("[.]\n").rfind("d.toml:5:2: ", 0), 0U);
   EXPECT_EQ(refusal_of_addition("[model]\nnorm = 'rms\n").rfind("d.toml:6:", 0), 0U);
   EXPECT_EQ(refusal_of_addition("x = \"\xff\"\n").rfind("d.toml:5:", 0), 0U);
 }
