@@ -65,8 +65,8 @@ void primitive(const View& c, const ConstView& a, const ConstView& b, Accumulate
 void multiply_f32(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
                   const ConstView& bias, const View& scratch) {
   const bool forward = row_major(a) && !row_major(b);
-  const bool tall = !row_major(a) && row_major(b) && c.extent[0] > c.extent[1] &&
-                    c.count() >= (1 << 20) && how == Accumulate::overwrite;
+  const bool tall =
+      !row_major(a) && row_major(b) && c.extent[0] >= c.extent[1] && c.count() >= (1 << 19);
   if (bias || forward || tall) {
     primitive(c, a, b, how, bias, scratch);
   } else {
