@@ -151,9 +151,7 @@ bool multiplies_bf16() {
 // 220 against 420 GFLOP/s), and some machines switch AMX off; Zen and Cooper Lake run it at twice.
 bool multiplies_bf16_fast() {
   if (has(dnnl_cpu_isa_avx512_core_amx)) return true;
-#if defined(__x86_64__)
   if (__builtin_cpu_is("intel") && !__builtin_cpu_is("cooperlake")) return false;
-#endif
   return has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
