@@ -2,15 +2,20 @@
 // The only caller of Kokkos and OpenMP for loops. Work is cut by size, never by thread count, so
 // results do not depend on how many threads run. Debian's Kokkos has the Serial space alone, whose
 // RangePolicy is the one thing safe to use from several threads: then OpenMP deals out the chunks.
-#include <Kokkos_Core.hpp>
 #include <omp.h>
+#include <Kokkos_Core.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
 namespace trireme::host {
 
-inline int threads() { return omp_get_max_threads(); }
+inline int threads() {
+  return omp_get_max_threads();
+}
+inline void set_threads(int n) {
+  omp_set_num_threads(n);
+}
 
 // body(begin, end) for consecutive chunks of [0, n), each `chunk` long but the last.
 template <class Body>

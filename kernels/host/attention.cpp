@@ -1,0 +1,166 @@
+// o = softmax(scale q k') v over keys not later than the query, tile by tile with a running maximum
+// and sum: no matrix of scores is ever whole. Dao 2023, "FlashAttention-2". A unit of work is one
+// query tile of one head; nothing in its arithmetic depends on the other units or on the threads.
+#include <limits>
+
+#include "kernels/host/attention_tile.hpp"
+#include "kernels/math/log.hpp"
+
+namespace trireme::host {
+namespace {
+
+// Scratch of one thread.
+struct Tiles {
+  Tiles(Scratch s, std::int64_t E)
+      : rows(s.floats(edge * E)),
+        qT(s.floats(E * edge)),
+        s(s.floats(edge * edge)),
+        o(s.floats(edge * E)),
+        max(s.floats(edge)),
+        sum(s.floats(edge)),
+        shrink(s.floats(edge)) {}
+  static std::int64_t floats(std::int64_t E) { return 3 * edge * E + edge * edge + 3 * edge; }
+
+  float *rows, *qT, *s, *o, *max, *sum, *shrink;
+};
+
+// s becomes exp(s - max), masked; max, sum and what earlier results shrink by are brought up to
+// date. Columns beyond the tile's queries hold finite numbers that nobody reads.
+void softmax_tile(const Tiles& t, std::int64_t keys, bool first, bool diagonal) {
+  float* __restrict s = t.s;
+  float* __restrict sum = t.sum;
+  float now[edge];
+  for (std::int64_t q = 0; q < edge; ++q)
+    now[q] = first ? -std::numeric_limits<float>::infinity() : t.max[q];
+  for (std::int64_t k = 0; k < keys; ++k) {
+    const float* line = s + k * edge;
+    if (diagonal) {
+      for (std::int64_t q = 0; q < edge; ++q)
+        now[q] = line[q] > now[q] && q >= k ? line[q] : now[q];
+    } else {
+      for (std::int64_t q = 0; q < edge; ++q) now[q] = line[q] > now[q] ? line[q] : now[q];
+    }
+  }
+  for (std::int64_t q = 0; q < edge; ++q) {
+    const float shrink = first ? 0.0F : math::exp(t.max[q] - now[q]);
+    t.shrink[q] = shrink;
+    sum[q] = first ? 0.0F : sum[q] * shrink;
+    t.max[q] = now[q];
+  }
+  for (std::int64_t k = 0; k < keys; ++k) {
+    float* line = s + k * edge;
+    for (std::int64_t q = 0; q < edge; ++q) {
+      const float p = math::exp(line[q] - now[q]);
+      line[q] = diagonal && q < k ? 0.0F : p;
+      sum[q] += line[q];
+    }
+  }
+}
+
+template <class T>
+void query_tile(const View& o, const View& lse, const ConstView& q, const ConstView& k,
+                const ConstView& v, const Tiling& tiling, std::int64_t b, std::int64_t h,
+                std::int64_t i, const Tiles& t) {
+  const auto D = tiling.shape.head_dim, E = tiling.E, queries = tiling.size(i);
+  const auto g = tiling.kv_head(h);
+  load_tile(t.rows, rows_of<T>(q, b, i * edge, h), q.stride[1], queries, D, E);
+  transpose_tile(t.qT, t.rows, queries, E, static_cast<float>(tiling.shape.scale));
+
+  for (std::int64_t j = 0; j <= i; ++j) {
+    const bool diagonal = j == i;
+    const auto keys = tiling.size(j);
+    load_tile(t.rows, rows_of<T>(k, b, j * edge, g), k.stride[1], keys, D, E);
+    score_tile(t.s, t.rows, t.qT, keys, queries, tiling, diagonal);
+    softmax_tile(t, keys, j == 0, diagonal);
+    if (j > 0) {
+      for (std::int64_t r = 0; r < queries; ++r) {
+        for (std::int64_t e = 0; e < E; ++e) t.o[r * E + e] *= t.shrink[r];
+      }
+    }
+    load_tile(t.rows, rows_of<T>(v, b, j * edge, g), v.stride[1], keys, D, E);
+    product(t.o, E, j == 0 ? Start::zero : Start::add, Columns{t.s, edge}, t.rows, E, queries, E,
+            [&](std::int64_t row) {
+              return Part{0, diagonal ? std::min(keys, row + block_rows) : keys, 0};
+            });
+  }
+
+  auto* lse_row = reinterpret_cast<float*>(lse.data) + b * lse.stride[0] + h * lse.stride[1];
+  for (std::int64_t r = 0; r < edge; ++r) t.max[r] += math::log(t.sum[r]);
+  for (std::int64_t r = 0; r < queries; ++r) {
+    lse_row[(i * edge + r) * lse.stride[2]] = t.max[r];
+    const float inverse = 1 / t.sum[r];
+    for (std::int64_t e = 0; e < E; ++e) t.o[r * E + e] *= inverse;
+  }
+  store_tile(rows_of<T>(o, b, i * edge, h), o.stride[1], t.o, queries, D, E);
+}
+
+template <class T>
+void forward(const View& o, const View& lse, const ConstView& q, const ConstView& k,
+             const ConstView& v, const Tiling& tiling, const View& workspace) {
+  const auto& shape = tiling.shape;
+  const auto heads = shape.batch * shape.heads;
+  const auto slot_floats = Tiles::floats(tiling.E);
+  float* scratch = Scratch(workspace.data).floats(0);
+  // The long tiles first, so that the threads end together.
+  share(heads * tiling.tiles, [&](std::int64_t unit, std::int64_t slot) {
+    const auto i = tiling.tiles - 1 - unit / heads, head = unit % heads;
+    const Tiles t(Scratch(reinterpret_cast<std::byte*>(scratch + slot * slot_floats)), tiling.E);
+    query_tile<T>(o, lse, q, k, v, tiling, head / shape.heads, head % shape.heads, i, t);
+  });
+}
+
+}  // namespace
+
+std::size_t attention_workspace(const AttentionShape& shape, DType, Direction direction) {
+  const Tiling tiling(shape);
+  if (direction == Direction::backward) return attention_grad_workspace(tiling);
+  const auto slots = slots_for(shape.batch * shape.heads * tiling.tiles);
+  return static_cast<std::size_t>(slots * Tiles::floats(tiling.E)) * sizeof(float) +
+         Scratch::alignment;
+}
+
+void attention(View o, View lse, ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
+               View workspace) {
+  check_attention(shape, {o, q}, {k, v}, lse, workspace, Direction::forward);
+  const Tiling tiling(shape);
+  if (q.dtype == DType::bf16)
+    forward<bf16>(o, lse, q, k, v, tiling, workspace);
+  else
+    forward<float>(o, lse, q, k, v, tiling, workspace);
+}
+
+void check_attention(const AttentionShape& s, std::initializer_list<ConstView> query_side,
+                     std::initializer_list<ConstView> key_side, const ConstView& lse,
+                     const View& workspace, Direction direction) {
+  require(s.head_dim >= 1 && s.head_dim <= max_head_dim,
+          "attention: a head dim of {} is not supported; use 1 to {}", s.head_dim, max_head_dim);
+  require(s.kv_heads >= 1 && s.kv_heads <= s.heads,
+          "attention: {} key/value heads cannot serve {} query heads; use at most as many",
+          s.kv_heads, s.heads);
+  const auto type = query_side.begin()->dtype;
+  require(type == DType::f32 || type == DType::bf16,
+          "attention: {} is not computed on this backend; use f32 or bf16, or the ref backend",
+          name_of(type));
+  const auto check = [&](const ConstView& v, std::int64_t heads) {
+    require(v.dims == 4 && v.extent[0] == s.batch && v.extent[1] == s.tokens &&
+                v.extent[2] == heads && v.extent[3] == s.head_dim,
+            "attention: an operand [{}, {}, {}, {}] is not [{}, {}, {}, {}]", v.extent[0],
+            v.extent[1], v.extent[2], v.extent[3], s.batch, s.tokens, heads, s.head_dim);
+    require(v.dtype == type, "attention: operands are {} and {}: cast to one type", name_of(type),
+            name_of(v.dtype));
+    require(v.stride[3] == 1 || s.head_dim == 1,
+            "attention: the last dim has stride {}: copy it into a dense view first", v.stride[3]);
+  };
+  for (const auto& v : query_side) check(v, s.heads);
+  for (const auto& v : key_side) check(v, s.kv_heads);
+  require(lse.dims == 3 && lse.dtype == DType::f32 && lse.extent[0] == s.batch &&
+              lse.extent[1] == s.heads && lse.extent[2] == s.tokens,
+          "attention: lse is not f32 [{}, {}, {}]", s.batch, s.heads, s.tokens);
+  const auto needed = attention_workspace(s, type, direction);
+  require(workspace.span_bytes() >= needed,
+          "attention: the workspace has {} bytes and needs {}: ask attention_workspace with the "
+          "threads of the run",
+          workspace.span_bytes(), needed);
+}
+
+}  // namespace trireme::host

@@ -1,0 +1,125 @@
+#pragma once
+// What attention's forward and backward share. Queries and keys are cut into tiles of `edge` rows,
+// copied into dense f32 scratch whose row length is the head dim rounded up to whole vectors (E).
+// Scores are kept transposed, s[key][query]: sums and maxima over keys then run lane by lane.
+// i stands for a query tile, j for a key tile; j <= i, and the tile j == i is on the diagonal.
+#include <array>
+#include <atomic>
+
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/parallel.hpp"
+#include "kernels/host/tile_product.hpp"
+#include "kernels/math/exp.hpp"
+
+namespace trireme::host {
+
+inline constexpr std::int64_t edge = 64;
+inline constexpr std::int64_t max_head_dim = 256;
+
+// The sizes of one call. Query head h reads key/value head h * G / H.
+struct Tiling {
+  explicit Tiling(const AttentionShape& s)
+      : shape(s), tiles((s.tokens + edge - 1) / edge), E(rounded_up(s.head_dim, lanes)) {}
+
+  std::int64_t size(std::int64_t tile) const { return std::min(edge, shape.tokens - tile * edge); }
+  std::int64_t kv_head(std::int64_t h) const { return h * shape.kv_heads / shape.heads; }
+  std::int64_t first_head(std::int64_t g) const {
+    return (g * shape.heads + shape.kv_heads - 1) / shape.kv_heads;
+  }
+
+  AttentionShape shape;
+  std::int64_t tiles, E;
+};
+
+// Hands out aligned pieces of a workspace.
+class Scratch {
+ public:
+  explicit Scratch(std::byte* data) {
+    const auto at = reinterpret_cast<std::uintptr_t>(data);
+    data_ = data + (alignment - at % alignment) % alignment;
+  }
+  float* floats(std::int64_t n) {
+    auto* p = reinterpret_cast<float*>(data_);
+    data_ += rounded_up(n, alignment / sizeof(float)) * sizeof(float);
+    return p;
+  }
+  static constexpr std::int64_t alignment = 64;
+
+ private:
+  std::byte* data_;
+};
+
+template <class T, class V>
+inline auto rows_of(const V& v_BTHD, std::int64_t b, std::int64_t t, std::int64_t h) {
+  using Element =
+      std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(v_BTHD.data)>>, const T, T>;
+  const auto& s = v_BTHD.stride;
+  return reinterpret_cast<Element*>(v_BTHD.data) + b * s[0] + t * s[1] + h * s[2];
+}
+
+// to[r][0..E) = from[r][0..D) for `rows` rows, zeros elsewhere and in the rows that fill up a
+// vector.
+template <class T>
+inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
+                      std::int64_t D, std::int64_t E) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* __restrict line = to + r * E;
+    const T* source = from + r * stride;
+    for (std::int64_t d = 0; d < D; ++d) line[d] = static_cast<float>(source[d]);
+    for (std::int64_t d = D; d < E; ++d) line[d] = 0;
+  }
+  std::fill(to + rows * E, to + rounded_up(rows, lanes) * E, 0.0F);
+}
+
+template <class T>
+inline void store_tile(T* to, std::int64_t stride, const float* from, std::int64_t rows,
+                       std::int64_t D, std::int64_t E) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    T* __restrict line = to + r * stride;
+    const float* source = from + r * E;
+    for (std::int64_t d = 0; d < D; ++d) line[d] = static_cast<T>(source[d]);
+  }
+}
+
+// to[e][r] = from[r][e] * factor, r < rows rounded up to whole vectors; rows of `to` are `edge`
+// long.
+inline void transpose_tile(float* to, const float* from, std::int64_t rows, std::int64_t E,
+                           float factor) {
+  for (std::int64_t r = 0; r < rows; r += lanes) {
+    for (std::int64_t e = 0; e < E; e += lanes) {
+      transpose(to + e * edge + r, edge, from + r * E + e, E, factor);
+    }
+  }
+}
+
+// s[key][query] = k[key] . x[query] from xT[d][query]. On the diagonal only what causality leaves,
+// by whole blocks.
+inline void score_tile(float* s, const float* k, const float* xT, std::int64_t keys,
+                       std::int64_t queries, const Tiling& t, bool diagonal) {
+  product(s, edge, Start::zero, Rows{k, t.E}, xT, edge, keys, queries, [&](std::int64_t key) {
+    return Part{0, t.shape.head_dim, diagonal ? key : 0};
+  });
+}
+
+// Units of work for all threads, taken in order by whoever is free. body(unit, slot): slots are
+// numbers below slots_for(units), one for each thread at work.
+inline std::int64_t slots_for(std::int64_t units) {
+  return std::min<std::int64_t>(units, threads());
+}
+
+template <class Body>
+inline void share(std::int64_t units, const Body& body) {
+  std::atomic<std::int64_t> next{0};
+  for_chunks(slots_for(units), 1, [&](std::int64_t slot, std::int64_t) {
+    for (std::int64_t u = next++; u < units; u = next++) body(u, slot);
+  });
+}
+
+std::size_t attention_grad_workspace(const Tiling&);
+
+// Throws Error naming what does not fit.
+void check_attention(const AttentionShape&, std::initializer_list<ConstView> query_side,
+                     std::initializer_list<ConstView> key_side, const ConstView& lse,
+                     const View& workspace, Direction);
+
+}  // namespace trireme::host

@@ -1,0 +1,88 @@
+#pragma once
+// c = a b or c += a b for small row-major f32 matrices that lie in cache, one thread. The result is
+// cut into blocks of rows x two vectors held in registers over the whole depth. Each element is one
+// chain of FMAs in the order of the depth, whatever the block it falls into.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/host/simd.hpp"
+
+namespace trireme::host {
+
+// Accumulators for two vectors of columns fill half of the registers.
+inline constexpr std::int64_t block_rows = lanes >= 16 ? 8 : 4;
+
+constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
+enum class Start { zero, add };
+
+// The left operand as stored, or stored transposed: element (r, k).
+struct Rows {
+  const float* data;
+  std::int64_t ld;
+  float operator()(std::int64_t r, std::int64_t k) const { return data[r * ld + k]; }
+};
+struct Columns {
+  const float* data;
+  std::int64_t ld;
+  float operator()(std::int64_t r, std::int64_t k) const { return data[k * ld + r]; }
+};
+
+template <int vectors, class Left>
+inline void product_block(float* c, std::int64_t ldc, Start start, const Left& a, std::int64_t row,
+                          const float* b, std::int64_t ldb, std::int64_t begin, std::int64_t end) {
+  Vec sum[block_rows][vectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < block_rows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) {
+      sum[r][v] = start == Start::add ? load(c + r * ldc + v * lanes) : Vec{};
+    }
+  }
+  for (std::int64_t k = begin; k < end; ++k) {
+    Vec right[vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) right[v] = load(b + k * ldb + v * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < block_rows; ++r) {
+      const float left = a(row + r, k);
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) sum[r][v] += left * right[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < block_rows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) store(c + r * ldc + v * lanes, sum[r][v]);
+  }
+}
+
+// What a block of rows needs of a product.
+struct Part {
+  std::int64_t depth_begin, depth_end, column_begin;
+};
+
+// Rows are rounded up to block_rows, columns to lanes: so far c, and so far right and a must be
+// readable. part(row) says for the block that starts at `row` what is computed; column_begin is
+// rounded down to lanes.
+template <class Left, class PartOf>
+inline void product(float* c, std::int64_t ldc, Start start, const Left& a, const float* b,
+                    std::int64_t ldb, std::int64_t rows, std::int64_t columns,
+                    const PartOf& part_of) {
+  for (std::int64_t row = 0; row < rows; row += block_rows) {
+    const Part part = part_of(row);
+    std::int64_t column = part.column_begin / lanes * lanes;
+    for (; column + lanes < columns; column += 2 * lanes) {
+      product_block<2>(c + row * ldc + column, ldc, start, a, row, b + column, ldb,
+                       part.depth_begin, part.depth_end);
+    }
+    if (column < columns) {
+      product_block<1>(c + row * ldc + column, ldc, start, a, row, b + column, ldb,
+                       part.depth_begin, part.depth_end);
+    }
+  }
+}
+
+}  // namespace trireme::host
