@@ -1,0 +1,80 @@
+#pragma once
+// Files of token ids in Trireme's own format (docs/token_file.md): a header of 256 bytes, the
+// tokens, an optional target mask of one bit a token, and the tokenizer they were made with.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "lib/base/hash.hpp"
+#include "lib/data/tokenizer.hpp"
+
+namespace trireme {
+
+struct TokenFileHeader {
+  static constexpr std::size_t bytes = 256;
+  static constexpr std::uint32_t version = 1;
+
+  std::int32_t token_bytes = 2;  // 2 or 4
+  std::int64_t count = 0;        // tokens
+  std::int64_t vocab = 0;        // every id is below it
+  std::int64_t largest = 0;      // largest id that occurs
+  std::optional<std::int32_t> separator;
+  std::int64_t documents = 0;  // 0: not known
+  bool has_mask = false;
+  TokenizerKind tokenizer = TokenizerKind::none;
+  std::int64_t tokenizer_bytes = 0;
+  Hash128 payload_hash;  // of everything behind the header; zero: not hashed
+
+  std::int64_t mask_bytes() const { return has_mask ? (count + 7) / 8 : 0; }
+  std::int64_t mask_offset() const {
+    return static_cast<std::int64_t>(bytes) + count * token_bytes;
+  }
+  std::int64_t tokenizer_offset() const { return mask_offset() + mask_bytes(); }
+  std::int64_t file_bytes() const { return tokenizer_offset() + tokenizer_bytes; }
+
+  std::array<std::byte, bytes> encoded() const;
+  // Reads the first bytes of `file`, which is `file_bytes` long. Throws Error, naming the file and
+  // what to do, when they are not a header of this version that agrees with itself and the size.
+  static TokenFileHeader decode(std::span<const std::byte> first_bytes, std::int64_t file_bytes,
+                                const std::filesystem::path& file);
+};
+
+// What `verify` could go by: files of other writers may carry no hash.
+enum class Verified : std::uint8_t { hash_and_ids, ids_only };
+
+// A token file mapped into memory, read-only. Opening reads the header and the file's size only.
+// Copies share the mapping.
+class TokenFile {
+ public:
+  explicit TokenFile(const std::filesystem::path&);
+
+  const std::filesystem::path& path() const { return path_; }
+  const TokenFileHeader& header() const { return header_; }
+  std::int64_t count() const { return header_.count; }
+
+  // Copies tokens [begin, begin + ids.size()). Throws Error naming file, position and id when one
+  // is not below the vocabulary.
+  void read(std::int64_t begin, std::span<std::int32_t> ids) const;
+  // Whether token i counts in the loss when it is predicted; true for files without a mask.
+  bool is_target(std::int64_t i) const {
+    if (!header_.has_mask) return true;
+    const auto byte = bytes_.get()[header_.mask_offset() + i / 8];
+    return (std::to_integer<unsigned>(byte) >> (i % 8) & 1U) != 0;
+  }
+  TokenizerSpec tokenizer() const;
+
+  // Reads the whole file. Throws Error when its hash, an id or the largest id is not what the
+  // header says.
+  Verified verify() const;
+
+ private:
+  std::filesystem::path path_;
+  std::shared_ptr<const std::byte> bytes_;
+  TokenFileHeader header_;
+};
+
+}  // namespace trireme

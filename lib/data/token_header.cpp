@@ -1,0 +1,156 @@
+// Header of a token file, little-endian, offsets in bytes:
+//   0 magic "TRITOKEN"   8 u32 version     12 u32 bytes a token  16 u64 count   24 u64 vocabulary
+//  32 u64 largest id    40 i64 separator or -1                   48 u64 documents
+//  56 u32 has mask      60 u32 tokenizer   64 u64 tokenizer bytes
+//  72 u128 payload hash 88 zeros          240 u128 hash of bytes [0, 240)
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "lib/base/error.hpp"
+#include "lib/data/token_file.hpp"
+
+namespace trireme {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr std::string_view magic = "TRITOKEN";
+constexpr std::size_t hashed_bytes = 240;
+constexpr std::size_t reserved_begin = 88;
+constexpr std::uint32_t llmc_magics[] = {20240520, 20240801};
+
+template <class T>
+T get(std::span<const std::byte> from, std::size_t offset) {
+  T value;
+  std::memcpy(&value, from.data() + offset, sizeof value);
+  return value;
+}
+
+template <class T>
+void put(std::span<std::byte> to, std::size_t offset, T value) {
+  std::memcpy(to.data() + offset, &value, sizeof value);
+}
+
+Hash128 get_hash(std::span<const std::byte> from, std::size_t offset) {
+  return {.high = get<std::uint64_t>(from, offset + 8), .low = get<std::uint64_t>(from, offset)};
+}
+
+// What a file that is none of ours probably is, as advice.
+std::string_view advice_for(std::span<const std::byte> first) {
+  if (first.size() >= 4) {
+    const auto word = get<std::uint32_t>(first, 0);
+    for (auto other : llmc_magics) {
+      if (word == other)
+        return "it is an llm.c file: import it with `trireme tokenize --from llmc`";
+    }
+  }
+  return "make one with `trireme tokenize`, or import ids of other programs with its --from";
+}
+
+void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
+                  const std::string& name) {
+  const auto sound = [&](bool holds, std::string_view what) {
+    require(holds,
+            "{}: the header of this token file is damaged ({}): tokenize again or copy it again",
+            name, what);
+  };
+  const auto tokenizer = get<std::uint32_t>(first, 60);
+  const auto mask = get<std::uint32_t>(first, 56);
+  const auto separator = get<std::int64_t>(first, 40);
+  const auto id_limit = std::int64_t{std::numeric_limits<std::int32_t>::max()};
+  sound(h.token_bytes == 2 || h.token_bytes == 4, "a token has neither 2 nor 4 bytes");
+  sound(h.count >= 0 && h.documents >= 0 && h.tokenizer_bytes >= 0, "a size is negative");
+  sound(h.vocab >= 1 && h.vocab <= id_limit, "the vocabulary is empty or beyond 2^31");
+  sound(h.largest >= 0 && h.largest < h.vocab, "the largest id is not below the vocabulary");
+  sound(separator >= -1 && separator < h.vocab, "the separator is not below the vocabulary");
+  sound(mask <= 1, "the mask is neither there nor absent");
+  sound(tokenizer <= static_cast<std::uint32_t>(TokenizerKind::sentencepiece),
+        "the kind of tokenizer is unknown");
+  sound((h.tokenizer_bytes > 0) == (h.tokenizer == TokenizerKind::sentencepiece),
+        "kind and size of the tokenizer disagree");
+  for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
+    sound(first[i] == std::byte{0}, "reserved bytes are not zero");
+  }
+}
+
+}  // namespace
+
+std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
+  std::array<std::byte, bytes> out{};
+  std::memcpy(out.data(), magic.data(), magic.size());
+  put(out, 8, version);
+  put(out, 12, static_cast<std::uint32_t>(token_bytes));
+  put(out, 16, count);
+  put(out, 24, vocab);
+  put(out, 32, largest);
+  put(out, 40, std::int64_t{separator.value_or(-1)});
+  put(out, 48, documents);
+  put(out, 56, std::uint32_t{has_mask});
+  put(out, 60, static_cast<std::uint32_t>(tokenizer));
+  put(out, 64, tokenizer_bytes);
+  put(out, 72, payload_hash.low);
+  put(out, 80, payload_hash.high);
+  const Hash128 own = hash128(std::span(out).first(hashed_bytes));
+  put(out, 240, own.low);
+  put(out, 248, own.high);
+  return out;
+}
+
+TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::int64_t size,
+                                        const std::filesystem::path& file) {
+  const std::string name = file.string();
+  const bool ours =
+      first.size() >= magic.size() && std::memcmp(first.data(), magic.data(), magic.size()) == 0;
+  if (!ours) {
+    require(size > 0, "token file {} is empty: copy it again, or make it with `trireme tokenize`",
+            name);
+    require(first.size() < bytes || get<std::uint64_t>(first, 0) != 0,
+            "{} was never finished: its writer was interrupted; delete it and tokenize again",
+            name);
+    fail("{} is not a Trireme token file: {}", name, advice_for(first));
+  }
+  require(first.size() >= bytes,
+          "{} is truncated: {} bytes are less than its header; copy or tokenize it again", name,
+          size);
+  const auto found = get<std::uint32_t>(first, 8);
+  require(found == version,
+          "{} has version {} of the token file's format, this build reads version {}: tokenize "
+          "again with this build",
+          name, found, version);
+  const Hash128 stored = get_hash(first, 240);
+  require(stored == Hash128{} || stored == hash128(first.first(hashed_bytes)),
+          "{}: the header of this token file is damaged (its hash differs): tokenize again or copy "
+          "it again",
+          name);
+
+  TokenFileHeader h;
+  h.token_bytes = get<std::int32_t>(first, 12);
+  h.count = get<std::int64_t>(first, 16);
+  h.vocab = get<std::int64_t>(first, 24);
+  h.largest = get<std::int64_t>(first, 32);
+  if (get<std::int64_t>(first, 40) >= 0) h.separator = get<std::int32_t>(first, 40);
+  h.documents = get<std::int64_t>(first, 48);
+  h.has_mask = get<std::uint32_t>(first, 56) != 0;
+  h.tokenizer = static_cast<TokenizerKind>(get<std::uint32_t>(first, 60));
+  h.tokenizer_bytes = get<std::int64_t>(first, 64);
+  h.payload_hash = get_hash(first, 72);
+  check_fields(h, first, name);
+
+  // Bounded one by one before they are added, so that no sum wraps.
+  const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
+  const bool fits = h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload;
+  require(
+      fits && h.file_bytes() <= size,
+      "{} is truncated: its header speaks of {} tokens of {} bytes, the file has {} bytes; copy "
+      "or tokenize it again",
+      name, h.count, h.token_bytes, size);
+  require(h.file_bytes() == size,
+          "{} has {} bytes more than its header speaks of: copy or tokenize it again", name,
+          size - h.file_bytes());
+  return h;
+}
+
+}  // namespace trireme

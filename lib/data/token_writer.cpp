@@ -1,0 +1,161 @@
+#include "lib/data/token_writer.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr std::size_t mask_buffer = std::size_t{1} << 20;
+
+// Makes a rename in `folder` last through a crash.
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+template <class T>
+void narrow(std::span<const std::int32_t> ids, std::byte* out) {
+  auto* to = reinterpret_cast<T*>(out);
+  for (std::size_t i = 0; i < ids.size(); ++i) to[i] = static_cast<T>(ids[i]);
+}
+
+}  // namespace
+
+void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
+  if (ids.empty()) return;
+  std::int32_t most = 0, least = 0;
+  for (auto id : ids) {
+    most = std::max(most, id);
+    least = std::min(least, id);
+  }
+  require(least >= 0, "a token id is negative: {}", least);
+  require(token_bytes == 4 || most < 65536, "a token id is too large for 16 bits: {}", most);
+  const std::size_t old = tokens.size();
+  tokens.resize(old + ids.size() * static_cast<std::size_t>(token_bytes));
+  if (token_bytes == 2) {
+    narrow<std::uint16_t>(ids, tokens.data() + old);
+  } else {
+    narrow<std::uint32_t>(ids, tokens.data() + old);
+  }
+  count += static_cast<std::int64_t>(ids.size());
+  largest = std::max(largest, std::int64_t{most});
+}
+
+TokenWriter::TemporaryFile::TemporaryFile(std::filesystem::path p)
+    : path(std::move(p)), fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  require(fd >= 0, "cannot create {}: {}; choose another place for the output", path.string(),
+          std::strerror(errno));
+}
+
+TokenWriter::TemporaryFile::~TemporaryFile() {
+  ::close(fd);
+  if (!path.empty()) ::unlink(path.c_str());
+}
+
+void TokenWriter::TemporaryFile::write(std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    require(n > 0, "cannot write {}: {}; free space or choose another place for the output",
+            path.string(), std::strerror(errno));
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+TokenWriter::TokenWriter(const std::filesystem::path& path, int token_bytes, TargetMask mask)
+    : path_(path) {
+  expect(token_bytes == 2 || token_bytes == 4, "a token has 2 or 4 bytes");
+  require(!std::filesystem::is_directory(path), "cannot write {}: it is a directory; name a file",
+          path.string());
+  header_.token_bytes = token_bytes;
+  header_.has_mask = mask == TargetMask::present;
+  const std::string part = path.string() + "." + std::to_string(::getpid()) + ".part";
+  part_ = std::make_unique<TemporaryFile>(part);
+  if (header_.has_mask) mask_part_ = std::make_unique<TemporaryFile>(part + ".mask");
+  part_->write(std::array<std::byte, TokenFileHeader::bytes>{});
+}
+
+void TokenWriter::write(std::span<const std::byte> bytes) {
+  hasher_.update(bytes);
+  part_->write(bytes);
+}
+
+void TokenWriter::append(const PackedTokens& packed) {
+  expect(packed.tokens.size() ==
+             static_cast<std::size_t>(packed.count) * static_cast<std::size_t>(token_bytes()),
+         "packed tokens have the file's width");
+  write(packed.tokens);
+  header_.count += packed.count;
+  header_.largest = std::max(header_.largest, packed.largest);
+  if (!header_.has_mask) return;
+  expect(packed.targets.size() == static_cast<std::size_t>(packed.count),
+         "there is a target bit for each token");
+  for (const bool target : packed.targets) {
+    if (mask_bits_ % 8 == 0) mask_.push_back(std::byte{0});
+    if (target) mask_.back() |= std::byte{1} << (mask_bits_ % 8);
+    ++mask_bits_;
+    if (mask_bits_ == static_cast<std::int64_t>(8 * mask_buffer)) {
+      mask_part_->write(mask_);
+      mask_.clear();
+      mask_bits_ = 0;
+    }
+  }
+}
+
+void TokenWriter::write_mask() {
+  require(::lseek(mask_part_->fd, 0, SEEK_SET) == 0, "cannot read back the target mask of {}: {}",
+          part_->path.string(), std::strerror(errno));
+  std::vector<std::byte> buffer(mask_buffer);
+  for (;;) {
+    const ssize_t n = ::read(mask_part_->fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    require(n >= 0, "cannot read back the target mask of {}: {}", part_->path.string(),
+            std::strerror(errno));
+    if (n == 0) break;
+    write(std::span(buffer).first(static_cast<std::size_t>(n)));
+  }
+  write(mask_);
+}
+
+void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separator,
+                         std::int64_t documents, const TokenizerSpec& tokenizer) {
+  expect(part_ != nullptr, "a token file is finished once");
+  expect(header_.largest < vocab, "the vocabulary is above every id");
+  if (header_.has_mask) write_mask();
+  write(std::as_bytes(std::span(tokenizer.bytes)));
+  header_.vocab = vocab;
+  header_.separator = separator;
+  header_.documents = documents;
+  header_.tokenizer = tokenizer.kind;
+  header_.tokenizer_bytes = static_cast<std::int64_t>(tokenizer.bytes.size());
+  header_.payload_hash = hasher_.digest();
+
+  const auto header = header_.encoded();
+  const auto disk = [&](bool done, std::string_view what) {
+    require(done, "cannot {} {}: {}; free space or choose another place for the output", what,
+            path_.string(), std::strerror(errno));
+  };
+  // The payload is on the disk before the header that vouches for it.
+  disk(::fsync(part_->fd) == 0, "write");
+  disk(::pwrite(part_->fd, header.data(), header.size(), 0) == static_cast<ssize_t>(header.size()),
+       "write the header of");
+  disk(::fsync(part_->fd) == 0, "write");
+  disk(::rename(part_->path.c_str(), path_.c_str()) == 0, "rename the finished file to");
+  part_->path.clear();
+  part_.reset();
+  mask_part_.reset();
+  sync_folder(path_.parent_path());
+}
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#pragma once
+// Writes a token file of any length as a stream. The file appears under its name only when
+// `finish` has written the header and everything is on the disk; until then, and after an
+// interruption, there is at most a ".part" file that no reader opens.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/data/token_file.hpp"
+
+namespace trireme {
+
+enum class TargetMask : std::uint8_t { absent, present };
+
+// Tokens of one run of text in the width that the file stores, ready to be appended.
+struct PackedTokens {
+  std::vector<std::byte> tokens;  // little-endian u16 or u32
+  std::vector<bool> targets;      // one a token when the file has a mask, else empty
+  std::int64_t count = 0;
+  std::int64_t largest = 0;  // 0 when count is 0
+
+  // Appends ids narrowed to `token_bytes`; throws Error (without a place) for an id that
+  // does not fit.
+  void append(std::span<const std::int32_t> ids, int token_bytes);
+};
+
+class TokenWriter {
+ public:
+  // Throws Error when the file cannot be created.
+  TokenWriter(const std::filesystem::path&, int token_bytes, TargetMask);
+
+  int token_bytes() const { return header_.token_bytes; }
+  std::int64_t count() const { return header_.count; }
+  std::int64_t largest() const { return header_.largest; }
+
+  // Throws Error when the disk is full or fails.
+  void append(const PackedTokens&);
+
+  // Publishes the file; without it nothing stays behind. `vocab` is above every id appended,
+  // `separator` below it.
+  void finish(std::int64_t vocab, std::optional<std::int32_t> separator, std::int64_t documents,
+              const TokenizerSpec&);
+
+ private:
+  // Closed and removed with its owner.
+  struct TemporaryFile {
+    std::filesystem::path path;
+    int fd = -1;
+
+    explicit TemporaryFile(std::filesystem::path);
+    TemporaryFile(const TemporaryFile&) = delete;
+    TemporaryFile& operator=(const TemporaryFile&) = delete;
+    ~TemporaryFile();
+    void write(std::span<const std::byte>) const;
+  };
+
+  void write(std::span<const std::byte>);
+  void write_mask();
+
+  std::filesystem::path path_;
+  std::unique_ptr<TemporaryFile> part_;
+  std::unique_ptr<TemporaryFile> mask_part_;  // the mask follows all the tokens
+  TokenFileHeader header_;
+  Hasher hasher_;
+  std::vector<std::byte> mask_;  // bits not yet in mask_part_
+  std::int64_t mask_bits_ = 0;   // in mask_
+};
+
+// Bytes a token for a vocabulary.
+constexpr int token_bytes_for(std::int64_t vocab) {
+  return vocab <= 65536 ? 2 : 4;
+}
+
+}  // namespace trireme

@@ -1,0 +1,62 @@
+#pragma once
+// A folder of its own for one test, removed with everything in it; and whole files at once.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    static std::atomic<int> count = 0;
+    path_ = std::filesystem::path(testing::TempDir()) /
+            ("trireme-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    std::filesystem::create_directories(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string operator/(std::string_view name) const { return (path_ / name).string(); }
+
+  std::string write(std::string_view name, std::string_view contents) const {
+    const auto file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::filesystem::remove(file);  // truncating a file in place may wait for the disk
+    std::ofstream(file, std::ios::binary)
+        .write(contents.data(), static_cast<std::streamsize>(contents.size()));
+    return file.string();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string contents_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// The message of the Error that `action` throws, empty when it throws none.
+template <class Failure, class Action>
+std::string message_of(Action&& action) {
+  try {
+    action();
+  } catch (const Failure& e) {
+    return e.what();
+  }
+  return {};
+}
+
+}  // namespace trireme
