@@ -1,0 +1,177 @@
+#include "lib/data/dataset.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+namespace {
+
+std::int64_t windows_of(const DataPart& part, std::int64_t T) {
+  return part.end > part.begin ? (part.end - part.begin - 1) / T : 0;
+}
+
+// Tokens of a file that are trained on; the rest, its tail, is held out.
+std::int64_t training_tokens(const TokenFile& file, double held_out) {
+  return file.count() - std::llround(static_cast<double>(file.count()) * held_out);
+}
+
+void check_part(const DataPart& part, const Dataset::Settings& s) {
+  const auto& header = part.file.header();
+  const std::string name = part.file.path().string();
+  require(header.vocab <= s.vocab,
+          "{} has a vocabulary of {}, the model one of {}: set model.vocab to {} or more, or "
+          "tokenize with the model's tokenizer",
+          name, header.vocab, s.vocab, header.vocab);
+  require(
+      windows_of(part, s.T) > 0,
+      "{} has {} tokens for this use (of {} in all), one sample of {} needs {}: give more data, "
+      "hold out another share, or lower model.context",
+      name, part.end - part.begin, header.count, s.T, s.T + 1);
+  require(!s.separator_masks || header.separator,
+          "data.separator_masks is on, but {} names no separator id: tokenize again with "
+          "--separator, or switch it off",
+          name);
+}
+
+void check_same_tokenizer(const std::vector<DataPart>& parts) {
+  const DataPart* first = nullptr;
+  std::string identity;
+  for (const auto& part : parts) {
+    if (part.file.header().tokenizer == TokenizerKind::none) continue;
+    const std::string own = part.file.tokenizer().identity();
+    if (first == nullptr) {
+      first = &part;
+      identity = own;
+    }
+    require(own == identity,
+            "{} was tokenized with {}, {} with {}: use one tokenizer for all files",
+            first->file.path().string(), identity, part.file.path().string(), own);
+  }
+}
+
+WindowSequence checked_sequence(const std::vector<DataPart>& parts, const Dataset::Settings& s) {
+  require(!parts.empty(), "no token files are named: set data.path");
+  require(s.T > 0, "a sample has {} tokens: set model.context above zero", s.T);
+  std::vector<std::int64_t> windows;
+  for (const auto& part : parts) {
+    check_part(part, s);
+    windows.push_back(windows_of(part, s.T));
+  }
+  check_same_tokenizer(parts);
+  return {std::move(windows), s.shares, s.order, s.seed};
+}
+
+}  // namespace
+
+Dataset::Dataset(std::vector<DataPart> parts, Settings settings)
+    : parts_(std::move(parts)),
+      settings_(std::move(settings)),
+      sequence_(checked_sequence(parts_, settings_)) {}
+
+TokenizerSpec Dataset::tokenizer() const {
+  for (const auto& part : parts_) {
+    if (part.file.header().tokenizer != TokenizerKind::none) return part.file.tokenizer();
+  }
+  return {};
+}
+
+std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
+                           std::span<std::int32_t> targets_T) const {
+  const std::int64_t T = settings_.T;
+  expect(static_cast<std::int64_t>(ids_T.size()) == T &&
+             static_cast<std::int64_t>(targets_T.size()) == T,
+         "room for one sample");
+  const Window window = sequence_(sample);
+  const DataPart& part = parts_[static_cast<std::size_t>(window.file)];
+  const auto& header = part.file.header();
+  const std::int64_t start = part.begin + window.index * T;
+  part.file.read(start, ids_T);
+  part.file.read(start + 1, targets_T);
+
+  // Without separator masks no input equals this.
+  const std::int32_t separator = settings_.separator_masks ? header.separator.value_or(-1) : -1;
+  std::int64_t valid = 0;
+  for (std::int64_t t = 0; t < T; ++t) {
+    const auto i = static_cast<std::size_t>(t);
+    const bool counts = ids_T[i] != separator && part.file.is_target(start + 1 + t);
+    if (!counts) targets_T[i] = no_target;
+    valid += counts;
+  }
+  return valid;
+}
+
+Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t vocab,
+                      std::uint64_t seed) {
+  std::vector<DataPart> parts;
+  for (const auto& path : config.path) {
+    TokenFile file(path);
+    const std::int64_t end = training_tokens(file, config.validation_fraction);
+    parts.push_back({std::move(file), 0, end});
+  }
+  return Dataset(std::move(parts), {.T = T,
+                                    .vocab = vocab,
+                                    .shares = config.weights,
+                                    .order = config.order,
+                                    .seed = seed,
+                                    .separator_masks = config.separator_masks});
+}
+
+std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
+                                       std::int64_t vocab) {
+  if (!config.has_validation()) return std::nullopt;
+  std::vector<DataPart> parts;
+  for (const auto& path : config.validation_files) {
+    for (const auto& trained : config.path) {
+      std::error_code none;
+      require(!std::filesystem::equivalent(path, trained, none),
+              "{} is trained on and held out: take it out of data.path or of data.validation",
+              path);
+    }
+    TokenFile file(path);
+    const std::int64_t end = file.count();
+    parts.push_back({std::move(file), 0, end});
+  }
+  if (config.validation_fraction > 0) {
+    for (const auto& path : config.path) {
+      TokenFile file(path);
+      const std::int64_t begin = training_tokens(file, config.validation_fraction);
+      const std::int64_t end = file.count();
+      parts.push_back({std::move(file), begin, end});
+    }
+  }
+  return Dataset(std::move(parts), {.T = T,
+                                    .vocab = vocab,
+                                    .shares = {},
+                                    .order = SampleOrder::sequential,
+                                    .seed = 0,
+                                    .separator_masks = config.separator_masks});
+}
+
+std::int64_t vocabulary_of(const DataConfig& config) {
+  std::int64_t vocab = 0;
+  for (const auto* list : {&config.path, &config.validation_files}) {
+    for (const auto& path : *list) vocab = std::max(vocab, TokenFile(path).header().vocab);
+  }
+  return vocab;
+}
+
+Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
+  const auto T = static_cast<std::size_t>(data.sample_length());
+  Batch batch;
+  batch.sample_B.assign(samples.begin(), samples.end());
+  batch.ids_BT.resize(samples.size() * T);
+  batch.targets_BT.resize(samples.size() * T);
+  for (std::size_t b = 0; b < samples.size(); ++b) {
+    batch.valid += data.read(samples[b], std::span(batch.ids_BT).subspan(b * T, T),
+                             std::span(batch.targets_BT).subspan(b * T, T));
+  }
+  return batch;
+}
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#pragma once
+// Samples of a fixed length T out of mapped token files, by global sample number.
+//   B samples of a batch, T tokens of a sample
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/data/config.hpp"
+#include "lib/data/order.hpp"
+#include "lib/data/token_file.hpp"
+
+namespace trireme {
+
+inline constexpr std::int32_t no_target = -1;
+
+// Tokens [begin, end) of a file. Window w has inputs [begin + w*T, begin + w*T + T) and targets
+// one later, so a part of n tokens has (n - 1) / T windows.
+struct DataPart {
+  TokenFile file;
+  std::int64_t begin = 0, end = 0;
+};
+
+// Const and cheap to copy; read from as many threads as you like.
+class Dataset {
+ public:
+  struct Settings {
+    std::int64_t T = 0;
+    std::int64_t vocab = 0;      // of the model
+    std::vector<double> shares;  // of samples per part; empty: each window once an epoch
+    SampleOrder order = SampleOrder::random;
+    std::uint64_t seed = 0;
+    bool separator_masks = false;
+  };
+
+  // Throws Error, naming the file, when a part holds no whole sample, when a vocabulary exceeds the
+  // model's, when files were made with different tokenizers, or when separators are to mask
+  // targets and a file names none.
+  Dataset(std::vector<DataPart>, Settings);
+
+  std::int64_t sample_length() const { return settings_.T; }
+  std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
+  // How often all windows together have been gone through before this sample.
+  std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
+  const std::vector<DataPart>& parts() const { return parts_; }
+  // What the files were tokenized with; kind none when none of them says.
+  TokenizerSpec tokenizer() const;
+
+  // Fills T inputs and T targets of one sample (any number from 0) and returns how many targets
+  // count; the others are no_target. Throws Error naming file, position and id for an id that is
+  // not in the vocabulary.
+  std::int64_t read(std::int64_t sample, std::span<std::int32_t> ids_T,
+                    std::span<std::int32_t> targets_T) const;
+
+ private:
+  std::vector<DataPart> parts_;
+  Settings settings_;
+  WindowSequence sequence_;
+};
+
+// The files of a deck's [data] section, without what is held out.
+Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed);
+// What is held out, in sequence; none when the deck holds nothing out. Shares no token with the
+// training data.
+std::optional<Dataset> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
+
+// The smallest model.vocab that fits all files of the section, held out ones included.
+std::int64_t vocabulary_of(const DataConfig&);
+
+struct Batch {
+  std::vector<std::int32_t> ids_BT, targets_BT;
+  std::vector<std::int64_t> sample_B;  // global sample numbers
+  std::int64_t valid = 0;              // targets that count
+};
+
+Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);
+
+}  // namespace trireme

@@ -1,0 +1,124 @@
+#include "lib/data/order.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/rng.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr int feistel_rounds = 8;
+constexpr double share_scale = 0x1p40;
+
+constexpr std::uint64_t low_mask(int bits) {
+  return (std::uint64_t{1} << bits) - 1;
+}
+
+// floor(a * b / c) without overflow; a < 2^63, b <= c.
+std::int64_t scaled(std::int64_t a, std::uint64_t b, std::uint64_t c) {
+  return static_cast<std::int64_t>(static_cast<unsigned __int128>(a) * b / c);
+}
+
+}  // namespace
+
+Permutation::Permutation(std::int64_t size, std::uint64_t key)
+    : size_(static_cast<std::uint64_t>(size)), key_(key) {
+  expect(size > 0, "a permutation has elements");
+  const int bits = std::max(2, static_cast<int>(std::bit_width(size_ - 1)));
+  low_bits_ = bits / 2;
+  high_bits_ = bits - low_bits_;
+}
+
+std::uint64_t Permutation::scramble(std::uint64_t x) const {
+  std::uint64_t low = x & low_mask(low_bits_), high = x >> low_bits_;
+  for (std::uint64_t round = 0; round < feistel_rounds; round += 2) {
+    high ^= hash64(key_, round, low) & low_mask(high_bits_);
+    low ^= hash64(key_, round + 1, high) & low_mask(low_bits_);
+  }
+  return high << low_bits_ | low;
+}
+
+std::int64_t Permutation::operator()(std::int64_t i) const {
+  expect(i >= 0 && static_cast<std::uint64_t>(i) < size_, "element inside the permutation");
+  auto x = static_cast<std::uint64_t>(i);
+  do x = scramble(x);
+  while (x >= size_);
+  return static_cast<std::int64_t>(x);
+}
+
+Interleave::Interleave(const std::vector<double>& shares) : sums_{0} {
+  double sum = 0;
+  for (std::size_t f = 0; f < shares.size(); ++f) {
+    require(std::isfinite(shares[f]) && shares[f] > 0,
+            "data.weights[{}] is {}: a share must be above zero; leave the file out instead", f,
+            shares[f]);
+    sum += shares[f];
+  }
+  for (double share : shares) {
+    const double scaled_share = std::max(1.0, std::round(share / sum * share_scale));
+    sums_.push_back(sums_.back() + static_cast<std::uint64_t>(scaled_share));
+  }
+}
+
+Interleave::Turn Interleave::operator()(std::int64_t sample) const {
+  std::size_t begin = 0, end = sums_.size() - 1;
+  while (end - begin > 1) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    const std::uint64_t left = sums_[middle] - sums_[begin], all = sums_[end] - sums_[begin];
+    const std::int64_t before = scaled(sample, left, all);
+    if (scaled(sample + 1, left, all) > before) {
+      sample = before;
+      end = middle;
+    } else {
+      sample -= before;
+      begin = middle;
+    }
+  }
+  return {static_cast<std::int32_t>(begin), sample};
+}
+
+WindowSequence::WindowSequence(std::vector<std::int64_t> windows, const std::vector<double>& shares,
+                               SampleOrder order, std::uint64_t seed)
+    : first_window_{0}, order_(order), seed_(seed) {
+  expect(!windows.empty(), "there is a file to train on");
+  for (auto n : windows) {
+    expect(n > 0, "each file has a window");
+    first_window_.push_back(first_window_.back() + n);
+  }
+  require(shares.empty() || shares.size() == windows.size(),
+          "data.weights has {} values for {} files: give one a file", shares.size(),
+          windows.size());
+  if (!shares.empty()) interleave_.emplace_back(shares);
+}
+
+std::int64_t WindowSequence::place(std::int64_t index, std::int64_t size, std::int64_t epoch,
+                                   std::int32_t file) const {
+  if (order_ == SampleOrder::sequential) return index;
+  // A salt of its own for each file: two files of one size are not gone through in step.
+  const std::uint64_t key = hash64(hash64(seed_, "data order"), static_cast<std::uint64_t>(epoch),
+                                   static_cast<std::uint64_t>(file));
+  return Permutation(size, key)(index);
+}
+
+Window WindowSequence::operator()(std::int64_t sample) const {
+  expect(sample >= 0, "samples are numbered from 0");
+  if (!interleave_.empty()) {
+    const auto turn = interleave_.front()(sample);
+    const auto f = static_cast<std::size_t>(turn.file);
+    const std::int64_t size = first_window_[f + 1] - first_window_[f];
+    const std::int64_t epoch = turn.index / size;
+    return {epoch, turn.file, place(turn.index % size, size, epoch, turn.file)};
+  }
+  const std::int64_t size = samples_per_epoch(), epoch = sample / size;
+  const std::int64_t window = place(sample % size, size, epoch, 0);
+  const auto after = std::upper_bound(first_window_.begin(), first_window_.end(), window);
+  const auto file = static_cast<std::int32_t>(after - first_window_.begin() - 1);
+  return {epoch, file, window - first_window_[static_cast<std::size_t>(file)]};
+}
+
+}  // namespace trireme

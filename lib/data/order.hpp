@@ -1,0 +1,75 @@
+#pragma once
+// Which window of which file a sample is: a pure function of the sample's number, so that a run
+// restarts anywhere and every rank agrees without a message. Nothing here grows with the data.
+#include <cstdint>
+#include <vector>
+
+#include "lib/data/config.hpp"
+
+namespace trireme {
+
+// A bijection of [0, size) chosen by `key`: an unbalanced Feistel network on the smallest power of
+// two that holds size, walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary
+// finite domains", CT-RSA 2002).
+class Permutation {
+ public:
+  Permutation(std::int64_t size, std::uint64_t key);
+
+  std::int64_t operator()(std::int64_t i) const;
+
+ private:
+  std::uint64_t scramble(std::uint64_t) const;
+
+  std::uint64_t size_, key_;
+  int low_bits_, high_bits_;
+};
+
+// Deals samples to files by share, each file's count among the first n samples staying within
+// log2(files) + 1 of its share of n. Splits the files in halves, and again, dealing at each split
+// in proportion: O(log files), exact in integers.
+class Interleave {
+ public:
+  // Positive shares, scaled by their sum. Throws Error when one is not finite and positive.
+  explicit Interleave(const std::vector<double>& shares);
+
+  struct Turn {
+    std::int32_t file = 0;
+    std::int64_t index = 0;  // samples of this file before this one
+  };
+  Turn operator()(std::int64_t sample) const;
+
+ private:
+  std::vector<std::uint64_t> sums_;  // sums_[f]: shares of the files before f
+};
+
+struct Window {
+  std::int64_t epoch = 0;  // how often this file has been gone through before
+  std::int32_t file = 0;
+  std::int64_t index = 0;  // window of that file
+
+  bool operator==(const Window&) const = default;
+};
+
+// The windows of several files in the order of training. Without shares, the files are one body of
+// windows, each once an epoch. With shares, each file goes through epochs of its own.
+class WindowSequence {
+ public:
+  // `windows`: windows of each file, at least one each. `shares` empty or one a file.
+  WindowSequence(std::vector<std::int64_t> windows, const std::vector<double>& shares, SampleOrder,
+                 std::uint64_t seed);
+
+  // Windows of all files together.
+  std::int64_t samples_per_epoch() const { return first_window_.back(); }
+  Window operator()(std::int64_t sample) const;
+
+ private:
+  std::int64_t place(std::int64_t index, std::int64_t size, std::int64_t epoch,
+                     std::int32_t file) const;
+
+  std::vector<std::int64_t> first_window_;  // of each file in the body, and the end
+  std::vector<Interleave> interleave_;      // none or one
+  SampleOrder order_;
+  std::uint64_t seed_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,235 @@
+#include "lib/data/dataset.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "lib/base/error.hpp"
+#include "tests/data/token_files.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Sample {
+  std::vector<std::int32_t> ids_T, targets_T;
+  std::int64_t valid = 0;
+};
+
+Sample read(const Dataset& data, std::int64_t sample) {
+  const auto T = static_cast<std::size_t>(data.sample_length());
+  Sample s{std::vector<std::int32_t>(T), std::vector<std::int32_t>(T), 0};
+  s.valid = data.read(sample, s.ids_T, s.targets_T);
+  return s;
+}
+
+DataConfig config_for(std::vector<std::string> path) {
+  DataConfig config;
+  config.path = std::move(path);
+  return config;
+}
+
+TEST(Dataset, SequentialWindowsFollowEachOther) {
+  const ScratchFolder scratch;
+  auto config = config_for({write_token_file(scratch / "a", counting(13))});
+  config.order = SampleOrder::sequential;
+  const Dataset data = training_data(config, 4, 256, 0);
+  EXPECT_EQ(data.samples_per_epoch(), 3);
+  EXPECT_THAT(read(data, 0).ids_T, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(read(data, 0).targets_T, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(read(data, 2).ids_T, ElementsAre(8, 9, 10, 11));
+  EXPECT_THAT(read(data, 2).targets_T, ElementsAre(9, 10, 11, 12));
+  EXPECT_EQ(read(data, 2).valid, 4);
+  // The next epoch begins again.
+  EXPECT_THAT(read(data, 3).ids_T, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(data.epoch_of(2), 0);
+  EXPECT_EQ(data.epoch_of(3), 1);
+}
+
+TEST(Dataset, RandomOrderPredictsEachTokenOnceAnEpoch) {
+  const ScratchFolder scratch;
+  const auto config = config_for({write_token_file(scratch / "a", counting(101, 101))});
+  const Dataset data = training_data(config, 5, 256, 3);
+  ASSERT_EQ(data.samples_per_epoch(), 20);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::vector<std::int32_t> targets;
+    for (int i = 0; i < 20; ++i) {
+      const Sample s = read(data, epoch * 20 + i);
+      for (std::size_t t = 0; t < 5; ++t) EXPECT_EQ(s.targets_T[t], s.ids_T[t] + 1);
+      targets.insert(targets.end(), s.targets_T.begin(), s.targets_T.end());
+    }
+    EXPECT_FALSE(std::is_sorted(targets.begin(), targets.end()));
+    std::sort(targets.begin(), targets.end());
+    std::vector<std::int32_t> all(100);
+    std::iota(all.begin(), all.end(), 1);
+    EXPECT_EQ(targets, all);
+  }
+}
+
+TEST(Dataset, MasksWhatTheFileMasks) {
+  const ScratchFolder scratch;
+  write_token_file(scratch / "a", counting(9),
+                   {.targets = {true, false, true, true, false, false, false, false, false}});
+  auto config = config_for({scratch / "a"});
+  config.order = SampleOrder::sequential;
+  const Dataset data = training_data(config, 4, 256, 0);
+  EXPECT_THAT(read(data, 0).targets_T, ElementsAre(-1, 2, 3, -1));
+  EXPECT_EQ(read(data, 0).valid, 2);
+  EXPECT_EQ(read(data, 1).valid, 0);
+}
+
+TEST(Dataset, MasksTheFirstTokenAfterASeparator) {
+  const ScratchFolder scratch;
+  write_token_file(scratch / "a", {5, 6, 0, 7, 0, 8, 9, 0, 4}, {.separator = 0});
+  auto config = config_for({scratch / "a"});
+  config.order = SampleOrder::sequential;
+  const auto targets = [&](std::int64_t i) {
+    return read(training_data(config, 4, 256, 0), i).targets_T;
+  };
+  EXPECT_THAT(targets(0), ElementsAre(6, 0, 7, 0));
+  config.separator_masks = true;
+  EXPECT_THAT(targets(0), ElementsAre(6, 0, -1, 0));
+  EXPECT_THAT(targets(1), ElementsAre(-1, 9, 0, -1));
+
+  config.path = {write_token_file(scratch / "b", counting(20))};
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 0); }),
+              AllOf(HasSubstr(scratch / "b"), HasSubstr("--separator")));
+}
+
+TEST(Dataset, WeightsAreSharesOfSamples) {
+  const ScratchFolder scratch;
+  write_token_file(scratch / "a", std::vector<std::int32_t>(1001, 1));
+  write_token_file(scratch / "b", std::vector<std::int32_t>(101, 2));
+  auto config = config_for({scratch / "a", scratch / "b"});
+  config.weights = {1, 3};
+  const Dataset data = training_data(config, 10, 256, 0);
+  EXPECT_EQ(data.samples_per_epoch(), 110);
+  int from_b = 0;
+  for (int i = 0; i < 400; ++i) from_b += read(data, i).ids_T[0] == 2;
+  EXPECT_NEAR(from_b, 300, 2);
+}
+
+TEST(Dataset, TheHeldOutTailSharesNoTokenWithTraining) {
+  const ScratchFolder scratch;
+  for (const double fraction : {0.1, 0.25, 0.5}) {
+    auto config =
+        config_for({write_token_file(scratch / "a", counting(1000, 1000), {.vocab = 1000}),
+                    write_token_file(scratch / "b", counting(501, 501), {.vocab = 1000})});
+    config.validation_fraction = fraction;
+    const Dataset train = training_data(config, 7, 1000, 0);
+    const auto held_out = validation_data(config, 7, 1000);
+    ASSERT_TRUE(held_out.has_value());
+    EXPECT_NEAR(static_cast<double>(held_out->samples_per_epoch()) /
+                    static_cast<double>(train.samples_per_epoch()),
+                fraction / (1 - fraction), 0.03);
+    for (std::size_t f = 0; f < 2; ++f) {
+      const auto& t = train.parts()[f];
+      const auto& v = held_out->parts()[f];
+      EXPECT_EQ(t.end, v.begin);
+      EXPECT_EQ(v.end, v.file.count());
+    }
+    std::int32_t last_trained = 0;
+    for (std::int64_t i = 0; i < train.samples_per_epoch(); ++i) {
+      const Sample s = read(train, i);
+      last_trained = std::max(last_trained, s.targets_T.back());
+    }
+    EXPECT_LT(last_trained, read(*held_out, 0).ids_T.front());
+  }
+}
+
+TEST(Dataset, ValidationFilesComeInSequence) {
+  const ScratchFolder scratch;
+  auto config = config_for({write_token_file(scratch / "a", counting(100))});
+  EXPECT_FALSE(validation_data(config, 4, 256).has_value());
+  config.validation_files = {write_token_file(scratch / "v", counting(9))};
+  const auto held_out = validation_data(config, 4, 256);
+  ASSERT_TRUE(held_out.has_value());
+  EXPECT_THAT(read(*held_out, 1).ids_T, ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(training_data(config, 4, 256, 0).samples_per_epoch(), 24);
+
+  config.validation_files = {scratch / "a"};
+  EXPECT_THAT(message_of<Error>([&] { validation_data(config, 4, 256); }),
+              HasSubstr("trained on and held out"));
+}
+
+TEST(Dataset, NamesTheFileWithTooLittleData) {
+  const ScratchFolder scratch;
+  auto config = config_for({write_token_file(scratch / "a", counting(64))});
+  const auto refusal = [&] {
+    return message_of<Error>([&] { training_data(config, 64, 256, 0); });
+  };
+  EXPECT_THAT(refusal(), AllOf(HasSubstr(scratch / "a"), HasSubstr("64"), HasSubstr("65")));
+  write_token_file(scratch / "a", counting(65));
+  EXPECT_EQ(refusal(), "");
+  config.validation_fraction = 0.1;
+  EXPECT_THAT(refusal(), HasSubstr("58 tokens"));
+  write_token_file(scratch / "a", counting(640));
+  EXPECT_EQ(refusal(), "");
+  EXPECT_THAT(message_of<Error>([&] { validation_data(config, 64, 256); }), HasSubstr("64 tokens"));
+  config.path.clear();
+  EXPECT_THAT(refusal(), HasSubstr("data.path"));
+}
+
+TEST(Dataset, RefusesAVocabularyBeyondTheModels) {
+  const ScratchFolder scratch;
+  const auto config = config_for({write_token_file(scratch / "a", counting(99), {.vocab = 50257})});
+  EXPECT_EQ(vocabulary_of(config), 50257);
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 8, 256, 0); }),
+              AllOf(HasSubstr(scratch / "a"), HasSubstr("50257"), HasSubstr("256"),
+                    HasSubstr("model.vocab")));
+  EXPECT_EQ(training_data(config, 8, 50304, 0).samples_per_epoch(), 12);
+}
+
+TEST(Dataset, NamesAnIdBeyondTheVocabulary) {
+  const ScratchFolder scratch;
+  std::string bytes = contents_of(write_token_file(scratch / "a", counting(100)));
+  bytes[256 + 2 * 42 + 1] = 1;  // token 42 becomes 298
+  auto config = config_for({scratch.write("b", bytes)});
+  config.order = SampleOrder::sequential;
+  const Dataset data = training_data(config, 10, 256, 0);
+  EXPECT_EQ(read(data, 3).valid, 10);
+  EXPECT_THAT(message_of<Error>([&] { read(data, 4); }),
+              AllOf(HasSubstr(scratch / "b"), HasSubstr("token 42"), HasSubstr("298")));
+}
+
+TEST(Dataset, RefusesTwoTokenizers) {
+  const ScratchFolder scratch;
+  const TokenizerSpec bytes{TokenizerKind::bytes, {}};
+  const TokenizerSpec model{TokenizerKind::sentencepiece, "model"};
+  write_token_file(scratch / "a", counting(99), {.tokenizer = bytes});
+  write_token_file(scratch / "b", counting(99), {.tokenizer = model});
+  write_token_file(scratch / "c", counting(99));
+  EXPECT_THAT(message_of<Error>([&] {
+                training_data(config_for({scratch / "a", scratch / "b"}), 8, 256, 0);
+              }),
+              AllOf(HasSubstr(scratch / "a"), HasSubstr(scratch / "b"), HasSubstr("tokenizer")));
+  const Dataset data = training_data(config_for({scratch / "c", scratch / "b"}), 8, 256, 0);
+  EXPECT_EQ(data.tokenizer(), model);
+}
+
+TEST(Dataset, ABatchIsItsSamples) {
+  const ScratchFolder scratch;
+  write_token_file(scratch / "a", counting(100), {.targets = std::vector<bool>(100, true)});
+  const Dataset data = training_data(config_for({scratch / "a"}), 6, 256, 0);
+  const std::vector<std::int64_t> samples = {11, 3, 40};
+  const Batch batch = read_batch(data, samples);
+  EXPECT_EQ(batch.sample_B, samples);
+  EXPECT_EQ(batch.valid, 18);
+  for (std::size_t b = 0; b < 3; ++b) {
+    const Sample s = read(data, samples[b]);
+    EXPECT_TRUE(std::equal(s.ids_T.begin(), s.ids_T.end(), batch.ids_BT.begin() + 6 * b));
+    EXPECT_TRUE(
+        std::equal(s.targets_T.begin(), s.targets_T.end(), batch.targets_BT.begin() + 6 * b));
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,174 @@
+#include "lib/data/order.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+namespace {
+
+TEST(Permutation, ReachesEveryElementOnce) {
+  for (const std::int64_t size : {1, 2, 3, 4, 5, 7, 8, 9, 31, 64, 100, 1000, 1025, 65537}) {
+    for (const std::uint64_t key : {1, 2}) {
+      const Permutation permutation(size, key);
+      std::vector<bool> hit(static_cast<std::size_t>(size));
+      for (std::int64_t i = 0; i < size; ++i) {
+        const std::int64_t p = permutation(i);
+        ASSERT_GE(p, 0);
+        ASSERT_LT(p, size);
+        ASSERT_FALSE(hit[static_cast<std::size_t>(p)]) << size << " " << i;
+        hit[static_cast<std::size_t>(p)] = true;
+      }
+    }
+  }
+}
+
+// Over many keys, where element 0 goes is uniform: chi-square with 9 degrees of freedom, whose
+// mean is 9 and deviation sqrt(18); the bound is 6 deviations away.
+TEST(Permutation, SpreadsOverManyKeys) {
+  constexpr int size = 10, keys = 20000;
+  for (const std::int64_t element : {0, 5, 9}) {
+    std::vector<int> count(size);
+    for (std::uint64_t key = 0; key < keys; ++key) {
+      ++count[static_cast<std::size_t>(Permutation(size, key)(element))];
+    }
+    double chi_square = 0;
+    for (const int n : count) chi_square += std::pow(n - keys / size, 2) / (keys / size);
+    EXPECT_LT(chi_square, 9 + 6 * std::sqrt(18.0));
+  }
+}
+
+// Neighbours do not stay neighbours: an increasing pair is as likely as a decreasing one.
+TEST(Permutation, KeepsNoOrder) {
+  constexpr std::int64_t size = 100000;
+  const Permutation permutation(size, 3);
+  std::int64_t increasing = 0, near = 0;
+  for (std::int64_t i = 0; i + 1 < size; ++i) {
+    increasing += permutation(i + 1) > permutation(i);
+    near += std::abs(permutation(i + 1) - permutation(i)) <= 100;
+  }
+  EXPECT_NEAR(static_cast<double>(increasing), size / 2.0, 6 * std::sqrt(size / 12.0));
+  // About 200 of 100,000 places are that near: 200 pairs, Poisson.
+  EXPECT_NEAR(static_cast<double>(near), 200, 6 * std::sqrt(200.0));
+}
+
+TEST(Permutation, HoldsATrillionWithoutMemory) {
+  constexpr std::int64_t size = 1'000'000'000'000;
+  static_assert(sizeof(Permutation) <= 64);
+  const Permutation permutation(size, 4);
+  std::set<std::int64_t> seen;
+  double sum = 0;
+  constexpr int n = 100000;
+  for (int i = 0; i < n; ++i) {
+    const std::int64_t p = permutation(size - 1 - i * 9'999'991LL);
+    ASSERT_TRUE(p >= 0 && p < size);
+    seen.insert(p);
+    sum += static_cast<double>(p) / size;
+  }
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(n));
+  EXPECT_NEAR(sum / n, 0.5, 6 / std::sqrt(12.0 * n));  // mean of n uniform numbers
+}
+
+TEST(Interleave, KeepsSharesAtEverySample) {
+  for (const std::vector<double>& shares :
+       {std::vector<double>{1}, {1, 1}, {0.7, 0.3}, {5, 1, 1}, {1, 2, 3, 4, 5}, {1e-6, 1, 1e-3}}) {
+    const Interleave interleave(shares);
+    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+    const double bound = std::ceil(std::log2(static_cast<double>(shares.size()))) + 1;
+    std::vector<std::int64_t> count(shares.size());
+    for (std::int64_t i = 0; i < 20000; ++i) {
+      const auto turn = interleave(i);
+      const auto f = static_cast<std::size_t>(turn.file);
+      ASSERT_EQ(turn.index, count[f]) << "samples of a file are numbered without gaps";
+      ++count[f];
+      for (std::size_t g = 0; g < shares.size(); ++g) {
+        ASSERT_NEAR(static_cast<double>(count[g]), static_cast<double>(i + 1) * shares[g] / sum,
+                    bound);
+      }
+    }
+  }
+}
+
+TEST(Interleave, WorksFarOut) {
+  const Interleave interleave({0.7, 0.2, 0.1});
+  constexpr std::int64_t far = std::int64_t{1} << 60;
+  std::vector<std::int64_t> last(3, -1);
+  for (std::int64_t i = far; i < far + 1000; ++i) {
+    const auto turn = interleave(i);
+    auto& before = last[static_cast<std::size_t>(turn.file)];
+    if (before >= 0) {
+      ASSERT_EQ(turn.index, before + 1);
+    }
+    before = turn.index;
+  }
+  EXPECT_NEAR(static_cast<double>(last[0]) / static_cast<double>(far), 0.7, 1e-9);
+}
+
+TEST(Interleave, RefusesSharesThatAreNone) {
+  EXPECT_THROW(Interleave({1, 0}), Error);
+  EXPECT_THROW(Interleave({1, -1}), Error);
+  EXPECT_THROW(Interleave({1, NAN}), Error);
+  EXPECT_THROW(WindowSequence({5, 5}, {1.0}, SampleOrder::random, 0), Error);
+}
+
+TEST(WindowSequence, SequentialGoesFileByFile) {
+  const WindowSequence sequence({3, 2}, {}, SampleOrder::sequential, 0);
+  EXPECT_EQ(sequence.samples_per_epoch(), 5);
+  const std::vector<Window> expected = {{0, 0, 0}, {0, 0, 1}, {0, 0, 2}, {0, 1, 0},
+                                        {0, 1, 1}, {1, 0, 0}, {1, 0, 1}};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(sequence(static_cast<std::int64_t>(i)), expected[i]) << i;
+  }
+}
+
+TEST(WindowSequence, RandomTakesEachWindowOnceAnEpochInAnotherOrder) {
+  const WindowSequence sequence({30, 50, 1}, {}, SampleOrder::random, 7);
+  std::vector<std::vector<std::tuple<int, std::int64_t>>> epochs(3);
+  for (std::int64_t i = 0; i < 3 * 81; ++i) {
+    const Window w = sequence(i);
+    ASSERT_EQ(w.epoch, i / 81);
+    epochs[static_cast<std::size_t>(w.epoch)].emplace_back(w.file, w.index);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_NE(epochs[1], epochs[2]);
+  for (auto& epoch : epochs) {
+    std::sort(epoch.begin(), epoch.end());
+    EXPECT_EQ(std::unique(epoch.begin(), epoch.end()), epoch.end());
+    EXPECT_EQ(epoch.front(), std::make_tuple(0, std::int64_t{0}));
+    EXPECT_EQ(epoch.back(), std::make_tuple(2, std::int64_t{0}));
+    EXPECT_EQ(epoch.size(), 81U);
+  }
+}
+
+TEST(WindowSequence, WithSharesEachFileHasEpochsOfItsOwn) {
+  const WindowSequence sequence({40, 10}, {0.5, 0.5}, SampleOrder::random, 7);
+  std::vector<std::set<std::tuple<std::int64_t, std::int64_t>>> seen(2);
+  for (std::int64_t i = 0; i < 80; ++i) {
+    const Window w = sequence(i);
+    EXPECT_TRUE(seen[static_cast<std::size_t>(w.file)].emplace(w.epoch, w.index).second);
+  }
+  EXPECT_EQ(seen[0].size(), 40U);
+  EXPECT_EQ(std::get<0>(*seen[0].rbegin()), 0);
+  EXPECT_EQ(seen[1].size(), 40U);  // four times all ten
+  EXPECT_EQ(*seen[1].rbegin(), std::make_tuple(std::int64_t{3}, std::int64_t{9}));
+}
+
+TEST(WindowSequence, DependsOnTheSampleAlone) {
+  const WindowSequence one({1000, 77}, {3, 1}, SampleOrder::random, 7);
+  const WindowSequence other({1000, 77}, {3, 1}, SampleOrder::random, 7);
+  for (std::int64_t i = 0; i < 500; ++i) (void)one(i);
+  for (std::int64_t i = 5000; i-- > 4000;) EXPECT_EQ(one(i), other(i));
+  const WindowSequence seed({1000, 77}, {3, 1}, SampleOrder::random, 8);
+  int equal = 0;
+  for (std::int64_t i = 0; i < 1000; ++i) equal += seed(i) == one(i);
+  EXPECT_LT(equal, 60);  // one in 1000 or 77 by chance: about 4
+}
+
+}  // namespace
+}  // namespace trireme
