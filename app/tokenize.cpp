@@ -1,0 +1,112 @@
+// trireme tokenize: text, JSON lines or ids of other programs -> token file.
+#include "lib/data/tokenize.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/commands.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+namespace {
+
+struct Arguments {
+  TokenizeOptions options;
+  std::string output, tokenizer, separator = "auto";
+};
+
+const std::map<std::string, InputFormat> formats = {
+    {"auto", InputFormat::by_name},     {"text", InputFormat::text},
+    {"jsonl", InputFormat::jsonl},      {"raw-u16", InputFormat::raw_u16},
+    {"raw-u32", InputFormat::raw_u32},  {"llmc", InputFormat::llmc},
+    {"megatron", InputFormat::megatron}};
+
+// "auto": the tokenizer's own, none for imported ids; "none"; or an id.
+std::optional<std::int32_t> chosen_separator(const std::string& text, const Tokenizer* tokenizer,
+                                             bool imports) {
+  if (text == "none") return std::nullopt;
+  if (text == "auto") {
+    if (tokenizer == nullptr || imports) return std::nullopt;
+    const auto own = tokenizer->separator();
+    require(own.has_value(),
+            "this SentencePiece model has no end-of-text id: give --separator ID or none");
+    return own;
+  }
+  std::int32_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  require(error == std::errc() && end == text.data() + text.size() && id >= 0,
+          "--separator {}: give auto, none, or an id", text);
+  return id;
+}
+
+int run(Arguments a) {
+  auto& o = a.options;
+  const bool imports = o.format >= InputFormat::raw_u16;
+  if (a.tokenizer.empty() && !imports) a.tokenizer = "bytes";
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (a.tokenizer == "bytes") {
+    tokenizer = bytes_tokenizer();
+  } else if (!a.tokenizer.empty()) {
+    tokenizer = sentencepiece_tokenizer(a.tokenizer);
+  }
+  o.output = a.output;
+  o.tokenizer = tokenizer.get();
+  o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
+  const TokenizeSummary s = tokenize(o);
+  const double megabytes = static_cast<double>(s.bytes) / 1e6;
+  fmt::print(
+      "{}: {} documents, {} tokens of a vocabulary of {} from {:.1f} MB in {} files, "
+      "{:.2f} s, {:.0f} MB/s\n",
+      a.output, s.documents, s.tokens, s.vocab, megabytes, s.files, s.seconds,
+      s.seconds > 0 ? megabytes / s.seconds : 0.0);
+  return 0;
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
+  auto* command =
+      app.add_subcommand("tokenize", "Make a token file out of text, JSON lines or ids");
+  auto a = std::make_shared<Arguments>();
+  auto& o = a->options;
+  command->add_option("inputs", o.inputs, "Files, globs, folders, or - for standard input")
+      ->required();
+  command->add_option("-o,--output", a->output, "The token file to write")->required();
+  command->add_option("--tokenizer", a->tokenizer,
+                      "bytes (default for text), or a SentencePiece .model file");
+  auto* from = command
+                   ->add_option("--from", o.format,
+                                "What the inputs are: auto (by name), text (each file one "
+                                "document), jsonl, raw-u16, raw-u32, llmc or megatron")
+                   ->transform(CLI::CheckedTransformer(formats))
+                   ->option_text("FORMAT");
+  auto* field = command->add_option("--field", o.field, "JSON lines: the text's field")
+                    ->capture_default_str();
+  auto* prompt = command->add_option("--prompt", o.prompt, "JSON lines: the prompt's field");
+  auto* completion = command->add_option(
+      "--completion", o.completion,
+      "JSON lines: the completion's field; only it and the separator are trained on");
+  prompt->needs(completion)->excludes(field);
+  completion->needs(prompt)->excludes(field);
+  command
+      ->add_option("--separator", a->separator,
+                   "Id after each document: auto (the tokenizer's; bytes: 0), none, or an id")
+      ->capture_default_str();
+  command->add_option("--vocab", o.vocab,
+                      "Vocabulary of imported ids (default: the tokenizer's, or largest id + 1)");
+  command->add_option("--threads", o.threads, "Threads (default: all this process may use)")
+      ->check(CLI::PositiveNumber);
+  command->callback([a, from, field, prompt, &chosen] {
+    const bool json = !field->empty() || !prompt->empty();
+    if (json && from->empty()) a->options.format = InputFormat::jsonl;
+    chosen = [a] { return run(*a); };
+  });
+}
+
+}  // namespace trireme

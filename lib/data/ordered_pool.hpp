@@ -1,0 +1,98 @@
+#pragma once
+// Threads that work on a stream of items while the results leave in the order the items came.
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace trireme {
+
+// `work` runs on the threads, `sink` on the thread that calls add and finish. At most `limit` bytes
+// of items are under way. An exception of work comes out of add or finish, in the items' order.
+// With one thread everything runs in add.
+template <class Item, class Result>
+class OrderedPool {
+ public:
+  OrderedPool(int threads, std::size_t limit, std::function<Result(const Item&)> work,
+              std::function<void(Result)> sink)
+      : limit_(limit), work_(std::move(work)), sink_(std::move(sink)) {
+    if (threads <= 1) return;
+    for (int t = 0; t < threads; ++t) threads_.emplace_back([this] { run(); });
+  }
+  ~OrderedPool() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      queue_.clear();
+    }
+    changed_.notify_all();
+    for (auto& t : threads_) t.join();
+  }
+  OrderedPool(const OrderedPool&) = delete;
+  OrderedPool& operator=(const OrderedPool&) = delete;
+
+  void add(Item item, std::size_t bytes) {
+    if (threads_.empty()) {
+      sink_(work_(item));
+      return;
+    }
+    while (!under_way_.empty() && bytes_ + bytes > limit_) take_oldest();
+    std::packaged_task<Result()> task([this, item = std::move(item)] { return work_(item); });
+    under_way_.push_back({task.get_future(), bytes});
+    bytes_ += bytes;
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(task));
+    }
+    changed_.notify_one();
+  }
+
+  void finish() {
+    while (!under_way_.empty()) take_oldest();
+  }
+
+ private:
+  struct UnderWay {
+    std::future<Result> result;
+    std::size_t bytes;
+  };
+
+  void take_oldest() {
+    UnderWay oldest = std::move(under_way_.front());
+    under_way_.pop_front();
+    bytes_ -= oldest.bytes;
+    sink_(oldest.result.get());
+  }
+
+  void run() {
+    for (;;) {
+      std::packaged_task<Result()> task;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        task = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      task();
+    }
+  }
+
+  std::size_t limit_, bytes_ = 0;
+  std::function<Result(const Item&)> work_;
+  std::function<void(Result)> sink_;
+  std::deque<UnderWay> under_way_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::packaged_task<Result()>> queue_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,88 @@
+#include "lib/data/text_source.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+namespace {
+
+bool continues_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
+}
+
+}  // namespace
+
+std::size_t cut_place(std::string_view text) {
+  expect(text.size() > piece_bytes, "only a long text is cut");
+  // After the last of several line ends: a model may have a piece for two in a row.
+  for (std::size_t i = piece_bytes; i > 1; --i) {
+    if (text[i - 1] == '\n' && text[i] != '\n') return i;
+  }
+  for (std::size_t i = piece_bytes; i > 1; --i) {
+    if (text[i] == ' ' && text[i - 1] != ' ') return i;
+  }
+  for (std::size_t i = piece_bytes; i > piece_bytes - 4; --i) {
+    if (!continues_character(text[i])) return i;
+  }
+  return piece_bytes;
+}
+
+void TextSource::add(std::string_view text, Piece piece) {
+  piece.begin = item_.text.size();
+  piece.end = piece.begin + text.size();
+  item_.text.append(text);
+  item_.pieces.push_back(std::move(piece));
+  if (item_.text.size() >= piece_bytes) finish();
+}
+
+void TextSource::finish() {
+  if (!item_.pieces.empty()) emit_(std::exchange(item_, {}));
+}
+
+void TextSource::add_text(InputFile& file) {
+  std::string pending;
+  TextPlace place = TextPlace::start;
+  for (bool more = true; more;) {
+    // One byte beyond a piece tells whether the document goes on.
+    const std::size_t wanted = piece_bytes + 1 - pending.size();
+    const std::size_t got = file.append_to(pending, wanted);
+    bytes_ += static_cast<std::int64_t>(got);
+    more = got == wanted;
+    const std::size_t n = more ? cut_place(pending) : pending.size();
+    Piece piece;
+    piece.place = std::exchange(place, TextPlace::continuation);
+    piece.ends_document = !more;
+    piece.file = file.name();
+    add(std::string_view(pending).substr(0, n), std::move(piece));
+    pending.erase(0, n);
+  }
+}
+
+void TextSource::add_json_lines(InputFile& file) {
+  std::string pending;
+  std::int64_t line = 1;
+  for (bool more = true; more;) {
+    const std::size_t got = file.append_to(pending, piece_bytes);
+    bytes_ += static_cast<std::int64_t>(got);
+    more = got == piece_bytes;
+    const std::size_t last = pending.rfind('\n');
+    const std::size_t n = !more ? pending.size() : last == std::string::npos ? 0 : last + 1;
+    require(pending.size() - n <= longest_line,
+            "{}:{}: this line of JSON is longer than {} MiB: split the document", file.name(), line,
+            longest_line >> 20);
+    if (n == 0) continue;
+    const auto text = std::string_view(pending).substr(0, n);
+    Piece piece;
+    piece.kind = PieceKind::json_lines;
+    piece.first_line = line;
+    piece.file = file.name();
+    line += std::count(text.begin(), text.end(), '\n');
+    add(text, std::move(piece));
+    pending.erase(0, n);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,216 @@
+#include "lib/data/tokenize.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/data/import.hpp"
+#include "lib/data/inputs.hpp"
+#include "lib/data/ordered_pool.hpp"
+#include "lib/data/text_source.hpp"
+#include "lib/data/token_writer.hpp"
+
+namespace trireme {
+
+namespace {
+
+// Text being encoded or waiting for it; ids take at most 9 times as much on their way to the file.
+constexpr std::size_t text_under_way = std::size_t{1} << 26;
+
+struct Encoded {
+  PackedTokens packed;
+  std::int64_t documents = 0;
+};
+
+// Encodes items; one object serves all threads.
+class Encoder {
+ public:
+  Encoder(const TokenizeOptions& options, int token_bytes)
+      : options_(options), token_bytes_(token_bytes), masked_(!options.prompt.empty()) {}
+
+  Encoded operator()(const TextItem& item) const {
+    Encoded out;
+    for (const auto& piece : item.pieces) {
+      const auto text = std::string_view(item.text).substr(piece.begin, piece.end - piece.begin);
+      if (piece.kind == PieceKind::json_lines) {
+        add_lines(text, piece, out);
+        continue;
+      }
+      add_text(text, piece.place, true, out);
+      const bool empty = text.empty() && piece.place == TextPlace::start;
+      if (piece.ends_document && !empty) end_document(out);
+    }
+    return out;
+  }
+
+ private:
+  void add_ids(std::span<const std::int32_t> ids, bool target, Encoded& out) const {
+    out.packed.append(ids, token_bytes_);
+    if (masked_) out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target);
+  }
+
+  void add_text(std::string_view text, TextPlace place, bool target, Encoded& out) const {
+    std::vector<std::int32_t> ids;
+    while (!text.empty()) {
+      const std::size_t n = text.size() > piece_bytes ? cut_place(text) : text.size();
+      ids.clear();
+      options_.tokenizer->encode(text.substr(0, n), std::exchange(place, TextPlace::continuation),
+                                 ids);
+      add_ids(ids, target, out);
+      text.remove_prefix(n);
+    }
+  }
+
+  void end_document(Encoded& out) const {
+    ++out.documents;
+    if (options_.separator) add_ids({&*options_.separator, 1}, true, out);
+  }
+
+  void add_lines(std::string_view lines, const Piece& piece, Encoded& out) const {
+    for (std::int64_t number = piece.first_line; !lines.empty(); ++number) {
+      const std::string_view line = lines.substr(0, lines.find('\n'));
+      lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      add_line(line, piece.file, number, out);
+    }
+  }
+
+  void add_line(std::string_view line, const std::string& file, std::int64_t number,
+                Encoded& out) const {
+    nlohmann::json object;
+    try {
+      object = nlohmann::json::parse(line);
+    } catch (const nlohmann::json::exception& e) {
+      fail("{}:{}: no JSON ({}): each line must be one object", file, number, e.what());
+    }
+    const auto field = [&](const std::string& name) -> const std::string& {
+      require(object.is_object(), "{}:{}: this JSON is no object: each line must be one", file,
+              number);
+      const auto found = object.find(name);
+      require(found != object.end(),
+              "{}:{}: there is no field \"{}\": name the field of the text with --field", file,
+              number, name);
+      require(found->is_string(), "{}:{}: field \"{}\" is no string", file, number, name);
+      return found->get_ref<const std::string&>();
+    };
+    const std::int64_t before = out.packed.count;
+    if (masked_) {
+      add_text(field(options_.prompt), TextPlace::start, false, out);
+      const bool alone = out.packed.count == before;
+      add_text(field(options_.completion), alone ? TextPlace::start : TextPlace::continuation, true,
+               out);
+    } else {
+      add_text(field(options_.field), TextPlace::start, true, out);
+    }
+    if (out.packed.count > before) end_document(out);
+  }
+
+  const TokenizeOptions& options_;
+  int token_bytes_;
+  bool masked_;
+};
+
+// The inputs' files; the output, left from an earlier run, may lie in a folder that is named.
+std::vector<std::string> input_files(const TokenizeOptions& options) {
+  auto files = expand_inputs(options.inputs);
+  for (const auto& file : files) {
+    std::error_code absent;
+    require(!std::filesystem::equivalent(file, options.output, absent),
+            "{} is input and output: write the tokens to another place", file);
+  }
+  return files;
+}
+
+bool holds_json_lines(const TokenizeOptions& options, const std::string& file) {
+  if (!options.prompt.empty()) return true;
+  if (options.format != InputFormat::by_name) return options.format == InputFormat::jsonl;
+  return file.ends_with(".jsonl") || file.ends_with(".ndjson");
+}
+
+int usable_threads() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  const int n = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+  return std::max(1, n);
+}
+
+void check(const TokenizeOptions& o, bool ids) {
+  require(o.prompt.empty() == o.completion.empty(),
+          "prompt and completion come together: name both fields or neither");
+  require(ids || o.tokenizer != nullptr, "text needs a tokenizer: bytes or a SentencePiece model");
+  if (o.vocab) {
+    require(*o.vocab > 0 && *o.vocab <= std::int64_t{1} << 30,
+            "a vocabulary of {} is not possible: give 1 to 2^30", *o.vocab);
+  }
+  if (o.vocab && o.tokenizer != nullptr) {
+    require(*o.vocab >= o.tokenizer->vocab(),
+            "vocabulary {} is smaller than the tokenizer's {}: leave it out or raise it", *o.vocab,
+            o.tokenizer->vocab());
+  }
+  const auto vocab = o.vocab       ? *o.vocab
+                     : o.tokenizer ? o.tokenizer->vocab()
+                                   : std::int64_t{1} << 30;
+  require(!o.separator || (*o.separator >= 0 && *o.separator < vocab),
+          "separator {} is not in the vocabulary of {}: choose an id below it, or none",
+          o.separator.value_or(-1), vocab);
+}
+
+TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab,
+                              TokenWriter& writer) {
+  TokenizeSummary sum;
+  OrderedPool<TextItem, Encoded> pool(options.threads > 0 ? options.threads : usable_threads(),
+                                      text_under_way, Encoder(options, token_bytes_for(vocab)),
+                                      [&](Encoded encoded) {
+                                        writer.append(encoded.packed);
+                                        sum.documents += encoded.documents;
+                                      });
+  TextSource source([&](TextItem item) {
+    const std::size_t n = item.text.size();
+    pool.add(std::move(item), n);
+  });
+  for (const auto& path : input_files(options)) {
+    InputFile file(path);
+    if (holds_json_lines(options, path)) {
+      source.add_json_lines(file);
+    } else {
+      source.add_text(file);
+    }
+    ++sum.files;
+  }
+  source.finish();
+  pool.finish();
+  sum.bytes = source.bytes();
+  return sum;
+}
+
+}  // namespace
+
+TokenizeSummary tokenize(const TokenizeOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool ids = options.format >= InputFormat::raw_u16;
+  check(options, ids);
+  std::optional<std::int64_t> vocab = options.vocab;
+  if (!vocab && options.tokenizer != nullptr) vocab = options.tokenizer->vocab();
+
+  TokenizeSummary sum;
+  TokenWriter writer(options.output, vocab ? token_bytes_for(*vocab) : import_width(options.format),
+                     options.prompt.empty() ? TargetMask::absent : TargetMask::present);
+  sum = ids ? import_tokens(options, vocab, writer) : tokenize_text(options, *vocab, writer);
+  require(writer.count() > 0, "the inputs hold no tokens: {} was not written",
+          options.output.string());
+  if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
+  writer.finish(*vocab, options.separator, sum.documents,
+                options.tokenizer ? options.tokenizer->spec() : TokenizerSpec{});
+  sum.tokens = writer.count();
+  sum.vocab = *vocab;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return sum;
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#pragma once
+// Makes a token file out of text, JSON lines, or the token files of other programs. Memory stays
+// under 1 GB for inputs of any size, and the output does not depend on the number of threads.
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/data/tokenizer.hpp"
+
+namespace trireme {
+
+enum class InputFormat : std::uint8_t {
+  by_name,  // *.jsonl and *.ndjson are JSON lines, all else text
+  text,     // each file is one document
+  jsonl,    // each line is an object and one document
+  raw_u16,  // ids and nothing else
+  raw_u32,
+  llmc,      // llm.c's .bin
+  megatron,  // Megatron's .bin and .idx
+};
+
+struct TokenizeOptions {
+  std::vector<std::string> inputs;  // as expand_inputs takes them
+  std::filesystem::path output;
+  InputFormat format = InputFormat::by_name;
+  // JSON lines: the field that holds the text; or, when prompt and completion are named, the
+  // fields of both: then only the completion and the separator are targets.
+  std::string field = "text", prompt, completion;
+  const Tokenizer* tokenizer = nullptr;   // borrowed; text needs one, ids may carry one along
+  std::optional<std::int32_t> separator;  // written after each document; none: nothing is
+  // Ids are below it; none: the tokenizer's, without one the largest id + 1.
+  std::optional<std::int64_t> vocab;
+  int threads = 0;  // 0: all that the process may use
+};
+
+struct TokenizeSummary {
+  std::int64_t files = 0, documents = 0, tokens = 0, bytes = 0;  // bytes of input
+  std::int64_t vocab = 0;
+  double seconds = 0;
+};
+
+// Throws Error naming file and place; the output then stays as it was.
+TokenizeSummary tokenize(const TokenizeOptions&);
+
+}  // namespace trireme

@@ -1,0 +1,209 @@
+#include "lib/data/tokenize.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "lib/base/error.hpp"
+#include "lib/data/text_source.hpp"
+#include "tests/data/token_files.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Tokenize : public testing::Test {
+ protected:
+  TokenizeOptions options(std::vector<std::string> inputs) const {
+    TokenizeOptions o;
+    o.inputs = std::move(inputs);
+    o.output = output_;
+    o.tokenizer = bytes_.get();
+    o.separator = 0;
+    return o;
+  }
+  // The tokens as text, separators as '|'.
+  std::string text() const {
+    std::string t = bytes_->decode(all_ids(output_));
+    for (char& c : t) c = c == '\0' ? '|' : c;
+    return t;
+  }
+  std::string targets() const {
+    const TokenFile file(output_);
+    std::string t;
+    for (std::int64_t i = 0; i < file.count(); ++i) t += file.is_target(i) ? '1' : '0';
+    return t;
+  }
+  std::string refusal(const TokenizeOptions& o) const {
+    return message_of<Error>([&] { tokenize(o); });
+  }
+
+  const ScratchFolder scratch_;
+  const std::string output_ = scratch_ / "out.tokens";
+  const std::unique_ptr<Tokenizer> bytes_ = bytes_tokenizer();
+};
+
+TEST_F(Tokenize, EachFileIsADocument) {
+  scratch_.write("b.txt", "two\nlines\n");
+  scratch_.write("a.txt", "one");
+  scratch_.write("empty.txt", "");
+  const auto summary = tokenize(options({scratch_ / "*.txt"}));
+  EXPECT_EQ(text(), "one|two\nlines\n|");
+  EXPECT_EQ(summary.files, 3);
+  EXPECT_EQ(summary.documents, 2);
+  EXPECT_EQ(summary.tokens, 15);
+  EXPECT_EQ(summary.bytes, 13);
+  EXPECT_EQ(summary.vocab, 256);
+  const TokenFile file(output_);
+  EXPECT_EQ(file.verify(), Verified::hash_and_ids);
+  EXPECT_EQ(file.header().documents, 2);
+  EXPECT_EQ(file.header().separator, 0);
+  EXPECT_EQ(file.tokenizer().kind, TokenizerKind::bytes);
+  EXPECT_FALSE(file.header().has_mask);
+}
+
+TEST_F(Tokenize, TheSeparatorIsAChoice) {
+  auto o = options({scratch_.write("a.txt", "one")});
+  o.separator = std::nullopt;
+  tokenize(o);
+  EXPECT_EQ(text(), "one");
+  EXPECT_EQ(TokenFile(output_).header().separator, std::nullopt);
+  o.separator = '#';
+  tokenize(o);
+  EXPECT_EQ(text(), "one#");
+  o.separator = 256;
+  EXPECT_THAT(refusal(o), HasSubstr("separator 256"));
+}
+
+TEST_F(Tokenize, JsonLinesAreDocuments) {
+  const std::string file = scratch_.write("a.jsonl",
+                                          "{\"text\": \"one\", \"n\": 1}\n\n  {\"text\": "
+                                          "\"a\\nb\"}\r\n{\"text\": \"\"}\n{\"text\":\"last\"}");
+  tokenize(options({file}));
+  EXPECT_EQ(text(), "one|a\nb|last|");
+  auto o = options({scratch_.write("b.txt", "{\"body\": \"x\"}\n")});
+  o.format = InputFormat::jsonl;
+  o.field = "body";
+  tokenize(o);
+  EXPECT_EQ(text(), "x|");
+  // By name, .jsonl and other files may come together.
+  tokenize(options({file, scratch_.write("c.txt", "plain")}));
+  EXPECT_EQ(text(), "one|a\nb|last|plain|");
+}
+
+TEST_F(Tokenize, PromptsAreNoTargets) {
+  auto o = options({scratch_.write("a.jsonl",
+                                   "{\"q\": \"1+1=\", \"a\": \"2\"}\n{\"q\": \"\", \"a\": \"x\"}\n"
+                                   "{\"q\": \"why\", \"a\": \"\"}\n")});
+  o.prompt = "q";
+  o.completion = "a";
+  tokenize(o);
+  EXPECT_EQ(text(), "1+1=2|x|why|");
+  EXPECT_EQ(targets(),
+            "000011"
+            "11"
+            "0001");
+  o.completion.clear();
+  EXPECT_THAT(refusal(o), HasSubstr("come together"));
+}
+
+TEST_F(Tokenize, BadLinesAreNamed) {
+  const auto refused = [&](const std::string& lines) {
+    return refusal(options({scratch_.write("a.jsonl", lines)}));
+  };
+  EXPECT_THAT(refused("{\"text\": \"x\"}\n\n{\"text\": \n"), HasSubstr("a.jsonl:3:"));
+  EXPECT_THAT(refused("{\"body\": \"x\"}\n"),
+              AllOf(HasSubstr("a.jsonl:1:"), HasSubstr("\"text\""), HasSubstr("--field")));
+  EXPECT_THAT(refused("{\"text\": 3}\n"), HasSubstr("no string"));
+  EXPECT_THAT(refused("[1]\n"), HasSubstr("no object"));
+  EXPECT_THAT(refused("{\"text\": \"\xff\"}\n"), HasSubstr("a.jsonl:1:"));
+}
+
+TEST_F(Tokenize, ReadsStandardInput) {
+  const int saved = ::dup(STDIN_FILENO);
+  const int file = ::open(scratch_.write("in", "from a pipe").c_str(), O_RDONLY);
+  ASSERT_EQ(::dup2(file, STDIN_FILENO), STDIN_FILENO);
+  tokenize(options({"-"}));
+  ::dup2(saved, STDIN_FILENO);
+  ::close(file);
+  ::close(saved);
+  EXPECT_EQ(text(), "from a pipe|");
+}
+
+TEST_F(Tokenize, TheOutputDoesNotDependOnThreads) {
+  std::string lines, plain;
+  for (int i = 0; lines.size() < 5 * piece_bytes; ++i) {
+    const std::string body(static_cast<std::size_t>(i * 7919 % 3001),
+                           static_cast<char>('a' + i % 26));
+    lines += "{\"q\": \"" + body + "\", \"a\": \"" + std::to_string(i) + "\"}\n";
+    plain += body + (i % 3 == 0 ? "\n" : " ");
+  }
+  auto lines_options = options({scratch_.write("a.jsonl", lines)});
+  lines_options.prompt = "q";
+  lines_options.completion = "a";
+  auto plain_options = options({scratch_.write("a.txt", plain), scratch_.write("b.txt", lines)});
+  for (auto* o : {&lines_options, &plain_options}) {
+    std::string expected;
+    for (const int threads : {1, 2, 5}) {
+      o->threads = threads;
+      tokenize(*o);
+      const std::string written = contents_of(output_);
+      if (threads == 1) expected = written;
+      EXPECT_EQ(written, expected) << threads;
+    }
+  }
+  EXPECT_EQ(text(), plain + "|" + lines + "|");
+}
+
+TEST_F(Tokenize, CutsLongTextsWherePiecesEnd) {
+  const auto cut = [](const std::string& text) { return cut_place(text); };
+  std::string text(piece_bytes + 100, 'x');
+  EXPECT_EQ(cut(text), piece_bytes);
+  text[100] = ' ';
+  EXPECT_EQ(cut(text), 100U);
+  text[50] = '\n';
+  EXPECT_EQ(cut(text), 51U);
+  text[51] = '\n';
+  EXPECT_EQ(cut(text), 52U);
+  text[piece_bytes - 1] = '\n';
+  EXPECT_EQ(cut(text), piece_bytes);
+  text[piece_bytes] = '\n';
+  EXPECT_EQ(cut(text), 52U);
+  std::string wide;
+  while (wide.size() <= piece_bytes) wide += "\xe2\x82\xac";  // three bytes each
+  EXPECT_EQ(cut(wide) % 3, 0U);
+  EXPECT_GT(cut(wide), piece_bytes - 3);
+}
+
+TEST_F(Tokenize, ALineOfJsonMayBeLongButNotEndless) {
+  const std::string body(3 * piece_bytes + 5, 'x');
+  tokenize(options({scratch_.write("a.jsonl", "{\"text\":\"" + body + "\"}\n{\"text\":\"y\"}\n")}));
+  EXPECT_EQ(text(), body + "|y|");
+  const std::string endless(longest_line + 2 * piece_bytes, 'x');
+  EXPECT_THAT(refusal(options({scratch_.write("b.jsonl", "\n{\"text\":\"" + endless)})),
+              AllOf(HasSubstr("b.jsonl:2:"), HasSubstr("longer than")));
+}
+
+TEST_F(Tokenize, AFailureLeavesTheOldOutput) {
+  tokenize(options({scratch_.write("a.txt", "good")}));
+  EXPECT_THAT(refusal(options({scratch_.write("b.jsonl", "{")})), HasSubstr("b.jsonl:1:"));
+  EXPECT_THAT(refusal(options({scratch_.write("empty.txt", "")})), HasSubstr("no tokens"));
+  EXPECT_THAT(refusal(options({scratch_ / "absent"})), HasSubstr("absent"));
+  EXPECT_THAT(refusal(options({output_})), HasSubstr("input and output"));
+  auto o = options({scratch_ / "a.txt"});
+  o.vocab = 100;
+  EXPECT_THAT(refusal(o), HasSubstr("smaller than the tokenizer's"));
+  o.tokenizer = nullptr;
+  EXPECT_THAT(refusal(o), HasSubstr("needs a tokenizer"));
+  EXPECT_EQ(text(), "good|");
+  for (const auto& entry : std::filesystem::directory_iterator(scratch_.path())) {
+    EXPECT_NE(entry.path().extension(), ".part");
+  }
+}
+
+}  // namespace
+}  // namespace trireme
