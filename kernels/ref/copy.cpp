@@ -1,0 +1,79 @@
+#include "kernels/ref/elements.hpp"
+#include "kernels/ref/kernels.hpp"
+
+namespace trireme::ref {
+namespace {
+
+// body(dst, src) for each pair of elements; `d` is the dim to walk.
+template <class Dst, class Src, class Body>
+void walk(Dst* dst, const View& to, Src* src, const ConstView& from, int d, const Body& body) {
+  if (d == to.dims) return body(*dst, *src);
+  const auto i = static_cast<std::size_t>(d);
+  const std::int64_t n = to.extent[i], dst_step = to.stride[i], src_step = from.stride[i];
+  if (d == to.dims - 1) {
+    for (std::int64_t e = 0; e < n; ++e) body(dst[e * dst_step], src[e * src_step]);
+  } else {
+    for (std::int64_t e = 0; e < n; ++e)
+      walk(dst + e * dst_step, to, src + e * src_step, from, d + 1, body);
+  }
+}
+
+template <class Dst, class Src, class Body>
+void for_pairs(const View& dst, const ConstView& src, const Body& body) {
+  walk(reinterpret_cast<Dst*>(dst.data), dst, reinterpret_cast<const Src*>(src.data), src, 0, body);
+}
+
+// Ids, sample numbers and equal types move bit for bit.
+template <class T>
+void copy_same(const View& dst, const ConstView& src) {
+  for_pairs<T, T>(dst, src, [](T& to, T from) { to = from; });
+}
+
+template <class Dst, class Src>
+void copy_cast(const View& dst, const ConstView& src, Accumulate how) {
+  if (how == Accumulate::add)
+    for_pairs<Dst, Src>(dst, src, [](Dst& to, Src from) { store(to, load(to) + load(from)); });
+  else
+    for_pairs<Dst, Src>(dst, src, [](Dst& to, Src from) { store(to, load(from)); });
+}
+
+template <class T>
+void fill_as(const View& v, double value) {
+  T element;
+  if constexpr (std::is_integral_v<T>)
+    element = static_cast<T>(value);
+  else
+    store(element, value);
+  for_pairs<T, T>(v, v, [element](T& to, T) { to = element; });
+}
+
+}  // namespace
+
+void copy(View dst, ConstView src, Accumulate how) {
+  expect(dst.dims == src.dims && dst.extent == src.extent, "copy: both sides have one shape");
+  if (dst.dtype == src.dtype && how == Accumulate::overwrite) {
+    switch (bytes_of(dst.dtype)) {
+      case 2:
+        return copy_same<std::uint16_t>(dst, src);
+      case 4:
+        return copy_same<std::uint32_t>(dst, src);
+      default:
+        return copy_same<std::uint64_t>(dst, src);
+    }
+  }
+  if (dst.dtype == DType::i64 && src.dtype == DType::i64)
+    return for_pairs<std::int64_t, std::int64_t>(
+        dst, src, [](std::int64_t& to, std::int64_t from) { to += from; });
+  with_compute_type(dst.dtype, [&](auto to) {
+    with_compute_type(src.dtype,
+                      [&](auto from) { copy_cast<decltype(to), decltype(from)>(dst, src, how); });
+  });
+}
+
+void fill(View v, double value) {
+  if (v.dtype == DType::i32) return fill_as<std::int32_t>(v, value);
+  if (v.dtype == DType::i64) return fill_as<std::int64_t>(v, value);
+  with_compute_type(v.dtype, [&](auto t) { fill_as<decltype(t)>(v, value); });
+}
+
+}  // namespace trireme::ref

@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "kernels/ref/elements.hpp"
+#include "kernels/ref/kernels.hpp"
+
+namespace trireme::ref {
+namespace {
+
+const std::int32_t* ids_of(const ConstView& ids_T) {
+  expect(ids_T.dtype == DType::i32 && ids_T.dense(), "token ids are dense i32");
+  return reinterpret_cast<const std::int32_t*>(ids_T.data);
+}
+
+template <class T>
+void embedding_as(const View& y_TC, const ConstView& ids_T, const ConstView& table_VC) {
+  const Elements<T> y(y_TC);
+  const Elements<const T> table(table_VC);
+  const auto* ids = ids_of(ids_T);
+  for (std::int64_t t = 0; t < y_TC.extent[0]; ++t) {
+    expect(ids[t] >= 0 && ids[t] < table_VC.extent[0], "a token id lies in the vocabulary");
+    for (std::int64_t c = 0; c < y_TC.extent[1]; ++c) y.at(t, c) = table.at(ids[t], c);
+  }
+}
+
+// All rows of an id are added in double when its first one is met.
+template <class T>
+void embedding_grad_as(const View& dtable_VC, const ConstView& dy_TC, const ConstView& ids_T) {
+  const Elements<Wide<T>> dtable(dtable_VC);
+  const Elements<const T> dy(dy_TC);
+  const auto *ids = ids_of(ids_T), *end = ids + dy_TC.extent[0];
+  for (const auto* first = ids; first != end; ++first) {
+    if (std::find(ids, first, *first) != first) continue;
+    sum_over_rows(
+        end - first, dy_TC.extent[1],
+        [&](auto t, auto c) { return first[t] == *first ? dy(first - ids + t, c) : 0.0; },
+        [&](auto c, double sum) { dtable.put(dtable(*first, c) + sum, *first, c); });
+  }
+}
+
+}  // namespace
+
+void embedding(View y, ConstView ids, ConstView table) {
+  with_compute_type(y.dtype, [&](auto t) { embedding_as<decltype(t)>(y, ids, table); });
+}
+
+void embedding_grad(View dtable, Accumulate how, ConstView dy, ConstView ids) {
+  if (how == Accumulate::overwrite) ref::fill(dtable, 0);
+  with_compute_type(dy.dtype, [&](auto t) { embedding_grad_as<decltype(t)>(dtable, dy, ids); });
+}
+
+}  // namespace trireme::ref

@@ -1,0 +1,139 @@
+// GELU in its tanh form (Hendrycks, Gimpel 2016): x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715
+// x^3). SwiGLU (Shazeer 2020): silu(gate) up, silu(x) = x / (1 + exp(-x)).
+#include <cmath>
+#include <numbers>
+
+#include "kernels/ref/elements.hpp"
+#include "kernels/ref/kernels.hpp"
+
+namespace trireme::ref {
+namespace {
+
+const double gelu_factor = std::sqrt(2 / std::numbers::pi);
+constexpr double gelu_cubic = 0.044715;
+
+double gelu_of(double x) {
+  return 0.5 * x * (1 + std::tanh(gelu_factor * (x + gelu_cubic * x * x * x)));
+}
+
+double gelu_slope(double x) {
+  const double tanh_u = std::tanh(gelu_factor * (x + gelu_cubic * x * x * x));
+  const double du = gelu_factor * (1 + 3 * gelu_cubic * x * x);
+  // Where tanh is 1 or -1, x^3 du may be inf * 0.
+  const double tail = 1 - tanh_u * tanh_u;
+  return 0.5 * (1 + tanh_u) + (tail == 0 ? 0.0 : 0.5 * x * tail * du);
+}
+
+double logistic(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+// y[i] = f(x[i]...) over dense views of one type and size.
+template <class T, class F, class... In>
+void map(const View& y_N, const F& f, const In&... x_N) {
+  expect(y_N.dense() && (x_N.dense() && ...), "a pointwise kernel takes dense views");
+  expect(((x_N.count() == y_N.count()) && ...), "a pointwise kernel takes views of one size");
+  expect(((x_N.dtype == y_N.dtype) && ...), "a pointwise kernel takes views of one type");
+  auto* y = reinterpret_cast<T*>(y_N.data);
+  const auto n = y_N.count();
+  for (std::int64_t i = 0; i < n; ++i)
+    store(y[i], f(load(reinterpret_cast<const T*>(x_N.data)[i])...));
+}
+
+template <class T>
+void rotary_as(const View& x_BTHD, const ConstView& table_T2E, Direction direction) {
+  const Elements<T> x(x_BTHD);
+  const Elements<const Wide<T>> table(table_T2E);
+  const auto [B, Tokens, H, D, unused5, unused6] = x_BTHD.extent;
+  const auto E = D / 2;
+  for (std::int64_t b = 0; b < B; ++b)
+    for (std::int64_t t = 0; t < Tokens; ++t)
+      for (std::int64_t h = 0; h < H; ++h)
+        for (std::int64_t e = 0; e < E; ++e) {
+          const double c = table(t, 0, e), s0 = table(t, 1, e);
+          const double s = direction == Direction::forward ? s0 : -s0;
+          const double x1 = x(b, t, h, e), x2 = x(b, t, h, E + e);
+          x.put(x1 * c - x2 * s, b, t, h, e);
+          x.put(x2 * c + x1 * s, b, t, h, E + e);
+        }
+}
+
+template <class T>
+void swiglu_as(const View& y_TF, const ConstView& gate_up_T2F) {
+  const Elements<T> y(y_TF);
+  const Elements<const T> gate_up(gate_up_T2F);
+  for (std::int64_t t = 0; t < y_TF.extent[0]; ++t)
+    for (std::int64_t f = 0; f < y_TF.extent[1]; ++f) {
+      const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f);
+      y.put(gate * logistic(gate) * up, t, f);
+    }
+}
+
+template <class T>
+void swiglu_grad_as(const View& dgate_up_T2F, const ConstView& dy_TF,
+                    const ConstView& gate_up_T2F) {
+  const Elements<T> dgate_up(dgate_up_T2F);
+  const Elements<const T> dy(dy_TF), gate_up(gate_up_T2F);
+  for (std::int64_t t = 0; t < dy_TF.extent[0]; ++t)
+    for (std::int64_t f = 0; f < dy_TF.extent[1]; ++f) {
+      const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f), d = dy(t, f);
+      const double open = logistic(gate);
+      dgate_up.put(d * up * open * (1 + gate * (1 - open)), t, 0, f);
+      dgate_up.put(d * gate * open, t, 1, f);
+    }
+}
+
+bool drops(const DropoutKey& key, std::uint64_t sample, std::uint64_t element) {
+  return unit_float(philox4x32(key.key, element / 4, sample)[element % 4]) < key.p;
+}
+
+template <class T>
+void dropout_as(const View& y_BTC, const ConstView& x_BTC, const ConstView& skip_BTC,
+                const DropoutKey& key, const SampleRows& rows) {
+  const Elements<T> y(y_BTC);
+  const Elements<const T> x(x_BTC), skip(skip_BTC);
+  const auto* samples = reinterpret_cast<const std::int64_t*>(rows.sample_B.data);
+  const double scale = 1 / (1 - static_cast<double>(key.p));
+  const auto width = x_BTC.extent[2];
+  for (std::int64_t b = 0; b < x_BTC.extent[0]; ++b)
+    for (std::int64_t t = 0; t < x_BTC.extent[1]; ++t)
+      for (std::int64_t c = 0; c < width; ++c) {
+        const auto element = static_cast<std::uint64_t>((rows.t0 + t) * width + c);
+        const bool keep =
+            key.p == 0 || !drops(key, static_cast<std::uint64_t>(samples[b]), element);
+        y.put((skip ? skip(b, t, c) : 0.0) + (keep ? x(b, t, c) * scale : 0.0), b, t, c);
+      }
+}
+
+}  // namespace
+
+void rotary(View x_BTHD, ConstView table_T2E, Direction direction) {
+  with_compute_type(x_BTHD.dtype,
+                    [&](auto t) { rotary_as<decltype(t)>(x_BTHD, table_T2E, direction); });
+}
+
+void gelu(View y, ConstView x) {
+  with_compute_type(x.dtype, [&](auto t) { map<decltype(t)>(y, gelu_of, x); });
+}
+
+void gelu_grad(View dx, ConstView dy, ConstView x) {
+  with_compute_type(x.dtype, [&](auto t) {
+    map<decltype(t)>(
+        dx, [](double d, double at) { return d * gelu_slope(at); }, dy, x);
+  });
+}
+
+void swiglu(View y_TF, ConstView gate_up_T2F) {
+  with_compute_type(y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(y_TF, gate_up_T2F); });
+}
+
+void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
+  with_compute_type(dy_TF.dtype,
+                    [&](auto t) { swiglu_grad_as<decltype(t)>(dgate_up_T2F, dy_TF, gate_up_T2F); });
+}
+
+void dropout(View y, ConstView x, ConstView skip, const DropoutKey& key, const SampleRows& rows) {
+  with_compute_type(x.dtype, [&](auto t) { dropout_as<decltype(t)>(y, x, skip, key, rows); });
+}
+
+}  // namespace trireme::ref
