@@ -128,8 +128,7 @@ DeckSection checkpoint_section() {
               KeyRow("every_minutes", real, plain(&C::every_minutes),
                      "distance of checkpoints; 0: not by time")
                   .in(0, 1e6)
-                  .in_units("minutes")
-                  .only({"0"}),
+                  .in_units("minutes"),
               KeyRow("keep_last", integer, plain(&C::keep_last), "newest checkpoints kept; 0: all")
                   .in(0, step_most),
               KeyRow("keep_every", integer, plain(&C::keep_every),
@@ -140,8 +139,7 @@ DeckSection checkpoint_section() {
                   .only({"false"}),
               KeyRow("on_error", choice, named_member(part, &C::on_error, outcomes),
                      "what the run does when a checkpoint cannot be written")
-                  .of(outcomes)
-                  .only({"\"stop\""}),
+                  .of(outcomes),
               KeyRow("ranks_per_file", integer, plain(&C::ranks_per_file),
                      "ranks whose shards share one file")
                   .in(1, 1 << 20)
@@ -178,8 +176,7 @@ DeckSection run_section() {
               .only({"256"}),
           KeyRow("time_limit", duration, plain(&R::time_limit),
                  "checkpoint and stop before that long has passed; 0: no limit")
-              .in(0, 1e9)
-              .only({"0"}),
+              .in(0, 1e9),
           KeyRow("signal_grace", duration, plain(&R::signal_grace),
                  "time that SIGTERM leaves before a step is dropped")
               .in(0, 1e6)

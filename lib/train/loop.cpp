@@ -50,13 +50,16 @@ Ending TrainLoop::run() {
     if (validation_ && (last || (every > 0 && meta_.step % every == 0))) evaluate_now();
     const auto asked = signals_.take();
     reason_ = last ? "" : stop_reason(asked);
-    const auto save_every = settings_.checkpoint.every_steps;
-    if (last || !reason_.empty() || asked == Asked::checkpoint ||
-        (save_every > 0 && meta_.step % save_every == 0))
-      save_now();
+    if (last || !reason_.empty() || asked == Asked::checkpoint || save_is_due()) save_now();
     if (!reason_.empty()) return Ending::stopped;
   }
   return Ending::done;
+}
+
+bool TrainLoop::save_is_due() const {
+  const auto& c = settings_.checkpoint;
+  return (c.every_steps > 0 && meta_.step % c.every_steps == 0) ||
+         (c.every_minutes > 0 && seconds_since(saved_at_) >= 60 * c.every_minutes);
 }
 
 std::string TrainLoop::stop_reason(Asked asked) const {
@@ -142,6 +145,7 @@ void TrainLoop::evaluate_now() {
 void TrainLoop::save_now() {
   if (saved_step_ == meta_.step) return;
   const auto begin = Clock::now();
+  saved_at_ = begin;  // a save that fails is tried again when the next one is due
   try {
     const auto where = save_state(trainer_.store(), directory_.checkpoints(), meta_);
     saved_step_ = meta_.step;

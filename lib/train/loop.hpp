@@ -51,6 +51,7 @@ class TrainLoop {
   void report(const StepResult&, double lr, double seconds);
   void evaluate_now();
   void save_now();
+  bool save_is_due() const;
   // Why the run should stop now; empty: it should not.
   std::string stop_reason(Asked) const;
   double elapsed() const;
@@ -65,6 +66,7 @@ class TrainLoop {
   std::int64_t first_step_;  // of this process
   std::int64_t skipped_in_row_ = 0;
   std::int64_t saved_step_ = -1;  // of the newest checkpoint
+  std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   double save_seconds_ = 0, steps_seconds_ = 0;
   HistoryFile history_;
   std::optional<EvaluationFile> evaluations_;

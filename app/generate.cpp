@@ -1,0 +1,87 @@
+// trireme generate CHECKPOINT --prompt TEXT --tokens N
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "app/commands.hpp"
+#include "app/run_support.hpp"
+#include "lib/train/generation.hpp"
+
+namespace trireme {
+
+namespace {
+
+struct GenerateArguments {
+  std::string checkpoint, prompt, prompt_file, backend;
+  std::int64_t tokens = 100, threads = 0;
+  Sampling sampling;
+};
+
+std::string prompt_of(const GenerateArguments& a) {
+  if (a.prompt_file.empty()) return a.prompt;
+  std::ifstream file(a.prompt_file, std::ios::binary);
+  require(file.is_open(), "cannot read the prompt file {}", a.prompt_file);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TokenizerKind kind_of(std::string_view name, const std::string& checkpoint) {
+  for (const auto kind : {TokenizerKind::bytes, TokenizerKind::sentencepiece})
+    if (name_of(kind) == name) return kind;
+  fail(
+      "{} carries no tokenizer, so text cannot become tokens: it was trained on token files that "
+      "name none",
+      checkpoint);
+}
+
+int generate_text(const GenerateArguments& a) {
+  LoadedModel model(a.checkpoint, a.backend, a.threads);
+  const auto tokenizer = make_tokenizer(
+      {kind_of(model.meta().tokenizer_kind, a.checkpoint), model.meta().tokenizer}, a.checkpoint);
+  const auto prompt = prompt_of(a);
+  auto ids = tokenizer->encode(prompt);
+  if (ids.empty()) {
+    require(tokenizer->separator().has_value(), "the prompt holds no token: give a longer one");
+    ids.push_back(*tokenizer->separator());
+  }
+  fmt::print("{}", prompt);
+  // What is new is what the decoded text grows by: a piece may look different alone.
+  std::size_t printed = tokenizer->decode(ids).size();
+  const auto emit = [&](std::int32_t) {
+    const auto text = tokenizer->decode(ids);
+    if (text.size() > printed) fmt::print("{}", std::string_view(text).substr(printed));
+    std::fflush(stdout);
+    printed = text.size();
+  };
+  generate(model.trainer(), ids, a.tokens, a.sampling, emit);
+  fmt::print("\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, std::function<int()>& chosen) {
+  auto* command = app.add_subcommand("generate", "text from a trained model");
+  auto a = std::make_shared<GenerateArguments>();
+  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")->required();
+  auto* prompt = command->add_option("--prompt", a->prompt, "what the text begins with");
+  command->add_option("--prompt-file", a->prompt_file, "the same from a file")->excludes(prompt);
+  command->add_option("--tokens", a->tokens, "how many to generate")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->capture_default_str();
+  auto& s = a->sampling;
+  command->add_option("--temperature", s.temperature, "0: always the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-k", s.top_k, "only the k likeliest; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-p", s.top_p, "only the likeliest that together reach p")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--seed", s.seed, "of the choice of tokens")->capture_default_str();
+  command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
+  command->add_option("--threads", a->threads, "as run.threads (default: the deck's)");
+  command->callback([&chosen, a] { chosen = [a] { return generate_text(*a); }; });
+}
+
+}  // namespace trireme

@@ -1,0 +1,93 @@
+// trireme plan DECK, trireme check DECK
+#include "app/commands.hpp"
+#include "app/run_support.hpp"
+#include "lib/base/log.hpp"
+#include "lib/data/dataset.hpp"
+
+namespace trireme {
+
+namespace {
+
+struct PlanArguments {
+  DeckArguments deck;
+  std::int64_t ranks = 1;
+  std::string device_memory;
+  bool json = false;
+};
+
+PlanInput plan_input(const Deck& deck, DType compute) {
+  return {deck.model, deck.optimizer, deck.train, compute,
+          deck.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out};
+}
+
+int plan(const PlanArguments& a) {
+  auto deck = fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks);
+  require(a.ranks == 1, "plan --ranks {}: this version plans and runs one rank", a.ranks);
+  if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
+  const auto choice = backend_choice(deck.run, {});
+  const auto target = dry_target(choice);
+  const auto input = plan_input(deck, usable_compute(choice, deck.precision.compute));
+  const auto plan = make_plan(input, target);
+  fmt::print("{}", a.json ? plan_json(plan, target) : plan_text(plan, input, target));
+  for (const auto& race : plan.races) log_error("defect: {}", race);
+  require(plan.races.empty(), "the step has accesses that nothing orders: please report this");
+  if (!a.device_memory.empty()) {
+    const auto limit = parse_byte_count(a.device_memory);
+    require(plan.account.reserved <= static_cast<std::size_t>(limit),
+            "the rank reserves {} bytes, more than --device-memory {}: lower train.microbatch or "
+            "model.context, or set model.recompute = \"block\"",
+            plan.account.reserved, a.device_memory);
+  }
+  return 0;
+}
+
+struct CheckArguments {
+  DeckArguments deck;
+  std::int64_t ranks = 1;
+  bool verify = false;
+};
+
+// All that can be found before running: the deck, its files, and that the model fits this machine.
+int check(const CheckArguments& a) {
+  const auto deck = with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks));
+  const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
+                                      static_cast<std::uint64_t>(deck.train.seed));
+  const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
+  if (a.verify) {
+    for (const auto& part : training.parts()) part.file.verify();
+    if (validation)
+      for (const auto& part : validation->parts()) part.file.verify();
+  }
+  const auto choice = backend_choice(deck.run, {});
+  if (!deck.model.init_from.empty()) CheckpointReader(find_checkpoint(deck.model.init_from));
+  const auto plan = make_plan(plan_input(deck, usable_compute(choice, deck.precision.compute)),
+                              dry_target(choice));
+  fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} bytes reserved a rank\n",
+             a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
+             plan.account.reserved);
+  return 0;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, std::function<int()>& chosen) {
+  auto* command = app.add_subcommand("plan", "memory and work of a run, before it takes any");
+  auto a = std::make_shared<PlanArguments>();
+  add_deck_arguments(*command, a->deck);
+  command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
+  command->add_option("--device-memory", a->device_memory,
+                      "fail when a rank reserves more than this, such as 80G");
+  command->add_flag("--json", a->json, "as JSON");
+  command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });
+}
+
+void add_check(CLI::App& app, std::function<int()>& chosen) {
+  auto* command = app.add_subcommand("check", "find all that is wrong before running");
+  auto a = std::make_shared<CheckArguments>();
+  add_deck_arguments(*command, a->deck);
+  command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
+  command->add_flag("--verify", a->verify, "read and hash all token files");
+  command->callback([&chosen, a] { chosen = [a] { return check(*a); }; });
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+#include "app/run_support.hpp"
+
+#include "lib/base/log.hpp"
+#include "lib/comm/threads.hpp"
+#include "lib/data/dataset.hpp"
+#include "lib/io/checkpoint_list.hpp"
+#include "lib/train/state.hpp"
+
+namespace trireme {
+
+void add_deck_arguments(CLI::App& command, DeckArguments& a) {
+  command.add_option("deck", a.path, "the deck (TOML)")->required();
+  command.add_option("overrides", a.overrides, "section.key=value, any number of them");
+}
+
+Deck with_vocab(Deck deck) {
+  const auto needed = vocabulary_of(deck.data);
+  if (deck.model.vocab == 0) deck.model.vocab = needed;
+  require(deck.model.vocab >= needed,
+          "model.vocab = {} is smaller than the vocabulary {} of the token files: leave it out, or "
+          "tokenize with the model's tokenizer",
+          deck.model.vocab, needed);
+  return deck;
+}
+
+BackendChoice backend_choice(const RunConfig& run, const Communicator& world) {
+  return {run.backend, threads_of_rank(run.threads, world), run.debug};
+}
+
+DType usable_compute(const BackendChoice& choice, DType wanted) {
+  const auto usable = compute_type(choice, wanted);
+  if (usable != wanted)
+    log_warning("this processor cannot multiply {}: computing in {}", name_of(wanted),
+                name_of(usable));
+  return usable;
+}
+
+std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path / manifest_name)) return path;
+  require(std::filesystem::is_directory(path / "checkpoints"),
+          "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints)", path.string(),
+          manifest_name);
+  const auto newest = newest_intact(path / "checkpoints", Check::sizes);
+  for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
+  require(newest.found.has_value(), "{} holds no intact checkpoint",
+          (path / "checkpoints").string());
+  return newest.found->directory;
+}
+
+LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::string& backend,
+                         std::int64_t threads)
+    : reader_(find_checkpoint(checkpoint)),
+      deck_(parse_deck(reader_.meta().deck, (reader_.directory() / "deck").string())) {
+  if (!backend.empty()) deck_.run.backend = backend;
+  if (threads > 0) deck_.run.threads = threads;
+  deck_ = fit_to_ranks(std::move(deck_), 1);
+  deck_.model.vocab = reader_.meta().vocab;
+  const auto choice = backend_choice(deck_.run, world_);
+  backend_ = open_backend(choice);
+  OptimizerConfig none;  // no moments for a model that is not trained
+  none.name = OptimizerKind::sgd;
+  trainer_ = std::make_unique<Trainer>(*backend_, world_, deck_.model, none,
+                                       usable_compute(choice, deck_.precision.compute), 0);
+  load_state(trainer_->store(), reader_, Restore::weights);
+}
+
+}  // namespace trireme

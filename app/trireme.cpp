@@ -1,0 +1,35 @@
+// trireme: the command line. One catch: whatever fails ends here with a message and a non-zero
+// exit.
+#include <exception>
+#include <functional>
+
+#include "app/commands.hpp"
+#include "kernels/host/wait_policy.hpp"
+#include "lib/base/log.hpp"
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  host::settle_wait_policy(argv);
+
+  CLI::App app("Trains transformers on clusters: one deck in, a trained model out.", "trireme");
+  app.require_subcommand(1);
+  std::function<int()> chosen;
+  add_train(app, chosen);
+  add_check(app, chosen);
+  add_plan(app, chosen);
+  add_deck(app, chosen);
+  add_tokenize(app, chosen);
+  add_evaluate(app, chosen);
+  add_generate(app, chosen);
+  add_inspect(app, chosen);
+  add_version(app, chosen);
+  try {
+    app.parse(argc, argv);
+    return chosen();
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  } catch (const std::exception& e) {
+    log_error("{}", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,125 @@
+// Whatever a user gets wrong: one clear message, a non-zero exit, earlier results intact.
+#include <gtest/gtest.h>
+
+#include "tests/support/process.hpp"
+
+namespace trireme {
+
+using test::Finished;
+
+static constexpr const char* deck = R"([model]
+layers = 1
+width = 16
+heads = 2
+context = 8
+[data]
+path = "text.tokens"
+[train]
+batch = 2
+steps = 3
+[checkpoint]
+every_steps = 1
+[run]
+backend = "host"
+threads = 1
+)";
+
+class BadInput : public testing::Test {
+ protected:
+  BadInput() {
+    test::put(folder / "text.txt", std::string(500, 'a') + std::string(500, 'b'));
+    test::put(folder / "deck.toml", deck);
+    EXPECT_EQ(here("$TRIREME tokenize text.txt --out text.tokens").code, 0);
+  }
+  Finished here(const std::string& command) { return test::run(folder.path(), command); }
+  // Fails, and says each of `words`.
+  void expect_refused(const std::string& command, std::initializer_list<const char*> words) {
+    const auto r = here(command);
+    EXPECT_NE(r.code, 0) << command;
+    EXPECT_LT(r.code, 124) << command << "\n" << r.err;  // neither a signal nor the time limit
+    for (const char* word : words)
+      EXPECT_NE(r.err.find(word), std::string::npos)
+          << command << " does not say \"" << word << "\":\n"
+          << r.err;
+  }
+  test::Folder folder;
+};
+
+TEST_F(BadInput, InTheDeck) {
+  expect_refused("$TRIREME check deck.toml model.layres=2", {"model.layres", "model.layers"});
+  expect_refused("$TRIREME check deck.toml model.layers=two", {"model.layers"});
+  expect_refused("$TRIREME check deck.toml model.dropout=1.5", {"model.dropout"});
+  expect_refused("$TRIREME check deck.toml model.heads=3", {"heads", "16"});
+  expect_refused("$TRIREME check deck.toml layers", {"layers"});
+  expect_refused("$TRIREME check deck.toml train.batch=3 train.microbatch=2", {"microbatch"});
+  expect_refused("$TRIREME check missing.toml", {"missing.toml"});
+  test::put(folder / "twice.toml", std::string(deck) + "[model]\nlayers = 2\n");
+  expect_refused("$TRIREME check twice.toml", {"twice.toml:16"});
+  test::put(folder / "typo.toml", std::string(deck) + "[optimizer]\nlearning_rate = 1\n");
+  expect_refused("$TRIREME check typo.toml", {"typo.toml:17:1", "learning_rate"});
+}
+
+TEST_F(BadInput, InTokenFiles) {
+  expect_refused("$TRIREME train deck.toml data.path=none.tokens", {"none.tokens"});
+  expect_refused("$TRIREME train deck.toml data.path=deck.toml", {"deck.toml"});
+  expect_refused(
+      "head -c 300 text.tokens >short.tokens; $TRIREME train deck.toml data.path=short.tokens",
+      {"short.tokens"});
+  expect_refused("$TRIREME train deck.toml model.vocab=100", {"vocab", "256"});
+  expect_refused("$TRIREME train deck.toml model.context=4000", {"text.tokens"});
+  // An id beyond what its own header promises is found when its window is read.
+  expect_refused(
+      "cp text.tokens hurt.tokens; $TRIREME check --verify deck.toml data.path=hurt.tokens && "
+      "printf \"\\377\\377\" | dd of=hurt.tokens bs=1 conv=notrunc "
+      "seek=$(($(stat -c %s hurt.tokens) - 600)) 2>/dev/null; "
+      "$TRIREME check --verify deck.toml data.path=hurt.tokens",
+      {"hurt.tokens"});
+  expect_refused("$TRIREME train deck.toml data.path=hurt.tokens train.steps=70",
+                 {"hurt.tokens", "65535"});
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs/deck/checkpoints/step-00000070"));
+}
+
+TEST_F(BadInput, InRunDirectories) {
+  ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
+  const auto before = test::contents(folder / "runs/deck/history.csv");
+
+  expect_refused("$TRIREME train deck.toml", {"--restart", "--overwrite"});
+  expect_refused(
+      "mkdir other && echo mine >other/thesis.txt && $TRIREME train deck.toml --run-dir "
+      "other/thesis.txt",
+      {"thesis.txt"});
+  expect_refused("$TRIREME train deck.toml --run-dir /proc/trireme", {"/proc/trireme"});
+
+  EXPECT_EQ(test::contents(folder / "runs/deck/history.csv"), before);
+  EXPECT_EQ(test::contents(folder / "other/thesis.txt"), "mine\n");
+}
+
+TEST_F(BadInput, InCheckpoints) {
+  ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
+
+  expect_refused(
+      "$TRIREME train deck.toml --restart runs/deck/checkpoints/step-00000003 model.layers=2 "
+      "train.steps=5 --run-dir wider",
+      {"blocks.1."});
+  expect_refused("$TRIREME train deck.toml --restart nowhere --run-dir lost", {"nowhere"});
+  expect_refused(
+      "cp -r runs/deck hurt && printf X | dd of=hurt/checkpoints/step-00000003/rank-00000.h5 bs=1 "
+      "seek=5000 conv=notrunc 2>/dev/null; "
+      "$TRIREME train deck.toml --restart hurt/checkpoints/step-00000003 train.steps=5 --run-dir "
+      "more",
+      {"rank-00000.h5"});
+  expect_refused("$TRIREME generate nowhere --prompt a", {"nowhere"});
+  expect_refused("$TRIREME evaluate runs/deck", {"--data"});
+  EXPECT_EQ(here("$TRIREME inspect runs/deck --verify").code, 0);
+}
+
+TEST_F(BadInput, OnTheCommandLine) {
+  expect_refused("$TRIREME", {"subcommand"});
+  expect_refused("$TRIREME fly", {"fly"});
+  expect_refused("$TRIREME train", {"deck"});
+  expect_refused("$TRIREME generate runs --tokens -5", {"tokens"});
+  expect_refused("$TRIREME deck model.layer", {"model.layers"});
+  expect_refused("PMI_SIZE=4 $TRIREME train deck.toml", {"4"});
+}
+
+}  // namespace trireme

@@ -1,0 +1,214 @@
+// The program from the outside: deck in, trained model out, restarted after every kind of end.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/support/process.hpp"
+
+namespace trireme {
+
+using test::contents;
+using test::Finished;
+using test::run;
+
+static constexpr const char* deck = R"(
+[model]
+layers = 2
+width = 32
+heads = 2
+context = 16
+dropout = 0.1
+
+[data]
+path = "text.tokens"
+validation = 0.2
+
+[train]
+batch = 4
+microbatch = 2
+steps = 12
+
+[optimizer]
+lr = 3e-3
+
+[schedule]
+warmup_steps = 2
+
+[evaluate]
+every_steps = 6
+batches = 1
+
+[checkpoint]
+every_steps = 4
+keep_last = 0
+
+[run]
+backend = "host"
+threads = 1
+)";
+
+class Training : public testing::Test {
+ protected:
+  Training() {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += "the quick brown fox jumps over the lazy dog, ";
+    test::put(folder / "text.txt", text);
+    test::put(folder / "deck.toml", deck);
+    const auto made = here("$TRIREME tokenize text.txt --out text.tokens");
+    EXPECT_EQ(made.code, 0) << made.err;
+  }
+  Finished here(const std::string& command, int limit = 60) {
+    return run(folder.path(), command, limit);
+  }
+  // The rows of history.csv without the columns that measure time.
+  std::string losses(const std::string& run_dir) {
+    std::string kept;
+    std::istringstream rows(contents(folder / run_dir / "history.csv"));
+    for (std::string row; std::getline(rows, row);) {
+      std::size_t comma = 0;
+      for (int i = 0; i < 5 && comma != std::string::npos; ++i) comma = row.find(',', comma + 1);
+      kept += row.substr(0, comma) + "\n";
+    }
+    return kept;
+  }
+  // The hashes of all weights and moments of a checkpoint.
+  std::string arrays(const std::string& run_dir, const std::string& step) {
+    const auto manifest = nlohmann::json::parse(
+        contents(folder / run_dir / "checkpoints" / ("step-" + step) / "manifest.json"));
+    std::string all;
+    for (const auto& file : manifest.at("files"))
+      if (file.contains("slices")) all += file.at("slices").dump();
+    return all;
+  }
+  test::Folder folder;
+};
+
+TEST_F(Training, WritesAllThatARunShould) {
+  const auto r = here("$TRIREME train deck.toml");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto history = contents(folder / "runs/deck/history.csv");
+  EXPECT_EQ(std::ranges::count(history, '\n'), 13);
+  EXPECT_EQ(std::ranges::count(contents(folder / "runs/deck/evaluation.csv"), '\n'), 3);
+  const auto outcome = nlohmann::json::parse(contents(folder / "runs/deck/outcome.json"));
+  EXPECT_EQ(outcome.at("status"), "done");
+  EXPECT_EQ(outcome.at("step"), 12);
+  EXPECT_FALSE(contents(folder / "runs/deck/log").empty());
+  // The effective deck is a deck.
+  EXPECT_EQ(here("$TRIREME check runs/deck/effective.toml").code, 0);
+}
+
+TEST_F(Training, RestartedRunEqualsTheUninterrupted) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir whole").code, 0);
+  ASSERT_EQ(
+      here("cp -r whole cut && rm -r cut/checkpoints/step-00000012 cut/checkpoints/step-00000008")
+          .code,
+      0);
+
+  const auto r = here("$TRIREME train deck.toml --run-dir cut --restart latest");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("step 4"), std::string::npos) << r.err;
+  EXPECT_EQ(losses("cut"), losses("whole"));
+  EXPECT_EQ(arrays("cut", "00000012"), arrays("whole", "00000012"));
+}
+
+TEST_F(Training, GoesOnAfterBeingKilled) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir whole").code, 0);
+  // Killed as soon as the second checkpoint is there.
+  here(
+      "$TRIREME train deck.toml --run-dir killed & p=$!; "
+      "while [ ! -e killed/checkpoints/step-00000008/manifest.json ]; do sleep 0.01; done; "
+      "kill -9 $p; wait $p");
+
+  const auto r = here("$TRIREME train deck.toml --run-dir killed --restart latest");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(losses("killed"), losses("whole"));
+  EXPECT_EQ(arrays("killed", "00000012"), arrays("whole", "00000012"));
+}
+
+TEST_F(Training, StopsWithACheckpointWhenAskedTo) {
+  ASSERT_EQ(
+      here("$TRIREME train deck.toml --run-dir whole train.steps=400 checkpoint.every_steps=0")
+          .code,
+      0);
+  const auto stopped = here(
+      "$TRIREME train deck.toml --run-dir stopped train.steps=400 checkpoint.every_steps=0 & p=$!; "
+      "while [ $(cat stopped/history.csv 2>/dev/null | wc -l) -lt 5 ]; do sleep 0.01; done; "
+      "kill -TERM $p; wait $p");
+
+  EXPECT_EQ(stopped.code, 75) << stopped.err;
+  EXPECT_NE(stopped.err.find("--restart latest"), std::string::npos) << stopped.err;
+  const auto r = here(
+      "$TRIREME train deck.toml train.steps=400 checkpoint.every_steps=0 --run-dir stopped "
+      "--restart latest");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(losses("stopped"), losses("whole"));
+  EXPECT_EQ(arrays("stopped", "00000400"), arrays("whole", "00000400"));
+}
+
+TEST_F(Training, AFinishedRunIsNotRepeated) {
+  ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
+
+  const auto again = here("$TRIREME train deck.toml --restart latest");
+
+  EXPECT_EQ(again.code, 0);
+  EXPECT_NE(again.err.find("finished"), std::string::npos) << again.err;
+}
+
+TEST_F(Training, DamageIsSkippedForTheOlderCheckpoint) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir whole").code, 0);
+  ASSERT_EQ(
+      here("cp -r whole hurt && printf X | dd of=hurt/checkpoints/step-00000012/rank-00000.h5 "
+           "bs=1 seek=9000 conv=notrunc")
+          .code,
+      0);
+
+  const auto r = here("$TRIREME train deck.toml --run-dir hurt --restart latest");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.err.find("skipped"), std::string::npos) << r.err;
+  EXPECT_EQ(arrays("hurt", "00000012"), arrays("whole", "00000012"));
+}
+
+TEST_F(Training, FineTuningTakesTheWeightsAlone) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir base").code, 0);
+
+  const auto r =
+      here("$TRIREME train deck.toml --run-dir tuned model.init_from=base train.steps=2");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto first = losses("tuned");
+  EXPECT_NE(first.find("\n1,"), std::string::npos) << first;
+}
+
+TEST_F(Training, GeneratesEvaluatesInspects) {
+  ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
+
+  const auto text = here("$TRIREME generate runs/deck --prompt the --tokens 20 --seed 4");
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.out.substr(0, 3), "the");
+  EXPECT_GE(text.out.size(), 4U);
+  EXPECT_EQ(here("$TRIREME generate runs/deck --prompt the --tokens 20 --seed 4").out, text.out);
+
+  const auto loss = here("$TRIREME evaluate runs/deck");
+  ASSERT_EQ(loss.code, 0) << loss.err;
+  EXPECT_TRUE(std::regex_search(loss.out, std::regex("loss [0-9.]+"))) << loss.out;
+
+  const auto inspected = here("$TRIREME inspect runs/deck --verify");
+  ASSERT_EQ(inspected.code, 0) << inspected.err;
+  EXPECT_NE(inspected.out.find("blocks.0.qkv.weight"), std::string::npos) << inspected.out;
+}
+
+TEST_F(Training, PlansWithoutTouchingAnything) {
+  const auto r = here("$TRIREME plan deck.toml --json");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_GT(nlohmann::json::parse(r.out).at("reserved_bytes"), 100000);
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
+  EXPECT_NE(here("$TRIREME plan deck.toml --device-memory 1M").code, 0);
+}
+
+}  // namespace trireme

@@ -1,0 +1,71 @@
+// One training step of Trireme as users run it, timed: `bench_step MODEL DTYPE` prints the median
+// milliseconds of a step and, against the arena's account, the memory that it took.
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "kernels/host/host.hpp"
+#include "kernels/host/wait_policy.hpp"
+#include "lib/train/trainer.hpp"
+#include "tests/bench/shapes.hpp"
+
+namespace {
+
+using namespace trireme;
+
+// Peak resident bytes of this process (VmHWM), or what is resident now (VmRSS).
+std::int64_t resident(const char* field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(field)) return std::stoll(line.substr(line.find(':') + 1)) * 1024;
+  return 0;
+}
+
+Batch batch_of(const bench::Model& m, std::uint64_t seed) {
+  Batch b;
+  for (std::int64_t i = 0; i < m.B * m.T; ++i) {
+    const auto r = hash64(seed, static_cast<std::uint64_t>(i));
+    b.ids_BT.push_back(static_cast<std::int32_t>(r % static_cast<std::uint64_t>(m.V)));
+    b.targets_BT.push_back(
+        static_cast<std::int32_t>((r >> 32) % static_cast<std::uint64_t>(m.V)));
+  }
+  for (std::int64_t i = 0; i < m.B; ++i) b.sample_B.push_back(i);
+  b.valid = m.B * m.T;
+  return b;
+}
+
+int run(const bench::Job& job) {
+  const auto& m = job.model;
+  Host backend(static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  ModelConfig config;
+  config.layers = m.layers;
+  config.width = m.C;
+  config.heads = m.heads;
+  config.vocab = m.V;
+  config.context = m.T;
+  const auto before = resident("VmRSS");
+  const Communicator alone;
+  Trainer trainer(backend, alone, resolved(config), OptimizerConfig{}, job.dtype, 1);
+  trainer.store().initialize(1, 2);
+  const std::vector<Batch> batch{batch_of(m, 1)};
+  std::vector<double> times;
+  const double enough = bench::seconds() + 3;
+  for (std::int64_t s = 0; s < 5 || (bench::seconds() < enough && s < 2000); ++s) {
+    const double begin = bench::seconds();
+    trainer.step(s, 1e-4, batch);
+    if (s >= 2) times.push_back(bench::seconds() - begin);
+  }
+  const double reserved = static_cast<double>(backend.account().reserved);
+  fmt::print("step_ms {:.3f} reserved_MiB {:.1f} peak_over_reserved {:.4f}\n",
+             1e3 * bench::median(times), reserved / (1 << 20),
+             static_cast<double>(resident("VmHWM") - before) / reserved);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  trireme::host::settle_wait_policy(argv);
+  return run(trireme::bench::parse(argc, argv));
+}

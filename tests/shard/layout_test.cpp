@@ -1,0 +1,61 @@
+#include "lib/shard/layout.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+// Slots are disjoint, aligned, in bounds; every parameter has one; decayed ones come first.
+TEST(Layout, CoversEveryParameterOnce) {
+  for (const auto& config : {test::tiny_gpt2(), test::tiny_llama()})
+    for (const std::int64_t group : {1, 3, 8}) {
+      const auto spec = make_spec(config);
+      const auto layout = make_layout(spec, group, {});
+
+      std::vector<int> seen(spec.params.size());
+      for (const auto& segment : layout.segments) {
+        std::int64_t end = 0;
+        for (const auto& slot : segment.slots) {
+          ++seen[slot.param.index()];
+          EXPECT_EQ(slot.begin % Layout::alignment, 0);
+          EXPECT_GE(slot.begin, end);
+          end = slot.begin + slot.count;
+          EXPECT_EQ(slot.count, spec.params[slot.param.index()].shape.count());
+          EXPECT_EQ(spec.params[slot.param.index()].decay, slot.begin < segment.decayed);
+        }
+        EXPECT_GE(segment.elements, end);
+        EXPECT_EQ(segment.elements % group, 0);
+      }
+      EXPECT_EQ(seen, std::vector<int>(spec.params.size(), 1));
+    }
+}
+
+TEST(Layout, PatternsTakeDecayAway) {
+  const auto spec = make_spec(test::tiny_gpt2());
+  const auto layout = make_layout(spec, 1, {"positions.*", "blocks.?.qkv.weight"});
+
+  const auto decayed = [&](ParamId p) {
+    const auto& w = layout.of_param[p.index()];
+    return w.slot.begin < layout.segments[w.segment].decayed;
+  };
+  EXPECT_FALSE(decayed(spec.positions));
+  EXPECT_FALSE(decayed(spec.blocks[1].qkv));
+  EXPECT_TRUE(decayed(spec.blocks[1].projection));
+}
+
+TEST(Layout, APatternThatMatchesNothingIsAnError) {
+  EXPECT_THROW(make_layout(make_spec(test::tiny_gpt2()), 1, {"block.*"}), Error);
+}
+
+TEST(Patterns, MatchWholeNames) {
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_TRUE(matches("a*c", "abbc"));
+  EXPECT_TRUE(matches("*.weight", "blocks.0.qkv.weight"));
+  EXPECT_TRUE(matches("a?c*", "abc"));
+  EXPECT_FALSE(matches("a?c", "ac"));
+  EXPECT_FALSE(matches("qkv", "blocks.0.qkv"));
+  EXPECT_TRUE(matches("*a*b", "xaab"));
+}
+
+}  // namespace trireme

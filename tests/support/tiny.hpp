@@ -1,0 +1,89 @@
+#pragma once
+// Small models and batches for tests, with everything awkward about them: sizes that are no
+// multiples of a vector, shared key/value heads, masked targets.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/rng.hpp"
+#include "lib/train/trainer.hpp"
+
+namespace trireme::test {
+
+inline ModelConfig tiny_gpt2() {
+  ModelConfig c;
+  c.layers = 2;
+  c.width = 12;
+  c.heads = 3;
+  c.vocab = 19;
+  c.context = 7;
+  return resolved(c);
+}
+
+inline ModelConfig tiny_llama() {
+  ModelConfig c = tiny_gpt2();
+  c.width = 24;
+  c.heads = 6;
+  c.kv_heads = 2;
+  c.norm = NormKind::rms;
+  c.bias = false;
+  c.activation = ActivationKind::swiglu;
+  c.positions = Positions::rotary;
+  c.tied = false;
+  c.ffn_width = 20;
+  return resolved(c);
+}
+
+// `samples` samples from number `first` on; about a fifth of the targets masked, unevenly.
+inline Batch random_batch(const ModelConfig& c, std::int64_t samples, std::int64_t first = 0,
+                          std::uint64_t seed = 7) {
+  Batch b;
+  for (std::int64_t s = first; s < first + samples; ++s) {
+    b.sample_B.push_back(s);
+    for (std::int64_t t = 0; t < c.context; ++t) {
+      const auto r = philox4x32(seed, static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(s));
+      const auto vocab = static_cast<std::uint32_t>(c.vocab);
+      b.ids_BT.push_back(static_cast<std::int32_t>(r[0] % vocab));
+      const bool masked = r[2] % 10 < (s % 3 == 0 ? 4U : 1U);
+      b.targets_BT.push_back(masked ? -1 : static_cast<std::int32_t>(r[1] % vocab));
+      b.valid += !masked;
+    }
+  }
+  return b;
+}
+
+inline OptimizerConfig plain_sgd() {
+  OptimizerConfig o;
+  o.name = OptimizerKind::sgd;
+  o.weight_decay = 0;
+  o.clip = 0;
+  return o;
+}
+
+inline OptimizerConfig adamw() {
+  return {};
+}
+
+// All of one parameter's state.
+template <class T>
+std::vector<T> read(Store& store, ParamId p, State what = State::weight) {
+  std::vector<T> values(static_cast<std::size_t>(store.spec().params[p.index()].shape.count()));
+  store.read(p, what, 0, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+template <class T>
+void write(Store& store, ParamId p, std::span<const T> values) {
+  store.write(p, State::weight, 0, std::as_bytes(values));
+  store.refresh();
+}
+
+template <class T>
+std::vector<std::vector<T>> read_all(Store& store) {
+  std::vector<std::vector<T>> all;
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
+    all.push_back(read<T>(store, {static_cast<std::int32_t>(i)}));
+  return all;
+}
+
+}  // namespace trireme::test

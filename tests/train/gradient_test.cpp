@@ -1,0 +1,70 @@
+// A whole model's gradient against central differences, in f64 on the reference backend.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/ref/ref.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+class ModelGradient : public testing::TestWithParam<const char*> {};
+
+static ModelConfig model_named(std::string_view name) {
+  if (name == "gpt2") return test::tiny_gpt2();
+  if (name == "llama") return test::tiny_llama();
+  auto c = name == "gpt2_dropout" ? test::tiny_gpt2() : test::tiny_llama();
+  c.dropout = 0.3;
+  c.recompute = name == "llama_dropout_recompute" ? Recompute::block : Recompute::none;
+  return c;
+}
+
+// SGD with rate 1 subtracts the gradient, so it can be read off the weights.
+TEST_P(ModelGradient, MatchesCentralDifferences) {
+  const auto config = model_named(GetParam());
+  Ref backend;
+  const Communicator world;
+  Trainer trainer(backend, world, config, test::plain_sgd(), DType::f64, 5);
+  auto& store = trainer.store();
+  store.initialize(3, 1);
+  const std::vector<Batch> batches{test::random_batch(config, 2, 0),
+                                   test::random_batch(config, 1, 2)};
+  const auto before = test::read_all<double>(store);
+  const auto put_back = [&] {
+    for (std::size_t i = 0; i < before.size(); ++i)
+      test::write<double>(store, {static_cast<std::int32_t>(i)}, before[i]);
+  };
+  const auto loss_at = [&](ParamId p, std::size_t e, double x) {
+    put_back();
+    auto w = before[p.index()];
+    w[e] = x;
+    test::write<double>(store, p, w);
+    return trainer.step(4, 0, batches).loss;
+  };
+
+  ASSERT_EQ(trainer.step(4, 1, batches).verdict, Verdict::updated);
+  const auto after = test::read_all<double>(store);
+
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const ParamId p{static_cast<std::int32_t>(i)};
+    const auto n = before[i].size();
+    for (std::size_t e : {std::size_t{0}, n / 3, n / 2 + 1, n - 1}) {
+      if (e >= n) continue;
+      // Fourth order, so that a step of 1e-3 leaves an error of about 1e-12 and rounding 1e-13.
+      const double h = 1e-3, x = before[i][e];
+      const double slope = (8 * (loss_at(p, e, x + h) - loss_at(p, e, x - h)) -
+                            (loss_at(p, e, x + 2 * h) - loss_at(p, e, x - 2 * h))) /
+                           (12 * h);
+      const double gradient = before[i][e] - after[i][e];
+      EXPECT_NEAR(gradient, slope, 1e-7 * std::max(std::fabs(slope), 1e-2))
+          << store.spec().params[i].name << "[" << e << "]";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Flavours, ModelGradient,
+                         testing::Values("gpt2", "llama", "gpt2_dropout",
+                                         "llama_dropout_recompute"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace trireme

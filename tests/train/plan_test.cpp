@@ -1,0 +1,110 @@
+// What dry says is what host does, to the byte, and nothing in a step is unordered.
+#include "lib/train/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/host/host.hpp"
+#include "kernels/open/open.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+struct PlanCase {
+  const char* name;
+  ModelConfig model;
+  DType compute;
+  std::int64_t batch, microbatch;
+};
+
+static std::vector<PlanCase> plan_cases() {
+  auto dropout = test::tiny_gpt2();
+  dropout.dropout = 0.1;
+  auto recompute = test::tiny_llama();
+  recompute.recompute = Recompute::block;
+  auto chunks = test::tiny_gpt2();  // more tokens than one chunk of logits
+  chunks.context = 150;
+  return {{"gpt2_f32", test::tiny_gpt2(), DType::f32, 4, 4},
+          {"gpt2_bf16", test::tiny_gpt2(), DType::bf16, 4, 2},
+          {"llama_f32", test::tiny_llama(), DType::f32, 6, 2},
+          {"llama_bf16", test::tiny_llama(), DType::bf16, 2, 1},
+          {"gpt2_dropout", dropout, DType::f32, 4, 2},
+          {"llama_recompute", recompute, DType::f32, 4, 1},
+          {"gpt2_chunks", chunks, DType::f32, 4, 4}};
+}
+
+class PlanAccount : public testing::TestWithParam<PlanCase> {};
+
+TEST_P(PlanAccount, EqualsTheRunToTheByte) {
+  const auto& p = GetParam();
+  const BackendChoice choice{"host", 2, false};
+  PlanInput input;
+  input.model = p.model;
+  input.train.batch = p.batch;
+  input.train.microbatch = p.microbatch;
+  input.compute = p.compute;
+  const auto plan = make_plan(input, dry_target(choice));
+
+  Host host(2);
+  Account account;
+  {
+    const Communicator alone;
+    Trainer trainer(host, alone, p.model, input.optimizer, p.compute, 1);
+    trainer.store().initialize(1, 2);
+    for (int s = 0; s < 5; ++s) {
+      std::vector<Batch> step;
+      for (std::int64_t m = 0; m < p.batch / p.microbatch; ++m)
+        step.push_back(test::random_batch(p.model, p.microbatch, m * p.microbatch));
+      trainer.step(s, 1e-3, step);
+      trainer.evaluate(step[0]);
+    }
+    account = host.account();
+  }
+
+  EXPECT_EQ(plan.races, std::vector<std::string>{});
+  EXPECT_EQ(plan.account.live, account.live);
+  EXPECT_EQ(plan.account.peak, account.peak);
+  EXPECT_EQ(plan.account.peak_all, account.peak_all);
+  EXPECT_EQ(plan.account.reserved, account.reserved);
+  EXPECT_EQ(host.account().live_all, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, PlanAccount, testing::ValuesIn(plan_cases()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Attention streams over blocks and keeps no T x T matrix: T = 16,384 trains in under 1 GB.
+TEST(Plan, LongContextsNeedLittle) {
+  ModelConfig c;
+  c.layers = 1;
+  c.width = 256;
+  c.heads = 4;
+  c.vocab = 256;
+  c.context = 16384;
+  PlanInput input;
+  input.model = resolved(c);
+  input.train.batch = input.train.microbatch = 1;
+
+  const auto plan = make_plan(input, dry_target({"host", 2, false}));
+
+  EXPECT_LT(plan.account.reserved, 1000000000U);
+}
+
+// A model far larger than this machine is planned in no memory at all.
+TEST(Plan, LargeModelsCostNothing) {
+  PlanInput input;
+  input.model = resolved(model_preset("gpt2-1558M"));
+  input.train.batch = input.train.microbatch = 1;
+  auto target = dry_target({"host", 2, false});
+  target.capacity = std::size_t{1} << 40;
+
+  const auto plan = make_plan(input, target);
+
+  // Master weights, two moments, gradients, and the table's second gradient.
+  const auto n = static_cast<double>(plan.parameters);
+  const auto table = 50304.0 * 1600;
+  EXPECT_NEAR(static_cast<double>(plan.account.peak[static_cast<int>(Kind::optimizer)]), 8 * n,
+              1e-3 * n);
+  EXPECT_NEAR(static_cast<double>(plan.account.peak[static_cast<int>(Kind::gradients)]),
+              4 * (n + table), 1e-3 * n);
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#include "lib/train/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+
+TEST(LearningRate, WarmsUpLinearly) {
+  ScheduleConfig s;
+  s.warmup_steps = 4;
+
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 0, 100), 0.25);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 3, 100), 1);
+}
+
+TEST(LearningRate, CosineEndsAtItsMinimum) {
+  ScheduleConfig s{ScheduleShape::cosine, 10, 0.1, 0};
+
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 10, 110), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 60, 110), 0.55);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 110, 110), 0.1);
+}
+
+TEST(LearningRate, LinearHoldsItsMinimumAfterTheDecay) {
+  ScheduleConfig s{ScheduleShape::linear, 0, 0.2, 50};
+
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 25, 100), 0.6);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 80, 100), 0.2);
+}
+
+TEST(LearningRate, StableUntilTheLastSteps) {
+  ScheduleConfig s{ScheduleShape::wsd, 5, 0, 20};
+
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 79, 100), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 90, 100), 1);
+  s.decay_steps = 0;
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 90, 100), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 95, 100), 1);
+}
+
+TEST(LearningRate, ConstantStaysThere) {
+  ScheduleConfig s;
+  s.shape = ScheduleShape::constant;
+
+  EXPECT_DOUBLE_EQ(learning_rate(s, 3e-4, 12345, 100), 3e-4);
+}
+
+}  // namespace trireme

@@ -1,0 +1,216 @@
+// Properties of a training step.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/fenced/fenced.hpp"
+#include "kernels/host/host.hpp"
+#include "kernels/ref/ref.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+using test::random_batch;
+
+static const Communicator alone;
+
+static Trainer make(Backend& b, const ModelConfig& c, const OptimizerConfig& o,
+                    DType t = DType::f32) {
+  return Trainer(b, alone, c, o, t, 5);
+}
+
+template <class T>
+static std::vector<std::vector<T>> train(Backend& b, const ModelConfig& c, const OptimizerConfig& o,
+                                         DType t, int steps) {
+  Trainer trainer(b, alone, c, o, t, 5);
+  trainer.store().initialize(3, 2);
+  for (int s = 0; s < steps; ++s)
+    EXPECT_EQ(trainer.step(s, 1e-2, std::vector{random_batch(c, 4, 4 * s)}).verdict,
+              Verdict::updated);
+  return test::read_all<T>(trainer.store());
+}
+
+TEST(Step, TwiceGivesTheSameBits) {
+  auto c = test::tiny_gpt2();
+  c.dropout = 0.1;
+  Host host(2);
+
+  const auto a = train<float>(host, c, test::adamw(), DType::f32, 3);
+  const auto b = train<float>(host, c, test::adamw(), DType::f32, 3);
+
+  EXPECT_EQ(a, b);
+}
+
+TEST(Step, RecomputeGivesTheSameBits) {
+  for (auto c : {test::tiny_gpt2(), test::tiny_llama()}) {
+    c.dropout = 0.2;
+    Host host(2);
+    const auto kept = train<float>(host, c, test::adamw(), DType::f32, 3);
+    c.recompute = Recompute::block;
+
+    const auto again = train<float>(host, c, test::adamw(), DType::f32, 3);
+
+    EXPECT_EQ(kept, again);
+  }
+}
+
+TEST(Step, FencedTrainsLikeHost) {
+  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama()})
+    for (const DType t : {DType::f32, DType::bf16}) {
+      Host host(2);
+      Fenced fenced(2);
+
+      const auto a = train<float>(host, c, test::adamw(), t, 2);
+      const auto b = train<float>(fenced, c, test::adamw(), t, 2);
+
+      EXPECT_EQ(a, b);
+    }
+}
+
+// 4 microbatches of 2 samples are one of 8: only the order of the sums over tokens differs. In f64
+// a gradient here sums under 100 terms, so 1e-13 of its largest element bounds the rounding.
+TEST(Step, AccumulationEqualsOneLargeBatch) {
+  const auto c = test::tiny_llama();
+  Ref backend;
+  auto whole = make(backend, c, test::plain_sgd(), DType::f64);
+  whole.store().initialize(3, 1);
+  const auto one = whole.step(0, 1, std::vector{random_batch(c, 8)});
+  const auto a = test::read_all<double>(whole.store());
+  whole.store().initialize(3, 1);
+  std::vector<Batch> pieces;
+  for (int m = 0; m < 4; ++m) pieces.push_back(random_batch(c, 2, 2 * m));
+  ASSERT_NE(pieces[0].valid, pieces[1].valid);
+
+  const auto four = whole.step(0, 1, pieces);
+  const auto b = test::read_all<double>(whole.store());
+
+  EXPECT_NEAR(one.loss, four.loss, 1e-13 * one.loss);
+  EXPECT_NEAR(one.grad_norm, four.grad_norm, 1e-13 * one.grad_norm);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    for (std::size_t e = 0; e < a[i].size(); ++e) ASSERT_NEAR(a[i][e], b[i][e], 1e-13);
+}
+
+TEST(Step, OverfitsOneBatch) {
+  for (const DType t : {DType::f32, DType::bf16}) {
+    auto c = test::tiny_gpt2();
+    c.width = 48;
+    c.ffn_width = 192;
+    Host host(2);
+    auto trainer = make(host, c, test::adamw(), t);
+    trainer.store().initialize(3, 2);
+    const std::vector batch{random_batch(c, 3)};
+    double loss = 0;
+
+    for (int s = 0; s < 150; ++s) loss = trainer.step(s, 3e-3, batch).loss;
+
+    EXPECT_LT(loss, 0.1) << name_of(t);
+  }
+}
+
+// ln(vocab), and half the variance of the logits: width * 0.02^2 / 2.
+TEST(Step, StartsAtTheEntropyOfTheVocabulary) {
+  auto c = test::tiny_gpt2();
+  c.width = 96;
+  c.heads = 6;
+  c.ffn_width = 384;
+  c.context = 64;
+  c.vocab = 301;
+  Host host(2);
+  auto trainer = make(host, c, test::adamw());
+  trainer.store().initialize(1, 2);
+
+  const auto loss = trainer.evaluate(random_batch(c, 24));
+
+  ASSERT_GE(loss.valid, 1000);
+  EXPECT_NEAR(loss.mean(), std::log(301.0) + 2e-4 * 96, 0.1);
+}
+
+TEST(Step, WithoutTargetsIsSkipped) {
+  const auto c = test::tiny_gpt2();
+  Host host(1);
+  auto trainer = make(host, c, test::adamw());
+  trainer.store().initialize(3, 1);
+  const auto before = test::read_all<float>(trainer.store());
+  auto batch = random_batch(c, 2);
+  std::ranges::fill(batch.targets_BT, -1);
+  batch.valid = 0;
+
+  const auto result = trainer.step(0, 1e-2, std::vector{batch});
+
+  EXPECT_EQ(result.verdict, Verdict::no_targets);
+  EXPECT_EQ(test::read_all<float>(trainer.store()), before);
+  EXPECT_EQ(trainer.store().count({0}), 0);
+}
+
+TEST(Step, ThatIsNotFiniteIsSkippedAndNamesTheFirstParameter) {
+  const auto c = test::tiny_gpt2();
+  Host host(1);
+  auto trainer = make(host, c, test::adamw());
+  auto& store = trainer.store();
+  store.initialize(3, 1);
+  const auto& spec = store.spec();
+  // The last block's output projection: the gradients of all before it are poisoned.
+  const ParamId p = spec.blocks.back().ffn_out;
+  auto w = test::read<float>(store, p);
+  w[0] = std::numeric_limits<float>::infinity();
+  test::write<float>(store, p, w);
+
+  const auto result = trainer.step(0, 1e-2, std::vector{random_batch(c, 2)});
+
+  EXPECT_EQ(result.verdict, Verdict::not_finite);
+  EXPECT_EQ(result.culprit, "embedding.weight");
+  EXPECT_EQ(test::read<float>(store, p), w);
+  EXPECT_EQ(store.count(p), 0);
+}
+
+TEST(Step, ClippingScalesTheWholeGradient) {
+  const auto c = test::tiny_gpt2();
+  Ref backend;
+  auto o = test::plain_sgd();
+  auto trainer = make(backend, c, o, DType::f64);
+  trainer.store().initialize(3, 1);
+  const auto start = test::read_all<double>(trainer.store());
+  const auto norm = trainer.step(0, 1, std::vector{random_batch(c, 2)}).grad_norm;
+  const auto full = test::read_all<double>(trainer.store());
+  o.clip = norm / 3;
+  auto clipped = make(backend, c, o, DType::f64);
+  clipped.store().initialize(3, 1);
+
+  clipped.step(0, 1, std::vector{random_batch(c, 2)});
+
+  const double scale = o.clip / (norm + 1e-6);
+  const auto short_step = test::read_all<double>(clipped.store());
+  for (std::size_t i = 0; i < full.size(); ++i)
+    for (std::size_t e = 0; e < full[i].size(); ++e)
+      ASSERT_NEAR(short_step[i][e] - start[i][e], scale * (full[i][e] - start[i][e]), 1e-14);
+}
+
+TEST(Step, EvaluationDropsNothingAndChangesNothing) {
+  auto c = test::tiny_gpt2();
+  Host host(2);
+  auto plain = make(host, c, test::adamw());
+  plain.store().initialize(3, 2);
+  c.dropout = 0.5;
+  auto dropping = make(host, c, test::adamw());
+  dropping.store().initialize(3, 2);
+  const auto batch = random_batch(c, 3);
+
+  EXPECT_EQ(plain.evaluate(batch).sum, dropping.evaluate(batch).sum);
+  EXPECT_EQ(dropping.evaluate(batch).sum, dropping.evaluate(batch).sum);
+}
+
+TEST(Step, LogitsDoNotDependOnWhatFollows) {
+  const auto c = test::tiny_llama();
+  Host host(2);
+  auto trainer = make(host, c, test::adamw());
+  trainer.store().initialize(3, 2);
+  const std::vector<std::int32_t> ids{3, 1, 4, 1, 5};
+
+  const auto logits = trainer.logits(ids);
+
+  ASSERT_EQ(logits.size(), 19U);
+  for (double x : logits) EXPECT_TRUE(std::isfinite(x));
+}
+
+}  // namespace trireme
