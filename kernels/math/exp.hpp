@@ -17,7 +17,9 @@ constexpr float power_of_two(std::uint32_t n) {
 constexpr float exp(float x) {
   constexpr float shift = 0x1.8p23F;  // adding it rounds to an integer, kept in the low bits
   constexpr float log2_e = 0x1.715476p0F, ln2_high = 0x1.62e4p-1F, ln2_low = 0x1.7f7d1cp-20F;
-  x = x < -104.0F ? -104.0F : x;
+  const bool vanishes =
+      x < -104.0F;  // chosen, as a product that underflows costs hundreds of cycles
+  x = vanishes ? 0.0F : x;
   x = x > 89.0F ? 89.0F : x;
   const float shifted = x * log2_e + shift;
   const float n = shifted - shift;
@@ -30,7 +32,8 @@ constexpr float exp(float x) {
   const float p = (q * r) * r + r + 1.0F;
   const auto whole = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(shift);
   const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(whole) >> 1);
-  return p * power_of_two(half) * power_of_two(whole - half);
+  const float y = p * power_of_two(half) * power_of_two(whole - half);
+  return vanishes ? 0.0F : y;
 }
 
 }  // namespace trireme::math

@@ -1,0 +1,89 @@
+// y = skip + x * keep / (1 - p). B samples, T positions, C width.
+#include "kernels/math/dropout.hpp"
+
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/lanes.hpp"
+
+namespace trireme::host {
+namespace {
+
+// Numbers 4 first .. 4 (first + groups) of a sample; groups is a multiple of 16.
+void draw(std::uint32_t* random, std::uint64_t key, std::uint64_t sample, std::uint64_t first,
+          std::int64_t groups) {
+  for (std::int64_t begin = 0; begin < groups; begin += 16) {
+#pragma omp simd
+    for (int g = 0; g < 16; ++g) {
+      const auto at = begin + g;
+      const Random4 r = philox4x32(key, first + static_cast<std::uint64_t>(at), sample);
+      random[4 * at] = r[0];
+      random[4 * at + 1] = r[1];
+      random[4 * at + 2] = r[2];
+      random[4 * at + 3] = r[3];
+    }
+  }
+}
+
+// All of y; mask draws by the place of an element in its sample.
+template <class T>
+void drop(View y, const ConstView& x, const ConstView& skip, math::Dropout mask, std::uint64_t key,
+          const SampleRows& rows) {
+  const std::int64_t size = x.extent[1] * x.extent[2];  // of a sample's rows
+  const std::int64_t first = rows.t0 * x.extent[2];
+  const std::int64_t pieces = (size + grain - 1) / grain;
+  const auto with_skip = [&](T* to, const T* from, const T* add, const std::uint32_t* random) {
+#pragma omp simd
+    for (int l = 0; l < lanes; ++l) {
+      put(to[l], static_cast<float>(add[l]) + mask(static_cast<float>(from[l]), random[l]));
+    }
+  };
+  const auto without = [&](T* to, const T* from, const std::uint32_t* random) {
+#pragma omp simd
+    for (int l = 0; l < lanes; ++l) put(to[l], mask(static_cast<float>(from[l]), random[l]));
+  };
+  for_chunks(x.extent[0] * pieces, 1, [&](std::int64_t piece, std::int64_t) {
+    std::array<std::uint32_t, grain + lanes> random;
+    const auto b = piece / pieces, begin = piece % pieces * grain;
+    const auto n = std::min(size - begin, grain), at = b * size + begin;
+    const auto group = (first + begin) / 4, lane = (first + begin) % 4;
+    const auto groups = (lane + n + 3) / 4;
+    draw(random.data(), key, static_cast<std::uint64_t>(data<std::int64_t>(rows.sample_B)[b]),
+         static_cast<std::uint64_t>(group), (groups + 15) / 16 * 16);
+    const std::uint32_t* numbers = random.data() + lane;
+    if (skip) {
+      for_blocks(0, n, with_skip, data<T>(y) + at, data<T>(x) + at, data<T>(skip) + at, numbers);
+    } else {
+      for_blocks(0, n, without, data<T>(y) + at, data<T>(x) + at, numbers);
+    }
+  });
+}
+
+// p = 0: no numbers are needed.
+template <class T>
+void keep_all(View y, const ConstView& x, const ConstView& skip) {
+  if (!skip) {
+    if (y.data != x.data) copy(y, x, Accumulate::overwrite);
+    return;
+  }
+  const auto body = [](T* to, const T* from, const T* add) {
+#pragma omp simd
+    for (int l = 0; l < lanes; ++l) {
+      put(to[l], static_cast<float>(add[l]) + static_cast<float>(from[l]));
+    }
+  };
+  map_blocks(x.count(), body, data<T>(y), data<T>(x), data<T>(skip));
+}
+
+}  // namespace
+
+void dropout(View y_BTC, ConstView x_BTC, ConstView skip_BTC, const DropoutKey& key,
+             const SampleRows& rows) {
+  by_type(x_BTC.dtype, "dropout", [&]<class T>(T) {
+    if (key.p == 0) {
+      keep_all<T>(y_BTC, x_BTC, skip_BTC);
+    } else {
+      drop<T>(y_BTC, x_BTC, skip_BTC, math::Dropout(key.p), key.key, rows);
+    }
+  });
+}
+
+}  // namespace trireme::host

@@ -1,0 +1,39 @@
+// Rows of a table by id, and their gradient. T rows, C width, V vocabulary.
+#include <cstring>
+
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/lanes.hpp"
+
+namespace trireme::host {
+
+void embedding(View y_TC, ConstView ids_T, ConstView table_VC) {
+  const auto width = table_VC.extent[1];
+  const auto bytes = static_cast<std::size_t>(width) * bytes_of(table_VC.dtype);
+  const auto* ids = data<std::int32_t>(ids_T);
+  for_rows(ids_T.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
+    for (auto t = begin; t < end; ++t) {
+      expect(ids[t] >= 0 && ids[t] < table_VC.extent[0], "embedding: an id is below V");
+      std::memcpy(y_TC.data + static_cast<std::size_t>(t) * bytes,
+                  table_VC.data + static_cast<std::size_t>(ids[t]) * bytes, bytes);
+    }
+  });
+}
+
+// Each thread adds all rows of its own channels, in row order.
+void embedding_grad(View dtable_VC, Accumulate how, ConstView dy_TC, ConstView ids_T, View) {
+  if (how == Accumulate::overwrite) fill(dtable_VC, 0);
+  const auto rows = ids_T.extent[0], width = dtable_VC.extent[1];
+  const auto* ids = data<std::int32_t>(ids_T);
+  by_type(dy_TC.dtype, "embedding_grad", [&]<class T>(T) {
+    for_chunks(width, lanes, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = 0; t < rows; ++t) {
+        float* to = data<float>(dtable_VC) + ids[t] * width;
+        const T* from = data<T>(dy_TC) + t * width;
+#pragma omp simd
+        for (auto c = begin; c < end; ++c) to[c] += static_cast<float>(from[c]);
+      }
+    });
+  });
+}
+
+}  // namespace trireme::host

@@ -1,0 +1,83 @@
+// Cross entropy of softmax(logits), with the gradient written over the logits. T rows, V
+// vocabulary.
+#include <limits>
+
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/lanes.hpp"
+#include "kernels/math/exp.hpp"
+#include "kernels/math/log.hpp"
+
+namespace trireme::host {
+namespace {
+
+// -log softmax(x)[target] = log(sum exp(x - max)) + max - x[target]; a NaN among the logits does
+// not become the max, but makes the sum a NaN.
+template <class T>
+double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logits what) {
+  Lanes<float> maxima(-std::numeric_limits<float>::infinity());
+  const auto larger = [](float a, float b) { return b > a ? b : a; };
+  for_lanes(width,
+            [&](auto i, auto l) { maxima[l] = larger(maxima[l], static_cast<float>(x[i])); });
+  const float max = maxima.fold(larger), at_target = static_cast<float>(x[target]);
+
+  // f32 logits make room for their exponentials at once; bf16 would round them.
+  constexpr bool keep_exp = std::is_same_v<T, float>;
+  Lanes<float> sums(0);
+  if (keep_exp && what == Logits::become_gradient) {
+    for_lanes(width, [&](auto i, auto l) {
+      const float e = math::exp(static_cast<float>(x[i]) - max);
+      sums[l] += e;
+      put(x[i], e);
+    });
+  } else {
+    for_lanes(width, [&](auto i, auto l) { sums[l] += math::exp(static_cast<float>(x[i]) - max); });
+  }
+  const float sum = sums.sum();
+
+  if (what == Logits::become_gradient) {
+    const float factor = scale / sum;
+    if (keep_exp) {
+      for_lanes(width, [&](auto i, auto) { put(x[i], static_cast<float>(x[i]) * factor); });
+    } else {
+      for_lanes(width, [&](auto i, auto) {
+        put(x[i], math::exp(static_cast<float>(x[i]) - max) * factor);
+      });
+    }
+    put(x[target], math::exp(at_target - max) * factor - scale);
+  }
+  return static_cast<double>(math::log(sum)) + static_cast<double>(max) -
+         static_cast<double>(at_target);
+}
+
+}  // namespace
+
+void cross_entropy(View loss, Accumulate how, View logits_TV, ConstView target_T, double scale,
+                   Logits what, View scratch) {
+  const auto rows = logits_TV.extent[0], width = logits_TV.extent[1];
+  const auto* target = data<std::int32_t>(target_T);
+  const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(double));
+  double* losses = data<double>(scratch);
+  double total = how == Accumulate::add ? *data<double>(loss) : 0.0;
+  by_type(logits_TV.dtype, "cross_entropy", [&]<class T>(T) {
+    for (std::int64_t first = 0; first < rows; first += room) {
+      const auto n = std::min(rows - first, room);
+      for_rows(n, width, [&](std::int64_t begin, std::int64_t end) {
+        for (auto r = begin; r < end; ++r) {
+          T* x = data<T>(logits_TV) + (first + r) * width;
+          const auto wanted = target[first + r];
+          expect(wanted >= -1 && wanted < width, "cross_entropy: a target is -1 or below V");
+          losses[r] = 0;
+          if (wanted >= 0) {
+            losses[r] = row_loss(x, width, wanted, static_cast<float>(scale), what);
+          } else if (what == Logits::become_gradient) {
+            std::fill_n(x, width, T{});
+          }
+        }
+      });
+      for (std::int64_t r = 0; r < n; ++r) total += losses[r];
+    }
+  });
+  *data<double>(loss) = total;
+}
+
+}  // namespace trireme::host

@@ -1,0 +1,101 @@
+// Activations and rotary positions. T rows, F hidden width, B samples, H heads, D head dim.
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/lanes.hpp"
+#include "kernels/math/gelu.hpp"
+#include "kernels/math/rotary.hpp"
+#include "kernels/math/swiglu.hpp"
+
+namespace trireme::host {
+
+void gelu(View y, ConstView x) {
+  by_type(x.dtype, "gelu", [&]<class T>(T) {
+    const auto body = [](T* to, const T* from) {
+#pragma omp simd
+      for (int l = 0; l < lanes; ++l) put(to[l], math::gelu(static_cast<float>(from[l])));
+    };
+    map_blocks(x.count(), body, data<T>(y), data<T>(x));
+  });
+}
+
+void gelu_grad(View dx, ConstView dy, ConstView x) {
+  by_type(x.dtype, "gelu_grad", [&]<class T>(T) {
+    const auto body = [](T* to, const T* above, const T* from) {
+#pragma omp simd
+      for (int l = 0; l < lanes; ++l) {
+        put(to[l],
+            static_cast<float>(above[l]) * math::gelu_derivative(static_cast<float>(from[l])));
+      }
+    };
+    map_blocks(x.count(), body, data<T>(dx), data<T>(dy), data<T>(x));
+  });
+}
+
+void swiglu(View y_TF, ConstView gate_up_T2F) {
+  const auto width = y_TF.extent[1];
+  by_type(y_TF.dtype, "swiglu", [&]<class T>(T) {
+    const auto body = [](T* to, const T* gate, const T* up) {
+#pragma omp simd
+      for (int l = 0; l < lanes; ++l) {
+        put(to[l], math::swiglu(static_cast<float>(gate[l]), static_cast<float>(up[l])));
+      }
+    };
+    for_rows(y_TF.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
+      for (auto t = begin; t < end; ++t) {
+        const T* gate = data<T>(gate_up_T2F) + t * 2 * width;
+        for_blocks(0, width, body, data<T>(y_TF) + t * width, gate, gate + width);
+      }
+    });
+  });
+}
+
+void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
+  const auto width = dy_TF.extent[1];
+  by_type(dy_TF.dtype, "swiglu_grad", [&]<class T>(T) {
+    const auto body = [](T* dgate, T* dup, const T* dy, const T* gate, const T* up) {
+#pragma omp simd
+      for (int l = 0; l < lanes; ++l) {
+        const auto d = math::swiglu_gradient(static_cast<float>(dy[l]), static_cast<float>(gate[l]),
+                                             static_cast<float>(up[l]));
+        put(dgate[l], d.gate);
+        put(dup[l], d.up);
+      }
+    };
+    for_rows(dy_TF.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
+      for (auto t = begin; t < end; ++t) {
+        T* dgate = data<T>(dgate_up_T2F) + t * 2 * width;
+        const T* gate = data<T>(gate_up_T2F) + t * 2 * width;
+        for_blocks(0, width, body, dgate, dgate + width, data<T>(dy_TF) + t * width, gate,
+                   gate + width);
+      }
+    });
+  });
+}
+
+void rotary(View x_BTHD, ConstView table_T2E, Direction direction) {
+  const auto tokens = x_BTHD.extent[1], heads = x_BTHD.extent[2], half = x_BTHD.extent[3] / 2;
+  const float sign = direction == Direction::forward ? 1.0F : -1.0F;
+  const auto& stride = x_BTHD.stride;
+  expect(x_BTHD.extent[3] == 1 || stride[3] == 1, "rotary: heads are dense");
+  by_type(x_BTHD.dtype, "rotary", [&]<class T>(T) {
+    for_rows(x_BTHD.extent[0] * tokens, heads * half, [&](std::int64_t begin, std::int64_t end) {
+      for (auto row = begin; row < end; ++row) {
+        const auto b = row / tokens, t = row % tokens;
+        const float* c = data<float>(table_T2E) + t * 2 * half;
+        const float* s = c + half;
+        for (std::int64_t h = 0; h < heads; ++h) {
+          T* x1 = data<T>(x_BTHD) + b * stride[0] + t * stride[1] + h * stride[2];
+          T* x2 = x1 + half;
+#pragma omp simd
+          for (std::int64_t e = 0; e < half; ++e) {
+            const auto turned = math::turn({static_cast<float>(x1[e]), static_cast<float>(x2[e])},
+                                           c[e], sign * s[e]);
+            put(x1[e], turned.x1);
+            put(x2[e], turned.x2);
+          }
+        }
+      }
+    });
+  });
+}
+
+}  // namespace trireme::host

@@ -1,0 +1,50 @@
+// Sums over rows and over whole arrays. T rows, C width.
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/rows.hpp"
+
+namespace trireme::host {
+
+void column_sum(View out_C, Accumulate how, ConstView x_TC, View scratch) {
+  const auto rows = x_TC.extent[0], width = x_TC.extent[1];
+  by_type(x_TC.dtype, "column_sum", [&]<class T>(T) {
+    float* parts = data<float>(scratch);
+    each_round(rows, width, scratch, [&](std::int64_t first, std::int64_t last, std::int64_t n) {
+      for_chunks(last - first, rows_per_chunk, [&](std::int64_t begin, std::int64_t end) {
+        float* part = parts + begin / rows_per_chunk * width;
+        std::fill_n(part, width, 0.0F);
+        for (auto t = first + begin; t < first + end; ++t) {
+          const T* x = data<T>(x_TC) + t * width;
+          for_lanes(width, [&](auto i, auto) { part[i] += static_cast<float>(x[i]); });
+        }
+      });
+      combine(data<float>(out_C), first == 0 ? how : Accumulate::add, parts, width, n, width);
+    });
+  });
+}
+
+void sum_squares(View out, ConstView x, View scratch) {
+  constexpr std::int64_t chunk = 16384;
+  const auto n = x.count();
+  const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(double));
+  double* parts = data<double>(scratch);
+  double total = 0;
+  by_type(x.dtype, "sum_squares", [&]<class T>(T) {
+    const T* from = data<T>(x);
+    for (std::int64_t first = 0; first < n; first += room * chunk) {
+      const auto size = std::min(n - first, room * chunk);
+      for_chunks(size, chunk, [&](std::int64_t begin, std::int64_t end) {
+        Lanes<double> squares(0);
+        const T* p = from + first + begin;
+        for_lanes(end - begin, [&](auto i, auto l) {
+          const double v = static_cast<double>(static_cast<float>(p[i]));
+          squares[l] += v * v;
+        });
+        parts[begin / chunk] = squares.sum();
+      });
+      for (std::int64_t k = 0; k < (size + chunk - 1) / chunk; ++k) total += parts[k];
+    }
+  });
+  *data<double>(out) = total;
+}
+
+}  // namespace trireme::host

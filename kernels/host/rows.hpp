@@ -1,0 +1,43 @@
+#pragma once
+// Sums over rows: made over chunks of a fixed number of rows into scratch, then added in the order
+// of the chunks, so the result depends on the sizes alone.
+#include "kernels/backend.hpp"
+#include "kernels/host/lanes.hpp"
+
+namespace trireme::host {
+
+inline constexpr std::int64_t rows_per_chunk = 16;
+
+// body(first, last, parts) for runs of rows whose chunks have room in scratch, one part of `width`
+// f32 each. The runs follow from the sizes alone.
+template <class Body>
+void each_round(std::int64_t rows, std::int64_t width, const View& scratch, const Body& body) {
+  const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(float)) / width;
+  require(room > 0 || rows == 0, "sums over {} columns do not fit into {} bytes of scratch", width,
+          scratch.span_bytes());
+  std::int64_t first = 0;
+  do {  // no rows make one run, whose sums are 0
+    const auto last = std::min(rows, first + room * rows_per_chunk);
+    body(first, last, (last - first + rows_per_chunk - 1) / rows_per_chunk);
+    first = last;
+  } while (first < rows);
+}
+
+// out[c] = or += the sum over k of part[k * stride + c].
+inline void combine(float* out, Accumulate how, const float* part, std::int64_t stride,
+                    std::int64_t parts, std::int64_t width) {
+  for_chunks(width, lanes, [&](std::int64_t begin, std::int64_t end) {
+    std::array<float, lanes> total{};
+    for (std::int64_t k = 0; k < parts; ++k) {
+      const float* from = part + k * stride + begin;
+#pragma omp simd
+      for (std::int64_t l = 0; l < end - begin; ++l) total[static_cast<std::size_t>(l)] += from[l];
+    }
+    for (std::int64_t l = 0; l < end - begin; ++l) {
+      const float t = total[static_cast<std::size_t>(l)];
+      out[begin + l] = how == Accumulate::add ? out[begin + l] + t : t;
+    }
+  });
+}
+
+}  // namespace trireme::host
