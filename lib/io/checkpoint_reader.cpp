@@ -145,6 +145,11 @@ void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::i
       chunk_.resize(static_cast<std::size_t>(max_chunk_bytes));
       target = std::span(chunk_).first(static_cast<std::size_t>(size));
     }
+    // While this chunk is hashed the disk fetches what comes after the next one.
+    const auto ahead = static_cast<std::size_t>(i) + 2;
+    if (ahead < record.chunks.size() && first + 2 * record.chunk_elements < begin + count) {
+      file.start_readahead(record.chunks[ahead].at, chunk_bytes(record, ahead));
+    }
     file.read_at(target, chunk.at);
     bytes_read_ += size;
     require(hash128(target) == chunk.hash,

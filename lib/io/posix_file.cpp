@@ -88,6 +88,10 @@ void PosixFile::resize(std::int64_t bytes) {
   if (::ftruncate(descriptor_, bytes) != 0) fail_errno("resize", path_, errno);
 }
 
+void PosixFile::start_readahead(std::int64_t offset, std::int64_t bytes) const noexcept {
+  (void)::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED);
+}
+
 void PosixFile::start_writeback(std::int64_t offset, std::int64_t bytes) noexcept {
   // Only a hint: a file system that refuses it loses nothing.
   (void)::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);

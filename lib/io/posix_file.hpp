@@ -24,6 +24,8 @@ class PosixFile {
   void read_at(std::span<std::byte>, std::int64_t offset) const;  // all of it, or Error
   void write_at(std::span<const std::byte>, std::int64_t offset);
   void resize(std::int64_t bytes);
+  // Asks the kernel to fetch a range that will be read soon.
+  void start_readahead(std::int64_t offset, std::int64_t bytes) const noexcept;
   // Asks the kernel to start writing a range back, so that the final sync() has less to wait for.
   void start_writeback(std::int64_t offset, std::int64_t bytes) noexcept;
   void sync();
