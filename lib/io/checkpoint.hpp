@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/base/dtype.hpp"
-#include "lib/base/view.hpp"
 #include "lib/base/hash.hpp"
+#include "lib/base/view.hpp"
 
 namespace trireme {
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -19,7 +20,14 @@ namespace fs = std::filesystem;
   fail("cannot {} {}: {}", what, path.string(), std::strerror(code));
 }
 
+// A write past a limit of file size shall be EFBIG, which callers report, not the end of the
+// process.
+static void report_size_limit() {
+  [[maybe_unused]] static const auto before = std::signal(SIGXFSZ, SIG_IGN);
+}
+
 static int open_descriptor(const fs::path& path, int flags, const char* what) {
+  if ((flags & O_ACCMODE) != O_RDONLY) report_size_limit();
   int descriptor;
   do {
     descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
