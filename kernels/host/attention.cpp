@@ -24,36 +24,30 @@ struct Tiles {
   float *rows, *qT, *s, *o, *max, *sum, *shrink;
 };
 
-// s becomes exp(s - max), masked; max, sum and what earlier results shrink by are brought up to
-// date. Columns beyond the tile's queries hold finite numbers that nobody reads.
-void softmax_tile(const Tiles& t, std::int64_t keys, bool first, bool diagonal) {
-  float* __restrict s = t.s;
-  float* __restrict sum = t.sum;
-  float now[edge];
-  for (std::int64_t q = 0; q < edge; ++q)
-    now[q] = first ? -std::numeric_limits<float>::infinity() : t.max[q];
-  for (std::int64_t k = 0; k < keys; ++k) {
-    const float* line = s + k * edge;
-    if (diagonal) {
-      for (std::int64_t q = 0; q < edge; ++q)
-        now[q] = line[q] > now[q] && q >= k ? line[q] : now[q];
-    } else {
-      for (std::int64_t q = 0; q < edge; ++q) now[q] = line[q] > now[q] ? line[q] : now[q];
-    }
-  }
-  for (std::int64_t q = 0; q < edge; ++q) {
-    const float shrink = first ? 0.0F : math::exp(t.max[q] - now[q]);
-    t.shrink[q] = shrink;
-    sum[q] = first ? 0.0F : sum[q] * shrink;
-    t.max[q] = now[q];
-  }
-  for (std::int64_t k = 0; k < keys; ++k) {
-    float* line = s + k * edge;
-    for (std::int64_t q = 0; q < edge; ++q) {
-      const float p = math::exp(line[q] - now[q]);
-      line[q] = diagonal && q < k ? 0.0F : p;
-      sum[q] += line[q];
-    }
+// s becomes exp(s - max), 0 where hidden; max, sum and what earlier results shrink by are brought
+// up to date.
+void softmax_tile(const Tiles& t, std::int64_t keys, std::int64_t queries, bool first,
+                  bool diagonal) {
+  constexpr Vec lowest = Vec{} - std::numeric_limits<float>::infinity();
+  for (std::int64_t column = 0; column < queries; column += lanes) {
+    float* s = t.s + column;
+    const Vec before = first ? lowest : load(t.max + column);
+    std::array<Vec, 4> most{before, before, before, before};  // four chains hide the latency
+    for_keys(column, keys, diagonal, [&](std::int64_t key, VecInt seen) {
+      auto& m = most[key % 4];
+      m = larger(seen ? load(s + key * edge) : lowest, m);
+    });
+    const Vec max = larger(larger(most[0], most[1]), larger(most[2], most[3]));
+    const Vec shrink = first ? Vec{} : exp_below(before - max);
+    Vec sum = first ? Vec{} : load(t.sum + column) * shrink;
+    for_keys(column, keys, diagonal, [&](std::int64_t key, VecInt seen) {
+      const Vec p = seen ? exp_below(load(s + key * edge) - max) : Vec{};
+      store(s + key * edge, p);
+      sum += p;
+    });
+    store(t.max + column, max);
+    store(t.sum + column, sum);
+    store(t.shrink + column, shrink);
   }
 }
 
@@ -71,7 +65,7 @@ void query_tile(const View& o, const View& lse, const ConstView& q, const ConstV
     const auto keys = tiling.size(j);
     load_tile(t.rows, rows_of<T>(k, b, j * edge, g), k.stride[1], keys, D, E);
     score_tile(t.s, t.rows, t.qT, keys, queries, tiling, diagonal);
-    softmax_tile(t, keys, j == 0, diagonal);
+    softmax_tile(t, keys, queries, j == 0, diagonal);
     if (j > 0) {
       for (std::int64_t r = 0; r < queries; ++r) {
         for (std::int64_t e = 0; e < E; ++e) t.o[r * E + e] *= t.shrink[r];
@@ -85,13 +79,10 @@ void query_tile(const View& o, const View& lse, const ConstView& q, const ConstV
   }
 
   auto* lse_row = reinterpret_cast<float*>(lse.data) + b * lse.stride[0] + h * lse.stride[1];
-  for (std::int64_t r = 0; r < edge; ++r) t.max[r] += math::log(t.sum[r]);
   for (std::int64_t r = 0; r < queries; ++r) {
-    lse_row[(i * edge + r) * lse.stride[2]] = t.max[r];
-    const float inverse = 1 / t.sum[r];
-    for (std::int64_t e = 0; e < E; ++e) t.o[r * E + e] *= inverse;
+    lse_row[(i * edge + r) * lse.stride[2]] = t.max[r] + math::log(t.sum[r]);
+    store_row(rows_of<T>(o, b, i * edge + r, h), t.o + r * E, D, 1 / t.sum[r]);
   }
-  store_tile(rows_of<T>(o, b, i * edge, h), o.stride[1], t.o, queries, D, E);
 }
 
 template <class T>

@@ -84,18 +84,15 @@ class Pass {
     score_tile(t.p, t.k, t.qT, keys, queries, t_, diagonal);
     score_tile(t.ds, t.v, t.d_oT, keys, queries, t_, diagonal);
     const auto scale = static_cast<float>(t_.shape.scale);
-    const float* __restrict lse = t.lse;
-    const float* __restrict delta = t.delta;
-    for (std::int64_t key = 0; key < keys; ++key) {
-      float* __restrict p_row = t.p + key * edge;
-      float* __restrict ds_row = t.ds + key * edge;
-      for (std::int64_t q = 0; q < edge; ++q) {
-        const float p = math::exp(p_row[q] - lse[q]);
-        const float ds = p * (ds_row[q] - delta[q]) * scale;
-        const bool seen = !diagonal || q >= key;
-        p_row[q] = seen ? p : 0.0F;
-        ds_row[q] = seen ? ds : 0.0F;
-      }
+    for (std::int64_t column = 0; column < queries; column += lanes) {
+      const Vec lse = load(t.lse + column), delta = load(t.delta + column);
+      for_keys(column, keys, diagonal, [&](std::int64_t key, VecInt seen) {
+        float* at_p = t.p + key * edge + column;
+        float* at_ds = t.ds + key * edge + column;
+        const Vec p = seen ? exp_below(load(at_p) - lse) : Vec{};
+        store(at_p, p);
+        store(at_ds, seen ? p * (load(at_ds) - delta) * scale : Vec{});
+      });
     }
   }
 

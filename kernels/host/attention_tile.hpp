@@ -57,28 +57,32 @@ inline auto rows_of(const V& v_BTHD, std::int64_t b, std::int64_t t, std::int64_
   return reinterpret_cast<Element*>(v_BTHD.data) + b * s[0] + t * s[1] + h * s[2];
 }
 
-// to[r][0..E) = from[r][0..D) for `rows` rows, zeros elsewhere and in the rows that fill up a
-// vector.
+// to[r][0..E) = from[r][0..D) for `rows` rows, zeros elsewhere and in the rows that fill a vector.
 template <class T>
 inline void load_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                       std::int64_t D, std::int64_t E) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    float* __restrict line = to + r * E;
+    float* line = to + r * E;
     const T* source = from + r * stride;
-    for (std::int64_t d = 0; d < D; ++d) line[d] = static_cast<float>(source[d]);
-    for (std::int64_t d = D; d < E; ++d) line[d] = 0;
+    std::int64_t d = 0;
+    for (; d + lanes <= D; d += lanes) store(line + d, load(source + d));
+    for (; d < D; ++d) line[d] = static_cast<float>(source[d]);
+    for (; d < E; ++d) line[d] = 0;
   }
   std::fill(to + rows * E, to + rounded_up(rows, lanes) * E, 0.0F);
 }
 
 template <class T>
+inline void store_row(T* to, const float* from, std::int64_t D, float factor) {
+  std::int64_t d = 0;
+  for (; d + lanes <= D; d += lanes) store(to + d, load(from + d) * factor);
+  for (; d < D; ++d) to[d] = static_cast<T>(from[d] * factor);
+}
+
+template <class T>
 inline void store_tile(T* to, std::int64_t stride, const float* from, std::int64_t rows,
                        std::int64_t D, std::int64_t E) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    T* __restrict line = to + r * stride;
-    const float* source = from + r * E;
-    for (std::int64_t d = 0; d < D; ++d) line[d] = static_cast<T>(source[d]);
-  }
+  for (std::int64_t r = 0; r < rows; ++r) store_row(to + r * stride, from + r * E, D, 1.0F);
 }
 
 // to[e][r] = from[r][e] * factor, r < rows rounded up to whole vectors; rows of `to` are `edge`
@@ -99,6 +103,17 @@ inline void score_tile(float* s, const float* k, const float* xT, std::int64_t k
   product(s, edge, Start::zero, Rows{k, t.E}, xT, edge, keys, queries, [&](std::int64_t key) {
     return Part{0, t.shape.head_dim, diagonal ? key : 0};
   });
+}
+
+// body(key, seen) for the keys that a vector of queries from `column` on may see; lanes of `seen`
+// are 0 where causality hides the key.
+template <class Body>
+inline void for_keys(std::int64_t column, std::int64_t keys, bool diagonal, const Body& body) {
+  const auto open = diagonal ? std::min(keys, column) : keys;
+  const auto all = diagonal ? std::min(keys, column + lanes) : keys;
+  for (std::int64_t key = 0; key < open; ++key) body(key, VecInt{} - 1);
+  const VecInt query = counted_from(column);
+  for (auto key = open; key < all; ++key) body(key, query >= static_cast<std::int32_t>(key));
 }
 
 // Units of work for all threads, taken in order by whoever is free. body(unit, slot): slots are

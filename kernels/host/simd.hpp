@@ -6,12 +6,16 @@
 #include <cstdint>
 #include <cstring>
 
+#include "lib/base/dtype.hpp"
+
 namespace trireme::host {
 
 // 16 with AVX-512, 8 with AVX2.
 inline constexpr int lanes = __BIGGEST_ALIGNMENT__ / sizeof(float);
 using Vec [[gnu::vector_size(lanes * sizeof(float))]] = float;
-using VecIndex [[gnu::vector_size(lanes * sizeof(float))]] = std::int32_t;
+using VecInt [[gnu::vector_size(lanes * sizeof(float))]] = std::int32_t;
+using VecBits [[gnu::vector_size(lanes * sizeof(float))]] = std::uint32_t;
+using VecHalf [[gnu::vector_size(lanes * sizeof(bf16))]] = std::uint16_t;
 
 inline Vec load(const float* p) {
   Vec v;
@@ -19,8 +23,34 @@ inline Vec load(const float* p) {
   return v;
 }
 
+inline Vec load(const bf16* p) {
+  VecHalf half;
+  std::memcpy(&half, p, sizeof half);
+  return (Vec)(__builtin_convertvector(half, VecBits) << 16);
+}
+
 inline void store(float* p, Vec v) {
   std::memcpy(p, &v, sizeof v);
+}
+
+// Rounds as bf16's constructor does.
+inline void store(bf16* p, Vec v) {
+  const auto u = (VecBits)v;
+  const VecBits rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
+  const VecBits bits = (u & 0x7fffffffU) > 0x7f800000U ? (u >> 16) | 0x40U : rounded;
+  const VecHalf half = __builtin_convertvector(bits, VecHalf);
+  std::memcpy(static_cast<void*>(p), &half, sizeof half);
+}
+
+inline Vec larger(Vec a, Vec b) {
+  return a > b ? a : b;
+}
+
+// first, first + 1, ...
+inline VecInt counted_from(std::int64_t first) {
+  VecInt v;
+  for (int l = 0; l < lanes; ++l) v[l] = l;
+  return v + static_cast<std::int32_t>(first);
 }
 
 inline float sum(Vec v) {
@@ -32,10 +62,27 @@ inline float sum(Vec v) {
   return x[0];
 }
 
+// e^x within 2 ulp for x <= 88; from -86 down it stays at e^-86 = 4e-38. math::exp with its clamps
+// for all x becomes masked code that takes three times as long (measured).
+inline Vec exp_below(Vec x) {
+  constexpr float shift = 0x1.8p23F + 127;  // rounds to an integer that is the biased exponent
+  constexpr float log2_e = 0x1.715476p0F, ln2_high = 0x1.62e4p-1F, ln2_low = 0x1.7f7d1cp-20F;
+  x = x < -86.0F ? Vec{} - 86.0F : x;
+  const Vec shifted = x * log2_e + shift;
+  const Vec n = shifted - shift;
+  const Vec r = (x - n * ln2_high) - n * ln2_low;
+  Vec q = r * 0x1.6afe12p-10F + 0x1.124492p-7F;
+  q = q * r + 0x1.555826p-5F;
+  q = q * r + 0x1.555482p-3F;
+  q = q * r + 0x1.fffffcp-2F;
+  const Vec p = (q * r) * r + r + 1.0F;
+  return p * (Vec)((VecBits)shifted << 23);
+}
+
 // Exchanges the off-diagonal blocks of `step` lanes in each pair of rows `step` apart.
 template <int step>
 inline void exchange(std::array<Vec, lanes>& row) {
-  VecIndex low, high;  // which lane of (row i, row i + step)
+  VecInt low, high;  // which lane of (row i, row i + step)
   for (int l = 0; l < lanes; ++l) {
     low[l] = (l & step) ? lanes + l - step : l;
     high[l] = (l & step) ? lanes + l : l + step;
@@ -51,7 +98,8 @@ inline void exchange(std::array<Vec, lanes>& row) {
 }
 
 // to[c][r] = from[r][c] * factor for a square of `lanes`; row lengths ld in elements.
-inline void transpose(float* to, std::int64_t to_ld, const float* from, std::int64_t from_ld,
+template <class T>
+inline void transpose(float* to, std::int64_t to_ld, const T* from, std::int64_t from_ld,
                       float factor) {
   std::array<Vec, lanes> row;
 #pragma GCC unroll 16
