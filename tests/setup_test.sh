@@ -1,0 +1,52 @@
+#!/bin/sh
+# cmake/setup.sh where it has to refuse: an MPI whose ranks do not find each other, and a machine on
+# which it may install nothing. $1: mpicxx, $2: its mpiexec.
+set -u
+source=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+wrong() {
+  cat "$work/said"
+  echo "setup_test: $*"
+  exit 1
+}
+
+# A build folder that needs no configuring, so that set-up goes straight to the two ranks.
+configured() {
+  mkdir -p "$work/build"
+  printf 'MPI_CXX_COMPILER:FILEPATH=%s\nMPIEXEC_EXECUTABLE:FILEPATH=%s\n' "$1" "$2" > "$work/build/CMakeCache.txt"
+  touch "$work/build/Makefile"
+  (cd "$source" && pwd) > "$work/build/setup.place"
+  sed -n '/^model name/p;/^flags/p' /proc/cpuinfo | sort -u > "$work/build/setup.cpu"
+  rm -f "$work/build/hello.ok"
+}
+setup() { env BUILD="$work/build" ARCH= CUDA= MPI_CXX_COMPILER= HELLO= CHECK= "$@" "$source/cmake/setup.sh" > "$work/said" 2>&1 < /dev/null; }
+
+configured "$1" "$2"
+setup || wrong "the MPI of this build was refused"
+grep -q "a world of 2" "$work/said" || wrong "no world of two"
+
+# A launcher that starts two programs which know nothing of each other.
+printf '#!/bin/sh\nshift 2\n"$@"\n"$@"\n' > "$work/mpiexec"
+chmod +x "$work/mpiexec"
+configured "$1" "$work/mpiexec"
+setup && wrong "two lone ranks were accepted"
+grep -q "$1 is broken: $work/mpiexec -n 2 started two programs" "$work/said" || wrong "the broken MPI is not named"
+grep -q "make setup MPI_CXX_COMPILER=" "$work/said" || wrong "no way out is named"
+[ -f "$work/build/hello.ok" ] && wrong "the failure was remembered as a success"
+
+# A machine with neither CMake nor apt.
+mkdir "$work/bin"
+for tool in sh dirname mkdir sed sort find cat rm grep cmp tr; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done
+configured "$1" "$2"
+echo "model name: another" > "$work/build/setup.cpu"
+setup PATH="$work/bin" && wrong "a build from another kind of CPU was taken as it is"
+grep -q "configuring .*another kind of CPU" "$work/said" || wrong "the other CPU was not noticed"
+
+rm -rf "$work/build"
+setup PATH="$work/bin" && wrong "set-up without CMake and apt succeeded"
+[ "$(grep -c "apt-get install -y .*libmpich-dev .*libsentencepiece-dev" "$work/said")" -eq 1 ] || wrong "no single apt line"
+[ "$(grep -c "spack install .*hdf5~mpi .*onednn" "$work/said")" -eq 1 ] || wrong "no single Spack line"
+
+echo "setup_test: good"
