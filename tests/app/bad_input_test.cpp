@@ -29,7 +29,7 @@ class BadInput : public testing::Test {
   BadInput() {
     test::put(folder / "text.txt", std::string(500, 'a') + std::string(500, 'b'));
     test::put(folder / "deck.toml", deck);
-    EXPECT_EQ(here("$TRIREME tokenize text.txt --out text.tokens").code, 0);
+    EXPECT_EQ(here("$TRIREME tokenize text.txt --output text.tokens").code, 0);
   }
   Finished here(const std::string& command) { return test::run(folder.path(), command); }
   // Fails, and says each of `words`.

@@ -55,7 +55,7 @@ class Training : public testing::Test {
     for (int i = 0; i < 200; ++i) text += "the quick brown fox jumps over the lazy dog, ";
     test::put(folder / "text.txt", text);
     test::put(folder / "deck.toml", deck);
-    const auto made = here("$TRIREME tokenize text.txt --out text.tokens");
+    const auto made = here("$TRIREME tokenize text.txt --output text.tokens");
     EXPECT_EQ(made.code, 0) << made.err;
   }
   Finished here(const std::string& command, int limit = 60) {

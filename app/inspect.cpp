@@ -1,0 +1,59 @@
+// trireme inspect CKPT [--verify]: what a checkpoint holds, and whether it is intact.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "app/commands.hpp"
+#include "lib/base/error.hpp"
+#include "lib/io/checkpoint_list.hpp"
+#include "lib/io/describe.hpp"
+
+namespace trireme {
+
+namespace {
+
+struct InspectArguments {
+  std::string path;
+  bool verify = false;
+};
+
+// A checkpoint directory as it is; of a run directory the newest that is good by its sizes, with a
+// line for each damaged one that is newer.
+std::filesystem::path checkpoint_in(const std::filesystem::path& path) {
+  std::error_code e;
+  const auto checkpoints = path / "checkpoints";
+  if (!std::filesystem::is_directory(checkpoints, e)) return path;
+  const auto newest = newest_intact(checkpoints, Check::sizes);
+  for (const auto& reason : newest.skipped) fmt::print("skipped: {}\n", reason);
+  require(newest.found.has_value(), "{} holds no {}checkpoint", path.string(),
+          newest.skipped.empty() ? "" : "intact ");
+  return newest.found->directory;
+}
+
+int inspect(const InspectArguments& a) {
+  const CheckpointReader reader(checkpoint_in(a.path));
+  fmt::print("{}\n", describe(reader));
+  if (!a.verify) {
+    fmt::print("verdict: manifest and file sizes are right (--verify reads everything)\n");
+    return 0;
+  }
+  const auto problems = reader.verify();
+  for (const auto& p : problems) fmt::print("{}\n", p);
+  fmt::print("verdict: {}\n", problems.empty() ? "intact, every hash is right" : "damaged");
+  return problems.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, std::function<int()>& chosen) {
+  auto* command =
+      app.add_subcommand("inspect", "what a checkpoint holds, and whether it is intact");
+  auto a = std::make_shared<InspectArguments>();
+  command->add_option("checkpoint", a->path, "a checkpoint or run directory")->required();
+  command->add_flag("--verify", a->verify, "read everything and compare all hashes");
+  command->callback([&chosen, a] { chosen = [a] { return inspect(*a); }; });
+}
+
+}  // namespace trireme
