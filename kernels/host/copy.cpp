@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "kernels/host/kernels.hpp"
-#include "kernels/host/lanes.hpp"
+#include "kernels/host/blocks.hpp"
 
 namespace trireme::host {
 namespace {

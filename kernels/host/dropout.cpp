@@ -1,8 +1,8 @@
 // y = skip + x * keep / (1 - p). B samples, T positions, C width.
 #include "kernels/math/dropout.hpp"
 
+#include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/host/lanes.hpp"
 
 namespace trireme::host {
 namespace {
@@ -32,16 +32,16 @@ void drop(View y, const ConstView& x, const ConstView& skip, math::Dropout mask,
   const std::int64_t pieces = (size + grain - 1) / grain;
   const auto with_skip = [&](T* to, const T* from, const T* add, const std::uint32_t* random) {
 #pragma omp simd
-    for (int l = 0; l < lanes; ++l) {
+    for (int l = 0; l < block_size; ++l) {
       put(to[l], static_cast<float>(add[l]) + mask(static_cast<float>(from[l]), random[l]));
     }
   };
   const auto without = [&](T* to, const T* from, const std::uint32_t* random) {
 #pragma omp simd
-    for (int l = 0; l < lanes; ++l) put(to[l], mask(static_cast<float>(from[l]), random[l]));
+    for (int l = 0; l < block_size; ++l) put(to[l], mask(static_cast<float>(from[l]), random[l]));
   };
   for_chunks(x.extent[0] * pieces, 1, [&](std::int64_t piece, std::int64_t) {
-    std::array<std::uint32_t, grain + lanes> random;
+    std::array<std::uint32_t, grain + block_size> random;
     const auto b = piece / pieces, begin = piece % pieces * grain;
     const auto n = std::min(size - begin, grain), at = b * size + begin;
     const auto group = (first + begin) / 4, lane = (first + begin) % 4;
@@ -50,9 +50,9 @@ void drop(View y, const ConstView& x, const ConstView& skip, math::Dropout mask,
          static_cast<std::uint64_t>(group), (groups + 15) / 16 * 16);
     const std::uint32_t* numbers = random.data() + lane;
     if (skip) {
-      for_blocks(0, n, with_skip, data<T>(y) + at, data<T>(x) + at, data<T>(skip) + at, numbers);
+      for_blocks(n, with_skip, data<T>(y) + at, data<T>(x) + at, data<T>(skip) + at, numbers);
     } else {
-      for_blocks(0, n, without, data<T>(y) + at, data<T>(x) + at, numbers);
+      for_blocks(n, without, data<T>(y) + at, data<T>(x) + at, numbers);
     }
   });
 }
@@ -66,7 +66,7 @@ void keep_all(View y, const ConstView& x, const ConstView& skip) {
   }
   const auto body = [](T* to, const T* from, const T* add) {
 #pragma omp simd
-    for (int l = 0; l < lanes; ++l) {
+    for (int l = 0; l < block_size; ++l) {
       put(to[l], static_cast<float>(add[l]) + static_cast<float>(from[l]));
     }
   };

@@ -1,8 +1,8 @@
 // Rows of a table by id, and their gradient. T rows, C width, V vocabulary.
 #include <cstring>
 
+#include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/host/lanes.hpp"
 
 namespace trireme::host {
 
@@ -25,7 +25,7 @@ void embedding_grad(View dtable_VC, Accumulate how, ConstView dy_TC, ConstView i
   const auto rows = ids_T.extent[0], width = dtable_VC.extent[1];
   const auto* ids = data<std::int32_t>(ids_T);
   by_type(dy_TC.dtype, "embedding_grad", [&]<class T>(T) {
-    for_chunks(width, lanes, [&](std::int64_t begin, std::int64_t end) {
+    for_chunks(width, block_size, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = 0; t < rows; ++t) {
         float* to = data<float>(dtable_VC) + ids[t] * width;
         const T* from = data<T>(dy_TC) + t * width;

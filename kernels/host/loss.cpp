@@ -2,8 +2,8 @@
 // vocabulary.
 #include <limits>
 
+#include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/host/lanes.hpp"
 #include "kernels/math/exp.hpp"
 #include "kernels/math/log.hpp"
 

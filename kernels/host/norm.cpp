@@ -81,19 +81,24 @@ void gradients(View dx_TC, View dw_C, View db_C, Accumulate how, const ConstView
                const ConstView& x_TC, const ConstView& w_C, const ConstView& mean_T,
                const ConstView& rstd_T, const View& scratch) {
   const auto rows = x_TC.extent[0], width = x_TC.extent[1];
-  const bool sums = dw_C || db_C;
+  const auto run_row = [&](std::int64_t t, float* dw, float* db) {
+    const auto at = t * width;
+    gradient_row(dx_TC ? data<T>(dx_TC) + at : nullptr, dw, db, data<T>(dy_TC) + at,
+                 data<T>(x_TC) + at, data<T>(w_C), mean_T ? data<float>(mean_T)[t] : 0.0F,
+                 data<float>(rstd_T)[t], static_cast<bool>(mean_T), width);
+  };
+  if (!dw_C && !db_C) {
+    for_rows(rows, width, [&](std::int64_t begin, std::int64_t end) {
+      for (auto t = begin; t < end; ++t) run_row(t, nullptr, nullptr);
+    });
+    return;
+  }
   float* parts = data<float>(scratch);  // of each chunk dw, then db
   each_round(rows, 2 * width, scratch, [&](std::int64_t first, std::int64_t last, std::int64_t n) {
     for_chunks(last - first, rows_per_chunk, [&](std::int64_t begin, std::int64_t end) {
-      float* dw = sums ? parts + begin / rows_per_chunk * 2 * width : nullptr;
-      float* db = sums ? dw + width : nullptr;
-      if (sums) std::fill_n(dw, 2 * width, 0.0F);
-      for (auto t = first + begin; t < first + end; ++t) {
-        const auto at = t * width;
-        gradient_row(dx_TC ? data<T>(dx_TC) + at : nullptr, dw, db, data<T>(dy_TC) + at,
-                     data<T>(x_TC) + at, data<T>(w_C), mean_T ? data<float>(mean_T)[t] : 0.0F,
-                     data<float>(rstd_T)[t], static_cast<bool>(mean_T), width);
-      }
+      float* dw = parts + begin / rows_per_chunk * 2 * width;
+      std::fill_n(dw, 2 * width, 0.0F);
+      for (auto t = first + begin; t < first + end; ++t) run_row(t, dw, dw + width);
     });
     const auto so_far = first == 0 ? how : Accumulate::add;
     if (dw_C) combine(data<float>(dw_C), so_far, parts, 2 * width, n, width);

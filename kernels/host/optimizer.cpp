@@ -1,6 +1,6 @@
 // Updates of flat shards, each weight read and written once.
+#include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/host/lanes.hpp"
 #include "kernels/math/update_factors.hpp"
 
 namespace trireme::host {
@@ -9,14 +9,14 @@ void sgd(View master, View copy, ConstView grad, const Sgd& how) {
   const auto update = math::update_of(how);
   const auto body = [=](float* w, const float* g) {
 #pragma omp simd
-    for (int l = 0; l < lanes; ++l) w[l] = update(w[l], g[l]);
+    for (int l = 0; l < block_size; ++l) w[l] = update(w[l], g[l]);
   };
   if (!copy) return map_blocks(master.count(), body, data<float>(master), data<float>(grad));
   by_type(copy.dtype, "sgd", [&]<class T>(T) {
     const auto body_and_copy = [&](float* w, T* narrow, const float* g) {
       body(w, g);
 #pragma omp simd
-      for (int l = 0; l < lanes; ++l) put(narrow[l], w[l]);
+      for (int l = 0; l < block_size; ++l) put(narrow[l], w[l]);
     };
     map_blocks(master.count(), body_and_copy, data<float>(master), data<T>(copy),
                data<float>(grad));
@@ -27,7 +27,7 @@ void adamw(View master, View m, View v, View copy, ConstView grad, const AdamW& 
   const auto update = math::update_of(how);
   const auto body = [=](float* w, float* mean, float* square, const float* g) {
 #pragma omp simd
-    for (int l = 0; l < lanes; ++l) update(w[l], mean[l], square[l], g[l]);
+    for (int l = 0; l < block_size; ++l) update(w[l], mean[l], square[l], g[l]);
   };
   if (!copy) {
     return map_blocks(master.count(), body, data<float>(master), data<float>(m), data<float>(v),
@@ -38,7 +38,7 @@ void adamw(View master, View m, View v, View copy, ConstView grad, const AdamW& 
                                    const float* g) {
       body(w, mean, square, g);
 #pragma omp simd
-      for (int l = 0; l < lanes; ++l) put(narrow[l], w[l]);
+      for (int l = 0; l < block_size; ++l) put(narrow[l], w[l]);
     };
     map_blocks(master.count(), body_and_copy, data<float>(master), data<float>(m), data<float>(v),
                data<T>(copy), data<float>(grad));

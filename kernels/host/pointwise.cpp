@@ -1,6 +1,6 @@
 // Activations and rotary positions. T rows, F hidden width, B samples, H heads, D head dim.
+#include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/host/lanes.hpp"
 #include "kernels/math/gelu.hpp"
 #include "kernels/math/rotary.hpp"
 #include "kernels/math/swiglu.hpp"
@@ -11,7 +11,7 @@ void gelu(View y, ConstView x) {
   by_type(x.dtype, "gelu", [&]<class T>(T) {
     const auto body = [](T* to, const T* from) {
 #pragma omp simd
-      for (int l = 0; l < lanes; ++l) put(to[l], math::gelu(static_cast<float>(from[l])));
+      for (int l = 0; l < block_size; ++l) put(to[l], math::gelu(static_cast<float>(from[l])));
     };
     map_blocks(x.count(), body, data<T>(y), data<T>(x));
   });
@@ -21,7 +21,7 @@ void gelu_grad(View dx, ConstView dy, ConstView x) {
   by_type(x.dtype, "gelu_grad", [&]<class T>(T) {
     const auto body = [](T* to, const T* above, const T* from) {
 #pragma omp simd
-      for (int l = 0; l < lanes; ++l) {
+      for (int l = 0; l < block_size; ++l) {
         put(to[l],
             static_cast<float>(above[l]) * math::gelu_derivative(static_cast<float>(from[l])));
       }
@@ -35,14 +35,14 @@ void swiglu(View y_TF, ConstView gate_up_T2F) {
   by_type(y_TF.dtype, "swiglu", [&]<class T>(T) {
     const auto body = [](T* to, const T* gate, const T* up) {
 #pragma omp simd
-      for (int l = 0; l < lanes; ++l) {
+      for (int l = 0; l < block_size; ++l) {
         put(to[l], math::swiglu(static_cast<float>(gate[l]), static_cast<float>(up[l])));
       }
     };
     for_rows(y_TF.extent[0], width, [&](std::int64_t begin, std::int64_t end) {
       for (auto t = begin; t < end; ++t) {
         const T* gate = data<T>(gate_up_T2F) + t * 2 * width;
-        for_blocks(0, width, body, data<T>(y_TF) + t * width, gate, gate + width);
+        for_blocks(width, body, data<T>(y_TF) + t * width, gate, gate + width);
       }
     });
   });
@@ -53,7 +53,7 @@ void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
   by_type(dy_TF.dtype, "swiglu_grad", [&]<class T>(T) {
     const auto body = [](T* dgate, T* dup, const T* dy, const T* gate, const T* up) {
 #pragma omp simd
-      for (int l = 0; l < lanes; ++l) {
+      for (int l = 0; l < block_size; ++l) {
         const auto d = math::swiglu_gradient(static_cast<float>(dy[l]), static_cast<float>(gate[l]),
                                              static_cast<float>(up[l]));
         put(dgate[l], d.gate);
@@ -64,7 +64,7 @@ void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
       for (auto t = begin; t < end; ++t) {
         T* dgate = data<T>(dgate_up_T2F) + t * 2 * width;
         const T* gate = data<T>(gate_up_T2F) + t * 2 * width;
-        for_blocks(0, width, body, dgate, dgate + width, data<T>(dy_TF) + t * width, gate,
+        for_blocks(width, body, dgate, dgate + width, data<T>(dy_TF) + t * width, gate,
                    gate + width);
       }
     });

@@ -2,7 +2,7 @@
 // Sums over rows: made over chunks of a fixed number of rows into scratch, then added in the order
 // of the chunks, so the result depends on the sizes alone.
 #include "kernels/backend.hpp"
-#include "kernels/host/lanes.hpp"
+#include "kernels/host/blocks.hpp"
 
 namespace trireme::host {
 
@@ -26,8 +26,8 @@ void each_round(std::int64_t rows, std::int64_t width, const View& scratch, cons
 // out[c] = or += the sum over k of part[k * stride + c].
 inline void combine(float* out, Accumulate how, const float* part, std::int64_t stride,
                     std::int64_t parts, std::int64_t width) {
-  for_chunks(width, lanes, [&](std::int64_t begin, std::int64_t end) {
-    std::array<float, lanes> total{};
+  for_chunks(width, block_size, [&](std::int64_t begin, std::int64_t end) {
+    std::array<float, block_size> total{};
     for (std::int64_t k = 0; k < parts; ++k) {
       const float* from = part + k * stride + begin;
 #pragma omp simd

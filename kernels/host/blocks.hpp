@@ -1,6 +1,6 @@
 #pragma once
 // What the host's own kernels share: typed access to views, and loops over blocks of a fixed number
-// of lanes, which the compiler turns into vector code.
+// of elements, which the compiler turns into vector code.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace trireme::host {
 
 // Four registers of 16: enough independent sums to hide the latency of an addition.
-inline constexpr std::int64_t lanes = 64;
+inline constexpr std::int64_t block_size = 64;
 
 template <class T>
 T* data(const View& v) {
@@ -44,20 +44,26 @@ inline void put(bf16& to, float x) {
   to.bits = bf16(x).bits;
 }
 
-// body(p...) on consecutive blocks of `lanes` elements of arrays of n. The last, short block is
-// computed on padded copies, so an element's bits do not depend on its place in the array.
+// One piece of machine code for full blocks and padded ones: inlined twice, the compiler may
+// contract to FMA in one place and not in the other.
 template <class Body, class... T>
-void for_blocks(std::int64_t begin, std::int64_t end, const Body& body, T*... p) {
-  for (; begin + lanes <= end; begin += lanes) body(p + begin...);
-  if (begin == end) return;
-  std::tuple<std::array<std::remove_const_t<T>, lanes>...> padded{};
-  const auto n = end - begin;
-  std::apply([&](auto&... block) { (std::copy_n(p + begin, n, block.data()), ...); }, padded);
-  std::apply([&](auto&... block) { body(block.data()...); }, padded);
-  const auto store = [&](auto& block, auto* to) {
-    if constexpr (!std::is_const_v<std::remove_pointer_t<decltype(to)>>) {
-      std::copy_n(block.data(), n, to + begin);
-    }
+[[gnu::noinline, gnu::noclone]] void run_blocks(std::int64_t blocks, const Body& body, T*... p) {
+  for (std::int64_t b = 0; b < blocks; ++b) body(p + b * block_size...);
+}
+
+// body(p...) on consecutive blocks of arrays of n elements. The last, short block is computed on
+// padded copies, so an element's bits do not depend on its place in the array.
+template <class Body, class... T>
+void for_blocks(std::int64_t n, const Body& body, T*... p) {
+  run_blocks(n / block_size, body, p...);
+  const auto rest = n % block_size, done = n - rest;
+  if (rest == 0) return;
+  std::tuple<std::array<std::remove_const_t<T>, block_size>...> padded{};
+  std::apply([&](auto&... block) { (std::copy_n(p + done, rest, block.data()), ...); }, padded);
+  std::apply([&](auto&... block) { run_blocks(1, body, static_cast<T*>(block.data())...); },
+             padded);
+  const auto store = [&]<class To>(const auto& block, To* to) {
+    if constexpr (!std::is_const_v<To>) std::copy_n(block.data(), rest, to + done);
   };
   std::apply([&](auto&... block) { (store(block, p), ...); }, padded);
 }
@@ -65,18 +71,19 @@ void for_blocks(std::int64_t begin, std::int64_t end, const Body& body, T*... p)
 // The same over all threads.
 template <class Body, class... T>
 void map_blocks(std::int64_t n, const Body& body, T*... p) {
-  static_assert(grain % lanes == 0);
-  for_chunks(n, grain,
-             [&](std::int64_t begin, std::int64_t end) { for_blocks(begin, end, body, p...); });
+  static_assert(grain % block_size == 0);
+  for_chunks(n, grain, [&](std::int64_t begin, std::int64_t end) {
+    for_blocks(end - begin, body, p + begin...);
+  });
 }
 
-// body(i, i % lanes) for i of [0, n), a block at a time.
+// body(i, i % block_size) for i of [0, n), a block at a time.
 template <class Body>
 void for_lanes(std::int64_t n, const Body& body) {
   std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
+  for (; i + block_size <= n; i += block_size) {
 #pragma omp simd
-    for (std::int64_t l = 0; l < lanes; ++l) body(i + l, l);
+    for (std::int64_t l = 0; l < block_size; ++l) body(i + l, l);
   }
 #pragma omp simd
   for (std::int64_t l = 0; l < n - i; ++l) body(i + l, l);
@@ -85,7 +92,7 @@ void for_lanes(std::int64_t n, const Body& body) {
 // One running value a lane, and their combination in a fixed order.
 template <class T>
 struct Lanes {
-  std::array<T, lanes> lane;
+  std::array<T, block_size> lane;
 
   explicit Lanes(T start) { lane.fill(start); }
   T& operator[](std::int64_t l) { return lane[static_cast<std::size_t>(l)]; }
@@ -93,7 +100,7 @@ struct Lanes {
   // Folded in halves by f(a, b).
   template <class F>
   T fold(const F& f) {
-    for (std::int64_t n = lanes / 2; n > 0; n /= 2) {
+    for (std::int64_t n = block_size / 2; n > 0; n /= 2) {
       for (std::int64_t l = 0; l < n; ++l) (*this)[l] = f((*this)[l], (*this)[l + n]);
     }
     return lane[0];
