@@ -1,0 +1,181 @@
+// Every gradient kernel of the reference against central differences of its forward kernel: f is
+// the sum of outputs times fixed random numbers, which backward gets as the outputs' gradient.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "kernels/ref/kernels.hpp"
+#include "tests/support/gradient_check.hpp"
+#include "tests/support/values.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr auto overwrite = Accumulate::overwrite;
+
+// A dense f64 array with its view.
+struct Array {
+  std::vector<double> values;
+  Shape shape;
+
+  explicit Array(const Shape& s) : values(static_cast<std::size_t>(s.count())), shape(s) {}
+  Array(const Shape& s, std::uint64_t seed, double amplitude = 1)
+      : values(random_values(s.count(), seed, amplitude)), shape(s) {}
+
+  View view() { return {reinterpret_cast<std::byte*>(values.data()), DType::f64, shape}; }
+};
+
+double inner(const Array& a, const Array& b) {
+  return std::inner_product(a.values.begin(), a.values.end(), b.values.begin(), 0.0);
+}
+
+struct Ids {
+  std::vector<std::int32_t> values;
+  ConstView view() {
+    return {reinterpret_cast<const std::byte*>(values.data()),
+            DType::i32,
+            {static_cast<std::int64_t>(values.size())}};
+  }
+};
+
+TEST(RefGradient, Matmul) {
+  Array a({3, 4}, 1), b({4, 5}, 2), bias({5}, 3), c({3, 5}), dc({3, 5}, 4);
+  Array da({3, 4}), db({4, 5}), dbias({5});
+  const auto f = [&] {
+    ref::matmul(c.view(), a.view(), b.view(), overwrite, {bias.view(), {}});
+    return inner(c, dc);
+  };
+  ref::matmul(da.view(), dc.view(), b.view().transposed(), overwrite, {});
+  ref::matmul(db.view(), a.view().transposed(), dc.view(), overwrite, {});
+  ref::column_sum(dbias.view(), overwrite, dc.view());
+  expect_gradient(f, a.values, da.values);
+  expect_gradient(f, b.values, db.values);
+  expect_gradient(f, bias.values, dbias.values);
+}
+
+TEST(RefGradient, Attention) {
+  const AttentionShape s{2, 5, 6, 2, 3, 0.7};
+  const Shape heads{2, 5, 6, 3}, kv_heads{2, 5, 2, 3};
+  Array q(heads, 1, 2), k(kv_heads, 2, 2), v(kv_heads, 3), o(heads), d_o(heads, 4), lse({2, 6, 5});
+  Array dq(heads), dk(kv_heads), dv(kv_heads), work({100});
+  const auto f = [&] {
+    ref::attention(o.view(), lse.view(), q.view(), k.view(), v.view(), s, work.view());
+    return inner(o, d_o);
+  };
+  ASSERT_LE(ref::attention_workspace(s, Direction::backward), 100 * sizeof(double));
+  f();
+  ref::attention_grad(dq.view(), dk.view(), dv.view(), d_o.view(), o.view(), lse.view(), q.view(),
+                      k.view(), v.view(), s, work.view());
+  expect_gradient(f, q.values, dq.values);
+  expect_gradient(f, k.values, dk.values);
+  expect_gradient(f, v.values, dv.values);
+}
+
+TEST(RefGradient, LayerNorm) {
+  Array x({3, 7}, 1), w({7}, 2), b({7}, 3), y({3, 7}), dy({3, 7}, 4), mean({3}), rstd({3});
+  Array dx({3, 7}), dw({7}), db({7});
+  const auto f = [&] {
+    ref::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), w.view(), b.view(), 0.1);
+    return inner(y, dy);
+  };
+  f();
+  ref::layer_norm_grad(dx.view(), dw.view(), db.view(), overwrite, dy.view(), x.view(), w.view(),
+                       mean.view(), rstd.view());
+  expect_gradient(f, x.values, dx.values);
+  expect_gradient(f, w.values, dw.values);
+  expect_gradient(f, b.values, db.values);
+}
+
+TEST(RefGradient, RmsNorm) {
+  Array x({3, 7}, 1), w({7}, 2), y({3, 7}), dy({3, 7}, 3), rstd({3}), dx({3, 7}), dw({7});
+  const auto f = [&] {
+    ref::rms_norm(y.view(), rstd.view(), x.view(), w.view(), 0.1);
+    return inner(y, dy);
+  };
+  f();
+  ref::rms_norm_grad(dx.view(), dw.view(), overwrite, dy.view(), x.view(), w.view(), rstd.view());
+  expect_gradient(f, x.values, dx.values);
+  expect_gradient(f, w.values, dw.values);
+}
+
+TEST(RefGradient, Rotary) {
+  const Shape s{2, 3, 2, 4};
+  Array x(s, 1), table({3, 2, 2}), turned(s), dy(s, 2), dx = dy;
+  for (std::size_t t = 0; t < 3; ++t)
+    for (std::size_t e = 0; e < 2; ++e) {
+      table.values[t * 4 + e] = std::cos(0.3 * static_cast<double>(t * (e + 1)));
+      table.values[t * 4 + 2 + e] = std::sin(0.3 * static_cast<double>(t * (e + 1)));
+    }
+  const auto f = [&] {
+    turned = x;
+    ref::rotary(turned.view(), table.view(), Direction::forward);
+    return inner(turned, dy);
+  };
+  ref::rotary(dx.view(), table.view(), Direction::backward);
+  expect_gradient(f, x.values, dx.values);
+}
+
+TEST(RefGradient, Gelu) {
+  Array x({40}, 1, 4), y({40}), dy({40}, 2), dx({40});
+  const auto f = [&] {
+    ref::gelu(y.view(), x.view());
+    return inner(y, dy);
+  };
+  ref::gelu_grad(dx.view(), dy.view(), x.view());
+  expect_gradient(f, x.values, dx.values);
+}
+
+TEST(RefGradient, Swiglu) {
+  Array x({3, 2, 5}, 1, 4), y({3, 5}), dy({3, 5}, 2), dx({3, 2, 5});
+  const auto f = [&] {
+    ref::swiglu(y.view(), x.view());
+    return inner(y, dy);
+  };
+  ref::swiglu_grad(dx.view(), dy.view(), x.view());
+  expect_gradient(f, x.values, dx.values);
+}
+
+TEST(RefGradient, Dropout) {
+  const Shape s{2, 3, 7};
+  Array x(s, 1), skip(s, 2), y(s), dy(s, 3), dx(s);
+  const std::vector<std::int64_t> samples{3, 9};
+  const SampleRows rows{{reinterpret_cast<const std::byte*>(samples.data()), DType::i64, {2}}, 4};
+  const DropoutKey key{5, 0.5F};
+  const auto f = [&] {
+    ref::dropout(y.view(), x.view(), skip.view(), key, rows);
+    return inner(y, dy);
+  };
+  ref::dropout(dx.view(), dy.view(), {}, key, rows);
+  expect_gradient(f, x.values, dx.values);
+  expect_gradient(f, skip.values, dy.values);
+}
+
+TEST(RefGradient, Embedding) {
+  Ids ids{{4, 0, 4, 2}};
+  Array table({5, 3}, 1), y({4, 3}), dy({4, 3}, 2), dtable({5, 3});
+  const auto f = [&] {
+    ref::embedding(y.view(), ids.view(), table.view());
+    return inner(y, dy);
+  };
+  ref::embedding_grad(dtable.view(), overwrite, dy.view(), ids.view());
+  expect_gradient(f, table.values, dtable.values);
+}
+
+TEST(RefGradient, CrossEntropy) {
+  Ids target{{6, -1, 0}};
+  Array z({3, 7}, 1, 3), loss({1});
+  const double scale = 0.3;
+  const auto f = [&] {
+    ref::cross_entropy(loss.view(), overwrite, z.view(), target.view(), scale, Logits::keep);
+    return scale * loss.values[0];
+  };
+  Array dz = z;
+  ref::cross_entropy(loss.view(), overwrite, dz.view(), target.view(), scale,
+                     Logits::become_gradient);
+  expect_gradient(f, z.values, dz.values);
+}
+
+}  // namespace
+}  // namespace trireme
