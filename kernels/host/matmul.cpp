@@ -62,6 +62,7 @@ void primitive(const View& c, const ConstView& a, const ConstView& b, Accumulate
 }
 
 // x W' is best by the primitive, dy W by sgemm; of dy' x the primitive takes large tall results.
+// Both give a row the same bits whatever rows stand beside it, except sgemm where none does.
 void multiply_f32(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
                   const ConstView& bias, const View& scratch) {
   const bool forward = row_major(a) && !row_major(b);
