@@ -1,5 +1,8 @@
 // trireme: the command line. One catch: whatever fails ends here with a message and a non-zero
 // exit.
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <exception>
 #include <functional>
 
@@ -12,7 +15,7 @@ int main(int argc, char** argv) {
   host::settle_wait_policy(argv);
 
   CLI::App app("Trains transformers on clusters: one deck in, a trained model out.", "trireme");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   std::function<int()> chosen;
   add_train(app, chosen);
   add_check(app, chosen);
@@ -25,7 +28,9 @@ int main(int argc, char** argv) {
   add_version(app, chosen);
   try {
     app.parse(argc, argv);
-    return chosen();
+    if (chosen) return chosen();
+    fmt::print(stderr, "{}\na subcommand is required\n", app.help());
+    return 1;
   } catch (const CLI::ParseError& e) {
     return app.exit(e);
   } catch (const std::exception& e) {

@@ -74,9 +74,9 @@ TEST_F(BadInput, InTokenFiles) {
       "seek=$(($(stat -c %s hurt.tokens) - 600)) 2>/dev/null; "
       "$TRIREME check --verify deck.toml data.path=hurt.tokens",
       {"hurt.tokens"});
-  expect_refused("$TRIREME train deck.toml data.path=hurt.tokens train.steps=70",
+  expect_refused("$TRIREME train deck.toml data.path=hurt.tokens train.steps=70 --run-dir hurt",
                  {"hurt.tokens", "65535"});
-  EXPECT_FALSE(std::filesystem::exists(folder / "runs/deck/checkpoints/step-00000070"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "hurt/checkpoints/step-00000070"));
 }
 
 TEST_F(BadInput, InRunDirectories) {

@@ -77,8 +77,9 @@ class Training : public testing::Test {
     const auto manifest = nlohmann::json::parse(
         contents(folder / run_dir / "checkpoints" / ("step-" + step) / "manifest.json"));
     std::string all;
-    for (const auto& file : manifest.at("files"))
-      if (file.contains("slices")) all += file.at("slices").dump();
+    for (const auto& file : manifest.at("content").at("files"))
+      if (file.contains("slices"))
+        for (const auto& slice : file.at("slices")) all += slice.at("chunks").dump();
     return all;
   }
   test::Folder folder;
