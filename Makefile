@@ -60,7 +60,7 @@ test-asan:
 
 bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_programs
-	@tests/bench/run.sh $(BUILD)
+	@tests/bench/run.py $(BUILD)
 
 check: export CHECK = yes
 check: setup

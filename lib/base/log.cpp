@@ -6,30 +6,44 @@
 #include <unistd.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "lib/base/error.hpp"
 
 namespace trireme {
 
+static bool on_terminal() {
+  static const bool terminal = isatty(STDERR_FILENO) == 1;
+  return terminal;
+}
+
+// The first sink is stderr, a second the file.
 static spdlog::logger& logger() {
   static auto shared = [] {
     auto l = std::make_shared<spdlog::logger>(
         "trireme", std::make_shared<spdlog::sinks::stderr_color_sink_st>());
     // A terminal's line may hold the progress of a run: erase it first.
-    const bool terminal = isatty(STDERR_FILENO) == 1;
-    l->set_pattern(terminal ? "\033[K%H:%M:%S %^%l%$ %v" : "%Y-%m-%d %H:%M:%S %l %v");
-    l->set_level(spdlog::level::debug);
-    l->sinks()[0]->set_level(terminal ? spdlog::level::info : spdlog::level::debug);
+    l->set_pattern(on_terminal() ? "\033[K%H:%M:%S %^%l%$ %v" : "%Y-%m-%d %H:%M:%S %l %v");
+    l->flush_on(spdlog::level::info);
     return l;
   }();
   return *shared;
 }
 
 void log_line(LogLevel level, std::string_view text) {
-  constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
-                                                  spdlog::level::warn, spdlog::level::err};
-  logger().log(levels[static_cast<int>(level)], text);
+  if (level == LogLevel::detail && on_terminal()) {
+    const spdlog::details::log_msg message("trireme", spdlog::level::info, text);
+    for (auto& sink : std::span(logger().sinks()).subspan(1)) {
+      sink->log(message);
+      sink->flush();
+    }
+    return;
+  }
+  logger().log(level == LogLevel::warning ? spdlog::level::warn
+               : level == LogLevel::error ? spdlog::level::err
+                                          : spdlog::level::info,
+               text);
 }
 
 void log_to(const std::filesystem::path& file) {
@@ -42,8 +56,6 @@ void log_to(const std::filesystem::path& file) {
     fail("cannot write the log file {}: {}", file.string(), e.what());
   }
   sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S %l %v");
-  sinks.back()->set_level(spdlog::level::debug);
-  logger().flush_on(spdlog::level::debug);
 }
 
 void log_quietly() {

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Prints the tables of `make bench`: run.py BUILD [--quick]
+
+Steps are compared with their floor (all matrix products of the step and one AdamW pass, nothing
+else) as ratios in one run: five fresh processes of each, in turns, the best median counts.
+TRIREME_BENCH_TEXT names a text to train the small model of inputs/shakespeare.toml on.
+"""
+import csv
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SHAPES = {  # tokens a step, and the most that a step may cost in floors
+    "quick": (12 * 64, {"f32": 1.45, "bf16": 2.7}),
+    "124M": (4 * 64, {"f32": 1.2, "bf16": 1.35}),
+    "124M-256": (4 * 256, {"f32": 1.2, "bf16": 1.4}),
+}
+
+
+def cpu():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+class Bench:
+    def __init__(self, build, rounds):
+        self.build = build
+        self.rounds = rounds
+
+    def program(self, name):
+        for place in (self.build, self.build / "tests"):
+            if (place / name).exists():
+                return str(place / name)
+        sys.exit(f"{name} is not built: run `make bench`")
+
+    def output(self, name, *args, **env):
+        run = subprocess.run([self.program(name), *args], capture_output=True, text=True,
+                             env={**os.environ, **env})
+        if run.returncode != 0:
+            sys.exit(f"{name} {' '.join(args)} failed:\n{run.stdout}{run.stderr}")
+        return run.stdout
+
+    def floor(self, shape, dtype):
+        found = re.search(r"^floor \S+ \S+ ([\d.]+) ms.* ([\d.]+) GFLOP/s",
+                          self.output("bench_floor", shape, dtype), re.M)
+        return float(found[1]), float(found[2])
+
+    def step(self, shape, dtype, **env):
+        found = re.search(r"step_ms ([\d.]+) reserved_MiB ([\d.]+) peak_over_reserved ([\d.]+)",
+                          self.output("bench_step", shape, dtype, **env))
+        return float(found[1]), float(found[2]), float(found[3])
+
+    def steps(self):
+        print(f"{'step':<10}{'dtype':<6}{'ms':>9}{'tokens/s':>10}{'GFLOP/s':>9}{'floor ms':>10}"
+              f"{'ratio':>7}{'most':>6}{'reserved MiB':>14}{'resident/reserved':>19}")
+        for shape, (tokens, most) in SHAPES.items():
+            for dtype in ("f32", "bf16"):
+                floors, steps = [], []
+                for _ in range(self.rounds):
+                    floors.append(self.floor(shape, dtype))
+                    steps.append(self.step(shape, dtype))
+                floor, step = min(floors), min(steps)
+                ratio = step[0] / floor[0]
+                flops = floor[0] * floor[1] / step[0]
+                print(f"{shape:<10}{dtype:<6}{step[0]:>9.2f}{tokens / step[0] * 1e3:>10.0f}"
+                      f"{flops:>9.0f}{floor[0]:>10.2f}{ratio:>7.2f}{most[dtype]:>6.2f}"
+                      f"{step[1]:>14.1f}{step[2]:>19.3f}{'' if ratio <= most[dtype] else '  MISSED'}",
+                      flush=True)
+
+    def waiting(self):
+        print("\nquick f32 step in ms by how idle threads wait (the program chooses "
+              "GOMP_SPINCOUNT=10000)")
+        print(f"{'':<28}{'idle':>8}{'one core busy':>16}")
+        for name, env in (("libgomp's default", {"GOMP_SPINCOUNT": "30000000000"}),
+                          ("GOMP_SPINCOUNT=10000", {"GOMP_SPINCOUNT": "10000"}),
+                          ("OMP_WAIT_POLICY=passive", {"OMP_WAIT_POLICY": "passive"})):
+            idle = min(self.step("quick", "f32", **env)[0] for _ in range(2))
+            spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            try:
+                busy = min(self.step("quick", "f32", **env)[0] for _ in range(2))
+            finally:
+                spinner.kill()
+                spinner.wait()
+            print(f"{name:<28}{idle:>8.1f}{busy:>16.1f}", flush=True)
+
+    def text(self, folder):
+        print()
+        text = os.environ.get("TRIREME_BENCH_TEXT")
+        if not text:
+            print("training on a text: skipped, TRIREME_BENCH_TEXT names none")
+            return
+        tokens, run = folder / "text.tokens", folder / "run"
+        self.output("trireme", "tokenize", text, "--output", str(tokens))
+        self.output("trireme", "train", "inputs/shakespeare.toml", f"data.path={tokens}",
+                    "--run-dir", str(run))
+        with open(run / "history.csv", newline="") as rows:
+            losses = [float(row["loss"]) for row in csv.DictReader(rows)]
+        print(f"inputs/shakespeare.toml on {Path(text).name}: mean loss of the last 20 of "
+              f"{len(losses)} steps {sum(losses[-20:]) / 20:.3f} (most 1.80 on Shakespeare)")
+
+    def tokenizing(self, folder):
+        line = "It is a truth universally acknowledged, that a single man wants a wife.\n"
+        text = folder / "long.txt"
+        text.write_text(line * (200_000_000 // len(line)))
+        said = self.output("trireme", "tokenize", str(text), "--output", str(folder / "long.tokens"),
+                           "--threads", "1")
+        print(f"\ntokenize, bytes, one core: {said.strip().rsplit(', ', 1)[-1]}")
+
+
+def main():
+    quick = "--quick" in sys.argv
+    build = Path(sys.argv[1])
+    bench = Bench(build, 1 if quick else 5)
+    print(f"{cpu()}, {os.cpu_count()} cores\n")
+    bench.steps()
+    bench.waiting()
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        bench.text(Path(folder))
+        bench.tokenizing(Path(folder))
+
+
+if __name__ == "__main__":
+    main()
