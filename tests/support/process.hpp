@@ -1,7 +1,5 @@
 #pragma once
 // Runs the program under test as a user would, with a time limit, and keeps what it says.
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -41,16 +39,8 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// `command` as typed into a shell in `where`; $TRIREME is the program.
-inline Finished run(const std::filesystem::path& where, const std::string& command,
-                    int limit_seconds = 60) {
-  const auto out = where / ".out", err = where / ".err";
-  const std::string line =
-      "cd '" + where.string() + "' && export TRIREME='" TRIREME_PROGRAM "' && timeout -k 5 " +
-      std::to_string(limit_seconds) + " bash -c '" + command + "' >.out 2>.err </dev/null";
-  const int status = std::system(line.c_str());
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, contents(out), contents(err)};
-}
+// `command` as typed into a shell in `where`; $TRIREME is the program. No ' in it.
+Finished run(const std::filesystem::path& where, const std::string& command,
+             int limit_seconds = 60);
 
 }  // namespace trireme::test

@@ -1,0 +1,16 @@
+#include "tests/support/process.hpp"
+
+#include <sys/wait.h>
+
+namespace trireme::test {
+
+Finished run(const std::filesystem::path& where, const std::string& command, int limit_seconds) {
+  const std::string line =
+      "cd '" + where.string() + "' && export TRIREME='" TRIREME_PROGRAM "' && timeout -k 5 " +
+      std::to_string(limit_seconds) + " bash -c '" + command + "' >.out 2>.err </dev/null";
+  const int status = std::system(line.c_str());
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, contents(where / ".out"), contents(where / ".err")};
+}
+
+}  // namespace trireme::test
