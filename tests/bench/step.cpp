@@ -27,8 +27,7 @@ Batch batch_of(const bench::Model& m, std::uint64_t seed) {
   for (std::int64_t i = 0; i < m.B * m.T; ++i) {
     const auto r = hash64(seed, static_cast<std::uint64_t>(i));
     b.ids_BT.push_back(static_cast<std::int32_t>(r % static_cast<std::uint64_t>(m.V)));
-    b.targets_BT.push_back(
-        static_cast<std::int32_t>((r >> 32) % static_cast<std::uint64_t>(m.V)));
+    b.targets_BT.push_back(static_cast<std::int32_t>((r >> 32) % static_cast<std::uint64_t>(m.V)));
   }
   for (std::int64_t i = 0; i < m.B; ++i) b.sample_B.push_back(i);
   b.valid = m.B * m.T;
