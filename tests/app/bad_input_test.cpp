@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/process.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace trireme {
 
@@ -27,8 +28,8 @@ threads = 1
 class BadInput : public testing::Test {
  protected:
   BadInput() {
-    test::put(folder / "text.txt", std::string(500, 'a') + std::string(500, 'b'));
-    test::put(folder / "deck.toml", deck);
+    folder.write("text.txt", std::string(500, 'a') + std::string(500, 'b'));
+    folder.write("deck.toml", deck);
     EXPECT_EQ(here("$TRIREME tokenize text.txt --output text.tokens").code, 0);
   }
   Finished here(const std::string& command) { return test::run(folder.path(), command); }
@@ -42,7 +43,7 @@ class BadInput : public testing::Test {
           << command << " does not say \"" << word << "\":\n"
           << r.err;
   }
-  test::Folder folder;
+  ScratchFolder folder;
 };
 
 TEST_F(BadInput, InTheDeck) {
@@ -53,9 +54,9 @@ TEST_F(BadInput, InTheDeck) {
   expect_refused("$TRIREME check deck.toml layers", {"layers"});
   expect_refused("$TRIREME check deck.toml train.batch=3 train.microbatch=2", {"microbatch"});
   expect_refused("$TRIREME check missing.toml", {"missing.toml"});
-  test::put(folder / "twice.toml", std::string(deck) + "[model]\nlayers = 2\n");
+  folder.write("twice.toml", std::string(deck) + "[model]\nlayers = 2\n");
   expect_refused("$TRIREME check twice.toml", {"twice.toml:16"});
-  test::put(folder / "typo.toml", std::string(deck) + "[optimizer]\nlearning_rate = 1\n");
+  folder.write("typo.toml", std::string(deck) + "[optimizer]\nlearning_rate = 1\n");
   expect_refused("$TRIREME check typo.toml", {"typo.toml:17:1", "learning_rate"});
 }
 
@@ -81,7 +82,7 @@ TEST_F(BadInput, InTokenFiles) {
 
 TEST_F(BadInput, InRunDirectories) {
   ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
-  const auto before = test::contents(folder / "runs/deck/history.csv");
+  const auto before = contents_of(folder / "runs/deck/history.csv");
 
   expect_refused("$TRIREME train deck.toml", {"--restart", "--overwrite"});
   expect_refused(
@@ -90,8 +91,8 @@ TEST_F(BadInput, InRunDirectories) {
       {"thesis.txt"});
   expect_refused("$TRIREME train deck.toml --run-dir /proc/trireme", {"/proc/trireme"});
 
-  EXPECT_EQ(test::contents(folder / "runs/deck/history.csv"), before);
-  EXPECT_EQ(test::contents(folder / "other/thesis.txt"), "mine\n");
+  EXPECT_EQ(contents_of(folder / "runs/deck/history.csv"), before);
+  EXPECT_EQ(contents_of(folder / "other/thesis.txt"), "mine\n");
 }
 
 TEST_F(BadInput, InCheckpoints) {

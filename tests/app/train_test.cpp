@@ -5,10 +5,10 @@
 #include <regex>
 
 #include "tests/support/process.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace trireme {
 
-using test::contents;
 using test::Finished;
 using test::run;
 
@@ -53,8 +53,8 @@ class Training : public testing::Test {
   Training() {
     std::string text;
     for (int i = 0; i < 200; ++i) text += "the quick brown fox jumps over the lazy dog, ";
-    test::put(folder / "text.txt", text);
-    test::put(folder / "deck.toml", deck);
+    folder.write("text.txt", text);
+    folder.write("deck.toml", deck);
     const auto made = here("$TRIREME tokenize text.txt --output text.tokens");
     EXPECT_EQ(made.code, 0) << made.err;
   }
@@ -64,7 +64,7 @@ class Training : public testing::Test {
   // The rows of history.csv without the columns that measure time.
   std::string losses(const std::string& run_dir) {
     std::string kept;
-    std::istringstream rows(contents(folder / run_dir / "history.csv"));
+    std::istringstream rows(contents_of(folder.path() / run_dir / "history.csv"));
     for (std::string row; std::getline(rows, row);) {
       std::size_t comma = 0;
       for (int i = 0; i < 5 && comma != std::string::npos; ++i) comma = row.find(',', comma + 1);
@@ -75,27 +75,27 @@ class Training : public testing::Test {
   // The hashes of all weights and moments of a checkpoint.
   std::string arrays(const std::string& run_dir, const std::string& step) {
     const auto manifest = nlohmann::json::parse(
-        contents(folder / run_dir / "checkpoints" / ("step-" + step) / "manifest.json"));
+        contents_of(folder.path() / run_dir / "checkpoints" / ("step-" + step) / "manifest.json"));
     std::string all;
     for (const auto& file : manifest.at("content").at("files"))
       if (file.contains("slices"))
         for (const auto& slice : file.at("slices")) all += slice.at("chunks").dump();
     return all;
   }
-  test::Folder folder;
+  ScratchFolder folder;
 };
 
 TEST_F(Training, WritesAllThatARunShould) {
   const auto r = here("$TRIREME train deck.toml");
 
   ASSERT_EQ(r.code, 0) << r.err;
-  const auto history = contents(folder / "runs/deck/history.csv");
+  const auto history = contents_of(folder / "runs/deck/history.csv");
   EXPECT_EQ(std::ranges::count(history, '\n'), 13);
-  EXPECT_EQ(std::ranges::count(contents(folder / "runs/deck/evaluation.csv"), '\n'), 3);
-  const auto outcome = nlohmann::json::parse(contents(folder / "runs/deck/outcome.json"));
+  EXPECT_EQ(std::ranges::count(contents_of(folder / "runs/deck/evaluation.csv"), '\n'), 3);
+  const auto outcome = nlohmann::json::parse(contents_of(folder / "runs/deck/outcome.json"));
   EXPECT_EQ(outcome.at("status"), "done");
   EXPECT_EQ(outcome.at("step"), 12);
-  EXPECT_FALSE(contents(folder / "runs/deck/log").empty());
+  EXPECT_FALSE(contents_of(folder / "runs/deck/log").empty());
   // The effective deck is a deck.
   EXPECT_EQ(here("$TRIREME check runs/deck/effective.toml").code, 0);
 }

@@ -2,6 +2,10 @@
 
 #include <sys/wait.h>
 
+#include <cstdlib>
+
+#include "tests/support/scratch.hpp"
+
 namespace trireme::test {
 
 Finished run(const std::filesystem::path& where, const std::string& command, int limit_seconds) {
@@ -10,7 +14,7 @@ Finished run(const std::filesystem::path& where, const std::string& command, int
       std::to_string(limit_seconds) + " bash -c '" + command + "' >.out 2>.err </dev/null";
   const int status = std::system(line.c_str());
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, contents(where / ".out"), contents(where / ".err")};
+  return {code, contents_of(where / ".out"), contents_of(where / ".err")};
 }
 
 }  // namespace trireme::test

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "kernels/host/host.hpp"
 #include "kernels/open/open.hpp"
 #include "tests/support/tiny.hpp"
@@ -15,6 +17,10 @@ struct PlanCase {
   DType compute;
   std::int64_t batch, microbatch;
 };
+
+void PrintTo(const PlanCase& c, std::ostream* out) {
+  *out << c.name;
+}
 
 static std::vector<PlanCase> plan_cases() {
   auto dropout = test::tiny_gpt2();
