@@ -57,8 +57,8 @@ void query_tile(const View& o, const View& lse, const ConstView& q, const ConstV
                 std::int64_t i, const Tiles& t) {
   const auto D = tiling.shape.head_dim, E = tiling.E, queries = tiling.size(i);
   const auto g = tiling.kv_head(h);
-  load_tile(t.rows, rows_of<T>(q, b, i * edge, h), q.stride[1], queries, D, E);
-  transpose_tile(t.qT, t.rows, queries, E, static_cast<float>(tiling.shape.scale));
+  load_transposed(t.qT, rows_of<T>(q, b, i * edge, h), q.stride[1], queries, D, E,
+                  static_cast<float>(tiling.shape.scale), t.rows);
 
   for (std::int64_t j = 0; j <= i; ++j) {
     const bool diagonal = j == i;
@@ -79,8 +79,9 @@ void query_tile(const View& o, const View& lse, const ConstView& q, const ConstV
   }
 
   auto* lse_row = reinterpret_cast<float*>(lse.data) + b * lse.stride[0] + h * lse.stride[1];
+  for (std::int64_t r = 0; r < edge; ++r) t.max[r] += math::log(t.sum[r]);
   for (std::int64_t r = 0; r < queries; ++r) {
-    lse_row[(i * edge + r) * lse.stride[2]] = t.max[r] + math::log(t.sum[r]);
+    lse_row[(i * edge + r) * lse.stride[2]] = t.max[r];
     store_row(rows_of<T>(o, b, i * edge + r, h), t.o + r * E, D, 1 / t.sum[r]);
   }
 }

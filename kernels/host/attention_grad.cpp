@@ -39,9 +39,7 @@ struct Tiles {
 
 // Sums for dk and dv over `rows` keys of one head.
 struct KeySums {
-  KeySums(float* at, std::int64_t rows, std::int64_t E) : dk(at), dv(at + rows * E) {
-    std::fill(at, at + floats(rows, E), 0.0F);
-  }
+  KeySums(float* at, std::int64_t rows, std::int64_t E) : dk(at), dv(at + rows * E) {}
   static std::int64_t floats(std::int64_t rows, std::int64_t E) { return 2 * rows * E; }
   float *dk, *dv;
 };
@@ -55,19 +53,21 @@ class Pass {
     const auto D = t_.shape.head_dim, E = t_.E, n = t_.size(i), at = i * edge;
     load_tile(t.qT, rows_of<T>(g_.o, b, at, h), g_.o.stride[1], n, D, E);
     load_tile(t.d_o, rows_of<T>(g_.d_o, b, at, h), g_.d_o.stride[1], n, D, E);
-    for (std::int64_t r = 0; r < n; ++r) {
-      Vec delta{};
-      for (std::int64_t e = 0; e < E; e += lanes)
-        delta += load(t.d_o + r * E + e) * load(t.qT + r * E + e);
-      t.delta[r] = sum(delta);
+    for (std::int64_t r = 0; r < n; r += lanes) {
+      std::array<Vec, lanes> delta{};
+      for (std::int64_t e = 0; e < E; e += lanes) {
+#pragma GCC unroll 16
+        for (int l = 0; l < lanes; ++l)
+          delta[l] += load(t.d_o + (r + l) * E + e) * load(t.qT + (r + l) * E + e);
+      }
+      store(t.delta + r, sums(delta));
     }
-    transpose_tile(t.d_oT, t.d_o, n, E, 1.0F);
+    transpose_tile(t.d_oT, t.d_o, E, n, E, 1.0F);
     load_tile(t.q, rows_of<T>(g_.q, b, at, h), g_.q.stride[1], n, D, E);
-    transpose_tile(t.qT, t.q, n, E, static_cast<float>(t_.shape.scale));
+    transpose_tile(t.qT, t.q, E, n, E, static_cast<float>(t_.shape.scale));
     const auto& s = g_.lse.stride;
     const auto* lse = reinterpret_cast<const float*>(g_.lse.data) + b * s[0] + h * s[1];
     for (std::int64_t r = 0; r < n; ++r) t.lse[r] = lse[(at + r) * s[2]];
-    std::fill(t.delta + n, t.delta + edge, 0.0F);
     std::fill(t.lse + n, t.lse + edge, 0.0F);
   }
 
@@ -96,11 +96,17 @@ class Pass {
     }
   }
 
-  void add_key(const Tiles& t, float* dk, float* dv, std::int64_t i, std::int64_t j) const {
+  void add_key(const Tiles& t, float* dk, float* dv, std::int64_t i, std::int64_t j,
+               Start start) const {
     const auto part = [&](std::int64_t key) { return Part{i == j ? key : 0, t_.size(i), 0}; };
     const auto E = t_.E, keys = t_.size(j);
-    product(dv, E, Start::add, Rows{t.p, edge}, t.d_o, E, keys, E, part);
-    product(dk, E, Start::add, Rows{t.ds, edge}, t.q, E, keys, E, part);
+    product(dv, E, start, Rows{t.p, edge}, t.d_o, E, keys, E, part);
+    product(dk, E, start, Rows{t.ds, edge}, t.q, E, keys, E, part);
+  }
+
+  // The first pair that a key tile is in.
+  Start first(std::int64_t h, std::int64_t g, std::int64_t i, std::int64_t j) const {
+    return h == t_.first_head(g) && i == j ? Start::zero : Start::add;
   }
 
   void add_query(const Tiles& t, std::int64_t i, std::int64_t j) const {
@@ -131,7 +137,7 @@ class Pass {
         for (std::int64_t j = 0; j <= i; ++j) {
           load_key(t, b, g, j);
           pair(t, i, j);
-          add_key(t, sum.dk + j * edge * t_.E, sum.dv + j * edge * t_.E, i, j);
+          add_key(t, sum.dk + j * edge * t_.E, sum.dv + j * edge * t_.E, i, j, first(h, g, i, j));
           add_query(t, i, j);
         }
         store_query(t, b, h, i);
@@ -147,7 +153,7 @@ class Pass {
       for (auto i = j; i < t_.tiles; ++i) {
         load_query(t, b, h, i);
         pair(t, i, j);
-        add_key(t, sum.dk, sum.dv, i, j);
+        add_key(t, sum.dk, sum.dv, i, j, first(h, g, i, j));
       }
     }
     store_key(sum.dk, sum.dv, b, g, j * edge, t_.size(j));

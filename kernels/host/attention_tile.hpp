@@ -87,13 +87,25 @@ inline void store_tile(T* to, std::int64_t stride, const float* from, std::int64
 
 // to[e][r] = from[r][e] * factor, r < rows rounded up to whole vectors; rows of `to` are `edge`
 // long.
-inline void transpose_tile(float* to, const float* from, std::int64_t rows, std::int64_t E,
-                           float factor) {
+template <class T>
+inline void transpose_tile(float* to, const T* from, std::int64_t stride, std::int64_t rows,
+                           std::int64_t E, float factor) {
   for (std::int64_t r = 0; r < rows; r += lanes) {
     for (std::int64_t e = 0; e < E; e += lanes) {
-      transpose(to + e * edge + r, edge, from + r * E + e, E, factor);
+      transpose(to + e * edge + r, edge, from + r * stride + e, stride, factor);
     }
   }
+}
+
+// The same from the source itself; `spare` is a tile for what does not come in whole vectors.
+template <class T>
+inline void load_transposed(float* to, const T* from, std::int64_t stride, std::int64_t rows,
+                            std::int64_t D, std::int64_t E, float factor, float* spare) {
+  if (rows % lanes != 0 || D != E) {
+    load_tile(spare, from, stride, rows, D, E);
+    return transpose_tile(to, spare, E, rows, E, factor);
+  }
+  transpose_tile(to, from, stride, rows, E, factor);
 }
 
 // s[key][query] = k[key] . x[query] from xT[d][query]. On the diagonal only what causality leaves,

@@ -53,15 +53,6 @@ inline VecInt counted_from(std::int64_t first) {
   return v + static_cast<std::int32_t>(first);
 }
 
-inline float sum(Vec v) {
-  std::array<float, lanes> x;
-  std::memcpy(x.data(), &v, sizeof v);
-  for (int half = lanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) x[i] += x[i + half];
-  }
-  return x[0];
-}
-
 // e^x within 2 ulp for x <= 88; from -86 down it stays at e^-86 = 4e-38. math::exp with its clamps
 // for all x becomes masked code that takes three times as long (measured).
 inline Vec exp_below(Vec x) {
@@ -95,6 +86,15 @@ inline void exchange(std::array<Vec, lanes>& row) {
     row[i + step] = __builtin_shuffle(a, b, high);
   }
   if constexpr (step > 1) exchange<step / 2>(row);
+}
+
+// Lane r is the sum of the lanes of row[r], in the order of the lanes.
+inline Vec sums(std::array<Vec, lanes> row) {
+  exchange<lanes / 2>(row);
+  Vec total = row[0];
+#pragma GCC unroll 16
+  for (int l = 1; l < lanes; ++l) total += row[l];
+  return total;
 }
 
 // to[c][r] = from[r][c] * factor for a square of `lanes`; row lengths ld in elements.
