@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 
 #include "lib/io/checkpoint_list.hpp"
@@ -178,7 +179,7 @@ TEST(FailedSave, ASourceThatThrowsLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-// Killed at every chunk of a save, and at a few moments of its end: never a listed half checkpoint.
+// Killed while the shard is written.
 TEST(KilledSave, LeavesDebrisThatIsNotListedAndIsRemoved) {
   Folder folder;
   save_sample(folder.path(), 1);
@@ -206,6 +207,34 @@ TEST(KilledSave, LeavesDebrisThatIsNotListedAndIsRemoved) {
     EXPECT_EQ(all[0].step, 1);
     EXPECT_EQ(clean_checkpoints(folder.path()).size(), 1u);
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+  }
+}
+
+// Killed at any moment, the master file, the manifest and the renames included: the new checkpoint
+// is whole or not listed, and the old ones are as they were.
+TEST(KilledSave, AtRandomMomentsIsWholeOrAbsent) {
+  Folder folder;
+  save_sample(folder.path(), 1);
+  const auto start = std::chrono::steady_clock::now();
+  save_sample(folder.path(), 2);
+  const std::chrono::duration<double, std::micro> whole = std::chrono::steady_clock::now() - start;
+  for (std::uint64_t point = 0; point < 20; ++point) {
+    const auto child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      save_sample(folder.path(), 2, 3);  // in place of the old step 2
+      ::_exit(0);
+    }
+    const double moment = unit_float(static_cast<std::uint32_t>(mix64(point)));
+    ::usleep(static_cast<useconds_t>(1.5 * moment * whole.count()));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    clean_checkpoints(folder.path());
+    const auto all = list_checkpoints(folder.path());
+    ASSERT_EQ(all.size(), 2u);
+    for (const auto& c : all) EXPECT_FALSE(damage_of(c.directory, Check::hashes)) << point;
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2);
   }
 }
 
