@@ -4,6 +4,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "kernels/host/kernels.hpp"
+#include "kernels/host/parallel.hpp"
 
 namespace trireme {
 
@@ -16,6 +17,8 @@ Host::Host(int threads, Poison poison) : Immediate(poison) {
   expect(threads >= 1, "a rank has a thread");
   omp_set_num_threads(threads);
   start_kokkos();
+  // A chunk for each thread, so that products, which run on the same ones, flush denormals too.
+  host::for_chunks(threads, 1, [](std::int64_t, std::int64_t) {});
 }
 
 void Host::copy(Queue, View dst, ConstView src, Accumulate how) {

@@ -2,6 +2,7 @@
 // The only caller of Kokkos and OpenMP for loops. Work is cut by size, never by thread count, so
 // results do not depend on how many threads run. Debian's Kokkos has the Serial space alone, whose
 // RangePolicy is the one thing safe to use from several threads: then OpenMP deals out the chunks.
+#include <immintrin.h>
 #include <omp.h>
 #include <Kokkos_Core.hpp>
 
@@ -17,11 +18,20 @@ inline void set_threads(int n) {
   omp_set_num_threads(n);
 }
 
+// Denormals cost a hundred cycles each and come for certain: a first moment that gets no gradient
+// shrinks by 0.9 a step and rests at the smallest one. To the thread that calls this they are zero.
+inline void flush_denormals() {
+  _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+}
+
 // body(begin, end) for consecutive chunks of [0, n), each `chunk` long but the last.
 template <class Body>
 void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
   const std::int64_t count = (n + chunk - 1) / chunk;
-  const auto one = [&](std::int64_t i) { body(i * chunk, std::min(n, (i + 1) * chunk)); };
+  const auto one = [&](std::int64_t i) {
+    flush_denormals();
+    body(i * chunk, std::min(n, (i + 1) * chunk));
+  };
   if (count <= 1 || threads() == 1) {
     for (std::int64_t i = 0; i < count; ++i) one(i);
     return;
