@@ -1,6 +1,7 @@
 #pragma once
 // The one door to oneDNN, for versions 2.6 and 3.x. Matrices are Views of two dims whose strides
-// are {ld, 1} or {1, ld}; c is row-major. Called from one thread at a time.
+// are {ld, 1} or {1, ld}; c is row-major.
+// `matmul` is for one thread at a time; `sgemm`, from inside a parallel loop, stays on its thread.
 #include "kernels/backend.hpp"
 
 namespace trireme::host::onednn {
