@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "tests/support/contract.hpp"
+
+namespace trireme {
+namespace {
+
+class AttentionContract : public ContractTest {};
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionContract, testing::ValuesIn(tested_backends()),
+                         name_of_tested);
+
+constexpr auto queue = Queue::compute;
+constexpr double amplitude = 1.5;  // of q, k, v; do is below 1
+
+const std::vector<AttentionShape> shapes{{2, 1, 2, 2, 16, 0.25},    {2, 77, 6, 2, 32, 0.3},
+                                         {1, 77, 3, 1, 64, 0.125},  {1, 65, 5, 2, 24, 0.25},
+                                         {1, 300, 6, 2, 64, 0.125}, {1, 300, 2, 2, 80, 0.1},
+                                         {1, 129, 2, 1, 128, 0.08}};
+
+std::string describe(const AttentionShape& s) {
+  return fmt::format("B {} T {} heads {}/{} D {}", s.batch, s.tokens, s.heads, s.kv_heads,
+                     s.head_dim);
+}
+
+// q, k and v stand packed, as views of [B, T, H + 2 G, D].
+struct Packed {
+  Packed(const View& all, const AttentionShape& s)
+      : whole(all),
+        q(all.slice(2, 0, s.heads)),
+        k(all.slice(2, s.heads, s.kv_heads)),
+        v(all.slice(2, s.heads + s.kv_heads, s.kv_heads)) {}
+  View whole, q, k, v;
+};
+Shape packed_shape(const AttentionShape& s) {
+  return {s.batch, s.tokens, s.heads + 2 * s.kv_heads, s.head_dim};
+}
+Shape output_shape(const AttentionShape& s) {
+  return {s.batch, s.tokens, s.heads, s.head_dim};
+}
+Packed inputs(Lab& lab, const AttentionShape& s) {
+  return {lab.random(packed_shape(s), 1, amplitude), s};
+}
+
+// score  the error of a score, a sum of D terms below scale amplitude^2, and of the largest one
+// p      the relative error of exp(score - lse): those of score and lse, and a few roundings
+struct Errors {
+  Errors(DType t, const AttentionShape& s) {
+    const double terms = static_cast<double>(s.head_dim), u = roundoff(wide(t));
+    score = sum_error(t, s.head_dim, terms * s.scale * amplitude * amplitude);
+    const double total = sum_error(t, s.tokens, 1);  // relatively, a sum of positive terms
+    lse = 2 * score + total + 4 * u * (terms * s.scale * amplitude * amplitude + 7);
+    p = score + lse + 8 * u;
+  }
+  double score, lse, p;
+};
+
+struct Forward {
+  View o, lse;
+};
+Forward attend(Lab& lab, const Packed& in, const AttentionShape& s) {
+  const Forward f{lab.fresh(output_shape(s)), lab.wide_fresh({s.batch, s.heads, s.tokens})};
+  const View work =
+      lab.workspace(lab.backend.attention_workspace(s, lab.compute, Direction::forward));
+  lab.backend.attention(queue, f.o, f.lse, in.q, in.k, in.v, s, work);
+  return f;
+}
+
+// o is a mean of v with weights p that add to 1.
+TEST_P(AttentionContract, Forward) {
+  for (const auto& s : shapes)
+    compare(describe(s), [s](Lab& lab) {
+      const auto f = attend(lab, inputs(lab, s), s);
+      const Errors e(lab.tested, s);
+      lab.result("o", f.o, e.p * amplitude + sum_error(lab.tested, s.tokens, amplitude));
+      lab.result("lse", f.lse, e.lse);
+    });
+}
+
+View backward(Lab& lab, const Packed& in, const View& d_o, const View& o, const View& lse,
+              const AttentionShape& s) {
+  const View dqkv = lab.fresh(packed_shape(s));
+  const Packed d(dqkv, s);
+  const View work =
+      lab.workspace(lab.backend.attention_workspace(s, lab.compute, Direction::backward));
+  lab.backend.attention_grad(queue, d.q, d.k, d.v, d_o, o, lse, in.q, in.k, in.v, s, work);
+  return dqkv;
+}
+
+// dp and delta are sums of D terms below amplitude: error dot. ds = scale p (dp - delta) is off by
+//   p each_ds,  each_ds = scale (e.p 2 D amplitude + 2 dot + roundings)
+// dq(t) sums ds k over keys, where p adds to 1; dk(s) and dv(s) sum ds q and p do over queries,
+// where p adds to `column`: what dv is for a do of ones.
+TEST_P(AttentionContract, Gradient) {
+  for (const auto& s : shapes) {
+    const auto forward = oracle([s](Lab& lab) {
+      const auto f = attend(lab, inputs(lab, s), s);
+      lab.result("o", f.o, 0);
+      lab.result("lse", f.lse, 0);
+      const std::vector<double> ones(f.o.count() > 0 ? std::size_t(f.o.count()) : 0, 1.0);
+      const auto d =
+          backward(lab, inputs(lab, s), lab.values(output_shape(s), ones), f.o, f.lse, s);
+      const auto dv = d.slice(2, s.heads + s.kv_heads, s.kv_heads);
+      const View dense = lab.fresh({s.batch, s.tokens, s.kv_heads, s.head_dim});
+      lab.backend.copy(queue, dense, dv);
+      lab.result("column", dense, 0);
+    });
+    double column = 0;
+    for (double x : forward[2].values) column = std::max(column, x);
+    compare(describe(s), [=](Lab& lab) {
+      const View o = lab.values(output_shape(s), forward[0].values);
+      const View lse = lab.wide_values({s.batch, s.heads, s.tokens}, forward[1].values);
+      const View d_o = lab.random(output_shape(s), 2);
+      const View dqkv = backward(lab, inputs(lab, s), d_o, o, lse, s);
+      // lse came rounded to both, so its own error is not among p's.
+      const Errors e(lab.tested, s);
+      const double u = roundoff(wide(lab.tested)), D = static_cast<double>(s.head_dim);
+      const double p = e.score + 8 * u * (D * s.scale * amplitude * amplitude + 7);
+      const double dot = sum_error(lab.tested, s.head_dim, D * amplitude);
+      const double most_ds = s.scale * 2 * D * amplitude;
+      const double each_ds = p * most_ds + s.scale * 2 * dot + 4 * u * most_ds;
+      const auto terms = s.tokens * (s.heads / s.kv_heads + 1);
+      const double dqk =
+          amplitude * std::max(column, 1.0) * (each_ds + sum_error(lab.tested, terms, most_ds));
+      const double dv = column * (p + sum_error(lab.tested, terms, 1));
+      const Packed d(dqkv, s);
+      for (const auto& [name, part, slack] :
+           {std::tuple{"dq", d.q, dqk}, {"dk", d.k, dqk}, {"dv", d.v, dv}}) {
+        const View dense = lab.fresh({s.batch, s.tokens, part.extent[2], s.head_dim});
+        lab.backend.copy(queue, dense, part);
+        lab.result(name, dense, slack);
+      }
+    });
+  }
+}
+
+// A sample has the same bits alone, and the future does not reach the past.
+TEST_P(AttentionContract, SamplesStandAlone) {
+  run([](Lab& lab) {
+    const AttentionShape s{3, 77, 6, 2, 32, 0.2};
+    AttentionShape one = s;
+    one.batch = 1;
+    const auto in = inputs(lab, s);
+    const auto all = attend(lab, in, s);
+    const auto alone = attend(lab, Packed(in.whole.slice(0, 1, 1), one), one);
+    EXPECT_EQ(lab.bytes(alone.o), lab.bytes(all.o.slice(0, 1, 1)));
+    EXPECT_EQ(lab.bytes(alone.lse), lab.bytes(all.lse.slice(0, 1, 1)));
+
+    lab.backend.fill(queue, in.whole.slice(1, 40, 37), std::nan(""));
+    const auto cut = attend(lab, in, s);
+    EXPECT_EQ(lab.bytes(cut.o.slice(0, 0, 1).slice(1, 0, 40)),
+              lab.bytes(all.o.slice(0, 0, 1).slice(1, 0, 40)));
+  });
+}
+
+// Scores far beyond the range of exp.
+TEST_P(AttentionContract, LargeScores) {
+  const AttentionShape s{1, 77, 2, 2, 16, 1};
+  compare(describe(s), [s](Lab& lab) {
+    const double large = 64;  // scores up to 16 * 64^2 = 65536
+    const Packed in(lab.random(packed_shape(s), 1, large), s);
+    const auto f = attend(lab, in, s);
+    const double score = sum_error(lab.tested, s.head_dim, 16 * large * large);
+    lab.result("lse", f.lse,
+               score + sum_error(lab.tested, s.tokens, 1) + 4 * roundoff(wide(lab.tested)) * 65536);
+    EXPECT_LE(lab.largest(f.o), large * (1 + roundoff(lab.compute)));
+    for (double x : lab.read(f.o)) EXPECT_TRUE(std::isfinite(x));
+  });
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "tests/support/contract.hpp"
+
+namespace trireme {
+namespace {
+
+struct Drop {
+  float p;
+  bool skip;
+  enum { fresh, over_x, over_skip } where;
+};
+
+class PointwiseContract : public ContractTest {
+ protected:
+  void check_dropout(const Drop&, std::int64_t width, std::int64_t t0);
+};
+INSTANTIATE_TEST_SUITE_P(Backends, PointwiseContract, testing::ValuesIn(tested_backends()),
+                         name_of_tested);
+
+constexpr auto queue = Queue::compute;
+constexpr std::int64_t counts[] = {1, 7, 65, 129, 5000};
+
+// What `steps` roundings of values up to `magnitude` may add to.
+double rounded(const Lab& lab, int steps, double magnitude) {
+  return steps * roundoff(wide(lab.tested)) * magnitude;
+}
+
+// x / (1 + exp(-2u)): four roundings of x for exp, the sum and the quotient, and 2u relatively off
+// by a few roundings, which reaches y by |2u y'| <= 3.
+TEST_P(PointwiseContract, Gelu) {
+  for (const auto n : counts)
+    compare(fmt::format("{} elements", n), [n](Lab& lab) {
+      const View y = lab.fresh({n});
+      lab.backend.gelu(queue, y, lab.random({n}, 1, 6));
+      lab.result("y", y, rounded(lab, 8, 6));
+    });
+}
+
+TEST_P(PointwiseContract, GeluGradient) {
+  for (const auto n : counts)
+    compare(fmt::format("{} elements", n), [n](Lab& lab) {
+      const View dx = lab.fresh({n});
+      lab.backend.gelu_grad(queue, dx, lab.random({n}, 2), lab.random({n}, 1, 6));
+      lab.result("dx", dx, rounded(lab, 16, 2));
+    });
+}
+
+TEST_P(PointwiseContract, GeluFarOut) {
+  const std::vector<double> far{-1e30, -1000, -30, -12, 0, 12, 30, 1000, 1e30};
+  const Shape s{static_cast<std::int64_t>(far.size())};
+  compare("far out", [=](Lab& lab) {
+    const View x = lab.values(s, far), y = lab.fresh(s), dx = lab.fresh(s);
+    const View dy = lab.values(s, std::vector<double>(far.size(), 1.0));
+    lab.backend.gelu(queue, y, x);
+    lab.backend.gelu_grad(queue, dx, dy, x);
+    lab.result("y", y, 1e-30);
+    lab.result("dx", dx, rounded(lab, 1, 1));
+  });
+}
+
+struct Rows {
+  std::int64_t rows, width;
+};
+constexpr Rows sizes[] = {{1, 1}, {5, 7}, {5, 65}, {33, 129}, {5, 768}};
+
+TEST_P(PointwiseContract, Swiglu) {
+  for (const auto& [rows, width] : sizes)
+    compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+      const View y = lab.fresh({rows, width});
+      lab.backend.swiglu(queue, y, lab.random({rows, 2, width}, 1, 4));
+      lab.result("y", y, rounded(lab, 8, 4 * 4));
+    });
+}
+
+TEST_P(PointwiseContract, SwigluGradient) {
+  for (const auto& [rows, width] : sizes)
+    compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+      const View x = lab.random({rows, 2, width}, 1, 4), dx = lab.fresh({rows, 2, width});
+      lab.backend.swiglu_grad(queue, dx, lab.random({rows, width}, 2), x);
+      lab.result("dgate_up", dx, rounded(lab, 16, 4 * 4));
+    });
+}
+
+TEST_P(PointwiseContract, SwigluFarOut) {
+  const std::vector<double> gate_up{-1e30, -1000, -90, 0, 90, 1000, 1, 1, 1, 1, 1, 1};
+  compare("far out", [=](Lab& lab) {
+    const View x = lab.values({1, 2, 6}, gate_up), y = lab.fresh({1, 6});
+    const View dx = lab.fresh({1, 2, 6});
+    lab.backend.swiglu(queue, y, x);
+    lab.backend.swiglu_grad(queue, dx, lab.values({1, 6}, {1, 1, 1, 1, 1, 1}), x);
+    lab.result("y", y, rounded(lab, 8, 1));
+    lab.result("dgate_up", dx, rounded(lab, 8, 1));
+  });
+}
+
+// q of a packed [B, T, H + 2, D], turned by a table that begins at a later position.
+TEST_P(PointwiseContract, Rotary) {
+  for (const std::int64_t dim : {2, 16, 66, 80, 128})
+    for (const auto direction : {Direction::forward, Direction::backward})
+      compare(fmt::format("D {}", dim), [=](Lab& lab) {
+        const std::int64_t B = 2, T = 5, H = 3;
+        const View x = lab.random({B, T, H + 2, dim}, 1, 4);
+        std::vector<double> angles;
+        for (std::int64_t t = 0; t < T + 7; ++t)
+          for (const bool sine : {false, true})
+            for (std::int64_t e = 0; e < dim / 2; ++e) {
+              const double a = static_cast<double>(t) / static_cast<double>(e + 1);
+              angles.push_back(sine ? std::sin(a) : std::cos(a));
+            }
+        const View table = lab.wide_values({T + 7, 2, dim / 2}, angles).slice(0, 7, T);
+        lab.backend.rotary(queue, x.slice(2, 1, H), table, direction);
+        lab.result("x", x, rounded(lab, 3, 2 * 4));
+      });
+}
+
+void PointwiseContract::check_dropout(const Drop& drop, std::int64_t width, std::int64_t t0) {
+  const auto what = fmt::format("p {} skip {} width {} t0 {}", drop.p, drop.skip, width, t0);
+  compare(what, [=](Lab& lab) {
+    const Shape s{3, 33, width};
+    const View x = lab.random(s, 1), skip = drop.skip ? lab.random(s, 2) : View{};
+    const View y = drop.where == Drop::over_x      ? x
+                   : drop.where == Drop::over_skip ? skip
+                                                   : lab.fresh(s);
+    const SampleRows rows{lab.numbers({7, (1LL << 40) + 3, 0}), t0};
+    lab.backend.dropout(queue, y, x, skip, {0x123456789abcdefULL, drop.p}, rows);
+    lab.result("y", y, rounded(lab, 4, 1 / (1 - static_cast<double>(drop.p)) + 1));
+  });
+}
+
+TEST_P(PointwiseContract, Dropout) {
+  for (const std::int64_t width : {1, 7, 65, 768})
+    for (const std::int64_t t0 : {0, 3}) {
+      check_dropout({0.1F, true, Drop::fresh}, width, t0);
+      check_dropout({0.5F, false, Drop::fresh}, width, t0);
+    }
+}
+
+TEST_P(PointwiseContract, DropoutInPlace) {
+  for (const float p : {0.0F, 0.3F}) {
+    check_dropout({p, true, Drop::over_x}, 65, 1);
+    check_dropout({p, false, Drop::over_x}, 65, 1);
+    check_dropout({p, true, Drop::over_skip}, 65, 1);
+  }
+}
+
+TEST_P(PointwiseContract, DropoutOfNothingKeepsEverything) {
+  check_dropout({0, true, Drop::fresh}, 65, 0);
+  check_dropout({0, false, Drop::fresh}, 65, 0);
+}
+
+// An element has the same bits wherever in its array it stands.
+TEST_P(PointwiseContract, ElementsStandAlone) {
+  run([](Lab& lab) {
+    const std::int64_t n = 129, begin = 37, some = 50;
+    const View x = lab.random({n}, 1, 4), dy = lab.random({n}, 2);
+    const View all = lab.fresh({n}), part = lab.fresh({some});
+    lab.backend.gelu(queue, all, x);
+    lab.backend.gelu(queue, part, x.slice(0, begin, some));
+    EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(0, begin, some)));
+    lab.backend.gelu_grad(queue, all, dy, x);
+    lab.backend.gelu_grad(queue, part, dy.slice(0, begin, some), x.slice(0, begin, some));
+    EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(0, begin, some)));
+  });
+}
+
+TEST_P(PointwiseContract, PositionsStandAlone) {
+  run([](Lab& lab) {
+    const View x = lab.random({1, 33, 65}, 1), all = lab.fresh({1, 33, 65});
+    const View part = lab.fresh({1, 10, 65}), samples = lab.numbers({5});
+    const DropoutKey key{9, 0.5F};
+    lab.backend.dropout(queue, all, x, {}, key, {samples, 100});
+    lab.backend.dropout(queue, part, x.slice(1, 11, 10), {}, key, {samples, 111});
+    EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(1, 11, 10)));
+  });
+}
+
+}  // namespace
+}  // namespace trireme

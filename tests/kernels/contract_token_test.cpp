@@ -1,0 +1,156 @@
+// Kernels that look at tokens: embedding and cross entropy.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "tests/support/contract.hpp"
+
+namespace trireme {
+namespace {
+
+class TokenContract : public ContractTest {
+ protected:
+  void check_cross_entropy(std::int64_t rows, std::int64_t width, double amplitude, Accumulate how,
+                           Logits after);
+};
+INSTANTIATE_TEST_SUITE_P(Backends, TokenContract, testing::ValuesIn(tested_backends()),
+                         name_of_tested);
+
+constexpr auto queue = Queue::compute;
+constexpr std::int64_t vocabulary = 257;
+
+// Every third one is 3, the rest all over the vocabulary, its ends among them.
+std::vector<std::int32_t> some_ids(std::int64_t rows) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t t = 0; t < rows; ++t)
+    ids.push_back(t % 3 == 0 ? 3 : static_cast<std::int32_t>((256 + 89 * (t - 1)) % vocabulary));
+  return ids;
+}
+
+TEST_P(TokenContract, Embedding) {
+  for (const std::int64_t rows : {1, 5, 33})
+    for (const std::int64_t width : {1, 7, 65, 129, 768})
+      compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+        const View y = lab.fresh({rows, width});
+        lab.backend.embedding(queue, y, lab.ids(some_ids(rows)),
+                              lab.random({vocabulary, width}, 1));
+        lab.result("y", y, 0);
+      });
+}
+
+TEST_P(TokenContract, EmbeddingGradient) {
+  for (const std::int64_t rows : {1, 5, 33, 300})
+    for (const std::int64_t width : {1, 7, 65, 129, 768})
+      for (const auto how : {Accumulate::overwrite, Accumulate::add})
+        compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+          const Shape s{vocabulary, width};
+          const View dtable = how == Accumulate::add ? lab.wide_random(s, 1) : lab.wide_fresh(s);
+          lab.backend.embedding_grad(queue, dtable, how, lab.random({rows, width}, 2),
+                                     lab.ids(some_ids(rows)));
+          lab.result("dtable", dtable,
+                     sum_error(lab.tested, rows, static_cast<double>(rows / 3 + 3)));
+        });
+}
+
+std::vector<std::int32_t> some_targets(std::int64_t rows) {
+  auto targets = some_ids(rows);
+  for (std::size_t t = 2; t < targets.size(); t += 4) targets[t] = -1;
+  return targets;
+}
+
+// exp(x - max): the difference of values up to `amplitude` is rounded, so e^ is relatively off by
+// that; a sum of positive terms adds sum_error; the log adds roundings of up to ln V + amplitude.
+struct Errors {
+  Errors(const Lab& lab, std::int64_t width, double amplitude) {
+    const double u = roundoff(wide(lab.tested));
+    relative = sum_error(lab.tested, width, 1) + 2 * u * amplitude + 4 * u;
+    loss = relative + 4 * u * (std::log(static_cast<double>(width)) + 1);
+  }
+  double relative, loss;
+};
+
+void TokenContract::check_cross_entropy(std::int64_t rows, std::int64_t width, double amplitude,
+                                        Accumulate how, Logits after) {
+  const auto what = fmt::format("rows {} width {} amplitude {}", rows, width, amplitude);
+  compare(what, [=](Lab& lab) {
+    const View z = lab.random({rows, width}, 1, amplitude);
+    auto targets = some_targets(rows);
+    for (auto& t : targets) t = t < 0 ? t : static_cast<std::int32_t>(t % width);
+    const View loss = lab.of_type(DType::f64, {1}, {how == Accumulate::add ? 1.5 : std::nan("")});
+    const double scale = 0.37;
+    lab.backend.cross_entropy(queue, loss, how, z, lab.ids(targets), scale, after);
+    const Errors e(lab, width, amplitude);
+    lab.result("loss", loss, static_cast<double>(rows) * e.loss);
+    lab.result("logits", z, after == Logits::keep ? 0 : scale * 2 * e.relative);
+  });
+}
+
+TEST_P(TokenContract, CrossEntropy) {
+  for (const std::int64_t rows : {1, 5, 33})
+    for (const std::int64_t width : {1, 7, 65, 257, 768})
+      for (const auto after : {Logits::keep, Logits::become_gradient}) {
+        check_cross_entropy(rows, width, 5, Accumulate::overwrite, after);
+        check_cross_entropy(rows, width, 5, Accumulate::add, after);
+      }
+}
+
+TEST_P(TokenContract, CrossEntropyOfLargeLogits) {
+  check_cross_entropy(33, 257, 1e4, Accumulate::overwrite, Logits::become_gradient);
+}
+
+// Near the end of f32; a power of two, which every type holds.
+TEST_P(TokenContract, CrossEntropyDoesNotOverflow) {
+  compare("huge logits", [](Lab& lab) {
+    const double huge = 0x1p127;
+    std::vector<double> logits(3 * 257, -huge);
+    logits[5] = huge;               // row 0: certain and right
+    logits[257 + 5] = huge;         // row 1: certain and wrong
+    logits[2 * 257 + 100] = -1e30;  // row 2: masked
+    const View z = lab.values({3, 257}, logits);
+    const View loss = lab.of_type(DType::f64, {1}, {0});
+    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, z, lab.ids({5, 6, -1}), 1,
+                              Logits::become_gradient);
+    lab.result("loss", loss, 0);
+    lab.result("logits", z, 0);
+  });
+}
+
+// Every row masked: a loss of zero and no gradient, also where logits are NaN.
+TEST_P(TokenContract, CrossEntropyOfMaskedRows) {
+  compare("masked rows", [](Lab& lab) {
+    const View z = lab.fresh({5, 65}), loss = lab.of_type(DType::f64, {1}, {std::nan("")});
+    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, z, lab.ids({-1, -1, -1, -1, -1}),
+                              1, Logits::become_gradient);
+    lab.result("loss", loss, 0);
+    lab.result("logits", z, 0);
+  });
+}
+
+TEST_P(TokenContract, CrossEntropyShowsNaN) {
+  for (const std::size_t at : {0, 64, 128})
+    run([at](Lab& lab) {
+      std::vector<double> logits(129, 1.0);
+      logits[at] = std::nan("");
+      const View loss = lab.of_type(DType::f64, {1}, {0});
+      lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, lab.values({1, 129}, logits),
+                                lab.ids({64}), 1, Logits::keep);
+      EXPECT_TRUE(std::isnan(lab.read(loss)[0])) << "NaN at " << at;
+    });
+}
+
+TEST_P(TokenContract, GradientRowsStandAlone) {
+  run([](Lab& lab) {
+    const View z = lab.random({33, 257}, 1, 4), row = lab.fresh({1, 257});
+    const View loss = lab.of_type(DType::f64, {1}, {0});
+    lab.backend.copy(queue, row, z.slice(0, 16, 1));
+    const auto targets = some_targets(33);
+    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, z, lab.ids(targets), 0.1,
+                              Logits::become_gradient);
+    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, row, lab.ids({targets[16]}), 0.1,
+                              Logits::become_gradient);
+    EXPECT_EQ(lab.bytes(row), lab.bytes(z.slice(0, 16, 1)));
+  });
+}
+
+}  // namespace
+}  // namespace trireme

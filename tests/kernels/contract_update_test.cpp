@@ -1,0 +1,163 @@
+// Sums over rows and over everything, and the optimizers.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/contract.hpp"
+
+namespace trireme {
+namespace {
+
+class UpdateContract : public ContractTest {};
+INSTANTIATE_TEST_SUITE_P(Backends, UpdateContract, testing::ValuesIn(tested_backends()),
+                         name_of_tested);
+
+constexpr auto queue = Queue::compute;
+constexpr std::int64_t counts[] = {1, 7, 65, 129, 5000, 40000};
+
+TEST_P(UpdateContract, ColumnSum) {
+  for (const std::int64_t rows : {1, 5, 33, 300})
+    for (const std::int64_t width : {1, 7, 65, 129, 768})
+      for (const auto how : {Accumulate::overwrite, Accumulate::add})
+        compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+          const View out =
+              how == Accumulate::add ? lab.wide_random({width}, 1) : lab.wide_fresh({width});
+          lab.backend.column_sum(queue, out, how, lab.random({rows, width}, 2));
+          lab.result("out", out, sum_error(lab.tested, rows, static_cast<double>(rows + 1)));
+        });
+}
+
+// Squares of f32 are exact in f64; their sum is made there.
+TEST_P(UpdateContract, SumOfSquares) {
+  for (const auto n : counts)
+    compare(fmt::format("{} elements", n), [n](Lab& lab) {
+      const View narrow = lab.of_type(DType::f64, {1}, {7}),
+                 wide = lab.of_type(DType::f64, {1}, {7});
+      lab.backend.sum_squares(queue, narrow, lab.random({n}, 1));
+      lab.backend.sum_squares(queue, wide, lab.wide_random({n}, 2, 1e-20));
+      const auto terms = static_cast<double>(n);
+      lab.result("narrow", narrow, sum_error(DType::f64, n, terms));
+      lab.result("wide", wide, sum_error(DType::f64, n, terms * 1e-40));
+    });
+}
+
+TEST_P(UpdateContract, SumOfSquaresIsFiniteExactlyWhenAllIs) {
+  run([](Lab& lab) {
+    const View out = lab.of_type(DType::f64, {1}, {0});
+    const auto sum = [&](std::size_t at, double x) {
+      std::vector<double> v(20000, 3e38);  // its square is beyond f32
+      v[at] = x;
+      lab.backend.sum_squares(queue, out, lab.wide_values({20000}, v));
+      return lab.read(out)[0];
+    };
+    EXPECT_TRUE(std::isfinite(sum(0, 1)));
+    for (const std::size_t at : {0, 1, 77, 16384, 19999}) {
+      EXPECT_FALSE(std::isfinite(sum(at, std::nan("")))) << at;
+      EXPECT_FALSE(std::isfinite(sum(at, std::numeric_limits<double>::infinity()))) << at;
+    }
+  });
+}
+
+// The compute-type copy is absent where master weights serve, and in f32.
+struct Update {
+  std::int64_t weights;
+  bool copy;
+};
+std::vector<Update> updates() {
+  std::vector<Update> all;
+  for (const auto n : counts)
+    for (const bool copy : {true, false}) all.push_back({n, copy});
+  return all;
+}
+std::string describe(const Update& u) {
+  return fmt::format("{} weights, copy {}", u.weights, u.copy);
+}
+
+TEST_P(UpdateContract, Sgd) {
+  for (const auto& update : updates())
+    compare(describe(update), [update](Lab& lab) {
+      const auto [n, with_copy] = update;
+      const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2, 3);
+      const View copy = with_copy ? lab.fresh({n}) : View{};
+      lab.backend.sgd(queue, w, copy, g, {.lr = 0.1, .decay = 0.2, .scale = 0.5});
+      const double slack = 6 * roundoff(wide(lab.tested)) * (1 + 0.1 * (0.5 * 3 + 0.2));
+      lab.result("w", w, slack);
+      if (with_copy) lab.result("copy", copy, tolerance(wide(lab.tested), 2, slack));
+    });
+}
+
+// m and v are off by a few roundings of their terms, |m| <= 1, |g| <= 1.5, v in [0.1, 1.1]; so the
+// step lr m / c1 / (sqrt(v / c2) + eps) by roundings of lr 2.5 / c1 / sqrt(0.1 beta2 / c2).
+TEST_P(UpdateContract, AdamW) {
+  for (const std::int64_t count : {1, 1000})
+    for (const auto& update : updates())
+      compare(describe(update), [=](Lab& lab) {
+        const auto [n, with_copy] = update;
+        const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2, 3);
+        const View m = lab.wide_random({n}, 3);
+        auto squares = lab.read(lab.wide_random({n}, 4));
+        for (double& x : squares) x = 0.1 + x * x;
+        const View v = lab.wide_values({n}, squares);
+        const View copy = with_copy ? lab.fresh({n}) : View{};
+        const AdamW o{.lr = 0.1,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .eps = 1e-8,
+                      .decay = 0.1,
+                      .scale = 0.5,
+                      .count = count};
+        lab.backend.adamw(queue, w, m, v, copy, g, o);
+        const double u = roundoff(wide(lab.tested));
+        const double c1 = 1 - std::pow(o.beta1, count), c2 = 1 - std::pow(o.beta2, count);
+        const double step = o.lr * 2.5 / c1 / std::sqrt(0.1 * o.beta2 / c2);
+        const double slack = 16 * u * step + 4 * u;
+        lab.result("m", m, 4 * u * 2.5);
+        lab.result("v", v, 4 * u * 3.4);
+        lab.result("w", w, slack);
+        if (with_copy) lab.result("copy", copy, tolerance(wide(lab.tested), 1 + step, slack));
+      });
+}
+
+// The copy is the new master weight, rounded.
+TEST_P(UpdateContract, CopiesWhatMasterHolds) {
+  run([](Lab& lab) {
+    const View w = lab.wide_random({5000}, 1), g = lab.wide_random({5000}, 2);
+    const View copy = lab.fresh({5000}), cast = lab.fresh({5000});
+    lab.backend.sgd(queue, w, copy, g, {.lr = 0.1, .decay = 0, .scale = 1});
+    lab.backend.copy(queue, cast, w);
+    EXPECT_EQ(lab.bytes(copy), lab.bytes(cast));
+  });
+}
+
+// A shard has the same bits wherever it was cut.
+TEST_P(UpdateContract, WeightsStandAlone) {
+  run([](Lab& lab) {
+    const AdamW o{.lr = 0.1,
+                  .beta1 = 0.9,
+                  .beta2 = 0.95,
+                  .eps = 1e-8,
+                  .decay = 0.1,
+                  .scale = 0.5,
+                  .count = 3};
+    const std::int64_t n = 200, begin = 37, some = 50;
+    const View w = lab.wide_random({n}, 1), m = lab.wide_random({n}, 2);
+    const View v = lab.wide_values({n}, std::vector<double>(std::size_t(n), 0.5));
+    const View g = lab.wide_random({n}, 3), part = lab.wide_fresh({3, some});
+    const auto slice = [&](const View& x) { return x.slice(0, begin, some); };
+    const auto copied = [&](int i, const View& x) {
+      const View to = part.slice(0, i, 1).reshaped({some});
+      lab.backend.copy(queue, to, slice(x));
+      return to;
+    };
+    const View w1 = copied(0, w), m1 = copied(1, m), v1 = copied(2, v);
+    lab.backend.adamw(queue, w1, m1, v1, {}, slice(g), o);
+    lab.backend.adamw(queue, w, m, v, {}, g, o);
+    EXPECT_EQ(lab.bytes(w1), lab.bytes(slice(w)));
+    EXPECT_EQ(lab.bytes(m1), lab.bytes(slice(m)));
+    EXPECT_EQ(lab.bytes(v1), lab.bytes(slice(v)));
+  });
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,280 @@
+#include "tests/support/contract.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <ostream>
+
+#include "kernels/fenced/fenced.hpp"
+#include "kernels/host/host.hpp"
+#include "kernels/host/kernels.hpp"
+#include "kernels/ref/ref.hpp"
+#include "tests/support/values.hpp"
+
+namespace trireme {
+
+std::vector<Tested> tested_backends() {
+  const auto ref = [](int) { return std::make_unique<Ref>(); };
+  const auto host = [](int threads) { return std::make_unique<Host>(threads); };
+  const auto fenced = [](int threads) { return std::make_unique<Fenced>(threads); };
+  std::vector<Tested> all;
+  for (const auto t : {DType::f32, DType::bf16}) {
+    const std::string type(name_of(t));
+    all.push_back({"ref_" + type, ref, t});
+    all.push_back({"host_" + type, host, t});
+    all.push_back({"fenced_" + type, fenced, t});
+  }
+  return all;
+}
+
+void PrintTo(const Tested& tested, std::ostream* out) {
+  *out << tested.name;
+}
+
+std::string name_of_tested(const testing::TestParamInfo<Tested>& info) {
+  return info.param.name;
+}
+
+double roundoff(DType t) {
+  switch (t) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f32:
+      return 0x1p-24;
+    case DType::f64:
+      return 0x1p-53;
+    default:
+      return 0;
+  }
+}
+
+double sum_error(DType t, std::int64_t length, double magnitude) {
+  constexpr double lambda = 6;
+  return lambda * std::sqrt(static_cast<double>(length + 4)) * roundoff(wide(t)) * magnitude;
+}
+
+double tolerance(DType t, double x, double slack) {
+  const double below = std::numeric_limits<float>::denorm_min();
+  // bf16 is rounded a second time, from f32: 2^-16 of a rounding more.
+  return roundoff(t) * (1 + 0x1p-16) * (std::abs(x) + slack) + slack + below;
+}
+
+namespace {
+
+template <class T>
+std::vector<std::byte> bytes_of_values(const std::vector<T>& v) {
+  const auto* first = reinterpret_cast<const std::byte*>(v.data());
+  return {first, first + v.size() * sizeof(T)};
+}
+
+std::vector<std::byte> encode(DType t, const std::vector<double>& values) {
+  if (t == DType::f64) return bytes_of_values(values);
+  std::vector<float> f32(values.begin(), values.end());
+  if (t == DType::f32) return bytes_of_values(f32);
+  std::vector<bf16> narrow;
+  for (float x : f32) narrow.emplace_back(x);
+  return bytes_of_values(narrow);
+}
+
+template <class T>
+std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
+  std::vector<double> values(bytes.size() / sizeof(T));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    T x;
+    std::memcpy(&x, bytes.data() + i * sizeof(T), sizeof(T));
+    if constexpr (std::is_same_v<T, bf16>)
+      values[i] = static_cast<float>(x);
+    else
+      values[i] = static_cast<double>(x);
+  }
+  return values;
+}
+
+std::vector<double> decode(DType t, const std::vector<std::byte>& bytes) {
+  switch (t) {
+    case DType::f64:
+      return decode_as<double>(bytes);
+    case DType::f32:
+      return decode_as<float>(bytes);
+    case DType::bf16:
+      return decode_as<bf16>(bytes);
+    case DType::i32:
+      return decode_as<std::int32_t>(bytes);
+    default:
+      return decode_as<std::int64_t>(bytes);
+  }
+}
+
+// Where two results differ most, in units of what is allowed.
+void expect_close(const Lab::Result& got, const Lab::Result& want) {
+  ASSERT_EQ(got.name, want.name);
+  ASSERT_EQ(got.values.size(), want.values.size()) << want.name;
+  double worst = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < want.values.size(); ++i) {
+    const double x = got.values[i], exact = want.values[i];
+    const bool same = x == exact || (std::isnan(x) && std::isnan(exact));
+    const double off = std::abs(x - exact) / tolerance(got.dtype, exact, want.slack);
+    if (!same && !(off <= worst)) {
+      worst = off;
+      at = i;
+      if (std::isnan(off)) break;
+    }
+  }
+  EXPECT_LE(worst, 1) << want.name << "[" << at << "] is " << got.values[at] << ", exact is "
+                      << want.values[at] << ", may be off "
+                      << tolerance(got.dtype, want.values[at], want.slack);
+}
+
+void expect_bits(const std::vector<Lab::Result>& got, const std::vector<Lab::Result>& want,
+                 const std::string& when) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(got[i].bytes == want[i].bytes) << got[i].name << " has other bits " << when;
+}
+
+}  // namespace
+
+Lab::Lab(Backend& b, DType c, DType t) : backend(b), compute(c), tested(t) {}
+
+Lab::~Lab() {
+  const Event last = backend.record(Queue::compute);
+  for (const auto& b : blocks_) backend.give(b, {&last, 1});
+}
+
+View Lab::take(DType t, const Shape& s, Kind kind) {
+  const auto bytes = static_cast<std::size_t>(s.count()) * bytes_of(t);
+  blocks_.push_back(backend.take(bytes, kind, Queue::compute));
+  return {blocks_.back().data, t, s};
+}
+
+View Lab::put(DType t, DType held, const Shape& s, const std::vector<double>& values) {
+  EXPECT_EQ(static_cast<std::int64_t>(values.size()), s.count());
+  const View v = take(t, s);
+  backend.upload(Queue::compute, v, encode(t, decode(held, encode(held, values))));
+  return v;
+}
+
+View Lab::values(const Shape& s, const std::vector<double>& v) {
+  return put(compute, tested, s, v);
+}
+View Lab::wide_values(const Shape& s, const std::vector<double>& v) {
+  return put(wide(compute), wide(tested), s, v);
+}
+View Lab::random(const Shape& s, std::uint64_t seed, double amplitude) {
+  return values(s, random_values(s.count(), seed, amplitude));
+}
+View Lab::wide_random(const Shape& s, std::uint64_t seed, double amplitude) {
+  return wide_values(s, random_values(s.count(), seed, amplitude));
+}
+View Lab::fresh(const Shape& s) {
+  return values(s, std::vector<double>(static_cast<std::size_t>(s.count()), std::nan("")));
+}
+View Lab::wide_fresh(const Shape& s) {
+  return wide_values(s, std::vector<double>(static_cast<std::size_t>(s.count()), std::nan("")));
+}
+View Lab::of_type(DType t, const Shape& s, const std::vector<double>& v) {
+  return put(t, t, s, v);
+}
+
+View Lab::ids(const std::vector<std::int32_t>& v) {
+  const View at = take(DType::i32, {static_cast<std::int64_t>(v.size())});
+  backend.upload(Queue::compute, at, std::as_bytes(std::span(v)));
+  return at;
+}
+View Lab::numbers(const std::vector<std::int64_t>& v) {
+  const View at = take(DType::i64, {static_cast<std::int64_t>(v.size())});
+  backend.upload(Queue::compute, at, std::as_bytes(std::span(v)));
+  return at;
+}
+View Lab::workspace(std::size_t bytes) {
+  if (bytes == 0) return {};
+  return take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)}, Kind::workspace);
+}
+
+std::vector<std::byte> Lab::bytes(const View& v) {
+  std::vector<std::byte> bytes(v.span_bytes());
+  backend.download(Queue::compute, bytes, v);
+  return bytes;
+}
+
+std::vector<double> Lab::read(const View& v) {
+  return decode(v.dtype, bytes(v));
+}
+
+double Lab::largest(const View& v) {
+  double most = 0;
+  for (double x : read(v)) most = std::max(most, std::isnan(x) ? 0 : std::abs(x));
+  return most;
+}
+
+void Lab::result(std::string name, const View& v, double slack) {
+  auto raw = bytes(v);
+  results.push_back({std::move(name), v.dtype, decode(v.dtype, raw), std::move(raw), slack});
+}
+
+// A backend with its workspace.
+struct ContractTest::Opened {
+  explicit Opened(std::unique_ptr<Backend> b) : backend(std::move(b)) {
+    const auto bytes = backend->workspace_bytes();
+    block = backend->take(bytes, Kind::workspace, Queue::compute);
+    backend->lend_workspace(
+        {block.data, DType::f32, {static_cast<std::int64_t>(bytes / sizeof(float))}});
+  }
+  ~Opened() { backend->give(block, {}); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+
+  std::vector<Lab::Result> run(DType compute, DType tested, const Body& body) const {
+    Lab lab(*backend, compute, tested);
+    body(lab);
+    return std::move(lab.results);
+  }
+
+  std::unique_ptr<Backend> backend;
+  Block block;
+};
+
+ContractTest::ContractTest() = default;
+ContractTest::~ContractTest() = default;
+
+void ContractTest::SetUp() {
+  const auto& tested = GetParam();
+  if (tested.compute == DType::bf16 && !tested.name.starts_with("ref") && !host::bf16_products())
+    GTEST_SKIP() << "this processor cannot multiply bf16";
+  oracle_ = std::make_unique<Opened>(std::make_unique<Ref>());
+  tested_ = std::make_unique<Opened>(tested.open(1));
+}
+
+std::vector<Lab::Result> ContractTest::oracle(const Body& body) {
+  return oracle_->run(DType::f64, GetParam().compute, body);
+}
+
+void ContractTest::run(const Body& body) {
+  tested_->run(GetParam().compute, GetParam().compute, body);
+}
+
+void ContractTest::compare(const std::string& what, const Body& body) {
+  SCOPED_TRACE(what);
+  const auto t = GetParam().compute;
+  const auto exact = oracle(body);
+  auto first = tested_->run(t, t, body);
+  ASSERT_EQ(first.size(), exact.size());
+  ASSERT_FALSE(first.empty()) << "a body without results shows nothing";
+  for (std::size_t i = 0; i < first.size(); ++i) expect_close(first[i], exact[i]);
+  expect_bits(tested_->run(t, t, body), first, "the second time");
+  done_.push_back({what, body, std::move(first)});
+}
+
+void ContractTest::TearDown() {
+  if (done_.empty()) return;
+  tested_.reset();
+  const Opened threads(GetParam().open(3));
+  for (const auto& [what, body, first] : done_) {
+    SCOPED_TRACE(what);
+    expect_bits(threads.run(GetParam().compute, GetParam().compute, body), first, "on 3 threads");
+  }
+}
+
+}  // namespace trireme
