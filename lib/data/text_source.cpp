@@ -15,19 +15,19 @@ bool continues_character(char c) {
 
 }  // namespace
 
-std::size_t cut_place(std::string_view text) {
-  expect(text.size() > piece_bytes, "only a long text is cut");
+std::size_t cut_place(std::string_view text, std::size_t limit) {
+  expect(text.size() > limit, "only a long text is cut");
   // After the last of several line ends: a model may have a piece for two in a row.
-  for (std::size_t i = piece_bytes; i > 1; --i) {
+  for (std::size_t i = limit; i > 1; --i) {
     if (text[i - 1] == '\n' && text[i] != '\n') return i;
   }
-  for (std::size_t i = piece_bytes; i > 1; --i) {
+  for (std::size_t i = limit; i > 1; --i) {
     if (text[i] == ' ' && text[i - 1] != ' ') return i;
   }
-  for (std::size_t i = piece_bytes; i > piece_bytes - 4; --i) {
+  for (std::size_t i = limit; i > limit - 4; --i) {
     if (!continues_character(text[i])) return i;
   }
-  return piece_bytes;
+  return limit;
 }
 
 void TextSource::add(std::string_view text, Piece piece) {
@@ -35,7 +35,7 @@ void TextSource::add(std::string_view text, Piece piece) {
   piece.end = piece.begin + text.size();
   item_.text.append(text);
   item_.pieces.push_back(std::move(piece));
-  if (item_.text.size() >= piece_bytes) finish();
+  if (item_.text.size() >= item_bytes) finish();
 }
 
 void TextSource::finish() {
@@ -46,12 +46,12 @@ void TextSource::add_text(InputFile& file) {
   std::string pending;
   TextPlace place = TextPlace::start;
   for (bool more = true; more;) {
-    // One byte beyond a piece tells whether the document goes on.
-    const std::size_t wanted = piece_bytes + 1 - pending.size();
+    // One byte beyond an item tells whether the document goes on.
+    const std::size_t wanted = item_bytes + 1 - pending.size();
     const std::size_t got = file.append_to(pending, wanted);
     bytes_ += static_cast<std::int64_t>(got);
     more = got == wanted;
-    const std::size_t n = more ? cut_place(pending) : pending.size();
+    const std::size_t n = more ? cut_place(pending, item_bytes) : pending.size();
     Piece piece;
     piece.place = std::exchange(place, TextPlace::continuation);
     piece.ends_document = !more;
@@ -65,14 +65,17 @@ void TextSource::add_json_lines(InputFile& file) {
   std::string pending;
   std::int64_t line = 1;
   for (bool more = true; more;) {
-    const std::size_t got = file.append_to(pending, piece_bytes);
+    const std::size_t got = file.append_to(pending, item_bytes);
     bytes_ += static_cast<std::int64_t>(got);
-    more = got == piece_bytes;
-    const std::size_t last = pending.rfind('\n');
-    const std::size_t n = !more ? pending.size() : last == std::string::npos ? 0 : last + 1;
-    require(pending.size() - n <= longest_line,
+    more = got == item_bytes;
+    // What was pending before holds no line end.
+    const std::size_t last = std::string_view(pending).substr(pending.size() - got).rfind('\n');
+    const std::size_t n = !more                       ? pending.size()
+                          : last == std::string::npos ? 0
+                                                      : pending.size() - got + last + 1;
+    require(pending.size() - n <= longest_line_,
             "{}:{}: this line of JSON is longer than {} MiB: split the document", file.name(), line,
-            longest_line >> 20);
+            longest_line_ >> 20);
     if (n == 0) continue;
     const auto text = std::string_view(pending).substr(0, n);
     Piece piece;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/data/inputs.hpp"
@@ -12,14 +13,17 @@
 
 namespace trireme {
 
-// What is encoded in one go. Longer documents are cut at a line end, else before a space, else
-// between two characters; large enough that this is rare, small enough for many threads.
-inline constexpr std::size_t piece_bytes = std::size_t{1} << 18;
+// What one thread takes at a time.
+inline constexpr std::size_t item_bytes = std::size_t{1} << 18;
+// What is encoded in one go: SentencePiece's time a byte grows with the length, and its memory is
+// some hundred times it, for each thread. Longer documents are cut at a line end, else before a
+// space, else between two characters.
+inline constexpr std::size_t piece_bytes = std::size_t{1} << 14;
 // A line of JSON is parsed whole.
 inline constexpr std::size_t longest_line = std::size_t{1} << 25;
 
-// Where to cut `text`, longer than piece_bytes: a place in [1, piece_bytes].
-std::size_t cut_place(std::string_view text);
+// Where to cut `text`, longer than `limit`: a place in [1, limit].
+std::size_t cut_place(std::string_view text, std::size_t limit);
 
 enum class PieceKind : std::uint8_t { document, json_lines };
 
@@ -37,13 +41,14 @@ struct TextItem {
   std::vector<Piece> pieces;
 };
 
-// Gathers pieces of one file after the other into items of about piece_bytes.
+// Gathers pieces of one file after the other into items of about item_bytes.
 class TextSource {
  public:
-  explicit TextSource(std::function<void(TextItem)> emit) : emit_(std::move(emit)) {}
+  explicit TextSource(std::function<void(TextItem)> emit, std::size_t longest = longest_line)
+      : emit_(std::move(emit)), longest_line_(longest) {}
 
   void add_text(InputFile&);
-  void add_json_lines(InputFile&);  // throws Error for a line beyond longest_line
+  void add_json_lines(InputFile&);  // throws Error for a line that is longer
   void finish();                    // emits what is left
   std::int64_t bytes() const { return bytes_; }
 
@@ -51,6 +56,7 @@ class TextSource {
   void add(std::string_view text, Piece);
 
   std::function<void(TextItem)> emit_;
+  std::size_t longest_line_;
   TextItem item_;
   std::int64_t bytes_ = 0;
 };

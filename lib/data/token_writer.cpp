@@ -101,16 +101,17 @@ void TokenWriter::append(const PackedTokens& packed) {
   if (!header_.has_mask) return;
   expect(packed.targets.size() == static_cast<std::size_t>(packed.count),
          "there is a target bit for each token");
-  for (const bool target : packed.targets) {
+  for (const std::uint8_t target : packed.targets) {
     if (mask_bits_ % 8 == 0) mask_.push_back(std::byte{0});
-    if (target) mask_.back() |= std::byte{1} << (mask_bits_ % 8);
+    mask_.back() |= std::byte{target} << (mask_bits_ % 8);
     ++mask_bits_;
-    if (mask_bits_ == static_cast<std::int64_t>(8 * mask_buffer)) {
-      mask_part_->write(mask_);
-      mask_.clear();
-      mask_bits_ = 0;
-    }
   }
+  if (mask_.size() < mask_buffer) return;
+  const std::size_t begun = mask_bits_ % 8 != 0 ? 1 : 0;  // the last byte, when not yet full
+  const std::byte last = mask_.back();
+  mask_part_->write(std::span(mask_).first(mask_.size() - begun));
+  mask_.assign(begun, last);
+  mask_bits_ %= 8;
 }
 
 void TokenWriter::write_mask() {
@@ -146,10 +147,9 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
     require(done, "cannot {} {}: {}; free space or choose another place for the output", what,
             path_.string(), std::strerror(errno));
   };
-  // The payload is on the disk before the header that vouches for it.
-  disk(::fsync(part_->fd) == 0, "write");
   disk(::pwrite(part_->fd, header.data(), header.size(), 0) == static_cast<ssize_t>(header.size()),
        "write the header of");
+  // All is on the disk before the name says so.
   disk(::fsync(part_->fd) == 0, "write");
   disk(::rename(part_->path.c_str(), path_.c_str()) == 0, "rename the finished file to");
   part_->path.clear();

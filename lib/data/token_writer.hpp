@@ -18,8 +18,8 @@ enum class TargetMask : std::uint8_t { absent, present };
 
 // Tokens of one run of text in the width that the file stores, ready to be appended.
 struct PackedTokens {
-  std::vector<std::byte> tokens;  // little-endian u16 or u32
-  std::vector<bool> targets;      // one a token when the file has a mask, else empty
+  std::vector<std::byte> tokens;      // little-endian u16 or u32
+  std::vector<std::uint8_t> targets;  // 1 or 0 a token when the file has a mask, else empty
   std::int64_t count = 0;
   std::int64_t largest = 0;  // 0 when count is 0
 

@@ -52,13 +52,14 @@ class Encoder {
  private:
   void add_ids(std::span<const std::int32_t> ids, bool target, Encoded& out) const {
     out.packed.append(ids, token_bytes_);
-    if (masked_) out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target);
+    if (masked_)
+      out.packed.targets.resize(static_cast<std::size_t>(out.packed.count), target ? 1 : 0);
   }
 
   void add_text(std::string_view text, TextPlace place, bool target, Encoded& out) const {
     std::vector<std::int32_t> ids;
     while (!text.empty()) {
-      const std::size_t n = text.size() > piece_bytes ? cut_place(text) : text.size();
+      const std::size_t n = text.size() > piece_bytes ? cut_place(text, piece_bytes) : text.size();
       ids.clear();
       options_.tokenizer->encode(text.substr(0, n), std::exchange(place, TextPlace::continuation),
                                  ids);

@@ -80,6 +80,26 @@ TEST(TokenFile, AStreamOfAppendsEqualsOne) {
   EXPECT_EQ(contents_of(scratch / "pieces"), contents_of(scratch / "whole"));
 }
 
+TEST(TokenFile, AMaskBeyondTheBufferIsWhole) {
+  const ScratchFolder scratch;
+  TokenWriter writer(scratch / "a", 2, TargetMask::present);
+  const auto is_target = [](std::int64_t i) { return i % 3 == 0 || i % 1001 < 7; };
+  std::int64_t count = 0;
+  for (const std::int64_t n : {3, 6'000'000, 5, 6'000'000, 8'000'000}) {
+    PackedTokens packed;
+    packed.append(std::vector<std::int32_t>(static_cast<std::size_t>(n), 1), 2);
+    for (std::int64_t i = 0; i < n; ++i) packed.targets.push_back(is_target(count + i));
+    writer.append(packed);
+    count += n;
+  }
+  writer.finish(256, std::nullopt, 0, {});
+  const TokenFile file(scratch / "a");
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < count; ++i) wrong += file.is_target(i) != is_target(i);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(file.verify(), Verified::hash_and_ids);
+}
+
 TEST(TokenFile, AnUnfinishedWriterLeavesTheOldFile) {
   const ScratchFolder scratch;
   write_token_file(scratch / "a", {1, 2, 3});

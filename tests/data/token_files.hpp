@@ -22,7 +22,7 @@ inline std::string write_token_file(const std::string& path, const std::vector<s
   TokenWriter writer(path, width, o.targets.empty() ? TargetMask::absent : TargetMask::present);
   PackedTokens packed;
   packed.append(ids, width);
-  packed.targets = o.targets;
+  packed.targets.assign(o.targets.begin(), o.targets.end());
   writer.append(packed);
   writer.finish(o.vocab, o.separator, 0, o.tokenizer);
   return path;

@@ -136,7 +136,7 @@ TEST_F(Tokenize, ReadsStandardInput) {
 
 TEST_F(Tokenize, TheOutputDoesNotDependOnThreads) {
   std::string lines, plain;
-  for (int i = 0; lines.size() < 5 * piece_bytes; ++i) {
+  for (int i = 0; lines.size() < 5 * item_bytes; ++i) {
     const std::string body(static_cast<std::size_t>(i * 7919 % 3001),
                            static_cast<char>('a' + i % 26));
     lines += "{\"q\": \"" + body + "\", \"a\": \"" + std::to_string(i) + "\"}\n";
@@ -160,7 +160,7 @@ TEST_F(Tokenize, TheOutputDoesNotDependOnThreads) {
 }
 
 TEST_F(Tokenize, CutsLongTextsWherePiecesEnd) {
-  const auto cut = [](const std::string& text) { return cut_place(text); };
+  const auto cut = [](const std::string& text) { return cut_place(text, piece_bytes); };
   std::string text(piece_bytes + 100, 'x');
   EXPECT_EQ(cut(text), piece_bytes);
   text[100] = ' ';
@@ -180,12 +180,13 @@ TEST_F(Tokenize, CutsLongTextsWherePiecesEnd) {
 }
 
 TEST_F(Tokenize, ALineOfJsonMayBeLongButNotEndless) {
-  const std::string body(3 * piece_bytes + 5, 'x');
+  const std::string body(3 * item_bytes + 5, 'x');
   tokenize(options({scratch_.write("a.jsonl", "{\"text\":\"" + body + "\"}\n{\"text\":\"y\"}\n")}));
   EXPECT_EQ(text(), body + "|y|");
-  const std::string endless(longest_line + 2 * piece_bytes, 'x');
-  EXPECT_THAT(refusal(options({scratch_.write("b.jsonl", "\n{\"text\":\"" + endless)})),
-              AllOf(HasSubstr("b.jsonl:2:"), HasSubstr("longer than")));
+  InputFile endless(scratch_.write("b.jsonl", "\n{\"text\":\"" + std::string(3 << 20, 'x')));
+  TextSource source([](TextItem) {}, 1 << 20);
+  EXPECT_THAT(message_of<Error>([&] { source.add_json_lines(endless); }),
+              AllOf(HasSubstr("b.jsonl:2:"), HasSubstr("longer than 1 MiB")));
 }
 
 TEST_F(Tokenize, AFailureLeavesTheOldOutput) {

@@ -68,7 +68,7 @@ TEST_P(SentencePiece, ATextCutAtALineEndOrSpaceEncodesToTheSame) {
 TEST_P(SentencePiece, ALongDocumentIsEncodedAsAWhole) {
   const ScratchFolder scratch;
   std::string text;
-  while (text.size() < 3 * piece_bytes) text += training_text();
+  while (text.size() < 2 * item_bytes) text += training_text();
   TokenizeOptions options;
   options.inputs = {scratch.write("long.txt", text)};
   options.output = scratch / "tokens";
