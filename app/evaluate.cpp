@@ -20,13 +20,15 @@ int evaluate_checkpoint(const EvaluateArguments& a) {
   LoadedModel model(a.checkpoint, a.backend, a.threads);
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {
+    data.path.clear();  // what the model was trained on may be looked at too
     data.validation_files = a.data;
     data.validation_fraction = 0;
   }
   require(data.has_validation(),
           "the checkpoint's deck holds no data out: name token files with --data");
   const auto held_out = validation_data(data, model.deck().model.context, model.deck().model.vocab);
-  const auto loss = evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
+  const auto loss = *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
+  require(loss.valid > 0, "none of the held-out targets counts: all are masked");
   fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets\n", model.meta().step,
              loss.mean(), std::exp(loss.mean()), loss.valid);
   return 0;

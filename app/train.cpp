@@ -47,14 +47,14 @@ void require_launch(const Communicator& world, const Deck& deck) {
 
 // Where training goes on; nothing: from the start.
 std::optional<CheckpointReader> checkpoint_to_restart(const std::string& restart,
-                                                      const RunDirectory& directory) {
+                                                      const std::filesystem::path& checkpoints) {
   if (restart.empty()) return std::nullopt;
-  if (restart != "latest") return CheckpointReader(restart);
-  const auto newest = newest_intact(directory.checkpoints(), Check::hashes);
+  if (restart != "latest") return CheckpointReader(find_checkpoint(restart));
+  const auto newest = newest_intact(checkpoints, Check::hashes);
   for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
   if (!newest.found) {
     log_info("--restart latest: {} holds no intact checkpoint, so training starts fresh",
-             directory.checkpoints().string());
+             checkpoints.string());
     return std::nullopt;
   }
   return CheckpointReader(newest.found->directory);
@@ -90,58 +90,91 @@ LoopSettings loop_settings(const Deck& d, const TrainArguments& a,
   return s;
 }
 
-// Everything after the launch is known to be sound.
-int train_in(const RunDirectory& directory, const Deck& deck, const TrainArguments& a,
-             const Communicator& world, std::chrono::steady_clock::time_point started) {
-  // 1. data
-  const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
-                                      static_cast<std::uint64_t>(deck.train.seed));
-  const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
+// What a run needs, made before anything of an earlier run is touched.
+struct Prepared {
+  Deck deck;
+  Dataset training;
+  std::optional<Dataset> validation;
+  std::optional<CheckpointReader> from;
+  CheckpointMeta meta;
+  BackendChoice choice;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Trainer> trainer;
 
-  // 2. where to go on
-  auto from = checkpoint_to_restart(a.restart, directory);
-  auto meta = meta_of(deck, training, from ? &*from : nullptr);
-  directory.write_deck(meta.deck);
-  if (from) {
-    log_info("restarting from {} (step {})", from->directory().string(), meta.step);
-    print_differences(*from, deck);
-    if (meta.step >= total_steps(deck.train, deck.model.context)) {
-      log_info("the run is finished: {} steps are done", meta.step);
-      return 0;
-    }
+  bool finished() const {
+    return from && meta.step >= steps_of_run(deck.train, deck.model.context, meta);
   }
+};
 
-  // 3. machine and model
-  const auto choice = backend_choice(deck.run, world);
-  const auto backend = open_backend(choice);
-  const auto compute = usable_compute(choice, deck.precision.compute);
-  Trainer trainer(*backend, world, deck.model, deck.optimizer, compute, meta.seed);
-  log_info("{:.2f}M parameters, {} backend with {} threads, {}",
-           static_cast<double>(trainer.model().spec().parameter_count()) * 1e-6, backend->name(),
-           choice.threads, name_of(compute));
-  if (from) {
-    load_state(trainer.store(), *from, Restore::everything);
-  } else if (!deck.model.init_from.empty()) {
-    CheckpointReader weights(find_checkpoint(deck.model.init_from));
-    load_state(trainer.store(), weights, Restore::weights);
+Prepared prepare(Deck deck, const TrainArguments& a, const std::filesystem::path& run,
+                 const Communicator& world) {
+  const auto& m = deck.model;
+  Prepared p{
+      deck,
+      training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed)),
+      validation_data(deck.data, m.context, m.vocab),
+      checkpoint_to_restart(a.restart, run / "checkpoints"),
+      {},
+      {},
+      {},
+      {}};
+  p.meta = meta_of(deck, p.training, p.from ? &*p.from : nullptr);
+  if (p.finished()) return p;
+  p.choice = backend_choice(deck.run, world);
+  p.backend = open_backend(p.choice);
+  p.trainer =
+      std::make_unique<Trainer>(*p.backend, world, m, deck.optimizer,
+                                usable_compute(p.choice, deck.precision.compute), p.meta.seed);
+  auto& store = p.trainer->store();
+  if (p.from) {
+    load_state(store, *p.from, Restore::everything);
+  } else if (!m.init_from.empty()) {
+    CheckpointReader weights(find_checkpoint(m.init_from));
+    load_state(store, weights, Restore::weights);
     log_info("weights from {}", weights.directory().string());
   } else {
-    trainer.store().initialize(meta.seed, choice.threads);
+    store.initialize(p.meta.seed, p.choice.threads);
   }
-  const bool restored = from.has_value();
-  from.reset();
+  return p;
+}
 
-  // 4. the run
-  TrainLoop loop(trainer, training, validation ? &*validation : nullptr, directory,
-                 loop_settings(deck, a, started), std::move(meta), restored);
-  directory.write_outcome({"running", loop.step(), "", ""});
-  const auto ending = loop.run();
+// The run directory as this run finds it: checkpoints that it leaves behind are out of the way.
+void settle(const RunDirectory& directory, const Prepared& p) {
+  for (const auto& path : clean_checkpoints(directory.checkpoints()))
+    log_info("removed {}, which an interrupted save left", path.string());
+  for (const auto& path : set_aside_after(directory.checkpoints(), p.meta.step))
+    log_warning("training goes on from step {}: a later checkpoint is now {}", p.meta.step,
+                path.string());
+  directory.write_deck(p.meta.deck);
+}
 
-  // 5. the outcome
-  if (ending == Ending::done) {
-    directory.write_outcome({"done", loop.step(), "all steps are done", loop.last_checkpoint()});
-    log_info("done: {} steps", loop.step());
-    return 0;
+int train_in(const RunDirectory& directory, Prepared& p, const TrainArguments& a,
+             SignalWatch& signals, std::chrono::steady_clock::time_point started) {
+  settle(directory, p);
+  log_info("{:.2f}M parameters, {} backend with {} threads, {}",
+           static_cast<double>(p.trainer->model().spec().parameter_count()) * 1e-6,
+           p.backend->name(), p.choice.threads, name_of(p.trainer->model().compute()));
+  if (p.from) {
+    log_info("restarting from {} (step {})", p.from->directory().string(), p.meta.step);
+    print_differences(*p.from, p.deck);
+  }
+  const std::string restored = p.from ? p.from->directory().string() : "";
+  p.from.reset();
+  TrainLoop loop(*p.trainer, p.training, p.validation ? &*p.validation : nullptr, directory,
+                 signals, loop_settings(p.deck, a, started), std::move(p.meta), restored);
+  try {
+    if (loop.run() == Ending::done) {
+      directory.write_outcome({"done", loop.step(), "all steps are done", loop.last_checkpoint()});
+      log_info("done: {} steps", loop.step());
+      return 0;
+    }
+  } catch (const std::exception& e) {
+    try {
+      directory.write_outcome({"failed", loop.step(), e.what(), loop.last_checkpoint()});
+    } catch (const Error& second) {
+      log_error("{}", second.what());
+    }
+    throw;
   }
   directory.write_outcome({"stopped", loop.step(), loop.reason(), loop.last_checkpoint()});
   std::string overrides;
@@ -151,28 +184,39 @@ int train_in(const RunDirectory& directory, const Deck& deck, const TrainArgumen
   return exit_stopped_early;
 }
 
-int train(const TrainArguments& a) {
+// Going on with a checkpoint of this very run, or starting one in a place that is free?
+Existing intent(const TrainArguments& a, const std::filesystem::path& run) {
+  if (a.overwrite) return Existing::overwrite;
+  if (a.restart == "latest") return Existing::restart;
+  if (a.restart.empty()) return Existing::refuse;
+  std::error_code e;
+  const auto from = std::filesystem::weakly_canonical(find_checkpoint(a.restart), e).parent_path();
+  return from == std::filesystem::weakly_canonical(run / "checkpoints", e) ? Existing::restart
+                                                                           : Existing::refuse;
+}
+
+int train_on(const Communicator& world, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
+  SignalWatch signals;
+  auto deck = with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), world.size()));
+  require_launch(world, deck);
+  const std::filesystem::path run = a.run_dir.empty() ? "runs/" + deck.name : a.run_dir;
+  const auto existing = intent(a, run);
+  if (existing == Existing::refuse) refuse_existing_run(run);
+  auto prepared = prepare(std::move(deck), a, run, world);
+  if (prepared.finished()) {
+    log_info("the run is finished: {} steps are done", prepared.meta.step);
+    return 0;
+  }
+  const RunDirectory directory(run, existing);
+  log_to(directory.log());
+  return train_in(directory, prepared, a, signals, started);
+}
+
+int train(const TrainArguments& a) {
   const MpiJob job;
   try {
-    const auto deck =
-        with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), job.world().size()));
-    require_launch(job.world(), deck);
-    const RunDirectory directory(a.run_dir.empty() ? "runs/" + deck.name : a.run_dir,
-                                 a.overwrite          ? Existing::overwrite
-                                 : !a.restart.empty() ? Existing::restart
-                                                      : Existing::refuse);
-    log_to(directory.log());
-    for (const auto& p : clean_checkpoints(directory.checkpoints()))
-      log_info("removed {}, which an interrupted save left", p.string());
-    try {
-      return train_in(directory, deck, a, job.world(), started);
-    } catch (const std::exception& e) {
-      const auto last = directory.read_outcome();
-      directory.write_outcome(
-          {"failed", last ? last->step : 0, e.what(), last ? last->last_good_checkpoint : ""});
-      throw;
-    }
+    return train_on(job.world(), a);
   } catch (const std::exception& e) {
     if (job.world().size() == 1) throw;
     log_error("rank {}: {}", job.world().rank(), e.what());
@@ -186,10 +230,12 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("train", "train the model of a deck");
   auto a = std::make_shared<TrainArguments>();
   add_deck_arguments(*command, a->deck);
-  command->add_option("--restart", a->restart,
-                      "go on from a checkpoint: its directory, or \"latest\" of the run directory");
+  command->add_option(
+      "--restart", a->restart,
+      "go on from a checkpoint: \"latest\" of the run directory, or one by its directory");
   command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)");
-  command->add_flag("--overwrite", a->overwrite, "empty the run directory first");
+  command->add_flag("--overwrite", a->overwrite, "replace the run that is there")
+      ->excludes("--restart");
   command->add_option("--time-limit", a->time_limit,
                       "hh:mm:ss; stop before it with a checkpoint and exit code 75");
   command->callback([&chosen, a] { chosen = [a] { return train(*a); }; });

@@ -102,6 +102,20 @@ void prune(const fs::path& checkpoints, std::int64_t keep_last, std::int64_t kee
   }
 }
 
+std::vector<fs::path> set_aside_after(const fs::path& checkpoints, std::int64_t step) {
+  std::vector<fs::path> names;
+  for (const auto& info : list_checkpoints(checkpoints)) {
+    if (info.step <= step) continue;
+    const auto base = "left-" + checkpoint_name(info.step);
+    auto name = checkpoints / base;
+    std::error_code e;
+    for (int i = 2; fs::exists(name, e); ++i) name = checkpoints / fmt::format("{}-{}", base, i);
+    rename_path(info.directory, name);
+    names.push_back(name);
+  }
+  return names;
+}
+
 std::vector<fs::path> clean_checkpoints(const fs::path& checkpoints) {
   std::vector<fs::path> removed;
   for (const auto& path : entries_of(checkpoints)) {

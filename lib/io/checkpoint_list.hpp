@@ -35,6 +35,11 @@ NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
 void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
            std::int64_t keep_every);
 
+// Takes the checkpoints after `step` out of the list, for a run that goes on from there: they are
+// renamed "left-step-00000009", nothing is deleted. Returns their new names.
+std::vector<std::filesystem::path> set_aside_after(const std::filesystem::path& checkpoints,
+                                                   std::int64_t step);
+
 // Removes what interrupted saves and prunes left behind; puts back what was being replaced. To be
 // called at a start, by one rank, before anything saves. Returns what was removed.
 std::vector<std::filesystem::path> clean_checkpoints(const std::filesystem::path& checkpoints);

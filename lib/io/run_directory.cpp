@@ -1,9 +1,13 @@
 #include "lib/io/run_directory.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
@@ -36,39 +40,91 @@ static bool holds_a_run(const fs::path& path) {
   return std::count(text.begin(), text.end(), '\n') > 1;
 }
 
-static void empty_run(const fs::path& path) {
+// Of what lies in a directory, what a run wrote and what others did.
+struct Entries {
   std::vector<fs::path> own, foreign;
+};
+
+static Entries entries_of(const fs::path& path) {
+  Entries entries;
   std::error_code e;
   for (fs::directory_iterator it(path, e), end; !e && it != end; it.increment(e)) {
     const auto name = it->path().filename().string();
     const bool known = std::find(own_names.begin(), own_names.end(), name) != own_names.end();
-    (known ? own : foreign).push_back(it->path());
+    (known ? entries.own : entries.foreign).push_back(it->path());
   }
   require(!e, "cannot read the directory {}: {}", path.string(), e.message());
+  return entries;
+}
+
+static void require_own(const fs::path& path) {
+  const auto foreign = entries_of(path).foreign;
   require(foreign.empty() || is_there(path / "effective.toml"),
           "{} does not look like a run directory (it holds {}), so --overwrite leaves it alone -- "
           "choose another --run-dir",
           path.string(), foreign.empty() ? "" : foreign[0].filename().string());
+}
+
+static void empty_run(const fs::path& path) {
+  auto own = entries_of(path).own;
   // What marks it as a run directory goes last: an interrupted removal can be repeated.
   std::stable_partition(own.begin(), own.end(),
                         [](auto& p) { return p.filename() != "effective.toml"; });
-  for (const auto& entry : own) remove_tree(entry);
+  for (const auto& entry : own)
+    if (entry.filename() != "lock") remove_tree(entry);
 }
+
+void refuse_existing_run(const fs::path& path) {
+  require(!is_there(path) || !holds_a_run(path),
+          "{} holds a run already -- continue it with --restart latest, or replace it with "
+          "--overwrite",
+          path.string());
+}
+
+// The kernel's lock on the file `lock`: gone with the process, however that ends.
+class RunDirectory::Lock {
+ public:
+  explicit Lock(const fs::path& run) {
+    const auto file = run / "lock";
+    descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    require(descriptor_ >= 0, "cannot open {}: {}", file.string(), std::strerror(errno));
+    const int code = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+    const int reason = errno;
+    if (code != 0) {
+      const auto holder = read_text(file);
+      ::close(descriptor_);
+      require(reason != EWOULDBLOCK,
+              "another process is training in {} ({}): wait for it, or "
+              "choose another --run-dir",
+              run.string(), holder);
+      return;  // a file system without locks: nothing to hold
+    }
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    const auto text = fmt::format("process {} on {}", ::getpid(), host);
+    if (::ftruncate(descriptor_, 0) != 0 ||
+        ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+      fail("cannot write {}: {}", file.string(), std::strerror(errno));
+    held_ = true;
+  }
+  ~Lock() {
+    if (held_) ::close(descriptor_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+  bool held_ = false;
+};
 
 RunDirectory::RunDirectory(fs::path path, Existing existing) : path_(std::move(path)) {
   std::error_code e;
-  const bool there = fs::exists(path_, e);
-  require(!there || fs::is_directory(path_, e), "the run directory {} is a file", path_.string());
-  if (there && existing == Existing::refuse) {
-    require(!holds_a_run(path_),
-            "{} holds a run already -- continue it with --restart latest, or replace it with "
-            "--overwrite",
-            path_.string());
-  }
-  if (there && existing == Existing::overwrite) empty_run(path_);
+  require(!fs::exists(path_, e) || fs::is_directory(path_, e), "the run directory {} is a file",
+          path_.string());
+  if (existing == Existing::refuse) refuse_existing_run(path_);
   try {
     make_directory(path_);
-    make_directory(checkpoints());
     const auto probe = path_ / fmt::format(".probe-{}", ::getpid());
     write_new(probe, "");
     remove_tree(probe);
@@ -76,6 +132,10 @@ RunDirectory::RunDirectory(fs::path path, Existing existing) : path_(std::move(p
     fail("the run directory {} cannot be written ({}) -- choose another with --run-dir",
          path_.string(), error.what());
   }
+  if (existing == Existing::overwrite) require_own(path_);
+  lock_ = std::make_shared<Lock>(path_);
+  if (existing == Existing::overwrite) empty_run(path_);
+  make_directory(checkpoints());
 }
 
 void RunDirectory::write_deck(std::string_view effective_deck) const {

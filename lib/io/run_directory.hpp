@@ -2,6 +2,7 @@
 // The directory of a run: what may be done with one that is there already, and its small files.
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,7 +26,8 @@ struct Outcome {
 
 class RunDirectory {
  public:
-  // Creates it when missing and checks that it can be written. Error otherwise.
+  // Creates it when missing, checks that it can be written and locks it against other processes
+  // while this lives. Error otherwise.
   RunDirectory(std::filesystem::path, Existing);
 
   const std::filesystem::path& path() const { return path_; }
@@ -40,7 +42,12 @@ class RunDirectory {
   std::optional<Outcome> read_outcome() const;             // none when missing or unreadable
 
  private:
+  class Lock;
   std::filesystem::path path_;
+  std::shared_ptr<Lock> lock_;
 };
+
+// Error, naming the two ways out, when a run lies there.
+void refuse_existing_run(const std::filesystem::path&);
 
 }  // namespace trireme

@@ -12,19 +12,17 @@ Batch read_samples(const Dataset& data, std::int64_t first, std::int64_t n) {
   return read_batch(data, samples);
 }
 
-LossSum evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
-                 std::int64_t microbatch) {
+std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
+                                std::int64_t microbatch, const std::function<bool()>& interrupted) {
   const auto all = data.samples_per_epoch();
   const auto n = samples > 0 ? std::min(samples, all) : all;
   LossSum total;
   for (std::int64_t first = 0; first < n; first += microbatch) {
-    const auto batch = read_samples(data, first, std::min(microbatch, n - first));
-    if (batch.valid == 0) continue;
-    const auto part = trainer.evaluate(batch);
+    if (interrupted && interrupted()) return std::nullopt;
+    const auto part = trainer.evaluate(read_samples(data, first, std::min(microbatch, n - first)));
     total.sum += part.sum;
     total.valid += part.valid;
   }
-  require(total.valid > 0, "evaluation: none of the {} held-out samples has a valid target", n);
   return total;
 }
 

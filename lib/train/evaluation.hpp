@@ -1,13 +1,18 @@
 #pragma once
 // Loss on held-out samples.
+#include <functional>
+#include <optional>
+
 #include "lib/data/dataset.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
 
 // Samples [0, samples) of the dataset (at most one epoch; 0: all of it), `microbatch` at a time.
-// Error when no target of them counts.
-LossSum evaluate(Trainer&, const Dataset&, std::int64_t samples, std::int64_t microbatch);
+// None when `interrupted` (asked between batches; may be empty) says so before the end.
+std::optional<LossSum> evaluate(Trainer&, const Dataset&, std::int64_t samples,
+                                std::int64_t microbatch,
+                                const std::function<bool()>& interrupted = {});
 
 // The samples [first, first + n) as one batch.
 Batch read_samples(const Dataset&, std::int64_t first, std::int64_t n);

@@ -1,6 +1,8 @@
 #include "lib/train/loop.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -18,24 +20,33 @@ static double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
+std::int64_t steps_of_run(const TrainConfig& t, std::int64_t context, const CheckpointMeta& meta) {
+  if (t.steps > 0) return t.steps;
+  const auto left = std::max<std::int64_t>(0, t.tokens - meta.tokens), each = t.batch * context;
+  return meta.step + (left + each - 1) / each;
+}
+
 TrainLoop::TrainLoop(Trainer& trainer, const Dataset& training, const Dataset* validation,
-                     const RunDirectory& directory, LoopSettings settings, CheckpointMeta meta,
-                     bool restored)
+                     const RunDirectory& directory, SignalWatch& signals, LoopSettings settings,
+                     CheckpointMeta meta, std::string restored)
     : trainer_(trainer),
       training_(training),
       validation_(validation),
       directory_(directory),
+      signals_(signals),
       settings_(std::move(settings)),
       meta_(std::move(meta)),
-      total_steps_(total_steps(settings_.train, training.sample_length())),
+      total_steps_(steps_of_run(settings_.train, training.sample_length(), meta_)),
       step_tokens_(settings_.train.batch * training.sample_length()),
       first_step_(meta_.step),
-      saved_step_(restored ? meta_.step : -1),
-      history_(directory.history(), restored ? std::optional(meta_.step) : std::nullopt),
+      saved_step_(restored.empty() ? -1 : meta_.step),
+      history_(directory.history(), restored.empty() ? std::nullopt : std::optional(meta_.step)),
+      last_checkpoint_(std::move(restored)),
       progress_(total_steps_) {
   if (validation_)
     evaluations_.emplace(directory.evaluation(),
-                         restored ? std::optional(meta_.step) : std::nullopt);
+                         last_checkpoint_.empty() ? std::nullopt : std::optional(meta_.step));
+  directory_.write_outcome({"running", meta_.step, "", last_checkpoint_});
 }
 
 double TrainLoop::elapsed() const {
@@ -45,15 +56,24 @@ double TrainLoop::elapsed() const {
 Ending TrainLoop::run() {
   while (meta_.step < total_steps_) {
     one_step();
-    const auto every = settings_.evaluate.every_steps;
     const bool last = meta_.step == total_steps_;
-    if (validation_ && (last || (every > 0 && meta_.step % every == 0))) evaluate_now();
     const auto asked = signals_.take();
     reason_ = last ? "" : stop_reason(asked);
     if (last || !reason_.empty() || asked == Asked::checkpoint || save_is_due()) save_now();
     if (!reason_.empty()) return Ending::stopped;
+    if (validation_ && (last || evaluation_is_due(meta_.step))) evaluate_now();
+    if (!last && signals_.stop()) {  // it came while the loss was evaluated
+      reason_ = stop_reason(Asked::stop);
+      save_now();
+      return Ending::stopped;
+    }
   }
   return Ending::done;
+}
+
+bool TrainLoop::evaluation_is_due(std::int64_t step) const {
+  const auto every = settings_.evaluate.every_steps;
+  return every > 0 && step % every == 0;
 }
 
 bool TrainLoop::save_is_due() const {
@@ -64,27 +84,53 @@ bool TrainLoop::save_is_due() const {
 
 std::string TrainLoop::stop_reason(Asked asked) const {
   if (asked == Asked::stop) return "a signal asked for it";
-  // The next step and a checkpoint, each at one and a half times what it took so far.
-  const double step = steps_seconds_ / static_cast<double>(meta_.step - first_step_);
-  if (settings_.time_limit > 0 &&
-      elapsed() + 1.5 * (step + save_seconds_) + 1 > settings_.time_limit)
-    return "the time limit is near";
-  return "";
+  if (settings_.time_limit <= 0) return "";
+  // What comes before the next chance to stop, at one and a half times what it took so far.
+  double next = steps_seconds_ / static_cast<double>(meta_.step - first_step_) + save_estimate();
+  if (validation_ && (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1)))
+    next += evaluation_seconds_;
+  return elapsed() + 1.5 * next + 1 > settings_.time_limit ? "the time limit is near" : "";
 }
 
-void TrainLoop::one_step() {
-  const auto begin = Clock::now();
+// Before the first one: weights and two moments at 100 MB/s.
+double TrainLoop::save_estimate() const {
+  if (save_seconds_ > 0) return save_seconds_;
+  return 12e-8 * static_cast<double>(trainer_.model().spec().parameter_count());
+}
+
+std::vector<Batch> TrainLoop::read_step() const {
   const auto& t = settings_.train;
   std::vector<Batch> microbatches;
   for (std::int64_t i = 0; i < t.batch; i += t.microbatch)
     microbatches.push_back(read_samples(training_, meta_.samples + i, t.microbatch));
+  return microbatches;
+}
+
+void TrainLoop::save_and_rethrow() {
+  const auto error = std::current_exception();
+  try {
+    if (meta_.step > first_step_) save_now();
+  } catch (const Error& e) {
+    log_error("step {}: no checkpoint: {}", meta_.step, e.what());
+  }
+  std::rethrow_exception(error);
+}
+
+void TrainLoop::one_step() {
+  const auto begin = Clock::now();
+  std::vector<Batch> microbatches;
+  try {
+    microbatches = read_step();
+  } catch (const Error&) {
+    save_and_rethrow();
+  }
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
   const auto result = trainer_.step(meta_.step, lr, microbatches);
 
   const auto epoch = training_.epoch_of(meta_.samples);
   ++meta_.step;
-  meta_.samples += t.batch;
+  meta_.samples += settings_.train.batch;
   meta_.tokens += step_tokens_;
   if (training_.epoch_of(meta_.samples) != epoch)
     log_info("step {}: epoch {} begins", meta_.step, training_.epoch_of(meta_.samples) + 1);
@@ -95,31 +141,32 @@ void TrainLoop::one_step() {
 }
 
 void TrainLoop::judge(const StepResult& result) {
-  if (result.verdict == Verdict::updated) {
-    skipped_in_row_ = 0;
-    return;
-  }
+  // In the checkpoint, so that a run that is requeued again and again still stops.
+  auto& in_row = meta_.extra["not_finite_in_row"];
+  const auto count =
+      result.verdict == Verdict::not_finite ? (in_row.empty() ? 0 : std::stoll(in_row)) + 1 : 0;
+  in_row = fmt::format("{}", count);
+  if (result.verdict == Verdict::updated) return;
   meta_.skipped.push_back(meta_.step);
   if (result.verdict == Verdict::no_targets) {
     log_warning("step {} is skipped: none of its targets is valid", meta_.step);
     return;
   }
-  log_warning("step {} is skipped: {} is not finite", meta_.step,
-              result.culprit == "the loss" ? result.culprit : "the gradient of " + result.culprit);
-  ++skipped_in_row_;
+  log_warning("step {} is skipped: {} is not finite", meta_.step, result.culprit);
   require(
-      skipped_in_row_ < settings_.train.max_skipped,
+      count < settings_.train.max_skipped,
       "{} steps in a row were not finite, the last at step {}: lower optimizer.lr, lengthen "
       "schedule.warmup_steps, or look at the data of these steps; train.max_skipped allows more",
-      skipped_in_row_, meta_.step);
+      count, meta_.step);
 }
 
 void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   HistoryRow row;
   row.step = meta_.step;
   row.tokens = meta_.tokens;
-  row.loss = r.loss;
-  row.grad_norm = r.grad_norm;
+  const bool measured = r.verdict != Verdict::no_targets;
+  row.loss = measured ? r.loss : std::nan("");
+  row.grad_norm = measured ? r.grad_norm : std::nan("");
   row.lr = lr;
   row.seconds = seconds;
   row.tokens_per_second = static_cast<double>(step_tokens_) / seconds;
@@ -127,19 +174,31 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   history_.append(row);
   if (settings_.log_every > 0 && meta_.step % settings_.log_every == 0)
     log_detail("step {}/{} loss {:.4f} norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
-               total_steps_, r.loss, r.grad_norm, lr, row.tokens_per_second);
+               total_steps_, row.loss, row.grad_norm, lr, row.tokens_per_second);
   const double left = static_cast<double>(total_steps_ - meta_.step) * steps_seconds_ /
                       static_cast<double>(meta_.step - first_step_);
-  progress_.show(meta_.step, r.loss, row.tokens_per_second, left);
+  progress_.show(meta_.step, row.loss, row.tokens_per_second, left);
 }
 
 void TrainLoop::evaluate_now() {
-  const auto loss =
-      evaluate(trainer_, *validation_, settings_.evaluate.batches * settings_.train.batch,
-               settings_.train.microbatch);
-  evaluations_->append({meta_.step, meta_.tokens, loss.mean(), std::exp(loss.mean())});
-  log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss.mean(),
-           std::exp(loss.mean()));
+  const auto begin = Clock::now();
+  std::optional<LossSum> loss;
+  try {
+    loss = evaluate(trainer_, *validation_, settings_.evaluate.batches * settings_.train.batch,
+                    settings_.train.microbatch, [this] { return signals_.stop(); });
+  } catch (const Error&) {
+    save_and_rethrow();
+  }
+  evaluation_seconds_ = seconds_since(begin);
+  if (!loss) {
+    log_info("step {}: the evaluation was broken off by a signal", meta_.step);
+  } else if (loss->valid == 0) {
+    log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
+  } else {
+    evaluations_->append({meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
+    log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss->mean(),
+             std::exp(loss->mean()));
+  }
 }
 
 void TrainLoop::save_now() {
@@ -147,19 +206,23 @@ void TrainLoop::save_now() {
   const auto begin = Clock::now();
   saved_at_ = begin;  // a save that fails is tried again when the next one is due
   try {
-    const auto where = save_state(trainer_.store(), directory_.checkpoints(), meta_);
-    saved_step_ = meta_.step;
-    last_checkpoint_ = where.string();
-    save_seconds_ = seconds_since(begin);
-    log_info("step {}: checkpoint {} in {:.2f} s", meta_.step, where.string(), save_seconds_);
-    if (settings_.checkpoint.keep_last > 0)
-      prune(directory_.checkpoints(), static_cast<int>(settings_.checkpoint.keep_last),
-            settings_.checkpoint.keep_every);
+    last_checkpoint_ = save_state(trainer_.store(), directory_.checkpoints(), meta_).string();
   } catch (const Error& e) {
     // The last chance to keep the run's work is never passed over.
     const bool last = meta_.step == total_steps_ || !reason_.empty();
     if (settings_.checkpoint.on_error == SaveFailure::stop || last) throw;
     log_error("step {}: no checkpoint: {}", meta_.step, e.what());
+    return;
+  }
+  saved_step_ = meta_.step;
+  save_seconds_ = seconds_since(begin);
+  log_info("step {}: checkpoint {} in {:.2f} s", meta_.step, last_checkpoint_, save_seconds_);
+  try {
+    directory_.write_outcome({"running", meta_.step, "", last_checkpoint_});
+    prune(directory_.checkpoints(), settings_.checkpoint.keep_last,
+          settings_.checkpoint.keep_every);
+  } catch (const Error& e) {
+    log_warning("step {}: the checkpoint is saved, but {}", meta_.step, e.what());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint.hpp"
@@ -16,6 +17,9 @@
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
+
+// Steps of the whole run: train.steps, or those done and as many as the tokens left ask for.
+std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
 
 struct LoopSettings {
   TrainConfig train;
@@ -36,9 +40,10 @@ enum class Ending : std::uint8_t {
 class TrainLoop {
  public:
   // `meta` is where training goes on (a fresh one: step 0) and what every checkpoint says of the
-  // run; `restored`: history continues after meta.step. All references outlive the loop.
+  // run; `restored`: the checkpoint in this run directory that history goes on from, or empty. All
+  // references outlive the loop.
   TrainLoop(Trainer&, const Dataset& training, const Dataset* validation, const RunDirectory&,
-            LoopSettings, CheckpointMeta meta, bool restored);
+            SignalWatch&, LoopSettings, CheckpointMeta meta, std::string restored);
 
   Ending run();
   std::int64_t step() const { return meta_.step; }  // finished steps
@@ -47,11 +52,16 @@ class TrainLoop {
 
  private:
   void one_step();
+  std::vector<Batch> read_step() const;
   void judge(const StepResult&);
   void report(const StepResult&, double lr, double seconds);
   void evaluate_now();
   void save_now();
+  // Saves what there is before an error that is not the state's ends the run.
+  void save_and_rethrow();
+  double save_estimate() const;  // seconds
   bool save_is_due() const;
+  bool evaluation_is_due(std::int64_t step) const;
   // Why the run should stop now; empty: it should not.
   std::string stop_reason(Asked) const;
   double elapsed() const;
@@ -60,19 +70,18 @@ class TrainLoop {
   const Dataset& training_;
   const Dataset* validation_;
   const RunDirectory& directory_;
+  SignalWatch& signals_;
   LoopSettings settings_;
   CheckpointMeta meta_;
   std::int64_t total_steps_, step_tokens_;
-  std::int64_t first_step_;  // of this process
-  std::int64_t skipped_in_row_ = 0;
+  std::int64_t first_step_;       // of this process
   std::int64_t saved_step_ = -1;  // of the newest checkpoint
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
-  double save_seconds_ = 0, steps_seconds_ = 0;
+  double save_seconds_ = 0, steps_seconds_ = 0, evaluation_seconds_ = 0;
   HistoryFile history_;
   std::optional<EvaluationFile> evaluations_;
   std::string last_checkpoint_, reason_;
   Progress progress_;
-  SignalWatch signals_;
 };
 
 }  // namespace trireme

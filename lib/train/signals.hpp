@@ -7,7 +7,8 @@ namespace trireme {
 
 enum class Asked : std::uint8_t { nothing, checkpoint, stop };
 
-// Handles the signals while it lives; one at a time. A second SIGTERM or SIGINT ends the process.
+// Handles the signals while it lives; one at a time. A second SIGTERM or SIGINT two
+// seconds after the first ends the process.
 class SignalWatch {
  public:
   SignalWatch();
@@ -17,6 +18,7 @@ class SignalWatch {
 
   // What was asked since the last call; a stop stays.
   Asked take();
+  bool stop() const;  // was a stop asked for?
 };
 
 }  // namespace trireme

@@ -65,7 +65,9 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.culprit =
         bad == squares.end()
             ? "the loss"
-            : store_.spec().params[static_cast<std::size_t>(bad - squares.begin())].name;
+            : fmt::format(
+                  "the gradient of {}",
+                  store_.spec().params[static_cast<std::size_t>(bad - squares.begin())].name);
     return result;
   }
   const double clip = optimizer_.clip;

@@ -26,7 +26,7 @@ struct StepResult {
   double loss = 0;       // mean over valid targets; natural logarithm
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
-  std::string culprit;  // not_finite: the first parameter whose gradient is
+  std::string culprit;  // not_finite: "the gradient of" the first parameter, or "the loss"
 };
 
 struct LossSum {

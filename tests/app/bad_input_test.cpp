@@ -83,8 +83,12 @@ TEST_F(BadInput, InTokenFiles) {
 TEST_F(BadInput, InRunDirectories) {
   ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
   const auto before = contents_of(folder / "runs/deck/history.csv");
+  const auto outcome = contents_of(folder / "runs/deck/outcome.json");
+  const auto effective = contents_of(folder / "runs/deck/effective.toml");
 
   expect_refused("$TRIREME train deck.toml", {"--restart", "--overwrite"});
+  expect_refused("$TRIREME train deck.toml --restart latest model.layers=2 train.steps=9",
+                 {"blocks.1."});
   expect_refused(
       "mkdir other && echo mine >other/thesis.txt && $TRIREME train deck.toml --run-dir "
       "other/thesis.txt",
@@ -92,6 +96,8 @@ TEST_F(BadInput, InRunDirectories) {
   expect_refused("$TRIREME train deck.toml --run-dir /proc/trireme", {"/proc/trireme"});
 
   EXPECT_EQ(contents_of(folder / "runs/deck/history.csv"), before);
+  EXPECT_EQ(contents_of(folder / "runs/deck/outcome.json"), outcome);
+  EXPECT_EQ(contents_of(folder / "runs/deck/effective.toml"), effective);
   EXPECT_EQ(contents_of(folder / "other/thesis.txt"), "mine\n");
 }
 

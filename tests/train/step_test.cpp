@@ -159,7 +159,7 @@ TEST(Step, ThatIsNotFiniteIsSkippedAndNamesTheFirstParameter) {
   const auto result = trainer.step(0, 1e-2, std::vector{random_batch(c, 2)});
 
   EXPECT_EQ(result.verdict, Verdict::not_finite);
-  EXPECT_EQ(result.culprit, "embedding.weight");
+  EXPECT_EQ(result.culprit, "the gradient of embedding.weight");
   EXPECT_EQ(test::read<float>(store, p), w);
   EXPECT_EQ(store.count(p), 0);
 }
@@ -200,17 +200,26 @@ TEST(Step, EvaluationDropsNothingAndChangesNothing) {
   EXPECT_EQ(dropping.evaluate(batch).sum, dropping.evaluate(batch).sum);
 }
 
-TEST(Step, LogitsDoNotDependOnWhatFollows) {
+// The logits after a prefix give the loss of the one target behind it, whatever comes later.
+TEST(Step, LogitsAreThoseOfTheLoss) {
   const auto c = test::tiny_llama();
   Host host(2);
   auto trainer = make(host, c, test::adamw());
   trainer.store().initialize(3, 2);
-  const std::vector<std::int32_t> ids{3, 1, 4, 1, 5};
+  const std::vector<std::int32_t> prefix{3, 1, 4, 1};
+  const std::int32_t target = 5;
 
-  const auto logits = trainer.logits(ids);
+  const auto logits = trainer.logits(prefix);
 
-  ASSERT_EQ(logits.size(), 19U);
-  for (double x : logits) EXPECT_TRUE(std::isfinite(x));
+  double sum = 0;
+  for (double z : logits) sum += std::exp(z);
+  for (const std::int32_t tail : {0, 7}) {
+    Batch batch{prefix, std::vector<std::int32_t>(7, -1), {0}, 1};
+    batch.ids_BT.resize(7, tail);
+    batch.targets_BT[3] = target;
+    // A sum of 19 f32 terms of size 1.
+    EXPECT_NEAR(trainer.evaluate(batch).sum, std::log(sum) - logits[5], 19 * 6e-8);
+  }
 }
 
 }  // namespace trireme
