@@ -72,8 +72,8 @@ void query_tile(const View& o, const View& lse, const ConstView& q, const ConstV
       }
     }
     load_tile(t.rows, rows_of<T>(v, b, j * edge, g), v.stride[1], keys, D, E);
-    product(t.o, E, j == 0 ? Start::zero : Start::add, Columns{t.s, edge}, t.rows, E, queries, E,
-            [&](std::int64_t row) {
+    product(t.o, E, j == 0 ? Accumulate::overwrite : Accumulate::add, Columns{t.s, edge}, t.rows, E,
+            queries, E, [&](std::int64_t row) {
               return Part{0, diagonal ? std::min(keys, row + block_rows) : keys, 0};
             });
   }

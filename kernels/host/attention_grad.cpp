@@ -97,22 +97,22 @@ class Pass {
   }
 
   void add_key(const Tiles& t, float* dk, float* dv, std::int64_t i, std::int64_t j,
-               Start start) const {
+               Accumulate how) const {
     const auto part = [&](std::int64_t key) { return Part{i == j ? key : 0, t_.size(i), 0}; };
     const auto E = t_.E, keys = t_.size(j);
-    product(dv, E, start, Rows{t.p, edge}, t.d_o, E, keys, E, part);
-    product(dk, E, start, Rows{t.ds, edge}, t.q, E, keys, E, part);
+    product(dv, E, how, Rows{t.p, edge}, t.d_o, E, keys, E, part);
+    product(dk, E, how, Rows{t.ds, edge}, t.q, E, keys, E, part);
   }
 
   // The first pair that a key tile is in.
-  Start first(std::int64_t h, std::int64_t g, std::int64_t i, std::int64_t j) const {
-    return h == t_.first_head(g) && i == j ? Start::zero : Start::add;
+  Accumulate first(std::int64_t h, std::int64_t g, std::int64_t i, std::int64_t j) const {
+    return h == t_.first_head(g) && i == j ? Accumulate::overwrite : Accumulate::add;
   }
 
   void add_query(const Tiles& t, std::int64_t i, std::int64_t j) const {
     const auto E = t_.E, keys = t_.size(j);
-    product(t.dq, E, j == 0 ? Start::zero : Start::add, Columns{t.ds, edge}, t.k, E, t_.size(i), E,
-            [&](std::int64_t row) {
+    product(t.dq, E, j == 0 ? Accumulate::overwrite : Accumulate::add, Columns{t.ds, edge}, t.k, E,
+            t_.size(i), E, [&](std::int64_t row) {
               return Part{0, i == j ? std::min(keys, row + block_rows) : keys, 0};
             });
   }

@@ -9,7 +9,6 @@
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/tile_product.hpp"
-#include "kernels/math/exp.hpp"
 
 namespace trireme::host {
 
@@ -112,9 +111,10 @@ inline void load_transposed(float* to, const T* from, std::int64_t stride, std::
 // by whole blocks.
 inline void score_tile(float* s, const float* k, const float* xT, std::int64_t keys,
                        std::int64_t queries, const Tiling& t, bool diagonal) {
-  product(s, edge, Start::zero, Rows{k, t.E}, xT, edge, keys, queries, [&](std::int64_t key) {
-    return Part{0, t.shape.head_dim, diagonal ? key : 0};
-  });
+  product(s, edge, Accumulate::overwrite, Rows{k, t.E}, xT, edge, keys, queries,
+          [&](std::int64_t key) {
+            return Part{0, t.shape.head_dim, diagonal ? key : 0};
+          });
 }
 
 // body(key, seen) for the keys that a vector of queries from `column` on may see; lanes of `seen`

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/backend.hpp"
 #include "kernels/host/simd.hpp"
 
 namespace trireme::host {
@@ -15,8 +16,6 @@ inline constexpr std::int64_t block_rows = lanes >= 16 ? 8 : 4;
 constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t step) {
   return (n + step - 1) / step * step;
 }
-
-enum class Start { zero, add };
 
 // The left operand as stored, or stored transposed: element (r, k).
 struct Rows {
@@ -31,14 +30,15 @@ struct Columns {
 };
 
 template <int vectors, class Left>
-inline void product_block(float* c, std::int64_t ldc, Start start, const Left& a, std::int64_t row,
-                          const float* b, std::int64_t ldb, std::int64_t begin, std::int64_t end) {
+inline void product_block(float* c, std::int64_t ldc, Accumulate how, const Left& a,
+                          std::int64_t row, const float* b, std::int64_t ldb, std::int64_t begin,
+                          std::int64_t end) {
   Vec sum[block_rows][vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < block_rows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
-      sum[r][v] = start == Start::add ? load(c + r * ldc + v * lanes) : Vec{};
+      sum[r][v] = how == Accumulate::add ? load(c + r * ldc + v * lanes) : Vec{};
     }
   }
   for (std::int64_t k = begin; k < end; ++k) {
@@ -68,19 +68,19 @@ struct Part {
 // readable. part(row) says for the block that starts at `row` what is computed; column_begin is
 // rounded down to lanes.
 template <class Left, class PartOf>
-inline void product(float* c, std::int64_t ldc, Start start, const Left& a, const float* b,
+inline void product(float* c, std::int64_t ldc, Accumulate how, const Left& a, const float* b,
                     std::int64_t ldb, std::int64_t rows, std::int64_t columns,
                     const PartOf& part_of) {
   for (std::int64_t row = 0; row < rows; row += block_rows) {
     const Part part = part_of(row);
     std::int64_t column = part.column_begin / lanes * lanes;
     for (; column + lanes < columns; column += 2 * lanes) {
-      product_block<2>(c + row * ldc + column, ldc, start, a, row, b + column, ldb,
-                       part.depth_begin, part.depth_end);
+      product_block<2>(c + row * ldc + column, ldc, how, a, row, b + column, ldb, part.depth_begin,
+                       part.depth_end);
     }
     if (column < columns) {
-      product_block<1>(c + row * ldc + column, ldc, start, a, row, b + column, ldb,
-                       part.depth_begin, part.depth_end);
+      product_block<1>(c + row * ldc + column, ldc, how, a, row, b + column, ldb, part.depth_begin,
+                       part.depth_end);
     }
   }
 }

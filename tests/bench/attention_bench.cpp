@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/host/host.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/parallel.hpp"
 #include "lib/base/rng.hpp"
@@ -72,6 +73,7 @@ void run(benchmark::State& state, const Layer& l, DType type, Direction directio
 
 int main(int argc, char** argv) {
   using namespace trireme;
+  const Host host(host::threads());  // starts what loops over threads need
   for (const auto& l : layers) {
     for (auto type : {DType::f32, DType::bf16}) {
       for (auto direction : {Direction::forward, Direction::backward}) {

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <vector>
 
+#include "kernels/host/host.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/parallel.hpp"
 #include "lib/base/rng.hpp"
@@ -206,7 +207,13 @@ void expect_near(const View& got, const Reference::Values& want, double bound, d
         }
 }
 
-class Attention : public testing::TestWithParam<Case> {};
+class Attention : public testing::TestWithParam<Case> {
+  Host host_{2};  // starts what loops over threads need
+};
+
+class AttentionAlone : public testing::Test {
+  Host host_{2};
+};
 
 TEST_P(Attention, AgreesWithPlainLoops) {
   const Pass run(GetParam());
@@ -220,7 +227,6 @@ TEST_P(Attention, AgreesWithPlainLoops) {
 }
 
 TEST_P(Attention, SameBitsOnAnyNumberOfThreads) {
-  const auto before = host::threads();
   host::set_threads(1);
   const Pass alone(GetParam());
   for (int threads : {2, 37}) {
@@ -230,7 +236,6 @@ TEST_P(Attention, SameBitsOnAnyNumberOfThreads) {
     EXPECT_EQ(alone.lse.bytes(), many.lse.bytes());
     EXPECT_EQ(alone.d_qkv.bytes(), many.d_qkv.bytes());
   }
-  host::set_threads(before);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -248,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(LargeScores, Attention,
                                          Case{130, 64, 1, 1, DType::bf16, 30}));
 
 // A sample's bits do not depend on what stands beside it.
-TEST(AttentionAlone, SameBitsInAnyBatch) {
+TEST_F(AttentionAlone, SameBitsInAnyBatch) {
   const Case c{77, 32, 4, 2, DType::f32, 1};
   const Pass both(c), second(c, 1, 1);
   const auto same = [](const Buffer& all, const Buffer& one) {
@@ -261,23 +266,20 @@ TEST(AttentionAlone, SameBitsInAnyBatch) {
 }
 
 // A row sees the rows before it only, so cutting a sequence short changes no bit of what stays.
-TEST(AttentionAlone, LaterTokensChangeNothing) {
+TEST_F(AttentionAlone, LaterTokensChangeNothing) {
   const Case longer{77, 32, 1, 1, DType::f32, 1}, shorter{70, 32, 1, 1, DType::f32, 1};
   const Pass a(longer), b(shorter);
   const auto row = static_cast<std::size_t>(70 * 32) * sizeof(float);
   EXPECT_EQ(0, std::memcmp(a.o.bytes().data(), b.o.bytes().data(), row));
 }
 
-TEST(AttentionAlone, ScratchOfALongSequenceIsSmall) {
-  const auto before = host::threads();
-  host::set_threads(2);
+TEST_F(AttentionAlone, ScratchOfALongSequenceIsSmall) {
   const AttentionShape s{1, 16384, 4, 4, 64, 0.125};
   EXPECT_LE(host::attention_workspace(s, DType::f32, Direction::forward), 1U << 20);
   EXPECT_LE(host::attention_workspace(s, DType::f32, Direction::backward), 18U << 20);
-  host::set_threads(before);
 }
 
-TEST(AttentionAlone, RefusesWhatItCannotDo) {
+TEST_F(AttentionAlone, RefusesWhatItCannotDo) {
   Buffer x(DType::f32, {1, 4, 2, 8}), lse(DType::f32, {1, 2, 4}), scratch(DType::f32, {1 << 20});
   const AttentionShape s{1, 4, 2, 2, 8, 1.0};
   const auto run = [&](const View& q, const AttentionShape& shape, const View& workspace) {
