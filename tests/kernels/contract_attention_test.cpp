@@ -43,17 +43,20 @@ Packed inputs(Lab& lab, const AttentionShape& s) {
   return {lab.random(packed_shape(s), 1, amplitude), s};
 }
 
-// score  the error of a score, a sum of D terms below scale amplitude^2, and of the largest one
-// p      the relative error of exp(score - lse): those of score and lse, and a few roundings
+// A dot product's terms add to at most the product of its rows' lengths; q, k and v have rows of at
+// most `row`.
+//   score  the error of a score, whose terms add to `most`, and of the largest one
+//   p      the relative error of exp(score - lse): those of score and lse, and a few roundings
 struct Errors {
-  Errors(DType t, const AttentionShape& s) {
-    const double terms = static_cast<double>(s.head_dim), u = roundoff(wide(t));
-    score = sum_error(t, s.head_dim, terms * s.scale * amplitude * amplitude);
-    const double total = sum_error(t, s.tokens, 1);  // relatively, a sum of positive terms
-    lse = 2 * score + total + 4 * u * (terms * s.scale * amplitude * amplitude + 7);
-    p = score + lse + 8 * u;
+  Errors(DType t, const AttentionShape& s, double row) {
+    const double u = roundoff(wide(t)), most = s.scale * row * row;
+    score = sum_error(t, s.head_dim, most);
+    given = score + 8 * u * (most + std::log(static_cast<double>(s.tokens)) + 1);
+    lse = 2 * score + sum_error(t, s.tokens, 1) + given - score;
+    p = given + lse;
   }
   double score, lse, p;
+  double given;  // of p where lse is an input, the same for all
 };
 
 struct Forward {
@@ -71,8 +74,9 @@ Forward attend(Lab& lab, const Packed& in, const AttentionShape& s) {
 TEST_P(AttentionContract, Forward) {
   for (const auto& s : shapes)
     compare(describe(s), [s](Lab& lab) {
-      const auto f = attend(lab, inputs(lab, s), s);
-      const Errors e(lab.tested, s);
+      const auto in = inputs(lab, s);
+      const auto f = attend(lab, in, s);
+      const Errors e(lab.tested, s, lab.longest_row(in.whole));
       lab.result("o", f.o, e.p * amplitude + sum_error(lab.tested, s.tokens, amplitude));
       lab.result("lse", f.lse, e.lse);
     });
@@ -88,17 +92,16 @@ View backward(Lab& lab, const Packed& in, const View& d_o, const View& o, const 
   return dqkv;
 }
 
-// dp and delta are sums of D terms below amplitude: error dot. ds = scale p (dp - delta) is off by
-//   p each_ds,  each_ds = scale (e.p 2 D amplitude + 2 dot + roundings)
-// dq(t) sums ds k over keys, where p adds to 1; dk(s) and dv(s) sum ds q and p do over queries,
-// where p adds to `column`: what dv is for a do of ones.
+// dp and delta are dot products of do with v and o, off by `dot`. ds = scale p (dp - delta) is off
+// by p each_ds. dq(t) sums ds k over keys, where p adds to 1; dk(s) and dv(s) sum ds q and p do
+// over queries, where p adds to `column`: what dv is for a do of ones.
 TEST_P(AttentionContract, Gradient) {
   for (const auto& s : shapes) {
     const auto forward = oracle([s](Lab& lab) {
       const auto f = attend(lab, inputs(lab, s), s);
       lab.result("o", f.o, 0);
       lab.result("lse", f.lse, 0);
-      const std::vector<double> ones(f.o.count() > 0 ? std::size_t(f.o.count()) : 0, 1.0);
+      const std::vector<double> ones(static_cast<std::size_t>(f.o.count()), 1.0);
       const auto d =
           backward(lab, inputs(lab, s), lab.values(output_shape(s), ones), f.o, f.lse, s);
       const auto dv = d.slice(2, s.heads + s.kv_heads, s.kv_heads);
@@ -112,21 +115,20 @@ TEST_P(AttentionContract, Gradient) {
       const View o = lab.values(output_shape(s), forward[0].values);
       const View lse = lab.wide_values({s.batch, s.heads, s.tokens}, forward[1].values);
       const View d_o = lab.random(output_shape(s), 2);
-      const View dqkv = backward(lab, inputs(lab, s), d_o, o, lse, s);
-      // lse came rounded to both, so its own error is not among p's.
-      const Errors e(lab.tested, s);
-      const double u = roundoff(wide(lab.tested)), D = static_cast<double>(s.head_dim);
-      const double p = e.score + 8 * u * (D * s.scale * amplitude * amplitude + 7);
-      const double dot = sum_error(lab.tested, s.head_dim, D * amplitude);
-      const double most_ds = s.scale * 2 * D * amplitude;
-      const double each_ds = p * most_ds + s.scale * 2 * dot + 4 * u * most_ds;
+      const auto in = inputs(lab, s);
+      const View dqkv = backward(lab, in, d_o, o, lse, s);
+      const double row = lab.longest_row(in.whole), d_o_row = lab.longest_row(d_o);
+      const double p = Errors(lab.tested, s, row).given;
+      const double dot = sum_error(lab.tested, s.head_dim, row * d_o_row);
+      const double most_ds = s.scale * 2 * row * d_o_row;
+      const double each_ds = (p + 4 * roundoff(wide(lab.tested))) * most_ds + s.scale * 2 * dot;
       const auto terms = s.tokens * (s.heads / s.kv_heads + 1);
-      const double dqk =
-          amplitude * std::max(column, 1.0) * (each_ds + sum_error(lab.tested, terms, most_ds));
+      const double dq = amplitude * (each_ds + sum_error(lab.tested, terms, most_ds));
+      const double dk = column * dq;
       const double dv = column * (p + sum_error(lab.tested, terms, 1));
       const Packed d(dqkv, s);
       for (const auto& [name, part, slack] :
-           {std::tuple{"dq", d.q, dqk}, {"dk", d.k, dqk}, {"dv", d.v, dv}}) {
+           {std::tuple{"dq", d.q, dq}, {"dk", d.k, dk}, {"dv", d.v, dv}}) {
         const View dense = lab.fresh({s.batch, s.tokens, part.extent[2], s.head_dim});
         lab.backend.copy(queue, dense, part);
         lab.result(name, dense, slack);

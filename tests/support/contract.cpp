@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <ostream>
 
 #include "kernels/fenced/fenced.hpp"
@@ -55,7 +56,7 @@ double sum_error(DType t, std::int64_t length, double magnitude) {
 }
 
 double tolerance(DType t, double x, double slack) {
-  const double below = std::numeric_limits<float>::denorm_min();
+  const double below = std::numeric_limits<float>::min();  // loops may count denormals as zero
   // bf16 is rounded a second time, from f32: 2^-16 of a rounding more.
   return roundoff(t) * (1 + 0x1p-16) * (std::abs(x) + slack) + slack + below;
 }
@@ -207,6 +208,16 @@ double Lab::largest(const View& v) {
   double most = 0;
   for (double x : read(v)) most = std::max(most, std::isnan(x) ? 0 : std::abs(x));
   return most;
+}
+
+double Lab::longest_row(const View& v) {
+  const auto width = static_cast<std::size_t>(v.extent[static_cast<std::size_t>(v.dims - 1)]);
+  const auto values = read(v);
+  double most = 0;
+  for (auto row = values.begin(); row != values.end(); row += static_cast<std::ptrdiff_t>(width))
+    most =
+        std::max(most, std::inner_product(row, row + static_cast<std::ptrdiff_t>(width), row, 0.0));
+  return std::sqrt(most);
 }
 
 void Lab::result(std::string name, const View& v, double slack) {

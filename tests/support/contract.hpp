@@ -61,7 +61,8 @@ class Lab {
 
   std::vector<double> read(const View& dense);
   std::vector<std::byte> bytes(const View& dense);
-  double largest(const View& dense);  // magnitude; NaN is none
+  double largest(const View& dense);      // magnitude; NaN is none
+  double longest_row(const View& dense);  // Euclidean length along the last dim
 
   // A dense view of results, and how far a value may be off before its last rounding.
   void result(std::string name, const View& dense, double slack);
