@@ -41,6 +41,7 @@ build: setup
 	@cmake/quickstart_tokens.sh $(BUILD)
 
 run: build
+	@if [ -t 2 ]; then export TRIREME_TERMINAL=1; fi; \
 	$(mpiexec) -n 1 $(trireme) train inputs/quickstart.toml --run-dir $(BUILD)/quickstart --overwrite
 	$(trireme) evaluate $(BUILD)/quickstart
 	$(trireme) generate $(BUILD)/quickstart --prompt '#include ' --tokens 400 --seed 1

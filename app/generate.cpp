@@ -44,15 +44,19 @@ int generate_text(const GenerateArguments& a) {
     ids.push_back(*tokenizer->separator());
   }
   fmt::print("{}", prompt);
-  // What is new is what the decoded text grows by: a piece may look different alone.
+  // What is new is what the decoded text grows by: a piece may look different alone. A character
+  // whose bytes have not all come decodes to U+FFFD and waits.
+  constexpr std::string_view unfinished = "\xEF\xBF\xBD";
   std::size_t printed = tokenizer->decode(ids).size();
-  const auto emit = [&](std::int32_t) {
+  const auto show = [&](bool all) {
     const auto text = tokenizer->decode(ids);
-    if (text.size() > printed) fmt::print("{}", std::string_view(text).substr(printed));
+    if (text.size() <= printed || (!all && text.ends_with(unfinished))) return;
+    fmt::print("{}", std::string_view(text).substr(printed));
     std::fflush(stdout);
     printed = text.size();
   };
-  generate(model.trainer(), ids, a.tokens, a.sampling, emit);
+  generate(model.trainer(), ids, a.tokens, a.sampling, tokenizer->vocab(), [&] { show(false); });
+  show(true);
   fmt::print("\n");
   return 0;
 }

@@ -3,6 +3,7 @@
 #include "app/run_support.hpp"
 #include "lib/base/log.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/train/state.hpp"
 
 namespace trireme {
 
@@ -25,8 +26,10 @@ int plan(const PlanArguments& a) {
   require(a.ranks == 1, "plan --ranks {}: this version plans and runs one rank", a.ranks);
   if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
   const auto choice = backend_choice(deck.run, {});
-  const auto target = dry_target(choice);
-  const auto input = plan_input(deck, usable_compute(choice, deck.precision.compute));
+  // What this machine has and can do is not asked: the run is elsewhere.
+  auto target = dry_target(choice);
+  target.capacity = std::size_t{1} << 60;
+  const auto input = plan_input(deck, deck.precision.compute);
   const auto plan = make_plan(input, target);
   fmt::print("{}", a.json ? plan_json(plan, target) : plan_text(plan, input, target));
   for (const auto& race : plan.races) log_error("defect: {}", race);
@@ -59,7 +62,8 @@ int check(const CheckArguments& a) {
       for (const auto& part : validation->parts()) part.file.verify();
   }
   const auto choice = backend_choice(deck.run, {});
-  if (!deck.model.init_from.empty()) CheckpointReader(find_checkpoint(deck.model.init_from));
+  if (!deck.model.init_from.empty())
+    require_model(CheckpointReader(find_checkpoint(deck.model.init_from)), make_spec(deck.model));
   const auto plan = make_plan(plan_input(deck, usable_compute(choice, deck.precision.compute)),
                               dry_target(choice));
   fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} bytes reserved a rank\n",

@@ -57,10 +57,8 @@ LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::str
   deck_.model.vocab = reader_.meta().vocab;
   const auto choice = backend_choice(deck_.run, world_);
   backend_ = open_backend(choice);
-  OptimizerConfig none;  // no moments for a model that is not trained
-  none.name = OptimizerKind::sgd;
-  trainer_ = std::make_unique<Trainer>(*backend_, world_, deck_.model, none,
-                                       usable_compute(choice, deck_.precision.compute), 0);
+  trainer_ = std::make_unique<Trainer>(*backend_, world_, deck_.model,
+                                       usable_compute(choice, deck_.precision.compute));
   load_state(trainer_->store(), reader_, Restore::weights);
 }
 

@@ -13,6 +13,10 @@ namespace trireme {
 // `detail` is for the file, and for stderr unless that is a terminal (which shows progress).
 enum class LogLevel : std::uint8_t { detail, info, warning, error };
 
+// Is somebody watching stderr? A launcher that hides the terminal behind a pipe is told so by
+// TRIREME_TERMINAL=1.
+bool on_terminal();
+
 void log_line(LogLevel, std::string_view);
 // Appends to `file` as well; an empty path stops that. Throws Error when it cannot be opened.
 void log_to(const std::filesystem::path& file);

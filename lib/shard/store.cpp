@@ -11,14 +11,14 @@ static bool is_tied(const ModelSpec& s, UnitId u) {
   return s.config.tied && u == s.table_unit;
 }
 
-Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute, Moments moments)
+Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute, Upkeep upkeep)
     : backend_(b),
       spec_(spec),
       layout_(std::move(layout)),
       compute_(compute),
-      moments_(moments),
+      upkeep_(upkeep),
       counts_(layout_.segments.size(), 0),
-      trainable_(spec.params.size(), 1) {
+      trainable_(spec.params.size(), upkeep != Upkeep::forward) {
   const auto zeros = [&](std::int64_t n, Kind kind) {
     Tensor t = Tensor::empty(b, {n}, master(), kind);
     b.fill(Queue::compute, t.view(), 0);
@@ -37,7 +37,7 @@ Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute, Mo
       s.moment1 = zeros(n, Kind::optimizer);
       s.moment2 = zeros(n, Kind::optimizer);
     }
-    const std::size_t uses = is_tied(spec_, segment.unit) ? 2 : 1;
+    const std::size_t uses = upkeep == Upkeep::forward ? 0 : is_tied(spec_, segment.unit) ? 2 : 1;
     for (std::size_t use = 0; use < uses; ++use) {
       s.gradient[use] = zeros(n, Kind::gradients);
       s.written[use].assign(segment.slots.size(), 0);
@@ -202,6 +202,8 @@ void UnitGradients::add(std::span<const ParamId> params, std::int64_t rows, cons
 
 Session::Session(Store& s, Purpose purpose) : store_(s) {
   require(!s.open_, "the model's state is in use by another session: close that first");
+  require(purpose == Purpose::forward || s.upkeep_ != Upkeep::forward,
+          "the model was opened without gradients: it can be evaluated, not trained");
   s.open_ = true;
   if (purpose == Purpose::train)
     for (auto& shard : s.shards_)

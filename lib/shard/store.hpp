@@ -19,7 +19,8 @@ namespace trireme {
 
 // What a parameter's state consists of.
 enum class State : std::uint8_t { weight, moment1, moment2 };
-enum class Moments : std::uint8_t { none, two };
+// What is kept beside the weights: nothing, gradients, gradients and two moments.
+enum class Upkeep : std::uint8_t { forward, sgd, adamw };
 
 class Session;
 
@@ -27,7 +28,7 @@ class Store {
  public:
   // Takes weights, gradients and moments of `compute`'s wide type; their contents are undefined
   // until initialize() or write(). Moments and gradients are zero.
-  Store(Backend&, const ModelSpec&, Layout, DType compute, Moments);
+  Store(Backend&, const ModelSpec&, Layout, DType compute, Upkeep);
 
   // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
   // for every layout. Moments and counts start afresh.
@@ -43,7 +44,7 @@ class Store {
   const Layout& layout() const { return layout_; }
   Backend& backend() const { return backend_; }
   DType master() const { return wide(compute_); }
-  bool has_moments() const { return moments_ == Moments::two; }
+  bool has_moments() const { return upkeep_ == Upkeep::adamw; }
   std::span<const std::uint8_t> trainable() const { return trainable_; }
   // Updates made to a parameter so far (Adam's count).
   std::int64_t count(ParamId p) const { return counts_[layout_.of_param[p.index()].segment]; }
@@ -75,7 +76,7 @@ class Store {
   const ModelSpec& spec_;
   Layout layout_;
   DType compute_;
-  Moments moments_;
+  Upkeep upkeep_;
   std::vector<Shard> shards_;  // by segment
   std::vector<std::int64_t> counts_;
   std::vector<std::uint8_t> trainable_;  // by ParamId
@@ -108,7 +109,7 @@ enum class Purpose : std::uint8_t { train, forward };
 
 class Session {
  public:
-  // A second open session of one store is an Error.
+  // A second open session of one store is an Error, and so is training what has no gradients.
   Session(Store&, Purpose);
   ~Session();
   Session(const Session&) = delete;

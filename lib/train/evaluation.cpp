@@ -12,6 +12,16 @@ Batch read_samples(const Dataset& data, std::int64_t first, std::int64_t n) {
   return read_batch(data, samples);
 }
 
+// Masked samples behind the real ones, so that every batch has one shape.
+static Batch padded(Batch batch, std::int64_t samples) {
+  const auto have = static_cast<std::int64_t>(batch.sample_B.size());
+  const auto tokens = static_cast<std::int64_t>(batch.ids_BT.size()) / have;
+  batch.ids_BT.resize(static_cast<std::size_t>(samples * tokens), 0);
+  batch.targets_BT.resize(static_cast<std::size_t>(samples * tokens), no_target);
+  batch.sample_B.resize(static_cast<std::size_t>(samples), 0);
+  return batch;
+}
+
 std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
                                 std::int64_t microbatch, const std::function<bool()>& interrupted) {
   const auto all = data.samples_per_epoch();
@@ -19,7 +29,8 @@ std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int6
   LossSum total;
   for (std::int64_t first = 0; first < n; first += microbatch) {
     if (interrupted && interrupted()) return std::nullopt;
-    const auto part = trainer.evaluate(read_samples(data, first, std::min(microbatch, n - first)));
+    const auto part = trainer.evaluate(
+        padded(read_samples(data, first, std::min(microbatch, n - first)), microbatch));
     total.sum += part.sum;
     total.valid += part.valid;
   }

@@ -8,6 +8,8 @@ namespace trireme {
 
 std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
                           std::int64_t position) {
+  require(std::ranges::all_of(logits, [](double z) { return std::isfinite(z); }),
+          "the model's logits are not finite: its weights have diverged");
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   // Likeliest first; equals by id, so that the choice is the same everywhere.
@@ -16,7 +18,6 @@ std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
     return x != y ? x > y : a < b;
   });
   const double best = logits[static_cast<std::size_t>(order[0])];
-  require(std::isfinite(best), "the model's logits are not finite: its weights have diverged");
   if (s.temperature == 0) return order[0];
   if (s.top_k > 0 && s.top_k < static_cast<std::int64_t>(order.size()))
     order.resize(static_cast<std::size_t>(s.top_k));
@@ -39,13 +40,14 @@ std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
 }
 
 void generate(Trainer& trainer, std::vector<std::int32_t>& ids, std::int64_t count,
-              const Sampling& sampling, const std::function<void(std::int32_t)>& emit) {
+              const Sampling& sampling, std::int32_t vocab, const std::function<void()>& emit) {
   const auto context = static_cast<std::size_t>(trainer.model().spec().config.context);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto seen = std::span(ids).last(std::min(context, ids.size()));
-    const auto logits = trainer.logits(seen);
+    auto logits = trainer.logits(seen);
+    logits.resize(std::min(logits.size(), static_cast<std::size_t>(vocab)));
     ids.push_back(sample_token(logits, sampling, static_cast<std::int64_t>(ids.size())));
-    emit(ids.back());
+    emit();
   }
 }
 

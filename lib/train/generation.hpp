@@ -19,9 +19,9 @@ struct Sampling {
 // The token for these logits; a pure function of them, the options and `position`.
 std::int32_t sample_token(std::span<const double> logits, const Sampling&, std::int64_t position);
 
-// Appends `count` tokens to `ids` (not empty), each seeing the last `context` before it; `emit`
-// gets each as it comes.
+// Appends `count` tokens below `vocab` to `ids` (not empty), each seeing the last `context` before
+// it, and calls `emit` after each.
 void generate(Trainer&, std::vector<std::int32_t>& ids, std::int64_t count, const Sampling&,
-              const std::function<void(std::int32_t)>& emit);
+              std::int32_t vocab, const std::function<void()>& emit);
 
 }  // namespace trireme

@@ -1,10 +1,11 @@
 #include "lib/train/progress.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <string>
+
+#include "lib/base/log.hpp"
 
 namespace trireme {
 
@@ -14,8 +15,7 @@ static std::string clock_text(double seconds) {
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-Progress::Progress(std::int64_t total_steps)
-    : total_(total_steps), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::int64_t total_steps) : total_(total_steps), terminal_(on_terminal()) {}
 
 // The cursor waits at the line's start, so that whatever is printed next replaces it.
 void Progress::show(std::int64_t done, double loss, double tokens_per_second,

@@ -55,11 +55,15 @@ static void load(Store& store, CheckpointReader& reader, ParamId p, Content cont
   }
 }
 
+void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
+  std::vector<std::pair<std::string, Shape>> model;
+  for (const auto& p : spec.params) model.emplace_back(p.name, p.shape);
+  reader.require_model(model);
+}
+
 void load_state(Store& store, CheckpointReader& reader, Restore what) {
   const auto& params = store.spec().params;
-  std::vector<std::pair<std::string, Shape>> model;
-  for (const auto& p : params) model.emplace_back(p.name, p.shape);
-  reader.require_model(model);
+  require_model(reader, store.spec());
   for (const auto& p : reader.params())
     require(p.dtype == store.master(),
             "{}: {} was saved as {}, this run keeps its weights in {}; use the precision.compute "

@@ -13,6 +13,9 @@ namespace trireme {
 std::filesystem::path save_state(const Store&, const std::filesystem::path& checkpoints,
                                  CheckpointMeta meta);
 
+// Error, naming the first differences, when the checkpoint is of another model.
+void require_model(const CheckpointReader&, const ModelSpec&);
+
 enum class Restore : std::uint8_t {
   everything,  // weights, moments and counts
   weights      // moments and counts start afresh

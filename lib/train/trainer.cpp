@@ -7,6 +7,15 @@ namespace trireme {
 
 Trainer::Trainer(Backend& backend, const Communicator& world, const ModelConfig& model,
                  const OptimizerConfig& optimizer, DType compute, std::uint64_t seed)
+    : Trainer(backend, world, model, optimizer, compute, seed,
+              optimizer.name == OptimizerKind::adamw ? Upkeep::adamw : Upkeep::sgd) {}
+
+Trainer::Trainer(Backend& backend, const Communicator& world, const ModelConfig& model,
+                 DType compute)
+    : Trainer(backend, world, model, {}, compute, 0, Upkeep::forward) {}
+
+Trainer::Trainer(Backend& backend, const Communicator& world, const ModelConfig& model,
+                 const OptimizerConfig& optimizer, DType compute, std::uint64_t seed, Upkeep upkeep)
     : backend_(backend),
       world_(world),
       optimizer_(optimizer),
@@ -14,7 +23,7 @@ Trainer::Trainer(Backend& backend, const Communicator& world, const ModelConfig&
       workspace_(backend),
       model_(backend, make_spec(model), compute),
       store_(backend, model_.spec(), make_layout(model_.spec(), 1, optimizer.no_decay), compute,
-             optimizer.name == OptimizerKind::adamw ? Moments::two : Moments::none) {}
+             upkeep) {}
 
 template <class T>
 static Tensor to_device(Backend& b, const Shape& shape, std::span<const T> values) {

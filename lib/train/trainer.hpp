@@ -41,6 +41,9 @@ class Trainer {
   Trainer(Backend&, const Communicator& world, const ModelConfig&, const OptimizerConfig&,
           DType compute, std::uint64_t seed);
 
+  // The same model without what training needs: step() is an Error.
+  Trainer(Backend&, const Communicator& world, const ModelConfig&, DType compute);
+
   // One step over its microbatches; a skipped one leaves weights, moments and counts alone.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches);
   LossSum evaluate(const Batch&);
@@ -52,6 +55,8 @@ class Trainer {
   Backend& backend() { return backend_; }
 
  private:
+  Trainer(Backend&, const Communicator& world, const ModelConfig&, const OptimizerConfig&,
+          DType compute, std::uint64_t seed, Upkeep);
   Microbatch upload(const Batch&);
   void update(double lr, double scale);
 
