@@ -3,8 +3,9 @@
 #include <functional>
 #include <numeric>
 
-#include "kernels/host/kernels.hpp"
 #include "kernels/host/blocks.hpp"
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/stream.hpp"
 
 namespace trireme::host {
 namespace {
@@ -83,6 +84,8 @@ auto value(const T& x) {
 
 // What happens to one element.
 struct Move {
+  bool streams;  // around the caches
+
   template <class T>
   void operator()(T& to, const T& from) const {
     to = from;
@@ -106,13 +109,22 @@ void run_row(D* to, std::int64_t to_step, const S* from, std::int64_t from_step,
              const Op& op) {
   if (to_step == 1 && from_step == 1) {
     if constexpr (std::is_same_v<Op, Move>) {
-      std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(D));
+      const auto bytes = static_cast<std::size_t>(n) * sizeof(D);
+      if (op.streams) {
+        stream_copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+                    bytes);
+      } else {
+        std::memcpy(to, from, bytes);
+      }
     } else {
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) op(to[i], from[i]);
     }
   } else if (to_step == 1 && from_step == 0) {
     const S x = *from;
+    if constexpr (std::is_same_v<Op, Move>) {
+      if (op.streams) return stream_fill(to, static_cast<std::size_t>(n), x);
+    }
 #pragma omp simd
     for (std::int64_t i = 0; i < n; ++i) op(to[i], x);
   } else {
@@ -179,7 +191,10 @@ void by_value(DType t, const F& f) {
 // Bytes as they are, whatever they mean.
 template <class T>
 void move(const View& dst, const ConstView& src, const Nest& n) {
-  run(data<T>(dst), data<T>(src), n, Move{});
+  const auto bytes = static_cast<std::size_t>(dst.count()) * sizeof(T);
+  const auto row = static_cast<std::size_t>(n.extent[static_cast<std::size_t>(n.dims - 1)]);
+  const bool streams = bytes >= stream_threshold && row * sizeof(T) >= 1024;
+  run(data<T>(dst), data<T>(src), n, Move{streams});
 }
 
 }  // namespace

@@ -30,15 +30,18 @@ void drop(View y, const ConstView& x, const ConstView& skip, math::Dropout mask,
   const std::int64_t size = x.extent[1] * x.extent[2];  // of a sample's rows
   const std::int64_t first = rows.t0 * x.extent[2];
   const std::int64_t pieces = (size + grain - 1) / grain;
-  const auto with_skip = [&](T* to, const T* from, const T* add, const std::uint32_t* random) {
+  // A copy of the mask in each body: read through the closure, it kept the loop scalar.
+  const auto with_skip = [=](T* to, const T* from, const T* add, const std::uint32_t* random) {
+    const math::Dropout m = mask;
 #pragma omp simd
     for (int l = 0; l < block_size; ++l) {
-      put(to[l], static_cast<float>(add[l]) + mask(static_cast<float>(from[l]), random[l]));
+      put(to[l], static_cast<float>(add[l]) + m(static_cast<float>(from[l]), random[l]));
     }
   };
-  const auto without = [&](T* to, const T* from, const std::uint32_t* random) {
+  const auto without = [=](T* to, const T* from, const std::uint32_t* random) {
+    const math::Dropout m = mask;
 #pragma omp simd
-    for (int l = 0; l < block_size; ++l) put(to[l], mask(static_cast<float>(from[l]), random[l]));
+    for (int l = 0; l < block_size; ++l) put(to[l], m(static_cast<float>(from[l]), random[l]));
   };
   for_chunks(x.extent[0] * pieces, 1, [&](std::int64_t piece, std::int64_t) {
     std::array<std::uint32_t, grain + block_size> random;

@@ -5,6 +5,14 @@
 
 namespace trireme::host {
 
+// The copy is the one array whose lines nothing reads before they are written.
+template <class T>
+static void fetch_ahead(const T* block) {
+  for (std::size_t i = 0; i < block_size; i += 64 / sizeof(T)) {
+    __builtin_prefetch(block + 8 * block_size + i, 1);
+  }
+}
+
 void sgd(View master, View copy, ConstView grad, const Sgd& how) {
   const auto update = math::update_of(how);
   const auto body = [=](float* w, const float* g) {
@@ -15,6 +23,7 @@ void sgd(View master, View copy, ConstView grad, const Sgd& how) {
   by_type(copy.dtype, "sgd", [&]<class T>(T) {
     const auto body_and_copy = [&](float* w, T* narrow, const float* g) {
       body(w, g);
+      fetch_ahead(narrow);
 #pragma omp simd
       for (int l = 0; l < block_size; ++l) put(narrow[l], w[l]);
     };
@@ -37,6 +46,7 @@ void adamw(View master, View m, View v, View copy, ConstView grad, const AdamW& 
     const auto body_and_copy = [&](float* w, float* mean, float* square, T* narrow,
                                    const float* g) {
       body(w, mean, square, g);
+      fetch_ahead(narrow);
 #pragma omp simd
       for (int l = 0; l < block_size; ++l) put(narrow[l], w[l]);
     };

@@ -34,11 +34,22 @@ void sum_squares(View out, ConstView x, View scratch) {
       const auto size = std::min(n - first, room * chunk);
       for_chunks(size, chunk, [&](std::int64_t begin, std::int64_t end) {
         Lanes<double> squares(0);
+        const auto add = [&](const T* p, std::int64_t count) {
+          for_lanes(count, [&](auto i, auto l) {
+            const double v = static_cast<double>(static_cast<float>(p[i]));
+            squares[l] += v * v;
+          });
+        };
+        // A page or more ahead: the processor's own prefetch ends with the page.
+        constexpr std::int64_t run = 512, ahead = 2048;
         const T* p = from + first + begin;
-        for_lanes(end - begin, [&](auto i, auto l) {
-          const double v = static_cast<double>(static_cast<float>(p[i]));
-          squares[l] += v * v;
-        });
+        auto left = end - begin;
+        for (; left >= run; left -= run, p += run) {
+          constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
+          for (std::int64_t i = 0; i < run; i += line) __builtin_prefetch(p + ahead + i);
+          add(p, run);
+        }
+        add(p, left);
         parts[begin / chunk] = squares.sum();
       });
       for (std::int64_t k = 0; k < (size + chunk - 1) / chunk; ++k) total += parts[k];

@@ -38,9 +38,8 @@ struct bf16 {
   // Rounds to nearest, ties to even; a NaN stays a NaN. Branch-free, so loops over it vectorise.
   constexpr explicit bf16(float x) {
     const auto u = std::bit_cast<std::uint32_t>(x);
-    const std::uint32_t rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
-    const std::uint32_t quiet = (u >> 16) | 0x40U;
-    bits = static_cast<std::uint16_t>((u & 0x7fffffffU) > 0x7f800000U ? quiet : rounded);
+    const std::uint32_t rounded = u + 0x7fffU + ((u >> 16) & 1U), quiet = u | 0x400000U;
+    bits = static_cast<std::uint16_t>((x == x ? rounded : quiet) >> 16);
   }
   constexpr explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

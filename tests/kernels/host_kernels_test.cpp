@@ -96,10 +96,11 @@ class HostKernels : public testing::TestWithParam<DType> {
     const Bytes one = make();
     host::set_threads(3);
     EXPECT_EQ(one, make());
+    host::set_threads(1);
   }
 
  private:
-  Host host_{2};
+  Host host_{1};
   Bytes scratch_;
 };
 
@@ -367,6 +368,19 @@ TEST_P(HostKernels, CopiesBroadcastLongRowsAndNothing) {
              Accumulate::add);
   const Array one(type(), {1, 1, 1}, 5), other(type(), {1, 1, 1}, 6);
   expect_copied(one, one, other, other, Accumulate::add);
+}
+
+// Large enough to go around the caches, and not aligned.
+TEST_P(HostKernels, CopiesAndFillsLargeArrays) {
+  const std::int64_t n = 4'300'007;
+  const Array from(type(), {n}, 1), to(type(), {n});
+  host::copy(to, from, Accumulate::overwrite);
+  EXPECT_TRUE(to.bytes() == from.bytes());
+  host::fill(to.view().slice(0, 3, n - 5), 0.5);
+  for (const std::int64_t kept : {0L, 1L, 2L, n - 2, n - 1}) EXPECT_EQ(to[kept], from[kept]);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 3; i < n - 2; ++i) wrong += to[i] != 0.5F;
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_P(HostKernels, FillsViewsOfAnyStrides) {

@@ -1,0 +1,198 @@
+// Rates of the host kernels at the shapes of a 124M model (B*T = 1024), each next to a copy that
+// moves as many bytes. Arguments are Google Benchmark's; threads come from OMP_NUM_THREADS.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/host/host.hpp"
+#include "kernels/host/kernels.hpp"
+#include "kernels/host/parallel.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t parameters = 124'475'904, rows = 1024, width = 768, hidden = 3072;
+constexpr std::int64_t vocab = 50304, loss_rows = 256, samples = 4, heads = 12;
+
+// Memory for one case, filled by all threads so that its pages exist; small numbers.
+class Memory {
+ public:
+  View take(DType t, const Shape& s) {
+    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(
+        static_cast<std::size_t>(s.count()) * bytes_of(t) + 64));
+    auto* p = blocks_.back().get();
+    const View v(p + (64 - reinterpret_cast<std::uintptr_t>(p) % 64), t, s);
+    host::fill(v, t == DType::i32 || t == DType::i64 ? 5 : 0.01);
+    return v;
+  }
+  View scratch() { return take(DType::f32, {std::int64_t{4} << 20}); }
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+};
+
+// What to time and how many bytes it reads and writes.
+struct Case {
+  std::function<void()> run;
+  std::int64_t bytes;
+};
+using Make = std::function<Case(Memory&)>;
+
+// Bytes a second of a copy that reads and writes as many, at most 1 GiB: the best of five.
+double copy_rate(std::int64_t bytes) {
+  constexpr std::int64_t most = std::int64_t{1} << 27;  // f32 elements of each side
+  static Memory memory;
+  static const View from = memory.take(DType::f32, {most}), to = memory.take(DType::f32, {most});
+  const auto n = std::min(most, bytes / 8);
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    host::copy(to.slice(0, 0, n), from.slice(0, 0, n), Accumulate::overwrite);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(8 * n) / time.count());
+  }
+  return best;
+}
+
+void add(const std::string& name, const Make& make) {
+  const auto measure = [make](benchmark::State& state) {
+    Memory memory;
+    const Case c = make(memory);
+    const double copy = copy_rate(c.bytes);
+    c.run();
+    for (auto _ : state) c.run();
+    const auto moved = static_cast<double>(state.iterations() * c.bytes);
+    using benchmark::Counter;
+    state.counters["GB/s"] = Counter(moved * 1e-9, Counter::kIsRate);
+    state.counters["copy_GB/s"] = Counter(copy * 1e-9);
+    state.counters["of_copy"] = Counter(moved / copy, Counter::kIsRate);
+  };
+  benchmark::RegisterBenchmark(name.c_str(), measure)->UseRealTime();
+}
+
+std::int64_t size(const View& v) {
+  return static_cast<std::int64_t>(v.span_bytes());
+}
+
+void add_flat() {
+  constexpr auto f32 = DType::f32, narrow = DType::bf16;
+  add("copy/f32", [](Memory& m) {
+    const View from = m.take(f32, {parameters}), to = m.take(f32, {parameters});
+    return Case{[=] { host::copy(to, from, Accumulate::overwrite); }, 2 * size(to)};
+  });
+  add("cast/f32_bf16", [](Memory& m) {
+    const View from = m.take(f32, {parameters}), to = m.take(narrow, {parameters});
+    return Case{[=] { host::copy(to, from, Accumulate::overwrite); }, size(from) + size(to)};
+  });
+  add("add/f32", [](Memory& m) {
+    const View from = m.take(f32, {parameters}), to = m.take(f32, {parameters});
+    return Case{[=] { host::copy(to, from, Accumulate::add); }, size(from) + 2 * size(to)};
+  });
+  add("fill/f32", [](Memory& m) {
+    const View to = m.take(f32, {parameters});
+    return Case{[=] { host::fill(to, 0); }, size(to)};
+  });
+  add("sum_squares/f32", [](Memory& m) {
+    const View x = m.take(f32, {parameters}), out = m.take(DType::f64, {1}), s = m.scratch();
+    return Case{[=] { host::sum_squares(out, x, s); }, size(x)};
+  });
+  for (const bool with_copy : {false, true}) {
+    add(with_copy ? "adamw/bf16" : "adamw/f32", [=](Memory& m) {
+      const View w = m.take(f32, {parameters}), mean = m.take(f32, {parameters}),
+                 square = m.take(f32, {parameters}), g = m.take(f32, {parameters});
+      const View copy = with_copy ? m.take(narrow, {parameters}) : View{};
+      return Case{[=] {
+                    host::adamw(w, mean, square, copy, g, AdamW{1e-4, 0.9, 0.95, 1e-8, 0.1, 1, 10});
+                  },
+                  7 * size(w) + (with_copy ? size(copy) : 0)};
+    });
+  }
+}
+
+void add_activations(DType t) {
+  const auto named = [&](const char* kernel) {
+    return std::string(kernel) + "/" + std::string(name_of(t));
+  };
+  add(named("gelu"), [=](Memory& m) {
+    const View x = m.take(t, {rows, hidden}), y = m.take(t, {rows, hidden});
+    return Case{[=] { host::gelu(y, x); }, 2 * size(x)};
+  });
+  add(named("gelu_grad"), [=](Memory& m) {
+    const View x = m.take(t, {rows, hidden}), dy = m.take(t, {rows, hidden}),
+               dx = m.take(t, {rows, hidden});
+    return Case{[=] { host::gelu_grad(dx, dy, x); }, 3 * size(x)};
+  });
+  add(named("swiglu"), [=](Memory& m) {
+    const View x = m.take(t, {rows, 2, hidden}), y = m.take(t, {rows, hidden});
+    return Case{[=] { host::swiglu(y, x); }, 3 * size(y)};
+  });
+  add(named("swiglu_grad"), [=](Memory& m) {
+    const View x = m.take(t, {rows, 2, hidden}), dx = m.take(t, {rows, 2, hidden}),
+               dy = m.take(t, {rows, hidden});
+    return Case{[=] { host::swiglu_grad(dx, dy, x); }, 5 * size(dy)};
+  });
+  add(named("rotary"), [=](Memory& m) {
+    const View x = m.take(t, {samples, rows / samples, heads, width / heads}),
+               table = m.take(wide(t), {rows / samples, 2, width / heads / 2});
+    return Case{[=] { host::rotary(x, table, Direction::forward); }, 2 * size(x)};
+  });
+  add(named("dropout"), [=](Memory& m) {
+    const View x = m.take(t, {samples, rows / samples, width}),
+               y = m.take(t, {samples, rows / samples, width});
+    const SampleRows where{m.take(DType::i64, {samples}), 0};
+    return Case{[=] { host::dropout(y, x, y, DropoutKey{7, 0.1F}, where); }, 3 * size(x)};
+  });
+  add(named("layer_norm"), [=](Memory& m) {
+    const View x = m.take(t, {rows, width}), y = m.take(t, {rows, width}), w = m.take(t, {width}),
+               mean = m.take(wide(t), {rows}), rstd = m.take(wide(t), {rows});
+    return Case{[=] { host::layer_norm(y, mean, rstd, x, w, w, 1e-5); }, 2 * size(x)};
+  });
+  add(named("layer_norm_grad"), [=](Memory& m) {
+    const View x = m.take(t, {rows, width}), dx = m.take(t, {rows, width}),
+               dy = m.take(t, {rows, width}), w = m.take(t, {width}), s = m.scratch(),
+               mean = m.take(wide(t), {rows}), rstd = m.take(wide(t), {rows}),
+               dw = m.take(wide(t), {width}), db = m.take(wide(t), {width});
+    return Case{
+        [=] { host::layer_norm_grad(dx, dw, db, Accumulate::overwrite, dy, x, w, mean, rstd, s); },
+        3 * size(x)};
+  });
+  add(named("column_sum"), [=](Memory& m) {
+    const View x = m.take(t, {rows, hidden}), out = m.take(wide(t), {hidden}), s = m.scratch();
+    return Case{[=] { host::column_sum(out, Accumulate::overwrite, x, s); }, size(x)};
+  });
+  add(named("embedding_grad"), [=](Memory& m) {
+    const View table = m.take(wide(t), {vocab, width}), dy = m.take(t, {rows, width}),
+               ids = m.take(DType::i32, {rows}), s = m.scratch();
+    return Case{[=] { host::embedding_grad(table, Accumulate::overwrite, dy, ids, s); },
+                size(table) + size(dy)};
+  });
+  // Gradients of gradients after the first run, which changes no time.
+  add(named("cross_entropy"), [=](Memory& m) {
+    const View logits = m.take(t, {loss_rows, vocab}), target = m.take(DType::i32, {loss_rows}),
+               loss = m.take(DType::f64, {1}), s = m.scratch();
+    return Case{[=] {
+                  host::cross_entropy(loss, Accumulate::overwrite, logits, target, 1,
+                                      Logits::become_gradient, s);
+                },
+                2 * size(logits)};
+  });
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  const Host start(host::threads());
+  add_flat();
+  for (const auto t : {DType::f32, DType::bf16}) add_activations(t);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}
