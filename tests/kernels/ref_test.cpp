@@ -60,7 +60,7 @@ TEST(RefCopy, RoundsToNearestEven) {
 }
 
 TEST(RefCopy, MovesNumbersBitForBit) {
-  std::vector<std::int64_t> src{(1LL << 62) + 1, -7}, dst(2);
+  std::vector<std::int64_t> src{(1LL << 61) + 1, -7}, dst(2);
   ref::copy(view(dst, {2}), view(src, {2}), overwrite);
   EXPECT_EQ(dst, src);
   ref::copy(view(dst, {2}), view(src, {2}), add);
