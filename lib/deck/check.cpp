@@ -4,33 +4,23 @@
 #include <numeric>
 
 #include "lib/base/error.hpp"
+#include "lib/comm/grid.hpp"
 #include "lib/deck/table.hpp"
 
 namespace trireme {
 namespace {
 
-using Counts = std::vector<std::int64_t>;
-
-Counts divisors(std::int64_t n) {
-  Counts small, large;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    small.push_back(d);
-    if (d * d != n) large.push_back(n / d);
-  }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
+GridLimits limits_of(const Deck& deck) {
+  return {.layers = deck.model.layers,
+          .heads = deck.model.heads,
+          .tokens = deck.model.context,
+          .batch = deck.train.batch,
+          .microbatch = deck.train.microbatch,
+          .shard = deck.zero.shard};
 }
 
-// Those of `legal` that lie nearest to what was asked for, in order.
-std::string legal_text(Counts legal, std::int64_t asked) {
-  constexpr std::size_t most = 8;
-  std::stable_sort(legal.begin(), legal.end(), [&](std::int64_t a, std::int64_t b) {
-    return std::abs(a - asked) < std::abs(b - asked);
-  });
-  if (legal.size() > most) legal.resize(most);
-  std::sort(legal.begin(), legal.end());
-  return fmt::format("{}", fmt::join(legal, ", "));
+Grid grid_of(const ParallelConfig& p) {
+  return {static_cast<int>(p.pipe), static_cast<int>(p.data), static_cast<int>(p.seq)};
 }
 
 class Checker {
@@ -57,7 +47,7 @@ class Checker {
     const ModelConfig& m = deck_.model;
     const bool rotary = m.positions == Positions::rotary;
     if (m.width % m.heads != 0) {
-      Counts legal = divisors(m.width);
+      auto legal = divisors(m.width);
       std::erase_if(legal, [&](std::int64_t h) { return rotary && m.width / h % 2 != 0; });
       rule(false, {"model.heads", "model.width", "model.positions"},
            "model.heads = {} does not divide model.width = {}; heads that do: {}", m.heads, m.width,
@@ -96,19 +86,6 @@ class Checker {
     rule(deck_.schedule.min_lr <= deck_.optimizer.lr, {"schedule.min_lr", "optimizer.lr"},
          "schedule.min_lr = {} is above optimizer.lr = {}; the rate only falls",
          number_text(deck_.schedule.min_lr), number_text(deck_.optimizer.lr));
-    const std::int64_t data = std::max<std::int64_t>(deck_.parallel.data, 1);
-    const std::vector<std::string> keys = {"train.microbatch", "train.batch", "parallel.data"};
-    if (t.batch % data != 0) {
-      rule(false, {"train.batch", "parallel.data"},
-           "train.batch = {} is not divisible by parallel.data = {}; batches that are: {}", t.batch,
-           data, legal_text({t.batch / data * data, (t.batch / data + 1) * data}, t.batch));
-    } else if (t.microbatch > 0) {
-      rule(t.batch / data % t.microbatch == 0, keys,
-           "train.microbatch = {} does not divide the {} samples of a data rank (train.batch = {}, "
-           "parallel.data = {}); microbatches that do: {}",
-           t.microbatch, t.batch / data, t.batch, data,
-           legal_text(divisors(t.batch / data), t.microbatch));
-    }
   }
 
   void precision() {
@@ -123,16 +100,9 @@ class Checker {
 
   void parallel() {
     const ParallelConfig& p = deck_.parallel;
-    const ModelConfig& m = deck_.model;
-    rule(p.pipe <= m.layers, {"parallel.pipe", "model.layers"},
-         "parallel.pipe = {} is more than model.layers = {}; a stage needs a block", p.pipe,
-         m.layers);
-    rule(p.seq <= m.heads, {"parallel.seq", "model.heads"},
-         "parallel.seq = {} is more than model.heads = {}; a sequence rank needs a head", p.seq,
-         m.heads);
-    rule(m.context % p.seq == 0, {"parallel.seq", "model.context"},
-         "parallel.seq = {} does not divide model.context = {}; degrees that do: {}", p.seq,
-         m.context, legal_text(divisors(m.context), p.seq));
+    for (auto& problem : grid_problems(grid_of(p), limits_of(deck_))) {
+      problems_.push_back({std::move(problem.keys), std::move(problem.message)});
+    }
     if (p.stage_layers.empty()) return;
     const auto stages = static_cast<std::int64_t>(p.stage_layers.size());
     rule(stages == p.pipe, {"parallel.stage_layers", "parallel.pipe"},
@@ -140,8 +110,9 @@ class Checker {
          p.pipe);
     const std::int64_t sum =
         std::accumulate(p.stage_layers.begin(), p.stage_layers.end(), std::int64_t{0});
-    rule(sum == m.layers, {"parallel.stage_layers", "model.layers"},
-         "parallel.stage_layers adds up to {} blocks and model.layers is {}", sum, m.layers);
+    rule(sum == deck_.model.layers, {"parallel.stage_layers", "model.layers"},
+         "parallel.stage_layers adds up to {} blocks and model.layers is {}", sum,
+         deck_.model.layers);
   }
 
   void run() {
@@ -160,22 +131,6 @@ class Checker {
   std::vector<DeckProblem> problems_;
 };
 
-// Grids of that many ranks on which the deck's model and batch can be spread.
-std::vector<std::string> legal_grids(const Deck& deck, std::int64_t ranks) {
-  std::vector<std::string> grids;
-  for (const std::int64_t pipe : divisors(ranks)) {
-    for (const std::int64_t seq : divisors(ranks / pipe)) {
-      const std::int64_t data = ranks / pipe / seq;
-      if (pipe > deck.model.layers || seq > deck.model.heads || deck.model.context % seq != 0 ||
-          deck.train.batch % data != 0) {
-        continue;
-      }
-      grids.push_back(fmt::format("{} x {} x {}", pipe, data, seq));
-    }
-  }
-  return grids;
-}
-
 }  // namespace
 
 std::vector<DeckProblem> check_deck(const Deck& deck) {
@@ -192,23 +147,12 @@ std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe) {
 }
 
 Deck fit_to_ranks(Deck deck, std::int64_t ranks) {
-  require(ranks >= 1, "a run has at least one rank, not {}", ranks);
   ParallelConfig& p = deck.parallel;
-  const std::int64_t others = p.pipe * p.seq;
-  const bool fits = p.data == 0 ? ranks % others == 0 : ranks == others * p.data;
-  if (!fits) {
-    constexpr std::size_t most = 8;
-    auto grids = legal_grids(deck, ranks);
-    if (grids.size() > most) grids.resize(most);
-    fail("a grid of pipe {} x data {} x seq {} does not fill {} ranks; {}", p.pipe,
-         p.data == 0 ? "auto" : std::to_string(p.data), p.seq, ranks,
-         grids.empty() ? "no grid of that many ranks suits this model and batch"
-                       : fmt::format("pipe x data x seq that does: {}", fmt::join(grids, ", ")));
-  }
-  if (p.data == 0) {
-    p.data = ranks / others;
-    require_supported(*find_key("parallel.data"), p.data);
-  }
+  const bool automatic = p.data == 0;
+  GridLimits limits = limits_of(deck);
+  limits.microbatch = 0;  // may have been decided for the grid that does not fit
+  p.data = fit_grid(grid_of(p), limits, ranks).data;
+  if (automatic) require_supported(*find_key("parallel.data"), p.data);
   std::string problems;
   for (const auto& problem : check_deck(deck)) {
     problems += (problems.empty() ? "" : "\n") + problem.message;

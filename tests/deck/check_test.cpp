@@ -72,7 +72,9 @@ TEST(Check, LengthAndBatch) {
   d.train.microbatch = 4;
   expect_problem(d, "train.microbatch", "6 samples of a data rank");
   d.parallel.data = 5;
-  expect_problem(d, "train.batch", "batches that are: 10, 15");
+  expect_problem(d, "train.batch", "batches that are: 20;");  // of 5 ranks' whole microbatches
+  d.train.microbatch = 0;
+  expect_problem(d, "train.batch", "batches that are: 10, 15;");
 }
 
 TEST(Check, ScheduleAndPrecision) {

@@ -1,0 +1,182 @@
+#include "lib/comm/grid.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr std::size_t most_listed = 8;
+
+// Axes apart, as factors: 1 x 2 x 1 is as far from 1 x 4 x 1 as from 2 x 2 x 1.
+double distance(const Grid& a, const Grid& b) {
+  const auto apart = [](int x, int y) {
+    return x == 0 || y == 0 ? 0 : std::abs(std::log2(x) - std::log2(y));
+  };
+  return apart(a.pipe, b.pipe) + apart(a.data, b.data) + apart(a.seq, b.seq);
+}
+
+class Checker {
+ public:
+  Checker(const Grid& grid, const GridLimits& limits) : g_(grid), l_(limits) {}
+
+  std::vector<GridProblem> all() {
+    pipe();
+    seq();
+    batch();
+    shard();
+    return std::move(problems_);
+  }
+
+ private:
+  template <class... A>
+  void problem(std::vector<std::string> keys, fmt::format_string<A...> text, A&&... args) {
+    problems_.push_back({std::move(keys), fmt::format(text, std::forward<A>(args)...)});
+  }
+
+  void pipe() {
+    if (l_.layers == 0 || g_.pipe <= l_.layers) return;
+    problem({"parallel.pipe", "model.layers"},
+            "parallel.pipe = {} is more than model.layers = {}; a stage needs a block", g_.pipe,
+            l_.layers);
+  }
+
+  void seq() {
+    if (l_.heads > 0 && g_.seq > l_.heads) {
+      problem({"parallel.seq", "model.heads"},
+              "parallel.seq = {} is more than model.heads = {}; a sequence rank needs a head",
+              g_.seq, l_.heads);
+    }
+    if (l_.tokens == 0 || l_.tokens % g_.seq == 0) return;
+    auto legal = divisors(l_.tokens);
+    if (l_.heads > 0) std::erase_if(legal, [&](std::int64_t n) { return n > l_.heads; });
+    problem({"parallel.seq", "model.context"},
+            "parallel.seq = {} does not divide model.context = {}; degrees that do: {}", g_.seq,
+            l_.tokens, legal_text(legal, g_.seq));
+  }
+
+  void batch() {
+    const std::int64_t data = std::max(g_.data, 1);
+    if (l_.batch == 0) return;
+    if (l_.batch % data != 0) {
+      const std::int64_t step = data * std::max<std::int64_t>(l_.microbatch, 1);
+      std::vector<std::int64_t> batches = {l_.batch / step * step, (l_.batch / step + 1) * step};
+      std::erase(batches, 0);
+      problem({"train.batch", "parallel.data"},
+              "train.batch = {} is not divisible by parallel.data = {}; batches that are: {}; data "
+              "degrees that divide it: {}",
+              l_.batch, data, legal_text(batches, l_.batch), legal_text(divisors(l_.batch), data));
+    } else if (l_.microbatch > 0 && l_.batch / data % l_.microbatch != 0) {
+      problem({"train.microbatch", "train.batch", "parallel.data"},
+              "train.microbatch = {} does not divide the {} samples of a data rank (train.batch = "
+              "{}, parallel.data = {}); microbatches that do: {}",
+              l_.microbatch, l_.batch / data, l_.batch, data,
+              legal_text(divisors(l_.batch / data), l_.microbatch));
+    }
+  }
+
+  void shard() {
+    const std::int64_t places = std::int64_t{g_.data} * g_.seq;
+    if (l_.shard == 0 || g_.data == 0 || places % l_.shard == 0) return;
+    problem({"zero.shard", "parallel.data", "parallel.seq"},
+            "zero.shard = {} does not divide the parallel.data x parallel.seq = {} x {} ranks of a "
+            "stage; sizes that do: {}",
+            l_.shard, g_.data, g_.seq, legal_text(divisors(places), l_.shard));
+  }
+
+  const Grid& g_;
+  const GridLimits& l_;
+  std::vector<GridProblem> problems_;
+};
+
+}  // namespace
+
+Grid::At Grid::at(int rank) const {
+  expect(rank >= 0 && rank < ranks(), "a rank lies in its grid");
+  return {rank / places(), rank / seq % data, rank % seq};
+}
+
+int Grid::rank(At a) const {
+  expect(a.pipe >= 0 && a.pipe < pipe && a.data >= 0 && a.data < data && a.seq >= 0 && a.seq < seq,
+         "a place lies in its grid");
+  return (a.pipe * data + a.data) * seq + a.seq;
+}
+
+Group shard_group(const Grid& g, int shard, int rank) {
+  expect(shard >= 1 && g.places() % shard == 0, "shard groups fill a stage");
+  return {rank / shard, rank % shard, shard};
+}
+
+Group replica_group(const Grid& g, int shard, int rank) {
+  expect(shard >= 1 && g.places() % shard == 0, "shard groups fill a stage");
+  const int stage = g.at(rank).pipe, place = g.place(rank);
+  return {stage * shard + place % shard, place / shard, g.places() / shard};
+}
+
+Group seq_group(const Grid& g, int rank) {
+  return {rank / g.seq, g.at(rank).seq, g.seq};
+}
+
+Group pipe_group(const Grid& g, int rank) {
+  return {g.place(rank), g.at(rank).pipe, g.pipe};
+}
+
+std::vector<GridProblem> grid_problems(const Grid& grid, const GridLimits& limits) {
+  return Checker(grid, limits).all();
+}
+
+std::vector<Grid> legal_grids(const GridLimits& limits, std::int64_t ranks) {
+  std::vector<Grid> grids;
+  for (const std::int64_t pipe : divisors(ranks)) {
+    for (const std::int64_t seq : divisors(ranks / pipe)) {
+      const Grid g{static_cast<int>(pipe), static_cast<int>(ranks / pipe / seq),
+                   static_cast<int>(seq)};
+      if (grid_problems(g, limits).empty()) grids.push_back(g);
+    }
+  }
+  return grids;
+}
+
+Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
+  require(ranks >= 1 && ranks <= 1 << 30, "a run has between 1 and 2^30 ranks, not {}", ranks);
+  const std::int64_t others = std::int64_t{asked.pipe} * asked.seq;
+  const bool fits = asked.data == 0 ? ranks % others == 0 : ranks == others * asked.data;
+  if (fits) return {asked.pipe, static_cast<int>(ranks / others), asked.seq};
+
+  auto grids = legal_grids(limits, ranks);
+  std::ranges::stable_sort(grids, {}, [&](const Grid& g) { return distance(g, asked); });
+  if (grids.size() > most_listed) grids.resize(most_listed);
+  std::vector<std::string> texts;
+  for (const Grid& g : grids) texts.push_back(fmt::format("{} x {} x {}", g.pipe, g.data, g.seq));
+  fail("a grid of {} does not fill {} ranks; {}", describe(asked), ranks,
+       grids.empty() ? "no grid of that many ranks suits this model and batch"
+                     : fmt::format("pipe x data x seq that does: {}", fmt::join(texts, ", ")));
+}
+
+std::string describe(const Grid& g) {
+  return fmt::format("pipe {} x data {} x seq {}", g.pipe,
+                     g.data == 0 ? "auto" : std::to_string(g.data), g.seq);
+}
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> small, large;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d * d != n) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+std::string legal_text(std::vector<std::int64_t> legal, std::int64_t asked) {
+  std::ranges::stable_sort(legal, {}, [&](std::int64_t n) { return std::abs(n - asked); });
+  if (legal.size() > most_listed) legal.resize(most_listed);
+  std::ranges::sort(legal);
+  return fmt::format("{}", fmt::join(legal, ", "));
+}
+
+}  // namespace trireme

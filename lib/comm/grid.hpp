@@ -1,0 +1,81 @@
+#pragma once
+// Rank <-> place in the grid pipe x data x seq, and which ranks form each communicator. Arithmetic
+// only: tests and plans ask for any rank of any grid without MPI.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct Grid {
+  struct At {
+    int pipe = 0, data = 0, seq = 0;
+    bool operator==(const At&) const = default;
+  };
+  int pipe = 1, data = 1, seq = 1;  // ranks along each axis
+
+  int ranks() const { return pipe * data * seq; }
+  // Ranks of one stage; they hold the same layers.
+  int places() const { return data * seq; }
+  // seq is fastest, then data.
+  At at(int rank) const;
+  int rank(At) const;
+  // A rank's place among those of its stage: data index * seq + seq index.
+  int place(int rank) const { return rank % places(); }
+
+  bool operator==(const Grid&) const = default;
+};
+
+// One rank's part in splitting the world: ranks with the same colour form a communicator of `size`
+// ranks, ordered by key = 0 .. size-1.
+struct Group {
+  int colour, key, size;
+  bool operator==(const Group&) const = default;
+};
+
+// Those that share one copy of a stage's parameters: `shard` consecutive places of a stage.
+// `shard` divides places().
+Group shard_group(const Grid&, int shard, int rank);
+// Those that hold the same slice in other copies: places a stride of `shard` apart.
+Group replica_group(const Grid&, int shard, int rank);
+// Those that share each sample's tokens.
+Group seq_group(const Grid&, int rank);
+// The same place on every stage; key is the stage.
+Group pipe_group(const Grid&, int rank);
+
+// What a grid has to suit. 0 where it is not known or decided yet: such a limit holds nothing back.
+struct GridLimits {
+  std::int64_t layers = 0;      // of the model: a stage needs a block
+  std::int64_t heads = 0;       // query heads: a sequence rank needs one, they need not divide
+  std::int64_t tokens = 0;      // of a sample; seq divides them
+  std::int64_t batch = 0;       // samples a step; data * microbatch divides them
+  std::int64_t microbatch = 0;  // samples a program slot and data rank
+  std::int64_t shard = 0;       // zero.shard; divides data * seq
+};
+
+// `keys` are the deck's keys that the rule reads, the one to change first.
+struct GridProblem {
+  std::vector<std::string> keys;
+  std::string message;
+};
+
+// Why the grid does not suit the limits, each with the legal values. data = 0 is not decided yet.
+// Empty: it does.
+std::vector<GridProblem> grid_problems(const Grid&, const GridLimits&);
+
+// All grids of that many ranks that suit the limits, by pipe, then seq.
+std::vector<Grid> legal_grids(const GridLimits&, std::int64_t ranks);
+
+// The grid on that many ranks: data = 0 becomes what pipe and seq leave. Throws Error naming the
+// nearest legal grids where the grid's product is not the number of ranks; checks nothing else.
+Grid fit_grid(const Grid&, const GridLimits&, std::int64_t ranks);
+
+// "pipe 2 x data auto x seq 4"
+std::string describe(const Grid&);
+
+// Ascending; n >= 1.
+std::vector<std::int64_t> divisors(std::int64_t n);
+// At most eight of `legal`, those nearest to `asked`, ascending, joined by commas.
+std::string legal_text(std::vector<std::int64_t> legal, std::int64_t asked);
+
+}  // namespace trireme
