@@ -1,0 +1,68 @@
+#include "lib/ops/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/ops/cases.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t B = 2, T = 7;
+constexpr double amplitude = 1.5;  // of q, k, v; dy is below 1
+
+// The bounds of contract_attention_test.cpp, with rows' lengths and a column's sum of p at their
+// largest; and what backward gets from forward is off: lse, and o, whose dot product with dy is in
+// every ds.
+OpCase::Slack slack(const ops::Heads& h) {
+  constexpr auto t = DType::f32;
+  const double u = roundoff(t), d = static_cast<double>(h.dim);
+  const double row = amplitude * std::sqrt(d), dy_row = std::sqrt(d), scale = 1 / std::sqrt(d);
+  const double most = scale * row * row, score = sum_error(t, h.dim, most);
+  const double given = score + 8 * u * (most + std::log(static_cast<double>(T)) + 1);
+  const double p = given + 2 * score + sum_error(t, T, 1) + given - score;
+  const double o = p * amplitude + sum_error(t, T, amplitude);
+
+  const double dot = sum_error(t, h.dim, row * dy_row) + d * o;
+  const double ds = scale * 2 * row * dy_row;
+  const double each_ds = (p + 4 * u) * ds + scale * 2 * dot;
+  const auto terms = T * (h.query / h.kv + 1);
+  const double column = static_cast<double>(T * h.query / h.kv);
+  const double dq = amplitude * (each_ds + sum_error(t, terms, ds));
+  return {o, {column * std::max(dq, p + sum_error(t, terms, 1))}, {}};
+}
+
+OpCase attention(std::string name, const ops::Heads& h) {
+  OpCase c;
+  c.name = std::move(name);
+  c.make = [=](Backend&, DType) { return std::make_unique<ops::Attention>(h); };
+  c.in = {random_numbers({B, T, h.packed()}, 1, amplitude)};
+  c.grad_out = random_numbers({B, T, h.query * h.dim}, 2);
+  c.slack = slack(h);
+  return c;
+}
+
+OpCase rotary(std::string name, const ops::Heads& h, std::int64_t t0) {
+  OpCase c;
+  c.name = std::move(name);
+  c.make = [=](Backend& b, DType compute) {
+    return std::make_unique<ops::Rotary>(h,
+                                         ops::rotary_table(b, T + 4, h.dim, 10000, wide(compute)));
+  };
+  c.in = {random_numbers({B, T, h.packed()}, 1, amplitude)};
+  c.grad_out = random_numbers({B, T, h.packed()}, 2);
+  c.t0 = t0;
+  const double turned = 5 * roundoff(DType::f32) * 2 * amplitude;  // the table is rounded too
+  c.slack = {turned, {turned}, {}};
+  return c;
+}
+
+}  // namespace
+
+std::vector<OpCase> attention_cases() {
+  return {attention("attention", {3, 3, 6}), attention("attention with shared keys", {4, 2, 6}),
+          attention("attention with one key head", {3, 1, 8}), rotary("rotary", {3, 3, 6}, 0),
+          rotary("rotary from the third position on", {4, 2, 6}, 3)};
+}
+
+}  // namespace trireme

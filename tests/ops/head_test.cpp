@@ -1,0 +1,139 @@
+#include "lib/ops/head.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/ref/ref.hpp"
+#include "tests/ops/cases.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr double scale = 0.37;
+
+struct Size {
+  std::int64_t tokens, width, vocab;
+};
+
+// Logits are sums of C terms below 1, off by z; then softmax is relatively off by 2 z and what
+// contract_token_test.cpp says, dz = scale (softmax - one) adds to at most 2 scale a row, and the
+// loss of a row is off by 2 z and the rest.
+OpCase::Slack slack(const Size& s) {
+  constexpr auto t = DType::f32;
+  const double u = roundoff(t), C = static_cast<double>(s.width), V = static_cast<double>(s.vocab);
+  const double rows = static_cast<double>(s.tokens), z = sum_error(t, s.width, C) + u * C;
+  const double relative = sum_error(t, s.vocab, 1) + 2 * u * C + 4 * u + 2 * z;
+  OpCase::Slack slack;
+  slack.y = rows * (relative + 4 * u * (std::log(V) + 1));
+  slack.in = {scale * 2 * (relative + u) + sum_error(t, s.vocab, 2 * scale)};
+  slack.params = {rows * scale * (relative + u) + sum_error(t, s.tokens, rows * scale)};
+  return slack;
+}
+
+// About every fourth target is masked.
+OpCase head(std::string name, const Size& s) {
+  OpCase c;
+  c.name = std::move(name);
+  c.make = [=](Backend&, DType) { return std::make_unique<ops::Head>(ParamId{0}, s.vocab); };
+  c.in = {random_numbers({1, s.tokens, s.width}, 1)};
+  c.params = {random_numbers({s.vocab, s.width}, 2)};
+  c.grad_out.shape = {1};
+  c.rows = s.tokens;
+  for (std::int64_t t = 0; t < s.tokens; ++t)
+    c.targets.push_back(t % 4 == 2 ? -1 : static_cast<std::int32_t>((5 * t + 1) % s.vocab));
+  c.place.scale = scale;
+  c.slack = slack(s);
+  return c;
+}
+
+constexpr Size chunks{2 * ops::head_chunk + 13, 3, 5};
+
+OpRun on_ref(const OpCase& c, const Ask& ask = {}) {
+  return run_op([] { return std::make_unique<Ref>(); }, DType::f64, c, ask);
+}
+
+bool all_zero(const std::vector<double>& v) {
+  return std::ranges::all_of(v, [](double x) { return x == 0; });
+}
+
+// Every chunk without a target adds nothing, and its tokens get a gradient of zero.
+TEST(Head, AllTargetsMasked) {
+  OpCase c = head("masked", chunks);
+  std::ranges::fill(c.targets, -1);
+
+  const auto run = on_ref(c);
+
+  EXPECT_TRUE(all_zero(run["y"].values));
+  EXPECT_TRUE(all_zero(run["dx0"].values));
+  EXPECT_TRUE(all_zero(run["dw0"].values));
+}
+
+TEST(Head, TargetsOfOneChunkAlone) {
+  OpCase c = head("the second chunk", chunks);
+  const auto first = c.targets.begin();
+  std::fill(first, first + ops::head_chunk, -1);
+  std::fill(first + 2 * ops::head_chunk, c.targets.end(), -1);
+  OpCase alone = head("alone", {ops::head_chunk, chunks.width, chunks.vocab});
+  const auto from = ops::head_chunk * chunks.width, to = 2 * from;
+  const auto& x = c.in[0].values;
+  alone.in[0].values.assign(x.begin() + from, x.begin() + to);
+  alone.params = c.params;
+  alone.targets.assign(first + ops::head_chunk, first + 2 * ops::head_chunk);
+
+  const auto all = on_ref(c), one = on_ref(alone);
+
+  EXPECT_EQ(all["y"].values, one["y"].values);
+  EXPECT_EQ(all["dw0"].values, one["dw0"].values);
+  auto dx = all["dx0"].values;
+  const std::vector<double> inside(dx.begin() + from, dx.begin() + to);
+  EXPECT_EQ(inside, one["dx0"].values);
+  std::fill(dx.begin() + from, dx.begin() + to, 0);
+  EXPECT_TRUE(all_zero(dx));
+}
+
+// One target more or less: the chunk's end is no special token.
+TEST(Head, LossIsTheSumOverTokensAtEveryEnd) {
+  for (const std::int64_t tokens : {ops::head_chunk - 1, ops::head_chunk, ops::head_chunk + 1,
+                                    2 * ops::head_chunk, 2 * ops::head_chunk + 1}) {
+    const OpCase c = head("whole", {tokens, 3, 5});
+    double sum = 0;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      if (c.targets[static_cast<std::size_t>(t)] < 0) continue;
+      double total = 0, own = 0;
+      for (std::int64_t v = 0; v < 5; ++v) {
+        double z = 0;
+        for (std::int64_t i = 0; i < 3; ++i)
+          z += c.in[0].values[static_cast<std::size_t>(3 * t + i)] *
+               c.params[0].values[static_cast<std::size_t>(3 * v + i)];
+        total += std::exp(z);
+        if (v == c.targets[static_cast<std::size_t>(t)]) own = z;
+      }
+      sum += std::log(total) - own;
+    }
+
+    const auto run = on_ref(c);
+
+    EXPECT_NEAR(run["y"].values[0], sum, 1e-13 * sum) << tokens;  // 513 terms and 20 roundings each
+    EXPECT_EQ(run.rows, tokens);
+  }
+}
+
+// At most one chunk's logits exist at a time: the peak does not grow with tokens but by x and dx.
+TEST(Head, HoldsTheLogitsOfOneChunk) {
+  const auto peak = [](std::int64_t tokens) {
+    const auto run = on_ref(head("peak", {tokens, 2, 1000}));
+    return run.after.peak_all - run.before.live_all;
+  };
+  const std::size_t logits = ops::head_chunk * 1000 * sizeof(double);
+
+  EXPECT_LT(peak(8 * ops::head_chunk), logits + logits / 10);
+  EXPECT_GE(peak(ops::head_chunk), logits);
+}
+
+}  // namespace
+
+std::vector<OpCase> head_cases() {
+  return {head("head", {10, 19, 21}), head("head of several chunks", chunks)};
+}
+
+}  // namespace trireme

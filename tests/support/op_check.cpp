@@ -1,0 +1,203 @@
+#include "tests/support/op_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/support/values.hpp"
+
+namespace trireme {
+
+OpNumbers random_numbers(const Shape& s, std::uint64_t seed, double amplitude) {
+  return {s, random_values(s.count(), seed, amplitude), {}};
+}
+
+const Lab::Result& OpRun::operator[](std::string_view name) const {
+  for (const auto& r : results)
+    if (r.name == name) return r;
+  fail("the run has no result {}", name);
+}
+
+bool OpRun::has(std::string_view name) const {
+  return std::ranges::any_of(results, [&](const auto& r) { return r.name == name; });
+}
+
+namespace {
+
+std::vector<std::uint8_t> or_all(std::vector<std::uint8_t> given, std::size_t n, bool value) {
+  if (given.empty()) given.assign(n, value);
+  return given;
+}
+
+class GivenWeights final : public Weights {
+ public:
+  explicit GivenWeights(std::vector<View> views) : views_(std::move(views)) {}
+  ConstView operator[](ParamId p) const override { return views_.at(p.index()); }
+
+ private:
+  std::vector<View> views_;
+};
+
+// Sums kept in the Lab, added to from fill's leaves as the cut says.
+class Door final : public Gradients {
+ public:
+  Door(Lab& lab, const OpCase& c, const std::vector<std::uint8_t>& trainable, const Cut& cut)
+      : lab_(lab), cut_(cut) {
+    for (std::size_t i = 0; i < c.params.size(); ++i) {
+      sums.push_back(trainable[i] ? lab.wide_fresh(c.params[i].shape) : View{});
+      scratch_.push_back(trainable[i] ? lab.wide_fresh(c.params[i].shape) : View{});
+    }
+  }
+
+  void add(std::span<const ParamId> params, std::int64_t n, const Fill& fill) override {
+    ASSERT_EQ(params.size(), sums.size());
+    for (std::size_t i = 0; i < params.size(); ++i) ASSERT_EQ(params[i].index(), i);
+    ASSERT_TRUE(std::ranges::any_of(sums, [](const View& v) { return bool(v); }))
+        << "the door is opened for parameters that are all frozen";
+    ASSERT_GT(n, 0);
+    if (cut_.leaf == 0) {
+      fill({0, n}, sums, rows == 0 ? Accumulate::overwrite : Accumulate::add);
+    } else {
+      if (rows == 0) clear(sums);
+      const auto leaves = (n + cut_.leaf - 1) / cut_.leaf;
+      for (std::int64_t i = 0; i < leaves; ++i) {
+        const auto begin = (cut_.backwards ? leaves - 1 - i : i) * cut_.leaf;
+        one_leaf({begin, std::min(n, begin + cut_.leaf)}, fill);
+      }
+    }
+    rows += n;
+  }
+
+  std::vector<View> sums;  // absent where the parameter is frozen
+  std::int64_t rows = 0;
+
+ private:
+  void clear(const std::vector<View>& views) {
+    for (const View& v : views)
+      if (v) lab_.backend.fill(Queue::compute, v, 0);
+  }
+  void one_leaf(Rows r, const Fill& fill) {
+    if (cut_.into == Accumulate::add) return fill(r, sums, Accumulate::add);
+    fill(r, scratch_, Accumulate::overwrite);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      if (sums[i]) lab_.backend.copy(Queue::compute, sums[i], scratch_[i], Accumulate::add);
+  }
+
+  Lab& lab_;
+  Cut cut_;
+  std::vector<View> scratch_;
+};
+
+// The one place that knows what a Run consists of.
+Run make_run(Backend& b, const Weights& weights, Gradients* gradients,
+             std::span<const std::uint8_t> trainable, const Place& place) {
+  static const Communicator alone;
+  return {b, alone, weights, gradients, trainable, place};
+}
+
+// The case's numbers as views of a Lab.
+struct Staged {
+  Staged(Lab& lab, const OpCase& c) : place(c.place) {
+    for (const auto& p : c.params) weights.push_back(lab.values(p.shape, p.values));
+    for (const auto& x : c.in)
+      in.push_back(x.ids.empty() ? lab.values(x.shape, x.values) : lab.ids(x.ids));
+    if (!c.grad_out.values.empty()) grad_out = lab.values(c.grad_out.shape, c.grad_out.values);
+    place.rows = {lab.numbers(c.samples), c.t0};
+    if (!c.targets.empty()) place.targets_BT = lab.ids(c.targets);
+  }
+  std::vector<View> weights, in;
+  View grad_out;
+  Place place;
+};
+
+// A tensor of its own with a view's numbers.
+Tensor tensor_of(Backend& b, const OpNumbers& n, const View& staged) {
+  if (!staged) return {};
+  Tensor t = Tensor::empty(b, n.shape, staged.dtype, Kind::transient);
+  if (n.ids.empty())
+    b.copy(Queue::compute, t.view(), staged);
+  else
+    b.upload(Queue::compute, t.view(), std::as_bytes(std::span(n.ids)));
+  return t;
+}
+
+// Tensors that somebody else holds while an op gets them, and must keep their bits.
+class Kept {
+ public:
+  explicit Kept(Lab& lab) : lab_(lab) {}
+  void keep(const Tensor& t) { held_.emplace_back(t, lab_.bytes(t.view())); }
+  void expect_untouched(const char* when) {
+    for (const auto& [t, bytes] : held_)
+      EXPECT_TRUE(lab_.bytes(t.view()) == bytes) << "a shared tensor was written in " << when;
+  }
+
+ private:
+  Lab& lab_;
+  std::vector<std::pair<Tensor, std::vector<std::byte>>> held_;
+};
+
+}  // namespace
+
+OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
+  SCOPED_TRACE(c.name);
+  auto& b = lab.backend;
+  const auto trainable = or_all(ask.trainable, c.params.size(), true);
+  auto wanted = or_all(ask.wanted, c.in.size(), true);
+  for (std::size_t i = 0; i < c.in.size(); ++i) wanted[i] = wanted[i] && c.in[i].ids.empty();
+  const auto shared = or_all(ask.shared, c.in.size(), false);
+  const Staged staged(lab, c);
+  const GivenWeights weights(staged.weights);
+  Door door(lab, c, trainable, ask.cut);
+  const Run run = make_run(b, weights, ask.door ? &door : nullptr, trainable, staged.place);
+  const auto op = c.make(b, lab.compute);
+
+  OpRun done;
+  done.before = b.account();
+  const auto record = [&](std::string name, const Tensor& t, double slack) {
+    lab.result(std::move(name), t.view(), slack);
+  };
+  {
+    Kept kept(lab);
+    std::vector<Tensor> in;
+    for (std::size_t i = 0; i < c.in.size(); ++i) {
+      in.push_back(tensor_of(b, c.in[i], staged.in[i]));
+      if (shared[i]) kept.keep(in[i]);
+    }
+    Saved saved;
+    auto out = op->forward(run, std::move(in), ask.record ? &saved : nullptr);
+    EXPECT_EQ(out.size(), 1U);
+    kept.expect_untouched("forward");
+    done.forward = b.account();
+    record("y", out[0], c.slack.y);
+    out.clear();
+    if (ask.record) {
+      Tensor grad = tensor_of(b, c.grad_out, staged.grad_out);
+      if (ask.shared_gradient && grad) kept.keep(grad);
+      std::vector<Tensor> grad_out;
+      grad_out.push_back(std::move(grad));
+      const auto grad_in = op->backward(run, std::move(grad_out), std::move(saved), wanted);
+      EXPECT_EQ(grad_in.size(), c.in.size());
+      kept.expect_untouched("backward");
+      for (std::size_t i = 0; i < c.in.size(); ++i)
+        if (wanted[i]) record(fmt::format("dx{}", i), grad_in[i], c.slack.in[i]);
+    }
+  }
+  done.after = b.account();
+  EXPECT_EQ(done.after.live_all, done.before.live_all) << "memory stays behind";
+  for (std::size_t i = 0; i < door.sums.size(); ++i)
+    if (door.sums[i] && door.rows > 0)
+      lab.result(fmt::format("dw{}", i), door.sums[i], c.slack.params[i]);
+  done.rows = door.rows;
+  done.results = lab.results;
+  return done;
+}
+
+OpRun run_op(const std::function<std::unique_ptr<Backend>()>& open, DType compute, const OpCase& c,
+             const Ask& ask) {
+  const auto backend = open();
+  const Workspace workspace(*backend);
+  Lab lab(*backend, compute, compute);
+  return run_op(lab, c, ask);
+}
+
+}  // namespace trireme
