@@ -1,0 +1,164 @@
+#include "lib/pipe/checker.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/pipe/programs.hpp"
+
+namespace trireme {
+namespace {
+
+using enum Do;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+// Two stages and two microbatches after `edit`.
+template <class F>
+std::vector<std::string> faults_after(F edit) {
+  auto programs = training_programs(2, 2);
+  edit(programs);
+  return program_faults(programs, 2);
+}
+
+// A schedule that sends a gradient only after the next input has arrived, as a receive that is
+// posted first would.
+Program receive_before_send(Program p) {
+  for (std::size_t i = 0; i + 1 < p.size(); ++i) {
+    if (p[i].what == send_gradient && p[i + 1].what == receive_activation) {
+      std::swap(p[i], p[i + 1]);
+    }
+  }
+  return p;
+}
+
+}  // namespace
+
+TEST(Checker, AllSchedulesAreSound) {
+  for_each_schedule([](const Schedule& s) {
+    ASSERT_THAT(program_faults(s.programs, s.microbatches), IsEmpty())
+        << s.stages << " stages, " << s.microbatches << " microbatches, first " << s.first;
+  });
+}
+
+TEST(Checker, BackwardRunsInTheSameOrderOnEveryStage) {
+  for_each_schedule([](const Schedule& s) {
+    for (const auto& p : s.programs) {
+      for (const Do what : {forward, backward}) {
+        int next = 0;
+        for (const auto& i : p) {
+          if (i.what != what) continue;
+          ASSERT_EQ(i.microbatch, next++);
+        }
+      }
+    }
+  });
+}
+
+TEST(Checker, StagesHoldExactlyTheirInputs) {
+  for_each_schedule([](const Schedule& s) {
+    for (int stage = 0; stage < s.stages; ++stage) {
+      const InFlight peak = peak_in_flight(s.programs[static_cast<std::size_t>(stage)]);
+      ASSERT_EQ(peak.inputs, s.inputs(stage));
+      ASSERT_LE(peak.arriving, 1);
+      ASSERT_LE(peak.leaving, 1);
+    }
+  });
+}
+
+// Buffers taken in turn (microbatch modulo their number) are never overwritten: neither an input
+// that backward still needs nor a gradient that is still to be sent.
+TEST(Checker, BuffersInTurnAreFreeWhenTheirTurnComes) {
+  for_each_schedule([](const Schedule& s) {
+    for (int stage = 0; stage < s.stages; ++stage) {
+      const Program& p = s.programs[static_cast<std::size_t>(stage)];
+      const InputLife life = input_life(p);
+      std::vector<char> taken(static_cast<std::size_t>(s.inputs(stage)), 0);
+      for (const auto& i : p) {
+        char& mine = taken[static_cast<std::size_t>(i.microbatch) % taken.size()];
+        if (i.what == life.begins) {
+          ASSERT_FALSE(mine) << "overwritten";
+          mine = 1;
+        }
+        if (i.what == life.ends) mine = 0;
+      }
+    }
+  });
+}
+
+TEST(Checker, AReceiveBeforeTheGradientHasLeftTakesOneMore) {
+  for (int stage = 1; stage < 4; ++stage) {
+    EXPECT_EQ(peak_in_flight(one_f_one_b(4, 8, stage)).inputs, 4 - stage);
+    EXPECT_EQ(peak_in_flight(receive_before_send(one_f_one_b(4, 8, stage))).inputs, 4 - stage + 1);
+  }
+}
+
+TEST(Checker, CountsWhatArrivesAndLeaves) {
+  EXPECT_EQ(peak_in_flight({}), InFlight{});
+  EXPECT_EQ(peak_in_flight({{receive_activation, 0},
+                            {receive_activation, 1},
+                            {forward, 0},
+                            {forward, 1},
+                            {send_activation, 0},
+                            {send_activation, 1}}),
+            (InFlight{.inputs = 2, .arriving = 2, .leaving = 2}));
+  EXPECT_EQ(peak_in_flight({{forward, 0}, {forward, 1}}), (InFlight{.inputs = 1}));
+}
+
+TEST(Checker, NamesWhatIsMissingTwiceOrTooMuch) {
+  EXPECT_THAT(faults_after([](auto& p) {
+                std::erase(p[0], Instruction{backward, 1});
+              }),
+              ElementsAre("stage 0: backward 1 is missing"));
+  EXPECT_THAT(faults_after([](auto& p) {
+                p[1].push_back({forward, 1});
+              }),
+              ElementsAre("stage 1: forward 1 comes twice"));
+  EXPECT_THAT(faults_after([](auto& p) {
+                p[1].push_back({send_activation, 1});
+              }),
+              ElementsAre("stage 1: send_activation 1 has no counterpart"));
+  EXPECT_THAT(faults_after([](auto& p) {
+                p[0].push_back({forward, 2});
+              }),
+              ElementsAre("stage 0: forward 2 is of no microbatch of this step"));
+  EXPECT_THAT(faults_after([](auto& p) {
+                p[0].push_back({forward, 1, 1});
+              }),
+              ElementsAre("stage 0: forward 1 of chunk 1 is of no microbatch of this step"));
+}
+
+TEST(Checker, NamesMessagesThatDoNotMatch) {
+  EXPECT_THAT(faults_after([](auto& p) {
+                std::erase(p[1], Instruction{receive_activation, 1});
+              }),
+              UnorderedElementsAre("stage 1: receive_activation 1 is missing",
+                                   "stage 0 sends 1 where stage 1 receives nothing (message 1 of "
+                                   "send_activation)"));
+  // Both gradients sent in the wrong order.
+  EXPECT_THAT(faults_after([](auto& p) {
+                auto& q = p[1];
+                std::erase_if(q, [](const auto& i) { return i.what == send_gradient; });
+                q.push_back({send_gradient, 1});
+                q.push_back({send_gradient, 0});
+              }),
+              ElementsAre("stage 1 sends 1 where stage 0 receives 0 (message 0 of send_gradient)"));
+}
+
+TEST(Checker, NamesWhatComesTooEarly) {
+  EXPECT_THAT(faults_after([](auto& p) { std::ranges::reverse(p[1]); }),
+              testing::Contains("stage 1: forward 0 comes before receive_activation 0"));
+  EXPECT_THAT(faults_after([](auto& p) { std::swap(p[0].front(), p[0].back()); }),
+              testing::Contains("stage 0: backward 1 comes before forward 1"));
+}
+
+TEST(Checker, TrainedStagesHaveNoFrozenOneBelow) {
+  auto programs = training_programs(2, 1);
+  programs[1] = forward_only(2, 1, 1);
+  EXPECT_THAT(program_faults(programs, 1), testing::Contains("stage 1: backward 0 is missing"));
+}
+
+}  // namespace trireme

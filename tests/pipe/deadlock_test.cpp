@@ -1,0 +1,106 @@
+#include "lib/pipe/deadlock.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/pipe/programs.hpp"
+
+namespace trireme {
+namespace {
+
+using enum Do;
+
+std::vector<int> exact_sets(const Schedule& s) {
+  std::vector<int> sets;
+  for (int stage = 0; stage < s.stages; ++stage) sets.push_back(s.inputs(stage));
+  return sets;
+}
+
+bool finishes(const Schedule& s, const Execution& e) {
+  return stuck(s.programs, e).empty();
+}
+
+std::string name_of(const Schedule& s) {
+  return fmt::format("{} stages, {} microbatches, first trainable {}", s.stages, s.microbatches,
+                     s.first);
+}
+
+}  // namespace
+
+TEST(Deadlock, PostedSendsFinishInTheirBuffers) {
+  for_each_schedule([](const Schedule& s) {
+    for (const Sends sends : {Sends::posted, Sends::one_outstanding}) {
+      ASSERT_TRUE(finishes(s, {.sends = sends})) << name_of(s);
+      ASSERT_TRUE(finishes(s, {.sends = sends, .sets = exact_sets(s)})) << name_of(s);
+    }
+  });
+}
+
+TEST(Deadlock, BlockingSendsStickWhereMessagesCross) {
+  for_each_schedule([](const Schedule& s) {
+    ASSERT_EQ(finishes(s, {.sends = Sends::blocking}), !s.alternates()) << name_of(s);
+  });
+}
+
+TEST(Deadlock, OneSetFewerAnywhereSticks) {
+  for_each_schedule([](const Schedule& s) {
+    for (std::size_t stage = 0; stage < s.programs.size(); ++stage) {
+      Execution e{.sets = exact_sets(s)};
+      --e.sets[stage];
+      ASSERT_FALSE(finishes(s, e)) << name_of(s) << ", one fewer on stage " << stage;
+    }
+  });
+}
+
+// Device queues block on their messages: down and up need one each.
+TEST(Deadlock, DeviceQueuesFinishWithOneADirection) {
+  for_each_schedule([](const Schedule& s) {
+    for (const Sends sends : {Sends::blocking, Sends::one_outstanding, Sends::posted}) {
+      const Execution split{.sends = sends, .queues = Queues::split, .sets = exact_sets(s)};
+      ASSERT_TRUE(finishes(s, split)) << name_of(s);
+    }
+    const Execution joint{.sends = Sends::blocking, .queues = Queues::joint};
+    ASSERT_EQ(finishes(s, joint), !s.alternates()) << name_of(s);
+  });
+}
+
+TEST(Deadlock, SaysWhoWaitsForWhat) {
+  const auto programs = training_programs(2, 2);
+  EXPECT_EQ(describe(stuck(programs, {.sends = Sends::blocking})),
+            "stage 0: send_activation 1 waits for stage 1 to receive it, which stands at "
+            "send_gradient 0\n"
+            "stage 1: send_gradient 0 waits for stage 0 to receive it, which stands at "
+            "send_activation 1");
+  EXPECT_EQ(describe(stuck(programs, {.sets = {1, 1}})),
+            "stage 0: forward 1 waits for room for one more input\n"
+            "stage 1: receive_activation 1 waits for stage 0 to send it, which stands at "
+            "forward 1");
+  EXPECT_EQ(describe(stuck(programs, {.sends = Sends::posted})), "");
+}
+
+TEST(Deadlock, SaysWhatUnsoundProgramsWaitFor) {
+  EXPECT_EQ(describe(stuck(std::vector<Program>{{{receive_activation, 0}}}, {})),
+            "stage 0: receive_activation 0 waits for a stage that does not exist");
+  EXPECT_EQ(describe(stuck(std::vector<Program>{{}, {{receive_activation, 0}}}, {})),
+            "stage 1: receive_activation 0 waits for stage 0 to send it, which has ended");
+  EXPECT_EQ(describe(stuck(std::vector<Program>{{{send_activation, 0}, {forward, 0}}, {}}, {})),
+            "stage 0: send_activation 0 waits for its own forward 0");
+  EXPECT_EQ(describe(stuck(
+                std::vector<Program>{
+                    {{forward, 0}, {forward, 1}, {send_activation, 0}, {send_activation, 1}}, {}},
+                {.sends = Sends::one_outstanding})),
+            "stage 0: send_activation 1 waits for stage 1 to receive the one before, which has "
+            "ended");
+}
+
+// In-order device queues: what does not wait for a message overtakes what does.
+TEST(Deadlock, QueuesRunPastEachOther) {
+  const std::vector<Program> programs = {{{receive_gradient, 0}, {forward, 0}}, {}};
+  EXPECT_EQ(stuck(programs, {.queues = Queues::host}).size(), 1U);
+  const auto waits = stuck(programs, {.queues = Queues::split});
+  ASSERT_EQ(waits.size(), 1U);
+  EXPECT_EQ(waits[0].instruction, (Instruction{receive_gradient, 0}));
+}
+
+}  // namespace trireme
