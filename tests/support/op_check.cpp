@@ -8,6 +8,12 @@
 
 namespace trireme {
 
+Run make_run(Backend& b, const Weights& weights, Gradients* gradients,
+             std::span<const std::uint8_t> trainable, const Place& place) {
+  static const Communicator alone;
+  return {b, alone, weights, gradients, trainable, place};
+}
+
 OpNumbers random_numbers(const Shape& s, std::uint64_t seed, double amplitude) {
   return {s, random_values(s.count(), seed, amplitude), {}};
 }
@@ -87,13 +93,6 @@ class Door final : public Gradients {
   Cut cut_;
   std::vector<View> scratch_;
 };
-
-// The one place that knows what a Run consists of.
-Run make_run(Backend& b, const Weights& weights, Gradients* gradients,
-             std::span<const std::uint8_t> trainable, const Place& place) {
-  static const Communicator alone;
-  return {b, alone, weights, gradients, trainable, place};
-}
 
 // The case's numbers as views of a Lab.
 struct Staged {

@@ -10,6 +10,10 @@
 
 namespace trireme {
 
+// The one place in the tests of ops that knows what a Run consists of.
+Run make_run(Backend&, const Weights&, Gradients*, std::span<const std::uint8_t> trainable,
+             const Place& = {});
+
 // Numbers of the compute type, or token ids.
 struct OpNumbers {
   Shape shape;
