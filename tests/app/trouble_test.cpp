@@ -1,0 +1,126 @@
+// What may happen to a run while it is on its way: saves that fail, impatient launchers, a
+// processor that lacks something.
+#include "kernels/host/kernels.hpp"
+#include "tests/app/training.hpp"
+
+namespace trireme {
+namespace {
+
+class Trouble : public Training {
+ protected:
+  nlohmann::json outcome(const std::string& run_dir) {
+    return nlohmann::json::parse(contents_of(folder.path() / run_dir / "outcome.json"));
+  }
+  std::ptrdiff_t rows(const std::string& run_dir) {  // of history.csv, without its head
+    return std::ranges::count(contents_of(folder.path() / run_dir / "history.csv"), '\n') - 1;
+  }
+  bool anything_half_saved(const std::string& run_dir) {
+    for (const auto& e :
+         std::filesystem::directory_iterator(folder.path() / run_dir / "checkpoints"))
+      if (e.path().filename().string().starts_with(".")) return true;
+    return false;
+  }
+};
+
+int count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+// Checkpoints of 22 MB, and files of at most 16: MPI's own shared memory needs 4.
+const std::string large = "$TRIREME train deck.toml model.layers=1 model.width=384 --run-dir run ";
+const std::string limited = "ulimit -S -f 16000; " + large;
+
+TEST_F(Trouble, ASaveThatFailsStopsTheRunAndLeavesTheOlderOnesAlone) {
+  ASSERT_EQ(here(large + "train.steps=4").code, 0);
+
+  const auto r = here(limited + "--restart latest");
+
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_NE(r.err.find("rank-00000.h5: File too large"), std::string::npos) << r.err;
+  EXPECT_EQ(rows("run"), 8);
+  EXPECT_EQ(outcome("run").at("status"), "failed");
+  EXPECT_FALSE(anything_half_saved("run"));
+  EXPECT_EQ(here("$TRIREME inspect run/checkpoints/step-00000004 --verify").code, 0);
+  EXPECT_EQ(here(large + "--restart latest").code, 0);
+  EXPECT_EQ(rows("run"), 12);
+}
+
+TEST_F(Trouble, ASaveThatFailsMayBePassedOver) {
+  const auto r = here(limited +
+                      "checkpoint.on_error=continue train.steps=1000000 & p=$!; "
+                      "until grep -q \"step 8: no checkpoint\" .err; do sleep 0.01; done; "
+                      "prlimit --pid $p --fsize=unlimited:; "
+                      "until [ -e run/checkpoints/step-*/manifest.json ]; do sleep 0.01; done; "
+                      "kill -TERM $p; wait $p");
+
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_NE(r.err.find("step 4: no checkpoint"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("File too large"), std::string::npos) << r.err;
+  EXPECT_EQ(outcome("run").at("status"), "stopped");
+  EXPECT_EQ(here("$TRIREME inspect run --verify").code, 0);
+}
+
+// The last save keeps the run's work: without it the run has failed whatever the deck says.
+TEST_F(Trouble, TheLastSaveIsNotPassedOver) {
+  const auto r = here(limited + "checkpoint.on_error=continue");
+
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_EQ(count(r.err, "no checkpoint"), 2) << r.err;  // of steps 4 and 8
+  EXPECT_NE(r.err.find("File too large"), std::string::npos) << r.err;
+  EXPECT_EQ(rows("run"), 12);
+  EXPECT_EQ(outcome("run").at("status"), "failed");
+  EXPECT_FALSE(anything_half_saved("run"));
+}
+
+// Launchers deliver one stop several times.
+TEST_F(Trouble, ASecondSignalAtOnceIsTheSameWish) {
+  const auto r = here(
+      "$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 & p=$!; "
+      "while [ $(cat runs/deck/history.csv 2>/dev/null | wc -l) -lt 5 ]; do sleep 0.01; done; "
+      "kill -TERM $p; kill -TERM $p; kill -INT $p; wait $p");
+
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_EQ(outcome("runs/deck").at("status"), "stopped");
+}
+
+// A step of minutes: the first signal waits for its end, and a second one later does not.
+TEST_F(Trouble, ASecondSignalLaterEndsTheProcess) {
+  const auto r = here(
+      "$TRIREME train deck.toml model.width=256 train.batch=60000 train.microbatch=1 & p=$!; "
+      "while [ ! -e runs/deck/outcome.json ]; do sleep 0.01; done; "
+      "kill -TERM $p; sleep 3.1; kill -0 $p || exit 99; kill -TERM $p; wait $p");
+
+  EXPECT_EQ(r.code, 128 + SIGTERM) << r.err;
+  EXPECT_EQ(rows("runs/deck"), 0);
+  EXPECT_EQ(outcome("runs/deck").at("status"), "running");
+}
+
+// oneDNN is told to take the processor for one without AVX-512.
+TEST_F(Trouble, WithoutBf16ItComputesInF32AndSaysSoOnce) {
+  const std::string old = "export ONEDNN_MAX_CPU_ISA=AVX2; ", warning = "computing in f32";
+  const std::string narrow = "$TRIREME train deck.toml --run-dir narrow precision.compute=bf16";
+  ASSERT_EQ(here(old + "$TRIREME train deck.toml --run-dir wide").code, 0);
+
+  const auto r = here(old + narrow);
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(count(r.err, warning), 1) << r.err;
+  EXPECT_EQ(losses("narrow"), losses("wide"));
+  EXPECT_EQ(arrays("narrow", "00000012"), arrays("wide", "00000012"));
+  for (const std::string command : {"check deck.toml precision.compute=bf16", "evaluate narrow",
+                                    "generate narrow --prompt the --tokens 3"}) {
+    const auto other = here(old + "$TRIREME " + command);
+    EXPECT_EQ(other.code, 0) << other.err;
+    EXPECT_EQ(count(other.err, warning), 1) << command << other.err;
+  }
+  if (host::bf16_products()) {
+    const auto able = here(narrow + " --overwrite");
+    EXPECT_EQ(count(able.err, warning), 0) << able.err;
+    EXPECT_NE(losses("narrow"), losses("wide"));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
