@@ -8,6 +8,7 @@
 #include "app/run_support.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
+#include "lib/comm/mpi_job.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_directory.hpp"

@@ -101,8 +101,11 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
 
   virtual std::string_view name() const = 0;
-  // May the host read and write the memory that `take` returns?
+  // May the host read and write the memory that `take` returns? Pinned memory always.
   virtual bool host_readable() const = 0;
+  // The host itself reads or writes memory that it may, in the order of this queue: nothing to do
+  // but for a backend that checks the order of accesses.
+  virtual void touched(Queue, ConstView /*read*/, View /*written*/) {}
 
   // Memory. Blocks are taken and given back in program order. `last` names for each queue the last
   // event that used the block; the next taker's `first` queue waits for them. Throws Error with the

@@ -24,6 +24,11 @@ void Dry::give(const Block& b, std::span<const Event> last) noexcept {
               last);
 }
 
+// Pinned memory is no memory either: what is moved there and back is only noted.
+static bool pinned(const std::byte* p) {
+  return reinterpret_cast<std::uintptr_t>(p) >= base(Memory::pinned);
+}
+
 void Dry::op(const char* what, Queue q, std::initializer_list<ConstView> reads,
              std::initializer_list<View> writes) {
   accesses_.begin(what, q);
@@ -37,11 +42,21 @@ void Dry::copy(Queue q, View dst, ConstView src, Accumulate) {
 void Dry::fill(Queue q, View v, double) {
   op("fill", q, {}, {v});
 }
-void Dry::upload(Queue q, View dst, std::span<const std::byte>) {
-  op("upload", q, {}, {dst});
+void Dry::touched(Queue q, ConstView read, View written) {
+  op("the host", q, {read}, {written});
+}
+
+void Dry::upload(Queue q, View dst, std::span<const std::byte> bytes) {
+  ConstView src = dst;
+  src.data = pinned(bytes.data()) ? bytes.data() : nullptr;
+  op("upload", q, {src}, {dst});
 }
 
 void Dry::download(Queue q, std::span<std::byte> bytes, ConstView src) {
+  if (pinned(bytes.data())) {
+    View dst(bytes.data(), src.dtype, {src.count()});
+    return op("download", q, {src}, {dst});
+  }
   op("download", q, {src}, {});
   std::ranges::fill(bytes, std::byte{0});
   const double one = 1;

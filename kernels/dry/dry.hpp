@@ -21,6 +21,7 @@ struct DryTarget {
   std::size_t capacity;  // bytes of device memory
   std::size_t workspace_bytes;
   std::function<std::size_t(const AttentionShape&, DType, Direction)> attention_workspace;
+  bool host_readable = true;
 };
 
 class Dry final : public Backend {
@@ -33,7 +34,8 @@ class Dry final : public Backend {
   double flops() const { return flops_; }  // of products and attention
 
   std::string_view name() const override { return "dry"; }
-  bool host_readable() const override { return false; }
+  bool host_readable() const override { return target_.host_readable; }
+  void touched(Queue, ConstView read, View written) override;
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;
   const Account& account() const override { return arena_.account(); }

@@ -42,7 +42,8 @@ DryTarget dry_target(const BackendChoice& c) {
   return {std::string(backend->name()), physical_memory(), backend->workspace_bytes(),
           [backend](const AttentionShape& s, DType t, Direction d) {
             return backend->attention_workspace(s, t, d);
-          }};
+          },
+          backend->host_readable()};
 }
 
 DType compute_type(const BackendChoice& c, DType wanted) {

@@ -1,96 +1,253 @@
 #include "lib/comm/communicator.hpp"
 
-#include <mpi.h>
-#include <sched.h>
+#include <algorithm>
+#include <numeric>
+#include <utility>
 
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
-
-#include "lib/base/error.hpp"
+#include "lib/comm/in_flight.hpp"
+#include "lib/comm/pretend_transport.hpp"
 
 namespace trireme {
 
-static void check(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  fail("{}: {}", call, std::string(text, static_cast<std::size_t>(length)));
+CommSettings& comm_settings() {
+  static CommSettings settings;
+  return settings;
 }
 
-static void finish(MPI_Request request) {
-  for (int done = 0;;) {
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done) return;
-    sched_yield();
-  }
+void Communicator::configure(const CommSettings& s) {
+  // A message's bytes are an int; 8 bytes an element at most.
+  require(s.piece >= 1 && s.piece <= 1 << 27, "{} elements of a message: use 1 to {}", s.piece,
+          1 << 27);
+  comm_settings() = s;
 }
 
-struct Communicator::Handle {
-  MPI_Comm comm = MPI_COMM_NULL;
-  Handle() = default;
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() {
-    if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+void Communicator::progress() {
+  InFlight::here().poke();
+}
+
+std::vector<std::string> Communicator::left_over() {
+  return InFlight::here().left_over();
+}
+
+void Communicator::drain() {
+  InFlight::here().drain();
+}
+
+Communicator::Communicator(std::unique_ptr<Transport> transport)
+    : rank_(transport->rank()), size_(transport->size()) {
+  channel_ = std::make_shared<Channel>();
+  channel_->transport = std::move(transport);
+}
+
+Communicator Communicator::pretend(int rank, int size) {
+  return Communicator(pretend_transport(rank, size));
+}
+
+Communicator Communicator::split(int color, int key) const {
+  expect(color >= 0, "every rank is in a part");
+  if (!channel_) return {};
+  return Communicator(channel_->transport->split(color, key));
+}
+
+Communicator Communicator::node() const {
+  if (!channel_) return {};
+  return Communicator(channel_->transport->node());
+}
+
+std::int64_t Communicator::bytes_sent() const {
+  return channel_ ? channel_->bytes_sent : 0;
+}
+
+// The same dense elements in one dim.
+template <class V>
+static V flat(const V& v) {
+  expect(v.dense(), "a communicator moves dense views");
+  return v.reshaped({v.count()});
+}
+
+Pending Communicator::begin(Backend& backend, Queue queue, Operation o) const {
+  return Pending(std::make_unique<Job>(channel_, backend, queue, std::move(o)));
+}
+
+// Where MPI reads and writes the operands themselves, that is an access like a kernel's.
+static void touch(Backend& b, Queue queue, const ConstView& read, const View& written) {
+  if (b.host_readable()) b.touched(queue, read, written);
+}
+
+Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView src,
+                                 const Label& label) const {
+  expect(dst.count() == size_ * src.count() && dst.dtype == src.dtype,
+         "a gather's dst holds every rank's part");
+  agree([&] {
+    return fmt::format("{} ({} {} a rank)", to_string(label), src.count(), name_of(src.dtype));
+  });
+  dst = flat(dst), src = flat(src);
+  View own = part_of(dst, rank_, size_);
+  if (own.data == src.data) own = {};
+  auto messages = gather_messages(rank_, size_, dst, src, comm_settings().piece);
+  if (!messages.out.empty()) touch(b, queue, src, dst);
+  return begin(b, queue,
+               {.label = label,
+                .own_dst = own,
+                .own_src = src,
+                .messages = std::move(messages),
+                .type = src.dtype,
+                .wire = src.dtype});
+}
+
+Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstView src,
+                                     Accumulate how, DType wire, const Label& label) const {
+  expect(src.count() == size_ * dst.count() && dst.dtype == src.dtype,
+         "a scatter's src holds every rank's part");
+  require(wire == src.dtype || (wire == DType::bf16 && src.dtype == DType::f32),
+          "{}: {} cannot travel as {}, only as itself, or f32 as bf16", to_string(label),
+          name_of(src.dtype), name_of(wire));
+  agree([&] {
+    return fmt::format("{} ({} {} as {} a rank)", to_string(label), dst.count(), name_of(src.dtype),
+                       name_of(wire));
+  });
+  dst = flat(dst), src = flat(src);
+  const ConstView own = part_of(src, rank_, size_);
+  expect(own.data != dst.data || how == Accumulate::overwrite, "nothing is added to itself");
+  auto messages = scatter_messages(rank_, size_, dst, src, comm_settings().piece);
+  if (!messages.out.empty() && wire == src.dtype) touch(b, queue, src, {});
+  return begin(b, queue,
+               {.label = label,
+                .own_dst = own.data == dst.data ? View() : dst,
+                .own_src = own,
+                .own_how = how,
+                .messages = std::move(messages),
+                .type = src.dtype,
+                .wire = wire,
+                .arriving = Accumulate::add});
+}
+
+Pending Communicator::exchange(Backend& b, Queue queue, std::span<const View> dst,
+                               std::span<const ConstView> src, const Label& label) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  expect(dst.size() == ranks && src.size() == ranks, "an exchange has a view for each rank");
+  agree([&] { return to_string(label); });
+  std::vector<View> to(ranks);
+  std::vector<ConstView> from(ranks);
+  DType type = DType::f32;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (static_cast<int>(r) == rank_) continue;
+    if (src[r]) from[r] = flat(src[r]), type = src[r].dtype;
+    if (dst[r]) to[r] = flat(dst[r]), type = dst[r].dtype;
+    touch(b, queue, from[r], to[r]);
   }
-};
+  for (std::size_t r = 0; r < ranks; ++r)
+    expect((!from[r] || from[r].dtype == type) && (!to[r] || to[r].dtype == type),
+           "an exchange moves one type");
+  return begin(b, queue,
+               {.label = label,
+                .messages = exchange_messages(rank_, to, from, comm_settings().piece),
+                .type = type,
+                .wire = type});
+}
+
+Pending Communicator::send(Backend& b, Queue queue, ConstView src, int to,
+                           const Label& label) const {
+  expect(to >= 0 && to < size_ && to != rank_, "a message goes to another rank");
+  src = flat(src);
+  touch(b, queue, src, {});
+  return begin(b, queue,
+               {.label = label,
+                .messages = send_messages(to, src, comm_settings().piece),
+                .type = src.dtype,
+                .wire = src.dtype,
+                .between = Operation::Between::two});
+}
+
+Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
+                              const Label& label) const {
+  expect(from >= 0 && from < size_ && from != rank_, "a message comes from another rank");
+  dst = flat(dst);
+  touch(b, queue, {}, dst);
+  return begin(b, queue,
+               {.label = label,
+                .messages = receive_messages(from, dst, comm_settings().piece),
+                .type = dst.dtype,
+                .wire = dst.dtype,
+                .between = Operation::Between::two});
+}
+
+// Host memory. `what` is called for messages alone.
+template <class What>
+static void finish(Transport& t, Transport::Request r, const What& what) {
+  InFlight::here().wait_until([&] { return t.test(r); }, what);
+}
 
 void Communicator::broadcast(std::string& text, int root) const {
-  if (!handle_) return;
-  MPI_Request request;
+  if (!channel_) return;
+  const auto what = [&] { return fmt::format("broadcast from rank {}", root); };
+  agree(what);
+  auto& t = *channel_->transport;
   auto length = static_cast<std::int64_t>(text.size());
-  check(MPI_Ibcast(&length, 1, MPI_INT64_T, root, handle_->comm, &request), "MPI_Ibcast");
-  finish(request);
+  finish(t, t.broadcast(root, std::as_writable_bytes(std::span(&length, 1))), what);
   text.resize(static_cast<std::size_t>(length));
-  require(length <= 1 << 30, "a text of {} bytes is too long to broadcast", length);
-  check(MPI_Ibcast(text.data(), static_cast<int>(length), MPI_CHAR, root, handle_->comm, &request),
-        "MPI_Ibcast");
-  finish(request);
+  finish(t, t.broadcast(root, std::as_writable_bytes(std::span(text))), what);
 }
 
-void Communicator::all_reduce(std::span<double> values) const {
-  if (!handle_) return;
-  MPI_Request request;
-  check(MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE,
-                       MPI_SUM, handle_->comm, &request),
-        "MPI_Iallreduce");
-  finish(request);
+static void reduce(Transport& t, Reduction how, std::span<double> x) {
+  finish(t, t.all_reduce(how, x),
+         [&] { return fmt::format("all-reduce of {} numbers", x.size()); });
 }
 
-void Communicator::progress() const {}
-
-MpiJob::MpiJob() {
-  int provided = 0;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-  require(provided >= MPI_THREAD_FUNNELED, "this MPI does not support threads beside it");
-  world_.handle_ = std::make_shared<Communicator::Handle>();
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &world_.handle_->comm), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(world_.handle_->comm, MPI_ERRORS_RETURN),
-        "MPI_Comm_set_errhandler");
-  check(MPI_Comm_rank(world_.handle_->comm, &world_.rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(world_.handle_->comm, &world_.size_), "MPI_Comm_size");
+void Communicator::all_reduce(std::span<double> x) const {
+  if (!channel_) return;
+  agree([&] { return fmt::format("sum of {} numbers", x.size()); });
+  reduce(*channel_->transport, Reduction::sum, x);
 }
 
-MpiJob::~MpiJob() {
-  world_ = {};
-  MPI_Finalize();
+void Communicator::all_reduce_max(std::span<double> x) const {
+  if (!channel_) return;
+  agree([&] { return fmt::format("maximum of {} numbers", x.size()); });
+  reduce(*channel_->transport, Reduction::max, x);
 }
 
-void MpiJob::abort(int code) const {
-  MPI_Abort(MPI_COMM_WORLD, code);
-  std::_Exit(code);
-}
-
-int launched_ranks() {
-  for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
-    const char* text = std::getenv(name);
-    int n = 0;
-    if (text && std::from_chars(text, text + std::strlen(text), n).ec == std::errc() && n > 0)
-      return n;
+static std::vector<std::string> gather_texts(Transport& t, const std::string& mine) {
+  const auto what = [] { return std::string("all-gather of texts"); };
+  const auto ranks = static_cast<std::size_t>(t.size());
+  const auto length = static_cast<std::int64_t>(mine.size());
+  std::vector<std::int64_t> lengths(ranks);
+  finish(
+      t,
+      t.all_gather(std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)),
+                   std::vector<int>(ranks, sizeof length)),
+      what);
+  const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  require(sum <= 1 << 30, "texts of {} bytes together are too long to gather", sum);
+  std::string all(static_cast<std::size_t>(sum), '\0');
+  finish(t,
+         t.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
+                      std::vector<int>(lengths.begin(), lengths.end())),
+         what);
+  std::vector<std::string> texts;
+  std::size_t at = 0;
+  for (const auto n : lengths) {
+    texts.push_back(all.substr(at, static_cast<std::size_t>(n)));
+    at += static_cast<std::size_t>(n);
   }
-  return 0;
+  return texts;
+}
+
+std::vector<std::string> Communicator::all_gather(const std::string& mine) const {
+  if (!channel_) return {mine};
+  agree([] { return std::string("all-gather of texts"); });
+  return gather_texts(*channel_->transport, mine);
+}
+
+void Communicator::agree(const std::function<std::string()>& what) const {
+  if (!channel_) return;
+  const auto number = ++channel_->collectives;
+  if (!comm_settings().check_labels || size_ == 1) return;
+  const auto all =
+      gather_texts(*channel_->transport, fmt::format("operation {}: {}", number, what()));
+  const auto other = std::ranges::find_if(all, [&](const auto& text) { return text != all[0]; });
+  require(other == all.end(),
+          "the {} ranks of a communicator call different operations: rank 0 {}; rank {} {}", size_,
+          all[0], other - all.begin(), other == all.end() ? all[0] : *other);
 }
 
 }  // namespace trireme

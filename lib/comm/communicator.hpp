@@ -1,50 +1,86 @@
 #pragma once
 // Ranks of a job. A default-constructed Communicator is rank 0 of 1 and makes no MPI call, so one
-// code path serves one rank and many. Waiting tests and yields: more ranks than cores stay usable.
-// Every operation is collective over the communicator; MPI's errors become Errors with its text.
+// code path serves one rank and many; a pretended one makes the same takes, gives and accesses of
+// memory and counts the same bytes as a real one, but sends nothing. Waiting tests and yields: more
+// ranks than cores stay usable. Copies share one communicator. Main thread only. All ranks call the
+// same collectives in the same order; MPI's errors become Errors with its text.
+//
+// Operations on Views are asynchronous and collective (send and receive: between two ranks). They
+// start when what was put on `queue` is done; the caller orders other queues before it (queue waits
+// for their events) and keeps the Views' blocks until wait. Views are dense. Memory that MPI may
+// not touch (Backend::host_readable) goes through pinned staging. Collectives of one communicator
+// run one after the other, so sums into the same memory have a fixed order.
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "lib/comm/pending.hpp"
+#include "lib/comm/settings.hpp"
 
 namespace trireme {
+
+struct Channel;
+struct Operation;
+class Transport;
 
 class Communicator {
  public:
   Communicator() = default;
+  static Communicator pretend(int rank, int size);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
+  // Collective: the ranks with the same color (>= 0), ordered by key, then by rank; with own
+  // sequence numbers and counters. A pretended communicator cannot know the others' colors: Error.
+  Communicator split(int color, int key) const;
+  // Collective: the ranks that share memory with this one.
+  Communicator node() const;
+
+  // Host memory, blocking, small.
   void broadcast(std::string&, int root = 0) const;
-  void all_reduce(std::span<double>) const;  // sum
-  // Lets posted transfers move; cheap, called between ops.
-  void progress() const;
+  void all_reduce(std::span<double>) const;  // sum; the same bits on every rank
+  void all_reduce_max(std::span<double>) const;
+  std::vector<std::string> all_gather(const std::string&) const;  // by rank
+
+  // dst = the ranks' parts one after the other; src may be dst's own part.
+  [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;
+  // dst (+)= sum over ranks of their part `rank()` of src; own part first, then rank+1, rank+2, ...
+  // dst may be src's own part when it is overwritten. `wire`: type of what travels: src's, or bf16
+  // for an f32 src, where each contribution but the own is rounded once and added in f32.
+  [[nodiscard]] Pending reduce_scatter(Backend&, Queue, View dst, ConstView src, Accumulate,
+                                       DType wire, const Label&) const;
+  // dst[r] = what rank r passed as its src[rank()], of the same type and number of elements.
+  // Entries may be absent (nothing is sent); the own entry is ignored.
+  [[nodiscard]] Pending exchange(Backend&, Queue, std::span<const View> dst,
+                                 std::span<const ConstView> src, const Label&) const;
+  // A send is matched by the receive of the same microbatch; both may be posted in any order.
+  [[nodiscard]] Pending send(Backend&, Queue, ConstView, int to, const Label&) const;
+  [[nodiscard]] Pending receive(Backend&, Queue, View, int from, const Label&) const;
+
+  // Payload in bytes that left this rank through operations on Views of this communicator.
+  std::int64_t bytes_sent() const;
+
+  // Of the whole process. progress() lets what is in flight move: cheap, called between ops.
+  static void configure(const CommSettings&);
+  static void progress();
+  // What was dropped while in flight, by label; drain() completes it and gives its memory back. For
+  // use after an error that all ranks agreed on, while the backends still live.
+  static std::vector<std::string> left_over();
+  static void drain();
 
  private:
   friend class MpiJob;
-  struct Handle;
-  std::shared_ptr<Handle> handle_;
+  explicit Communicator(std::unique_ptr<Transport>);
+  Pending begin(Backend&, Queue, Operation) const;
+  // Before every collective; `what` is the same on every rank, or the ranks are out of step.
+  void agree(const std::function<std::string()>& what) const;
+
+  std::shared_ptr<Channel> channel_;  // null: one rank
   int rank_ = 0, size_ = 1;
 };
-
-// Owns MPI between construction and destruction; one per process.
-class MpiJob {
- public:
-  MpiJob();
-  ~MpiJob();
-  MpiJob(const MpiJob&) = delete;
-  MpiJob& operator=(const MpiJob&) = delete;
-
-  const Communicator& world() const { return world_; }
-  // Ends all ranks of the job with this exit code; does not return.
-  [[noreturn]] void abort(int code) const;
-
- private:
-  Communicator world_;
-};
-
-// Ranks that the launcher says it started (srun, PMI, Open MPI); 0 when it says nothing. When this
-// disagrees with the communicator, N lone ranks were started by a launcher of another MPI.
-int launched_ranks();
 
 }  // namespace trireme

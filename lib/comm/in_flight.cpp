@@ -1,0 +1,72 @@
+#include "lib/comm/in_flight.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+#include <utility>
+
+#include "lib/comm/settings.hpp"
+
+namespace trireme {
+
+InFlight& InFlight::here() {
+  static auto& all = *new InFlight;
+  return all;
+}
+
+void InFlight::start(Job& job) {
+  while (job.step()) {
+  }
+  if (!job.finished()) moving_.push_back(&job);
+}
+
+bool InFlight::poke() {
+  if (moving_.empty()) return false;
+  bool moved = false;
+  for (auto* job : moving_) moved = job->step() || moved;
+  std::erase_if(moving_, [](const Job* job) { return job->finished() || !job->error().empty(); });
+  return moved;
+}
+
+void InFlight::wait_until(const std::function<bool()>& done,
+                          const std::function<std::string()>& what) {
+  const auto began = std::chrono::steady_clock::now();
+  const double limit = comm_settings().hang_timeout;
+  while (!done()) {
+    if (poke()) continue;
+    sched_yield();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+    if (limit > 0 && waited.count() > limit)
+      fail(
+          "{} is not finished after {} s: another rank has died, is stuck or calls operations in "
+          "another order. A longer run.hang_timeout waits longer, run.debug compares the order",
+          what(), limit);
+  }
+}
+
+void InFlight::wait_for(Job& job) {
+  wait_until([&] { return job.finished() || !job.error().empty(); },
+             [&] { return fmt::format("{} ({})", job.name(), job.state()); });
+  if (!job.error().empty()) throw Error(job.error());
+}
+
+void InFlight::abandon(std::unique_ptr<Job> job) noexcept {
+  job->remember_name();
+  abandoned_.push_back(std::move(job));
+}
+
+std::vector<std::string> InFlight::left_over() const {
+  std::vector<std::string> names;
+  for (const auto& job : abandoned_) names.push_back(job->name());
+  return names;
+}
+
+void InFlight::drain() {
+  while (!abandoned_.empty()) {
+    wait_for(*abandoned_.front());
+    abandoned_.front()->release();
+    abandoned_.erase(abandoned_.begin());
+  }
+}
+
+}  // namespace trireme

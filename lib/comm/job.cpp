@@ -1,0 +1,114 @@
+#include "lib/comm/job.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+// MPI promises tags up to 32767. Messages of one tag arrive in order, so numbers may come again.
+constexpr std::uint64_t tags_of_all = 1 << 14, tags_of_two = (1 << 14) - 1;
+
+int tag_of(const Operation& o, std::uint64_t turn) {
+  const auto number =
+      o.between == Operation::Between::all
+          ? turn % tags_of_all
+          : tags_of_all + static_cast<std::uint64_t>(o.label.microbatch + 1) % tags_of_two;
+  return static_cast<int>(number);
+}
+
+// Pieces that hold the longest message; none where the operands themselves can travel.
+template <class Message>
+Staging staging_of(const Route& r, const std::vector<Message>& messages, DType wire, bool works) {
+  Staging s;
+  const bool readable = r.backend.host_readable();
+  if (messages.empty() || (readable && !works)) return s;
+  std::int64_t longest = 0;
+  for (const auto& m : messages) longest = std::max(longest, m.view.count());
+  s.host = Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::pieces), longest}, wire,
+                         Kind::staging, r.queue, readable ? Memory::device : Memory::pinned);
+  if (works && !readable)
+    s.device = Tensor::empty(r.backend, {longest}, wire, Kind::staging, r.queue);
+  return s;
+}
+
+Staging staging_out(const Route& r, const Operation& o) {
+  return staging_of(r, o.messages.out, o.wire, o.wire != o.type);  // casts
+}
+
+Staging staging_in(const Route& r, const Operation& o) {
+  return staging_of(r, o.messages.in, o.wire, o.arriving == Accumulate::add);  // sums
+}
+
+}  // namespace
+
+Job::Job(std::shared_ptr<Channel> channel, Backend& backend, Queue queue, Operation o)
+    : channel_(std::move(channel)),
+      backend_(backend),
+      queue_(queue),
+      label_(o.label),
+      between_(o.between),
+      own_dst_(o.own_dst),
+      own_src_(o.own_src),
+      own_how_(o.own_how),
+      turn_(channel_ && between_ == Operation::Between::all ? channel_->begun++ : 0),
+      route_{backend, queue, channel_ ? channel_->transport.get() : nullptr, tag_of(o, turn_)},
+      out_{route_, staging_out(route_, o), std::move(o.messages.out)},
+      in_{route_, staging_in(route_, o), std::move(o.messages.in), o.arriving},
+      start_(backend.record(queue)) {
+  for (const auto& m : out_.messages())
+    channel_->bytes_sent += m.view.count() * static_cast<std::int64_t>(bytes_of(o.wire));
+}
+
+bool Job::begin() {
+  if (channel_ && between_ == Operation::Between::all && channel_->finished != turn_) return false;
+  if (!backend_.done(start_)) return false;
+  // In its turn, as what arrives: an earlier operation may still add to the same memory.
+  if (own_dst_) backend_.copy(queue_, own_dst_, own_src_, own_how_);
+  return true;
+}
+
+bool Job::step() {
+  if (finished_ || !error_.empty()) return false;
+  try {
+    if (channel_ && !channel_->broken.empty())
+      fail("{}: not possible after an earlier failure ({})", name(), channel_->broken);
+    if (!begun_) begun_ = begin();
+    if (!begun_) return false;
+    const bool sent = out_.step(), received = in_.step();
+    finished_ = out_.finished() && in_.finished();
+    if (finished_ && channel_ && between_ == Operation::Between::all) ++channel_->finished;
+    return sent || received || finished_;
+  } catch (const std::exception& e) {
+    error_ = fmt::format("{}: {}", name(), e.what());
+    if (channel_ && channel_->broken.empty()) channel_->broken = error_;
+    return false;
+  }
+}
+
+Event Job::release() {
+  const Event last = backend_.record(queue_);
+  out_.release(last);
+  in_.release(last);
+  for (const auto& t : kept_) t.used(last);
+  kept_.clear();
+  return last;
+}
+
+std::string Job::state() const {
+  if (!channel_) return "its queue is not done with earlier work";
+  const auto& t = *channel_->transport;
+  auto text = fmt::format("rank {} of {} ", t.rank(), t.size());
+  if (!begun_) return text + "has not begun it, earlier work is not finished";
+  const auto waits = [&](const char* what, const auto& lane) {
+    if (lane.finished()) return;
+    const auto& m = lane.messages()[lane.done()];
+    text += fmt::format("{} rank {} (message {} of {}), ", what, m.peer, lane.done() + 1,
+                        lane.messages().size());
+  };
+  waits("receives from", in_);
+  waits("sends to", out_);
+  return text.substr(0, text.size() - 2);
+}
+
+}  // namespace trireme

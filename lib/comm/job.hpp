@@ -1,0 +1,76 @@
+#pragma once
+// One operation in flight: its two lanes, and when it may begin.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/comm/lane.hpp"
+#include "lib/comm/pending.hpp"
+#include "lib/comm/transport.hpp"
+
+namespace trireme {
+
+// What the copies of one Communicator share.
+struct Channel {
+  std::unique_ptr<Transport> transport;
+  std::uint64_t collectives = 0;          // called
+  std::uint64_t begun = 0, finished = 0;  // of those on Views; they run one after the other
+  std::int64_t bytes_sent = 0;
+  std::string broken;  // the first error of an operation: those behind it would wait for ever
+};
+
+// What an operation moves, before it is decided how.
+struct Operation {
+  Label label{};
+  // What stays on this rank: dst (+)= src before anything arrives. dst absent: nothing.
+  View own_dst{};
+  ConstView own_src{};
+  Accumulate own_how = Accumulate::overwrite;
+  Messages messages{};
+  DType type{}, wire{};                         // of the operands, of what travels
+  Accumulate arriving = Accumulate::overwrite;  // what happens to what is received
+  enum class Between : std::uint8_t { all, two };
+  Between between = Between::all;  // ranks
+};
+
+class Job {
+ public:
+  // Takes staging. `channel` may be null: one rank.
+  Job(std::shared_ptr<Channel> channel, Backend&, Queue, Operation);
+
+  // Moves what can be moved; true: something did. Never throws: see error().
+  bool step();
+  bool finished() const { return finished_; }
+  Backend& backend() const { return backend_; }
+  const std::string& error() const { return error_; }  // empty: none
+  // Gives staging and what was kept back; the event after which the operation's memory is free.
+  Event release();
+  void keep(Tensor t) { kept_.push_back(std::move(t)); }
+  // From now on the label's name may go.
+  void remember_name() { name_ = to_string(label_); }
+  std::string name() const { return name_.empty() ? to_string(label_) : name_; }
+  std::string state() const;  // who waits for what, for a wait that is too long
+
+ private:
+  bool begin();  // true: it has begun
+
+  std::shared_ptr<Channel> channel_;
+  Backend& backend_;
+  Queue queue_;
+  Label label_;
+  std::string name_;
+  Operation::Between between_;
+  View own_dst_;
+  ConstView own_src_;
+  Accumulate own_how_;
+  std::uint64_t turn_ = 0;
+  Route route_;
+  SendLane out_;
+  ReceiveLane in_;
+  Event start_;
+  bool begun_ = false, finished_ = false;
+  std::string error_;
+  std::vector<Tensor> kept_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+#pragma once
+// How operations of this process move.
+#include <cstdint>
+
+namespace trireme {
+
+struct CommSettings {
+  std::int64_t piece = 1 << 20;     // most elements of one message
+  double hang_timeout = 0;          // seconds a wait may last before it throws Error; 0: for ever
+  bool check_labels = false;        // every collective first compares its label over the ranks
+  std::uint64_t random_delays = 0;  // not 0: seed of random delays of messages
+};
+
+// In force; written by Communicator::configure.
+CommSettings& comm_settings();
+
+}  // namespace trireme

@@ -1,0 +1,193 @@
+// Every operation on Views, on every backend, with pieces that do not divide the views.
+#include "tests/parallel/collective_test.hpp"
+
+namespace trireme::test {
+namespace {
+
+class Collective : public CollectiveTest {};
+INSTANTIATE_TEST_SUITE_P(Settings, Collective,
+                         testing::Values(Setting{"host", DType::f32, 1 << 20, false},
+                                         Setting{"host", DType::f32, 1000, true},
+                                         Setting{"host", DType::f32, 7, false},
+                                         Setting{"host", DType::bf16, 1000, true},
+                                         Setting{"fenced", DType::f32, 1 << 20, false},
+                                         Setting{"fenced", DType::f32, 1000, true},
+                                         Setting{"fenced", DType::bf16, 7, false},
+                                         Setting{"ref", DType::f64, 1000, true}),
+                         [](const auto& p) { return name_of(p.param); });
+
+constexpr std::int64_t odd = 2503;  // three pieces of 1000, many of 7
+
+std::vector<double> joined(std::int64_t n, DType t) {
+  std::vector<double> all;
+  for (int r = 0; r < world().size(); ++r)
+    for (const double x : numbers(n, r, t)) all.push_back(x);
+  return all;
+}
+
+TEST_P(Collective, GatherPutsPartsInOrderOfRank) {
+  const auto src = tensor(odd, rank());
+  const auto dst = blank(odd * ranks(), Queue::gather);
+
+  auto pending = world().all_gather(backend(), after_compute(Queue::gather), dst.view(), src.view(),
+                                    {Doing::gather});
+  EXPECT_TRUE(pending.in_flight());
+  dst.used(pending.wait(Queue::compute));
+
+  EXPECT_FALSE(pending.in_flight());
+  EXPECT_EQ(values(dst), joined(odd, type()));
+}
+
+TEST_P(Collective, GatherTakesItsOwnPartFromItsPlace) {
+  const auto dst = blank(odd * ranks());
+  const auto own = dst.slice(odd * rank(), {odd});
+  write(backend(), Queue::compute, own.view(), numbers(odd, rank(), type()));
+
+  auto pending = world().all_gather(backend(), after_compute(Queue::gather), dst.view(), own.view(),
+                                    {Doing::gather});
+  dst.used(pending.wait(Queue::compute));
+
+  EXPECT_EQ(values(dst), joined(odd, type()));
+}
+
+// The sum in the order of the contract, each step rounded to the type of dst.
+std::vector<double> summed(std::int64_t n, DType type, DType wire, std::vector<double> sum) {
+  const int size = world().size(), me = world().rank();
+  for (int k = 0; k < size; ++k) {
+    const auto theirs = numbers(n * size, (me + k) % size, type);
+    for (std::int64_t i = 0; i < n; ++i) {
+      double x = theirs[static_cast<std::size_t>(me * n + i)];
+      if (k > 0 && wire == DType::bf16) x = static_cast<float>(bf16(static_cast<float>(x)));
+      auto& s = sum[static_cast<std::size_t>(i)];
+      s += x;
+      if (type == DType::f32) s = static_cast<float>(s);
+      if (type == DType::bf16) s = static_cast<float>(bf16(static_cast<float>(s)));
+    }
+  }
+  return sum;
+}
+
+std::vector<double> zeros(std::int64_t n) {
+  return std::vector<double>(static_cast<std::size_t>(n));
+}
+
+TEST_P(Collective, ScatterSumsInOrder) {
+  const auto src = tensor(odd * ranks(), rank());
+  const auto dst = blank(odd, Queue::scatter);
+
+  auto pending =
+      world().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(), src.view(),
+                             Accumulate::overwrite, type(), {Doing::scatter});
+  dst.used(pending.wait(Queue::compute));
+
+  EXPECT_EQ(values(dst), summed(odd, type(), type(), zeros(odd)));
+}
+
+TEST_P(Collective, ScattersIntoOneViewAddInOrder) {
+  const auto src = tensor(odd * ranks(), rank());
+  const auto dst = tensor(odd, rank(), 5);
+  const auto start = [&] {
+    return world().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(), src.view(),
+                                  Accumulate::add, type(), {Doing::scatter});
+  };
+
+  auto first = start(), second = start();
+  second.wait(Queue::compute);
+  first.wait(Queue::compute);
+
+  const auto once = summed(odd, type(), type(), numbers(odd, rank(), type(), 5));
+  EXPECT_EQ(values(dst), summed(odd, type(), type(), once));
+}
+
+TEST_P(Collective, ScatterIntoItsOwnPart) {
+  const auto src = tensor(odd * ranks(), rank());
+  const auto own = src.slice(odd * rank(), {odd});
+
+  auto pending =
+      world().reduce_scatter(backend(), after_compute(Queue::scatter), own.view(), src.view(),
+                             Accumulate::overwrite, type(), {Doing::scatter});
+  pending.wait(Queue::compute);
+
+  EXPECT_EQ(values(own), summed(odd, type(), type(), zeros(odd)));
+}
+
+TEST_P(Collective, ContributionsTravelAsBf16RoundedOnce) {
+  if (type() != DType::f32) GTEST_SKIP() << "only f32 travels as another type";
+  const auto src = tensor(odd * ranks(), rank());
+  const auto dst = blank(odd);
+  const auto before = world().bytes_sent();
+
+  auto pending =
+      world().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(), src.view(),
+                             Accumulate::overwrite, DType::bf16, {Doing::scatter});
+  pending.wait(Queue::compute);
+
+  EXPECT_EQ(values(dst), summed(odd, type(), DType::bf16, zeros(odd)));
+  EXPECT_EQ(world().bytes_sent() - before, 2 * odd * (ranks() - 1));
+}
+
+// What a passes to b: of uneven length, and now and then nothing.
+std::int64_t passed(int a, int b) {
+  return a == b || (a + 2 * b) % 5 == 4 ? 0 : 1200 * a + 17 * b + 1;
+}
+
+TEST_P(Collective, ExchangePassesWhatIsThere) {
+  std::vector<Tensor> in, out;
+  std::vector<View> dst;
+  std::vector<ConstView> src;
+  for (int r = 0; r < ranks(); ++r) {
+    const auto to = passed(rank(), r), from = passed(r, rank());
+    out.push_back(to ? tensor(to, rank(), static_cast<std::uint64_t>(2 + r)) : Tensor());
+    in.push_back(from ? blank(from) : Tensor());
+    dst.push_back(in.back().view());
+    src.push_back(out.back().view());
+  }
+
+  auto pending =
+      world().exchange(backend(), after_compute(Queue::exchange), dst, src, {Doing::exchange});
+  pending.wait(Queue::compute);
+
+  for (int r = 0; r < ranks(); ++r)
+    if (const auto n = passed(r, rank())) {
+      EXPECT_EQ(values(in[static_cast<std::size_t>(r)]),
+                numbers(n, r, type(), static_cast<std::uint64_t>(2 + rank())));
+    }
+}
+
+// Everybody sends all microbatches before anybody receives one.
+TEST_P(Collective, SendsPostAndReturn) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank has nobody to send to";
+  const int next = (rank() + 1) % ranks(), previous = (rank() + ranks() - 1) % ranks();
+  std::vector<Tensor> sent, received;
+  std::vector<Pending> pending;
+
+  for (int m = 0; m < 6; ++m) {
+    sent.push_back(tensor(odd + m, rank(), static_cast<std::uint64_t>(m)));
+    pending.push_back(world().send(backend(), after_compute(Queue::down), sent.back().view(), next,
+                                   {Doing::send, {}, m}));
+  }
+  for (const int m : {3, 0, 1, 5, 2, 4}) {
+    received.push_back(blank(odd + m));
+    auto p = world().receive(backend(), after_compute(Queue::up), received.back().view(), previous,
+                             {Doing::receive, {}, m});
+    received.back().used(p.wait(Queue::compute));
+    EXPECT_EQ(values(received.back()),
+              numbers(odd + m, previous, type(), static_cast<std::uint64_t>(m)));
+  }
+  for (auto& p : pending) p.wait(Queue::compute);
+}
+
+TEST_P(Collective, EmptyViewsMove) {
+  const auto src = blank(0), dst = blank(0);
+
+  auto gather =
+      world().all_gather(backend(), Queue::gather, dst.view(), src.view(), {Doing::gather});
+  auto scatter = world().reduce_scatter(backend(), Queue::scatter, dst.view(), src.view(),
+                                        Accumulate::add, type(), {Doing::scatter});
+
+  scatter.wait(Queue::compute);
+  gather.wait(Queue::compute);
+}
+
+}  // namespace
+}  // namespace trireme::test

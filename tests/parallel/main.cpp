@@ -1,0 +1,93 @@
+// Runs all cases on every rank. Rank 0 reports, the others speak of failures alone; a failure
+// anywhere fails the launch, and a case that does not end is named by every rank that is in it.
+// TRIREME_HANG_LIMIT: seconds that a case may take (60).
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "lib/comm/mpi_job.hpp"
+#include "tests/parallel/watchdog.hpp"
+#include "tests/parallel/world.hpp"
+
+namespace trireme::test {
+namespace {
+
+const MpiJob* job = nullptr;
+
+std::string rank_name() {
+  return fmt::format("rank {} of {}", world().rank(), world().size());
+}
+
+// Failures of ranks that print nothing else.
+class FailurePrinter final : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = fmt::format("{}.{}", test.test_suite_name(), test.name());
+  }
+  void OnTestPartResult(const testing::TestPartResult& part) override {
+    if (!part.failed()) return;
+    const auto text =
+        fmt::format("[{}] {}: {}:{}: {}\n", rank_name(), test_,
+                    part.file_name() ? part.file_name() : "?", part.line_number(), part.message());
+    std::fputs(text.c_str(), stderr);
+  }
+
+  std::string test_;
+};
+
+// Keeps the ranks in step between cases.
+class Steps final : public testing::EmptyTestEventListener {
+ public:
+  explicit Steps(Watchdog& watchdog) : watchdog_(watchdog) {}
+
+ private:
+  void OnTestStart(const testing::TestInfo& test) override {
+    watchdog_.at(fmt::format("{}.{}", test.test_suite_name(), test.name()));
+    Communicator::configure({});
+  }
+  void OnTestEnd(const testing::TestInfo& test) override {
+    Communicator::configure({});
+    const auto left = Communicator::left_over();
+    for (const auto& name : left) {
+      const auto text = fmt::format("[{}] {}.{} left in flight: {}\n", rank_name(),
+                                    test.test_suite_name(), test.name(), name);
+      std::fputs(text.c_str(), stderr);
+    }
+    if (!left.empty()) job->abort(1);  // the next case would meet its messages
+    double failed = test.result()->Failed() ? 1 : 0;
+    world().all_reduce_max({&failed, 1});
+    if (failed > 0 && !test.result()->Failed() && world().rank() == 0)
+      std::printf("[  ELSEWHERE ] %s.%s failed on another rank\n", test.test_suite_name(),
+                  test.name());
+  }
+
+  Watchdog& watchdog_;
+};
+
+}  // namespace
+
+const Communicator& world() {
+  return job->world();
+}
+
+}  // namespace trireme::test
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  using namespace trireme::test;
+  testing::InitGoogleTest(&argc, argv);
+  const MpiJob mpi;
+  job = &mpi;
+  const char* limit = std::getenv("TRIREME_HANG_LIMIT");
+  Watchdog watchdog(rank_name(), std::chrono::seconds(limit ? std::atoi(limit) : 60));
+  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (world().rank() != 0) {
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter);
+  }
+  listeners.Append(new Steps(watchdog));
+  double failed = RUN_ALL_TESTS();
+  watchdog.at("the end");
+  world().all_reduce_max({&failed, 1});
+  return failed > 0 ? 1 : 0;
+}
