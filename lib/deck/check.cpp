@@ -1,11 +1,12 @@
 #include "lib/deck/check.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/deck/table.hpp"
+#include "lib/pipe/partition.hpp"
 
 namespace trireme {
 namespace {
@@ -104,15 +105,10 @@ class Checker {
       problems_.push_back({std::move(problem.keys), std::move(problem.message)});
     }
     if (p.stage_layers.empty()) return;
-    const auto stages = static_cast<std::int64_t>(p.stage_layers.size());
-    rule(stages == p.pipe, {"parallel.stage_layers", "parallel.pipe"},
-         "parallel.stage_layers has {} entries and parallel.pipe is {}; give one a stage", stages,
-         p.pipe);
-    const std::int64_t sum =
-        std::accumulate(p.stage_layers.begin(), p.stage_layers.end(), std::int64_t{0});
-    rule(sum == deck_.model.layers, {"parallel.stage_layers", "model.layers"},
-         "parallel.stage_layers adds up to {} blocks and model.layers is {}", sum,
-         deck_.model.layers);
+    std::string fault = stage_layers_fault(p.stage_layers, deck_.model.layers, p.pipe);
+    if (fault.empty()) return;
+    problems_.push_back(
+        {{"parallel.stage_layers", "parallel.pipe", "model.layers"}, std::move(fault)});
   }
 
   void run() {

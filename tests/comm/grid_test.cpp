@@ -162,6 +162,9 @@ TEST(Grid, SequenceRanksNeedHeadsAndWholeTokens) {
             "parallel.seq = 16 is more than model.heads = 12; a sequence rank needs a head");
   EXPECT_EQ(message_of({1, 1, 5}, model),
             "parallel.seq = 5 does not divide model.context = 1024; degrees that do: 1, 2, 4, 8");
+  GridLimits l = model;
+  l.heads = 8;
+  EXPECT_TRUE(grid_problems({1, 1, 8}, l).empty());
   // Heads need not divide.
   EXPECT_TRUE(grid_problems({1, 1, 8}, model).empty());
 }

@@ -105,6 +105,8 @@ TEST(Check, Grid) {
   expect_problem(d, "parallel.stage_layers", "adds up to 11 blocks");
   d.parallel.stage_layers = {5, 6, 1};
   expect_problem(d, "parallel.stage_layers", "has 3 entries");
+  d.parallel.stage_layers = {12, 0};
+  expect_problem(d, "parallel.stage_layers", "gives stage 1 0 blocks");
 }
 
 TEST(Check, TraceAndFreeze) {

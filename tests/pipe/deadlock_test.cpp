@@ -65,6 +65,18 @@ TEST(Deadlock, DeviceQueuesFinishWithOneADirection) {
   });
 }
 
+TEST(Deadlock, AReceiveBeforeTheGradientHasLeftFindsNoRoom) {
+  const auto programs = gradients_sent_late(training_programs(4, 8));
+  EXPECT_EQ(stuck(programs, {.sets = {4, 4, 3, 2}}).size(), 0U);
+  for (const std::size_t stage : {1U, 2U, 3U}) {
+    Execution e{.sets = {4, 4, 3, 2}};
+    --e.sets[stage];
+    EXPECT_THAT(describe(stuck(programs, e)),
+                testing::HasSubstr(fmt::format("stage {}: receive_activation {} waits for room",
+                                               stage, 4 - stage)));
+  }
+}
+
 TEST(Deadlock, SaysWhoWaitsForWhat) {
   const auto programs = training_programs(2, 2);
   EXPECT_EQ(describe(stuck(programs, {.sends = Sends::blocking})),
@@ -86,21 +98,29 @@ TEST(Deadlock, SaysWhatUnsoundProgramsWaitFor) {
             "stage 1: receive_activation 0 waits for stage 0 to send it, which has ended");
   EXPECT_EQ(describe(stuck(std::vector<Program>{{{send_activation, 0}, {forward, 0}}, {}}, {})),
             "stage 0: send_activation 0 waits for its own forward 0");
-  EXPECT_EQ(describe(stuck(
-                std::vector<Program>{
-                    {{forward, 0}, {forward, 1}, {send_activation, 0}, {send_activation, 1}}, {}},
-                {.sends = Sends::one_outstanding})),
+  const std::vector<Program> unread = {{{send_activation, 0}, {send_activation, 1}}, {}};
+  EXPECT_EQ(describe(stuck(unread, {.sends = Sends::posted})), "");
+  EXPECT_EQ(describe(stuck(unread, {.sends = Sends::one_outstanding})),
             "stage 0: send_activation 1 waits for stage 1 to receive the one before, which has "
             "ended");
 }
 
+TEST(Deadlock, BlockingSendsWaitForRoomAtTheirReceiver) {
+  const auto programs = forward_programs(2, 1);
+  EXPECT_EQ(describe(stuck(programs, {.sends = Sends::blocking, .sets = {1, 1}})), "");
+  EXPECT_EQ(describe(stuck(programs, {.sends = Sends::blocking, .sets = {1, 0}})),
+            "stage 0: send_activation 0 waits for stage 1 to receive it, which stands at "
+            "receive_activation 0\n"
+            "stage 1: receive_activation 0 waits for room for one more input");
+}
+
 // In-order device queues: what does not wait for a message overtakes what does.
 TEST(Deadlock, QueuesRunPastEachOther) {
-  const std::vector<Program> programs = {{{receive_gradient, 0}, {forward, 0}}, {}};
+  const std::vector<Program> programs = {{{receive_gradient, 0}, {forward, 0}, {backward, 0}}, {}};
   EXPECT_EQ(stuck(programs, {.queues = Queues::host}).size(), 1U);
-  const auto waits = stuck(programs, {.queues = Queues::split});
-  ASSERT_EQ(waits.size(), 1U);
-  EXPECT_EQ(waits[0].instruction, (Instruction{receive_gradient, 0}));
+  EXPECT_EQ(describe(stuck(programs, {.queues = Queues::split})),
+            "stage 0: backward 0 waits for its own receive_gradient 0\n"
+            "stage 0: receive_gradient 0 waits for stage 1 to send it, which has ended");
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
 // Programs of all stages, and every schedule that the properties are tested on.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "lib/pipe/schedule.hpp"
@@ -18,6 +19,19 @@ inline std::vector<Program> training_programs(int stages, int microbatches, int 
 inline std::vector<Program> forward_programs(int stages, int microbatches) {
   std::vector<Program> programs;
   for (int s = 0; s < stages; ++s) programs.push_back(forward_only(stages, microbatches, s));
+  return programs;
+}
+
+// A wrong schedule: a gradient leaves only after the next input has arrived. It needs one buffer
+// more; with buffers taken in turn the input would overwrite the gradient.
+inline std::vector<Program> gradients_sent_late(std::vector<Program> programs) {
+  for (Program& p : programs) {
+    for (std::size_t i = 0; i + 1 < p.size(); ++i) {
+      if (p[i].what == Do::send_gradient && p[i + 1].what == Do::receive_activation) {
+        std::swap(p[i], p[i + 1]);
+      }
+    }
+  }
   return programs;
 }
 

@@ -1,0 +1,35 @@
+#pragma once
+// Which transformer blocks each stage runs. Blocks are alike, so a number for each stage says all;
+// the first stage also embeds tokens, the last one also runs the head. Pure.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// Seconds, FLOPs or anything else that adds up; each counts forward and backward together.
+struct PartCosts {
+  double block = 1, embedding = 0, head = 0;
+};
+
+// Blocks of each stage, at least one: the largest stage is as small as it can be, then the next
+// largest, and so on; among equals the later stages take more, as they hold fewer inputs.
+// Throws Error when there are more stages than layers.
+std::vector<std::int64_t> partition(std::int64_t layers, int stages, const PartCosts&);
+
+// Cost of each stage under that partition.
+std::vector<double> stage_costs(const std::vector<std::int64_t>& stage_layers, const PartCosts&);
+
+// The deck's parallel.stage_layers: why it does not give `layers` blocks to `stages` stages, or
+// empty.
+std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, std::int64_t layers,
+                               std::int64_t stages);
+
+// stage_layers where the deck gives them (throws Error where they are wrong), else partition().
+std::vector<std::int64_t> choose_stage_layers(const std::vector<std::int64_t>& stage_layers,
+                                              std::int64_t layers, int stages, const PartCosts&);
+
+// First block of each stage, and the number of blocks at the end.
+std::vector<std::int64_t> first_blocks(const std::vector<std::int64_t>& stage_layers);
+
+}  // namespace trireme

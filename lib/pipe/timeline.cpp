@@ -1,0 +1,150 @@
+#include "lib/pipe/timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/pipe/deadlock.hpp"
+
+namespace trireme {
+namespace {
+
+using enum Do;
+
+// The clocks of all stages, moved on program by program.
+class Clocks {
+ public:
+  Clocks(std::span<const Program> programs, std::span<const StageCost> costs)
+      : programs_(programs), costs_(costs), stages_(programs.size()) {}
+
+  Timeline run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t s = 0; s < stages_.size(); ++s) {
+        while (stages_[s].next < programs_[s].size() && advance(s)) moved = true;
+      }
+    }
+    Timeline t;
+    for (auto& stage : stages_) {
+      if (!stage.spans.empty()) t.end = std::max(t.end, stage.spans.back().end);
+      t.stages.push_back(std::move(stage.spans));
+    }
+    return t;
+  }
+
+ private:
+  struct Stage {
+    std::size_t next = 0;  // place in its program
+    double now = 0;
+    std::vector<Span> spans;
+    std::vector<double> sent_down, sent_up;  // when each message left
+    std::size_t received_down = 0, received_up = 0;
+  };
+
+  bool advance(std::size_t s) {
+    Stage& stage = stages_[s];
+    const Instruction& i = programs_[s][stage.next];
+    switch (i.what) {
+      case forward:
+        work(stage, i, costs_[s].forward);
+        break;
+      case backward:
+        work(stage, i, costs_[s].backward);
+        break;
+      case send_activation:
+        stage.sent_down.push_back(stage.now);
+        break;
+      case send_gradient:
+        stage.sent_up.push_back(stage.now);
+        break;
+      case receive_activation:
+        if (!receive(stage, stages_[s - 1].sent_down, stage.received_down)) return false;
+        break;
+      case receive_gradient:
+        if (!receive(stage, stages_[s + 1].sent_up, stage.received_up)) return false;
+        break;
+    }
+    ++stage.next;
+    return true;
+  }
+
+  static void work(Stage& stage, const Instruction& i, double cost) {
+    stage.spans.push_back({i, stage.now, stage.now + cost});
+    stage.now += cost;
+  }
+
+  static bool receive(Stage& stage, const std::vector<double>& sent, std::size_t& received) {
+    if (received == sent.size()) return false;
+    stage.now = std::max(stage.now, sent[received++]);
+    return true;
+  }
+
+  std::span<const Program> programs_;
+  std::span<const StageCost> costs_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace
+
+Timeline make_timeline(std::span<const Program> programs, std::span<const StageCost> costs) {
+  expect(programs.size() == costs.size(), "each stage has a cost");
+  for (const auto& c : costs) expect(c.forward > 0 && c.backward > 0, "costs are above 0");
+  const auto waits = stuck(programs, {.sends = Sends::posted, .queues = Queues::host, .sets = {}});
+  require(waits.empty(), "these programs never finish:\n{}", describe(waits));
+  return Clocks(programs, costs).run();
+}
+
+double bubble(const Timeline& t) {
+  double busy = 0;
+  for (const auto& stage : t.stages) {
+    for (const auto& span : stage) busy += span.end - span.begin;
+  }
+  return t.end > 0 ? 1 - busy / (t.end * static_cast<double>(t.stages.size())) : 0;
+}
+
+std::string timeline_text(const Timeline& t, int columns) {
+  expect(columns >= 70, "a timeline has room for its legend");
+  double shortest = t.end;
+  int most = 0;
+  bool trains = false;
+  for (const auto& stage : t.stages) {
+    for (const auto& [what, begin, end] : stage) {
+      shortest = std::min(shortest, end - begin);
+      most = std::max(most, what.microbatch);
+      trains |= what.what == backward;
+    }
+  }
+  // Two columns for the shortest span: a digit and its direction.
+  const auto column = [&](double time) {
+    return shortest > 0 ? static_cast<std::size_t>(std::llround(time * 2 / shortest)) : 0;
+  };
+  const std::size_t digits =
+      fmt::formatted_size("{}", std::max<std::size_t>(t.stages.size(), 1) - 1);
+  const std::size_t room =
+      static_cast<std::size_t>(columns) - fmt::formatted_size("stage {:>{}} ", 0, digits);
+  const std::size_t width = column(t.end), shown = std::min(width, room);
+
+  std::string text;
+  for (std::size_t s = 0; s < t.stages.size(); ++s) {
+    std::string row(shown, '.');
+    for (const auto& [what, begin, end] : t.stages[s]) {
+      const std::size_t from = column(begin), to = std::min(column(end), shown);
+      if (from >= shown) break;
+      row.replace(from, to - from, to - from, what.what == forward ? '>' : '<');
+      row[from] = static_cast<char>('0' + what.microbatch % 10);
+    }
+    text += fmt::format("stage {:>{}} {}\n", s, digits, row);
+  }
+  text += fmt::format("m> forward{} of microbatch m{}, . idle\n", trains ? ", m< backward" : "",
+                      most > 9 ? " (its last digit)" : "");
+  if (width > room) {
+    text += fmt::format("cut after {:.0f}% of {} microbatches\n",
+                        100.0 * static_cast<double>(room) / static_cast<double>(width), most + 1);
+  }
+  return text;
+}
+
+}  // namespace trireme

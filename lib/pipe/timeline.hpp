@@ -1,0 +1,38 @@
+#pragma once
+// When each stage does what, and how much of the time it waits: programs and costs -> a table of
+// times -> text. Messages take no time and sends never wait. Pure.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/pipe/schedule.hpp"
+
+namespace trireme {
+
+// Of one microbatch on one stage, in seconds or any other unit; above 0.
+struct StageCost {
+  double forward = 1, backward = 2;
+};
+
+struct Span {
+  Instruction what;  // forward or backward
+  double begin, end;
+};
+
+struct Timeline {
+  std::vector<std::vector<Span>> stages;  // in time order
+  double end = 0;                         // of the last span
+};
+
+// One program and one cost a stage. Throws Error when the programs do not finish.
+Timeline make_timeline(std::span<const Program>, std::span<const StageCost>);
+
+// The part of all stages' time that is idle: (S-1) / (M+S-1) where S stages cost the same and M
+// microbatches pass through them.
+double bubble(const Timeline&);
+
+// A row for each stage and a legend, lines of at most `columns` characters (70 or more): what does
+// not fit is cut with a note.
+std::string timeline_text(const Timeline&, int columns = 100);
+
+}  // namespace trireme

@@ -1,0 +1,123 @@
+#include "lib/pipe/timeline.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "lib/base/error.hpp"
+#include "tests/pipe/programs.hpp"
+
+namespace trireme {
+namespace {
+
+using enum Do;
+using testing::HasSubstr;
+using testing::Not;
+
+Timeline timeline(const std::vector<Program>& programs, StageCost cost = {}) {
+  return make_timeline(programs, std::vector<StageCost>(programs.size(), cost));
+}
+
+}  // namespace
+
+TEST(Timeline, TwoStagesByHand) {
+  const Timeline t = timeline(training_programs(2, 3));
+  EXPECT_EQ(t.end, 12);
+  EXPECT_EQ(timeline_text(t),
+            "stage 0 0>1>....0<<<2>1<<<..2<<<\n"
+            "stage 1 ..0>0<<<1>1<<<2>2<<<....\n"
+            "m> forward, m< backward of microbatch m, . idle\n");
+}
+
+TEST(Timeline, FrozenStagesRunAheadAndForwardOnlyHasNoBackward) {
+  EXPECT_EQ(timeline_text(timeline(training_programs(2, 2, 1))),
+            "stage 0 0>1>..........\n"
+            "stage 1 ..0>0<<<1>1<<<\n"
+            "m> forward, m< backward of microbatch m, . idle\n");
+  EXPECT_EQ(timeline_text(timeline(forward_programs(2, 2))),
+            "stage 0 0>1>..\n"
+            "stage 1 ..0>1>\n"
+            "m> forward of microbatch m, . idle\n");
+}
+
+TEST(Timeline, StagesOfDifferentCosts) {
+  const std::vector<StageCost> costs = {{1, 2}, {2, 3}};
+  const Timeline t = make_timeline(training_programs(2, 1), costs);
+  EXPECT_EQ(timeline_text(t),
+            "stage 0 0>..........0<<<\n"
+            "stage 1 ..0>>>0<<<<<....\n"
+            "m> forward, m< backward of microbatch m, . idle\n");
+  EXPECT_DOUBLE_EQ(bubble(t), 0.5);
+}
+
+// Narayanan et al. 2021, section 2.2: (S-1)/M of the useful time, so (S-1)/(M+S-1) of all time.
+TEST(Timeline, BubbleOfEqualStages) {
+  for (int stages = 1; stages <= 12; ++stages) {
+    for (int microbatches = 1; microbatches <= 24; ++microbatches) {
+      const double expected = (stages - 1.0) / (microbatches + stages - 1);
+      // Fewer than 1,000 sums of numbers below 1,000: rounding stays under 1e-12.
+      ASSERT_NEAR(bubble(timeline(training_programs(stages, microbatches), {1, 2.3})), expected,
+                  1e-12)
+          << stages << " stages, " << microbatches << " microbatches";
+      ASSERT_NEAR(bubble(timeline(forward_programs(stages, microbatches))), expected, 1e-12);
+    }
+  }
+}
+
+TEST(Timeline, SpansFollowEachOtherAndTheirMessages) {
+  const std::vector<StageCost> costs = {{1, 2.5}, {1.5, 2}, {0.5, 3}, {1, 1}};
+  const Timeline t = make_timeline(training_programs(4, 7), costs);
+  const auto end_of = [&](std::size_t stage, Do what, int m) {
+    for (const auto& span : t.stages.at(stage)) {
+      if (span.what == Instruction{what, m}) return span.end;
+    }
+    return -1.0;
+  };
+  for (std::size_t s = 0; s < 4; ++s) {
+    double now = 0;
+    ASSERT_EQ(t.stages[s].size(), 14U);
+    for (const auto& [what, begin, end] : t.stages[s]) {
+      EXPECT_GE(begin, now);
+      now = end;
+      if (what.what == forward && s > 0) {
+        EXPECT_GE(begin, end_of(s - 1, forward, what.microbatch));
+      }
+      if (what.what == backward && s < 3) {
+        EXPECT_GE(begin, end_of(s + 1, backward, what.microbatch));
+      }
+    }
+  }
+}
+
+TEST(Timeline, TextKeepsToItsColumns) {
+  for (const int columns : {70, 100}) {
+    const std::string text = timeline_text(timeline(training_programs(12, 24)), columns);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), static_cast<std::size_t>(columns)) << line;
+    }
+    EXPECT_THAT(text, HasSubstr("stage 11 ...."));
+    EXPECT_THAT(text, HasSubstr("(its last digit)"));
+  }
+  // 35 forwards and backwards of 2 and 4 columns; 91 of 100 are left for them.
+  EXPECT_THAT(timeline_text(timeline(training_programs(12, 24))),
+              HasSubstr("cut after 43% of 24 microbatches\n"));
+  EXPECT_THAT(timeline_text(timeline(training_programs(4, 8))), Not(HasSubstr("cut")));
+}
+
+TEST(Timeline, EmptyProgramsAndStuckOnes) {
+  EXPECT_EQ(bubble(timeline(training_programs(2, 0))), 0);
+  EXPECT_EQ(timeline_text(timeline(forward_programs(2, 0))),
+            "stage 0 \nstage 1 \nm> forward of microbatch m, . idle\n");
+  auto programs = training_programs(2, 1);
+  programs[1].clear();
+  try {
+    timeline(programs);
+    FAIL() << "a timeline of programs that never finish";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("never finish:\nstage 0: receive_gradient 0 waits for"));
+  }
+}
+
+}  // namespace trireme
