@@ -16,17 +16,65 @@ void Accesses::begin(const char* what, Queue q) {
 }
 
 Event Accesses::record(Queue q) {
-  auto& clock = clock_[index(q)];
-  const auto ticket = ++clock[index(q)];
-  recorded_[index(q)].emplace(ticket, clock);
-  return {q, ticket};
+  return {q, ++clock_[index(q)][index(q)]};
+}
+
+Accesses::Clock Accesses::at(Event e) const {
+  const auto& seen = seen_[index(e.queue)];
+  const auto after = std::ranges::upper_bound(seen, e.ticket, {}, &Seen::from);
+  Clock clock{};
+  if (after != seen.begin()) clock = std::prev(after)->clock;
+  clock[index(e.queue)] = e.ticket;
+  return clock;
 }
 
 void Accesses::wait(Queue q, Event e) {
   if (e.ticket == 0 || e.queue == q) return;
-  const auto& seen = recorded_[index(e.queue)].at(e.ticket);
+  require(e.ticket <= clock_[index(e.queue)][index(e.queue)],
+          "dry: a wait for ticket {}, which its queue has not reached", e.ticket);
   auto& clock = clock_[index(q)];
-  for (std::size_t i = 0; i < queue_count; ++i) clock[i] = std::max(clock[i], seen[i]);
+  const auto before = clock;
+  const auto other = at(e);
+  for (std::size_t i = 0; i < queue_count; ++i) clock[i] = std::max(clock[i], other[i]);
+  if (clock == before) return;
+  auto& seen = seen_[index(q)];
+  const auto from = clock[index(q)] + 1;
+  if (!seen.empty() && seen.back().from == from)
+    seen.back().clock = clock;  // nothing was recorded in between
+  else
+    seen.push_back({from, clock});
+  if (seen.size() >= forget_next_[index(q)]) forget(q);
+}
+
+// Two clocks are one when no access lies between them: later ones lie behind both.
+void Accesses::forget(Queue q) {
+  std::array<std::vector<std::uint64_t>, queue_count> live;
+  const auto note = [&](const Access& a) {
+    if (a.ticket) live[index(a.queue)].push_back(a.ticket);
+  };
+  for (const auto& [begin, bytes] : memory_) {
+    note(bytes.write);
+    std::ranges::for_each(bytes.reads, note);
+  }
+  for (auto& tickets : live) std::ranges::sort(tickets);
+
+  auto& seen = seen_[index(q)];
+  std::array<std::ptrdiff_t, queue_count> last{};  // accesses of each queue that were seen
+  std::erase_if(seen, [&](const Seen& s) {
+    std::array<std::ptrdiff_t, queue_count> now{};
+    for (std::size_t i = 0; i < queue_count; ++i)
+      if (i != index(q)) now[i] = std::ranges::upper_bound(live[i], s.clock[i]) - live[i].begin();
+    const bool same = now == last;
+    last = now;
+    return same;
+  });
+  forget_next_[index(q)] = std::max(forget_at, 2 * seen.size());
+}
+
+std::size_t Accesses::size() const {
+  auto n = memory_.size();
+  for (const auto& seen : seen_) n += seen.size();
+  return n;
 }
 
 bool Accesses::ordered(const Access& a) const {

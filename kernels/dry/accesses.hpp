@@ -1,11 +1,14 @@
 #pragma once
 // Who touched which bytes when, and was it ordered? Each queue has a vector clock; memory is an
 // interval map of its last write and, by queue, its last reads.
+//
+// An event may be waited for at any time, so what its queue had seen of the others is kept: from
+// the ticket on where that changed, and as long as an access that is still in memory's map tells it
+// from what was seen before. So no more is kept than the map has accesses.
 #include <array>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -16,13 +19,15 @@ enum class Touch : std::uint8_t { read, write };
 
 class Accesses {
  public:
+  Accesses() { forget_next_.fill(forget_at); }
   void begin(const char* what, Queue);  // a new operation
   void touch(Touch, ConstView);         // of the operation begun last
   Event record(Queue);
-  void wait(Queue, Event);
+  void wait(Queue, Event);  // of an event that was recorded here
 
   const std::vector<std::string>& races() const { return races_; }
   std::int64_t race_count() const { return race_count_; }
+  std::size_t size() const;  // clocks and intervals that are kept
 
  private:
   using Clock = std::array<std::uint64_t, queue_count>;
@@ -36,12 +41,21 @@ class Accesses {
     Access write;
     std::array<Access, queue_count> reads;
   };
+  struct Seen {
+    std::uint64_t from;  // the queue's own first ticket with ...
+    Clock clock;         // ... this of the others; its own component means nothing
+  };
+  static constexpr std::size_t forget_at = 1024;
+
   bool ordered(const Access&) const;
+  Clock at(Event) const;
+  void forget(Queue);
   void report(Touch, const Access& earlier, const char* earlier_kind);
   void split(std::uint64_t at);
 
   std::array<Clock, queue_count> clock_{};
-  std::array<std::unordered_map<std::uint64_t, Clock>, queue_count> recorded_;
+  std::array<std::vector<Seen>, queue_count> seen_;  // by ticket
+  std::array<std::size_t, queue_count> forget_next_;
   std::map<std::uint64_t, Bytes> memory_;  // by first byte; neighbours do not overlap
   const char* what_ = nullptr;
   Queue queue_ = Queue::compute;
