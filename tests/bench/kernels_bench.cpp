@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,21 +19,34 @@ namespace {
 constexpr std::int64_t parameters = 124'475'904, rows = 1024, width = 768, hidden = 3072;
 constexpr std::int64_t vocab = 50304, loss_rows = 256, samples = 4, heads = 12;
 
+// Its arena is where a run's tensors lie too, on huge pages.
+Host& backend() {
+  static Host host(host::threads());
+  return host;
+}
+
 // Memory for one case, filled by all threads so that its pages exist; small numbers.
-class Memory {
+class Blocks {
  public:
+  Blocks() = default;
+  ~Blocks() {
+    for (const auto& b : blocks_) host_.give(b, {});
+  }
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+
   View take(DType t, const Shape& s) {
-    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(
-        static_cast<std::size_t>(s.count()) * bytes_of(t) + 64));
-    auto* p = blocks_.back().get();
-    const View v(p + (64 - reinterpret_cast<std::uintptr_t>(p) % 64), t, s);
+    const auto bytes = static_cast<std::size_t>(s.count()) * bytes_of(t);
+    blocks_.push_back(host_.take(bytes, Kind::transient, Queue::compute, Memory::device));
+    const View v(blocks_.back().data, t, s);
     host::fill(v, t == DType::i32 || t == DType::i64 ? 5 : 0.01);
     return v;
   }
   View scratch() { return take(DType::f32, {std::int64_t{4} << 20}); }
 
  private:
-  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  Host& host_ = backend();
+  std::vector<Block> blocks_;
 };
 
 // What to time and how many bytes it reads and writes.
@@ -42,12 +54,12 @@ struct Case {
   std::function<void()> run;
   std::int64_t bytes;
 };
-using Make = std::function<Case(Memory&)>;
+using Make = std::function<Case(Blocks&)>;
 
 // Bytes a second of a copy that reads and writes as many, at most 1 GiB: the best of five.
 double copy_rate(std::int64_t bytes) {
   constexpr std::int64_t most = std::int64_t{1} << 27;  // f32 elements of each side
-  static Memory memory;
+  static Blocks memory;
   static const View from = memory.take(DType::f32, {most}), to = memory.take(DType::f32, {most});
   const auto n = std::min(most, bytes / 8);
   double best = 0;
@@ -62,7 +74,7 @@ double copy_rate(std::int64_t bytes) {
 
 void add(const std::string& name, const Make& make) {
   const auto measure = [make](benchmark::State& state) {
-    Memory memory;
+    Blocks memory;
     const Case c = make(memory);
     const double copy = copy_rate(c.bytes);
     c.run();
@@ -82,28 +94,28 @@ std::int64_t size(const View& v) {
 
 void add_flat() {
   constexpr auto f32 = DType::f32, narrow = DType::bf16;
-  add("copy/f32", [](Memory& m) {
+  add("copy/f32", [](Blocks& m) {
     const View from = m.take(f32, {parameters}), to = m.take(f32, {parameters});
     return Case{[=] { host::copy(to, from, Accumulate::overwrite); }, 2 * size(to)};
   });
-  add("cast/f32_bf16", [](Memory& m) {
+  add("cast/f32_bf16", [](Blocks& m) {
     const View from = m.take(f32, {parameters}), to = m.take(narrow, {parameters});
     return Case{[=] { host::copy(to, from, Accumulate::overwrite); }, size(from) + size(to)};
   });
-  add("add/f32", [](Memory& m) {
+  add("add/f32", [](Blocks& m) {
     const View from = m.take(f32, {parameters}), to = m.take(f32, {parameters});
     return Case{[=] { host::copy(to, from, Accumulate::add); }, size(from) + 2 * size(to)};
   });
-  add("fill/f32", [](Memory& m) {
+  add("fill/f32", [](Blocks& m) {
     const View to = m.take(f32, {parameters});
     return Case{[=] { host::fill(to, 0); }, size(to)};
   });
-  add("sum_squares/f32", [](Memory& m) {
+  add("sum_squares/f32", [](Blocks& m) {
     const View x = m.take(f32, {parameters}), out = m.take(DType::f64, {1}), s = m.scratch();
     return Case{[=] { host::sum_squares(out, x, s); }, size(x)};
   });
   for (const bool with_copy : {false, true}) {
-    add(with_copy ? "adamw/bf16" : "adamw/f32", [=](Memory& m) {
+    add(with_copy ? "adamw/bf16" : "adamw/f32", [=](Blocks& m) {
       const View w = m.take(f32, {parameters}), mean = m.take(f32, {parameters}),
                  square = m.take(f32, {parameters}), g = m.take(f32, {parameters});
       const View copy = with_copy ? m.take(narrow, {parameters}) : View{};
@@ -119,41 +131,41 @@ void add_activations(DType t) {
   const auto named = [&](const char* kernel) {
     return std::string(kernel) + "/" + std::string(name_of(t));
   };
-  add(named("gelu"), [=](Memory& m) {
+  add(named("gelu"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), y = m.take(t, {rows, hidden});
     return Case{[=] { host::gelu(y, x); }, 2 * size(x)};
   });
-  add(named("gelu_grad"), [=](Memory& m) {
+  add(named("gelu_grad"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), dy = m.take(t, {rows, hidden}),
                dx = m.take(t, {rows, hidden});
     return Case{[=] { host::gelu_grad(dx, dy, x); }, 3 * size(x)};
   });
-  add(named("swiglu"), [=](Memory& m) {
+  add(named("swiglu"), [=](Blocks& m) {
     const View x = m.take(t, {rows, 2, hidden}), y = m.take(t, {rows, hidden});
     return Case{[=] { host::swiglu(y, x); }, 3 * size(y)};
   });
-  add(named("swiglu_grad"), [=](Memory& m) {
+  add(named("swiglu_grad"), [=](Blocks& m) {
     const View x = m.take(t, {rows, 2, hidden}), dx = m.take(t, {rows, 2, hidden}),
                dy = m.take(t, {rows, hidden});
     return Case{[=] { host::swiglu_grad(dx, dy, x); }, 5 * size(dy)};
   });
-  add(named("rotary"), [=](Memory& m) {
+  add(named("rotary"), [=](Blocks& m) {
     const View x = m.take(t, {samples, rows / samples, heads, width / heads}),
                table = m.take(wide(t), {rows / samples, 2, width / heads / 2});
     return Case{[=] { host::rotary(x, table, Direction::forward); }, 2 * size(x)};
   });
-  add(named("dropout"), [=](Memory& m) {
+  add(named("dropout"), [=](Blocks& m) {
     const View x = m.take(t, {samples, rows / samples, width}),
                y = m.take(t, {samples, rows / samples, width});
     const SampleRows where{m.take(DType::i64, {samples}), 0};
     return Case{[=] { host::dropout(y, x, y, DropoutKey{7, 0.1F}, where); }, 3 * size(x)};
   });
-  add(named("layer_norm"), [=](Memory& m) {
+  add(named("layer_norm"), [=](Blocks& m) {
     const View x = m.take(t, {rows, width}), y = m.take(t, {rows, width}), w = m.take(t, {width}),
                mean = m.take(wide(t), {rows}), rstd = m.take(wide(t), {rows});
     return Case{[=] { host::layer_norm(y, mean, rstd, x, w, w, 1e-5); }, 2 * size(x)};
   });
-  add(named("layer_norm_grad"), [=](Memory& m) {
+  add(named("layer_norm_grad"), [=](Blocks& m) {
     const View x = m.take(t, {rows, width}), dx = m.take(t, {rows, width}),
                dy = m.take(t, {rows, width}), w = m.take(t, {width}), s = m.scratch(),
                mean = m.take(wide(t), {rows}), rstd = m.take(wide(t), {rows}),
@@ -162,18 +174,18 @@ void add_activations(DType t) {
         [=] { host::layer_norm_grad(dx, dw, db, Accumulate::overwrite, dy, x, w, mean, rstd, s); },
         3 * size(x)};
   });
-  add(named("column_sum"), [=](Memory& m) {
+  add(named("column_sum"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), out = m.take(wide(t), {hidden}), s = m.scratch();
     return Case{[=] { host::column_sum(out, Accumulate::overwrite, x, s); }, size(x)};
   });
-  add(named("embedding_grad"), [=](Memory& m) {
+  add(named("embedding_grad"), [=](Blocks& m) {
     const View table = m.take(wide(t), {vocab, width}), dy = m.take(t, {rows, width}),
                ids = m.take(DType::i32, {rows}), s = m.scratch();
     return Case{[=] { host::embedding_grad(table, Accumulate::overwrite, dy, ids, s); },
                 size(table) + size(dy)};
   });
   // Gradients of gradients after the first run, which changes no time.
-  add(named("cross_entropy"), [=](Memory& m) {
+  add(named("cross_entropy"), [=](Blocks& m) {
     const View logits = m.take(t, {loss_rows, vocab}), target = m.take(DType::i32, {loss_rows}),
                loss = m.take(DType::f64, {1}), s = m.scratch();
     return Case{[=] {
@@ -189,7 +201,7 @@ void add_activations(DType t) {
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  const Host start(host::threads());
+  backend();  // sets the number of threads
   add_flat();
   for (const auto t : {DType::f32, DType::bf16}) add_activations(t);
   benchmark::Initialize(&argc, argv);
