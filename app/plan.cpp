@@ -17,13 +17,22 @@ struct PlanArguments {
 };
 
 PlanInput plan_input(const Deck& deck, DType compute) {
-  return {deck.model, deck.optimizer, deck.train, compute,
+  return {trainer_setup(deck, compute), deck.train, grid_of(deck),
           deck.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out};
+}
+
+void require_ordered(const Plan& plan) {
+  bool defect = false;
+  for (const auto& r : plan.ranks)
+    for (const auto& race : r.races) {
+      log_error("defect on rank {}: {}", r.rank, race);
+      defect = true;
+    }
+  require(!defect, "the step has accesses that nothing orders: please report this");
 }
 
 int plan(const PlanArguments& a) {
   auto deck = fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks);
-  require(a.ranks == 1, "plan --ranks {}: this version plans and runs one rank", a.ranks);
   if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
   const auto choice = backend_choice(deck.run, {});
   // What this machine has and can do is not asked: the run is elsewhere.
@@ -31,15 +40,14 @@ int plan(const PlanArguments& a) {
   target.capacity = std::size_t{1} << 60;
   const auto input = plan_input(deck, deck.precision.compute);
   const auto plan = make_plan(input, target);
-  fmt::print("{}", a.json ? plan_json(plan, target) : plan_text(plan, input, target));
-  for (const auto& race : plan.races) log_error("defect: {}", race);
-  require(plan.races.empty(), "the step has accesses that nothing orders: please report this");
+  fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
+  require_ordered(plan);
   if (!a.device_memory.empty()) {
     const auto limit = parse_byte_count(a.device_memory);
-    require(plan.account.reserved <= static_cast<std::size_t>(limit),
-            "the rank reserves {} bytes, more than --device-memory {}: lower train.microbatch or "
+    require(plan.most_reserved() <= static_cast<std::size_t>(limit),
+            "a rank reserves {} bytes, more than --device-memory {}: lower train.microbatch or "
             "model.context, or set model.recompute = \"block\"",
-            plan.account.reserved, a.device_memory);
+            plan.most_reserved(), a.device_memory);
   }
   return 0;
 }
@@ -68,7 +76,7 @@ int check(const CheckArguments& a) {
                               dry_target(choice));
   fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} bytes reserved a rank\n",
              a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
-             plan.account.reserved);
+             plan.most_reserved());
   return 0;
 }
 

@@ -35,6 +35,30 @@ DType usable_compute(const BackendChoice& choice, DType wanted) {
   return usable;
 }
 
+TrainerSetup trainer_setup(const Deck& d, DType compute) {
+  TrainerSetup s;
+  s.model = d.model;
+  s.optimizer = d.optimizer;
+  s.zero = d.zero;
+  s.freeze = d.freeze;
+  s.stage_layers = d.parallel.stage_layers;
+  s.compute = compute;
+  s.reduce = d.precision.reduce;
+  s.seed = static_cast<std::uint64_t>(d.train.seed);
+  return s;
+}
+
+Grid grid_of(const Deck& d) {
+  return {static_cast<int>(d.parallel.pipe), static_cast<int>(d.parallel.data),
+          static_cast<int>(d.parallel.seq)};
+}
+
+Deck on_one_rank(Deck d) {
+  d.parallel = {};
+  d.zero = {};
+  return fit_to_ranks(std::move(d), 1);
+}
+
 std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
   if (std::filesystem::exists(path / manifest_name)) return path;
   require(std::filesystem::is_directory(path / "checkpoints"),
@@ -53,12 +77,14 @@ LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::str
       deck_(parse_deck(reader_.meta().deck, (reader_.directory() / "deck").string())) {
   if (!backend.empty()) deck_.run.backend = backend;
   if (threads > 0) deck_.run.threads = threads;
-  deck_ = fit_to_ranks(std::move(deck_), 1);
+  deck_ = on_one_rank(std::move(deck_));
   deck_.model.vocab = reader_.meta().vocab;
-  const auto choice = backend_choice(deck_.run, world_);
+  const auto choice = backend_choice(deck_.run, axes_.world);
   backend_ = open_backend(choice);
-  trainer_ = std::make_unique<Trainer>(*backend_, world_, deck_.model,
-                                       usable_compute(choice, deck_.precision.compute));
+  workspace_ = std::make_unique<Workspace>(*backend_);
+  auto setup = trainer_setup(deck_, usable_compute(choice, deck_.precision.compute));
+  setup.trainable = false;
+  trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
   load_state(trainer_->store(), reader_, Restore::weights);
 }
 

@@ -31,6 +31,12 @@ BackendChoice backend_choice(const RunConfig&, const Communicator& world);
 // The compute type of the deck, or what this machine has instead, with a warning.
 DType usable_compute(const BackendChoice&, DType wanted);
 
+// What a deck says about a model, its state and its training.
+TrainerSetup trainer_setup(const Deck&, DType compute);
+Grid grid_of(const Deck&);
+// The deck as one rank runs it, whatever grid it was written for.
+Deck on_one_rank(Deck);
+
 // A checkpoint directory, or the newest intact checkpoint of a run directory.
 std::filesystem::path find_checkpoint(const std::filesystem::path&);
 
@@ -48,8 +54,9 @@ class LoadedModel {
  private:
   CheckpointReader reader_;
   Deck deck_;
-  Communicator world_;
+  Axes axes_;
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Trainer> trainer_;
 };
 

@@ -6,8 +6,10 @@
 
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/comm/mpi_job.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -33,32 +35,72 @@ std::string new_run_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-void require_launch(const Communicator& world, const Deck& deck) {
+void require_launch(const Communicator& world) {
   const int launched = launched_ranks();
   require(launched == 0 || launched == world.size(),
           "the launcher started {} ranks, but MPI sees a world of {}: they would all write one run "
           "directory. Use the launcher of the MPI that trireme was built with (srun --mpi=pmi2, or "
           "its mpiexec)",
           launched, world.size());
-  const auto& p = deck.parallel;
-  require(p.pipe * p.data * p.seq == world.size(),
-          "the deck's grid is pipe {} x data {} x seq {}, but {} ranks were started", p.pipe,
-          p.data, p.seq, world.size());
 }
 
-// Where training goes on; nothing: from the start.
-std::optional<CheckpointReader> checkpoint_to_restart(const std::string& restart,
-                                                      const std::filesystem::path& checkpoints) {
-  if (restart.empty()) return std::nullopt;
-  if (restart != "latest") return CheckpointReader(find_checkpoint(restart));
-  const auto newest = newest_intact(checkpoints, Check::hashes);
-  for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
-  if (!newest.found) {
-    log_info("--restart latest: {} holds no intact checkpoint, so training starts fresh",
-             checkpoints.string());
-    return std::nullopt;
-  }
-  return CheckpointReader(newest.found->directory);
+// Every rank must have been started alike.
+void require_same_arguments(const Communicator& world, const TrainArguments& a) {
+  const auto mine = fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}",
+                                a.deck.path, fmt::join(a.deck.overrides, " "), a.restart, a.run_dir,
+                                a.time_limit, a.overwrite ? " --overwrite" : "");
+  const auto hash = hash128(mine);
+  const auto all = world.all_gather(fmt::format("{}", to_string(hash)));
+  const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
+  if (other != all.end())
+    throw SharedError(
+        fmt::format("rank {} was started with other arguments than rank 0: start all ranks with "
+                    "one command line",
+                    other - all.begin()));
+}
+
+// Rank 0 reads the deck and its environment; the others get what it made of them.
+Deck read_deck(const Communicator& world, const DeckArguments& a) {
+  Deck deck;
+  std::string text, name;
+  together(world, [&] {
+    if (world.rank() != 0) return;
+    deck = with_vocab(fit_to_ranks(load_deck(a.path, a.overrides), world.size()));
+    text = dump_deck(deck);
+    name = deck.name;
+  });
+  if (world.size() == 1) return deck;
+  world.broadcast(text);
+  world.broadcast(name);
+  together(world, [&] {
+    if (world.rank() == 0) return;
+    deck = parse_deck(text, name);
+    deck.name = name;
+  });
+  return deck;
+}
+
+// Where training goes on; empty: from the start. Rank 0 looks.
+std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
+                                  const std::filesystem::path& checkpoints) {
+  std::string path;
+  if (restart.empty()) return path;
+  together(world, [&] {
+    if (world.rank() != 0) return;
+    if (restart != "latest") {
+      path = find_checkpoint(restart).string();
+      return;
+    }
+    const auto newest = newest_intact(checkpoints, Check::hashes);
+    for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
+    if (newest.found)
+      path = newest.found->directory.string();
+    else
+      log_info("--restart latest: {} holds no intact checkpoint, so training starts fresh",
+               checkpoints.string());
+  });
+  world.broadcast(path);
+  return path;
 }
 
 CheckpointMeta meta_of(const Deck& deck, const Dataset& data, const CheckpointReader* from) {
@@ -99,7 +141,9 @@ struct Prepared {
   std::optional<CheckpointReader> from;
   CheckpointMeta meta;
   BackendChoice choice;
+  Axes axes;
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<Workspace> workspace;
   std::unique_ptr<Trainer> trainer;
 
   bool finished() const {
@@ -107,36 +151,52 @@ struct Prepared {
   }
 };
 
-Prepared prepare(Deck deck, const TrainArguments& a, const std::filesystem::path& run,
-                 const Communicator& world) {
+// Data and where training goes on.
+Prepared open_inputs(Deck deck, const std::string& from) {
   const auto& m = deck.model;
   Prepared p{
       deck,
       training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed)),
       validation_data(deck.data, m.context, m.vocab),
-      checkpoint_to_restart(a.restart, run / "checkpoints"),
+      from.empty() ? std::nullopt : std::optional<CheckpointReader>(from),
+      {},
+      {},
       {},
       {},
       {},
       {}};
   p.meta = meta_of(deck, p.training, p.from ? &*p.from : nullptr);
-  if (p.finished()) return p;
-  p.choice = backend_choice(deck.run, world);
+  return p;
+}
+
+// The model and its state.
+void open_model(Prepared& p) {
   p.backend = open_backend(p.choice);
-  p.trainer =
-      std::make_unique<Trainer>(*p.backend, world, m, deck.optimizer,
-                                usable_compute(p.choice, deck.precision.compute), p.meta.seed);
+  p.workspace = std::make_unique<Workspace>(*p.backend);
+  auto setup = trainer_setup(p.deck, usable_compute(p.choice, p.deck.precision.compute));
+  setup.first_step = p.meta.step;
+  p.trainer = std::make_unique<Trainer>(*p.backend, p.axes, std::move(setup));
   auto& store = p.trainer->store();
   if (p.from) {
     load_state(store, *p.from, Restore::everything);
-  } else if (!m.init_from.empty()) {
-    CheckpointReader weights(find_checkpoint(m.init_from));
+  } else if (const auto& init_from = p.deck.model.init_from; !init_from.empty()) {
+    CheckpointReader weights(find_checkpoint(init_from));
     load_state(store, weights, Restore::weights);
     log_info("weights from {}", weights.directory().string());
   } else {
     store.initialize(p.meta.seed, p.choice.threads);
   }
-  return p;
+}
+
+Prepared prepare(const Communicator& world, Deck deck, const std::string& from) {
+  std::optional<Prepared> p;
+  together(world, [&] { p.emplace(open_inputs(std::move(deck), from)); });
+  if (world.size() > 1) world.broadcast(p->meta.run);  // a new run's identity is rank 0's
+  if (p->finished()) return std::move(*p);
+  p->choice = backend_choice(p->deck.run, world);
+  p->axes = make_axes(world, grid_of(p->deck), shard_ranks(p->deck.zero, grid_of(p->deck)));
+  together(world, [&] { open_model(*p); });
+  return std::move(*p);
 }
 
 // The run directory as this run finds it: checkpoints that it leaves behind are out of the way.
@@ -149,39 +209,54 @@ void settle(const RunDirectory& directory, const Prepared& p) {
   directory.write_deck(p.meta.deck);
 }
 
-int train_in(const RunDirectory& directory, Prepared& p, const TrainArguments& a,
-             SignalWatch& signals, std::chrono::steady_clock::time_point started) {
-  settle(directory, p);
-  log_info("{:.2f}M parameters, {} backend with {} threads, {}",
+void greet(const Prepared& p) {
+  log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
            static_cast<double>(p.trainer->model().spec().parameter_count()) * 1e-6,
-           p.backend->name(), p.choice.threads, name_of(p.trainer->model().compute()));
-  if (p.from) {
-    log_info("restarting from {} (step {})", p.from->directory().string(), p.meta.step);
-    print_differences(*p.from, p.deck);
-  }
+           p.backend->name(), p.choice.threads, name_of(p.trainer->model().compute()),
+           p.axes.grid.ranks() > 1 ? ", " + describe(p.axes.grid) : "");
+  if (!p.from) return;
+  log_info("restarting from {} (step {})", p.from->directory().string(), p.meta.step);
+  print_differences(*p.from, p.deck);
+}
+
+// `directory` is there on rank 0 alone.
+int train_in(const RunDirectory* directory, const std::filesystem::path& run, Prepared& p,
+             const TrainArguments& a, SignalWatch& signals,
+             std::chrono::steady_clock::time_point started) {
+  greet(p);
   const std::string restored = p.from ? p.from->directory().string() : "";
   p.from.reset();
   TrainLoop loop(*p.trainer, p.training, p.validation ? &*p.validation : nullptr, directory,
-                 signals, loop_settings(p.deck, a, started), std::move(p.meta), restored);
+                 run / "checkpoints", signals, loop_settings(p.deck, a, started), std::move(p.meta),
+                 restored);
+  const auto outcome = [&](const char* status, const std::string& reason) {
+    if (directory) directory->write_outcome({status, loop.step(), reason, loop.last_checkpoint()});
+  };
+  Ending ending{};
   try {
-    if (loop.run() == Ending::done) {
-      directory.write_outcome({"done", loop.step(), "all steps are done", loop.last_checkpoint()});
-      log_info("done: {} steps", loop.step());
-      return 0;
-    }
+    ending = loop.run();
   } catch (const std::exception& e) {
     try {
-      directory.write_outcome({"failed", loop.step(), e.what(), loop.last_checkpoint()});
+      outcome("failed", e.what());
     } catch (const Error& second) {
       log_error("{}", second.what());
     }
     throw;
   }
-  directory.write_outcome({"stopped", loop.step(), loop.reason(), loop.last_checkpoint()});
+  if (!p.deck.freeze.empty())
+    log_detail("finding out what is trainable took {:.2g} s a step",
+               p.trainer->detection_seconds() /
+                   static_cast<double>(std::max<std::int64_t>(1, loop.step())));
+  if (ending == Ending::done) {
+    outcome("done", "all steps are done");
+    log_info("done: {} steps", loop.step());
+    return 0;
+  }
+  outcome("stopped", loop.reason());
   std::string overrides;
   for (const auto& o : a.deck.overrides) overrides += " '" + o + "'";
   log_info("stopped after step {}: {}. To go on: trireme train {}{} --run-dir {} --restart latest",
-           loop.step(), loop.reason(), a.deck.path, overrides, directory.path().string());
+           loop.step(), loop.reason(), a.deck.path, overrides, run.string());
   return exit_stopped_early;
 }
 
@@ -199,28 +274,45 @@ Existing intent(const TrainArguments& a, const std::filesystem::path& run) {
 int train_on(const Communicator& world, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
   SignalWatch signals;
-  auto deck = with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), world.size()));
-  require_launch(world, deck);
+  require_launch(world);
+  if (world.rank() != 0) log_quietly();
+  require_same_arguments(world, a);
+  auto deck = read_deck(world, a.deck);
   const std::filesystem::path run = a.run_dir.empty() ? "runs/" + deck.name : a.run_dir;
-  const auto existing = intent(a, run);
-  if (existing == Existing::refuse) refuse_existing_run(run);
-  auto prepared = prepare(std::move(deck), a, run, world);
+  const bool writes = world.rank() == 0;
+  Existing existing{};
+  together(world, [&] {
+    if (!writes) return;
+    existing = intent(a, run);
+    if (existing == Existing::refuse) refuse_existing_run(run);
+  });
+  const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
+  auto prepared = prepare(world, std::move(deck), from);
   if (prepared.finished()) {
     log_info("the run is finished: {} steps are done", prepared.meta.step);
     return 0;
   }
-  const RunDirectory directory(run, existing);
-  log_to(directory.log());
-  return train_in(directory, prepared, a, signals, started);
+  std::optional<RunDirectory> directory;
+  together(world, [&] {
+    if (!writes) return;
+    directory.emplace(run, existing);
+    log_to(directory->log());
+    settle(*directory, prepared);
+  });
+  return train_in(directory ? &*directory : nullptr, run, prepared, a, signals, started);
 }
 
 int train(const TrainArguments& a) {
   const MpiJob job;
+  const auto& world = job.world();
   try {
-    return train_on(job.world(), a);
+    return train_on(world, a);
+  } catch (const SharedError& e) {  // every rank is here
+    if (world.rank() == 0) log_error("{}", e.what());
+    return 1;
   } catch (const std::exception& e) {
-    if (job.world().size() == 1) throw;
-    log_error("rank {}: {}", job.world().rank(), e.what());
+    log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", e.what());
+    if (world.size() == 1) return 1;
     job.abort(1);
   }
 }

@@ -45,14 +45,14 @@ struct Place {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   int microbatch = 0;
-  SampleRows rows;
+  SampleRows rows;         // the samples, and where this rank's T positions of them begin
   ConstView targets_BT{};  // i32, -1 is masked; the head's
   double scale = 1;        // 1 / valid targets of the whole step
 };
 
 struct Run {
   Backend& backend;
-  const Communicator& world;
+  const Communicator& seq;  // the ranks that share these samples' positions
   const Weights& weights;
   Gradients* gradients;                     // null: no weight gradient is wanted
   std::span<const std::uint8_t> trainable;  // by ParamId

@@ -14,7 +14,10 @@
 
 namespace trireme {
 
+static bool quiet = false;
+
 bool on_terminal() {
+  if (quiet) return false;
   static const bool terminal = [] {
     const char* told = std::getenv("TRIREME_TERMINAL");
     return told ? std::string_view(told) == "1" : isatty(STDERR_FILENO) == 1;
@@ -63,6 +66,7 @@ void log_to(const std::filesystem::path& file) {
 }
 
 void log_quietly() {
+  quiet = true;
   logger().sinks()[0]->set_level(spdlog::level::err);
 }
 

@@ -104,11 +104,23 @@ class Checker {
     for (auto& problem : grid_problems(grid_of(p), limits_of(deck_))) {
       problems_.push_back({std::move(problem.keys), std::move(problem.message)});
     }
+    zero();
     if (p.stage_layers.empty()) return;
     std::string fault = stage_layers_fault(p.stage_layers, deck_.model.layers, p.pipe);
     if (fault.empty()) return;
     problems_.push_back(
         {{"parallel.stage_layers", "parallel.pipe", "model.layers"}, std::move(fault)});
+  }
+
+  void zero() {
+    const ZeroConfig& z = deck_.zero;
+    const bool step = z.gather == ZeroCadence::step || z.reduce == ZeroCadence::step;
+    rule(z.stage == 3 || !step, {"zero.gather", "zero.reduce", "zero.stage"},
+         "zero.gather and zero.reduce = \"step\" are choices of zero.stage = 3; stage {} decides "
+         "both itself, so leave them out",
+         z.stage);
+    rule(z.stage > 0 || z.shard <= 1, {"zero.shard", "zero.stage"},
+         "zero.shard = {} needs zero.stage 1, 2 or 3: stage 0 shards nothing", z.shard);
   }
 
   void run() {
@@ -144,11 +156,9 @@ std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe) {
 
 Deck fit_to_ranks(Deck deck, std::int64_t ranks) {
   ParallelConfig& p = deck.parallel;
-  const bool automatic = p.data == 0;
   GridLimits limits = limits_of(deck);
   limits.microbatch = 0;  // may have been decided for the grid that does not fit
   p.data = fit_grid(grid_of(p), limits, ranks).data;
-  if (automatic) require_supported(*find_key("parallel.data"), p.data);
   std::string problems;
   for (const auto& problem : check_deck(deck)) {
     problems += (problems.empty() ? "" : "\n") + problem.message;

@@ -14,22 +14,18 @@ DeckSection parallel_section() {
           .keys = {
               KeyRow("pipe", integer, plain(&P::pipe), "pipeline stages")
                   .in(1, 65536)
-                  .in_units("ranks")
-                  .only({"1"}),
+                  .in_units("ranks"),
               KeyRow("data", integer, automatic_member(part, &P::data), "data ranks")
                   .in(1, 1 << 20)
                   .in_units("ranks")
-                  .automatically("the number of ranks / (pipe * seq)")
-                  .only({"\"auto\"", "1"}),
+                  .automatically("the number of ranks / (pipe * seq)"),
               KeyRow("seq", integer, plain(&P::seq), "ranks that share each sample's tokens")
                   .in(1, 65536)
-                  .in_units("ranks")
-                  .only({"1"}),
+                  .in_units("ranks"),
               KeyRow("stage_layers", integers, automatic_member(part, &P::stage_layers),
                      "transformer blocks of each stage")
                   .in(0, 10000)
-                  .automatically("balanced by cost")
-                  .only({"\"auto\""}),
+                  .automatically("balanced by cost"),
           }};
 }
 
@@ -44,31 +40,23 @@ DeckSection zero_section() {
       .keys = {
           KeyRow("stage", integer, plain(&Z::stage),
                  "sharded: 0 nothing, 1 optimizer, 2 also gradients, 3 also weights")
-              .in(0, 3)
-              .only({"0"}),
+              .in(0, 3),
           KeyRow("shard", integer, automatic_member(part, &Z::shard),
                  "ranks that share one copy; groups of that many are replicas")
               .in(1, 1 << 20)
               .in_units("ranks")
-              .automatically("data * seq")
-              .only({"\"auto\""}),
+              .automatically("data * seq"),
           KeyRow("gather", choice, named_member(part, &Z::gather, cadences),
                  "how often, at stage 3")
-              .of(cadences)
-              .only({"\"microbatch\""}),
+              .of(cadences),
           KeyRow("reduce", choice, named_member(part, &Z::reduce, cadences),
                  "how often, at stage 3")
-              .of(cadences)
-              .only({"\"microbatch\""}),
+              .of(cadences),
           KeyRow("prefetch", integer, plain(&Z::prefetch), "gathers in flight ahead of their use")
-              .in(0, 64)
-              .only({"1"}),
-          KeyRow("scatters", integer, plain(&Z::scatters), "reduce-scatters in flight")
-              .in(1, 64)
-              .only({"1"}),
+              .in(0, 64),
+          KeyRow("scatters", integer, plain(&Z::scatters), "reduce-scatters in flight").in(1, 64),
           KeyRow("detect_freeze", flag, plain(&Z::detect_freeze),
-                 "look at each step whether what is trainable has changed")
-              .only({"true"}),
+                 "look at each step whether what is trainable has changed"),
       }};
 }
 
@@ -81,11 +69,10 @@ DeckSection freeze_section() {
       .name = "freeze",
       .meaning = "Parameters that are not trained in some steps; one [[freeze]] a rule.",
       .repeated = true,
-      .supported = false,
       .keys = {
           KeyRow("pattern", text, plain(&F::pattern),
                  "parameters by name; * and ? stand for any text")
-              .like("\"block.0.*\"")
+              .like("\"blocks.0.*\"")
               .needed(),
           KeyRow("from_step", integer, plain(&F::from_step), "first frozen step").in(0, step_most),
           KeyRow("to_step", integer, plain(&F::to_step),

@@ -222,8 +222,7 @@ DeckSection precision_section() {
               .of(types),
           KeyRow("reduce", choice, named_member(part, &P::reduce, types), "gradients between ranks")
               .of(types)
-              .automatically("f64 for f64, else f32")
-              .only({"\"auto\"", "\"f32\"", "\"f64\""}),
+              .automatically("f64 for f64, else f32"),
           KeyRow("tf32", flag, member(part, &P::tf32), "tensor cores for f32 products on GPUs")
               .only({"false"}),
       }};

@@ -52,7 +52,9 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
       units_{{p.unit, Use::own}},
       attention_norm_(make_norm(s.config, p.attention_norm, p.attention_norm_bias)),
       qkv_(make_linear(s, p.qkv, p.qkv_bias)),
+      split_heads_(heads_of(s.config)),
       attention_(heads_of(s.config)),
+      join_heads_(heads_of(s.config)),
       projection_(make_linear(s, p.projection, p.projection_bias)),
       attention_residual_(site(s.config, 1 + 2 * layer)),
       ffn_norm_(make_norm(s.config, p.ffn_norm, p.ffn_norm_bias)),
@@ -67,7 +69,10 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   Value h = tape.apply(run, *attention_norm_, x);
   h = tape.apply(run, qkv_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
+  const bool shared = run.seq.size() > 1;
+  if (shared) h = tape.apply(run, split_heads_, std::move(h));
   h = tape.apply(run, attention_, std::move(h));
+  if (shared) h = tape.apply(run, join_heads_, std::move(h));
   h = tape.apply(run, projection_, std::move(h));
   x = std::move(tape.apply(run, attention_residual_, {std::move(x), std::move(h)})[0]);
 

@@ -4,6 +4,7 @@
 
 #include "lib/model/model.hpp"
 #include "lib/ops/attention.hpp"
+#include "lib/ops/collective.hpp"
 #include "lib/ops/embedding.hpp"
 #include "lib/ops/linear.hpp"
 #include "lib/ops/pointwise.hpp"
@@ -44,7 +45,9 @@ class BlockPart final : public Part {
   std::unique_ptr<Op> attention_norm_;
   ops::Linear qkv_;
   std::optional<ops::Rotary> rotary_;
+  ops::SplitHeads split_heads_;
   ops::Attention attention_;
+  ops::JoinHeads join_heads_;
   ops::Linear projection_;
   ops::Residual attention_residual_;
   std::unique_ptr<Op> ffn_norm_;

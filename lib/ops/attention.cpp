@@ -1,5 +1,6 @@
 #include "lib/ops/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace trireme::ops {
@@ -8,36 +9,75 @@ struct Packed {
   View q_BTHD, k_BTGD, v_BTGD;
 };
 
-static Packed unpack(const Tensor& qkv, const Heads& h) {
-  const auto all = qkv.view().reshaped({qkv.shape()[0], qkv.shape()[1], h.query + 2 * h.kv, h.dim});
-  return {all.slice(2, 0, h.query), all.slice(2, h.query, h.kv),
-          all.slice(2, h.query + h.kv, h.kv)};
+static Packed unpack(const Tensor& qkv, std::int64_t query, std::int64_t kv, std::int64_t dim) {
+  const auto all = qkv.view().reshaped({qkv.shape()[0], qkv.shape()[1], query + 2 * kv, dim});
+  return {all.slice(2, 0, query), all.slice(2, query, kv), all.slice(2, query + kv, kv)};
 }
 
-static AttentionShape shape_of(const Tensor& qkv, const Heads& h) {
-  return {qkv.shape()[0], qkv.shape()[1], h.query,
-          h.kv,           h.dim,          1 / std::sqrt(static_cast<double>(h.dim))};
-}
+namespace {
 
-static Tensor workspace(Backend& b, const AttentionShape& s, DType t, Direction d) {
-  const auto bytes = b.attention_workspace(s, t, d);
-  if (bytes == 0) return {};
-  return Tensor::empty(b, {static_cast<std::int64_t>((bytes + 3) / 4)}, DType::f32,
-                       Kind::workspace);
-}
+// One attention call: a group of heads and its part of each tensor.
+struct Call {
+  HeadGroup group;
+  AttentionShape shape;
+};
+
+// The calls that a rank's heads take, mostly one, and the scratch that serves them all.
+struct Calls {
+  Calls(const Run& run, const Heads& h, const Tensor& qkv_BTX)
+      : share(head_share(h, run.seq.rank(), run.seq.size())),
+        dim(h.dim),
+        batch(qkv_BTX.shape()[0]),
+        tokens(qkv_BTX.shape()[1]) {
+    for (const auto& g : head_groups(h, share))
+      all.push_back({g,
+                     {batch, tokens, g.query.count, g.kv.count, dim,
+                      1 / std::sqrt(static_cast<double>(dim))}});
+  }
+  Packed packed(const Tensor& qkv, const HeadGroup& g) const {
+    const auto p = unpack(qkv, share.query.count, share.kv.count, dim);
+    return {p.q_BTHD.slice(2, g.query.begin, g.query.count),
+            p.k_BTGD.slice(2, g.kv.begin, g.kv.count), p.v_BTGD.slice(2, g.kv.begin, g.kv.count)};
+  }
+  View heads(const Tensor& o, const HeadGroup& g) const {
+    return o.view()
+        .reshaped({batch, tokens, share.query.count, dim})
+        .slice(2, g.query.begin, g.query.count);
+  }
+  // A group's numbers lie together: [B, h, T].
+  View lse(const Tensor& lse, const HeadGroup& g) const {
+    return lse.slice(batch * g.query.begin * tokens, {batch, g.query.count, tokens}).view();
+  }
+  Tensor workspace(Backend& b, DType t, Direction d) const {
+    std::size_t bytes = 0;
+    for (const auto& c : all) bytes = std::max(bytes, b.attention_workspace(c.shape, t, d));
+    if (bytes == 0) return {};
+    return Tensor::empty(b, {static_cast<std::int64_t>((bytes + 3) / 4)}, DType::f32,
+                         Kind::workspace);
+  }
+
+  HeadShare share;
+  std::int64_t dim, batch, tokens;
+  std::vector<Call> all;
+};
+
+}  // namespace
 
 std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   auto& b = run.backend;
   const Tensor qkv = std::move(in[0]);
-  const auto s = shape_of(qkv, heads_);
+  const Calls calls(run, heads_, qkv);
+  const auto query = calls.share.query.count;
   Tensor o =
-      Tensor::empty(b, {s.batch, s.tokens, s.heads * s.head_dim}, qkv.dtype(), kind_of(saved));
+      Tensor::empty(b, {calls.batch, calls.tokens, query * calls.dim}, qkv.dtype(), kind_of(saved));
   const Tensor lse =
-      Tensor::empty(b, {s.batch, s.heads, s.tokens}, wide(qkv.dtype()), kind_of(saved));
-  const Tensor scratch = workspace(b, s, qkv.dtype(), Direction::forward);
-  const auto p = unpack(qkv, heads_);
-  b.attention(Queue::compute, o.view().reshaped({s.batch, s.tokens, s.heads, s.head_dim}),
-              lse.view(), p.q_BTHD, p.k_BTGD, p.v_BTGD, s, scratch.view());
+      Tensor::empty(b, {calls.batch, query, calls.tokens}, wide(qkv.dtype()), kind_of(saved));
+  const Tensor scratch = calls.workspace(b, qkv.dtype(), Direction::forward);
+  for (const auto& [g, shape] : calls.all) {
+    const auto p = calls.packed(qkv, g);
+    b.attention(Queue::compute, calls.heads(o, g), calls.lse(lse, g), p.q_BTHD, p.k_BTGD, p.v_BTGD,
+                shape, scratch.view());
+  }
   if (saved) *saved = {qkv, o, lse};
   return {o};
 }
@@ -46,14 +86,15 @@ std::vector<Tensor> Attention::backward(const Run& run, std::vector<Tensor> grad
                                         std::span<const std::uint8_t>) const {
   auto& b = run.backend;
   const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
-  const auto s = shape_of(qkv, heads_);
+  const Calls calls(run, heads_, qkv);
   Tensor dqkv = Tensor::empty(b, qkv.shape(), qkv.dtype(), Kind::transient);
-  const Tensor scratch = workspace(b, s, qkv.dtype(), Direction::backward);
-  const auto p = unpack(qkv, heads_), d = unpack(dqkv, heads_);
-  const Shape o_BTHD{s.batch, s.tokens, s.heads, s.head_dim};
-  b.attention_grad(Queue::compute, d.q_BTHD, d.k_BTGD, d.v_BTGD,
-                   grad_out[0].view().reshaped(o_BTHD), o.view().reshaped(o_BTHD), lse.view(),
-                   p.q_BTHD, p.k_BTGD, p.v_BTGD, s, scratch.view());
+  const Tensor scratch = calls.workspace(b, qkv.dtype(), Direction::backward);
+  for (const auto& [g, shape] : calls.all) {
+    const auto p = calls.packed(qkv, g), d = calls.packed(dqkv, g);
+    b.attention_grad(Queue::compute, d.q_BTHD, d.k_BTGD, d.v_BTGD, calls.heads(grad_out[0], g),
+                     calls.heads(o, g), calls.lse(lse, g), p.q_BTHD, p.k_BTGD, p.v_BTGD, shape,
+                     scratch.view());
+  }
   return {dqkv};
 }
 
@@ -64,7 +105,7 @@ Tensor Rotary::turn(const Run& run, Tensor qkv, Direction direction, Kind kind) 
     b.copy(Queue::compute, fresh.view(), qkv.view());
     qkv = std::move(fresh);
   }
-  const auto p = unpack(qkv, heads_);
+  const auto p = unpack(qkv, heads_.query, heads_.kv, heads_.dim);
   const auto table = table_.view().slice(0, run.place.rows.t0, qkv.shape()[1]);
   b.rotary(Queue::compute, p.q_BTHD, table, direction);
   b.rotary(Queue::compute, p.k_BTGD, table, direction);

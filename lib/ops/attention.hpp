@@ -2,17 +2,14 @@
 // Causal self-attention over packed projections qkv_BT(H+2G)D: H query heads, then G key heads,
 // then G value heads; o_BT(HD) = softmax(q k' / sqrt(D)) v. Saved: qkv, o and one number a token
 // and head; never a T x T matrix (Dao 2023).
+// Over several ranks of seq it works on its own heads of all positions (collective.hpp).
 // Rotary turns the query and key heads of the same packed tensor in place (Su et al. 2021).
 #include <vector>
 
 #include "lib/autograd/op.hpp"
+#include "lib/ops/heads.hpp"
 
 namespace trireme::ops {
-
-struct Heads {
-  std::int64_t query, kv, dim;
-  std::int64_t packed() const { return (query + 2 * kv) * dim; }
-};
 
 class Attention final : public Op {
  public:

@@ -87,24 +87,25 @@ static void fill_normal(std::vector<T>& out, std::int64_t first, std::uint64_t k
 }
 
 template <class T>
-static void upload_chunks(Backend& b, View v, std::uint64_t key, double mean, double std,
-                          int threads) {
+static void upload_chunks(Backend& b, View v, std::int64_t first, std::uint64_t key, double mean,
+                          double std, int threads) {
   constexpr std::int64_t chunk = 1 << 20;
   const View flat = v.reshaped({v.count()});
   std::vector<T> values;
   for (std::int64_t begin = 0; begin < v.count(); begin += chunk) {
     const auto n = std::min(chunk, v.count() - begin);
     values.resize(static_cast<std::size_t>(n));
-    fill_normal(values, begin, key, mean, std, n >= 1 << 14 ? threads : 1);
+    fill_normal(values, first + begin, key, mean, std, n >= 1 << 14 ? threads : 1);
     b.upload(Queue::compute, flat.slice(0, begin, n), std::as_bytes(std::span(values)));
   }
 }
 
-void upload_normal(Backend& b, View v, std::uint64_t key, double mean, double std, int threads) {
+void upload_normal(Backend& b, View v, std::int64_t first, std::uint64_t key, double mean,
+                   double std, int threads) {
   if (v.dtype == DType::f64)
-    upload_chunks<double>(b, v, key, mean, std, threads);
+    upload_chunks<double>(b, v, first, key, mean, std, threads);
   else
-    upload_chunks<float>(b, v, key, mean, std, threads);
+    upload_chunks<float>(b, v, first, key, mean, std, threads);
 }
 
 }  // namespace trireme

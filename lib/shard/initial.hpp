@@ -11,7 +11,8 @@ namespace trireme {
 // uniform one. Within 1e-15 relative.
 double normal(std::uint64_t key, std::int64_t element);
 
-// Fills a dense view of f32 or f64 with elements [0, count) by way of the host.
-void upload_normal(Backend&, View, std::uint64_t key, double mean, double std, int threads);
+// Fills a dense view of f32 or f64 with elements [first, first + count) by way of the host.
+void upload_normal(Backend&, View, std::int64_t first, std::uint64_t key, double mean, double std,
+                   int threads);
 
 }  // namespace trireme

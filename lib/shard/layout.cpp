@@ -23,39 +23,71 @@ bool matches(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-static std::vector<std::uint8_t> decays(const ModelSpec& spec,
-                                        const std::vector<std::string>& no_decay) {
+Range intersection(Range a, Range b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+Range shard_range(const Segment& s, std::int64_t rank, std::int64_t group) {
+  const auto n = s.elements / group;
+  return {rank * n, (rank + 1) * n};
+}
+
+std::vector<UnitId> all_units(const ModelSpec& spec) {
+  std::vector<UnitId> units;
+  for (std::size_t u = 0; u < spec.units.size(); ++u)
+    units.push_back({static_cast<std::int32_t>(u)});
+  return units;
+}
+
+// By ParamId: does the pattern name it?
+static std::vector<std::uint8_t> named(const ModelSpec& spec, const std::string& pattern,
+                                       std::string_view key) {
+  std::vector<std::uint8_t> hit;
+  for (const auto& p : spec.params) hit.push_back(matches(pattern, p.name));
+  require(std::ranges::find(hit, 1) != hit.end(),
+          "{}: the pattern \"{}\" matches no parameter; names look like \"{}\"", key, pattern,
+          spec.params.back().name);
+  return hit;
+}
+
+static std::vector<std::uint8_t> decays(const ModelSpec& spec, const LayoutInput& in) {
   std::vector<std::uint8_t> d;
   for (const auto& p : spec.params) d.push_back(p.decay);
-  for (const auto& pattern : no_decay) {
-    bool hit = false;
-    for (std::size_t i = 0; i < d.size(); ++i)
-      if (matches(pattern, spec.params[i].name)) {
-        d[i] = 0;
-        hit = true;
-      }
-    require(hit,
-            "optimizer.no_decay: the pattern \"{}\" matches no parameter; names look like \"{}\"",
-            pattern, spec.params.back().name);
+  for (const auto& pattern : in.no_decay) {
+    const auto hit = named(spec, pattern, "optimizer.no_decay");
+    for (std::size_t i = 0; i < d.size(); ++i) d[i] = d[i] && !hit[i];
   }
   return d;
+}
+
+// Parameters with equal signatures freeze together.
+using Signature = std::vector<std::uint8_t>;
+
+static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInput& in) {
+  std::vector<Signature> all(spec.params.size());
+  for (const auto& pattern : in.freeze) {
+    const auto hit = named(spec, pattern, "freeze.pattern");
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].push_back(hit[i]);
+  }
+  return all;
 }
 
 static std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-Layout make_layout(const ModelSpec& spec, std::int64_t group,
-                   const std::vector<std::string>& no_decay) {
-  const auto decay = decays(spec, no_decay);
+Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
+  const auto decay = decays(spec, in);
+  const auto signature = signatures(spec, in);
   Layout layout;
   layout.of_param.resize(spec.params.size());
   layout.of_unit.resize(spec.units.size());
-  for (std::size_t u = 0; u < spec.units.size(); ++u) {
-    Segment s{{static_cast<std::int32_t>(u)}, {}, 0, 0};
+  const auto add_segment = [&](UnitId u, const Signature& group) {
+    Segment s{u, {}, 0, 0, spec.units[u.index()]};
     for (const bool decayed : {true, false}) {
       for (std::size_t i = 0; i < spec.params.size(); ++i) {
-        if (spec.params[i].unit != s.unit || (decay[i] != 0) != decayed) continue;
+        if (spec.params[i].unit != u || (decay[i] != 0) != decayed || signature[i] != group)
+          continue;
         const Slot slot{{static_cast<std::int32_t>(i)}, s.elements, spec.params[i].shape.count()};
         s.elements = round_up(s.elements + slot.count, Layout::alignment);
         s.slots.push_back(slot);
@@ -63,9 +95,18 @@ Layout make_layout(const ModelSpec& spec, std::int64_t group,
       }
       if (decayed) s.decayed = s.elements;
     }
-    s.elements = round_up(s.elements, group * Layout::alignment);
-    layout.of_unit[u].push_back(layout.segments.size());
+    s.elements = round_up(s.elements, in.ranks * Layout::alignment);
+    if (!layout.of_unit[u.index()].empty())
+      s.name += fmt::format(" (segment {})", layout.of_unit[u.index()].size());
+    layout.of_unit[u.index()].push_back(layout.segments.size());
     layout.segments.push_back(std::move(s));
+  };
+  for (const UnitId u : in.units) {
+    std::vector<Signature> groups;
+    for (std::size_t i = 0; i < spec.params.size(); ++i)
+      if (spec.params[i].unit == u && std::ranges::find(groups, signature[i]) == groups.end())
+        groups.push_back(signature[i]);
+    for (const auto& group : groups) add_segment(u, group);
   }
   return layout;
 }

@@ -2,6 +2,7 @@
 // Where each parameter lies: parameters -> segments (flat, contiguous, frozen together) -> shards.
 // Pure. Decayed parameters come first in a segment, so an optimizer update is two flat ranges.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,20 @@ struct Slot {
   std::int64_t begin, count;  // elements of the segment
 };
 
+// Elements [begin, end).
+struct Range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t count() const { return end > begin ? end - begin : 0; }
+  bool operator==(const Range&) const = default;
+};
+Range intersection(Range, Range);
+
 struct Segment {
   UnitId unit;
   std::vector<Slot> slots;
   std::int64_t decayed = 0;   // weight decay applies to [0, decayed)
-  std::int64_t elements = 0;  // with padding; a multiple of the group's size
+  std::int64_t elements = 0;  // with padding; a multiple of LayoutInput::ranks
+  std::string name;           // its unit's, and which part of it where there are several
 };
 
 struct Layout {
@@ -30,13 +40,25 @@ struct Layout {
     Slot slot;
   };
   std::vector<Segment> segments;
-  std::vector<Where> of_param;                    // by ParamId
+  std::vector<std::optional<Where>> of_param;     // by ParamId; none: lies on another stage
   std::vector<std::vector<std::size_t>> of_unit;  // segments by UnitId
 };
 
-// One segment a unit, for a shard group of `group` ranks. `no_decay` are patterns (* and ?) of
-// parameters that decay would otherwise apply to; one that matches nothing is an Error.
-Layout make_layout(const ModelSpec&, std::int64_t group, const std::vector<std::string>& no_decay);
+struct LayoutInput {
+  std::vector<UnitId> units;  // those of this stage
+  std::int64_t ranks = 1;     // of data x seq: every segment's length divides among them
+  // Patterns (* and ?) of parameters that decay would otherwise apply to, and of parameters that
+  // freeze: those of a unit that the same freeze patterns name make one segment. One that matches
+  // no parameter of the whole model is an Error.
+  std::vector<std::string> no_decay, freeze;
+};
+Layout make_layout(const ModelSpec&, const LayoutInput&);
+
+// All units of a model, in order.
+std::vector<UnitId> all_units(const ModelSpec&);
+
+// What of a segment rank `rank` of a shard group of `group` owns.
+Range shard_range(const Segment&, std::int64_t rank, std::int64_t group);
 
 // * matches any run of characters, ? any one.
 bool matches(std::string_view pattern, std::string_view text);

@@ -24,13 +24,23 @@ static Batch padded(Batch batch, std::int64_t samples) {
 
 std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
                                 std::int64_t microbatch, const std::function<bool()>& interrupted) {
+  const auto& axes = trainer.axes();
   const auto all = data.samples_per_epoch();
   const auto n = samples > 0 ? std::min(samples, all) : all;
+  // A few microbatches a program: enough to fill a pipeline, few enough to be broken off soon.
+  const std::int64_t group = axes.grid.pipe > 1 ? 4 * axes.grid.pipe : 1;
   LossSum total;
-  for (std::int64_t first = 0; first < n; first += microbatch) {
-    if (interrupted && interrupted()) return std::nullopt;
-    const auto part = trainer.evaluate(
-        padded(read_samples(data, first, std::min(microbatch, n - first)), microbatch));
+  std::int64_t first = axes.at.data * microbatch;
+  const std::int64_t stride = axes.grid.data * microbatch;
+  for (std::int64_t begin = 0; begin < n; begin += group * stride) {
+    double stop = interrupted && interrupted();
+    axes.world.all_reduce_max({&stop, 1});
+    if (stop > 0) return std::nullopt;
+    std::vector<Batch> mine;
+    for (; first < std::min(n, begin + group * stride); first += stride)
+      mine.push_back(trainer.share(
+          padded(read_samples(data, first, std::min(microbatch, n - first)), microbatch)));
+    const auto part = trainer.evaluate(mine);
     total.sum += part.sum;
     total.valid += part.valid;
   }

@@ -1,6 +1,7 @@
 #include "lib/train/generation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -39,6 +40,25 @@ std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
   return order[p.size() - 1];
 }
 
+// One rank of the last stage samples; all hear which token it is, or that there is none.
+static std::int32_t agree_on_token(const Communicator& world, std::span<const double> logits,
+                                   const Sampling& sampling, std::int64_t position) {
+  std::array<double, 2> said{};  // token, failed
+  std::string why;
+  if (!logits.empty()) {
+    try {
+      said[0] = sample_token(logits, sampling, position);
+    } catch (const Error& e) {
+      said[1] = 1;
+      why = e.what();
+    }
+  }
+  world.all_reduce(said);
+  require(said[1] == 0, "{}",
+          why.empty() ? "the last stage could not sample a token: its message says why" : why);
+  return static_cast<std::int32_t>(said[0]);
+}
+
 void generate(Trainer& trainer, std::vector<std::int32_t>& ids, std::int64_t count,
               const Sampling& sampling, std::int32_t vocab, const std::function<void()>& emit) {
   const auto context = static_cast<std::size_t>(trainer.model().spec().config.context);
@@ -46,7 +66,8 @@ void generate(Trainer& trainer, std::vector<std::int32_t>& ids, std::int64_t cou
     const auto seen = std::span(ids).last(std::min(context, ids.size()));
     auto logits = trainer.logits(seen);
     logits.resize(std::min(logits.size(), static_cast<std::size_t>(vocab)));
-    ids.push_back(sample_token(logits, sampling, static_cast<std::int64_t>(ids.size())));
+    ids.push_back(agree_on_token(trainer.axes().world, logits, sampling,
+                                 static_cast<std::int64_t>(ids.size())));
     emit();
   }
 }

@@ -20,7 +20,7 @@ struct Sampling {
 std::int32_t sample_token(std::span<const double> logits, const Sampling&, std::int64_t position);
 
 // Appends `count` tokens below `vocab` to `ids` (not empty), each seeing the last `context` before
-// it, and calls `emit` after each.
+// it, and calls `emit` after each. Collective; every rank gets the same tokens.
 void generate(Trainer&, std::vector<std::int32_t>& ids, std::int64_t count, const Sampling&,
               std::int32_t vocab, const std::function<void()>& emit);
 

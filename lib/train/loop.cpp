@@ -1,12 +1,14 @@
 #include "lib/train/loop.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <exception>
 #include <utility>
 #include <vector>
 
 #include "lib/base/log.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/train/evaluation.hpp"
 #include "lib/train/schedule.hpp"
@@ -27,12 +29,14 @@ std::int64_t steps_of_run(const TrainConfig& t, std::int64_t context, const Chec
 }
 
 TrainLoop::TrainLoop(Trainer& trainer, const Dataset& training, const Dataset* validation,
-                     const RunDirectory& directory, SignalWatch& signals, LoopSettings settings,
-                     CheckpointMeta meta, std::string restored)
+                     const RunDirectory* directory, std::filesystem::path checkpoints,
+                     SignalWatch& signals, LoopSettings settings, CheckpointMeta meta,
+                     std::string restored)
     : trainer_(trainer),
       training_(training),
       validation_(validation),
       directory_(directory),
+      checkpoints_(std::move(checkpoints)),
       signals_(signals),
       settings_(std::move(settings)),
       meta_(std::move(meta)),
@@ -40,30 +44,50 @@ TrainLoop::TrainLoop(Trainer& trainer, const Dataset& training, const Dataset* v
       step_tokens_(settings_.train.batch * training.sample_length()),
       first_step_(meta_.step),
       saved_step_(restored.empty() ? -1 : meta_.step),
-      history_(directory.history(), restored.empty() ? std::nullopt : std::optional(meta_.step)),
       last_checkpoint_(std::move(restored)),
       progress_(total_steps_) {
-  if (validation_)
-    evaluations_.emplace(directory.evaluation(),
-                         last_checkpoint_.empty() ? std::nullopt : std::optional(meta_.step));
-  directory_.write_outcome({"running", meta_.step, "", last_checkpoint_});
+  if (!directory_) return;
+  const auto from = last_checkpoint_.empty() ? std::nullopt : std::optional(meta_.step);
+  history_.emplace(directory_->history(), from);
+  if (validation_) evaluations_.emplace(directory_->evaluation(), from);
+  directory_->write_outcome({"running", meta_.step, "", last_checkpoint_});
 }
 
 double TrainLoop::elapsed() const {
   return seconds_since(settings_.started);
 }
 
+TrainLoop::Decision TrainLoop::decide() {
+  const auto asked = signals_.take();
+  std::array<double, 4> d{double(asked == Asked::stop), double(asked == Asked::checkpoint),
+                          double(time_is_near()), double(save_is_due())};
+  trainer_.axes().world.all_reduce_max(d);
+  return {d[0] > 0, d[1] > 0, d[2] > 0, d[3] > 0};
+}
+
+bool TrainLoop::anywhere(bool here) const {
+  double said = here;
+  trainer_.axes().world.all_reduce_max({&said, 1});
+  return said > 0;
+}
+
+constexpr const char* signal_reason = "a signal asked for it";
+
 Ending TrainLoop::run() {
   while (meta_.step < total_steps_) {
     one_step();
     const bool last = meta_.step == total_steps_;
-    const auto asked = signals_.take();
-    reason_ = last ? "" : stop_reason(asked);
-    if (last || !reason_.empty() || asked == Asked::checkpoint || save_is_due()) save_now();
+    const auto decision = decide();
+    if (!last)
+      reason_ = decision.stop_signal    ? signal_reason
+                : decision.time_is_near ? "the time limit is near"
+                                        : "";
+    if (last || !reason_.empty() || decision.checkpoint_signal || decision.save_due) save_now();
     if (!reason_.empty()) return Ending::stopped;
-    if (validation_ && (last || evaluation_is_due(meta_.step))) evaluate_now();
-    if (!last && signals_.stop()) {  // it came while the loss was evaluated
-      reason_ = stop_reason(Asked::stop);
+    if (!validation_ || !(last || evaluation_is_due(meta_.step))) continue;
+    evaluate_now();
+    if (!last && anywhere(signals_.stop())) {  // it came while the loss was evaluated
+      reason_ = signal_reason;
       save_now();
       return Ending::stopped;
     }
@@ -82,14 +106,13 @@ bool TrainLoop::save_is_due() const {
          (c.every_minutes > 0 && seconds_since(saved_at_) >= 60 * c.every_minutes);
 }
 
-std::string TrainLoop::stop_reason(Asked asked) const {
-  if (asked == Asked::stop) return "a signal asked for it";
-  if (settings_.time_limit <= 0) return "";
+bool TrainLoop::time_is_near() const {
+  if (settings_.time_limit <= 0) return false;
   // What comes before the next chance to stop, at one and a half times what it took so far.
   double next = steps_seconds_ / static_cast<double>(meta_.step - first_step_) + save_estimate();
   if (validation_ && (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1)))
     next += evaluation_seconds_;
-  return elapsed() + 1.5 * next + 1 > settings_.time_limit ? "the time limit is near" : "";
+  return elapsed() + 1.5 * next + 1 > settings_.time_limit;
 }
 
 // Before the first one: weights and two moments at 100 MB/s.
@@ -98,11 +121,17 @@ double TrainLoop::save_estimate() const {
   return 12e-8 * static_cast<double>(trainer_.model().spec().parameter_count());
 }
 
+// Sample (m * data + d) * microbatch + i of a step goes to data rank d, microbatch m.
 std::vector<Batch> TrainLoop::read_step() const {
   const auto& t = settings_.train;
+  const auto& axes = trainer_.axes();
   std::vector<Batch> microbatches;
-  for (std::int64_t i = 0; i < t.batch; i += t.microbatch)
-    microbatches.push_back(read_samples(training_, meta_.samples + i, t.microbatch));
+  together(axes.world, [&] {
+    for (std::int64_t i = axes.at.data * t.microbatch; i < t.batch;
+         i += axes.grid.data * t.microbatch)
+      microbatches.push_back(
+          trainer_.share(read_samples(training_, meta_.samples + i, t.microbatch)));
+  });
   return microbatches;
 }
 
@@ -171,7 +200,9 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   row.seconds = seconds;
   row.tokens_per_second = static_cast<double>(step_tokens_) / seconds;
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
-  history_.append(row);
+  row.bytes_sent = trainer_.axes().traffic().all() - bytes_sent_;
+  bytes_sent_ += row.bytes_sent;
+  if (history_) history_->append(row);
   if (settings_.log_every > 0 && meta_.step % settings_.log_every == 0)
     log_detail("step {}/{} loss {:.4f} norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
                total_steps_, row.loss, row.grad_norm, lr, row.tokens_per_second);
@@ -195,7 +226,8 @@ void TrainLoop::evaluate_now() {
   } else if (loss->valid == 0) {
     log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
   } else {
-    evaluations_->append({meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
+    if (evaluations_)
+      evaluations_->append({meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
     log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss->mean(),
              std::exp(loss->mean()));
   }
@@ -206,7 +238,7 @@ void TrainLoop::save_now() {
   const auto begin = Clock::now();
   saved_at_ = begin;  // a save that fails is tried again when the next one is due
   try {
-    last_checkpoint_ = save_state(trainer_.store(), directory_.checkpoints(), meta_).string();
+    last_checkpoint_ = save_state(trainer_.store(), trainer_.axes(), checkpoints_, meta_).string();
   } catch (const Error& e) {
     // The last chance to keep the run's work is never passed over.
     const bool last = meta_.step == total_steps_ || !reason_.empty();
@@ -217,10 +249,10 @@ void TrainLoop::save_now() {
   saved_step_ = meta_.step;
   save_seconds_ = seconds_since(begin);
   log_info("step {}: checkpoint {} in {:.2f} s", meta_.step, last_checkpoint_, save_seconds_);
+  if (!directory_) return;
   try {
-    directory_.write_outcome({"running", meta_.step, "", last_checkpoint_});
-    prune(directory_.checkpoints(), settings_.checkpoint.keep_last,
-          settings_.checkpoint.keep_every);
+    directory_->write_outcome({"running", meta_.step, "", last_checkpoint_});
+    prune(checkpoints_, settings_.checkpoint.keep_last, settings_.checkpoint.keep_every);
   } catch (const Error& e) {
     log_warning("step {}: the checkpoint is saved, but {}", meta_.step, e.what());
   }

@@ -2,6 +2,7 @@
 // The run: steps, evaluations, checkpoints, history, until it is done or asked to stop.
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,9 +42,12 @@ class TrainLoop {
  public:
   // `meta` is where training goes on (a fresh one: step 0) and what every checkpoint says of the
   // run; `restored`: the checkpoint in this run directory that history goes on from, or empty. All
-  // references outlive the loop.
-  TrainLoop(Trainer&, const Dataset& training, const Dataset* validation, const RunDirectory&,
-            SignalWatch&, LoopSettings, CheckpointMeta meta, std::string restored);
+  // references outlive the loop. `directory` is null on all ranks but the one that writes its small
+  // files; checkpoints, to which all write, go to `checkpoints`. What the loop decides, all ranks
+  // decide together.
+  TrainLoop(Trainer&, const Dataset& training, const Dataset* validation,
+            const RunDirectory* directory, std::filesystem::path checkpoints, SignalWatch&,
+            LoopSettings, CheckpointMeta meta, std::string restored);
 
   Ending run();
   std::int64_t step() const { return meta_.step; }  // finished steps
@@ -51,6 +55,12 @@ class TrainLoop {
   const std::string& reason() const { return reason_; }  // why it stopped early
 
  private:
+  // What the ranks agree on at the end of a step.
+  struct Decision {
+    bool stop_signal, checkpoint_signal, time_is_near, save_due;
+  };
+  Decision decide();
+  bool anywhere(bool here) const;
   void one_step();
   std::vector<Batch> read_step() const;
   void judge(const StepResult&);
@@ -62,14 +72,14 @@ class TrainLoop {
   double save_estimate() const;  // seconds
   bool save_is_due() const;
   bool evaluation_is_due(std::int64_t step) const;
-  // Why the run should stop now; empty: it should not.
-  std::string stop_reason(Asked) const;
+  bool time_is_near() const;
   double elapsed() const;
 
   Trainer& trainer_;
   const Dataset& training_;
   const Dataset* validation_;
-  const RunDirectory& directory_;
+  const RunDirectory* directory_;
+  std::filesystem::path checkpoints_;
   SignalWatch& signals_;
   LoopSettings settings_;
   CheckpointMeta meta_;
@@ -78,9 +88,10 @@ class TrainLoop {
   std::int64_t saved_step_ = -1;  // of the newest checkpoint
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   double save_seconds_ = 0, steps_seconds_ = 0, evaluation_seconds_ = 0;
-  HistoryFile history_;
+  std::optional<HistoryFile> history_;
   std::optional<EvaluationFile> evaluations_;
   std::string last_checkpoint_, reason_;
+  std::int64_t bytes_sent_ = 0;  // before this step
   Progress progress_;
 };
 

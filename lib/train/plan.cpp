@@ -1,31 +1,36 @@
 #include "lib/train/plan.hpp"
 
-#include <nlohmann/json.hpp>
-
-#include "lib/train/trainer.hpp"
+#include <algorithm>
 
 namespace trireme {
 
-// As many tokens as a real batch holds; what they are does not matter here.
+// As many tokens as a rank's share holds; what they are does not matter here.
 static Batch any_batch(std::int64_t samples, std::int64_t tokens) {
   const auto n = static_cast<std::size_t>(samples * tokens);
   return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, 0),
           std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), samples * tokens};
 }
 
-Plan make_plan(const PlanInput& in, const DryTarget& target) {
+RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
-  const Communicator world;
-  Plan plan;
+  const Workspace workspace(backend);
+  const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank);
+  RankPlan plan;
+  plan.rank = rank;
+  plan.at = axes.at;
   {
-    Trainer trainer(backend, world, in.model, in.optimizer, in.compute, 1);
-    plan.parameters = trainer.model().spec().parameter_count();
-    plan.microbatches = in.train.batch / in.train.microbatch;
-    const std::vector<Batch> step(static_cast<std::size_t>(plan.microbatches),
-                                  any_batch(in.train.microbatch, in.model.context));
-    trainer.step(0, 1e-3, step);
+    Trainer trainer(backend, axes, in.setup);
+    const auto count = in.train.batch / (in.train.microbatch * in.grid.data);
+    const std::vector<Batch> step(
+        static_cast<std::size_t>(count),
+        any_batch(in.train.microbatch, in.setup.model.context / in.grid.seq));
+    trainer.step(in.setup.first_step, 1e-3, step);
     plan.step_flops = backend.flops();
-    trainer.step(1, 1e-3, step);
+    const auto before = axes.traffic();
+    trainer.step(in.setup.first_step + 1, 1e-3, step);
+    const auto after = axes.traffic();
+    plan.step_traffic = {after.shard - before.shard, after.seq - before.seq,
+                         after.pipe - before.pipe};
     if (in.evaluation == PlanEvaluation::included) trainer.evaluate(step[0]);
     plan.account = backend.account();
   }
@@ -33,40 +38,28 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   return plan;
 }
 
-static double gib(std::size_t bytes) {
-  return static_cast<double>(bytes) / (1 << 30);
+// Ranks of one stage differ in the heads that they share out, if at all.
+static bool heads_differ(const ModelConfig& c, const Grid& grid) {
+  return c.heads % grid.seq != 0 || c.kv_heads % grid.seq != 0;
 }
 
-std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& target) {
-  std::string text = fmt::format(
-      "{:.1f}M parameters, {} layers, {} wide, compute {}\n"
-      "{} samples of {} tokens a step in {} microbatches, {:.2f} TFLOP a step\n"
-      "memory of the rank on {}:\n",
-      static_cast<double>(p.parameters) * 1e-6, in.model.layers, in.model.width,
-      name_of(in.compute), in.train.batch, in.model.context, p.microbatches, p.step_flops * 1e-12,
-      target.name);
-  for (std::size_t k = 0; k < kind_count; ++k)
-    if (p.account.peak[k])
-      text += fmt::format("  {:<10} {:>16} bytes {:>10.3f} GiB\n", name_of(static_cast<Kind>(k)),
-                          p.account.peak[k], gib(p.account.peak[k]));
-  text += fmt::format("  {:<10} {:>16} bytes {:>10.3f} GiB\n", "live peak", p.account.peak_all,
-                      gib(p.account.peak_all));
-  return text + fmt::format("  {:<10} {:>16} bytes {:>10.3f} GiB\n", "reserved", p.account.reserved,
-                            gib(p.account.reserved));
+Plan make_plan(const PlanInput& in, const DryTarget& target) {
+  Plan plan;
+  const auto spec = make_spec(in.setup.model);
+  plan.parameters = spec.parameter_count();
+  plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);
+  plan.stage_blocks = blocks_of_stages(spec, in.setup.stage_layers, in.grid.pipe);
+  const int shares = heads_differ(in.setup.model, in.grid) ? in.grid.seq : 1;
+  for (int stage = 0; stage < in.grid.pipe; ++stage)
+    for (int s = 0; s < shares; ++s)
+      plan.ranks.push_back(plan_rank(in, target, in.grid.rank({stage, 0, s})));
+  return plan;
 }
 
-std::string plan_json(const Plan& p, const DryTarget& target) {
-  nlohmann::ordered_json kinds;
-  for (std::size_t k = 0; k < kind_count; ++k)
-    if (p.account.peak[k]) kinds[std::string(name_of(static_cast<Kind>(k)))] = p.account.peak[k];
-  const nlohmann::ordered_json out{{"backend", target.name},
-                                   {"parameters", p.parameters},
-                                   {"microbatches", p.microbatches},
-                                   {"step_flops", p.step_flops},
-                                   {"peak_bytes_by_kind", kinds},
-                                   {"peak_bytes", p.account.peak_all},
-                                   {"reserved_bytes", p.account.reserved}};
-  return out.dump(2) + "\n";
+std::size_t Plan::most_reserved() const {
+  std::size_t most = 0;
+  for (const auto& r : ranks) most = std::max(most, r.account.reserved);
+  return most;
 }
 
 }  // namespace trireme

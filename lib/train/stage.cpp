@@ -1,93 +1,190 @@
 #include "lib/train/stage.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace trireme {
 
-Stage::Stage(const Model& model, const Session& session, Backend& backend,
-             const Communicator& world, Recompute recompute)
-    : model_(model), session_(session), backend_(backend), world_(world), recompute_(recompute) {}
-
-Run Stage::run_of(const Microbatch& batch, const When& when, int m, const Weights& weights,
-                  Gradients* gradients) const {
-  Place place;
-  place.phase = when.phase;
-  place.seed = when.seed;
-  place.step = when.step;
-  place.microbatch = m;
-  place.rows = {batch.sample_B.view(), 0};
-  place.targets_BT = batch.targets_BT.view();
-  place.scale = when.scale;
-  return {backend_, world_, weights, gradients, session_.trainable(), place};
+PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage) {
+  std::size_t begin = 1;  // behind the embedding
+  for (std::size_t s = 0; s < stage; ++s) begin += static_cast<std::size_t>(blocks[s]);
+  const auto end = begin + static_cast<std::size_t>(blocks[stage]);
+  return {stage == 0 ? 0 : begin, stage + 1 == blocks.size() ? end + 2 : end};
 }
 
-Tensor Stage::forward(int m, const Microbatch& batch, const When& when) {
-  auto& kept = kept_[m];
-  Tensor x = batch.ids_BT;
-  for (const auto& part : model_.parts()) {
-    const bool first = kept.empty();
-    const bool replay = recompute_ == Recompute::block && part->recomputable();
-    const auto weights = session_.gather(part->units());
-    auto gradients = session_.gradients(part->units());
-    const bool early = part->gradients_in() == GradientsIn::forward;
-    const auto run = run_of(batch, when, m, weights, early ? &gradients : nullptr);
-    Kept k{{}, Tape(replay ? Record::off : Record::on), -1, -1};
-    if (replay) k.input = x;
-    Value in = k.tape.input(std::move(x), !first);
-    k.leaf = in.slot;
-    Value out = part->forward(k.tape, run, std::move(in));
-    k.root = out.slot;
-    x = std::move(out.data);
-    kept.push_back(std::move(k));
+static std::span<const std::unique_ptr<Part>> parts_of(const Model& model, PartRange r) {
+  return model.parts().subspan(r.begin, r.end - r.begin);
+}
+
+std::vector<UnitId> units_of(const Model& model, PartRange range) {
+  std::vector<UnitId> units;
+  for (const auto& part : parts_of(model, range))
+    for (const auto& b : part->units())
+      if (std::ranges::find(units, b.unit) == units.end()) units.push_back(b.unit);
+  return units;
+}
+
+static bool trains_any(const ModelSpec& spec, const Part& part,
+                       std::span<const std::uint8_t> trainable) {
+  for (std::size_t i = 0; i < spec.params.size(); ++i)
+    if (trainable[i] &&
+        std::ranges::find(part.units(), spec.params[i].unit, &Borrow::unit) != part.units().end())
+      return true;
+  return false;
+}
+
+BackwardParts backward_parts(const Model& model, PartRange range,
+                             std::span<const std::uint8_t> trainable, bool input_wanted) {
+  BackwardParts b{{}, {}, input_wanted};
+  bool flows = input_wanted;
+  for (const auto& part : parts_of(model, range)) {
+    b.trains.push_back(trains_any(model.spec(), *part, trainable));
+    flows = flows || b.trains.back();
+    b.needed.push_back(flows);
   }
-  return x;
+  return b;
 }
 
-void Stage::backward(int m, const Microbatch& batch, const When& when) {
-  auto kept = std::move(kept_.at(m));
+std::vector<Visit> visits(const Program& program, const Model& model, PartRange range,
+                          const BackwardParts& backward) {
+  const auto parts = parts_of(model, range);
+  const auto& [trains, needed, input] = backward;
+  std::vector<Visit> all;
+  for (const auto& [what, m, chunk] : program) {
+    if (what == Do::forward)
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        all.push_back({parts[i]->units(), m, true,
+                       trains[i] && parts[i]->gradients_in() == GradientsIn::forward});
+    if (what == Do::backward)
+      for (std::size_t i = parts.size(); i-- > 0 && needed[i];)
+        all.push_back({parts[i]->units(), m, parts[i]->backward_reads() == BackwardReads::weights,
+                       trains[i] && parts[i]->gradients_in() == GradientsIn::backward});
+  }
+  return all;
+}
+
+ModelStage::ModelStage(const Model& model, PartRange range, Session& session, Backend& backend,
+                       const Communicator& seq, std::span<const Batch> microbatches,
+                       BackwardParts backward, Recompute recompute, When when)
+    : model_(model),
+      range_(range),
+      session_(session),
+      backend_(backend),
+      seq_(seq),
+      batches_(microbatches),
+      backward_(std::move(backward)),
+      recompute_(recompute),
+      when_(when),
+      results_(last() ? microbatches.size() : 0) {}
+
+static std::int64_t tokens_of(const Batch& b) {
+  return static_cast<std::int64_t>(b.ids_BT.size() / b.sample_B.size());
+}
+
+Boundary ModelStage::boundary() const {
+  const auto samples = static_cast<std::int64_t>(batches_[0].sample_B.size());
+  return {{samples, tokens_of(batches_[0]), model_.spec().config.width}, model_.compute()};
+}
+
+template <class T>
+static Tensor to_device(Backend& b, const Shape& shape, std::span<const T> values) {
+  Tensor t = Tensor::empty(b, shape, dtype_of<T>, Kind::boundary);
+  b.upload(Queue::compute, t.view(), std::as_bytes(values));
+  return t;
+}
+
+ModelStage::Microbatch ModelStage::upload(const Batch& batch) const {
+  const auto samples = static_cast<std::int64_t>(batch.sample_B.size());
+  const auto tokens = tokens_of(batch);
+  Microbatch m;
+  if (first()) m.ids_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.ids_BT);
+  if (last() && !when_.logits)
+    m.targets_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT);
+  m.sample_B = to_device<std::int64_t>(backend_, {samples}, batch.sample_B);
+  return m;
+}
+
+Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
+                       Gradients* gradients) const {
+  Place place;
+  place.phase = when_.phase;
+  place.seed = when_.seed;
+  place.step = when_.step;
+  place.microbatch = m;
+  place.rows = {batch.sample_B.view(), seq_.rank() * boundary().shape[1]};
+  place.targets_BT = batch.targets_BT.view();
+  place.scale = when_.scale;
+  return {backend_, seq_, weights, gradients, session_.trainable(), place};
+}
+
+// Forward of one part; what its backward needs is kept.
+Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
+  const Part& p = part(i);
+  const auto weights = session_.gather(p.units());
+  const bool needed = backward_.needed[i];
+  const bool early = backward_.trains[i] && p.gradients_in() == GradientsIn::forward;
+  auto gradients = session_.gradients(early ? p.units() : std::span<const Borrow>(), m);
+  const auto run = run_of(batch, m, weights, early ? &gradients : nullptr);
+  const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
+  Kept k{{}, Tape(needed && !replay ? Record::on : Record::off), -1, -1};
+  if (replay) k.input = x;
+  Value in = k.tape.input(std::move(x), input_wanted(i));
+  k.leaf = in.slot;
+  Value out = p.forward(k.tape, run, std::move(in));
+  k.root = out.slot;
+  if (early) session_.scatter(std::move(gradients));
+  if (needed) batch.parts.push_back(std::move(k));
+  return std::move(out.data);
+}
+
+Tensor ModelStage::forward(int m, Tensor x) {
+  Microbatch batch = upload(batches_[static_cast<std::size_t>(m)]);
+  if (first()) x = batch.ids_BT;
+  const auto count = range_.end - range_.begin;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (last() && when_.logits && i + 1 == count) {
+      make_logits(batch, x);
+      return {};
+    }
+    x = run_part(i, m, batch, std::move(x));
+  }
+  batch.ids_BT = batch.targets_BT = {};
+  if (!batch.parts.empty()) kept_[m] = std::move(batch);
+  if (!last()) return x;
+  results_[static_cast<std::size_t>(m)] = std::move(x);
+  return {};
+}
+
+Tensor ModelStage::backward(int m, Tensor dy) {
+  auto batch = std::move(kept_.at(m));
   kept_.erase(m);
-  Tensor dy;
-  for (std::size_t i = kept.size(); i-- > 0;) {
-    const Part& part = *model_.parts()[i];
-    Kept k = std::move(kept[i]);
-    const bool early = part.gradients_in() == GradientsIn::forward;
+  for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];) {
+    const Part& p = part(i);
+    Kept k = std::move(batch.parts.back());
+    batch.parts.pop_back();
     const auto weights = session_.gather(
-        part.backward_reads() == BackwardReads::weights ? part.units() : std::span<const Borrow>());
-    auto gradients = session_.gradients(part.units());
-    const auto run = run_of(batch, when, m, weights, early ? nullptr : &gradients);
+        p.backward_reads() == BackwardReads::weights ? p.units() : std::span<const Borrow>());
+    const bool late = backward_.trains[i] && p.gradients_in() == GradientsIn::backward;
+    auto gradients = session_.gradients(late ? p.units() : std::span<const Borrow>(), m);
+    const auto run = run_of(batch, m, weights, late ? &gradients : nullptr);
     if (k.input) {
       k.tape = Tape(Record::on);
-      Value in = k.tape.input(std::move(k.input), true);
+      Value in = k.tape.input(std::move(k.input), input_wanted(i));
       k.leaf = in.slot;
-      k.root = part.forward(k.tape, run, std::move(in)).slot;
+      k.root = p.forward(k.tape, run, std::move(in)).slot;
     }
     dy = std::move(k.tape).backward(run, k.root, std::move(dy), k.leaf);
+    if (late) session_.scatter(std::move(gradients));
   }
+  return dy;
 }
 
-// The activations after the first `parts` parts, nothing recorded.
-Tensor Stage::hidden(const Microbatch& batch, std::size_t parts) {
-  Tensor x = batch.ids_BT;
-  for (const auto& part : model_.parts().first(parts)) {
-    const auto weights = session_.gather(part->units());
-    Tape tape(Record::off);
-    const auto run = run_of(batch, {.phase = Phase::evaluate}, 0, weights, nullptr);
-    x = part->forward(tape, run, tape.input(std::move(x), false)).data;
-  }
-  return x;
-}
-
-Tensor Stage::evaluate(const Microbatch& batch) {
-  return hidden(batch, model_.parts().size());
-}
-
-Tensor Stage::logits(const Microbatch& batch, std::int64_t t) {
-  const auto& head = *model_.parts().back();
-  const Tensor x_BTC = hidden(batch, model_.parts().size() - 1);
-  const auto weights = session_.gather(head.units());
+void ModelStage::make_logits(const Microbatch& batch, const Tensor& x_BTC) {
+  const auto weights = session_.gather(part(range_.end - range_.begin - 1).units());
+  if (!when_.logits_at) return;
   const auto width = x_BTC.shape()[2];
-  return model_.head().logits(run_of(batch, {.phase = Phase::evaluate}, 0, weights, nullptr),
-                              x_BTC.slice(t * width, {1, width}).view());
+  const ConstView row = x_BTC.slice(*when_.logits_at * width, {1, width}).view();
+  results_[0] = model_.head().logits(run_of(batch, 0, weights, nullptr), row);
 }
 
 }  // namespace trireme

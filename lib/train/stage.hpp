@@ -1,38 +1,66 @@
 #pragma once
-// Stage: runs the parts of a model for one microbatch forward, and later backward, with what is
-// kept between. It knows no ranks and no messages; weights come from a Session.
+// ModelStage: runs a range of a model's parts for one microbatch forward, and later backward, with
+// what is kept between. Weights come from a Session, tokens as host batches.
 #include <map>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "lib/data/dataset.hpp"
 #include "lib/model/model.hpp"
-#include "lib/shard/store.hpp"
+#include "lib/pipe/executor.hpp"
+#include "lib/shard/session.hpp"
 
 namespace trireme {
 
-// A microbatch on the device.
-struct Microbatch {
-  Tensor ids_BT, targets_BT;  // i32
-  Tensor sample_B;            // i64
+// Parts [begin, end) of a model.
+struct PartRange {
+  std::size_t begin = 0, end = 0;
 };
 
-class Stage {
- public:
-  Stage(const Model&, const Session&, Backend&, const Communicator& world, Recompute);
+// The parts of a stage that holds `blocks[stage]` blocks: the first begins with the embedding, the
+// last ends with final norm and head.
+PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage);
+// What they borrow, each unit once, in order.
+std::vector<UnitId> units_of(const Model&, PartRange);
 
+// What of a stage runs backward, by part of its range.
+struct BackwardParts {
+  std::vector<std::uint8_t> trains;  // it has a trainable parameter
+  // It or a part before it trains, or a gradient must flow on: a frozen prefix has no backward.
+  std::vector<std::uint8_t> needed;
+  bool input = false;  // the stage before wants a gradient
+};
+BackwardParts backward_parts(const Model&, PartRange, std::span<const std::uint8_t> trainable,
+                             bool input_wanted);
+// What a program borrows, in its order. Pure; ModelStage visits in the same order.
+std::vector<Visit> visits(const Program&, const Model&, PartRange, const BackwardParts&);
+
+class ModelStage final : public Stage {
+ public:
   // What comes with every call beside the microbatch itself.
   struct When {
     Phase phase = Phase::train;
     std::uint64_t seed = 0;
     std::int64_t step = 0;
     double scale = 1;  // 1 / valid targets of the whole step
+    // Instead of the loss, the last stage makes the logits [1, V] that follow position `logits_at`
+    // of its share of sample 0; none: another rank holds that position.
+    bool logits = false;
+    std::optional<std::int64_t> logits_at = std::nullopt;
   };
-  // The loss (f64, a sum over valid targets); everything backward needs is kept under `m`.
-  Tensor forward(int m, const Microbatch&, const When&);
-  void backward(int m, const Microbatch&, const When&);
-  // The loss, with nothing kept.
-  Tensor evaluate(const Microbatch&);
-  // Logits [1, V] that follow position `t` of sample 0; targets are not read.
-  Tensor logits(const Microbatch&, std::int64_t t);
+  // This rank's share of each microbatch: the positions of its place in seq. Ids are read on the
+  // first stage, targets on the last.
+  ModelStage(const Model&, PartRange, Session&, Backend&, const Communicator& seq,
+             std::span<const Batch> microbatches, BackwardParts, Recompute, When);
+
+  Boundary boundary() const override;
+  Tensor forward(int m, Tensor x_BTC) override;
+  Tensor backward(int m, Tensor dy_BTC) override;
+
+  // After the program, on the last stage: one f64 each microbatch, the sum over its valid targets;
+  // or the logits.
+  std::span<const Tensor> results() const { return results_; }
 
  private:
   struct Kept {
@@ -40,15 +68,34 @@ class Stage {
     Tape tape;
     std::int32_t leaf = -1, root = -1;
   };
-  Run run_of(const Microbatch&, const When&, int m, const Weights&, Gradients*) const;
-  Tensor hidden(const Microbatch&, std::size_t parts);
+  struct Microbatch {
+    Tensor ids_BT, targets_BT;  // i32
+    Tensor sample_B;            // i64
+    std::vector<Kept> parts;    // of those that need backward
+  };
+  bool first() const { return range_.begin == 0; }
+  bool last() const { return range_.end == model_.parts().size(); }
+  const Part& part(std::size_t i) const { return *model_.parts()[range_.begin + i]; }
+  // Does the gradient of a part's input flow on?
+  bool input_wanted(std::size_t i) const {
+    return i > 0 ? backward_.needed[i - 1] != 0 : backward_.input;
+  }
+  Microbatch upload(const Batch&) const;
+  Run run_of(const Microbatch&, int m, const Weights&, Gradients*) const;
+  Tensor run_part(std::size_t i, int m, Microbatch&, Tensor x);
+  void make_logits(const Microbatch&, const Tensor& x_BTC);
 
   const Model& model_;
-  const Session& session_;
+  PartRange range_;
+  Session& session_;
   Backend& backend_;
-  const Communicator& world_;
+  const Communicator& seq_;
+  std::span<const Batch> batches_;
+  BackwardParts backward_;
   Recompute recompute_;
-  std::map<int, std::vector<Kept>> kept_;
+  When when_;
+  std::map<int, Microbatch> kept_;
+  std::vector<Tensor> results_;
 };
 
 }  // namespace trireme

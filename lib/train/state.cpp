@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_save.hpp"
 
 namespace trireme {
@@ -18,41 +19,111 @@ static ParamId param(std::size_t i) {
   return {static_cast<std::int32_t>(i)};
 }
 
-std::filesystem::path save_state(const Store& store, const std::filesystem::path& checkpoints,
-                                 CheckpointMeta meta) {
+// What this rank writes, and the ids of the names.
+static std::vector<ParamSlice> slices_of(const Store& store, std::map<std::string, ParamId>& ids) {
   const auto& params = store.spec().params;
   std::vector<ParamSlice> slices;
-  std::map<std::string, ParamId> ids;
   for (std::size_t i = 0; i < params.size(); ++i) {
-    const auto& p = params[i];
-    ids[p.name] = param(i);
-    meta.adam_counts[p.name] = store.count(param(i));
+    const auto mine = store.own(param(i));
+    if (mine.count() == 0 || !store.speaks_for(param(i))) continue;
+    ids.emplace(params[i].name, param(i));
     for (const Content c : all_contents)
-      if (c == Content::weight || store.has_moments())
-        slices.push_back({p.name, c, p.shape, 0, p.shape.count(), store.master()});
+      if (c == Content::weight || store.has_moments(param(i)))
+        slices.push_back(
+            {params[i].name, c, params[i].shape, mine.begin, mine.count(), store.master()});
   }
+  return slices;
+}
+
+// Adam's counts of the whole model: the first place of each stage speaks for its parameters.
+static std::map<std::string, std::int64_t> counts_of(const Store& store, const Axes& axes) {
+  const auto& params = store.spec().params;
+  std::vector<double> counts(params.size(), 0);
+  if (axes.at.data == 0 && axes.at.seq == 0)
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (store.speaks_for(param(i))) counts[i] = static_cast<double>(store.count(param(i)));
+  axes.world.all_reduce(counts);
+  std::map<std::string, std::int64_t> by_name;
+  for (std::size_t i = 0; i < params.size(); ++i)
+    by_name[params[i].name] = static_cast<std::int64_t>(counts[i]);
+  return by_name;
+}
+
+static FileRecord write_slices(const Store& store, const std::filesystem::path& partial,
+                               const ShardLabel& label) {
+  std::map<std::string, ParamId> ids;
+  const auto slices = slices_of(store, ids);
+  if (slices.empty()) return {};
   std::vector<std::byte> buffer;
   const auto source = [&](const ParamSlice& s, std::int64_t first,
                           std::int64_t n) -> std::span<const std::byte> {
     buffer.resize(static_cast<std::size_t>(n) * bytes_of(s.dtype));
-    store.read(ids.at(s.name), state_of(s.content), first, buffer);
+    store.read(ids.at(s.name), state_of(s.content), s.begin + first, buffer);
     return buffer;
   };
-  return save_checkpoint(checkpoints, meta, slices, source);
+  return write_shard(partial, label, slices, source);
 }
 
-// One parameter's content, in pieces of a few MiB.
+std::filesystem::path save_state(const Store& store, const Axes& axes,
+                                 const std::filesystem::path& checkpoints, CheckpointMeta meta) {
+  const auto& world = axes.world;
+  meta.adam_counts = counts_of(store, axes);
+  std::string path;
+  try {
+    std::string partial;
+    together(world, [&] {
+      if (world.rank() == 0) partial = begin_save(checkpoints, meta.step).string();
+    });
+    world.broadcast(partial);
+    FileRecord mine;
+    together(world, [&] {
+      mine = write_slices(store, partial, {world.rank(), meta.step, meta.run});
+    });
+    const auto texts = world.all_gather(mine.slices.empty() ? "" : to_text(mine));
+    together(world, [&] {
+      if (world.rank() != 0) return;
+      std::vector<FileRecord> shards;
+      for (const auto& text : texts)
+        if (!text.empty()) shards.push_back(parse_file_record(text));
+      path = publish(checkpoints, meta, std::move(shards)).string();
+    });
+  } catch (const SharedError&) {
+    if (world.rank() == 0) abandon_save(checkpoints, meta.step);
+    throw;
+  }
+  world.broadcast(path);
+  return path;
+}
+
+// One parameter's content, as far as it is here, in pieces of a few MiB.
 static void load(Store& store, CheckpointReader& reader, ParamId p, Content content) {
   const auto& spec = store.spec().params[p.index()];
   const auto size = bytes_of(store.master());
   const auto most = static_cast<std::int64_t>(max_chunk_bytes / static_cast<std::int64_t>(size));
+  const auto mine = store.own(p);
   std::vector<std::byte> buffer;
-  for (std::int64_t first = 0; first < spec.shape.count(); first += most) {
-    const auto n = std::min(most, spec.shape.count() - first);
+  for (std::int64_t first = mine.begin; first < mine.end; first += most) {
+    const auto n = std::min(most, mine.end - first);
     buffer.resize(static_cast<std::size_t>(n) * size);
     reader.read(spec.name, content, first, n, buffer);
     store.write(p, state_of(content), first, buffer);
   }
+}
+
+// Moments of one parameter. One that was frozen when the checkpoint was made may have none there.
+static void load_moments(Store& store, CheckpointReader& reader, ParamId p) {
+  const auto& name = store.spec().params[p.index()].name;
+  const auto count = reader.meta().adam_counts.at(name);
+  store.set_count(p, count);
+  if (!reader.has(name, Content::moment1)) {
+    require(count == 0,
+            "{} holds no AdamW moments of {}: it was trained with another optimizer; start from "
+            "its weights with model.init_from instead",
+            reader.directory().string(), name);
+    return;
+  }
+  store.make_moments(p);
+  for (const Content c : {Content::moment1, Content::moment2}) load(store, reader, p, c);
 }
 
 void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
@@ -70,16 +141,9 @@ void load_state(Store& store, CheckpointReader& reader, Restore what) {
             "that the checkpoint was trained with",
             reader.directory().string(), p.name, name_of(p.dtype), name_of(store.master()));
   for (std::size_t i = 0; i < params.size(); ++i) {
+    if (!store.holds(param(i))) continue;
     load(store, reader, param(i), Content::weight);
-    if (what == Restore::weights || !store.has_moments()) continue;
-    for (const Content c : {Content::moment1, Content::moment2}) {
-      require(reader.has(params[i].name, c),
-              "{} holds no AdamW moments of {}: it was trained with another optimizer; start from "
-              "its weights with model.init_from instead",
-              reader.directory().string(), params[i].name);
-      load(store, reader, param(i), c);
-    }
-    store.set_count(param(i), reader.meta().adam_counts.at(params[i].name));
+    if (what == Restore::everything && store.keeps_moments()) load_moments(store, reader, param(i));
   }
   store.refresh();
 }

@@ -2,16 +2,18 @@
 // A model's state to and from checkpoints.
 #include <filesystem>
 
+#include "lib/comm/axes.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/shard/store.hpp"
 
 namespace trireme {
 
-// Saves weights and moments under `checkpoints`, with the counts added to `meta`. Returns the
-// checkpoint's directory. Throws Error; older checkpoints are then untouched.
-std::filesystem::path save_state(const Store&, const std::filesystem::path& checkpoints,
-                                 CheckpointMeta meta);
+// Saves weights and moments under `checkpoints`, with the counts added to `meta`: every rank writes
+// what it speaks for. Collective; returns the checkpoint's directory. Throws SharedError; older
+// checkpoints are then untouched.
+std::filesystem::path save_state(const Store&, const Axes&,
+                                 const std::filesystem::path& checkpoints, CheckpointMeta meta);
 
 // Error, naming the first differences, when the checkpoint is of another model.
 void require_model(const CheckpointReader&, const ModelSpec&);
@@ -21,8 +23,8 @@ enum class Restore : std::uint8_t {
   weights      // moments and counts start afresh
 };
 
-// Error when the checkpoint is of another model, naming the first differences, or of another
-// master type.
+// Each rank reads what it holds. Error when the checkpoint is of another model, naming the first
+// differences, or of another master type.
 void load_state(Store&, CheckpointReader&, Restore);
 
 }  // namespace trireme

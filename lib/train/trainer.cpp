@@ -1,43 +1,110 @@
 #include "lib/train/trainer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
+
+#include "lib/pipe/partition.hpp"
 
 namespace trireme {
 
-Trainer::Trainer(Backend& backend, const Communicator& world, const ModelConfig& model,
-                 const OptimizerConfig& optimizer, DType compute, std::uint64_t seed)
-    : Trainer(backend, world, model, optimizer, compute, seed,
-              optimizer.name == OptimizerKind::adamw ? Upkeep::adamw : Upkeep::sgd) {}
-
-Trainer::Trainer(Backend& backend, const Communicator& world, const ModelConfig& model,
-                 DType compute)
-    : Trainer(backend, world, model, {}, compute, 0, Upkeep::forward) {}
-
-Trainer::Trainer(Backend& backend, const Communicator& world, const ModelConfig& model,
-                 const OptimizerConfig& optimizer, DType compute, std::uint64_t seed, Upkeep upkeep)
-    : backend_(backend),
-      world_(world),
-      optimizer_(optimizer),
-      seed_(seed),
-      workspace_(backend),
-      model_(backend, make_spec(model), compute),
-      store_(backend, model_.spec(), make_layout(model_.spec(), 1, optimizer.no_decay), compute,
-             upkeep) {}
-
-template <class T>
-static Tensor to_device(Backend& b, const Shape& shape, std::span<const T> values) {
-  Tensor t = Tensor::empty(b, shape, dtype_of<T>, Kind::boundary);
-  b.upload(Queue::compute, t.view(), std::as_bytes(values));
-  return t;
+int shard_ranks(const ZeroConfig& z, const Grid& grid) {
+  if (z.stage == 0) return 1;
+  return z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
 }
 
-Microbatch Trainer::upload(const Batch& batch) {
-  const auto samples = static_cast<std::int64_t>(batch.sample_B.size());
-  const auto tokens = static_cast<std::int64_t>(batch.ids_BT.size()) / samples;
-  return {to_device<std::int32_t>(backend_, {samples, tokens}, batch.ids_BT),
-          to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT),
-          to_device<std::int64_t>(backend_, {samples}, batch.sample_B)};
+static std::vector<std::uint8_t> frozen_by(const std::vector<FreezeRule>& rules,
+                                           const ModelSpec& spec, std::int64_t step) {
+  std::vector<std::uint8_t> frozen(spec.params.size(), 0);
+  for (const auto& rule : rules) {
+    if (step < rule.from_step || (rule.to_step > 0 && step >= rule.to_step)) continue;
+    for (std::size_t i = 0; i < frozen.size(); ++i)
+      frozen[i] = frozen[i] || matches(rule.pattern, spec.params[i].name);
+  }
+  return frozen;
+}
+
+static std::vector<std::uint8_t> complement(std::vector<std::uint8_t> mask) {
+  for (auto& m : mask) m = !m;
+  return mask;
+}
+
+static Upkeep upkeep_of(const TrainerSetup& s) {
+  if (!s.trainable) return Upkeep::forward;
+  return s.optimizer.name == OptimizerKind::adamw ? Upkeep::adamw : Upkeep::sgd;
+}
+
+Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
+    : backend_(backend),
+      axes_(std::move(axes)),
+      setup_(std::move(setup)),
+      model_(backend, make_spec(setup_.model), setup_.compute),
+      stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, axes_.grid.pipe)),
+      range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
+      store_(backend, model_.spec(), layout(), setup_.compute, upkeep_of(setup_), sharding(),
+             complement(frozen_by(setup_.freeze, model_.spec(), setup_.first_step))),
+      frozen_(frozen_by(setup_.freeze, model_.spec(), setup_.first_step)) {}
+
+Layout Trainer::layout() const {
+  LayoutInput in{units_of(model_, range_), axes_.grid.places(), setup_.optimizer.no_decay,
+                 setup_.segments};
+  for (const auto& rule : setup_.freeze) in.freeze.push_back(rule.pattern);
+  return make_layout(model_.spec(), in);
+}
+
+Sharding Trainer::sharding() const {
+  const auto& z = setup_.zero;
+  Sharding s{axes_.gather, axes_.scatter, axes_.replicas, axes_.stages};
+  if (model_.spec().config.tied && axes_.grid.pipe > 1) {
+    if (axes_.first_stage()) s.tied_stage = axes_.grid.pipe - 1;
+    if (axes_.last_stage()) {
+      s.tied_stage = 0;
+      s.tied_use = Use::tied;
+    }
+  }
+  s.gather_every = z.stage == 3 ? z.gather : ZeroCadence::step;
+  s.reduce_every = z.stage == 3   ? z.reduce
+                   : z.stage == 2 ? ZeroCadence::microbatch
+                                  : ZeroCadence::step;
+  s.prefetch = static_cast<int>(z.prefetch);
+  s.scatters = static_cast<int>(z.scatters);
+  s.wire = setup_.reduce;
+  return s;
+}
+
+// The deck's rules first; then whatever differs from what is settled is found, or, in manual mode,
+// refused when the program opens the store.
+void Trainer::follow_freeze_rules(std::int64_t step) {
+  const auto begin = std::chrono::steady_clock::now();
+  bool settle = setup_.zero.detect_freeze;
+  if (!setup_.freeze.empty()) {
+    auto frozen = frozen_by(setup_.freeze, model_.spec(), step);
+    for (const auto& rule : setup_.freeze)
+      for (std::size_t i = 0; i < frozen.size(); ++i)
+        if (frozen[i] != frozen_[i] && matches(rule.pattern, model_.spec().params[i].name)) {
+          store_.set_trainable({static_cast<std::int32_t>(i)}, !frozen[i], rule.moments);
+          settle = true;
+        }
+    frozen_ = std::move(frozen);
+  }
+  if (settle) store_.settle_trainable();
+  detection_seconds_ +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int Trainer::first_trainable_stage() const {
+  for (std::size_t s = 0; s < stage_blocks_.size(); ++s)
+    if (std::ranges::count(
+            backward_parts(model_, stage_parts(stage_blocks_, s), store_.trainable(), false).trains,
+            1))
+      return static_cast<int>(s);
+  return axes_.grid.pipe;
+}
+
+double Trainer::agree(double value) const {
+  axes_.world.all_reduce({&value, 1});
+  return value;
 }
 
 static double download_scalar(Backend& b, const Tensor& t) {
@@ -46,56 +113,119 @@ static double download_scalar(Backend& b, const Tensor& t) {
   return value;
 }
 
+std::vector<Tensor> Trainer::run(const Program& program, Purpose purpose,
+                                 std::span<const Batch> microbatches, ModelStage::When when) {
+  // In evaluation nothing trains, so nothing is kept.
+  const bool train = purpose == Purpose::train;
+  const std::vector<std::uint8_t> nothing(model_.spec().params.size(), 0);
+  const auto trainable = train ? store_.trainable() : std::span<const std::uint8_t>(nothing);
+  const bool input_wanted = train && axes_.at.pipe > first_trainable_stage();
+  const auto backward = backward_parts(model_, range_, trainable, input_wanted);
+  Session session(
+      store_, purpose,
+      make_borrow_plan(visits(program, model_, range_, backward), store_.sharding().gather_every));
+  ModelStage stage(model_, range_, session, backend_, axes_.seq, microbatches, backward,
+                   setup_.model.recompute, when);
+  execute(program, stage, backend_, {axes_.down, axes_.up});
+  session.close();
+  return {stage.results().begin(), stage.results().end()};
+}
+
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches) {
+  follow_freeze_rules(step);
   StepResult result;
-  for (const auto& batch : microbatches) result.valid += batch.valid;
+  std::int64_t valid = 0;
+  for (const auto& batch : microbatches) valid += batch.valid;
+  result.valid = static_cast<std::int64_t>(agree(static_cast<double>(valid)));
   if (result.valid == 0) {
     result.verdict = Verdict::no_targets;
     return result;
   }
-  const Session session(store_, Purpose::train);
-  Stage stage(model_, session, backend_, world_, model_.spec().config.recompute);
-  const Stage::When when{Phase::train, seed_, step, 1.0 / static_cast<double>(result.valid)};
-  std::vector<Tensor> losses;
-  for (std::size_t m = 0; m < microbatches.size(); ++m) {
-    const auto batch = upload(microbatches[m]);
-    losses.push_back(stage.forward(static_cast<int>(m), batch, when));
-    stage.backward(static_cast<int>(m), batch, when);
-  }
-  const auto squares = store_.finish_gradients();
-  double sum_squares = 0;
-  for (double s : squares) sum_squares += s;
-  for (const auto& loss : losses) result.loss += download_scalar(backend_, loss);
-  result.loss *= when.scale;
-  result.grad_norm = std::sqrt(sum_squares);
-  if (!std::isfinite(sum_squares) || !std::isfinite(result.loss)) {
+  const double scale = 1.0 / static_cast<double>(result.valid);
+  const auto program = one_f_one_b(axes_.grid.pipe, static_cast<int>(microbatches.size()),
+                                   axes_.at.pipe, first_trainable_stage());
+  const auto losses =
+      run(program, Purpose::train, microbatches, {Phase::train, setup_.seed, step, scale});
+  // One sum over all ranks: a square a parameter, then the loss.
+  auto sums = store_.finish_gradients();
+  sums.push_back(0);
+  for (const auto& loss : losses) sums.back() += download_scalar(backend_, loss);
+  axes_.world.all_reduce(sums);
+  result.loss = sums.back() * scale;
+  sums.pop_back();
+  double squares = 0;
+  for (double s : sums) squares += s;
+  result.grad_norm = std::sqrt(squares);
+  if (!std::isfinite(squares) || !std::isfinite(result.loss)) {
     result.verdict = Verdict::not_finite;
-    const auto bad = std::ranges::find_if(squares, [](double s) { return !std::isfinite(s); });
+    const auto bad = std::ranges::find_if(sums, [](double s) { return !std::isfinite(s); });
     result.culprit =
-        bad == squares.end()
+        bad == sums.end()
             ? "the loss"
-            : fmt::format(
-                  "the gradient of {}",
-                  store_.spec().params[static_cast<std::size_t>(bad - squares.begin())].name);
+            : fmt::format("the gradient of {}",
+                          model_.spec().params[static_cast<std::size_t>(bad - sums.begin())].name);
+    store_.discard_gradients();
     return result;
   }
-  const double clip = optimizer_.clip;
+  const double clip = setup_.optimizer.clip;
   update(lr, clip > 0 ? std::min(1.0, clip / (result.grad_norm + 1e-6)) : 1.0);
   return result;
 }
 
 void Trainer::update(double lr, double scale) {
-  const auto& o = optimizer_;
+  const auto& o = setup_.optimizer;
   if (o.name == OptimizerKind::adamw)
     store_.update(AdamW{lr, o.beta1, o.beta2, o.eps, o.weight_decay, scale, 0});
   else
     store_.update(Sgd{lr, o.weight_decay, scale});
 }
 
-LossSum Trainer::evaluate(const Batch& batch) {
-  const Session session(store_, Purpose::forward);
-  Stage stage(model_, session, backend_, world_, Recompute::none);
-  return {download_scalar(backend_, stage.evaluate(upload(batch))), batch.valid};
+// A share without targets, where a rank has fewer microbatches than others.
+static Batch padding(std::int64_t samples, std::int64_t tokens) {
+  const auto n = static_cast<std::size_t>(samples * tokens);
+  return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target),
+          std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), 0};
+}
+
+LossSum Trainer::evaluate(std::span<const Batch> mine) {
+  // Agreed before the first gather: how many microbatches, and of what shape.
+  std::array<double, 3> most{static_cast<double>(mine.size()), 0, 0};
+  if (!mine.empty()) {
+    most[1] = static_cast<double>(mine[0].sample_B.size());
+    most[2] = static_cast<double>(mine[0].ids_BT.size()) / most[1];
+  }
+  axes_.world.all_reduce_max(most);
+  std::vector<Batch> microbatches(mine.begin(), mine.end());
+  while (static_cast<double>(microbatches.size()) < most[0])
+    microbatches.push_back(
+        padding(static_cast<std::int64_t>(most[1]), static_cast<std::int64_t>(most[2])));
+  if (microbatches.empty()) return {};
+  const auto program =
+      forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
+  const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
+  std::array<double, 2> sums{};
+  for (const auto& loss : losses) sums[0] += download_scalar(backend_, loss);
+  for (const auto& batch : mine) sums[1] += static_cast<double>(batch.valid);
+  axes_.world.all_reduce(sums);
+  return {sums[0], static_cast<std::int64_t>(sums[1])};
+}
+
+Batch Trainer::share(const Batch& whole) const {
+  const auto samples = static_cast<std::int64_t>(whole.sample_B.size());
+  const auto all = static_cast<std::int64_t>(whole.ids_BT.size()) / samples;
+  const auto tokens = all / axes_.grid.seq;
+  Batch mine{{}, {}, whole.sample_B, 0};
+  const auto cut = [&](const std::vector<std::int32_t>& from, std::vector<std::int32_t>& to) {
+    for (std::int64_t b = 0; b < samples; ++b) {
+      const auto begin = from.begin() + b * all + axes_.at.seq * tokens;
+      to.insert(to.end(), begin, begin + tokens);
+    }
+  };
+  cut(whole.ids_BT, mine.ids_BT);
+  cut(whole.targets_BT, mine.targets_BT);
+  if (axes_.last_stage())
+    mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
+  return mine;
 }
 
 std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
@@ -103,15 +233,22 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
   const auto n = static_cast<std::int64_t>(ids.size());
   require(n >= 1 && n <= config.context, "logits need 1 to {} tokens, got {}", config.context, n);
   // Lengths in steps of 64: tokens behind the last change nothing, and few shapes are built.
-  const auto padded = std::min(config.context, (n + 63) / 64 * 64);
-  Batch batch{{ids.begin(), ids.end()}, {}, {0}, 0};
-  batch.ids_BT.resize(static_cast<std::size_t>(padded), 0);
-  batch.targets_BT.resize(static_cast<std::size_t>(padded), -1);
-  const Session session(store_, Purpose::forward);
-  Stage stage(model_, session, backend_, world_, Recompute::none);
-  const Tensor z = stage.logits(upload(batch), n - 1);
-  const Tensor wide_z = Tensor::empty(backend_, z.shape(), wide(z.dtype()), Kind::transient);
-  backend_.copy(Queue::compute, wide_z.view(), z.view());
+  const std::int64_t step = 64 * axes_.grid.seq;
+  const auto padded = std::min(config.context, (n + step - 1) / step * step);
+  Batch whole{{ids.begin(), ids.end()}, {}, {0}, 0};
+  whole.ids_BT.resize(static_cast<std::size_t>(padded), 0);
+  whole.targets_BT.resize(static_cast<std::size_t>(padded), no_target);
+  const auto mine = share(whole);
+  const auto tokens = padded / axes_.grid.seq, t = n - 1 - axes_.at.seq * tokens;
+  const bool here = axes_.last_stage() && axes_.at.data == 0 && t >= 0 && t < tokens;
+  ModelStage::When when{.phase = Phase::evaluate};
+  when.logits = true;
+  if (here) when.logits_at = t;
+  const auto z =
+      run(forward_only(axes_.grid.pipe, 1, axes_.at.pipe), Purpose::forward, {&mine, 1}, when);
+  if (!here) return {};
+  const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
+  backend_.copy(Queue::compute, wide_z.view(), z[0].view());
   std::vector<double> out(static_cast<std::size_t>(config.vocab));
   if (wide_z.dtype() == DType::f64) {
     backend_.download(Queue::compute, std::as_writable_bytes(std::span(out)), wide_z.view());
@@ -121,6 +258,26 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
     std::ranges::copy(f, out.begin());
   }
   return out;
+}
+
+// FLOPs a token, forward and backward: six a weight that it meets in a product (Kaplan et al.
+// 2020), and attention's, causal.
+static PartCosts part_costs(const ModelSpec& spec) {
+  const auto& c = spec.config;
+  std::int64_t weights = 0;
+  for (const auto& p : spec.params)
+    if (p.unit == spec.blocks[0].unit) weights += p.shape.count();
+  PartCosts costs;
+  costs.block = 6.0 * static_cast<double>(weights + c.width * c.context);
+  costs.embedding = static_cast<double>(c.width);  // a row copied, another added to
+  costs.head = 6.0 * static_cast<double>(c.vocab * c.width);
+  return costs;
+}
+
+std::vector<std::int64_t> blocks_of_stages(const ModelSpec& spec,
+                                           std::span<const std::int64_t> wanted, int stages) {
+  return choose_stage_layers({wanted.begin(), wanted.end()}, spec.config.layers, stages,
+                             part_costs(spec));
 }
 
 }  // namespace trireme

@@ -1,13 +1,13 @@
 #pragma once
-// Trainer: one optimizer step at a time on a model and its state; also its evaluation and logits.
-// What a step needs of the outside (tokens, learning rate) comes as values, so the same code runs a
-// training, a test and a plan.
+// Trainer: one optimizer step at a time on this rank's share of a model; also its evaluation and
+// logits. What a step needs of the outside (tokens, learning rate) comes as values, so the same
+// code runs a training, a test and a plan. Every call is collective over Axes::world.
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
@@ -21,6 +21,7 @@ enum class Verdict : std::uint8_t {
   not_finite,  // a gradient or the loss is not finite
 };
 
+// Equal on every rank.
 struct StepResult {
   Verdict verdict = Verdict::updated;
   double loss = 0;       // mean over valid targets; natural logarithm
@@ -35,38 +36,74 @@ struct LossSum {
   double mean() const { return sum / static_cast<double>(valid); }
 };
 
+struct TrainerSetup {
+  ModelConfig model;  // resolved, vocab known
+  OptimizerConfig optimizer;
+  ZeroConfig zero;
+  std::vector<FreezeRule> freeze;
+  std::vector<std::string> segments;       // further patterns of what freezes together
+  std::vector<std::int64_t> stage_layers;  // blocks of each stage; empty: chosen by cost
+  DType compute = DType::f32;
+  DType reduce = DType::f32;  // gradients on the wire
+  std::uint64_t seed = 1;
+  std::int64_t first_step = 0;  // what is frozen then has no training state from the start
+  bool trainable = true;        // false: to be evaluated only, without what training needs
+};
+
+// Ranks that share one copy of the weights under this section on that grid.
+int shard_ranks(const ZeroConfig&, const Grid&);
+// Blocks of each stage: as the deck says, or by cost.
+std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
+                                           int stages);
+
 class Trainer {
  public:
-  // Takes all memory of the model; weights are undefined until store().initialize() or loaded.
-  Trainer(Backend&, const Communicator& world, const ModelConfig&, const OptimizerConfig&,
-          DType compute, std::uint64_t seed);
+  // Takes all memory of this rank's share; weights are undefined until store().initialize() or
+  // loaded. The backend needs a Workspace as long as this lives.
+  Trainer(Backend&, Axes, TrainerSetup);
 
-  // The same model without what training needs: step() is an Error.
-  Trainer(Backend&, const Communicator& world, const ModelConfig&, DType compute);
-
-  // One step over its microbatches; a skipped one leaves weights, moments and counts alone.
+  // One step: this rank's share of each microbatch, all of one shape. A skipped step leaves
+  // weights, moments and counts alone.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches);
-  LossSum evaluate(const Batch&);
-  // Logits of the token after the last of `ids`, at most context of them.
+  // The sum over all ranks' microbatches, of one shape. A data rank may bring fewer than others,
+  // or none: it runs along on masked ones.
+  LossSum evaluate(std::span<const Batch> microbatches);
+  LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
+  // Logits of the token after the last of `ids`, at most context of them; empty on all ranks but
+  // one of the last stage.
   std::vector<double> logits(std::span<const std::int32_t> ids);
+
+  // This rank's share of whole samples: the positions of its place in seq. Targets count on the
+  // last stage.
+  Batch share(const Batch& whole) const;
 
   const Model& model() const { return model_; }
   Store& store() { return store_; }
   Backend& backend() { return backend_; }
+  const Axes& axes() const { return axes_; }
+  std::span<const std::int64_t> stage_blocks() const { return stage_blocks_; }
+  // Seconds spent so far on finding out what is trainable.
+  double detection_seconds() const { return detection_seconds_; }
 
  private:
-  Trainer(Backend&, const Communicator& world, const ModelConfig&, const OptimizerConfig&,
-          DType compute, std::uint64_t seed, Upkeep);
-  Microbatch upload(const Batch&);
+  Sharding sharding() const;
+  Layout layout() const;
+  std::vector<std::uint8_t> frozen_at(std::int64_t step) const;
+  void follow_freeze_rules(std::int64_t step);
+  int first_trainable_stage() const;
+  double agree(double) const;
   void update(double lr, double scale);
+  std::vector<Tensor> run(const Program&, Purpose, std::span<const Batch>, ModelStage::When);
 
   Backend& backend_;
-  const Communicator& world_;
-  OptimizerConfig optimizer_;
-  std::uint64_t seed_;
-  Workspace workspace_;
+  Axes axes_;
+  TrainerSetup setup_;
   Model model_;
+  std::vector<std::int64_t> stage_blocks_;
+  PartRange range_;
   Store store_;
+  std::vector<std::uint8_t> frozen_;  // by ParamId, what the rules froze last
+  double detection_seconds_ = 0;
 };
 
 }  // namespace trireme

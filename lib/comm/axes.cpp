@@ -1,0 +1,50 @@
+#include "lib/comm/axes.hpp"
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+static void require_shard(const Grid& grid, int shard) {
+  require(shard >= 1 && grid.places() % shard == 0,
+          "zero.shard = {} does not divide data x seq = {}; values that do: {}", shard,
+          grid.places(), legal_text(divisors(grid.places()), shard));
+}
+
+template <class Split>
+static Axes split_axes(const Grid& grid, int shard, int rank, const Split& split) {
+  require_shard(grid, shard);
+  Axes a;
+  a.grid = grid;
+  a.at = grid.at(rank);
+  a.gather = split(shard_group(grid, shard, rank));
+  a.scatter = split(shard_group(grid, shard, rank));
+  a.replicas = split(replica_group(grid, shard, rank));
+  a.seq = split(seq_group(grid, rank));
+  a.down = split(pipe_group(grid, rank));
+  a.up = split(pipe_group(grid, rank));
+  a.stages = split(pipe_group(grid, rank));
+  return a;
+}
+
+Axes::Traffic Axes::traffic() const {
+  return {gather.bytes_sent() + scatter.bytes_sent() + replicas.bytes_sent(), seq.bytes_sent(),
+          down.bytes_sent() + up.bytes_sent() + stages.bytes_sent()};
+}
+
+Axes make_axes(const Communicator& world, const Grid& grid, int shard) {
+  require(grid.ranks() == world.size(), "the grid {} has {} ranks, the job {}", describe(grid),
+          grid.ranks(), world.size());
+  auto a = split_axes(grid, shard, world.rank(),
+                      [&](const Group& g) { return world.split(g.colour, g.key); });
+  a.world = world;
+  return a;
+}
+
+Axes pretend_axes(const Grid& grid, int shard, int rank) {
+  auto a = split_axes(grid, shard, rank,
+                      [](const Group& g) { return Communicator::pretend(g.key, g.size); });
+  a.world = Communicator::pretend(rank, grid.ranks());
+  return a;
+}
+
+}  // namespace trireme

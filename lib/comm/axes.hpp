@@ -1,0 +1,37 @@
+#pragma once
+// One rank's communicators, one for each thing that it takes part in, so that their orders do not
+// meet. Default: one rank that is alone in all of them.
+#include "lib/comm/communicator.hpp"
+#include "lib/comm/grid.hpp"
+
+namespace trireme {
+
+struct Axes {
+  Grid grid;
+  Grid::At at;
+  Communicator world;            // decisions
+  Communicator gather, scatter;  // the ranks that share one copy of a stage's weights
+  Communicator replicas;         // the ranks that hold equal shards
+  Communicator seq;              // the ranks that share samples' positions
+  Communicator down, up;         // the stages: activations, gradients
+  Communicator stages;           // the stages: tied tables
+
+  // Payload that this rank sent so far, in bytes, by axis.
+  struct Traffic {
+    std::int64_t shard = 0, seq = 0, pipe = 0;
+    std::int64_t all() const { return shard + seq + pipe; }
+    bool operator==(const Traffic&) const = default;
+  };
+  Traffic traffic() const;
+
+  bool first_stage() const { return at.pipe == 0; }
+  bool last_stage() const { return at.pipe == grid.pipe - 1; }
+};
+
+// Splits `world`, whose size is the grid's, by the grid; `shard` ranks of data x seq share one copy
+// (a divisor of data * seq). Collective.
+Axes make_axes(const Communicator& world, const Grid&, int shard);
+// The same for rank `rank` of a job that does not run.
+Axes pretend_axes(const Grid&, int shard, int rank);
+
+}  // namespace trireme

@@ -1,0 +1,169 @@
+// The convention behind every adjoint here: the loss is the sum over ranks of the local losses.
+// Then the adjoint of a collective is its plain transpose, without a factor: all-gather and
+// reduce-scatter(sum), an exchange and its inverse, an exchange that copies and one that sums, send
+// and receive. Each is tested by <Ax, y> = <x, A'y> summed over ranks.
+#include "lib/ops/collective.hpp"
+
+namespace trireme::ops {
+
+namespace {
+
+// The heads that each rank owns, as ranges of the packed heads of a token; in a rank's own tensor
+// they lie one after the other.
+class Ownership {
+ public:
+  Ownership(const Heads& h, int size, bool key_values) : dim(h.dim) {
+    full = key_values ? h.query + 2 * h.kv : h.query;
+    for (int d = 0; d < size; ++d) {
+      const auto s = head_share(h, d, size);
+      ranges.push_back({s.query});
+      if (!key_values) continue;
+      ranges.back().push_back({h.query + s.kv.begin, s.kv.count});
+      ranges.back().push_back({h.query + h.kv + s.kv.begin, s.kv.count});
+    }
+  }
+  std::int64_t owned(int d) const {
+    std::int64_t n = 0;
+    for (const auto& r : ranges[static_cast<std::size_t>(d)]) n += r.count;
+    return n;
+  }
+  // (heads of the packed tensor, where they begin in rank d's)
+  template <class F>
+  void each(int d, const F& f) const {
+    std::int64_t at = 0;
+    for (const auto& r : ranges[static_cast<std::size_t>(d)]) {
+      f(r, at);
+      at += r.count;
+    }
+  }
+
+  std::int64_t full, dim;
+  std::vector<std::vector<HeadRange>> ranges;  // by rank
+};
+
+// What goes to and comes from one other rank: a view of the tensor itself where that is dense.
+struct Parcel {
+  Tensor packed;
+  View view;
+};
+
+Parcel parcel(Backend& b, View direct, const Shape& shape) {
+  if (direct && direct.dense()) return {{}, direct.reshaped(shape)};
+  Parcel p{Tensor::empty(b, shape, direct.dtype, Kind::transient), {}};
+  p.view = p.packed.view();
+  return p;
+}
+
+void swap_parcels(const Run& run, std::span<const Parcel> out, std::span<const Parcel> in,
+                  std::span<const Tensor> touched) {
+  auto& b = run.backend;
+  std::vector<ConstView> src;
+  std::vector<View> dst;
+  for (const auto& p : out) src.push_back(p.view);
+  for (const auto& p : in) dst.push_back(p.view);
+  b.wait(Queue::exchange, b.record(Queue::compute));
+  auto pending = run.seq.exchange(b, Queue::exchange, dst, src,
+                                  {Doing::exchange, "attention heads", run.place.microbatch});
+  const Event e = pending.wait(Queue::compute);
+  for (const auto& p : out)
+    if (p.packed) p.packed.used(e);
+  for (const auto& p : in)
+    if (p.packed) p.packed.used(e);
+  for (const auto& t : touched) t.used(e);
+}
+
+// [B, t, full, D] -> [B, T, owned, D]
+Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) {
+  auto& b = run.backend;
+  const int me = run.seq.rank(), size = run.seq.size();
+  const auto batch = x.shape()[0], t = x.shape()[1], mine = own.owned(me), dim = own.dim;
+  const Tensor y = Tensor::empty(b, {batch, t * size, mine * dim}, x.dtype(), kind);
+  const View x_BtFD = x.view().reshaped({batch, t, own.full, dim});
+  const View y_BThD = y.view().reshaped({batch, t * size, mine, dim});
+  const auto pack = [&](View to_BthD, int d) {
+    own.each(d, [&](const HeadRange& r, std::int64_t at) {
+      b.copy(Queue::compute, to_BthD.slice(2, at, r.count), x_BtFD.slice(2, r.begin, r.count));
+    });
+  };
+  std::vector<Parcel> out(static_cast<std::size_t>(size)), in(out.size());
+  for (int d = 0; d < size; ++d) {
+    const View here_BthD = y_BThD.slice(1, d * t, t);
+    if (d == me) {
+      pack(here_BthD, d);
+      continue;
+    }
+    View none;
+    none.dtype = x.dtype();
+    out[static_cast<std::size_t>(d)] = parcel(b, none, {batch, t, own.owned(d), dim});
+    pack(out[static_cast<std::size_t>(d)].view, d);
+    in[static_cast<std::size_t>(d)] = parcel(b, here_BthD, {batch, t, mine, dim});
+  }
+  swap_parcels(run, out, in, std::array{y});
+  for (int d = 0; d < size; ++d)
+    if (const auto& p = in[static_cast<std::size_t>(d)]; p.packed)
+      b.copy(Queue::compute, y_BThD.slice(1, d * t, t), p.view);
+  return y;
+}
+
+// [B, T, owned, D] -> [B, t, full, D]; heads that several ranks own are summed in rank order.
+Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind) {
+  auto& b = run.backend;
+  const int me = run.seq.rank(), size = run.seq.size();
+  const auto batch = y.shape()[0], t = y.shape()[1] / size, mine = own.owned(me), dim = own.dim;
+  const Tensor x = Tensor::empty(b, {batch, t, own.full * dim}, y.dtype(), kind);
+  const View x_BtFD = x.view().reshaped({batch, t, own.full, dim});
+  const View y_BThD = y.view().reshaped({batch, t * size, mine, dim});
+  std::vector<Parcel> out(static_cast<std::size_t>(size)), in(out.size());
+  for (int d = 0; d < size; ++d) {
+    const View there_BthD = y_BThD.slice(1, d * t, t);
+    if (d == me) {
+      in[static_cast<std::size_t>(d)].view = there_BthD;
+      continue;
+    }
+    auto& p = out[static_cast<std::size_t>(d)];
+    p = parcel(b, there_BthD, {batch, t, mine, dim});
+    if (p.packed) b.copy(Queue::compute, p.view, there_BthD);
+    View none;
+    none.dtype = y.dtype();
+    in[static_cast<std::size_t>(d)] = parcel(b, none, {batch, t, own.owned(d), dim});
+  }
+  swap_parcels(run, out, in, std::array{y});
+  std::vector<std::uint8_t> written(static_cast<std::size_t>(own.full), 0);
+  for (int d = 0; d < size; ++d)
+    own.each(d, [&](const HeadRange& r, std::int64_t at) {
+      for (std::int64_t h = 0; h < r.count;) {
+        const auto before = written[static_cast<std::size_t>(r.begin + h)];
+        std::int64_t n = 0;
+        while (h + n < r.count && written[static_cast<std::size_t>(r.begin + h + n)] == before)
+          written[static_cast<std::size_t>(r.begin + h + n++)] = 1;
+        b.copy(Queue::compute, x_BtFD.slice(2, r.begin + h, n),
+               in[static_cast<std::size_t>(d)].view.slice(2, at + h, n),
+               before ? Accumulate::add : Accumulate::overwrite);
+        h += n;
+      }
+    });
+  return x;
+}
+
+}  // namespace
+
+std::vector<Tensor> SplitHeads::forward(const Run& run, std::vector<Tensor> in,
+                                        Saved* saved) const {
+  return {spread(run, in[0], Ownership(heads_, run.seq.size(), true), kind_of(saved))};
+}
+
+std::vector<Tensor> SplitHeads::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
+                                         std::span<const std::uint8_t>) const {
+  return {collect(run, grad_out[0], Ownership(heads_, run.seq.size(), true), Kind::transient)};
+}
+
+std::vector<Tensor> JoinHeads::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  return {collect(run, in[0], Ownership(heads_, run.seq.size(), false), kind_of(saved))};
+}
+
+std::vector<Tensor> JoinHeads::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
+                                        std::span<const std::uint8_t>) const {
+  return {spread(run, grad_out[0], Ownership(heads_, run.seq.size(), false), Kind::transient)};
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,92 @@
+#include "lib/pipe/executor.hpp"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace trireme {
+
+namespace {
+
+// One direction of messages.
+class Line {
+ public:
+  Line(Backend& b, const Communicator& c, Queue q) : backend_(b), comm_(c), queue_(q) {}
+
+  void send(Tensor t, int to, int m) {
+    settle();
+    backend_.wait(queue_, backend_.record(Queue::compute));
+    auto p = comm_.send(backend_, queue_, t.view(), to, {Doing::send, "the stage boundary", m});
+    leaving_.emplace(std::move(t), std::move(p));
+  }
+  Tensor receive(const Boundary& what, int from, int m) {
+    Tensor t = Tensor::empty(backend_, what.shape, what.dtype, Kind::boundary, queue_);
+    auto p =
+        comm_.receive(backend_, queue_, t.view(), from, {Doing::receive, "the stage boundary", m});
+    t.used(p.wait(Queue::compute));
+    return t;
+  }
+  void settle() {
+    if (!leaving_) return;
+    leaving_->first.used(leaving_->second.wait(Queue::compute));
+    leaving_.reset();
+  }
+
+ private:
+  Backend& backend_;
+  const Communicator& comm_;
+  Queue queue_;
+  std::optional<std::pair<Tensor, Pending>> leaving_;
+};
+
+// What one instruction made and the next one of the same microbatch takes.
+class Held {
+ public:
+  void put(int m, Tensor t) { tensors_[m] = std::move(t); }
+  Tensor take(int m) {
+    const auto it = tensors_.find(m);
+    if (it == tensors_.end()) return {};
+    Tensor t = std::move(it->second);
+    tensors_.erase(it);
+    return t;
+  }
+
+ private:
+  std::map<int, Tensor> tensors_;
+};
+
+}  // namespace
+
+void execute(const Program& program, Stage& stage, Backend& backend, const Pipe& pipe) {
+  const int me = pipe.down.rank();
+  Line down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
+  Held activation, gradient;
+  for (const auto& [what, m, chunk] : program) {
+    expect(chunk == 0, "stages are not interleaved");
+    switch (what) {
+      case Do::receive_activation:
+        activation.put(m, down.receive(stage.boundary(), me - 1, m));
+        break;
+      case Do::forward:
+        activation.put(m, stage.forward(m, activation.take(m)));
+        break;
+      case Do::send_activation:
+        down.send(activation.take(m), me + 1, m);
+        break;
+      case Do::receive_gradient:
+        gradient.put(m, up.receive(stage.boundary(), me + 1, m));
+        break;
+      case Do::backward:
+        gradient.put(m, stage.backward(m, gradient.take(m)));
+        break;
+      case Do::send_gradient:
+        up.send(gradient.take(m), me - 1, m);
+        break;
+    }
+    Communicator::progress();
+  }
+  down.settle();
+  up.settle();
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#pragma once
+// What one program borrows of a store, in order. Pure: derived before the program runs, so that
+// every rank of a shard group issues the same collectives in the same order.
+#include <span>
+#include <vector>
+
+#include "lib/model/model.hpp"
+#include "lib/shard/config.hpp"
+
+namespace trireme {
+
+// A part at work on a microbatch.
+struct Visit {
+  std::span<const Borrow> units;
+  int microbatch;
+  bool weights;    // are the units' weights read?
+  bool gradients;  // are gradients of the units added?
+};
+
+// One all-gather for each segment of the unit, read by `uses` leases in a row.
+struct GatherStep {
+  UnitId unit;
+  int microbatch;  // of the first use
+  int uses;
+  bool operator==(const GatherStep&) const = default;
+};
+
+// How many leases add to this unit's gradient for this use.
+struct GradientUse {
+  UnitId unit;
+  Use use;
+  int leases;
+  bool operator==(const GradientUse&) const = default;
+};
+
+struct BorrowPlan {
+  std::vector<GatherStep> gathers;
+  std::vector<GradientUse> gradients;
+  bool operator==(const BorrowPlan&) const = default;
+};
+
+// Leases of one unit in a row share a gather; with `gather` = step, all leases of it do.
+BorrowPlan make_borrow_plan(std::span<const Visit>, ZeroCadence gather);
+
+}  // namespace trireme

@@ -1,0 +1,111 @@
+// From the gradients of a step's microbatches to what the optimizer reads.
+#include <algorithm>
+
+#include "lib/shard/store.hpp"
+
+namespace trireme {
+
+void Store::start_gradients() {
+  for (auto& s : shards_) {
+    s.reduced = {};
+    for (auto& g : s.gradient)
+      if (g) std::ranges::fill(g->written, 0);
+  }
+  pending_ = true;
+}
+
+// Zeros where nothing was added, and between the slots: what is sent is always a number.
+void Store::clear_unwritten(const Segment& segment, const GradientBuffer& g) const {
+  std::int64_t end = 0;
+  const auto clear = [&](std::int64_t to) {
+    if (to > end) backend_.fill(Queue::compute, g.flat.slice(end, {to - end}).view(), 0);
+  };
+  for (std::size_t k = 0; k < segment.slots.size(); ++k) {
+    if (!g.written[k]) continue;
+    clear(segment.slots[k].begin);
+    end = segment.slots[k].begin + segment.slots[k].count;
+  }
+  clear(segment.elements);
+}
+
+// The uses made on this stage: shards that nothing was added to are zero.
+void Store::complete_own_gradients() {
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const auto& segment = layout_.segments[i];
+    auto& s = shards_[i];
+    for (std::size_t use = 0; use < s.gradient.size(); ++use) {
+      if (!s.gradient[use]) continue;
+      if (tied_away(segment) && use != static_cast<std::size_t>(sharding_.tied_use)) continue;
+      if (sharding_.whole())
+        clear_unwritten(segment, *s.gradient[use]);
+      else if (!s.reduced[use])
+        backend_.fill(Queue::compute, s.gradient[use]->flat.view(), 0);
+    }
+  }
+}
+
+// Both uses of a tied table, in the order of Use; each of two stages sends its own to the other.
+void Store::add_tied_uses() {
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const auto& segment = layout_.segments[i];
+    const auto& g = shards_[i].gradient;
+    if (!g[1]) continue;
+    if (tied_away(segment)) {
+      const auto mine = static_cast<std::size_t>(sharding_.tied_use);
+      const Label label{Doing::tie, segment.name, 0};
+      backend_.wait(Queue::scatter, backend_.record(Queue::compute));
+      auto out = sharding_.stages.send(backend_, Queue::scatter, g[mine]->flat.view(),
+                                       sharding_.tied_stage, label);
+      auto in = sharding_.stages.receive(backend_, Queue::scatter, g[1 - mine]->flat.view(),
+                                         sharding_.tied_stage, label);
+      g[mine]->flat.used(out.wait(Queue::compute));
+      g[1 - mine]->flat.used(in.wait(Queue::compute));
+    }
+    backend_.copy(Queue::compute, g[0]->flat.view(), g[1]->flat.view(), Accumulate::add);
+  }
+}
+
+// Over equal shards: each replica sums one part of it and the parts are gathered again.
+void Store::sum_replicas() {
+  const auto& r = sharding_.replicas;
+  if (r.size() == 1) return;
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (!shards_[i].trainable) continue;
+    const Tensor& flat = shards_[i].gradient[0]->flat;
+    const auto n = flat.shape().count() / r.size();
+    const Label label{Doing::scatter, layout_.segments[i].name, 0};
+    const View part = flat.slice(r.rank() * n, {n}).view();
+    backend_.wait(Queue::scatter, backend_.record(Queue::compute));
+    auto sum = r.reduce_scatter(backend_, Queue::scatter, part, flat.view(), Accumulate::overwrite,
+                                master(), label);
+    flat.used(sum.wait(Queue::compute));
+    auto all = r.all_gather(backend_, Queue::scatter, flat.view(), part, label);
+    flat.used(all.wait(Queue::compute));
+  }
+}
+
+std::vector<double> Store::finish_gradients() {
+  auto& b = backend_;
+  complete_own_gradients();
+  add_tied_uses();
+  sum_replicas();
+  const auto params = static_cast<std::int64_t>(spec_.params.size());
+  const Tensor squares = Tensor::empty(b, {params}, DType::f64, Kind::transient);
+  b.fill(Queue::compute, squares.view(), 0);
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const auto& segment = layout_.segments[i];
+    if (!shards_[i].trainable || !speaks_for(segment)) continue;
+    const auto mine = own(segment);
+    for (const auto& slot : segment.slots) {
+      const auto r = intersection(mine, {slot.begin, slot.begin + slot.count});
+      if (r.count() == 0) continue;
+      b.sum_squares(Queue::compute, squares.view().slice(0, slot.param.value, 1),
+                    shards_[i].gradient[0]->flat.slice(r.begin - mine.begin, {r.count()}).view());
+    }
+  }
+  std::vector<double> result(spec_.params.size());
+  b.download(Queue::compute, std::as_writable_bytes(std::span(result)), squares.view());
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,104 @@
+#pragma once
+// Session: one program's turn at a store. It gathers weights ahead of their use and sends gradients
+// off behind it, in the order of a BorrowPlan, all at fixed points of the program.
+//
+// Where shards are whole a lease is a view of the shard and a gradient is added where it stays: no
+// block, no copy, no collective.
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/shard/borrow.hpp"
+#include "lib/shard/store.hpp"
+
+namespace trireme {
+
+// What a session is for: training starts new gradients.
+enum class Purpose : std::uint8_t { train, forward };
+
+// A unit's weights on this rank for as long as somebody holds them.
+struct Gathered {
+  GatherStep step;
+  std::vector<Tensor> flat;  // by segment of the unit; none where shards are whole
+  std::vector<Pending> pending;
+  bool taken = false;
+};
+
+// Weights of the units that a part borrowed. Views into it end with it.
+class Lease final : public Weights {
+ public:
+  ConstView operator[](ParamId) const override;
+
+ private:
+  friend class Session;
+  Lease(const Store& store, std::span<const Borrow> units) : store_(store), units_(units) {}
+  const Store& store_;
+  std::span<const Borrow> units_;
+  std::vector<std::shared_ptr<Gathered>> held_;  // by unit
+};
+
+// The door for gradients of the units that a part borrowed; handed to Session::scatter when full.
+class GradientLease final : public Gradients {
+ public:
+  void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
+
+ private:
+  friend class Session;
+  GradientLease(Store& store, std::span<const Borrow> units, int microbatch)
+      : store_(store), units_(units), microbatch_(microbatch) {}
+  struct Held {
+    std::size_t segment;
+    Use use;
+    std::shared_ptr<Store::GradientBuffer> buffer;
+  };
+  Store& store_;
+  std::span<const Borrow> units_;
+  int microbatch_;
+  std::vector<Held> held_;  // trainable segments alone
+};
+
+class Session {
+ public:
+  // Error: another session of the store is open; an earlier one left something in flight; training
+  // a store without gradients; wishes about trainability that are not settled.
+  Session(Store&, Purpose, BorrowPlan);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Error naming the unit when the plan has another one next.
+  Lease gather(std::span<const Borrow> units);
+  GradientLease gradients(std::span<const Borrow> units, int microbatch);
+  void scatter(GradientLease);
+  std::span<const std::uint8_t> trainable() const { return store_.trainable(); }
+  // Waits for what is on its way. Error naming what the plan has and nobody asked for. Without it
+  // the session counts as broken off: what was in flight stays named until it is drained.
+  void close();
+
+ private:
+  struct Leaving {
+    std::vector<Tensor> flat;
+    std::vector<Pending> pending;
+  };
+  std::shared_ptr<Gathered> take(UnitId);
+  void start_next();
+  void look_ahead();
+  void arrive(Gathered&);
+  void land();
+
+  Store& store_;
+  BorrowPlan plan_;
+  std::size_t next_ = 0;                                  // gather not yet started
+  std::deque<std::shared_ptr<Gathered>> open_;            // started, uses left
+  std::map<UnitId, std::shared_ptr<Gathered>> resident_;  // gather = step: all that were taken
+  std::map<std::pair<UnitId, Use>, int> leases_left_;
+  // reduce = step: buffers that wait for the last microbatch, by segment and use.
+  std::map<std::pair<std::size_t, Use>, std::shared_ptr<Store::GradientBuffer>> kept_;
+  std::deque<Leaving> leaving_;
+  bool closed_ = false;
+};
+
+}  // namespace trireme

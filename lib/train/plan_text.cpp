@@ -1,0 +1,78 @@
+#include <nlohmann/json.hpp>
+
+#include "lib/train/plan.hpp"
+
+namespace trireme {
+
+static double gib(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
+static std::string line(std::string_view what, std::size_t bytes) {
+  return fmt::format("  {:<10} {:>16} bytes {:>10.3f} GiB\n", what, bytes, gib(bytes));
+}
+
+static std::string rank_text(const RankPlan& r, std::int64_t blocks, const Grid& grid) {
+  std::string text = grid.ranks() == 1
+                         ? "memory of the rank:\n"
+                         : fmt::format("stage {}, {} blocks, rank {} (data {}, seq {}):\n",
+                                       r.at.pipe, blocks, r.rank, r.at.data, r.at.seq);
+  for (std::size_t k = 0; k < kind_count; ++k)
+    if (r.account.peak[k]) text += line(name_of(static_cast<Kind>(k)), r.account.peak[k]);
+  text += line("live peak", r.account.peak_all);
+  text += line("reserved", r.account.reserved);
+  if (r.account.pinned_reserved) text += line("pinned", r.account.pinned_reserved);
+  if (grid.ranks() > 1)
+    text += fmt::format("  sent a step: {} bytes of shards, {} along seq, {} along pipe\n",
+                        r.step_traffic.shard, r.step_traffic.seq, r.step_traffic.pipe);
+  return text;
+}
+
+std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& target) {
+  const auto& model = in.setup.model;
+  double flops = 0;
+  for (const auto& r : p.ranks) flops += r.step_flops;
+  std::string text = fmt::format(
+      "{:.1f}M parameters, {} layers, {} wide, compute {}\n"
+      "{} samples of {} tokens a step in {} microbatches, {:.2f} TFLOP on the ranks below\n"
+      "{} on {}\n",
+      static_cast<double>(p.parameters) * 1e-6, model.layers, model.width,
+      name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
+      describe(in.grid), target.name);
+  for (const auto& r : p.ranks)
+    text += rank_text(r, p.stage_blocks[static_cast<std::size_t>(r.at.pipe)], in.grid);
+  return text;
+}
+
+std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& target) {
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (const auto& r : p.ranks) {
+    nlohmann::ordered_json kinds;
+    for (std::size_t k = 0; k < kind_count; ++k)
+      if (r.account.peak[k]) kinds[std::string(name_of(static_cast<Kind>(k)))] = r.account.peak[k];
+    ranks.push_back({{"rank", r.rank},
+                     {"pipe", r.at.pipe},
+                     {"data", r.at.data},
+                     {"seq", r.at.seq},
+                     {"blocks", p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]},
+                     {"step_flops", r.step_flops},
+                     {"sent_bytes_a_step",
+                      {{"shard", r.step_traffic.shard},
+                       {"seq", r.step_traffic.seq},
+                       {"pipe", r.step_traffic.pipe}}},
+                     {"peak_bytes_by_kind", kinds},
+                     {"peak_bytes", r.account.peak_all},
+                     {"reserved_bytes", r.account.reserved},
+                     {"pinned_bytes", r.account.pinned_reserved}});
+  }
+  const nlohmann::ordered_json out{
+      {"backend", target.name},
+      {"grid", {{"pipe", in.grid.pipe}, {"data", in.grid.data}, {"seq", in.grid.seq}}},
+      {"parameters", p.parameters},
+      {"microbatches", p.microbatches},
+      {"reserved_bytes", p.most_reserved()},
+      {"ranks", ranks}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace trireme
