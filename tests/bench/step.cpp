@@ -44,8 +44,11 @@ int run(const bench::Job& job) {
   config.vocab = m.V;
   config.context = m.T;
   const auto before = resident("VmRSS");
-  const Communicator alone;
-  Trainer trainer(backend, alone, resolved(config), OptimizerConfig{}, job.dtype, 1);
+  const Workspace workspace(backend);
+  TrainerSetup setup;
+  setup.model = resolved(config);
+  setup.compute = job.dtype;
+  Trainer trainer(backend, {}, setup);
   trainer.store().initialize(1, 2);
   const std::vector<Batch> batch{batch_of(m, 1)};
   std::vector<double> times;

@@ -149,4 +149,16 @@ TEST(Check, QuickStartIsSoundOnItsGrids) {
   }
 }
 
+TEST(Check, Zero) {
+  Deck d = sound();
+  d.zero.stage = 2;
+  d.zero.gather = ZeroCadence::step;
+  expect_problem(d, "zero.gather", "stage 2 decides both itself");
+
+  d = sound();
+  d.parallel.data = 4;
+  d.zero.shard = 2;
+  expect_problem(d, "zero.shard", "needs zero.stage 1, 2 or 3");
+}
+
 }  // namespace trireme

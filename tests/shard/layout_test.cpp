@@ -11,7 +11,7 @@ TEST(Layout, CoversEveryParameterOnce) {
   for (const auto& config : {test::tiny_gpt2(), test::tiny_llama()})
     for (const std::int64_t group : {1, 3, 8}) {
       const auto spec = make_spec(config);
-      const auto layout = make_layout(spec, group, {});
+      const auto layout = make_layout(spec, {all_units(spec), group, {}, {}});
 
       std::vector<int> seen(spec.params.size());
       for (const auto& segment : layout.segments) {
@@ -33,10 +33,11 @@ TEST(Layout, CoversEveryParameterOnce) {
 
 TEST(Layout, PatternsTakeDecayAway) {
   const auto spec = make_spec(test::tiny_gpt2());
-  const auto layout = make_layout(spec, 1, {"positions.*", "blocks.?.qkv.weight"});
+  const auto layout =
+      make_layout(spec, {all_units(spec), 1, {"positions.*", "blocks.?.qkv.weight"}, {}});
 
   const auto decayed = [&](ParamId p) {
-    const auto& w = layout.of_param[p.index()];
+    const auto& w = *layout.of_param[p.index()];
     return w.slot.begin < layout.segments[w.segment].decayed;
   };
   EXPECT_FALSE(decayed(spec.positions));
@@ -44,8 +45,54 @@ TEST(Layout, PatternsTakeDecayAway) {
   EXPECT_TRUE(decayed(spec.blocks[1].projection));
 }
 
+TEST(Layout, WhatFreezesTogetherIsOneSegment) {
+  const auto spec = make_spec(test::tiny_gpt2());
+
+  const auto layout =
+      make_layout(spec, {all_units(spec), 2, {}, {"blocks.0.*", "*.attention_norm.*"}});
+
+  EXPECT_EQ(layout.of_unit[spec.blocks[0].unit.index()].size(), 2U);
+  EXPECT_EQ(layout.of_unit[spec.blocks[1].unit.index()].size(), 2U);
+  EXPECT_EQ(layout.of_unit[spec.table_unit.index()].size(), 1U);
+  for (const auto& segment : layout.segments)
+    for (const auto& slot : segment.slots) {
+      const auto& name = spec.params[slot.param.index()].name;
+      const auto& first = spec.params[segment.slots[0].param.index()].name;
+      EXPECT_EQ(matches("*.attention_norm.*", name), matches("*.attention_norm.*", first));
+    }
+}
+
+TEST(Layout, LeavesOutUnitsOfOtherStages) {
+  const auto spec = make_spec(test::tiny_gpt2());
+
+  const auto layout = make_layout(spec, {{spec.blocks[1].unit}, 1, {}, {}});
+
+  EXPECT_EQ(layout.segments.size(), 1U);
+  EXPECT_TRUE(layout.of_param[spec.blocks[1].qkv.index()].has_value());
+  EXPECT_FALSE(layout.of_param[spec.blocks[0].qkv.index()].has_value());
+}
+
+// Shards of all ranks cover a segment once, whatever the group.
+TEST(Layout, ShardsCoverASegment) {
+  const auto spec = make_spec(test::tiny_llama());
+  const auto layout = make_layout(spec, {all_units(spec), 6, {}, {}});
+  for (const auto& segment : layout.segments)
+    for (const std::int64_t group : {1, 2, 3, 6}) {
+      std::int64_t end = 0;
+      for (std::int64_t r = 0; r < group; ++r) {
+        const auto shard = shard_range(segment, r, group);
+        EXPECT_EQ(shard.begin, end);
+        end = shard.end;
+      }
+      EXPECT_EQ(end, segment.elements);
+    }
+}
+
 TEST(Layout, APatternThatMatchesNothingIsAnError) {
-  EXPECT_THROW(make_layout(make_spec(test::tiny_gpt2()), 1, {"block.*"}), Error);
+  const auto spec = make_spec(test::tiny_gpt2());
+
+  EXPECT_THROW(make_layout(spec, {all_units(spec), 1, {"block.*"}, {}}), Error);
+  EXPECT_THROW(make_layout(spec, {all_units(spec), 1, {}, {"block.*"}}), Error);
 }
 
 TEST(Patterns, MatchWholeNames) {

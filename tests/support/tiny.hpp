@@ -64,6 +64,16 @@ inline OptimizerConfig adamw() {
   return {};
 }
 
+inline TrainerSetup setup_of(const ModelConfig& model, const OptimizerConfig& optimizer,
+                             DType compute) {
+  TrainerSetup s;
+  s.model = model;
+  s.optimizer = optimizer;
+  s.compute = compute;
+  s.seed = 5;
+  return s;
+}
+
 // All of one parameter's state.
 template <class T>
 std::vector<T> read(Store& store, ParamId p, State what = State::weight) {

@@ -23,8 +23,8 @@ static ModelConfig model_named(std::string_view name) {
 TEST_P(ModelGradient, MatchesCentralDifferences) {
   const auto config = model_named(GetParam());
   Ref backend;
-  const Communicator world;
-  Trainer trainer(backend, world, config, test::plain_sgd(), DType::f64, 5);
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, test::setup_of(config, test::plain_sgd(), DType::f64));
   auto& store = trainer.store();
   store.initialize(3, 1);
   const std::vector<Batch> batches{test::random_batch(config, 2, 0),

@@ -44,17 +44,17 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
   const auto& p = GetParam();
   const BackendChoice choice{"host", 2, false};
   PlanInput input;
-  input.model = p.model;
+  input.setup.model = p.model;
   input.train.batch = p.batch;
   input.train.microbatch = p.microbatch;
-  input.compute = p.compute;
-  const auto plan = make_plan(input, dry_target(choice));
+  input.setup.compute = p.compute;
+  const auto plan = plan_rank(input, dry_target(choice), 0);
 
   Host host(2);
   Account account;
   {
-    const Communicator alone;
-    Trainer trainer(host, alone, p.model, input.optimizer, p.compute, 1);
+    const Workspace scratch(host);
+    Trainer trainer(host, {}, input.setup);
     trainer.store().initialize(1, 2);
     for (int s = 0; s < 5; ++s) {
       std::vector<Batch> step;
@@ -86,18 +86,18 @@ TEST(Plan, LongContextsNeedLittle) {
   c.vocab = 256;
   c.context = 16384;
   PlanInput input;
-  input.model = resolved(c);
+  input.setup.model = resolved(c);
   input.train.batch = input.train.microbatch = 1;
 
   const auto plan = make_plan(input, dry_target({"host", 2, false}));
 
-  EXPECT_LT(plan.account.reserved, 1000000000U);
+  EXPECT_LT(plan.most_reserved(), 1000000000U);
 }
 
 // A model far larger than this machine is planned in no memory at all.
 TEST(Plan, LargeModelsCostNothing) {
   PlanInput input;
-  input.model = resolved(model_preset("gpt2-1558M"));
+  input.setup.model = resolved(model_preset("gpt2-1558M"));
   input.train.batch = input.train.microbatch = 1;
   auto target = dry_target({"host", 2, false});
   target.capacity = std::size_t{1} << 40;
@@ -107,9 +107,9 @@ TEST(Plan, LargeModelsCostNothing) {
   // Master weights, two moments, gradients, and the table's second gradient.
   const auto n = static_cast<double>(plan.parameters);
   const auto table = 50304.0 * 1600;
-  EXPECT_NEAR(static_cast<double>(plan.account.peak[static_cast<int>(Kind::optimizer)]), 8 * n,
-              1e-3 * n);
-  EXPECT_NEAR(static_cast<double>(plan.account.peak[static_cast<int>(Kind::gradients)]),
+  EXPECT_NEAR(static_cast<double>(plan.ranks[0].account.peak[static_cast<int>(Kind::optimizer)]),
+              8 * n, 1e-3 * n);
+  EXPECT_NEAR(static_cast<double>(plan.ranks[0].account.peak[static_cast<int>(Kind::gradients)]),
               4 * (n + table), 1e-3 * n);
 }
 

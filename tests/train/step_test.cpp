@@ -13,17 +13,15 @@ namespace trireme {
 
 using test::random_batch;
 
-static const Communicator alone;
-
 static Trainer make(Backend& b, const ModelConfig& c, const OptimizerConfig& o,
                     DType t = DType::f32) {
-  return Trainer(b, alone, c, o, t, 5);
+  return Trainer(b, {}, test::setup_of(c, o, t));
 }
 
 template <class T>
 static std::vector<std::vector<T>> train(Backend& b, const ModelConfig& c, const OptimizerConfig& o,
                                          DType t, int steps) {
-  Trainer trainer(b, alone, c, o, t, 5);
+  Trainer trainer(b, {}, test::setup_of(c, o, t));
   trainer.store().initialize(3, 2);
   for (int s = 0; s < steps; ++s)
     EXPECT_EQ(trainer.step(s, 1e-2, std::vector{random_batch(c, 4, 4 * s)}).verdict,
@@ -35,6 +33,7 @@ TEST(Step, TwiceGivesTheSameBits) {
   auto c = test::tiny_gpt2();
   c.dropout = 0.1;
   Host host(2);
+  const Workspace host_scratch(host);
 
   const auto a = train<float>(host, c, test::adamw(), DType::f32, 3);
   const auto b = train<float>(host, c, test::adamw(), DType::f32, 3);
@@ -46,6 +45,7 @@ TEST(Step, RecomputeGivesTheSameBits) {
   for (auto c : {test::tiny_gpt2(), test::tiny_llama()}) {
     c.dropout = 0.2;
     Host host(2);
+    const Workspace host_scratch(host);
     const auto kept = train<float>(host, c, test::adamw(), DType::f32, 3);
     c.recompute = Recompute::block;
 
@@ -59,7 +59,9 @@ TEST(Step, FencedTrainsLikeHost) {
   for (const auto& c : {test::tiny_gpt2(), test::tiny_llama()})
     for (const DType t : {DType::f32, DType::bf16}) {
       Host host(2);
+      const Workspace host_scratch(host);
       Fenced fenced(2);
+      const Workspace fenced_scratch(fenced);
 
       const auto a = train<float>(host, c, test::adamw(), t, 2);
       const auto b = train<float>(fenced, c, test::adamw(), t, 2);
@@ -73,6 +75,7 @@ TEST(Step, FencedTrainsLikeHost) {
 TEST(Step, AccumulationEqualsOneLargeBatch) {
   const auto c = test::tiny_llama();
   Ref backend;
+  const Workspace backend_scratch(backend);
   auto whole = make(backend, c, test::plain_sgd(), DType::f64);
   whole.store().initialize(3, 1);
   const auto one = whole.step(0, 1, std::vector{random_batch(c, 8)});
@@ -97,6 +100,7 @@ TEST(Step, OverfitsOneBatch) {
     c.width = 48;
     c.ffn_width = 192;
     Host host(2);
+    const Workspace host_scratch(host);
     auto trainer = make(host, c, test::adamw(), t);
     trainer.store().initialize(3, 2);
     const std::vector batch{random_batch(c, 3)};
@@ -117,6 +121,7 @@ TEST(Step, StartsAtTheEntropyOfTheVocabulary) {
   c.context = 64;
   c.vocab = 301;
   Host host(2);
+  const Workspace host_scratch(host);
   auto trainer = make(host, c, test::adamw());
   trainer.store().initialize(1, 2);
 
@@ -129,6 +134,7 @@ TEST(Step, StartsAtTheEntropyOfTheVocabulary) {
 TEST(Step, WithoutTargetsIsSkipped) {
   const auto c = test::tiny_gpt2();
   Host host(1);
+  const Workspace host_scratch(host);
   auto trainer = make(host, c, test::adamw());
   trainer.store().initialize(3, 1);
   const auto before = test::read_all<float>(trainer.store());
@@ -146,6 +152,7 @@ TEST(Step, WithoutTargetsIsSkipped) {
 TEST(Step, ThatIsNotFiniteIsSkippedAndNamesTheFirstParameter) {
   const auto c = test::tiny_gpt2();
   Host host(1);
+  const Workspace host_scratch(host);
   auto trainer = make(host, c, test::adamw());
   auto& store = trainer.store();
   store.initialize(3, 1);
@@ -167,6 +174,7 @@ TEST(Step, ThatIsNotFiniteIsSkippedAndNamesTheFirstParameter) {
 TEST(Step, ClippingScalesTheWholeGradient) {
   const auto c = test::tiny_gpt2();
   Ref backend;
+  const Workspace backend_scratch(backend);
   auto o = test::plain_sgd();
   auto trainer = make(backend, c, o, DType::f64);
   trainer.store().initialize(3, 1);
@@ -189,6 +197,7 @@ TEST(Step, ClippingScalesTheWholeGradient) {
 TEST(Step, EvaluationDropsNothingAndChangesNothing) {
   auto c = test::tiny_gpt2();
   Host host(2);
+  const Workspace host_scratch(host);
   auto plain = make(host, c, test::adamw());
   plain.store().initialize(3, 2);
   c.dropout = 0.5;
@@ -204,6 +213,7 @@ TEST(Step, EvaluationDropsNothingAndChangesNothing) {
 TEST(Step, LogitsAreThoseOfTheLoss) {
   const auto c = test::tiny_llama();
   Host host(2);
+  const Workspace host_scratch(host);
   auto trainer = make(host, c, test::adamw());
   trainer.store().initialize(3, 2);
   const std::vector<std::int32_t> prefix{3, 1, 4, 1};

@@ -1,0 +1,218 @@
+#include "tests/parallel/parity.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "kernels/open/open.hpp"
+#include "lib/comm/agree.hpp"
+#include "tests/parallel/world.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme::test {
+
+static std::string text(const ZeroConfig& z) {
+  auto s = fmt::format("zero{}", z.stage);
+  if (z.stage == 3) {
+    if (z.gather == ZeroCadence::step) s += "_gather_step";
+    if (z.reduce == ZeroCadence::step) s += "_reduce_step";
+  }
+  if (z.shard) s += fmt::format("_shard{}", z.shard);
+  if (z.prefetch != 1 || z.scatters != 1) s += fmt::format("_ahead{}_{}", z.prefetch, z.scatters);
+  return s;
+}
+
+std::string name_of(const ParityCase& c) {
+  return fmt::format(
+      "pipe{}_data{}_seq{}_{}_{}_m{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq, c.flavour,
+      text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
+      c.dropout > 0 ? "_dropout" : "", c.optimizer == OptimizerKind::sgd ? "sgd" : "adamw",
+      c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
+      c.backend == "ref" ? "" : "_" + c.backend);
+}
+
+constexpr std::int64_t step_samples = 16;
+
+ModelConfig parity_model(const ParityCase& p) {
+  ModelConfig c;
+  c.layers = 8;
+  c.width = 24;
+  c.heads = 12;
+  c.vocab = 29;
+  c.context = 16;
+  c.ffn_width = 40;
+  if (p.flavour != "gpt2") c.kv_heads = 3;
+  if (p.flavour == "llama") {
+    c.norm = NormKind::rms;
+    c.bias = false;
+    c.activation = ActivationKind::swiglu;
+    c.positions = Positions::rotary;
+    c.tied = false;
+  }
+  c.dropout = p.dropout;
+  c.recompute = p.recompute;
+  return resolved(c);
+}
+
+TrainerSetup parity_setup(const ParityCase& p) {
+  TrainerSetup s;
+  s.model = parity_model(p);
+  s.optimizer.name = p.optimizer;
+  const bool plain = p.optimizer == OptimizerKind::sgd;
+  if (plain) {  // Adam and clipping hide constant factors
+    s.optimizer.weight_decay = 0;
+    s.optimizer.clip = 0;
+  }
+  s.zero = p.zero;
+  s.freeze = p.freeze;
+  s.stage_layers = p.stage_layers;
+  s.compute = p.compute;
+  s.reduce = p.reduce;
+  s.seed = 11;
+  return s;
+}
+
+static double learning_rate(const ParityCase& p) {
+  return p.optimizer == OptimizerKind::sgd ? 0.3 : 1e-3;
+}
+
+static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t samples) {
+  auto b = random_batch(c, samples, first);
+  b.valid = 0;
+  for (std::int64_t i = 0; i < samples; ++i)
+    for (std::int64_t t = 0; t < c.context; ++t) {
+      auto& target = b.targets_BT[static_cast<std::size_t>(i * c.context + t)];
+      const auto s = (first + i) % 4;
+      if (s == 1 || (s == 2 && t < c.context / 2)) target = no_target;
+      b.valid += target != no_target;
+    }
+  return b;
+}
+
+Batch parity_batch(const ParityCase& p, int step, int m, int d) {
+  const auto micro = step_samples / (p.grid.data * p.microbatches);
+  return masked_batch(parity_model(p), step * step_samples + (m * p.grid.data + d) * micro, micro);
+}
+
+std::vector<Batch> parity_step(const ParityCase& p, const Trainer& trainer, int step) {
+  std::vector<Batch> mine;
+  for (int m = 0; m < p.microbatches; ++m)
+    mine.push_back(trainer.share(parity_batch(p, step, m, trainer.axes().at.data)));
+  return mine;
+}
+
+template <class T>
+static std::vector<double> read_range(Store& store, ParamId id, Range r) {
+  std::vector<T> values(static_cast<std::size_t>(r.count()));
+  store.read(id, State::weight, r.begin, std::as_writable_bytes(std::span(values)));
+  return {values.begin(), values.end()};
+}
+
+static std::vector<double> weights_here(Store& store, ParamId id) {
+  const auto mine = store.own(id);
+  if (mine.count() == 0) return {};
+  return store.master() == DType::f64 ? read_range<double>(store, id, mine)
+                                      : read_range<float>(store, id, mine);
+}
+
+static Course train_alone(const ParityCase& grid_case) {
+  ParityCase p = grid_case;
+  p.grid = {};
+  p.zero = {};
+  p.stage_layers = {};
+  p.microbatches = 2;
+  const auto backend = open_backend({p.backend, 1, true});
+  const Workspace workspace(*backend);
+  Trainer trainer(*backend, {}, parity_setup(p));
+  trainer.store().initialize(3, 1);
+  Course course;
+  for (int s = 0; s < p.steps; ++s) {
+    const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
+    course.losses.push_back(r.loss);
+    course.norms.push_back(r.grad_norm);
+  }
+  for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i)
+    course.weights.push_back(weights_here(trainer.store(), {static_cast<std::int32_t>(i)}));
+  return course;
+}
+
+static void append(std::string& to, const std::vector<double>& v) {
+  const auto n = static_cast<std::uint64_t>(v.size());
+  to.append(reinterpret_cast<const char*>(&n), sizeof n);
+  to.append(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(double));
+}
+
+static std::vector<double> take(const std::string& from, std::size_t& at) {
+  std::uint64_t n = 0;
+  std::memcpy(&n, from.data() + at, sizeof n);
+  std::vector<double> v(n);
+  std::memcpy(v.data(), from.data() + at + sizeof n, n * sizeof(double));
+  at += sizeof n + n * sizeof(double);
+  return v;
+}
+
+const Course& one_rank_course(const ParityCase& p) {
+  static std::map<std::string, Course> courses;
+  std::string key = fmt::format("{} {} {} {} {} {}", p.flavour, p.dropout, int(p.optimizer),
+                                p.backend, trireme::name_of(p.compute), p.steps);
+  for (const auto& f : p.freeze)
+    key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
+  if (const auto it = courses.find(key); it != courses.end()) return it->second;
+  std::string bytes;
+  together(world(), [&] {
+    if (world().rank() != 0) return;
+    const auto c = train_alone(p);
+    append(bytes, c.losses);
+    append(bytes, c.norms);
+    for (const auto& w : c.weights) append(bytes, w);
+  });
+  world().broadcast(bytes);
+  Course c;
+  std::size_t at = 0;
+  c.losses = take(bytes, at);
+  c.norms = take(bytes, at);
+  while (at < bytes.size()) c.weights.push_back(take(bytes, at));
+  return courses.emplace(key, std::move(c)).first->second;
+}
+
+static double largest(const std::vector<double>& v) {
+  double most = 0;
+  for (double x : v) most = std::max(most, std::fabs(x));
+  return most;
+}
+
+static void expect_weights(Store& store, const Course& expected, double bound) {
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto mine = weights_here(store, id);
+    const auto& whole = expected.weights[i];
+    const double limit = bound * std::max(largest(whole), 0.02);
+    const auto begin = static_cast<std::size_t>(store.own(id).begin);
+    double worst = 0;
+    for (std::size_t e = 0; e < mine.size(); ++e)
+      worst = std::max(worst, std::fabs(mine[e] - whole[begin + e]));
+    EXPECT_LE(worst, limit) << store.spec().params[i].name;
+  }
+}
+
+void expect_parity(const ParityCase& p, double bound) {
+  const auto& expected = one_rank_course(p);
+  const auto axes = make_axes(world(), p.grid, shard_ranks(p.zero, p.grid));
+  const auto backend = open_backend({p.backend, 1, true});
+  const Workspace workspace(*backend);
+  Trainer trainer(*backend, axes, parity_setup(p));
+  trainer.store().initialize(3, 1);
+  for (int s = 0; s < p.steps; ++s) {
+    const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
+    const auto step = static_cast<std::size_t>(s);
+    EXPECT_EQ(r.verdict, Verdict::updated);
+    EXPECT_NEAR(r.loss, expected.losses[step], bound * expected.losses[step]) << "step " << s;
+    EXPECT_NEAR(r.grad_norm, expected.norms[step], bound * expected.norms[step]) << "step " << s;
+  }
+  expect_weights(trainer.store(), expected, bound);
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,127 @@
+// Which cases a suite runs: the product of all factors, or pairs of settings only.
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <tuple>
+
+#include "tests/parallel/parity.hpp"
+
+namespace trireme::test {
+
+namespace {
+
+using Change = std::function<void(ParityCase&)>;
+using Factor = std::vector<Change>;  // its settings
+
+ZeroConfig zero(int stage, ZeroCadence gather = ZeroCadence::microbatch,
+                ZeroCadence reduce = ZeroCadence::microbatch) {
+  ZeroConfig z;
+  z.stage = stage;
+  z.gather = gather;
+  z.reduce = reduce;
+  return z;
+}
+
+Factor grids(int ranks) {
+  Factor f;
+  for (int pipe = 1; pipe <= std::min(ranks, 8); ++pipe)
+    for (int seq = 1; seq * pipe <= ranks && seq <= 8; ++seq) {
+      if (ranks % (pipe * seq) != 0 || 16 % seq != 0) continue;
+      f.push_back([=](ParityCase& c) { c.grid = {pipe, ranks / (pipe * seq), seq}; });
+    }
+  return f;
+}
+
+std::vector<Factor> factors(int ranks) {
+  constexpr auto step = ZeroCadence::step, micro = ZeroCadence::microbatch;
+  Factor zeros;
+  for (const auto& z : {zero(0), zero(1), zero(2), zero(3), zero(3, step), zero(3, micro, step),
+                        zero(3, step, step)})
+    zeros.push_back([z](ParityCase& c) { c.zero = z; });
+  zeros.push_back([](ParityCase& c) {  // two copies, or as good as that on this grid
+    c.zero = zero(3);
+    if (c.grid.places() % 2 == 0) c.zero.shard = c.grid.places() / 2;
+  });
+  zeros.push_back([](ParityCase& c) {
+    c.zero = zero(3);
+    c.zero.prefetch = 3;
+    c.zero.scatters = 2;
+  });
+  const auto flavour = [](const char* name) { return [name](ParityCase& c) { c.flavour = name; }; };
+  const auto microbatches = [](int m) {
+    return [m](ParityCase& c) { c.microbatches = std::min(m, 16 / c.grid.data); };
+  };
+  return {grids(ranks),
+          zeros,
+          {flavour("gpt2"), flavour("llama"), flavour("gqa")},
+          {microbatches(1), microbatches(2), microbatches(4)},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
+}
+
+using Choice = std::vector<std::size_t>;  // of a setting, by factor
+
+ParityCase make_case(const std::vector<Factor>& all, const Choice& choice) {
+  ParityCase c;
+  for (std::size_t f = 0; f < all.size(); ++f) all[f][choice[f]](c);
+  return c;
+}
+
+using Pair = std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>;
+
+std::vector<Pair> pairs_of(const Choice& c) {
+  std::vector<Pair> pairs;
+  for (std::size_t a = 0; a < c.size(); ++a)
+    for (std::size_t b = a + 1; b < c.size(); ++b) pairs.emplace_back(a, c[a], b, c[b]);
+  return pairs;
+}
+
+}  // namespace
+
+// Greedy: from pseudo-random candidates the one that covers most pairs not covered yet.
+std::vector<ParityCase> pairwise_cases(int ranks) {
+  const auto all = factors(ranks);
+  std::set<Pair> missing;
+  for (std::size_t a = 0; a < all.size(); ++a)
+    for (std::size_t b = a + 1; b < all.size(); ++b)
+      for (std::size_t i = 0; i < all[a].size(); ++i)
+        for (std::size_t j = 0; j < all[b].size(); ++j) missing.insert({a, i, b, j});
+  std::vector<ParityCase> cases;
+  std::uint64_t draw = 0;
+  while (!missing.empty()) {
+    Choice best;
+    std::size_t most = 0;
+    for (int candidate = 0; candidate < 60; ++candidate) {
+      Choice c;
+      for (const auto& f : all) c.push_back(mix64(++draw) % f.size());
+      // Every candidate covers the first pair that is missing, so the search ends.
+      const auto [a, i, b, j] = *missing.begin();
+      c[a] = i;
+      c[b] = j;
+      const auto pairs = pairs_of(c);
+      const auto gain = static_cast<std::size_t>(
+          std::ranges::count_if(pairs, [&](const Pair& p) { return missing.contains(p); }));
+      if (gain > most) {
+        most = gain;
+        best = c;
+      }
+    }
+    for (const auto& p : pairs_of(best)) missing.erase(p);
+    cases.push_back(make_case(all, best));
+  }
+  return cases;
+}
+
+std::vector<ParityCase> all_cases(int ranks) {
+  const auto all = factors(ranks);
+  std::vector<ParityCase> cases;
+  Choice c(all.size(), 0);
+  for (std::size_t f = 0; f < all.size();) {
+    cases.push_back(make_case(all, c));
+    for (f = 0; f < all.size() && ++c[f] == all[f].size(); ++f) c[f] = 0;
+  }
+  return cases;
+}
+
+}  // namespace trireme::test
