@@ -67,8 +67,9 @@ class Communicator {
   // Of the whole process. progress() lets what is in flight move: cheap, called between ops.
   static void configure(const CommSettings&);
   static void progress();
-  // What was dropped while in flight, by label; drain() completes it and gives its memory back. For
-  // use after an error that all ranks agreed on, while the backends still live.
+  // What was dropped while in flight, by label; drain() completes it, on compute's view, and gives
+  // its memory back, or throws the Errors of what failed. For use after an error that all ranks
+  // agreed on, while the backends still live.
   static std::vector<std::string> left_over();
   static void drain();
 

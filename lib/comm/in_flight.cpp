@@ -24,7 +24,7 @@ bool InFlight::poke() {
   if (moving_.empty()) return false;
   bool moved = false;
   for (auto* job : moving_) moved = job->step() || moved;
-  std::erase_if(moving_, [](const Job* job) { return job->finished() || !job->error().empty(); });
+  std::erase_if(moving_, [](const Job* job) { return job->over(); });
   return moved;
 }
 
@@ -45,7 +45,7 @@ void InFlight::wait_until(const std::function<bool()>& done,
 }
 
 void InFlight::wait_for(Job& job) {
-  wait_until([&] { return job.finished() || !job.error().empty(); },
+  wait_until([&] { return job.over(); },
              [&] { return fmt::format("{} ({})", job.name(), job.state()); });
   if (!job.error().empty()) throw Error(job.error());
 }
@@ -62,11 +62,19 @@ std::vector<std::string> InFlight::left_over() const {
 }
 
 void InFlight::drain() {
+  std::string errors;
   while (!abandoned_.empty()) {
-    wait_for(*abandoned_.front());
-    abandoned_.front()->release();
+    auto& job = *abandoned_.front();
+    wait_until([&] { return job.over(); }, [&] { return job.name(); });
+    if (job.finished()) {
+      job.backend().wait(Queue::compute, job.release());
+    } else {
+      errors += fmt::format("{}{}", errors.empty() ? "" : "; ", job.error());
+      failed_.push_back(std::move(abandoned_.front()));
+    }
     abandoned_.erase(abandoned_.begin());
   }
+  if (!errors.empty()) throw Error(errors);
 }
 
 }  // namespace trireme

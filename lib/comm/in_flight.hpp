@@ -29,6 +29,7 @@ class InFlight {
  private:
   std::vector<Job*> moving_;  // in the order in which they were called
   std::vector<std::unique_ptr<Job>> abandoned_;
+  std::vector<std::unique_ptr<Job>> failed_;  // drained, but MPI may still hold their memory
 };
 
 }  // namespace trireme

@@ -43,6 +43,7 @@ class Job {
   bool finished() const { return finished_; }
   Backend& backend() const { return backend_; }
   const std::string& error() const { return error_; }  // empty: none
+  bool over() const { return finished_ || !error_.empty(); }
   // Gives staging and what was kept back; the event after which the operation's memory is free.
   Event release();
   void keep(Tensor t) { kept_.push_back(std::move(t)); }

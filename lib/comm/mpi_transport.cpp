@@ -143,6 +143,9 @@ class MpiTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> mpi_world() {
+  // An error that MPI ascribes to no communicator goes to one of these two.
+  for (const auto everywhere : {MPI_COMM_WORLD, MPI_COMM_SELF})
+    check(MPI_Comm_set_errhandler(everywhere, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   MPI_Comm comm = MPI_COMM_NULL;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
   return std::make_unique<MpiTransport>(comm);

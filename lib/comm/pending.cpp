@@ -15,6 +15,8 @@ std::string to_string(const Label& l) {
   return text;
 }
 
+Pending::Pending() noexcept = default;
+
 Pending::Pending(std::unique_ptr<Job> job) : job_(std::move(job)) {
   InFlight::here().start(*job_);
 }

@@ -27,7 +27,7 @@ class Job;
 // exception unwinds, stays in flight and keeps its memory: Communicator::left_over() names it.
 class Pending {
  public:
-  Pending() = default;
+  Pending() noexcept;
   explicit Pending(std::unique_ptr<Job>);
   Pending(Pending&&) noexcept;
   Pending& operator=(Pending&&) noexcept;

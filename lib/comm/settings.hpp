@@ -5,7 +5,7 @@
 namespace trireme {
 
 struct CommSettings {
-  std::int64_t piece = 1 << 20;     // most elements of one message
+  std::int64_t piece = 1 << 20;     // most elements of one message; the same on all ranks
   double hang_timeout = 0;          // seconds a wait may last before it throws Error; 0: for ever
   bool check_labels = false;        // every collective first compares its label over the ranks
   std::uint64_t random_delays = 0;  // not 0: seed of random delays of messages

@@ -1,0 +1,226 @@
+// One rank, and ranks that are pretended: nothing here starts MPI.
+#include "lib/comm/communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/dry/dry.hpp"
+#include "kernels/host/host.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+Tensor tensor(Backend& b, const std::vector<float>& values) {
+  auto t =
+      Tensor::empty(b, {static_cast<std::int64_t>(values.size())}, DType::f32, Kind::transient);
+  b.upload(Queue::compute, t.view(), std::as_bytes(std::span(values)));
+  return t;
+}
+
+std::vector<float> read(Backend& b, const Tensor& t) {
+  std::vector<float> values(static_cast<std::size_t>(t.shape().count()));
+  b.download(Queue::compute, std::as_writable_bytes(std::span(values)), t.view());
+  return values;
+}
+
+TEST(OneRank, CollectivesCopy) {
+  Host host(1);
+  const Communicator alone;
+  const auto x = tensor(host, {1, 2}), y = tensor(host, {0, 0}), sum = tensor(host, {10, 10});
+
+  auto gather = alone.all_gather(host, Queue::gather, y.view(), x.view(), {Doing::gather});
+  auto scatter = alone.reduce_scatter(host, Queue::scatter, sum.view(), x.view(), Accumulate::add,
+                                      DType::f32, {Doing::scatter});
+  auto exchange = alone.exchange(host, Queue::exchange, std::vector<View>(1),
+                                 std::vector<ConstView>(1), {Doing::exchange});
+  EXPECT_TRUE(gather.in_flight() && scatter.in_flight() && exchange.in_flight());
+  gather.wait(Queue::compute);
+  scatter.wait(Queue::compute);
+  exchange.wait(Queue::compute);
+
+  EXPECT_EQ(alone.rank(), 0);
+  EXPECT_EQ(alone.size(), 1);
+  EXPECT_EQ(read(host, y), (std::vector<float>{1, 2}));
+  EXPECT_EQ(read(host, sum), (std::vector<float>{11, 12}));
+  EXPECT_EQ(alone.bytes_sent(), 0);
+  EXPECT_EQ(host.account().peak[static_cast<int>(Kind::staging)], 0U);
+}
+
+TEST(OneRank, HostMemoryStaysAsItIs) {
+  const Communicator alone;
+  std::string text = "text";
+  std::vector<double> values{1, 2};
+
+  alone.broadcast(text);
+  alone.all_reduce(values);
+  alone.all_reduce_max(values);
+
+  EXPECT_EQ(text, "text");
+  EXPECT_EQ(values, (std::vector<double>{1, 2}));
+  EXPECT_EQ(alone.all_gather("mine"), (std::vector<std::string>{"mine"}));
+  EXPECT_EQ(alone.split(3, 1).size(), 1);
+  EXPECT_EQ(alone.node().size(), 1);
+}
+
+TEST(OneRank, WhatIsDroppedIsNamed) {
+  Host host(1);
+  const auto live = host.account().live_all;
+  {
+    const std::string unit = "blocks.3";
+    const auto x = tensor(host, {1, 2}), y = tensor(host, {0, 0});
+    auto p = Communicator().all_gather(host, Queue::gather, y.view(), x.view(),
+                                       {Doing::gather, unit, 2});
+    p.keep(x);
+  }
+
+  EXPECT_EQ(Communicator::left_over(),
+            (std::vector<std::string>{"gather of blocks.3, microbatch 2"}));
+  EXPECT_GT(host.account().live_all, live);
+  Communicator::drain();
+  EXPECT_TRUE(Communicator::left_over().empty());
+  EXPECT_EQ(host.account().live_all, live);
+}
+
+TEST(Labels, SayWhatIsKnown) {
+  EXPECT_EQ(to_string({Doing::tie}), "tie");
+  EXPECT_EQ(to_string({Doing::scatter, "head"}), "scatter of head");
+  EXPECT_EQ(to_string({Doing::receive, {}, 0}), "receive, microbatch 0");
+}
+
+TEST(Pretended, HostOperationsChangeNothing) {
+  const auto world = Communicator::pretend(2, 3);
+  std::vector<double> values{1, 2};
+
+  world.all_reduce(values);
+
+  EXPECT_EQ(world.rank(), 2);
+  EXPECT_EQ(world.size(), 3);
+  EXPECT_EQ(values, (std::vector<double>{1, 2}));
+  EXPECT_EQ(world.all_gather("x"), (std::vector<std::string>{"x", "x", "x"}));
+}
+
+TEST(Pretended, MistakesAreNamed) {
+  EXPECT_EQ(message_of<Error>([] { Communicator::pretend(3, 3); }),
+            "there is no rank 3 of 3 ranks");
+  EXPECT_NE(message_of<Error>([] { Communicator::pretend(0, 2).split(0, 0); }).find("pretend each"),
+            std::string::npos);
+  EXPECT_NE(message_of<Error>([] { Communicator::configure({.piece = 0}); }).find("use 1 to"),
+            std::string::npos);
+}
+
+// Operations of rank 1 of 3 on the backend that only keeps the account and looks for races.
+class OnDry : public testing::TestWithParam<bool> {
+ protected:
+  Tensor blank(std::int64_t n, Queue first = Queue::compute) {
+    return Tensor::empty(dry, {n}, DType::f32, Kind::transient, first);
+  }
+  void order(Queue later, Queue earlier) { dry.wait(later, dry.record(earlier)); }
+
+  Dry dry{{"none", std::size_t{1} << 40, 256,
+           [](const AttentionShape&, DType, Direction) { return std::size_t{0}; }, GetParam()}};
+  Communicator world = Communicator::pretend(1, 3);
+};
+INSTANTIATE_TEST_SUITE_P(Memory, OnDry, testing::Bool(),
+                         [](const auto& p) { return p.param ? "readable" : "staged"; });
+
+TEST_P(OnDry, BytesAreCounted) {
+  const auto x = blank(10), y = blank(30);
+
+  world.all_gather(dry, Queue::compute, y.view(), x.view(), {}).wait(Queue::compute);
+  EXPECT_EQ(world.bytes_sent(), 2 * 40);
+  world.reduce_scatter(dry, Queue::compute, x.view(), y.view(), Accumulate::add, DType::bf16, {})
+      .wait(Queue::compute);
+  EXPECT_EQ(world.bytes_sent(), 2 * 40 + 2 * 20);
+  world.send(dry, Queue::compute, x.view(), 0, {}).wait(Queue::compute);
+  EXPECT_EQ(world.bytes_sent(), 2 * 40 + 2 * 20 + 40);
+  world.receive(dry, Queue::compute, x.view(), 0, {}).wait(Queue::compute);
+  EXPECT_EQ(world.bytes_sent(), 2 * 40 + 2 * 20 + 40);
+}
+
+TEST_P(OnDry, OrderedOperationsHaveNoRace) {
+  const auto x = blank(10), y = blank(30, Queue::gather);
+  dry.fill(Queue::compute, x.view(), 1);
+  order(Queue::gather, Queue::compute);
+
+  auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
+  y.used(p.wait(Queue::compute));
+  dry.copy(Queue::compute, x.view(), y.slice(0, {10}).view(), Accumulate::overwrite);
+
+  EXPECT_EQ(dry.races(), std::vector<std::string>{});
+}
+
+TEST_P(OnDry, AnOperationThatDoesNotWaitForItsInputIsARace) {
+  const auto x = blank(10), y = blank(30, Queue::gather);
+  dry.fill(Queue::compute, x.view(), 1);
+
+  auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
+
+  EXPECT_GT(dry.race_count(), 0);
+  p.wait(Queue::compute);
+}
+
+TEST_P(OnDry, AResultThatIsReadTooEarlyIsARace) {
+  const auto x = blank(30), y = blank(10, Queue::scatter);
+  order(Queue::scatter, Queue::compute);
+
+  auto p = world.reduce_scatter(dry, Queue::scatter, y.view(), x.view(), Accumulate::overwrite,
+                                DType::f32, {Doing::scatter});
+  EXPECT_EQ(dry.race_count(), 0);
+  dry.copy(Queue::compute, x.slice(0, {10}).view(), y.view(), Accumulate::overwrite);
+
+  EXPECT_GT(dry.race_count(), 0);
+  p.wait(Queue::compute);
+}
+
+TEST_P(OnDry, AnInputThatIsChangedTooEarlyIsARace) {
+  const auto x = blank(10);
+  order(Queue::down, Queue::compute);
+
+  auto p = world.send(dry, Queue::down, x.view(), 2, {Doing::send});
+  dry.fill(Queue::compute, x.view(), 1);
+
+  EXPECT_GT(dry.race_count(), 0);
+  p.wait(Queue::compute);
+}
+
+// What an operation keeps is handed on to the next owner in order.
+TEST_P(OnDry, KeptMemoryIsReusedInOrder) {
+  for (int i = 0; i < 3; ++i) {
+    auto x = blank(10), y = blank(30, Queue::gather);
+    dry.fill(Queue::compute, x.view(), 1);
+    order(Queue::gather, Queue::compute);
+    auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
+    p.keep(std::move(x));
+    p.keep(std::move(y));
+    p.wait(Queue::exchange);
+  }
+
+  EXPECT_EQ(dry.races(), std::vector<std::string>{});
+  EXPECT_EQ(dry.account().live_all, 0U);
+}
+
+TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
+  const bool readable = GetParam();
+  const auto staging = [&] { return dry.account().live[static_cast<int>(Kind::staging)]; };
+  const auto x = blank(1000), y = blank(3000);
+  Communicator::configure({.piece = 600});
+  const std::size_t one = 2560, two = 4864;           // pieces of 600 f32, in the arena's granules
+  const std::size_t half = 1280, both_halves = 2560;  // of 600 bf16
+
+  auto gather = world.all_gather(dry, Queue::compute, y.view(), x.view(), {});
+  EXPECT_EQ(staging(), readable ? 0 : 2 * two);
+  gather.wait(Queue::compute);
+  EXPECT_EQ(staging(), 0U);
+  auto scatter = world.reduce_scatter(dry, Queue::compute, x.view(), y.view(), Accumulate::add,
+                                      DType::f32, {});
+  EXPECT_EQ(staging(), readable ? two : 2 * two + one);
+  scatter.wait(Queue::compute);
+  auto narrow = world.reduce_scatter(dry, Queue::compute, x.view(), y.view(), Accumulate::add,
+                                     DType::bf16, {});
+  EXPECT_EQ(staging(), 2 * both_halves + (readable ? 0 : 2 * half));
+  narrow.wait(Queue::compute);
+  Communicator::configure({});
+}
+
+}  // namespace
+}  // namespace trireme
