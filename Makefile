@@ -14,7 +14,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup build test test-full test-asan bench check format install clean
+.PHONY: help run setup build test test-full test-asan mutants bench check format install clean
 .NOTPARALLEL:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make build      build/trireme and the quick start'\''s token file'
 	@echo 'make test-full  the slow tests too: install, a build without CUDA'
 	@echo 'make test-asan  all tests under AddressSanitizer and UBSan'
+	@echo 'make mutants    small wrong edits, each of which a test must find'
 	@echo 'make bench      step time, memory and throughput as tables'
 	@echo 'make check      format, layers, every header alone, docs in step with the deck'
 	@echo 'make format     clang-format everything'
@@ -58,6 +59,9 @@ test-asan:
 	@BUILD=build/asan PRESET=asan CUDA=OFF cmake/setup.sh
 	@cmake --build build/asan -j $(JOBS)
 	@tests/run.sh build/asan $(JOBS) -L fast
+
+mutants: setup
+	@tests/mutants.py $(BUILD)
 
 bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_programs

@@ -31,7 +31,7 @@ std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
   const auto name = decide_backend(c.name);
   const auto poison = c.debug ? Poison::on : Poison::off;
   if (name == "host") return std::make_unique<Host>(c.threads, poison);
-  if (name == "ref") return std::make_unique<Ref>();
+  if (name == "ref") return std::make_unique<Ref>(poison);
   if (name == "fenced") return std::make_unique<Fenced>(c.threads);
   fail("\"{}\" is no backend: run.backend is auto, host, ref or fenced", name);
 }

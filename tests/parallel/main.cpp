@@ -1,6 +1,7 @@
 // Runs all cases on every rank. Rank 0 reports, the others speak of failures alone; a failure
 // anywhere fails the launch, and a case that does not end is named by every rank that is in it.
-// TRIREME_HANG_LIMIT: seconds that a case may take (60).
+// TRIREME_HANG_LIMIT: seconds that a case may take (60). TRIREME_RANDOM_DELAYS: a seed of random
+// delays in all messages.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -43,7 +44,9 @@ class Steps final : public testing::EmptyTestEventListener {
  private:
   void OnTestStart(const testing::TestInfo& test) override {
     watchdog_.at(fmt::format("{}.{}", test.test_suite_name(), test.name()));
-    Communicator::configure({});
+    const char* delays = std::getenv("TRIREME_RANDOM_DELAYS");
+    Communicator::configure(
+        {.random_delays = delays ? static_cast<std::uint64_t>(std::atoi(delays)) : 0});
   }
   void OnTestEnd(const testing::TestInfo& test) override {
     Communicator::configure({});

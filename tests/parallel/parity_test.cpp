@@ -19,4 +19,34 @@ TEST(Parity, OfEveryPairOfSettings) {
   }
 }
 
+// A handful that crosses all axes, in seconds: what the suite of mutants runs.
+TEST(Parity, OfAFewSettings) {
+  const int n = test::world().size();
+  std::vector<test::ParityCase> cases(5);
+  for (auto& c : cases) c.zero.stage = 3;
+  cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
+  cases[0].dropout = 0.1;
+  cases[0].recompute = Recompute::block;
+  cases[0].microbatches = 4;
+  cases[0].optimizer = OptimizerKind::adamw;
+  cases[1].grid = {1, n >= 4 ? n / 2 : 1, n >= 4 ? 2 : n};
+  cases[1].flavour = "llama";
+  cases[1].microbatches = 4;
+  cases[2].grid = {n >= 4 ? 2 : 1, n >= 4 ? n / 2 : n, 1};
+  cases[2].flavour = "gqa";
+  cases[2].zero.stage = 1;
+  cases[3].grid = {1, n, 1};
+  cases[3].zero.shard = n >= 4 ? n / 2 : 1;
+  cases[3].zero.reduce = ZeroCadence::step;
+  cases[3].microbatches = 16 / n >= 4 ? 4 : 1;
+  cases[4].grid = {n, 1, 1};
+  cases[4].microbatches = 8;
+  for (auto& c : cases) {
+    if (16 % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
+    SCOPED_TRACE(test::name_of(c));
+    test::expect_parity(c, f64_bound);
+    if (HasFailure()) break;
+  }
+}
+
 }  // namespace trireme

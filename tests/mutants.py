@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Applies small wrong edits, one at a time, and sees each found by the suite that it names.
+
+  tests/mutants.py BUILD [NAME...]   one line a mutant; exit code 1 when one survives or cannot be tried
+
+The tree is copied and built in BUILD/mutants, so that nothing here is touched. A suite runs with
+random delays in all messages and freed memory poisoned; one that hangs counts as having found it.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HANG_S = 10  # without progress in a case; a clean case takes a second or two
+
+
+def ranks(n, cases):
+    return ("parallel_test", n, cases)
+
+
+FEW = "Parity.OfAFewSettings"
+
+# name, file, right, wrong, suite
+MUTANTS = [
+    # factors
+    ("loss scaled by seq", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
+     "const double scale = 1.0 * axes_.grid.seq / ", ranks(4, FEW)),
+    ("loss scaled by data", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
+     "const double scale = 1.0 / axes_.grid.data / ", ranks(4, FEW)),
+    ("loss scaled by microbatches", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
+     "const double scale = 1.0 / static_cast<double>(microbatches.size()) / ", ranks(1, FEW)),
+    ("targets counted on this rank alone", "lib/train/trainer.cpp",
+     "static_cast<std::int64_t>(agree(static_cast<double>(valid)))",
+     "static_cast<std::int64_t>(agree(0) + 1 + static_cast<double>(valid))", ranks(2, FEW)),
+    # norm and update
+    ("norm of this rank alone", "lib/train/trainer.cpp", "  axes_.world.all_reduce(sums);\n  result.loss",
+     "  auto loss_alone = sums.back();\n  axes_.world.all_reduce({&loss_alone, 1});\n  sums.back() = loss_alone;\n"
+     "  result.loss", ranks(2, FEW)),
+    ("norm counts every replica", "lib/shard/store.cpp", "return sharding_.replicas.rank() == 0 &&",
+     "return", ranks(2, FEW)),
+    ("norm counts a tied table twice", "lib/shard/store.cpp",
+     " && !(tied_away(s) && sharding_.tied_use == Use::tied);", ";", ranks(2, FEW)),
+    ("update of the wrong part of a shard", "lib/shard/store.cpp",
+     "return t.slice(r.begin - mine.begin, {r.count()}).view();",
+     "return t.slice(0, {r.count()}).view();", ranks(2, FEW)),
+    ("initial weights count from the shard's begin", "lib/shard/store.cpp",
+     "upload_normal(backend_, v, mine.begin, hash64", "upload_normal(backend_, v, 0, hash64", ranks(2, FEW)),
+    # gradients
+    ("a microbatch's reduce-scatter overwrites", "lib/shard/session.cpp",
+     "shard.reduced[use] ? Accumulate::add : Accumulate::overwrite", "Accumulate::overwrite", ranks(2, FEW)),
+    ("sums go on from the last step", "lib/shard/gradients.cpp", "    s.reduced = {};\n", "", ranks(2, FEW)),
+    ("a tied use is dropped", "lib/shard/gradients.cpp",
+     "    backend_.copy(Queue::compute, g[0]->flat.view(), g[1]->flat.view(), Accumulate::add);\n", "",
+     ranks(1, "Precision.PipelinesAreBitIdenticalInF32:" + FEW + ":State.*")),
+    ("replicas are not summed", "lib/shard/gradients.cpp", "if (r.size() == 1) return;", "return;",
+     ranks(2, FEW)),
+    # sessions
+    ("a gather is not waited for", "lib/shard/session.cpp", "  for (const auto& g : lease.held_) arrive(*g);\n",
+     "", ranks(2, FEW)),
+    ("a gradient buffer is given back early", "lib/shard/session.cpp",
+     "  auto& l = leaving_.front();\n",
+     "  auto& l = leaving_.front();\n  for (auto& t : l.flat) t = Tensor::empty(store_.backend_, {1}, store_.master(), "
+     "Kind::gradients);\n", ranks(2, FEW)),
+    ("a lease of the unit before", "lib/shard/session.cpp",
+     "if (keep || --g->step.uses == 0) open_.pop_front();",
+     "if (keep || --g->step.uses <= 0) { if (open_.size() > 1) std::swap(open_[0]->flat, open_[1]->flat); "
+     "open_.pop_front(); }", ranks(2, FEW)),
+    ("bf16 weights stay those of the step before", "lib/shard/store.cpp",
+     "cut(s.moment2), copy,", "cut(s.moment2), View{},",
+     ranks(2, "Precision.GridsAgreeInBf16AsFarAsOrdersDo")),
+    ("frozen segments are still sent", "lib/shard/session.cpp", "      if (!shard.trainable) continue;\n",
+     "      if (!shard.gradient[0]) shard.gradient[0] = std::make_shared<Store::GradientBuffer>("
+     "Store::GradientBuffer{store_.zeros(store_.own(store_.layout_.segments[i]).count(), Kind::gradients), "
+     "std::vector<std::uint8_t>(store_.layout_.segments[i].slots.size(), 0)});\n",
+     ranks(2, "Freeze.*")),
+    ("a frozen prefix runs backward", "lib/train/stage.cpp", "flows = flows || b.trains.back();",
+     "flows = true;", ranks(2, "Freeze.*")),
+    # positions and heads
+    ("positions off by the shard", "lib/train/stage.cpp", "seq_.rank() * boundary().shape[1]",
+     "(0 * seq_.rank())", ranks(2, FEW)),
+    ("rotary angles off by the shard", "lib/ops/attention.cpp", "slice(0, run.place.rows.t0, qkv.shape()[1])",
+     "slice(0, 0, qkv.shape()[1])", ranks(2, FEW)),
+    ("learned positions off by the shard", "lib/ops/embedding.cpp", "table.slice(0, run.place.rows.t0, tokens)",
+     "table.slice(0, 0, tokens)", ranks(4, FEW)),
+    ("key and value gradients are not summed", "lib/ops/collective.cpp",
+     "before ? Accumulate::add : Accumulate::overwrite", "Accumulate::overwrite",
+     ranks(4, FEW + ":*Adjoint*")),
+    ("positions arrive in another order", "lib/ops/collective.cpp",
+     "const View here_BthD = y_BThD.slice(1, d * t, t);",
+     "const View here_BthD = y_BThD.slice(1, (size - 1 - d) * t, t);", ranks(2, FEW)),
+    ("uneven heads read the wrong keys", "lib/ops/heads.cpp", "  if (even) return", "  if (even || h.kv > 1) return",
+     ranks(2, FEW)),
+    # pipeline
+    ("one input fewer in flight", "lib/pipe/schedule.cpp", "stages - stage - 1", "stages - stage - 2",
+     ("pipe_test", 0, "*")),
+    ("gradients down the activations' way", "lib/pipe/executor.cpp", "up.send(gradient.take(m), me - 1, m);",
+     "down.send(gradient.take(m), me - 1, m);", ranks(2, FEW)),
+    ("the last message is not waited for", "lib/pipe/executor.cpp", "  up.settle();\n", "", ranks(2, FEW)),
+    ("another microbatch's activation", "lib/pipe/executor.cpp",
+     "activation.put(m, stage.forward(m, activation.take(m)));",
+     "activation.put(m, stage.forward(m > 0 ? m - 1 : m, activation.take(m)));",
+     ranks(2, FEW)),
+]
+
+
+def run(*command, cwd=None, timeout=None, env=None):
+    """Exit code and output; None when it took too long."""
+    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               start_new_session=True, env={**os.environ, **(env or {})})
+    try:
+        out, _ = process.communicate(timeout=timeout)
+        return process.returncode, out
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        return None, ""
+
+
+class Tree:
+    """A copy of the sources with a build of its own."""
+
+    def __init__(self, build):
+        self.root = build / "mutants" / "tree"
+        self.build = build / "mutants" / "build"
+        self.mpiexec = os.environ.get("MPIEXEC") or shutil.which("mpiexec.mpich") or "mpiexec"
+        for folder in ("app", "cmake", "kernels", "lib", "tests"):
+            self.sync(folder)
+        for file in ("CMakeLists.txt", "VERSION"):
+            shutil.copy2(ROOT / file, self.root / file)
+        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", "-DTRIREME_CUDA=OFF",
+                        *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []))
+        if code:
+            sys.exit(out)
+
+    def sync(self, folder):
+        """Copies what differs, so that a second run builds little."""
+        here, there = ROOT / folder, self.root / folder
+        wanted = {p.relative_to(here) for p in here.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+        if there.exists():
+            for p in [p for p in there.rglob("*") if p.is_file() and p.relative_to(there) not in wanted]:
+                p.unlink()
+        for path in wanted:
+            target = there / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = (here / path).read_bytes()
+            if not target.exists() or target.read_bytes() != text:
+                target.write_bytes(text)
+                shutil.copymode(here / path, target)
+
+    def make(self, program):
+        return run("cmake", "--build", str(self.build), "-j", str(os.cpu_count()), "--target", program)
+
+    def test(self, suite):
+        """Exit code (None: hung) and output of a suite."""
+        program, n, cases = suite
+        command = [str(self.build / "tests" / program), f"--gtest_filter={cases}"]
+        if n:
+            command = [self.mpiexec, "-n", str(n), *command]
+        env = {"TRIREME_HANG_LIMIT": str(HANG_S * self.slow), "TRIREME_RANDOM_DELAYS": "5"}
+        return run(*command, cwd=self.root, timeout=2 * HANG_S * self.slow + 20, env=env)
+
+    slow = 1
+
+
+def clean_run(tree, suites):
+    """Every suite passes on the sources as they are; how slow this machine is decides what a hang is."""
+    for program in sorted({s[0] for s in suites}):
+        code, out = tree.make(program)
+        if code:
+            sys.exit(f"the sources do not build:\n{out[-3000:]}")
+    tree.slow = 12
+    for suite in sorted(set(suites)):
+        begin = time.monotonic()
+        code, out = tree.test(suite)
+        if code != 0:
+            sys.exit(f"suite {suite} fails without a mutant:\n{out[-3000:]}")
+        yield suite, time.monotonic() - begin
+
+
+def verdict(tree, mutant):
+    name, file, right, wrong, suite = mutant
+    path = tree.root / file
+    text = path.read_text()
+    if text.count(right) != 1:
+        return f"NOT TRIED: {file} holds {text.count(right)} times {right!r}"
+    path.write_text(text.replace(right, wrong))
+    try:
+        code, out = tree.make(suite[0])
+        if code:
+            return f"NOT TRIED: does not compile: {out[-600:]}"
+        code, out = tree.test(suite)
+    finally:
+        path.write_text(text)
+    if code is None:
+        return "found (hung)"
+    if code == 0:
+        return "SURVIVED"
+    return "found (hung)" if "hang" in out.lower() and "FAILED" not in out else "found"
+
+
+def main():
+    build = Path(sys.argv[1]).resolve()
+    chosen = [m for m in MUTANTS if len(sys.argv) == 2 or m[0] in sys.argv[2:]]
+    begin = time.monotonic()
+    tree = Tree(build)
+    slowest = max(t for _, t in clean_run(tree, [m[4] for m in chosen]))
+    tree.slow = max(1, -(-slowest // HANG_S))
+    print(f"{len(chosen)} mutants; the suites pass without them, the slowest in {slowest:.1f} s", flush=True)
+    lost = 0
+    for i, mutant in enumerate(chosen):
+        started = time.monotonic()
+        said = verdict(tree, mutant)
+        lost += not said.startswith("found")
+        print(f"{i + 1:3} {mutant[0]:<48} {mutant[1]:<26} {said} [{time.monotonic() - started:.0f} s]", flush=True)
+    print(f"{len(chosen) - lost} of {len(chosen)} found in {(time.monotonic() - begin) / 60:.1f} minutes")
+    sys.exit(1 if lost else 0)
+
+
+if __name__ == "__main__":
+    main()
