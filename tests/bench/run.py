@@ -46,6 +46,15 @@ class Bench:
             sys.exit(f"{name} {' '.join(args)} failed:\n{run.stdout}{run.stderr}")
         return run.stdout
 
+    def on_ranks(self, ranks, name, *args):
+        cache = (self.build / "CMakeCache.txt").read_text()
+        mpiexec = re.search(r"^MPIEXEC_EXECUTABLE:[^=]*=(.*)$", cache, re.M)[1]
+        run = subprocess.run([mpiexec, "-n", str(ranks), self.program(name), *args],
+                             capture_output=True, text=True, timeout=300)
+        if run.returncode != 0:
+            sys.exit(f"{name} on {ranks} ranks failed:\n{run.stdout}{run.stderr}")
+        return run.stdout
+
     def floor(self, shape, dtype):
         found = re.search(r"^floor \S+ \S+ ([\d.]+) ms.* ([\d.]+) GFLOP/s",
                           self.output("bench_floor", shape, dtype), re.M)
@@ -89,6 +98,15 @@ class Bench:
                 spinner.wait()
             print(f"{name:<28}{idle:>8.1f}{busy:>16.1f}", flush=True)
 
+    def scattering(self):
+        print("\nreduce-scatter of f32 on 2 ranks, one thread each")
+        print(f"{'MiB':>5}{'ms':>9}{'MPI ms':>9}{'as bf16':>9}{'GB/s':>7}{'ratio':>7}")
+        for mib in ("4", "64"):
+            row = [float(x) for x in self.on_ranks(2, "reduce_scatter_bench", mib).split()]
+            missed = "  MISSED (at least 2)" if mib == "64" and row[5] < 2 else ""
+            print(f"{row[0]:>5.0f}" + "".join(f"{x:>9.2f}" for x in row[1:4]) +
+                  f"{row[4]:>7.1f}{row[5]:>7.2f}{missed}", flush=True)
+
     def text(self, folder):
         print()
         text = os.environ.get("TRIREME_BENCH_TEXT")
@@ -121,6 +139,7 @@ def main():
     print(f"{cpu()}, {os.cpu_count()} cores\n")
     bench.steps()
     bench.waiting()
+    bench.scattering()
     with tempfile.TemporaryDirectory(dir=build) as folder:
         bench.text(Path(folder))
         bench.tokenizing(Path(folder))
