@@ -278,6 +278,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   if (world.rank() != 0) log_quietly();
   require_same_arguments(world, a);
   auto deck = read_deck(world, a.deck);
+  Communicator::configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const std::filesystem::path run = a.run_dir.empty() ? "runs/" + deck.name : a.run_dir;
   const bool writes = world.rank() == 0;
   Existing existing{};

@@ -170,8 +170,7 @@ DeckSection run_section() {
               .only({"60"}),
           KeyRow("hang_timeout", duration, plain(&R::hang_timeout),
                  "a collective that waits longer ends the job; 0: never")
-              .in(0, 1e6)
-              .only({"0"}),
+              .in(0, 1e6),
           KeyRow("log_every", integer, plain(&R::log_every),
                  "distance of lines in the log; 0: none")
               .in(0, step_most)
@@ -194,7 +193,8 @@ DeckSection run_section() {
               .in(0, step_most)
               .in_units("steps")
               .only({"0"}),
-          KeyRow("debug", flag, plain(&R::debug), "poison memory that is given back"),
+          KeyRow("debug", flag, plain(&R::debug),
+                 "poison memory that is given back, compare what the ranks do together"),
           KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU")
               .only({"false"}),
           KeyRow("cuda_graph", flag, plain(&R::cuda_graph), "replay a microbatch as one CUDA graph")
