@@ -20,6 +20,13 @@ SHAPES = {  # tokens a step, and the most that a step may cost in floors
     "124M-256": (4 * 256, {"f32": 1.2, "bf16": 1.4}),
 }
 
+# ranks, threads, pipe, data, seq, zero.stage, and how many times the first line's step it may take
+GRIDS = {
+    "124M": [(1, 2, 1, 1, 1, 0, 1), (2, 1, 1, 2, 1, 3, 1.25), (2, 1, 1, 1, 2, 3, 9), (2, 1, 2, 1, 1, 0, 9)],
+    "tiny": [(1, 1, 1, 1, 1, 0, 1), (2, 1, 1, 2, 1, 3, 10), (4, 1, 2, 1, 2, 3, 10), (8, 1, 2, 2, 2, 3, 10),
+             (8, 1, 8, 1, 1, 0, 10), (8, 1, 1, 8, 1, 3, 10)],
+}
+
 
 def cpu():
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -107,6 +114,24 @@ class Bench:
             print(f"{row[0]:>5.0f}" + "".join(f"{x:>9.2f}" for x in row[1:4]) +
                   f"{row[4]:>7.1f}{row[5]:>7.2f}{missed}", flush=True)
 
+    def grids(self):
+        """Whole steps of one batch on 2 cores; the first line of each model is what the others compare with."""
+        print(f"\n{'grid':<6}{'ranks x threads':>16}{'pipe data seq zero':>20}{'ms':>9}{'sent MiB':>10}{'times':>7}")
+        for model, lines in GRIDS.items():
+            least = {}
+            for _ in range(min(self.rounds, 3)):  # in turns, so that a busy moment meets all
+                for line in lines:
+                    ranks, grid = line[0], line[2:6]
+                    said = self.on_ranks(ranks, "bench_grid", model, *map(str, grid), str(line[1]))
+                    ms, sent = map(float, re.search(r"step_ms ([\d.]+) sent_MiB ([\d.]+)", said).groups())
+                    least[line] = min(least.get(line, (ms, sent)), (ms, sent))
+            first = least[lines[0]][0]
+            for line in lines:
+                ms, sent = least[line]
+                times, most = ms / first, line[6]
+                print(f"{model:<6}{f'{line[0]} x {line[1]}':>16}{' '.join(map(str, line[2:6])):>20}{ms:>9.2f}{sent:>10.2f}"
+                      f"{times:>7.2f}{f'  MISSED (at most {most})' if times > most else ''}", flush=True)
+
     def text(self, folder):
         print()
         text = os.environ.get("TRIREME_BENCH_TEXT")
@@ -140,6 +165,7 @@ def main():
     bench.steps()
     bench.waiting()
     bench.scattering()
+    bench.grids()
     with tempfile.TemporaryDirectory(dir=build) as folder:
         bench.text(Path(folder))
         bench.tokenizing(Path(folder))

@@ -188,6 +188,37 @@ TEST(Precision, GridsAgreeInBf16AsFarAsOrdersDo) {
   }
 }
 
+// Thaws and freezes parts of units in the middle of the run.
+static std::vector<FreezeRule> schedule() {
+  return {{"embedding.*", 0, 6}, {"blocks.0.*", 0, 9, ThawMoments::keep}, {"*.qkv.*", 4, 12}};
+}
+
+TEST(Precision, FrozenPartsInBf16) {
+  const int n = test::world().size();
+  auto alone = warm_case({}, "gqa", DType::bf16);
+  alone.freeze = schedule();
+  const auto one = train_alone(alone, steps, warm_up);
+  const double spread = spread_of_orders(alone, one);
+
+  auto pipe = warm_case({std::min(n, 4), 1, n > 4 ? n / 4 : 1}, "gqa", DType::bf16);
+  pipe.freeze = schedule();
+  pipe.zero = sharded();
+  const auto piped = train_on_grid(pipe, steps, warm_up);
+  const auto grids = mixed_grids();
+  auto spread_case = warm_case(grids.empty() ? pipe.grid : grids.back(), "gqa", DType::bf16);
+  spread_case.freeze = schedule();
+  spread_case.zero = sharded();
+  const auto mixed = train_on_grid(spread_case, steps, warm_up);
+
+  if (n <= 4) {
+    EXPECT_EQ(piped.losses, one.losses);
+  }
+  for (std::size_t s = 0; s < one.losses.size(); ++s) {
+    EXPECT_NEAR(piped.losses[s], one.losses[s], 3 * spread) << s;
+    EXPECT_NEAR(mixed.losses[s], one.losses[s], 3 * spread) << s;
+  }
+}
+
 // Plain SGD with rate 1 subtracts the gradient.
 static double one_rate(int) {
   return 1;
