@@ -16,4 +16,8 @@ void add_generate(CLI::App&, std::function<int()>& chosen);
 void add_inspect(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
 
+// For a `train` that only has something to say of its arguments: ranks that were started together
+// must end together, also where the others go on to train. `say` returns the exit code.
+int end_train(const std::function<int()>& say);
+
 }  // namespace trireme

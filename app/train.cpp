@@ -1,4 +1,6 @@
 // trireme train DECK [section.key=value ...]
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -44,13 +46,15 @@ void require_launch(const Communicator& world) {
           launched, world.size());
 }
 
+std::string text_of(const TrainArguments& a) {
+  return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}", a.deck.path,
+                     fmt::join(a.deck.overrides, " "), a.restart, a.run_dir, a.time_limit,
+                     a.overwrite ? " --overwrite" : "");
+}
+
 // Every rank must have been started alike.
-void require_same_arguments(const Communicator& world, const TrainArguments& a) {
-  const auto mine = fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}",
-                                a.deck.path, fmt::join(a.deck.overrides, " "), a.restart, a.run_dir,
-                                a.time_limit, a.overwrite ? " --overwrite" : "");
-  const auto hash = hash128(mine);
-  const auto all = world.all_gather(fmt::format("{}", to_string(hash)));
+void require_same_arguments(const Communicator& world, const std::string& mine) {
+  const auto all = world.all_gather(to_string(hash128(mine)));
   const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
   if (other != all.end())
     throw SharedError(
@@ -63,8 +67,7 @@ void require_same_arguments(const Communicator& world, const TrainArguments& a) 
 Deck read_deck(const Communicator& world, const DeckArguments& a) {
   Deck deck;
   std::string text, name;
-  together(world, [&] {
-    if (world.rank() != 0) return;
+  at_root(world, [&] {
     deck = with_vocab(fit_to_ranks(load_deck(a.path, a.overrides), world.size()));
     text = dump_deck(deck);
     name = deck.name;
@@ -85,8 +88,7 @@ std::string checkpoint_to_restart(const Communicator& world, const std::string& 
                                   const std::filesystem::path& checkpoints) {
   std::string path;
   if (restart.empty()) return path;
-  together(world, [&] {
-    if (world.rank() != 0) return;
+  at_root(world, [&] {
     if (restart != "latest") {
       path = find_checkpoint(restart).string();
       return;
@@ -141,6 +143,7 @@ struct Prepared {
   std::optional<CheckpointReader> from;
   CheckpointMeta meta;
   BackendChoice choice;
+  DType compute{};
   Axes axes;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Workspace> workspace;
@@ -164,6 +167,7 @@ Prepared open_inputs(Deck deck, const std::string& from) {
       {},
       {},
       {},
+      {},
       {}};
   p.meta = meta_of(deck, p.training, p.from ? &*p.from : nullptr);
   return p;
@@ -173,7 +177,7 @@ Prepared open_inputs(Deck deck, const std::string& from) {
 void open_model(Prepared& p) {
   p.backend = open_backend(p.choice);
   p.workspace = std::make_unique<Workspace>(*p.backend);
-  auto setup = trainer_setup(p.deck, usable_compute(p.choice, p.deck.precision.compute));
+  auto setup = trainer_setup(p.deck, p.compute);
   setup.first_step = p.meta.step;
   p.trainer = std::make_unique<Trainer>(*p.backend, p.axes, std::move(setup));
   auto& store = p.trainer->store();
@@ -188,12 +192,25 @@ void open_model(Prepared& p) {
   }
 }
 
+// The compute type of the deck, or what the machines of all ranks have instead.
+DType agreed_compute(const Communicator& world, const BackendChoice& choice, DType wanted) {
+  DType usable{};
+  together(world, [&] { usable = usable_compute(choice, wanted); });
+  double wider = usable != wanted;
+  world.all_reduce_max({&wider, 1});
+  if (wider == 0 || usable != wanted) return usable;
+  log_warning("the processor of another rank cannot multiply {}: computing in {}", name_of(wanted),
+              name_of(wide(wanted)));
+  return wide(wanted);
+}
+
 Prepared prepare(const Communicator& world, Deck deck, const std::string& from) {
   std::optional<Prepared> p;
   together(world, [&] { p.emplace(open_inputs(std::move(deck), from)); });
   if (world.size() > 1) world.broadcast(p->meta.run);  // a new run's identity is rank 0's
   if (p->finished()) return std::move(*p);
   p->choice = backend_choice(p->deck.run, world);
+  p->compute = agreed_compute(world, p->choice, p->deck.precision.compute);
   p->axes = make_axes(world, grid_of(p->deck), shard_ranks(p->deck.zero, grid_of(p->deck)));
   together(world, [&] { open_model(*p); });
   return std::move(*p);
@@ -219,11 +236,27 @@ void greet(const Prepared& p) {
   print_differences(*p.from, p.deck);
 }
 
+// Which rank a process is that a launcher's message or a debugger names.
+void log_processes(const Communicator& world) {
+  if (world.size() == 1) return;
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const auto hosts = world.all_gather(host);
+  const auto processes = world.all_gather(fmt::format("{}", ::getpid()));
+  std::string text;
+  for (std::size_t r = 0; r < hosts.size(); ++r)
+    text += r > 0 && hosts[r] == hosts[r - 1]
+                ? fmt::format(" {}", processes[r])
+                : fmt::format("{}{} {}", r > 0 ? ", " : "", hosts[r], processes[r]);
+  log_detail("processes by rank: {}", text);
+}
+
 // `directory` is there on rank 0 alone.
 int train_in(const RunDirectory* directory, const std::filesystem::path& run, Prepared& p,
              const TrainArguments& a, SignalWatch& signals,
              std::chrono::steady_clock::time_point started) {
-  greet(p);
+  at_root(p.axes.world, [&] { greet(p); });
+  log_processes(p.axes.world);
   const std::string restored = p.from ? p.from->directory().string() : "";
   p.from.reset();
   TrainLoop loop(*p.trainer, p.training, p.validation ? &*p.validation : nullptr, directory,
@@ -271,19 +304,25 @@ Existing intent(const TrainArguments& a, const std::filesystem::path& run) {
                                                                            : Existing::refuse;
 }
 
+// All ranks write where rank 0 means, wherever they were started.
+std::filesystem::path run_path(const Communicator& world, const std::filesystem::path& given) {
+  if (world.size() == 1) return given;
+  auto path = std::filesystem::absolute(given).string();
+  world.broadcast(path);
+  return path;
+}
+
 int train_on(const Communicator& world, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
   SignalWatch signals;
   require_launch(world);
   if (world.rank() != 0) log_quietly();
-  require_same_arguments(world, a);
+  require_same_arguments(world, text_of(a));
   auto deck = read_deck(world, a.deck);
   Communicator::configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
-  const std::filesystem::path run = a.run_dir.empty() ? "runs/" + deck.name : a.run_dir;
-  const bool writes = world.rank() == 0;
+  const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
   Existing existing{};
-  together(world, [&] {
-    if (!writes) return;
+  at_root(world, [&] {
     existing = intent(a, run);
     if (existing == Existing::refuse) refuse_existing_run(run);
   });
@@ -294,8 +333,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
     return 0;
   }
   std::optional<RunDirectory> directory;
-  together(world, [&] {
-    if (!writes) return;
+  at_root(world, [&] {
     directory.emplace(run, existing);
     log_to(directory->log());
     settle(*directory, prepared);
@@ -319,6 +357,20 @@ int train(const TrainArguments& a) {
 }
 
 }  // namespace
+
+int end_train(const std::function<int()>& say) {
+  if (launched_ranks() < 2) return say();
+  const MpiJob job;
+  const auto& world = job.world();
+  try {
+    require_launch(world);
+    require_same_arguments(world, "not to train");
+    return world.rank() == 0 ? say() : 0;
+  } catch (const Error& e) {
+    if (world.rank() == 0) log_error("{}", e.what());
+    return 1;
+  }
+}
 
 void add_train(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("train", "train the model of a deck");

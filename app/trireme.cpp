@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <string_view>
 
 #include "app/commands.hpp"
 #include "kernels/host/wait_policy.hpp"
@@ -32,7 +33,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\na subcommand is required\n", app.help());
     return 1;
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
+    const bool train = argc > 1 && std::string_view(argv[1]) == "train";
+    return train ? end_train([&] { return app.exit(e); }) : app.exit(e);
   } catch (const std::exception& e) {
     log_error("{}", e.what());
     return 1;

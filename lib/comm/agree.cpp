@@ -29,4 +29,21 @@ void together(const Communicator& world, const std::function<void()>& work) {
   if (!text.empty()) throw SharedError(text);
 }
 
+void at_root(const Communicator& world, const std::function<void()>& work) {
+  std::string why;
+  double failed = 0;
+  if (world.rank() == 0) {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      failed = 1;
+      why = e.what();
+    }
+  }
+  world.all_reduce_max({&failed, 1});
+  if (failed == 0) return;
+  world.broadcast(why);
+  throw SharedError(why);
+}
+
 }  // namespace trireme

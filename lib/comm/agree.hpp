@@ -17,4 +17,7 @@ struct SharedError : Error {
 // any, all get a SharedError with the messages, each said once.
 void together(const Communicator&, const std::function<void()>& work);
 
+// Rank 0 alone runs `work`, for all: its error is everybody's, so no rank is named.
+void at_root(const Communicator&, const std::function<void()>& work);
+
 }  // namespace trireme

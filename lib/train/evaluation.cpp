@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "lib/comm/agree.hpp"
+
 namespace trireme {
 
 Batch read_samples(const Dataset& data, std::int64_t first, std::int64_t n) {
@@ -37,9 +39,11 @@ std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int6
     axes.world.all_reduce_max({&stop, 1});
     if (stop > 0) return std::nullopt;
     std::vector<Batch> mine;
-    for (; first < std::min(n, begin + group * stride); first += stride)
-      mine.push_back(trainer.share(
-          padded(read_samples(data, first, std::min(microbatch, n - first)), microbatch)));
+    together(axes.world, [&] {
+      for (; first < std::min(n, begin + group * stride); first += stride)
+        mine.push_back(trainer.share(
+            padded(read_samples(data, first, std::min(microbatch, n - first)), microbatch)));
+    });
     const auto part = trainer.evaluate(mine);
     total.sum += part.sum;
     total.valid += part.valid;

@@ -10,7 +10,8 @@ namespace trireme {
 
 // Samples [0, samples) of the dataset (at most one epoch; 0: all of it), `microbatch` at a time,
 // which the data ranks take in turn. Collective; equal on every rank. None when `interrupted`
-// (asked between programs; may be empty) says so on any rank before the end.
+// (asked between programs; may be empty) says so on any rank before the end. SharedError when a
+// rank cannot read its samples.
 std::optional<LossSum> evaluate(Trainer&, const Dataset&, std::int64_t samples,
                                 std::int64_t microbatch,
                                 const std::function<bool()>& interrupted = {});

@@ -46,11 +46,12 @@ TrainLoop::TrainLoop(Trainer& trainer, const Dataset& training, const Dataset* v
       saved_step_(restored.empty() ? -1 : meta_.step),
       last_checkpoint_(std::move(restored)),
       progress_(total_steps_) {
-  if (!directory_) return;
-  const auto from = last_checkpoint_.empty() ? std::nullopt : std::optional(meta_.step);
-  history_.emplace(directory_->history(), from);
-  if (validation_) evaluations_.emplace(directory_->evaluation(), from);
-  directory_->write_outcome({"running", meta_.step, "", last_checkpoint_});
+  at_root(trainer_.axes().world, [&] {
+    const auto from = last_checkpoint_.empty() ? std::nullopt : std::optional(meta_.step);
+    history_.emplace(directory_->history(), from);
+    if (validation_) evaluations_.emplace(directory_->evaluation(), from);
+    directory_->write_outcome({"running", meta_.step, "", last_checkpoint_});
+  });
 }
 
 double TrainLoop::elapsed() const {
@@ -139,7 +140,7 @@ void TrainLoop::save_and_rethrow() {
   const auto error = std::current_exception();
   try {
     if (meta_.step > first_step_) save_now();
-  } catch (const Error& e) {
+  } catch (const SharedError& e) {
     log_error("step {}: no checkpoint: {}", meta_.step, e.what());
   }
   std::rethrow_exception(error);
@@ -150,7 +151,7 @@ void TrainLoop::one_step() {
   std::vector<Batch> microbatches;
   try {
     microbatches = read_step();
-  } catch (const Error&) {
+  } catch (const SharedError&) {
     save_and_rethrow();
   }
   const double lr =
@@ -182,11 +183,11 @@ void TrainLoop::judge(const StepResult& result) {
     return;
   }
   log_warning("step {} is skipped: {} is not finite", meta_.step, result.culprit);
-  require(
-      count < settings_.train.max_skipped,
+  if (count < settings_.train.max_skipped) return;
+  throw SharedError(fmt::format(
       "{} steps in a row were not finite, the last at step {}: lower optimizer.lr, lengthen "
       "schedule.warmup_steps, or look at the data of these steps; train.max_skipped allows more",
-      count, meta_.step);
+      count, meta_.step));
 }
 
 void TrainLoop::report(const StepResult& r, double lr, double seconds) {
@@ -217,7 +218,7 @@ void TrainLoop::evaluate_now() {
   try {
     loss = evaluate(trainer_, *validation_, settings_.evaluate.batches * settings_.train.batch,
                     settings_.train.microbatch, [this] { return signals_.stop(); });
-  } catch (const Error&) {
+  } catch (const SharedError&) {
     save_and_rethrow();
   }
   evaluation_seconds_ = seconds_since(begin);
@@ -239,7 +240,7 @@ void TrainLoop::save_now() {
   saved_at_ = begin;  // a save that fails is tried again when the next one is due
   try {
     last_checkpoint_ = save_state(trainer_.store(), trainer_.axes(), checkpoints_, meta_).string();
-  } catch (const Error& e) {
+  } catch (const SharedError& e) {
     // The last chance to keep the run's work is never passed over.
     const bool last = meta_.step == total_steps_ || !reason_.empty();
     if (settings_.checkpoint.on_error == SaveFailure::stop || last) throw;

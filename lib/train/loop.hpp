@@ -42,7 +42,7 @@ class TrainLoop {
  public:
   // `meta` is where training goes on (a fresh one: step 0) and what every checkpoint says of the
   // run; `restored`: the checkpoint in this run directory that history goes on from, or empty. All
-  // references outlive the loop. `directory` is null on all ranks but the one that writes its small
+  // references outlive the loop. `directory` is null on all ranks but rank 0, which writes its small
   // files; checkpoints, to which all write, go to `checkpoints`. What the loop decides, all ranks
   // decide together.
   TrainLoop(Trainer&, const Dataset& training, const Dataset* validation,
@@ -67,7 +67,8 @@ class TrainLoop {
   void report(const StepResult&, double lr, double seconds);
   void evaluate_now();
   void save_now();
-  // Saves what there is before an error that is not the state's ends the run.
+  // Saves what there is before a SharedError that is not the state's ends the run. Any other error
+  // may be one rank's alone, and what is collective would hang.
   void save_and_rethrow();
   double save_estimate() const;  // seconds
   bool save_is_due() const;

@@ -71,17 +71,14 @@ std::filesystem::path save_state(const Store& store, const Axes& axes,
   std::string path;
   try {
     std::string partial;
-    together(world, [&] {
-      if (world.rank() == 0) partial = begin_save(checkpoints, meta.step).string();
-    });
+    at_root(world, [&] { partial = begin_save(checkpoints, meta.step).string(); });
     world.broadcast(partial);
     FileRecord mine;
     together(world, [&] {
       mine = write_slices(store, partial, {world.rank(), meta.step, meta.run});
     });
     const auto texts = world.all_gather(mine.slices.empty() ? "" : to_text(mine));
-    together(world, [&] {
-      if (world.rank() != 0) return;
+    at_root(world, [&] {
       std::vector<FileRecord> shards;
       for (const auto& text : texts)
         if (!text.empty()) shards.push_back(parse_file_record(text));

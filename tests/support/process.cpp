@@ -10,7 +10,8 @@ namespace trireme::test {
 
 Finished run(const std::filesystem::path& where, const std::string& command, int limit_seconds) {
   const std::string line =
-      "cd '" + where.string() + "' && export TRIREME='" TRIREME_PROGRAM "' && timeout -k 5 " +
+      "cd '" + where.string() +
+      "' && export TRIREME='" TRIREME_PROGRAM "' MPIEXEC='" TRIREME_MPIEXEC "' && timeout -k 5 " +
       std::to_string(limit_seconds) + " bash -c '" + command + "' >.out 2>.err </dev/null";
   const int status = std::system(line.c_str());
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -10,7 +10,8 @@ struct Finished {
   std::string out, err;
 };
 
-// `command` as typed into a shell in `where`; $TRIREME is the program. No ' in it.
+// `command` as typed into a shell in `where`; $TRIREME is the program, $MPIEXEC -n N starts it on N
+// ranks. No ' in it.
 Finished run(const std::filesystem::path& where, const std::string& command,
              int limit_seconds = 60);
 

@@ -1,0 +1,148 @@
+// Runs on grids as their users see them: restarts, checkpoints that one rank reads, signals.
+#include "tests/app/grid_training.hpp"
+
+namespace trireme {
+namespace {
+
+const GridCase all_axes{4, "parallel.pipe=2 parallel.seq=2 zero.stage=3"};
+
+class GridRestart : public GridTraining, public testing::WithParamInterface<GridCase> {};
+
+// Dropout, accumulation, AdamW, an evaluation before and after the checkpoint.
+TEST_P(GridRestart, EqualsTheUninterruptedRun) {
+  const auto whole = here(train(GetParam(), "--run-dir whole"));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  ASSERT_EQ(here("cp -r whole cut && rm -r cut/checkpoints/step-00000008 "
+                 "cut/checkpoints/step-00000012")
+                .code,
+            0);
+
+  const auto cut = here(train(GetParam(), "--run-dir cut --restart latest"));
+
+  ASSERT_EQ(cut.code, 0) << cut.err;
+  EXPECT_EQ(count(cut.err, "restarting from"), 1) << cut.err;
+  EXPECT_EQ(losses("cut"), losses("whole"));
+  EXPECT_EQ(contents_of(folder / "cut/evaluation.csv"),
+            contents_of(folder / "whole/evaluation.csv"));
+  const auto weights = arrays("whole", "00000012");
+  EXPECT_FALSE(weights.empty());
+  EXPECT_EQ(arrays("cut", "00000012"), weights);
+  EXPECT_LT(row_of("whole/history.csv")[2], row_of("whole/history.csv", 0)[2]);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Grids, GridRestart,
+    testing::Values(all_axes, GridCase{4, "parallel.data=2 parallel.seq=2 zero.stage=1"},
+                    GridCase{4, "parallel.pipe=2 zero.stage=2 precision.compute=bf16"},
+                    GridCase{2, "parallel.seq=2 zero.stage=3 precision.reduce=bf16"}),
+    [](const auto& info) { return std::to_string(info.index); });
+
+class GridRun : public GridTraining {};
+
+// 112 samples in microbatches of 3: four data ranks have 30, 28, 27 and 27 of them, in programs of
+// one microbatch each, the last of which two ranks have none of.
+TEST_F(GridRun, OneRankReadsItsCheckpointAndGetsTheLossThatTheRunLogged) {
+  for (const GridCase& grid :
+       {all_axes, GridCase{4, "zero.stage=3"}, GridCase{2, "parallel.pipe=2 zero.stage=1"}}) {
+    const auto trained = here(train(grid, "--run-dir run --overwrite"));
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const auto logged = row_of("run/evaluation.csv");
+
+    const auto again = here("$TRIREME evaluate run");
+
+    ASSERT_EQ(again.code, 0) << again.err;
+    double loss = 0, perplexity = 0;
+    int step = 0, targets = 0;
+    ASSERT_EQ(std::sscanf(again.out.c_str(), "step %d: loss %lf, perplexity %lf, over %d", &step,
+                          &loss, &perplexity, &targets),
+              4)
+        << again.out;
+    EXPECT_EQ(step, 12);
+    EXPECT_EQ(targets, 112 * 16);
+    // Printed with six digits; products of other shapes round otherwise.
+    EXPECT_NEAR(loss, logged[2], 3e-6 * logged[2]) << grid.overrides;
+
+    const auto text = here("$TRIREME generate run --prompt the --tokens 8");
+    EXPECT_EQ(text.code, 0) << text.err;
+    EXPECT_EQ(text.out.substr(0, 3), "the");
+    const auto inspected = here("$TRIREME inspect run --verify");
+    EXPECT_EQ(inspected.code, 0) << inspected.out << inspected.err;
+    EXPECT_NE(inspected.out.find("blocks.3.qkv.weight"), std::string::npos) << inspected.out;
+  }
+}
+
+// Rounding alone tells a grid's first steps from one rank's.
+TEST_F(GridRun, LearnsWhatOneRankLearns) {
+  const std::string steps = "train.steps=4 evaluate.every_steps=0 ";
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir one " + steps).code, 0);
+  for (const GridCase& grid :
+       {all_axes, GridCase{2, "parallel.data=2 parallel.seq=1 zero.stage=3"}}) {
+    ASSERT_EQ(here(train(grid, "--run-dir run --overwrite " + steps)).code, 0);
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(row_of("run/history.csv", i)[2], row_of("one/history.csv", i)[2], 2e-5)
+          << grid.overrides << ", step " << i + 1;
+  }
+}
+
+// bf16 on its way alone: the loss of step 1 is the same, that of later steps nearly.
+TEST_F(GridRun, GradientsMayTravelAsBf16) {
+  const GridCase grid{2, "zero.stage=3"};
+  ASSERT_EQ(here(train(grid, "--run-dir wide train.steps=4")).code, 0);
+  ASSERT_EQ(here(train(grid, "--run-dir narrow train.steps=4 precision.reduce=bf16")).code, 0);
+
+  const auto wide = row_of("wide/history.csv"), narrow = row_of("narrow/history.csv");
+  EXPECT_EQ(row_of("narrow/history.csv", 0)[2], row_of("wide/history.csv", 0)[2]);
+  EXPECT_NE(narrow[2], wide[2]);
+  EXPECT_NEAR(narrow[2], wide[2], 0.02);
+  EXPECT_LT(narrow[8], wide[8]);  // bytes sent
+}
+
+TEST_F(GridRun, StopsWithACheckpointWhenTheLauncherIsAskedTo) {
+  const std::string same = "schedule.shape=constant checkpoint.every_steps=0 ";
+  const auto stopped = here(train(all_axes, "--run-dir stopped train.steps=1000000 " + same) +
+                            "& p=$!; " + until_steps("stopped", 3) + "kill -TERM $p; wait $p");
+
+  EXPECT_EQ(stopped.code, 75) << stopped.err;
+  EXPECT_EQ(count(stopped.err, "--restart latest"), 1) << stopped.err;
+  const auto step = static_cast<int>(row_of("stopped/history.csv")[0]);
+  const auto steps = same + "train.steps=" + std::to_string(step + 4);
+  const auto r = here(train(all_axes, "--run-dir stopped --restart latest " + steps));
+  ASSERT_EQ(r.code, 0) << r.err;
+  ASSERT_EQ(here(train(all_axes, "--run-dir whole " + steps)).code, 0);
+  EXPECT_EQ(losses("stopped"), losses("whole"));
+  EXPECT_EQ(row_of("stopped/history.csv")[0], step + 4);
+}
+
+// Each rank of a run that is killed is gone within seconds, and its checkpoints are good.
+TEST_F(GridRun, EndsWhenARankDies) {
+  folder.write("rank.sh",
+               "#!/bin/bash\n"
+               "echo $$ >pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}\n"
+               "exec \"$TRIREME\" \"$@\"\n");
+  for (const GridCase& grid : {GridCase{2, "parallel.pipe=2"}, all_axes}) {
+    const auto last = std::to_string(grid.ranks - 1);
+    const auto r =
+        here("rm -rf run pid.*; $MPIEXEC -n " + std::to_string(grid.ranks) +
+             " bash rank.sh train deck.toml train.steps=1000000 --run-dir run " + grid.overrides +
+             " & p=$!; " + until_steps("run", 5) + "kill -9 $(cat pid." + last +
+             "); SECONDS=0; wait $p; code=$?; echo $SECONDS; sleep 0.5; "
+             "for i in pid.*; do kill -0 $(cat $i) && echo $i is alive; done; exit $code");
+
+    EXPECT_NE(r.code, 0);
+    EXPECT_NE(r.code, 124) << "it hung";
+    EXPECT_LT(std::atoi(r.out.c_str()), 10) << r.out;
+    EXPECT_EQ(r.out.find("alive"), std::string::npos) << r.out;
+    // The launcher names the process, the run's log says which rank it was.
+    const auto pid = contents_of(folder / ("pid." + last));
+    EXPECT_NE(contents_of(folder / "run/log").find(pid.substr(0, pid.size() - 1)),
+              std::string::npos);
+    EXPECT_EQ(here("$TRIREME inspect run --verify").code, 0);
+    const auto step = static_cast<int>(row_of("run/history.csv")[0]);
+    const auto again =
+        here(train(grid, "--run-dir run --restart latest train.steps=" + std::to_string(step + 2)));
+    EXPECT_EQ(again.code, 0) << again.err;
+  }
+}
+
+}  // namespace
+}  // namespace trireme
