@@ -15,6 +15,7 @@ namespace trireme::test {
 namespace {
 
 const MpiJob* job = nullptr;
+Watchdog* watchdog = nullptr;
 
 std::string rank_name() {
   return fmt::format("rank {} of {}", world().rank(), world().size());
@@ -38,12 +39,8 @@ class FailurePrinter final : public testing::EmptyTestEventListener {
 
 // Keeps the ranks in step between cases.
 class Steps final : public testing::EmptyTestEventListener {
- public:
-  explicit Steps(Watchdog& watchdog) : watchdog_(watchdog) {}
-
- private:
   void OnTestStart(const testing::TestInfo& test) override {
-    watchdog_.at(fmt::format("{}.{}", test.test_suite_name(), test.name()));
+    watchdog->at(fmt::format("{}.{}", test.test_suite_name(), test.name()));
     const char* delays = std::getenv("TRIREME_RANDOM_DELAYS");
     Communicator::configure(
         {.random_delays = delays ? static_cast<std::uint64_t>(std::atoi(delays)) : 0});
@@ -63,14 +60,19 @@ class Steps final : public testing::EmptyTestEventListener {
       std::printf("[  ELSEWHERE ] %s.%s failed on another rank\n", test.test_suite_name(),
                   test.name());
   }
-
-  Watchdog& watchdog_;
 };
 
 }  // namespace
 
 const Communicator& world() {
   return job->world();
+}
+
+bool next_case(const std::string& name) {
+  watchdog->at(name);
+  double failed = testing::Test::HasFailure() ? 1 : 0;
+  world().all_reduce_max({&failed, 1});
+  return failed == 0;
 }
 
 }  // namespace trireme::test
@@ -82,15 +84,16 @@ int main(int argc, char** argv) {
   const MpiJob mpi;
   job = &mpi;
   const char* limit = std::getenv("TRIREME_HANG_LIMIT");
-  Watchdog watchdog(rank_name(), std::chrono::seconds(limit ? std::atoi(limit) : 60));
+  Watchdog watches(rank_name(), std::chrono::seconds(limit ? std::atoi(limit) : 60));
+  watchdog = &watches;
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (world().rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailurePrinter);
   }
-  listeners.Append(new Steps(watchdog));
+  listeners.Append(new Steps);
   double failed = RUN_ALL_TESTS();
-  watchdog.at("the end");
+  watches.at("the end");
   world().all_reduce_max({&failed, 1});
   return failed > 0 ? 1 : 0;
 }

@@ -6,74 +6,15 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "kernels/open/open.hpp"
 #include "lib/comm/agree.hpp"
+#include "tests/parallel/counted.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme::test {
-
-static std::string text(const ZeroConfig& z) {
-  auto s = fmt::format("zero{}", z.stage);
-  if (z.stage == 3) {
-    if (z.gather == ZeroCadence::step) s += "_gather_step";
-    if (z.reduce == ZeroCadence::step) s += "_reduce_step";
-  }
-  if (z.shard) s += fmt::format("_shard{}", z.shard);
-  if (z.prefetch != 1 || z.scatters != 1) s += fmt::format("_ahead{}_{}", z.prefetch, z.scatters);
-  return s;
-}
-
-std::string name_of(const ParityCase& c) {
-  return fmt::format(
-      "pipe{}_data{}_seq{}_{}_{}_m{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq, c.flavour,
-      text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
-      c.dropout > 0 ? "_dropout" : "", c.optimizer == OptimizerKind::sgd ? "sgd" : "adamw",
-      c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
-      c.backend == "ref" ? "" : "_" + c.backend);
-}
-
-constexpr std::int64_t step_samples = 16;
-
-ModelConfig parity_model(const ParityCase& p) {
-  ModelConfig c;
-  c.layers = 8;
-  c.width = 24;
-  c.heads = 12;
-  c.vocab = 29;
-  c.context = 16;
-  c.ffn_width = 40;
-  if (p.flavour != "gpt2") c.kv_heads = 3;
-  if (p.flavour == "llama") {
-    c.norm = NormKind::rms;
-    c.bias = false;
-    c.activation = ActivationKind::swiglu;
-    c.positions = Positions::rotary;
-    c.tied = false;
-  }
-  c.dropout = p.dropout;
-  c.recompute = p.recompute;
-  return resolved(c);
-}
-
-TrainerSetup parity_setup(const ParityCase& p) {
-  TrainerSetup s;
-  s.model = parity_model(p);
-  s.optimizer.name = p.optimizer;
-  const bool plain = p.optimizer == OptimizerKind::sgd;
-  if (plain) {  // Adam and clipping hide constant factors
-    s.optimizer.weight_decay = 0;
-    s.optimizer.clip = 0;
-  }
-  s.zero = p.zero;
-  s.freeze = p.freeze;
-  s.stage_layers = p.stage_layers;
-  s.compute = p.compute;
-  s.reduce = p.reduce;
-  s.seed = 11;
-  return s;
-}
 
 static double learning_rate(const ParityCase& p) {
   return p.optimizer == OptimizerKind::sgd ? 0.3 : 1e-3;
@@ -93,8 +34,9 @@ static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t
 }
 
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
-  const auto micro = step_samples / (p.grid.data * p.microbatches);
-  return masked_batch(parity_model(p), step * step_samples + (m * p.grid.data + d) * micro, micro);
+  const auto micro = parity_samples / (p.grid.data * p.microbatches);
+  return masked_batch(parity_model(p), step * parity_samples + (m * p.grid.data + d) * micro,
+                      micro);
 }
 
 std::vector<Batch> parity_step(const ParityCase& p, const Trainer& trainer, int step) {
@@ -201,17 +143,23 @@ static void expect_weights(Store& store, const Course& expected, double bound) {
 void expect_parity(const ParityCase& p, double bound) {
   const auto& expected = one_rank_course(p);
   const auto axes = make_axes(world(), p.grid, shard_ranks(p.zero, p.grid));
-  const auto backend = open_backend({p.backend, 1, true});
+  const BackendChoice choice{p.backend, 1, true};
+  // Steps differ where rules freeze: a plan speaks of the first two.
+  std::optional<Counted> counted;
+  if (p.freeze.empty()) counted.emplace(p, choice, world().rank());
+  const auto backend = open_backend(choice);
   const Workspace workspace(*backend);
   Trainer trainer(*backend, axes, parity_setup(p));
   trainer.store().initialize(3, 1);
   for (int s = 0; s < p.steps; ++s) {
     const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
+    if (counted) counted->step_sent(axes);
     const auto step = static_cast<std::size_t>(s);
     EXPECT_EQ(r.verdict, Verdict::updated);
     EXPECT_NEAR(r.loss, expected.losses[step], bound * expected.losses[step]) << "step " << s;
     EXPECT_NEAR(r.grad_norm, expected.norms[step], bound * expected.norms[step]) << "step " << s;
   }
+  if (counted) counted->taken(backend->account());
   expect_weights(trainer.store(), expected, bound);
 }
 

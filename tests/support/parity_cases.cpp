@@ -1,12 +1,84 @@
-// Which cases a suite runs: the product of all factors, or pairs of settings only.
+#include "tests/support/parity_cases.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <set>
 #include <tuple>
 
-#include "tests/parallel/parity.hpp"
+#include "lib/base/rng.hpp"
 
 namespace trireme::test {
+
+static std::string text(const ZeroConfig& z) {
+  auto s = fmt::format("zero{}", z.stage);
+  if (z.stage == 3) {
+    if (z.gather == ZeroCadence::step) s += "_gather_step";
+    if (z.reduce == ZeroCadence::step) s += "_reduce_step";
+  }
+  if (z.shard) s += fmt::format("_shard{}", z.shard);
+  if (z.prefetch != 1 || z.scatters != 1) s += fmt::format("_ahead{}_{}", z.prefetch, z.scatters);
+  return s;
+}
+
+std::string name_of(const ParityCase& c) {
+  return fmt::format(
+      "pipe{}_data{}_seq{}_{}_{}_m{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq, c.flavour,
+      text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
+      c.dropout > 0 ? "_dropout" : "", c.optimizer == OptimizerKind::sgd ? "sgd" : "adamw",
+      c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
+      (c.backend == "ref" ? "" : "_" + c.backend) + (c.reduce == DType::bf16 ? "_wire16" : ""));
+}
+
+ModelConfig parity_model(const ParityCase& p) {
+  ModelConfig c;
+  c.layers = 8;
+  c.width = 24;
+  c.heads = 12;
+  c.vocab = 29;
+  c.context = 16;
+  c.ffn_width = 40;
+  if (p.flavour != "gpt2") c.kv_heads = 3;
+  if (p.flavour == "llama") {
+    c.norm = NormKind::rms;
+    c.bias = false;
+    c.activation = ActivationKind::swiglu;
+    c.positions = Positions::rotary;
+    c.tied = false;
+  }
+  c.dropout = p.dropout;
+  c.recompute = p.recompute;
+  return resolved(c);
+}
+
+TrainerSetup parity_setup(const ParityCase& p) {
+  TrainerSetup s;
+  s.model = parity_model(p);
+  s.optimizer.name = p.optimizer;
+  const bool plain = p.optimizer == OptimizerKind::sgd;
+  if (plain) {  // Adam and clipping hide constant factors
+    s.optimizer.weight_decay = 0;
+    s.optimizer.clip = 0;
+  }
+  s.zero = p.zero;
+  s.freeze = p.freeze;
+  s.stage_layers = p.stage_layers;
+  s.compute = p.compute;
+  s.reduce = p.reduce;
+  s.seed = 11;
+  return s;
+}
+
+PlanInput plan_input(const ParityCase& p) {
+  PlanInput in;
+  in.setup = parity_setup(p);
+  in.train.batch = parity_samples;
+  in.train.microbatch = parity_samples / (p.grid.data * p.microbatches);
+  in.grid = p.grid;
+  in.evaluation = PlanEvaluation::left_out;
+  return in;
+}
 
 namespace {
 
@@ -109,6 +181,24 @@ std::vector<ParityCase> pairwise_cases(int ranks) {
     }
     for (const auto& p : pairs_of(best)) missing.erase(p);
     cases.push_back(make_case(all, best));
+  }
+  return cases;
+}
+
+std::vector<ParityCase> fenced_cases(int ranks) {
+  const auto all = factors(ranks);
+  std::vector<ParityCase> cases;
+  std::uint64_t draw = 0;
+  for (std::size_t grid = 0; grid < all[0].size(); ++grid) {
+    Choice choice{grid};
+    for (std::size_t f = 1; f < all.size(); ++f) choice.push_back(mix64(++draw) % all[f].size());
+    auto c = make_case(all, choice);
+    c.backend = "fenced";
+    c.compute = DType::f32;
+    c.reduce = grid % 3 == 2 ? DType::bf16 : DType::f32;
+    c.optimizer = OptimizerKind::sgd;  // Adam divides rounding by rounding where a gradient is 0
+    c.steps = 3;
+    cases.push_back(c);
   }
   return cases;
 }

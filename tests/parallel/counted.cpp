@@ -1,0 +1,45 @@
+#include "tests/parallel/counted.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lib/comm/settings.hpp"
+
+namespace trireme::test {
+
+// A plan sends nothing that could be late.
+static RankPlan plan_without_delays(const ParityCase& p, const BackendChoice& backend, int rank) {
+  const auto settings = comm_settings();
+  auto calm = settings;
+  calm.random_delays = 0;
+  Communicator::configure(calm);
+  auto plan = plan_rank(plan_input(p), dry_target(backend), rank);
+  Communicator::configure(settings);
+  return plan;
+}
+
+Counted::Counted(const ParityCase& p, const BackendChoice& backend, int rank)
+    : plan_(plan_without_delays(p, backend, rank)) {
+  EXPECT_EQ(plan_.races, std::vector<std::string>{});
+}
+
+void Counted::step_sent(const Axes& axes) {
+  const auto now = axes.traffic();
+  EXPECT_EQ(now.shard - sent_.shard, plan_.step_traffic.shard);
+  EXPECT_EQ(now.seq - sent_.seq, plan_.step_traffic.seq);
+  EXPECT_EQ(now.pipe - sent_.pipe, plan_.step_traffic.pipe);
+  sent_ = now;
+}
+
+void Counted::taken(const Account& run) const {
+  const auto& plan = plan_.account;
+  for (std::size_t k = 0; k < kind_count; ++k) {
+    EXPECT_EQ(run.live[k], plan.live[k]) << name_of(static_cast<Kind>(k));
+    EXPECT_EQ(run.peak[k], plan.peak[k]) << name_of(static_cast<Kind>(k));
+  }
+  EXPECT_EQ(run.live_all, plan.live_all);
+  EXPECT_EQ(run.peak_all, plan.peak_all);
+  EXPECT_EQ(run.reserved, plan.reserved);
+  EXPECT_EQ(run.pinned_reserved, plan.pinned_reserved);
+}
+
+}  // namespace trireme::test

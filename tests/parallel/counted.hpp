@@ -1,0 +1,24 @@
+#pragma once
+// What a training takes and sends, held against what its plan said: to the byte.
+#include "kernels/open/open.hpp"
+#include "lib/train/plan.hpp"
+#include "tests/parallel/parity.hpp"
+
+namespace trireme::test {
+
+// Plans this rank's share of a case before its training runs.
+class Counted {
+ public:
+  Counted(const ParityCase&, const BackendChoice&, int rank);
+
+  // After every step: the payload that it sent.
+  void step_sent(const Axes& axes);
+  // After the last step: what is and was taken.
+  void taken(const Account&) const;
+
+ private:
+  RankPlan plan_;
+  Axes::Traffic sent_;
+};
+
+}  // namespace trireme::test

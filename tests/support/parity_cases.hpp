@@ -1,0 +1,45 @@
+#pragma once
+// Trainings that are the same on every grid: which settings a suite puts together, and what the
+// model and a step are. Without MPI.
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "lib/train/plan.hpp"
+
+namespace trireme::test {
+
+struct ParityCase {
+  Grid grid;
+  std::string flavour = "gpt2";  // gpt2 (12 kv heads, tied), llama (3, untied), gqa (3, tied)
+  ZeroConfig zero;
+  int microbatches = 2;  // of each data rank
+  Recompute recompute = Recompute::none;
+  double dropout = 0;
+  OptimizerKind optimizer = OptimizerKind::sgd;
+  std::vector<FreezeRule> freeze;
+  std::vector<std::int64_t> stage_layers;
+  std::string backend = "ref";
+  DType compute = DType::f64, reduce = DType::f64;
+  int steps = 5;
+};
+std::string name_of(const ParityCase&);
+constexpr std::int64_t parity_samples = 16;  // of a step
+inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {
+  return out << name_of(c);
+}
+
+// 8 layers, 12 query heads, 16 positions.
+ModelConfig parity_model(const ParityCase&);
+TrainerSetup parity_setup(const ParityCase&);
+// Its step as a plan takes it, without an evaluation.
+PlanInput plan_input(const ParityCase&);
+
+// Every setting of every pair of factors at least once, for grids of that many ranks.
+std::vector<ParityCase> pairwise_cases(int ranks);
+// One case for each grid, in f32 on memory that the host may not touch; now and then bf16 travels.
+std::vector<ParityCase> fenced_cases(int ranks);
+// The whole product.
+std::vector<ParityCase> all_cases(int ranks);
+
+}  // namespace trireme::test
