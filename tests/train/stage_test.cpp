@@ -1,0 +1,115 @@
+// What a stage runs, and what it borrows for it.
+#include "lib/train/stage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/ref/ref.hpp"
+#include "lib/train/trainer.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+class StageParts : public testing::Test {
+ protected:
+  static ModelConfig four_blocks() {
+    auto c = test::tiny_gpt2();
+    c.layers = 4;
+    return c;
+  }
+  // By ParamId: all but what the pattern names.
+  std::vector<std::uint8_t> all_but(std::string_view pattern) const {
+    std::vector<std::uint8_t> mask;
+    for (const auto& p : model.spec().params) mask.push_back(!matches(pattern, p.name));
+    return mask;
+  }
+  std::vector<std::uint8_t> all_but(std::initializer_list<std::string_view> patterns) const {
+    auto mask = all_but("");
+    for (const auto pattern : patterns) {
+      const auto more = all_but(pattern);
+      for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = mask[i] && more[i];
+    }
+    return mask;
+  }
+  PartRange whole() const { return {0, model.parts().size()}; }
+
+  Ref backend;
+  Model model{backend, make_spec(four_blocks()), DType::f64};
+};
+
+TEST_F(StageParts, AreAllOfTheModelInOrder) {
+  const std::array<std::int64_t, 3> blocks{1, 1, 2};
+  std::size_t end = 0;
+  for (std::size_t s = 0; s < blocks.size(); ++s) {
+    const auto r = stage_parts(blocks, s);
+    EXPECT_EQ(r.begin, end);
+    end = r.end;
+  }
+  EXPECT_EQ(end, model.parts().size());
+}
+
+// Embedding and two blocks are frozen: they run forward alone, and a table that the head uses too
+// is trained by nobody.
+TEST_F(StageParts, AFrozenPrefixHasNoBackward) {
+  const auto mask = all_but({"embedding.*", "positions.*", "blocks.0.*", "blocks.1.*"});
+  const auto backward = backward_parts(model, whole(), mask, false);
+
+  const auto seen = visits(one_f_one_b(1, 1, 0), model, whole(), backward);
+
+  std::vector<std::string_view> needed;
+  for (std::size_t i = 0; i < backward.needed.size(); ++i)
+    if (backward.needed[i]) needed.push_back(model.parts()[i]->name());
+  EXPECT_EQ(needed, (std::vector<std::string_view>{"block 2", "block 3", "final_norm", "head"}));
+  // Seven parts forward, four of them backward.
+  EXPECT_EQ(seen.size(), 11U);
+  for (std::size_t v = 7; v < seen.size(); ++v)
+    for (const auto& b : seen[v].units) {
+      EXPECT_NE(b.unit, model.spec().blocks[0].unit);
+      EXPECT_NE(b.unit, model.spec().blocks[1].unit);
+    }
+}
+
+// What lies above a trained part needs backward though it is frozen itself, without gradients.
+TEST_F(StageParts, AFrozenPartAboveATrainedOnePassesTheGradientOn) {
+  const auto mask = all_but({"blocks.2.*", "blocks.3.*", "final_norm.*"});
+  const auto backward = backward_parts(model, whole(), mask, false);
+
+  EXPECT_EQ(std::ranges::count(backward.needed, 1), 7);
+  for (const auto& v : visits(one_f_one_b(1, 1, 0), model, whole(), backward))
+    for (const auto& b : v.units)
+      if (b.unit == model.spec().blocks[3].unit) {
+        EXPECT_FALSE(v.gradients);
+      }
+}
+
+TEST_F(StageParts, AStageThatTheOneBeforeWaitsForRunsAllBackward) {
+  const auto mask = all_but("*");
+
+  EXPECT_EQ(std::ranges::count(backward_parts(model, {2, 4}, mask, true).needed, 1), 2);
+  EXPECT_EQ(std::ranges::count(backward_parts(model, {2, 4}, mask, false).needed, 1), 0);
+}
+
+// Forward and backward of the last block meet at the head: they share a gather, and so do the first
+// block's backward and its forward of the next microbatch on a stage without an embedding.
+TEST_F(StageParts, LeasesInARowShareAGather) {
+  const PartRange middle{2, 4};
+  const auto backward = backward_parts(model, middle, all_but(""), true);
+  const auto program = one_f_one_b(1, 2, 0);
+  const auto seen = visits(program, model, middle, backward);
+
+  const auto each = make_borrow_plan(seen, ZeroCadence::microbatch);
+  const auto once = make_borrow_plan(seen, ZeroCadence::step);
+
+  const auto a = model.spec().blocks[1].unit, b = model.spec().blocks[2].unit;
+  // a b | b a | a b | b a
+  EXPECT_EQ(each.gathers,
+            (std::vector<GatherStep>{{a, 0, 1}, {b, 0, 2}, {a, 0, 2}, {b, 1, 2}, {a, 1, 1}}));
+  EXPECT_EQ(once.gathers, (std::vector<GatherStep>{{a, 0, 4}, {b, 0, 4}}));
+  EXPECT_EQ(each.gradients, once.gradients);
+  EXPECT_EQ(each.gradients.size(), 2U);
+  EXPECT_EQ(each.gradients[0].leases, 2);
+}
+
+}  // namespace trireme
