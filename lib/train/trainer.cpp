@@ -14,8 +14,8 @@ int shard_ranks(const ZeroConfig& z, const Grid& grid) {
   return z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
 }
 
-static std::vector<std::uint8_t> frozen_by(const std::vector<FreezeRule>& rules,
-                                           const ModelSpec& spec, std::int64_t step) {
+std::vector<std::uint8_t> frozen_by(const std::vector<FreezeRule>& rules, const ModelSpec& spec,
+                                    std::int64_t step) {
   std::vector<std::uint8_t> frozen(spec.params.size(), 0);
   for (const auto& rule : rules) {
     if (step < rule.from_step || (rule.to_step > 0 && step >= rule.to_step)) continue;

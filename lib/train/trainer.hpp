@@ -55,6 +55,9 @@ int shard_ranks(const ZeroConfig&, const Grid&);
 // Blocks of each stage: as the deck says, or by cost.
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
                                            int stages);
+// By ParamId: do the rules freeze it in this step?
+std::vector<std::uint8_t> frozen_by(const std::vector<FreezeRule>&, const ModelSpec&,
+                                    std::int64_t step);
 
 class Trainer {
  public:

@@ -1,0 +1,31 @@
+#pragma once
+// What a training step sends, and what its model's state takes, as formulas: what a plan finds by
+// running the step and counting follows from these shapes, to the byte. Pure.
+//
+//   N ranks share one copy of a stage's weights, R such copies; n_u = a shard of unit u with its
+//   padding; M microbatches of t positions a rank; D = head dim; e = bytes an element
+//   shards      (N-1) * sum over units of n_u * (e_gather * gathers + e_reduce * scatters), and
+//               2 * (R-1) / R * n_u * e_master between copies
+//   seq         rank r with hq(r) of H query and hk(r) key/value heads, a layer and microbatch:
+//               forward   t * D * [(H - hq(r)) + 2 * sum over d != r of hk(d) + (seq-1) * hq(r)]
+//               backward  t * D * [(H - hq(r)) + (seq-1) * (hq(r) + 2 * hk(r))]
+//   pipe        t * width * e a message; a table that two stages use: n_u * e_master each way
+#include "lib/comm/axes.hpp"
+#include "lib/train/rank_step.hpp"
+
+namespace trireme {
+
+// Payload that leaves the rank in the step.
+Axes::Traffic step_traffic(const RankStep&);
+
+// The most bytes that the step holds, in the account's kinds.
+struct StateBytes {
+  std::size_t weights = 0;    // master shards, compute copies, the rotary table
+  std::size_t optimizer = 0;  // moments
+  std::size_t gradients = 0;  // shards, and whole units on their way
+  std::size_t gathered = 0;   // whole units
+  bool operator==(const StateBytes&) const = default;
+};
+StateBytes state_bytes(const RankStep&);
+
+}  // namespace trireme

@@ -1,0 +1,113 @@
+#include "lib/train/rank_step.hpp"
+
+#include <algorithm>
+
+namespace trireme {
+
+namespace {
+
+struct BlockRange {
+  std::int64_t begin, end;
+};
+
+std::vector<Piece> pieces_of(const ModelSpec& spec, BlockRange blocks, bool first, bool last) {
+  std::vector<Piece> pieces;
+  if (first) {
+    pieces.push_back({{{spec.table_unit}}, false, false});
+    if (spec.positions != ParamId{}) pieces[0].units.push_back({spec.position_unit});
+  }
+  for (auto l = blocks.begin; l < blocks.end; ++l)
+    pieces.push_back({{{spec.blocks[static_cast<std::size_t>(l)].unit}}, true, false});
+  if (last) {
+    pieces.push_back({{{spec.norm_unit}}, true, false});
+    const Use use = spec.config.tied ? Use::tied : Use::own;
+    pieces.push_back({{{spec.head_unit, use}}, false, true});
+  }
+  return pieces;
+}
+
+// By stage.
+std::vector<std::vector<Piece>> stages_of(const ModelSpec& spec, const TrainerSetup& setup,
+                                          int stages, std::span<const std::uint8_t> frozen) {
+  std::vector<std::vector<Piece>> all;
+  std::int64_t begin = 0;
+  for (const auto n : blocks_of_stages(spec, setup.stage_layers, stages)) {
+    const bool first = all.empty(), last = std::ssize(all) + 1 == stages;
+    all.push_back(pieces_of(spec, {begin, begin + n}, first, last));
+    begin += n;
+  }
+  for (auto& pieces : all)
+    for (auto& piece : pieces)
+      for (std::size_t i = 0; i < spec.params.size(); ++i)
+        if (!frozen[i] &&
+            std::ranges::find(piece.units, spec.params[i].unit, &Borrow::unit) != piece.units.end())
+          piece.trains = true;
+  return all;
+}
+
+std::vector<Turn> turns_of(const Program& program, const std::vector<Piece>& pieces) {
+  std::vector<Turn> turns;
+  for (const auto& i : program) {
+    if (i.what == Do::forward)
+      for (std::size_t p = 0; p < pieces.size(); ++p)
+        turns.push_back({p, true, pieces[p].trains && pieces[p].gradient_in_forward});
+    if (i.what == Do::backward)
+      for (std::size_t p = pieces.size(); p-- > 0 && pieces[p].needed;)
+        turns.push_back(
+            {p, pieces[p].reads_in_backward, pieces[p].trains && !pieces[p].gradient_in_forward});
+  }
+  return turns;
+}
+
+std::vector<UnitId> units_of(const std::vector<Piece>& pieces) {
+  std::vector<UnitId> units;
+  for (const auto& piece : pieces)
+    for (const auto& b : piece.units)
+      if (std::ranges::find(units, b.unit) == units.end()) units.push_back(b.unit);
+  return units;
+}
+
+}  // namespace
+
+RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Grid& grid,
+                   int rank) {
+  RankStep s;
+  s.spec = make_spec(setup.model);
+  s.grid = grid;
+  s.at = grid.at(rank);
+  const auto frozen = frozen_by(setup.freeze, s.spec, setup.first_step);
+  for (const auto f : frozen) s.trainable.push_back(!f);
+
+  auto stages = stages_of(s.spec, setup, grid.pipe, frozen);
+  const auto trains = [](const auto& pieces) {
+    return std::ranges::count(pieces, true, &Piece::trains) > 0;
+  };
+  const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
+  const auto microbatches = train.batch / (train.microbatch * grid.data);
+  s.program = one_f_one_b(grid.pipe, static_cast<int>(microbatches), s.at.pipe, first);
+  s.pieces = std::move(stages[static_cast<std::size_t>(s.at.pipe)]);
+  bool flows = s.at.pipe > first;
+  for (auto& piece : s.pieces) piece.needed = flows = flows || piece.trains;
+  s.turns = turns_of(s.program, s.pieces);
+
+  LayoutInput in{units_of(s.pieces), grid.places(), setup.optimizer.no_decay, setup.segments};
+  for (const auto& rule : setup.freeze) in.freeze.push_back(rule.pattern);
+  s.layout = make_layout(s.spec, in);
+
+  const auto& z = setup.zero;
+  s.sharers = shard_ranks(z, grid);
+  s.copies = grid.places() / s.sharers;
+  s.gather = z.stage == 3 ? z.gather : ZeroCadence::step;
+  s.reduce = z.stage == 3 ? z.reduce : z.stage == 2 ? ZeroCadence::microbatch : ZeroCadence::step;
+  s.prefetch = z.prefetch;
+  s.scatters = z.scatters;
+  s.positions = train.microbatch * setup.model.context / grid.seq;
+  s.compute = setup.compute;
+  s.master = wide(setup.compute);
+  s.wire = setup.reduce == DType::bf16 && s.master == DType::f32 ? DType::bf16 : s.master;
+  s.upkeep = setup.optimizer.name == OptimizerKind::adamw ? Upkeep::adamw : Upkeep::sgd;
+  s.recompute = setup.model.recompute;
+  return s;
+}
+
+}  // namespace trireme

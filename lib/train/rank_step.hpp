@@ -1,0 +1,49 @@
+#pragma once
+// One rank's part of a training step as plain values, from the deck's settings alone: what formulas
+// of traffic and memory start from. Pure.
+#include <cstdint>
+#include <vector>
+
+#include "lib/comm/grid.hpp"
+#include "lib/pipe/schedule.hpp"
+#include "lib/train/trainer.hpp"
+
+namespace trireme {
+
+// A part of the stage.
+struct Piece {
+  std::vector<Borrow> units;
+  bool reads_in_backward;    // the units' weights
+  bool gradient_in_forward;  // else in backward
+  bool trains = false;
+  bool needed = false;  // in backward: it or what comes before it trains
+};
+
+// A piece at work: does it read the units' weights, does it add to their gradients?
+struct Turn {
+  std::size_t piece;
+  bool weights, gradients;
+};
+
+// One rank's part of a step.
+struct RankStep {
+  ModelSpec spec;
+  Grid grid;
+  Grid::At at;
+  Layout layout;  // of this stage's units
+  Program program;
+  std::vector<Piece> pieces;
+  std::vector<Turn> turns;               // in the order of the program
+  std::int64_t sharers = 1, copies = 1;  // ranks that share one copy of the weights; copies
+  ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
+  std::int64_t prefetch = 1, scatters = 1;
+  std::int64_t positions = 0;  // of a microbatch, on this rank
+  DType compute = DType::f32, master = DType::f32, wire = DType::f32;
+  Upkeep upkeep = Upkeep::adamw;
+  Recompute recompute = Recompute::none;
+  std::vector<std::uint8_t> trainable;  // by ParamId
+};
+// As Trainer runs step `setup.first_step`; microbatch and grid are decided.
+RankStep rank_step(const TrainerSetup&, const TrainConfig&, const Grid&, int rank);
+
+}  // namespace trireme

@@ -1,0 +1,154 @@
+// What the formulas say is what a plan counts, to the byte, on every grid; and in plain cases it is
+// what the textbook says.
+#include "lib/train/formulas.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/open/open.hpp"
+#include "lib/train/plan.hpp"
+#include "tests/support/parity_cases.hpp"
+
+namespace trireme {
+
+static std::size_t peak(const Account& a, Kind k) {
+  return a.peak[static_cast<std::size_t>(k)];
+}
+
+static void expect_formulas(const PlanInput& in, const std::string& backend, int rank) {
+  const auto plan = plan_rank(in, dry_target({backend, 1, false}), rank);
+  const auto step = rank_step(in.setup, in.train, in.grid, rank);
+
+  const auto sent = step_traffic(step);
+  EXPECT_EQ(sent.shard, plan.step_traffic.shard) << "rank " << rank;
+  EXPECT_EQ(sent.seq, plan.step_traffic.seq) << "rank " << rank;
+  EXPECT_EQ(sent.pipe, plan.step_traffic.pipe) << "rank " << rank;
+  const auto held = state_bytes(step);
+  EXPECT_EQ(held.weights, peak(plan.account, Kind::weights)) << "rank " << rank;
+  EXPECT_EQ(held.optimizer, peak(plan.account, Kind::optimizer)) << "rank " << rank;
+  EXPECT_EQ(held.gradients, peak(plan.account, Kind::gradients)) << "rank " << rank;
+  EXPECT_EQ(held.gathered, peak(plan.account, Kind::gathered)) << "rank " << rank;
+  EXPECT_EQ(plan.races, std::vector<std::string>{}) << "rank " << rank;
+}
+
+static void expect_formulas(test::ParityCase c) {
+  SCOPED_TRACE(test::name_of(c));
+  for (int rank = 0; rank < c.grid.ranks(); ++rank)
+    expect_formulas(test::plan_input(c), c.backend, rank);
+}
+
+class FormulasOnRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, FormulasOnRanks, testing::Values(1, 2, 4, 8));
+
+TEST_P(FormulasOnRanks, EqualThePlansOfAllPairs) {
+  for (const auto& c : test::pairwise_cases(GetParam())) expect_formulas(c);
+}
+
+// f32 and bf16, computed in and on the wire.
+TEST_P(FormulasOnRanks, EqualThePlansInOtherTypes) {
+  for (auto c : test::fenced_cases(GetParam())) {
+    c.optimizer = OptimizerKind::adamw;
+    expect_formulas(c);
+    c.backend = "host";
+    c.compute = DType::bf16;
+    c.reduce = DType::bf16;
+    expect_formulas(c);
+  }
+}
+
+// What is frozen is neither sent nor kept, and nothing runs backward behind the first that trains.
+TEST_P(FormulasOnRanks, EqualThePlansOfFrozenModels) {
+  const std::vector<std::vector<const char*>> frozen{
+      {"embedding.weight"},
+      {"*.attention_norm.*", "*.qkv.*"},
+      {"embedding.weight", "positions.weight", "blocks.0.*", "blocks.1.*"},
+      {"embedding.weight", "positions.weight", "blocks.0.*norm*", "blocks.0.qkv*"},
+      {"embedding.weight", "positions.weight", "blocks.?.*"},
+      {"*.bias"},
+      {"final_norm.*", "blocks.7.*"}};
+  const auto cases = test::pairwise_cases(GetParam());
+  for (std::size_t i = 0; i < 2 * frozen.size(); ++i) {
+    auto c = cases[i % cases.size()];
+    c.flavour = "gpt2";
+    for (const char* pattern : frozen[i % frozen.size()])
+      c.freeze.push_back({pattern, 0, 0, ThawMoments::fresh});
+    expect_formulas(c);
+  }
+}
+
+// Widths of which every parameter fills its slot, so that nothing is padded.
+static PlanInput even_model(std::int64_t layers, const Grid& grid) {
+  PlanInput in;
+  auto& m = in.setup.model;
+  m.layers = layers;
+  m.width = 256;
+  m.heads = 8;
+  m.vocab = 256;
+  m.context = 64;
+  m = resolved(m);
+  in.setup.zero.stage = 3;
+  in.grid = grid;
+  in.train.microbatch = 2;
+  in.train.batch = 2 * grid.data;
+  return in;
+}
+
+static Axes::Traffic sent(const PlanInput& in, int rank = 0) {
+  return step_traffic(rank_step(in.setup, in.train, in.grid, rank));
+}
+
+static std::int64_t block_parameters(const PlanInput& in) {
+  const auto spec = make_spec(in.setup.model);
+  std::int64_t n = 0;
+  for (const auto& p : spec.params)
+    if (p.unit == spec.blocks[0].unit) n += p.shape.count();
+  return n;
+}
+
+// Two gathers and a scatter.
+TEST(Formulas, ABlockMoreSendsThreeTimesItsParameters) {
+  for (const int n : {2, 4, 8}) {
+    const auto four = even_model(4, {1, n, 1}), five = even_model(5, {1, n, 1});
+
+    const auto more = sent(five).shard - sent(four).shard;
+
+    EXPECT_EQ(more, 4 * 3 * block_parameters(four) * (n - 1) / n) << n;
+  }
+}
+
+TEST(Formulas, HeadsThatDivideSendFourTimesTheirTokensEachWay) {
+  for (const int seq : {2, 4, 8}) {
+    const auto in = even_model(3, {1, 1, seq});
+    const auto t = in.train.microbatch * in.setup.model.context / seq;
+
+    EXPECT_EQ(sent(in).seq, 3 * 2 * 4 * (4 * t * in.setup.model.width * (seq - 1) / seq)) << seq;
+  }
+}
+
+TEST(Formulas, AStageSendsEveryMicrobatchDownAndUp) {
+  auto in = even_model(8, {4, 1, 1});
+  in.train.batch = 10;
+  in.setup.model.tied = false;
+  const auto one_way = 5 * in.train.microbatch * in.setup.model.context * in.setup.model.width * 4;
+
+  EXPECT_EQ(sent(in, 0).pipe, one_way);
+  EXPECT_EQ(sent(in, 1).pipe, 2 * one_way);
+  EXPECT_EQ(sent(in, 3).pipe, one_way);
+}
+
+// In f32: masters, gradients and two moments of a share of the parameters; then whole units.
+TEST(Formulas, AShareOfTheStateAndAFewUnits) {
+  auto in = even_model(6, {1, 4, 1});
+  in.setup.model.tied = false;
+  const auto spec = make_spec(in.setup.model);
+  const auto block = static_cast<std::size_t>(4 * block_parameters(in));
+  const auto share = static_cast<std::size_t>(spec.parameter_count());  // 4 bytes by 4 ranks
+
+  const auto held = state_bytes(rank_step(in.setup, in.train, in.grid, 0));
+
+  EXPECT_EQ(held.weights, share);
+  EXPECT_EQ(held.optimizer, 2 * share);
+  EXPECT_EQ(held.gathered, 2 * block);           // one at work, one asked for
+  EXPECT_EQ(held.gradients, share + 2 * block);  // one being made, one on its way
+}
+
+}  // namespace trireme
