@@ -92,7 +92,6 @@ Transport::Request SendLane::post(std::size_t i) {
     backend.copy(queue, device_piece(src.count()), src);
     backend.download(queue, bytes(piece), device_piece(src.count()));
   }
-  backend.touched(queue, piece, {});
   return transport->send(peer, tag, bytes(ConstView(piece)));
 }
 
@@ -110,7 +109,6 @@ void ReceiveLane::landed(std::size_t i) {
   if (!staging_.host) return;
   auto& [backend, queue, transport, tag] = route_;
   const View dst = messages_[i].view, piece = host_piece(i, dst.count());
-  backend.touched(queue, {}, piece);
   if (backend.host_readable()) {
     backend.copy(queue, dst, piece, how_);
   } else if (how_ == Accumulate::overwrite) {

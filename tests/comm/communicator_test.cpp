@@ -65,13 +65,14 @@ TEST(OneRank, HostMemoryStaysAsItIs) {
 TEST(OneRank, WhatIsDroppedIsNamed) {
   Host host(1);
   const auto live = host.account().live_all;
+  std::string unit = "blocks.3";
   {
-    const std::string unit = "blocks.3";
     const auto x = tensor(host, {1, 2}), y = tensor(host, {0, 0});
     auto p = Communicator().all_gather(host, Queue::gather, y.view(), x.view(),
                                        {Doing::gather, unit, 2});
     p.keep(x);
   }
+  unit = "is gone.";  // as the model may be
 
   EXPECT_EQ(Communicator::left_over(),
             (std::vector<std::string>{"gather of blocks.3, microbatch 2"}));
@@ -197,6 +198,21 @@ TEST_P(OnDry, KeptMemoryIsReusedInOrder) {
 
   EXPECT_EQ(dry.races(), std::vector<std::string>{});
   EXPECT_EQ(dry.account().live_all, 0U);
+}
+
+TEST_P(OnDry, StagingIsReusedInOrder) {
+  const auto x = blank(1000), y = blank(3000);
+  for (const auto wire : {DType::f32, DType::bf16}) {
+    order(Queue::scatter, Queue::compute);
+    world
+        .reduce_scatter(dry, Queue::scatter, x.view(), y.view(), Accumulate::add, wire,
+                        {Doing::scatter})
+        .wait(Queue::host);  // compute learns nothing
+    const auto next = blank(2000), other = blank(1000);
+    dry.fill(Queue::compute, next.view(), 1);
+    dry.fill(Queue::compute, other.view(), 1);
+  }
+  EXPECT_EQ(dry.races(), std::vector<std::string>{});
 }
 
 TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
