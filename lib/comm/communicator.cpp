@@ -175,7 +175,14 @@ Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
 // Host memory. `what` is called for messages alone.
 template <class What>
 static void finish(Transport& t, Transport::Request r, const What& what) {
-  InFlight::here().wait_until([&] { return t.test(r); }, what);
+  const auto test = [&] {
+    try {
+      return t.test(r);
+    } catch (const Error& e) {
+      fail("{}: {}", what(), e.what());
+    }
+  };
+  InFlight::here().wait_until(test, what);
 }
 
 void Communicator::broadcast(std::string& text, int root) const {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/log.hpp"
+
 namespace trireme {
 
 // The processors that this process may use, one character each.
@@ -32,20 +34,33 @@ static std::optional<int> threads_given() {
   return std::nullopt;
 }
 
+static bool overlap(const std::string& a, const std::string& b) {
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (a[i] == 'x' && b[i] == 'x') return true;
+  return false;
+}
+
 int share_of_processors(const std::string& mine, std::span<const std::string> all) {
-  const auto overlaps = [&](const std::string& other) {
-    for (std::size_t i = 0; i < std::min(mine.size(), other.size()); ++i)
-      if (mine[i] == 'x' && other[i] == 'x') return true;
-    return false;
-  };
-  const auto sharing = std::max<std::ptrdiff_t>(1, std::ranges::count_if(all, overlaps));
+  const auto shares = [&](const std::string& other) { return overlap(mine, other); };
+  const auto sharing = std::max<std::ptrdiff_t>(1, std::ranges::count_if(all, shares));
   return static_cast<int>(std::max<std::ptrdiff_t>(1, std::ranges::count(mine, 'x') / sharing));
+}
+
+bool bound_badly(std::span<const std::string> all) {
+  for (const auto& a : all)
+    for (const auto& b : all)
+      if (a != b && overlap(a, b)) return true;
+  return false;
 }
 
 int threads_of_rank(std::int64_t wanted, const Communicator& world) {
   // First what all ranks do together: what they were given may differ.
   const auto mine = affinity();
   const auto all = world.node().all_gather(mine);
+  if (bound_badly(all))
+    log_warning(
+        "ranks of this node are bound to sets of processors that overlap in part: some will be "
+        "shared while others are idle; bind each rank to its own, or none");
   if (wanted > 0) return static_cast<int>(wanted);
   return threads_given().value_or(share_of_processors(mine, all));
 }

@@ -15,5 +15,7 @@ int threads_of_rank(std::int64_t wanted, const Communicator& world);
 // At least 1. A rank's processors as text, 'x' where it may use one; `all` of the node, own
 // included.
 int share_of_processors(const std::string& mine, std::span<const std::string> all);
+// Two ranks share some of their processors, but not all.
+bool bound_badly(std::span<const std::string> all);
 
 }  // namespace trireme

@@ -23,6 +23,14 @@ TEST(Threads, ThereIsAlwaysOne) {
   EXPECT_EQ(share({""}), 1);
 }
 
+TEST(Threads, PartialOverlapIsBadBinding) {
+  const std::vector<std::string> apart{"xx--", "--xx"}, same{"xxxx", "xxxx"},
+      partly{"xxx-", "--xx"};
+  EXPECT_FALSE(bound_badly(apart));
+  EXPECT_FALSE(bound_badly(same));
+  EXPECT_TRUE(bound_badly(partly));
+}
+
 TEST(Threads, WhatIsWantedCounts) {
   EXPECT_EQ(threads_of_rank(7, Communicator()), 7);
 }
