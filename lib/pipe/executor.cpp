@@ -1,7 +1,6 @@
 #include "lib/pipe/executor.hpp"
 
 #include <map>
-#include <optional>
 #include <utility>
 
 namespace trireme {
@@ -16,27 +15,24 @@ class Line {
   void send(Tensor t, int to, int m) {
     settle();
     backend_.wait(queue_, backend_.record(Queue::compute));
-    auto p = comm_.send(backend_, queue_, t.view(), to, {Doing::send, "the stage boundary", m});
-    leaving_.emplace(std::move(t), std::move(p));
+    leaving_ = comm_.send(backend_, queue_, t.view(), to, {Doing::send, "the stage boundary", m});
+    leaving_.keep(std::move(t));
   }
   Tensor receive(const Boundary& what, int from, int m) {
     Tensor t = Tensor::empty(backend_, what.shape, what.dtype, Kind::boundary, queue_);
     auto p =
         comm_.receive(backend_, queue_, t.view(), from, {Doing::receive, "the stage boundary", m});
-    t.used(p.wait(Queue::compute));
+    p.keep(t);
+    p.wait(Queue::compute);
     return t;
   }
-  void settle() {
-    if (!leaving_) return;
-    leaving_->first.used(leaving_->second.wait(Queue::compute));
-    leaving_.reset();
-  }
+  void settle() { leaving_.wait(Queue::compute); }
 
  private:
   Backend& backend_;
   const Communicator& comm_;
   Queue queue_;
-  std::optional<std::pair<Tensor, Pending>> leaving_;
+  Pending leaving_;  // keeps its tensor, also when a stage fails
 };
 
 // What one instruction made and the next one of the same microbatch takes.

@@ -1,0 +1,133 @@
+// The executor between real ranks: every tensor goes with its microbatch, and what a failing stage
+// leaves behind arrives whole.
+#include "lib/pipe/executor.hpp"
+
+#include <map>
+
+#include "tests/parallel/collective_test.hpp"
+
+namespace trireme::test {
+namespace {
+
+// Adds its rank + 1 to what comes down, and ten times that to what comes up; the first stage makes
+// the number 1000 m, the last starts back with m.
+class Adding final : public Stage {
+ public:
+  Adding(Backend& b, std::int64_t elements) : backend_(b), elements_(elements) {}
+
+  Boundary boundary() const override { return {{elements_}, DType::f32}; }
+  Tensor forward(int m, Tensor x) override {
+    if (m == fails_at) fail("the stage's own trouble");
+    down[m] = (x ? number(x) : 1000 * m) + world().rank() + 1;
+    return world().rank() + 1 < world().size() ? tensor(down[m]) : Tensor();
+  }
+  Tensor backward(int m, Tensor dy) override {
+    up[m] = (dy ? number(dy) : m) + 10 * (world().rank() + 1);
+    return world().rank() > 0 ? tensor(up[m]) : Tensor();
+  }
+
+  std::map<int, double> down, up;  // by microbatch
+  int fails_at = -1;
+
+ private:
+  // All elements are equal.
+  double number(const Tensor& t) {
+    const auto all = read(backend_, Queue::compute, t.view());
+    for (const double x : all)
+      if (x != all[0]) return std::nan("");
+    return all[0];
+  }
+  Tensor tensor(double x) {
+    auto t = Tensor::empty(backend_, {elements_}, DType::f32, Kind::transient);
+    backend_.fill(Queue::compute, t.view(), x);
+    return t;
+  }
+
+  Backend& backend_;
+  std::int64_t elements_;
+};
+
+class Executor : public testing::TestWithParam<const char*> {
+ protected:
+  static int rank() { return world().rank(); }
+  static int ranks() { return world().size(); }
+  static Pipe pipe() { return {world().split(0, rank()), world().split(0, rank())}; }
+
+  std::unique_ptr<Backend> backend_ = open_backend({GetParam(), 1, true});
+};
+INSTANTIATE_TEST_SUITE_P(Backends, Executor, testing::Values("host", "fenced"),
+                         [](const auto& p) { return std::string(p.param); });
+
+void expect_sums(const Adding& stage, int microbatches) {
+  const int me = world().rank(), n = world().size();
+  for (int m = 0; m < microbatches; ++m) {
+    EXPECT_EQ(stage.down.at(m), 1000 * m + (me + 1) * (me + 2) / 2) << "microbatch " << m;
+    EXPECT_EQ(stage.up.at(m), m + 10 * (n * (n + 1) / 2 - me * (me + 1) / 2)) << "microbatch " << m;
+  }
+}
+
+TEST_P(Executor, TrainsEveryMicrobatch) {
+  Communicator::configure({.piece = 100, .random_delays = 9});
+  Adding stage(*backend_, 253);
+
+  execute(one_f_one_b(ranks(), 6, rank()), stage, *backend_, pipe());
+
+  expect_sums(stage, 6);
+}
+
+// Not the order of any schedule: each stage takes its microbatches from the last to the first, its
+// messages come and go from the first to the last.
+TEST_P(Executor, KeepsMicrobatchesApart) {
+  Communicator::configure({.piece = 100, .random_delays = 9});
+  const bool above = rank() > 0, below = rank() + 1 < ranks();
+  Adding stage(*backend_, 253);
+  Program program;
+  const auto add = [&](bool there, Do what, std::initializer_list<int> microbatches) {
+    if (there)
+      for (const int m : microbatches) program.push_back({what, m});
+  };
+  add(above, Do::receive_activation, {0, 1, 2});
+  add(true, Do::forward, {2, 1, 0});
+  add(below, Do::send_activation, {0, 1, 2});
+  add(below, Do::receive_gradient, {0, 1, 2});
+  add(true, Do::backward, {1, 0, 2});
+  add(above, Do::send_gradient, {0, 1, 2});
+
+  execute(program, stage, *backend_, pipe());
+
+  expect_sums(stage, 3);
+}
+
+// Rank 0 fails with a message on its way, so large that it waits for its receiver. Its memory is
+// not given back before it is drained: nobody else writes into it.
+TEST_P(Executor, WhatAFailingStageSentArrivesWhole) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank sends nothing";
+  constexpr std::int64_t many = 1 << 20;
+  Adding stage(*backend_, many);
+  const auto both = pipe();
+  double here = 1;
+
+  if (rank() == 0) {
+    stage.fails_at = 1;
+    const Program program{{Do::forward, 0}, {Do::send_activation, 0}, {Do::forward, 1}};
+    EXPECT_THROW(execute(program, stage, *backend_, both), Error);
+    EXPECT_EQ(Communicator::left_over(),
+              std::vector<std::string>{"send of the stage boundary, microbatch 0"});
+    for (int i = 0; i < 3; ++i) {
+      const auto other = Tensor::empty(*backend_, {many}, DType::f32, Kind::transient);
+      backend_->fill(Queue::compute, other.view(), -1);
+    }
+  }
+  world().all_reduce({&here, 1});
+  if (rank() == 1) execute({{Do::receive_activation, 0}, {Do::forward, 0}}, stage, *backend_, both);
+  Communicator::drain();
+
+  EXPECT_EQ(Communicator::left_over(), std::vector<std::string>{});
+  EXPECT_EQ(backend_->account().live_all, 0U);
+  if (rank() == 1) {
+    EXPECT_EQ(stage.down.at(0), 0 + 1 + 2);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,176 @@
+// The executor with a stage that computes nothing, between ranks that do not exist.
+#include "lib/pipe/executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "kernels/open/open.hpp"
+
+namespace trireme {
+namespace {
+
+const Shape crossing{2, 8, 16};  // 1024 bytes of f32
+constexpr std::size_t tensor_bytes = 1024, saved_bytes = 4096;
+
+Tensor take(Backend& b, Kind kind, std::int64_t elements) {
+  return Tensor::empty(b, {elements}, DType::f32, kind);
+}
+
+// Keeps each input with a block of its own until backward; notes what it is called with.
+class Fake final : public Stage {
+ public:
+  Fake(Backend& b, int stages, int stage)
+      : backend_(b), first_(stage == 0), last_(stage == stages - 1) {}
+
+  Boundary boundary() const override { return {crossing, DType::f32}; }
+  Tensor forward(int m, Tensor x) override {
+    calls.push_back({Do::forward, m});
+    EXPECT_EQ(bool(x), !first_) << "microbatch " << m;
+    if (calls.back() == fails_at) fail("the stage's own trouble");
+    kept_[m] = {std::move(x), take(backend_, Kind::saved, saved_bytes / 4)};
+    return last_ ? Tensor() : crossing_tensor();
+  }
+  Tensor backward(int m, Tensor dy) override {
+    calls.push_back({Do::backward, m});
+    EXPECT_EQ(bool(dy), !last_) << "microbatch " << m;
+    if (calls.back() == fails_at) fail("the stage's own trouble");
+    kept_.erase(m);
+    return first_ ? Tensor() : crossing_tensor();
+  }
+
+  Program calls;
+  std::optional<Instruction> fails_at;
+
+ private:
+  Tensor crossing_tensor() {
+    return Tensor::empty(backend_, crossing, DType::f32, Kind::transient);
+  }
+  Backend& backend_;
+  bool first_, last_;
+  std::map<int, std::pair<Tensor, Tensor>> kept_;
+};
+
+// Every stage of up to 4 with up to 8 microbatches, on memory that is only counted.
+class ExecutorOnDry : public testing::Test {
+ protected:
+  template <class Body>
+  static void for_all(const Body& body) {
+    for (int stages = 1; stages <= 4; ++stages)
+      for (int microbatches = 1; microbatches <= 8; ++microbatches)
+        for (int stage = 0; stage < stages; ++stage) {
+          SCOPED_TRACE(testing::Message() << "stage " << stage << " of " << stages << ", "
+                                          << microbatches << " microbatches");
+          body(stages, microbatches, stage);
+        }
+  }
+  static Pipe pipe_of(int stages, int stage) {
+    return {Communicator::pretend(stage, stages), Communicator::pretend(stage, stages)};
+  }
+  static std::unique_ptr<Dry> open() {
+    return std::make_unique<Dry>(dry_target({"host", 1, false}));
+  }
+  static std::size_t peak(const Dry& b, Kind k) {
+    return b.account().peak[static_cast<std::size_t>(k)];
+  }
+};
+
+TEST_F(ExecutorOnDry, CallsTheStageInTheProgramsOrder) {
+  for_all([](int stages, int microbatches, int stage) {
+    const auto backend = open();
+    Fake fake(*backend, stages, stage);
+    const auto program = one_f_one_b(stages, microbatches, stage);
+
+    execute(program, fake, *backend, pipe_of(stages, stage));
+
+    Program expected;
+    std::ranges::copy_if(program, std::back_inserter(expected), [](const Instruction& i) {
+      return i.what == Do::forward || i.what == Do::backward;
+    });
+    EXPECT_EQ(fake.calls, expected);
+  });
+}
+
+TEST_F(ExecutorOnDry, SendsEveryMicrobatchDownAndUp) {
+  for_all([](int stages, int microbatches, int stage) {
+    const auto backend = open();
+    Fake fake(*backend, stages, stage);
+    const auto pipe = pipe_of(stages, stage);
+
+    execute(one_f_one_b(stages, microbatches, stage), fake, *backend, pipe);
+
+    const auto all = microbatches * static_cast<std::int64_t>(tensor_bytes);
+    EXPECT_EQ(pipe.down.bytes_sent(), stage < stages - 1 ? all : 0);
+    EXPECT_EQ(pipe.up.bytes_sent(), stage > 0 ? all : 0);
+    EXPECT_EQ(Communicator::left_over(), std::vector<std::string>{});
+    EXPECT_EQ(backend->races(), std::vector<std::string>{});
+  });
+}
+
+// What 1F1B promises, read off the account: min(stages - stage, microbatches) inputs with what was
+// saved for them, one tensor arriving, and one leaving in each direction beside the one being made.
+TEST_F(ExecutorOnDry, HoldsFewInputs) {
+  for_all([](int stages, int microbatches, int stage) {
+    const auto backend = open();
+    {
+      Fake fake(*backend, stages, stage);
+      execute(one_f_one_b(stages, microbatches, stage), fake, *backend, pipe_of(stages, stage));
+    }
+
+    const auto held = static_cast<std::size_t>(std::min(stages - stage, microbatches));
+    const bool above = stage > 0, below = stage < stages - 1;
+    EXPECT_EQ(peak(*backend, Kind::saved), held * saved_bytes);
+    // A gradient arrives while all inputs are held; an activation is one of them.
+    EXPECT_EQ(peak(*backend, Kind::boundary),
+              ((above ? held : 0) + (below ? 1 : 0)) * tensor_bytes);
+    EXPECT_LE(peak(*backend, Kind::transient), (1U + above + below) * tensor_bytes);
+    EXPECT_EQ(backend->account().live_all, 0U);
+  });
+}
+
+TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
+  struct Case {
+    Instruction at;
+    std::vector<std::string> left;
+  };
+  const auto sent = [](int m) {
+    return fmt::format("send of the stage boundary, microbatch {}", m);
+  };
+  // Of stage 1 of 3: two forwards ahead, then one of each in turn.
+  for (const auto& [at, left] :
+       {Case{{Do::forward, 0}, {}}, Case{{Do::forward, 1}, {sent(0)}},
+        Case{{Do::backward, 0}, {sent(1)}}, Case{{Do::forward, 3}, {sent(2), sent(1)}}}) {
+    SCOPED_TRACE(describe(at));
+    const auto backend = open();
+    std::optional<Fake> fake(std::in_place, *backend, 3, 1);
+    fake->fails_at = at;
+
+    EXPECT_THROW(execute(one_f_one_b(3, 4, 1), *fake, *backend, pipe_of(3, 1)), Error);
+
+    auto named = Communicator::left_over();
+    std::ranges::sort(named);
+    auto expected = left;
+    std::ranges::sort(expected);
+    EXPECT_EQ(named, expected);
+    fake.reset();
+    EXPECT_EQ(backend->account().live_all, left.size() * tensor_bytes);  // MPI may still read it
+    Communicator::drain();
+    EXPECT_EQ(Communicator::left_over(), std::vector<std::string>{});
+    EXPECT_EQ(backend->account().live_all, 0U);
+  }
+}
+
+TEST_F(ExecutorOnDry, StagesThatDoNotTrainRunForwardOnly) {
+  const auto backend = open();
+  Fake fake(*backend, 3, 1);
+
+  execute(forward_only(3, 4, 1), fake, *backend, pipe_of(3, 1));
+
+  EXPECT_EQ(fake.calls,
+            (Program{{Do::forward, 0}, {Do::forward, 1}, {Do::forward, 2}, {Do::forward, 3}}));
+}
+
+}  // namespace
+}  // namespace trireme
