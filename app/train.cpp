@@ -7,8 +7,8 @@
 #include <random>
 
 #include "app/commands.hpp"
+#include "app/launch.hpp"
 #include "app/run_support.hpp"
-#include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
@@ -37,50 +37,10 @@ std::string new_run_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-void require_launch(const Communicator& world) {
-  const int launched = launched_ranks();
-  require(launched == 0 || launched == world.size(),
-          "the launcher started {} ranks, but MPI sees a world of {}: they would all write one run "
-          "directory. Use the launcher of the MPI that trireme was built with (srun --mpi=pmi2, or "
-          "its mpiexec)",
-          launched, world.size());
-}
-
 std::string text_of(const TrainArguments& a) {
   return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}", a.deck.path,
                      fmt::join(a.deck.overrides, " "), a.restart, a.run_dir, a.time_limit,
                      a.overwrite ? " --overwrite" : "");
-}
-
-// Every rank must have been started alike.
-void require_same_arguments(const Communicator& world, const std::string& mine) {
-  const auto all = world.all_gather(to_string(hash128(mine)));
-  const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
-  if (other != all.end())
-    throw SharedError(
-        fmt::format("rank {} was started with other arguments than rank 0: start all ranks with "
-                    "one command line",
-                    other - all.begin()));
-}
-
-// Rank 0 reads the deck and its environment; the others get what it made of them.
-Deck read_deck(const Communicator& world, const DeckArguments& a) {
-  Deck deck;
-  std::string text, name;
-  at_root(world, [&] {
-    deck = with_vocab(fit_to_ranks(load_deck(a.path, a.overrides), world.size()));
-    text = dump_deck(deck);
-    name = deck.name;
-  });
-  if (world.size() == 1) return deck;
-  world.broadcast(text);
-  world.broadcast(name);
-  together(world, [&] {
-    if (world.rank() == 0) return;
-    deck = parse_deck(text, name);
-    deck.name = name;
-  });
-  return deck;
 }
 
 // Where training goes on; empty: from the start. Rank 0 looks.

@@ -1,0 +1,49 @@
+#include "app/launch.hpp"
+
+#include <algorithm>
+
+#include "lib/base/hash.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/comm/mpi_job.hpp"
+
+namespace trireme {
+
+void require_launch(const Communicator& world) {
+  const int launched = launched_ranks();
+  require(launched == 0 || launched == world.size(),
+          "the launcher started {} ranks, but MPI sees a world of {}: they would all write one run "
+          "directory. Use the launcher of the MPI that trireme was built with (srun --mpi=pmi2, or "
+          "its mpiexec)",
+          launched, world.size());
+}
+
+void require_same_arguments(const Communicator& world, const std::string& mine) {
+  const auto all = world.all_gather(to_string(hash128(mine)));
+  const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
+  if (other != all.end())
+    throw SharedError(
+        fmt::format("rank {} was started with other arguments than rank 0: start all ranks with "
+                    "one command line",
+                    other - all.begin()));
+}
+
+Deck read_deck(const Communicator& world, const DeckArguments& a) {
+  Deck deck;
+  std::string text, name;
+  at_root(world, [&] {
+    deck = with_vocab(fit_to_ranks(load_deck(a.path, a.overrides), world.size()));
+    text = dump_deck(deck);
+    name = deck.name;
+  });
+  if (world.size() == 1) return deck;
+  world.broadcast(text);
+  world.broadcast(name);
+  together(world, [&] {
+    if (world.rank() == 0) return;
+    deck = parse_deck(text, name);
+    deck.name = name;
+  });
+  return deck;
+}
+
+}  // namespace trireme

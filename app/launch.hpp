@@ -1,0 +1,19 @@
+#pragma once
+// The first things that the ranks of a job do together.
+#include <string>
+
+#include "app/run_support.hpp"
+#include "lib/comm/communicator.hpp"
+
+namespace trireme {
+
+// Error when the launcher says that it started another number of ranks than MPI sees.
+void require_launch(const Communicator& world);
+
+// SharedError naming the first rank whose arguments, as text, are not rank 0's.
+void require_same_arguments(const Communicator& world, const std::string& mine);
+
+// Rank 0 reads the deck, fits it to the ranks and sends what it made of it. SharedError.
+Deck read_deck(const Communicator& world, const DeckArguments&);
+
+}  // namespace trireme
