@@ -61,9 +61,7 @@ MUTANTS = [
     ("a gather is not waited for", "lib/shard/session.cpp", "  for (const auto& g : lease.held_) arrive(*g);\n",
      "", ranks(2, FEW)),
     ("a gradient buffer is given back early", "lib/shard/session.cpp",
-     "  auto& l = leaving_.front();\n",
-     "  auto& l = leaving_.front();\n  for (auto& t : l.flat) t = Tensor::empty(store_.backend_, {1}, store_.master(), "
-     "Kind::gradients);\n", ranks(2, FEW)),
+     "      out.back().keep(std::move(h.buffer->flat));\n", "      h.buffer->flat = {};\n", ranks(2, FEW)),
     ("a lease of the unit's first segment", "lib/shard/session.cpp",
      "const auto k = std::ranges::find(segments, where.segment) - segments.begin();",
      "const auto k = std::ranges::find(segments, segments[0]) - segments.begin();", ranks(2, "Freeze.*")),

@@ -81,6 +81,7 @@ void Session::start_next() {
       g->pending.push_back(store_.sharding_.gather.all_gather(
           store_.backend_, Queue::gather, g->flat.back().view(), store_.shards_[i].copy.view(),
           {Doing::gather, segment.name, g->step.microbatch}));
+      g->pending.back().keep(g->flat.back());
     }
   open_.push_back(std::move(g));
 }
@@ -106,8 +107,7 @@ void Session::look_ahead() {
 }
 
 void Session::arrive(Gathered& g) {
-  for (std::size_t i = 0; i < g.pending.size(); ++i)
-    g.flat[i].used(g.pending[i].wait(Queue::compute));
+  for (auto& p : g.pending) p.wait(Queue::compute);
   g.pending.clear();
 }
 
@@ -141,8 +141,7 @@ GradientLease Session::gradients(std::span<const Borrow> units, int microbatch) 
 }
 
 void Session::land() {
-  auto& l = leaving_.front();
-  for (std::size_t i = 0; i < l.flat.size(); ++i) l.flat[i].used(l.pending[i].wait(Queue::compute));
+  for (auto& p : leaving_.front()) p.wait(Queue::compute);
   leaving_.pop_front();
 }
 
@@ -153,26 +152,26 @@ void Session::scatter(GradientLease lease) {
     if (--leases_left_[{borrow.unit, borrow.use}] > 0 &&
         store_.sharding_.reduce_every == ZeroCadence::step)
       continue;
-    Leaving out;
+    std::vector<Pending> out;
     for (auto& h : lease.held_) {
       const auto& segment = store_.layout_.segments[h.segment];
       if (segment.unit != borrow.unit) continue;
-      if (out.flat.empty()) {
+      if (out.empty()) {
         while (static_cast<int>(leaving_.size()) >= store_.sharding_.scatters) land();
       }
       store_.clear_unwritten(segment, *h.buffer);
       b.wait(Queue::scatter, b.record(Queue::compute));
       const auto use = static_cast<std::size_t>(h.use);
       auto& shard = store_.shards_[h.segment];
-      out.pending.push_back(store_.sharding_.scatter.reduce_scatter(
+      out.push_back(store_.sharding_.scatter.reduce_scatter(
           b, Queue::scatter, shard.gradient[use]->flat.view(), h.buffer->flat.view(),
           shard.reduced[use] ? Accumulate::add : Accumulate::overwrite, store_.wire(),
           {Doing::scatter, segment.name, lease.microbatch_}));
       shard.reduced[use] = true;
-      out.flat.push_back(std::move(h.buffer->flat));
+      out.back().keep(std::move(h.buffer->flat));
       kept_.erase({h.segment, h.use});
     }
-    if (!out.flat.empty()) leaving_.push_back(std::move(out));
+    if (!out.empty()) leaving_.push_back(std::move(out));
   }
 }
 

@@ -22,8 +22,8 @@ enum class Purpose : std::uint8_t { train, forward };
 // A unit's weights on this rank for as long as somebody holds them.
 struct Gathered {
   GatherStep step;
-  std::vector<Tensor> flat;  // by segment of the unit; none where shards are whole
-  std::vector<Pending> pending;
+  std::vector<Tensor> flat;      // by segment of the unit; none where shards are whole
+  std::vector<Pending> pending;  // each keeps its tensor, also when a program is broken off
   bool taken = false;
 };
 
@@ -79,10 +79,6 @@ class Session {
   void close();
 
  private:
-  struct Leaving {
-    std::vector<Tensor> flat;
-    std::vector<Pending> pending;
-  };
   std::shared_ptr<Gathered> take(UnitId);
   void start_next();
   void look_ahead();
@@ -97,7 +93,7 @@ class Session {
   std::map<std::pair<UnitId, Use>, int> leases_left_;
   // reduce = step: buffers that wait for the last microbatch, by segment and use.
   std::map<std::pair<std::size_t, Use>, std::shared_ptr<Store::GradientBuffer>> kept_;
-  std::deque<Leaving> leaving_;
+  std::deque<std::vector<Pending>> leaving_;  // by unit; each keeps its buffer
   bool closed_ = false;
 };
 

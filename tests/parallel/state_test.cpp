@@ -169,6 +169,10 @@ TEST(State, WhatIsLeftInFlightIsNamedUntilItIsDrained) {
     Session session(store, Purpose::forward, {{{unit(0), 0, 1}, {unit(1), 0, 1}}, {}});
     const auto lease = session.gather(first);
   }
+  const auto gathered = [&] {
+    return many.trainer->backend().account().live[static_cast<std::size_t>(Kind::gathered)];
+  };
+  EXPECT_GT(gathered(), 0U);  // others still write into it
 
   try {
     many.evaluate();
@@ -177,6 +181,7 @@ TEST(State, WhatIsLeftInFlightIsNamedUntilItIsDrained) {
     EXPECT_NE(std::string(e.what()).find("blocks.1"), std::string::npos) << e.what();
   }
   Communicator::drain();
+  EXPECT_EQ(gathered(), 0U);
   EXPECT_EQ(many.evaluate(), before);
 }
 
