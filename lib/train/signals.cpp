@@ -4,11 +4,16 @@
 #include <ctime>
 
 #include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
 
 namespace trireme {
 
-static volatile std::sig_atomic_t stop_asked = 0, checkpoint_asked = 0;
-static volatile std::int64_t stop_second = 0;
+static std::atomic<bool> stop_asked = false, checkpoint_asked = false;
+static std::atomic<std::int64_t> stop_second = 0;
+static_assert(std::atomic<bool>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);  // a handler may write them
 
 // Launchers and terminals deliver one stop several times; a second one is a wish of its own.
 constexpr std::int64_t apart_seconds = 2;
@@ -20,14 +25,15 @@ static std::int64_t now_second() {
 }
 static constexpr std::array watched{SIGTERM, SIGINT, SIGUSR1};
 static std::array<struct sigaction, watched.size()> previous;
+static sigset_t previous_mask;
 
 extern "C" {
 static void on_signal(int number) {
   if (number == SIGUSR1) {
-    checkpoint_asked = 1;
+    checkpoint_asked = true;
   } else if (!stop_asked) {
     stop_second = now_second();
-    stop_asked = 1;
+    stop_asked = true;
   } else if (now_second() - stop_second >= apart_seconds) {
     std::signal(number, SIG_DFL);
     std::raise(number);
@@ -35,16 +41,33 @@ static void on_signal(int number) {
 }
 }
 
+// A thread that takes the signals and does nothing else.
+static void listen(const std::stop_token& over, const sigset_t& signals) {
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait(lock, over, [] { return false; });
+}
+
 SignalWatch::SignalWatch() {
-  stop_asked = 0;
-  checkpoint_asked = 0;
+  stop_asked = false;
+  checkpoint_asked = false;
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  for (std::size_t i = 0; i < watched.size(); ++i) sigaction(watched[i], &action, &previous[i]);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (std::size_t i = 0; i < watched.size(); ++i) {
+    sigaction(watched[i], &action, &previous[i]);
+    sigaddset(&signals, watched[i]);
+  }
+  pthread_sigmask(SIG_BLOCK, &signals, &previous_mask);
+  listener_ = std::jthread([signals](const std::stop_token& over) { listen(over, signals); });
 }
 
 SignalWatch::~SignalWatch() {
+  listener_ = {};
+  pthread_sigmask(SIG_SETMASK, &previous_mask, nullptr);
   for (std::size_t i = 0; i < watched.size(); ++i) sigaction(watched[i], &previous[i], nullptr);
 }
 
@@ -54,9 +77,7 @@ bool SignalWatch::stop() const {
 
 Asked SignalWatch::take() {
   if (stop_asked) return Asked::stop;
-  const bool checkpoint = checkpoint_asked;
-  checkpoint_asked = 0;
-  return checkpoint ? Asked::checkpoint : Asked::nothing;
+  return checkpoint_asked.exchange(false) ? Asked::checkpoint : Asked::nothing;
 }
 
 }  // namespace trireme

@@ -74,6 +74,22 @@ TEST_F(Trouble, TheLastSaveIsNotPassedOver) {
   EXPECT_FALSE(anything_half_saved("run"));
 }
 
+// Signals find the process in the middle of a product, whatever its registers hold.
+TEST_F(Trouble, AHailOfSignalsChangesNoBit) {
+  const std::string train =
+      "$TRIREME train deck.toml model.width=256 train.batch=300 train.microbatch=1 train.steps=2 "
+      "--run-dir ";
+  ASSERT_EQ(here(train + "quiet").code, 0);
+
+  const auto r = here(train +
+                      "hail & p=$!; while [ ! -e hail/outcome.json ]; do sleep 0.01; done; "
+                      "while kill -USR1 $p 2>/dev/null; do sleep 0.002; done; wait $p");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(losses("hail"), losses("quiet"));
+  EXPECT_EQ(arrays("hail", "00000002"), arrays("quiet", "00000002"));
+}
+
 // Launchers deliver one stop several times.
 TEST_F(Trouble, ASecondSignalAtOnceIsTheSameWish) {
   const auto r = here(

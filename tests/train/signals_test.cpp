@@ -1,0 +1,82 @@
+#include "lib/train/signals.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <thread>
+
+namespace trireme {
+namespace {
+
+constexpr std::array watched{SIGTERM, SIGINT, SIGUSR1};
+
+int blocked() {
+  sigset_t mask;
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  int n = 0;
+  for (const int s : watched) n += sigismember(&mask, s);
+  return n;
+}
+
+// Delivery is another thread's work.
+bool soon(const std::function<bool()>& holds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  return holds();
+}
+
+TEST(Signals, OneAsksForACheckpointOnce) {
+  SignalWatch signals;
+  EXPECT_EQ(signals.take(), Asked::nothing);
+  Asked asked{};
+
+  kill(getpid(), SIGUSR1);
+
+  EXPECT_TRUE(soon(
+      [&] { return asked == Asked::checkpoint || (asked = signals.take()) == Asked::checkpoint; }));
+  EXPECT_EQ(signals.take(), Asked::nothing);
+  EXPECT_FALSE(signals.stop());
+}
+
+TEST(Signals, AStopStays) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    SignalWatch signals;
+
+    kill(getpid(), number);
+    kill(getpid(), number);  // the same wish, delivered twice
+
+    EXPECT_TRUE(soon([&] { return signals.stop(); }));
+    EXPECT_EQ(signals.take(), Asked::stop);
+    EXPECT_EQ(signals.take(), Asked::stop);
+  }
+}
+
+TEST(Signals, AreForgottenWithTheirWatch) {
+  {
+    SignalWatch signals;
+    kill(getpid(), SIGTERM);
+    EXPECT_TRUE(soon([&] { return signals.stop(); }));
+  }
+  SignalWatch signals;
+
+  EXPECT_EQ(signals.take(), Asked::nothing);
+}
+
+// No handler runs where products are computed: their stack pointer is no stack's.
+TEST(Signals, ComputingThreadsHaveThemBlocked) {
+  {
+    const SignalWatch signals;
+    EXPECT_EQ(blocked(), 3);
+    int elsewhere = 0;
+    std::thread([&] { elsewhere = blocked(); }).join();
+    EXPECT_EQ(elsewhere, 3);
+  }
+  EXPECT_EQ(blocked(), 0);
+}
+
+}  // namespace
+}  // namespace trireme
