@@ -156,7 +156,8 @@ Pending Communicator::send(Backend& b, Queue queue, ConstView src, int to,
                 .messages = send_messages(to, src, comm_settings().piece),
                 .type = src.dtype,
                 .wire = src.dtype,
-                .between = Operation::Between::two});
+                .between = Between::sender,
+                .peer = to});
 }
 
 Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
@@ -169,7 +170,8 @@ Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
                 .messages = receive_messages(from, dst, comm_settings().piece),
                 .type = dst.dtype,
                 .wire = dst.dtype,
-                .between = Operation::Between::two});
+                .between = Between::receiver,
+                .peer = from});
 }
 
 // Host memory. `what` is called for messages alone.

@@ -57,7 +57,8 @@ class Communicator {
   // Entries may be absent (nothing is sent); the own entry is ignored.
   [[nodiscard]] Pending exchange(Backend&, Queue, std::span<const View> dst,
                                  std::span<const ConstView> src, const Label&) const;
-  // A send is matched by the receive of the same microbatch; both may be posted in any order.
+  // A send is matched by the receive of the same microbatch, several of one microbatch in the order
+  // in which they are called; both may be posted in any order.
   [[nodiscard]] Pending send(Backend&, Queue, ConstView, int to, const Label&) const;
   [[nodiscard]] Pending receive(Backend&, Queue, View, int from, const Label&) const;
 

@@ -7,14 +7,19 @@ namespace trireme {
 namespace {
 
 // MPI promises tags up to 32767. Messages of one tag arrive in order, so numbers may come again.
-constexpr std::uint64_t tags_of_all = 1 << 14, tags_of_two = (1 << 14) - 1;
+constexpr int tags_of_all = 1 << 14, tags_of_two = (1 << 14) - 1;
+
+int tag_of_two(const Label& label) {
+  return tags_of_all + (label.microbatch + 1) % tags_of_two;
+}
 
 int tag_of(const Operation& o, std::uint64_t turn) {
-  const auto number =
-      o.between == Operation::Between::all
-          ? turn % tags_of_all
-          : tags_of_all + static_cast<std::uint64_t>(o.label.microbatch + 1) % tags_of_two;
-  return static_cast<int>(number);
+  return o.between == Between::all ? static_cast<int>(turn % tags_of_all) : tag_of_two(o.label);
+}
+
+Turns* turns_of(Channel* c, const Operation& o) {
+  if (!c) return nullptr;
+  return &c->turns[{o.between, o.peer, o.between == Between::all ? -1 : tag_of_two(o.label)}];
 }
 
 // Pieces that hold the longest message; none where the operands themselves can travel.
@@ -47,11 +52,11 @@ Job::Job(std::shared_ptr<Channel> channel, Backend& backend, Queue queue, Operat
       backend_(backend),
       queue_(queue),
       label_(o.label),
-      between_(o.between),
       own_dst_(o.own_dst),
       own_src_(o.own_src),
       own_how_(o.own_how),
-      turn_(channel_ && between_ == Operation::Between::all ? channel_->begun++ : 0),
+      turns_(turns_of(channel_.get(), o)),
+      turn_(turns_ ? turns_->called++ : 0),
       route_{backend, queue, channel_ ? channel_->transport.get() : nullptr, tag_of(o, turn_)},
       out_{route_, staging_out(route_, o), std::move(o.messages.out)},
       in_{route_, staging_in(route_, o), std::move(o.messages.in), o.arriving},
@@ -61,7 +66,7 @@ Job::Job(std::shared_ptr<Channel> channel, Backend& backend, Queue queue, Operat
 }
 
 bool Job::begin() {
-  if (channel_ && between_ == Operation::Between::all && channel_->finished != turn_) return false;
+  if (turns_ && turns_->finished != turn_) return false;
   if (!backend_.done(start_)) return false;
   // In its turn, as what arrives: an earlier operation may still add to the same memory.
   if (own_dst_) backend_.copy(queue_, own_dst_, own_src_, own_how_);
@@ -72,12 +77,12 @@ bool Job::step() {
   if (finished_ || !error_.empty()) return false;
   try {
     if (channel_ && !channel_->broken.empty())
-      fail("{}: not possible after an earlier failure ({})", name(), channel_->broken);
+      fail("not possible after an earlier failure ({})", channel_->broken);
     if (!begun_) begun_ = begin();
     if (!begun_) return false;
     const bool sent = out_.step(), received = in_.step();
     finished_ = out_.finished() && in_.finished();
-    if (finished_ && channel_ && between_ == Operation::Between::all) ++channel_->finished;
+    if (finished_ && turns_) ++turns_->finished;
     return sent || received || finished_;
   } catch (const std::exception& e) {
     error_ = fmt::format("{}: {}", name(), e.what());

@@ -1,7 +1,9 @@
 #pragma once
 // One operation in flight: its two lanes, and when it may begin.
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "lib/comm/lane.hpp"
@@ -10,11 +12,19 @@
 
 namespace trireme {
 
+enum class Between : std::uint8_t { all, sender, receiver };
+
+// Operations that run one after the other, since their messages could be taken for each other:
+// collectives on Views; sends to one rank, or receives from one, with one tag.
+struct Turns {
+  std::uint64_t called = 0, finished = 0;
+};
+
 // What the copies of one Communicator share.
 struct Channel {
   std::unique_ptr<Transport> transport;
-  std::uint64_t collectives = 0;          // called
-  std::uint64_t begun = 0, finished = 0;  // of those on Views; they run one after the other
+  std::uint64_t collectives = 0;                         // called, those on host memory too
+  std::map<std::tuple<Between, int, int>, Turns> turns;  // by peer and tag; -1 for collectives
   std::int64_t bytes_sent = 0;
   std::string broken;  // the first error of an operation: those behind it would wait for ever
 };
@@ -29,8 +39,8 @@ struct Operation {
   Messages messages{};
   DType type{}, wire{};                         // of the operands, of what travels
   Accumulate arriving = Accumulate::overwrite;  // what happens to what is received
-  enum class Between : std::uint8_t { all, two };
-  Between between = Between::all;  // ranks
+  Between between = Between::all;
+  int peer = -1;
 };
 
 class Job {
@@ -60,11 +70,11 @@ class Job {
   Queue queue_;
   Label label_;
   std::string name_;
-  Operation::Between between_;
   View own_dst_;
   ConstView own_src_;
   Accumulate own_how_;
-  std::uint64_t turn_ = 0;
+  Turns* turns_;  // null: one rank
+  std::uint64_t turn_;
   Route route_;
   SendLane out_;
   ReceiveLane in_;
