@@ -10,7 +10,9 @@ namespace trireme::test {
 
 class Watchdog {
  public:
-  // After `limit` without a call of at(), says where `who` was and ends the process with code 1.
+  // After `limit` without a call of at(), says where `who` was and ends the process with code 1. On
+  // a machine that is busy with other things, where the process had little of that time to compute,
+  // it waits up to three times as long.
   Watchdog(std::string who, std::chrono::seconds limit);
   ~Watchdog();
 
