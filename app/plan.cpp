@@ -1,4 +1,7 @@
 // trireme plan DECK, trireme check DECK
+#include <cstdio>
+#include <optional>
+
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/log.hpp"
@@ -16,9 +19,67 @@ struct PlanArguments {
   bool json = false;
 };
 
+Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overrides,
+                  std::int64_t ranks) {
+  auto deck = fit_to_ranks(load_deck(path, overrides), ranks);
+  return deck.model.vocab == 0 ? with_vocab(std::move(deck)) : deck;
+}
+
 PlanInput plan_input(const Deck& deck, DType compute) {
   return {trainer_setup(deck, compute), deck.train, grid_of(deck),
           deck.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out};
+}
+
+constexpr std::size_t most_grids_named = 8;
+
+struct GridThatFits {
+  Grid grid;
+  std::size_t reserved;
+};
+
+// Of all grids of that many ranks, those nearest to `asked` whose ranks reserve at most `limit`.
+std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const Grid& asked,
+                                         const DryTarget& target, std::size_t limit) {
+  auto grids = legal_grids({}, a.ranks);
+  nearest_first(grids, asked);
+  std::vector<GridThatFits> fitting;
+  for (const auto& g : grids) {
+    if (g == asked) continue;
+    auto overrides = a.deck.overrides;
+    overrides.insert(
+        overrides.end(),
+        {fmt::format("parallel.pipe={}", g.pipe), "parallel.stage_layers=[]",
+         fmt::format("parallel.data={}", g.data), fmt::format("parallel.seq={}", g.seq)});
+    std::optional<Deck> deck;
+    try {
+      deck = deck_to_plan(a.deck.path, overrides, a.ranks);
+    } catch (const Error&) {
+      continue;  // the model or the batch does not suit this grid
+    }
+    if (const auto reserved =
+            reserved_within(plan_input(*deck, deck->precision.compute), target, limit))
+      fitting.push_back({g, *reserved});
+    if (fitting.size() == most_grids_named) break;
+  }
+  return fitting;
+}
+
+void require_memory(const PlanArguments& a, const Deck& deck, const Plan& plan,
+                    const DryTarget& target) {
+  const auto limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
+  if (plan.most_reserved() <= limit) return;
+  std::string way_out;
+  for (const auto& [grid, reserved] : grids_that_fit(a, grid_of(deck), target, limit))
+    way_out += fmt::format(
+        "\n  parallel.pipe={} parallel.data={} parallel.seq={} reserves about {:.3f} GiB a rank",
+        grid.pipe, grid.data, grid.seq, static_cast<double>(reserved) / (1 << 30));
+  const auto others = way_out.empty()
+                          ? fmt::format("no other grid of {} ranks fits: ", a.ranks)
+                          : fmt::format("grids of {} ranks that fit:{}\nor ", a.ranks, way_out);
+  fail(
+      "a rank reserves {} bytes, more than --device-memory {}; {}lower train.microbatch or "
+      "model.context, set model.recompute = \"block\" or zero.stage = 3, or take more ranks",
+      plan.most_reserved(), a.device_memory, a.ranks == 1 ? "" : others);
 }
 
 void require_ordered(const Plan& plan) {
@@ -32,8 +93,7 @@ void require_ordered(const Plan& plan) {
 }
 
 int plan(const PlanArguments& a) {
-  auto deck = fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks);
-  if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
+  const auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
   const auto choice = backend_choice(deck.run, {});
   // What this machine has and can do is not asked: the run is elsewhere.
   auto target = dry_target(choice);
@@ -41,14 +101,9 @@ int plan(const PlanArguments& a) {
   const auto input = plan_input(deck, deck.precision.compute);
   const auto plan = make_plan(input, target);
   fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
+  std::fflush(stdout);  // before what is wrong with it
   require_ordered(plan);
-  if (!a.device_memory.empty()) {
-    const auto limit = parse_byte_count(a.device_memory);
-    require(plan.most_reserved() <= static_cast<std::size_t>(limit),
-            "a rank reserves {} bytes, more than --device-memory {}: lower train.microbatch or "
-            "model.context, or set model.recompute = \"block\"",
-            plan.most_reserved(), a.device_memory);
-  }
+  if (!a.device_memory.empty()) require_memory(a, deck, plan, target);
   return 0;
 }
 

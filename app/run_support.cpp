@@ -56,6 +56,7 @@ Grid grid_of(const Deck& d) {
 Deck on_one_rank(Deck d) {
   d.parallel = {};
   d.zero = {};
+  d.run.trace_ranks = {};  // of another grid
   return fit_to_ranks(std::move(d), 1);
 }
 

@@ -89,8 +89,10 @@ void print_differences(const CheckpointReader& from, const Deck& deck) {
 
 LoopSettings loop_settings(const Deck& d, const TrainArguments& a,
                            std::chrono::steady_clock::time_point started) {
-  LoopSettings s{d.train,      d.optimizer,     d.schedule,       d.evaluate,
-                 d.checkpoint, d.run.log_every, d.run.time_limit, started};
+  LoopSettings s{
+      d.train,      d.optimizer,     d.schedule,       d.evaluate,
+      d.checkpoint, d.run.log_every, d.run.time_limit, {d.run.trace_steps, d.run.trace_ranks},
+      started};
   if (!a.time_limit.empty()) s.time_limit = parse_duration(a.time_limit);
   return s;
 }

@@ -2,6 +2,12 @@
 
 namespace trireme {
 
+std::string_view name_of(Queue q) {
+  constexpr std::string_view names[] = {"compute", "gather", "scatter", "exchange",
+                                        "down",    "up",     "host"};
+  return names[static_cast<int>(q)];
+}
+
 std::string_view name_of(Kind k) {
   constexpr std::string_view names[] = {"weights",  "optimizer", "gradients", "gathered",
                                         "saved",    "transient", "boundary",  "staging",

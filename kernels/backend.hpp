@@ -21,6 +21,7 @@ namespace trireme {
 // Work put on one queue runs in order; queues are ordered against each other by events alone.
 enum class Queue : std::uint8_t { compute, gather, scatter, exchange, down, up, host };
 inline constexpr int queue_count = 7;
+std::string_view name_of(Queue);
 
 // "Everything put on `queue` up to `ticket`". A value; ticket 0 is the past.
 struct Event {

@@ -82,14 +82,11 @@ bool Accesses::ordered(const Access& a) const {
 }
 
 void Accesses::report(Touch touch, const Access& earlier, const char* earlier_kind) {
-  constexpr std::string_view names[] = {"compute", "gather", "scatter", "exchange",
-                                        "down",    "up",     "host"};
   ++race_count_;
   if (races_.size() < 8)
     races_.push_back(fmt::format("{} on queue {} {} bytes that {} on queue {} {} without order",
-                                 what_, names[index(queue_)],
-                                 touch == Touch::write ? "writes" : "reads", earlier.what,
-                                 names[index(earlier.queue)], earlier_kind));
+                                 what_, name_of(queue_), touch == Touch::write ? "writes" : "reads",
+                                 earlier.what, name_of(earlier.queue), earlier_kind));
 }
 
 void Accesses::split(std::uint64_t at) {

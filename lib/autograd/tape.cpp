@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/trace.hpp"
+
 namespace trireme {
 
 Value Tape::input(Tensor x, bool wanted) {
@@ -22,7 +24,11 @@ std::vector<Value> Tape::apply(const Run& run, const Op& op, std::vector<Value> 
   }
   in.clear();
   const bool record = record_ == Record::on && flows;
-  auto y = op.forward(run, std::move(x), record ? &s.saved : nullptr);
+  std::vector<Tensor> y;
+  {
+    const TraceScope span(op.name(), run.place.microbatch);
+    y = op.forward(run, std::move(x), record ? &s.saved : nullptr);
+  }
   std::vector<Value> out;
   for (auto& t : y) {
     out.push_back(input(std::move(t), record));
@@ -64,7 +70,11 @@ Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32
     for (auto v : s.out) grad_out.push_back(std::move(grad[static_cast<std::size_t>(v)]));
     std::vector<std::uint8_t> wanted;
     for (auto v : s.in) wanted.push_back(wanted_[static_cast<std::size_t>(v)]);
-    auto grad_in = s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
+    std::vector<Tensor> grad_in;
+    {
+      const TraceScope span(s.op->name(), run.place.microbatch, Direction::backward);
+      grad_in = s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
+    }
     for (std::size_t i = 0; i < grad_in.size(); ++i)
       if (grad_in[i] && wanted[i])
         accumulate(run.backend, grad[static_cast<std::size_t>(s.in[i])], std::move(grad_in[i]));

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/trace.hpp"
 #include "lib/comm/in_flight.hpp"
 #include "lib/comm/pretend_transport.hpp"
 
@@ -177,6 +178,7 @@ Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
 // Host memory. `what` is called for messages alone.
 template <class What>
 static void finish(Transport& t, Transport::Request r, const What& what) {
+  const TraceScope span(Trace::on() ? "wait for " + what() : "");
   const auto test = [&] {
     try {
       return t.test(r);

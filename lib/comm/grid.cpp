@@ -140,6 +140,10 @@ std::vector<Grid> legal_grids(const GridLimits& limits, std::int64_t ranks) {
   return grids;
 }
 
+void nearest_first(std::vector<Grid>& grids, const Grid& asked) {
+  std::ranges::stable_sort(grids, {}, [&](const Grid& g) { return distance(g, asked); });
+}
+
 Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
   require(ranks >= 1 && ranks <= 1 << 30, "a run has between 1 and 2^30 ranks, not {}", ranks);
   const std::int64_t others = std::int64_t{asked.pipe} * asked.seq;
@@ -147,7 +151,7 @@ Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
   if (fits) return {asked.pipe, static_cast<int>(ranks / others), asked.seq};
 
   auto grids = legal_grids(limits, ranks);
-  std::ranges::stable_sort(grids, {}, [&](const Grid& g) { return distance(g, asked); });
+  nearest_first(grids, asked);
   if (grids.size() > most_listed) grids.resize(most_listed);
   std::vector<std::string> texts;
   for (const Grid& g : grids) texts.push_back(fmt::format("{} x {} x {}", g.pipe, g.data, g.seq));

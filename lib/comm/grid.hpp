@@ -70,6 +70,9 @@ std::vector<Grid> legal_grids(const GridLimits&, std::int64_t ranks);
 // nearest legal grids where the grid's product is not the number of ranks; checks nothing else.
 Grid fit_grid(const Grid&, const GridLimits&, std::int64_t ranks);
 
+// Those with the least to change from `asked` first: axes apart by factors.
+void nearest_first(std::vector<Grid>&, const Grid& asked);
+
 // "pipe 2 x data auto x seq 4"
 std::string describe(const Grid&);
 

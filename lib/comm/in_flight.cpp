@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "kernels/trace.hpp"
 #include "lib/comm/settings.hpp"
 
 namespace trireme {
@@ -45,6 +46,11 @@ void InFlight::wait_until(const std::function<bool()>& done,
 }
 
 void InFlight::wait_for(Job& job) {
+  std::optional<TraceScope> span;
+  if (Trace::on() && !job.over()) {
+    const auto& [doing, unit, microbatch] = job.label();
+    span.emplace(fmt::format("wait for {}", name_of(doing)), microbatch, Direction::forward, unit);
+  }
   wait_until([&] { return job.over(); },
              [&] { return fmt::format("{} ({})", job.name(), job.state()); });
   if (!job.error().empty()) throw Error(job.error());

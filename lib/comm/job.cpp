@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/trace.hpp"
+
 namespace trireme {
 namespace {
 
@@ -61,6 +63,7 @@ Job::Job(std::shared_ptr<Channel> channel, Backend& backend, Queue queue, Operat
       out_{route_, staging_out(route_, o), std::move(o.messages.out)},
       in_{route_, staging_in(route_, o), std::move(o.messages.in), o.arriving},
       start_(backend.record(queue)) {
+  if (Trace::on()) issued_ = Trace::now();
   for (const auto& m : out_.messages())
     channel_->bytes_sent += m.view.count() * static_cast<std::int64_t>(bytes_of(o.wire));
 }
@@ -83,12 +86,19 @@ bool Job::step() {
     const bool sent = out_.step(), received = in_.step();
     finished_ = out_.finished() && in_.finished();
     if (finished_ && turns_) ++turns_->finished;
+    if (finished_) trace();
     return sent || received || finished_;
   } catch (const std::exception& e) {
     error_ = fmt::format("{}: {}", name(), e.what());
     if (channel_ && channel_->broken.empty()) channel_->broken = error_;
     return false;
   }
+}
+
+void Job::trace() const {
+  if (!issued_ || !Trace::on() || !name_.empty()) return;
+  Trace::add({queue_, std::string(name_of(label_.doing)), std::string(label_.unit),
+              label_.microbatch, *issued_, Trace::now()});
 }
 
 Event Job::release() {

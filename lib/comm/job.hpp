@@ -2,6 +2,7 @@
 // One operation in flight: its two lanes, and when it may begin.
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -59,11 +60,13 @@ class Job {
   void keep(Tensor t) { kept_.push_back(std::move(t)); }
   // From now on the label's name may go.
   void remember_name() { name_ = to_string(label_); }
+  const Label& label() const { return label_; }  // its unit lives until remember_name()
   std::string name() const { return name_.empty() ? to_string(label_) : name_; }
   std::string state() const;  // who waits for what, for a wait that is too long
 
  private:
   bool begin();  // true: it has begun
+  void trace() const;
 
   std::shared_ptr<Channel> channel_;
   Backend& backend_;
@@ -79,6 +82,7 @@ class Job {
   SendLane out_;
   ReceiveLane in_;
   Event start_;
+  std::optional<std::int64_t> issued_;  // by the clock of a trace
   bool begun_ = false, finished_ = false;
   std::string error_;
   std::vector<Tensor> kept_;

@@ -6,10 +6,14 @@
 
 namespace trireme {
 
-std::string to_string(const Label& l) {
+std::string_view name_of(Doing d) {
   constexpr std::string_view names[] = {"gather",  "scatter", "exchange", "send",
                                         "receive", "tie",     "agree"};
-  auto text = fmt::format("{}", names[static_cast<int>(l.doing)]);
+  return names[static_cast<int>(d)];
+}
+
+std::string to_string(const Label& l) {
+  auto text = fmt::format("{}", name_of(l.doing));
   if (!l.unit.empty()) text += fmt::format(" of {}", l.unit);
   if (l.microbatch >= 0) text += fmt::format(", microbatch {}", l.microbatch);
   return text;

@@ -19,6 +19,7 @@ struct Label {
   std::string_view unit = {};
   int microbatch = -1;
 };
+std::string_view name_of(Doing);
 std::string to_string(const Label&);  // "gather of blocks.3, microbatch 2"
 
 class Job;

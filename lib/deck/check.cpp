@@ -127,6 +127,11 @@ class Checker {
     const auto& t = deck_.run.trace_steps;
     rule(t.empty() || (t.size() == 2 && t[0] <= t[1]), {"run.trace_steps"},
          "run.trace_steps is the first and the last step to trace, such as [10, 12]");
+    const auto& p = deck_.parallel;
+    const auto ranks = p.pipe * p.data * p.seq;  // 0: not known yet
+    for (const auto r : deck_.run.trace_ranks)
+      rule(ranks == 0 || r < ranks, {"run.trace_ranks"},
+           "run.trace_ranks names rank {}, the last one is {}", r, ranks - 1);
     for (const auto& f : deck_.freeze) {
       rule(!f.pattern.empty(), {"freeze.pattern"}, "freeze.pattern is missing; name parameters");
       rule(f.to_step == 0 || f.to_step > f.from_step, {"freeze.to_step", "freeze.from_step"},

@@ -176,13 +176,11 @@ DeckSection run_section() {
               .in(0, step_most)
               .in_units("steps"),
           KeyRow("trace_steps", integers, plain(&R::trace_steps),
-                 "first and last step of a Chrome trace; []: none")
-              .in(0, step_most)
-              .only({"[]"}),
+                 "first and last step of a Chrome trace of all queues; []: none")
+              .in(1, step_most),
           KeyRow("trace_ranks", integers, automatic(&R::trace_ranks), "ranks in that trace")
               .in(0, 1 << 20)
-              .automatically("all")
-              .only({"\"auto\""}),
+              .automatically("all"),
           KeyRow("digest_every", integer, plain(&R::digest_every),
                  "distance of digests of every tensor; 0: none")
               .in(0, step_most)

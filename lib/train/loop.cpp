@@ -45,7 +45,8 @@ TrainLoop::TrainLoop(Trainer& trainer, const Dataset& training, const Dataset* v
       first_step_(meta_.step),
       saved_step_(restored.empty() ? -1 : meta_.step),
       last_checkpoint_(std::move(restored)),
-      progress_(total_steps_) {
+      progress_(total_steps_),
+      trace_(trainer.axes(), settings_.trace, directory ? directory->trace() : "") {
   at_root(trainer_.axes().world, [&] {
     const auto from = last_checkpoint_.empty() ? std::nullopt : std::optional(meta_.step);
     history_.emplace(directory_->history(), from);
@@ -75,6 +76,12 @@ bool TrainLoop::anywhere(bool here) const {
 constexpr const char* signal_reason = "a signal asked for it";
 
 Ending TrainLoop::run() {
+  const auto ending = run_steps();
+  trace_.close();
+  return ending;
+}
+
+Ending TrainLoop::run_steps() {
   while (meta_.step < total_steps_) {
     one_step();
     const bool last = meta_.step == total_steps_;
@@ -126,6 +133,7 @@ double TrainLoop::save_estimate() const {
 std::vector<Batch> TrainLoop::read_step() const {
   const auto& t = settings_.train;
   const auto& axes = trainer_.axes();
+  const TraceScope span("read samples");
   std::vector<Batch> microbatches;
   together(axes.world, [&] {
     for (std::int64_t i = axes.at.data * t.microbatch; i < t.batch;
@@ -148,6 +156,7 @@ void TrainLoop::save_and_rethrow() {
 
 void TrainLoop::one_step() {
   const auto begin = Clock::now();
+  trace_.begin(meta_.step + 1);
   std::vector<Batch> microbatches;
   try {
     microbatches = read_step();
@@ -157,6 +166,7 @@ void TrainLoop::one_step() {
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
   const auto result = trainer_.step(meta_.step, lr, microbatches);
+  trace_.end(meta_.step + 1);
 
   const auto epoch = training_.epoch_of(meta_.samples);
   ++meta_.step;

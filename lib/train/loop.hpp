@@ -15,6 +15,7 @@
 #include "lib/train/config.hpp"
 #include "lib/train/progress.hpp"
 #include "lib/train/signals.hpp"
+#include "lib/train/step_trace.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
@@ -30,6 +31,7 @@ struct LoopSettings {
   CheckpointConfig checkpoint;
   std::int64_t log_every = 1;
   double time_limit = 0;  // seconds since `started`; 0: none
+  TraceConfig trace;
   std::chrono::steady_clock::time_point started;
 };
 
@@ -42,9 +44,9 @@ class TrainLoop {
  public:
   // `meta` is where training goes on (a fresh one: step 0) and what every checkpoint says of the
   // run; `restored`: the checkpoint in this run directory that history goes on from, or empty. All
-  // references outlive the loop. `directory` is null on all ranks but rank 0, which writes its small
-  // files; checkpoints, to which all write, go to `checkpoints`. What the loop decides, all ranks
-  // decide together.
+  // references outlive the loop. `directory` is null on all ranks but rank 0, which writes its
+  // small files; checkpoints, to which all write, go to `checkpoints`. What the loop decides, all
+  // ranks decide together.
   TrainLoop(Trainer&, const Dataset& training, const Dataset* validation,
             const RunDirectory* directory, std::filesystem::path checkpoints, SignalWatch&,
             LoopSettings, CheckpointMeta meta, std::string restored);
@@ -61,6 +63,7 @@ class TrainLoop {
   };
   Decision decide();
   bool anywhere(bool here) const;
+  Ending run_steps();
   void one_step();
   std::vector<Batch> read_step() const;
   void judge(const StepResult&);
@@ -94,6 +97,7 @@ class TrainLoop {
   std::string last_checkpoint_, reason_;
   std::int64_t bytes_sent_ = 0;  // before this step
   Progress progress_;
+  StepTrace trace_;
 };
 
 }  // namespace trireme

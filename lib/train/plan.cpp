@@ -1,6 +1,10 @@
 #include "lib/train/plan.hpp"
 
 #include <algorithm>
+#include <map>
+
+#include "kernels/trace.hpp"
+#include "lib/ops/heads.hpp"
 
 namespace trireme {
 
@@ -9,6 +13,17 @@ static Batch any_batch(std::int64_t samples, std::int64_t tokens) {
   const auto n = static_cast<std::size_t>(samples * tokens);
   return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, 0),
           std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), samples * tokens};
+}
+
+// FLOPs of one microbatch, from a trace whose clock they are.
+static StageCost cost_of(std::span<const TraceSpan> spans, std::int64_t microbatches) {
+  StageCost c{0, 0};
+  for (const auto& s : spans) {
+    const auto flops = static_cast<double>(s.end - s.begin) / static_cast<double>(microbatches);
+    if (s.name == forward_span) c.forward += flops;
+    if (s.name == backward_span) c.backward += flops;
+  }
+  return c;
 }
 
 RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
@@ -27,7 +42,10 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
     trainer.step(in.setup.first_step, 1e-3, step);
     plan.step_flops = backend.flops();
     const auto before = axes.traffic();
+    Trace::start([&] { return static_cast<std::int64_t>(backend.flops()); });
     trainer.step(in.setup.first_step + 1, 1e-3, step);
+    plan.microbatch_flops = cost_of(Trace::stop(), count);
+    plan.first_trainable_stage = trainer.first_trainable_stage();
     const auto after = axes.traffic();
     plan.step_traffic = {after.shard - before.shard, after.seq - before.seq,
                          after.pipe - before.pipe};
@@ -38,9 +56,58 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   return plan;
 }
 
-// Ranks of one stage differ in the heads that they share out, if at all.
-static bool heads_differ(const ModelConfig& c, const Grid& grid) {
-  return c.heads % grid.seq != 0 || c.kv_heads % grid.seq != 0;
+// Of the ranks of a stage the one with most heads counts. A stage that does nothing in a direction
+// still needs a cost.
+static Timeline timeline_of(const Plan& plan, int stages) {
+  std::vector<StageCost> costs(static_cast<std::size_t>(stages), {1, 1});
+  std::vector<Program> programs;
+  for (const auto& r : plan.ranks) {
+    auto& c = costs[static_cast<std::size_t>(r.at.pipe)];
+    c.forward = std::max(c.forward, r.microbatch_flops.forward);
+    c.backward = std::max(c.backward, r.microbatch_flops.backward);
+  }
+  for (int s = 0; s < stages; ++s)
+    programs.push_back(one_f_one_b(stages, static_cast<int>(plan.microbatches), s,
+                                   plan.ranks[0].first_trainable_stage));
+  return make_timeline(programs, costs);
+}
+
+// Ranks of seq whose shares of the heads are not alike, if any are.
+static std::vector<int> kinds_of_shares(const ModelConfig& c, int seq) {
+  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim()};
+  std::map<std::vector<std::int64_t>, int> first_of;  // by what attention does
+  for (int s = seq; s-- > 0;) {
+    std::vector<std::int64_t> kind;
+    for (const auto& g : head_groups(heads, head_share(heads, s, seq)))
+      kind.insert(kind.end(), {g.query.begin, g.query.count, g.kv.begin, g.kv.count});
+    first_of[kind] = s;
+  }
+  std::vector<int> ranks;
+  for (const auto& [kind, s] : first_of) ranks.push_back(s);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+// Ranks of which no two are alike: one of every stage and share of heads.
+static std::vector<int> kinds_of_ranks(const PlanInput& in) {
+  std::vector<int> ranks;
+  const auto shares = kinds_of_shares(in.setup.model, in.grid.seq);
+  for (int stage = 0; stage < in.grid.pipe; ++stage)
+    for (const int s : shares) ranks.push_back(in.grid.rank({stage, 0, s}));
+  return ranks;
+}
+
+std::optional<std::size_t> reserved_within(PlanInput in, const DryTarget& target,
+                                           std::size_t limit) {
+  // As many as a pipeline holds at once, and some that follow.
+  const std::int64_t some = 2 * in.grid.pipe + 2;
+  in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
+  std::size_t most = 0;
+  for (const int rank : kinds_of_ranks(in)) {
+    most = std::max(most, plan_rank(in, target, rank).account.reserved);
+    if (most > limit) return std::nullopt;
+  }
+  return most;
 }
 
 Plan make_plan(const PlanInput& in, const DryTarget& target) {
@@ -49,10 +116,8 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   plan.parameters = spec.parameter_count();
   plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);
   plan.stage_blocks = blocks_of_stages(spec, in.setup.stage_layers, in.grid.pipe);
-  const int shares = heads_differ(in.setup.model, in.grid) ? in.grid.seq : 1;
-  for (int stage = 0; stage < in.grid.pipe; ++stage)
-    for (int s = 0; s < shares; ++s)
-      plan.ranks.push_back(plan_rank(in, target, in.grid.rank({stage, 0, s})));
+  for (const int rank : kinds_of_ranks(in)) plan.ranks.push_back(plan_rank(in, target, rank));
+  plan.timeline = timeline_of(plan, in.grid.pipe);
   return plan;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 // What a run will take and send, before it takes anything: each stage's real step on a backend that
 // only keeps the account, with communicators that only count.
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/dry/dry.hpp"
+#include "lib/pipe/timeline.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
@@ -23,8 +25,10 @@ struct RankPlan {
   int rank = 0;
   Grid::At at;
   Account account;
-  Axes::Traffic step_traffic;      // payload sent in one step
-  double step_flops = 0;           // of products and attention in one step
+  Axes::Traffic step_traffic;  // payload sent in one step
+  double step_flops = 0;       // of products and attention in one step
+  StageCost microbatch_flops{0, 0};
+  int first_trainable_stage = 0;
   std::vector<std::string> races;  // accesses that nothing orders: a defect
 };
 
@@ -32,6 +36,7 @@ struct Plan {
   std::vector<RankPlan> ranks;  // one of each kind: every stage, every share of heads
   std::int64_t parameters = 0, microbatches = 0;
   std::vector<std::int64_t> stage_blocks;
+  Timeline timeline;  // of one step's programs, in FLOPs: as if all were done at one rate
 
   std::size_t most_reserved() const;
 };
@@ -39,6 +44,10 @@ struct Plan {
 // Two steps (the second meets the memory that the first left) and an evaluation.
 RankPlan plan_rank(const PlanInput&, const DryTarget&, int rank);
 Plan make_plan(const PlanInput&, const DryTarget&);
+
+// The bytes that the ranks of a grid reserve at most, or nothing once one of them is above `limit`.
+// Of a step with few microbatches, so that many grids are soon tried: nearly the whole step's.
+std::optional<std::size_t> reserved_within(PlanInput, const DryTarget&, std::size_t limit);
 
 // A table for the terminal, and the same as JSON.
 std::string plan_text(const Plan&, const PlanInput&, const DryTarget&);

@@ -28,6 +28,30 @@ static std::string rank_text(const RankPlan& r, std::int64_t blocks, const Grid&
   return text;
 }
 
+static std::string schedule_text(const Plan& p, const Grid& grid) {
+  if (grid.pipe == 1) return "";
+  return fmt::format(
+      "a step's schedule, as long as its products and attention:\n{}bubble {:.1f}%\n",
+      timeline_text(p.timeline), 100 * bubble(p.timeline));
+}
+
+static nlohmann::ordered_json schedule_json(const Plan& p) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  for (const auto& spans : p.timeline.stages) {
+    nlohmann::ordered_json row = nlohmann::ordered_json::array();
+    for (const auto& [what, begin, end] : spans)
+      row.push_back({{"what", name_of(what.what)},
+                     {"microbatch", what.microbatch},
+                     {"begin", begin},
+                     {"end", end}});
+    stages.push_back(std::move(row));
+  }
+  return {{"unit", "flops"},
+          {"bubble", bubble(p.timeline)},
+          {"end", p.timeline.end},
+          {"stages", stages}};
+}
+
 std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& target) {
   const auto& model = in.setup.model;
   double flops = 0;
@@ -41,7 +65,7 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       describe(in.grid), target.name);
   for (const auto& r : p.ranks)
     text += rank_text(r, p.stage_blocks[static_cast<std::size_t>(r.at.pipe)], in.grid);
-  return text;
+  return text + schedule_text(p, in.grid);
 }
 
 std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& target) {
@@ -50,20 +74,23 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
     nlohmann::ordered_json kinds;
     for (std::size_t k = 0; k < kind_count; ++k)
       if (r.account.peak[k]) kinds[std::string(name_of(static_cast<Kind>(k)))] = r.account.peak[k];
-    ranks.push_back({{"rank", r.rank},
-                     {"pipe", r.at.pipe},
-                     {"data", r.at.data},
-                     {"seq", r.at.seq},
-                     {"blocks", p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]},
-                     {"step_flops", r.step_flops},
-                     {"sent_bytes_a_step",
-                      {{"shard", r.step_traffic.shard},
-                       {"seq", r.step_traffic.seq},
-                       {"pipe", r.step_traffic.pipe}}},
-                     {"peak_bytes_by_kind", kinds},
-                     {"peak_bytes", r.account.peak_all},
-                     {"reserved_bytes", r.account.reserved},
-                     {"pinned_bytes", r.account.pinned_reserved}});
+    ranks.push_back(
+        {{"rank", r.rank},
+         {"pipe", r.at.pipe},
+         {"data", r.at.data},
+         {"seq", r.at.seq},
+         {"blocks", p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]},
+         {"step_flops", r.step_flops},
+         {"microbatch_flops",
+          {{"forward", r.microbatch_flops.forward}, {"backward", r.microbatch_flops.backward}}},
+         {"sent_bytes_a_step",
+          {{"shard", r.step_traffic.shard},
+           {"seq", r.step_traffic.seq},
+           {"pipe", r.step_traffic.pipe}}},
+         {"peak_bytes_by_kind", kinds},
+         {"peak_bytes", r.account.peak_all},
+         {"reserved_bytes", r.account.reserved},
+         {"pinned_bytes", r.account.pinned_reserved}});
   }
   const nlohmann::ordered_json out{
       {"backend", target.name},
@@ -71,7 +98,8 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
       {"parameters", p.parameters},
       {"microbatches", p.microbatches},
       {"reserved_bytes", p.most_reserved()},
-      {"ranks", ranks}};
+      {"ranks", ranks},
+      {"schedule", schedule_json(p)}};
   return out.dump(2) + "\n";
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/trace.hpp"
+
 namespace trireme {
 
 PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage) {
@@ -120,6 +122,7 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
 // Forward of one part; what its backward needs is kept.
 Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
   const Part& p = part(i);
+  const TraceScope span(p.name(), m, Direction::forward, first_unit(p));
   const auto weights = session_.gather(p.units());
   const bool needed = backward_.needed[i];
   const bool early = backward_.trains[i] && p.gradients_in() == GradientsIn::forward;
@@ -138,6 +141,7 @@ Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
 }
 
 Tensor ModelStage::forward(int m, Tensor x) {
+  const TraceScope span(forward_span, m);
   Microbatch batch = upload(batches_[static_cast<std::size_t>(m)]);
   if (first()) x = batch.ids_BT;
   const auto count = range_.end - range_.begin;
@@ -156,10 +160,12 @@ Tensor ModelStage::forward(int m, Tensor x) {
 }
 
 Tensor ModelStage::backward(int m, Tensor dy) {
+  const TraceScope span(backward_span, m);
   auto batch = std::move(kept_.at(m));
   kept_.erase(m);
   for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];) {
     const Part& p = part(i);
+    const TraceScope span_of_part(p.name(), m, Direction::backward, first_unit(p));
     Kept k = std::move(batch.parts.back());
     batch.parts.pop_back();
     const auto weights = session_.gather(

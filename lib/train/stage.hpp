@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lib/data/dataset.hpp"
@@ -35,6 +36,9 @@ BackwardParts backward_parts(const Model&, PartRange, std::span<const std::uint8
                              bool input_wanted);
 // What a program borrows, in its order. Pure; ModelStage visits in the same order.
 std::vector<Visit> visits(const Program&, const Model&, PartRange, const BackwardParts&);
+
+// How a trace names one microbatch's way through a stage.
+inline constexpr std::string_view forward_span = "forward", backward_span = "backward";
 
 class ModelStage final : public Stage {
  public:
@@ -76,6 +80,9 @@ class ModelStage final : public Stage {
   bool first() const { return range_.begin == 0; }
   bool last() const { return range_.end == model_.parts().size(); }
   const Part& part(std::size_t i) const { return *model_.parts()[range_.begin + i]; }
+  std::string_view first_unit(const Part& p) const {
+    return model_.spec().units[p.units()[0].unit.index()];
+  }
   // Does the gradient of a part's input flow on?
   bool input_wanted(std::size_t i) const {
     return i > 0 ? backward_.needed[i - 1] != 0 : backward_.input;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "kernels/trace.hpp"
 #include "lib/pipe/partition.hpp"
 
 namespace trireme {
@@ -147,7 +148,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   const auto losses =
       run(program, Purpose::train, microbatches, {Phase::train, setup_.seed, step, scale});
   // One sum over all ranks: a square a parameter, then the loss.
-  auto sums = store_.finish_gradients();
+  auto sums = finish_gradients();
   sums.push_back(0);
   for (const auto& loss : losses) sums.back() += download_scalar(backend_, loss);
   axes_.world.all_reduce(sums);
@@ -172,7 +173,13 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   return result;
 }
 
+std::vector<double> Trainer::finish_gradients() {
+  const TraceScope span("gradient norm");
+  return store_.finish_gradients();
+}
+
 void Trainer::update(double lr, double scale) {
+  const TraceScope span("optimizer");
   const auto& o = setup_.optimizer;
   if (o.name == OptimizerKind::adamw)
     store_.update(AdamW{lr, o.beta1, o.beta2, o.eps, o.weight_decay, scale, 0});

@@ -85,6 +85,8 @@ class Trainer {
   Backend& backend() { return backend_; }
   const Axes& axes() const { return axes_; }
   std::span<const std::int64_t> stage_blocks() const { return stage_blocks_; }
+  // Stages before it run forward alone; grid.pipe: nothing trains.
+  int first_trainable_stage() const;
   // Seconds spent so far on finding out what is trainable.
   double detection_seconds() const { return detection_seconds_; }
 
@@ -93,8 +95,8 @@ class Trainer {
   Layout layout() const;
   std::vector<std::uint8_t> frozen_at(std::int64_t step) const;
   void follow_freeze_rules(std::int64_t step);
-  int first_trainable_stage() const;
   double agree(double) const;
+  std::vector<double> finish_gradients();
   void update(double lr, double scale);
   std::vector<Tensor> run(const Program&, Purpose, std::span<const Batch>, ModelStage::When);
 

@@ -114,6 +114,14 @@ TEST(Check, TraceAndFreeze) {
   d.run.trace_steps = {3, 1};
   expect_problem(d, "run.trace_steps", "first and the last");
   d = sound();
+  d.parallel.pipe = 2;
+  d.parallel.data = 1;
+  d.parallel.seq = 2;
+  d.run.trace_ranks = {0, 4};
+  expect_problem(d, "run.trace_ranks", "names rank 4, the last one is 3");
+  d.parallel.data = 0;  // not decided yet
+  EXPECT_TRUE(check_deck(d).empty());
+  d = sound();
   d.freeze = {{.pattern = "a*", .from_step = 5, .to_step = 5}};
   expect_problem(d, "freeze.to_step", "ends at step 5 and starts at 5");
 }

@@ -113,4 +113,86 @@ TEST(Plan, LargeModelsCostNothing) {
               4 * (n + table), 1e-3 * n);
 }
 
+// A block's backward is two products for each of its forward; the head does all three in forward.
+TEST(PlanSchedule, CostsAndTimelineComeFromTheStep) {
+  PlanInput input;
+  input.setup.model = test::tiny_gpt2();
+  input.setup.model.layers = 4;
+  input.setup.stage_layers = {3, 1};
+  input.train.batch = 6;
+  input.train.microbatch = 1;
+  input.grid = {.pipe = 2, .data = 1, .seq = 1};
+  const auto plan = make_plan(input, dry_target({"host", 2, false}));
+
+  ASSERT_EQ(plan.ranks.size(), 2U);
+  for (const auto& r : plan.ranks)
+    EXPECT_NEAR(6 * (r.microbatch_flops.forward + r.microbatch_flops.backward), r.step_flops,
+                1e-9 * r.step_flops);
+  const auto& first = plan.ranks[0].microbatch_flops;
+  EXPECT_GT(first.backward, 1.9 * first.forward);
+  EXPECT_LT(first.backward, 2.6 * first.forward);  // attention's is 2.5 times its forward
+  const auto& c = input.setup.model;
+  const double head = 6.0 * static_cast<double>(c.context * c.vocab * c.width);
+  EXPECT_NEAR(plan.ranks[1].microbatch_flops.forward, first.forward / 3 + head, 1);
+
+  ASSERT_EQ(plan.timeline.stages.size(), 2U);
+  EXPECT_EQ(plan.timeline.stages[0].size(), 12U);
+  EXPECT_GT(bubble(plan.timeline), 0.1);
+  EXPECT_LT(bubble(plan.timeline), 0.5);
+  const auto text = plan_text(plan, input, dry_target({"host", 2, false}));
+  EXPECT_NE(text.find("stage 1 "), std::string::npos) << text;
+  EXPECT_NE(text.find("bubble "), std::string::npos) << text;
+}
+
+// Stages below the first that trains run forward alone.
+TEST(PlanSchedule, FrozenStagesHaveNoBackward) {
+  PlanInput input;
+  input.setup.model = test::tiny_llama();
+  input.setup.freeze = {{.pattern = "embedding*"}, {.pattern = "blocks.0.*"}};
+  input.train.batch = 4;
+  input.train.microbatch = 1;
+  input.grid = {.pipe = 2, .data = 1, .seq = 1};
+  const auto plan = make_plan(input, dry_target({"host", 2, false}));
+
+  EXPECT_EQ(plan.ranks[0].microbatch_flops.backward, 0);
+  EXPECT_EQ(plan.timeline.stages[0].size(), 4U);
+  EXPECT_EQ(plan.timeline.stages[1].size(), 8U);
+}
+
+// 6 query and 2 key/value heads over 4 ranks: 1, 2, 1 and 2 query heads, all of one key/value head.
+TEST(PlanRanks, OneOfEachKindIsPlanned) {
+  PlanInput input;
+  input.setup.model = test::tiny_llama();
+  input.setup.model.context = 8;
+  input.train.batch = 2;
+  input.train.microbatch = 1;
+  const auto planned = [&](int pipe, int seq) {
+    input.grid = {.pipe = pipe, .data = 1, .seq = seq};
+    std::vector<int> ranks;
+    for (const auto& r : make_plan(input, dry_target({"host", 1, false})).ranks)
+      ranks.push_back(r.rank);
+    return ranks;
+  };
+  EXPECT_EQ(planned(1, 2), (std::vector<int>{0}));
+  EXPECT_EQ(planned(1, 4), (std::vector<int>{0, 1}));
+  EXPECT_EQ(planned(2, 4), (std::vector<int>{0, 1, 4, 5}));
+}
+
+TEST(PlanSchedule, GridsAreTriedWithFewMicrobatches) {
+  PlanInput input;
+  input.setup.model = test::tiny_gpt2();
+  input.train.batch = 64;
+  input.train.microbatch = 1;
+  input.grid = {.pipe = 2, .data = 1, .seq = 1};
+  const auto target = dry_target({"host", 2, false});
+  const auto whole = static_cast<double>(make_plan(input, target).most_reserved());
+
+  const auto tried = reserved_within(input, target, SIZE_MAX);
+
+  ASSERT_TRUE(tried);
+  EXPECT_NEAR(static_cast<double>(*tried), whole, 0.05 * whole);
+  EXPECT_EQ(reserved_within(input, target, *tried), tried);
+  EXPECT_FALSE(reserved_within(input, target, *tried - 1));
+}
+
 }  // namespace trireme

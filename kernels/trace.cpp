@@ -1,0 +1,56 @@
+#include "kernels/trace.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace trireme {
+
+static Trace::Clock clock_in_use;
+static std::vector<TraceSpan> spans;
+static std::string unit_now;
+
+void Trace::start(Clock clock) {
+  clock_in_use = std::move(clock);
+  spans.clear();
+  unit_now.clear();
+  on_ = true;
+}
+
+std::vector<TraceSpan> Trace::stop() {
+  on_ = false;
+  return std::exchange(spans, {});
+}
+
+std::int64_t Trace::nanoseconds() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::int64_t Trace::now() {
+  return clock_in_use();
+}
+
+void Trace::add(TraceSpan span) {
+  spans.push_back(std::move(span));
+}
+
+void TraceScope::begin(std::string_view name, int microbatch, Direction way,
+                       std::string_view unit) {
+  open_.emplace();
+  open_->around = unit_now;
+  if (!unit.empty()) unit_now = unit;
+  auto& span = open_->span;
+  span.name = name;
+  if (way == Direction::backward) span.name += " grad";
+  span.unit = unit_now;
+  span.microbatch = microbatch;
+  span.begin = Trace::now();
+}
+
+void TraceScope::end() {
+  unit_now = open_->around;
+  if (!Trace::on()) return;
+  open_->span.end = Trace::now();
+  Trace::add(std::move(open_->span));
+}
+
+}  // namespace trireme

@@ -1,0 +1,71 @@
+#pragma once
+// What the queues of this process do when: spans of time, kept while somebody records. Otherwise a
+// span costs the test of a flag. Main thread only.
+//
+// The clock is the host's. A span on compute lasts from when its work is put there until the host
+// goes on, which is when it is done on backends that do everything at once; one of a message lasts
+// from its issue until it was seen to be complete.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/backend.hpp"
+
+namespace trireme {
+
+struct TraceSpan {
+  Queue queue{};
+  std::string name;      // "gather", "linear", "linear grad"
+  std::string unit;      // of the model; empty: none
+  int microbatch = -1;   // -1: none
+  std::int64_t begin{};  // of the clock; nanoseconds unless another clock was given
+  std::int64_t end{};
+};
+
+class Trace {
+ public:
+  using Clock = std::function<std::int64_t()>;
+
+  static bool on() { return on_; }
+  static void start(Clock = nanoseconds);
+  // What was recorded since start, in the order in which it ended.
+  static std::vector<TraceSpan> stop();
+
+  static std::int64_t nanoseconds();  // of the steady clock
+  // While it is on.
+  static std::int64_t now();
+  static void add(TraceSpan);
+
+ private:
+  inline static bool on_ = false;
+};
+
+// A span on compute from its construction to its destruction. One that names no unit is about that
+// of the span around it.
+class TraceScope {
+ public:
+  explicit TraceScope(std::string_view name, int microbatch = -1,
+                      Direction way = Direction::forward, std::string_view unit = {}) {
+    if (Trace::on()) begin(name, microbatch, way, unit);
+  }
+  ~TraceScope() {
+    if (open_) end();
+  }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  void begin(std::string_view name, int microbatch, Direction, std::string_view unit);
+  void end();
+
+  struct Open {
+    TraceSpan span;
+    std::string around;  // unit of the span around it
+  };
+  std::optional<Open> open_;
+};
+
+}  // namespace trireme
