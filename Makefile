@@ -8,6 +8,8 @@ export BUILD ARCH CUDA MPI_CXX_COMPILER PRESET HELLO
 trireme = $(BUILD)/trireme
 cached = $(shell sed -n 's/^$(1):[^=]*=//p' $(BUILD)/CMakeCache.txt)
 mpiexec = $(call cached,MPIEXEC_EXECUTABLE)
+# The quick start on 4 ranks: its deck runs on any grid up to 2 x 2 x 2.
+quickstart_grid = parallel.pipe=2 parallel.seq=2 zero.stage=3
 # Open MPI refuses root and more ranks than cores unless told otherwise; others do not read these.
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
@@ -43,7 +45,7 @@ build: setup
 
 run: build
 	@if [ -t 2 ]; then export TRIREME_TERMINAL=1; fi; \
-	$(mpiexec) -n 1 $(trireme) train inputs/quickstart.toml --run-dir $(BUILD)/quickstart --overwrite
+	$(mpiexec) -n 4 $(trireme) train inputs/quickstart.toml $(quickstart_grid) --run-dir $(BUILD)/quickstart --overwrite
 	$(trireme) evaluate $(BUILD)/quickstart
 	$(trireme) generate $(BUILD)/quickstart --prompt '#include ' --tokens 400 --seed 1
 
