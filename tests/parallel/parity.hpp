@@ -8,7 +8,10 @@
 
 namespace trireme::test {
 
-// The whole of microbatch `m` of data rank `d`: 16 samples a step over all. Masks are uneven; one
+// Of sums of some 1,000 terms of f64, over five steps of a gradient descent that does not amplify.
+constexpr double f64_bound = 1e-11;
+
+// The whole of microbatch `m` of data rank `d`. Masks are uneven; one
 // sample in four has no valid target, one none in its first half.
 Batch parity_batch(const ParityCase&, int step, int m, int d);
 // This rank's microbatches of a step.

@@ -37,7 +37,7 @@ ModelConfig parity_model(const ParityCase& p) {
   c.width = 24;
   c.heads = 12;
   c.vocab = 29;
-  c.context = 16;
+  c.context = p.size;
   c.ffn_width = 40;
   if (p.flavour != "gpt2") c.kv_heads = 3;
   if (p.flavour == "llama") {
@@ -73,8 +73,8 @@ TrainerSetup parity_setup(const ParityCase& p) {
 PlanInput plan_input(const ParityCase& p) {
   PlanInput in;
   in.setup = parity_setup(p);
-  in.train.batch = parity_samples;
-  in.train.microbatch = parity_samples / (p.grid.data * p.microbatches);
+  in.train.batch = p.size;
+  in.train.microbatch = p.size / (p.grid.data * p.microbatches);
   in.grid = p.grid;
   in.evaluation = PlanEvaluation::left_out;
   return in;
@@ -94,13 +94,18 @@ ZeroConfig zero(int stage, ZeroCadence gather = ZeroCadence::microbatch,
   return z;
 }
 
+// Three ranks are the ones that do not divide 16.
+std::int64_t size_for(const Grid& g) {
+  return g.ranks() % 3 == 0 ? 24 : 16;
+}
+
 Factor grids(int ranks) {
   Factor f;
-  for (int pipe = 1; pipe <= std::min(ranks, 8); ++pipe)
-    for (int seq = 1; seq * pipe <= ranks && seq <= 8; ++seq) {
-      if (ranks % (pipe * seq) != 0 || 16 % seq != 0) continue;
-      f.push_back([=](ParityCase& c) { c.grid = {pipe, ranks / (pipe * seq), seq}; });
-    }
+  for (const auto& g : parity_grids({ranks}))
+    f.push_back([g](ParityCase& c) {
+      c.grid = g;
+      c.size = size_for(g);
+    });
   return f;
 }
 
@@ -121,7 +126,7 @@ std::vector<Factor> factors(int ranks) {
   });
   const auto flavour = [](const char* name) { return [name](ParityCase& c) { c.flavour = name; }; };
   const auto microbatches = [](int m) {
-    return [m](ParityCase& c) { c.microbatches = std::min(m, 16 / c.grid.data); };
+    return [m](ParityCase& c) { c.microbatches = std::min(m, static_cast<int>(c.size) / c.grid.data); };
   };
   return {grids(ranks),
           zeros,
@@ -203,12 +208,28 @@ std::vector<ParityCase> fenced_cases(int ranks) {
   return cases;
 }
 
-std::vector<ParityCase> all_cases(int ranks) {
-  const auto all = factors(ranks);
+std::vector<Grid> parity_grids(const std::vector<int>& ranks) {
+  std::vector<Grid> grids;
+  for (const int n : ranks)
+    for (int pipe = 1; pipe <= n; ++pipe)
+      for (int seq = 1; pipe * seq <= n; ++seq)
+        if (n % (pipe * seq) == 0) grids.push_back({pipe, n / (pipe * seq), seq});
+  return grids;
+}
+
+std::vector<ParityCase> all_cases(const Grid& grid) {
+  auto all = factors(grid.ranks());
+  std::erase_if(all[0], [&](const Change& choose) {
+    ParityCase c;
+    choose(c);
+    return c.grid != grid;
+  });
   std::vector<ParityCase> cases;
+  std::set<std::string> names;
   Choice c(all.size(), 0);
   for (std::size_t f = 0; f < all.size();) {
-    cases.push_back(make_case(all, c));
+    auto made = make_case(all, c);
+    if (names.insert(name_of(made)).second) cases.push_back(std::move(made));
     for (f = 0; f < all.size() && ++c[f] == all[f].size(); ++f) c[f] = 0;
   }
   return cases;

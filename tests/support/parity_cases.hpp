@@ -22,14 +22,14 @@ struct ParityCase {
   std::string backend = "ref";
   DType compute = DType::f64, reduce = DType::f64;
   int steps = 5;
+  std::int64_t size = 16;  // samples of a step, positions of a sample
 };
 std::string name_of(const ParityCase&);
-constexpr std::int64_t parity_samples = 16;  // of a step
 inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {
   return out << name_of(c);
 }
 
-// 8 layers, 12 query heads, 16 positions.
+// 8 layers, 12 query heads.
 ModelConfig parity_model(const ParityCase&);
 TrainerSetup parity_setup(const ParityCase&);
 // Its step as a plan takes it, without an evaluation.
@@ -39,7 +39,9 @@ PlanInput plan_input(const ParityCase&);
 std::vector<ParityCase> pairwise_cases(int ranks);
 // One case for each grid, in f32 on memory that the host may not touch; now and then bf16 travels.
 std::vector<ParityCase> fenced_cases(int ranks);
-// The whole product.
-std::vector<ParityCase> all_cases(int ranks);
+// Every grid of each of these numbers of ranks.
+std::vector<Grid> parity_grids(const std::vector<int>& ranks);
+// The whole product of the other settings; those that come to the same on this grid once.
+std::vector<ParityCase> all_cases(const Grid&);
 
 }  // namespace trireme::test

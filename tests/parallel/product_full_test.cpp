@@ -1,0 +1,28 @@
+// The whole product of settings, a case for each grid; `make test` has every pair of them. A launch
+// runs the grids of its number of ranks.
+#include <gtest/gtest.h>
+
+#include "tests/parallel/parity.hpp"
+#include "tests/parallel/world.hpp"
+
+namespace trireme::test {
+namespace {
+
+class Product : public testing::TestWithParam<Grid> {};
+INSTANTIATE_TEST_SUITE_P(Grids, Product, testing::ValuesIn(parity_grids({1, 2, 4, 8})),
+                         [](const auto& info) {
+                           const Grid& g = info.param;
+                           return fmt::format("pipe{}_data{}_seq{}", g.pipe, g.data, g.seq);
+                         });
+
+TEST_P(Product, OfAllSettings) {
+  if (GetParam().ranks() != world().size()) GTEST_SKIP() << "for other ranks";
+  for (const auto& c : all_cases(GetParam())) {
+    SCOPED_TRACE(name_of(c));
+    if (!next_case(name_of(c))) break;
+    expect_parity(c, f64_bound);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test
