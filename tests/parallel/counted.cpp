@@ -17,8 +17,8 @@ static RankPlan plan_without_delays(const ParityCase& p, const BackendChoice& ba
   return plan;
 }
 
-Counted::Counted(const ParityCase& p, const BackendChoice& backend, int rank)
-    : plan_(plan_without_delays(p, backend, rank)) {
+Counted::Counted(const ParityCase& p, const BackendChoice& backend, const Axes& axes)
+    : plan_(plan_without_delays(p, backend, axes.world.rank())), sent_(axes.traffic()) {
   EXPECT_EQ(plan_.races, std::vector<std::string>{});
 }
 

@@ -9,10 +9,10 @@ namespace trireme::test {
 // Plans this rank's share of a case before its training runs.
 class Counted {
  public:
-  Counted(const ParityCase&, const BackendChoice&, int rank);
+  Counted(const ParityCase&, const BackendChoice&, const Axes&);
 
   // After every step: the payload that it sent.
-  void step_sent(const Axes& axes);
+  void step_sent(const Axes&);
   // After the last step: what is and was taken.
   void taken(const Account&) const;
 

@@ -80,7 +80,7 @@ TEST(Freeze, WhatIsFrozenIsNotSentNorKept) {
   p.microbatches = 1;
   p.zero.stage = 3;
   p.optimizer = OptimizerKind::adamw;
-  const auto axes = make_axes(test::world(), p.grid, shard_ranks(p.zero, p.grid));
+  const auto& axes = test::parity_axes(p);
   const auto traffic = [&](const std::vector<FreezeRule>& rules, Account& account) {
     p.freeze = rules;
     const auto backend = open_backend({"ref", 1, true});
@@ -117,7 +117,7 @@ class ManualFreeze : public testing::Test {
     backend = open_backend({"ref", 1, true});
     workspace = std::make_unique<Workspace>(*backend);
     trainer = std::make_unique<Trainer>(
-        *backend, make_axes(test::world(), p.grid, shard_ranks(p.zero, p.grid)), setup);
+        *backend, test::parity_axes(p), setup);
     trainer->store().initialize(3, 1);
     batches = test::parity_step(p, *trainer, 0);
   }

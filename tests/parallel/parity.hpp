@@ -17,6 +17,10 @@ Batch parity_batch(const ParityCase&, int step, int m, int d);
 // This rank's microbatches of a step.
 std::vector<Batch> parity_step(const ParityCase&, const Trainer&, int step);
 
+// Of the world, made once for each grid: a split is a blocking call of MPI, slow where ranks
+// outnumber cores.
+const Axes& parity_axes(const ParityCase&);
+
 // What a training came to.
 struct Course {
   std::vector<double> losses, norms;

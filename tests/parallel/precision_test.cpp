@@ -83,7 +83,7 @@ static Trained train(const ParityCase& p, const Axes& axes, int count, double (*
 }
 
 static Trained train_on_grid(const ParityCase& p, int count, double (*rate)(int)) {
-  return train(p, make_axes(test::world(), p.grid, shard_ranks(p.zero, p.grid)), count, rate);
+  return train(p, test::parity_axes(p), count, rate);
 }
 
 static Trained train_alone(ParityCase p, int count, double (*rate)(int),
