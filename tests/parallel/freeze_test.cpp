@@ -116,8 +116,7 @@ class ManualFreeze : public testing::Test {
     setup.segments = {"*.ffn_in.*"};
     backend = open_backend({"ref", 1, true});
     workspace = std::make_unique<Workspace>(*backend);
-    trainer = std::make_unique<Trainer>(
-        *backend, test::parity_axes(p), setup);
+    trainer = std::make_unique<Trainer>(*backend, test::parity_axes(p), setup);
     trainer->store().initialize(3, 1);
     batches = test::parity_step(p, *trainer, 0);
   }

@@ -35,8 +35,7 @@ static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t
 
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
   const auto micro = p.size / (p.grid.data * p.microbatches);
-  return masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro,
-                      micro);
+  return masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
 }
 
 std::vector<Batch> parity_step(const ParityCase& p, const Trainer& trainer, int step) {
@@ -98,8 +97,8 @@ static std::vector<double> take(const std::string& from, std::size_t& at) {
 
 const Course& one_rank_course(const ParityCase& p) {
   static std::map<std::string, Course> courses;
-  std::string key = fmt::format("{} {} {} {} {} {} {}", p.size, p.flavour, p.dropout, int(p.optimizer),
-                                p.backend, trireme::name_of(p.compute), p.steps);
+  std::string key = fmt::format("{} {} {} {} {} {} {}", p.size, p.flavour, p.dropout,
+                                int(p.optimizer), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;

@@ -126,7 +126,9 @@ std::vector<Factor> factors(int ranks) {
   });
   const auto flavour = [](const char* name) { return [name](ParityCase& c) { c.flavour = name; }; };
   const auto microbatches = [](int m) {
-    return [m](ParityCase& c) { c.microbatches = std::min(m, static_cast<int>(c.size) / c.grid.data); };
+    return [m](ParityCase& c) {
+      c.microbatches = std::min(m, static_cast<int>(c.size) / c.grid.data);
+    };
   };
   return {grids(ranks),
           zeros,
