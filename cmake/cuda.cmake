@@ -1,9 +1,11 @@
-# CUDA Toolkit with cuBLAS and cuDNN, and NCCL. Sets TRIREME_HAS_CUDA and TRIREME_HAS_NCCL; a missing
-# machine is a source file left out.
+# CUDA Toolkit with cuBLAS and cuDNN, NCCL, and cuDNN's C++ frontend, which is headers only and fetched by
+# cmake/setup.sh. Sets TRIREME_HAS_CUDA, TRIREME_HAS_NCCL and TRIREME_HAS_SDPA; a missing machine is a source
+# file left out.
 set(TRIREME_CUDA AUTO CACHE STRING "NVIDIA GPUs: AUTO (when the toolkit is found), ON or OFF")
 set_property(CACHE TRIREME_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(TRIREME_HAS_CUDA OFF)
 set(TRIREME_HAS_NCCL OFF)
+set(TRIREME_HAS_SDPA OFF)
 if(TRIREME_CUDA STREQUAL "OFF")
   message(STATUS "CUDA: off")
   return()
@@ -79,4 +81,6 @@ if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
   target_link_libraries(trireme_cuda INTERFACE ${NCCL_LIBRARY})
 endif()
 
-message(STATUS "CUDA: ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, NCCL: ${TRIREME_HAS_NCCL}")
+include(cudnn_frontend)
+message(STATUS "CUDA: ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, NCCL: ${TRIREME_HAS_NCCL}, "
+  "attention: ${sdpa_is}")

@@ -84,6 +84,31 @@ configure() {
   cmake "$@" > "$log" 2>&1
 }
 
+# cuDNN's C++ frontend, headers alone, into the user's cache; the pinned file names version and checksum.
+# Without it everything works, attention on NVIDIA GPUs with a slower kernel.
+fetch_frontend() {
+  pinned=cmake/cudnn_frontend.txt
+  version=$(sed -n 's/^nvidia-cudnn-frontend==\([0-9.]*\).*/\1/p' $pinned)
+  place=${XDG_CACHE_HOME:-${HOME:-$PWD/$BUILD}/.cache}/trireme/cudnn-frontend-$version
+  [ -f "$place/include/cudnn_frontend.h" ] && return 1
+  say "fetching cudnn-frontend $version"
+  work=$(mktemp -d "$BUILD/frontend.XXXXXX")
+  # One wheel for all machines, so one checksum: its headers depend on neither Python nor CPU.
+  if python3 -m pip download -q --disable-pip-version-check --retries 1 --timeout 15 --no-deps --only-binary=:all: \
+    --platform manylinux_2_28_x86_64 --python-version 3.11 --implementation cp --abi cp311 --require-hashes \
+    -r $pinned -d "$work" > "$BUILD/frontend.log" 2>&1 &&
+    python3 -m zipfile -e "$work"/*.whl "$work/all" >> "$BUILD/frontend.log" 2>&1 &&
+    mkdir -p "$place" && cp -R "$work/all/include" "$place/new.$$" && mv -T "$place/new.$$" "$place/include"; then
+    rm -rf "$work"
+    return 0
+  fi
+  rm -rf "$work" "$place/new.$$"
+  say "no cudnn-frontend: $(tail -n 1 "$BUILD/frontend.log")"
+  say "attention on NVIDIA GPUs takes our own, slower kernel. With a network (and python3-pip): touch CMakeLists.txt"
+  say "and make again; or CUDNN_FRONTEND_DIR=/path/to/cudnn-frontend make"
+  return 1
+}
+
 hello() {
   mpicxx=$(cached MPI_CXX_COMPILER)
   mpiexec=$(cached MPIEXEC_EXECUTABLE)
@@ -131,6 +156,8 @@ elif given_but_not_cached TRIREME_ARCH "${ARCH:-}"; then
   reason="ARCH=$ARCH"
 elif given_but_not_cached TRIREME_CUDA "${CUDA:-}"; then
   reason="CUDA=$CUDA"
+elif [ -n "${CUDNN_FRONTEND_DIR:-}" ] && [ "$(cached CUDNN_FRONTEND_INCLUDE_DIR)" = CUDNN_FRONTEND_INCLUDE_DIR-NOTFOUND ]; then
+  reason="CUDNN_FRONTEND_DIR=$CUDNN_FRONTEND_DIR"
 fi
 if [ "$fresh" ]; then
   ARCH=${ARCH:-$(cached TRIREME_ARCH)}
@@ -149,6 +176,13 @@ if [ "$reason" ]; then
       if [ "$fresh" ] || [ -f "$BUILD/setup.place" ]; then rm -f "$BUILD/CMakeCache.txt"; fi
       stop "configuring failed although all packages are there; the lines above say why"
     fi
+  fi
+  if [ "$(cached CUDNN_FRONTEND_INCLUDE_DIR)" = CUDNN_FRONTEND_INCLUDE_DIR-NOTFOUND ] && fetch_frontend; then
+    fresh=
+    configure || {
+      cat "$log" >&2
+      stop "configuring failed after cudnn-frontend was fetched; the lines above say why"
+    }
   fi
   grep -E "^-- (MPI [0-9]|CUDA: )|Warning|is a parallel" "$log"
   rm -f "$BUILD/hello.ok"

@@ -49,4 +49,32 @@ setup PATH="$work/bin" && wrong "set-up without CMake and apt succeeded"
 [ "$(grep -c "apt-get install -y .*libmpich-dev .*libsentencepiece-dev" "$work/said")" -eq 1 ] || wrong "no single apt line"
 [ "$(grep -c "spack install .*hdf5~mpi .*onednn" "$work/said")" -eq 1 ] || wrong "no single Spack line"
 
+# A toolkit without cuDNN's frontend, first with no network, then with one. CMake and pip are stand-ins.
+mkdir "$work/stand-in"
+python3=$(command -v python3)
+printf '#!/bin/sh\necho "-- CUDA: 13"\n' > "$work/stand-in/cmake"
+frontend() {
+  configured "$1" "$2"
+  echo "CUDNN_FRONTEND_INCLUDE_DIR:PATH=CUDNN_FRONTEND_INCLUDE_DIR-NOTFOUND" >> "$work/build/CMakeCache.txt"
+  echo "model name: another" > "$work/build/setup.cpu"
+  chmod +x "$work/stand-in/"*
+  setup PATH="$work/stand-in:$PATH" XDG_CACHE_HOME="$work/cache" CUDNN_FRONTEND_DIR= || wrong "set-up failed"
+}
+printf '#!/bin/sh\necho "ERROR: no route to host" >&2\nexit 1\n' > "$work/stand-in/python3"
+frontend "$1" "$2"
+grep -q "no cudnn-frontend: ERROR: no route to host" "$work/said" || wrong "the failed download is not told"
+[ -z "$(find "$work/cache" -name '*.h' 2> /dev/null)" ] || wrong "a failed download left headers"
+
+mkdir -p "$work/wheel/include" && touch "$work/wheel/include/cudnn_frontend.h"
+cat > "$work/stand-in/python3" << EOF
+#!/bin/sh
+[ "\$2" = pip ] || exec $python3 "\$@"
+while [ "\$1" != -d ]; do shift; done
+cd "$work/wheel" && exec $python3 -m zipfile -c "\$2/frontend.whl" include
+EOF
+frontend "$1" "$2"
+[ "$(find "$work/cache" -path '*/include/cudnn_frontend.h' | wc -l)" -eq 1 ] || wrong "no headers after the download"
+frontend "$1" "$2"
+grep -q "fetching" "$work/said" && wrong "fetched what is there"
+
 echo "setup_test: good"

@@ -1,0 +1,46 @@
+// Attention through cuDNN in a build without its C++ frontend: nothing is supported.
+#include "kernels/cuda/sdpa.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr const char* reason =
+    "this trireme was built without cuDNN's C++ frontend (make setup fetches it; "
+    "CUDNN_FRONTEND_DIR "
+    "names one that is there)";
+
+}  // namespace
+
+struct Sdpa::Plans {};
+
+std::string sdpa_library() {
+  return {};
+}
+
+Sdpa::Sdpa(Determinism, int) {}
+Sdpa::~Sdpa() = default;
+Sdpa::Sdpa(Sdpa&&) noexcept = default;
+
+bool Sdpa::supports(const AttentionShape&, DType, Direction) const {
+  return false;
+}
+std::size_t Sdpa::workspace(const AttentionShape&, Direction) const {
+  return 0;
+}
+
+void Sdpa::forward(void*, View, View, ConstView, ConstView, ConstView, const AttentionShape&,
+                   View) {
+  fail("no attention through cuDNN: {}", reason);
+}
+void Sdpa::backward(void*, View, View, View, ConstView, ConstView, ConstView, ConstView, ConstView,
+                    ConstView, const AttentionShape&, View) {
+  fail("no attention through cuDNN: {}", reason);
+}
+
+std::vector<SdpaEngine> sdpa_engines(const SdpaKey&, const std::string&, int, std::string* why) {
+  *why = reason;
+  return {};
+}
+
+}  // namespace trireme::cuda
