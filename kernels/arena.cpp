@@ -42,17 +42,20 @@ Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
   bytes = std::max<std::size_t>(1, (bytes + granule - 1) / granule) * granule;
   auto& r = range(memory);
   Taken t{0, bytes, {}};
-  if (const auto fit = r.by_size.lower_bound({bytes, 0}); fit != r.by_size.end()) {
+  auto fit = r.by_size.lower_bound({bytes, 0});
+  if (fit != r.by_size.end() && fit->second + fit->first == r.end) ++fit;
+  if (fit != r.by_size.end()) {
     t.offset = fit->second;
     const Free f = remove(r, t.offset);
     t.last = f.last;
     if (f.bytes > bytes) insert(r, t.offset + bytes, {f.bytes - bytes, f.last});
   } else {
-    // Grow; a free range that touches the end is the beginning of the new block.
+    // At the end; a free range that touches it is the beginning of the new block.
     t.offset = r.end;
+    Free tail{};
     if (!r.by_offset.empty()) {
       const auto& [offset, f] = *r.by_offset.rbegin();
-      if (offset + f.bytes == r.end) t.offset = offset;
+      if (offset + f.bytes == r.end) t.offset = offset, tail = f;
     }
     if (t.offset + bytes > r.capacity)
       fail(
@@ -60,7 +63,8 @@ Arena::Taken Arena::take(std::size_t bytes, Kind kind, Memory memory) {
           "train.microbatch or model.context, or set model.recompute = \"block\". The account:\n{}",
           bytes, name_of(kind), r.end, r.capacity, describe(account_));
     if (t.offset < r.end) t.last = remove(r, t.offset).last;
-    r.end = t.offset + bytes;
+    if (tail.bytes > bytes) insert(r, t.offset + bytes, {tail.bytes - bytes, tail.last});
+    r.end = std::max(r.end, t.offset + bytes);
   }
   const auto k = static_cast<std::size_t>(kind);
   account_.live[k] += bytes;

@@ -2,8 +2,11 @@
 // Caching allocator over address ranges, with the account. It knows offsets, not memory: a backend
 // backs [0, reserved) with whatever it has, and `dry` with nothing, so all give the same account.
 //
-// Best fit with splitting and coalescing, lowest address first among equals. Blocks are free as
-// soon as they are given back; the last events of every queue that used them travel along.
+// Best fit with splitting and coalescing, lowest address first among equals; the free range at the
+// end comes last, however long it is (Korn, Vo 1985: "In search of a better malloc"). So where a
+// block goes does not depend on how far the arena once grew, and equal steps reserve alike. Blocks
+// are free as soon as they are given back; the last events of every queue that used them travel
+// along.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -74,6 +74,30 @@ TEST(Arena, SaysWhatIsHeldWhenNothingIsLeft) {
   }
 }
 
+// Otherwise equal steps would reserve more, now and then, than the first of them.
+TEST(Arena, PlacesBlocksHoweverFarItOnceGrew) {
+  Arena young(all, all), old(all, all);
+  const auto grown = old.take(all / 2, Kind::transient, Memory::device);
+  old.give(grown.offset, grown.bytes, Kind::transient, Memory::device, {});
+  std::vector<Arena::Taken> held;
+  std::uint64_t state = 2;
+  const auto next = [&](std::uint64_t n) { return (state = mix64(state)) % n; };
+  for (int i = 0; i < 5000; ++i) {
+    if (held.empty() || next(2) == 0) {
+      const auto bytes = next(5000);
+      held.push_back(young.take(bytes, Kind::transient, Memory::device));
+      ASSERT_EQ(old.take(bytes, Kind::transient, Memory::device).offset, held.back().offset);
+    } else {
+      const auto it = held.begin() + static_cast<std::ptrdiff_t>(next(held.size()));
+      for (auto* arena : {&young, &old})
+        arena->give(it->offset, it->bytes, Kind::transient, Memory::device, {});
+      held.erase(it);
+    }
+  }
+  EXPECT_LT(young.account().reserved, all / 2);
+  EXPECT_EQ(old.account().reserved, all / 2);
+}
+
 // Blocks never overlap, whatever the order, and everything given back becomes one range again.
 TEST(Arena, SurvivesRandomTraffic) {
   Arena arena(all, all);
