@@ -94,7 +94,7 @@ void require_ordered(const Plan& plan) {
 
 int plan(const PlanArguments& a) {
   const auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
-  const auto choice = backend_choice(deck.run, {});
+  const auto choice = backend_choice(deck, {});
   // What this machine has and can do is not asked: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
@@ -124,7 +124,7 @@ int check(const CheckArguments& a) {
     if (validation)
       for (const auto& part : validation->parts()) part.file.verify();
   }
-  const auto choice = backend_choice(deck.run, {});
+  const auto choice = backend_choice(deck, {});
   if (!deck.model.init_from.empty())
     require_model(CheckpointReader(find_checkpoint(deck.model.init_from)), make_spec(deck.model));
   const auto plan = make_plan(plan_input(deck, usable_compute(choice, deck.precision.compute)),

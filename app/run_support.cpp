@@ -1,6 +1,8 @@
 #include "app/run_support.hpp"
 
 #include "lib/base/log.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/comm/devices.hpp"
 #include "lib/comm/threads.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -23,8 +25,14 @@ Deck with_vocab(Deck deck) {
   return deck;
 }
 
-BackendChoice backend_choice(const RunConfig& run, const Communicator& world) {
-  return {run.backend, threads_of_rank(run.threads, world), run.debug};
+BackendChoice backend_choice(const Deck& d, const Communicator& world) {
+  BackendChoice c{.name = d.run.backend,
+                  .threads = threads_of_rank(d.run.threads, world),
+                  .debug = d.run.debug};
+  together(world, [&] { c.name = decide_backend(c.name); });
+  c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
+  c.tf32 = d.precision.tf32;
+  return c;
 }
 
 DType usable_compute(const BackendChoice& choice, DType wanted) {
@@ -80,7 +88,8 @@ LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::str
   if (threads > 0) deck_.run.threads = threads;
   deck_ = on_one_rank(std::move(deck_));
   deck_.model.vocab = reader_.meta().vocab;
-  const auto choice = backend_choice(deck_.run, axes_.world);
+  auto choice = backend_choice(deck_, axes_.world);
+  choice.device = gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, axes_.world);
   backend_ = open_backend(choice);
   workspace_ = std::make_unique<Workspace>(*backend_);
   auto setup = trainer_setup(deck_, usable_compute(choice, deck_.precision.compute));

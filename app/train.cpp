@@ -12,6 +12,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/comm/devices.hpp"
 #include "lib/comm/mpi_job.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -171,7 +172,8 @@ Prepared prepare(const Communicator& world, Deck deck, const std::string& from) 
   together(world, [&] { p.emplace(open_inputs(std::move(deck), from)); });
   if (world.size() > 1) world.broadcast(p->meta.run);  // a new run's identity is rank 0's
   if (p->finished()) return std::move(*p);
-  p->choice = backend_choice(p->deck.run, world);
+  p->choice = backend_choice(p->deck, world);
+  p->choice.device = gpu_of_rank(p->choice.name == "cuda", p->deck.run.share_gpu, world);
   p->compute = agreed_compute(world, p->choice, p->deck.precision.compute);
   p->axes = make_axes(world, grid_of(p->deck), shard_ranks(p->deck.zero, grid_of(p->deck)));
   together(world, [&] { open_model(*p); });

@@ -8,5 +8,5 @@ if [ -z "$tool" ] || ! "$tool" --version | grep -q "version 14\."; then
   exit 1
 fi
 [ "${1:-}" = -i ] && how=-i || how="--dry-run -Werror"
-find lib kernels app tests cmake -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' \) -print0 2> /dev/null |
+find lib kernels app tests cmake -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 2> /dev/null |
   xargs -0 -P "$(nproc)" -n 20 "$tool" $how || { echo "format: make format mends the lines above" >&2; exit 1; }

@@ -1,5 +1,4 @@
-// The CUDA folder of a build without the toolkit: no device, and every call says why.
-#include "kernels/cuda/cast.hpp"
+// The CUDA folder of a build without the toolkit: no device, and whoever asks for one is told why.
 #include "kernels/cuda/device.hpp"
 #include "lib/base/error.hpp"
 
@@ -14,29 +13,30 @@ std::string cuda_libraries() {
   return {};
 }
 
-namespace cuda {
-namespace {
-
-[[noreturn]] void absent() {
+[[noreturn]] static void absent() {
   std::string why;
   cuda_devices(&why);
-  fail("no CUDA device: {}", why);
+  fail("run.backend = \"cuda\": no CUDA device: {}", why);
 }
 
-}  // namespace
-
-void cast(void*, bf16*, const float*, std::int64_t) {
-  absent();
-}
-void cast(void*, float*, const bf16*, std::int64_t) {
-  absent();
-}
-void fill(void*, float*, float, std::int64_t) {
-  absent();
-}
-void fill(void*, bf16*, float, std::int64_t) {
+std::string cuda_device_identity(int) {
   absent();
 }
 
-}  // namespace cuda
+int cuda_architecture(int) {
+  absent();
+}
+
+std::unique_ptr<Backend> open_cuda(const CudaChoice&) {
+  absent();
+}
+
+std::size_t cuda_workspace_bytes() {
+  absent();
+}
+
+std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits) {
+  absent();
+}
+
 }  // namespace trireme

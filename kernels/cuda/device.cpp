@@ -30,6 +30,25 @@ int cuda_devices(std::string* why) {
   return 0;
 }
 
+std::string cuda_device_identity(int device) {
+  cudaDeviceProp p{};
+  cuda::check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
+  std::string id = p.name;
+  id += ' ';
+  for (const char byte : p.uuid.bytes)
+    id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return id;
+}
+
+int cuda_architecture(int device) {
+  int major = 0, minor = 0;
+  cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+              "cudaDeviceGetAttribute");
+  cuda::check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+              "cudaDeviceGetAttribute");
+  return 10 * major + minor;
+}
+
 std::string cuda_libraries() {
   int runtime = 0;
   cuda::check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");

@@ -1,16 +1,43 @@
 #pragma once
-// What the CUDA runtime says about this machine. In a build without the toolkit: no device, and
-// why.
+// The CUDA backend as the rest of the program sees it, with no header of NVIDIA's. In a build
+// without the toolkit: no device, and why.
+#include <memory>
 #include <string>
 
+#include "kernels/backend.hpp"
+
 namespace trireme {
+
+// Must equal inputs give equal bits in every process? Then nothing is chosen by measurement and
+// attention adds in a fixed order.
+enum class CudaBits : std::uint8_t { fast, repeatable };
+
+struct CudaChoice {
+  int device = 0;
+  CudaBits bits = CudaBits::fast;
+  bool tf32 = false;   // may f32 products round their inputs to 10 bits?
+  bool debug = false;  // poisons memory, waits for every operation
+};
 
 // Number of usable devices. When there is none, `why` gets the reason in the runtime's own words.
 // Never throws for want of a device or a driver.
 int cuda_devices(std::string* why);
 
+// What tells this device from every other: the same from whichever process it is asked, also of a
+// slice of a GPU. Throws Error where there is none of that number.
+std::string cuda_device_identity(int device);
+
+// 90 for compute capability 9.0. Throws Error where there is none of that number.
+int cuda_architecture(int device);
+
 // Versions of the libraries in use, e.g. "CUDA runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0"; empty
 // in a build without the toolkit.
 std::string cuda_libraries();
+
+// Throws Error where there is no such device.
+std::unique_ptr<Backend> open_cuda(const CudaChoice&);
+// What a plan needs to know, on any machine with this build.
+std::size_t cuda_workspace_bytes();
+std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits);
 
 }  // namespace trireme

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 
-#include "kernels/cuda/device.hpp"
 #include "kernels/fenced/fenced.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/ref/ref.hpp"
@@ -17,14 +16,19 @@ static const char* gpus_given_by() {
 }
 
 std::string decide_backend(std::string_view name) {
-  require(name != "cuda", "run.backend = \"cuda\" is not supported in this version: use \"host\"");
   if (name != "auto") return std::string(name);
+  std::string why;
+  if (cuda_devices(&why) > 0) return "cuda";
   if (const char* variable = gpus_given_by())
     fail(
-        "this job was given GPUs ({} is set), but this version computes on CPUs alone: set "
-        "run.backend = \"host\" to train without them",
-        variable);
+        "this job was given GPUs ({} is set), but none can be used: {}. Set run.backend = \"host\" "
+        "to train without them",
+        variable, why);
   return "host";
+}
+
+static CudaChoice cuda_choice(const BackendChoice& c) {
+  return {.device = c.device, .bits = c.bits, .tf32 = c.tf32, .debug = c.debug};
 }
 
 std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
@@ -33,10 +37,18 @@ std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
   if (name == "host") return std::make_unique<Host>(c.threads, poison);
   if (name == "ref") return std::make_unique<Ref>(poison);
   if (name == "fenced") return std::make_unique<Fenced>(c.threads);
-  fail("\"{}\" is no backend: run.backend is auto, host, ref or fenced", name);
+  if (name == "cuda") return open_cuda(cuda_choice(c));
+  fail("\"{}\" is no backend: run.backend is auto, host, ref, fenced or cuda", name);
 }
 
 DryTarget dry_target(const BackendChoice& c) {
+  constexpr std::size_t unlimited = std::size_t{1} << 60;
+  if (decide_backend(c.name) == "cuda")  // whether a device is here or not
+    return {"cuda", unlimited, cuda_workspace_bytes(),
+            [bits = c.bits](const AttentionShape& s, DType t, Direction d) {
+              return cuda_attention_workspace(s, t, d, bits);
+            },
+            false};
   // Kept alive by the closure: it answers for itself and takes no memory.
   const std::shared_ptr<Backend> backend = open_backend(c);
   return {std::string(backend->name()), physical_memory(), backend->workspace_bytes(),
@@ -50,7 +62,7 @@ DType compute_type(const BackendChoice& c, DType wanted) {
   const auto name = decide_backend(c.name);
   if (name == "ref") return wanted;
   require(wanted != DType::f64, "precision.compute = \"f64\" needs run.backend = \"ref\"");
-  return wanted == DType::bf16 && !host::bf16_products() ? DType::f32 : wanted;
+  return name != "cuda" && wanted == DType::bf16 && !host::bf16_products() ? DType::f32 : wanted;
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "kernels/backend.hpp"
+#include "kernels/cuda/device.hpp"
 #include "kernels/dry/dry.hpp"
 
 namespace trireme {
@@ -13,10 +14,13 @@ struct BackendChoice {
   std::string name = "auto";  // auto, host, ref, fenced, cuda
   int threads = 1;
   bool debug = false;  // poison memory as it is given back
+  int device = 0;      // of the cuda backend, as all below
+  CudaBits bits = CudaBits::fast;
+  bool tf32 = false;
 };
 
 // "auto" decided: cuda if a device answers, else host. Error when the job was given GPUs and none
-// can be used, and for a backend that this version lacks.
+// answers.
 std::string decide_backend(std::string_view name);
 
 // Throws Error for a name that is no backend.

@@ -147,8 +147,7 @@ DeckSection run_section() {
       .keys = {
           KeyRow("backend", choice, plain(&R::backend),
                  "auto: cuda if a device answers, else host; ref: slow and exact; fenced: a test")
-              .of({"auto", "host", "ref", "fenced", "cuda"})
-              .only({"\"auto\"", "\"host\"", "\"ref\"", "\"fenced\""}),
+              .of({"auto", "host", "ref", "fenced", "cuda"}),
           KeyRow("threads", integer, automatic(&R::threads), "threads of each rank")
               .in(1, 4096)
               .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the cores of the rank"),
@@ -193,8 +192,7 @@ DeckSection run_section() {
               .only({"0"}),
           KeyRow("debug", flag, plain(&R::debug),
                  "poison memory that is given back, compare what the ranks do together"),
-          KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU")
-              .only({"false"}),
+          KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU"),
           KeyRow("cuda_graph", flag, plain(&R::cuda_graph), "replay a microbatch as one CUDA graph")
               .only({"false"}),
       }};

@@ -223,8 +223,7 @@ DeckSection precision_section() {
           KeyRow("reduce", choice, named_member(part, &P::reduce, types), "gradients between ranks")
               .of(types)
               .automatically("f64 for f64, else f32"),
-          KeyRow("tf32", flag, member(part, &P::tf32), "tensor cores for f32 products on GPUs")
-              .only({"false"}),
+          KeyRow("tf32", flag, member(part, &P::tf32), "tensor cores for f32 products on GPUs"),
       }};
 }
 

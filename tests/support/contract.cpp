@@ -7,6 +7,7 @@
 #include <numeric>
 #include <ostream>
 
+#include "kernels/cuda/device.hpp"
 #include "kernels/fenced/fenced.hpp"
 #include "kernels/host/host.hpp"
 #include "kernels/host/kernels.hpp"
@@ -19,12 +20,16 @@ std::vector<Tested> tested_backends() {
   const auto ref = [](int) { return std::make_unique<Ref>(); };
   const auto host = [](int threads) { return std::make_unique<Host>(threads); };
   const auto fenced = [](int threads) { return std::make_unique<Fenced>(threads); };
+  const auto cuda = [](int) { return open_cuda({.bits = CudaBits::repeatable, .debug = true}); };
+  std::string why;
+  const bool device = cuda_devices(&why) > 0;
   std::vector<Tested> all;
   for (const auto t : {DType::f32, DType::bf16}) {
     const std::string type(name_of(t));
     all.push_back({"ref_" + type, ref, t});
     all.push_back({"host_" + type, host, t});
     all.push_back({"fenced_" + type, fenced, t});
+    if (device) all.push_back({"cuda_" + type, cuda, t});
   }
   return all;
 }

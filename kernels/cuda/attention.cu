@@ -1,0 +1,66 @@
+// Attention of one query row a warp, keys and values in tiles, softmax as it goes (Milakov,
+// Gimelshein 2018; Dao et al. 2022). Never stores a row of probabilities.
+#include "kernels/cuda/attention_tile.cuh"
+#include "kernels/math/exp.hpp"
+#include "kernels/math/log.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr float lowest = -3.402823466e38F;
+
+template <class T>
+__global__ void __launch_bounds__(attention_threads, 2)
+    attention_rows(Heads<T> o, float* lse_BHT, Heads<const T> q, Heads<const T> k, Heads<const T> v,
+                   AttentionDims s) {
+  extern __shared__ float shared[];
+  const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
+  float *const keys = shared, *const values = keys + warp * stride;
+  float* const queries = values + warp * stride;
+  const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
+  const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads, g = h * s.kv_heads / s.heads;
+  const auto t = first + warp_of();
+  load_tile(queries, q, b, h, first, attention_warps, s.tokens, D);
+  float most = lowest, total = 0, sum[lane_dims]{};
+  const auto end = min(s.tokens, first + attention_warps);
+  for (std::int64_t begin = 0; begin < end; begin += warp) {
+    __syncthreads();  // the last tile was read
+    load_tile(keys, k, b, g, begin, warp, s.tokens, D);
+    load_tile(values, v, b, g, begin, warp, s.tokens, D);
+    __syncthreads();
+    if (begin > t) continue;
+    const bool seen = begin + lane_of() <= t;
+    const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
+    const float larger = fmaxf(most, warp_max(seen ? score : lowest));
+    const float shrink = math::exp(most - larger);
+    const float p = seen ? math::exp(score - larger) : 0.0F;
+    most = larger;
+    total = total * shrink + warp_sum(p);
+#pragma unroll
+    for (float& x : sum) x *= shrink;
+    add_rows(sum, p, values, D);
+  }
+  if (t >= s.tokens) return;
+  store_row(row_of(o, b, t, h), sum, 1.0F / total, D);
+  if (lane_of() == 0) lse_BHT[blockIdx.y * s.tokens + t] = most + math::log(total);
+}
+
+}  // namespace
+
+template <class T>
+void attention(Stream stream, Heads<T> o, float* lse_BHT, Heads<const T> q, Heads<const T> k,
+               Heads<const T> v, const AttentionDims& s) {
+  if (s.batch * s.heads * s.tokens == 0) return;
+  const auto bytes = tile_bytes(2, 1, s.head_dim);
+  allow_shared(attention_rows<T>, bytes);
+  const dim3 grid(blocks_for(s.tokens, attention_warps), static_cast<unsigned>(s.batch * s.heads));
+  attention_rows<T><<<grid, attention_threads, bytes, native(stream)>>>(o, lse_BHT, q, k, v, s);
+  check(cudaGetLastError(), "attention");
+}
+
+template void attention(Stream, Heads<float>, float*, Heads<const float>, Heads<const float>,
+                        Heads<const float>, const AttentionDims&);
+template void attention(Stream, Heads<bf16>, float*, Heads<const bf16>, Heads<const bf16>,
+                        Heads<const bf16>, const AttentionDims&);
+
+}  // namespace trireme::cuda

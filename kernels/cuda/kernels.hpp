@@ -1,0 +1,123 @@
+#pragma once
+// The device kernels as plain functions: what kernels/backend.hpp says of each, on pointers, put on
+// a stream. T is the compute type, float or bf16, and both are instantiated; arithmetic is in f32,
+// sums that the contract keeps in f64 are. Scratch is the lent workspace. No sum depends on the
+// order in which blocks run: partial sums are cut by size and added in order. Shapes as in
+// kernels/backend.hpp.
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/math/update.hpp"
+#include "lib/base/dtype.hpp"
+#include "lib/base/rng.hpp"
+
+namespace trireme::cuda {
+
+using Stream = void*;  // a cudaStream_t
+
+enum class Into : std::uint8_t { overwrite, add };
+
+// pointwise.cu
+template <class T>
+void gelu(Stream, T* y, const T* x, std::int64_t n);
+template <class T>
+void gelu_grad(Stream, T* dx, const T* dy, const T* x, std::int64_t n);
+template <class T>
+void swiglu(Stream, T* y_TF, const T* gate_up_T2F, std::int64_t rows, std::int64_t width);
+template <class T>
+void swiglu_grad(Stream, T* dgate_up_T2F, const T* dy_TF, const T* gate_up_T2F, std::int64_t rows,
+                 std::int64_t width);
+
+// [B, T, H, D] at any strides (in elements) but a dense last dim.
+template <class T>
+struct Heads {
+  T* data;
+  std::int64_t sample, token, head;
+};
+
+// rotary.cu. sign: 1 turns forward, -1 back.
+template <class T>
+void rotary(Stream, Heads<T> x_BTHD, const float* table_T2E, float sign, std::int64_t samples,
+            std::int64_t tokens, std::int64_t heads, std::int64_t head_dim);
+
+// dropout.cu
+struct DropoutRows {
+  std::int64_t samples, tokens, width, t0;
+  const std::int64_t* sample_B;
+};
+template <class T>
+void dropout(Stream, T* y, const T* x, const T* skip, const DropoutKey&, const DropoutRows&);
+
+// copy.cu. Any strides on both sides; between float, double and bf16, or bytes of one integer type.
+struct CopyShape {
+  static constexpr int most = 6;
+  int dims;
+  std::int64_t extent[most], to[most], from[most];  // strides in elements
+};
+template <class To, class From>
+void copy(Stream, To* dst, const From* src, const CopyShape&, Into);
+template <class T>
+void fill(Stream, T* dst, T value, const CopyShape&);  // `from` is not read
+
+// norm.cu. mean null: the RMS norm. width <= 8,192.
+inline constexpr std::int64_t widest_norm = 8192;
+template <class T>
+void norm(Stream, T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
+          std::int64_t rows, std::int64_t width, float eps);
+// dx, dw and db may be null. Scratch: norm_scratch(rows, width) bytes.
+template <class T>
+void norm_grad(Stream, T* dx, float* dw, float* db, Into, const T* dy, const T* x, const T* w,
+               const float* mean, const float* rstd, std::int64_t rows, std::int64_t width,
+               float* scratch);
+std::size_t norm_scratch(std::int64_t rows, std::int64_t width);
+
+// reduce.cu. Scratch: column_scratch, square_scratch bytes.
+template <class T>
+void column_sum(Stream, float* out_C, Into, const T* x_TC, std::int64_t rows, std::int64_t width,
+                float* scratch);
+std::size_t column_scratch(std::int64_t rows, std::int64_t width);
+// out_C (+)= sum over `parts` rows of partial_PC, in order
+void add_partials(Stream, float* out_C, Into, const float* partial_PC, std::int64_t parts,
+                  std::int64_t width);
+void sum_squares(Stream, double* out, const float* x, std::int64_t n, double* scratch);
+std::size_t square_scratch(std::int64_t n);
+// out (+)= sum of x, in order
+void sum_in_order(Stream, double* out, Into, const double* x, std::int64_t n);
+
+// embedding.cu. Scratch of the gradient: embedding_scratch(rows) bytes.
+template <class T>
+void embedding(Stream, T* y_TC, const std::int32_t* ids_T, const T* table_VC, std::int64_t rows,
+               std::int64_t width);
+template <class T>
+void embedding_grad(Stream, float* dtable_VC, const T* dy_TC, const std::int32_t* ids_T,
+                    std::int64_t rows, std::int64_t width, std::int64_t vocab, std::byte* scratch);
+std::size_t embedding_scratch(std::int64_t rows);
+
+// loss.cu. Scratch: one double a row.
+template <class T>
+void cross_entropy(Stream, double* loss, Into, T* logits_TV, const std::int32_t* target_T,
+                   std::int64_t rows, std::int64_t vocab, float scale, bool become_gradient,
+                   double* scratch);
+
+// optimizer.cu. copy may be null.
+void sgd(Stream, float* master, bf16* copy, const float* grad, std::int64_t n, math::SgdUpdate);
+void adamw(Stream, float* master, float* m, float* v, bf16* copy, const float* grad, std::int64_t n,
+           math::AdamWUpdate);
+
+// attention.cu, attention_grad.cu: any head dim up to 256 and any number of heads; for what cuDNN
+// refuses. Query head h reads key/value head h * G / H. The gradient's scratch: one float for each
+// of lse_BHT.
+struct AttentionDims {
+  std::int64_t batch, tokens, heads, kv_heads, head_dim;
+  float scale;
+};
+inline constexpr std::int64_t widest_head = 256;
+template <class T>
+void attention(Stream, Heads<T> o, float* lse_BHT, Heads<const T> q, Heads<const T> k,
+               Heads<const T> v, const AttentionDims&);
+template <class T>
+void attention_grad(Stream, Heads<T> dq, Heads<T> dk, Heads<T> dv, Heads<const T> d_o,
+                    Heads<const T> o, const float* lse_BHT, Heads<const T> q, Heads<const T> k,
+                    Heads<const T> v, const AttentionDims&, float* scratch);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,82 @@
+// Cross entropy of rows of logits and its gradient in place: a block a row, which reads the row for
+// its maximum and sum at once (Milakov, Gimelshein 2018) and again, from the cache, for the
+// gradient.
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/sums.cuh"
+#include "kernels/math/exp.hpp"
+#include "kernels/math/log.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int threads = 512;
+
+template <int N, class T>
+__global__ void __launch_bounds__(threads)
+    loss_rows(double* loss_T, T* logits_TV, const std::int32_t* target_T, std::int64_t vocab,
+              float scale, bool become_gradient) {
+  const auto row = static_cast<std::int64_t>(blockIdx.x);
+  T* const z = logits_TV + row * vocab;
+  const auto target = target_T[row];
+  const auto first = static_cast<std::int64_t>(threadIdx.x) * N, step = std::int64_t{threads} * N;
+  if (target < 0) {
+    if (threadIdx.x == 0) loss_T[row] = 0;
+    if (become_gradient)
+      for (auto v = first; v < vocab; v += step) store<N>(z + v, Floats<N>{});
+    return;
+  }
+  // A NaN is carried by the sum: the maximum leaves it out.
+  float most = -3.402823466e38F, sum = 0;
+  for (auto v = first; v < vocab; v += step) {
+    const auto x = load<N>(z + v);
+    float here = most;
+#pragma unroll
+    for (int k = 0; k < N; ++k) here = fmaxf(here, x.v[k]);
+    sum *= math::exp(most - here);
+    most = here;
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum += math::exp(x.v[k] - most);
+  }
+  const float largest = block_max<threads>(most);
+  const float total = block_sum<threads>(sum * math::exp(most - largest));
+  if (threadIdx.x == 0)
+    loss_T[row] = static_cast<double>(math::log(total)) +
+                  (static_cast<double>(largest) - static_cast<double>(widen(z[target])));
+  if (!become_gradient) return;
+  __syncthreads();  // the target's logit was read
+  const float factor = scale / total;
+  for (auto v = first; v < vocab; v += step) {
+    auto x = load<N>(z + v);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      x.v[k] = factor * math::exp(x.v[k] - largest);
+      if (v + k == target) x.v[k] -= scale;
+    }
+    store<N>(z + v, x);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void cross_entropy(Stream stream, double* loss, Into how, T* logits_TV,
+                   const std::int32_t* target_T, std::int64_t rows, std::int64_t vocab, float scale,
+                   bool become_gradient, double* scratch) {
+  if (rows > 0)
+    with_packs<pack_of<T>>(vocab % pack_of<T> == 0 && aligned(logits_TV), [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      loss_rows<N><<<static_cast<unsigned>(rows), threads, 0, native(stream)>>>(
+          scratch, logits_TV, target_T, vocab, scale, become_gradient);
+      check(cudaGetLastError(), "cross_entropy");
+    });
+  sum_in_order(stream, loss, how, scratch, rows);
+}
+
+template void cross_entropy(Stream, double*, Into, float*, const std::int32_t*, std::int64_t,
+                            std::int64_t, float, bool, double*);
+template void cross_entropy(Stream, double*, Into, bf16*, const std::int32_t*, std::int64_t,
+                            std::int64_t, float, bool, double*);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,131 @@
+// Column sums and sums of squares in two steps: partial sums over parts of a fixed size, then the
+// parts in order.
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/sums.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr std::int64_t part_rows = 256;
+constexpr int strips = 8;  // warps of a block, which take its rows in turns
+
+// A block adds up one part's rows of warp * N columns.
+template <int N, class T>
+__global__ void __launch_bounds__(warp* strips)
+    column_parts(float* out_PC, bool add, const T* x_TC, std::int64_t rows, std::int64_t width,
+                 std::int64_t part) {
+  __shared__ Floats<N> of_strip[strips][warp];
+  const int lane = static_cast<int>(threadIdx.x) % warp,
+            strip = static_cast<int>(threadIdx.x) / warp;
+  const auto c = (static_cast<std::int64_t>(blockIdx.x) * warp + lane) * N;
+  const auto begin = blockIdx.y * part, end = min(rows, begin + part);
+  Floats<N> sum{};
+  if (c < width)
+    for (auto t = begin + strip; t < end; t += strips) {
+      const auto x = load<N>(x_TC + t * width + c);
+#pragma unroll
+      for (int k = 0; k < N; ++k) sum.v[k] += x.v[k];
+    }
+  of_strip[strip][lane] = sum;
+  __syncthreads();
+  if (strip != 0 || c >= width) return;
+  float* const out = out_PC + blockIdx.y * width + c;
+  if (add)
+    sum = load<N>(out);
+  else
+    sum = {};
+#pragma unroll
+  for (int s = 0; s < strips; ++s)
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum.v[k] += of_strip[s][lane].v[k];
+  store<N>(out, sum);
+}
+
+// parts of `part` rows each; more than one part overwrites.
+template <class T>
+void launch_parts(Stream stream, const char* name, float* out_PC, Into how, const T* x_TC,
+                  std::int64_t rows, std::int64_t width, std::int64_t part) {
+  const bool whole = width % pack_of<T> == 0 && aligned(out_PC, x_TC);
+  with_packs<pack_of<T>>(whole, [&](auto packs) {
+    constexpr int N = decltype(packs)::value;
+    const dim3 grid(blocks_for(width, warp * N), std::max(1U, blocks_for(rows, part)));
+    column_parts<N><<<grid, warp * strips, 0, native(stream)>>>(out_PC, how == Into::add, x_TC,
+                                                                rows, width, part);
+    check(cudaGetLastError(), name);
+  });
+}
+
+constexpr std::int64_t part_squares = 1 << 16;
+
+__global__ void __launch_bounds__(block_threads)
+    square_parts(double* out_P, const float* x, std::int64_t n, bool whole) {
+  const auto begin = blockIdx.x * part_squares, end = min(n, begin + part_squares);
+  double sum = 0;
+  if (whole && end - begin == part_squares) {
+    for (auto i = begin + threadIdx.x * 4; i < end; i += blockDim.x * 4) {
+      const auto v = load<4>(x + i);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum += static_cast<double>(v.v[k]) * static_cast<double>(v.v[k]);
+    }
+  } else {
+    for (auto i = begin + threadIdx.x; i < end; i += blockDim.x)
+      sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+  sum = block_sum<block_threads>(sum);
+  if (threadIdx.x == 0) out_P[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(block_threads)
+    add_in_order(double* out, bool add, const double* x, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
+  sum = block_sum<block_threads>(sum);
+  if (threadIdx.x == 0) *out = add ? *out + sum : sum;
+}
+
+}  // namespace
+
+void add_partials(Stream stream, float* out_C, Into how, const float* partial_PC,
+                  std::int64_t parts, std::int64_t width) {
+  launch_parts(stream, "add_partials", out_C, how, partial_PC, parts, width,
+               std::max<std::int64_t>(parts, 1));
+}
+
+std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
+  const auto parts = rows <= part_rows ? 0 : static_cast<std::int64_t>(blocks_for(rows, part_rows));
+  return static_cast<std::size_t>(parts * width) * sizeof(float);
+}
+
+template <class T>
+void column_sum(Stream stream, float* out_C, Into how, const T* x_TC, std::int64_t rows,
+                std::int64_t width, float* scratch) {
+  if (rows <= part_rows)
+    return launch_parts(stream, "column_sum", out_C, how, x_TC, rows, width, part_rows);
+  launch_parts(stream, "column_sum", scratch, Into::overwrite, x_TC, rows, width, part_rows);
+  add_partials(stream, out_C, how, scratch, blocks_for(rows, part_rows), width);
+}
+
+std::size_t square_scratch(std::int64_t n) {
+  return static_cast<std::size_t>(blocks_for(n, part_squares)) * sizeof(double);
+}
+
+void sum_squares(Stream stream, double* out, const float* x, std::int64_t n, double* scratch) {
+  const auto parts = blocks_for(n, part_squares);
+  if (parts > 0) {
+    square_parts<<<parts, block_threads, 0, native(stream)>>>(scratch, x, n, aligned(x));
+    check(cudaGetLastError(), "sum_squares");
+  }
+  sum_in_order(stream, out, Into::overwrite, scratch, parts);
+}
+
+void sum_in_order(Stream stream, double* out, Into how, const double* x, std::int64_t n) {
+  add_in_order<<<1, block_threads, 0, native(stream)>>>(out, how == Into::add, x, n);
+  check(cudaGetLastError(), "sum_in_order");
+}
+
+template void column_sum(Stream, float*, Into, const float*, std::int64_t, std::int64_t, float*);
+template void column_sum(Stream, float*, Into, const bf16*, std::int64_t, std::int64_t, float*);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,54 @@
+#pragma once
+// Sums over the threads of a warp or block, in an order that the number of threads alone decides.
+// Every thread gets the result.
+#include <cuda_runtime.h>
+
+namespace trireme::cuda {
+
+inline constexpr int warp = 32;
+
+template <class T>
+__device__ T warp_sum(T x) {
+#pragma unroll
+  for (int lane = warp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(0xffffffffU, x, lane);
+  return x;
+}
+
+__device__ inline float warp_max(float x) {
+#pragma unroll
+  for (int lane = warp / 2; lane > 0; lane /= 2)
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, lane));
+  return x;
+}
+
+// Of a block of `Threads`; every thread calls it. May be called again at once.
+template <int Threads, class T>
+__device__ T block_sum(T x) {
+  constexpr int warps = Threads / warp;
+  x = warp_sum(x);
+  if constexpr (warps == 1) return x;
+  __shared__ T of_warp[warps];
+  __syncthreads();
+  if (threadIdx.x % warp == 0) of_warp[threadIdx.x / warp] = x;
+  __syncthreads();
+  T sum = 0;
+#pragma unroll
+  for (int i = 0; i < warps; ++i) sum += of_warp[i];
+  return sum;
+}
+
+template <int Threads>
+__device__ float block_max(float x) {
+  constexpr int warps = Threads / warp;
+  x = warp_max(x);
+  __shared__ float of_warp[warps];
+  __syncthreads();
+  if (threadIdx.x % warp == 0) of_warp[threadIdx.x / warp] = x;
+  __syncthreads();
+  float most = of_warp[0];
+#pragma unroll
+  for (int i = 1; i < warps; ++i) most = fmaxf(most, of_warp[i]);
+  return most;
+}
+
+}  // namespace trireme::cuda
