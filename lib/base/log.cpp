@@ -9,6 +9,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/error.hpp"
 
@@ -38,7 +40,23 @@ static spdlog::logger& logger() {
   return *shared;
 }
 
+// What was said before there was a file; it goes into the first one.
+struct EarlyLine {
+  spdlog::log_clock::time_point time;
+  spdlog::level::level_enum level;
+  std::string text;
+};
+static std::vector<EarlyLine> early;
+static bool had_file = false;
+
+static spdlog::level::level_enum level_of(LogLevel l) {
+  if (l == LogLevel::warning) return spdlog::level::warn;
+  return l == LogLevel::error ? spdlog::level::err : spdlog::level::info;
+}
+
 void log_line(LogLevel level, std::string_view text) {
+  if (!had_file && early.size() < 100)
+    early.push_back({spdlog::log_clock::now(), level_of(level), std::string(text)});
   if (level == LogLevel::detail && on_terminal()) {
     const spdlog::details::log_msg message("trireme", spdlog::level::info, text);
     for (auto& sink : std::span(logger().sinks()).subspan(1)) {
@@ -47,10 +65,7 @@ void log_line(LogLevel level, std::string_view text) {
     }
     return;
   }
-  logger().log(level == LogLevel::warning ? spdlog::level::warn
-               : level == LogLevel::error ? spdlog::level::err
-                                          : spdlog::level::info,
-               text);
+  logger().log(level_of(level), text);
 }
 
 void log_to(const std::filesystem::path& file) {
@@ -63,6 +78,9 @@ void log_to(const std::filesystem::path& file) {
     fail("cannot write the log file {}: {}", file.string(), e.what());
   }
   sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S %l %v");
+  had_file = true;
+  for (const auto& line : std::exchange(early, {}))
+    sinks.back()->log(spdlog::details::log_msg(line.time, {}, "trireme", line.level, line.text));
 }
 
 void log_quietly() {

@@ -18,7 +18,8 @@ enum class LogLevel : std::uint8_t { detail, info, warning, error };
 bool on_terminal();
 
 void log_line(LogLevel, std::string_view);
-// Appends to `file` as well; an empty path stops that. Throws Error when it cannot be opened.
+// Appends to `file` as well, the first time with what was said before; an empty path stops that.
+// Throws Error when it cannot be opened.
 void log_to(const std::filesystem::path& file);
 // Only one rank of a job speaks; the others keep errors alone.
 void log_quietly();
