@@ -76,7 +76,7 @@ MUTANTS = [
      "      if (!shard.gradient[0]) shard.gradient[0] = std::make_shared<Store::GradientBuffer>("
      "Store::GradientBuffer{store_.zeros(store_.own(store_.layout_.segments[i]).count(), Kind::gradients), "
      "std::vector<std::uint8_t>(store_.layout_.segments[i].slots.size(), 0)});\n",
-     ranks(2, "Freeze.*")),
+     ranks(2, "FrozenStep.*")),
     ("a frozen prefix runs backward", "lib/train/stage.cpp", "flows = flows || b.trains.back();",
      "flows = true;", ("train_test", 0, "StageParts.*")),
     # positions and heads

@@ -66,7 +66,7 @@ class Acceptor {
 
   void require_range(double x, const RawValue& raw) const {
     if (!key_.range) return;
-    const Range& r = *key_.range;
+    const Interval& r = *key_.range;
     const bool low = r.above_min ? x > r.min : x >= r.min;
     const bool high = r.below_max ? x < r.max : x <= r.max;
     if (low && high) return;  // a NaN is neither

@@ -6,7 +6,9 @@
 #include "lib/base/error.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/deck/table.hpp"
+#include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
+#include "lib/shard/layout.hpp"
 
 namespace trireme {
 namespace {
@@ -35,6 +37,7 @@ class Checker {
     precision();
     parallel();
     run();
+    patterns();
     return std::move(problems_);
   }
 
@@ -138,6 +141,25 @@ class Checker {
            "[[freeze]] of '{}' ends at step {} and starts at {}; 0 freezes to the end", f.pattern,
            f.to_step, f.from_step);
     }
+  }
+
+  // Against the names of a model that is sound.
+  void patterns() {
+    if (!problems_.empty()) return;
+    ModelConfig model = deck_.model;
+    if (model.vocab == 0) model.vocab = 1;  // the token files' to say; no name depends on it
+    const auto spec = make_spec(model);
+    const auto check = [&](const std::string& pattern, std::string key) {
+      const bool hit = std::ranges::any_of(
+          spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });
+      auto text = fmt::format("{}: the pattern \"{}\" matches no parameter; names look like \"{}\"",
+                              key.substr(0, key.find('#')), pattern, spec.params.back().name);
+      if (!hit) problems_.push_back({{std::move(key)}, std::move(text)});
+    };
+    for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
+    for (std::size_t row = 0; row < deck_.freeze.size(); ++row)
+      check(deck_.freeze[row].pattern,
+            row == 0 ? "freeze.pattern" : fmt::format("freeze.pattern#{}", row));
   }
 
   const Deck& deck_;

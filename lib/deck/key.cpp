@@ -76,7 +76,7 @@ std::string range_text(const DeckKey& key) {
   }
   std::string text;
   if (key.range) {
-    const Range& r = *key.range;
+    const Interval& r = *key.range;
     const std::string least = bound_text(key, r.min), most = bound_text(key, r.max);
     if (!r.above_min && !r.below_max && r.max < 0x1p53) {
       text = fmt::format("{} to {}", least, most);

@@ -29,7 +29,7 @@ enum class ValueKind : std::uint8_t {
   fraction_or_paths,
 };
 
-struct Range {
+struct Interval {
   double min = 0, max = 0;
   bool above_min = false, below_max = false;  // min and max themselves are excluded
 };
@@ -45,7 +45,7 @@ struct DeckKey {
   ValueKind kind = ValueKind::flag;
   std::string unit;
   std::string meaning;  // one line
-  std::optional<Range> range;
+  std::optional<Interval> range;
   std::vector<std::string> choices;
   std::size_t count = 0;       // elements that an array must have; 0: any number
   std::string automatic;       // the rule behind "auto"; empty: "auto" is no value of this key

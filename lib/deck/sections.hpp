@@ -21,10 +21,10 @@ struct KeyRow : DeckKey {
     access = std::move(key_access);
     meaning = std::move(text);
   }
-  KeyRow in(double min, double max) { return range = Range{min, max, false, false}, *this; }
-  KeyRow inside(double min, double max) { return range = Range{min, max, true, true}, *this; }
-  KeyRow below(double min, double max) { return range = Range{min, max, false, true}, *this; }
-  KeyRow above(double min, double max) { return range = Range{min, max, true, false}, *this; }
+  KeyRow in(double min, double max) { return range = Interval{min, max, false, false}, *this; }
+  KeyRow inside(double min, double max) { return range = Interval{min, max, true, true}, *this; }
+  KeyRow below(double min, double max) { return range = Interval{min, max, false, true}, *this; }
+  KeyRow above(double min, double max) { return range = Interval{min, max, true, false}, *this; }
   KeyRow of(std::vector<std::string> names) { return choices = std::move(names), *this; }
   KeyRow in_units(std::string text) { return unit = std::move(text), *this; }
   KeyRow elements(std::size_t n) { return count = n, *this; }

@@ -126,6 +126,15 @@ TEST(Check, TraceAndFreeze) {
   expect_problem(d, "freeze.to_step", "ends at step 5 and starts at 5");
 }
 
+TEST(Check, PatternsNameParameters) {
+  Deck d = sound();
+  d.freeze = {{.pattern = "blocks.0.*"}, {.pattern = "blocks.99.*"}};
+  expect_problem(d, "freeze.pattern#1", "\"blocks.99.*\" matches no parameter");
+  d = sound();
+  d.optimizer.no_decay = {"*.bais"};
+  expect_problem(d, "optimizer.no_decay", "\"*.bais\" matches no parameter");
+}
+
 TEST(Check, MicrobatchOfPipelines) {
   EXPECT_EQ(default_microbatch(24, 1), 24);
   EXPECT_EQ(default_microbatch(24, 2), 6);   // 4 of them

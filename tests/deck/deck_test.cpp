@@ -99,7 +99,7 @@ TEST(Deck, DumpReadsBackEqual) {
       {},
       {"model.preset=llama-1B", "optimizer.lr=6e-4", "data.path=[\"a b\",'c\"d']"},
       {"train.tokens=3e9", "train.microbatch=4", "data.weights=[0.1]", "data.validation=v.tokens"},
-      {"data.validation=1e-3", "optimizer.no_decay=[a*,?b]", "run.threads=3"},
+      {"data.validation=1e-3", "optimizer.no_decay=[blocks.*,?ositions*]", "run.threads=3"},
       {"model.vocab=50304", "model.norm_eps=1e-6", "parallel.data=1", "checkpoint.keep_last=0"},
       {"optimizer.lr=0.1234567890123456789", "schedule.min_lr=4.9e-324", "train.seed=12345678901"},
   };

@@ -72,6 +72,13 @@ INSTANTIATE_TEST_SUITE_P(All, DeckMistake, testing::ValuesIn(mistakes),
 
 }  // namespace
 
+TEST(DeckErrors, PatternsThatNameNothing) {
+  EXPECT_EQ(
+      refusal_of_addition("[[freeze]]\npattern = '*.bias'\n[[freeze]]\npattern = 'block.*'\n"),
+      "d.toml:8:11: freeze.pattern: the pattern \"block.*\" matches no parameter; names look "
+      "like \"final_norm.bias\"");
+}
+
 TEST(DeckErrors, KeysOutsideOfSections) {
   EXPECT_EQ(refusal("lr = 1\n" + std::string(least_deck)),
             "d.toml:1:1: key 'lr' stands in no section; it belongs to [optimizer]");

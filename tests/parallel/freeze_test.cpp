@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "kernels/open/open.hpp"
 #include "tests/parallel/parity.hpp"
@@ -72,36 +73,71 @@ TEST(Freeze, ParityWithTheSameSchedule) {
     }
 }
 
-// Nothing of a frozen unit is sent but its weights, and nothing is kept for it.
-TEST(Freeze, WhatIsFrozenIsNotSentNorKept) {
-  ParityCase p;
-  p.grid = {1, test::world().size(), 1};
-  if (16 % p.grid.data != 0) return;
-  p.microbatches = 1;
-  p.zero.stage = 3;
-  p.optimizer = OptimizerKind::adamw;
-  const auto& axes = test::parity_axes(p);
-  const auto traffic = [&](const std::vector<FreezeRule>& rules, Account& account) {
-    p.freeze = rules;
+// A step under ZeRO-3, each weight cut among all ranks.
+class FrozenStep : public testing::Test {
+ protected:
+  FrozenStep() {
+    p_.grid = {1, test::world().size(), 1};
+    p_.size = 8 * test::world().size();
+    p_.microbatches = 1;
+    p_.zero.stage = 3;
+    p_.optimizer = OptimizerKind::adamw;
+  }
+  // Bytes that it sends; takes the account and the layout. The segments are the same whatever is
+  // frozen.
+  std::int64_t sent(const std::vector<FreezeRule>& rules) {
+    p_.freeze = rules;
+    auto setup = test::parity_setup(p_);
+    setup.segments = {"*.ffn_in.*"};
+    const auto& axes = test::parity_axes(p_);
     const auto backend = open_backend({"ref", 1, true});
     const Workspace workspace(*backend);
-    Trainer trainer(*backend, axes, test::parity_setup(p));
+    Trainer trainer(*backend, axes, setup);
     trainer.store().initialize(3, 1);
     const auto before = axes.traffic().shard;
-    trainer.step(0, 0.1, test::parity_step(p, trainer, 0));
+    trainer.step(0, 0.1, test::parity_step(p_, trainer, 0));
     account = backend->account();
+    layout = trainer.store().layout();
+    spec = trainer.store().spec();
     return axes.traffic().shard - before;
-  };
-  Account whole, frozen;
-
-  const auto all = traffic({}, whole);
-  const auto some = traffic({{"embedding.*"}, {"positions.*"}, {"blocks.*"}}, frozen);
-
-  if (axes.world.size() > 1) {
-    EXPECT_LT(some, all);
   }
-  const auto optimizer = static_cast<std::size_t>(Kind::optimizer);
-  EXPECT_LT(frozen.peak[optimizer], whole.peak[optimizer] / 4);
+  // What the gradients of the segments of these parameters come to in one reduce-scatter.
+  std::int64_t gradients_of(std::string_view pattern) const {
+    std::set<std::size_t> segments;
+    for (std::size_t i = 0; i < spec.params.size(); ++i)
+      if (matches(pattern, spec.params[i].name)) segments.insert(layout.of_param[i]->segment);
+    std::int64_t elements = 0;
+    for (const auto s : segments) elements += layout.segments[s].elements;
+    const std::int64_t ranks = test::world().size();
+    return elements / ranks * (ranks - 1) * 8;
+  }
+
+  Account account;
+  Layout layout;
+  ModelSpec spec;
+
+ private:
+  ParityCase p_;
+};
+
+TEST_F(FrozenStep, SendsNoGradientOfAFrozenPartOfAUnit) {
+  const auto all = sent({}), some = sent({{"*.ffn_in.*"}});
+  EXPECT_EQ(all - some, gradients_of("*.ffn_in.*"));
+}
+
+// A frozen prefix has no backward: its weights are gathered once instead of twice.
+TEST_F(FrozenStep, SendsTheWeightsOfAFrozenPrefixOnce) {
+  const auto all = sent({}), some = sent({{"embedding.*"}, {"positions.*"}, {"blocks.*"}});
+  const auto blocks = gradients_of("blocks.*");
+  EXPECT_GE(all - some, 2 * blocks);
+}
+
+TEST_F(FrozenStep, KeepsNoMomentsOfWhatIsFrozen) {
+  constexpr auto optimizer = static_cast<std::size_t>(Kind::optimizer);
+  sent({});
+  const auto all = account.peak[optimizer];
+  sent({{"embedding.*"}, {"positions.*"}, {"blocks.*"}});
+  EXPECT_LT(account.peak[optimizer], all / 4);
 }
 
 class ManualFreeze : public testing::Test {
