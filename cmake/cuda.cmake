@@ -28,7 +28,7 @@ if(CMAKE_CUDA_COMPILER)
     file(REAL_PATH ${CMAKE_CUDA_COMPILER} nvcc)
     get_filename_component(CUDAToolkit_ROOT ${nvcc}/../.. ABSOLUTE)
   endif()
-  find_package(CUDAToolkit 12.0 QUIET)
+  find_package(CUDAToolkit 12.5 QUIET)  # cudaGetDriverEntryPointByVersion
   foreach(part cudart cublas cublasLt)
     if(NOT TARGET CUDA::${part})
       list(APPEND missing ${part})

@@ -31,6 +31,10 @@ std::unique_ptr<Backend> open_cuda(const CudaChoice&) {
   absent();
 }
 
+std::size_t cuda_device_bytes(int) {
+  absent();
+}
+
 std::size_t cuda_workspace_bytes() {
   absent();
 }

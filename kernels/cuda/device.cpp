@@ -49,6 +49,12 @@ int cuda_architecture(int device) {
   return 10 * major + minor;
 }
 
+std::size_t cuda_device_bytes(int device) {
+  cudaDeviceProp p{};
+  cuda::check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
+  return p.totalGlobalMem;
+}
+
 std::string cuda_libraries() {
   int runtime = 0;
   cuda::check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");

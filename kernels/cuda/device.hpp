@@ -30,6 +30,9 @@ std::string cuda_device_identity(int device);
 // 90 for compute capability 9.0. Throws Error where there is none of that number.
 int cuda_architecture(int device);
 
+// Bytes of its memory, used or not. Throws Error where there is none of that number.
+std::size_t cuda_device_bytes(int device);
+
 // Versions of the libraries in use, e.g. "CUDA runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0"; empty
 // in a build without the toolkit.
 std::string cuda_libraries();

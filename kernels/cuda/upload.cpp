@@ -29,12 +29,16 @@ void UploadRing::retire_oldest() {
   under_way_.pop_front();
 }
 
-// Copies leave in the order in which they came, so the oldest is the one in the way.
+// What is under way lies in the order of the ring, the oldest behind `next_`: only that can be in
+// the way, once those between `next_` and the end of the ring are gone.
 std::byte* UploadRing::room(std::size_t bytes) {
-  if (next_ + bytes > size) next_ = 0;
+  if (next_ + bytes > size) {
+    while (!under_way_.empty() && under_way_.front().begin >= next_) retire_oldest();
+    next_ = 0;
+  }
   const auto end = next_ + bytes;
-  const auto in_the_way = [&](const Under& u) { return u.begin < end && next_ < u.end; };
-  while (std::ranges::any_of(under_way_, in_the_way)) retire_oldest();
+  while (!under_way_.empty() && under_way_.front().begin < end && next_ < under_way_.front().end)
+    retire_oldest();
   return ring_ + next_;
 }
 

@@ -42,13 +42,16 @@ std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
 }
 
 DryTarget dry_target(const BackendChoice& c) {
-  constexpr std::size_t unlimited = std::size_t{1} << 60;
-  if (decide_backend(c.name) == "cuda")  // whether a device is here or not
-    return {"cuda", unlimited, cuda_workspace_bytes(),
+  if (decide_backend(c.name) == "cuda") {  // whether a device is here or not
+    constexpr std::size_t unlimited = std::size_t{1} << 60;
+    std::string why;
+    const auto capacity = cuda_devices(&why) > c.device ? cuda_device_bytes(c.device) : unlimited;
+    return {"cuda", capacity, cuda_workspace_bytes(),
             [bits = c.bits](const AttentionShape& s, DType t, Direction d) {
               return cuda_attention_workspace(s, t, d, bits);
             },
             false};
+  }
   // Kept alive by the closure: it answers for itself and takes no memory.
   const std::shared_ptr<Backend> backend = open_backend(c);
   return {std::string(backend->name()), physical_memory(), backend->workspace_bytes(),
