@@ -84,4 +84,24 @@ class Cuda final : public Backend {
   View scratch_;
 };
 
+template <class F>
+void Cuda::put(Queue q, const char* what, const F& f) {
+  auto* const stream = queues_.stream(q);
+  f(stream);
+  if (!choice_.debug) return;
+  try {
+    runtime_->synchronize(stream);
+  } catch (const Error& e) {
+    fail("{} on queue {}: {}", what, trireme::name_of(q), e.what());
+  }
+}
+
+template <class T>
+T* Cuda::scratch(std::size_t bytes, const char* what) const {
+  require(scratch_ && scratch_.span_bytes() >= bytes,
+          "{} needs {} bytes of workspace, {} are lent: use a smaller train.microbatch", what,
+          bytes, scratch_ ? scratch_.span_bytes() : 0);
+  return reinterpret_cast<T*>(scratch_.data);
+}
+
 }  // namespace trireme

@@ -1,0 +1,171 @@
+// The backend's operations on rows and elements: each a kernel of its own.
+#include "kernels/cuda/cuda.hpp"
+#include "kernels/cuda/views.hpp"
+#include "kernels/math/update_factors.hpp"
+
+namespace trireme {
+
+using namespace cuda;
+
+static void check_width(std::int64_t width) {
+  require(width <= widest_norm, "norms on a GPU are at most {} wide, not {}", widest_norm, width);
+}
+
+void Cuda::layer_norm(Queue q, View y, View mean, View rstd, ConstView x, ConstView w, ConstView b,
+                      double eps) {
+  check_width(x.extent[1]);
+  put(q, "layer_norm", [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      using T = decltype(t);
+      norm(s, at<T>(y), at<float>(mean), at<float>(rstd), at<T>(x), at<T>(w), at<T>(b), x.extent[0],
+           x.extent[1], static_cast<float>(eps));
+    });
+  });
+}
+
+void Cuda::layer_norm_grad(Queue q, View dx, View dw, View db, Accumulate how, ConstView dy,
+                           ConstView x, ConstView w, ConstView mean, ConstView rstd) {
+  const auto rows = x.extent[0], width = x.extent[1];
+  check_width(width);
+  auto* const partials = scratch<float>(norm_scratch(rows, width), "layer_norm_grad");
+  put(q, "layer_norm_grad", [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      using T = decltype(t);
+      norm_grad(s, at<T>(dx), at<float>(dw), at<float>(db), into(how), at<T>(dy), at<T>(x),
+                at<T>(w), at<float>(mean), at<float>(rstd), rows, width, partials);
+    });
+  });
+}
+
+void Cuda::rms_norm(Queue q, View y, View rstd, ConstView x, ConstView w, double eps) {
+  layer_norm(q, y, {}, rstd, x, w, {}, eps);
+}
+
+void Cuda::rms_norm_grad(Queue q, View dx, View dw, Accumulate how, ConstView dy, ConstView x,
+                         ConstView w, ConstView rstd) {
+  layer_norm_grad(q, dx, dw, {}, how, dy, x, w, {}, rstd);
+}
+
+void Cuda::rotary(Queue q, View x, ConstView table, Direction direction) {
+  const float sign = direction == Direction::forward ? 1.0F : -1.0F;
+  put(q, "rotary", [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      cuda::rotary(s, heads<decltype(t)>(x), at<float>(table), sign, x.extent[0], x.extent[1],
+                   x.extent[2], x.extent[3]);
+    });
+  });
+}
+
+void Cuda::gelu(Queue q, View y, ConstView x) {
+  put(q, "gelu", [&](Stream s) {
+    with_type(x.dtype,
+              [&](auto t) { cuda::gelu(s, at<decltype(t)>(y), at<decltype(t)>(x), x.count()); });
+  });
+}
+
+void Cuda::gelu_grad(Queue q, View dx, ConstView dy, ConstView x) {
+  put(q, "gelu_grad", [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      using T = decltype(t);
+      cuda::gelu_grad(s, at<T>(dx), at<T>(dy), at<T>(x), x.count());
+    });
+  });
+}
+
+void Cuda::swiglu(Queue q, View y, ConstView gate_up) {
+  put(q, "swiglu", [&](Stream s) {
+    with_type(y.dtype, [&](auto t) {
+      using T = decltype(t);
+      cuda::swiglu(s, at<T>(y), at<T>(gate_up), y.extent[0], y.extent[1]);
+    });
+  });
+}
+
+void Cuda::swiglu_grad(Queue q, View dgate_up, ConstView dy, ConstView gate_up) {
+  put(q, "swiglu_grad", [&](Stream s) {
+    with_type(dy.dtype, [&](auto t) {
+      using T = decltype(t);
+      cuda::swiglu_grad(s, at<T>(dgate_up), at<T>(dy), at<T>(gate_up), dy.extent[0], dy.extent[1]);
+    });
+  });
+}
+
+void Cuda::dropout(Queue q, View y, ConstView x, ConstView skip, const DropoutKey& key,
+                   const SampleRows& rows) {
+  const DropoutRows where{x.extent[0], x.extent[1], x.extent[2], rows.t0,
+                          at<std::int64_t>(rows.sample_B)};
+  put(q, "dropout", [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      using T = decltype(t);
+      cuda::dropout(s, at<T>(y), at<T>(x), at<T>(skip), key, where);
+    });
+  });
+}
+
+void Cuda::embedding(Queue q, View y, ConstView ids, ConstView table) {
+  put(q, "embedding", [&](Stream s) {
+    with_type(y.dtype, [&](auto t) {
+      using T = decltype(t);
+      cuda::embedding(s, at<T>(y), at<std::int32_t>(ids), at<T>(table), y.extent[0], y.extent[1]);
+    });
+  });
+}
+
+void Cuda::embedding_grad(Queue q, View dtable, Accumulate how, ConstView dy, ConstView ids) {
+  const auto rows = dy.extent[0], width = dy.extent[1];
+  auto* const sorting = scratch<std::byte>(embedding_scratch(rows), "embedding_grad");
+  if (how == Accumulate::overwrite) fill(q, dtable, 0);
+  put(q, "embedding_grad", [&](Stream s) {
+    with_type(dy.dtype, [&](auto t) {
+      using T = decltype(t);
+      cuda::embedding_grad(s, at<float>(dtable), at<T>(dy), at<std::int32_t>(ids), rows, width,
+                           dtable.extent[0], sorting);
+    });
+  });
+}
+
+void Cuda::cross_entropy(Queue q, View loss, Accumulate how, View logits, ConstView target,
+                         double scale, Logits what) {
+  const auto rows = logits.extent[0], vocab = logits.extent[1];
+  auto* const of_rows =
+      scratch<double>(static_cast<std::size_t>(rows) * sizeof(double), "cross_entropy");
+  put(q, "cross_entropy", [&](Stream s) {
+    with_type(logits.dtype, [&](auto t) {
+      cuda::cross_entropy(s, at<double>(loss), into(how), at<decltype(t)>(logits),
+                          at<std::int32_t>(target), rows, vocab, static_cast<float>(scale),
+                          what == Logits::become_gradient, of_rows);
+    });
+  });
+}
+
+void Cuda::column_sum(Queue q, View out, Accumulate how, ConstView x) {
+  const auto rows = x.extent[0], width = x.extent[1];
+  auto* const partials = scratch<float>(column_scratch(rows, width), "column_sum");
+  put(q, "column_sum", [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      cuda::column_sum(s, at<float>(out), into(how), at<decltype(t)>(x), rows, width, partials);
+    });
+  });
+}
+
+void Cuda::sgd(Queue q, View master, View copy, ConstView grad, const Sgd& u) {
+  put(q, "sgd", [&](Stream s) {
+    cuda::sgd(s, at<float>(master), at<bf16>(copy), at<float>(grad), master.count(),
+              math::update_of(u));
+  });
+}
+
+void Cuda::adamw(Queue q, View master, View m, View v, View copy, ConstView grad, const AdamW& u) {
+  put(q, "adamw", [&](Stream s) {
+    cuda::adamw(s, at<float>(master), at<float>(m), at<float>(v), at<bf16>(copy), at<float>(grad),
+                master.count(), math::update_of(u));
+  });
+}
+
+void Cuda::sum_squares(Queue q, View out, ConstView x) {
+  auto* const parts = scratch<double>(square_scratch(x.count()), "sum_squares");
+  put(q, "sum_squares",
+      [&](Stream s) { cuda::sum_squares(s, at<double>(out), at<float>(x), x.count(), parts); });
+}
+
+}  // namespace trireme
