@@ -47,7 +47,7 @@ run: build
 	@if [ -t 2 ]; then export TRIREME_TERMINAL=1; fi; \
 	$(mpiexec) -n 4 $(trireme) train inputs/quickstart.toml $(quickstart_grid) --run-dir $(BUILD)/quickstart --overwrite
 	$(trireme) evaluate $(BUILD)/quickstart
-	$(trireme) generate $(BUILD)/quickstart --prompt '#include ' --tokens 400 --seed 1
+	$(trireme) generate $(BUILD)/quickstart --prompt '#include ' --tokens 400 --temperature 0.8 --seed 1
 
 test: build
 	@cmake --build $(BUILD) -j $(JOBS)

@@ -8,7 +8,7 @@ namespace trireme::host {
 
 void settle_wait_policy(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
-  setenv("GOMP_SPINCOUNT", "10000", 1);
+  setenv("GOMP_SPINCOUNT", "2000", 1);
   execv("/proc/self/exe", argv);
 }
 

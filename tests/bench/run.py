@@ -91,10 +91,10 @@ class Bench:
 
     def waiting(self):
         print("\nquick f32 step in ms by how idle threads wait (the program chooses "
-              "GOMP_SPINCOUNT=10000)")
+              "GOMP_SPINCOUNT=2000)")
         print(f"{'':<28}{'idle':>8}{'one core busy':>16}")
         for name, env in (("libgomp's default", {"GOMP_SPINCOUNT": "300000"}),
-                          ("GOMP_SPINCOUNT=10000", {"GOMP_SPINCOUNT": "10000"}),
+                          ("GOMP_SPINCOUNT=2000", {"GOMP_SPINCOUNT": "2000"}),
                           ("OMP_WAIT_POLICY=passive", {"OMP_WAIT_POLICY": "passive"})):
             idle = min(self.step("quick", "f32", **env)[0] for _ in range(2))
             spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
