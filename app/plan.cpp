@@ -25,9 +25,9 @@ Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overr
   return deck.model.vocab == 0 ? with_vocab(std::move(deck)) : deck;
 }
 
-PlanInput plan_input(const Deck& deck, DType compute) {
+PlanInput plan_input(const Deck& deck, DType compute, Wires wires) {
   return {trainer_setup(deck, compute), deck.train, grid_of(deck),
-          deck.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out};
+          deck.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out, wires};
 }
 
 constexpr std::size_t most_grids_named = 8;
@@ -37,14 +37,15 @@ struct GridThatFits {
   std::size_t reserved;
 };
 
-// Of all grids of that many ranks, those nearest to `asked` whose ranks reserve at most `limit`.
-std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const Grid& asked,
+// Of all grids of that many ranks, those nearest to the asked one whose ranks reserve at most
+// `limit`.
+std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const PlanInput& asked,
                                          const DryTarget& target, std::size_t limit) {
   auto grids = legal_grids({}, a.ranks);
-  nearest_first(grids, asked);
+  nearest_first(grids, asked.grid);
   std::vector<GridThatFits> fitting;
   for (const auto& g : grids) {
-    if (g == asked) continue;
+    if (g == asked.grid) continue;
     auto overrides = a.deck.overrides;
     overrides.insert(
         overrides.end(),
@@ -57,19 +58,19 @@ std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const Grid& ask
       continue;  // the model or the batch does not suit this grid
     }
     if (const auto reserved =
-            reserved_within(plan_input(*deck, deck->precision.compute), target, limit))
+            reserved_within(plan_input(*deck, deck->precision.compute, asked.wires), target, limit))
       fitting.push_back({g, *reserved});
     if (fitting.size() == most_grids_named) break;
   }
   return fitting;
 }
 
-void require_memory(const PlanArguments& a, const Deck& deck, const Plan& plan,
+void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& plan,
                     const DryTarget& target) {
   const auto limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
   if (plan.most_reserved() <= limit) return;
   std::string way_out;
-  for (const auto& [grid, reserved] : grids_that_fit(a, grid_of(deck), target, limit))
+  for (const auto& [grid, reserved] : grids_that_fit(a, input, target, limit))
     way_out += fmt::format(
         "\n  parallel.pipe={} parallel.data={} parallel.seq={} reserves about {:.3f} GiB a rank",
         grid.pipe, grid.data, grid.seq, static_cast<double>(reserved) / (1 << 30));
@@ -98,12 +99,12 @@ int plan(const PlanArguments& a) {
   // What this machine has and can do is not asked: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input = plan_input(deck, deck.precision.compute);
+  const auto input = plan_input(deck, deck.precision.compute, wires_of(deck, choice));
   const auto plan = make_plan(input, target);
   fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
   std::fflush(stdout);  // before what is wrong with it
   require_ordered(plan);
-  if (!a.device_memory.empty()) require_memory(a, deck, plan, target);
+  if (!a.device_memory.empty()) require_memory(a, input, plan, target);
   return 0;
 }
 
@@ -127,8 +128,9 @@ int check(const CheckArguments& a) {
   const auto choice = backend_choice(deck, {});
   if (!deck.model.init_from.empty())
     require_model(CheckpointReader(find_checkpoint(deck.model.init_from)), make_spec(deck.model));
-  const auto plan = make_plan(plan_input(deck, usable_compute(choice, deck.precision.compute)),
-                              dry_target(choice));
+  const auto compute = usable_compute(choice, deck.precision.compute);
+  const auto plan =
+      make_plan(plan_input(deck, compute, wires_of(deck, choice)), dry_target(choice));
   fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} bytes reserved a rank\n",
              a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
              plan.most_reserved());

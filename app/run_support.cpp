@@ -3,6 +3,7 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/devices.hpp"
+#include "lib/comm/nccl.hpp"
 #include "lib/comm/threads.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -41,6 +42,11 @@ DType usable_compute(const BackendChoice& choice, DType wanted) {
     log_warning("this processor cannot multiply {}: computing in {}", name_of(wanted),
                 name_of(usable));
   return usable;
+}
+
+Wires wires_of(const Deck& d, const BackendChoice& choice) {
+  const bool device = choice.name == "cuda" && !d.run.share_gpu && !nccl_library().empty();
+  return device ? Wires::device : Wires::host;
 }
 
 TrainerSetup trainer_setup(const Deck& d, DType compute) {

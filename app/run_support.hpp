@@ -32,6 +32,10 @@ BackendChoice backend_choice(const Deck&, const Communicator& world);
 // The compute type of the deck, or what this machine has instead, with a warning.
 DType usable_compute(const BackendChoice&, DType wanted);
 
+// Each rank has a GPU of its own and NCCL to reach the others' with; else Views travel through host
+// memory.
+Wires wires_of(const Deck&, const BackendChoice&);
+
 // What a deck says about a model, its state and its training.
 TrainerSetup trainer_setup(const Deck&, DType compute);
 Grid grid_of(const Deck&);

@@ -14,6 +14,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/devices.hpp"
 #include "lib/comm/mpi_job.hpp"
+#include "lib/comm/nccl.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_directory.hpp"
@@ -138,7 +139,6 @@ Prepared open_inputs(Deck deck, const std::string& from) {
 
 // The model and its state.
 void open_model(Prepared& p) {
-  p.backend = open_backend(p.choice);
   p.workspace = std::make_unique<Workspace>(*p.backend);
   auto setup = trainer_setup(p.deck, p.compute);
   setup.first_step = p.meta.step;
@@ -176,6 +176,8 @@ Prepared prepare(const Communicator& world, Deck deck, const std::string& from) 
   p->choice.device = gpu_of_rank(p->choice.name == "cuda", p->deck.run.share_gpu, world);
   p->compute = agreed_compute(world, p->choice, p->deck.precision.compute);
   p->axes = make_axes(world, grid_of(p->deck), shard_ranks(p->deck.zero, grid_of(p->deck)));
+  together(world, [&] { p->backend = open_backend(p->choice); });
+  if (wires_of(p->deck, p->choice) == Wires::device) connect(p->axes, nccl_wire);
   together(world, [&] { open_model(*p); });
   return std::move(*p);
 }

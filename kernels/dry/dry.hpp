@@ -24,7 +24,7 @@ struct DryTarget {
   bool host_readable = true;
 };
 
-class Dry final : public Backend {
+class Dry : public Backend {
  public:
   explicit Dry(DryTarget);
 

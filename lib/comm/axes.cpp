@@ -40,6 +40,11 @@ Axes make_axes(const Communicator& world, const Grid& grid, int shard) {
   return a;
 }
 
+void connect(const Axes& a, const OpenDeviceWire& open) {
+  for (const auto* c : {&a.gather, &a.scatter, &a.replicas, &a.seq, &a.down, &a.up, &a.stages})
+    c->connect(open);
+}
+
 Axes pretend_axes(const Grid& grid, int shard, int rank) {
   auto a = split_axes(grid, shard, rank,
                       [](const Group& g) { return Communicator::pretend(g.key, g.size); });

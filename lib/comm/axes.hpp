@@ -31,6 +31,8 @@ struct Axes {
 // Splits `world`, whose size is the grid's, by the grid; `shard` ranks of data x seq share one copy
 // (a divisor of data * seq). Collective.
 Axes make_axes(const Communicator& world, const Grid&, int shard);
+// Collective: all Views of these axes travel between devices.
+void connect(const Axes&, const OpenDeviceWire&);
 // The same for rank `rank` of a job that does not run.
 Axes pretend_axes(const Grid&, int shard, int rank);
 

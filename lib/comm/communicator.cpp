@@ -55,6 +55,16 @@ Communicator Communicator::node() const {
   return Communicator(channel_->transport->node());
 }
 
+void Communicator::connect(const OpenDeviceWire& open) const {
+  if (!channel_ || size_ == 1) return;
+  expect(!channel_->device && channel_->turns.empty(), "connected once, before anything moves");
+  channel_->device = open(*channel_->transport);
+}
+
+void Communicator::settle() {
+  InFlight::here().settle();
+}
+
 std::int64_t Communicator::bytes_sent() const {
   return channel_ ? channel_->bytes_sent : 0;
 }
@@ -66,13 +76,24 @@ static V flat(const V& v) {
   return v.reshaped({v.count()});
 }
 
+// What leaves this rank, whichever way.
+static std::int64_t payload(const Operation& o) {
+  std::int64_t bytes = 0;
+  for (const auto& m : o.messages.out)
+    bytes += m.view.count() * static_cast<std::int64_t>(bytes_of(o.wire));
+  return bytes;
+}
+
 Pending Communicator::begin(Backend& backend, Queue queue, Operation o) const {
+  if (channel_) channel_->bytes_sent += payload(o);
+  if (o.whole) o.messages = {};
   return Pending(std::make_unique<Job>(channel_, backend, queue, std::move(o)));
 }
 
-// Where MPI reads and writes the operands themselves, that is an access like a kernel's.
-static void touch(Backend& b, Queue queue, const ConstView& read, const View& written) {
-  if (b.host_readable()) b.touched(queue, read, written);
+// Where the wire reads and writes the operands themselves, that is an access like a kernel's.
+void Communicator::touch(Backend& b, Queue queue, const ConstView& read,
+                         const View& written) const {
+  if (b.host_readable() || (channel_ && channel_->device)) b.touched(queue, read, written);
 }
 
 Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView src,
@@ -87,11 +108,14 @@ Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView sr
   if (own.data == src.data) own = {};
   auto messages = gather_messages(rank_, size_, dst, src, comm_settings().piece);
   if (!messages.out.empty()) touch(b, queue, src, dst);
+  Whole whole;
+  if (channel_ && channel_->device && !messages.out.empty()) whole.gathered = dst;
   return begin(b, queue,
                {.label = label,
                 .own_dst = own,
                 .own_src = src,
                 .messages = std::move(messages),
+                .whole = whole,
                 .type = src.dtype,
                 .wire = src.dtype});
 }
@@ -112,6 +136,16 @@ Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstVie
   expect(own.data != dst.data || how == Accumulate::overwrite, "nothing is added to itself");
   auto messages = scatter_messages(rank_, size_, dst, src, comm_settings().piece);
   if (!messages.out.empty() && wire == src.dtype) touch(b, queue, src, {});
+  // What travels rounded is rounded once a contribution, so it is not summed on the way.
+  if (channel_ && channel_->device && wire == DType::f32 && !messages.out.empty()) {
+    touch(b, queue, {}, how == Accumulate::overwrite ? dst : View());
+    return begin(b, queue,
+                 {.label = label,
+                  .messages = std::move(messages),
+                  .whole = {.summands = src, .sum = dst, .how = how},
+                  .type = src.dtype,
+                  .wire = wire});
+  }
   return begin(b, queue,
                {.label = label,
                 .own_dst = own.data == dst.data ? View() : dst,

@@ -8,8 +8,9 @@
 // Operations on Views are asynchronous and collective (send and receive: between two ranks). They
 // start when what was put on `queue` is done; the caller orders other queues before it (queue waits
 // for their events) and keeps the Views' blocks until wait. Views are dense. Memory that MPI may
-// not touch (Backend::host_readable) goes through pinned staging. Collectives of one communicator
-// run one after the other, so sums into the same memory have a fixed order.
+// not touch (Backend::host_readable) goes through pinned staging, or from device to device once the
+// communicator is connected. Collectives of one communicator run one after the other, so sums into
+// the same memory have a fixed order.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/comm/device_wire.hpp"
 #include "lib/comm/pending.hpp"
 #include "lib/comm/settings.hpp"
 
@@ -39,6 +41,10 @@ class Communicator {
   Communicator split(int color, int key) const;
   // Collective: the ranks that share memory with this one.
   Communicator node() const;
+  // Collective, once, before any operation on Views: from now on they travel between devices and
+  // the host only puts them on their stream. All operations are then on one queue. Parts split off
+  // are not connected.
+  void connect(const OpenDeviceWire&) const;
 
   // Host memory, blocking, small.
   void broadcast(std::string&, int root = 0) const;
@@ -49,7 +55,8 @@ class Communicator {
   // dst = the ranks' parts one after the other; src may be dst's own part.
   [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;
   // dst (+)= sum over ranks of their part `rank()` of src; own part first, then rank+1, rank+2, ...
-  // dst may be src's own part when it is overwritten. `wire`: type of what travels: src's, or bf16
+  // dst may be src's own part when it is overwritten. Between devices the order is the wire's,
+  // unless contributions are rounded. `wire`: type of what travels: src's, or bf16
   // for an f32 src, where each contribution but the own is rounded once and added in f32.
   [[nodiscard]] Pending reduce_scatter(Backend&, Queue, View dst, ConstView src, Accumulate,
                                        DType wire, const Label&) const;
@@ -58,7 +65,8 @@ class Communicator {
   [[nodiscard]] Pending exchange(Backend&, Queue, std::span<const View> dst,
                                  std::span<const ConstView> src, const Label&) const;
   // A send is matched by the receive of the same microbatch, several of one microbatch in the order
-  // in which they are called; both may be posted in any order.
+  // in which they are called; both may be posted in any order, but between devices the receives
+  // from a rank in the order of its sends.
   [[nodiscard]] Pending send(Backend&, Queue, ConstView, int to, const Label&) const;
   [[nodiscard]] Pending receive(Backend&, Queue, View, int from, const Label&) const;
 
@@ -68,6 +76,10 @@ class Communicator {
   // Of the whole process. progress() lets what is in flight move: cheap, called between ops.
   static void configure(const CommSettings&);
   static void progress();
+  // Waits until what was started between devices is done, so that a download that follows waits for
+  // computing alone. Throws Error that names the operation which failed, or which is not done
+  // within CommSettings::hang_timeout. Nothing to do for host memory.
+  static void settle();
   // What was dropped while in flight, by label; drain() completes it, on compute's view, and gives
   // its memory back, or throws the Errors of what failed. For use after an error that all ranks
   // agreed on, while the backends still live.
@@ -78,6 +90,7 @@ class Communicator {
   friend class MpiJob;
   explicit Communicator(std::unique_ptr<Transport>);
   Pending begin(Backend&, Queue, Operation) const;
+  void touch(Backend&, Queue, const ConstView& read, const View& written) const;
   // Before every collective; `what` is the same on every rank, or the ranks are out of step.
   void agree(const std::function<std::string()>& what) const;
 

@@ -19,6 +19,33 @@ void InFlight::start(Job& job) {
   while (job.step()) {
   }
   if (!job.finished()) moving_.push_back(&job);
+  watch(job);
+}
+
+void InFlight::watch(const Job& job) {
+  if (job.channel() && job.channel()->device && job.finished())
+    underway_.push_back(
+        {job.channel(), &job.backend(), job.backend().record(job.queue()), job.label()});
+}
+
+void InFlight::settle() {
+  if (underway_.empty()) return;
+  const auto oldest = [&] { return to_string(underway_.front().label); };
+  wait_until(
+      [&] {
+        try {
+          std::erase_if(underway_, [](const Underway& u) {
+            return u.channel.expired() || u.backend->done(u.last);
+          });
+          if (!underway_.empty()) underway_.front().channel.lock()->device->check();
+        } catch (const Error& e) {
+          const auto what = oldest();
+          underway_.clear();
+          fail("{} failed on the device, or something before it: {}", what, e.what());
+        }
+        return underway_.empty();
+      },
+      oldest);
 }
 
 bool InFlight::poke() {
@@ -69,6 +96,11 @@ std::vector<std::string> InFlight::left_over() const {
 
 void InFlight::drain() {
   std::string errors;
+  try {
+    settle();
+  } catch (const Error& e) {
+    errors = e.what();
+  }
   while (!abandoned_.empty()) {
     auto& job = *abandoned_.front();
     wait_until([&] { return job.over(); }, [&] { return job.name(); });

@@ -28,13 +28,13 @@ Turns* turns_of(Channel* c, const Operation& o) {
 template <class Message>
 Staging staging_of(const Route& r, const std::vector<Message>& messages, DType wire, bool works) {
   Staging s;
-  const bool readable = r.backend.host_readable();
-  if (messages.empty() || (readable && !works)) return s;
+  const bool direct = r.direct();
+  if (messages.empty() || (direct && !works)) return s;
   std::int64_t longest = 0;
   for (const auto& m : messages) longest = std::max(longest, m.view.count());
-  s.host = Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::pieces), longest}, wire,
-                         Kind::staging, r.queue, readable ? Memory::device : Memory::pinned);
-  if (works && !readable)
+  s.wire = Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::pieces), longest}, wire,
+                         Kind::staging, r.queue, direct ? Memory::device : Memory::pinned);
+  if (works && !direct)
     s.device = Tensor::empty(r.backend, {longest}, wire, Kind::staging, r.queue);
   return s;
 }
@@ -47,6 +47,12 @@ Staging staging_in(const Route& r, const Operation& o) {
   return staging_of(r, o.messages.in, o.wire, o.arriving == Accumulate::add);  // sums
 }
 
+Route route_of(const Channel* c, Backend& b, Queue queue, int tag) {
+  if (!c) return {b, queue, nullptr, nullptr, tag};
+  if (c->device) return {b, queue, c->device.get(), c->device.get(), tag};
+  return {b, queue, c->transport.get(), nullptr, tag};
+}
+
 }  // namespace
 
 Job::Job(std::shared_ptr<Channel> channel, Backend& backend, Queue queue, Operation o)
@@ -57,23 +63,47 @@ Job::Job(std::shared_ptr<Channel> channel, Backend& backend, Queue queue, Operat
       own_dst_(o.own_dst),
       own_src_(o.own_src),
       own_how_(o.own_how),
+      two_(o.between != Between::all),
       turns_(turns_of(channel_.get(), o)),
       turn_(turns_ ? turns_->called++ : 0),
-      route_{backend, queue, channel_ ? channel_->transport.get() : nullptr, tag_of(o, turn_)},
+      route_(route_of(channel_.get(), backend, queue, tag_of(o, turn_))),
       out_{route_, staging_out(route_, o), std::move(o.messages.out)},
       in_{route_, staging_in(route_, o), std::move(o.messages.in), o.arriving},
+      whole_{route_, o.whole},
       start_(backend.record(queue)) {
   if (Trace::on()) issued_ = Trace::now();
-  for (const auto& m : out_.messages())
-    channel_->bytes_sent += m.view.count() * static_cast<std::int64_t>(bytes_of(o.wire));
 }
 
 bool Job::begin() {
-  if (turns_ && turns_->finished != turn_) return false;
-  if (!backend_.done(start_)) return false;
+  // Between two devices the order of calls is the order on the stream, and nothing is added.
+  const bool in_order = route_.device && two_;
+  if (turns_ && turns_->finished != turn_ && !in_order) return false;
+  if (!route_.device && !backend_.done(start_)) return false;
   // In its turn, as what arrives: an earlier operation may still add to the same memory.
   if (own_dst_) backend_.copy(queue_, own_dst_, own_src_, own_how_);
   return true;
+}
+
+// Between GPUs in groups, which hold the same messages on both sides: one after the other.
+bool Job::post() {
+  if (!route_.device) return static_cast<int>(out_.post()) | static_cast<int>(in_.post());
+  if (whole_.post()) return true;
+  if (!out_.idle() || !in_.idle()) return false;
+  struct Group {
+    DeviceWire& wire;
+    bool open = true;
+    Group(DeviceWire& w, void* stream) : wire(w) { wire.begin_group(stream); }
+    void close() { open = false, wire.end_group(); }
+    ~Group() {
+      if (open) try {
+          wire.end_group();
+        } catch (const Error&) {  // the first one is under way
+        }
+    }
+  } group(*route_.device, route_.stream());
+  const bool sent = out_.post(), received = in_.post();
+  group.close();
+  return sent || received;
 }
 
 bool Job::step() {
@@ -83,11 +113,12 @@ bool Job::step() {
       fail("not possible after an earlier failure ({})", channel_->broken);
     if (!begun_) begun_ = begin();
     if (!begun_) return false;
-    const bool sent = out_.step(), received = in_.step();
-    finished_ = out_.finished() && in_.finished();
+    bool moved = post();
+    for (const bool landed : {out_.land(), in_.land(), whole_.land()}) moved = moved || landed;
+    finished_ = out_.finished() && in_.finished() && whole_.finished();
     if (finished_ && turns_) ++turns_->finished;
     if (finished_) trace();
-    return sent || received || finished_;
+    return moved || finished_;
   } catch (const std::exception& e) {
     error_ = fmt::format("{}: {}", name(), e.what());
     if (channel_ && channel_->broken.empty()) channel_->broken = error_;
@@ -105,6 +136,7 @@ Event Job::release() {
   const Event last = backend_.record(queue_);
   out_.release(last);
   in_.release(last);
+  whole_.release(last);
   for (const auto& t : kept_) t.used(last);
   kept_.clear();
   return last;

@@ -1,5 +1,5 @@
 #pragma once
-// One operation in flight: its two lanes, and when it may begin.
+// One operation in flight: its lanes, and when it may begin.
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,9 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "lib/comm/lane.hpp"
 #include "lib/comm/pending.hpp"
-#include "lib/comm/transport.hpp"
+#include "lib/comm/whole_lane.hpp"
 
 namespace trireme {
 
@@ -24,7 +23,8 @@ struct Turns {
 // What the copies of one Communicator share.
 struct Channel {
   std::unique_ptr<Transport> transport;
-  std::uint64_t collectives = 0;                         // called, those on host memory too
+  std::unique_ptr<DeviceWire> device;  // between GPUs; null: Views travel through host memory
+  std::uint64_t collectives = 0;       // called, those on host memory too
   std::map<std::tuple<Between, int, int>, Turns> turns;  // by peer and tag; -1 for collectives
   std::int64_t bytes_sent = 0;
   std::string broken;  // the first error of an operation: those behind it would wait for ever
@@ -38,6 +38,7 @@ struct Operation {
   ConstView own_src{};
   Accumulate own_how = Accumulate::overwrite;
   Messages messages{};
+  Whole whole{};                                // present: does what the messages would
   DType type{}, wire{};                         // of the operands, of what travels
   Accumulate arriving = Accumulate::overwrite;  // what happens to what is received
   Between between = Between::all;
@@ -51,8 +52,11 @@ class Job {
 
   // Moves what can be moved; true: something did. Never throws: see error().
   bool step();
+  // On the host's view: between GPUs, all is on its stream and its order is settled.
   bool finished() const { return finished_; }
   Backend& backend() const { return backend_; }
+  const std::shared_ptr<Channel>& channel() const { return channel_; }
+  Queue queue() const { return queue_; }
   const std::string& error() const { return error_; }  // empty: none
   bool over() const { return finished_ || !error_.empty(); }
   // Gives staging and what was kept back; the event after which the operation's memory is free.
@@ -66,6 +70,7 @@ class Job {
 
  private:
   bool begin();  // true: it has begun
+  bool post();
   void trace() const;
 
   std::shared_ptr<Channel> channel_;
@@ -76,11 +81,13 @@ class Job {
   View own_dst_;
   ConstView own_src_;
   Accumulate own_how_;
+  bool two_;      // between two ranks
   Turns* turns_;  // null: one rank
   std::uint64_t turn_;
   Route route_;
   SendLane out_;
   ReceiveLane in_;
+  WholeLane whole_;
   Event start_;
   std::optional<std::int64_t> issued_;  // by the clock of a trace
   bool begun_ = false, finished_ = false;

@@ -1,5 +1,6 @@
 #include "lib/comm/lane.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/rng.hpp"
@@ -23,25 +24,41 @@ bool Delay::over() {
 }
 
 static int rank_of(const Route& r) {
-  return r.transport ? r.transport->rank() : 0;
+  return r.wire ? r.wire->rank() : 0;
+}
+
+// Between GPUs a group of messages moves together, so it must hold a message whenever the other
+// side's does: all of them, or, with staging, as many on both sides.
+static std::size_t most_outstanding(const Route& r, const Staging& s, std::size_t messages) {
+  if (s.wire) return Staging::pieces;
+  return r.device ? std::max<std::size_t>(messages, 1) : 4;
 }
 
 Lane::Lane(const Route& route, Staging staging, std::size_t messages)
     : route_(route),
       staging_(std::move(staging)),
       messages_(messages),
+      most_outstanding_(most_outstanding(route, staging_, messages)),
+      requests_(most_outstanding_),
       before_post_(rank_of(route)),
       before_landing_(rank_of(route)) {}
 
-bool Lane::step() {
+bool Lane::post() {
   bool moved = false;
-  while (posted_ < messages_ && posted_ - finished_ < outstanding() && before_post_.over()) {
-    requests_[posted_ % most_outstanding] = post(posted_);
+  // A group is complete, so its messages cannot be held back one by one.
+  const auto may = [this] { return route_.device || before_post_.over(); };
+  while (posted_ < messages_ && posted_ - finished_ < most_outstanding_ && may()) {
+    requests_[posted_ % most_outstanding_] = post_one(posted_);
     ++posted_;
     moved = true;
   }
+  return moved;
+}
+
+bool Lane::land() {
+  bool moved = false;
   while (finished_ < posted_) {
-    if (!arrived_) arrived_ = route_.transport->test(requests_[finished_ % most_outstanding]);
+    if (!arrived_) arrived_ = route_.wire->test(requests_[finished_ % most_outstanding_]);
     if (!arrived_ || !before_landing_.over()) break;
     landed(finished_);
     arrived_ = false;
@@ -52,16 +69,16 @@ bool Lane::step() {
 }
 
 void Lane::release(Event e) {
-  for (auto* t : {&staging_.host, &staging_.device}) {
+  for (auto* t : {&staging_.wire, &staging_.device}) {
     if (*t) t->used(e);
     *t = {};
   }
 }
 
-View Lane::host_piece(std::size_t message, std::int64_t count) const {
-  const auto size = staging_.host.shape()[1];
+View Lane::wire_piece(std::size_t message, std::int64_t count) const {
+  const auto size = staging_.wire.shape()[1];
   const auto begin = static_cast<std::int64_t>(message % Staging::pieces) * size;
-  return staging_.host.slice(begin, {count}).view();
+  return staging_.wire.slice(begin, {count}).view();
 }
 
 View Lane::device_piece(std::int64_t count) const {
@@ -79,12 +96,13 @@ static std::span<const std::byte> bytes(const ConstView& v) {
 SendLane::SendLane(const Route& route, Staging staging, std::vector<Outgoing> messages)
     : Lane(route, std::move(staging), messages.size()), messages_(std::move(messages)) {}
 
-Transport::Request SendLane::post(std::size_t i) {
+Wire::Request SendLane::post_one(std::size_t i) {
   const auto& [peer, src] = messages_[i];
-  if (!staging_.host) return route_.transport->send(peer, route_.tag, bytes(src));
-  auto& [backend, queue, transport, tag] = route_;
-  const View piece = host_piece(i, src.count());
-  if (backend.host_readable()) {
+  if (!staging_.wire) return route_.wire->send(peer, route_.tag, bytes(src));
+  auto& backend = route_.backend;
+  const auto queue = route_.queue;
+  const View piece = wire_piece(i, src.count());
+  if (route_.direct()) {
     backend.copy(queue, piece, src);
   } else if (piece.dtype == src.dtype) {
     backend.download(queue, bytes(piece), src);
@@ -92,24 +110,25 @@ Transport::Request SendLane::post(std::size_t i) {
     backend.copy(queue, device_piece(src.count()), src);
     backend.download(queue, bytes(piece), device_piece(src.count()));
   }
-  return transport->send(peer, tag, bytes(ConstView(piece)));
+  return route_.wire->send(peer, route_.tag, bytes(ConstView(piece)));
 }
 
 ReceiveLane::ReceiveLane(const Route& route, Staging staging, std::vector<Incoming> messages,
                          Accumulate how)
     : Lane(route, std::move(staging), messages.size()), messages_(std::move(messages)), how_(how) {}
 
-Transport::Request ReceiveLane::post(std::size_t i) {
+Wire::Request ReceiveLane::post_one(std::size_t i) {
   const auto& [peer, dst] = messages_[i];
-  const View to = staging_.host ? host_piece(i, dst.count()) : dst;
-  return route_.transport->receive(peer, route_.tag, bytes(to));
+  const View to = staging_.wire ? wire_piece(i, dst.count()) : dst;
+  return route_.wire->receive(peer, route_.tag, bytes(to));
 }
 
 void ReceiveLane::landed(std::size_t i) {
-  if (!staging_.host) return;
-  auto& [backend, queue, transport, tag] = route_;
-  const View dst = messages_[i].view, piece = host_piece(i, dst.count());
-  if (backend.host_readable()) {
+  if (!staging_.wire) return;
+  auto& backend = route_.backend;
+  const auto queue = route_.queue;
+  const View dst = messages_[i].view, piece = wire_piece(i, dst.count());
+  if (route_.direct()) {
     backend.copy(queue, dst, piece, how_);
   } else if (how_ == Accumulate::overwrite) {
     backend.upload(queue, dst, bytes(piece));

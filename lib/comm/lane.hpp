@@ -1,14 +1,13 @@
 #pragma once
 // One direction of an operation: its messages in order, a few of them outstanding at a time. They
 // travel through the operands themselves or through pieces of staging, in turn.
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
+#include "lib/comm/device_wire.hpp"
 #include "lib/comm/messages.hpp"
-#include "lib/comm/transport.hpp"
 #include "lib/tensor/tensor.hpp"
 
 namespace trireme {
@@ -17,15 +16,20 @@ namespace trireme {
 struct Route {
   Backend& backend;
   Queue queue;
-  Transport* transport;  // null: one rank, no messages
+  Wire* wire;          // null: one rank, no messages
+  DeviceWire* device;  // the same wire where it is one between GPUs, else null
   int tag;
+
+  // May the wire read and write the backend's memory?
+  bool direct() const { return device || backend.host_readable(); }
+  void* stream() const { return backend.native(queue); }
 };
 
 // Absent: the operands themselves.
 struct Staging {
   static constexpr std::size_t pieces = 2;
-  Tensor host;    // `pieces` pieces of the type that travels, where MPI may touch them
-  Tensor device;  // one piece for casts and sums, where kernels cannot work on `host`
+  Tensor wire;    // `pieces` pieces of the type that travels, where the wire may touch them
+  Tensor device;  // one piece for casts and sums, where kernels cannot work on `wire`
 };
 
 // Holds something back for a random time, where CommSettings::random_delays asks for it.
@@ -47,28 +51,28 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Posts and finishes what can be; true: something moved. Throws Error when a message failed.
-  bool step();
+  // Posts what can be, finishes what has arrived; true: something moved. Throw Error when a message
+  // failed.
+  bool post();
+  bool land();
+  bool idle() const { return posted_ == finished_; }  // nothing is outstanding
   bool finished() const { return finished_ == messages_; }
   std::size_t done() const { return finished_; }
   // Its staging was last used by `e` and is given back.
   void release(Event e);
 
  protected:
-  virtual Transport::Request post(std::size_t message) = 0;
+  virtual Wire::Request post_one(std::size_t message) = 0;
   virtual void landed(std::size_t) {}
-  View host_piece(std::size_t message, std::int64_t count) const;
+  View wire_piece(std::size_t message, std::int64_t count) const;
   View device_piece(std::int64_t count) const;
 
   Route route_;
   Staging staging_;
 
  private:
-  static constexpr std::size_t most_outstanding = 4;
-  std::size_t outstanding() const { return staging_.host ? Staging::pieces : most_outstanding; }
-
-  std::size_t messages_, posted_ = 0, finished_ = 0;
-  std::array<Transport::Request, most_outstanding> requests_{};
+  std::size_t messages_, most_outstanding_, posted_ = 0, finished_ = 0;
+  std::vector<Wire::Request> requests_;
   bool arrived_ = false;  // the oldest outstanding one
   Delay before_post_, before_landing_;
 };
@@ -79,7 +83,7 @@ class SendLane final : public Lane {
   const std::vector<Outgoing>& messages() const { return messages_; }
 
  private:
-  Transport::Request post(std::size_t) override;
+  Wire::Request post_one(std::size_t) override;
   std::vector<Outgoing> messages_;
 };
 
@@ -90,7 +94,7 @@ class ReceiveLane final : public Lane {
   const std::vector<Incoming>& messages() const { return messages_; }
 
  private:
-  Transport::Request post(std::size_t) override;
+  Wire::Request post_one(std::size_t) override;
   void landed(std::size_t) override;
   std::vector<Incoming> messages_;
   Accumulate how_;

@@ -104,6 +104,7 @@ std::vector<double> Store::finish_gradients() {
     }
   }
   std::vector<double> result(spec_.params.size());
+  Communicator::settle();
   b.download(Queue::compute, std::as_writable_bytes(std::span(result)), squares.view());
   return result;
 }

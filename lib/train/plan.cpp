@@ -30,6 +30,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
   const Workspace workspace(backend);
   const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank);
+  if (in.wires == Wires::device) connect(axes, pretend_device_wire);
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;

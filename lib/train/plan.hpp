@@ -12,12 +12,15 @@
 namespace trireme {
 
 enum class PlanEvaluation : std::uint8_t { left_out, included };
+// How Views travel between ranks.
+enum class Wires : std::uint8_t { host, device };
 
 struct PlanInput {
   TrainerSetup setup;
   TrainConfig train;  // batch and microbatch
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
+  Wires wires = Wires::host;
 };
 
 // One rank's share.

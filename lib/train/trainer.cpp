@@ -110,6 +110,7 @@ double Trainer::agree(double value) const {
 
 static double download_scalar(Backend& b, const Tensor& t) {
   double value = 0;
+  Communicator::settle();
   b.download(Queue::compute, std::as_writable_bytes(std::span(&value, 1)), t.view());
   return value;
 }
@@ -257,6 +258,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
   const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
   backend_.copy(Queue::compute, wide_z.view(), z[0].view());
   std::vector<double> out(static_cast<std::size_t>(config.vocab));
+  Communicator::settle();
   if (wide_z.dtype() == DType::f64) {
     backend_.download(Queue::compute, std::as_writable_bytes(std::span(out)), wide_z.view());
   } else {

@@ -9,7 +9,9 @@
 
 #include "kernels/open/open.hpp"
 #include "lib/tensor/tensor.hpp"
+#include "lib/train/plan.hpp"
 #include "tests/parallel/world.hpp"
+#include "tests/support/host_wire.hpp"
 #include "tests/support/values.hpp"
 
 namespace trireme::test {
@@ -19,10 +21,17 @@ struct Setting {
   DType type;
   std::int64_t piece;
   bool delays;
+  Wires wires = Wires::host;
 };
 inline std::string name_of(const Setting& s) {
   return s.backend + "_" + std::string(trireme::name_of(s.type)) + "_" + std::to_string(s.piece) +
-         (s.delays ? "_delays" : "");
+         (s.delays ? "_delays" : "") + (s.wires == Wires::device ? "_devices" : "");
+}
+// All ranks, with counters of their own.
+inline Communicator connected_world(Wires wires) {
+  const auto c = world().split(0, world().rank());
+  if (wires == Wires::device) c.connect(host_wire);
+  return c;
 }
 inline std::ostream& operator<<(std::ostream& out, const Setting& s) {
   return out << name_of(s);
@@ -85,9 +94,11 @@ class CollectiveTest : public testing::TestWithParam<Setting> {
     const auto& s = GetParam();
     Communicator::configure({.piece = s.piece, .random_delays = s.delays ? 7U : 0U});
     backend_ = open_backend({s.backend, 1, true});
+    comm_ = connected_world(s.wires);
   }
 
   Backend& backend() { return *backend_; }
+  const Communicator& comm() const { return comm_; }
   DType type() const { return GetParam().type; }
   static int rank() { return world().rank(); }
   static int ranks() { return world().size(); }
@@ -110,6 +121,7 @@ class CollectiveTest : public testing::TestWithParam<Setting> {
 
  private:
   std::unique_ptr<Backend> backend_;
+  Communicator comm_;
 };
 
 }  // namespace trireme::test

@@ -12,6 +12,7 @@
 #include "lib/comm/agree.hpp"
 #include "tests/parallel/counted.hpp"
 #include "tests/parallel/world.hpp"
+#include "tests/support/host_wire.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme::test {
@@ -142,9 +143,12 @@ static void expect_weights(Store& store, const Course& expected, double bound) {
 const Axes& parity_axes(const ParityCase& p) {
   static auto& made = *new std::map<std::string, Axes>;  // MPI may be over when statics end
   const int shard = shard_ranks(p.zero, p.grid);
-  const auto key = fmt::format("{} {} {} {}", p.grid.pipe, p.grid.data, p.grid.seq, shard);
+  const auto key = fmt::format("{} {} {} {} {}", p.grid.pipe, p.grid.data, p.grid.seq, shard,
+                               static_cast<int>(p.wires));
   if (const auto it = made.find(key); it != made.end()) return it->second;
-  return made.emplace(key, make_axes(world(), p.grid, shard)).first->second;
+  const auto axes = make_axes(world(), p.grid, shard);
+  if (p.wires == Wires::device) connect(axes, host_wire);
+  return made.emplace(key, axes).first->second;
 }
 
 void expect_parity(const ParityCase& p, double bound) {

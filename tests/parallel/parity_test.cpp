@@ -36,13 +36,17 @@ TEST(Parity, OnFencedMemoryWithDelays) {
   }
 }
 
-// A handful that crosses all axes, in seconds: what the suite of mutants runs.
-TEST(Parity, OfAFewSettings) {
-  const int n = test::world().size();
-  if (n == 3) GTEST_SKIP() << "its grids are of powers of two";
-  auto settings = comm_settings();
-  settings.piece = 100;  // smaller than most weights
-  Communicator::configure(settings);
+TEST(Parity, BetweenDevicesWithDelays) {
+  Communicator::configure({.piece = 500, .random_delays = 6});
+  for (const auto& c : test::device_wire_cases(test::world().size())) {
+    SCOPED_TRACE(test::name_of(c));
+    if (!test::next_case(test::name_of(c))) break;
+    test::expect_parity(c, f32_bound(c));
+  }
+}
+
+// A handful that crosses all axes, in seconds.
+static std::vector<test::ParityCase> few_cases(int n) {
   std::vector<test::ParityCase> cases(5);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
@@ -62,12 +66,32 @@ TEST(Parity, OfAFewSettings) {
   cases[3].microbatches = cases[3].size / n >= 4 ? 4 : 1;
   cases[4].grid = {n, 1, 1};
   cases[4].microbatches = 8;
-  for (auto& c : cases) {
+  for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
+  return cases;
+}
+
+static void expect_parity_of_few(Wires wires) {
+  const int n = test::world().size();
+  if (n == 3) GTEST_SKIP() << "its grids are of powers of two";
+  auto settings = comm_settings();
+  settings.piece = 100;  // smaller than most weights
+  Communicator::configure(settings);
+  for (auto& c : few_cases(n)) {
+    c.wires = wires;
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, test::f64_bound);
   }
+}
+
+// What the suite of mutants runs.
+TEST(Parity, OfAFewSettings) {
+  expect_parity_of_few(Wires::host);
+}
+
+TEST(Parity, OfAFewSettingsBetweenDevices) {
+  expect_parity_of_few(Wires::device);
 }
 
 }  // namespace trireme

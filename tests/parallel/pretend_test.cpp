@@ -72,6 +72,8 @@ class Pretend : public testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(Settings, Pretend,
                          testing::Values(Setting{"host", DType::f32, 1 << 20, false},
                                          Setting{"host", DType::f32, 300, true},
+                                         Setting{"host", DType::f32, 300, true, Wires::device},
+                                         Setting{"ref", DType::f64, 300, false, Wires::device},
                                          Setting{"fenced", DType::f32, 300, false},
                                          Setting{"fenced", DType::f32, 1 << 20, true},
                                          Setting{"ref", DType::f64, 300, false}),
@@ -83,8 +85,9 @@ TEST_P(Pretend, TellsBytesSentAndTheAccount) {
   Communicator::configure({.piece = s.piece, .random_delays = s.delays ? 3U : 0U});
   const auto backend = open_backend(choice);
   Dry dry(dry_target(choice));
-  const auto real = world().split(0, world().rank());
+  const auto real = connected_world(s.wires);
   const auto pretended = Communicator::pretend(world().rank(), world().size());
+  if (s.wires == Wires::device) pretended.connect(pretend_device_wire);
 
   everything(*backend, real, s.type);
   everything(dry, pretended, s.type);

@@ -28,7 +28,8 @@ std::string name_of(const ParityCase& c) {
       text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
       c.dropout > 0 ? "_dropout" : "", c.optimizer == OptimizerKind::sgd ? "sgd" : "adamw",
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
-      (c.backend == "ref" ? "" : "_" + c.backend) + (c.reduce == DType::bf16 ? "_wire16" : ""));
+      (c.backend == "ref" ? "" : "_" + c.backend) + (c.reduce == DType::bf16 ? "_wire16" : "") +
+          (c.wires == Wires::device ? "_between_devices" : ""));
 }
 
 ModelConfig parity_model(const ParityCase& p) {
@@ -77,6 +78,7 @@ PlanInput plan_input(const ParityCase& p) {
   in.train.microbatch = p.size / (p.grid.data * p.microbatches);
   in.grid = p.grid;
   in.evaluation = PlanEvaluation::left_out;
+  in.wires = p.wires;
   return in;
 }
 
@@ -192,20 +194,34 @@ std::vector<ParityCase> pairwise_cases(int ranks) {
   return cases;
 }
 
-std::vector<ParityCase> fenced_cases(int ranks) {
+// One for each grid, the other settings drawn.
+static std::vector<ParityCase> f32_cases(int ranks, std::uint64_t draw) {
   const auto all = factors(ranks);
   std::vector<ParityCase> cases;
-  std::uint64_t draw = 0;
   for (std::size_t grid = 0; grid < all[0].size(); ++grid) {
     Choice choice{grid};
     for (std::size_t f = 1; f < all.size(); ++f) choice.push_back(mix64(++draw) % all[f].size());
     auto c = make_case(all, choice);
-    c.backend = "fenced";
     c.compute = DType::f32;
     c.reduce = grid % 3 == 2 ? DType::bf16 : DType::f32;
     c.optimizer = OptimizerKind::sgd;  // Adam divides rounding by rounding where a gradient is 0
     c.steps = 2;
     cases.push_back(c);
+  }
+  return cases;
+}
+
+std::vector<ParityCase> fenced_cases(int ranks) {
+  auto cases = f32_cases(ranks, 0);
+  for (auto& c : cases) c.backend = "fenced";
+  return cases;
+}
+
+std::vector<ParityCase> device_wire_cases(int ranks) {
+  auto cases = f32_cases(ranks, 1000);
+  for (auto& c : cases) {
+    c.backend = "host";
+    c.wires = Wires::device;
   }
   return cases;
 }

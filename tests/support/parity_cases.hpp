@@ -20,6 +20,7 @@ struct ParityCase {
   std::vector<FreezeRule> freeze;
   std::vector<std::int64_t> stage_layers;
   std::string backend = "ref";
+  Wires wires = Wires::host;  // device: a stand-in that has its rules, between host memories
   DType compute = DType::f64, reduce = DType::f64;
   int steps = 5;
   std::int64_t size = 16;  // samples of a step, positions of a sample
@@ -39,6 +40,8 @@ PlanInput plan_input(const ParityCase&);
 std::vector<ParityCase> pairwise_cases(int ranks);
 // One case for each grid, in f32 on memory that the host may not touch; now and then bf16 travels.
 std::vector<ParityCase> fenced_cases(int ranks);
+// One case for each grid, in f32 between devices; now and then bf16 travels.
+std::vector<ParityCase> device_wire_cases(int ranks);
 // Every grid of each of these numbers of ranks.
 std::vector<Grid> parity_grids(const std::vector<int>& ranks);
 // The whole product of the other settings; those that come to the same on this grid once.

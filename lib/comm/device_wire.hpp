@@ -1,0 +1,35 @@
+#pragma once
+// A wire between the memories of GPUs, in the order of a stream: what is posted comes after what
+// was put on the stream before, and what is put there later sees its result as soon as `test` says
+// true, which need not mean that anything has moved yet. A wire has one stream for its life.
+#include <functional>
+#include <memory>
+
+#include "lib/comm/transport.hpp"
+
+namespace trireme {
+
+class DeviceWire : public Wire {
+ public:
+  // What is sent and received between them moves together, in no order. `stream` is a
+  // Backend::native of the queue that posts.
+  virtual void begin_group(void* stream) = 0;
+  virtual void end_group() = 0;
+
+  // In place: part `rank()` of `all` goes to everybody.
+  virtual Request all_gather(std::span<std::byte> all, void* stream) = 0;
+  // mine = sum over ranks of part `rank()` of their `all`, in an order of its own; `mine` may be
+  // that part.
+  virtual Request reduce_scatter(std::span<const float> all, std::span<float> mine,
+                                 void* stream) = 0;
+  // Throws Error when something that was posted has failed since. Cheap.
+  virtual void check() = 0;
+};
+
+// Makes the wire that belongs to a transport's ranks. Collective over them.
+using OpenDeviceWire = std::function<std::unique_ptr<DeviceWire>(Transport&)>;
+
+// Moves nothing; for ranks that do not run.
+std::unique_ptr<DeviceWire> pretend_device_wire(Transport&);
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+// What the host still does for operations between devices: it waits for them before it reads, and
+// names the one that failed. Nothing here starts MPI.
+#include "lib/comm/device_wire.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/dry/dry.hpp"
+#include "lib/comm/communicator.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+// Its queues are slow.
+class Slow final : public Dry {
+ public:
+  Slow()
+      : Dry({"slow", std::size_t{1} << 40, 256,
+             [](const AttentionShape&, DType, Direction) { return std::size_t{0}; }, false}) {}
+  bool done(Event) override { return finished; }
+  bool finished = false;
+};
+
+class Breaking final : public DeviceWire {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  Request send(int, int, std::span<const std::byte>) override { return {}; }
+  Request receive(int, int, std::span<std::byte>) override { return {}; }
+  bool test(Request) override { return true; }
+  void begin_group(void*) override {}
+  void end_group() override {}
+  Request all_gather(std::span<std::byte>, void*) override { return {}; }
+  Request reduce_scatter(std::span<const float>, std::span<float>, void*) override { return {}; }
+  void check() override { fail("the cable is out"); }
+};
+
+class Settle : public testing::Test {
+ protected:
+  ~Settle() override { Communicator::configure({}); }
+
+  void gather(const OpenDeviceWire& open) {
+    world.connect(open);
+    const auto x = blank(10), y = blank(20);
+    world.all_gather(backend, Queue::compute, y.view(), x.view(), {Doing::gather, "blocks.3", 2})
+        .wait(Queue::compute);
+  }
+  Tensor blank(std::int64_t n) { return Tensor::empty(backend, {n}, DType::f32, Kind::transient); }
+
+  Slow backend;
+  Communicator world = Communicator::pretend(0, 2);
+};
+
+TEST_F(Settle, IsSilentWhenAllIsDone) {
+  gather(pretend_device_wire);
+  backend.finished = true;
+  Communicator::settle();
+  EXPECT_EQ(world.bytes_sent(), 40);
+}
+
+TEST_F(Settle, NamesTheOperationThatFailed) {
+  gather([](Transport&) { return std::make_unique<Breaking>(); });
+  const auto text = message_of<Error>([] { Communicator::settle(); });
+  EXPECT_NE(text.find("gather of blocks.3, microbatch 2 failed on the device"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("the cable is out"), std::string::npos) << text;
+  Communicator::settle();  // told once
+}
+
+TEST_F(Settle, GivesUpAfterTheHangTimeout) {
+  gather(pretend_device_wire);
+  Communicator::configure({.hang_timeout = 0.02});
+  const auto text = message_of<Error>([] { Communicator::settle(); });
+  EXPECT_NE(text.find("gather of blocks.3, microbatch 2 is not finished after 0.02 s"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(Settle, ForgetsACommunicatorThatIsGone) {
+  gather([](Transport&) { return std::make_unique<Breaking>(); });
+  world = {};
+  Communicator::settle();
+}
+
+}  // namespace
+}  // namespace trireme
