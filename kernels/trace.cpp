@@ -1,5 +1,7 @@
 #include "kernels/trace.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
 
@@ -33,24 +35,33 @@ void Trace::add(TraceSpan span) {
   spans.push_back(std::move(span));
 }
 
+static std::string text_of(const TraceSpan& s) {
+  auto text = s.name;
+  if (!s.unit.empty()) text += fmt::format(", {}", s.unit);
+  if (s.microbatch >= 0) text += fmt::format(", microbatch {}", s.microbatch);
+  return text;
+}
+
 void TraceScope::begin(std::string_view name, int microbatch, Direction way,
                        std::string_view unit) {
-  open_.emplace();
-  open_->around = unit_now;
+  open_.emplace(Open{{}, unit_now, Trace::on(), Trace::display_});
   if (!unit.empty()) unit_now = unit;
   auto& span = open_->span;
   span.name = name;
   if (way == Direction::backward) span.name += " grad";
   span.unit = unit_now;
   span.microbatch = microbatch;
-  span.begin = Trace::now();
+  if (open_->shown) open_->shown->push(text_of(span).c_str());
+  if (open_->recorded) span.begin = Trace::now();
 }
 
 void TraceScope::end() {
+  if (open_->recorded && Trace::on()) {
+    open_->span.end = Trace::now();
+    Trace::add(std::move(open_->span));
+  }
+  if (open_->shown) open_->shown->pop();
   unit_now = open_->around;
-  if (!Trace::on()) return;
-  open_->span.end = Trace::now();
-  Trace::add(std::move(open_->span));
 }
 
 }  // namespace trireme

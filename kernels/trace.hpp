@@ -1,6 +1,6 @@
 #pragma once
-// What the queues of this process do when: spans of time, kept while somebody records. Otherwise a
-// span costs the test of a flag. Main thread only.
+// What the queues of this process do when: spans of time, kept while somebody records, and shown
+// while a profiler looks on. Otherwise a span costs the test of a flag. Main thread only.
 //
 // The clock is the host's. A span on compute lasts from when its work is put there until the host
 // goes on, which is when it is done on backends that do everything at once; one of a message lasts
@@ -25,11 +25,20 @@ struct TraceSpan {
   std::int64_t end{};
 };
 
+// How a profiler is told of spans: a text as one begins, nothing as the latest one that is open
+// ends.
+struct TraceDisplay {
+  void (*push)(const char* text);
+  void (*pop)();
+};
+
 class Trace {
  public:
   using Clock = std::function<std::int64_t()>;
 
   static bool on() { return on_; }
+  // Is a span of use to anybody?
+  static bool watched() { return on_ || display_ != nullptr; }
   static void start(Clock = nanoseconds);
   // What was recorded since start, in the order in which it ended.
   static std::vector<TraceSpan> stop();
@@ -39,17 +48,23 @@ class Trace {
   static std::int64_t now();
   static void add(TraceSpan);
 
+  // Scopes from now on are shown there; null: nowhere.
+  static void show(const TraceDisplay* display) { display_ = display; }
+
  private:
+  friend class TraceScope;
   inline static bool on_ = false;
+  inline static const TraceDisplay* display_ = nullptr;
 };
 
 // A span on compute from its construction to its destruction. One that names no unit is about that
-// of the span around it.
+// of the span around it; one without a name is none. Shown as "linear grad, blocks.1, microbatch
+// 2".
 class TraceScope {
  public:
   explicit TraceScope(std::string_view name, int microbatch = -1,
                       Direction way = Direction::forward, std::string_view unit = {}) {
-    if (Trace::on()) begin(name, microbatch, way, unit);
+    if (Trace::watched() && !name.empty()) begin(name, microbatch, way, unit);
   }
   ~TraceScope() {
     if (open_) end();
@@ -64,6 +79,8 @@ class TraceScope {
   struct Open {
     TraceSpan span;
     std::string around;  // unit of the span around it
+    bool recorded;
+    const TraceDisplay* shown;
   };
   std::optional<Open> open_;
 };

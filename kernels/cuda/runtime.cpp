@@ -73,6 +73,16 @@ class Device final : public Runtime {
   void synchronize_mark(Mark m) override {
     check(cudaEventSynchronize(event_of(m)), "waiting for the device");
   }
+  Mark create_timed_mark() override {
+    cudaEvent_t e = nullptr;
+    check(cudaEventCreate(&e), "cudaEventCreate");
+    return e;
+  }
+  double milliseconds(Mark begin, Mark end) override {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, event_of(begin), event_of(end)), "cudaEventElapsedTime");
+    return static_cast<double>(ms);
+  }
 
   std::size_t page_bytes() override {
     const auto place = here();

@@ -22,6 +22,9 @@ class Runtime {
   virtual void wait(Stream, Mark) = 0;
   virtual bool passed(Mark) = 0;
   virtual void synchronize_mark(Mark) = 0;
+  // A mark that keeps the time at which it passed; otherwise as any other.
+  virtual Mark create_timed_mark() = 0;
+  virtual double milliseconds(Mark begin, Mark end) = 0;  // both timed and passed
 
   // Address space of the device without memory behind it, which `back` puts there; both in
   // multiples of `page_bytes`.

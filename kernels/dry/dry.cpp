@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/work.hpp"
+
 namespace trireme {
 
 Dry::Dry(DryTarget target)
@@ -67,30 +69,24 @@ void Dry::download(Queue q, std::span<std::byte> bytes, ConstView src) {
 
 void Dry::matmul(Queue q, View c, ConstView a, ConstView b, Accumulate, const Epilogue& e) {
   op("matmul", q, {a, b, e.bias_N}, {c, e.gelu_MN});
-  flops_ += 2.0 * static_cast<double>(c.count()) * static_cast<double>(a.extent[1]);
+  flops_ += product_flops(c, a);
 }
 
 std::size_t Dry::attention_workspace(const AttentionShape& s, DType t, Direction d) const {
   return target_.attention_workspace(s, t, d);
 }
 
-// Two products of T x T x D a head, half of which causality leaves out.
-static double attention_flops(const AttentionShape& s) {
-  return 2.0 * static_cast<double>(s.batch * s.heads * s.head_dim) * static_cast<double>(s.tokens) *
-         static_cast<double>(s.tokens);
-}
-
 void Dry::attention(Queue q, View o, View lse, ConstView q_, ConstView k, ConstView v,
                     const AttentionShape& s, View workspace) {
   op("attention", q, {q_, k, v}, {o, lse, workspace});
-  flops_ += attention_flops(s);
+  flops_ += attention_flops(s, Direction::forward);
 }
 
 void Dry::attention_grad(Queue q, View dq, View dk, View dv, ConstView d_o, ConstView o,
                          ConstView lse, ConstView q_, ConstView k, ConstView v,
                          const AttentionShape& s, View workspace) {
   op("attention_grad", q, {d_o, o, lse, q_, k, v}, {dq, dk, dv, workspace});
-  flops_ += 2.5 * attention_flops(s);
+  flops_ += attention_flops(s, Direction::backward);
 }
 
 void Dry::layer_norm(Queue q, View y, View mean, View rstd, ConstView x, ConstView w, ConstView b,

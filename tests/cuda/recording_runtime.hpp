@@ -26,10 +26,13 @@ class RecordingRuntime final : public Runtime {
     int number = 0;
     Line* line = nullptr;  // where it was recorded last
     bool passed = true;
+    bool timed = false;
+    double at = 0;  // milliseconds of `clock` when it passed
   };
 
   std::vector<std::string> calls;  // "wait 2 for 5": stream 2 for mark 5; "record 5 on 0"
   std::vector<std::pair<std::byte*, std::size_t>> backed, pinned;
+  double clock = 0;  // milliseconds
   std::size_t device_size = 64 * page;
   std::size_t device_left = 64 * page;  // what `back` can still give
   int streams() const { return static_cast<int>(lines_.size()); }
@@ -51,7 +54,7 @@ class RecordingRuntime final : public Runtime {
   }
   void synchronize(Stream s) override { finish(s); }
   Mark create_mark() override {
-    auto p = std::make_unique<Point>(Point{made_++, nullptr, true});
+    auto p = std::make_unique<Point>(Point{.number = made_++});
     auto* const mark = p.get();
     points_.emplace(mark, std::move(p));
     return mark;
@@ -64,7 +67,10 @@ class RecordingRuntime final : public Runtime {
     calls.push_back(fmt::format("record {} on {}", p->number, l->number));
     p->line = l;
     p->passed = false;
-    l->work.emplace_back([p] { p->passed = true; });
+    l->work.emplace_back([this, p] {
+      p->passed = true;
+      p->at = clock;
+    });
   }
   void wait(Stream s, Mark m) override {
     auto* const p = static_cast<Point*>(m);
@@ -76,6 +82,22 @@ class RecordingRuntime final : public Runtime {
   void synchronize_mark(Mark m) override {
     auto* const p = static_cast<Point*>(m);
     while (!p->passed) step(*p->line);
+  }
+  Mark create_timed_mark() override {
+    auto* const mark = create_mark();
+    static_cast<Point*>(mark)->timed = true;
+    return mark;
+  }
+  double milliseconds(Mark begin, Mark end) override {
+    const auto &a = *static_cast<Point*>(begin), &b = *static_cast<Point*>(end);
+    require(a.timed && b.timed && a.passed && b.passed, "marks {} and {} have no time", a.number,
+            b.number);
+    return b.at - a.at;
+  }
+
+  // Work that takes so long.
+  void run(Stream s, double milliseconds) {
+    static_cast<Line*>(s)->work.emplace_back([this, milliseconds] { clock += milliseconds; });
   }
 
   std::size_t page_bytes() override { return page; }

@@ -1,6 +1,6 @@
 #include "kernels/trace.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace trireme {
 namespace {
@@ -53,6 +53,50 @@ TEST(Trace, EachRecordingStandsAlone) {
   ASSERT_EQ(spans.size(), 1U);
   EXPECT_EQ(spans[0].name, "second");
   EXPECT_EQ(spans[0].unit, "");
+}
+
+std::vector<std::string> shown;
+constexpr TraceDisplay display{[](const char* text) { shown.emplace_back(text); },
+                               [] { shown.emplace_back("pop"); }};
+
+TEST(Trace, ShowsScopesWithoutRecordingThem) {
+  shown.clear();
+  Trace::show(&display);
+  {
+    const TraceScope part("block", 2, Direction::backward, "blocks.1");
+    { const TraceScope op("linear", 2); }
+    const TraceScope nothing("");
+  }
+  {
+    const TraceScope after("optimizer");
+    Trace::show(nullptr);  // what was begun is ended
+  }
+  { const TraceScope late("late"); }
+
+  EXPECT_THAT(shown, testing::ElementsAre("block grad, blocks.1, microbatch 2",
+                                          "linear, blocks.1, microbatch 2", "pop", "pop",
+                                          "optimizer", "pop"));
+  EXPECT_FALSE(Trace::watched());
+  Trace::start(counter());
+  EXPECT_TRUE(Trace::stop().empty());
+}
+
+TEST(Trace, ShowingChangesNoRecord) {
+  const auto record = [] {
+    Trace::start(counter());
+    {
+      const TraceScope part("block", 2, Direction::backward, "blocks.1");
+      const TraceScope op("linear", 2, Direction::backward);
+    }
+    std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>> spans;
+    for (const auto& s : Trace::stop()) spans.emplace_back(s.name, s.unit, s.begin, s.end);
+    return spans;
+  };
+  const auto alone = record();
+  Trace::show(&display);
+  const auto beside = record();
+  Trace::show(nullptr);
+  EXPECT_EQ(alone, beside);
 }
 
 TEST(Trace, TheClockGoesOn) {
