@@ -7,7 +7,7 @@
 #include "kernels/host/wait_policy.hpp"
 #include "lib/comm/mpi_job.hpp"
 #include "lib/train/trainer.hpp"
-#include "tests/bench/shapes.hpp"
+#include "tests/bench/training.hpp"
 
 namespace {
 
@@ -37,29 +37,13 @@ GridJob parse(int argc, char** argv) {
   fail("there is no model {}", argv[1]);
 }
 
-Batch batch_of(const bench::Model& m, std::int64_t samples) {
-  Batch b;
-  for (std::int64_t i = 0; i < samples * m.T; ++i) {
-    const auto r = hash64(1, static_cast<std::uint64_t>(i));
-    b.ids_BT.push_back(static_cast<std::int32_t>(r % static_cast<std::uint64_t>(m.V)));
-    b.targets_BT.push_back(static_cast<std::int32_t>((r >> 32) % static_cast<std::uint64_t>(m.V)));
-  }
-  for (std::int64_t i = 0; i < samples; ++i) b.sample_B.push_back(i);
-  return b;
-}
-
 int run(const GridJob& job) {
   const MpiJob mpi;
   const auto& m = job.model;
   Host backend(job.threads);
   const Workspace workspace(backend);
   TrainerSetup setup;
-  setup.model.layers = m.layers;
-  setup.model.width = m.C;
-  setup.model.heads = m.heads;
-  setup.model.vocab = m.V;
-  setup.model.context = m.T;
-  setup.model = resolved(setup.model);
+  setup.model = bench::config_of(m);
   setup.zero = job.zero;
   const auto axes = make_axes(mpi.world(), job.grid, shard_ranks(job.zero, job.grid));
   Trainer trainer(backend, axes, setup);
@@ -68,8 +52,9 @@ int run(const GridJob& job) {
   const auto samples = m.B / job.grid.data;
   const auto microbatches =
       std::min<std::int64_t>(samples, job.grid.pipe > 1 ? 2 * job.grid.pipe : 1);
-  const std::vector<Batch> batches(static_cast<std::size_t>(microbatches),
-                                   trainer.share(batch_of(m, samples / microbatches)));
+  const std::vector<Batch> batches(
+      static_cast<std::size_t>(microbatches),
+      trainer.share(bench::random_batch(samples / microbatches, m.T, m.V, 1)));
   std::vector<double> times;
   const auto before = axes.traffic().all();
   std::int64_t steps = 0;

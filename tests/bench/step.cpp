@@ -8,7 +8,7 @@
 #include "kernels/host/host.hpp"
 #include "kernels/host/wait_policy.hpp"
 #include "lib/train/trainer.hpp"
-#include "tests/bench/shapes.hpp"
+#include "tests/bench/training.hpp"
 
 namespace {
 
@@ -22,35 +22,17 @@ std::int64_t resident(const char* field) {
   return 0;
 }
 
-Batch batch_of(const bench::Model& m, std::uint64_t seed) {
-  Batch b;
-  for (std::int64_t i = 0; i < m.B * m.T; ++i) {
-    const auto r = hash64(seed, static_cast<std::uint64_t>(i));
-    b.ids_BT.push_back(static_cast<std::int32_t>(r % static_cast<std::uint64_t>(m.V)));
-    b.targets_BT.push_back(static_cast<std::int32_t>((r >> 32) % static_cast<std::uint64_t>(m.V)));
-  }
-  for (std::int64_t i = 0; i < m.B; ++i) b.sample_B.push_back(i);
-  b.valid = m.B * m.T;
-  return b;
-}
-
 int run(const bench::Job& job) {
   const auto& m = job.model;
   Host backend(static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-  ModelConfig config;
-  config.layers = m.layers;
-  config.width = m.C;
-  config.heads = m.heads;
-  config.vocab = m.V;
-  config.context = m.T;
   const auto before = resident("VmRSS");
   const Workspace workspace(backend);
   TrainerSetup setup;
-  setup.model = resolved(config);
+  setup.model = bench::config_of(m);
   setup.compute = job.dtype;
   Trainer trainer(backend, {}, setup);
   trainer.store().initialize(1, 2);
-  const std::vector<Batch> batch{batch_of(m, 1)};
+  const std::vector<Batch> batch{bench::random_batch(m.B, m.T, m.V, 1)};
   std::vector<double> times;
   const double enough = bench::seconds() + 3;
   for (std::int64_t s = 0; s < 5 || (bench::seconds() < enough && s < 2000); ++s) {

@@ -1,0 +1,118 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lib/train/plan.hpp"
+#include "lib/train/trainer.hpp"
+#include "tests/bench/gpu.hpp"
+#include "tests/bench/training.hpp"
+
+namespace trireme::bench {
+namespace {
+
+constexpr double GiB = 1 << 30;
+
+// Bytes that the arena may reserve: the rest is for the driver and the libraries' code.
+std::size_t memory_of(const GpuJob& job) {
+  if (job.memory > 0) return static_cast<std::size_t>(job.memory * GiB);
+  if (job.backend.name != "cuda") return std::size_t{1} << 60;
+  return static_cast<std::size_t>(0.97 * static_cast<double>(cuda_device_bytes(0)) - GiB);
+}
+
+// The largest microbatch that fits, planned on the backend that computes nothing; blocks are
+// computed again only where nothing fits otherwise.
+void fit(const GpuJob& job, TrainerSetup& setup, TrainConfig& train) {
+  auto target = dry_target(job.backend);
+  target.capacity = std::size_t{1} << 60;  // what is too much is told apart below
+  const auto most = memory_of(job);
+  for (const auto& [name, recompute] :
+       {std::pair("none", Recompute::none), std::pair("block", Recompute::block)}) {
+    if (job.recompute != "auto" && job.recompute != name) continue;
+    setup.model.recompute = recompute;
+    for (std::int64_t m = job.microbatch > 0 ? job.microbatch : job.batch; m > 0; --m) {
+      if (job.batch % m == 0) {
+        train.microbatch = m;
+        if (reserved_within({setup, train, Grid{}, PlanEvaluation::left_out}, target, most)) return;
+      }
+      if (job.microbatch > 0) break;
+    }
+  }
+  fail("no microbatch of {} fits into {:.1f} GiB: fewer --layers need less", job.preset,
+       static_cast<double>(most) / GiB);
+}
+
+// 6 for each parameter that a product uses, 6 L C T for causal attention; no more for what is
+// computed twice.
+double flops_of_token(const ModelConfig& c, std::int64_t parameters) {
+  const auto looked_up = c.tied ? 0 : c.vocab * c.width;
+  return 6.0 * static_cast<double>(parameters - looked_up) +
+         6.0 * static_cast<double>(c.layers * c.width * c.context);
+}
+
+class Steps {
+ public:
+  Steps(Trainer& trainer, std::vector<Batch> batches)
+      : trainer_(trainer), batches_(std::move(batches)) {}
+
+  // Milliseconds. The device's last work of a step, the update, ends in the time of the next.
+  double one() {
+    const double begin = seconds();
+    const auto result = trainer_.step(done_++, 1e-4, batches_);
+    require(result.verdict == Verdict::updated, "step {} did not train: {}", done_, result.culprit);
+    return 1e3 * (seconds() - begin);
+  }
+
+ private:
+  Trainer& trainer_;
+  std::vector<Batch> batches_;
+  std::int64_t done_ = 0;
+};
+
+}  // namespace
+
+void print_step(const GpuJob& job) {
+  TrainerSetup setup;
+  setup.model = model_of(job);
+  setup.compute = compute_type(job.backend, job.dtype);
+  TrainConfig train;
+  train.batch = job.batch;
+  fit(job, setup, train);
+  const auto& c = setup.model;
+
+  const auto backend = open_backend(job.backend);
+  const Workspace workspace(*backend);
+  Trainer trainer(*backend, {}, setup);
+  trainer.store().initialize(1, job.backend.threads);
+  std::vector<Batch> batches;
+  for (std::int64_t m = 0; m < job.batch / train.microbatch; ++m)
+    batches.push_back(
+        random_batch(train.microbatch, c.context, c.vocab, static_cast<std::uint64_t>(m) + 1));
+  Steps steps(trainer, std::move(batches));
+  constexpr int warm_up = 3;  // the first ones choose how products are computed
+  for (int i = 0; i < warm_up; ++i) steps.one();
+  std::vector<double> times;
+  for (std::int64_t i = 0; i < job.steps; ++i) times.push_back(steps.one());
+
+  const double ms = median(times);
+  const auto tokens = job.batch * c.context;
+  const auto parameters = trainer.model().spec().parameter_count();
+  const double flops = flops_of_token(c, parameters) * static_cast<double>(tokens);
+  const nlohmann::ordered_json out = {
+      {"model", job.preset},
+      {"layers", c.layers},
+      {"layers_of_preset", model_preset(job.preset).layers},
+      {"backend", backend->name()},
+      {"dtype", name_of(setup.compute)},
+      {"exactness", job.backend.bits == CudaBits::fast ? "fast" : "repeatable"},
+      {"recompute", c.recompute == Recompute::none ? "none" : "block"},
+      {"parameters", parameters},
+      {"tokens", tokens},
+      {"context", c.context},
+      {"microbatch", train.microbatch},
+      {"step_ms", ms},
+      {"tokens_per_s", 1e3 * static_cast<double>(tokens) / ms},
+      {"tflops", flops / ms * 1e-9},
+      {"reserved_GiB", static_cast<double>(backend->account().reserved) / GiB}};
+  fmt::print("{}\n", out.dump());
+}
+
+}  // namespace trireme::bench
