@@ -130,6 +130,8 @@ def main():
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit(f"torch {torch.__version__} finds no GPU: nothing to compare with")
+    if args.device == "cpu":
+        torch.set_num_threads(1)  # a trial of this script, beside other work
     torch.set_float32_matmul_precision("high")
     microbatch = args.microbatch
     while True:
