@@ -175,6 +175,16 @@ class Backend {
   virtual void dropout(Queue, View y_BTC, ConstView x_BTC, ConstView skip_BTC, const DropoutKey&,
                        const SampleRows&) = 0;
 
+  // sum = skip + dropout(x) and y = its norm: dropout, then layer_norm, or rms_norm where mean and
+  // b are absent. sum may be x. In the gradient dx, which may be absent, gets dsum + what the norm
+  // hands back; dsum may be absent, dx is none of the operands. The defaults do it in two steps.
+  virtual void residual_norm(Queue, View sum_BTC, View y_BTC, View mean_T, View rstd_T,
+                             ConstView x_BTC, ConstView skip_BTC, ConstView w_C, ConstView b_C,
+                             double eps, const DropoutKey&, const SampleRows&);
+  virtual void residual_norm_grad(Queue, View dx_TC, View dw_C, View db_C, Accumulate how,
+                                  ConstView dsum_TC, ConstView dy_TC, ConstView sum_TC,
+                                  ConstView w_C, ConstView mean_T, ConstView rstd_T);
+
   virtual void embedding(Queue, View y_TC, ConstView ids_T, ConstView table_VC) = 0;
   // Rows of the same id are added in row order.
   virtual void embedding_grad(Queue, View dtable_VC, Accumulate, ConstView dy_TC,

@@ -56,6 +56,12 @@ class Cuda final : public Backend {
   void swiglu_grad(Queue, View dgate_up, ConstView dy, ConstView gate_up) override;
   void dropout(Queue, View y, ConstView x, ConstView skip, const DropoutKey&,
                const SampleRows&) override;
+  void residual_norm(Queue, View sum, View y, View mean, View rstd, ConstView x, ConstView skip,
+                     ConstView w, ConstView b, double eps, const DropoutKey&,
+                     const SampleRows&) override;
+  void residual_norm_grad(Queue, View dx, View dw, View db, Accumulate, ConstView dsum,
+                          ConstView dy, ConstView sum, ConstView w, ConstView mean,
+                          ConstView rstd) override;
   void embedding(Queue, View y, ConstView ids, ConstView table) override;
   void embedding_grad(Queue, View dtable, Accumulate, ConstView dy, ConstView ids) override;
   void cross_entropy(Queue, View loss, Accumulate, View logits, ConstView target, double scale,

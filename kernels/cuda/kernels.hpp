@@ -64,12 +64,18 @@ inline constexpr std::int64_t widest_norm = 8192;
 template <class T>
 void norm(Stream, T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
           std::int64_t rows, std::int64_t width, float eps);
-// dx, dw and db may be null. Scratch: norm_scratch(rows, width) bytes.
+// dx, dw and db may be null; dx = onto + ..., which may be null. Scratch: norm_scratch(rows, width)
+// bytes.
 template <class T>
-void norm_grad(Stream, T* dx, float* dw, float* db, Into, const T* dy, const T* x, const T* w,
-               const float* mean, const float* rstd, std::int64_t rows, std::int64_t width,
-               float* scratch);
+void norm_grad(Stream, T* dx, float* dw, float* db, Into, const T* onto, const T* dy, const T* x,
+               const T* w, const float* mean, const float* rstd, std::int64_t rows,
+               std::int64_t width, float* scratch);
 std::size_t norm_scratch(std::int64_t rows, std::int64_t width);
+
+// residual_norm.cu. sum = skip + dropout(x), y = norm(sum); sum may be x.
+template <class T>
+void residual_norm(Stream, T* sum, T* y, float* mean, float* rstd, const T* x, const T* skip,
+                   const T* w, const T* b, float eps, const DropoutKey&, const DropoutRows&);
 
 // reduce.cu. Scratch: column_scratch, square_scratch bytes.
 template <class T>

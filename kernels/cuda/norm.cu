@@ -1,99 +1,29 @@
-// Layer norm and RMS norm. A team of threads keeps a row in registers: a warp up to 768 wide, a
-// block up to 8,192. With n = (x - mean) rstd and g = dy w:
+// Layer norm and RMS norm. With n = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - mean over c of g - n mean over c of (g n)),  dw = sum_t dy n,  db = sum_t dy
 // and for the RMS norm without the means of x and g.
-#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/sums.cuh"
-#include "kernels/math/rsqrt.hpp"
+#include "kernels/cuda/norm_team.cuh"
 
 namespace trireme::cuda {
 namespace {
 
-// Threads of a row, of a block, the most floats of a row that a thread holds, and the blocks that
-// must fit on a processor at once: the compiler otherwise spills for more.
-template <int Row, int Block, int Floats, int Blocks>
-struct Team {
-  static constexpr int row = Row, block = Block, floats = Floats, blocks = Blocks;
-  static constexpr int rows = Block / Row;  // of a block
-};
-using Narrow = Team<warp, 256, 24, 1>;
-using Medium = Team<256, 256, 16, 2>;
-using Broad = Team<512, 512, 16, 1>;
-
-template <class F>
-void with_team(std::int64_t width, const F& f) {
-  if (width <= 768)
-    f(Narrow{});
-  else if (width <= 4096)
-    f(Medium{});
-  else
-    f(Broad{});
-}
-
-template <class Team>
-__device__ float team_sum(float x) {
-  if constexpr (Team::row == warp)
-    return warp_sum(x);
-  else
-    return block_sum<Team::row>(x);
-}
-
-// Where thread `lane` of a team finds its packs: lane, lane + row, ... of width / N.
-template <class Team, int N>
-struct Places {
-  static constexpr int packs = Team::floats / N;
-  int lane, width;
-  __device__ int at(int i) const { return (i * Team::row + lane) * N; }
-  __device__ bool has(int i) const { return at(i) < width; }
-};
-
 template <class Team, int N, class T>
-__global__ void __launch_bounds__(Team::block, Team::blocks)
-    norm_rows(T* y, float* means, float* rstds, const T* x, const T* w, const T* b,
-              std::int64_t rows, std::int64_t width, float eps) {
+__global__ void __launch_bounds__(Team::block, Team::blocks) norm_rows(NormRows<T> a, const T* x) {
   const auto r = static_cast<std::int64_t>(blockIdx.x) * Team::rows + threadIdx.x / Team::row;
-  if (r >= rows) return;  // a whole team
-  const Places<Team, N> place{static_cast<int>(threadIdx.x) % Team::row, static_cast<int>(width)};
+  if (r >= a.rows) return;  // a whole team
+  const Places<Team, N> place{static_cast<int>(threadIdx.x) % Team::row, static_cast<int>(a.width)};
   Pack<T, N> held[Places<Team, N>::packs];
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < place.packs; ++i)
     if (place.has(i)) {
-      held[i] = Pack<T, N>::load(x + r * width + place.at(i));
+      held[i] = Pack<T, N>::load(x + r * a.width + place.at(i));
       const auto f = held[i].floats();
 #pragma unroll
       for (int k = 0; k < N; ++k) sum += f.v[k];
     }
-  const float mean = means == nullptr ? 0.0F : team_sum<Team>(sum) / static_cast<float>(width);
-  float squares = 0;
-#pragma unroll
-  for (int i = 0; i < place.packs; ++i)
-    if (place.has(i)) {
-      const auto f = held[i].floats();
-#pragma unroll
-      for (int k = 0; k < N; ++k) squares += (f.v[k] - mean) * (f.v[k] - mean);
-    }
-  const float rstd = math::rsqrt(team_sum<Team>(squares) / static_cast<float>(width) + eps);
-#pragma unroll
-  for (int i = 0; i < place.packs; ++i)
-    if (place.has(i)) {
-      auto f = held[i].floats();
-      const auto scale = load<N>(w + place.at(i));
-#pragma unroll
-      for (int k = 0; k < N; ++k) f.v[k] = (f.v[k] - mean) * rstd * scale.v[k];
-      if (b != nullptr) {
-        const auto shift = load<N>(b + place.at(i));
-#pragma unroll
-        for (int k = 0; k < N; ++k) f.v[k] += shift.v[k];
-      }
-      store<N>(y + r * width + place.at(i), f);
-    }
-  if (place.lane == 0) {
-    if (means != nullptr) means[r] = mean;
-    rstds[r] = rstd;
-  }
+  normalise<Team, N>(a, r, place, held, sum);
 }
 
 // Blocks of the gradient: each takes every blocks-th row group and leaves one row of partial sums.
@@ -106,8 +36,8 @@ std::int64_t parts_of(std::int64_t rows) {
 // partials [2, parts, width]: of dw, then of db; null when nobody wants them.
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks)
-    norm_rows_grad(T* dx, float* partials, const T* dy, const T* x, const T* w, const float* means,
-                   const float* rstds, std::int64_t rows, std::int64_t width) {
+    norm_rows_grad(T* dx, float* partials, const T* onto, const T* dy, const T* x, const T* w,
+                   const float* means, const float* rstds, std::int64_t rows, std::int64_t width) {
   const Places<Team, N> place{static_cast<int>(threadIdx.x) % Team::row, static_cast<int>(width)};
   constexpr int packs = Places<Team, N>::packs;
   Floats<N> dw[packs]{}, db[packs]{};
@@ -147,6 +77,11 @@ __global__ void __launch_bounds__(Team::block, Team::blocks)
         for (int k = 0; k < N; ++k) {
           const float n = (xs.v[k] - mean) * rstd;
           out.v[k] = rstd * (dys.v[k] * ws.v[k] - mean_g - n * mean_gn);
+        }
+        if (onto != nullptr) {
+          const auto more = load<N>(onto + r * width + place.at(i));
+#pragma unroll
+          for (int k = 0; k < N; ++k) out.v[k] = more.v[k] + out.v[k];
         }
         store<N>(dx + r * width + place.at(i), out);
       }
@@ -188,7 +123,7 @@ void norm(Stream stream, T* y, float* mean, float* rstd, const T* x, const T* w,
     with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, x, w, b), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
       norm_rows<Team, N><<<blocks_for(rows, Team::rows), Team::block, 0, native(stream)>>>(
-          y, mean, rstd, x, w, b, rows, width, eps);
+          {y, mean, rstd, w, b, rows, width, eps}, x);
       check(cudaGetLastError(), "norm");
     });
   });
@@ -199,8 +134,8 @@ std::size_t norm_scratch(std::int64_t rows, std::int64_t width) {
 }
 
 template <class T>
-void norm_grad(Stream stream, T* dx, float* dw, float* db, Into how, const T* dy, const T* x,
-               const T* w, const float* mean, const float* rstd, std::int64_t rows,
+void norm_grad(Stream stream, T* dx, float* dw, float* db, Into how, const T* onto, const T* dy,
+               const T* x, const T* w, const float* mean, const float* rstd, std::int64_t rows,
                std::int64_t width, float* scratch) {
   const bool sums = dw != nullptr || db != nullptr;
   std::int64_t parts = 0;
@@ -208,11 +143,11 @@ void norm_grad(Stream stream, T* dx, float* dw, float* db, Into how, const T* dy
     with_team(width, [&](auto team) {
       using Team = decltype(team);
       parts = parts_of<Team>(rows);
-      const bool whole = width % pack_of<T> == 0 && aligned(dx, dy, x, w, scratch);
+      const bool whole = width % pack_of<T> == 0 && aligned(dx, onto, dy, x, w, scratch);
       with_packs<pack_of<T>>(whole, [&](auto packs) {
         constexpr int N = decltype(packs)::value;
         norm_rows_grad<Team, N><<<static_cast<unsigned>(parts), Team::block, 0, native(stream)>>>(
-            dx, sums ? scratch : nullptr, dy, x, w, mean, rstd, rows, width);
+            dx, sums ? scratch : nullptr, onto, dy, x, w, mean, rstd, rows, width);
         check(cudaGetLastError(), "norm_grad");
       });
     });
@@ -225,9 +160,10 @@ template void norm(Stream, float*, float*, float*, const float*, const float*, c
 template void norm(Stream, bf16*, float*, float*, const bf16*, const bf16*, const bf16*,
                    std::int64_t, std::int64_t, float);
 template void norm_grad(Stream, float*, float*, float*, Into, const float*, const float*,
-                        const float*, const float*, const float*, std::int64_t, std::int64_t,
-                        float*);
+                        const float*, const float*, const float*, const float*, std::int64_t,
+                        std::int64_t, float*);
 template void norm_grad(Stream, bf16*, float*, float*, Into, const bf16*, const bf16*, const bf16*,
-                        const float*, const float*, std::int64_t, std::int64_t, float*);
+                        const bf16*, const float*, const float*, std::int64_t, std::int64_t,
+                        float*);
 
 }  // namespace trireme::cuda

@@ -23,18 +23,24 @@ void Cuda::layer_norm(Queue q, View y, View mean, View rstd, ConstView x, ConstV
   });
 }
 
-void Cuda::layer_norm_grad(Queue q, View dx, View dw, View db, Accumulate how, ConstView dy,
-                           ConstView x, ConstView w, ConstView mean, ConstView rstd) {
+void Cuda::residual_norm_grad(Queue q, View dx, View dw, View db, Accumulate how, ConstView dsum,
+                              ConstView dy, ConstView x, ConstView w, ConstView mean,
+                              ConstView rstd) {
   const auto rows = x.extent[0], width = x.extent[1];
   check_width(width);
-  auto* const partials = scratch<float>(norm_scratch(rows, width), "layer_norm_grad");
-  put(q, "layer_norm_grad", [&](Stream s) {
+  auto* const partials = scratch<float>(norm_scratch(rows, width), "the gradient of a norm");
+  put(q, "norm_grad", [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
-      norm_grad(s, at<T>(dx), at<float>(dw), at<float>(db), into(how), at<T>(dy), at<T>(x),
-                at<T>(w), at<float>(mean), at<float>(rstd), rows, width, partials);
+      norm_grad(s, at<T>(dx), at<float>(dw), at<float>(db), into(how), at<T>(dsum), at<T>(dy),
+                at<T>(x), at<T>(w), at<float>(mean), at<float>(rstd), rows, width, partials);
     });
   });
+}
+
+void Cuda::layer_norm_grad(Queue q, View dx, View dw, View db, Accumulate how, ConstView dy,
+                           ConstView x, ConstView w, ConstView mean, ConstView rstd) {
+  residual_norm_grad(q, dx, dw, db, how, {}, dy, x, w, mean, rstd);
 }
 
 void Cuda::rms_norm(Queue q, View y, View rstd, ConstView x, ConstView w, double eps) {
@@ -43,7 +49,7 @@ void Cuda::rms_norm(Queue q, View y, View rstd, ConstView x, ConstView w, double
 
 void Cuda::rms_norm_grad(Queue q, View dx, View dw, Accumulate how, ConstView dy, ConstView x,
                          ConstView w, ConstView rstd) {
-  layer_norm_grad(q, dx, dw, {}, how, dy, x, w, {}, rstd);
+  residual_norm_grad(q, dx, dw, {}, how, {}, dy, x, w, {}, rstd);
 }
 
 void Cuda::rotary(Queue q, View x, ConstView table, Direction direction) {
@@ -90,14 +96,31 @@ void Cuda::swiglu_grad(Queue q, View dgate_up, ConstView dy, ConstView gate_up) 
   });
 }
 
+static DropoutRows where(const ConstView& x_BTC, const SampleRows& rows) {
+  return {x_BTC.extent[0], x_BTC.extent[1], x_BTC.extent[2], rows.t0,
+          at<std::int64_t>(rows.sample_B)};
+}
+
+void Cuda::residual_norm(Queue q, View sum, View y, View mean, View rstd, ConstView x,
+                         ConstView skip, ConstView w, ConstView b, double eps,
+                         const DropoutKey& key, const SampleRows& rows) {
+  check_width(x.extent[2]);
+  put(q, "residual_norm", [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      using T = decltype(t);
+      cuda::residual_norm(s, at<T>(sum), at<T>(y), at<float>(mean), at<float>(rstd), at<T>(x),
+                          at<T>(skip), at<T>(w), at<T>(b), static_cast<float>(eps), key,
+                          where(x, rows));
+    });
+  });
+}
+
 void Cuda::dropout(Queue q, View y, ConstView x, ConstView skip, const DropoutKey& key,
                    const SampleRows& rows) {
-  const DropoutRows where{x.extent[0], x.extent[1], x.extent[2], rows.t0,
-                          at<std::int64_t>(rows.sample_B)};
   put(q, "dropout", [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
-      cuda::dropout(s, at<T>(y), at<T>(x), at<T>(skip), key, where);
+      cuda::dropout(s, at<T>(y), at<T>(x), at<T>(skip), key, where(x, rows));
     });
   });
 }

@@ -9,6 +9,12 @@ static std::unique_ptr<Op> make_norm(const ModelConfig& c, ParamId weight, Param
   return std::make_unique<ops::LayerNorm>(weight, bias, c.norm_eps);
 }
 
+static ops::ResidualNorm make_residual_norm(const ModelConfig& c, ops::DropoutSite site,
+                                            ParamId weight, ParamId bias) {
+  const auto norm = c.norm == NormKind::rms ? ops::Norm::rms : ops::Norm::layer;
+  return {site, norm, weight, bias, c.norm_eps};
+}
+
 static ops::Heads heads_of(const ModelConfig& c) {
   return {c.heads, c.kv_heads, c.head_dim()};
 }
@@ -56,8 +62,8 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
       attention_(heads_of(s.config)),
       join_heads_(heads_of(s.config)),
       projection_(make_linear(s, p.projection, p.projection_bias)),
-      attention_residual_(site(s.config, 1 + 2 * layer)),
-      ffn_norm_(make_norm(s.config, p.ffn_norm, p.ffn_norm_bias)),
+      attention_residual_(
+          make_residual_norm(s.config, site(s.config, 1 + 2 * layer), p.ffn_norm, p.ffn_norm_bias)),
       ffn_in_(make_linear(s, p.ffn_in, p.ffn_in_bias, epilogue_of(s.config))),
       ffn_out_(make_linear(s, p.ffn_out, p.ffn_out_bias)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {
@@ -74,10 +80,10 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   h = tape.apply(run, attention_, std::move(h));
   if (shared) h = tape.apply(run, join_heads_, std::move(h));
   h = tape.apply(run, projection_, std::move(h));
-  x = std::move(tape.apply(run, attention_residual_, {std::move(x), std::move(h)})[0]);
+  auto both = tape.apply(run, attention_residual_, {std::move(x), std::move(h)});
+  x = std::move(both[0]);
 
-  h = tape.apply(run, *ffn_norm_, x);
-  h = tape.apply(run, ffn_in_, std::move(h));
+  h = tape.apply(run, ffn_in_, std::move(both[1]));
   if (swiglu_) h = tape.apply(run, *swiglu_, std::move(h));
   h = tape.apply(run, ffn_out_, std::move(h));
   return std::move(tape.apply(run, ffn_residual_, {std::move(x), std::move(h)})[0]);

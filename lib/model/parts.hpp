@@ -7,7 +7,7 @@
 #include "lib/ops/collective.hpp"
 #include "lib/ops/embedding.hpp"
 #include "lib/ops/linear.hpp"
-#include "lib/ops/pointwise.hpp"
+#include "lib/ops/residual_norm.hpp"
 
 namespace trireme {
 
@@ -49,8 +49,7 @@ class BlockPart final : public Part {
   ops::Attention attention_;
   ops::JoinHeads join_heads_;
   ops::Linear projection_;
-  ops::Residual attention_residual_;
-  std::unique_ptr<Op> ffn_norm_;
+  ops::ResidualNorm attention_residual_;
   ops::Linear ffn_in_;
   std::optional<ops::Swiglu> swiglu_;
   ops::Linear ffn_out_;

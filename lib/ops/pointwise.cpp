@@ -31,8 +31,7 @@ DropoutKey DropoutSite::key(const Place& place) const {
       place.phase == Phase::train ? static_cast<float>(p) : 0};
 }
 
-// y = skip + dropout(x), over x's memory when nobody else sees it.
-static Tensor drop(const Run& run, const DropoutSite& site, Tensor x, ConstView skip, Kind kind) {
+Tensor drop(const Run& run, const DropoutSite& site, Tensor x, ConstView skip, Kind kind) {
   Tensor y = x.unique() ? x : Tensor::empty(run.backend, x.shape(), x.dtype(), kind);
   run.backend.dropout(Queue::compute, y.view(), x.view(), skip, site.key(run.place),
                       run.place.rows);

@@ -25,6 +25,9 @@ struct DropoutSite {
   DropoutKey key(const Place&) const;
 };
 
+// y = skip + dropout(x), over x's memory when nobody else sees it; skip may be absent.
+Tensor drop(const Run&, const DropoutSite&, Tensor x, ConstView skip, Kind);
+
 class Residual final : public Op {  // in: skip, branch
  public:
   explicit Residual(DropoutSite site) : site_(site) {}

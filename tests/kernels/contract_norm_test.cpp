@@ -32,6 +32,8 @@ struct Wants {
 class NormContract : public ContractTest {
  protected:
   void check_gradient(const Size&, Norm, const Wants&, Accumulate);
+  void check_residual(const Size&, Norm, float p, bool over_branch);
+  void check_residual_gradient(const Size&, Norm, const Wants&);
 };
 INSTANTIATE_TEST_SUITE_P(Backends, NormContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
@@ -160,6 +162,85 @@ TEST_P(NormContract, RmsNormGradientLeavesOutWhatNobodyWants) {
     check_gradient({33, 65, 1e-5}, Norm::rms, {false, true, false}, how);
     check_gradient({33, 65, 1e-5}, Norm::rms, {true, false, false}, how);
   }
+}
+
+// Of x = skip + dropout(branch), whose parts are at most 2: what each step of two rounds, the one
+// pass may keep.
+void NormContract::check_residual(const Size& s, Norm norm, float p, bool over_branch) {
+  compare(fmt::format("{} p {}", describe(s), p), [=](Lab& lab) {
+    const Shape all{2, s.rows, s.width};
+    const View branch = lab.random(all, 1, 2), skip = lab.random(all, 2, 2);
+    const View w = lab.random({s.width}, 3);
+    const View b = norm == Norm::layer ? lab.random({s.width}, 4) : View{};
+    const View sum = over_branch ? branch : lab.fresh(all), y = lab.fresh(all);
+    const View mean = norm == Norm::layer ? lab.wide_fresh({2 * s.rows}) : View{};
+    const View rstd = lab.wide_fresh({2 * s.rows});
+    const SampleRows rows{lab.numbers({7, 3}), 5};
+    lab.backend.residual_norm(queue, sum, y, mean, rstd, branch, skip, w, b, s.eps,
+                              {0x123456789abcdefULL, p}, rows);
+    const double size = 2 + 2 / (1 - static_cast<double>(p)), r = lab.largest(rstd);
+    // The sum is rounded to the compute type before its norm is taken.
+    const double off = 4 * roundoff(wide(lab.tested)) * size + roundoff(lab.tested) * size;
+    const Errors e(lab.tested, s.width, r);
+    const double scale = size / most;  // Errors are for inputs up to `most`
+    const double centred = e.centred * scale + 2 * off;
+    const double rho = e.sum / 2 + centred * r + 6 * e.u, largest = 2 * size * r;
+    lab.result("sum", sum, 4 * roundoff(wide(lab.tested)) * size);
+    if (mean) lab.result("mean", mean, e.sum * size + off);
+    lab.result("rstd", rstd, rho * r);
+    lab.result("y", y, r * centred + largest * (rho + 2 * e.u) + 4 * e.u * (largest + 1));
+  });
+}
+
+TEST_P(NormContract, ResidualNorm) {
+  for (const Size& s : sizes()) {
+    check_residual(s, Norm::layer, 0.3F, false);
+    check_residual(s, Norm::rms, 0, true);
+  }
+}
+
+// dx = dsum + the norm's, beside what the norm alone gives.
+void NormContract::check_residual_gradient(const Size& s, Norm norm, const Wants& wants) {
+  run([=](Lab& lab) {
+    const Shape all{s.rows, s.width};
+    const View x = inputs(lab, s), y = lab.fresh(all), w = lab.random({s.width}, 2);
+    const View mean = norm == Norm::layer ? lab.wide_fresh({s.rows}) : View{};
+    const View rstd = lab.wide_fresh({s.rows});
+    if (norm == Norm::layer)
+      lab.backend.layer_norm(queue, y, mean, rstd, x, w, {}, s.eps);
+    else
+      lab.backend.rms_norm(queue, y, rstd, x, w, s.eps);
+    const View dy = lab.random(all, 3), dsum = lab.random(all, 4);
+    const View alone = lab.fresh(all), dx = wants.dx ? lab.fresh(all) : View{};
+    const View dw = lab.wide_fresh({s.width});
+    const View db = norm == Norm::layer ? lab.wide_fresh({s.width}) : View{};
+    const View dw_alone = lab.wide_fresh({s.width});
+    const View db_alone = norm == Norm::layer ? lab.wide_fresh({s.width}) : View{};
+    lab.backend.residual_norm_grad(queue, dx, dw, db, Accumulate::overwrite, dsum, dy, x, w, mean,
+                                   rstd);
+    lab.backend.residual_norm_grad(queue, alone, dw_alone, db_alone, Accumulate::overwrite, {}, dy,
+                                   x, w, mean, rstd);
+    EXPECT_EQ(lab.bytes(dw), lab.bytes(dw_alone));
+    if (db) {
+      EXPECT_EQ(lab.bytes(db), lab.bytes(db_alone));
+    }
+    if (!dx) return;
+    const auto got = lab.read(dx), want = lab.read(alone), added = lab.read(dsum);
+    // Rounded once more where it is done in two steps.
+    const double u = roundoff(lab.compute);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got[i], want[i] + added[i],
+                  u * (std::fabs(want[i]) + std::fabs(got[i])) + 4 * u * u)
+          << describe(s) << " element " << i;
+  });
+}
+
+TEST_P(NormContract, ResidualNormGradient) {
+  for (const Size& s : sizes())
+    for (const auto norm : {Norm::layer, Norm::rms}) {
+      check_residual_gradient(s, norm, {true, true, true});
+      check_residual_gradient(s, norm, {false, true, true});
+    }
 }
 
 // A row has the same bits alone.

@@ -9,6 +9,7 @@ namespace trireme {
 
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> norm_cases();
+std::vector<OpCase> residual_norm_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> pointwise_cases();
 std::vector<OpCase> attention_cases();

@@ -15,8 +15,8 @@ namespace {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> all;
-  for (const auto& some : {linear_cases(), norm_cases(), embedding_cases(), pointwise_cases(),
-                           attention_cases(), head_cases()})
+  for (const auto& some : {linear_cases(), norm_cases(), residual_norm_cases(), embedding_cases(),
+                           pointwise_cases(), attention_cases(), head_cases()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -49,9 +49,15 @@ double objective(Backend& b, const OpCase& c) {
   Lab lab(b, DType::f64, DType::f64);
   Ask ask;
   ask.record = false;
-  const auto y = run_op(lab, c, ask)["y"].values;
+  const auto run = run_op(lab, c, ask);
+  const auto& y = run["y"].values;
   if (c.grad_out.values.empty()) return c.place.scale * y[0];
-  return std::inner_product(y.begin(), y.end(), c.grad_out.values.begin(), 0.0);
+  double sum = std::inner_product(y.begin(), y.end(), c.grad_out.values.begin(), 0.0);
+  for (std::size_t i = 0; i < c.more_grad_out.size(); ++i) {
+    const auto& more = run[fmt::format("y{}", i + 1)].values;
+    sum = std::inner_product(more.begin(), more.end(), c.more_grad_out[i].values.begin(), sum);
+  }
+  return sum;
 }
 
 TEST(Ops, GradientsAreCentralDifferences) {

@@ -101,10 +101,11 @@ struct Staged {
     for (const auto& x : c.in)
       in.push_back(x.ids.empty() ? lab.values(x.shape, x.values) : lab.ids(x.ids));
     if (!c.grad_out.values.empty()) grad_out = lab.values(c.grad_out.shape, c.grad_out.values);
+    for (const auto& g : c.more_grad_out) more_grad_out.push_back(lab.values(g.shape, g.values));
     place.rows = {lab.numbers(c.samples), c.t0};
     if (!c.targets.empty()) place.targets_BT = lab.ids(c.targets);
   }
-  std::vector<View> weights, in;
+  std::vector<View> weights, in, more_grad_out;
   View grad_out;
   Place place;
 };
@@ -164,16 +165,20 @@ OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
     }
     Saved saved;
     auto out = op->forward(run, std::move(in), ask.record ? &saved : nullptr);
-    EXPECT_EQ(out.size(), 1U);
+    EXPECT_EQ(out.size(), 1 + c.more_grad_out.size());
     kept.expect_untouched("forward");
     done.forward = b.account();
     record("y", out[0], c.slack.y);
+    for (std::size_t i = 1; i < out.size(); ++i)
+      record(fmt::format("y{}", i), out[i], c.slack.more[i - 1]);
     out.clear();
     if (ask.record) {
       Tensor grad = tensor_of(b, c.grad_out, staged.grad_out);
       if (ask.shared_gradient && grad) kept.keep(grad);
       std::vector<Tensor> grad_out;
       grad_out.push_back(std::move(grad));
+      for (std::size_t i = 0; i < c.more_grad_out.size(); ++i)
+        grad_out.push_back(tensor_of(b, c.more_grad_out[i], staged.more_grad_out[i]));
       const auto grad_in = op->backward(run, std::move(grad_out), std::move(saved), wanted);
       EXPECT_EQ(grad_in.size(), c.in.size());
       kept.expect_untouched("backward");

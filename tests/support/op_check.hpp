@@ -29,15 +29,16 @@ struct OpCase {
   std::vector<OpNumbers> in;
   std::vector<OpNumbers> params;  // the i-th is ParamId i
   OpNumbers grad_out;             // of y's shape; no values: the op's own seed, and y is f64
-  std::int64_t rows = 0;          // that go through the door
-  Place place;                    // where its views and positions come from these:
+  std::vector<OpNumbers> more_grad_out{};  // of the outputs after the first
+  std::int64_t rows = 0;                   // that go through the door
+  Place place;                             // where its views and positions come from these:
   std::vector<std::int64_t> samples{0};
   std::int64_t t0 = 0;
   std::vector<std::int32_t> targets;
-  // How far an f32 result may be off: y, the inputs' gradients, the parameters'.
+  // How far an f32 result may be off: y, the inputs' gradients, the parameters', further outputs.
   struct Slack {
     double y = 0;
-    std::vector<double> in, params;
+    std::vector<double> in, params, more{};
   } slack;
 };
 
@@ -60,7 +61,7 @@ struct Ask {
 };
 
 struct OpRun {
-  std::vector<Lab::Result> results;  // "y", and as asked "dx0".., "dw0".., with slack
+  std::vector<Lab::Result> results;  // "y", "y1".., and as asked "dx0".., "dw0".., with slack
   std::int64_t rows = 0;             // that went through the door
   // Before the op, with its output and what it saved, and after all that is gone.
   Account before, forward, after;

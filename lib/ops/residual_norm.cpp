@@ -1,0 +1,63 @@
+#include "lib/ops/residual_norm.hpp"
+
+#include "lib/ops/support.hpp"
+
+namespace trireme::ops {
+
+ResidualNorm::ResidualNorm(DropoutSite site, Norm norm, ParamId weight, ParamId bias, double eps)
+    : site_(site), norm_(norm), params_{weight}, eps_(eps) {
+  if (bias != ParamId{}) params_.push_back(bias);
+}
+
+std::vector<Tensor> ResidualNorm::forward(const Run& run, std::vector<Tensor> in,
+                                          Saved* saved) const {
+  const Tensor x = std::move(in[1]);
+  const auto kind = kind_of(saved);
+  const auto like_x = [&] { return Tensor::empty(run.backend, x.shape(), x.dtype(), kind); };
+  const auto a_token = [&] {
+    const auto tokens = x.shape()[0] * x.shape()[1];
+    return Tensor::empty(run.backend, {tokens}, wide(x.dtype()), kind);
+  };
+  const Tensor sum = x.unique() ? x : like_x(), y = like_x();
+  const Tensor mean = norm_ == Norm::layer ? a_token() : Tensor(), rstd = a_token();
+  const auto b_C = params_.size() > 1 ? run.weights[params_[1]] : ConstView{};
+  run.backend.residual_norm(Queue::compute, sum.view(), y.view(), mean.view(), rstd.view(),
+                            x.view(), in[0].view(), run.weights[params_[0]], b_C, eps_,
+                            site_.key(run.place), run.place.rows);
+  if (saved) *saved = {sum, mean, rstd};
+  return {sum, y};
+}
+
+// dsum + n(dy)
+Tensor ResidualNorm::norm_backward(const Run& run, std::vector<Tensor> grad_out, const Saved& saved,
+                                   bool wanted) const {
+  const Tensor &dsum = grad_out[0], &dy = grad_out[1];
+  if (!dy) return dsum;
+  const Tensor &sum = saved[0], &mean = saved[1], &rstd = saved[2];
+  Tensor dx;
+  if (wanted) dx = Tensor::empty(run.backend, sum.shape(), sum.dtype(), Kind::transient);
+  const auto rows = [](const Tensor& t, Rows r) {
+    if (!t) return View{};
+    return t.shape().dims() == 1 ? rows_of(t.view(), r) : rows_of(as_rows(t), r);
+  };
+  add_gradients(
+      run, params_, as_rows(dy).extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+        run.backend.residual_norm_grad(Queue::compute, rows(dx, r), dst[0],
+                                       dst.size() > 1 ? dst[1] : View{}, how, rows(dsum, r),
+                                       rows(dy, r), rows(sum, r), run.weights[params_[0]],
+                                       rows(mean, r), rows(rstd, r));
+      });
+  return dx;
+}
+
+std::vector<Tensor> ResidualNorm::backward(const Run& run, std::vector<Tensor> grad_out,
+                                           Saved saved,
+                                           std::span<const std::uint8_t> wanted) const {
+  Tensor dsum = norm_backward(run, std::move(grad_out), saved, wanted[0] || wanted[1]);
+  saved.clear();
+  if (!wanted[1]) return {dsum, Tensor{}};
+  if (!dsum || site_.p == 0) return {dsum, dsum};
+  return {dsum, drop(run, site_, dsum, {}, Kind::transient)};
+}
+
+}  // namespace trireme::ops
