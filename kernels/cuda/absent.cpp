@@ -31,6 +31,14 @@ std::unique_ptr<Backend> open_cuda(const CudaChoice&) {
   absent();
 }
 
+void start_cuda_timing(Backend&) {
+  absent();
+}
+
+std::vector<OperationTime> stop_cuda_timing(Backend&) {
+  absent();
+}
+
 std::size_t cuda_device_bytes(int) {
   absent();
 }

@@ -53,6 +53,7 @@ std::size_t cuda_attention_workspace(const AttentionShape& s, DType t, Direction
 Cuda::Cuda(const CudaChoice& c)
     : choice_(c),
       runtime_(open_runtime(c.device)),
+      timing_(*runtime_),
       queues_(*runtime_),
       memory_(*runtime_, queues_),
       ring_(*runtime_),
@@ -83,7 +84,7 @@ void Cuda::copy(Queue q, View dst, ConstView src, Accumulate how) {
   expect(dst.dims == src.dims && dst.extent == src.extent, "copy: both sides have one shape");
   if (dst.count() == 0) return;
   const auto shape = copy_shape(dst, src);
-  put(q, "copy", [&](Stream s) {
+  put(q, "copy", moving({src}, how, {dst}), [&](Stream s) {
     if (dst.dtype == src.dtype && (dst.dtype == DType::i64 || dst.dtype == DType::i32)) {
       if (dst.dtype == DType::i64)
         return cuda::copy(s, at<std::int64_t>(dst), at<std::int64_t>(src), shape, into(how));
@@ -102,7 +103,7 @@ void Cuda::copy(Queue q, View dst, ConstView src, Accumulate how) {
 void Cuda::fill(Queue q, View v, double value) {
   if (v.count() == 0) return;
   const auto shape = copy_shape(v, v);
-  put(q, "fill", [&](Stream s) {
+  put(q, "fill", moving({v}), [&](Stream s) {
     if (v.dtype == DType::i32)
       return cuda::fill(s, at<std::int32_t>(v), static_cast<std::int32_t>(value), shape);
     if (v.dtype == DType::i64)
@@ -116,7 +117,7 @@ void Cuda::fill(Queue q, View v, double value) {
 
 void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
   expect(dst.dense() && dst.span_bytes() == bytes.size(), "upload fills a dense view");
-  put(q, "upload", [&](Stream s) { ring_.upload(dst.data, bytes, s); });
+  put(q, "upload", moving({dst}), [&](Stream s) { ring_.upload(dst.data, bytes, s); });
 }
 
 void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
@@ -134,7 +135,10 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
 
 void Cuda::matmul(Queue q, View c, ConstView a, ConstView b, Accumulate how,
                   const Epilogue& epilogue) {
-  put(q, "matmul", [&](Stream s) { products_.matmul(s, c, a, b, how, epilogue.bias_N, scratch_); });
+  auto work = moving({a, b}, how, {c});
+  work.flops = product_flops(c, a);
+  put(q, "matmul", work,
+      [&](Stream s) { products_.matmul(s, c, a, b, how, epilogue.bias_N, scratch_); });
   if (!epilogue.gelu_MN) return;
   if (c.dense()) return gelu(q, epilogue.gelu_MN, c);
   copy(q, epilogue.gelu_MN, c, Accumulate::overwrite);
@@ -147,7 +151,9 @@ std::size_t Cuda::attention_workspace(const AttentionShape& s, DType t, Directio
 
 void Cuda::attention(Queue q, View o, View lse, ConstView q_, ConstView k, ConstView v,
                      const AttentionShape& shape, View workspace) {
-  put(q, "attention", [&](Stream s) {
+  auto work = moving({q_, k, v, o, lse});
+  work.flops = attention_flops(shape, Direction::forward);
+  put(q, "attention", work, [&](Stream s) {
     if (sdpa_.supports(shape, o.dtype, Direction::forward))
       return sdpa_.forward(s, o, lse, q_, k, v, shape, workspace);
     with_type(o.dtype, [&](auto t) {
@@ -161,7 +167,9 @@ void Cuda::attention(Queue q, View o, View lse, ConstView q_, ConstView k, Const
 void Cuda::attention_grad(Queue q, View dq, View dk, View dv, ConstView d_o, ConstView o,
                           ConstView lse, ConstView q_, ConstView k, ConstView v,
                           const AttentionShape& shape, View workspace) {
-  put(q, "attention_grad", [&](Stream s) {
+  auto work = moving({q_, k, v, o, d_o, lse, dq, dk, dv});
+  work.flops = attention_flops(shape, Direction::backward);
+  put(q, "attention_grad", work, [&](Stream s) {
     if (sdpa_.supports(shape, o.dtype, Direction::backward))
       return sdpa_.backward(s, dq, dk, dv, d_o, o, lse, q_, k, v, shape, workspace);
     with_type(o.dtype, [&](auto t) {
@@ -179,6 +187,20 @@ std::unique_ptr<Backend> open_cuda(const CudaChoice& c) {
   require(n > 0, "run.backend = \"cuda\": no CUDA device: {}", why);
   require(c.device < n, "run.backend = \"cuda\": device {} is wanted, there are {}", c.device, n);
   return std::make_unique<Cuda>(c);
+}
+
+static Timing& timing_of(Backend& b) {
+  auto* const opened = dynamic_cast<Cuda*>(&b);
+  require(opened, "the {} backend does not time its operations on a device", b.name());
+  return opened->timing();
+}
+
+void start_cuda_timing(Backend& b) {
+  timing_of(b).start();
+}
+
+std::vector<OperationTime> stop_cuda_timing(Backend& b) {
+  return timing_of(b).stop();
 }
 
 std::size_t cuda_workspace_bytes() {

@@ -7,8 +7,10 @@
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/cuda/memory.hpp"
+#include "kernels/cuda/nvtx.hpp"
 #include "kernels/cuda/queues.hpp"
 #include "kernels/cuda/sdpa.hpp"
+#include "kernels/cuda/timing.hpp"
 #include "kernels/cuda/upload.hpp"
 
 namespace trireme {
@@ -30,6 +32,7 @@ class Cuda final : public Backend {
   void wait(Queue q, Event e) override { queues_.wait(q, e); }
   bool done(Event e) override { return queues_.done(e); }
   void* native(Queue q) override { return queues_.stream(q); }
+  cuda::Timing& timing() { return timing_; }
 
   void copy(Queue, View dst, ConstView src, Accumulate) override;
   void fill(Queue, View, double) override;
@@ -72,16 +75,22 @@ class Cuda final : public Backend {
   void sum_squares(Queue, View out, ConstView x) override;
 
  private:
-  // Puts work on the queue's stream. When debugging, waits for it, so that a fault on the device is
-  // told with the operation's name.
+  // Puts an operation on the queue's stream; what it has to do matters to who times it. When
+  // debugging, waits for it, so that a fault on the device is told with the operation's name.
   template <class F>
-  void put(Queue, const char* what, const F&);
+  void put(Queue, const char* what, const Work&, const F&);
+  template <class F>
+  void put(Queue q, const char* what, const F& f) {
+    put(q, what, Work{}, f);
+  }
   // The lent workspace, if it has so many bytes.
   template <class T>
   T* scratch(std::size_t bytes, const char* what) const;
 
   CudaChoice choice_;
   std::unique_ptr<cuda::Runtime> runtime_;
+  cuda::NvtxRanges ranges_;
+  cuda::Timing timing_;
   cuda::Queues queues_;
   cuda::DeviceMemory memory_;
   cuda::UploadRing ring_;
@@ -91,9 +100,12 @@ class Cuda final : public Backend {
 };
 
 template <class F>
-void Cuda::put(Queue q, const char* what, const F& f) {
+void Cuda::put(Queue q, const char* what, const Work& work, const F& f) {
   auto* const stream = queues_.stream(q);
-  f(stream);
+  if (timing_.on())
+    timing_.around(stream, what, work, [&] { f(stream); });
+  else
+    f(stream);
   if (!choice_.debug) return;
   try {
     runtime_->synchronize(stream);

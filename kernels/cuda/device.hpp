@@ -3,8 +3,10 @@
 // without the toolkit: no device, and why.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/backend.hpp"
+#include "kernels/work.hpp"
 
 namespace trireme {
 
@@ -39,6 +41,11 @@ std::string cuda_libraries();
 
 // Throws Error where there is no such device.
 std::unique_ptr<Backend> open_cuda(const CudaChoice&);
+// How long each operation put on an open_cuda backend between the two calls took on the device, in
+// order of names. The second waits for them.
+void start_cuda_timing(Backend&);
+std::vector<OperationTime> stop_cuda_timing(Backend&);
+
 // What a plan needs to know, on any machine with this build.
 std::size_t cuda_workspace_bytes();
 std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits);

@@ -14,7 +14,7 @@ static void check_width(std::int64_t width) {
 void Cuda::layer_norm(Queue q, View y, View mean, View rstd, ConstView x, ConstView w, ConstView b,
                       double eps) {
   check_width(x.extent[1]);
-  put(q, "layer_norm", [&](Stream s) {
+  put(q, "layer_norm", moving({x, w, b, y, mean, rstd}), [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
       norm(s, at<T>(y), at<float>(mean), at<float>(rstd), at<T>(x), at<T>(w), at<T>(b), x.extent[0],
@@ -29,7 +29,7 @@ void Cuda::residual_norm_grad(Queue q, View dx, View dw, View db, Accumulate how
   const auto rows = x.extent[0], width = x.extent[1];
   check_width(width);
   auto* const partials = scratch<float>(norm_scratch(rows, width), "the gradient of a norm");
-  put(q, "norm_grad", [&](Stream s) {
+  put(q, "norm_grad", moving({dsum, dy, x, w, mean, rstd, dx}, how, {dw, db}), [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
       norm_grad(s, at<T>(dx), at<float>(dw), at<float>(db), into(how), at<T>(dsum), at<T>(dy),
@@ -54,7 +54,7 @@ void Cuda::rms_norm_grad(Queue q, View dx, View dw, Accumulate how, ConstView dy
 
 void Cuda::rotary(Queue q, View x, ConstView table, Direction direction) {
   const float sign = direction == Direction::forward ? 1.0F : -1.0F;
-  put(q, "rotary", [&](Stream s) {
+  put(q, "rotary", moving({x, x, table}), [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       cuda::rotary(s, heads<decltype(t)>(x), at<float>(table), sign, x.extent[0], x.extent[1],
                    x.extent[2], x.extent[3]);
@@ -63,14 +63,14 @@ void Cuda::rotary(Queue q, View x, ConstView table, Direction direction) {
 }
 
 void Cuda::gelu(Queue q, View y, ConstView x) {
-  put(q, "gelu", [&](Stream s) {
+  put(q, "gelu", moving({x, y}), [&](Stream s) {
     with_type(x.dtype,
               [&](auto t) { cuda::gelu(s, at<decltype(t)>(y), at<decltype(t)>(x), x.count()); });
   });
 }
 
 void Cuda::gelu_grad(Queue q, View dx, ConstView dy, ConstView x) {
-  put(q, "gelu_grad", [&](Stream s) {
+  put(q, "gelu_grad", moving({dy, x, dx}), [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
       cuda::gelu_grad(s, at<T>(dx), at<T>(dy), at<T>(x), x.count());
@@ -79,7 +79,7 @@ void Cuda::gelu_grad(Queue q, View dx, ConstView dy, ConstView x) {
 }
 
 void Cuda::swiglu(Queue q, View y, ConstView gate_up) {
-  put(q, "swiglu", [&](Stream s) {
+  put(q, "swiglu", moving({gate_up, y}), [&](Stream s) {
     with_type(y.dtype, [&](auto t) {
       using T = decltype(t);
       cuda::swiglu(s, at<T>(y), at<T>(gate_up), y.extent[0], y.extent[1]);
@@ -88,7 +88,7 @@ void Cuda::swiglu(Queue q, View y, ConstView gate_up) {
 }
 
 void Cuda::swiglu_grad(Queue q, View dgate_up, ConstView dy, ConstView gate_up) {
-  put(q, "swiglu_grad", [&](Stream s) {
+  put(q, "swiglu_grad", moving({dy, gate_up, dgate_up}), [&](Stream s) {
     with_type(dy.dtype, [&](auto t) {
       using T = decltype(t);
       cuda::swiglu_grad(s, at<T>(dgate_up), at<T>(dy), at<T>(gate_up), dy.extent[0], dy.extent[1]);
@@ -105,7 +105,7 @@ void Cuda::residual_norm(Queue q, View sum, View y, View mean, View rstd, ConstV
                          ConstView skip, ConstView w, ConstView b, double eps,
                          const DropoutKey& key, const SampleRows& rows) {
   check_width(x.extent[2]);
-  put(q, "residual_norm", [&](Stream s) {
+  put(q, "residual_norm", moving({x, skip, w, b, sum, y, mean, rstd}), [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
       cuda::residual_norm(s, at<T>(sum), at<T>(y), at<float>(mean), at<float>(rstd), at<T>(x),
@@ -117,7 +117,7 @@ void Cuda::residual_norm(Queue q, View sum, View y, View mean, View rstd, ConstV
 
 void Cuda::dropout(Queue q, View y, ConstView x, ConstView skip, const DropoutKey& key,
                    const SampleRows& rows) {
-  put(q, "dropout", [&](Stream s) {
+  put(q, "dropout", moving({x, skip, y}), [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       using T = decltype(t);
       cuda::dropout(s, at<T>(y), at<T>(x), at<T>(skip), key, where(x, rows));
@@ -126,7 +126,9 @@ void Cuda::dropout(Queue q, View y, ConstView x, ConstView skip, const DropoutKe
 }
 
 void Cuda::embedding(Queue q, View y, ConstView ids, ConstView table) {
-  put(q, "embedding", [&](Stream s) {
+  auto work = moving({ids, y});
+  work.bytes += bytes_of_rows(table, y.extent[0]);
+  put(q, "embedding", work, [&](Stream s) {
     with_type(y.dtype, [&](auto t) {
       using T = decltype(t);
       cuda::embedding(s, at<T>(y), at<std::int32_t>(ids), at<T>(table), y.extent[0], y.extent[1]);
@@ -138,7 +140,9 @@ void Cuda::embedding_grad(Queue q, View dtable, Accumulate how, ConstView dy, Co
   const auto rows = dy.extent[0], width = dy.extent[1];
   auto* const sorting = scratch<std::byte>(embedding_scratch(rows), "embedding_grad");
   if (how == Accumulate::overwrite) fill(q, dtable, 0);
-  put(q, "embedding_grad", [&](Stream s) {
+  auto work = moving({dy, ids});
+  work.bytes += 2 * bytes_of_rows(dtable, rows);
+  put(q, "embedding_grad", work, [&](Stream s) {
     with_type(dy.dtype, [&](auto t) {
       using T = decltype(t);
       cuda::embedding_grad(s, at<float>(dtable), at<T>(dy), at<std::int32_t>(ids), rows, width,
@@ -152,11 +156,12 @@ void Cuda::cross_entropy(Queue q, View loss, Accumulate how, View logits, ConstV
   const auto rows = logits.extent[0], vocab = logits.extent[1];
   auto* const of_rows =
       scratch<double>(static_cast<std::size_t>(rows) * sizeof(double), "cross_entropy");
-  put(q, "cross_entropy", [&](Stream s) {
+  const bool gradient = what == Logits::become_gradient;
+  put(q, "cross_entropy", moving({logits, gradient ? logits : View{}, target}), [&](Stream s) {
     with_type(logits.dtype, [&](auto t) {
       cuda::cross_entropy(s, at<double>(loss), into(how), at<decltype(t)>(logits),
                           at<std::int32_t>(target), rows, vocab, static_cast<float>(scale),
-                          what == Logits::become_gradient, of_rows);
+                          gradient, of_rows);
     });
   });
 }
@@ -164,7 +169,7 @@ void Cuda::cross_entropy(Queue q, View loss, Accumulate how, View logits, ConstV
 void Cuda::column_sum(Queue q, View out, Accumulate how, ConstView x) {
   const auto rows = x.extent[0], width = x.extent[1];
   auto* const partials = scratch<float>(column_scratch(rows, width), "column_sum");
-  put(q, "column_sum", [&](Stream s) {
+  put(q, "column_sum", moving({x}, how, {out}), [&](Stream s) {
     with_type(x.dtype, [&](auto t) {
       cuda::column_sum(s, at<float>(out), into(how), at<decltype(t)>(x), rows, width, partials);
     });
@@ -172,14 +177,14 @@ void Cuda::column_sum(Queue q, View out, Accumulate how, ConstView x) {
 }
 
 void Cuda::sgd(Queue q, View master, View copy, ConstView grad, const Sgd& u) {
-  put(q, "sgd", [&](Stream s) {
+  put(q, "sgd", moving({master, grad, master, copy}), [&](Stream s) {
     cuda::sgd(s, at<float>(master), at<bf16>(copy), at<float>(grad), master.count(),
               math::update_of(u));
   });
 }
 
 void Cuda::adamw(Queue q, View master, View m, View v, View copy, ConstView grad, const AdamW& u) {
-  put(q, "adamw", [&](Stream s) {
+  put(q, "adamw", moving({master, m, v, grad, master, m, v, copy}), [&](Stream s) {
     cuda::adamw(s, at<float>(master), at<float>(m), at<float>(v), at<bf16>(copy), at<float>(grad),
                 master.count(), math::update_of(u));
   });
@@ -187,7 +192,7 @@ void Cuda::adamw(Queue q, View master, View m, View v, View copy, ConstView grad
 
 void Cuda::sum_squares(Queue q, View out, ConstView x) {
   auto* const parts = scratch<double>(square_scratch(x.count()), "sum_squares");
-  put(q, "sum_squares",
+  put(q, "sum_squares", moving({x}),
       [&](Stream s) { cuda::sum_squares(s, at<double>(out), at<float>(x), x.count(), parts); });
 }
 

@@ -67,6 +67,17 @@ class Steps {
   std::int64_t done_ = 0;
 };
 
+nlohmann::ordered_json classes_of(std::span<const OperationTime> times, double steps) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& t : times)
+    list.push_back({{"name", t.name},
+                    {"calls", static_cast<double>(t.calls) / steps},
+                    {"ms", t.milliseconds / steps},
+                    {"bytes", t.work.bytes / steps},
+                    {"flops", t.work.flops / steps}});
+  return list;
+}
+
 }  // namespace
 
 void print_step(const GpuJob& job) {
@@ -96,7 +107,7 @@ void print_step(const GpuJob& job) {
   const auto tokens = job.batch * c.context;
   const auto parameters = trainer.model().spec().parameter_count();
   const double flops = flops_of_token(c, parameters) * static_cast<double>(tokens);
-  const nlohmann::ordered_json out = {
+  nlohmann::ordered_json out = {
       {"model", job.preset},
       {"layers", c.layers},
       {"layers_of_preset", model_preset(job.preset).layers},
@@ -112,6 +123,15 @@ void print_step(const GpuJob& job) {
       {"tokens_per_s", 1e3 * static_cast<double>(tokens) / ms},
       {"tflops", flops / ms * 1e-9},
       {"reserved_GiB", static_cast<double>(backend->account().reserved) / GiB}};
+  if (backend->name() == "cuda" && job.timed > 0) {
+    start_cuda_timing(*backend);
+    const double begin = seconds();
+    for (std::int64_t i = 0; i < job.timed; ++i) steps.one();
+    const auto operations = stop_cuda_timing(*backend);
+    const auto n = static_cast<double>(job.timed);
+    out["timed_step_ms"] = 1e3 * (seconds() - begin) / n;
+    out["classes"] = classes_of(operations, n);
+  }
   fmt::print("{}\n", out.dump());
 }
 
