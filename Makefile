@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup build test test-full test-asan mutants bench gpu-bench check format install clean
+.PHONY: help run setup build test test-full test-asan mutants bench gpu-test gpu-bench check format install clean
 .NOTPARALLEL:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make mutants    small wrong edits, each of which a test must find'
 	@echo 'make bench      step time, memory and throughput as tables'
 	@echo 'make gpu-bench  the same on one NVIDIA GPU, by kernel class, beside torch; 8 minutes'
+	@echo 'make gpu-test   the cuda backend on this machine'\''s GPU; without one it says so and ends'
 	@echo 'make check      format, layers, every header alone, docs in step with the deck'
 	@echo 'make format     clang-format everything'
 	@echo 'make install    PREFIX=DIR: for any CPU with AVX2 (x86-64-v3), with decks, job scripts, modulefile'
@@ -69,6 +70,10 @@ mutants: setup
 bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_programs
 	@tests/bench/run.py $(BUILD)
+
+gpu-test: build
+	@cmake --build $(BUILD) -j $(JOBS) --target gpu_test
+	@tests/gpu/run.py $(BUILD) $(GPU_TEST)
 
 gpu-bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_gpu

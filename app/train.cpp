@@ -217,6 +217,12 @@ void log_processes(const Communicator& world) {
   log_detail("processes by rank: {}", text);
 }
 
+// What `plan` foretold.
+void log_memory(const Communicator& world, const Account& account) {
+  const auto reserved = world.all_gather(fmt::format("{}", account.reserved));
+  log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
+}
+
 // `directory` is there on rank 0 alone.
 int train_in(const RunDirectory* directory, const std::filesystem::path& run, Prepared& p,
              const TrainArguments& a, SignalWatch& signals,
@@ -242,6 +248,7 @@ int train_in(const RunDirectory* directory, const std::filesystem::path& run, Pr
     }
     throw;
   }
+  log_memory(p.axes.world, p.backend->account());
   if (!p.deck.freeze.empty())
     log_detail("finding out what is trainable took {:.2g} s a step",
                p.trainer->detection_seconds() /

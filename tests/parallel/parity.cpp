@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <optional>
 
-#include "kernels/open/open.hpp"
 #include "lib/comm/agree.hpp"
 #include "tests/parallel/counted.hpp"
 #include "tests/parallel/world.hpp"
@@ -16,6 +16,15 @@
 #include "tests/support/tiny.hpp"
 
 namespace trireme::test {
+
+BackendChoice backend_of(const ParityCase& p, bool debug) {
+  return {.name = p.backend, .threads = 1, .debug = debug, .bits = CudaBits::repeatable};
+}
+
+std::string backend_or(const char* usual) {
+  const char* chosen = std::getenv("TRIREME_TEST_BACKEND");
+  return chosen && *chosen ? chosen : usual;
+}
 
 static double learning_rate(const ParityCase& p) {
   return p.optimizer == OptimizerKind::sgd ? 0.3 : 1e-3;
@@ -66,7 +75,7 @@ static Course train_alone(const ParityCase& grid_case) {
   p.zero = {};
   p.stage_layers = {};
   p.microbatches = 2;
-  const auto backend = open_backend({p.backend, 1, true});
+  const auto backend = open_backend(backend_of(p, true));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, {}, parity_setup(p));
   trainer.store().initialize(3, 1);
@@ -154,7 +163,7 @@ const Axes& parity_axes(const ParityCase& p) {
 void expect_parity(const ParityCase& p, double bound) {
   const auto& expected = one_rank_course(p);
   const auto& axes = parity_axes(p);
-  const BackendChoice choice{p.backend, 1, true};
+  const auto choice = backend_of(p, true);
   // A plan speaks of the first two steps: all are like them where nothing freezes or thaws.
   const bool steady = std::ranges::all_of(
       p.freeze, [](const FreezeRule& r) { return r.from_step == 0 && r.to_step == 0; });

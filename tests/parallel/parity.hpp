@@ -4,12 +4,20 @@
 // against its plan.
 #include <vector>
 
+#include "kernels/open/open.hpp"
 #include "tests/support/parity_cases.hpp"
 
 namespace trireme::test {
 
 // Of sums of some 1,000 terms of f64, over five steps of a gradient descent that does not amplify.
 constexpr double f64_bound = 1e-11;
+
+// A case's backend with one thread. On a GPU equal inputs give equal bits, so that what is
+// bit-identical on a CPU is there, too.
+BackendChoice backend_of(const ParityCase&, bool debug);
+// $TRIREME_TEST_BACKEND, where that is set, for cases in f32 and bf16: cuda, say. All ranks share
+// the first device.
+std::string backend_or(const char* usual);
 
 // The whole of microbatch `m` of data rank `d`. Masks are uneven; one
 // sample in four has no valid target, one none in its first half.

@@ -29,7 +29,8 @@ static double f32_bound(const test::ParityCase& c) {
 
 TEST(Parity, OnFencedMemoryWithDelays) {
   Communicator::configure({.piece = 500, .random_delays = 5});
-  for (const auto& c : test::fenced_cases(test::world().size())) {
+  for (auto c : test::fenced_cases(test::world().size())) {
+    c.backend = test::backend_or("fenced");
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, f32_bound(c));

@@ -1,4 +1,5 @@
-// f32 and bf16 on host. The deck warms up: without it the first steps amplify rounding itself.
+// f32 and bf16, on host or $TRIREME_TEST_BACKEND. The deck warms up: without it the first steps
+// amplify rounding itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ static ParityCase warm_case(Grid grid, const char* flavour, DType compute) {
   p.microbatches = 4;
   p.dropout = 0.1;
   p.optimizer = OptimizerKind::adamw;
-  p.backend = "host";
+  p.backend = test::backend_or("host");
   p.compute = compute;
   p.reduce = DType::f32;
   return p;
@@ -58,7 +59,7 @@ static TrainerSetup setup_of(const ParityCase& p) {
 // `order` of the microbatches of each step; empty: as they come.
 static Trained train(const ParityCase& p, const Axes& axes, int count, double (*rate)(int),
                      const std::vector<int>& order = {}) {
-  const auto backend = open_backend({p.backend, 1, false});
+  const auto backend = open_backend(test::backend_of(p, false));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, axes, setup_of(p));
   trainer.store().initialize(3, 1);

@@ -1,0 +1,239 @@
+"""What `make gpu-test` checks. A check takes a Machine, returns what it saw in a line, and raises Failed or Skipped.
+
+Trainings are the quick start's, with the peak rate and the accumulation of the rule that other grids are held to.
+"""
+import os
+import re
+
+from machine import Failed, Skipped, history
+
+STEPS = 50
+COURSE = ["train.microbatch=4", "optimizer.lr=1e-3", "schedule.warmup_steps=100", "optimizer.clip=1", "data.validation=0",
+          "checkpoint.every_steps=0", "precision.tf32=false", "precision.reduce=f32", "run.exactness=repeatable"]
+F32 = [*COURSE, "precision.compute=f32"]
+BF16 = [*COURSE, "precision.compute=bf16"]
+
+# Another backend, like another grid, adds the same terms in another order; GELU, exp and the like are the same source
+# on both. So it is held to what other grids are: 2e-6 of the loss at each step. `ref`, which adds in f64, stays within
+# 6e-8 of `host` over these steps, and rounding once more in each product cannot multiply that by 30.
+F32_BOUND = 2e-6
+
+
+def losses(run):
+    return [row["loss"] for row in history(run)]
+
+
+def furthest(got, want, bounds, what):
+    """The largest difference in units of its bound. Failed above 1, or when the numbers of steps differ."""
+    if len(got) != len(want) or not got:
+        raise Failed(f"{what}: {len(got)} steps where {len(want)} are expected")
+    most = 0
+    for i, (x, y, bound) in enumerate(zip(got, want, bounds)):
+        off = abs(x - y)
+        if not off <= bound:
+            raise Failed(f"{what}: row {i + 1} has loss {x!r} against {y!r}, off by {off:.2g}, may be {bound:.2g}")
+        most = max(most, off / bound)
+    return most
+
+
+def relative(want, bound=F32_BOUND):
+    return [bound * y for y in want]
+
+
+# -- operations
+
+
+def contract(m):
+    return f"Backends/*Contract.*/{m.backend}_*"
+
+
+def shards():
+    return max(1, min(4, (os.cpu_count() or 1) // 2))
+
+
+def said(counts):
+    passed, skipped = counts
+    return f"{passed} cases" + (f", {skipped} skipped" if skipped else "")
+
+
+def kernels(m):
+    """every operation of the contract against ref on odd sizes, f32 and bf16"""
+    return said(m.gtest(contract(m), 150, shards()))
+
+
+def operations(m):
+    """every op forward and backward against ref"""
+    return said(m.gtest(f"*OpsOnBackends.*/{m.backend}_*", 100, shards()))
+
+
+def device(m):
+    """streams, events, memory, uploads, cuDNN's plans"""
+    return said(m.gtest("Cuda*:Sdpa*", 60))
+
+
+def gradients(m):
+    """a tiny model's every gradient against ref"""
+    return said(m.gtest(f"*ModelGradients*/{m.backend}_*", 60))
+
+
+def nccl(m):
+    """NCCL with one rank"""
+    passed, skipped = m.gtest("Nccl*", 60)
+    steps = [*F32, "train.steps=5", "zero.stage=3"]
+    staged = losses(m.train("staged", *steps))
+    if losses(m.train("nccl", *steps, "run.share_gpu=false")) != staged:
+        raise Failed("a training has other losses than where messages go through host memory")
+    if passed == 0:
+        raise Skipped(f"its {skipped} cases find no device or no NCCL")
+    return said((passed, skipped)) + ", and a training with the bits of one without it"
+
+
+# -- trainings
+
+
+def training(m):
+    """50 steps in f32 against host"""
+    want = losses(m.train("host-f32", *F32, f"train.steps={STEPS}", backend="host"))
+    got = losses(m.train("device-f32", *F32, f"train.steps={STEPS}"))
+    most = furthest(got, want, relative(want), "f32")
+    again = losses(m.train("device-f32-again", *F32, f"train.steps={STEPS}"))
+    if again != got:
+        raise Failed('the same run again has other losses, although run.exactness = "repeatable"')
+    return f"{STEPS} steps, at most {most:.3f} of the bound of {F32_BOUND:g}; the same bits again"
+
+
+def training_bf16(m):
+    """50 steps in bf16 against host"""
+    # Both are roundings of the same f32 training. So they lie apart by at most the sum of their distances to it, of
+    # which one is measured; three of it, as where the order of microbatches is the measure.
+    exact = losses(m.train("host-f32-for-bf16", *F32, f"train.steps={STEPS}", backend="host"))
+    run = m.train("host-bf16", *BF16, f"train.steps={STEPS}", backend="host")
+    if "cannot multiply bf16" in (run / "log").read_text():
+        raise Skipped("this processor cannot multiply bf16: nothing to compare with")
+    want = losses(run)
+    rounding = max(abs(x - y) for x, y in zip(want, exact))
+    if not 0 < rounding < 0.02 * want[0]:
+        raise Failed(f"bf16 is {rounding:.2g} off f32 on host: no measure for anything")
+    got = losses(m.train("device-bf16", *BF16, f"train.steps={STEPS}"))
+    most = furthest(got, want, [3 * rounding] * len(want), "bf16")
+    return f"{STEPS} steps, at most {most:.3f} of the bound of {3 * rounding:.2g}"
+
+
+# ranks, grid, zero.stage
+GRIDS = [
+    (2, "pipe=2", 0), (2, "data=2", 3), (2, "seq=2", 3),
+    (4, "pipe=4", 0), (4, "data=4", 3), (4, "seq=4", 3), (4, "pipe=2 seq=2", 3),
+]
+GRID_STEPS = 20
+
+
+def grid_overrides(grid, zero):
+    return [f"parallel.{axis}" for axis in grid.split()] + [f"zero.stage={zero}"]
+
+
+def microbatch(grid):
+    return f"train.microbatch={1 if 'data=4' in grid else 2 if 'data=2' in grid else 4}"  # four of each rank
+
+
+def grids(m):
+    """2 and 4 ranks sharing the device on every axis, against one rank"""
+    steps = f"train.steps={GRID_STEPS}"
+    want = losses(m.train("grid-1", *F32, steps))
+    worst = 0
+    for ranks, grid, zero in GRIDS:
+        run = m.train("grid " + grid, *F32, steps, *grid_overrides(grid, zero), microbatch(grid), ranks=ranks)
+        most = furthest(losses(run), want, relative(want), f"{grid}, zero.stage = {zero}")
+        if grid.startswith("pipe") and "seq" not in grid and most > 0:
+            raise Failed(f"{grid}: losses are within the bound, but a pipeline's are bit-identical")
+        worst = max(worst, most)
+    return f"{len(GRIDS)} grids, {GRID_STEPS} steps, at most {worst:.3f} of the bound of {F32_BOUND:g}; pipelines bit-identical"
+
+
+def parity_one_rank(m):
+    """every weight, f32, one rank"""
+    return f"{m.parallel(1, 'Parity.OnFencedMemoryWithDelays:Precision.*InF32', 60)} cases"
+
+
+def parity_two_ranks(m):
+    """every weight, f32 and bf16, grids of 2 ranks against one; memory and traffic against the plan"""
+    return f"{m.parallel(2, 'Parity.OnFencedMemoryWithDelays:Precision.GridsAgree*:Precision.Pipelines*', 120)} cases"
+
+
+def parity_four_ranks(m):
+    """every weight, f32, grids of 4 ranks against one; memory and traffic against the plan"""
+    return f"{m.parallel(4, 'Parity.OnFencedMemoryWithDelays:Precision.PipelinesAreBitIdenticalInF32', 120)} cases"
+
+
+# -- checkpoints and what reads them
+
+
+def checkpoints(m):
+    """written here and restarted on host, and the other way round"""
+    steps = [*F32, "train.steps=20", "checkpoint.keep_last=0"]
+    seen = []
+    for writer, reader in ((m.backend, "host"), ("host", m.backend)):
+        name = f"checkpoint-{len(seen)}"
+        whole = m.train(name, *steps, "checkpoint.every_steps=10", backend=writer)
+        rest = m.train(name + "-restarted", *steps, backend=reader, restart=whole / "checkpoints/step-00000010")
+        want = losses(whole)[10:]
+        seen.append(furthest(losses(rest), want, relative(want), f"written on {writer}, restarted on {reader}"))
+    same = m.train("checkpoint-same", *steps, restart=m.work / "checkpoint-0/checkpoints/step-00000010")
+    if losses(same) != losses(m.work / "checkpoint-0")[10:]:
+        raise Failed("restarted where it was written, its losses have other bits")
+    return f"10 steps each, at most {max(seen):.3f} of the bound of {F32_BOUND:g}; same bits on the same backend"
+
+
+def readers(m):
+    """evaluate and generate against host"""
+    run = str(m.train("readers", *F32, "train.steps=20"))
+    values = {}
+    for backend in ("host", m.backend):
+        said = m.run([m.trireme, "evaluate", run, "--backend", backend, "--data", m.tokens, "--samples", "64"], 60)
+        values[backend] = float(re.search(r"loss ([\d.]+)", said)[1])
+    # It prints six digits behind the point.
+    furthest([values[m.backend]], [values["host"]], [F32_BOUND * values["host"] + 1e-6], "evaluate")
+    texts = {b: m.run([m.trireme, "generate", run, "--backend", b, "--prompt", "#include ", "--tokens", "40",
+                       "--temperature", "0"], 60) for b in ("host", m.backend)}
+    if texts["host"] != texts[m.backend] or len(texts["host"]) < 20:
+        raise Failed(f"generate says {texts[m.backend]!r}, on host {texts['host']!r}")
+    return f"held-out loss {values[m.backend]:.6f}, the same 40 likeliest tokens"
+
+
+def plans(m):
+    """memory and traffic that plan foretells, to the byte"""
+    cases = [(1, "", 0, F32), (1, "", 0, BF16), (2, "seq=2", 3, BF16), (2, "pipe=2", 0, F32), (4, "pipe=2 seq=2", 3, F32)]
+    for ranks, grid, zero, course in cases:
+        overrides = [*course, "train.steps=3", *grid_overrides(grid, zero), microbatch(grid)]
+        run = m.train(f"plan {grid} {course[-1]}", *overrides, ranks=ranks)
+        log = (run / "log").read_text()
+        if "cannot multiply bf16" in log:
+            continue
+        reserved = [int(n) for n in re.search(r"bytes reserved by rank: ([\d ]+)", log)[1].split()]
+        last = history(run)[-1]
+        for rank in m.plan(ranks, *overrides)["ranks"]:
+            expect(f"{grid or 'one rank'}, rank {rank['rank']}: bytes reserved", reserved[rank["rank"]], rank["reserved_bytes"])
+            if rank["rank"] == 0:
+                expect(f"{grid}: peak bytes", last["bytes_peak"], rank["peak_bytes"])
+                expect(f"{grid}: bytes sent a step", last["bytes_sent"], sum(rank["sent_bytes_a_step"].values()))
+    return f"{len(cases)} runs"
+
+
+def expect(what, got, foretold):
+    if got != foretold:
+        raise Failed(f"{what}: {got:.0f}, foretold {foretold}")
+
+
+def sanitizer(m):
+    """compute-sanitizer's memcheck on the operations of the contract"""
+    if m.backend != "cuda":
+        raise Skipped("nothing runs on a device")
+    tool = m.sanitizer()
+    if not tool:
+        raise Skipped("compute-sanitizer is not here")
+    wide = max(1, min(8, (os.cpu_count() or 1) // 2))
+    return said(m.gtest(contract(m), 240, wide, before=[tool, "--tool", "memcheck", "--error-exitcode", "9"]))
+
+
+# The most telling first: what comes last may find its time used up.
+CHECKS = [device, kernels, operations, gradients, training, grids, plans, checkpoints, readers, training_bf16, nccl,
+          parity_one_rank, parity_two_ranks, parity_four_ranks, sanitizer]

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Checks the cuda backend on a machine with a GPU: tests/gpu/run.py [BUILD]
+
+BUILD is a build folder, or an unpacked bundle. Where no device answers it says so and ends with 0. Needs Python alone.
+"""
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import checks
+from machine import Failed, Machine, Skipped
+
+NAMES = {check.__name__.replace("_", "-"): check for check in checks.CHECKS}
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    root = Path(__file__).resolve().parent.parent.parent
+    p.add_argument("build", nargs="?", type=Path, default=root if (root / "trireme").is_file() else root / "build")
+    p.add_argument("--only", action="append", metavar="NAME", help="this check; may be given again")
+    p.add_argument("--list", action="store_true", help="the names of all checks")
+    p.add_argument("--backend", default="cuda", choices=["cuda", "host", "fenced"],
+                   help="another one stands in for the device: tests this script where there is none")
+    p.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="for all checks together (540)")
+    p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
+    p.add_argument("--self-test", action="store_true", help="compares doctored numbers")
+    return p.parse_args()
+
+
+def self_test():
+    """Comparisons find what they are there for."""
+    want = [2.0, 1.5, 1.25]
+    wrong = {
+        "a loss off": [2.0, 1.5, 1.25 * (1 + 3e-6)],
+        "a loss that is not a number": [2.0, float("nan"), 1.25],
+        "a row missing": [2.0, 1.5],
+        "no rows": [],
+    }
+    mistakes = 0
+    for what, got in wrong.items():
+        try:
+            checks.furthest(got, want if got else [], checks.relative(want), what)
+            say(f"not found: {what}")
+            mistakes += 1
+        except Failed:
+            pass
+    if checks.furthest([2.0, 1.5, 1.25 * (1 + 1e-6)], want, checks.relative(want), "") > 1:
+        say("found without reason")
+        mistakes += 1
+    say(f"gpu-test: {len(wrong)} wrong courses, {mistakes} mistakes")
+    return 1 if mistakes else 0
+
+
+def perform(name, machine):
+    """One check: its line, and how it ended."""
+    begin = time.monotonic()
+    say(f"....    {name}: {NAMES[name].__doc__}")
+    try:
+        if begin > machine.end:
+            raise Failed("the time for all checks is over: --limit allows more, --only this one alone")
+        ending, text = "ok", NAMES[name](machine)
+    except Skipped as e:
+        ending, text = "skipped", str(e)
+    except Failed as e:
+        ending, text = "FAILED", str(e)
+    except Exception as e:  # a file that is not there, a text that does not parse
+        ending, text = "FAILED", f"{type(e).__name__}: {e}"
+    say(f"{ending:7} {name} ({time.monotonic() - begin:.1f} s): {text}")
+    return ending
+
+
+def main():
+    a = arguments()
+    if a.self_test:
+        return self_test()
+    if a.list:
+        for name, check in NAMES.items():
+            say(f"{name:18} {check.__doc__}")
+        return 0
+    unknown = [n for n in a.only or [] if n not in NAMES]
+    if unknown:
+        say(f"gpu-test: no check is named {unknown[0]}; they are {', '.join(NAMES)}")
+        return 2
+    begin = time.monotonic()
+    work = Path(tempfile.mkdtemp(prefix="trireme-gpu-"))
+    try:
+        machine = Machine(a.build, a.backend, work, a.limit, a.patience)
+        devices, version = machine.devices()
+    except Failed as e:
+        say(f"gpu-test: {e}")
+        shutil.rmtree(work)
+        return 1
+    if a.backend == "cuda" and devices == 0:
+        say(f"gpu-test: skipped, no device answers here: {version.splitlines()[-1]}")
+        shutil.rmtree(work)
+        return 0
+    say(f"{version}\n{os.cpu_count()} cores, backend {a.backend}, build {machine.build}")
+    endings = [perform(name, machine) for name in (a.only or NAMES)]
+    failed = endings.count("FAILED")
+    if failed:
+        say(f"gpu-test: runs and logs are in {work}")
+    else:
+        shutil.rmtree(work)
+    stand_in = "" if a.backend == "cuda" else f", {a.backend} standing in for the device"
+    say(f"gpu-test: {endings.count('ok')} passed, {failed} failed, {endings.count('skipped')} skipped "
+        f"in {time.monotonic() - begin:.0f} s{stand_in}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
