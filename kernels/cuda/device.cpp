@@ -5,6 +5,8 @@
 #include <cudnn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "kernels/cuda/check.hpp"
 #include "lib/base/error.hpp"
 
@@ -20,7 +22,17 @@ void check(int code, const char* call) {
 
 }  // namespace cuda
 
+// Streams that share a hardware queue wait for each other, and one that waits for another rank must
+// not hold up the rest. The driver reads this when it starts; some clusters set it to 1.
+static void give_streams_queues_of_their_own() {
+  constexpr const char* name = "CUDA_DEVICE_MAX_CONNECTIONS";
+  constexpr int most = 32;
+  const char* given = std::getenv(name);
+  if (!given || std::atoi(given) < most) setenv(name, std::to_string(most).c_str(), 1);
+}
+
 int cuda_devices(std::string* why) {
+  [[maybe_unused]] static const bool once = (give_streams_queues_of_their_own(), true);
   int n = 0;
   const cudaError_t e = cudaGetDeviceCount(&n);
   if (e == cudaSuccess && n > 0) return n;
