@@ -47,10 +47,11 @@ Staging staging_in(const Route& r, const Operation& o) {
   return staging_of(r, o.messages.in, o.wire, o.arriving == Accumulate::add);  // sums
 }
 
-Route route_of(const Channel* c, Backend& b, Queue queue, int tag) {
-  if (!c) return {b, queue, nullptr, nullptr, tag};
-  if (c->device) return {b, queue, c->device.get(), c->device.get(), tag};
-  return {b, queue, c->transport.get(), nullptr, tag};
+Route route_of(const Channel* c, Backend& b, Queue queue, const Operation& o, int tag) {
+  const bool staged = o.wire != o.type || o.arriving == Accumulate::add;
+  if (!c) return {b, queue, nullptr, nullptr, tag, staged};
+  if (c->device) return {b, queue, c->device.get(), c->device.get(), tag, staged};
+  return {b, queue, c->transport.get(), nullptr, tag, staged};
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ Job::Job(std::shared_ptr<Channel> channel, Backend& backend, Queue queue, Operat
       two_(o.between != Between::all),
       turns_(turns_of(channel_.get(), o)),
       turn_(turns_ ? turns_->called++ : 0),
-      route_(route_of(channel_.get(), backend, queue, tag_of(o, turn_))),
+      route_(route_of(channel_.get(), backend, queue, o, tag_of(o, turn_))),
       out_{route_, staging_out(route_, o), std::move(o.messages.out)},
       in_{route_, staging_in(route_, o), std::move(o.messages.in), o.arriving},
       whole_{route_, o.whole},

@@ -28,9 +28,9 @@ static int rank_of(const Route& r) {
 }
 
 // Between GPUs a group of messages moves together, so it must hold a message whenever the other
-// side's does: all of them, or, with staging, as many on both sides.
+// side's does: all of them, or, where one direction has pieces alone, as many in both.
 static std::size_t most_outstanding(const Route& r, const Staging& s, std::size_t messages) {
-  if (s.wire) return Staging::pieces;
+  if (s.wire || (r.device && r.staged)) return Staging::pieces;
   return r.device ? std::max<std::size_t>(messages, 1) : 4;
 }
 

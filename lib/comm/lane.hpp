@@ -19,6 +19,7 @@ struct Route {
   Wire* wire;          // null: one rank, no messages
   DeviceWire* device;  // the same wire where it is one between GPUs, else null
   int tag;
+  bool staged;  // does either direction go through pieces?
 
   // May the wire read and write the backend's memory?
   bool direct() const { return device || backend.host_readable(); }

@@ -54,10 +54,16 @@ void Store::add_tied_uses() {
       const auto mine = static_cast<std::size_t>(sharding_.tied_use);
       const Label label{Doing::tie, segment.name, 0};
       backend_.wait(Queue::scatter, backend_.record(Queue::compute));
-      auto out = sharding_.stages.send(backend_, Queue::scatter, g[mine]->flat.view(),
-                                       sharding_.tied_stage, label);
-      auto in = sharding_.stages.receive(backend_, Queue::scatter, g[1 - mine]->flat.view(),
-                                         sharding_.tied_stage, label);
+      const auto& stages = sharding_.stages;
+      const int other = sharding_.tied_stage;
+      Pending out, in;
+      const auto send = [&] {
+        out = stages.send(backend_, Queue::scatter, g[mine]->flat.view(), other, label);
+      };
+      // Between devices a send ends when it is received: one side begins with that.
+      if (stages.rank() < other) send();
+      in = stages.receive(backend_, Queue::scatter, g[1 - mine]->flat.view(), other, label);
+      if (!out.in_flight()) send();
       g[mine]->flat.used(out.wait(Queue::compute));
       g[1 - mine]->flat.used(in.wait(Queue::compute));
     }

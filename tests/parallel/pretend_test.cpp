@@ -56,10 +56,15 @@ void everything(Backend& b, const Communicator& c, DType type) {
     if (size > 1) {
       auto to = blank(n), from = blank(n, Queue::up);
       b.fill(Queue::compute, to.view(), 3);
-      auto send =
-          c.send(b, after_compute(Queue::down), to.view(), (me + 1) % size, {Doing::send, {}, m});
-      auto receive = c.receive(b, after_compute(Queue::up), from.view(), (me + size - 1) % size,
-                               {Doing::receive, {}, m});
+      Pending send, receive;
+      // Between devices a send ends when it is received, so in a ring some receive first.
+      for (const bool sends : {me % 2 == 0, me % 2 != 0})
+        if (sends)
+          send = c.send(b, after_compute(Queue::down), to.view(), (me + 1) % size,
+                        {Doing::send, {}, m});
+        else
+          receive = c.receive(b, after_compute(Queue::up), from.view(), (me + size - 1) % size,
+                              {Doing::receive, {}, m});
       from.used(receive.wait(Queue::compute));
       send.keep(std::move(to));
       leaving.push_back(std::move(send));

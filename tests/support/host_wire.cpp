@@ -79,8 +79,8 @@ class HostWire final : public DeviceWire {
     std::vector<float> own;
     std::vector<std::vector<float>> arriving;  // of rank+1, rank+2, ...
     std::uint32_t end = 0;                     // requests below it are done when this is
-    bool posted = false;
-    std::vector<Request> waits;
+    bool posted = false, acknowledged = false;
+    std::vector<Request> arrives, waits;
   };
 
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
@@ -102,12 +102,20 @@ class HostWire final : public DeviceWire {
   bool move_first() {
     if (groups_.empty()) return false;
     auto& g = groups_.front();
-    constexpr int tag = 1;
+    constexpr int data = 1, receipt = 2;
     if (!g.posted) {
-      for (const auto& m : g.in) g.waits.push_back(transport_.receive(m.peer, tag, m.bytes));
-      for (const auto& m : g.out) g.waits.push_back(transport_.send(m.peer, tag, m.bytes));
+      for (const auto& m : g.in) g.arrives.push_back(transport_.receive(m.peer, data, m.bytes));
+      for (const auto& m : g.out) {
+        g.waits.push_back(transport_.send(m.peer, data, m.bytes));
+        g.waits.push_back(transport_.receive(m.peer, receipt, {}));
+      }
       g.posted = true;
     }
+    std::erase_if(g.arrives, [&](Request r) { return transport_.test(r); });
+    if (!g.arrives.empty()) return false;
+    if (!g.acknowledged)
+      for (const auto& m : g.in) g.waits.push_back(transport_.send(m.peer, receipt, {}));
+    g.acknowledged = true;
     std::erase_if(g.waits, [&](Request r) { return transport_.test(r); });
     if (!g.waits.empty()) return false;
     if (!g.own.empty()) {
