@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup build test test-full test-asan mutants bench gpu-test gpu-bench check format install clean
+.PHONY: help run setup build test test-full test-asan mutants bench gpu-test gpu-bench bundle check format install clean
 .NOTPARALLEL:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo 'make bench      step time, memory and throughput as tables'
 	@echo 'make gpu-bench  the same on one NVIDIA GPU, by kernel class, beside torch; 8 minutes'
 	@echo 'make gpu-test   the cuda backend on this machine'\''s GPU; without one it says so and ends'
+	@echo 'make bundle     build/trireme-VERSION-x86_64.tar.xz: runs where there is nothing but CUDA'\''s libraries'
 	@echo 'make check      format, layers, every header alone, docs in step with the deck'
 	@echo 'make format     clang-format everything'
 	@echo 'make install    PREFIX=DIR: for any CPU with AVX2 (x86-64-v3), with decks, job scripts, modulefile'
@@ -78,6 +79,12 @@ gpu-test: build
 gpu-bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_gpu
 	@tests/bench/gpu.py $(BUILD)
+
+bundle:
+	@BUILD=build/bundle-build PRESET=bundle ARCH=$(or $(ARCH),x86-64-v3) cmake/setup.sh
+	@cmake --build build/bundle-build -j $(JOBS) --target trireme gpu_test
+	@cmake/quickstart_tokens.sh build/bundle-build
+	@cmake/bundle.py build/bundle-build build
 
 check: export CHECK = yes
 check: setup
