@@ -240,7 +240,7 @@ def main():
     print(f"bundle: {archive}: {packed / 1e6:.1f} MB, unpacked {unpacked / MIB:.1f} MiB: {len(PROGRAMS)} programs, "
           f"{len(carried)} shared objects, licences of {len(packages)} packages")
     if unpacked > UNPACKED_LIMIT and packed > PACKED_LIMIT:
-        print(f"bundle: larger than the {UNPACKED_LIMIT // MIB} MiB unpacked or {PACKED_LIMIT // 1_000_000} MB packed that it is meant to have")
+        stop(f"larger than {UNPACKED_LIMIT // MIB} MiB unpacked and than {PACKED_LIMIT // 1_000_000} MB packed; the archive is there")
 
 
 if __name__ == "__main__":
