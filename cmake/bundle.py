@@ -24,9 +24,9 @@ LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "mpiexec"]
 # The target has its own.
 GLIBC = re.compile(r"(lib(c|m|dl|rt|pthread|resolv|util|nsl|anl)|ld-linux[-\w]*)\.so")
 NVIDIA = re.compile(r"lib(cud|cublas|cudnn|nv|nccl|cufft|curand|cusolver|cusparse)")
-# What Debian's HDF5 uses to read from S3 and nothing else does: with what they load in turn, a third of the bundle.
-# Libraries of these names stand in for them, whose functions say so and end the program.
-LEFT_OUT = ["libcurl.so.4", "libcrypto.so.3"]
+# What Debian's HDF5 uses to read from S3, and its hydra to find the nodes of a Slurm job: with what they load in turn, a
+# third of the bundle. Libraries of these names stand in for them, whose functions say so and end the program.
+LEFT_OUT = ["libcurl.so.4", "libcrypto.so.3", "libslurm.so"]
 COMMON = Path("/usr/share/common-licenses")
 APACHE_HEADERS = "cudnn[-_]frontend"  # headers alone, fetched by cmake/setup.sh
 
@@ -53,6 +53,10 @@ def wanted(file):
     return [n for n in names if not NVIDIA.match(n) and not GLIBC.match(n)]
 
 
+def left_out(name):
+    return any(name == n or name.startswith(n + ".") for n in LEFT_OUT)
+
+
 def needed_by(program):
     """Shared objects that a program loads, but for what those that are left out load: name -> file."""
     places = dict(re.findall(r"^\s*(\S+) => (.*?)(?: \(0x[0-9a-f]+\))?$", output_of("ldd", program), re.M))
@@ -64,15 +68,15 @@ def needed_by(program):
         if not places.get(name, "").startswith("/"):
             stop(f"{program} needs {name}, which is not found here")
         found[name] = Path(places[name]).resolve()
-        if name not in LEFT_OUT:
+        if not left_out(name):
             todo += wanted(found[name])
     return found
 
 
 def symbols(file, which):
-    """Name and version of the symbols that a shared object defines, or of those that it does not."""
+    """Name and version ("" for none) of the symbols that a shared object defines, or of those that it does not."""
     lines = output_of("nm", "-D", f"--{which}-only", "--with-symbol-versions", file)
-    return {(m[1], m[2]) for m in re.finditer(r" \w (\w+)@@?(\S+)$", lines, re.M)}
+    return {(m[1], m[2] or "") for m in re.finditer(r" \w (\w+)(?:@@?(\S+))?$", lines, re.M)}
 
 
 def put_stand_in(name, original, users, compiler, target):
@@ -83,9 +87,10 @@ def put_stand_in(name, original, users, compiler, target):
                       + "".join(f'void {s}(void) {{ fputs("trireme: {s}: this bundle has no {name}\\n", stderr); abort(); }}\n'
                                 for s, _ in sorted(used)))
     script = target.with_suffix(".map")
-    script.write_text("".join(f"{v} {{ {' '.join(s + ';' for s, of in sorted(used) if of == v)} }};\n"
-                              for v in sorted({v for _, v in used})))
-    output_of(compiler, "-x", "c", "-shared", "-fPIC", "-s", source, f"-Wl,-soname,{name},--version-script,{script}", "-o", target)
+    versions = sorted({v for _, v in used if v})
+    script.write_text("".join(f"{v} {{ {' '.join(s + ';' for s, of in sorted(used) if of == v)} }};\n" for v in versions))
+    output_of(compiler, "-x", "c", "-shared", "-fPIC", "-s", source, f"-Wl,-soname,{name}",
+              *([f"-Wl,--version-script,{script}"] if versions else []), "-o", target)
     source.unlink()
     script.unlink()
 
@@ -222,11 +227,11 @@ def main():
     objects = {}
     for file in [*(build / name for name in PROGRAMS), *hydra]:
         objects.update(needed_by(file))
-    carried = {name: file for name, file in objects.items() if name not in LEFT_OUT}
+    carried = {name: file for name, file in objects.items() if not left_out(name)}
     for name, file in sorted(carried.items()):
         put_stripped(file, folder / "lib" / name)
-    for name in sorted(objects.keys() & LEFT_OUT):
-        put_stand_in(name, objects[name], carried.values(), cached(build, "CMAKE_CXX_COMPILER"), folder / "lib" / name)
+    for name in sorted(filter(left_out, objects)):
+        put_stand_in(name, objects[name], [*hydra, *carried.values()], cached(build, "CMAKE_CXX_COMPILER"), folder / "lib" / name)
     for name in TREE:
         put(ROOT / name, folder / name)
     for name in LAUNCHERS:

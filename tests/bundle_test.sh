@@ -62,7 +62,10 @@ if ldd "$bundle/trireme" | grep -q "libcudart.* not found"; then
   grep -q "nvidia-cudnn-cu13" absent.txt || wrong "it does not say what to install: $(cat absent.txt)"
 fi
 
-$clean "$bundle/trireme.sh" -n 2 train "$bundle/inputs/quickstart.toml" data.path="$bundle/quickstart.tokens" train.steps=3 \
+# A batch job's variables around it, for which the launcher would ask Slurm.
+$clean SLURM_JOBID=1 SLURM_JOB_ID=1 SLURM_NODELIST=node1 SLURM_JOB_NODELIST=node1 SLURM_NNODES=1 SLURM_JOB_NUM_NODES=1 \
+  SLURM_TASKS_PER_NODE=2 \
+  "$bundle/trireme.sh" -n 2 train "$bundle/inputs/quickstart.toml" data.path="$bundle/quickstart.tokens" train.steps=3 \
   parallel.seq=2 zero.stage=3 run.backend=host run.threads=1 data.validation=0 > train.txt 2>&1 || wrong "training on 2 ranks failed: $(cat train.txt)"
 [ "$(wc -l < runs/quickstart/history.csv)" -eq 4 ] || wrong "training on 2 ranks left no history of 3 steps"
 LD_DEBUG=libs "$bundle/trireme.sh" inspect runs/quickstart 2> debug.txt > /dev/null || wrong "inspect failed"
