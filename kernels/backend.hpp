@@ -66,10 +66,13 @@ enum class Accumulate : std::uint8_t { overwrite, add };
 enum class Direction : std::uint8_t { forward, backward };
 enum class Logits : std::uint8_t { keep, become_gradient };
 
-// Added to a product while it is written. All absent: none.
+// What is done to a product c = a b while its operands are at hand. All absent: nothing. A bias may
+// stand beside gelu_MN; otherwise there is one of them.
 struct Epilogue {
   ConstView bias_N{};
-  View gelu_MN{};  // when present gets GELU-tanh of c, which stays the pre-activation
+  View gelu_MN{};             // gets GELU-tanh of c, which stays the pre-activation
+  ConstView gelu_input_MN{};  // c, dense, is multiplied by GELU-tanh's slope at these
+  View row_sum_M{};           // wide; gets the sum over K of a, added to where c is; a' is dense
 };
 
 struct AttentionShape {
@@ -117,6 +120,8 @@ class Backend {
   // Scratch that kernels on compute need at all times: lib/ takes it once and lends it.
   virtual std::size_t workspace_bytes() const = 0;
   virtual void lend_workspace(View) = 0;
+  // Rows of logits that the head makes at a time: enough to keep this machine busy.
+  virtual std::int64_t head_rows() const { return 256; }
 
   // Queues.
   virtual Event record(Queue) = 0;

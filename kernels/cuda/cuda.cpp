@@ -57,8 +57,7 @@ Cuda::Cuda(const CudaChoice& c)
       queues_(*runtime_),
       memory_(*runtime_, queues_),
       ring_(*runtime_),
-      products_(c.bits == CudaBits::repeatable ? Choice::first : Choice::measured,
-                c.tf32 ? Tf32::on : Tf32::off),
+      products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
       sdpa_(determinism(c.bits), cuda_architecture(c.device)) {}
 
 // Nothing may be under way when its memory goes.
@@ -137,12 +136,20 @@ void Cuda::matmul(Queue q, View c, ConstView a, ConstView b, Accumulate how,
                   const Epilogue& epilogue) {
   auto work = moving({a, b}, how, {c});
   work.flops = product_flops(c, a);
+  const auto separate = [&](View c_MN, Accumulate sum, const Epilogue& e) {
+    if (e.gelu_MN && c_MN.dense()) {
+      gelu(q, e.gelu_MN, c_MN);
+    } else if (e.gelu_MN) {
+      copy(q, e.gelu_MN, c_MN, Accumulate::overwrite);
+      gelu(q, e.gelu_MN, e.gelu_MN);
+    }
+    if (e.gelu_input_MN) gelu_grad(q, c_MN, c_MN, e.gelu_input_MN);
+    if (e.row_sum_M) column_sum(q, e.row_sum_M, sum, a.transposed());
+  };
+  bool whole = false;
   put(q, "matmul", work,
-      [&](Stream s) { products_.matmul(s, c, a, b, how, epilogue.bias_N, scratch_); });
-  if (!epilogue.gelu_MN) return;
-  if (c.dense()) return gelu(q, epilogue.gelu_MN, c);
-  copy(q, epilogue.gelu_MN, c, Accumulate::overwrite);
-  gelu(q, epilogue.gelu_MN, epilogue.gelu_MN);
+      [&](Stream s) { whole = products_.matmul(s, c, a, b, how, epilogue, scratch_, separate); });
+  if (!whole) separate(c, how, epilogue);
 }
 
 std::size_t Cuda::attention_workspace(const AttentionShape& s, DType t, Direction d) const {

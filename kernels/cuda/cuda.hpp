@@ -28,6 +28,7 @@ class Cuda final : public Backend {
   const Account& account() const override { return memory_.account(); }
   std::size_t workspace_bytes() const override { return cuda::Products::workspace_bytes; }
   void lend_workspace(View v) override { scratch_ = v; }
+  std::int64_t head_rows() const override { return cuda_head_rows; }
   Event record(Queue q) override { return queues_.record(q); }
   void wait(Queue q, Event e) override { queues_.wait(q, e); }
   bool done(Event e) override { return queues_.done(e); }

@@ -14,11 +14,16 @@ namespace trireme {
 // attention adds in a fixed order.
 enum class CudaBits : std::uint8_t { fast, repeatable };
 
+// What follows a product: part of it where that was measured to be faster, and never where bits are
+// to be repeatable; or wherever cuBLASLt can, which is for tests.
+enum class Epilogues : std::uint8_t { measured, always };
+
 struct CudaChoice {
   int device = 0;
   CudaBits bits = CudaBits::fast;
   bool tf32 = false;   // may f32 products round their inputs to 10 bits?
   bool debug = false;  // poisons memory, waits for every operation
+  Epilogues epilogues = Epilogues::measured;
 };
 
 // Number of usable devices. When there is none, `why` gets the reason in the runtime's own words.
@@ -48,6 +53,8 @@ std::vector<OperationTime> stop_cuda_timing(Backend&);
 
 // What a plan needs to know, on any machine with this build.
 std::size_t cuda_workspace_bytes();
+// Each chunk adds to the whole gradient of the head's weight, so they are large.
+inline constexpr std::int64_t cuda_head_rows = 4096;
 std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits);
 
 }  // namespace trireme

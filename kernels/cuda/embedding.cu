@@ -28,26 +28,44 @@ struct Numbered {
   __device__ void operator()(std::int64_t i) const { rows_T[i] = static_cast<std::int32_t>(i); }
 };
 
-// Sorted place i is where an id begins: a warp of block (i / warps, columns) adds its rows.
-constexpr int warps = 4;
+// Sorted place i is where an id begins: a warp of block (i / warps, columns) adds its rows. A
+// common id has thousands of them, so several are on their way at a time; they are added one by
+// one.
+constexpr int warps = 4, ahead = 4;
 
 template <int N, class T>
 __global__ void __launch_bounds__(warp* warps)
     add_rows(float* dtable_VC, const T* dy_TC, const std::int32_t* sorted_ids_T,
              const std::int32_t* sorted_rows_T, std::int64_t rows, std::int64_t width) {
   const auto i = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp;
-  const auto c = (static_cast<std::int64_t>(blockIdx.y) * warp + threadIdx.x % warp) * N;
-  if (i >= rows || c >= width) return;
+  const int lane = threadIdx.x % warp;
+  const auto c = (static_cast<std::int64_t>(blockIdx.y) * warp + lane) * N;
+  if (i >= rows) return;
   const auto id = sorted_ids_T[i];
   if (i > 0 && sorted_ids_T[i - 1] == id) return;
+  const bool inside = c < width;
   float* const out = dtable_VC + id * width + c;
-  auto sum = load<N>(out);
-  for (auto j = i; j < rows && sorted_ids_T[j] == id; ++j) {
-    const auto dy = load<N>(dy_TC + sorted_rows_T[j] * width + c);
+  auto sum = inside ? load<N>(out) : Floats<N>{};
+  int found = warp;
+  for (auto j = i; found == warp; j += warp) {
+    const auto place = j + lane;
+    const bool same = place < rows && sorted_ids_T[place] == id;
+    const auto row = same ? sorted_rows_T[place] : 0;
+    found = __popc(__ballot_sync(0xffffffffU, same));
+    for (int k = 0; k < found; k += ahead) {
+      Floats<N> dy[ahead] = {};
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum.v[k] += dy.v[k];
+      for (int a = 0; a < ahead; ++a) {
+        const auto from = __shfl_sync(0xffffffffU, row, (k + a) % warp);
+        if (inside && k + a < found) dy[a] = load<N>(dy_TC + from * width + c);
+      }
+#pragma unroll
+      for (int a = 0; a < ahead; ++a)
+#pragma unroll
+        for (int n = 0; n < N; ++n) sum.v[n] += dy[a].v[n];
+    }
   }
-  store<N>(out, sum);
+  if (inside) store<N>(out, sum);
 }
 
 // Scratch: ids sorted, rows, rows sorted, and what the sort itself needs.

@@ -68,7 +68,7 @@ void Dry::download(Queue q, std::span<std::byte> bytes, ConstView src) {
 }
 
 void Dry::matmul(Queue q, View c, ConstView a, ConstView b, Accumulate, const Epilogue& e) {
-  op("matmul", q, {a, b, e.bias_N}, {c, e.gelu_MN});
+  op("matmul", q, {a, b, e.bias_N, e.gelu_input_MN}, {c, e.gelu_MN, e.row_sum_M});
   flops_ += product_flops(c, a);
 }
 

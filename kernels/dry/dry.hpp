@@ -22,6 +22,7 @@ struct DryTarget {
   std::size_t workspace_bytes;
   std::function<std::size_t(const AttentionShape&, DType, Direction)> attention_workspace;
   bool host_readable = true;
+  std::int64_t head_rows = 256;
 };
 
 class Dry : public Backend {
@@ -41,6 +42,7 @@ class Dry : public Backend {
   const Account& account() const override { return arena_.account(); }
   std::size_t workspace_bytes() const override { return target_.workspace_bytes; }
   void lend_workspace(View v) override { scratch_ = v; }
+  std::int64_t head_rows() const override { return target_.head_rows; }
   Event record(Queue q) override { return accesses_.record(q); }
   void wait(Queue q, Event e) override { accesses_.wait(q, e); }
   bool done(Event) override { return true; }

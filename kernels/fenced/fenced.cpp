@@ -100,7 +100,7 @@ ConstView Fenced::real(ConstView v) const {
 }
 
 Epilogue Fenced::real(const Epilogue& e) const {
-  return {real(e.bias_N), real(e.gelu_MN)};
+  return {real(e.bias_N), real(e.gelu_MN), real(e.gelu_input_MN), real(e.row_sum_M)};
 }
 
 SampleRows Fenced::real(const SampleRows& r) const {

@@ -216,6 +216,8 @@ void matmul(View c_MN, ConstView a_MK, ConstView b_KN, Accumulate how, const Epi
     }
   }
   if (epilogue.gelu_MN) gelu(epilogue.gelu_MN, c_MN);
+  if (epilogue.gelu_input_MN) gelu_grad(c_MN, c_MN, epilogue.gelu_input_MN);
+  if (epilogue.row_sum_M) column_sum(epilogue.row_sum_M, how, a_MK.transposed(), scratch);
 }
 
 }  // namespace trireme::host

@@ -1,5 +1,6 @@
 #include "lib/model/parts.hpp"
 
+#include "lib/ops/mlp.hpp"
 #include "lib/ops/norm.hpp"
 
 namespace trireme {
@@ -40,13 +41,22 @@ Value EmbeddingPart::forward(Tape& tape, const Run& run, Value ids_BT) const {
   return tape.apply(run, dropout_, std::move(x));
 }
 
-static ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias,
-                               ops::Activation activation = ops::Activation::none) {
-  return {weight, bias, s.params[weight.index()].shape[0], activation};
+static ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias) {
+  return {weight, bias, s.params[weight.index()].shape[0]};
 }
 
-static ops::Activation epilogue_of(const ModelConfig& c) {
-  return c.activation == ActivationKind::gelu ? ops::Activation::gelu : ops::Activation::none;
+static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const BlockParams& p) {
+  auto in = make_linear(s, p.ffn_in, p.ffn_in_bias);
+  auto out = make_linear(s, p.ffn_out, p.ffn_out_bias);
+  std::vector<std::unique_ptr<Op>> chain;
+  if (s.config.activation == ActivationKind::gelu) {
+    chain.push_back(std::make_unique<ops::Mlp>(std::move(in), std::move(out)));
+  } else {
+    chain.push_back(std::make_unique<ops::Linear>(std::move(in)));
+    chain.push_back(std::make_unique<ops::Swiglu>());
+    chain.push_back(std::make_unique<ops::Linear>(std::move(out)));
+  }
+  return chain;
 }
 
 BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E)
@@ -64,11 +74,9 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
       projection_(make_linear(s, p.projection, p.projection_bias)),
       attention_residual_(
           make_residual_norm(s.config, site(s.config, 1 + 2 * layer), p.ffn_norm, p.ffn_norm_bias)),
-      ffn_in_(make_linear(s, p.ffn_in, p.ffn_in_bias, epilogue_of(s.config))),
-      ffn_out_(make_linear(s, p.ffn_out, p.ffn_out_bias)),
+      ffn_(make_ffn(s, p)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {
   if (rotary_T2E) rotary_.emplace(heads_of(s.config), rotary_T2E);
-  if (s.config.activation == ActivationKind::swiglu) swiglu_.emplace();
 }
 
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
@@ -83,9 +91,8 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   auto both = tape.apply(run, attention_residual_, {std::move(x), std::move(h)});
   x = std::move(both[0]);
 
-  h = tape.apply(run, ffn_in_, std::move(both[1]));
-  if (swiglu_) h = tape.apply(run, *swiglu_, std::move(h));
-  h = tape.apply(run, ffn_out_, std::move(h));
+  h = std::move(both[1]);
+  for (const auto& op : ffn_) h = tape.apply(run, *op, std::move(h));
   return std::move(tape.apply(run, ffn_residual_, {std::move(x), std::move(h)})[0]);
 }
 

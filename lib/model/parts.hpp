@@ -50,9 +50,7 @@ class BlockPart final : public Part {
   ops::JoinHeads join_heads_;
   ops::Linear projection_;
   ops::ResidualNorm attention_residual_;
-  ops::Linear ffn_in_;
-  std::optional<ops::Swiglu> swiglu_;
-  ops::Linear ffn_out_;
+  std::vector<std::unique_ptr<Op>> ffn_;  // one after the other
   ops::Residual ffn_residual_;
 };
 

@@ -21,8 +21,9 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   Tensor loss = Tensor::empty(b, {1}, DType::f64, Kind::transient);
   Tensor dx;
   if (saved) dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::saved);
-  for (std::int64_t begin = 0; begin < tokens; begin += head_chunk) {
-    const Rows chunk{begin, std::min(tokens, begin + head_chunk)};
+  const auto most = b.head_rows();
+  for (std::int64_t begin = 0; begin < tokens; begin += most) {
+    const Rows chunk{begin, std::min(tokens, begin + most)};
     const ConstView x_RC = rows_of(x_TC, chunk);
     const Tensor z = logits(run, x_RC);
     b.cross_entropy(Queue::compute, loss.view(), begin ? Accumulate::add : Accumulate::overwrite,

@@ -1,16 +1,14 @@
 #pragma once
 // Head: loss = sum over valid targets of -log softmax(x_TC w_VC')[target].
-// Loss, dx and dw are made together in forward, over chunks of tokens, so logits are neither kept
-// nor made twice: the seed of backward is 1 by convention and its scale is Place::scale.
+// Loss, dx and dw are made together in forward, over chunks of Backend::head_rows() tokens, so
+// logits are neither kept nor made twice: the seed of backward is 1 by convention and its scale is
+// Place::scale.
 // Output: one f64, the sum over this rank's valid targets, not divided by anything.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 
 namespace trireme::ops {
-
-// Logits held at a time, in tokens.
-inline constexpr std::int64_t head_chunk = 256;
 
 class Head final : public Op {
  public:

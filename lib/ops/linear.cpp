@@ -4,55 +4,59 @@
 
 namespace trireme::ops {
 
-Linear::Linear(ParamId weight, ParamId bias, std::int64_t outputs, Activation activation)
-    : params_{weight}, outputs_(outputs), activation_(activation) {
+Linear::Linear(ParamId weight, ParamId bias, std::int64_t outputs)
+    : params_{weight}, outputs_(outputs) {
   if (bias != ParamId{}) params_.push_back(bias);
 }
 
-// [B, T, C] -> [B, T, N]
-static Shape with_width(const Shape& s, std::int64_t n) {
-  return s.dims() == 3 ? Shape{s[0], s[1], n} : Shape{s.count() / s[s.dims() - 1], n};
+Shape Linear::output_shape(const Shape& s) const {
+  return s.dims() == 3 ? Shape{s[0], s[1], outputs_} : Shape{s.count() / s[s.dims() - 1], outputs_};
+}
+
+void Linear::multiply(const Run& run, const Tensor& y, const Tensor& x, Epilogue epilogue) const {
+  if (params_.size() > 1) epilogue.bias_N = run.weights[params_[1]];
+  run.backend.matmul(Queue::compute, as_rows(y), as_rows(x), run.weights[params_[0]].transposed(),
+                     Accumulate::overwrite, epilogue);
+}
+
+void Linear::multiply_grad(const Run& run, const Tensor& dx, const Tensor& dy,
+                           const Epilogue& epilogue) const {
+  run.backend.matmul(Queue::compute, as_rows(dx), as_rows(dy), run.weights[params_[0]],
+                     Accumulate::overwrite, epilogue);
+}
+
+void Linear::add_gradients(const Run& run, const Tensor& dy, const Tensor& x) const {
+  if (!wants_any(run, params_)) return;
+  const ConstView dy_TN = as_rows(dy), x_TC = as_rows(x);
+  run.gradients->add(params_, dy_TN.extent[0],
+                     [&](Rows r, std::span<const View> dst, Accumulate how) {
+                       const auto dy_RN = rows_of(dy_TN, r);
+                       const View db = dst.size() > 1 ? dst[1] : View{};
+                       if (dst[0]) {
+                         run.backend.matmul(Queue::compute, dst[0], dy_RN.transposed(),
+                                            rows_of(x_TC, r), how, {.row_sum_M = db});
+                       } else if (db) {
+                         run.backend.column_sum(Queue::compute, db, how, dy_RN);
+                       }
+                     });
 }
 
 std::vector<Tensor> Linear::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
-  auto& b = run.backend;
   const Tensor& x = in[0];
-  const auto shape = with_width(x.shape(), outputs_);
-  Tensor z = Tensor::empty(b, shape, x.dtype(), kind_of(saved)), y = z;
-  Epilogue epilogue;
-  if (params_.size() > 1) epilogue.bias_N = run.weights[params_[1]];
-  if (activation_ == Activation::gelu) {
-    y = Tensor::empty(b, shape, x.dtype(), kind_of(saved));
-    epilogue.gelu_MN = as_rows(y);
-  }
-  b.matmul(Queue::compute, as_rows(z), as_rows(x), run.weights[params_[0]].transposed(),
-           Accumulate::overwrite, epilogue);
-  if (saved) *saved = activation_ == Activation::gelu ? Saved{x, z} : Saved{x};
+  const Tensor y = Tensor::empty(run.backend, output_shape(x.shape()), x.dtype(), kind_of(saved));
+  multiply(run, y, x);
+  if (saved) *saved = {x};
   return {y};
 }
 
 std::vector<Tensor> Linear::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                      std::span<const std::uint8_t> wanted) const {
-  auto& b = run.backend;
-  const Tensor x = std::move(saved[0]);
-  Tensor dz = std::move(grad_out[0]);
-  if (activation_ == Activation::gelu) {
-    const Tensor dy = std::move(dz);
-    dz = Tensor::empty(b, dy.shape(), dy.dtype(), Kind::transient);
-    b.gelu_grad(Queue::compute, dz.view(), dy.view(), saved[1].view());
-  }
+  const Tensor x = std::move(saved[0]), dy = std::move(grad_out[0]);
   saved.clear();
-  const ConstView dz_TN = as_rows(dz), x_TC = as_rows(x);
-  if (wants_any(run, params_))
-    run.gradients->add(
-        params_, dz_TN.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-          const auto dz_RN = rows_of(dz_TN, r);
-          if (dst[0]) b.matmul(Queue::compute, dst[0], dz_RN.transposed(), rows_of(x_TC, r), how);
-          if (dst.size() > 1 && dst[1]) b.column_sum(Queue::compute, dst[1], how, dz_RN);
-        });
+  add_gradients(run, dy, x);
   if (!wanted[0]) return {Tensor{}};
-  Tensor dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::transient);
-  b.matmul(Queue::compute, as_rows(dx), dz_TN, run.weights[params_[0]]);
+  Tensor dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+  multiply_grad(run, dx, dy);
   return {dx};
 }
 

@@ -1,18 +1,16 @@
 #pragma once
-// y_TN = act(x_TC w_NC' + b_N)
-// dz = act'(z) dy;  dx = dz w;  dw = sum over tokens dz' x;  db = sum over tokens dz
+// y_TN = x_TC w_NC' + b_N
+// dx = dy w;  dw = sum over tokens dy' x;  db = sum over tokens dy
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 
 namespace trireme::ops {
 
-enum class Activation : std::uint8_t { none, gelu };
-
 class Linear final : public Op {
  public:
   // `bias` of value -1: none. outputs = N.
-  Linear(ParamId weight, ParamId bias, std::int64_t outputs, Activation = Activation::none);
+  Linear(ParamId weight, ParamId bias, std::int64_t outputs);
 
   std::string_view name() const override { return "linear"; }
   std::span<const ParamId> params() const override { return params_; }
@@ -20,10 +18,17 @@ class Linear final : public Op {
   std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                std::span<const std::uint8_t> wanted) const override;
 
+  // The three products, for ops that are made of several layers. The epilogue is the caller's but
+  // for bias and sums.
+  Shape output_shape(const Shape& x_TC) const;
+  void multiply(const Run&, const Tensor& y_TN, const Tensor& x_TC, Epilogue = {}) const;
+  void multiply_grad(const Run&, const Tensor& dx_TC, const Tensor& dy_TN,
+                     const Epilogue& = {}) const;
+  void add_gradients(const Run&, const Tensor& dy_TN, const Tensor& x_TC) const;
+
  private:
-  std::vector<ParamId> params_;
+  std::vector<ParamId> params_;  // weight, then bias
   std::int64_t outputs_;
-  Activation activation_;
 };
 
 }  // namespace trireme::ops

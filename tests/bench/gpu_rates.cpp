@@ -2,7 +2,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "lib/ops/head.hpp"
 #include "lib/tensor/tensor.hpp"
 #include "tests/bench/gpu.hpp"
 #include "tests/bench/shapes.hpp"
@@ -19,11 +18,12 @@ struct Linear {
   double flops() const { return 2.0 * static_cast<double>(R * N) * static_cast<double>(K); }
 };
 
-std::vector<Linear> linears_of(const ModelConfig& c, std::int64_t batch, std::int64_t microbatch) {
+std::vector<Linear> linears_of(const ModelConfig& c, std::int64_t batch, std::int64_t microbatch,
+                               std::int64_t head_rows) {
   const auto rows = microbatch * c.context;
   const auto a_step = static_cast<double>(c.layers * (batch / microbatch));
   const auto up = c.activation == ActivationKind::swiglu ? 2 * c.ffn_width : c.ffn_width;
-  const auto chunk = std::min<std::int64_t>(rows, ops::head_chunk);
+  const auto chunk = std::min(rows, head_rows);
   return {{"qkv", rows, (c.heads + 2 * c.kv_heads) * c.head_dim(), c.width, a_step},
           {"attention out", rows, c.width, c.width, a_step},
           {"ffn up", rows, up, c.width, a_step},
@@ -59,6 +59,7 @@ class Rates {
   }
 
   std::string_view backend() const { return backend_->name(); }
+  std::int64_t head_rows() const { return backend_->head_rows(); }
 
   // TFLOP/s of the product and of its two gradients.
   nlohmann::ordered_json linear(const Linear& l) {
@@ -139,7 +140,7 @@ void print_rates(const GpuJob& job) {
     }
   };
   const auto microbatch = job.microbatch > 0 ? job.microbatch : job.batch;
-  for (const auto& l : linears_of(c, job.batch, microbatch)) measure(l);
+  for (const auto& l : linears_of(c, job.batch, microbatch, rates.head_rows())) measure(l);
   measure({"square", job.square, job.square, job.square, 0});
   const nlohmann::ordered_json out = {{"model", job.preset},
                                       {"backend", rates.backend()},

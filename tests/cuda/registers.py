@@ -3,8 +3,10 @@
 
   tests/cuda/registers.py REPORT...            fails when a kernel of ours spills registers to memory
   tests/cuda/registers.py --table REPORT...    the same, as the table in docs/kernels.md
+  tests/cuda/registers.py --docs REPORT...     fails too when the table there is another; TRIREME_RENEW_DOCS=1 writes it
   tests/cuda/registers.py --self-test
 """
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 ENTRY = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
+DOCS = Path(__file__).resolve().parents[2] / "docs/kernels.md"
 SHARED = re.compile(r"(\d+) bytes smem")
 
 
@@ -35,9 +38,23 @@ def kernels(text):
             if s := SHARED.search(line):
                 entry["shared"] = int(s[1])
     for k, name in zip(found, demangled([k["name"] for k in found])):
-        k["name"] = re.sub(r"trireme::cuda::|\(anonymous namespace\)::|^void ", "", name)
+        k["name"] = re.sub(r"trireme::(cuda::)?|\(anonymous namespace\)::|^void ", "", name)
         k["ours"] = "trireme::cuda::" in name and not name.startswith(("cub::", "void cub::"))
     return found
+
+
+def table(rows):
+    lines = [f"| `{k['name']}` | {k['registers']} | {k['shared'] or ''} |" for k in rows]
+    return "\n".join(["| kernel | registers | shared memory |", "|---|---|---|", *lines]) + "\n"
+
+
+def check_docs(rows):
+    text = DOCS.read_text()
+    kept = text[: text.index("| kernel |")] + table(rows)
+    if os.environ.get("TRIREME_RENEW_DOCS"):
+        DOCS.write_text(kept)
+    elif text != kept:
+        sys.exit(f"{DOCS} is not what the compiler reports: TRIREME_RENEW_DOCS=1 with this command renews it")
 
 
 def self_test():
@@ -62,9 +79,9 @@ def main():
     if not rows or any(k["registers"] is None for k in rows):
         sys.exit("no kernel in these reports: was nvcc called with -Xptxas -v?")
     if "--table" in sys.argv:
-        print("| kernel | registers | shared memory |\n|---|---|---|")
-        for k in rows:
-            print(f"| `{k['name']}` | {k['registers']} | {k['shared'] or ''} |")
+        print(table(rows), end="")
+    if "--docs" in sys.argv:
+        check_docs(rows)
     bad = [k for k in rows if k["spilled"]]
     for k in bad:
         print(f"{k['name']} for {k['arch']}: {k['spilled']} bytes of registers spilled")

@@ -13,7 +13,7 @@ struct Product {
   Major a = Major::rows, b = Major::rows;
   Result c = Result::narrow;
   Accumulate how = Accumulate::overwrite;
-  bool bias = false, gelu = false;
+  bool bias = false, gelu = false, slope = false, sums = false;
   std::int64_t padding = 0;  // columns beside each matrix
 };
 
@@ -33,14 +33,14 @@ View laid(Lab& lab, std::int64_t rows, std::int64_t columns, Major major, std::i
   return lab.random({columns, rows + padding}, seed).slice(1, 0, rows).transposed();
 }
 
-// Sums of K terms below 1, a bias below 1, what was there below 1. GELU's slope is below 1.13; it
-// may be taken before or after c is rounded, and has a few roundings of its own.
+// Sums of K terms below 1, a bias below 1, what was there below 1. GELU's slope is below 1.13; GELU
+// and slope may be taken before or after c is rounded, and have a few roundings of their own.
 void MatmulContract::check(const Product& p) {
-  const auto what =
-      fmt::format("M {} N {} K {} a by {} b by {} {} {} bias {} gelu {} padding {}", p.M, p.N, p.K,
-                  p.a == Major::rows ? "rows" : "columns", p.b == Major::rows ? "rows" : "columns",
-                  p.c == Result::wide ? "wide" : "narrow",
-                  p.how == Accumulate::add ? "add" : "overwrite", p.bias, p.gelu, p.padding);
+  const auto what = fmt::format(
+      "M {} N {} K {} a by {} b by {} {} {} bias {} gelu {} slope {} sums {} padding {}", p.M, p.N,
+      p.K, p.a == Major::rows ? "rows" : "columns", p.b == Major::rows ? "rows" : "columns",
+      p.c == Result::wide ? "wide" : "narrow", p.how == Accumulate::add ? "add" : "overwrite",
+      p.bias, p.gelu, p.slope, p.sums, p.padding);
   compare(what, [p](Lab& lab) {
     const View a = laid(lab, p.M, p.K, p.a, p.padding, 1);
     const View b = laid(lab, p.K, p.N, p.b, p.padding, 2);
@@ -54,20 +54,25 @@ void MatmulContract::check(const Product& p) {
     Epilogue epilogue;
     if (p.bias) epilogue.bias_N = lab.random({p.N}, 4);
     if (p.gelu) epilogue.gelu_MN = lab.fresh({p.M, p.N});
+    if (p.slope) epilogue.gelu_input_MN = lab.random({p.M, p.N}, 5, 4);
+    if (p.sums) epilogue.row_sum_M = add ? lab.wide_random({p.M}, 6) : lab.wide_fresh({p.M});
     lab.backend.matmul(queue, c.slice(1, 0, p.N), a, b, p.how, epilogue);
-    const double slack = sum_error(lab.tested, p.K + 2, static_cast<double>(p.K + 2));
-    lab.result("c", c, slack);
+    const double terms = static_cast<double>(p.K + 2), u = roundoff(wide(lab.tested));
+    const double slack = sum_error(lab.tested, p.K + 2, terms);
+    lab.result("c", c,
+               p.slope ? 1.13 * tolerance(lab.tested, terms, slack) + 8 * u * terms : slack);
+    if (p.sums) lab.result("sums", epilogue.row_sum_M, sum_error(lab.tested, p.K + 1, terms));
     if (p.gelu) {
       const double largest = lab.largest(c);
-      lab.result(
-          "gelu", epilogue.gelu_MN,
-          1.13 * tolerance(lab.tested, largest, slack) + 8 * roundoff(wide(lab.tested)) * largest);
+      lab.result("gelu", epilogue.gelu_MN,
+                 1.13 * tolerance(lab.tested, largest, slack) + 8 * u * largest);
     }
   });
 }
 
-const std::vector<Product> sizes{{1, 1, 1},   {5, 7, 65},    {33, 129, 7}, {1, 65, 129},
-                                 {65, 1, 33}, {33, 65, 768}, {70, 257, 64}};
+const std::vector<Product> sizes{{1, 1, 1},     {5, 7, 65},   {33, 129, 7},
+                                 {1, 65, 129},  {65, 1, 33},  {33, 65, 768},
+                                 {70, 257, 64}, {64, 48, 32}, {96, 128, 200}};
 
 TEST_P(MatmulContract, OfEveryLayout) {
   for (Product p : sizes)
@@ -107,6 +112,26 @@ TEST_P(MatmulContract, BiasAndGelu) {
     p.bias = false;
     check(p);
   }
+}
+
+// dz = (dy w) * gelu'(z)
+TEST_P(MatmulContract, SlopeOfGelu) {
+  for (Product p : sizes) {
+    p.slope = true;
+    check(p);
+  }
+}
+
+// dw = dy' x with db = the column sums of dy.
+TEST_P(MatmulContract, SumsBesideWeightGradients) {
+  for (Product p : sizes)
+    for (const auto how : {Accumulate::overwrite, Accumulate::add}) {
+      p.c = Result::wide;
+      p.a = Major::columns;
+      p.how = how;
+      p.sums = true;
+      check(p);
+    }
 }
 
 // Views into wider memory; what lies beside them stays as it was.

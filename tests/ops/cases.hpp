@@ -8,6 +8,7 @@
 namespace trireme {
 
 std::vector<OpCase> linear_cases();
+std::vector<OpCase> mlp_cases();
 std::vector<OpCase> norm_cases();
 std::vector<OpCase> residual_norm_cases();
 std::vector<OpCase> embedding_cases();

@@ -46,7 +46,8 @@ OpCase head(std::string name, const Size& s) {
   return c;
 }
 
-constexpr Size chunks{2 * ops::head_chunk + 13, 3, 5};
+const std::int64_t head_rows = Ref().head_rows();
+const Size chunks{2 * head_rows + 13, 3, 5};
 
 OpRun on_ref(const OpCase& c, const Ask& ask = {}) {
   return run_op([] { return std::make_unique<Ref>(); }, DType::f64, c, ask);
@@ -71,14 +72,14 @@ TEST(Head, AllTargetsMasked) {
 TEST(Head, TargetsOfOneChunkAlone) {
   OpCase c = head("the second chunk", chunks);
   const auto first = c.targets.begin();
-  std::fill(first, first + ops::head_chunk, -1);
-  std::fill(first + 2 * ops::head_chunk, c.targets.end(), -1);
-  OpCase alone = head("alone", {ops::head_chunk, chunks.width, chunks.vocab});
-  const auto from = ops::head_chunk * chunks.width, to = 2 * from;
+  std::fill(first, first + head_rows, -1);
+  std::fill(first + 2 * head_rows, c.targets.end(), -1);
+  OpCase alone = head("alone", {head_rows, chunks.width, chunks.vocab});
+  const auto from = head_rows * chunks.width, to = 2 * from;
   const auto& x = c.in[0].values;
   alone.in[0].values.assign(x.begin() + from, x.begin() + to);
   alone.params = c.params;
-  alone.targets.assign(first + ops::head_chunk, first + 2 * ops::head_chunk);
+  alone.targets.assign(first + head_rows, first + 2 * head_rows);
 
   const auto all = on_ref(c), one = on_ref(alone);
 
@@ -93,8 +94,8 @@ TEST(Head, TargetsOfOneChunkAlone) {
 
 // One target more or less: the chunk's end is no special token.
 TEST(Head, LossIsTheSumOverTokensAtEveryEnd) {
-  for (const std::int64_t tokens : {ops::head_chunk - 1, ops::head_chunk, ops::head_chunk + 1,
-                                    2 * ops::head_chunk, 2 * ops::head_chunk + 1}) {
+  for (const std::int64_t tokens :
+       {head_rows - 1, head_rows, head_rows + 1, 2 * head_rows, 2 * head_rows + 1}) {
     const OpCase c = head("whole", {tokens, 3, 5});
     double sum = 0;
     for (std::int64_t t = 0; t < tokens; ++t) {
@@ -124,10 +125,10 @@ TEST(Head, HoldsTheLogitsOfOneChunk) {
     const auto run = on_ref(head("peak", {tokens, 2, 1000}));
     return run.after.peak_all - run.before.live_all;
   };
-  const std::size_t logits = ops::head_chunk * 1000 * sizeof(double);
+  const std::size_t logits = head_rows * 1000 * sizeof(double);
 
-  EXPECT_LT(peak(8 * ops::head_chunk), logits + logits / 10);
-  EXPECT_GE(peak(ops::head_chunk), logits);
+  EXPECT_LT(peak(8 * head_rows), logits + logits / 10);
+  EXPECT_GE(peak(head_rows), logits);
 }
 
 }  // namespace

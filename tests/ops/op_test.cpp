@@ -15,8 +15,8 @@ namespace {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> all;
-  for (const auto& some : {linear_cases(), norm_cases(), residual_norm_cases(), embedding_cases(),
-                           pointwise_cases(), attention_cases(), head_cases()})
+  for (const auto& some : {linear_cases(), mlp_cases(), norm_cases(), residual_norm_cases(),
+                           embedding_cases(), pointwise_cases(), attention_cases(), head_cases()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

@@ -21,6 +21,9 @@ std::vector<Tested> tested_backends() {
   const auto host = [](int threads) { return std::make_unique<Host>(threads); };
   const auto fenced = [](int threads) { return std::make_unique<Fenced>(threads); };
   const auto cuda = [](int) { return open_cuda({.bits = CudaBits::repeatable, .debug = true}); };
+  const auto fused = [](int) {
+    return open_cuda({.bits = CudaBits::repeatable, .debug = true, .epilogues = Epilogues::always});
+  };
   std::string why;
   const bool device = cuda_devices(&why) > 0;
   std::vector<Tested> all;
@@ -30,6 +33,7 @@ std::vector<Tested> tested_backends() {
     all.push_back({"host_" + type, host, t});
     all.push_back({"fenced_" + type, fenced, t});
     if (device) all.push_back({"cuda_" + type, cuda, t});
+    if (device) all.push_back({"cuda_epilogues_" + type, fused, t});
   }
   return all;
 }

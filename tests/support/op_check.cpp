@@ -53,40 +53,56 @@ class Door final : public Gradients {
       sums.push_back(trainable[i] ? lab.wide_fresh(c.params[i].shape) : View{});
       scratch_.push_back(trainable[i] ? lab.wide_fresh(c.params[i].shape) : View{});
     }
+    rows.resize(sums.size());
   }
 
   void add(std::span<const ParamId> params, std::int64_t n, const Fill& fill) override {
-    ASSERT_EQ(params.size(), sums.size());
-    for (std::size_t i = 0; i < params.size(); ++i) ASSERT_EQ(params[i].index(), i);
-    ASSERT_TRUE(std::ranges::any_of(sums, [](const View& v) { return bool(v); }))
+    ASSERT_FALSE(params.empty());
+    const auto first = params[0].index();
+    ASSERT_LE(first + params.size(), sums.size());
+    for (std::size_t i = 0; i < params.size(); ++i) ASSERT_EQ(params[i].index(), first + i);
+    const auto to = std::span(sums).subspan(first, params.size());
+    ASSERT_TRUE(std::ranges::any_of(to, [](const View& v) { return bool(v); }))
         << "the door is opened for parameters that are all frozen";
     ASSERT_GT(n, 0);
     if (cut_.leaf == 0) {
-      fill({0, n}, sums, rows == 0 ? Accumulate::overwrite : Accumulate::add);
+      fill({0, n}, to, rows[first] == 0 ? Accumulate::overwrite : Accumulate::add);
     } else {
-      if (rows == 0) clear(sums);
+      if (rows[first] == 0) clear(to);
       const auto leaves = (n + cut_.leaf - 1) / cut_.leaf;
       for (std::int64_t i = 0; i < leaves; ++i) {
         const auto begin = (cut_.backwards ? leaves - 1 - i : i) * cut_.leaf;
-        one_leaf({begin, std::min(n, begin + cut_.leaf)}, fill);
+        one_leaf({begin, std::min(n, begin + cut_.leaf)}, fill, to,
+                 std::span(scratch_).subspan(first, params.size()));
       }
     }
-    rows += n;
+    for (std::size_t i = 0; i < params.size(); ++i) rows[first + i] += n;
   }
 
-  std::vector<View> sums;  // absent where the parameter is frozen
-  std::int64_t rows = 0;
+  // That went to each parameter: the same for all that are trainable.
+  std::int64_t rows_of_each() const {
+    std::int64_t each = 0;
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      if (sums[i]) {
+        EXPECT_TRUE(each == 0 || rows[i] == each) << "parameter " << i << " got other rows";
+        each = rows[i];
+      }
+    return each;
+  }
+
+  std::vector<View> sums;          // absent where the parameter is frozen
+  std::vector<std::int64_t> rows;  // that went to each
 
  private:
-  void clear(const std::vector<View>& views) {
+  void clear(std::span<const View> views) {
     for (const View& v : views)
       if (v) lab_.backend.fill(Queue::compute, v, 0);
   }
-  void one_leaf(Rows r, const Fill& fill) {
-    if (cut_.into == Accumulate::add) return fill(r, sums, Accumulate::add);
-    fill(r, scratch_, Accumulate::overwrite);
-    for (std::size_t i = 0; i < sums.size(); ++i)
-      if (sums[i]) lab_.backend.copy(Queue::compute, sums[i], scratch_[i], Accumulate::add);
+  void one_leaf(Rows r, const Fill& fill, std::span<const View> to, std::span<const View> scratch) {
+    if (cut_.into == Accumulate::add) return fill(r, to, Accumulate::add);
+    fill(r, scratch, Accumulate::overwrite);
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (to[i]) lab_.backend.copy(Queue::compute, to[i], scratch[i], Accumulate::add);
   }
 
   Lab& lab_;
@@ -189,9 +205,9 @@ OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
   done.after = b.account();
   EXPECT_EQ(done.after.live_all, done.before.live_all) << "memory stays behind";
   for (std::size_t i = 0; i < door.sums.size(); ++i)
-    if (door.sums[i] && door.rows > 0)
+    if (door.sums[i] && door.rows[i] > 0)
       lab.result(fmt::format("dw{}", i), door.sums[i], c.slack.params[i]);
-  done.rows = door.rows;
+  done.rows = door.rows_of_each();
   done.results = lab.results;
   return done;
 }

@@ -30,7 +30,7 @@ struct OpCase {
   std::vector<OpNumbers> params;  // the i-th is ParamId i
   OpNumbers grad_out;             // of y's shape; no values: the op's own seed, and y is f64
   std::vector<OpNumbers> more_grad_out{};  // of the outputs after the first
-  std::int64_t rows = 0;                   // that go through the door
+  std::int64_t rows = 0;                   // that go through the door to each parameter
   Place place;                             // where its views and positions come from these:
   std::vector<std::int64_t> samples{0};
   std::int64_t t0 = 0;
@@ -62,7 +62,7 @@ struct Ask {
 
 struct OpRun {
   std::vector<Lab::Result> results;  // "y", "y1".., and as asked "dx0".., "dw0".., with slack
-  std::int64_t rows = 0;             // that went through the door
+  std::int64_t rows = 0;             // that went through the door to each parameter
   // Before the op, with its output and what it saved, and after all that is gone.
   Account before, forward, after;
 

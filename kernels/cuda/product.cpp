@@ -1,0 +1,89 @@
+#include "kernels/cuda/product.hpp"
+
+#include <algorithm>
+
+namespace trireme::cuda {
+
+Fused wanted(const Epilogue& e) {
+  return e.gelu_MN         ? Fused::gelu
+         : e.gelu_input_MN ? Fused::slope
+         : e.row_sum_M     ? Fused::sums
+                           : Fused::nothing;
+}
+
+// With GELU in the product its result is GELU, and c goes out beside it.
+static View out_of(const Call& p, Fused f) {
+  return f == Fused::gelu ? p.epilogue.gelu_MN : p.c;
+}
+static ConstView aux_of(const Call& p, Fused f) {
+  return f == Fused::gelu ? p.c : f == Fused::slope ? p.epilogue.gelu_input_MN : ConstView{};
+}
+std::byte* sums_of(const Call& p) {
+  return p.adds() ? p.workspace.data + sums_at : p.epilogue.row_sum_M.data;
+}
+
+Key key_of(const Call& p, Fused fused) {
+  const auto out = out_of(p, fused);
+  const auto aux = aux_of(p, fused);
+  Key k{.left = transpose_of(p.b),
+        .right = transpose_of(p.a),
+        .out = transpose_of(out),
+        .in = p.a.dtype,
+        .result = p.c.dtype,
+        .add = p.adds(),
+        .bias = static_cast<bool>(p.epilogue.bias_N),
+        .fused = fused,
+        .aux_ld = aux ? transpose_of(aux).ld : 0,
+        .left_alignment = 0,
+        .right_alignment = 0,
+        .out_alignment = 0,
+        .aux_alignment = 0};
+  k.left_alignment = alignment(p.b.data, k.left.ld, p.b.dtype);
+  k.right_alignment = alignment(p.a.data, k.right.ld, p.a.dtype);
+  k.out_alignment = alignment(out.data, k.out.ld, out.dtype);
+  if (aux) k.aux_alignment = alignment(aux.data, k.aux_ld, aux.dtype);
+  return k;
+}
+
+Pointers pointers_of(const Call& p, Fused fused) {
+  const auto aux = aux_of(p, fused);
+  return {p.b.data, p.a.data, out_of(p, fused).data, const_cast<std::byte*>(aux.data),
+          fused == Fused::sums ? static_cast<void*>(sums_of(p))
+                               : const_cast<std::byte*>(p.epilogue.bias_N.data)};
+}
+
+cublasLtEpilogue_t epilogue_of(const Key& k) {
+  switch (k.fused) {
+    case Fused::nothing:
+      return k.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Fused::gelu:
+      return k.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Fused::slope:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Fused::sums:
+      return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool may_fuse(const Call& p, Fused fused) {
+  if (fused == Fused::nothing) return false;
+  if (fused == Fused::sums) return static_cast<std::size_t>(p.c.extent[0]) * 4 <= sums_bytes;
+  const auto aux = aux_of(p, fused);
+  return !p.adds() && out_of(p, fused).stride[1] == 1 && aux.stride[1] == 1 &&
+         aux.stride[0] % 8 == 0 && alignment(aux.data, aux.stride[0], aux.dtype) >= 16;
+}
+
+std::optional<Call> on_scratch(const Call& p) {
+  if (!p.adds()) return p;
+  const auto bytes =
+      static_cast<std::size_t>(p.c.extent[0] * std::max(p.c.stride[0], p.c.extent[1])) *
+      bytes_of(p.c.dtype);
+  if (bytes > trial_bytes) return {};
+  auto trial = p;
+  trial.c.data = p.workspace.data + trial_at;
+  if (trial.epilogue.row_sum_M) trial.epilogue.row_sum_M.data = p.workspace.data + trial_sums_at;
+  return trial;
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,25 @@
+#pragma once
+// y_TC = gelu(x_TC w1_FC' + b1_F) w2_CF' + b2_C
+// One op of two layers, so that GELU and its slope are part of the products beside them.
+#include <vector>
+
+#include "lib/ops/linear.hpp"
+
+namespace trireme::ops {
+
+class Mlp final : public Op {
+ public:
+  Mlp(Linear in, Linear out);
+
+  std::string_view name() const override { return "mlp"; }
+  std::span<const ParamId> params() const override { return params_; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  Linear in_, out_;
+  std::vector<ParamId> params_;
+};
+
+}  // namespace trireme::ops
