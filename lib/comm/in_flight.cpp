@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "kernels/trace.hpp"
@@ -56,14 +57,31 @@ bool InFlight::poke() {
   return moved;
 }
 
+// Gives way to whoever else wants this core. sched_yield does so within a scheduling group, and
+// Linux may give each rank one of its own, so a rank that waits for longer than a small message
+// takes sleeps: with more ranks than cores the one it waits for may be behind it.
+static void rest(std::chrono::duration<double> idle) {
+  using namespace std::chrono_literals;
+  if (idle < 500us)
+    sched_yield();
+  else
+    std::this_thread::sleep_for(20us);
+}
+
 void InFlight::wait_until(const std::function<bool()>& done,
                           const std::function<std::string()>& what) {
-  const auto began = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  auto moved = began;
   const double limit = comm_settings().hang_timeout;
   while (!done()) {
-    if (poke()) continue;
-    sched_yield();
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+    if (poke()) {
+      moved = Clock::now();
+      continue;
+    }
+    const auto now = Clock::now();
+    rest(now - moved);
+    const std::chrono::duration<double> waited = now - began;
     if (limit > 0 && waited.count() > limit)
       fail(
           "{} is not finished after {} s: another rank has died, is stuck or calls operations in "

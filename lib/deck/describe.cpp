@@ -28,7 +28,6 @@ std::string described(const DeckKey& key) {
 
 std::string described(const DeckSection& section) {
   std::string text = fmt::format("{}  {}\n", section.header(), section.meaning);
-  if (!section.supported) text += "Not supported in this version.\n";
   for (const auto& key : section.keys) text += "\n" + described(key);
   return text;
 }
@@ -83,8 +82,7 @@ std::string deck_reference_markdown() {
       "command\n"
       "line as `section.key=value`. Whole numbers may be written `1e5` or `10_000`.\n";
   for (const auto& section : deck_sections()) {
-    text += fmt::format("\n## {}\n\n{}{}\n\n", section.header(), section.meaning,
-                        section.supported ? "" : " Not supported in this version.");
+    text += fmt::format("\n## {}\n\n{}\n\n", section.header(), section.meaning);
     text += "| key | type | unit | default | values | meaning |\n|---|---|---|---|---|---|\n";
     for (const auto& key : section.keys) {
       const std::string plain = default_text(key);

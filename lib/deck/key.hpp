@@ -63,7 +63,6 @@ struct DeckSection {
   std::string name;
   std::string meaning;
   bool repeated = false;  // [[name]]
-  bool supported = true;  // this version can run it
   std::vector<DeckKey> keys;
 
   std::string header() const { return repeated ? "[[" + name + "]]" : "[" + name + "]"; }

@@ -155,10 +155,6 @@ class Loader {
              fmt::format("section {0} is written {1}", known->name, known->header()));
       return nullptr;
     }
-    if (!known->supported) {
-      report(section.place,
-             fmt::format("{} is not supported in this version; remove it", known->header()));
-    }
     return known;
   }
 

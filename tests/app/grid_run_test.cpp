@@ -113,25 +113,47 @@ TEST_F(GridRun, StopsWithACheckpointWhenTheLauncherIsAskedTo) {
   EXPECT_EQ(row_of("stopped/history.csv")[0], step + 4);
 }
 
-// Each rank of a run that is killed is gone within seconds, and its checkpoints are good.
-TEST_F(GridRun, EndsWhenARankDies) {
-  folder.write("rank.sh",
-               "#!/bin/bash\n"
-               "echo $$ >pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}\n"
-               "exec \"$TRIREME\" \"$@\"\n");
-  for (const GridCase& grid : {GridCase{2, "parallel.pipe=2"}, all_axes}) {
-    const auto last = std::to_string(grid.ranks - 1);
+class GridSignals : public GridTraining {
+ protected:
+  GridSignals() {
+    folder.write("rank.sh",
+                 "#!/bin/bash\n"
+                 "echo $$ >pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}\n"
+                 "exec \"$TRIREME\" \"$@\"\n");
+  }
+  // The last rank gets the signal after a few steps: the job fails and is gone within seconds.
+  test::Finished signalled(const GridCase& grid, const std::string& signal) {
     const auto r =
         here("rm -rf run pid.*; $MPIEXEC -n " + std::to_string(grid.ranks) +
              " bash rank.sh train deck.toml train.steps=1000000 --run-dir run " + grid.overrides +
-             " & p=$!; " + until_steps("run", 5) + "kill -9 $(cat pid." + last +
+             " & p=$!; " + until_steps("run", 5) + "kill -" + signal + " $(cat pid." +
+             std::to_string(grid.ranks - 1) +
              "); SECONDS=0; wait $p; code=$?; echo $SECONDS; sleep 0.5; "
              "for i in pid.*; do kill -0 $(cat $i) && echo $i is alive; done; exit $code");
-
     EXPECT_NE(r.code, 0);
     EXPECT_NE(r.code, 124) << "it hung";
     EXPECT_LT(std::atoi(r.out.c_str()), 10) << r.out;
     EXPECT_EQ(r.out.find("alive"), std::string::npos) << r.out;
+    return r;
+  }
+};
+
+// The operation that waits for it is named, once.
+TEST_F(GridSignals, EndsWhenARankIsStuck) {
+  const auto r = signalled({2, "parallel.pipe=2 run.hang_timeout=5"}, "STOP");
+
+  EXPECT_EQ(count(r.err, "is not finished after 5 s"), 1) << r.err;
+  EXPECT_NE(r.err.find("rank 0"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("rank 1"), std::string::npos) << r.err;
+}
+
+// Its checkpoints are good.
+TEST_F(GridSignals, EndsWhenARankDies) {
+  for (const GridCase& grid : {GridCase{2, "parallel.pipe=2"}, all_axes}) {
+    const auto last = std::to_string(grid.ranks - 1);
+
+    signalled(grid, "KILL");
+
     // The launcher names the process, the run's log says which rank it was.
     const auto pid = contents_of(folder / ("pid." + last));
     EXPECT_NE(contents_of(folder / "run/log").find(pid.substr(0, pid.size() - 1)),

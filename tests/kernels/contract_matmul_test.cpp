@@ -91,15 +91,17 @@ TEST_P(MatmulContract, Adds) {
   }
 }
 
-// dw = dy' x, in the wide type.
+// dw = dy' x in the wide type, alone and with db, the column sums of dy.
 TEST_P(MatmulContract, WidensWeightGradients) {
   for (Product p : sizes)
-    for (const auto how : {Accumulate::overwrite, Accumulate::add}) {
-      p.c = Result::wide;
-      p.a = Major::columns;
-      p.how = how;
-      check(p);
-    }
+    for (const auto how : {Accumulate::overwrite, Accumulate::add})
+      for (const bool sums : {false, true}) {
+        p.c = Result::wide;
+        p.a = Major::columns;
+        p.how = how;
+        p.sums = sums;
+        check(p);
+      }
 }
 
 TEST_P(MatmulContract, BiasAndGelu) {
@@ -120,18 +122,6 @@ TEST_P(MatmulContract, SlopeOfGelu) {
     p.slope = true;
     check(p);
   }
-}
-
-// dw = dy' x with db = the column sums of dy.
-TEST_P(MatmulContract, SumsBesideWeightGradients) {
-  for (Product p : sizes)
-    for (const auto how : {Accumulate::overwrite, Accumulate::add}) {
-      p.c = Result::wide;
-      p.a = Major::columns;
-      p.how = how;
-      p.sums = true;
-      check(p);
-    }
 }
 
 // Views into wider memory; what lies beside them stays as it was.
