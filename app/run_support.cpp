@@ -59,6 +59,7 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   s.compute = compute;
   s.reduce = d.precision.reduce;
   s.seed = static_cast<std::uint64_t>(d.train.seed);
+  s.graphs = d.run.cuda_graph;
   return s;
 }
 

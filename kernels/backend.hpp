@@ -128,6 +128,13 @@ class Backend {
   virtual void wait(Queue, Event) = 0;
   virtual bool done(Event) = 0;
   virtual void* native(Queue) = 0;
+  // What is put on compute between the first two may be kept back and given to the device as one
+  // piece of work (a graph). `which` is the same for what is alike from one time to the next. In
+  // between nothing is uploaded, downloaded or put on other queues, and none waits for it.
+  // drop_graph instead of end_graph: what was put there is not to be done.
+  virtual void begin_graph(int /*which*/) {}
+  virtual void end_graph() {}
+  virtual void drop_graph() noexcept {}
 
   // Data. Strided on both sides, any dims; casts between compute types. `upload` has copied its
   // span when it returns; `download` returns when the bytes are there (dense views both).

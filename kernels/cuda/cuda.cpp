@@ -55,6 +55,7 @@ Cuda::Cuda(const CudaChoice& c)
       runtime_(open_runtime(c.device)),
       timing_(*runtime_),
       queues_(*runtime_),
+      graphs_(*runtime_, queues_),
       memory_(*runtime_, queues_),
       ring_(*runtime_),
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
@@ -77,6 +78,23 @@ Block Cuda::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
 
 void Cuda::give(const Block& b, std::span<const Event> last) noexcept {
   memory_.give(b, last);
+}
+
+// Debugging and timing see each operation alone.
+void Cuda::begin_graph(int which) {
+  if (choice_.debug || timing_.on()) return;
+  graphs_.begin(which);
+  products_.may_measure(!graphs_.recording());
+}
+
+void Cuda::end_graph() {
+  products_.may_measure(true);
+  graphs_.end();
+}
+
+void Cuda::drop_graph() noexcept {
+  products_.may_measure(true);
+  graphs_.drop();
 }
 
 void Cuda::copy(Queue q, View dst, ConstView src, Accumulate how) {
@@ -116,6 +134,7 @@ void Cuda::fill(Queue q, View v, double value) {
 
 void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
   expect(dst.dense() && dst.span_bytes() == bytes.size(), "upload fills a dense view");
+  require(!graphs_.recording(), "an upload cannot be part of a graph");
   put(q, "upload", moving({dst}), [&](Stream s) { ring_.upload(dst.data, bytes, s); });
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/graphs.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/matmul.hpp"
 #include "kernels/cuda/memory.hpp"
@@ -33,6 +34,9 @@ class Cuda final : public Backend {
   void wait(Queue q, Event e) override { queues_.wait(q, e); }
   bool done(Event e) override { return queues_.done(e); }
   void* native(Queue q) override { return queues_.stream(q); }
+  void begin_graph(int which) override;
+  void end_graph() override;
+  void drop_graph() noexcept override;
   cuda::Timing& timing() { return timing_; }
 
   void copy(Queue, View dst, ConstView src, Accumulate) override;
@@ -93,6 +97,7 @@ class Cuda final : public Backend {
   cuda::NvtxRanges ranges_;
   cuda::Timing timing_;
   cuda::Queues queues_;
+  cuda::Graphs graphs_;
   cuda::DeviceMemory memory_;
   cuda::UploadRing ring_;
   cuda::Products products_;

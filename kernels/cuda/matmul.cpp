@@ -31,6 +31,7 @@ struct Products::Impl {
   CudaBits bits;
   Tf32 tf32;
   Epilogues epilogues;
+  bool measuring = true;
   cublasLtHandle_t handle = nullptr;
   using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no way
   using Entry = Plans::value_type;
@@ -142,7 +143,7 @@ const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused)
   const auto found = candidates(k, p);
   if (found.empty()) return *plans.emplace(k, std::nullopt).first;
   p.algorithm = found[0].algo;
-  const auto trial = on_scratch(call);
+  const auto trial = measuring ? on_scratch(call) : std::nullopt;
   if (found.size() > 1 && trial) {
     const auto at = pointers_of(*trial, fused);
     point(k, p, at);
@@ -187,7 +188,7 @@ bool Products::Impl::decide(const Call& call, Fused fused, const Separate& separ
   bool better = plan(call, fused).second.has_value();
   if (better && epilogues == Epilogues::measured) {
     const auto* same = overwriting(fuses, k);
-    if (const auto trial = on_scratch(call))
+    if (const auto trial = measuring ? on_scratch(call) : std::nullopt)
       better = faster(*trial, fused, separate);
     else
       better = same && *same;
@@ -199,6 +200,10 @@ Products::Products(CudaBits bits, Tf32 tf32, Epilogues epilogues)
     : impl_(std::make_unique<Impl>(bits, tf32, epilogues)) {}
 
 Products::~Products() = default;
+
+void Products::may_measure(bool yes) noexcept {
+  impl_->measuring = yes;
+}
 
 bool Products::matmul(void* stream, View c, ConstView a, ConstView b, Accumulate how,
                       const Epilogue& epilogue, View workspace, const Separate& separate) {

@@ -23,6 +23,9 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
+  // Not while work is recorded: what is new then is done in the first way that is recommended.
+  void may_measure(bool) noexcept;
+
   // Puts the epilogue of a product whose operands are these on the stream.
   using Separate = std::function<void(View c_MN, Accumulate, const Epilogue&)>;
 

@@ -11,6 +11,7 @@ class Runtime {
  public:
   using Stream = void*;  // a cudaStream_t
   using Mark = void*;    // a cudaEvent_t, without timing
+  using Graph = void*;   // a cudaGraphExec_t
   virtual ~Runtime() = default;
 
   virtual Stream create_stream() = 0;
@@ -25,6 +26,15 @@ class Runtime {
   // A mark that keeps the time at which it passed; otherwise as any other.
   virtual Mark create_timed_mark() = 0;
   virtual double milliseconds(Mark begin, Mark end) = 0;  // both timed and passed
+
+  // What is put on the stream from now on is recorded instead of done. `end_recording` changes
+  // `like` into it, if it may be, and makes a new graph otherwise; graphs may be launched again and
+  // again, and changed while they run, which shows at the next launch.
+  virtual void begin_recording(Stream) = 0;
+  virtual Graph end_recording(Stream, Graph like) = 0;
+  virtual void drop_recording(Stream) noexcept = 0;
+  virtual void launch(Graph, Stream) = 0;
+  virtual void destroy_graph(Graph) noexcept = 0;
 
   // Address space of the device without memory behind it, which `back` puts there; both in
   // multiples of `page_bytes`.

@@ -33,9 +33,29 @@ static bool pinned(const std::byte* p) {
 
 void Dry::op(const char* what, Queue q, std::initializer_list<ConstView> reads,
              std::initializer_list<View> writes) {
+  if (graph_begin_)
+    require(q == Queue::compute && std::string_view(what) != "upload" &&
+                std::string_view(what) != "download",
+            "{} on queue {} cannot be part of a graph", what, trireme::name_of(q));
   accesses_.begin(what, q);
   for (const auto& v : reads) accesses_.touch(Touch::read, v);
   for (const auto& v : writes) accesses_.touch(Touch::write, v);
+}
+
+// An empty event of each queue: what comes after it is part of the graph.
+void Dry::begin_graph(int) {
+  require(!graph_begin_, "a graph is begun within another");
+  auto& begin = graph_begin_.emplace();
+  for (int q = 0; q < queue_count; ++q)
+    begin[static_cast<std::size_t>(q)] = accesses_.record(static_cast<Queue>(q)).ticket;
+}
+
+void Dry::wait(Queue q, Event e) {
+  if (graph_begin_ && q != e.queue)
+    require(e.ticket <= (*graph_begin_)[static_cast<std::size_t>(e.queue)],
+            "queue {} waits for queue {} within a graph", trireme::name_of(q),
+            trireme::name_of(e.queue));
+  accesses_.wait(q, e);
 }
 
 void Dry::copy(Queue q, View dst, ConstView src, Accumulate) {

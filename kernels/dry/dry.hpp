@@ -3,8 +3,10 @@
 // floating-point operations, and checks that any two accesses to the same bytes, one of them a
 // write, are ordered by queues and events (vector clocks: Mattern 1989). Scalars in f64 read back
 // as 1 and all else as 0, so a step's norms and losses are finite and nothing is skipped.
+#include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -44,9 +46,12 @@ class Dry : public Backend {
   void lend_workspace(View v) override { scratch_ = v; }
   std::int64_t head_rows() const override { return target_.head_rows; }
   Event record(Queue q) override { return accesses_.record(q); }
-  void wait(Queue q, Event e) override { accesses_.wait(q, e); }
+  void wait(Queue q, Event e) override;
   bool done(Event) override { return true; }
   void* native(Queue) override { return nullptr; }
+  void begin_graph(int which) override;
+  void end_graph() override { graph_begin_.reset(); }
+  void drop_graph() noexcept override { graph_begin_.reset(); }
   void copy(Queue, View dst, ConstView src, Accumulate) override;
   void fill(Queue, View, double) override;
   void upload(Queue, View dst, std::span<const std::byte>) override;
@@ -88,6 +93,7 @@ class Dry : public Backend {
   DryTarget target_;
   Arena arena_;
   Accesses accesses_;
+  std::optional<std::array<std::uint64_t, queue_count>> graph_begin_;  // tickets
   View scratch_;
   double flops_ = 0;
 };

@@ -193,8 +193,9 @@ DeckSection run_section() {
           KeyRow("debug", flag, plain(&R::debug),
                  "poison memory that is given back, compare what the ranks do together"),
           KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU"),
-          KeyRow("cuda_graph", flag, plain(&R::cuda_graph), "replay a microbatch as one CUDA graph")
-              .only({"false"}),
+          KeyRow("cuda_graph", flag, plain(&R::cuda_graph),
+                 "give a GPU the forward and the backward of a microbatch as a graph each; on one "
+                 "rank"),
       }};
 }
 

@@ -83,7 +83,7 @@ struct RunConfig {
   std::int64_t replay_every = 0;          // steps between steps that run twice
   bool debug = false;                     // poison freed memory, check labels of collectives
   bool share_gpu = false;                 // several ranks on one GPU
-  bool cuda_graph = false;                // the microbatch as one graph
+  bool cuda_graph = false;                // a microbatch's forward and its backward as a graph each
 
   bool operator==(const RunConfig&) const = default;
 };

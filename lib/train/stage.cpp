@@ -88,6 +88,25 @@ Boundary ModelStage::boundary() const {
   return {{samples, tokens_of(batches_[0]), model_.spec().config.width}, model_.compute()};
 }
 
+// One call's work as a graph, where that is wanted.
+class GraphScope {
+ public:
+  GraphScope(Backend& b, bool wanted, int which) : backend_(wanted ? &b : nullptr) {
+    if (backend_) backend_->begin_graph(which);
+  }
+  ~GraphScope() {
+    if (backend_) backend_->drop_graph();
+  }
+  GraphScope(const GraphScope&) = delete;
+  GraphScope& operator=(const GraphScope&) = delete;
+  void end() {
+    if (auto* const b = std::exchange(backend_, nullptr)) b->end_graph();
+  }
+
+ private:
+  Backend* backend_;
+};
+
 template <class T>
 static Tensor to_device(Backend& b, const Shape& shape, std::span<const T> values) {
   Tensor t = Tensor::empty(b, shape, dtype_of<T>, Kind::boundary);
@@ -143,6 +162,7 @@ Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
 Tensor ModelStage::forward(int m, Tensor x) {
   const TraceScope span(forward_span, m);
   Microbatch batch = upload(batches_[static_cast<std::size_t>(m)]);
+  GraphScope graph(backend_, when_.graphs, 0);
   if (first()) x = batch.ids_BT;
   const auto count = range_.end - range_.begin;
   for (std::size_t i = 0; i < count; ++i) {
@@ -152,6 +172,7 @@ Tensor ModelStage::forward(int m, Tensor x) {
     }
     x = run_part(i, m, batch, std::move(x));
   }
+  graph.end();
   batch.ids_BT = batch.targets_BT = {};
   if (!batch.parts.empty()) kept_[m] = std::move(batch);
   if (!last()) return x;
@@ -163,6 +184,7 @@ Tensor ModelStage::backward(int m, Tensor dy) {
   const TraceScope span(backward_span, m);
   auto batch = std::move(kept_.at(m));
   kept_.erase(m);
+  GraphScope graph(backend_, when_.graphs, 1);
   for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];) {
     const Part& p = part(i);
     const TraceScope span_of_part(p.name(), m, Direction::backward, first_unit(p));
@@ -182,6 +204,7 @@ Tensor ModelStage::backward(int m, Tensor dy) {
     dy = std::move(k.tape).backward(run, k.root, std::move(dy), k.leaf);
     if (late) session_.scatter(std::move(gradients));
   }
+  graph.end();
   return dy;
 }
 

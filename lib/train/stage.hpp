@@ -52,6 +52,7 @@ class ModelStage final : public Stage {
     // of its share of sample 0; none: another rank holds that position.
     bool logits = false;
     std::optional<std::int64_t> logits_at = std::nullopt;
+    bool graphs = false;  // each call is one piece of work to the backend; for one rank
   };
   // This rank's share of each microbatch: the positions of its place in seq. Ids are read on the
   // first stage, targets on the last.

@@ -36,10 +36,18 @@ static Upkeep upkeep_of(const TrainerSetup& s) {
   return s.optimizer.name == OptimizerKind::adamw ? Upkeep::adamw : Upkeep::sgd;
 }
 
+static TrainerSetup checked(TrainerSetup s, const Grid& grid) {
+  require(!s.graphs || grid.ranks() == 1,
+          "run.cuda_graph = true is for one rank, not for {}: what ranks exchange is no part of a "
+          "graph",
+          grid.ranks());
+  return s;
+}
+
 Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
     : backend_(backend),
       axes_(std::move(axes)),
-      setup_(std::move(setup)),
+      setup_(checked(std::move(setup), axes_.grid)),
       model_(backend, make_spec(setup_.model), setup_.compute),
       stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, axes_.grid.pipe)),
       range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
@@ -146,8 +154,12 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   const double scale = 1.0 / static_cast<double>(result.valid);
   const auto program = one_f_one_b(axes_.grid.pipe, static_cast<int>(microbatches.size()),
                                    axes_.at.pipe, first_trainable_stage());
-  const auto losses =
-      run(program, Purpose::train, microbatches, {Phase::train, setup_.seed, step, scale});
+  const auto losses = run(program, Purpose::train, microbatches,
+                          {.phase = Phase::train,
+                           .seed = setup_.seed,
+                           .step = step,
+                           .scale = scale,
+                           .graphs = setup_.graphs});
   // One sum over all ranks: a square a parameter, then the loss.
   auto sums = finish_gradients();
   sums.push_back(0);

@@ -48,6 +48,7 @@ struct TrainerSetup {
   std::uint64_t seed = 1;
   std::int64_t first_step = 0;  // what is frozen then has no training state from the start
   bool trainable = true;        // false: to be evaluated only, without what training needs
+  bool graphs = false;          // a microbatch's forward and its backward as a graph each; one rank
 };
 
 // Ranks that share one copy of the weights under this section on that grid.

@@ -122,7 +122,7 @@ TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {
       "d.toml:6:13: run.exactness = \"invariant\" is not supported in this version; it can be "
       "\"fast\" or \"repeatable\"");
   for (const auto* value : {"checkpoint.async=true", "data.attention=document",
-                            "run.digest_every=1", "run.replay_every=1", "run.cuda_graph=true"}) {
+                            "run.digest_every=1", "run.replay_every=1"}) {
     EXPECT_NE(refusal_of_overrides({value}).find("is not supported in this version; it can be "),
               std::string::npos)
         << value;
