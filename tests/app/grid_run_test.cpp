@@ -121,19 +121,20 @@ class GridSignals : public GridTraining {
                  "echo $$ >pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}\n"
                  "exec \"$TRIREME\" \"$@\"\n");
   }
-  // The last rank gets the signal after a few steps: the job fails and is gone within seconds.
+  // The last rank gets the signal after a few steps: the job fails and is gone within seconds. The
+  // launcher may be gone first, before all that its ranks said.
   test::Finished signalled(const GridCase& grid, const std::string& signal) {
-    const auto r =
-        here("rm -rf run pid.*; $MPIEXEC -n " + std::to_string(grid.ranks) +
-             " bash rank.sh train deck.toml train.steps=1000000 --run-dir run " + grid.overrides +
-             " & p=$!; " + until_steps("run", 5) + "kill -" + signal + " $(cat pid." +
-             std::to_string(grid.ranks - 1) +
-             "); SECONDS=0; wait $p; code=$?; echo $SECONDS; sleep 0.5; "
-             "for i in pid.*; do kill -0 $(cat $i) && echo $i is alive; done; exit $code");
+    const auto r = here(
+        "rm -rf run pid.*; $MPIEXEC -n " + std::to_string(grid.ranks) +
+        " bash rank.sh train deck.toml train.steps=1000000 --run-dir run " + grid.overrides +
+        " & p=$!; " + until_steps("run", 5) + "kill -" + signal + " $(cat pid." +
+        std::to_string(grid.ranks - 1) +
+        "); SECONDS=0; wait $p; code=$?; "
+        "alive() { for i in pid.*; do kill -0 $(cat $i) 2>/dev/null && return; done; false; }; "
+        "while alive; do sleep 0.05; done; echo $SECONDS; exit $code");
     EXPECT_NE(r.code, 0);
     EXPECT_NE(r.code, 124) << "it hung";
-    EXPECT_LT(std::atoi(r.out.c_str()), 10) << r.out;
-    EXPECT_EQ(r.out.find("alive"), std::string::npos) << r.out;
+    EXPECT_LT(std::atoi(r.out.c_str()), 15) << r.out;
     return r;
   }
 };
