@@ -37,11 +37,13 @@ Key key_of(const Call& p, Fused fused) {
         .left_alignment = 0,
         .right_alignment = 0,
         .out_alignment = 0,
-        .aux_alignment = 0};
+        .aux_alignment = 0,
+        .vector_alignment = 0};
   k.left_alignment = alignment(p.b.data, k.left.ld, p.b.dtype);
   k.right_alignment = alignment(p.a.data, k.right.ld, p.a.dtype);
   k.out_alignment = alignment(out.data, k.out.ld, out.dtype);
   if (aux) k.aux_alignment = alignment(aux.data, k.aux_ld, aux.dtype);
+  if (const auto* v = pointers_of(p, fused).vector) k.vector_alignment = alignment(v, 0, k.result);
   return k;
 }
 

@@ -44,7 +44,7 @@ struct Key {
   bool add, bias;
   Fused fused;
   std::int64_t aux_ld;
-  std::uint32_t left_alignment, right_alignment, out_alignment, aux_alignment;
+  std::uint32_t left_alignment, right_alignment, out_alignment, aux_alignment, vector_alignment;
   auto operator<=>(const Key&) const = default;
 };
 
