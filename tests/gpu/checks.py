@@ -120,6 +120,23 @@ def training_bf16(m):
     return f"{STEPS} steps, at most {most:.3f} of the bound of {3 * rounding:.2g}"
 
 
+def fastest(m):
+    """20 steps with whatever measures fastest, such as epilogues in products, against host"""
+    steps = [o for o in F32 if not o.startswith("run.exactness")] + ["run.exactness=fast", "train.steps=20"]
+    want = losses(m.train("host-fast", *steps, backend="host"))
+    most = furthest(losses(m.train("device-fast", *steps)), want, relative(want), "fast")
+    return f"20 steps, at most {most:.3f} of the bound of {F32_BOUND:g}"
+
+
+def graphs(m):
+    """forward and backward of a microbatch as CUDA graphs: the bits of a run without"""
+    steps = [*F32, "train.steps=20"]
+    want = losses(m.train("launches", *steps))
+    if losses(m.train("graphs", *steps, "run.cuda_graph=true")) != want:
+        raise Failed("with run.cuda_graph = true a training has other losses")
+    return "20 steps"
+
+
 # ranks, grid, zero.stage
 GRIDS = [
     (2, "pipe=2", 0), (2, "data=2", 3), (2, "seq=2", 3),
@@ -236,5 +253,5 @@ def sanitizer(m):
 
 
 # The most telling first: what comes last may find its time used up.
-CHECKS = [device, kernels, operations, gradients, training, grids, plans, checkpoints, readers, training_bf16, nccl,
-          parity_one_rank, parity_two_ranks, parity_four_ranks, sanitizer]
+CHECKS = [device, kernels, operations, gradients, training, fastest, graphs, grids, plans, checkpoints, readers, training_bf16,
+          nccl, parity_one_rank, parity_two_ranks, parity_four_ranks, sanitizer]
