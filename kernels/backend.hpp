@@ -130,9 +130,10 @@ class Backend {
   virtual void* native(Queue) = 0;
   // What is put on compute between the first two may be kept back and given to the device as one
   // piece of work (a graph). `which` is the same for what is alike from one time to the next. In
-  // between nothing is uploaded, downloaded or put on other queues, and none waits for it.
-  // drop_graph instead of end_graph: what was put there is not to be done.
-  virtual void begin_graph(int /*which*/) {}
+  // between nothing is uploaded, downloaded or put on other queues, none waits for it, and compute
+  // waits for nothing that was not recorded before. drop_graph instead of end_graph: what was put
+  // there is not to be done.
+  virtual void begin_graph(std::uint64_t /*which*/) {}
   virtual void end_graph() {}
   virtual void drop_graph() noexcept {}
 

@@ -39,6 +39,10 @@ std::vector<OperationTime> stop_cuda_timing(Backend&) {
   absent();
 }
 
+std::int64_t cuda_fused_products(Backend&) {
+  absent();
+}
+
 std::size_t cuda_device_bytes(int) {
   absent();
 }

@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "kernels/cuda/views.hpp"
 
@@ -81,7 +82,7 @@ void Cuda::give(const Block& b, std::span<const Event> last) noexcept {
 }
 
 // Debugging and timing see each operation alone.
-void Cuda::begin_graph(int which) {
+void Cuda::begin_graph(std::uint64_t which) {
   if (choice_.debug || timing_.on()) return;
   graphs_.begin(which);
   products_.may_measure(!graphs_.recording());
@@ -140,6 +141,7 @@ void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
 
 void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   expect(src.dense() && src.span_bytes() == bytes.size(), "download empties a dense view");
+  require(!graphs_.recording(), "a download cannot be part of a graph");
   runtime_->copy_to_host(bytes.data(), src.data, bytes.size(), queues_.stream(q));
   try {
     queues_.synchronize(q);
@@ -166,8 +168,9 @@ void Cuda::matmul(Queue q, View c, ConstView a, ConstView b, Accumulate how,
     if (e.row_sum_M) column_sum(q, e.row_sum_M, sum, a.transposed());
   };
   bool whole = false;
-  put(q, "matmul", work,
-      [&](Stream s) { whole = products_.matmul(s, c, a, b, how, epilogue, scratch_, separate); });
+  put(q, "matmul", work, [&](Stream s) {
+    whole = products_.matmul(s, c, a, b, how, epilogue, scratch_, std::ref(separate));
+  });
   if (!whole) separate(c, how, epilogue);
 }
 
@@ -215,18 +218,22 @@ std::unique_ptr<Backend> open_cuda(const CudaChoice& c) {
   return std::make_unique<Cuda>(c);
 }
 
-static Timing& timing_of(Backend& b) {
-  auto* const opened = dynamic_cast<Cuda*>(&b);
-  require(opened, "the {} backend does not time its operations on a device", b.name());
-  return opened->timing();
+static Cuda& opened(Backend& b) {
+  auto* const cuda = dynamic_cast<Cuda*>(&b);
+  require(cuda, "the {} backend is not on a CUDA device", b.name());
+  return *cuda;
 }
 
 void start_cuda_timing(Backend& b) {
-  timing_of(b).start();
+  opened(b).timing().start();
 }
 
 std::vector<OperationTime> stop_cuda_timing(Backend& b) {
-  return timing_of(b).stop();
+  return opened(b).timing().stop();
+}
+
+std::int64_t cuda_fused_products(Backend& b) {
+  return opened(b).products().fused();
 }
 
 std::size_t cuda_workspace_bytes() {

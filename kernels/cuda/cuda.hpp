@@ -34,10 +34,11 @@ class Cuda final : public Backend {
   void wait(Queue q, Event e) override { queues_.wait(q, e); }
   bool done(Event e) override { return queues_.done(e); }
   void* native(Queue q) override { return queues_.stream(q); }
-  void begin_graph(int which) override;
+  void begin_graph(std::uint64_t which) override;
   void end_graph() override;
   void drop_graph() noexcept override;
   cuda::Timing& timing() { return timing_; }
+  const cuda::Products& products() const { return products_; }
 
   void copy(Queue, View dst, ConstView src, Accumulate) override;
   void fill(Queue, View, double) override;
@@ -107,6 +108,7 @@ class Cuda final : public Backend {
 
 template <class F>
 void Cuda::put(Queue q, const char* what, const Work& work, const F& f) {
+  expect(!graphs_.recording() || q == Queue::compute, "a graph is of compute's work alone");
   auto* const stream = queues_.stream(q);
   if (timing_.on())
     timing_.around(stream, what, work, [&] { f(stream); });

@@ -51,6 +51,9 @@ std::unique_ptr<Backend> open_cuda(const CudaChoice&);
 void start_cuda_timing(Backend&);
 std::vector<OperationTime> stop_cuda_timing(Backend&);
 
+// Products of an open_cuda backend that had their epilogue, bias aside, as part of them.
+std::int64_t cuda_fused_products(Backend&);
+
 // What a plan needs to know, on any machine with this build.
 std::size_t cuda_workspace_bytes();
 // Each chunk adds to the whole gradient of the head's weight, so they are large.

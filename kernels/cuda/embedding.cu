@@ -32,6 +32,7 @@ struct Numbered {
 // common id has thousands of them, so several are on their way at a time; they are added one by
 // one.
 constexpr int warps = 4, ahead = 4;
+static_assert(warp % ahead == 0);
 
 template <int N, class T>
 __global__ void __launch_bounds__(warp* warps)
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(warp* warps)
       Floats<N> dy[ahead] = {};
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
-        const auto from = __shfl_sync(0xffffffffU, row, (k + a) % warp);
+        const auto from = __shfl_sync(0xffffffffU, row, k + a);
         if (inside && k + a < found) dy[a] = load<N>(dy_TC + from * width + c);
       }
 #pragma unroll

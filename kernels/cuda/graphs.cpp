@@ -7,10 +7,9 @@ namespace trireme::cuda {
 Graphs::~Graphs() {
   for (const auto& [which, kind] : kinds_)
     if (kind.graph) runtime_.destroy_graph(kind.graph);
-  for (auto* g : replaced_) runtime_.destroy_graph(g);
 }
 
-void Graphs::begin(int which) {
+void Graphs::begin(std::uint64_t which) {
   expect(!recording_, "one graph at a time");
   auto& kind = kinds_[which];
   if (kind.times++ < as_they_are) return;
@@ -21,10 +20,15 @@ void Graphs::begin(int which) {
 void Graphs::end() {
   if (!recording_) return;
   auto& kind = *std::exchange(recording_, nullptr);
-  auto* const graph = queues_.end_recording(kind.graph);
-  if (kind.graph && graph != kind.graph) replaced_.push_back(kind.graph);
-  kind.graph = graph;
-  queues_.launch(graph);
+  try {
+    auto* const graph = queues_.end_recording(kind.graph);
+    if (kind.graph && graph != kind.graph) runtime_.destroy_graph(kind.graph);
+    kind.graph = graph;
+    queues_.launch(graph);
+  } catch (...) {
+    queues_.drop_recording();
+    throw;
+  }
 }
 
 void Graphs::drop() noexcept {

@@ -2,8 +2,8 @@
 // Pieces of compute's work as CUDA graphs. The host puts them there launch by launch all the same,
 // since addresses and seeds change; what is saved are the gaps between kernels that are shorter
 // than a launch.
+#include <cstdint>
 #include <map>
-#include <vector>
 
 #include "kernels/cuda/queues.hpp"
 
@@ -16,11 +16,10 @@ class Graphs {
   Graphs(const Graphs&) = delete;
   Graphs& operator=(const Graphs&) = delete;
 
-  // The first two of a kind run as they are: what libraries measure or make at first use cannot be
-  // recorded, and a step's first microbatch overwrites sums where the next one adds.
+  // The first two of a kind run as they are: libraries measure or make something at first use.
   static constexpr int as_they_are = 2;
 
-  void begin(int which);
+  void begin(std::uint64_t which);
   void end();
   void drop() noexcept;
   bool recording() const { return recording_ != nullptr; }
@@ -33,9 +32,8 @@ class Graphs {
 
   Runtime& runtime_;
   Queues& queues_;
-  std::map<int, Kind> kinds_;
+  std::map<std::uint64_t, Kind> kinds_;
   Kind* recording_ = nullptr;
-  std::vector<Runtime::Graph> replaced_;  // may still run
 };
 
 }  // namespace trireme::cuda

@@ -23,6 +23,20 @@ struct Plan {
   Descriptor product;
   Layout left, right, out;
   cublasLtMatmulAlgo_t algorithm{};
+  bool provisional = false;  // not measured, since nothing could be
+};
+
+// A pair of marks that keep time.
+struct Stopwatch {
+  std::array<cudaEvent_t, 2> mark{};
+  Stopwatch() {
+    for (auto& m : mark) check(cudaEventCreate(&m), "cudaEventCreate");
+  }
+  ~Stopwatch() {
+    for (auto* m : mark) cudaEventDestroy(m);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
 };
 
 }  // namespace
@@ -32,6 +46,7 @@ struct Products::Impl {
   Tf32 tf32;
   Epilogues epilogues;
   bool measuring = true;
+  std::int64_t fused = 0;
   cublasLtHandle_t handle = nullptr;
   using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no way
   using Entry = Plans::value_type;
@@ -46,8 +61,9 @@ struct Products::Impl {
   void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, const Call&) const;
   bool works(const cublasLtMatmulAlgo_t&, const Plan&) const;
   const Entry& plan(const Call&, Fused);
-  void multiply(const Call&, Fused);
-  bool faster(const Call& trial, Fused, const Separate&);
+  // With a plan of this product or of one that differs in where things are.
+  void multiply(const Entry&, const Call&);
+  bool faster(const Call&, const Call& trial, Fused, const Separate&);
   bool decide(const Call&, Fused, const Separate&);
 };
 
@@ -64,13 +80,16 @@ std::vector<cublasLtMatmulHeuristicResult_t> Products::Impl::candidates(const Ke
   const auto code = cublasLtMatmulAlgoGetHeuristic(
       handle, p.product.get(), p.left.get(), p.right.get(), p.out.get(), p.out.get(), wishes.get(),
       static_cast<int>(found.size()), found.data(), &n);
-  if (k.fused != Fused::nothing && code != CUBLAS_STATUS_SUCCESS) return {};
+  const bool fused = k.fused != Fused::nothing;
+  if (fused && (code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE))
+    return {};
   check_blas(code, "cublasLtMatmulAlgoGetHeuristic");
   found.resize(static_cast<std::size_t>(n));
-  std::erase_if(found, [](const auto& f) { return f.state != CUBLAS_STATUS_SUCCESS; });
-  require(!found.empty() || k.fused != Fused::nothing,
-          "cuBLASLt has no way to multiply [{}, {}] by [{}, {}] in {}", k.out.columns,
-          k.left.transposed ? k.left.rows : k.left.columns,
+  std::erase_if(found, [&](const auto& f) {
+    return f.state != CUBLAS_STATUS_SUCCESS || (fused && !works(f.algo, p));
+  });
+  require(!found.empty() || fused, "cuBLASLt has no way to multiply [{}, {}] by [{}, {}] in {}",
+          k.out.columns, k.left.transposed ? k.left.rows : k.left.columns,
           k.left.transposed ? k.left.rows : k.left.columns, k.out.rows, name_of(k.in));
   return found;
 }
@@ -94,8 +113,8 @@ void Products::Impl::run(const Plan& p, const cublasLtMatmulAlgo_t& algorithm, c
 // The shorter of two runs of f, after one to warm up.
 template <class F>
 static double milliseconds(cudaStream_t stream, const F& f) {
-  std::array<cudaEvent_t, 2> mark{};
-  for (auto& m : mark) check(cudaEventCreate(&m), "cudaEventCreate");
+  const Stopwatch watch;
+  const auto& mark = watch.mark;
   float best = std::numeric_limits<float>::infinity();
   for (int i = 0; i < 3; ++i) {
     check(cudaEventRecord(mark[0], stream), "cudaEventRecord");
@@ -106,7 +125,6 @@ static double milliseconds(cudaStream_t stream, const F& f) {
     check(cudaEventElapsedTime(&ms, mark[0], mark[1]), "cudaEventElapsedTime");
     if (i > 0) best = std::min(best, ms);
   }
-  for (auto* m : mark) cudaEventDestroy(m);
   return static_cast<double>(best);
 }
 
@@ -114,7 +132,11 @@ static double milliseconds(cudaStream_t stream, const F& f) {
 template <class Found>
 static const Found* overwriting(const std::map<Key, Found>& all, Key k) {
   k.add = false;
-  const auto it = all.find(k);
+  const auto it = std::ranges::find_if(all, [&](const auto& one) {
+    auto other = one.first;
+    other.vector_alignment = k.vector_alignment;  // sums that are added go another way
+    return other == k;
+  });
   return it == all.end() ? nullptr : &it->second;
 }
 
@@ -127,7 +149,8 @@ bool Products::Impl::works(const cublasLtMatmulAlgo_t& algorithm, const Plan& p)
 
 const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused) {
   const auto k = key_of(call, fused);
-  if (const auto it = plans.find(k); it != plans.end()) return *it;
+  if (const auto it = plans.find(k); it != plans.end())
+    if (!it->second || !it->second->provisional || !measuring) return *it;
   if (!handle) check_blas(cublasLtCreate(&handle), "cublasLtCreate");
   Plan p;
   p.product = describe_product(k.in == DType::f32 && tf32 == Tf32::on ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -154,27 +177,30 @@ const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused)
         least = ms;
         p.algorithm = f.algo;
       }
-  } else if (!trial) {
+  } else if (!trial && bits != CudaBits::repeatable) {
+    p.provisional = !measuring;
     if (const auto* same = overwriting(plans, k); same && *same && works((*same)->algorithm, p))
       p.algorithm = (*same)->algorithm;
   }
-  return *plans.emplace(k, std::move(p)).first;
+  return *plans.insert_or_assign(k, std::move(p)).first;
 }
 
-void Products::Impl::multiply(const Call& call, Fused fused) {
-  const auto& [key, p] = plan(call, fused);
-  const auto pointers = pointers_of(call, fused);
+void Products::Impl::multiply(const Entry& entry, const Call& call) {
+  const auto& [key, p] = entry;
+  const auto pointers = pointers_of(call, key.fused);
   point(key, *p, pointers);
   run(*p, p->algorithm, pointers, call);
-  if (fused == Fused::sums && call.adds())  // which cuBLASLt does not do
+  if (key.fused == Fused::sums && call.adds())  // which cuBLASLt does not do
     add_partials(call.stream, at<float>(call.epilogue.row_sum_M), Into::add,
                  reinterpret_cast<const float*>(sums_of(call)), 1, call.c.extent[0]);
 }
 
-bool Products::Impl::faster(const Call& trial, Fused fused, const Separate& separate) {
-  const auto one = milliseconds(trial.stream, [&] { multiply(trial, fused); });
+bool Products::Impl::faster(const Call& call, const Call& trial, Fused fused,
+                            const Separate& separate) {
+  const auto &together = plan(call, fused), &alone = plan(call, Fused::nothing);
+  const auto one = milliseconds(trial.stream, [&] { multiply(together, trial); });
   const auto two = milliseconds(trial.stream, [&] {
-    multiply(trial, Fused::nothing);
+    multiply(alone, trial);
     separate(trial.c, trial.how, trial.epilogue);
   });
   return one < two;
@@ -189,9 +215,10 @@ bool Products::Impl::decide(const Call& call, Fused fused, const Separate& separ
   if (better && epilogues == Epilogues::measured) {
     const auto* same = overwriting(fuses, k);
     if (const auto trial = measuring ? on_scratch(call) : std::nullopt)
-      better = faster(*trial, fused, separate);
+      better = faster(call, *trial, fused, separate);
     else
       better = same && *same;
+    if (!measuring) return better;  // to be decided when it may
   }
   return fuses.emplace(k, better).first->second;
 }
@@ -200,6 +227,10 @@ Products::Products(CudaBits bits, Tf32 tf32, Epilogues epilogues)
     : impl_(std::make_unique<Impl>(bits, tf32, epilogues)) {}
 
 Products::~Products() = default;
+
+std::int64_t Products::fused() const {
+  return impl_->fused;
+}
 
 void Products::may_measure(bool yes) noexcept {
   impl_->measuring = yes;
@@ -213,13 +244,14 @@ bool Products::matmul(void* stream, View c, ConstView a, ConstView b, Accumulate
   auto* const s = static_cast<cudaStream_t>(stream);
   if (c.stride[1] != 1 && c.extent[1] != 1) {  // its transpose has dense rows
     require(!epilogue.bias_N, "a product with a bias has dense rows");
-    impl_->multiply({c.transposed(), b.transposed(), a.transposed(), how, {}, workspace, s},
-                    Fused::nothing);
+    const Call turned{c.transposed(), b.transposed(), a.transposed(), how, {}, workspace, s};
+    impl_->multiply(impl_->plan(turned, Fused::nothing), turned);
     return part == Fused::nothing;
   }
   const Call call{c, a, b, how, epilogue, workspace, s};
   const bool fused = impl_->decide(call, part, separate);
-  impl_->multiply(call, fused ? part : Fused::nothing);
+  if (fused) ++impl_->fused;
+  impl_->multiply(impl_->plan(call, fused ? part : Fused::nothing), call);
   return fused || part == Fused::nothing;
 }
 

@@ -23,7 +23,10 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  // Not while work is recorded: what is new then is done in the first way that is recommended.
+  std::int64_t fused() const;  // products with an epilogue, bias aside, as part of them
+
+  // Not while work is recorded: what is new then is done in the first way that is recommended, and
+  // measured when it comes again.
   void may_measure(bool) noexcept;
 
   // Puts the epilogue of a product whose operands are these on the stream.

@@ -70,7 +70,10 @@ cublasLtEpilogue_t epilogue_of(const Key& k) {
 
 bool may_fuse(const Call& p, Fused fused) {
   if (fused == Fused::nothing) return false;
-  if (fused == Fused::sums) return static_cast<std::size_t>(p.c.extent[0]) * 4 <= sums_bytes;
+  if (fused == Fused::sums)  // they come in c's type, where a bias would be
+    return p.epilogue.row_sum_M.dtype == p.c.dtype && !p.epilogue.bias_N &&
+           static_cast<std::size_t>(p.c.extent[0]) * sizeof(float) <= sums_bytes;
+  if (p.c.dtype != DType::bf16) return false;  // cuBLASLt's GELU may be coarser than f32
   const auto aux = aux_of(p, fused);
   return !p.adds() && out_of(p, fused).stride[1] == 1 && aux.stride[1] == 1 &&
          aux.stride[0] % 8 == 0 && alignment(aux.data, aux.stride[0], aux.dtype) >= 16;

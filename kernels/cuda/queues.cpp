@@ -86,7 +86,7 @@ void Queues::drop_recording() noexcept {
   runtime_.drop_recording(recorder_);
   try {
     put_mark(line(Queue::compute));
-  } catch (const Error&) {  // the device is lost, which the next call tells
+  } catch (...) {  // the device is lost, which the next call tells
   }
 }
 

@@ -94,11 +94,9 @@ class Device final : public Runtime {
     check(cudaStreamEndCapture(stream_of(s), &graph), "recording a graph");
     auto* executable = static_cast<cudaGraphExec_t>(like);
     cudaGraphExecUpdateResultInfo changed{};
-    int code = cudaSuccess;
-    if (!like || cudaGraphExecUpdate(executable, graph, &changed) != cudaSuccess) {
-      cudaGetLastError();  // of other nodes: that is what the new one is for
-      code = cudaGraphInstantiate(&executable, graph, 0);
-    }
+    const bool alike = like && cudaGraphExecUpdate(executable, graph, &changed) == cudaSuccess;
+    if (like && !alike) cudaGetLastError();  // refused, as its nodes are others
+    const int code = alike ? cudaSuccess : cudaGraphInstantiate(&executable, graph, 0);
     cudaGraphDestroy(graph);
     check(code, "cudaGraphInstantiate");
     return executable;

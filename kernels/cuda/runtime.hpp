@@ -29,7 +29,7 @@ class Runtime {
 
   // What is put on the stream from now on is recorded instead of done. `end_recording` changes
   // `like` into it, if it may be, and makes a new graph otherwise; graphs may be launched again and
-  // again, and changed while they run, which shows at the next launch.
+  // again; one that runs may be changed, which shows at the next launch, and destroyed.
   virtual void begin_recording(Stream) = 0;
   virtual Graph end_recording(Stream, Graph like) = 0;
   virtual void drop_recording(Stream) noexcept = 0;

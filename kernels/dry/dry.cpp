@@ -33,17 +33,15 @@ static bool pinned(const std::byte* p) {
 
 void Dry::op(const char* what, Queue q, std::initializer_list<ConstView> reads,
              std::initializer_list<View> writes) {
-  if (graph_begin_)
-    require(q == Queue::compute && std::string_view(what) != "upload" &&
-                std::string_view(what) != "download",
-            "{} on queue {} cannot be part of a graph", what, trireme::name_of(q));
+  require(!graph_begin_ || q == Queue::compute, "{} on queue {} cannot be part of a graph", what,
+          trireme::name_of(q));
   accesses_.begin(what, q);
   for (const auto& v : reads) accesses_.touch(Touch::read, v);
   for (const auto& v : writes) accesses_.touch(Touch::write, v);
 }
 
 // An empty event of each queue: what comes after it is part of the graph.
-void Dry::begin_graph(int) {
+void Dry::begin_graph(std::uint64_t) {
   require(!graph_begin_, "a graph is begun within another");
   auto& begin = graph_begin_.emplace();
   for (int q = 0; q < queue_count; ++q)
@@ -69,12 +67,14 @@ void Dry::touched(Queue q, ConstView read, View written) {
 }
 
 void Dry::upload(Queue q, View dst, std::span<const std::byte> bytes) {
+  require(!graph_begin_, "an upload cannot be part of a graph");
   ConstView src = dst;
   src.data = pinned(bytes.data()) ? bytes.data() : nullptr;
   op("upload", q, {src}, {dst});
 }
 
 void Dry::download(Queue q, std::span<std::byte> bytes, ConstView src) {
+  require(!graph_begin_, "a download cannot be part of a graph");
   if (pinned(bytes.data())) {
     View dst(bytes.data(), src.dtype, {src.count()});
     return op("download", q, {src}, {dst});

@@ -49,7 +49,7 @@ class Dry : public Backend {
   void wait(Queue q, Event e) override;
   bool done(Event) override { return true; }
   void* native(Queue) override { return nullptr; }
-  void begin_graph(int which) override;
+  void begin_graph(std::uint64_t which) override;
   void end_graph() override { graph_begin_.reset(); }
   void drop_graph() noexcept override { graph_begin_.reset(); }
   void copy(Queue, View dst, ConstView src, Accumulate) override;

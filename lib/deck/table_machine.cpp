@@ -195,7 +195,7 @@ DeckSection run_section() {
           KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU"),
           KeyRow("cuda_graph", flag, plain(&R::cuda_graph),
                  "give a GPU the forward and the backward of a microbatch as a graph each; on one "
-                 "rank"),
+                 "rank, and not while debugging"),
       }};
 }
 

@@ -7,6 +7,29 @@
 
 namespace trireme {
 
+namespace {
+
+// One call's work as a graph, where that is wanted.
+class GraphScope {
+ public:
+  GraphScope(Backend& b, bool wanted, std::uint64_t which) : backend_(wanted ? &b : nullptr) {
+    if (backend_) backend_->begin_graph(which);
+  }
+  ~GraphScope() {
+    if (backend_) backend_->drop_graph();
+  }
+  GraphScope(const GraphScope&) = delete;
+  GraphScope& operator=(const GraphScope&) = delete;
+  void end() {
+    if (auto* const b = std::exchange(backend_, nullptr)) b->end_graph();
+  }
+
+ private:
+  Backend* backend_;
+};
+
+}  // namespace
+
 PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage) {
   std::size_t begin = 1;  // behind the embedding
   for (std::size_t s = 0; s < stage; ++s) begin += static_cast<std::size_t>(blocks[s]);
@@ -88,25 +111,6 @@ Boundary ModelStage::boundary() const {
   return {{samples, tokens_of(batches_[0]), model_.spec().config.width}, model_.compute()};
 }
 
-// One call's work as a graph, where that is wanted.
-class GraphScope {
- public:
-  GraphScope(Backend& b, bool wanted, int which) : backend_(wanted ? &b : nullptr) {
-    if (backend_) backend_->begin_graph(which);
-  }
-  ~GraphScope() {
-    if (backend_) backend_->drop_graph();
-  }
-  GraphScope(const GraphScope&) = delete;
-  GraphScope& operator=(const GraphScope&) = delete;
-  void end() {
-    if (auto* const b = std::exchange(backend_, nullptr)) b->end_graph();
-  }
-
- private:
-  Backend* backend_;
-};
-
 template <class T>
 static Tensor to_device(Backend& b, const Shape& shape, std::span<const T> values) {
   Tensor t = Tensor::empty(b, shape, dtype_of<T>, Kind::boundary);
@@ -138,6 +142,13 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
   return {backend_, seq_, weights, gradients, session_.trainable(), place};
 }
 
+// The first microbatch of a step overwrites sums where others add; what is frozen adds none.
+std::uint64_t ModelStage::graph_of(Direction d, int m) const {
+  auto which = hash64(static_cast<std::uint64_t>(d), m == 0 ? 1 : 0, 0);
+  for (const auto trains : backward_.trains) which = hash64(which, trains, 0);
+  return which;
+}
+
 // Forward of one part; what its backward needs is kept.
 Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
   const Part& p = part(i);
@@ -162,7 +173,7 @@ Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
 Tensor ModelStage::forward(int m, Tensor x) {
   const TraceScope span(forward_span, m);
   Microbatch batch = upload(batches_[static_cast<std::size_t>(m)]);
-  GraphScope graph(backend_, when_.graphs, 0);
+  GraphScope graph(backend_, when_.graphs && !when_.logits, graph_of(Direction::forward, m));
   if (first()) x = batch.ids_BT;
   const auto count = range_.end - range_.begin;
   for (std::size_t i = 0; i < count; ++i) {
@@ -184,7 +195,7 @@ Tensor ModelStage::backward(int m, Tensor dy) {
   const TraceScope span(backward_span, m);
   auto batch = std::move(kept_.at(m));
   kept_.erase(m);
-  GraphScope graph(backend_, when_.graphs, 1);
+  GraphScope graph(backend_, when_.graphs, graph_of(Direction::backward, m));
   for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];) {
     const Part& p = part(i);
     const TraceScope span_of_part(p.name(), m, Direction::backward, first_unit(p));

@@ -90,6 +90,7 @@ class ModelStage final : public Stage {
   }
   Microbatch upload(const Batch&) const;
   Run run_of(const Microbatch&, int m, const Weights&, Gradients*) const;
+  std::uint64_t graph_of(Direction, int m) const;  // alike: the same number
   Tensor run_part(std::size_t i, int m, Microbatch&, Tensor x);
   void make_logits(const Microbatch&, const Tensor& x_BTC);
 

@@ -12,10 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+DOCS = Path(__file__).resolve().parents[2] / "docs/kernels.md"
 ENTRY = re.compile(r"Compiling entry function '([^']+)' for '([^']+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
-DOCS = Path(__file__).resolve().parents[2] / "docs/kernels.md"
 SHARED = re.compile(r"(\d+) bytes smem")
 
 

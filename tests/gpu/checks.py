@@ -103,38 +103,45 @@ def training(m):
     return f"{STEPS} steps, at most {most:.3f} of the bound of {F32_BOUND:g}; the same bits again"
 
 
-def training_bf16(m):
-    """50 steps in bf16 against host"""
-    # Both are roundings of the same f32 training. So they lie apart by at most the sum of their distances to it, of
-    # which one is measured; three of it, as where the order of microbatches is the measure.
-    exact = losses(m.train("host-f32-for-bf16", *F32, f"train.steps={STEPS}", backend="host"))
-    run = m.train("host-bf16", *BF16, f"train.steps={STEPS}", backend="host")
+def bf16_on_host(m, steps):
+    """losses of bf16 on host, and how far rounding takes them from f32"""
+    exact = losses(m.train(f"host-f32-for-bf16-{steps}", *F32, f"train.steps={steps}", backend="host"))
+    run = m.train(f"host-bf16-{steps}", *BF16, f"train.steps={steps}", backend="host")
     if "cannot multiply bf16" in (run / "log").read_text():
         raise Skipped("this processor cannot multiply bf16: nothing to compare with")
     want = losses(run)
     rounding = max(abs(x - y) for x, y in zip(want, exact))
     if not 0 < rounding < 0.02 * want[0]:
         raise Failed(f"bf16 is {rounding:.2g} off f32 on host: no measure for anything")
-    got = losses(m.train("device-bf16", *BF16, f"train.steps={STEPS}"))
-    most = furthest(got, want, [3 * rounding] * len(want), "bf16")
-    return f"{STEPS} steps, at most {most:.3f} of the bound of {3 * rounding:.2g}"
+    return want, rounding
+
+
+def bf16_against_host(m, steps, name, *overrides):
+    # Both are roundings of the same f32 training. So they lie apart by at most the sum of their distances to it, of
+    # which one is measured; three of it, as where the order of microbatches is the measure.
+    want, rounding = bf16_on_host(m, steps)
+    got = losses(m.train(name, *BF16, f"train.steps={steps}", *overrides))
+    most = furthest(got, want, [3 * rounding] * len(want), name)
+    return f"{steps} steps, at most {most:.3f} of the bound of {3 * rounding:.2g}"
+
+
+def training_bf16(m):
+    """50 steps in bf16 against host"""
+    return bf16_against_host(m, STEPS, "device-bf16")
 
 
 def fastest(m):
-    """20 steps with whatever measures fastest, such as epilogues in products, against host"""
-    steps = [o for o in F32 if not o.startswith("run.exactness")] + ["run.exactness=fast", "train.steps=20"]
-    want = losses(m.train("host-fast", *steps, backend="host"))
-    most = furthest(losses(m.train("device-fast", *steps)), want, relative(want), "fast")
-    return f"20 steps, at most {most:.3f} of the bound of {F32_BOUND:g}"
+    """20 steps in bf16 with whatever measures fastest, such as epilogues in products, against host"""
+    return bf16_against_host(m, 20, "device-fast", "run.exactness=fast")
 
 
 def graphs(m):
-    """forward and backward of a microbatch as CUDA graphs: the bits of a run without"""
-    steps = [*F32, "train.steps=20"]
-    want = losses(m.train("launches", *steps))
-    if losses(m.train("graphs", *steps, "run.cuda_graph=true")) != want:
-        raise Failed("with run.cuda_graph = true a training has other losses")
-    return "20 steps"
+    """forward and backward of a microbatch as CUDA graphs: the bits of a run without, f32 and bf16"""
+    for name, course in (("f32", F32), ("bf16", BF16)):
+        want = losses(m.train("launches-" + name, *course, "train.steps=20"))
+        if losses(m.train("graphs-" + name, *course, "train.steps=20", "run.cuda_graph=true")) != want:
+            raise Failed(f"with run.cuda_graph = true a training in {name} has other losses")
+    return "20 steps each"
 
 
 # ranks, grid, zero.stage
