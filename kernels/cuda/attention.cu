@@ -13,7 +13,7 @@ template <class T>
 __global__ void __launch_bounds__(attention_threads, 2)
     attention_rows(Heads<T> o, float* lse_BHT, Heads<const T> q, Heads<const T> k, Heads<const T> v,
                    AttentionDims s) {
-  extern __shared__ float shared[];
+  float* const shared = block_memory();
   const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
   float *const keys = shared, *const values = keys + warp * stride;
   float* const queries = values + warp * stride;
@@ -29,7 +29,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
     load_tile(values, v, b, g, begin, warp, s.tokens, D);
     __syncthreads();
     if (begin > t) continue;
-    const bool seen = begin + lane_of() <= t;
+    const int rows = static_cast<int>(min(t - begin + 1, std::int64_t{warp}));
+    const bool seen = lane_of() < rows;
     const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
     const float larger = fmaxf(most, warp_max(seen ? score : lowest));
     const float shrink = math::exp(most - larger);
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
     total = total * shrink + warp_sum(p);
 #pragma unroll
     for (float& x : sum) x *= shrink;
-    add_rows(sum, p, values, D);
+    add_rows(sum, p, values, 0, rows, D);
   }
   if (t >= s.tokens) return;
   store_row(row_of(o, b, t, h), sum, 1.0F / total, D);
@@ -52,10 +53,9 @@ void attention(Stream stream, Heads<T> o, float* lse_BHT, Heads<const T> q, Head
                Heads<const T> v, const AttentionDims& s) {
   if (s.batch * s.heads * s.tokens == 0) return;
   const auto bytes = tile_bytes(2, 1, s.head_dim);
-  allow_shared(attention_rows<T>, bytes);
   const dim3 grid(blocks_for(s.tokens, attention_warps), static_cast<unsigned>(s.batch * s.heads));
-  attention_rows<T><<<grid, attention_threads, bytes, native(stream)>>>(o, lse_BHT, q, k, v, s);
-  check(cudaGetLastError(), "attention");
+  start("attention", attention_rows<T>, grid, attention_threads, bytes, stream, o, lse_BHT, q, k, v,
+        s);
 }
 
 template void attention(Stream, Heads<float>, float*, Heads<const float>, Heads<const float>,

@@ -26,7 +26,7 @@ template <class T>
 __global__ void __launch_bounds__(attention_threads, 2)
     query_grad(Heads<T> dq, Heads<const T> d_o, const float* lse_BHT, const float* delta_BHT,
                Heads<const T> q, Heads<const T> k, Heads<const T> v, AttentionDims s) {
-  extern __shared__ float shared[];
+  float* const shared = block_memory();
   const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
   float *const keys = shared, *const values = keys + warp * stride;
   float *const queries = values + warp * stride, *const grads = queries + attention_warps * stride;
@@ -46,9 +46,10 @@ __global__ void __launch_bounds__(attention_threads, 2)
     if (begin > t) continue;
     const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
     const float dp = dot(grads + warp_of() * stride, values + lane_of() * stride, D);
-    const bool seen = begin + lane_of() <= t;
+    const int rows = static_cast<int>(min(t - begin + 1, std::int64_t{warp}));
+    const bool seen = lane_of() < rows;
     const float ds = seen ? s.scale * math::exp(score - lse) * (dp - delta) : 0.0F;
-    add_rows(sum, ds, keys, D);
+    add_rows(sum, ds, keys, 0, rows, D);
   }
   if (t < s.tokens) store_row(row_of(dq, b, t, h), sum, 1.0F, D);
 }
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
     key_grad(Heads<T> dk, Heads<T> dv, Heads<const T> d_o, const float* lse_BHT,
              const float* delta_BHT, Heads<const T> q, Heads<const T> k, Heads<const T> v,
              AttentionDims s) {
-  extern __shared__ float shared[];
+  float* const shared = block_memory();
   const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
   float *const queries = shared, *const grads = queries + warp * stride;
   float *const keys = grads + warp * stride, *const values = keys + attention_warps * stride;
@@ -78,11 +79,12 @@ __global__ void __launch_bounds__(attention_threads, 2)
       const auto t = begin + lane_of(), row = (b * s.heads + h) * s.tokens + min(t, s.tokens - 1);
       const float score = dot(keys + warp_of() * stride, queries + lane_of() * stride, D) * s.scale;
       const float dp = dot(values + warp_of() * stride, grads + lane_of() * stride, D);
-      const bool seen = j <= t && t < s.tokens;
+      const int from = static_cast<int>(min(max(j - begin, std::int64_t{0}), std::int64_t{warp}));
+      const bool seen = lane_of() >= from && t < s.tokens;
       const float p = seen ? math::exp(score - lse_BHT[row]) : 0.0F;
       const float ds = seen ? s.scale * p * (dp - delta_BHT[row]) : 0.0F;
-      add_rows(dk_sum, ds, queries, D);
-      add_rows(dv_sum, p, grads, D);
+      add_rows(dk_sum, ds, queries, from, warp, D);
+      add_rows(dv_sum, p, grads, from, warp, D);
     }
   }
   if (j >= s.tokens) return;
@@ -101,16 +103,12 @@ void attention_grad(Stream stream, Heads<T> dq, Heads<T> dk, Heads<T> dv, Heads<
   const auto blocks = blocks_for(s.tokens, attention_warps);
   const dim3 by_query(blocks, static_cast<unsigned>(s.batch * s.heads));
   const dim3 by_key(blocks, static_cast<unsigned>(s.batch * s.kv_heads));
-  delta_rows<T><<<by_query, attention_threads, 0, native(stream)>>>(delta, d_o, o, s);
-  check(cudaGetLastError(), "attention_grad");
-  allow_shared(query_grad<T>, bytes);
-  query_grad<T>
-      <<<by_query, attention_threads, bytes, native(stream)>>>(dq, d_o, lse_BHT, delta, q, k, v, s);
-  check(cudaGetLastError(), "attention_grad");
-  allow_shared(key_grad<T>, bytes);
-  key_grad<T><<<by_key, attention_threads, bytes, native(stream)>>>(dk, dv, d_o, lse_BHT, delta, q,
-                                                                    k, v, s);
-  check(cudaGetLastError(), "attention_grad");
+  const char* const name = "attention_grad";
+  start(name, delta_rows<T>, by_query, attention_threads, 0, stream, delta, d_o, o, s);
+  start(name, query_grad<T>, by_query, attention_threads, bytes, stream, dq, d_o, lse_BHT, delta, q,
+        k, v, s);
+  start(name, key_grad<T>, by_key, attention_threads, bytes, stream, dk, dv, d_o, lse_BHT, delta, q,
+        k, v, s);
 }
 
 template void attention_grad(Stream, Heads<float>, Heads<float>, Heads<float>, Heads<const float>,

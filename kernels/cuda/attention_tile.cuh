@@ -50,9 +50,11 @@ __device__ inline float dot(const float* a, const float* b, int dim) {
   return sum;
 }
 
-// sum[i] += factor of each lane * that lane's row of the tile, dims lane, lane + 32, ...
-__device__ inline void add_rows(float (&sum)[lane_dims], float factor, const float* tile, int dim) {
-  for (int r = 0; r < warp; ++r) {
+// sum[i] += factor of each lane * that lane's row of the tile, dims lane, lane + 32, ..., of the
+// lanes [first, end) alone: 0 times a row that is not to be seen is not 0 when it holds a NaN.
+__device__ inline void add_rows(float (&sum)[lane_dims], float factor, const float* tile, int first,
+                                int end, int dim) {
+  for (int r = first; r < end; ++r) {
     const float f = __shfl_sync(0xffffffffU, factor, r);
     const float* const row = tile + r * tile_stride(dim);
 #pragma unroll
@@ -73,13 +75,6 @@ inline std::size_t tile_bytes(int tiles, int sets, std::int64_t dim) {
   return static_cast<std::size_t>((tiles * warp + sets * attention_warps) *
                                   tile_stride(static_cast<int>(dim))) *
          sizeof(float);
-}
-
-template <class Kernel>
-void allow_shared(Kernel* kernel, std::size_t bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)),
-        "shared memory of attention");
 }
 
 }  // namespace trireme::cuda

@@ -120,9 +120,8 @@ void embedding_grad(Stream stream, float* dtable_VC, const T* dy_TC, const std::
   with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(dtable_VC, dy_TC), [&](auto packs) {
     constexpr int N = decltype(packs)::value;
     const dim3 grid(blocks_for(rows, warps), blocks_for(width, warp * N));
-    add_rows<N>
-        <<<grid, warp * warps, 0, native(stream)>>>(dtable_VC, dy_TC, ids, order, rows, width);
-    check(cudaGetLastError(), "embedding_grad");
+    start("embedding_grad", add_rows<N, T>, grid, warp * warps, 0, stream, dtable_VC, dy_TC, ids,
+          order, rows, width);
   });
 }
 

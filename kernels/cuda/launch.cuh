@@ -1,18 +1,12 @@
 #pragma once
-// How kernels are put on a stream. A launch that fails throws with the kernel's name.
-#include <cuda_runtime.h>
-
+// How kernels are cut into blocks and packs.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/start.cuh"
 
 namespace trireme::cuda {
-
-inline cudaStream_t native(void* stream) {
-  return static_cast<cudaStream_t>(stream);
-}
 
 inline constexpr int block_threads = 256;
 
@@ -35,8 +29,7 @@ template <class F>
 void launch_each(void* stream, const char* name, std::int64_t n, F f) {
   if (n == 0) return;  // a grid of no blocks is an error
   const auto blocks = std::min<std::int64_t>(blocks_for(n, block_threads), most_blocks);
-  for_each<<<static_cast<unsigned>(blocks), block_threads, 0, native(stream)>>>(n, f);
-  check(cudaGetLastError(), name);
+  start(name, for_each<F>, static_cast<unsigned>(blocks), block_threads, 0, stream, n, f);
 }
 
 // Can `p...` be read 16 bytes at a time?

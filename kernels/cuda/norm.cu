@@ -122,9 +122,8 @@ void norm(Stream stream, T* y, float* mean, float* rstd, const T* x, const T* w,
     using Team = decltype(team);
     with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, x, w, b), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      norm_rows<Team, N><<<blocks_for(rows, Team::rows), Team::block, 0, native(stream)>>>(
-          {y, mean, rstd, w, b, rows, width, eps}, x);
-      check(cudaGetLastError(), "norm");
+      start("norm", norm_rows<Team, N, T>, blocks_for(rows, Team::rows), Team::block, 0, stream,
+            NormRows<T>{y, mean, rstd, w, b, rows, width, eps}, x);
     });
   });
 }
@@ -146,9 +145,8 @@ void norm_grad(Stream stream, T* dx, float* dw, float* db, Into how, const T* on
       const bool whole = width % pack_of<T> == 0 && aligned(dx, onto, dy, x, w, scratch);
       with_packs<pack_of<T>>(whole, [&](auto packs) {
         constexpr int N = decltype(packs)::value;
-        norm_rows_grad<Team, N><<<static_cast<unsigned>(parts), Team::block, 0, native(stream)>>>(
-            dx, sums ? scratch : nullptr, onto, dy, x, w, mean, rstd, rows, width);
-        check(cudaGetLastError(), "norm_grad");
+        start("norm_grad", norm_rows_grad<Team, N, T>, static_cast<unsigned>(parts), Team::block, 0,
+              stream, dx, sums ? scratch : nullptr, onto, dy, x, w, mean, rstd, rows, width);
       });
     });
   if (dw != nullptr) add_partials(stream, dw, how, scratch, parts, width);

@@ -51,9 +51,8 @@ void launch_parts(Stream stream, const char* name, float* out_PC, Into how, cons
   with_packs<pack_of<T>>(whole, [&](auto packs) {
     constexpr int N = decltype(packs)::value;
     const dim3 grid(blocks_for(width, warp * N), std::max(1U, blocks_for(rows, part)));
-    column_parts<N><<<grid, warp * strips, 0, native(stream)>>>(out_PC, how == Into::add, x_TC,
-                                                                rows, width, part);
-    check(cudaGetLastError(), name);
+    start(name, column_parts<N, T>, grid, warp * strips, 0, stream, out_PC, how == Into::add, x_TC,
+          rows, width, part);
   });
 }
 
@@ -113,16 +112,13 @@ std::size_t square_scratch(std::int64_t n) {
 
 void sum_squares(Stream stream, double* out, const float* x, std::int64_t n, double* scratch) {
   const auto parts = blocks_for(n, part_squares);
-  if (parts > 0) {
-    square_parts<<<parts, block_threads, 0, native(stream)>>>(scratch, x, n, aligned(x));
-    check(cudaGetLastError(), "sum_squares");
-  }
+  if (parts > 0)
+    start("sum_squares", square_parts, parts, block_threads, 0, stream, scratch, x, n, aligned(x));
   sum_in_order(stream, out, Into::overwrite, scratch, parts);
 }
 
 void sum_in_order(Stream stream, double* out, Into how, const double* x, std::int64_t n) {
-  add_in_order<<<1, block_threads, 0, native(stream)>>>(out, how == Into::add, x, n);
-  check(cudaGetLastError(), "sum_in_order");
+  start("sum_in_order", add_in_order, 1, block_threads, 0, stream, out, how == Into::add, x, n);
 }
 
 template void column_sum(Stream, float*, Into, const float*, std::int64_t, std::int64_t, float*);

@@ -44,9 +44,9 @@ void residual_norm(Stream stream, T* sum, T* y, float* mean, float* rstd, const 
     using Team = decltype(team);
     with_packs<pack_of<T>>(whole, [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      residual_norm_rows<Team, N><<<blocks_for(rows, Team::rows), Team::block, 0, native(stream)>>>(
-          {y, mean, rstd, w, b, rows, width, eps}, sum, x, skip, Mask(key, shape));
-      check(cudaGetLastError(), "residual_norm");
+      start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(rows, Team::rows),
+            Team::block, 0, stream, NormRows<T>{y, mean, rstd, w, b, rows, width, eps}, sum, x,
+            skip, Mask(key, shape));
     });
   });
 }

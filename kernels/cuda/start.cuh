@@ -1,0 +1,39 @@
+#pragma once
+// The words of a kernel's launch that only the CUDA compiler knows. Everything else in the .cu
+// files is C++, which tests/cuda/simulated compiles with its own version of this file.
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "kernels/cuda/check.hpp"
+
+namespace trireme::cuda {
+
+inline cudaStream_t native(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
+// Of one block, without leave.
+inline constexpr std::size_t usual_shared_bytes = std::size_t{48} << 10;
+
+// Puts kernel(args...) on a stream. A launch that fails throws with `name`.
+template <class... Parameters, class... Args>
+void start(const char* name, void (*kernel)(Parameters...), dim3 grid, int threads,
+           std::size_t shared_bytes, void* stream, Args&&... args) {
+  if (shared_bytes > usual_shared_bytes)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          name);
+  kernel<<<grid, static_cast<unsigned>(threads), shared_bytes, native(stream)>>>(
+      std::forward<Args>(args)...);
+  check(cudaGetLastError(), name);
+}
+
+// The block's shared memory of the size that its launch gave.
+__device__ inline float* block_memory() {
+  extern __shared__ float memory[];
+  return memory;
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,22 @@
+#pragma once
+// Streams of a simulated device: work is kept until somebody waits for it. Then, by chance, either
+// only what must be done is done, or other streams run ahead as far as they may: a wait that is
+// missing shows as values that come too late or are overwritten too early.
+#include <driver_types.h>
+
+#include <functional>
+#include <source_location>
+
+namespace trireme::simulated {
+
+// Puts work on a stream, or into the graph that it records. What `work` throws is a fault of the
+// device: the code and text of every later call.
+cudaError_t put(cudaStream_t, const char* name, std::function<void()> work);
+
+// Does all that is on the stream.
+cudaError_t finish(cudaStream_t);
+
+// The text of the fault, or null.
+const char* fault();
+
+}  // namespace trireme::simulated
