@@ -54,13 +54,18 @@ __device__ inline float dot(const float* a, const float* b, int dim) {
 // lanes [first, end) alone: 0 times a row that is not to be seen is not 0 when it holds a NaN.
 __device__ inline void add_rows(float (&sum)[lane_dims], float factor, const float* tile, int first,
                                 int end, int dim) {
+  __shared__ float factors[attention_warps][warp];
+  float* const mine = factors[warp_of()];
+  mine[lane_of()] = factor;
+  __syncwarp();
   for (int r = first; r < end; ++r) {
-    const float f = __shfl_sync(0xffffffffU, factor, r);
+    const float f = mine[r];
     const float* const row = tile + r * tile_stride(dim);
 #pragma unroll
     for (int i = 0; i < lane_dims; ++i)
       if (lane_of() + i * warp < dim) sum[i] += f * row[lane_of() + i * warp];
   }
+  __syncwarp();  // before the next factors
 }
 
 template <class T>

@@ -85,7 +85,8 @@ std::size_t column_scratch(std::int64_t rows, std::int64_t width);
 // out_C (+)= sum over `parts` rows of partial_PC, in order
 void add_partials(Stream, float* out_C, Into, const float* partial_PC, std::int64_t parts,
                   std::int64_t width);
-void sum_squares(Stream, double* out, const float* x, std::int64_t n, double* scratch);
+template <class T>
+void sum_squares(Stream, double* out, const T* x, std::int64_t n, double* scratch);
 std::size_t square_scratch(std::int64_t n);
 // out (+)= sum of x, in order
 void sum_in_order(Stream, double* out, Into, const double* x, std::int64_t n);
@@ -106,8 +107,10 @@ void cross_entropy(Stream, double* loss, Into, T* logits_TV, const std::int32_t*
                    double* scratch);
 
 // optimizer.cu. copy may be null.
-void sgd(Stream, float* master, bf16* copy, const float* grad, std::int64_t n, math::SgdUpdate);
-void adamw(Stream, float* master, float* m, float* v, bf16* copy, const float* grad, std::int64_t n,
+template <class T>
+void sgd(Stream, float* master, T* copy, const float* grad, std::int64_t n, math::SgdUpdate);
+template <class T>
+void adamw(Stream, float* master, float* m, float* v, T* copy, const float* grad, std::int64_t n,
            math::AdamWUpdate);
 
 // attention.cu, attention_grad.cu: any head dim up to 256 and any number of heads; for what cuDNN

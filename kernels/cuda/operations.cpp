@@ -178,22 +178,29 @@ void Cuda::column_sum(Queue q, View out, Accumulate how, ConstView x) {
 
 void Cuda::sgd(Queue q, View master, View copy, ConstView grad, const Sgd& u) {
   put(q, "sgd", moving({master, grad, master, copy}), [&](Stream s) {
-    cuda::sgd(s, at<float>(master), at<bf16>(copy), at<float>(grad), master.count(),
-              math::update_of(u));
+    with_type(copy ? copy.dtype : DType::bf16, [&](auto t) {
+      cuda::sgd(s, at<float>(master), at<decltype(t)>(copy), at<float>(grad), master.count(),
+                math::update_of(u));
+    });
   });
 }
 
 void Cuda::adamw(Queue q, View master, View m, View v, View copy, ConstView grad, const AdamW& u) {
   put(q, "adamw", moving({master, m, v, grad, master, m, v, copy}), [&](Stream s) {
-    cuda::adamw(s, at<float>(master), at<float>(m), at<float>(v), at<bf16>(copy), at<float>(grad),
-                master.count(), math::update_of(u));
+    with_type(copy ? copy.dtype : DType::bf16, [&](auto t) {
+      cuda::adamw(s, at<float>(master), at<float>(m), at<float>(v), at<decltype(t)>(copy),
+                  at<float>(grad), master.count(), math::update_of(u));
+    });
   });
 }
 
 void Cuda::sum_squares(Queue q, View out, ConstView x) {
   auto* const parts = scratch<double>(square_scratch(x.count()), "sum_squares");
-  put(q, "sum_squares", moving({x}),
-      [&](Stream s) { cuda::sum_squares(s, at<double>(out), at<float>(x), x.count(), parts); });
+  put(q, "sum_squares", moving({x}), [&](Stream s) {
+    with_type(x.dtype, [&](auto t) {
+      cuda::sum_squares(s, at<double>(out), at<decltype(t)>(x), x.count(), parts);
+    });
+  });
 }
 
 }  // namespace trireme

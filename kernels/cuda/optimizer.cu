@@ -9,10 +9,10 @@ namespace {
 
 constexpr int step = 4;  // 16 bytes of f32
 
-template <int N>
+template <int N, class T>
 struct Sgd {
   float* master;
-  bf16* copy;
+  T* copy;
   const float* grad;
   math::SgdUpdate update;
 
@@ -27,10 +27,10 @@ struct Sgd {
   }
 };
 
-template <int N>
+template <int N, class T>
 struct AdamW {
   float *master, *m, *v;
-  bf16* copy;
+  T* copy;
   const float* grad;
   math::AdamWUpdate update;
 
@@ -63,20 +63,30 @@ T* advanced(T* p, std::int64_t n) {
 
 }  // namespace
 
-void sgd(Stream stream, float* master, bf16* copy, const float* grad, std::int64_t n,
+template <class T>
+void sgd(Stream stream, float* master, T* copy, const float* grad, std::int64_t n,
          math::SgdUpdate update) {
   in_packs(stream, "sgd", aligned(master, copy, grad), n, [&](auto packs, std::int64_t first) {
-    return Sgd<decltype(packs)::value>{master + first, advanced(copy, first), grad + first, update};
+    return Sgd<decltype(packs)::value, T>{master + first, advanced(copy, first), grad + first,
+                                          update};
   });
 }
 
-void adamw(Stream stream, float* master, float* m, float* v, bf16* copy, const float* grad,
+template <class T>
+void adamw(Stream stream, float* master, float* m, float* v, T* copy, const float* grad,
            std::int64_t n, math::AdamWUpdate update) {
   in_packs(stream, "adamw", aligned(master, m, v, copy, grad), n,
            [&](auto packs, std::int64_t first) {
-             return AdamW<decltype(packs)::value>{master + first,        m + first,    v + first,
-                                                  advanced(copy, first), grad + first, update};
+             return AdamW<decltype(packs)::value, T>{master + first,        m + first,    v + first,
+                                                     advanced(copy, first), grad + first, update};
            });
 }
+
+template void sgd(Stream, float*, float*, const float*, std::int64_t, math::SgdUpdate);
+template void sgd(Stream, float*, bf16*, const float*, std::int64_t, math::SgdUpdate);
+template void adamw(Stream, float*, float*, float*, float*, const float*, std::int64_t,
+                    math::AdamWUpdate);
+template void adamw(Stream, float*, float*, float*, bf16*, const float*, std::int64_t,
+                    math::AdamWUpdate);
 
 }  // namespace trireme::cuda

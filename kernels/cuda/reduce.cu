@@ -58,19 +58,24 @@ void launch_parts(Stream stream, const char* name, float* out_PC, Into how, cons
 
 constexpr std::int64_t part_squares = 1 << 16;
 
+__device__ inline double square(float x) {
+  return static_cast<double>(x) * static_cast<double>(x);
+}
+
+template <class T>
 __global__ void __launch_bounds__(block_threads)
-    square_parts(double* out_P, const float* x, std::int64_t n, bool whole) {
+    square_parts(double* out_P, const T* x, std::int64_t n, bool whole) {
+  constexpr int N = pack_of<T>;
   const auto begin = blockIdx.x * part_squares, end = min(n, begin + part_squares);
   double sum = 0;
   if (whole && end - begin == part_squares) {
-    for (auto i = begin + threadIdx.x * 4; i < end; i += blockDim.x * 4) {
-      const auto v = load<4>(x + i);
+    for (auto i = begin + threadIdx.x * N; i < end; i += blockDim.x * N) {
+      const auto v = load<N>(x + i);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) sum += static_cast<double>(v.v[k]) * static_cast<double>(v.v[k]);
+      for (int k = 0; k < N; ++k) sum += square(v.v[k]);
     }
   } else {
-    for (auto i = begin + threadIdx.x; i < end; i += blockDim.x)
-      sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    for (auto i = begin + threadIdx.x; i < end; i += blockDim.x) sum += square(widen(x[i]));
   }
   sum = block_sum<block_threads>(sum);
   if (threadIdx.x == 0) out_P[blockIdx.x] = sum;
@@ -110,10 +115,12 @@ std::size_t square_scratch(std::int64_t n) {
   return static_cast<std::size_t>(blocks_for(n, part_squares)) * sizeof(double);
 }
 
-void sum_squares(Stream stream, double* out, const float* x, std::int64_t n, double* scratch) {
+template <class T>
+void sum_squares(Stream stream, double* out, const T* x, std::int64_t n, double* scratch) {
   const auto parts = blocks_for(n, part_squares);
   if (parts > 0)
-    start("sum_squares", square_parts, parts, block_threads, 0, stream, scratch, x, n, aligned(x));
+    start("sum_squares", square_parts<T>, parts, block_threads, 0, stream, scratch, x, n,
+          aligned(x));
   sum_in_order(stream, out, Into::overwrite, scratch, parts);
 }
 
@@ -123,5 +130,7 @@ void sum_in_order(Stream stream, double* out, Into how, const double* x, std::in
 
 template void column_sum(Stream, float*, Into, const float*, std::int64_t, std::int64_t, float*);
 template void column_sum(Stream, float*, Into, const bf16*, std::int64_t, std::int64_t, float*);
+template void sum_squares(Stream, double*, const float*, std::int64_t, double*);
+template void sum_squares(Stream, double*, const bf16*, std::int64_t, double*);
 
 }  // namespace trireme::cuda

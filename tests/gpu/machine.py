@@ -30,12 +30,13 @@ def cached(build, name):
 class Machine:
     """Runs what a check asks for, never longer than `seconds` in all; `patience` times a command's own limit."""
 
-    def __init__(self, build, backend, work, seconds, patience):
+    def __init__(self, build, backend, work, seconds, patience, overrides=()):
         self.build = build.resolve()
         self.root = Path(__file__).resolve().parent.parent.parent
         self.backend = backend  # the device's, or what stands in for it
         self.work = work
         self.patience = patience
+        self.overrides = overrides  # of every training
         self.end = time.monotonic() + seconds
         self.trireme = str(self.build / "trireme")
         own = self.build / "mpiexec"
@@ -133,7 +134,7 @@ class Machine:
         """Trains the quick start's deck; its run directory."""
         run = self.work / name
         command = [self.trireme, "train", self.deck, f"data.path={self.tokens}", f"run.backend={backend or self.backend}",
-                   "run.share_gpu=true", *overrides, "--run-dir", str(run)]
+                   "run.share_gpu=true", *self.overrides, *overrides, "--run-dir", str(run)]
         if ranks > 1:
             command.append("run.threads=1")
         if restart:
@@ -143,7 +144,7 @@ class Machine:
 
     def plan(self, ranks, *overrides):
         return json.loads(self.run([self.trireme, "plan", self.deck, f"data.path={self.tokens}", f"run.backend={self.backend}",
-                                    "run.share_gpu=true", *overrides, "--ranks", str(ranks), "--json"], 60))
+                                    "run.share_gpu=true", *self.overrides, *overrides, "--ranks", str(ranks), "--json"], 60))
 
     def devices(self):
         """Number of usable devices, and what trireme says of them and its libraries."""

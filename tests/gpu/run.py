@@ -31,6 +31,7 @@ def arguments():
                    help="another one stands in for the device: tests this script where there is none")
     p.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="for all checks together (540)")
     p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
+    p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="of every training's deck; may be given again")
     p.add_argument("--self-test", action="store_true", help="compares doctored numbers")
     return p.parse_args()
 
@@ -92,7 +93,7 @@ def main():
     begin = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="trireme-gpu-"))
     try:
-        machine = Machine(a.build, a.backend, work, a.limit, a.patience)
+        machine = Machine(a.build, a.backend, work, a.limit, a.patience, a.override)
         devices, version = machine.devices()
     except Failed as e:
         say(f"gpu-test: {e}")

@@ -117,7 +117,8 @@ void multiply(const Product& p, const Operands& o) {
   const auto b = read(o.b, o.b_data, p.transposes(CUBLASLT_MATMUL_DESC_TRANSB), rounds);
   const auto m = o.d.rows, n = o.d.columns, k = static_cast<std::int64_t>(a.size()) / m;
   const auto epilogue = p.epilogue();
-  const bool bias = epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const bool bias =
+      epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   auto* const vector = p.pointer<void>(CUBLASLT_MATMUL_DESC_BIAS_POINTER);
   auto* const aux = p.pointer<void>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
   const auto aux_ld = p.attributes.get<std::int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 0);
@@ -232,8 +233,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t p,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* out, cudaDataType type,
                                           std::uint64_t rows, std::uint64_t columns,
                                           std::int64_t ld) {
-  *out = reinterpret_cast<cublasLtMatrixLayout_t>(new Matrix{
-      type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), ld});
+  *out = reinterpret_cast<cublasLtMatrixLayout_t>(
+      new Matrix{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), ld});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) {
@@ -261,7 +262,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t wishes, int most,
                                               cublasLtMatmulHeuristicResult_t* results, int* n) {
   *n = 0;
-  const auto code = valid(as<Product>(p), as<Matrix>(a), as<Matrix>(b), as<Matrix>(c), as<Matrix>(d));
+  const auto code =
+      valid(as<Product>(p), as<Matrix>(a), as<Matrix>(b), as<Matrix>(c), as<Matrix>(d));
   if (code != CUBLAS_STATUS_SUCCESS) return code;
   const auto& given = as<Attributes>(wishes);
   const auto alignment = [&](cublasLtMatmulPreferenceAttributes_t what) {
@@ -298,7 +300,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t p, const vo
   const auto& product = as<Product>(p);
   const Operands o{as<Matrix>(a_of), as<Matrix>(b_of), as<Matrix>(d_of), a, b, d,
                    as<float>(alpha), as<float>(beta)};
-  if (const auto code = valid(product, o.a, o.b, as<Matrix>(c_of), o.d); code != CUBLAS_STATUS_SUCCESS)
+  if (const auto code = valid(product, o.a, o.b, as<Matrix>(c_of), o.d);
+      code != CUBLAS_STATUS_SUCCESS)
     return code;
   Found found{};
   std::memcpy(&found, algorithm, sizeof found);

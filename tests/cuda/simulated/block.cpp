@@ -121,8 +121,8 @@ std::string text(const Where& w) {
 }
 
 bool same(const Where& a, const Where& b) {
-  return a.line() == b.line() && (a.file_name() == b.file_name() ||
-                                  std::string_view(a.file_name()) == b.file_name());
+  return a.line() == b.line() &&
+         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == b.file_name());
 }
 
 // Lanes that need not wait leave the fiber to the next one.
@@ -284,7 +284,8 @@ static void meet(unsigned mask, std::uint64_t brought, const Where& where) {
   auto& e = engine;
   auto& lane = e.lane();
   const auto number = static_cast<std::size_t>(&lane - e.warp_now().lanes.data());
-  if (!(mask >> number & 1U)) e.stop(fmt::format("a lane that is not in its mask at {}", text(where)));
+  if (!(mask >> number & 1U))
+    e.stop(fmt::format("a lane that is not in its mask at {}", text(where)));
   lane.where = where;
   lane.mask = mask;
   lane.brought = brought;
@@ -294,7 +295,8 @@ static void meet(unsigned mask, std::uint64_t brought, const Where& where) {
 std::uint64_t meet_warp(unsigned mask, std::uint64_t brought, unsigned from, const Where& where) {
   auto& e = engine;
   from %= warp;
-  if (!(mask >> from & 1U)) e.stop(fmt::format("lane {} is read but not in the mask at {}", from, text(where)));
+  if (!(mask >> from & 1U))
+    e.stop(fmt::format("lane {} is read but not in the mask at {}", from, text(where)));
   meet(mask, brought, where);
   return e.warp_now().given[from];
 }

@@ -157,8 +157,7 @@ cudaError_t cudaFree(void* p) {
 }
 
 cudaError_t cudaHostRegister(void* p, std::size_t bytes, unsigned) {
-  return pins.emplace(number(p), bytes).second ? cudaSuccess
-                                               : cudaErrorHostMemoryAlreadyRegistered;
+  return pins.emplace(number(p), bytes).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
 }
 cudaError_t cudaHostUnregister(void* p) {
   return pins.erase(number(p)) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;

@@ -137,6 +137,10 @@ const char* fault() {
   return fault_text ? fault_text->c_str() : nullptr;
 }
 
+void mend() {
+  fault_text.reset();
+}
+
 }  // namespace trireme::simulated
 
 using namespace trireme::simulated;

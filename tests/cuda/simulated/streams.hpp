@@ -18,5 +18,7 @@ cudaError_t finish(cudaStream_t);
 
 // The text of the fault, or null.
 const char* fault();
+// As if there had been none: a process with a real device cannot do that.
+void mend();
 
 }  // namespace trireme::simulated

@@ -22,6 +22,11 @@ inline void __syncthreads(
     const trireme::simulated::Where& where = trireme::simulated::Where::current()) {
   trireme::simulated::meet_block(where);
 }
+inline void __syncwarp(
+    unsigned mask = 0xffffffffU,
+    const trireme::simulated::Where& where = trireme::simulated::Where::current()) {
+  trireme::simulated::vote(mask, false, where);
+}
 template <class T>
 T __shfl_sync(unsigned mask, T x, int lane,
               const trireme::simulated::Where& where = trireme::simulated::Where::current()) {
