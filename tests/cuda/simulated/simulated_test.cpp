@@ -10,8 +10,8 @@
 
 #include "kernels/cuda/blaslt.hpp"
 #include "kernels/cuda/cuda.hpp"
-#include "kernels/cuda/sums.cuh"
 #include "kernels/cuda/start.cuh"
+#include "kernels/cuda/sums.cuh"
 #include "tests/cuda/simulated/memory.hpp"
 
 namespace trireme::cuda {
