@@ -5,6 +5,7 @@
 
 The tree is copied and built in BUILD/mutants, so that nothing here is touched. A suite runs with
 random delays in all messages and freed memory poisoned; one that hangs counts as having found it.
+Those of the cuda backend run on a simulated device, and need the toolkit to build.
 """
 import os
 import shutil
@@ -21,6 +22,11 @@ def ranks(n, cases):
     return ("parallel_test", n, cases)
 
 
+def simulated(cases):
+    return (SIMULATED, 0, cases)
+
+
+SIMULATED = "simulated_gpu_test"
 FEW = "Parity.OfAFewSettings"
 
 # name, file, right, wrong, suite
@@ -104,6 +110,21 @@ MUTANTS = [
      "activation.put(m, stage.forward(m, activation.take(m)));",
      "activation.put(m, stage.forward(m > 0 ? m - 1 : m, activation.take(m)));",
      ranks(2, FEW)),
+    # device kernels
+    ("a column is added up before its parts are there", "kernels/cuda/reduce.cu",
+     "  of_strip[strip][lane] = sum;\n  __syncthreads();\n", "  of_strip[strip][lane] = sum;\n",
+     simulated("*UpdateContract.ColumnSum/cuda*")),
+    ("a tile is overwritten while it is read", "kernels/cuda/attention.cu",
+     "    __syncthreads();  // the last tile was read\n", "", simulated("*AttentionContract.Forward/cuda_f32")),
+    ("a key forgets its first query", "kernels/cuda/attention_grad.cu", "max(j - begin, std::int64_t{0})",
+     "max(j - begin + 1, std::int64_t{0})", simulated("*AttentionContract.Gradient/cuda_f32")),
+    ("a target's logit is read too late", "kernels/cuda/loss.cu",
+     "  __syncthreads();  // the target's logit was read\n", "", simulated("*CrossEntropy*/cuda*")),
+    ("rows of another id are added", "kernels/cuda/embedding.cu", "if (inside && k + a < found)", "if (inside)",
+     simulated("*EmbeddingGradient/cuda*")),
+    ("sums in a product overwrite", "kernels/cuda/product.cpp",
+     "return p.adds() ? p.workspace.data + sums_at : p.epilogue.row_sum_M.data;",
+     "return p.epilogue.row_sum_M.data;", simulated("*MatmulContract*/cuda_epilogues*")),
 ]
 
 
@@ -131,10 +152,12 @@ class Tree:
             self.sync(folder)
         for file in ("CMakeLists.txt", "VERSION"):
             shutil.copy2(ROOT / file, self.root / file)
-        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", "-DTRIREME_CUDA=OFF",
+        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", "-DTRIREME_CUDA=AUTO",
+                        "-DCMAKE_CUDA_ARCHITECTURES=90",
                         *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []))
         if code:
             sys.exit(out)
+        self.cuda = (self.build / "tests/cuda/simulated").is_dir()
 
     def sync(self, folder):
         """Copies what differs, so that a second run builds little."""
@@ -157,7 +180,8 @@ class Tree:
     def test(self, suite):
         """Exit code (None: hung) and output of a suite."""
         program, n, cases = suite
-        command = [str(self.build / "tests" / program), f"--gtest_filter={cases}"]
+        file = "simulated/tests/gpu_test" if program == SIMULATED else f"tests/{program}"
+        command = [str(self.build / file), f"--gtest_filter={cases}"]
         if n:
             command = [self.mpiexec, "-n", str(n), *command]
         env = {"TRIREME_HANG_LIMIT": str(HANG_S * self.slow), "TRIREME_RANDOM_DELAYS": "5"}
@@ -207,6 +231,9 @@ def main():
     chosen = [m for m in MUTANTS if len(sys.argv) == 2 or m[0] in sys.argv[2:]]
     begin = time.monotonic()
     tree = Tree(build)
+    if not tree.cuda and any(m[4][0] == SIMULATED for m in chosen):
+        print("without the CUDA toolkit: no mutants of device kernels", flush=True)
+        chosen = [m for m in chosen if m[4][0] != SIMULATED]
     slowest = max(t for _, t in clean_run(tree, [m[4] for m in chosen]))
     tree.slow = max(1, -(-slowest // HANG_S))
     print(f"{len(chosen)} mutants; the suites pass without them, the slowest in {slowest:.1f} s", flush=True)

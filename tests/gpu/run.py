@@ -26,12 +26,14 @@ def arguments():
     root = Path(__file__).resolve().parent.parent.parent
     p.add_argument("build", nargs="?", type=Path, default=root if (root / "trireme").is_file() else root / "build")
     p.add_argument("--only", action="append", metavar="NAME", help="this check; may be given again")
+    p.add_argument("--skip", action="append", default=[], metavar="NAME", help="not this check; may be given again")
     p.add_argument("--list", action="store_true", help="the names of all checks")
     p.add_argument("--backend", default="cuda", choices=["cuda", "host", "fenced"],
                    help="another one stands in for the device: tests this script where there is none")
     p.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="for all checks together (540)")
     p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
-    p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="of every training's deck; may be given again")
+    p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", 
+                   help="of every training's deck; may be given again")
     p.add_argument("--self-test", action="store_true", help="compares doctored numbers")
     return p.parse_args()
 
@@ -86,7 +88,7 @@ def main():
         for name, check in NAMES.items():
             say(f"{name:18} {check.__doc__}")
         return 0
-    unknown = [n for n in a.only or [] if n not in NAMES]
+    unknown = [n for n in [*(a.only or []), *a.skip] if n not in NAMES]
     if unknown:
         say(f"gpu-test: no check is named {unknown[0]}; they are {', '.join(NAMES)}")
         return 2
@@ -104,7 +106,7 @@ def main():
         shutil.rmtree(work)
         return 0
     say(f"{version}\n{os.cpu_count()} cores, backend {a.backend}, build {machine.build}")
-    endings = [perform(name, machine) for name in (a.only or NAMES)]
+    endings = [perform(name, machine) for name in (a.only or NAMES) if name not in a.skip]
     failed = endings.count("FAILED")
     if failed:
         say(f"gpu-test: runs and logs are in {work}")
