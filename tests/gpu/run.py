@@ -32,7 +32,7 @@ def arguments():
                    help="another one stands in for the device: tests this script where there is none")
     p.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="for all checks together (540)")
     p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
-    p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", 
+    p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE",
                    help="of every training's deck; may be given again")
     p.add_argument("--self-test", action="store_true", help="compares doctored numbers")
     return p.parse_args()
