@@ -6,6 +6,7 @@
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/onednn.hpp"
 #include "kernels/host/parallel.hpp"
+#include "kernels/host/tiles.hpp"
 
 namespace trireme::host {
 namespace {
@@ -65,6 +66,7 @@ void primitive(const View& c, const ConstView& a, const ConstView& b, Accumulate
 // Both give a row the same bits whatever rows stand beside it, except sgemm where none does.
 void multiply_f32(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
                   const ConstView& bias, const View& scratch) {
+  if (!onednn::same_in_every_place()) return multiply_in_tiles(c, a, b, how, bias);
   const bool forward = row_major(a) && !row_major(b);
   const bool tall =
       !row_major(a) && row_major(b) && c.extent[0] >= c.extent[1] && c.count() >= (1 << 19);

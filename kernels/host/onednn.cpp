@@ -155,6 +155,10 @@ bool multiplies_bf16_fast() {
   return has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+bool same_in_every_place() {
+  return has(dnnl_cpu_isa_avx512_core);
+}
+
 std::size_t matmul_scratch(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
                            const ConstView& bias) {
   return find(c, a, b, how, static_cast<bool>(bias)).scratch_bytes();

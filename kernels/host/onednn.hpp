@@ -10,6 +10,9 @@ namespace trireme::host::onednn {
 bool multiplies_bf16();
 bool multiplies_bf16_fast();
 
+// In f32, has an element the same bits wherever in a product, and on however many threads?
+bool same_in_every_place();
+
 // c = a b, or c += a b, by the matmul primitive: a and b of one type, c of that type or f32, bias
 // absent or in c's type. Primitives are built once for each shape; `matmul_scratch` is in bytes.
 std::size_t matmul_scratch(const View& c, const ConstView& a, const ConstView& b, Accumulate,

