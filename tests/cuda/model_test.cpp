@@ -123,8 +123,7 @@ class ModelGradients : public testing::TestWithParam<std::tuple<Tested, Flavour>
 
 TEST_P(ModelGradients, AreTheOracles) {
   const auto& [tested, flavour] = GetParam();
-  if (tested.compute == DType::bf16 && !tested.name.starts_with("ref") && !host::bf16_products())
-    GTEST_SKIP() << "this processor cannot multiply bf16";
+  if (!can_compute(tested)) GTEST_SKIP() << "this processor cannot multiply bf16";
   const auto model = model_of(flavour);
   const auto weights = weights_of(model);
   Ref ref;

@@ -20,6 +20,8 @@ struct Tested {
   DType compute;
 };
 std::vector<Tested> tested_backends();
+// Not in bf16 on a processor that cannot multiply it.
+bool can_compute(const Tested&);
 void PrintTo(const Tested&, std::ostream*);
 std::string name_of_tested(const testing::TestParamInfo<Tested>&);
 
