@@ -53,7 +53,7 @@ __device__ Offsets offsets_of(const CopyShape& s, std::int64_t i) {
 #pragma unroll
   for (int d = CopyShape::most - 1; d >= 0; --d) {
     if (d >= s.dims) continue;
-    const auto left = i / s.extent[d], index = i - left * s.extent[d];
+    const auto left = d == 0 ? 0 : i / s.extent[d], index = i - left * s.extent[d];
     o.to += index * s.to[d];
     o.from += index * s.from[d];
     i = left;

@@ -1,11 +1,11 @@
 // Cross entropy of rows of logits and its gradient in place: a block a row, which reads the row for
-// its maximum and sum at once (Milakov, Gimelshein 2018) and again, from the cache, for the
-// gradient.
+// its maximum and sum at once (Milakov, Gimelshein 2018) and again, much of it from the cache, for
+// the gradient.
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/quick.cuh"
 #include "kernels/cuda/sums.cuh"
-#include "kernels/math/exp.hpp"
 #include "kernels/math/log.hpp"
 
 namespace trireme::cuda {
@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(threads)
     loss_rows(double* loss_T, T* logits_TV, const std::int32_t* target_T, std::int64_t vocab,
               float scale, bool become_gradient) {
   const auto row = static_cast<std::int64_t>(blockIdx.x);
+  using Exp = Arithmetic<T>;
   T* const z = logits_TV + row * vocab;
   const auto target = target_T[row];
   const auto first = static_cast<std::int64_t>(threadIdx.x) * N, step = std::int64_t{threads} * N;
@@ -34,25 +35,29 @@ __global__ void __launch_bounds__(threads)
     float here = most;
 #pragma unroll
     for (int k = 0; k < N; ++k) here = fmaxf(here, x.v[k]);
-    sum *= math::exp(most - here);
+    sum *= Exp::exp(most - here);
     most = here;
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum += math::exp(x.v[k] - most);
+    for (int k = 0; k < N; ++k) sum += Exp::exp(x.v[k] - most);
   }
   const float largest = block_max<threads>(most);
-  const float total = block_sum<threads>(sum * math::exp(most - largest));
+  const float total = block_sum<threads>(sum * Exp::exp(most - largest));
   if (threadIdx.x == 0)
     loss_T[row] = static_cast<double>(math::log(total)) +
                   (static_cast<double>(largest) - static_cast<double>(widen(z[target])));
   if (!become_gradient) return;
   __syncthreads();  // the target's logit was read
   const float factor = scale / total;
-  for (auto v = first; v < vocab; v += step) {
+  // Backwards: rows that are worked on at once fill the cache, and their ends are still there.
+  const auto packs = (vocab - first + step - 1) / step;
+  for (auto v = first + (packs - 1) * step; v >= first; v -= step) {
     auto x = load<N>(z + v);
 #pragma unroll
-    for (int k = 0; k < N; ++k) {
-      x.v[k] = factor * math::exp(x.v[k] - largest);
-      if (v + k == target) x.v[k] -= scale;
+    for (int k = 0; k < N; ++k) x.v[k] = factor * Exp::exp(x.v[k] - largest);
+    if (target - v >= 0 && target - v < N) {
+#pragma unroll
+      for (int k = 0; k < N; ++k)
+        if (v + k == target) x.v[k] -= scale;
     }
     store<N>(z + v, x);
   }

@@ -33,9 +33,13 @@ std::int64_t parts_of(std::int64_t rows) {
   return std::min(most_parts, (rows + Team::rows - 1) / Team::rows);
 }
 
+// A processor has registers for two blocks, but where each element is loaded alone.
+template <class Team, int N>
+inline constexpr int grad_blocks = N > 1 && Team::block <= 256 ? 2 : Team::blocks;
+
 // partials [2, parts, width]: of dw, then of db; null when nobody wants them.
 template <class Team, int N, class T>
-__global__ void __launch_bounds__(Team::block, Team::blocks)
+__global__ void __launch_bounds__(Team::block, grad_blocks<Team, N>)
     norm_rows_grad(T* dx, float* partials, const T* onto, const T* dy, const T* x, const T* w,
                    const float* means, const float* rstds, std::int64_t rows, std::int64_t width) {
   const Places<Team, N> place{static_cast<int>(threadIdx.x) % Team::row, static_cast<int>(width)};

@@ -2,17 +2,22 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/quick.cuh"
 #include "kernels/math/gelu.hpp"
 #include "kernels/math/swiglu.hpp"
 
 namespace trireme::cuda {
 namespace {
 
+template <class T>
 struct Gelu {
-  __device__ float operator()(float x) const { return math::gelu(x); }
+  __device__ float operator()(float x) const { return math::gelu<Arithmetic<T>>(x); }
 };
+template <class T>
 struct GeluGrad {
-  __device__ float operator()(float dy, float x) const { return dy * math::gelu_derivative(x); }
+  __device__ float operator()(float dy, float x) const {
+    return dy * math::gelu_derivative<Arithmetic<T>>(x);
+  }
 };
 
 // y[i] = f(x[i]) or f(x[i], z[i]) for a pack; the last one may be cut short.
@@ -67,7 +72,7 @@ struct Swiglu {
     const auto gate = load<N>(gate_at), up = load<N>(gate_at + width);
     Floats<N> y;
 #pragma unroll
-    for (int i = 0; i < N; ++i) y.v[i] = math::swiglu(gate.v[i], up.v[i]);
+    for (int i = 0; i < N; ++i) y.v[i] = math::swiglu<Arithmetic<T>>(gate.v[i], up.v[i]);
     store<N>(y_TF + at, y);
   }
 };
@@ -85,7 +90,7 @@ struct SwigluGrad {
     Floats<N> dgate, dup;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const auto g = math::swiglu_gradient(dy.v[i], gate.v[i], up.v[i]);
+      const auto g = math::swiglu_gradient<Arithmetic<T>>(dy.v[i], gate.v[i], up.v[i]);
       dgate.v[i] = g.gate;
       dup.v[i] = g.up;
     }
@@ -100,7 +105,7 @@ template <class T>
 void gelu(Stream stream, T* y, const T* x, std::int64_t n) {
   with_packs<pack_of<T>>(aligned(y, x), [&](auto packs) {
     constexpr int N = decltype(packs)::value;
-    launch_each(stream, "gelu", (n + N - 1) / N, Map1<N, Gelu, T>{n, y, x});
+    launch_each(stream, "gelu", (n + N - 1) / N, Map1<N, Gelu<T>, T>{n, y, x});
   });
 }
 
@@ -108,7 +113,7 @@ template <class T>
 void gelu_grad(Stream stream, T* dx, const T* dy, const T* x, std::int64_t n) {
   with_packs<pack_of<T>>(aligned(dx, dy, x), [&](auto packs) {
     constexpr int N = decltype(packs)::value;
-    launch_each(stream, "gelu_grad", (n + N - 1) / N, Map2<N, GeluGrad, T>{n, dx, dy, x});
+    launch_each(stream, "gelu_grad", (n + N - 1) / N, Map2<N, GeluGrad<T>, T>{n, dx, dy, x});
   });
 }
 

@@ -115,14 +115,14 @@ TEST(Math, Gelu) {
   constexpr long double a = 2 * 0.797884560802865355879892119868763737L, b = a * 0.044715L;
   const auto angle = [=](long double x) { return x * (a + b * x * x); };
   expect_within(
-      math::gelu, [&](long double x) { return x * sigmoid(angle(x)); },
+      math::gelu<>, [&](long double x) { return x * sigmoid(angle(x)); },
       [](long double x) { return 4 * unit * std::fabs(x); });
   const auto bent = [=](long double x) {
     const auto s = sigmoid(angle(x)), rest = sigmoid(-angle(x));
     return s == 0 || rest == 0 ? 0 : x * (a + 3 * b * x * x) * s * rest;
   };
   expect_within(
-      math::gelu_derivative, [&](long double x) { return sigmoid(angle(x)) + bent(x); },
+      math::gelu_derivative<>, [&](long double x) { return sigmoid(angle(x)) + bent(x); },
       [&](long double x) {
         const auto s = sigmoid(angle(x));
         return unit * (3 * s + (4 * std::min(fabsl(angle(x)), 200.0L) + 8) * fabsl(bent(x)));
@@ -135,7 +135,7 @@ TEST(Math, Gelu) {
 TEST(Math, Swiglu) {
   const auto bound = [](long double x) { return 4 * unit * std::fabs(x); };
   expect_within(
-      math::silu, [](long double x) { return x * sigmoid(x); }, bound);
+      math::silu<>, [](long double x) { return x * sigmoid(x); }, bound);
   expect_within([](float x) { return math::swiglu_gradient(1, x, 1).up; },
                 [](long double x) { return x * sigmoid(x); }, bound);
   const auto bent = [](long double x) { return x * sigmoid(x) * sigmoid(-x); };
