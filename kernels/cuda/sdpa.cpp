@@ -187,6 +187,7 @@ std::string sdpa_library() {
 struct Sdpa::Plans {
   Determinism determinism;
   int sm;
+  std::size_t limit;  // of a piece's workspace
   std::unique_ptr<Handle> handle;
   std::map<SdpaKey, std::unique_ptr<Engines>> all;
 
@@ -199,13 +200,13 @@ struct Sdpa::Plans {
   void run(void* stream, Direction direction, const SdpaOperands& operands,
            const AttentionShape& shape, const View& workspace) {
     check_operands(shape, direction, operands);
-    const auto needed = sdpa_workspace(shape, direction, determinism);
+    const auto needed = sdpa_workspace(shape, direction, determinism, limit);
     require(workspace.span_bytes() >= needed,
             "cuDNN attention: the workspace has {} bytes, attention_workspace says {}",
             workspace.span_bytes(), needed);
     if (!handle) handle = std::make_unique<Handle>();
     check(cudnnSetStream(handle->get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream");
-    for (const auto& piece : sdpa_pieces(shape, direction, determinism)) {
+    for (const auto& piece : sdpa_pieces(shape, direction, determinism, limit)) {
       const auto part = operands_of(operands, shape, piece);
       const auto key = key_of(shape_of(shape, piece), direction, determinism, part);
       const auto& graph = of(key);
@@ -217,7 +218,8 @@ struct Sdpa::Plans {
   }
 };
 
-Sdpa::Sdpa(Determinism d, int sm) : plans_(new Plans{d, sm, nullptr, {}}) {}
+Sdpa::Sdpa(Determinism d, int sm, std::size_t limit)
+    : plans_(new Plans{d, sm, limit, nullptr, {}}) {}
 Sdpa::~Sdpa() = default;
 Sdpa::Sdpa(Sdpa&&) noexcept = default;
 
@@ -225,7 +227,7 @@ bool Sdpa::supports(const AttentionShape& s, DType dtype, Direction direction) c
   return sdpa_supports(s, dtype, direction, plans_->sm);
 }
 std::size_t Sdpa::workspace(const AttentionShape& s, Direction direction) const {
-  return sdpa_workspace(s, direction, plans_->determinism);
+  return sdpa_workspace(s, direction, plans_->determinism, plans_->limit);
 }
 
 void Sdpa::forward(void* stream, View o, View lse, ConstView q, ConstView k, ConstView v,

@@ -15,7 +15,8 @@ std::string sdpa_library();
 
 class Sdpa {
  public:
-  explicit Sdpa(Determinism, int sm = sm_hopper);
+  // A call is split into pieces that need no more than `limit` bytes, where that can be.
+  explicit Sdpa(Determinism, int sm = sm_hopper, std::size_t limit = sdpa_piece_limit);
   ~Sdpa();
   Sdpa(Sdpa&&) noexcept;
 

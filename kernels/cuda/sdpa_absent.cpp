@@ -18,7 +18,7 @@ std::string sdpa_library() {
   return {};
 }
 
-Sdpa::Sdpa(Determinism, int) {}
+Sdpa::Sdpa(Determinism, int, std::size_t) {}
 Sdpa::~Sdpa() = default;
 Sdpa::Sdpa(Sdpa&&) noexcept = default;
 

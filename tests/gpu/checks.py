@@ -103,36 +103,36 @@ def training(m):
     return f"{STEPS} steps, at most {most:.3f} of the bound of {F32_BOUND:g}; the same bits again"
 
 
-def bf16_on_host(m, steps):
-    """losses of bf16 on host, and how far rounding takes them from f32"""
+def bf16_elsewhere(m, steps):
+    """losses of bf16 on host, or on ref where the processor cannot multiply it, and how far rounding takes them from f32"""
     exact = losses(m.train(f"host-f32-for-bf16-{steps}", *F32, f"train.steps={steps}", backend="host"))
     run = m.train(f"host-bf16-{steps}", *BF16, f"train.steps={steps}", backend="host")
     if "cannot multiply bf16" in (run / "log").read_text():
-        raise Skipped("this processor cannot multiply bf16: nothing to compare with")
+        run = m.train(f"ref-bf16-{steps}", *BF16, f"train.steps={steps}", backend="ref")
     want = losses(run)
     rounding = max(abs(x - y) for x, y in zip(want, exact))
     if not 0 < rounding < 0.02 * want[0]:
-        raise Failed(f"bf16 is {rounding:.2g} off f32 on host: no measure for anything")
+        raise Failed(f"bf16 is {rounding:.2g} off f32: no measure for anything")
     return want, rounding
 
 
-def bf16_against_host(m, steps, name, *overrides):
+def bf16_against_another(m, steps, name, *overrides):
     # Both are roundings of the same f32 training. So they lie apart by at most the sum of their distances to it, of
     # which one is measured; three of it, as where the order of microbatches is the measure.
-    want, rounding = bf16_on_host(m, steps)
+    want, rounding = bf16_elsewhere(m, steps)
     got = losses(m.train(name, *BF16, f"train.steps={steps}", *overrides))
     most = furthest(got, want, [3 * rounding] * len(want), name)
     return f"{steps} steps, at most {most:.3f} of the bound of {3 * rounding:.2g}"
 
 
 def training_bf16(m):
-    """50 steps in bf16 against host"""
-    return bf16_against_host(m, STEPS, "device-bf16")
+    """50 steps in bf16 against host or ref"""
+    return bf16_against_another(m, STEPS, "device-bf16")
 
 
 def fastest(m):
-    """20 steps in bf16 with whatever measures fastest, such as epilogues in products, against host"""
-    return bf16_against_host(m, 20, "device-fast", "run.exactness=fast")
+    """20 steps in bf16 with whatever measures fastest, such as epilogues in products, against host or ref"""
+    return bf16_against_another(m, 20, "device-fast", "run.exactness=fast")
 
 
 def graphs(m):
@@ -160,18 +160,35 @@ def microbatch(grid):
     return f"train.microbatch={1 if 'data=4' in grid else 2 if 'data=2' in grid else 4}"  # four of each rank
 
 
-def grids(m):
-    """2 and 4 ranks sharing the device on every axis, against one rank"""
+def against_one_rank(m, ranks_at_most, name, *overrides):
     steps = f"train.steps={GRID_STEPS}"
-    want = losses(m.train("grid-1", *F32, steps))
-    worst = 0
+    want = losses(m.train(f"{name}-1", *F32, steps))
+    worst = tried = 0
     for ranks, grid, zero in GRIDS:
-        run = m.train("grid " + grid, *F32, steps, *grid_overrides(grid, zero), microbatch(grid), ranks=ranks)
+        if ranks > ranks_at_most:
+            continue
+        run = m.train(f"{name} {grid}", *F32, steps, *grid_overrides(grid, zero), microbatch(grid), *overrides, ranks=ranks)
         most = furthest(losses(run), want, relative(want), f"{grid}, zero.stage = {zero}")
         if grid.startswith("pipe") and "seq" not in grid and most > 0:
             raise Failed(f"{grid}: losses are within the bound, but a pipeline's are bit-identical")
         worst = max(worst, most)
-    return f"{len(GRIDS)} grids, {GRID_STEPS} steps, at most {worst:.3f} of the bound of {F32_BOUND:g}; pipelines bit-identical"
+        tried += 1
+    return f"{tried} grids, {GRID_STEPS} steps, at most {worst:.3f} of the bound of {F32_BOUND:g}; pipelines bit-identical"
+
+
+def grids(m):
+    """2 and 4 ranks sharing the device on every axis, against one rank"""
+    return against_one_rank(m, 4, "grid")
+
+
+def own_devices(m):
+    """2 and 4 ranks with a device each, through NCCL, against one rank"""
+    devices, _ = m.devices()
+    if m.backend != "cuda" or devices < 2:
+        raise Skipped("there is one device" if m.backend == "cuda" else "nothing runs on a device")
+    ranks = 4 if devices >= 4 else 2
+    cases = m.parallel(ranks, "Parity.BetweenDevicesWithDelays", 120)
+    return against_one_rank(m, ranks, "own", "run.share_gpu=false") + f"; every weight of {cases} case"
 
 
 def parity_one_rank(m):
@@ -261,4 +278,4 @@ def sanitizer(m):
 
 # The most telling first: what comes last may find its time used up.
 CHECKS = [device, kernels, operations, gradients, training, fastest, graphs, grids, plans, checkpoints, readers, training_bf16,
-          nccl, parity_one_rank, parity_two_ranks, parity_four_ranks, sanitizer]
+          nccl, own_devices, parity_one_rank, parity_two_ranks, parity_four_ranks, sanitizer]

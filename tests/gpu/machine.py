@@ -119,7 +119,7 @@ class Machine:
         return passed, skipped
 
     def parallel(self, ranks, which, limit):
-        """Cases of tests/parallel with all ranks on the one device."""
+        """Cases of tests/parallel; but for those between devices, all ranks are on the first one."""
         env = {"TRIREME_TEST_BACKEND": self.backend, "TRIREME_HANG_LIMIT": str(round(limit * self.patience)), "OMP_NUM_THREADS": "1"}
         command = self.ranks(ranks, [self.program(), f"--gtest_filter={which}"])
         out = self.run(command, limit, env)

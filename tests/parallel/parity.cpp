@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "lib/comm/agree.hpp"
+#include "lib/comm/nccl.hpp"
 #include "tests/parallel/counted.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/host_wire.hpp"
@@ -17,8 +18,14 @@
 
 namespace trireme::test {
 
+static bool through_nccl(const ParityCase& p) {
+  return p.backend == "cuda" && p.wires == Wires::device;
+}
+
 BackendChoice backend_of(const ParityCase& p, bool debug) {
-  return {.name = p.backend, .threads = 1, .debug = debug, .bits = CudaBits::repeatable};
+  BackendChoice c{.name = p.backend, .threads = 1, .debug = debug, .bits = CudaBits::repeatable};
+  if (through_nccl(p)) c.device = world().node().rank();
+  return c;
 }
 
 std::string backend_or(const char* usual) {
@@ -152,11 +159,11 @@ static void expect_weights(Store& store, const Course& expected, double bound) {
 const Axes& parity_axes(const ParityCase& p) {
   static auto& made = *new std::map<std::string, Axes>;  // MPI may be over when statics end
   const int shard = shard_ranks(p.zero, p.grid);
-  const auto key = fmt::format("{} {} {} {} {}", p.grid.pipe, p.grid.data, p.grid.seq, shard,
-                               static_cast<int>(p.wires));
+  const auto key = fmt::format("{} {} {} {} {} {}", p.grid.pipe, p.grid.data, p.grid.seq, shard,
+                               static_cast<int>(p.wires), through_nccl(p));
   if (const auto it = made.find(key); it != made.end()) return it->second;
   const auto axes = make_axes(world(), p.grid, shard);
-  if (p.wires == Wires::device) connect(axes, host_wire);
+  if (p.wires == Wires::device) connect(axes, through_nccl(p) ? nccl_wire : host_wire);
   return made.emplace(key, axes).first->second;
 }
 

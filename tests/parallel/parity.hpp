@@ -16,7 +16,7 @@ constexpr double f64_bound = 1e-11;
 // bit-identical on a CPU is there, too.
 BackendChoice backend_of(const ParityCase&, bool debug);
 // $TRIREME_TEST_BACKEND, where that is set, for cases in f32 and bf16: cuda, say. All ranks share
-// the first device.
+// the first device, but cases between devices have one for each rank, and NCCL.
 std::string backend_or(const char* usual);
 
 // The whole of microbatch `m` of data rank `d`. Masks are uneven; one

@@ -39,7 +39,8 @@ TEST(Parity, OnFencedMemoryWithDelays) {
 
 TEST(Parity, BetweenDevicesWithDelays) {
   Communicator::configure({.piece = 500, .random_delays = 6});
-  for (const auto& c : test::device_wire_cases(test::world().size())) {
+  for (auto& c : test::device_wire_cases(test::world().size())) {
+    c.backend = test::backend_or(c.backend.c_str());
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, f32_bound(c));

@@ -1,26 +1,37 @@
-// The one device that is simulated: the texts and numbers that the program asks for.
+// The devices that are simulated: the texts and numbers that the program asks for. A process uses
+// one of them; TRIREME_SIMULATED_DEVICES says how many it sees.
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/cuda/simulated/streams.hpp"
 
+static int devices() {
+  const char* given = std::getenv("TRIREME_SIMULATED_DEVICES");
+  return given ? std::atoi(given) : 1;
+}
+static bool there(int device) {
+  return device >= 0 && device < devices();
+}
+
 cudaError_t cudaGetDeviceCount(int* n) {
-  *n = 1;
+  *n = devices();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+  return there(device) ? cudaSuccess : cudaErrorInvalidDevice;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
-  if (device != 0) return cudaErrorInvalidDevice;
+  if (!there(device)) return cudaErrorInvalidDevice;
   *p = {};
+  p->uuid.bytes[15] = static_cast<char>(device);
   std::strcpy(p->name, "a simulated device");
   std::size_t left = 0;
   return cudaMemGetInfo(&left, &p->totalGlobalMem);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int device) {
-  if (device != 0) return cudaErrorInvalidDevice;
+  if (!there(device)) return cudaErrorInvalidDevice;
   if (what == cudaDevAttrComputeCapabilityMajor)
     *value = 9;
   else if (what == cudaDevAttrComputeCapabilityMinor)

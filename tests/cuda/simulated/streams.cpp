@@ -1,6 +1,7 @@
 #include "tests/cuda/simulated/streams.hpp"
 
 #include <cuda_runtime_api.h>
+#include <sched.h>
 
 #include <deque>
 #include <memory>
@@ -26,8 +27,9 @@ struct Point {
 };
 struct Task {
   const char* name;
-  std::function<void()> work;
+  std::function<bool()> work;    // false: it has not ended
   std::shared_ptr<Point> after;  // not before it passed; null: at once
+  bool stepwise = false;
 };
 struct Stream {
   std::deque<Task> tasks;
@@ -69,15 +71,17 @@ Stream& needed(Stream& s) {
   return *at;
 }
 
-void do_first(Stream& s) {
-  const auto task = std::move(s.tasks.front());
-  s.tasks.pop_front();
-  clock_ms += 0.001 * static_cast<double>(1 + chance().below(16));
+// False: its first task has not ended.
+bool do_first(Stream& s) {
+  const auto& task = s.tasks.front();
   try {
-    if (task.work) task.work();
+    if (task.work && !task.work()) return false;
   } catch (const std::exception& e) {
     fail("{}: {}", task.name, e.what());
   }
+  s.tasks.pop_front();
+  clock_ms += 0.001 * static_cast<double>(1 + chance().below(16));
+  return true;
 }
 
 Stream* any_ready() {
@@ -107,7 +111,10 @@ cudaError_t drive(Stream& target, const Until& until) {
   return guarded([&] {
     constexpr double eager[] = {0, 0.5, 0.9};
     const double ahead = eager[chance().below(std::size(eager))];
-    while (!until()) do_first(chance().of(ahead) ? *any_ready() : needed(target));
+    while (!until())
+      // Where that is up to another rank, this one's other streams go on, as it may wait for them.
+      if (!do_first(chance().of(ahead) ? *any_ready() : needed(target)) && !do_first(*any_ready()))
+        sched_yield();
   });
 }
 
@@ -117,7 +124,9 @@ cudaError_t add(Stream& s, Task task) {
     s.tasks.push_back(std::move(task));
     return cudaSuccess;
   }
-  if (task.after) return cudaErrorStreamCaptureIsolation;  // the program's graphs wait for nothing
+  // The program's graphs wait for nothing.
+  if (task.after) return cudaErrorStreamCaptureIsolation;
+  if (task.stepwise) return cudaErrorStreamCaptureUnsupported;
   s.recorded.push_back(std::move(task));
   return cudaSuccess;
 }
@@ -125,7 +134,15 @@ cudaError_t add(Stream& s, Task task) {
 }  // namespace
 
 cudaError_t put(cudaStream_t stream, const char* name, std::function<void()> work) {
-  return add(of(stream), {name, std::move(work), {}});
+  return add(of(stream), {name, [work = std::move(work)] { return work(), true; }, {}});
+}
+
+cudaError_t put_stepwise(cudaStream_t stream, const char* name, std::function<bool()> step) {
+  return add(of(stream), {name, std::move(step), {}, true});
+}
+
+void go_on() {
+  if (auto* const s = chance().of(0.5) ? any_ready() : nullptr) guarded([&] { do_first(*s); });
 }
 
 cudaError_t finish(cudaStream_t stream) {
@@ -189,11 +206,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 // The device goes on meanwhile, or does not.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const auto point = of(event).point;
-  const auto code = guarded([&] {
-    auto* const s = chance().of(0.5) ? any_ready() : nullptr;
-    if (s) do_first(*s);
-  });
-  if (code != cudaSuccess) return code;
+  go_on();
+  if (fault()) return cudaErrorLaunchFailure;
   return !point || point->passed ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -13,6 +13,13 @@ namespace trireme::simulated {
 // device: the code and text of every later call.
 cudaError_t put(cudaStream_t, const char* name, std::function<void()> work);
 
+// The same of work that is done in steps, such as what other ranks have a part in: false, it has
+// not ended yet. Not for graphs.
+cudaError_t put_stepwise(cudaStream_t, const char* name, std::function<bool()> step);
+
+// The device goes on for a moment, or does not: it does so while the program waits for other ranks.
+void go_on();
+
 // Does all that is on the stream.
 cudaError_t finish(cudaStream_t);
 
