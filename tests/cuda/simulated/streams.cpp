@@ -77,7 +77,9 @@ bool do_first(Stream& s) {
   try {
     if (task.work && !task.work()) return false;
   } catch (const std::exception& e) {
-    fail("{}: {}", task.name, e.what());
+    const auto* const name = task.name;
+    s.tasks.pop_front();
+    fail("{}: {}", name, e.what());
   }
   s.tasks.pop_front();
   clock_ms += 0.001 * static_cast<double>(1 + chance().below(16));

@@ -1,0 +1,61 @@
+// NCCL's rules on a simulated device, as far as one rank shows them.
+#include <gmock/gmock.h>
+#include <nccl.h>
+
+#include "kernels/backend.hpp"
+#include "kernels/cuda/cuda.hpp"
+#include "tests/cuda/simulated/streams.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+using simulated::fault;
+using testing::HasSubstr;
+
+class SimulatedMessages : public testing::Test {
+ protected:
+  SimulatedMessages() {
+    simulated::mend();
+    ncclUniqueId id{};
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  }
+  ~SimulatedMessages() override {
+    simulated::mend();
+    backend->give(block, {});
+    backend.reset();
+    ncclCommAbort(comm);
+  }
+  cudaStream_t stream(Queue q) { return static_cast<cudaStream_t>(backend->native(q)); }
+
+  std::unique_ptr<Backend> backend = open_cuda({});
+  Block block = backend->take(1024, Kind::transient, Queue::gather);
+  ncclComm_t comm = nullptr;
+};
+
+TEST_F(SimulatedMessages, HaveToBeReceived) {
+  EXPECT_EQ(ncclSend(block.data, 64, ncclUint8, 0, comm, stream(Queue::gather)), ncclSuccess);
+  EXPECT_NE(cudaStreamSynchronize(stream(Queue::gather)), cudaSuccess);
+  EXPECT_THAT(fault(), HasSubstr("is not received"));
+}
+
+TEST_F(SimulatedMessages, AreReceivedWhole) {
+  ncclGroupStart();
+  ncclSend(block.data, 64, ncclUint8, 0, comm, stream(Queue::gather));
+  ncclRecv(block.data + 512, 60, ncclUint8, 0, comm, stream(Queue::gather));
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_NE(cudaStreamSynchronize(stream(Queue::gather)), cudaSuccess);
+}
+
+TEST_F(SimulatedMessages, StayOnOneStreamAndOnTheDevice) {
+  std::byte here{};
+  EXPECT_EQ(ncclSend(&here, 1, ncclUint8, 0, comm, stream(Queue::gather)), ncclInvalidArgument);
+  ncclGroupStart();
+  ncclSend(block.data, 64, ncclUint8, 0, comm, stream(Queue::gather));
+  EXPECT_EQ(ncclRecv(block.data + 64, 64, ncclUint8, 0, comm, stream(Queue::scatter)),
+            ncclInvalidUsage);
+  ncclGroupEnd();
+}
+
+}  // namespace
+}  // namespace trireme::cuda
