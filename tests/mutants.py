@@ -7,6 +7,7 @@ The tree is copied and built in BUILD/mutants, so that nothing here is touched. 
 random delays in all messages and freed memory poisoned; one that hangs counts as having found it.
 Those of the cuda backend run on a simulated device, and need the toolkit to build.
 """
+import argparse
 import os
 import shutil
 import subprocess
@@ -120,6 +121,9 @@ MUTANTS = [
      "max(j - begin + 1, std::int64_t{0})", simulated("*AttentionContract.Gradient/cuda_f32")),
     ("a target's logit is read too late", "kernels/cuda/loss.cu",
      "  __syncthreads();  // the target's logit was read\n", "", simulated("*CrossEntropy*/cuda*")),
+    ("attention sees what comes later", "kernels/cuda/sdpa.cpp",
+     ".set_diagonal_band_right_bound(0);\n    const auto [o, lse]", ";\n    const auto [o, lse]",
+     simulated("*AttentionContract.Forward/cuda_bf16")),
     ("each row of an id adds all of them", "kernels/cuda/embedding.cu",
      "  if (i > 0 && sorted_ids_T[i - 1] == id) return;\n", "", simulated("*EmbeddingGradient/cuda*")),
     ("sums in a product overwrite", "kernels/cuda/product.cpp",
@@ -227,8 +231,17 @@ def verdict(tree, mutant):
 
 
 def main():
-    build = Path(sys.argv[1]).resolve()
-    chosen = [m for m in MUTANTS if len(sys.argv) == 2 or m[0] in sys.argv[2:]]
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("build", type=Path, metavar="BUILD")
+    p.add_argument("names", nargs="*", metavar="NAME")
+    a = p.parse_args()
+    build = a.build.resolve()
+    if not (build / "CMakeCache.txt").is_file():
+        sys.exit(f"{build} is no build folder: run `make build`")
+    unknown = set(a.names) - {m[0] for m in MUTANTS}
+    if unknown:
+        sys.exit(f"no mutant is named {sorted(unknown)[0]!r}")
+    chosen = [m for m in MUTANTS if not a.names or m[0] in a.names]
     begin = time.monotonic()
     tree = Tree(build)
     if not tree.cuda and any(m[4][0] == SIMULATED for m in chosen):
