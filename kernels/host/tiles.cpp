@@ -8,9 +8,11 @@
 namespace trireme::host {
 namespace {
 
-// Of at most `most`, all but the last one a multiple of `unit`, and of about one size.
+// Of at most `most`, all but the last one a multiple of `unit`, of about one size and, where they
+// are several, as many as two threads share evenly.
 std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
-  const auto count = (length + most - 1) / most;
+  auto count = (length + most - 1) / most;
+  if (count > 1) count += count % 2;
   const auto each = (length + count - 1) / count;
   return (each + unit - 1) / unit * unit;
 }
@@ -43,7 +45,10 @@ void multiply_in_tiles(const View& c, const ConstView& a, const ConstView& b, Ac
   // oneDNN copies large tiles first, small ones not, which is slow where `a` stands in columns.
   constexpr std::int64_t large = 768;
   const bool copied = a.stride[1] != 1 && std::min(M, N) >= large && M * N >= 4 * large * large;
-  const auto rows = tile(M, copied ? large : 192, 8), cols = tile(N, copied ? large : 384, 24);
+  const auto cols = tile(N, copied ? large : 384, 24);
+  auto rows = tile(M, copied ? large : 192, 8);
+  const bool worth_two = M * N * a.extent[1] >= 1 << 22;
+  if (rows >= M && cols >= N && worth_two) rows = tile(M, (M + 1) / 2, 8);
   const auto across = (N + cols - 1) / cols, down = (M + rows - 1) / rows;
   const auto one = [&](std::int64_t i) {
     const auto m = i / across * rows, n = i % across * cols;

@@ -1,7 +1,7 @@
 #pragma once
 // e^x for f32 within 1 ulp in plain arithmetic without branches: loops over it vectorise, and
-// device code runs the same lines. Bounds are put on the bits as integers: GCC makes branches of
-// two comparisons of floats in a row, and those become masks.
+// device code runs the same lines. Bounds are put on the bits as integers, and NaNs are told by
+// them: GCC makes branches of two comparisons of floats in a row, and those become masks.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -13,6 +13,13 @@ constexpr float bounded(float x, float bound) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const auto size = std::min(bits & 0x7fffffffU, std::bit_cast<std::uint32_t>(bound));
   return std::bit_cast<float>(size | (bits & 0x80000000U));
+}
+
+// y, or a NaN where x is one: a mask from the sign of inf's bits less those of |x|.
+constexpr float unless_nan(float x, float y) {
+  const auto size = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffU);
+  const std::int32_t mask = (0x7f800000 - size) >> 31;
+  return std::bit_cast<float>(std::bit_cast<std::int32_t>(y) | mask);
 }
 
 // e^x = 2^n p, n as an integer modulo 2^9 in the low bits.
@@ -52,8 +59,7 @@ constexpr float exp(float x) {
   const auto power = [](std::int32_t k) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(k + 127) << 23);
   };
-  const float y = e.p * power(half) * power(n - half);
-  return x == x ? y : x;
+  return unless_nan(x, e.p * power(half) * power(n - half));
 }
 
 }  // namespace trireme::math

@@ -27,8 +27,7 @@ constexpr float gelu_derivative(float x) {
   const float slope = gelu_factors::linear + 3.0F * gelu_factors::cubic * square;
   const float e = A::exp_normal(-z);
   const float s = A::quotient(1.0F, 1.0F + e);
-  const float y = s + (c * slope) * (s * (e * s));
-  return x == x ? y : x;
+  return unless_nan(x, s + (c * slope) * (s * (e * s)));
 }
 
 }  // namespace trireme::math

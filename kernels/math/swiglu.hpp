@@ -26,7 +26,7 @@ constexpr SwigluGradient swiglu_gradient(float dy, float gate, float up) {
   const float e = A::exp_normal(-x);
   const float s = A::quotient(1.0F, 1.0F + e);
   const float slope = s + x * (s * (e * s));
-  return {dy * up * (gate == gate ? slope : gate), dy * ((gate < -87.0F ? -87.0F : gate) * s)};
+  return {dy * up * unless_nan(gate, slope), dy * ((gate < -87.0F ? -87.0F : gate) * s)};
 }
 
 }  // namespace trireme::math
