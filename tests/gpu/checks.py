@@ -108,6 +108,8 @@ def bf16_elsewhere(m, steps):
     exact = losses(m.train(f"host-f32-for-bf16-{steps}", *F32, f"train.steps={steps}", backend="host"))
     run = m.train(f"host-bf16-{steps}", *BF16, f"train.steps={steps}", backend="host")
     if "cannot multiply bf16" in (run / "log").read_text():
+        if m.backend != "cuda":
+            raise Skipped("this processor cannot multiply bf16")
         run = m.train(f"ref-bf16-{steps}", *BF16, f"train.steps={steps}", backend="ref")
     want = losses(run)
     rounding = max(abs(x - y) for x, y in zip(want, exact))
