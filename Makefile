@@ -25,7 +25,7 @@ help:
 	@echo
 	@echo 'make setup      install what is missing (apt), configure, try two MPI ranks'
 	@echo 'make build      build/trireme and the quick start'\''s token file'
-	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; about 80 minutes on 2 cores'
+	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; an hour and a half or more on 2 cores'
 	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on up to 4 ranks'
 	@echo 'make mutants    small wrong edits, each of which a test must find'
 	@echo 'make bench      step time, memory and throughput as tables'

@@ -16,28 +16,15 @@ InFlight& InFlight::here() {
   return all;
 }
 
-// A stream's work waits for what is before it, of whatever ranks. So between devices operations of
-// a stream are posted in the order of their calls, which is the same on all ranks.
-bool InFlight::has_to_wait(const Job& job) const {
-  if (!job.between_devices()) return false;
-  for (const auto* earlier : moving_) {
-    if (earlier == &job) return false;
-    if (earlier->between_devices() && !earlier->over() && &earlier->backend() == &job.backend() &&
-        earlier->queue() == job.queue())
-      return true;
-  }
-  return false;
-}
-
 void InFlight::start(Job& job) {
-  while (!has_to_wait(job) && job.step()) {
+  while (job.step()) {
   }
   if (!job.finished()) moving_.push_back(&job);
   watch(job);
 }
 
 void InFlight::watch(const Job& job) {
-  if (job.between_devices() && job.finished())
+  if (job.channel() && job.channel()->device && job.finished())
     underway_.push_back(
         {job.channel(), &job.backend(), job.backend().record(job.queue()), job.label()});
 }
@@ -65,10 +52,7 @@ void InFlight::settle() {
 bool InFlight::poke() {
   if (moving_.empty()) return false;
   bool moved = false;
-  for (auto* job : moving_)
-    if (!has_to_wait(*job)) moved = job->step() || moved;
-  for (const auto* job : moving_)
-    if (job->over()) watch(*job);
+  for (auto* job : moving_) moved = job->step() || moved;
   std::erase_if(moving_, [](const Job* job) { return job->over(); });
   return moved;
 }

@@ -38,7 +38,6 @@ class InFlight {
     Label label;  // its unit lives as long as the model
   };
   void watch(const Job&);
-  bool has_to_wait(const Job&) const;
 
   std::vector<Underway> underway_;
   std::vector<Job*> moving_;  // in the order in which they were called

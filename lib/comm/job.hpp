@@ -57,7 +57,6 @@ class Job {
   Backend& backend() const { return backend_; }
   const std::shared_ptr<Channel>& channel() const { return channel_; }
   Queue queue() const { return queue_; }
-  bool between_devices() const { return route_.device != nullptr; }
   const std::string& error() const { return error_; }  // empty: none
   bool over() const { return finished_ || !error_.empty(); }
   // Gives staging and what was kept back; the event after which the operation's memory is free.

@@ -38,7 +38,8 @@ Results attend(Backend& backend, Determinism determinism, std::size_t limit) {
 }
 
 // Nothing is left out (it would be NaN), and nothing goes to another place: that would be off by
-// about the largest number, which rounding is far from.
+// about the largest number. Pieces may be computed by another engine. In both the weights, their
+// gradients, the parts of heads and the result are rounded: eight times bf16's of that number.
 void expect_same(const std::vector<double>& got, const std::vector<double>& want) {
   double largest = 0, most = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {

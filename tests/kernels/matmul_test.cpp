@@ -209,7 +209,7 @@ TEST(Matmul, SameBitsAgain) {
   }
 }
 
-// A token's row has the same bits in any company: what is the same on every layout rests on it.
+// A token's row has the same bits in any company, where oneDNN has AVX-512.
 TEST(Matmul, RowsDoNotDependOnTheirNumber) {
   if (!host::onednn::same_in_every_place())
     GTEST_SKIP() << "this processor's products round a row by its place among others";
