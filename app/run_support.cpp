@@ -31,6 +31,8 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
                   .threads = threads_of_rank(d.run.threads, world),
                   .debug = d.run.debug};
   together(world, [&] { c.name = decide_backend(c.name); });
+  const auto names = world.all_gather(c.name);
+  together(world, [&] { require_one_backend(names); });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
   return c;

@@ -5,6 +5,15 @@
 
 namespace trireme {
 
+void require_one_backend(std::span<const std::string> names) {
+  for (std::size_t r = 1; r < names.size(); ++r)
+    require(
+        names[r] == names[0],
+        "run.backend = \"auto\" is {} on rank 0 and {} on rank {}: give every rank a GPU, or set "
+        "run.backend = \"host\"",
+        names[0], names[r], r);
+}
+
 std::string ranks_sharing(std::span<const std::string> identities) {
   for (std::size_t a = 0; a < identities.size(); ++a) {
     if (identities[a].empty()) continue;

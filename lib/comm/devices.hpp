@@ -12,6 +12,10 @@ namespace trireme {
 // one device and may not share it.
 int gpu_of_rank(bool wanted, bool share, const Communicator& world);
 
+// run.backend = "auto" is decided by each rank on its own machine. Error when ranks found unlike
+// ones: they would exchange Views by other means and wait for each other. `names` by rank.
+void require_one_backend(std::span<const std::string> names);
+
 // The ranks that would share a device, as text for people; empty: none. `identities` by rank, empty
 // for a rank without one.
 std::string ranks_sharing(std::span<const std::string> identities);

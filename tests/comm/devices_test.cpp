@@ -14,6 +14,18 @@ TEST(GpuOfRank, NamesTheFirstTwoRanksOfOneDevice) {
   EXPECT_EQ(ranks_sharing(std::vector{b, none, a, none, a}), "ranks 2 and 4");
 }
 
+TEST(Backends, MayNotDifferBetweenRanks) {
+  const std::string gpu = "cuda", cpu = "host";
+  EXPECT_NO_THROW(require_one_backend(std::vector{gpu}));
+  EXPECT_NO_THROW(require_one_backend(std::vector{cpu, cpu, cpu}));
+  try {
+    require_one_backend(std::vector{gpu, gpu, cpu});
+    FAIL() << "two kinds of ranks would train together";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("cuda on rank 0 and host on rank 2"));
+  }
+}
+
 TEST(GpuOfRank, IsNotAskedForWhereNoneIsWanted) {
   EXPECT_EQ(gpu_of_rank(false, false, {}), 0);
 }
