@@ -38,15 +38,17 @@ struct GridThatFits {
 };
 
 // Of all grids of that many ranks, those nearest to the asked one whose ranks reserve at most
-// `limit`.
+// `limit`. `more` overrides the deck further.
 std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const PlanInput& asked,
-                                         const DryTarget& target, std::size_t limit) {
+                                         const DryTarget& target, std::size_t limit,
+                                         const std::vector<std::string>& more) {
   auto grids = legal_grids({}, a.ranks);
   nearest_first(grids, asked.grid);
   std::vector<GridThatFits> fitting;
   for (const auto& g : grids) {
-    if (g == asked.grid) continue;
+    if (g == asked.grid && more.empty()) continue;
     auto overrides = a.deck.overrides;
+    overrides.insert(overrides.end(), more.begin(), more.end());
     overrides.insert(
         overrides.end(),
         {fmt::format("parallel.pipe={}", g.pipe), "parallel.stage_layers=[]",
@@ -69,18 +71,28 @@ void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& 
                     const DryTarget& target) {
   const auto limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
   if (plan.most_reserved() <= limit) return;
-  std::string way_out;
-  for (const auto& [grid, reserved] : grids_that_fit(a, input, target, limit))
-    way_out += fmt::format(
-        "\n  parallel.pipe={} parallel.data={} parallel.seq={} reserves about {:.3f} GiB a rank",
-        grid.pipe, grid.data, grid.seq, static_cast<double>(reserved) / (1 << 30));
-  const auto others = way_out.empty()
+  const auto named = [&](const std::vector<std::string>& more) {
+    std::string lines;
+    for (const auto& [grid, reserved] : grids_that_fit(a, input, target, limit, more))
+      lines += fmt::format(
+          "\n  parallel.pipe={} parallel.data={} parallel.seq={}{}{} reserves about {:.3f} GiB a "
+          "rank",
+          grid.pipe, grid.data, grid.seq, more.empty() ? "" : " ", fmt::join(more, " "),
+          static_cast<double>(reserved) / (1 << 30));
+    return lines;
+  };
+  std::string fitting;
+  if (a.ranks > 1) fitting = named({});
+  if (a.ranks > 1 && fitting.empty() && input.setup.zero.stage != 3)
+    fitting = named({"zero.stage=3"});
+  const auto others = fitting.empty()
                           ? fmt::format("no other grid of {} ranks fits: ", a.ranks)
-                          : fmt::format("grids of {} ranks that fit:{}\nor ", a.ranks, way_out);
+                          : fmt::format("grids of {} ranks that fit:{}\nor ", a.ranks, fitting);
   fail(
       "a rank reserves {} bytes, more than --device-memory {}; {}lower train.microbatch or "
-      "model.context, set model.recompute = \"block\" or zero.stage = 3, or take more ranks",
-      plan.most_reserved(), a.device_memory, a.ranks == 1 ? "" : others);
+      "model.context, set model.recompute = \"block\"{}, or take more ranks",
+      plan.most_reserved(), a.device_memory, a.ranks == 1 ? "" : others,
+      input.setup.zero.stage == 3 ? "" : " or zero.stage = 3");
 }
 
 void require_ordered(const Plan& plan) {

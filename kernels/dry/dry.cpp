@@ -35,6 +35,7 @@ void Dry::op(const char* what, Queue q, std::initializer_list<ConstView> reads,
              std::initializer_list<View> writes) {
   require(!graph_begin_ || q == Queue::compute, "{} on queue {} cannot be part of a graph", what,
           trireme::name_of(q));
+  if (!target_.order) return;
   accesses_.begin(what, q);
   for (const auto& v : reads) accesses_.touch(Touch::read, v);
   for (const auto& v : writes) accesses_.touch(Touch::write, v);

@@ -25,6 +25,7 @@ struct DryTarget {
   std::function<std::size_t(const AttentionShape&, DType, Direction)> attention_workspace;
   bool host_readable = true;
   std::int64_t head_rows = 256;
+  bool order = true;  // accesses are checked, which takes most of the time
 };
 
 class Dry : public Backend {

@@ -124,15 +124,21 @@ std::vector<Tensor> Rotary::backward(const Run& run, std::vector<Tensor> grad_ou
 template <class T>
 static void upload_angles(Backend& b, const Tensor& table, double theta) {
   const auto positions = table.shape()[0], half = table.shape()[2];
-  std::vector<T> row(static_cast<std::size_t>(2 * half));
-  for (std::int64_t t = 0; t < positions; ++t) {
-    for (std::int64_t e = 0; e < half; ++e) {
-      const double angle = static_cast<double>(t) *
-                           std::pow(theta, -static_cast<double>(e) / static_cast<double>(half));
-      row[static_cast<std::size_t>(e)] = static_cast<T>(std::cos(angle));
-      row[static_cast<std::size_t>(half + e)] = static_cast<T>(std::sin(angle));
+  const auto chunk = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / (2 * half));  // 4 MiB
+  std::vector<T> values;
+  for (std::int64_t begin = 0; begin < positions; begin += chunk) {
+    const auto n = std::min(chunk, positions - begin);
+    values.resize(static_cast<std::size_t>(n * 2 * half));
+    for (std::int64_t t = 0; t < n; ++t) {
+      auto* const row = values.data() + t * 2 * half;
+      for (std::int64_t e = 0; e < half; ++e) {
+        const double angle = static_cast<double>(begin + t) *
+                             std::pow(theta, -static_cast<double>(e) / static_cast<double>(half));
+        row[e] = static_cast<T>(std::cos(angle));
+        row[half + e] = static_cast<T>(std::sin(angle));
+      }
     }
-    b.upload(Queue::compute, table.view().slice(0, t, 1), std::as_bytes(std::span(row)));
+    b.upload(Queue::compute, table.view().slice(0, begin, n), std::as_bytes(std::span(values)));
   }
 }
 

@@ -98,13 +98,24 @@ static std::vector<int> kinds_of_ranks(const PlanInput& in) {
   return ranks;
 }
 
-std::optional<std::size_t> reserved_within(PlanInput in, const DryTarget& target,
-                                           std::size_t limit) {
+// Of stages that are alike the first holds most, as it has most microbatches under way. Rules that
+// freeze make no two alike.
+static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blocks, int stage) {
+  if (!in.setup.freeze.empty() || stage <= 1 || stage == in.grid.pipe - 1) return true;
+  const auto before = blocks.subspan(1, static_cast<std::size_t>(stage) - 1);
+  return std::ranges::find(before, blocks[static_cast<std::size_t>(stage)]) == before.end();
+}
+
+std::optional<std::size_t> reserved_within(PlanInput in, DryTarget target, std::size_t limit) {
+  target.order = false;
   // As many as a pipeline holds at once, and some that follow.
   const std::int64_t some = 2 * in.grid.pipe + 2;
   in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
   std::size_t most = 0;
+  const auto blocks =
+      blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, in.grid.pipe);
   for (const int rank : kinds_of_ranks(in)) {
+    if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
     most = std::max(most, plan_rank(in, target, rank).account.reserved);
     if (most > limit) return std::nullopt;
   }

@@ -50,7 +50,8 @@ Plan make_plan(const PlanInput&, const DryTarget&);
 
 // The bytes that the ranks of a grid reserve at most, or nothing once one of them is above `limit`.
 // Of a step with few microbatches, so that many grids are soon tried: nearly the whole step's.
-std::optional<std::size_t> reserved_within(PlanInput, const DryTarget&, std::size_t limit);
+// The order of accesses is not checked.
+std::optional<std::size_t> reserved_within(PlanInput, DryTarget, std::size_t limit);
 
 // A table for the terminal, and the same as JSON.
 std::string plan_text(const Plan&, const PlanInput&, const DryTarget&);

@@ -195,4 +195,27 @@ TEST(PlanSchedule, GridsAreTriedWithFewMicrobatches) {
   EXPECT_FALSE(reserved_within(input, target, *tried - 1));
 }
 
+TEST(PlanSchedule, StagesLeftOutOfATryHoldLess) {
+  PlanInput input;
+  input.setup.model = test::tiny_gpt2();
+  input.setup.model.layers = 9;
+  input.train.batch = 10;  // all of them in a try of 4 stages
+  input.train.microbatch = 1;
+  input.grid = {.pipe = 4, .data = 1, .seq = 1};
+  const auto target = dry_target({"host", 2, false});
+  const auto equal = [&] {
+    EXPECT_EQ(reserved_within(input, target, SIZE_MAX), make_plan(input, target).most_reserved());
+  };
+  for (const auto& layers : std::vector<std::vector<std::int64_t>>{
+           {2, 2, 3, 2}, {1, 2, 5, 1}, {1, 4, 3, 1}, {1, 3, 3, 2}, {4, 1, 1, 3}}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(layers, " ")));
+    input.setup.stage_layers = layers;
+    input.setup.freeze.clear();
+    equal();
+    input.setup.freeze = {
+        {.pattern = "embedding*"}, {.pattern = "blocks.0.*"}, {.pattern = "blocks.1.*"}};
+    equal();
+  }
+}
+
 }  // namespace trireme
