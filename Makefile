@@ -82,7 +82,7 @@ gpu-bench: build
 
 bundle:
 	@BUILD=build/bundle-build PRESET=bundle ARCH=$(or $(ARCH),x86-64-v3) cmake/setup.sh
-	@cmake --build build/bundle-build -j $(JOBS) --target trireme gpu_test
+	@cmake --build build/bundle-build -j $(JOBS) --target trireme gpu_test bench_gpu
 	@cmake/quickstart_tokens.sh build/bundle-build
 	@cmake/bundle.py build/bundle-build build
 

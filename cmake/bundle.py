@@ -2,7 +2,7 @@
 """Packs a build for a machine that has nothing but CUDA's libraries: bundle.py BUILD OUTPUT
 
 BUILD is a folder configured with the preset "bundle". OUTPUT gets trireme-VERSION-x86_64.tar.xz and its unpacked folder:
-trireme, the tests of a GPU, the shared objects that these use (none of NVIDIA's, nor glibc), MPICH's
+trireme, the tests of a GPU and what measures its speed, the shared objects that these use (none of NVIDIA's, nor glibc), MPICH's
 launcher, decks, the quick start's tokens, and the licence texts of all of it.
 """
 import lzma
@@ -17,9 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 UNPACKED_LIMIT, PACKED_LIMIT = 64 * MIB, 20_000_000  # one of them is to be kept
 
-PROGRAMS = ["trireme", "tests/gpu_test"]
-TREE = ["inputs", "tests/gpu", "tests/cuda/h200_deviceprop.json", "README.md", "LICENSE", "VERSION"]
-LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "mpiexec"]
+PROGRAMS = ["trireme", "tests/gpu_test", "tests/bench_gpu"]
+TREE = ["inputs", "tests/gpu", "tests/bench/gpu.py", "tests/bench/torch_gpt.py", "tests/cuda/h200_deviceprop.json", "README.md",
+        "LICENSE", "VERSION"]
+LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "gpu-bench.sh", "mpiexec"]
 
 # The target has its own.
 GLIBC = re.compile(r"(lib(c|m|dl|rt|pthread|resolv|util|nsl|anl)|ld-linux[-\w]*)\.so")
@@ -203,7 +204,9 @@ def on_disk(folder):
 
 def pack(folder, archive):
     partial = archive.with_suffix(".partial")
-    filters = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
+    # A dictionary as large as the whole, and four bits of context for text and tables.
+    filters = [{"id": lzma.FILTER_X86},
+               {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 128 * MIB, "lc": 4}]
     with lzma.open(partial, "w", filters=filters) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         tar.add(folder, folder.name)
     partial.replace(archive)

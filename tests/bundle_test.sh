@@ -30,7 +30,7 @@ loaded() { # the objects of a program that are not the bundle's although it has 
 }
 bundle=$(readlink -f "$bundle")
 others=
-for program in "$bundle/trireme" "$bundle/tests/gpu_test"; do
+for program in "$bundle/trireme" "$bundle/tests/gpu_test" "$bundle/tests/bench_gpu"; do
   others=$others$($clean ldd "$program" | loaded "$program")
 done
 for program in "$bundle"/hydra/*; do
@@ -41,7 +41,7 @@ for name in libcud libcublas libnvrtc libnccl libc.so libm.so ld-linux; do
   set -- "$bundle/lib/$name"*
   [ -e "$1" ] && wrong "it holds $1"
 done
-for program in "$bundle/trireme" "$bundle/tests/gpu_test"; do
+for program in "$bundle/trireme" "$bundle/tests/gpu_test" "$bundle/tests/bench_gpu"; do
   if readelf -d "$program" | grep -E "R(UN)?PATH" | grep -v '\[$ORIGIN/lib:$ORIGIN/../lib\]'; then
     wrong "$program looks for libraries where only this machine has them"
   fi
@@ -74,5 +74,7 @@ grep -o "calling init: .*" debug.txt | sort -u | grep -E "libmpich|libhdf5|libdn
 
 $clean "$bundle/gpu-test.sh" --only device > gpu.txt 2>&1 || wrong "gpu-test.sh fails without a GPU: $(cat gpu.txt)"
 $clean "$bundle/gpu-test.sh" --backend host --patience 5 --only plans --only device --only gradients --only parity-two-ranks
+$clean "$bundle/gpu-bench.sh" > gpu.txt 2>&1 || wrong "gpu-bench.sh fails without a GPU: $(cat gpu.txt)"
+$clean "$bundle/gpu-bench.sh" --backend host --tiny --no-torch
 
 echo "bundle: $(find "$bundle/lib" -type f | wc -l) libraries, decks, tests and launcher work from another folder"
