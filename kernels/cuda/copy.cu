@@ -138,10 +138,10 @@ struct FillPacks {
   T* dst;
   T value;
   __device__ void operator()(std::int64_t i) const {
-    Pack<T, pack_of<T>> pack;
+    T values[pack_of<T>];
 #pragma unroll
-    for (auto& v : pack.v) v = value;
-    pack.store(dst + i * pack_of<T>);
+    for (auto& v : values) v = value;
+    Pack<T, pack_of<T>>::of(values).store(dst + i * pack_of<T>);
   }
 };
 

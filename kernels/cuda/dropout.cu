@@ -14,7 +14,7 @@ struct Drop {
   __device__ void operator()(std::int64_t i) const {
     const auto at = i * N, row = at / mask.rows.width;
     auto v = load<N>(x + at);
-    mask(v, row, at - row * mask.rows.width);
+    mask.row(row)(v, at - row * mask.rows.width);
     if (skip != nullptr) {
       const auto s = load<N>(skip + at);
 #pragma unroll

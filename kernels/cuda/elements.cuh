@@ -46,33 +46,64 @@ using Access = std::conditional_t<
     bytes % 16 == 0, uint4,
     std::conditional_t<bytes % 8 == 0, uint2, std::conditional_t<bytes % 4 == 0, unsigned, bf16>>>;
 
-// N elements of T in registers, as they lie in memory.
+// Of what is stored: does the cache keep it, or what else is there?
+enum class Kept : std::uint8_t { here, elsewhere };
+
+// N elements of T in registers, in the words that memory is read in: nothing asks for them before
+// they are taken apart.
 template <class T, int N>
 struct Pack {
   static constexpr int bytes = N * static_cast<int>(sizeof(T));
   using Word = Access<bytes>;
   static constexpr int words = bytes / static_cast<int>(sizeof(Word));
 
-  T v[N];
+  Word w[words];
 
   __device__ static Pack load(const T* p) {
     Pack pack;
-    Word w[words];
 #pragma unroll
-    for (int i = 0; i < words; ++i) w[i] = reinterpret_cast<const Word*>(p)[i];
-    memcpy(&pack, w, bytes);
+    for (int i = 0; i < words; ++i) pack.w[i] = reinterpret_cast<const Word*>(p)[i];
     return pack;
   }
-  __device__ void store(T* p) const {
-    Word w[words];
-    memcpy(w, this, bytes);
+  __device__ static Pack of(const T (&v)[N]) {
+    Pack pack;
+    memcpy(pack.w, v, bytes);
+    return pack;
+  }
+  __device__ static Pack of(const Floats<N>& f) {
+    T v[N];
 #pragma unroll
-    for (int i = 0; i < words; ++i) reinterpret_cast<Word*>(p)[i] = w[i];
+    for (int i = 0; i < N; ++i) v[i] = rounded<T>(f.v[i]);
+    return of(v);
+  }
+  __device__ void store(T* p, Kept kept = Kept::here) const {
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      auto* const to = reinterpret_cast<Word*>(p) + i;
+      if constexpr (sizeof(Word) >= 4) {
+        if (kept == Kept::elsewhere)
+          __stcs(to, w[i]);
+        else
+          *to = w[i];
+      } else {
+        *to = w[i];
+      }
+    }
   }
   __device__ Floats<N> floats() const {
     Floats<N> f;
+    if constexpr (sizeof(T) == 2 && N % 2 == 0) {  // an instruction each, not two
+      unsigned pairs[N / 2];
+      memcpy(pairs, w, bytes);
 #pragma unroll
-    for (int i = 0; i < N; ++i) f.v[i] = widen(v[i]);
+      for (int i = 0; i < N; ++i)
+        f.v[i] = __uint_as_float(i % 2 == 0 ? pairs[i / 2] << 16 : pairs[i / 2] & 0xffff0000U);
+    } else {
+      T v[N];
+      memcpy(v, w, bytes);
+#pragma unroll
+      for (int i = 0; i < N; ++i) f.v[i] = widen(v[i]);
+    }
     return f;
   }
 };
@@ -83,11 +114,8 @@ __device__ Floats<N> load(const T* p) {
 }
 
 template <int N, class T>
-__device__ void store(T* p, const Floats<N>& f) {
-  Pack<T, N> pack;
-#pragma unroll
-  for (int i = 0; i < N; ++i) pack.v[i] = rounded<T>(f.v[i]);
-  pack.store(p);
+__device__ void store(T* p, const Floats<N>& f, Kept kept = Kept::here) {
+  Pack<T, N>::of(f).store(p, kept);
 }
 
 }  // namespace trireme::cuda

@@ -31,7 +31,7 @@ struct Numbered {
 // Sorted place i is where an id begins: a warp of block (i / warps, columns) adds its rows. A
 // common id has thousands of them, so several are on their way at a time; they are added one by
 // one.
-constexpr int warps = 4, ahead = 4;
+constexpr int warps = 4, ahead = 8;
 static_assert(warp % ahead == 0);
 
 template <int N, class T>
@@ -54,16 +54,21 @@ __global__ void __launch_bounds__(warp* warps)
     const auto row = same ? sorted_rows_T[place] : 0;
     found = __popc(__ballot_sync(0xffffffffU, same));
     for (int k = 0; k < found; k += ahead) {
-      Floats<N> dy[ahead] = {};
+      std::int32_t from[ahead];
 #pragma unroll
-      for (int a = 0; a < ahead; ++a) {
-        const auto from = __shfl_sync(0xffffffffU, row, k + a);
-        if (inside && k + a < found) dy[a] = load<N>(dy_TC + from * width + c);
-      }
+      for (int a = 0; a < ahead; ++a) from[a] = __shfl_sync(0xffffffffU, row, k + a);
+      Pack<T, N> dy[ahead];
 #pragma unroll
       for (int a = 0; a < ahead; ++a)
+        dy[a] =
+            inside && k + a < found ? Pack<T, N>::load(dy_TC + from[a] * width + c) : Pack<T, N>{};
+      if (!inside) continue;  // a branch: the compiler else puts each request behind the sum before
 #pragma unroll
-        for (int n = 0; n < N; ++n) sum.v[n] += dy[a].v[n];
+      for (int a = 0; a < ahead; ++a) {
+        const auto more = dy[a].floats();
+#pragma unroll
+        for (int n = 0; n < N; ++n) sum.v[n] += more.v[n];
+      }
     }
   }
   if (inside) store<N>(out, sum);

@@ -82,9 +82,10 @@ template <class T>
 void column_sum(Stream, float* out_C, Into, const T* x_TC, std::int64_t rows, std::int64_t width,
                 float* scratch);
 std::size_t column_scratch(std::int64_t rows, std::int64_t width);
-// out_C (+)= sum over `parts` rows of partial_PC, in order
-void add_partials(Stream, float* out_C, Into, const float* partial_PC, std::int64_t parts,
-                  std::int64_t width);
+// a_C (+)= sum over `parts` rows of partial_2PC[0], b_C of partial_2PC[1], in order; either of a_C
+// and b_C may be null.
+void add_partials(Stream, float* a_C, float* b_C, Into, const float* partial_2PC,
+                  std::int64_t parts, std::int64_t width);
 template <class T>
 void sum_squares(Stream, double* out, const T* x, std::int64_t n, double* scratch);
 std::size_t square_scratch(std::int64_t n);

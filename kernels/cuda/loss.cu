@@ -11,7 +11,8 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int threads = 512;
+// Two blocks a processor: the rows of 264 at once, 27 MB of GPT-2's vocabulary, stay in the cache.
+constexpr int threads = 1024;
 
 template <int N, class T>
 __global__ void __launch_bounds__(threads)
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(threads)
       for (int k = 0; k < N; ++k)
         if (v + k == target) x.v[k] -= scale;
     }
-    store<N>(z + v, x);
+    store<N>(z + v, x, Kept::elsewhere);
   }
 }
 

@@ -191,7 +191,7 @@ void Products::Impl::multiply(const Entry& entry, const Call& call) {
   point(key, *p, pointers);
   run(*p, p->algorithm, pointers, call);
   if (key.fused == Fused::sums && call.adds())  // which cuBLASLt does not do
-    add_partials(call.stream, at<float>(call.epilogue.row_sum_M), Into::add,
+    add_partials(call.stream, at<float>(call.epilogue.row_sum_M), nullptr, Into::add,
                  reinterpret_cast<const float*>(sums_of(call)), 1, call.c.extent[0]);
 }
 

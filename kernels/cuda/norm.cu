@@ -10,110 +10,153 @@ namespace {
 
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks) norm_rows(NormRows<T> a, const T* x) {
-  const auto r = static_cast<std::int64_t>(blockIdx.x) * Team::rows + threadIdx.x / Team::row;
+  const auto r = first_row<Team>();
   if (r >= a.rows) return;  // a whole team
-  const Places<Team, N> place{static_cast<int>(threadIdx.x) % Team::row, static_cast<int>(a.width)};
+  const Places<Team, N> place(a.width);
   Pack<T, N> held[Places<Team, N>::packs];
-  float sum = 0;
+  place.load(held, x + r * a.width);
+  normalise<Team, N>(a, r, place, held);
+}
+
+// Blocks of the gradient: each takes every blocks-th group of rows and leaves one row of partial
+// sums. Two for each of Hopper's 132 processors; four where there is work enough, which wait less
+// for the last of them on other numbers of processors.
+constexpr std::int64_t few_parts = 264, most_parts = 528, many_groups = 4096;
+template <class Team>
+std::int64_t parts_of(std::int64_t rows) {
+  const auto groups = (rows + Team::rows - 1) / Team::rows;
+  return groups >= many_groups ? most_parts : std::min(few_parts, groups);
+}
+
+// Who takes the gradient of rows of this width: f(Team{}). A float of a row costs a thread two
+// registers for its sums, and in each row at once one and a half, or three in f32.
+template <class T, class F>
+void with_grad_team(std::int64_t width, const F& f) {
+  constexpr bool narrow = sizeof(T) == 2;
+  constexpr int blocks = narrow ? 2 : 1, some = narrow ? 3 : 1, more = narrow ? 4 : 2;
+  if (width <= 768) return f(Team<warp, 256, 24, blocks>{});
+  if (width <= 1024) return f(Team<128, 128, 8, 4, more>{});
+  if (width <= 2048) return f(Team<256, 256, 8, 2, some>{});
+  if (width <= 4096) return f(Team<512, 512, 8, 1, some>{});
+  f(Team<512, 512, 16, 1>{});
+}
+
+template <class T>
+struct NormGrad {
+  T* dx;
+  const T *onto, *dy, *x, *w;
+  const float *means, *rstds;
+  std::int64_t rows, width;
+  float each;  // 1 / width
+};
+
+// The packs of a row that a thread has; `onto` waits where elements are loaded one by one.
+template <class Team, int N, class T>
+struct HeldRow {
+  static constexpr int packs = Places<Team, N>::packs;
+  static constexpr bool waits = N == 1;
+  Pack<T, N> x[packs], dy[packs], onto[waits ? 1 : packs];
+  float mean, rstd;
+};
+
+template <class Team, int N, class T>
+__device__ void store_gradient(const NormGrad<T>& a, std::int64_t r, const Places<Team, N>& place,
+                               const HeldRow<Team, N, T>& row, float mean_g, float mean_gn) {
+  const auto at = r * a.width + place.first();
+  const T *const w = a.w + place.first(), *const onto = a.onto + at;
+  T* const dx = a.dx + at;
 #pragma unroll
   for (int i = 0; i < place.packs; ++i)
     if (place.has(i)) {
-      held[i] = Pack<T, N>::load(x + r * a.width + place.at(i));
-      const auto f = held[i].floats();
+      const auto x = row.x[i].floats(), dy = row.dy[i].floats();
+      const auto ws = load<N>(w + i * place.apart);
+      Floats<N> out{};
+      if constexpr (!row.waits)
+        out = row.onto[i].floats();
+      else if (a.onto != nullptr)
+        out = load<N>(onto + i * place.apart);
 #pragma unroll
-      for (int k = 0; k < N; ++k) sum += f.v[k];
+      for (int k = 0; k < N; ++k) {
+        const float n = (x.v[k] - row.mean) * row.rstd;
+        out.v[k] += row.rstd * (dy.v[k] * ws.v[k] - mean_g - n * mean_gn);
+      }
+      store<N>(dx + i * place.apart, out);
     }
-  normalise<Team, N>(a, r, place, held, sum);
 }
 
-// Blocks of the gradient: each takes every blocks-th row group and leaves one row of partial sums.
-constexpr std::int64_t most_parts = 256;
-template <class Team>
-std::int64_t parts_of(std::int64_t rows) {
-  return std::min(most_parts, (rows + Team::rows - 1) / Team::rows);
-}
-
-// A processor has registers for two blocks, but where each element is loaded alone.
+// The sums of a block's teams, one team after the other, in memory that these share.
 template <class Team, int N>
-inline constexpr int grad_blocks = N > 1 && Team::block <= 256 ? 2 : Team::blocks;
+__device__ void store_sums(float* out, const Places<Team, N>& place,
+                           Floats<N> (&sum)[Places<Team, N>::packs]) {
+  alignas(16) __shared__ float of_block[Team::teams > 1 ? Team::row * Team::floats : 4];
+  for (int team = 0; team < Team::teams; ++team) {
+    if (static_cast<int>(threadIdx.x) / Team::row == team) {
+#pragma unroll
+      for (int i = 0; i < place.packs; ++i)
+        if (place.has(i)) {
+          if (team > 0) {
+            const auto before = load<N>(of_block + place.at(i));
+#pragma unroll
+            for (int k = 0; k < N; ++k) sum[i].v[k] = before.v[k] + sum[i].v[k];
+          }
+          store<N>((team < Team::teams - 1 ? of_block : out) + place.at(i), sum[i]);
+        }
+    }
+    if constexpr (Team::teams > 1) __syncthreads();
+  }
+}
 
 // partials [2, parts, width]: of dw, then of db; null when nobody wants them.
 template <class Team, int N, class T>
-__global__ void __launch_bounds__(Team::block, grad_blocks<Team, N>)
-    norm_rows_grad(T* dx, float* partials, const T* onto, const T* dy, const T* x, const T* w,
-                   const float* means, const float* rstds, std::int64_t rows, std::int64_t width) {
-  const Places<Team, N> place{static_cast<int>(threadIdx.x) % Team::row, static_cast<int>(width)};
-  constexpr int packs = Places<Team, N>::packs;
+__global__ void __launch_bounds__(Team::block, Team::blocks)
+    norm_rows_grad(NormGrad<T> a, float* partials) {
+  constexpr int packs = Places<Team, N>::packs, at_once = Team::at_once;
+  const Places<Team, N> place(a.width);
   Floats<N> dw[packs]{}, db[packs]{};
   const auto step = static_cast<std::int64_t>(gridDim.x) * Team::rows;
-  for (auto r = static_cast<std::int64_t>(blockIdx.x) * Team::rows + threadIdx.x / Team::row;
-       r < rows; r += step) {
-    const float mean = means == nullptr ? 0.0F : means[r], rstd = rstds[r];
-    Pack<T, N> x_held[packs], dy_held[packs];
-    float sum_g = 0, sum_gn = 0;
+  for (auto first = first_row<Team>(); first < a.rows; first += step) {
+    HeldRow<Team, N, T> row[at_once];
 #pragma unroll
-    for (int i = 0; i < packs; ++i)
-      if (place.has(i)) {
-        x_held[i] = Pack<T, N>::load(x + r * width + place.at(i));
-        dy_held[i] = Pack<T, N>::load(dy + r * width + place.at(i));
-        const auto xs = x_held[i].floats(), dys = dy_held[i].floats();
-        const auto ws = load<N>(w + place.at(i));
+    for (int j = 0; j < at_once; ++j) {
+      const auto r = first + j;
+      const bool here = r < a.rows;
+      row[j].mean = a.means != nullptr && here ? a.means[r] : 0.0F;
+      row[j].rstd = here ? a.rstds[r] : 0.0F;
+      place.load(row[j].x, a.x + r * a.width, here);
+      place.load(row[j].dy, a.dy + r * a.width, here);
+      if constexpr (!HeldRow<Team, N, T>::waits)
+        place.load(row[j].onto, a.onto + r * a.width, here && a.onto != nullptr);
+    }
+    float sums[2 * at_once] = {};  // of g and of g n; all 0 in a row that is not there
 #pragma unroll
-        for (int k = 0; k < N; ++k) {
-          const float n = (xs.v[k] - mean) * rstd, g = dys.v[k] * ws.v[k];
-          sum_g += g;
-          sum_gn += g * n;
-          dw[i].v[k] += dys.v[k] * n;
-          db[i].v[k] += dys.v[k];
-        }
-      }
-    if (dx == nullptr) continue;
-    const float all = static_cast<float>(width);
-    const float mean_g = means == nullptr ? 0.0F : team_sum<Team>(sum_g) / all;
-    const float mean_gn = team_sum<Team>(sum_gn) / all;
-#pragma unroll
-    for (int i = 0; i < packs; ++i)
-      if (place.has(i)) {
-        const auto xs = x_held[i].floats(), dys = dy_held[i].floats();
-        const auto ws = load<N>(w + place.at(i));
-        Floats<N> out;
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-          const float n = (xs.v[k] - mean) * rstd;
-          out.v[k] = rstd * (dys.v[k] * ws.v[k] - mean_g - n * mean_gn);
-        }
-        if (onto != nullptr) {
-          const auto more = load<N>(onto + r * width + place.at(i));
-#pragma unroll
-          for (int k = 0; k < N; ++k) out.v[k] = more.v[k] + out.v[k];
-        }
-        store<N>(dx + r * width + place.at(i), out);
-      }
-  }
-  if (partials == nullptr) return;
-  float* const dw_out = partials + blockIdx.x * width;
-  float* const db_out = dw_out + gridDim.x * width;
-  // The teams of a block add one after the other.
-  for (int team = 0; team < Team::rows; ++team) {
-    if (static_cast<int>(threadIdx.x) / Team::row == team) {
+    for (int j = 0; j < at_once; ++j)
 #pragma unroll
       for (int i = 0; i < packs; ++i)
         if (place.has(i)) {
-          if (team > 0) {
-            const auto dw_sum = load<N>(dw_out + place.at(i)),
-                       db_sum = load<N>(db_out + place.at(i));
+          const auto x = row[j].x[i].floats(), dy = row[j].dy[i].floats();
+          const auto w = load<N>(a.w + place.at(i));
 #pragma unroll
-            for (int k = 0; k < N; ++k) {
-              dw[i].v[k] = dw_sum.v[k] + dw[i].v[k];
-              db[i].v[k] = db_sum.v[k] + db[i].v[k];
-            }
+          for (int k = 0; k < N; ++k) {
+            const float n = (x.v[k] - row[j].mean) * row[j].rstd, g = dy.v[k] * w.v[k];
+            sums[2 * j] += g;
+            sums[2 * j + 1] += g * n;
+            dw[i].v[k] += dy.v[k] * n;
+            db[i].v[k] += dy.v[k];
           }
-          store<N>(dw_out + place.at(i), dw[i]);
-          store<N>(db_out + place.at(i), db[i]);
         }
-    }
-    __syncthreads();
+    if (a.dx == nullptr) continue;
+    team_sums<Team>(sums);
+#pragma unroll
+    for (int j = 0; j < at_once; ++j)
+      if (first + j < a.rows)
+        store_gradient<Team, N>(a, first + j, place, row[j],
+                                a.means == nullptr ? 0.0F : sums[2 * j] * a.each,
+                                sums[2 * j + 1] * a.each);
   }
+  if (partials == nullptr) return;
+  float* const out = partials + blockIdx.x * a.width;
+  store_sums<Team, N>(out, place, dw);
+  store_sums<Team, N>(out + gridDim.x * a.width, place, db);
 }
 
 }  // namespace
@@ -122,14 +165,15 @@ template <class T>
 void norm(Stream stream, T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
           std::int64_t rows, std::int64_t width, float eps) {
   if (rows == 0) return;
-  with_team(width, [&](auto team) {
-    using Team = decltype(team);
-    with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, x, w, b), [&](auto packs) {
-      constexpr int N = decltype(packs)::value;
-      start("norm", norm_rows<Team, N, T>, blocks_for(rows, Team::rows), Team::block, 0, stream,
-            NormRows<T>{y, mean, rstd, w, b, rows, width, eps}, x);
-    });
-  });
+  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+    start("norm", norm_rows<Team, N, T>, blocks_for(rows, Team::rows), Team::block, 0, stream,
+          NormRows<T>{y, mean, rstd, w, b, rows, width, eps, 1.0F / static_cast<float>(width)}, x);
+  };
+  constexpr std::integral_constant<int, pack_of<T>> packs;
+  if (width % packs == 0 && aligned(y, x, w, b))
+    with_norm_team<T>(width, [&](auto team) { by(team, packs); });
+  else
+    by(Alone{}, std::integral_constant<int, 1>{});
 }
 
 std::size_t norm_scratch(std::int64_t rows, std::int64_t width) {
@@ -142,19 +186,21 @@ void norm_grad(Stream stream, T* dx, float* dw, float* db, Into how, const T* on
                std::int64_t width, float* scratch) {
   const bool sums = dw != nullptr || db != nullptr;
   std::int64_t parts = 0;
-  if (rows > 0)
-    with_team(width, [&](auto team) {
-      using Team = decltype(team);
-      parts = parts_of<Team>(rows);
-      const bool whole = width % pack_of<T> == 0 && aligned(dx, onto, dy, x, w, scratch);
-      with_packs<pack_of<T>>(whole, [&](auto packs) {
-        constexpr int N = decltype(packs)::value;
-        start("norm_grad", norm_rows_grad<Team, N, T>, static_cast<unsigned>(parts), Team::block, 0,
-              stream, dx, sums ? scratch : nullptr, onto, dy, x, w, mean, rstd, rows, width);
-      });
-    });
-  if (dw != nullptr) add_partials(stream, dw, how, scratch, parts, width);
-  if (db != nullptr) add_partials(stream, db, how, scratch + parts * width, parts, width);
+  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+    parts = parts_of<Team>(rows);
+    if (parts > 0)
+      start("norm_grad", norm_rows_grad<Team, N, T>, static_cast<unsigned>(parts), Team::block, 0,
+            stream,
+            NormGrad<T>{dx, onto, dy, x, w, mean, rstd, rows, width,
+                        1.0F / static_cast<float>(width)},
+            sums ? scratch : nullptr);
+  };
+  constexpr std::integral_constant<int, pack_of<T>> packs;
+  if (width % packs == 0 && aligned(dx, onto, dy, x, w, scratch))
+    with_grad_team<T>(width, [&](auto team) { by(team, packs); });
+  else
+    by(Alone{}, std::integral_constant<int, 1>{});
+  if (sums) add_partials(stream, dw, db, how, scratch, parts, width);
 }
 
 template void norm(Stream, float*, float*, float*, const float*, const float*, const float*,

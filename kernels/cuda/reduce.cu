@@ -9,13 +9,21 @@ namespace trireme::cuda {
 namespace {
 
 constexpr std::int64_t part_rows = 256;
-constexpr int strips = 8;  // warps of a block, which take its rows in turns
 
-// A block adds up one part's rows of warp * N columns.
-template <int N, class T>
+// Where the sums go: z of the grid counts the arrays of x_ZTC, of which there are one or two.
+struct Columns {
+  float *first, *second;  // either may be null
+  bool add;
+};
+
+// A block adds up one part's rows of warp * N columns; its warps, the strips, take them in turns.
+template <int strips, int N, class T>
 __global__ void __launch_bounds__(warp* strips)
-    column_parts(float* out_PC, bool add, const T* x_TC, std::int64_t rows, std::int64_t width,
+    column_parts(Columns to, const T* x_ZTC, std::int64_t rows, std::int64_t width,
                  std::int64_t part) {
+  float* const out_PC = blockIdx.z == 0 ? to.first : to.second;
+  if (out_PC == nullptr) return;
+  const T* const x_TC = x_ZTC + blockIdx.z * rows * width;
   __shared__ Floats<N> of_strip[strips][warp];
   const int lane = static_cast<int>(threadIdx.x) % warp,
             strip = static_cast<int>(threadIdx.x) / warp;
@@ -32,7 +40,7 @@ __global__ void __launch_bounds__(warp* strips)
   __syncthreads();
   if (strip != 0 || c >= width) return;
   float* const out = out_PC + blockIdx.y * width + c;
-  if (add)
+  if (to.add)
     sum = load<N>(out);
   else
     sum = {};
@@ -49,14 +57,14 @@ void launch_parts(Stream stream, const char* name, float* out_PC, Into how, cons
                   std::int64_t rows, std::int64_t width, std::int64_t part) {
   const bool whole = width % pack_of<T> == 0 && aligned(out_PC, x_TC);
   with_packs<pack_of<T>>(whole, [&](auto packs) {
-    constexpr int N = decltype(packs)::value;
+    constexpr int N = decltype(packs)::value, strips = 8;
     const dim3 grid(blocks_for(width, warp * N), std::max(1U, blocks_for(rows, part)));
-    start(name, column_parts<N, T>, grid, warp * strips, 0, stream, out_PC, how == Into::add, x_TC,
-          rows, width, part);
+    start(name, column_parts<strips, N, T>, grid, warp * strips, 0, stream,
+          Columns{out_PC, nullptr, how == Into::add}, x_TC, rows, width, part);
   });
 }
 
-constexpr std::int64_t part_squares = 1 << 16;
+constexpr std::int64_t part_squares = 1 << 13;
 
 __device__ inline double square(float x) {
   return static_cast<double>(x) * static_cast<double>(x);
@@ -69,7 +77,8 @@ __global__ void __launch_bounds__(block_threads)
   const auto begin = blockIdx.x * part_squares, end = min(n, begin + part_squares);
   double sum = 0;
   if (whole && end - begin == part_squares) {
-    for (auto i = begin + threadIdx.x * N; i < end; i += blockDim.x * N) {
+#pragma unroll 4
+    for (auto i = begin + threadIdx.x * N; i < end; i += block_threads * N) {
       const auto v = load<N>(x + i);
 #pragma unroll
       for (int k = 0; k < N; ++k) sum += square(v.v[k]);
@@ -84,17 +93,21 @@ __global__ void __launch_bounds__(block_threads)
 __global__ void __launch_bounds__(block_threads)
     add_in_order(double* out, bool add, const double* x, std::int64_t n) {
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
+#pragma unroll 8
+  for (std::int64_t i = threadIdx.x; i < n; i += block_threads) sum += x[i];
   sum = block_sum<block_threads>(sum);
   if (threadIdx.x == 0) *out = add ? *out + sum : sum;
 }
 
 }  // namespace
 
-void add_partials(Stream stream, float* out_C, Into how, const float* partial_PC,
+// Few numbers, most in the cache: narrow columns and many strips, so that many are asked for.
+void add_partials(Stream stream, float* a_C, float* b_C, Into how, const float* partial_2PC,
                   std::int64_t parts, std::int64_t width) {
-  launch_parts(stream, "add_partials", out_C, how, partial_PC, parts, width,
-               std::max<std::int64_t>(parts, 1));
+  constexpr int strips = 16;
+  const dim3 grid(blocks_for(width, warp), 1, b_C == nullptr ? 1 : 2);
+  start("add_partials", column_parts<strips, 1, float>, grid, warp * strips, 0, stream,
+        Columns{a_C, b_C, how == Into::add}, partial_2PC, parts, width, parts);
 }
 
 std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
@@ -108,7 +121,7 @@ void column_sum(Stream stream, float* out_C, Into how, const T* x_TC, std::int64
   if (rows <= part_rows)
     return launch_parts(stream, "column_sum", out_C, how, x_TC, rows, width, part_rows);
   launch_parts(stream, "column_sum", scratch, Into::overwrite, x_TC, rows, width, part_rows);
-  add_partials(stream, out_C, how, scratch, blocks_for(rows, part_rows), width);
+  add_partials(stream, out_C, nullptr, how, scratch, blocks_for(rows, part_rows), width);
 }
 
 std::size_t square_scratch(std::int64_t n) {

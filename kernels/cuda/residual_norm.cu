@@ -9,26 +9,26 @@ namespace {
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks)
     residual_norm_rows(NormRows<T> a, T* sums, const T* x, const T* skip, Mask mask) {
-  const auto r = static_cast<std::int64_t>(blockIdx.x) * Team::rows + threadIdx.x / Team::row;
+  const auto r = first_row<Team>();
   if (r >= a.rows) return;  // a whole team
-  const Places<Team, N> place{static_cast<int>(threadIdx.x) % Team::row, static_cast<int>(a.width)};
-  Pack<T, N> held[Places<Team, N>::packs];
-  float sum = 0;
+  const Places<Team, N> place(a.width);
+  Pack<T, N> held[Places<Team, N>::packs], more[Places<Team, N>::packs];
+  place.load(held, x + r * a.width);
+  place.load(more, skip + r * a.width);
+  const auto drop = mask.row(r);
+  T* const sum = sums + r * a.width + place.first();
 #pragma unroll
   for (int i = 0; i < place.packs; ++i)
     if (place.has(i)) {
-      const auto at = r * a.width + place.at(i);
-      auto v = load<N>(x + at);
-      mask(v, r, place.at(i));
-      const auto s = load<N>(skip + at);
+      auto v = held[i].floats();
+      drop(v, place.at(i));
+      const auto s = more[i].floats();
 #pragma unroll
-      for (int k = 0; k < N; ++k) held[i].v[k] = rounded<T>(s.v[k] + v.v[k]);
-      held[i].store(sums + at);
-      const auto f = held[i].floats();  // the norm is of what was stored
-#pragma unroll
-      for (int k = 0; k < N; ++k) sum += f.v[k];
+      for (int k = 0; k < N; ++k) v.v[k] = s.v[k] + v.v[k];
+      held[i] = Pack<T, N>::of(v);
+      held[i].store(sum + i * place.apart);
     }
-  normalise<Team, N>(a, r, place, held, sum);
+  normalise<Team, N>(a, r, place, held);  // of what was stored
 }
 
 }  // namespace
@@ -39,16 +39,16 @@ void residual_norm(Stream stream, T* sum, T* y, float* mean, float* rstd, const 
                    const DropoutRows& shape) {
   const auto rows = shape.samples * shape.tokens, width = shape.width;
   if (rows == 0) return;
-  const bool whole = width % pack_of<T> == 0 && aligned(sum, y, x, skip, w, b);
-  with_team(width, [&](auto team) {
-    using Team = decltype(team);
-    with_packs<pack_of<T>>(whole, [&](auto packs) {
-      constexpr int N = decltype(packs)::value;
-      start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(rows, Team::rows),
-            Team::block, 0, stream, NormRows<T>{y, mean, rstd, w, b, rows, width, eps}, sum, x,
-            skip, Mask(key, shape));
-    });
-  });
+  const NormRows<T> norm{y, mean, rstd, w, b, rows, width, eps, 1.0F / static_cast<float>(width)};
+  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+    start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(rows, Team::rows),
+          Team::block, 0, stream, norm, sum, x, skip, Mask(key, shape));
+  };
+  constexpr std::integral_constant<int, pack_of<T>> packs;
+  if (width % packs == 0 && aligned(sum, y, x, skip, w, b))
+    with_norm_team<T>(width, [&](auto team) { by(team, packs); });
+  else
+    by(Alone{}, std::integral_constant<int, 1>{});
 }
 
 template void residual_norm(Stream, float*, float*, float*, float*, const float*, const float*,

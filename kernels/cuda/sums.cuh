@@ -14,6 +14,15 @@ __device__ T warp_sum(T x) {
   return x;
 }
 
+// Several sums at a time, which wait for each other no longer than one does.
+template <int M, class T>
+__device__ void warp_sums(T (&x)[M]) {
+#pragma unroll
+  for (int lane = warp / 2; lane > 0; lane /= 2)
+#pragma unroll
+    for (int m = 0; m < M; ++m) x[m] += __shfl_xor_sync(0xffffffffU, x[m], lane);
+}
+
 __device__ inline float warp_max(float x) {
 #pragma unroll
   for (int lane = warp / 2; lane > 0; lane /= 2)
@@ -22,19 +31,30 @@ __device__ inline float warp_max(float x) {
 }
 
 // Of a block of `Threads`; every thread calls it. May be called again at once.
+template <int Threads, int M, class T>
+__device__ void block_sums(T (&x)[M]) {
+  constexpr int warps = Threads / warp;
+  warp_sums(x);
+  if constexpr (warps > 1) {
+    __shared__ T of_warp[warps][M];
+    __syncthreads();
+    if (threadIdx.x % warp == 0)
+#pragma unroll
+      for (int m = 0; m < M; ++m) of_warp[threadIdx.x / warp][m] = x[m];
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < M; ++m) x[m] = 0;
+#pragma unroll(M == 1 ? warps : 2)
+    for (int i = 0; i < warps; ++i)
+#pragma unroll
+      for (int m = 0; m < M; ++m) x[m] += of_warp[i][m];
+  }
+}
 template <int Threads, class T>
 __device__ T block_sum(T x) {
-  constexpr int warps = Threads / warp;
-  x = warp_sum(x);
-  if constexpr (warps == 1) return x;
-  __shared__ T of_warp[warps];
-  __syncthreads();
-  if (threadIdx.x % warp == 0) of_warp[threadIdx.x / warp] = x;
-  __syncthreads();
-  T sum = 0;
-#pragma unroll
-  for (int i = 0; i < warps; ++i) sum += of_warp[i];
-  return sum;
+  T one[1] = {x};
+  block_sums<Threads>(one);
+  return one[0];
 }
 
 template <int Threads>

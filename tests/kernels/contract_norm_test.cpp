@@ -12,8 +12,11 @@ struct Size {
   double eps;
 };
 
+// A device has other kernels for wider rows, and for those that are a multiple of what one access
+// moves; of more rows than it takes at once it adds up sums.
 std::vector<Size> sizes() {
-  std::vector<Size> all;
+  std::vector<Size> all{{9, 72, 1e-5},   {7, 776, 1e-5},  {5, 1600, 1e-5},
+                        {5, 2312, 1e-5}, {3, 4104, 1e-5}, {2150, 16, 1e-5}};
   for (const std::int64_t rows : {1, 5, 33})
     for (const std::int64_t width : {1, 7, 65, 129, 768})
       for (const double eps : {1e-5, 0.1}) all.push_back({rows, width, eps});
@@ -147,7 +150,15 @@ TEST_P(NormContract, LayerNormGradientLeavesOutWhatNobodyWants) {
     for (const Wants& wants :
          {Wants{false, true, true}, Wants{true, false, false}, Wants{true, true, false},
           Wants{true, false, true}, Wants{false, true, false}, Wants{false, false, true}})
-      check_gradient({33, 65, 1e-5}, Norm::layer, wants, how);
+      for (const std::int64_t width : {65, 72})
+        check_gradient({33, width, 1e-5}, Norm::layer, wants, how);
+}
+
+// More groups of wide rows than a device has blocks for.
+TEST_P(NormContract, GradientOfManyRows) {
+  for (const auto norm : {Norm::layer, Norm::rms})
+    for (const Size& s : {Size{1077, 776, 1e-5}, Size{805, 1032, 1e-5}})
+      check_gradient(s, norm, {true, true, norm == Norm::layer}, Accumulate::overwrite);
 }
 
 TEST_P(NormContract, RmsNormGradient) {

@@ -3,6 +3,7 @@
 // words of the language that it leaves to nvcc.
 #include_next <cuda_runtime.h>
 
+#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -42,6 +43,13 @@ inline unsigned __ballot_sync(
     unsigned mask, int x,
     const trireme::simulated::Where& where = trireme::simulated::Where::current()) {
   return trireme::simulated::vote(mask, x != 0, where);
+}
+template <class T>
+void __stcs(T* p, T x) {
+  *p = x;
+}
+inline float __uint_as_float(unsigned x) {
+  return std::bit_cast<float>(x);
 }
 inline int __popc(unsigned x) {
   return __builtin_popcount(x);
