@@ -142,7 +142,12 @@ void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
 void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   expect(src.dense() && src.span_bytes() == bytes.size(), "download empties a dense view");
   require(!graphs_.recording(), "a download cannot be part of a graph");
-  runtime_->copy_to_host(bytes.data(), src.data, bytes.size(), queues_.stream(q));
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto rest = bytes.subspan(at);
+    const auto n = std::min(rest.size(), memory_.copied_whole(rest.data()));
+    runtime_->copy_to_host(rest.data(), src.data + at, n, queues_.stream(q));
+    at += n;
+  }
   try {
     queues_.synchronize(q);
   } catch (const Error& e) {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/immediate.hpp"
 
@@ -74,8 +75,10 @@ void DeviceMemory::give(const Block& b, std::span<const Event> last) noexcept {
               last);
 }
 
-bool DeviceMemory::pinned(const std::byte* p) const {
-  return p >= host_.begin && p < host_.begin + host_.reserved;
+std::size_t DeviceMemory::copied_whole(const std::byte* p) const {
+  if (p < host_.begin || p >= host_.begin + host_.reserved)
+    return std::numeric_limits<std::size_t>::max();
+  return pinned_page - static_cast<std::size_t>(p - host_.begin) % pinned_page;
 }
 
 }  // namespace trireme::cuda

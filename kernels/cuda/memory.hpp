@@ -22,7 +22,9 @@ class DeviceMemory {
   void give(const Block&, std::span<const Event> last) noexcept;
   const Account& account() const { return arena_.account(); }
 
-  bool pinned(const std::byte*) const;
+  // The driver copies to no two pieces of pinned memory at a time: bytes from p on to the end of
+  // its piece; any number where p is in memory of another kind.
+  std::size_t copied_whole(const std::byte* p) const;
 
  private:
   // Addresses [begin, begin + reserved), memory behind the first `backed` bytes.

@@ -5,7 +5,11 @@
 namespace trireme::cuda {
 
 Queues::Queues(Runtime& runtime) : runtime_(runtime) {
-  for (auto& l : lines_) l.stream = runtime_.create_stream();
+  // Others wait for what is sent, and for compute nobody else does.
+  for (int q = 0; q < queue_count; ++q)
+    line(static_cast<Queue>(q)).stream =
+        runtime_.create_stream(static_cast<Queue>(q) == Queue::compute ? Runtime::Urgency::usual
+                                                                       : Runtime::Urgency::urgent);
 }
 
 Queues::~Queues() {

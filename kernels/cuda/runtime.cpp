@@ -43,9 +43,13 @@ class Device final : public Runtime {
     check(cudaFree(nullptr), "making a CUDA context");
   }
 
-  Stream create_stream() override {
+  Stream create_stream(Urgency u) override {
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
     cudaStream_t s = nullptr;
-    check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreate");
+    check(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking,
+                                       u == Urgency::urgent ? greatest : least),
+          "cudaStreamCreate");
     return s;
   }
   void destroy_stream(Stream s) noexcept override { cudaStreamDestroy(stream_of(s)); }

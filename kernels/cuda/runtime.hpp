@@ -3,6 +3,7 @@
 // are tested on machines without a GPU against one that records. Each throws Error with the
 // runtime's words.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace trireme::cuda {
@@ -14,7 +15,9 @@ class Runtime {
   using Graph = void*;   // a cudaGraphExec_t
   virtual ~Runtime() = default;
 
-  virtual Stream create_stream() = 0;
+  // Work on an urgent stream starts before work on others that waits for a place on the device.
+  enum class Urgency : std::uint8_t { usual, urgent };
+  virtual Stream create_stream(Urgency = Urgency::usual) = 0;
   virtual void destroy_stream(Stream) noexcept = 0;
   virtual void synchronize(Stream) = 0;
   virtual Mark create_mark() = 0;

@@ -39,8 +39,8 @@ int gpu_of_rank(bool wanted, bool share, const Communicator& world) {
   const auto sharing = ranks_sharing(world.all_gather(identity));
   together(world, [&] {
     require(share || sharing.empty(),
-            "{} would compute on one GPU: start a rank for each GPU (with Slurm "
-            "--gpus-per-task=1), or set run.share_gpu = true",
+            "{} would compute on one GPU: start as many ranks on a node as it has GPUs (with Slurm "
+            "--ntasks-per-node as --gpus-per-node), or set run.share_gpu = true",
             sharing);
   });
   return device;

@@ -2,6 +2,8 @@
 
 #include <nccl.h>
 
+#include <cstdlib>
+
 #include "lib/base/error.hpp"
 #include "lib/comm/in_flight.hpp"
 
@@ -81,7 +83,15 @@ std::string nccl_library() {
   return fmt::format("NCCL {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
+// Communicators of one device start their work in the order of the calls; what one of them waits
+// for still runs beside it. Without, NCCL leaves it open whether two may wait for each other's
+// place on the device ("Using multiple NCCL communicators concurrently" of its guide).
+static void launch_in_order() {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
 std::unique_ptr<DeviceWire> nccl_wire(Transport& ranks) {
+  [[maybe_unused]] static const bool once = (launch_in_order(), true);
   ncclUniqueId id{};
   if (ranks.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
   const auto request = ranks.broadcast(0, std::as_writable_bytes(std::span(&id, 1)));

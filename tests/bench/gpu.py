@@ -175,7 +175,7 @@ def report(bench, model, how, goals):
                   f"  {cost:+.1f}%" + (f"  MISSED (at most {GOAL_OF_EXACT}%)" if goals and cost > GOAL_OF_EXACT else ""))
     if known:
         step_line(name, f"torch {known['torch'].split('+')[0]}", known, rates, None, known["memory_GiB"],
-                  f"  compiled in {known['compile_s']:.0f} s")
+                  "  without torch.compile, which failed" if known["eager"] else f"  compiled in {known['compile_s']:.0f} s")
     elif torch:
         print(torch["error"])
     print("products, TFLOP/s: " + "; ".join(

@@ -94,12 +94,15 @@ TEST_F(CudaMemory, SaysWhatTookItAllWhenItIsFull) {
   }
 }
 
-TEST_F(CudaMemory, KnowsItsPinnedMemory) {
+TEST_F(CudaMemory, KnowsThePiecesOfItsPinnedMemory) {
   const auto b = memory_.take(1000, Kind::staging, Queue::compute, Memory::pinned);
   ASSERT_EQ(runtime_.pinned.size(), 1U);
-  EXPECT_EQ(runtime_.pinned[0].first, b.data);
-  EXPECT_TRUE(memory_.pinned(b.data));
-  EXPECT_FALSE(memory_.pinned(take(1).data));
+  const auto [begin, bytes] = runtime_.pinned[0];
+  EXPECT_EQ(begin, b.data);
+  EXPECT_EQ(memory_.copied_whole(begin), bytes);
+  EXPECT_EQ(memory_.copied_whole(begin + 1000), bytes - 1000);
+  EXPECT_EQ(memory_.copied_whole(begin + bytes), bytes);
+  EXPECT_GT(memory_.copied_whole(take(1).data), std::size_t{1} << 40);
   b.data[999] = std::byte{1};  // may be written
 }
 

@@ -51,7 +51,7 @@ class RecordingRuntime final : public Runtime {
     while (!l.work.empty()) step(l);
   }
 
-  Stream create_stream() override {
+  Stream create_stream(Urgency = Urgency::usual) override {
     lines_.push_back(std::make_unique<Line>(Line{streams(), {}}));
     return lines_.back().get();
   }

@@ -92,6 +92,8 @@ TEST_F(SdpaEngines, AreThereExactlyWhereTheRulesSay) {
                                  direction == forward ? "forward" : "backward"));
         // Forward takes wider heads than the rules do, slowly.
         if (direction == forward && c.D > 256) continue;
+        // From 9.23 on cuDNN also has gradients of 256 wide heads for the processors of 100.
+        if (sm == 100 && direction == backward && c.D == 256) continue;
         for (const auto determinism : {Determinism::off, Determinism::on}) {
           const bool found = !engines(c, direction, determinism, sm).empty();
           EXPECT_EQ(found, sdpa_supports(c.shape(), DType::bf16, direction, sm)) << why_;

@@ -124,6 +124,14 @@ bool pinned(const void* p, std::size_t bytes) {
   return inside(pins, number(p), bytes);
 }
 
+// What is registered in pieces is not one to a copy.
+static bool straddles(const void* p, std::size_t bytes) {
+  const auto after = pins.upper_bound(number(p) + bytes - 1);
+  if (after == pins.begin()) return false;
+  const auto& [begin, size] = *std::prev(after);
+  return number(p) < begin;
+}
+
 }  // namespace trireme::simulated
 
 using namespace trireme::simulated;
@@ -170,6 +178,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const bool up = kind == cudaMemcpyHostToDevice;
   if (!up && kind != cudaMemcpyDeviceToHost) return cudaErrorNotSupported;
   if (!on_device(up ? to : from, bytes)) return cudaErrorInvalidValue;
+  if (straddles(up ? from : to, bytes)) return cudaErrorInvalidValue;
   if (up && !pinned(from, bytes)) {
     std::vector<std::byte> kept(bytes);
     std::memcpy(kept.data(), from, bytes);

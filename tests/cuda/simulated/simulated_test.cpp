@@ -28,7 +28,7 @@ class Simulated : public testing::Test {
   ~Simulated() override { simulated::mend(); }
   static cudaStream_t stream() {
     cudaStream_t s = nullptr;
-    EXPECT_EQ(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, 0), cudaSuccess);
     return s;
   }
   // The fault of a kernel without arguments.
@@ -171,6 +171,24 @@ TEST_F(SimulatedBackend, AWaitThatIsMissingShows) {
 
 TEST_F(SimulatedBackend, FreshMemoryHoldsNoNumbers) {
   EXPECT_TRUE(std::isnan(value()));
+}
+
+// Pinned memory is registered in pieces as it grows, of which a copy may not touch two.
+TEST_F(SimulatedBackend, CopiesToPinnedMemoryOfSeveralPieces) {
+  constexpr std::size_t bytes = std::size_t{20} << 20;
+  backend->take(1, Kind::staging, Queue::compute, Memory::pinned);
+  const auto to = backend->take(bytes, Kind::staging, Queue::compute, Memory::pinned);
+  const auto from = backend->take(bytes, Kind::transient, Queue::compute, Memory::device);
+  const View all(from.data, DType::i32, {static_cast<std::int64_t>(bytes / 4)});
+  backend->fill(Queue::compute, all, 7);
+  const std::span<std::byte> where(to.data + 100, bytes - 100);
+  backend->download(Queue::compute, where, all.slice(0, 25, all.count() - 25));
+  std::int32_t last = 0;
+  std::memcpy(&last, to.data + bytes - 4, 4);
+  EXPECT_EQ(last, 7);
+  auto* const stream = static_cast<cudaStream_t>(backend->native(Queue::compute));
+  EXPECT_EQ(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDeviceToHost, stream),
+            cudaErrorInvalidValue);
 }
 
 TEST_F(SimulatedBackend, NoMoreMemoryThanThereIs) {

@@ -164,7 +164,12 @@ void mend() {
 
 using namespace trireme::simulated;
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -1;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int) {
   if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
   streams.push_back(new Stream);
   *out = reinterpret_cast<cudaStream_t>(streams.back());
