@@ -215,8 +215,9 @@ class Backend {
   virtual void sgd(Queue, View master, View copy, ConstView grad, const Sgd&) = 0;
   virtual void adamw(Queue, View master, View m, View v, View copy, ConstView grad,
                      const AdamW&) = 0;
-  // out (f64, one element) = sum of squares in f64: finite exactly when every element is.
-  virtual void sum_squares(Queue, View out, ConstView x) = 0;
+  // out[i] (f64) = sum of squares of x[i] in f64: finite exactly when every element is. All x are
+  // of one dtype; they are told together as most are small.
+  virtual void sum_squares(Queue, View out_N, std::span<const ConstView> x) = 0;
 };
 
 }  // namespace trireme

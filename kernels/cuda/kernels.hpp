@@ -6,6 +6,7 @@
 // kernels/backend.hpp.
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/math/update.hpp"
 #include "lib/base/dtype.hpp"
@@ -77,7 +78,7 @@ template <class T>
 void residual_norm(Stream, T* sum, T* y, float* mean, float* rstd, const T* x, const T* skip,
                    const T* w, const T* b, float eps, const DropoutKey&, const DropoutRows&);
 
-// reduce.cu. Scratch: column_scratch, square_scratch bytes.
+// reduce.cu. Scratch: column_scratch bytes.
 template <class T>
 void column_sum(Stream, float* out_C, Into, const T* x_TC, std::int64_t rows, std::int64_t width,
                 float* scratch);
@@ -86,11 +87,18 @@ std::size_t column_scratch(std::int64_t rows, std::int64_t width);
 // and b_C may be null.
 void add_partials(Stream, float* a_C, float* b_C, Into, const float* partial_2PC,
                   std::int64_t parts, std::int64_t width);
-template <class T>
-void sum_squares(Stream, double* out, const T* x, std::int64_t n, double* scratch);
-std::size_t square_scratch(std::int64_t n);
 // out (+)= sum of x, in order
 void sum_in_order(Stream, double* out, Into, const double* x, std::int64_t n);
+
+// squares.cu. out[i] = sum of squares of x[i]. Scratch: square_scratch bytes for each array.
+template <class T>
+struct Array {
+  const T* data;
+  std::int64_t count;
+};
+template <class T>
+void sum_squares(Stream, double* out_N, std::span<const Array<T>> x, double* scratch);
+std::size_t square_scratch(std::int64_t count);
 
 // embedding.cu. Scratch of the gradient: embedding_scratch(rows) bytes.
 template <class T>

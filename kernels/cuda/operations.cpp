@@ -194,11 +194,21 @@ void Cuda::adamw(Queue q, View master, View m, View v, View copy, ConstView grad
   });
 }
 
-void Cuda::sum_squares(Queue q, View out, ConstView x) {
-  auto* const parts = scratch<double>(square_scratch(x.count()), "sum_squares");
-  put(q, "sum_squares", moving({x}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      cuda::sum_squares(s, at<double>(out), at<decltype(t)>(x), x.count(), parts);
+void Cuda::sum_squares(Queue q, View out, std::span<const ConstView> x) {
+  if (x.empty()) return;
+  Work work;
+  std::size_t bytes = 0;
+  for (const auto& v : x) {
+    work += moving({v});
+    bytes += square_scratch(v.count());
+  }
+  auto* const parts = scratch<double>(bytes, "sum_squares");
+  put(q, "sum_squares", work, [&](Stream s) {
+    with_type(x[0].dtype, [&](auto t) {
+      using T = decltype(t);
+      std::vector<Array<T>> arrays;
+      for (const auto& v : x) arrays.push_back({at<T>(v), v.count()});
+      cuda::sum_squares<T>(s, at<double>(out), arrays, parts);
     });
   });
 }

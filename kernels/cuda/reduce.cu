@@ -1,5 +1,4 @@
-// Column sums and sums of squares in two steps: partial sums over parts of a fixed size, then the
-// parts in order.
+// Column sums in two steps: partial sums over parts of a fixed size, then the parts in order.
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
@@ -64,32 +63,6 @@ void launch_parts(Stream stream, const char* name, float* out_PC, Into how, cons
   });
 }
 
-constexpr std::int64_t part_squares = 1 << 13;
-
-__device__ inline double square(float x) {
-  return static_cast<double>(x) * static_cast<double>(x);
-}
-
-template <class T>
-__global__ void __launch_bounds__(block_threads)
-    square_parts(double* out_P, const T* x, std::int64_t n, bool whole) {
-  constexpr int N = pack_of<T>;
-  const auto begin = blockIdx.x * part_squares, end = min(n, begin + part_squares);
-  double sum = 0;
-  if (whole && end - begin == part_squares) {
-#pragma unroll 4
-    for (auto i = begin + threadIdx.x * N; i < end; i += block_threads * N) {
-      const auto v = load<N>(x + i);
-#pragma unroll
-      for (int k = 0; k < N; ++k) sum += square(v.v[k]);
-    }
-  } else {
-    for (auto i = begin + threadIdx.x; i < end; i += blockDim.x) sum += square(widen(x[i]));
-  }
-  sum = block_sum<block_threads>(sum);
-  if (threadIdx.x == 0) out_P[blockIdx.x] = sum;
-}
-
 __global__ void __launch_bounds__(block_threads)
     add_in_order(double* out, bool add, const double* x, std::int64_t n) {
   double sum = 0;
@@ -124,26 +97,11 @@ void column_sum(Stream stream, float* out_C, Into how, const T* x_TC, std::int64
   add_partials(stream, out_C, nullptr, how, scratch, blocks_for(rows, part_rows), width);
 }
 
-std::size_t square_scratch(std::int64_t n) {
-  return static_cast<std::size_t>(blocks_for(n, part_squares)) * sizeof(double);
-}
-
-template <class T>
-void sum_squares(Stream stream, double* out, const T* x, std::int64_t n, double* scratch) {
-  const auto parts = blocks_for(n, part_squares);
-  if (parts > 0)
-    start("sum_squares", square_parts<T>, parts, block_threads, 0, stream, scratch, x, n,
-          aligned(x));
-  sum_in_order(stream, out, Into::overwrite, scratch, parts);
-}
-
 void sum_in_order(Stream stream, double* out, Into how, const double* x, std::int64_t n) {
   start("sum_in_order", add_in_order, 1, block_threads, 0, stream, out, how == Into::add, x, n);
 }
 
 template void column_sum(Stream, float*, Into, const float*, std::int64_t, std::int64_t, float*);
 template void column_sum(Stream, float*, Into, const bf16*, std::int64_t, std::int64_t, float*);
-template void sum_squares(Stream, double*, const float*, std::int64_t, double*);
-template void sum_squares(Stream, double*, const bf16*, std::int64_t, double*);
 
 }  // namespace trireme::cuda

@@ -176,8 +176,10 @@ void Dry::adamw(Queue q, View master, View m, View v, View copy, ConstView grad,
   op("adamw", q, {grad, master, m, v}, {master, m, v, copy});
 }
 
-void Dry::sum_squares(Queue q, View out, ConstView x) {
-  op("sum_squares", q, {x}, {out});
+void Dry::sum_squares(Queue q, View out, std::span<const ConstView> x) {
+  op("sum_squares", q, {}, {out});
+  if (!target_.order) return;
+  for (const auto& v : x) accesses_.touch(Touch::read, v);
 }
 
 }  // namespace trireme

@@ -85,7 +85,7 @@ class Dry : public Backend {
   void column_sum(Queue, View out, Accumulate, ConstView x) override;
   void sgd(Queue, View master, View copy, ConstView grad, const Sgd&) override;
   void adamw(Queue, View master, View m, View v, View copy, ConstView grad, const AdamW&) override;
-  void sum_squares(Queue, View out, ConstView x) override;
+  void sum_squares(Queue, View out_N, std::span<const ConstView> x) override;
 
  private:
   void op(const char* what, Queue, std::initializer_list<ConstView> reads,

@@ -233,8 +233,11 @@ void Fenced::adamw(Queue queue, View master, View m, View v, View copy, ConstVie
   });
 }
 
-void Fenced::sum_squares(Queue queue, View out, ConstView x) {
-  put(queue, [=, this] { host_.sum_squares(queue, real(out), real(x)); });
+void Fenced::sum_squares(Queue queue, View out, std::span<const ConstView> x) {
+  put(queue, [=, this, x = std::vector(x.begin(), x.end())]() mutable {
+    for (auto& v : x) v = real(v);
+    host_.sum_squares(queue, real(out), x);
+  });
 }
 
 }  // namespace trireme

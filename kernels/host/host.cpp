@@ -120,8 +120,9 @@ void Host::adamw(Queue, View master, View m, View v, View copy, ConstView grad,
   host::adamw(master, m, v, copy, grad, update);
 }
 
-void Host::sum_squares(Queue, View out, ConstView x) {
-  host::sum_squares(out, x, scratch());
+void Host::sum_squares(Queue, View out, std::span<const ConstView> x) {
+  for (std::size_t i = 0; i < x.size(); ++i)
+    host::sum_squares(out.slice(0, static_cast<std::int64_t>(i), 1), x[i], scratch());
 }
 
 }  // namespace trireme

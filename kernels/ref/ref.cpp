@@ -103,8 +103,9 @@ void Ref::adamw(Queue, View master, View m, View v, View copy, ConstView grad,
   ref::adamw(master, m, v, copy, grad, update);
 }
 
-void Ref::sum_squares(Queue, View out, ConstView x) {
-  ref::sum_squares(out, x);
+void Ref::sum_squares(Queue, View out, std::span<const ConstView> x) {
+  for (std::size_t i = 0; i < x.size(); ++i)
+    ref::sum_squares(out.slice(0, static_cast<std::int64_t>(i), 1), x[i]);
 }
 
 }  // namespace trireme

@@ -95,9 +95,8 @@ std::vector<double> Store::finish_gradients() {
   complete_own_gradients();
   add_tied_uses();
   sum_replicas();
-  const auto params = static_cast<std::int64_t>(spec_.params.size());
-  const Tensor squares = Tensor::empty(b, {params}, DType::f64, Kind::transient);
-  b.fill(Queue::compute, squares.view(), 0);
+  std::vector<std::size_t> params;  // that this rank speaks for, a view of each
+  std::vector<ConstView> own_parts;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const auto& segment = layout_.segments[i];
     if (!shards_[i].trainable || !speaks_for(segment)) continue;
@@ -105,13 +104,23 @@ std::vector<double> Store::finish_gradients() {
     for (const auto& slot : segment.slots) {
       const auto r = intersection(mine, {slot.begin, slot.begin + slot.count});
       if (r.count() == 0) continue;
-      b.sum_squares(Queue::compute, squares.view().slice(0, slot.param.value, 1),
-                    shards_[i].gradient[0]->flat.slice(r.begin - mine.begin, {r.count()}).view());
+      params.push_back(static_cast<std::size_t>(slot.param.value));
+      own_parts.push_back(
+          shards_[i].gradient[0]->flat.slice(r.begin - mine.begin, {r.count()}).view());
     }
   }
   std::vector<double> result(spec_.params.size());
+  if (params.empty()) {
+    Communicator::settle();
+    return result;
+  }
+  const auto count = static_cast<std::int64_t>(params.size());
+  const Tensor squares = Tensor::empty(b, {count}, DType::f64, Kind::transient);
+  b.sum_squares(Queue::compute, squares.view(), own_parts);
   Communicator::settle();
-  b.download(Queue::compute, std::as_writable_bytes(std::span(result)), squares.view());
+  std::vector<double> sums(params.size());
+  b.download(Queue::compute, std::as_writable_bytes(std::span(sums)), squares.view());
+  for (std::size_t i = 0; i < params.size(); ++i) result[params[i]] = sums[i];
   return result;
 }
 

@@ -34,12 +34,27 @@ TEST_P(UpdateContract, SumOfSquares) {
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View narrow = lab.of_type(DType::f64, {1}, {7}),
                  wide = lab.of_type(DType::f64, {1}, {7});
-      lab.backend.sum_squares(queue, narrow, lab.random({n}, 1));
-      lab.backend.sum_squares(queue, wide, lab.wide_random({n}, 2, 1e-20));
+      const ConstView of_narrow = lab.random({n}, 1), of_wide = lab.wide_random({n}, 2, 1e-20);
+      lab.backend.sum_squares(queue, narrow, {&of_narrow, 1});
+      lab.backend.sum_squares(queue, wide, {&of_wide, 1});
       const auto terms = static_cast<double>(n);
       lab.result("narrow", narrow, sum_error(DType::f64, n, terms));
       lab.result("wide", wide, sum_error(DType::f64, n, terms * 1e-40));
     });
+}
+
+// Of views that start anywhere; more of them than a device is told of at a time.
+TEST_P(UpdateContract, SumsOfSquaresOfManyAtATime) {
+  compare("130 views", [](Lab& lab) {
+    constexpr std::int64_t count = 130, most = 17000;
+    const View all = lab.wide_random({2 * most}, 1),
+               out = lab.of_type(DType::f64, {count}, std::vector<double>(count, 7));
+    std::vector<ConstView> views;
+    for (std::int64_t i = 0; i < count; ++i)
+      views.push_back(all.slice(0, 97 * i % most, i % 3 == 0 ? most - i : i * i % 9001));
+    lab.backend.sum_squares(queue, out, views);
+    lab.result("out", out, sum_error(DType::f64, most, static_cast<double>(most)));
+  });
 }
 
 TEST_P(UpdateContract, SumOfSquaresIsFiniteExactlyWhenAllIs) {
@@ -48,7 +63,8 @@ TEST_P(UpdateContract, SumOfSquaresIsFiniteExactlyWhenAllIs) {
     const auto sum = [&](std::size_t at, double x) {
       std::vector<double> v(20000, 3e38);  // its square is beyond f32
       v[at] = x;
-      lab.backend.sum_squares(queue, out, lab.wide_values({20000}, v));
+      const ConstView all = lab.wide_values({20000}, v);
+      lab.backend.sum_squares(queue, out, {&all, 1});
       return lab.read(out)[0];
     };
     EXPECT_TRUE(std::isfinite(sum(0, 1)));
