@@ -134,6 +134,15 @@ TEST_F(GridPlan, NamesGridsThatFitTheMemory) {
   EXPECT_EQ(here(plan + grids[static_cast<std::size_t>(best)] + " --device-memory " + limit).code,
             0);
 
+  // One block, which no pipeline divides, of weights that outweigh all else: sharding alone helps.
+  const std::string sharded = "parallel.pipe=1 parallel.data=4 parallel.seq=1";
+  const std::string block = " model.layers=1 model.width=256 ";
+  const auto least = std::to_string(reserved(sharded + block));
+  const auto whole = here("$TRIREME plan deck.toml --ranks 4 zero.stage=0 " + sharded + block +
+                          " --device-memory " + least);
+  EXPECT_EQ(whole.code, 1);
+  EXPECT_NE(whole.err.find(sharded + " zero.stage=3 reserves"), std::string::npos) << whole.err;
+
   const auto none = here(plan + "parallel.pipe=2 --device-memory 1M");
   EXPECT_EQ(none.code, 1);
   EXPECT_NE(none.err.find("no other grid of 4 ranks fits"), std::string::npos) << none.err;
