@@ -40,14 +40,14 @@ void sum_squares(View out, ConstView x, View scratch) {
             squares[l] += v * v;
           });
         };
-        // A page or more ahead: the processor's own prefetch ends with the page.
-        constexpr std::int64_t run = 512, ahead = 2048;
+        // Into the next page, where the processor's own prefetch ends; 8 KiB ahead halved the rate
+        // of an Intel Xeon.
+        constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T)), ahead = 32 * line;
         const T* p = from + first + begin;
         auto left = end - begin;
-        for (; left >= run; left -= run, p += run) {
-          constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
-          for (std::int64_t i = 0; i < run; i += line) __builtin_prefetch(p + ahead + i);
-          add(p, run);
+        for (; left >= block_size; left -= block_size, p += block_size) {
+          for (std::int64_t i = 0; i < block_size; i += line) __builtin_prefetch(p + ahead + i);
+          add(p, block_size);
         }
         add(p, left);
         parts[begin / chunk] = squares.sum();
