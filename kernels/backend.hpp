@@ -97,6 +97,19 @@ struct AdamW {
   std::int64_t count;
 };
 
+// Of flat shards in an optimizer's step. `copy` is the compute-type copy of the new weights, absent
+// when master serves.
+struct SgdPart {
+  View master, copy;
+  ConstView grad;
+  Sgd how;
+};
+struct AdamWPart {
+  View master, m, v, copy;
+  ConstView grad;
+  AdamW how;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -211,10 +224,9 @@ class Backend {
   // out_C = sum over rows, in the wide type.
   virtual void column_sum(Queue, View out_C, Accumulate, ConstView x_TC) = 0;
 
-  // Flat shards. `copy` is the compute-type copy of the new weights, absent when master serves.
-  virtual void sgd(Queue, View master, View copy, ConstView grad, const Sgd&) = 0;
-  virtual void adamw(Queue, View master, View m, View v, View copy, ConstView grad,
-                     const AdamW&) = 0;
+  // Parts that do not overlap are told together, as many are small. Copies are of one dtype.
+  virtual void sgd(Queue, std::span<const SgdPart>) = 0;
+  virtual void adamw(Queue, std::span<const AdamWPart>) = 0;
   // out[i] (f64) = sum of squares of x[i] in f64: finite exactly when every element is. All x are
   // of one dtype; they are told together as most are small.
   virtual void sum_squares(Queue, View out_N, std::span<const ConstView> x) = 0;

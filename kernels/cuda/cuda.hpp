@@ -76,8 +76,8 @@ class Cuda final : public Backend {
   void cross_entropy(Queue, View loss, Accumulate, View logits, ConstView target, double scale,
                      Logits) override;
   void column_sum(Queue, View out, Accumulate, ConstView x) override;
-  void sgd(Queue, View master, View copy, ConstView grad, const Sgd&) override;
-  void adamw(Queue, View master, View m, View v, View copy, ConstView grad, const AdamW&) override;
+  void sgd(Queue, std::span<const SgdPart>) override;
+  void adamw(Queue, std::span<const AdamWPart>) override;
   void sum_squares(Queue, View out_N, std::span<const ConstView> x) override;
 
  private:

@@ -117,10 +117,25 @@ void cross_entropy(Stream, double* loss, Into, T* logits_TV, const std::int32_t*
 
 // optimizer.cu. copy may be null.
 template <class T>
-void sgd(Stream, float* master, T* copy, const float* grad, std::int64_t n, math::SgdUpdate);
+struct SgdShard {
+  float* master;
+  T* copy;
+  const float* grad;
+  std::int64_t count;
+  math::SgdUpdate update;
+};
 template <class T>
-void adamw(Stream, float* master, float* m, float* v, T* copy, const float* grad, std::int64_t n,
-           math::AdamWUpdate);
+void sgd(Stream, std::span<const SgdShard<T>>);
+template <class T>
+struct AdamWShard {
+  float *master, *m, *v;
+  T* copy;
+  const float* grad;
+  std::int64_t count;
+  math::AdamWUpdate update;
+};
+template <class T>
+void adamw(Stream, std::span<const AdamWShard<T>>);
 
 // attention.cu, attention_grad.cu: any head dim up to 256 and any number of heads; for what cuDNN
 // refuses. Query head h reads key/value head h * G / H. The gradient's scratch: one float for each

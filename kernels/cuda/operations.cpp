@@ -176,20 +176,39 @@ void Cuda::column_sum(Queue q, View out, Accumulate how, ConstView x) {
   });
 }
 
-void Cuda::sgd(Queue q, View master, View copy, ConstView grad, const Sgd& u) {
-  put(q, "sgd", moving({master, grad, master, copy}), [&](Stream s) {
-    with_type(copy ? copy.dtype : DType::bf16, [&](auto t) {
-      cuda::sgd(s, at<float>(master), at<decltype(t)>(copy), at<float>(grad), master.count(),
-                math::update_of(u));
+// f(T{}) for the type of the copies; where there is none, no kernel looks at it.
+template <class Part, class F>
+static void with_type_of_copies(std::span<const Part> parts, const F& f) {
+  const auto with_copy =
+      std::ranges::find_if(parts, [](const Part& p) { return static_cast<bool>(p.copy); });
+  with_type(with_copy == parts.end() ? DType::bf16 : with_copy->copy.dtype, f);
+}
+
+void Cuda::sgd(Queue q, std::span<const SgdPart> parts) {
+  Work work;
+  for (const auto& p : parts) work += moving({p.master, p.grad, p.master, p.copy});
+  put(q, "sgd", work, [&](Stream s) {
+    with_type_of_copies(parts, [&]<class T>(T) {
+      std::vector<SgdShard<T>> shards;
+      for (const auto& p : parts)
+        shards.push_back({at<float>(p.master), at<T>(p.copy), at<float>(p.grad), p.master.count(),
+                          math::update_of(p.how)});
+      cuda::sgd<T>(s, shards);
     });
   });
 }
 
-void Cuda::adamw(Queue q, View master, View m, View v, View copy, ConstView grad, const AdamW& u) {
-  put(q, "adamw", moving({master, m, v, grad, master, m, v, copy}), [&](Stream s) {
-    with_type(copy ? copy.dtype : DType::bf16, [&](auto t) {
-      cuda::adamw(s, at<float>(master), at<float>(m), at<float>(v), at<decltype(t)>(copy),
-                  at<float>(grad), master.count(), math::update_of(u));
+void Cuda::adamw(Queue q, std::span<const AdamWPart> parts) {
+  Work work;
+  for (const auto& p : parts)
+    work += moving({p.master, p.m, p.v, p.grad, p.master, p.m, p.v, p.copy});
+  put(q, "adamw", work, [&](Stream s) {
+    with_type_of_copies(parts, [&]<class T>(T) {
+      std::vector<AdamWShard<T>> shards;
+      for (const auto& p : parts)
+        shards.push_back({at<float>(p.master), at<float>(p.m), at<float>(p.v), at<T>(p.copy),
+                          at<float>(p.grad), p.master.count(), math::update_of(p.how)});
+      cuda::adamw<T>(s, shards);
     });
   });
 }

@@ -2,34 +2,17 @@
 // size, then of each array its parts in order.
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/parts.cuh"
 #include "kernels/cuda/sums.cuh"
 
 namespace trireme::cuda {
 namespace {
 
 constexpr std::int64_t part_size = 1 << 13;
+constexpr int most = 64;
 
-// As many arrays as a launch tells its kernel of; parts [first[i], first[i + 1]) are of array i.
 template <class T>
-struct Arrays {
-  static constexpr int most = 64;
-  Array<T> array[most];
-  int first[most + 1];
-  int count;
-
-  __device__ int of_part(int part) const {
-    int low = 0, high = count - 1;
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      if (first[middle] <= part)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    return low;
-  }
-};
+using Arrays = Parts<Array<T>, most, part_size>;
 
 __device__ inline double square(float x) {
   return static_cast<double>(x) * static_cast<double>(x);
@@ -38,9 +21,8 @@ __device__ inline double square(float x) {
 template <class T>
 __global__ void __launch_bounds__(block_threads) square_parts(double* out_P, Arrays<T> arrays) {
   constexpr int N = pack_of<T>;
-  const int part = static_cast<int>(blockIdx.x), i = arrays.of_part(part);
-  const auto [x, n] = arrays.array[i];
-  const auto begin = (part - arrays.first[i]) * part_size, end = min(n, begin + part_size);
+  const auto [i, begin, end] = arrays.of_block();
+  const T* const x = arrays.array[i].data;
   const bool aligned = reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
   double sum = 0;
   if (aligned && end - begin == part_size) {
@@ -54,7 +36,7 @@ __global__ void __launch_bounds__(block_threads) square_parts(double* out_P, Arr
     for (auto at = begin + threadIdx.x; at < end; at += block_threads) sum += square(widen(x[at]));
   }
   sum = block_sum<block_threads>(sum);
-  if (threadIdx.x == 0) out_P[part] = sum;
+  if (threadIdx.x == 0) out_P[blockIdx.x] = sum;
 }
 
 template <class T>
@@ -78,22 +60,13 @@ std::size_t square_scratch(std::int64_t n) {
 
 template <class T>
 void sum_squares(Stream stream, double* out_N, std::span<const Array<T>> all, double* scratch) {
-  while (!all.empty()) {
-    Arrays<T> arrays{};
-    arrays.count = static_cast<int>(std::min<std::size_t>(all.size(), Arrays<T>::most));
-    for (int i = 0; i < arrays.count; ++i) {
-      arrays.array[i] = all[static_cast<std::size_t>(i)];
-      arrays.first[i + 1] =
-          arrays.first[i] + static_cast<int>(blocks_for(arrays.array[i].count, part_size));
-    }
-    const auto parts = static_cast<unsigned>(arrays.first[arrays.count]);
-    if (parts > 0)
-      start("sum_squares", square_parts<T>, parts, block_threads, 0, stream, scratch, arrays);
-    start("sum_squares", add_parts<T>, static_cast<unsigned>(arrays.count), block_threads, 0,
-          stream, out_N, scratch, arrays);
-    all = all.subspan(static_cast<std::size_t>(arrays.count));
-    out_N += arrays.count;
-  }
+  in_parts<most, part_size>(all, [&](const Arrays<T>& arrays, std::size_t begin) {
+    if (arrays.blocks() > 0)
+      start("sum_squares", square_parts<T>, arrays.blocks(), block_threads, 0, stream, scratch,
+            arrays);
+    start("sum_squares", add_parts<T>, static_cast<unsigned>(arrays.arrays), block_threads, 0,
+          stream, out_N + begin, scratch, arrays);
+  });
 }
 
 template void sum_squares(Stream, double*, std::span<const Array<float>>, double*);

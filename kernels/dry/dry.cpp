@@ -168,12 +168,13 @@ void Dry::column_sum(Queue q, View out, Accumulate, ConstView x) {
   op("column_sum", q, {x}, {out});
 }
 
-void Dry::sgd(Queue q, View master, View copy, ConstView grad, const Sgd&) {
-  op("sgd", q, {grad, master}, {master, copy});
+void Dry::sgd(Queue q, std::span<const SgdPart> parts) {
+  for (const auto& p : parts) op("sgd", q, {p.grad, p.master}, {p.master, p.copy});
 }
 
-void Dry::adamw(Queue q, View master, View m, View v, View copy, ConstView grad, const AdamW&) {
-  op("adamw", q, {grad, master, m, v}, {master, m, v, copy});
+void Dry::adamw(Queue q, std::span<const AdamWPart> parts) {
+  for (const auto& p : parts)
+    op("adamw", q, {p.grad, p.master, p.m, p.v}, {p.master, p.m, p.v, p.copy});
 }
 
 void Dry::sum_squares(Queue q, View out, std::span<const ConstView> x) {

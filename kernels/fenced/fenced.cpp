@@ -222,14 +222,18 @@ void Fenced::column_sum(Queue queue, View out, Accumulate how, ConstView x) {
   put(queue, [=, this] { host_.column_sum(queue, real(out), how, real(x)); });
 }
 
-void Fenced::sgd(Queue queue, View master, View copy, ConstView grad, const Sgd& update) {
-  put(queue, [=, this] { host_.sgd(queue, real(master), real(copy), real(grad), update); });
+void Fenced::sgd(Queue queue, std::span<const SgdPart> parts) {
+  put(queue, [this, queue, all = std::vector(parts.begin(), parts.end())]() mutable {
+    for (auto& p : all) p = {real(p.master), real(p.copy), real(p.grad), p.how};
+    host_.sgd(queue, all);
+  });
 }
 
-void Fenced::adamw(Queue queue, View master, View m, View v, View copy, ConstView grad,
-                   const AdamW& update) {
-  put(queue, [=, this] {
-    host_.adamw(queue, real(master), real(m), real(v), real(copy), real(grad), update);
+void Fenced::adamw(Queue queue, std::span<const AdamWPart> parts) {
+  put(queue, [this, queue, all = std::vector(parts.begin(), parts.end())]() mutable {
+    for (auto& p : all)
+      p = {real(p.master), real(p.m), real(p.v), real(p.copy), real(p.grad), p.how};
+    host_.adamw(queue, all);
   });
 }
 

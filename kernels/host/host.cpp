@@ -111,13 +111,12 @@ void Host::column_sum(Queue, View out, Accumulate how, ConstView x) {
   host::column_sum(out, how, x, scratch());
 }
 
-void Host::sgd(Queue, View master, View copy, ConstView grad, const Sgd& update) {
-  host::sgd(master, copy, grad, update);
+void Host::sgd(Queue, std::span<const SgdPart> parts) {
+  for (const auto& p : parts) host::sgd(p.master, p.copy, p.grad, p.how);
 }
 
-void Host::adamw(Queue, View master, View m, View v, View copy, ConstView grad,
-                 const AdamW& update) {
-  host::adamw(master, m, v, copy, grad, update);
+void Host::adamw(Queue, std::span<const AdamWPart> parts) {
+  for (const auto& p : parts) host::adamw(p.master, p.m, p.v, p.copy, p.grad, p.how);
 }
 
 void Host::sum_squares(Queue, View out, std::span<const ConstView> x) {

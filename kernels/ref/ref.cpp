@@ -94,13 +94,12 @@ void Ref::column_sum(Queue, View out, Accumulate how, ConstView x) {
   ref::column_sum(out, how, x);
 }
 
-void Ref::sgd(Queue, View master, View copy, ConstView grad, const Sgd& update) {
-  ref::sgd(master, copy, grad, update);
+void Ref::sgd(Queue, std::span<const SgdPart> parts) {
+  for (const auto& p : parts) ref::sgd(p.master, p.copy, p.grad, p.how);
 }
 
-void Ref::adamw(Queue, View master, View m, View v, View copy, ConstView grad,
-                const AdamW& update) {
-  ref::adamw(master, m, v, copy, grad, update);
+void Ref::adamw(Queue, std::span<const AdamWPart> parts) {
+  for (const auto& p : parts) ref::adamw(p.master, p.m, p.v, p.copy, p.grad, p.how);
 }
 
 void Ref::sum_squares(Queue, View out, std::span<const ConstView> x) {

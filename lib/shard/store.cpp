@@ -178,23 +178,27 @@ void Store::each_range(double decay, const Update& update) {
 }
 
 void Store::update(const AdamW& a) {
+  std::vector<AdamWPart> parts;
   each_range(a.decay, [&](Shard& s, const auto& cut, double decay) {
     AdamW here = a;
     here.decay = decay;
     here.count = s.count;
     const View copy = compute_ == master() ? View{} : cut(s.copy);
-    backend_.adamw(Queue::compute, cut(s.master), cut(s.moment1), cut(s.moment2), copy,
-                   cut(s.gradient[0]->flat), here);
+    parts.push_back(
+        {cut(s.master), cut(s.moment1), cut(s.moment2), copy, cut(s.gradient[0]->flat), here});
   });
+  backend_.adamw(Queue::compute, parts);
 }
 
 void Store::update(const Sgd& a) {
+  std::vector<SgdPart> parts;
   each_range(a.decay, [&](Shard& s, const auto& cut, double decay) {
     Sgd here = a;
     here.decay = decay;
     const View copy = compute_ == master() ? View{} : cut(s.copy);
-    backend_.sgd(Queue::compute, cut(s.master), copy, cut(s.gradient[0]->flat), here);
+    parts.push_back({cut(s.master), copy, cut(s.gradient[0]->flat), here});
   });
+  backend_.sgd(Queue::compute, parts);
 }
 
 }  // namespace trireme

@@ -3,8 +3,8 @@
 
 Master weights in f32, bf16 by autocast (which leaves the residual stream and the norms in f32),
 fused AdamW, torch.compile, scaled_dot_product_attention, the gradient's norm clipped, random tokens.
-Where torch.compile fails, for want of a C compiler say, it goes on without and says so. Prints one
-line of JSON; without torch one line that says so and exit code 1.
+--dtype f32 without autocast. Where torch.compile fails, for want of a C compiler say, it goes on
+without and says so. Prints one line of JSON; without torch one line that says so and exit code 1.
 """
 import argparse
 import json
@@ -69,7 +69,7 @@ class Training:
     def __init__(self, args, microbatch):
         layers, width, heads = (args.layers, args.width, args.heads) if args.layers else SHAPES[args.model]
         torch.manual_seed(1)
-        self.device, self.microbatch = args.device, microbatch
+        self.device, self.microbatch, self.bf16 = args.device, microbatch, args.dtype == "bf16"
         with torch.device(args.device):
             model = Gpt(layers, width, heads, args.vocab, args.context)
             shape = (args.batch // microbatch, microbatch, args.context)
@@ -91,7 +91,7 @@ class Training:
         """Milliseconds."""
         begin = time.perf_counter()
         for ids_BT, targets_BT in zip(self.ids, self.targets):
-            with torch.autocast(self.device, dtype=torch.bfloat16):
+            with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.bf16):
                 loss = self.model(ids_BT, targets_BT) / len(self.ids)
             loss.backward()
         nn.utils.clip_grad_norm_(self.parameters, 1.0)
@@ -111,7 +111,7 @@ def measured(args, microbatch):
     ms = statistics.median(training.step() for _ in range(args.steps))
     tokens = args.batch * args.context
     memory = torch.cuda.max_memory_reserved() / 2**30 if args.device != "cpu" else 0
-    return {"torch": torch.__version__, "eager": args.eager, "model": args.model, "microbatch": microbatch, "tokens": tokens, "step_ms": ms,
+    return {"torch": torch.__version__, "eager": args.eager, "dtype": args.dtype, "model": args.model, "microbatch": microbatch, "tokens": tokens, "step_ms": ms,
             "tokens_per_s": 1e3 * tokens / ms, "tflops": training.flops / ms * 1e-9, "compile_s": compile_s,
             "memory_GiB": memory}
 
@@ -127,13 +127,16 @@ def main():
     parser.add_argument("--microbatch", type=int, default=16, help="samples at a time; halved while they do not fit")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--threads", type=int, default=1, help="of a CPU")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="bf16")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit(f"torch {torch.__version__} finds no GPU: nothing to compare with")
     if args.device == "cpu":
-        torch.set_num_threads(1)  # a trial of this script, beside other work
-    torch.set_float32_matmul_precision("high")
+        torch.set_num_threads(args.threads)
+    if args.dtype == "bf16":
+        torch.set_float32_matmul_precision("high")
     microbatch = args.microbatch
     while True:
         try:

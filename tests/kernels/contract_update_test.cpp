@@ -96,7 +96,8 @@ TEST_P(UpdateContract, Sgd) {
       const auto [n, with_copy] = update;
       const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2, 3);
       const View copy = with_copy ? lab.fresh({n}) : View{};
-      lab.backend.sgd(queue, w, copy, g, {.lr = 0.1, .decay = 0.2, .scale = 0.5});
+      const SgdPart all{w, copy, g, {.lr = 0.1, .decay = 0.2, .scale = 0.5}};
+      lab.backend.sgd(queue, {&all, 1});
       const double slack = 6 * roundoff(wide(lab.tested)) * (1 + 0.1 * (0.5 * 3 + 0.2));
       lab.result("w", w, slack);
       if (with_copy) lab.result("copy", copy, tolerance(wide(lab.tested), 2, slack));
@@ -123,7 +124,8 @@ TEST_P(UpdateContract, AdamW) {
                       .decay = 0.1,
                       .scale = 0.5,
                       .count = count};
-        lab.backend.adamw(queue, w, m, v, copy, g, o);
+        const AdamWPart all{w, m, v, copy, g, o};
+        lab.backend.adamw(queue, {&all, 1});
         const double u = roundoff(wide(lab.tested));
         const double c1 = 1 - std::pow(o.beta1, count), c2 = 1 - std::pow(o.beta2, count);
         const double step = o.lr * 2.5 / c1 / std::sqrt(0.1 * o.beta2 / c2);
@@ -135,12 +137,58 @@ TEST_P(UpdateContract, AdamW) {
       });
 }
 
+// More parts than a device is told of at a time, which begin and end anywhere, each with a step of
+// its own; what lies between them stays.
+TEST_P(UpdateContract, ManyPartsAtATime) {
+  const auto parts_of = [](std::int64_t n, const auto& part) {
+    for (std::int64_t begin = 3, i = 0; i < 70; ++i) {
+      const auto count = i % 5 == 0 ? 8192 + i : i % 7 == 0 ? 0 : i * i % 129;
+      ASSERT_LE(begin + count, n);
+      part(i, [=](const View& x) { return x.slice(0, begin, count); });
+      begin += count + i % 4;
+    }
+  };
+  compare("70 parts", [&](Lab& lab) {
+    const std::int64_t n = 130000;
+    const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2),
+               m = lab.wide_random({n}, 3),
+               v = lab.wide_values({n}, std::vector<double>(static_cast<std::size_t>(n), 0.5)),
+               w_sgd = lab.wide_random({n}, 4), copy = lab.random({n}, 5);
+    std::vector<AdamWPart> adamw;
+    std::vector<SgdPart> sgd;
+    parts_of(n, [&](std::int64_t i, const auto& cut) {
+      const AdamW o{.lr = 0.1,
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .eps = 1e-8,
+                    .decay = i % 2 ? 0.1 : 0,
+                    .scale = 0.5,
+                    .count = i + 1};
+      adamw.push_back({cut(w), cut(m), cut(v), cut(copy), cut(g), o});
+      sgd.push_back(
+          {cut(w_sgd), {}, cut(g), {.lr = 0.01 * static_cast<double>(i), .decay = 0, .scale = 1}});
+    });
+    lab.backend.adamw(queue, adamw);
+    lab.backend.sgd(queue, sgd);
+    // At most lr |m| / (1 - beta1) / sqrt(v) at the first count; rounded a few times.
+    const double u = roundoff(wide(lab.tested)),
+                 step = 0.1 * 1 / 0.1 / std::sqrt(0.95 * 0.5 / 0.05);
+    const double slack = 16 * u * step + 4 * u;
+    lab.result("m", m, 4 * u * 2);
+    lab.result("v", v, 4 * u * 2);
+    lab.result("w", w, slack);
+    lab.result("copy", copy, tolerance(wide(lab.tested), 1 + step, slack));
+    lab.result("w of sgd", w_sgd, 6 * u * 2);
+  });
+}
+
 // The copy is the new master weight, rounded.
 TEST_P(UpdateContract, CopiesWhatMasterHolds) {
   run([](Lab& lab) {
     const View w = lab.wide_random({5000}, 1), g = lab.wide_random({5000}, 2);
     const View copy = lab.fresh({5000}), cast = lab.fresh({5000});
-    lab.backend.sgd(queue, w, copy, g, {.lr = 0.1, .decay = 0, .scale = 1});
+    const SgdPart all{w, copy, g, {.lr = 0.1, .decay = 0, .scale = 1}};
+    lab.backend.sgd(queue, {&all, 1});
     lab.backend.copy(queue, cast, w);
     EXPECT_EQ(lab.bytes(copy), lab.bytes(cast));
   });
@@ -167,8 +215,9 @@ TEST_P(UpdateContract, WeightsStandAlone) {
       return to;
     };
     const View w1 = copied(0, w), m1 = copied(1, m), v1 = copied(2, v);
-    lab.backend.adamw(queue, w1, m1, v1, {}, slice(g), o);
-    lab.backend.adamw(queue, w, m, v, {}, g, o);
+    const AdamWPart alone{w1, m1, v1, {}, slice(g), o}, all{w, m, v, {}, g, o};
+    lab.backend.adamw(queue, {&alone, 1});
+    lab.backend.adamw(queue, {&all, 1});
     EXPECT_EQ(lab.bytes(w1), lab.bytes(slice(w)));
     EXPECT_EQ(lab.bytes(m1), lab.bytes(slice(m)));
     EXPECT_EQ(lab.bytes(v1), lab.bytes(slice(v)));
