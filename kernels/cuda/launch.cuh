@@ -34,7 +34,7 @@ void launch_each(void* stream, const char* name, std::int64_t n, F f) {
 
 // Can `p...` be read 16 bytes at a time?
 template <class... P>
-bool aligned(const P*... p) {
+__host__ __device__ bool aligned(const P*... p) {
   return ((reinterpret_cast<std::uintptr_t>(p) % 16 == 0) && ...);
 }
 

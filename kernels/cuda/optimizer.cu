@@ -33,17 +33,13 @@ __device__ void update(const AdamWShard<T>& s, std::int64_t at) {
   if (s.copy != nullptr) store<N>(s.copy + at, w);
 }
 
-template <class... P>
-__device__ bool in_packs(const P*... p) {
-  return ((reinterpret_cast<std::uintptr_t>(p) | ...) % 16) == 0;
-}
 template <class T>
 __device__ bool in_packs(const SgdShard<T>& s) {
-  return in_packs(s.master, s.copy, s.grad);
+  return aligned(s.master, s.copy, s.grad);
 }
 template <class T>
 __device__ bool in_packs(const AdamWShard<T>& s) {
-  return in_packs(s.master, s.m, s.v, s.copy, s.grad);
+  return aligned(s.master, s.m, s.v, s.copy, s.grad);
 }
 
 // Whole packs, then the rest.

@@ -23,9 +23,8 @@ __global__ void __launch_bounds__(block_threads) square_parts(double* out_P, Arr
   constexpr int N = pack_of<T>;
   const auto [i, begin, end] = arrays.of_block();
   const T* const x = arrays.array[i].data;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
   double sum = 0;
-  if (aligned && end - begin == part_size) {
+  if (aligned(x) && end - begin == part_size) {
 #pragma unroll 4
     for (auto at = begin + threadIdx.x * N; at < end; at += block_threads * N) {
       const auto v = load<N>(x + at);

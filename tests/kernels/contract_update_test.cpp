@@ -170,7 +170,8 @@ TEST_P(UpdateContract, ManyPartsAtATime) {
     });
     lab.backend.adamw(queue, adamw);
     lab.backend.sgd(queue, sgd);
-    // At most lr |m| / (1 - beta1) / sqrt(v) at the first count; rounded a few times.
+    // At most lr |m| / (1 - beta1) / sqrt(v) at the first count; rounded a few times. m and v stay
+    // below 2, and so does w - lr g with lr below 0.7.
     const double u = roundoff(wide(lab.tested)),
                  step = 0.1 * 1 / 0.1 / std::sqrt(0.95 * 0.5 / 0.05);
     const double slack = 16 * u * step + 4 * u;
