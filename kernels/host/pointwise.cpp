@@ -7,7 +7,8 @@
 
 namespace trireme::host {
 
-void gelu(View y, ConstView x) {
+void run(const kernel::Gelu& o, View) {
+  const auto& [y, x] = o;
   by_type(x.dtype, "gelu", [&]<class T>(T) {
     const auto body = [](T* to, const T* from) {
 #pragma omp simd
@@ -17,7 +18,8 @@ void gelu(View y, ConstView x) {
   });
 }
 
-void gelu_grad(View dx, ConstView dy, ConstView x) {
+void run(const kernel::GeluGrad& o, View) {
+  const auto& [dx, dy, x] = o;
   by_type(x.dtype, "gelu_grad", [&]<class T>(T) {
     const auto body = [](T* to, const T* above, const T* from) {
 #pragma omp simd
@@ -30,7 +32,8 @@ void gelu_grad(View dx, ConstView dy, ConstView x) {
   });
 }
 
-void swiglu(View y_TF, ConstView gate_up_T2F) {
+void run(const kernel::Swiglu& o, View) {
+  const auto& [y_TF, gate_up_T2F] = o;
   const auto width = y_TF.extent[1];
   by_type(y_TF.dtype, "swiglu", [&]<class T>(T) {
     const auto body = [](T* to, const T* gate, const T* up) {
@@ -48,7 +51,8 @@ void swiglu(View y_TF, ConstView gate_up_T2F) {
   });
 }
 
-void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
+void run(const kernel::SwigluGrad& o, View) {
+  const auto& [dgate_up_T2F, dy_TF, gate_up_T2F] = o;
   const auto width = dy_TF.extent[1];
   by_type(dy_TF.dtype, "swiglu_grad", [&]<class T>(T) {
     const auto body = [](T* dgate, T* dup, const T* dy, const T* gate, const T* up) {
@@ -71,7 +75,8 @@ void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
   });
 }
 
-void rotary(View x_BTHD, ConstView table_T2E, Direction direction) {
+void run(const kernel::Rotary& o, View) {
+  const auto& [x_BTHD, table_T2E, direction] = o;
   const auto tokens = x_BTHD.extent[1], heads = x_BTHD.extent[2], half = x_BTHD.extent[3] / 2;
   const float sign = direction == Direction::forward ? 1.0F : -1.0F;
   const auto& stride = x_BTHD.stride;

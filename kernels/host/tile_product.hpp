@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/backend.hpp"
+#include "kernels/operations.hpp"
 #include "kernels/host/simd.hpp"
 
 namespace trireme::host {

@@ -88,8 +88,8 @@ bool drops(const DropoutKey& key, std::uint64_t sample, std::uint64_t element) {
 }
 
 template <class T>
-void dropout_as(const View& y_BTC, const ConstView& x_BTC, const ConstView& skip_BTC,
-                const DropoutKey& key, const SampleRows& rows) {
+void dropout_as(const kernel::Dropout& o) {
+  const auto& [y_BTC, x_BTC, skip_BTC, key, rows] = o;
   const Elements<T> y(y_BTC);
   const Elements<const T> x(x_BTC), skip(skip_BTC);
   const auto* samples = reinterpret_cast<const std::int64_t*>(rows.sample_B.data);
@@ -107,33 +107,34 @@ void dropout_as(const View& y_BTC, const ConstView& x_BTC, const ConstView& skip
 
 }  // namespace
 
-void rotary(View x_BTHD, ConstView table_T2E, Direction direction) {
-  with_compute_type(x_BTHD.dtype,
-                    [&](auto t) { rotary_as<decltype(t)>(x_BTHD, table_T2E, direction); });
+void run(const kernel::Rotary& o) {
+  with_compute_type(o.x_BTHD.dtype,
+                    [&](auto t) { rotary_as<decltype(t)>(o.x_BTHD, o.table_T2E, o.direction); });
 }
 
-void gelu(View y, ConstView x) {
-  with_compute_type(x.dtype, [&](auto t) { map<decltype(t)>(y, gelu_of, x); });
+void run(const kernel::Gelu& o) {
+  with_compute_type(o.x_N.dtype, [&](auto t) { map<decltype(t)>(o.y_N, gelu_of, o.x_N); });
 }
 
-void gelu_grad(View dx, ConstView dy, ConstView x) {
-  with_compute_type(x.dtype, [&](auto t) {
+void run(const kernel::GeluGrad& o) {
+  with_compute_type(o.x_N.dtype, [&](auto t) {
     map<decltype(t)>(
-        dx, [](double d, double at) { return d * gelu_slope(at); }, dy, x);
+        o.dx_N, [](double d, double at) { return d * gelu_slope(at); }, o.dy_N, o.x_N);
   });
 }
 
-void swiglu(View y_TF, ConstView gate_up_T2F) {
-  with_compute_type(y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(y_TF, gate_up_T2F); });
+void run(const kernel::Swiglu& o) {
+  with_compute_type(o.y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(o.y_TF, o.gate_up_T2F); });
 }
 
-void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
-  with_compute_type(dy_TF.dtype,
-                    [&](auto t) { swiglu_grad_as<decltype(t)>(dgate_up_T2F, dy_TF, gate_up_T2F); });
+void run(const kernel::SwigluGrad& o) {
+  with_compute_type(o.dy_TF.dtype, [&](auto t) {
+    swiglu_grad_as<decltype(t)>(o.dgate_up_T2F, o.dy_TF, o.gate_up_T2F);
+  });
 }
 
-void dropout(View y, ConstView x, ConstView skip, const DropoutKey& key, const SampleRows& rows) {
-  with_compute_type(x.dtype, [&](auto t) { dropout_as<decltype(t)>(y, x, skip, key, rows); });
+void run(const kernel::Dropout& o) {
+  with_compute_type(o.x_BTC.dtype, [&](auto t) { dropout_as<decltype(t)>(o); });
 }
 
 }  // namespace trireme::ref
