@@ -83,7 +83,7 @@ class Backend {
 
   // Does the operation in the order of its queue. Its views stay valid until then; all else in it
   // is copied where it is not done at once.
-  virtual void put(Queue, const Operation&) = 0;
+  virtual void put(Queue, const kernel::Operation&) = 0;
   // Bytes of the workspace of kernel::Attention or, backward, kernel::AttentionGrad.
   virtual std::size_t attention_workspace(const AttentionShape&, DType, Direction) const = 0;
 

@@ -1,6 +1,6 @@
 #include "kernels/operations.hpp"
 
-namespace trireme {
+namespace trireme::kernel {
 
 std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& o) { return o.name; }, operation);
@@ -12,4 +12,4 @@ void check_operands(const Operation& operation) {
           name_of(operation), missing);
 }
 
-}  // namespace trireme
+}  // namespace trireme::kernel

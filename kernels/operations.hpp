@@ -112,7 +112,7 @@ struct Attention {
   View o_BTHD, lse_BHT;
   ConstView q_BTHD, k_BTGD, v_BTGD;
   AttentionShape shape;
-  View workspace;
+  View workspace{};
   static void operands(auto& o, auto&& f) {
     f(o.o_BTHD, Role::write);
     f(o.lse_BHT, Role::write);
@@ -129,7 +129,7 @@ struct AttentionGrad {
   View dq_BTHD, dk_BTGD, dv_BTGD;
   ConstView do_BTHD, o_BTHD, lse_BHT, q_BTHD, k_BTGD, v_BTGD;
   AttentionShape shape;
-  View workspace;
+  View workspace{};
   static void operands(auto& o, auto&& f) {
     f(o.dq_BTHD, Role::write);
     f(o.dk_BTGD, Role::write);
@@ -150,8 +150,8 @@ struct AttentionGrad {
 // rstd = 1 / sqrt(mean(x^2) + eps).
 struct Norm {
   static constexpr std::string_view name = "norm";
-  View y_TC, mean_T, rstd_T;
-  ConstView x_TC, w_C, b_C;
+  View y_TC, mean_T{}, rstd_T;
+  ConstView x_TC, w_C, b_C{};
   double eps = 0;
   static void operands(auto& o, auto&& f) {
     f(o.y_TC, Role::write);
@@ -168,9 +168,9 @@ struct Norm {
 // and db alone, have the bits that all together have. dx may be dy, but not dsum.
 struct NormGrad {
   static constexpr std::string_view name = "norm_grad";
-  View dx_TC, dw_C, db_C;
+  View dx_TC{}, dw_C{}, db_C{};
   Accumulate how = Accumulate::overwrite;
-  ConstView dsum_TC, dy_TC, x_TC, w_C, mean_T, rstd_T;
+  ConstView dsum_TC{}, dy_TC, x_TC, w_C, mean_T{}, rstd_T;
   static void operands(auto& o, auto&& f) {
     f(o.dx_TC, Role::write, Need::may);
     f(o.dw_C, role_of(o.how), Need::may);
@@ -194,9 +194,9 @@ struct NormGrad {
 struct Dropout {
   static constexpr std::string_view name = "dropout";
   View y_BTC;
-  ConstView x_BTC, skip_BTC;
-  DropoutKey key;
-  SampleRows rows;
+  ConstView x_BTC, skip_BTC{};
+  DropoutKey key{};
+  SampleRows rows{};
   static void operands(auto& o, auto&& f) {
     f(o.y_BTC, Role::write);
     f(o.x_BTC, Role::read);
@@ -208,11 +208,11 @@ struct Dropout {
 // sum = skip + dropout(x), y = its norm. sum may be x.
 struct ResidualNorm {
   static constexpr std::string_view name = "residual_norm";
-  View sum_BTC, y_BTC, mean_T, rstd_T;
-  ConstView x_BTC, skip_BTC, w_C, b_C;
+  View sum_BTC, y_BTC, mean_T{}, rstd_T;
+  ConstView x_BTC, skip_BTC{}, w_C, b_C{};
   double eps = 0;
-  DropoutKey key;
-  SampleRows rows;
+  DropoutKey key{};
+  SampleRows rows{};
   static void operands(auto& o, auto&& f) {
     f(o.sum_BTC, Role::write);
     f(o.y_BTC, Role::write);
@@ -372,7 +372,7 @@ struct ColumnSum {
 struct Sgd {
   static constexpr std::string_view name = "sgd";
   struct Shard {
-    View master_N, copy_N;
+    View master_N, copy_N{};
     ConstView grad_N;
     SgdFactors factors;
   };
@@ -389,7 +389,7 @@ struct Sgd {
 struct AdamW {
   static constexpr std::string_view name = "adamw";
   struct Shard {
-    View master_N, m_N, v_N, copy_N;
+    View master_N, m_N, v_N, copy_N{};
     ConstView grad_N;
     AdamWFactors factors;
   };
@@ -417,18 +417,14 @@ struct SumSquares {
   }
 };
 
-}  // namespace kernel
-
 using Operation =
-    std::variant<kernel::Copy, kernel::Fill, kernel::Matmul, kernel::Attention,
-                 kernel::AttentionGrad, kernel::Norm, kernel::NormGrad, kernel::Dropout,
-                 kernel::ResidualNorm, kernel::Rotary, kernel::Gelu, kernel::GeluGrad,
-                 kernel::Swiglu, kernel::SwigluGrad, kernel::Embedding, kernel::EmbeddingGrad,
-                 kernel::CrossEntropy, kernel::ColumnSum, kernel::Sgd, kernel::AdamW,
-                 kernel::SumSquares>;
+    std::variant<Copy, Fill, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
+                 ResidualNorm, Rotary, Gelu, GeluGrad, Swiglu, SwigluGrad, Embedding, EmbeddingGrad,
+                 CrossEntropy, ColumnSum, Sgd, AdamW, SumSquares>;
 
 std::string_view name_of(const Operation&);
 // Throws Error where an operand that must be there is absent.
 void check_operands(const Operation&);
 
+}  // namespace kernel
 }  // namespace trireme

@@ -21,7 +21,7 @@ class Accesses {
  public:
   Accesses() { forget_next_.fill(forget_at); }
   void begin(std::string_view what, Queue);  // a new operation; its name outlives this
-  void touch(Touch, ConstView);         // of the operation begun last
+  void touch(Touch, ConstView);              // of the operation begun last
   Event record(Queue);
   void wait(Queue, Event);  // of an event that was recorded here
 

@@ -51,8 +51,8 @@ void Dry::transfer(std::string_view what, Queue q, const ConstView& src, const V
   access(Role::write, dst);
 }
 
-void Dry::put(Queue q, const Operation& operation) {
-  check_operands(operation);
+void Dry::put(Queue q, const kernel::Operation& operation) {
+  kernel::check_operands(operation);
   begin(name_of(operation), q);
   std::visit(
       [this](const auto& o) {
@@ -73,8 +73,7 @@ void Dry::begin_graph(std::uint64_t) {
 void Dry::wait(Queue q, Event e) {
   if (graph_begin_ && q != e.queue)
     require(e.ticket <= (*graph_begin_)[static_cast<std::size_t>(e.queue)],
-            "queue {} waits for queue {} within a graph", name_of(q),
-            name_of(e.queue));
+            "queue {} waits for queue {} within a graph", name_of(q), name_of(e.queue));
   accesses_.wait(q, e);
 }
 

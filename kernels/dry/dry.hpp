@@ -35,7 +35,7 @@ class Dry : public Backend {
   double flops() const { return flops_; }  // of products and attention
 
   const BackendProperties& properties() const override { return properties_; }
-  void put(Queue, const Operation&) override;
+  void put(Queue, const kernel::Operation&) override;
   std::size_t attention_workspace(const AttentionShape& s, DType t, Direction d) const override {
     return target_.attention_workspace(s, t, d);
   }

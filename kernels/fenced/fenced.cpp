@@ -97,8 +97,8 @@ AnyView Fenced::inside(AnyView v) const {
   return v;
 }
 
-void Fenced::put(Queue q, const Operation& operation) {
-  check_operands(operation);
+void Fenced::put(Queue q, const kernel::Operation& operation) {
+  kernel::check_operands(operation);
   defer(q, [this, q, inner = operation]() mutable {
     std::visit([this](auto& o) { each_operand(o, [&](auto& v, Role) { v = inside(v); }); }, inner);
     host_.put(q, inner);

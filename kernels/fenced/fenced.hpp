@@ -17,7 +17,7 @@ class Fenced final : public Backend {
   ~Fenced() override;
 
   const BackendProperties& properties() const override { return properties_; }
-  void put(Queue, const Operation&) override;
+  void put(Queue, const kernel::Operation&) override;
   std::size_t attention_workspace(const AttentionShape& s, DType t, Direction d) const override {
     return host_.attention_workspace(s, t, d);
   }

@@ -21,7 +21,7 @@ Host::Host(int threads, Poison poison) : Immediate("host", poison) {
   host::for_chunks(threads, 1, [](std::int64_t, std::int64_t) {});
 }
 
-void Host::put(Queue, const Operation& operation) {
+void Host::put(Queue, const kernel::Operation& operation) {
   std::visit([this](const auto& o) { host::run(o, scratch()); }, operation);
 }
 

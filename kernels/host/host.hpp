@@ -9,7 +9,7 @@ class Host final : public Immediate {
   // Sets the number of threads of this process' parallel loops and products.
   explicit Host(int threads, Poison poison = Poison::off);
 
-  void put(Queue, const Operation&) override;
+  void put(Queue, const kernel::Operation&) override;
   std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;
 };
 

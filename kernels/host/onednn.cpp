@@ -71,9 +71,8 @@ class Primitive {
   explicit Primitive(const Product& p) {
     const auto md_a = describe(p.a), md_b = describe(p.b), md_c = describe(p.c);
     const auto cols = p.c.extent[1];
-    const auto md_bias = p.bias
-                             ? memory::desc({1, cols}, type_of(p.c.dtype), memory::dims{cols, 1})
-                             : memory::desc();
+    const auto md_bias = p.bias ? memory::desc({1, cols}, type_of(p.c.dtype), memory::dims{cols, 1})
+                                : memory::desc();
     const auto chosen = choose(md_a, md_b, md_bias, md_c, p.how);
     const auto md_scratch = chosen.scratchpad_desc();
     scratch_bytes_ = md_scratch.get_size();
@@ -93,7 +92,7 @@ class Primitive {
   void run(const Product& p, const View& scratch) {
     expect(scratch.span_bytes() >= scratch_bytes_, "the product's scratch fits");
     const std::array<const std::byte*, 5> data{p.c.data, p.a.data, p.b.data, scratch.data,
-                                                p.bias.data};
+                                               p.bias.data};
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       // oneDNN takes sources without const.
       operands_[i].set_data_handle(const_cast<std::byte*>(data[i]));

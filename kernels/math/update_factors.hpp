@@ -2,8 +2,8 @@
 // The factors of an optimizer step, made in double and rounded once.
 #include <cmath>
 
-#include "kernels/operations.hpp"
 #include "kernels/math/update.hpp"
+#include "kernels/operations.hpp"
 
 namespace trireme::math {
 

@@ -46,9 +46,8 @@ void run(const kernel::Embedding& o) {
 
 void run(const kernel::EmbeddingGrad& o) {
   if (o.how == Accumulate::overwrite) run(kernel::Fill{.dst = o.dtable_VC, .value = 0});
-  with_compute_type(o.dy_TC.dtype, [&](auto t) {
-    embedding_grad_as<decltype(t)>(o.dtable_VC, o.dy_TC, o.ids_T);
-  });
+  with_compute_type(o.dy_TC.dtype,
+                    [&](auto t) { embedding_grad_as<decltype(t)>(o.dtable_VC, o.dy_TC, o.ids_T); });
 }
 
 }  // namespace trireme::ref

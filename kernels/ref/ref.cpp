@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-void Ref::put(Queue, const Operation& operation) {
+void Ref::put(Queue, const kernel::Operation& operation) {
   std::visit([](const auto& o) { ref::run(o); }, operation);
 }
 

@@ -9,7 +9,7 @@ class Ref final : public Immediate {
  public:
   explicit Ref(Poison poison = Poison::off) : Immediate("ref", poison) {}
 
-  void put(Queue, const Operation&) override;
+  void put(Queue, const kernel::Operation&) override;
   std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;
 };
 

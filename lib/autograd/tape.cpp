@@ -54,10 +54,10 @@ static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
   if (!sum.unique() && g.unique()) std::swap(sum, g);
   if (!sum.unique()) {
     auto fresh = Tensor::empty(b, sum.shape(), sum.dtype(), Kind::transient);
-    b.copy(Queue::compute, fresh.view(), sum.view());
+    b.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = sum.view()});
     sum = std::move(fresh);
   }
-  b.copy(Queue::compute, sum.view(), g.view(), Accumulate::add);
+  b.put(Queue::compute, kernel::Copy{.dst = sum.view(), .src = g.view(), .how = Accumulate::add});
 }
 
 Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) && {

@@ -81,7 +81,8 @@ bool Job::begin() {
   if (turns_ && turns_->finished != turn_ && !in_order) return false;
   if (!route_.device && !backend_.done(start_)) return false;
   // In its turn, as what arrives: an earlier operation may still add to the same memory.
-  if (own_dst_) backend_.copy(queue_, own_dst_, own_src_, own_how_);
+  if (own_dst_)
+    backend_.put(queue_, kernel::Copy{.dst = own_dst_, .src = own_src_, .how = own_how_});
   return true;
 }
 

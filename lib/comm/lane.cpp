@@ -103,11 +103,11 @@ Wire::Request SendLane::post_one(std::size_t i) {
   const auto queue = route_.queue;
   const View piece = wire_piece(i, src.count());
   if (route_.direct()) {
-    backend.copy(queue, piece, src);
+    backend.put(queue, kernel::Copy{.dst = piece, .src = src});
   } else if (piece.dtype == src.dtype) {
     backend.download(queue, bytes(piece), src);
   } else {
-    backend.copy(queue, device_piece(src.count()), src);
+    backend.put(queue, kernel::Copy{.dst = device_piece(src.count()), .src = src});
     backend.download(queue, bytes(piece), device_piece(src.count()));
   }
   return route_.wire->send(peer, route_.tag, bytes(ConstView(piece)));
@@ -129,12 +129,12 @@ void ReceiveLane::landed(std::size_t i) {
   const auto queue = route_.queue;
   const View dst = messages_[i].view, piece = wire_piece(i, dst.count());
   if (route_.direct()) {
-    backend.copy(queue, dst, piece, how_);
+    backend.put(queue, kernel::Copy{.dst = dst, .src = piece, .how = how_});
   } else if (how_ == Accumulate::overwrite) {
     backend.upload(queue, dst, bytes(piece));
   } else {
     backend.upload(queue, device_piece(dst.count()), bytes(piece));
-    backend.copy(queue, dst, device_piece(dst.count()), how_);
+    backend.put(queue, kernel::Copy{.dst = dst, .src = device_piece(dst.count()), .how = how_});
   }
 }
 

@@ -34,7 +34,10 @@ bool WholeLane::post() {
 
 bool WholeLane::land() {
   if (!request_ || finished_ || !route_.wire->test(*request_)) return false;
-  if (arriving_) route_.backend.copy(route_.queue, whole_.sum, arriving_.view(), Accumulate::add);
+  if (arriving_)
+    route_.backend.put(
+        route_.queue,
+        kernel::Copy{.dst = whole_.sum, .src = arriving_.view(), .how = Accumulate::add});
   return finished_ = true;
 }
 

@@ -25,7 +25,7 @@ class Attention final : public Op {
 
 class Rotary final : public Op {
  public:
-  // table_P2E: cos and sin by position, as Backend::rotary says; owned by the model.
+  // table_P2E: cos and sin by position, as kernel::Rotary says; owned by the model.
   Rotary(Heads heads, Tensor table) : heads_(heads), table_(std::move(table)) {}
   std::string_view name() const override { return "rotary"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;

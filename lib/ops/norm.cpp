@@ -18,8 +18,13 @@ std::vector<Tensor> LayerNorm::forward(const Run& run, std::vector<Tensor> in, S
   Tensor y = Tensor::empty(run.backend, x.shape(), x.dtype(), kind_of(saved));
   const Tensor mean = statistic(run, x, saved), rstd = statistic(run, x, saved);
   const auto b_C = params_.size() > 1 ? run.weights[params_[1]] : ConstView{};
-  run.backend.layer_norm(Queue::compute, as_rows(y), mean.view(), rstd.view(), as_rows(x),
-                         run.weights[params_[0]], b_C, eps_);
+  run.backend.put(Queue::compute, kernel::Norm{.y_TC = as_rows(y),
+                                               .mean_T = mean.view(),
+                                               .rstd_T = rstd.view(),
+                                               .x_TC = as_rows(x),
+                                               .w_C = run.weights[params_[0]],
+                                               .b_C = b_C,
+                                               .eps = eps_});
   if (saved) *saved = {x, mean, rstd};
   return {y};
 }
@@ -33,11 +38,15 @@ std::vector<Tensor> LayerNorm::backward(const Run& run, std::vector<Tensor> grad
   const ConstView dy_TC = as_rows(grad_out[0]), x_TC = as_rows(x);
   add_gradients(
       run, params_, dy_TC.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-        run.backend.layer_norm_grad(Queue::compute, dx ? rows_of(dx_TC, r) : View{}, dst[0],
-                                    dst.size() > 1 ? dst[1] : View{}, how, rows_of(dy_TC, r),
-                                    rows_of(x_TC, r), run.weights[params_[0]],
-                                    rows_of<const std::byte>(mean.view(), r),
-                                    rows_of<const std::byte>(rstd.view(), r));
+        run.backend.put(Queue::compute, kernel::NormGrad{.dx_TC = dx ? rows_of(dx_TC, r) : View{},
+                                                         .dw_C = dst[0],
+                                                         .db_C = dst.size() > 1 ? dst[1] : View{},
+                                                         .how = how,
+                                                         .dy_TC = rows_of(dy_TC, r),
+                                                         .x_TC = rows_of(x_TC, r),
+                                                         .w_C = run.weights[params_[0]],
+                                                         .mean_T = rows_of(mean.view(), r),
+                                                         .rstd_T = rows_of(rstd.view(), r)});
       });
   return {dx};
 }
@@ -46,8 +55,11 @@ std::vector<Tensor> RmsNorm::forward(const Run& run, std::vector<Tensor> in, Sav
   const Tensor x = std::move(in[0]);
   Tensor y = Tensor::empty(run.backend, x.shape(), x.dtype(), kind_of(saved));
   const Tensor rstd = statistic(run, x, saved);
-  run.backend.rms_norm(Queue::compute, as_rows(y), rstd.view(), as_rows(x), run.weights[params_[0]],
-                       eps_);
+  run.backend.put(Queue::compute, kernel::Norm{.y_TC = as_rows(y),
+                                               .rstd_T = rstd.view(),
+                                               .x_TC = as_rows(x),
+                                               .w_C = run.weights[params_[0]],
+                                               .eps = eps_});
   if (saved) *saved = {x, rstd};
   return {y};
 }
@@ -61,9 +73,13 @@ std::vector<Tensor> RmsNorm::backward(const Run& run, std::vector<Tensor> grad_o
   const ConstView dy_TC = as_rows(grad_out[0]), x_TC = as_rows(x);
   add_gradients(
       run, params_, dy_TC.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-        run.backend.rms_norm_grad(Queue::compute, dx ? rows_of(dx_TC, r) : View{}, dst[0], how,
-                                  rows_of(dy_TC, r), rows_of(x_TC, r), run.weights[params_[0]],
-                                  rows_of<const std::byte>(rstd.view(), r));
+        run.backend.put(Queue::compute, kernel::NormGrad{.dx_TC = dx ? rows_of(dx_TC, r) : View{},
+                                                         .dw_C = dst[0],
+                                                         .how = how,
+                                                         .dy_TC = rows_of(dy_TC, r),
+                                                         .x_TC = rows_of(x_TC, r),
+                                                         .w_C = run.weights[params_[0]],
+                                                         .rstd_T = rows_of(rstd.view(), r)});
       });
   return {dx};
 }

@@ -7,8 +7,9 @@ std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Save
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
   Tensor y = Tensor::empty(run.backend, {s[0], s[1], f}, x.dtype(), kind_of(saved));
-  run.backend.swiglu(Queue::compute, y.view().reshaped({s[0] * s[1], f}),
-                     x.view().reshaped({s[0] * s[1], 2, f}));
+  run.backend.put(Queue::compute,
+                  kernel::Swiglu{.y_TF = y.view().reshaped({s[0] * s[1], f}),
+                                 .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})});
   if (saved) *saved = {x};
   return {y};
 }
@@ -19,9 +20,10 @@ std::vector<Tensor> Swiglu::backward(const Run& run, std::vector<Tensor> grad_ou
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
   Tensor dx = Tensor::empty(run.backend, s, x.dtype(), Kind::transient);
-  run.backend.swiglu_grad(Queue::compute, dx.view().reshaped({s[0] * s[1], 2, f}),
-                          grad_out[0].view().reshaped({s[0] * s[1], f}),
-                          x.view().reshaped({s[0] * s[1], 2, f}));
+  run.backend.put(Queue::compute,
+                  kernel::SwigluGrad{.dgate_up_T2F = dx.view().reshaped({s[0] * s[1], 2, f}),
+                                     .dy_TF = grad_out[0].view().reshaped({s[0] * s[1], f}),
+                                     .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})});
   return {dx};
 }
 
@@ -33,8 +35,11 @@ DropoutKey DropoutSite::key(const Place& place) const {
 
 Tensor drop(const Run& run, const DropoutSite& site, Tensor x, ConstView skip, Kind kind) {
   Tensor y = x.unique() ? x : Tensor::empty(run.backend, x.shape(), x.dtype(), kind);
-  run.backend.dropout(Queue::compute, y.view(), x.view(), skip, site.key(run.place),
-                      run.place.rows);
+  run.backend.put(Queue::compute, kernel::Dropout{.y_BTC = y.view(),
+                                                  .x_BTC = x.view(),
+                                                  .skip_BTC = skip,
+                                                  .key = site.key(run.place),
+                                                  .rows = run.place.rows});
   return y;
 }
 

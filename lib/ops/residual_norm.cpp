@@ -21,9 +21,17 @@ std::vector<Tensor> ResidualNorm::forward(const Run& run, std::vector<Tensor> in
   const Tensor sum = x.unique() ? x : like_x(), y = like_x();
   const Tensor mean = norm_ == Norm::layer ? a_token() : Tensor(), rstd = a_token();
   const auto b_C = params_.size() > 1 ? run.weights[params_[1]] : ConstView{};
-  run.backend.residual_norm(Queue::compute, sum.view(), y.view(), mean.view(), rstd.view(),
-                            x.view(), in[0].view(), run.weights[params_[0]], b_C, eps_,
-                            site_.key(run.place), run.place.rows);
+  run.backend.put(Queue::compute, kernel::ResidualNorm{.sum_BTC = sum.view(),
+                                                       .y_BTC = y.view(),
+                                                       .mean_T = mean.view(),
+                                                       .rstd_T = rstd.view(),
+                                                       .x_BTC = x.view(),
+                                                       .skip_BTC = in[0].view(),
+                                                       .w_C = run.weights[params_[0]],
+                                                       .b_C = b_C,
+                                                       .eps = eps_,
+                                                       .key = site_.key(run.place),
+                                                       .rows = run.place.rows});
   if (saved) *saved = {sum, mean, rstd};
   return {sum, y};
 }
@@ -42,10 +50,16 @@ Tensor ResidualNorm::norm_backward(const Run& run, std::vector<Tensor> grad_out,
   };
   add_gradients(
       run, params_, as_rows(dy).extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-        run.backend.residual_norm_grad(Queue::compute, rows(dx, r), dst[0],
-                                       dst.size() > 1 ? dst[1] : View{}, how, rows(dsum, r),
-                                       rows(dy, r), rows(sum, r), run.weights[params_[0]],
-                                       rows(mean, r), rows(rstd, r));
+        run.backend.put(Queue::compute, kernel::NormGrad{.dx_TC = rows(dx, r),
+                                                         .dw_C = dst[0],
+                                                         .db_C = dst.size() > 1 ? dst[1] : View{},
+                                                         .how = how,
+                                                         .dsum_TC = rows(dsum, r),
+                                                         .dy_TC = rows(dy, r),
+                                                         .x_TC = rows(sum, r),
+                                                         .w_C = run.weights[params_[0]],
+                                                         .mean_T = rows(mean, r),
+                                                         .rstd_T = rows(rstd, r)});
       });
   return dx;
 }

@@ -18,7 +18,9 @@ void Store::start_gradients() {
 void Store::clear_unwritten(const Segment& segment, const GradientBuffer& g) const {
   std::int64_t end = 0;
   const auto clear = [&](std::int64_t to) {
-    if (to > end) backend_.fill(Queue::compute, g.flat.slice(end, {to - end}).view(), 0);
+    if (to > end)
+      backend_.put(Queue::compute,
+                   kernel::Fill{.dst = g.flat.slice(end, {to - end}).view(), .value = 0});
   };
   for (std::size_t k = 0; k < segment.slots.size(); ++k) {
     if (!g.written[k]) continue;
@@ -39,7 +41,7 @@ void Store::complete_own_gradients() {
       if (sharding_.whole())
         clear_unwritten(segment, *s.gradient[use]);
       else if (!s.reduced[use])
-        backend_.fill(Queue::compute, s.gradient[use]->flat.view(), 0);
+        backend_.put(Queue::compute, kernel::Fill{.dst = s.gradient[use]->flat.view(), .value = 0});
     }
   }
 }
@@ -67,7 +69,9 @@ void Store::add_tied_uses() {
       g[mine]->flat.used(out.wait(Queue::compute));
       g[1 - mine]->flat.used(in.wait(Queue::compute));
     }
-    backend_.copy(Queue::compute, g[0]->flat.view(), g[1]->flat.view(), Accumulate::add);
+    backend_.put(
+        Queue::compute,
+        kernel::Copy{.dst = g[0]->flat.view(), .src = g[1]->flat.view(), .how = Accumulate::add});
   }
 }
 
@@ -116,7 +120,7 @@ std::vector<double> Store::finish_gradients() {
   }
   const auto count = static_cast<std::int64_t>(params.size());
   const Tensor squares = Tensor::empty(b, {count}, DType::f64, Kind::transient);
-  b.sum_squares(Queue::compute, squares.view(), own_parts);
+  b.put(Queue::compute, kernel::SumSquares{.out_N = squares.view(), .x = own_parts});
   Communicator::settle();
   std::vector<double> sums(params.size());
   b.download(Queue::compute, std::as_writable_bytes(std::span(sums)), squares.view());

@@ -98,8 +98,8 @@ class Store {
   // elements that this rank speaks for. To be added over all ranks.
   std::vector<double> finish_gradients();
   // Weights, moments and compute copy from the gradients times `scale`.
-  void update(const AdamW&);
-  void update(const Sgd&);
+  void update(const AdamWFactors&);
+  void update(const SgdFactors&);
 
  private:
   friend class Session;

@@ -62,7 +62,7 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       "{} on {}\n",
       static_cast<double>(p.parameters) * 1e-6, model.layers, model.width,
       name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
-      describe(in.grid), target.name);
+      describe(in.grid), target.properties.name);
   for (const auto& r : p.ranks)
     text += rank_text(r, p.stage_blocks[static_cast<std::size_t>(r.at.pipe)], in.grid);
   return text + schedule_text(p, in.grid);
@@ -93,7 +93,7 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"pinned_bytes", r.account.pinned_reserved}});
   }
   const nlohmann::ordered_json out{
-      {"backend", target.name},
+      {"backend", target.properties.name},
       {"grid", {{"pipe", in.grid.pipe}, {"data", in.grid.data}, {"seq", in.grid.seq}}},
       {"parameters", p.parameters},
       {"microbatches", p.microbatches},

@@ -195,9 +195,9 @@ void Trainer::update(double lr, double scale) {
   const TraceScope span("optimizer");
   const auto& o = setup_.optimizer;
   if (o.name == OptimizerKind::adamw)
-    store_.update(AdamW{lr, o.beta1, o.beta2, o.eps, o.weight_decay, scale, 0});
+    store_.update(AdamWFactors{lr, o.beta1, o.beta2, o.eps, o.weight_decay, scale, 0});
   else
-    store_.update(Sgd{lr, o.weight_decay, scale});
+    store_.update(SgdFactors{lr, o.weight_decay, scale});
 }
 
 // A share without targets, where a rank has fewer microbatches than others.
@@ -268,7 +268,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
       run(forward_only(axes_.grid.pipe, 1, axes_.at.pipe), Purpose::forward, {&mine, 1}, when);
   if (!here) return {};
   const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
-  backend_.copy(Queue::compute, wide_z.view(), z[0].view());
+  backend_.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z[0].view()});
   std::vector<double> out(static_cast<std::size_t>(config.vocab));
   Communicator::settle();
   if (wide_z.dtype() == DType::f64) {
