@@ -9,15 +9,17 @@
 namespace trireme::ref {
 namespace {
 
+enum class Centre : std::uint8_t { mean, zero };
+
 template <class T>
-void forward(const kernel::Norm& o) {
+void forward(Centre centre, const kernel::Norm& o) {
   const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
   const Elements<const T> x(o.x_TC), w(o.w_C), bias(o.b_C);
   const Elements<T> y(o.y_TC);
   const Elements<Wide<T>> means(o.mean_T), rstds(o.rstd_T);
   for (std::int64_t t = 0; t < rows; ++t) {
     double mean = 0;
-    if (means) {
+    if (centre == Centre::mean) {
       for (std::int64_t c = 0; c < width; ++c) mean += x(t, c);
       mean /= static_cast<double>(width);
     }
@@ -32,7 +34,7 @@ void forward(const kernel::Norm& o) {
 }
 
 template <class T>
-void backward(const kernel::NormGrad& o) {
+void backward(Centre centre, const kernel::NormGrad& o) {
   const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
   const auto how = o.how;
   const Elements<const T> dy(o.dy_TC), x(o.x_TC), w(o.w_C);
@@ -59,7 +61,7 @@ void backward(const kernel::NormGrad& o) {
       mean_g += g;
       mean_gn += g * normed(t, c);
     }
-    mean_g = mean ? mean_g / static_cast<double>(width) : 0;
+    mean_g = centre == Centre::mean ? mean_g / static_cast<double>(width) : 0;
     mean_gn /= static_cast<double>(width);
     for (std::int64_t c = 0; c < width; ++c)
       dx.put(rstd(t) * (dy(t, c) * w(c) - mean_g - normed(t, c) * mean_gn), t, c);
@@ -69,12 +71,14 @@ void backward(const kernel::NormGrad& o) {
 }  // namespace
 
 void run(const kernel::Norm& o) {
-  with_compute_type(o.x_TC.dtype, [&](auto t) { forward<decltype(t)>(o); });
+  const auto centre = o.mean_T ? Centre::mean : Centre::zero;
+  with_compute_type(o.x_TC.dtype, [&](auto t) { forward<decltype(t)>(centre, o); });
 }
 
 void run(const kernel::NormGrad& o) {
   if (o.dsum_TC) return kernel::NormGrad::in_steps(o, [](const auto& step) { run(step); });
-  with_compute_type(o.x_TC.dtype, [&](auto t) { backward<decltype(t)>(o); });
+  const auto centre = o.mean_T ? Centre::mean : Centre::zero;
+  with_compute_type(o.x_TC.dtype, [&](auto t) { backward<decltype(t)>(centre, o); });
 }
 
 void run(const kernel::ResidualNorm& o) {
