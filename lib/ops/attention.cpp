@@ -87,8 +87,8 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
   return {o};
 }
 
-std::vector<Tensor> Attention::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                        std::span<const std::uint8_t>) const {
+std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                               Saved& saved, std::span<const std::uint8_t>) const {
   auto& b = run.backend;
   const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
   const Calls calls(run, heads_, qkv);
@@ -130,8 +130,8 @@ std::vector<Tensor> Rotary::forward(const Run& run, std::vector<Tensor> in, Save
   return {turn(run, std::move(in[0]), Direction::forward, kind_of(saved))};
 }
 
-std::vector<Tensor> Rotary::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                     std::span<const std::uint8_t>) const {
+std::vector<Tensor> Rotary::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
+                                            std::span<const std::uint8_t>) const {
   return {turn(run, std::move(grad_out[0]), Direction::backward, Kind::transient)};
 }
 

@@ -16,8 +16,8 @@ class Attention final : public Op {
   explicit Attention(Heads heads) : heads_(heads) {}
   std::string_view name() const override { return "attention"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   Heads heads_;
@@ -29,8 +29,8 @@ class Rotary final : public Op {
   Rotary(Heads heads, Tensor table) : heads_(heads), table_(std::move(table)) {}
   std::string_view name() const override { return "rotary"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   Tensor turn(const Run&, Tensor, Direction, Kind) const;

@@ -154,8 +154,8 @@ std::vector<Tensor> SplitHeads::forward(const Run& run, std::vector<Tensor> in,
   return {spread(run, in[0], Ownership(heads_, run.seq.size(), true), kind_of(saved))};
 }
 
-std::vector<Tensor> SplitHeads::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                         std::span<const std::uint8_t>) const {
+std::vector<Tensor> SplitHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                                Saved&, std::span<const std::uint8_t>) const {
   return {collect(run, grad_out[0], Ownership(heads_, run.seq.size(), true), Kind::transient)};
 }
 
@@ -163,8 +163,8 @@ std::vector<Tensor> JoinHeads::forward(const Run& run, std::vector<Tensor> in, S
   return {collect(run, in[0], Ownership(heads_, run.seq.size(), false), kind_of(saved))};
 }
 
-std::vector<Tensor> JoinHeads::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                        std::span<const std::uint8_t>) const {
+std::vector<Tensor> JoinHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                               Saved&, std::span<const std::uint8_t>) const {
   return {spread(run, grad_out[0], Ownership(heads_, run.seq.size(), false), Kind::transient)};
 }
 

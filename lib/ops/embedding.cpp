@@ -15,8 +15,12 @@ std::vector<Tensor> Embedding::forward(const Run& run, std::vector<Tensor> in, S
   return {y};
 }
 
-std::vector<Tensor> Embedding::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                        std::span<const std::uint8_t>) const {
+std::vector<Tensor> Embedding::input_gradients(const Run&, std::vector<Tensor>&, Saved&,
+                                               std::span<const std::uint8_t>) const {
+  return {Tensor{}};
+}
+
+void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ConstView dy_TC = as_rows(grad_out[0]);
   const ConstView ids_T = saved[0].view().reshaped({dy_TC.extent[0]});
   if (wants_any(run, params_))
@@ -27,7 +31,6 @@ std::vector<Tensor> Embedding::backward(const Run& run, std::vector<Tensor> grad
                                                                 .dy_TC = rows_of(dy_TC, r),
                                                                 .ids_T = rows_of(ids_T, r)});
         });
-  return {Tensor{}};
 }
 
 // The rows of the table that these tokens use.
@@ -55,8 +58,12 @@ std::vector<Tensor> AddPositions::forward(const Run& run, std::vector<Tensor> in
   return {y};
 }
 
-std::vector<Tensor> AddPositions::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                           std::span<const std::uint8_t>) const {
+std::vector<Tensor> AddPositions::input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                                  std::span<const std::uint8_t>) const {
+  return {grad_out[0]};
+}
+
+void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved) const {
   const Tensor& dy = grad_out[0];
   const auto batch = dy.shape()[0], tokens = dy.shape()[1], width = dy.shape()[2];
   // Rows of this sum are samples: a position's gradient adds over them.
@@ -71,7 +78,6 @@ std::vector<Tensor> AddPositions::backward(const Run& run, std::vector<Tensor> g
       run.backend.put(Queue::compute,
                       kernel::ColumnSum{.out_C = used, .how = how, .x_TC = rows_of(dy_BX, r)});
     });
-  return {dy};
 }
 
 }  // namespace trireme::ops

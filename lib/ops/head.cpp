@@ -53,8 +53,8 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   return {loss};
 }
 
-std::vector<Tensor> Head::backward(const Run&, std::vector<Tensor>, Saved saved,
-                                   std::span<const std::uint8_t>) const {
+std::vector<Tensor> Head::input_gradients(const Run&, std::vector<Tensor>&, Saved& saved,
+                                          std::span<const std::uint8_t>) const {
   return {std::move(saved[0])};
 }
 

@@ -57,15 +57,18 @@ std::vector<Tensor> Linear::forward(const Run& run, std::vector<Tensor> in, Save
   return {y};
 }
 
-std::vector<Tensor> Linear::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                     std::span<const std::uint8_t> wanted) const {
-  const Tensor x = std::move(saved[0]), dy = std::move(grad_out[0]);
-  saved.clear();
-  add_gradients(run, dy, x);
+std::vector<Tensor> Linear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                            Saved& saved,
+                                            std::span<const std::uint8_t> wanted) const {
   if (!wanted[0]) return {Tensor{}};
+  const Tensor& x = saved[0];
   Tensor dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
-  multiply_grad(run, dx, dy);
+  multiply_grad(run, dx, grad_out[0]);
   return {dx};
+}
+
+void Linear::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
+  add_gradients(run, grad_out[0], saved[0]);
 }
 
 }  // namespace trireme::ops

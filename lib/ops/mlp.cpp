@@ -26,23 +26,47 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   return {y};
 }
 
+// dz, the gradient of what GELU is of.
+Tensor Mlp::hidden_gradient(const Run& run, const Tensor& dy, const Tensor& z) const {
+  Tensor dz = Tensor::empty(run.backend, z.shape(), z.dtype(), Kind::transient);
+  out_.multiply_grad(run, dz, dy, {.gelu_input_MN = as_rows(z)});
+  return dz;
+}
+
+Tensor Mlp::input_gradient(const Run& run, const Tensor& dz, const Shape& x) const {
+  Tensor dx = Tensor::empty(run.backend, x, dz.dtype(), Kind::transient);
+  in_.multiply_grad(run, dx, dz);
+  return dx;
+}
+
+// Leaves dz in z's place.
+std::vector<Tensor> Mlp::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                         Saved& saved, std::span<const std::uint8_t> wanted) const {
+  if (!wanted[0] && !wants_any(run, in_.params())) return {Tensor{}};
+  saved[1] = hidden_gradient(run, grad_out[0], saved[1]);
+  if (!wanted[0]) return {Tensor{}};
+  return {input_gradient(run, saved[1], saved[0].shape())};
+}
+
+void Mlp::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
+  out_.add_gradients(run, grad_out[0], saved[2]);
+  in_.add_gradients(run, saved[1], saved[0]);
+}
+
+// The second layer's sums first, so that h is gone before dz is made.
 std::vector<Tensor> Mlp::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                   std::span<const std::uint8_t> wanted) const {
-  auto& b = run.backend;
   const Tensor x = std::move(saved[0]);
   Tensor z = std::move(saved[1]), h = std::move(saved[2]), dy = std::move(grad_out[0]);
   saved.clear();
   out_.add_gradients(run, dy, h);
   h = {};
   if (!wanted[0] && !wants_any(run, in_.params())) return {Tensor{}};
-  const Tensor dz = Tensor::empty(b, z.shape(), z.dtype(), Kind::transient);
-  out_.multiply_grad(run, dz, dy, {.gelu_input_MN = as_rows(z)});
+  const Tensor dz = hidden_gradient(run, dy, z);
   z = dy = {};
   in_.add_gradients(run, dz, x);
   if (!wanted[0]) return {Tensor{}};
-  Tensor dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::transient);
-  in_.multiply_grad(run, dx, dz);
-  return {dx};
+  return {input_gradient(run, dz, x.shape())};
 }
 
 }  // namespace trireme::ops

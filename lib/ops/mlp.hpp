@@ -14,10 +14,16 @@ class Mlp final : public Op {
   std::string_view name() const override { return "mlp"; }
   std::span<const ParamId> params() const override { return params_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
   std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                std::span<const std::uint8_t> wanted) const override;
 
  private:
+  Tensor hidden_gradient(const Run&, const Tensor& dy, const Tensor& z) const;
+  Tensor input_gradient(const Run&, const Tensor& dz, const Shape& x) const;
+
   Linear in_, out_;
   std::vector<ParamId> params_;
 };

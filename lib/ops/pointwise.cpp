@@ -14,8 +14,8 @@ std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Save
   return {y};
 }
 
-std::vector<Tensor> Swiglu::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                     std::span<const std::uint8_t>) const {
+std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                            Saved& saved, std::span<const std::uint8_t>) const {
   const Tensor& x = saved[0];
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
@@ -47,8 +47,8 @@ std::vector<Tensor> Residual::forward(const Run& run, std::vector<Tensor> in, Sa
   return {drop(run, site_, std::move(in[1]), in[0].view(), kind_of(saved))};
 }
 
-std::vector<Tensor> Residual::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                       std::span<const std::uint8_t>) const {
+std::vector<Tensor> Residual::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
+                                              std::span<const std::uint8_t>) const {
   const Tensor& dy = grad_out[0];
   if (site_.p == 0) return {dy, dy};
   return {dy, drop(run, site_, dy, {}, Kind::transient)};
@@ -59,9 +59,9 @@ std::vector<Tensor> Dropout::forward(const Run& run, std::vector<Tensor> in, Sav
   return {drop(run, site_, std::move(in[0]), {}, kind_of(saved))};
 }
 
-std::vector<Tensor> Dropout::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                      std::span<const std::uint8_t>) const {
-  if (site_.p == 0) return grad_out;
+std::vector<Tensor> Dropout::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
+                                             std::span<const std::uint8_t>) const {
+  if (site_.p == 0) return std::move(grad_out);
   return {drop(run, site_, std::move(grad_out[0]), {}, Kind::transient)};
 }
 
