@@ -14,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "kernels/accumulate.hpp"
 #include "lib/base/view.hpp"
 
 namespace trireme {
@@ -33,8 +34,6 @@ constexpr bool writes(Role r) {
   return r != Role::read;
 }
 
-// What becomes of the numbers that a result's memory holds.
-enum class Accumulate : std::uint8_t { overwrite, add };
 constexpr Role role_of(Accumulate how) {
   return how == Accumulate::add ? Role::add : Role::write;
 }

@@ -46,10 +46,7 @@ DryTarget dry_target(const BackendChoice& c) {
     constexpr std::size_t unlimited = std::size_t{1} << 60;
     std::string why;
     const auto capacity = cuda_devices(&why) > c.device ? cuda_device_bytes(c.device) : unlimited;
-    return {.properties = {.name = "cuda",
-                           .host_readable = false,
-                           .workspace_bytes = cuda_workspace_bytes(),
-                           .head_rows = cuda_head_rows},
+    return {.properties = cuda_properties(),
             .capacity = capacity,
             .attention_workspace = [bits = c.bits](const AttentionShape& s, DType t, Direction d) {
               return cuda_attention_workspace(s, t, d, bits);

@@ -19,7 +19,7 @@ TEST(CudaProducts, HaveEpiloguesAsPartOfThem) {
   const View a_MK = lab.random({M, K}, 1), b_KN = lab.random({K, N}, 2);
   const auto product = [&](View c, ConstView a, const Epilogue& e) {
     const auto before = cuda_fused_products(*backend);
-    backend->matmul(Queue::compute, c, a, b_KN, Accumulate::overwrite, e);
+    backend->put(Queue::compute, kernel::Matmul{.c_MN = c, .a_MK = a, .b_KN = b_KN, .epilogue = e});
     return cuda_fused_products(*backend) - before;
   };
 
