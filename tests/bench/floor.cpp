@@ -45,7 +45,7 @@ View scratch() {
 std::vector<Path> paths(DType dtype) {
   std::vector<Path> all;
   all.push_back({"host::matmul", [](const Product& p) {
-                   host::matmul(p.c, p.a, p.b, Accumulate::overwrite, {}, scratch());
+                   host::run(kernel::Matmul{.c_MN = p.c, .a_MK = p.a, .b_KN = p.b}, scratch());
                  }});
   if (dtype == DType::f32 || host::onednn::multiplies_bf16()) {
     all.push_back({"primitive", [](const Product& p) {

@@ -3,40 +3,36 @@
 #include <gtest/gtest.h>
 
 #include "lib/tensor/tensor.hpp"
+#include "tests/support/dry.hpp"
 
 namespace trireme {
-
-static DryTarget nothing() {
-  return {"none", std::size_t{1} << 40, 256,
-          [](const AttentionShape&, DType, Direction) { return std::size_t{0}; }};
-}
 
 class DryOrder : public testing::Test {
  protected:
   Tensor tensor(Queue first = Queue::compute) {
     return Tensor::empty(dry, {100}, DType::f32, Kind::transient, first);
   }
-  Dry dry{nothing()};
+  Dry dry{roomy_target()};
 };
 
 TEST_F(DryOrder, WorkOnOneQueueIsOrdered) {
   const auto x = tensor(), y = tensor();
 
-  dry.fill(Queue::compute, x.view(), 0);
-  dry.copy(Queue::compute, y.view(), x.view(), Accumulate::overwrite);
-  dry.fill(Queue::compute, x.view(), 1);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 0});
+  dry.put(Queue::compute, kernel::Copy{.dst = y.view(), .src = x.view()});
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   EXPECT_EQ(dry.race_count(), 0);
 }
 
 TEST_F(DryOrder, AReadOnAnotherQueueNeedsAnEvent) {
   const auto x = tensor(), y = tensor(Queue::gather);
-  dry.fill(Queue::compute, x.view(), 0);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 0});
 
-  dry.copy(Queue::gather, y.view(), x.view(), Accumulate::overwrite);
+  dry.put(Queue::gather, kernel::Copy{.dst = y.view(), .src = x.view()});
   EXPECT_EQ(dry.race_count(), 1);
   dry.wait(Queue::gather, dry.record(Queue::compute));
-  dry.copy(Queue::gather, y.view(), x.view(), Accumulate::overwrite);
+  dry.put(Queue::gather, kernel::Copy{.dst = y.view(), .src = x.view()});
 
   EXPECT_EQ(dry.race_count(), 1);
   EXPECT_NE(dry.races()[0].find("copy on queue gather"), std::string::npos) << dry.races()[0];
@@ -44,22 +40,22 @@ TEST_F(DryOrder, AReadOnAnotherQueueNeedsAnEvent) {
 
 TEST_F(DryOrder, AWriteAfterAnotherQueuesReadNeedsAnEvent) {
   const auto x = tensor(), y = tensor(Queue::gather);
-  dry.fill(Queue::compute, x.view(), 0);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 0});
   dry.wait(Queue::gather, dry.record(Queue::compute));
-  dry.copy(Queue::gather, y.view(), x.view(), Accumulate::overwrite);
+  dry.put(Queue::gather, kernel::Copy{.dst = y.view(), .src = x.view()});
 
-  dry.fill(Queue::compute, x.view().slice(0, 50, 10), 0);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view().slice(0, 50, 10), .value = 0});
 
   EXPECT_EQ(dry.race_count(), 1);
 }
 
 TEST_F(DryOrder, EventsArePassedOn) {
   const auto x = tensor();
-  dry.fill(Queue::compute, x.view(), 0);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 0});
   dry.wait(Queue::gather, dry.record(Queue::compute));
   dry.wait(Queue::exchange, dry.record(Queue::gather));
 
-  dry.fill(Queue::exchange, x.view(), 0);
+  dry.put(Queue::exchange, kernel::Fill{.dst = x.view(), .value = 0});
 
   EXPECT_EQ(dry.race_count(), 0);
 }
@@ -67,8 +63,8 @@ TEST_F(DryOrder, EventsArePassedOn) {
 TEST_F(DryOrder, DisjointBytesNeedNoOrder) {
   const auto x = tensor();
 
-  dry.fill(Queue::compute, x.view().slice(0, 0, 50), 0);
-  dry.fill(Queue::gather, x.view().slice(0, 50, 50), 0);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view().slice(0, 0, 50), .value = 0});
+  dry.put(Queue::gather, kernel::Fill{.dst = x.view().slice(0, 50, 50), .value = 0});
 
   EXPECT_EQ(dry.race_count(), 0);
 }
@@ -77,22 +73,22 @@ TEST_F(DryOrder, DisjointBytesNeedNoOrder) {
 TEST_F(DryOrder, MemoryIsReusedInOrder) {
   {
     const auto x = tensor(Queue::gather);
-    dry.fill(Queue::gather, x.view(), 0);
+    dry.put(Queue::gather, kernel::Fill{.dst = x.view(), .value = 0});
     x.used(dry.record(Queue::gather));
   }
   {
     const auto y = tensor();
-    dry.fill(Queue::compute, y.view(), 0);
+    dry.put(Queue::compute, kernel::Fill{.dst = y.view(), .value = 0});
   }
   EXPECT_EQ(dry.race_count(), 0);
 
   {
     const auto x = tensor();  // its use on gather is kept secret
     dry.wait(Queue::gather, dry.record(Queue::compute));
-    dry.fill(Queue::gather, x.view(), 0);
+    dry.put(Queue::gather, kernel::Fill{.dst = x.view(), .value = 0});
   }
   const auto y = tensor();
-  dry.fill(Queue::compute, y.view(), 0);
+  dry.put(Queue::compute, kernel::Fill{.dst = y.view(), .value = 0});
   EXPECT_EQ(dry.race_count(), 1);
 }
 
@@ -102,9 +98,9 @@ TEST_F(DryOrder, GraphsHoldComputesWorkAlone) {
   std::byte bytes[400];
   dry.begin_graph(0);
 
-  dry.fill(Queue::compute, x.view(), 0);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 0});
   dry.wait(Queue::compute, before);
-  EXPECT_THROW(dry.fill(Queue::gather, y.view(), 0), Error);
+  EXPECT_THROW(dry.put(Queue::gather, kernel::Fill{.dst = y.view(), .value = 0}), Error);
   EXPECT_THROW(dry.upload(Queue::compute, x.view(), bytes), Error);
   EXPECT_THROW(dry.download(Queue::compute, bytes, x.view()), Error);
   EXPECT_THROW(dry.wait(Queue::gather, dry.record(Queue::compute)), Error);
@@ -113,7 +109,7 @@ TEST_F(DryOrder, GraphsHoldComputesWorkAlone) {
 
   dry.end_graph();
   dry.wait(Queue::gather, dry.record(Queue::compute));
-  dry.fill(Queue::gather, y.view(), 0);
+  dry.put(Queue::gather, kernel::Fill{.dst = y.view(), .value = 0});
 }
 
 TEST_F(DryOrder, ScalarsReadBackAsOne) {
