@@ -49,7 +49,7 @@ std::vector<Path> paths(DType dtype) {
                  }});
   if (dtype == DType::f32 || host::onednn::multiplies_bf16()) {
     all.push_back({"primitive", [](const Product& p) {
-                     host::onednn::matmul(p.c, p.a, p.b, Accumulate::overwrite, {}, scratch());
+                     host::onednn::matmul({p.c, p.a, p.b}, scratch());
                    }});
   }
   if (dtype == DType::f32) {

@@ -244,7 +244,7 @@ TEST(Matmul, NativeBf16) {
     for (auto a_major : {Major::rows, Major::columns}) {
       const Matrix a(M, K, DType::bf16, a_major, 0, 1), b(K, N, DType::bf16, Major::columns, 0, 2);
       const Matrix c(M, N, out, Major::rows, 0, 3), before = c;
-      host::onednn::matmul(c.view(), a.view(), b.view(), Accumulate::add, {}, scratch());
+      host::onednn::matmul({c.view(), a.view(), b.view(), Accumulate::add}, scratch());
       for (std::int64_t i = 0; i < M; ++i) {
         for (std::int64_t j = 0; j < N; ++j) {
           double sum = before.at(i, j), size = std::abs(sum);
@@ -264,8 +264,7 @@ TEST(Matmul, NativeBf16) {
 TEST(Matmul, LittleScratch) {
   const Matrix a(2050, 64, DType::f32, Major::columns, 0, 1),
       b(64, 600, DType::f32, Major::rows, 0, 2), c(2050, 600, DType::f32, Major::rows, 0, 3);
-  const auto wanted =
-      host::onednn::matmul_scratch(c.view(), a.view(), b.view(), Accumulate::overwrite, {});
+  const auto wanted = host::onednn::matmul_scratch({c.view(), a.view(), b.view()});
   check({2050, 600, 64, Major::columns, Major::rows, Major::rows, DType::f32, DType::f32,
          Accumulate::overwrite, false, 0, wanted * 3 / 4});
 }
