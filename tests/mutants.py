@@ -121,7 +121,7 @@ MUTANTS = [
      "part < arrays.first[i + 1] - 1;", simulated("*UpdateContract.SumsOfSquares*/cuda_f32")),
     ("a step leaves out what fills no pack", "kernels/cuda/optimizer.cu",
      "  for (auto at = packed + threadIdx.x; at < end;", "  for (auto at = packed + threadIdx.x; at < packed;",
-     simulated("*UpdateContract.ManyPartsAtATime/cuda_f32")),
+     simulated("*UpdateContract.ManyShardsAtATime/cuda_f32")),
     ("a tile is overwritten while it is read", "kernels/cuda/attention.cu",
      "    __syncthreads();  // the last tile was read\n", "", simulated("*AttentionContract.Forward/cuda_f32")),
     ("a key forgets its first query", "kernels/cuda/attention_grad.cu", "max(j - begin, std::int64_t{0})",

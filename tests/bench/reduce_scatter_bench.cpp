@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   const auto src = Tensor::empty(host, {all}, DType::f32, Kind::gradients);
   const auto own = Tensor::empty(host, {part}, DType::f32, Kind::gradients);
   const auto theirs = Tensor::empty(host, {part}, DType::f32, Kind::gradients);
-  host.fill(Queue::compute, src.view(), 1 + world.rank());
+  host.put(Queue::compute, kernel::Fill{.dst = src.view(), .value = 1.0 + world.rank()});
   const auto scatter = [&](DType wire) {
     world
         .reduce_scatter(host, Queue::scatter, own.view(), src.view(), Accumulate::overwrite, wire,

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/dry/dry.hpp"
 #include "kernels/host/host.hpp"
+#include "tests/support/dry.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -117,8 +117,7 @@ class OnDry : public testing::TestWithParam<bool> {
   }
   void order(Queue later, Queue earlier) { dry.wait(later, dry.record(earlier)); }
 
-  Dry dry{{"none", std::size_t{1} << 40, 256,
-           [](const AttentionShape&, DType, Direction) { return std::size_t{0}; }, GetParam()}};
+  Dry dry{roomy_target(GetParam())};
   Communicator world = Communicator::pretend(1, 3);
 };
 INSTANTIATE_TEST_SUITE_P(Memory, OnDry, testing::Bool(),
@@ -140,19 +139,19 @@ TEST_P(OnDry, BytesAreCounted) {
 
 TEST_P(OnDry, OrderedOperationsHaveNoRace) {
   const auto x = blank(10), y = blank(30, Queue::gather);
-  dry.fill(Queue::compute, x.view(), 1);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
   order(Queue::gather, Queue::compute);
 
   auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
   y.used(p.wait(Queue::compute));
-  dry.copy(Queue::compute, x.view(), y.slice(0, {10}).view(), Accumulate::overwrite);
+  dry.put(Queue::compute, kernel::Copy{.dst = x.view(), .src = y.slice(0, {10}).view()});
 
   EXPECT_EQ(dry.races(), std::vector<std::string>{});
 }
 
 TEST_P(OnDry, AnOperationThatDoesNotWaitForItsInputIsARace) {
   const auto x = blank(10), y = blank(30, Queue::gather);
-  dry.fill(Queue::compute, x.view(), 1);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
 
@@ -167,7 +166,7 @@ TEST_P(OnDry, AResultThatIsReadTooEarlyIsARace) {
   auto p = world.reduce_scatter(dry, Queue::scatter, y.view(), x.view(), Accumulate::overwrite,
                                 DType::f32, {Doing::scatter});
   EXPECT_EQ(dry.race_count(), 0);
-  dry.copy(Queue::compute, x.slice(0, {10}).view(), y.view(), Accumulate::overwrite);
+  dry.put(Queue::compute, kernel::Copy{.dst = x.slice(0, {10}).view(), .src = y.view()});
 
   EXPECT_GT(dry.race_count(), 0);
   p.wait(Queue::compute);
@@ -178,7 +177,7 @@ TEST_P(OnDry, AnInputThatIsChangedTooEarlyIsARace) {
   order(Queue::down, Queue::compute);
 
   auto p = world.send(dry, Queue::down, x.view(), 2, {Doing::send});
-  dry.fill(Queue::compute, x.view(), 1);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   EXPECT_GT(dry.race_count(), 0);
   p.wait(Queue::compute);
@@ -188,7 +187,7 @@ TEST_P(OnDry, AnInputThatIsChangedTooEarlyIsARace) {
 TEST_P(OnDry, KeptMemoryIsReusedInOrder) {
   for (int i = 0; i < 3; ++i) {
     auto x = blank(10), y = blank(30, Queue::gather);
-    dry.fill(Queue::compute, x.view(), 1);
+    dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
     order(Queue::gather, Queue::compute);
     auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
     p.keep(std::move(x));
@@ -209,8 +208,8 @@ TEST_P(OnDry, StagingIsReusedInOrder) {
                         {Doing::scatter})
         .wait(Queue::host);  // compute learns nothing
     const auto next = blank(2000), other = blank(1000);
-    dry.fill(Queue::compute, next.view(), 1);
-    dry.fill(Queue::compute, other.view(), 1);
+    dry.put(Queue::compute, kernel::Fill{.dst = next.view(), .value = 1});
+    dry.put(Queue::compute, kernel::Fill{.dst = other.view(), .value = 1});
   }
   EXPECT_EQ(dry.races(), std::vector<std::string>{});
 }

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/dry/dry.hpp"
 #include "lib/comm/communicator.hpp"
+#include "tests/support/dry.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -14,9 +14,7 @@ namespace {
 // Its queues are slow.
 class Slow final : public Dry {
  public:
-  Slow()
-      : Dry({"slow", std::size_t{1} << 40, 256,
-             [](const AttentionShape&, DType, Direction) { return std::size_t{0}; }, false}) {}
+  Slow() : Dry(roomy_target(false)) {}
   bool done(Event) override { return finished; }
   bool finished = false;
 };

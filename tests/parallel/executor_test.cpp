@@ -39,7 +39,7 @@ class Adding final : public Stage {
   }
   Tensor tensor(double x) {
     auto t = Tensor::empty(backend_, {elements_}, DType::f32, Kind::transient);
-    backend_.fill(Queue::compute, t.view(), x);
+    backend_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = x});
     return t;
   }
 
@@ -115,7 +115,7 @@ TEST_P(Executor, WhatAFailingStageSentArrivesWhole) {
               std::vector<std::string>{"send of the stage boundary, microbatch 0"});
     for (int i = 0; i < 3; ++i) {
       const auto other = Tensor::empty(*backend_, {many}, DType::f32, Kind::transient);
-      backend_->fill(Queue::compute, other.view(), -1);
+      backend_->put(Queue::compute, kernel::Fill{.dst = other.view(), .value = -1});
     }
   }
   world().all_reduce({&here, 1});

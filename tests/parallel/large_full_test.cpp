@@ -18,7 +18,9 @@ class Large : public testing::TestWithParam<std::int64_t> {
     Communicator::configure({.piece = GetParam()});
   }
   Tensor tensor(std::int64_t n) { return Tensor::empty(host_, {n}, DType::f32, Kind::transient); }
-  void fill(const Tensor& t, double x) { host_.fill(Queue::compute, t.view(), x); }
+  void fill(const Tensor& t, double x) {
+    host_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = x});
+  }
   // All elements but the last, and the last.
   static void expect_values(const Tensor& t, float x, float last) {
     const auto n = static_cast<std::size_t>(t.shape().count());

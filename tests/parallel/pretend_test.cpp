@@ -19,16 +19,16 @@ void everything(Backend& b, const Communicator& c, DType type) {
   for (int m = 0; m < 3; ++m) {
     const std::int64_t n = 700 + 31 * m;
     const auto shard = blank(n);
-    b.fill(Queue::compute, shard.view(), 1);
+    b.put(Queue::compute, kernel::Fill{.dst = shard.view(), .value = 1});
     auto whole = blank(n * size, Queue::gather);
     auto gather = c.all_gather(b, after_compute(Queue::gather), whole.view(), shard.view(),
                                {Doing::gather, "u", m});
     auto work = blank(5000);
-    b.fill(Queue::compute, work.view(), 2);
+    b.put(Queue::compute, kernel::Fill{.dst = work.view(), .value = 2});
     Communicator::progress();
     whole.used(gather.wait(Queue::compute));
     auto gradient = blank(n * size);
-    b.copy(Queue::compute, gradient.view(), whole.view());
+    b.put(Queue::compute, kernel::Copy{.dst = gradient.view(), .src = whole.view()});
     whole = {};
     auto scatter = c.reduce_scatter(
         b, after_compute(Queue::scatter), shard.view(), gradient.view(), Accumulate::overwrite,
@@ -43,7 +43,7 @@ void everything(Backend& b, const Communicator& c, DType type) {
     for (int r = 0; r < size; ++r) {
       out.push_back(r != me ? blank(100 * (me + 1) + r) : Tensor());
       in.push_back(r != me ? blank(100 * (r + 1) + me) : Tensor());
-      if (out.back()) b.fill(Queue::compute, out.back().view(), 1);
+      if (out.back()) b.put(Queue::compute, kernel::Fill{.dst = out.back().view(), .value = 1});
       dst.push_back(in.back().view());
       src.push_back(out.back().view());
     }
@@ -55,7 +55,7 @@ void everything(Backend& b, const Communicator& c, DType type) {
     exchange.wait(Queue::compute);
     if (size > 1) {
       auto to = blank(n), from = blank(n, Queue::up);
-      b.fill(Queue::compute, to.view(), 3);
+      b.put(Queue::compute, kernel::Fill{.dst = to.view(), .value = 3});
       Pending send, receive;
       // Between devices a send ends when it is received, so in a ring some receive first.
       for (const bool sends : {me % 2 == 0, me % 2 != 0})

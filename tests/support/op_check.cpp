@@ -96,13 +96,15 @@ class Door final : public Gradients {
  private:
   void clear(std::span<const View> views) {
     for (const View& v : views)
-      if (v) lab_.backend.fill(Queue::compute, v, 0);
+      if (v) lab_.backend.put(Queue::compute, kernel::Fill{.dst = v, .value = 0});
   }
   void one_leaf(Rows r, const Fill& fill, std::span<const View> to, std::span<const View> scratch) {
     if (cut_.into == Accumulate::add) return fill(r, to, Accumulate::add);
     fill(r, scratch, Accumulate::overwrite);
     for (std::size_t i = 0; i < to.size(); ++i)
-      if (to[i]) lab_.backend.copy(Queue::compute, to[i], scratch[i], Accumulate::add);
+      if (to[i])
+        lab_.backend.put(Queue::compute,
+                         kernel::Copy{.dst = to[i], .src = scratch[i], .how = Accumulate::add});
   }
 
   Lab& lab_;
@@ -131,7 +133,7 @@ Tensor tensor_of(Backend& b, const OpNumbers& n, const View& staged) {
   if (!staged) return {};
   Tensor t = Tensor::empty(b, n.shape, staged.dtype, Kind::transient);
   if (n.ids.empty())
-    b.copy(Queue::compute, t.view(), staged);
+    b.put(Queue::compute, kernel::Copy{.dst = t.view(), .src = staged});
   else
     b.upload(Queue::compute, t.view(), std::as_bytes(std::span(n.ids)));
   return t;
