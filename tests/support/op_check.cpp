@@ -154,6 +154,15 @@ class Kept {
   std::vector<std::pair<Tensor, std::vector<std::byte>>> held_;
 };
 
+std::vector<Tensor> run_adjoint(const Op& op, const Run& run, std::vector<Tensor> grad_out,
+                                Saved saved, std::span<const std::uint8_t> wanted, Adjoint how) {
+  if (how == Adjoint::together)
+    return op.backward(run, std::move(grad_out), std::move(saved), wanted);
+  auto grad_in = op.input_gradients(run, grad_out, saved, wanted);
+  op.weight_gradients(run, std::move(grad_out), std::move(saved));
+  return grad_in;
+}
+
 }  // namespace
 
 OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
@@ -197,7 +206,8 @@ OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
       grad_out.push_back(std::move(grad));
       for (std::size_t i = 0; i < c.more_grad_out.size(); ++i)
         grad_out.push_back(tensor_of(b, c.more_grad_out[i], staged.more_grad_out[i]));
-      const auto grad_in = op->backward(run, std::move(grad_out), std::move(saved), wanted);
+      const auto grad_in =
+          run_adjoint(*op, run, std::move(grad_out), std::move(saved), wanted, ask.adjoint);
       EXPECT_EQ(grad_in.size(), c.in.size());
       kept.expect_untouched("backward");
       for (std::size_t i = 0; i < c.in.size(); ++i)

@@ -51,6 +51,9 @@ struct Cut {
 };
 
 // What is asked of a run. Lists that are empty mean yes for each (`shared`: no).
+// backward, or its two halves, between which a schedule may do other things.
+enum class Adjoint : std::uint8_t { together, in_halves };
+
 struct Ask {
   bool record = true;
   bool door = true;
@@ -58,6 +61,7 @@ struct Ask {
   std::vector<std::uint8_t> shared;  // inputs that somebody else holds too
   bool shared_gradient = false;
   Cut cut;
+  Adjoint adjoint = Adjoint::together;
 };
 
 struct OpRun {
