@@ -50,6 +50,7 @@ installed() { dpkg-query -W -f '${Status}' "$1" 2> /dev/null | grep -q "ok insta
 
 # One of the table's first words, as the package is called here.
 name_here() {
+  case $1 in *"|"*) ;; *) echo "$1" && return ;; esac # apt-cache takes a second each time
   for knows in installed "apt-cache show"; do
     for name in $(echo "$1" | tr '|' ' '); do
       if $knows "$name" > /dev/null 2>&1; then
