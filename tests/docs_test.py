@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md"]
-LIMIT_S = 120  # of a block
+LIMIT_S = 240  # of a block
 
 # How a block begins that cannot run here, and why.
 NOT_RUN = {
