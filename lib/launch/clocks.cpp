@@ -1,4 +1,4 @@
-#include "lib/comm/clocks.hpp"
+#include "lib/launch/clocks.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "kernels/trace.hpp"
 #include "lib/base/error.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 std::int64_t clock_offset(std::span<const BarrierSeen> mine, std::span<const BarrierSeen> theirs) {
   expect(!mine.empty() && mine.size() == theirs.size(), "both saw the same barriers");
@@ -37,4 +37,4 @@ std::int64_t offset_to_root(const Communicator& world) {
   return clock_offset(mine, root);
 }
 
-}  // namespace trireme
+}  // namespace trireme::launch

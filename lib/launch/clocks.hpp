@@ -6,7 +6,7 @@
 
 #include "lib/comm/communicator.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 // One barrier as a rank saw it: no rank left before the last one had entered.
 struct BarrierSeen {
@@ -21,4 +21,4 @@ std::int64_t clock_offset(std::span<const BarrierSeen> mine, std::span<const Bar
 // To be added to Trace::nanoseconds() of this rank to get rank 0's. Collective.
 std::int64_t offset_to_root(const Communicator&);
 
-}  // namespace trireme
+}  // namespace trireme::launch

@@ -1,9 +1,9 @@
-#include "lib/comm/devices.hpp"
+#include "lib/launch/devices.hpp"
 
 #include "kernels/cuda/device.hpp"
 #include "lib/comm/agree.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 void require_one_backend(std::span<const std::string> names) {
   for (std::size_t r = 1; r < names.size(); ++r)
@@ -46,4 +46,4 @@ int gpu_of_rank(bool wanted, bool share, const Communicator& world) {
   return device;
 }
 
-}  // namespace trireme
+}  // namespace trireme::launch

@@ -5,7 +5,7 @@
 
 #include "lib/comm/communicator.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 // Collective. The number of this rank's device among those that it sees; 0 where `wanted` is false,
 // which may differ between ranks. Error on all ranks when a rank sees none, or two ranks would get
@@ -20,4 +20,4 @@ void require_one_backend(std::span<const std::string> names);
 // for a rank without one.
 std::string ranks_sharing(std::span<const std::string> identities);
 
-}  // namespace trireme
+}  // namespace trireme::launch

@@ -1,4 +1,4 @@
-#include "lib/comm/mpi_job.hpp"
+#include "lib/launch/mpi_job.hpp"
 
 #include <fmt/ranges.h>
 #include <mpi.h>
@@ -8,20 +8,20 @@
 #include <cstring>
 
 #include "lib/base/log.hpp"
-#include "lib/comm/mpi_transport.hpp"
+#include "lib/comm/transport/mpi_transport.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 MpiJob::MpiJob() {
   int provided = 0;
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
   require(provided >= MPI_THREAD_FUNNELED, "this MPI does not support threads beside it");
-  world_ = Communicator(mpi_world());
+  world_ = Communicator(transport::mpi_world());
 }
 
 MpiJob::~MpiJob() {
-  if (const auto names = Communicator::left_over(); !names.empty()) {
+  if (const auto names = world_.abandoned(); !names.empty()) {
     log_error("rank {} ends with operations in flight: {}", world_.rank(), fmt::join(names, "; "));
     abort(1);
   }
@@ -44,4 +44,4 @@ int launched_ranks() {
   return 0;
 }
 
-}  // namespace trireme
+}  // namespace trireme::launch

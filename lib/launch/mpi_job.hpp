@@ -2,10 +2,11 @@
 // MPI as a process has it: started once, ended once.
 #include "lib/comm/communicator.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
-// Owns MPI between construction and destruction; one per process. When operations are still in
-// flight at its end, which others might wait for, it ends all ranks of the job.
+// Owns MPI between construction and destruction, and with the world all that is in flight on this
+// rank; one per process. When operations were abandoned at its end, which others might wait for, it
+// ends all ranks of the job.
 class MpiJob {
  public:
   MpiJob();
@@ -25,4 +26,4 @@ class MpiJob {
 // disagrees with the communicator, N lone ranks were started by a launcher of another MPI.
 int launched_ranks();
 
-}  // namespace trireme
+}  // namespace trireme::launch

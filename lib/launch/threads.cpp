@@ -1,4 +1,4 @@
-#include "lib/comm/threads.hpp"
+#include "lib/launch/threads.hpp"
 
 #include <sched.h>
 
@@ -11,7 +11,7 @@
 
 #include "lib/base/log.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 // The processors that this process may use, one character each.
 static std::string affinity() {
@@ -65,4 +65,4 @@ int threads_of_rank(std::int64_t wanted, const Communicator& world) {
   return threads_given().value_or(share_of_processors(mine, all));
 }
 
-}  // namespace trireme
+}  // namespace trireme::launch

@@ -6,7 +6,7 @@
 
 #include "lib/comm/communicator.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 // `wanted` if above 0, else OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the processors that this
 // process may use divided by the ranks of its node that may use some of them, too. Collective.
@@ -18,4 +18,4 @@ int share_of_processors(const std::string& mine, std::span<const std::string> al
 // Two ranks share some of their processors, but not all.
 bool bound_badly(std::span<const std::string> all);
 
-}  // namespace trireme
+}  // namespace trireme::launch

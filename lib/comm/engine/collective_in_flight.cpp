@@ -1,6 +1,6 @@
-#include "lib/comm/whole_lane.hpp"
+#include "lib/comm/engine/collective_in_flight.hpp"
 
-namespace trireme {
+namespace trireme::engine {
 namespace {
 
 std::span<const float> floats(const ConstView& v) {
@@ -13,34 +13,35 @@ std::span<float> floats(const View& v) {
 
 }  // namespace
 
-WholeLane::WholeLane(const Route& route, const Whole& whole)
-    : route_(route), whole_(whole), finished_(!whole) {
-  if (whole_.summands && whole_.how == Accumulate::add)
-    arriving_ = Tensor::empty(route_.backend, {whole_.sum.count()}, whole_.sum.dtype, Kind::staging,
-                              route_.queue);
+CollectiveInFlight::CollectiveInFlight(const Route& route, const NativeCollective& collective)
+    : route_(route), collective_(collective), complete_(!collective) {
+  if (collective_.summands && collective_.how == Accumulate::add)
+    arriving_ = Tensor::empty(route_.backend, {collective_.sum.count()}, collective_.sum.dtype,
+                              Kind::staging, route_.queue);
 }
 
-bool WholeLane::post() {
-  if (finished_ || request_) return false;
-  auto& wire = *route_.device;
-  if (const auto& all = whole_.gathered)
-    request_ = wire.all_gather({all.data, all.span_bytes()}, route_.stream());
+bool CollectiveInFlight::post() {
+  if (complete_ || request_) return false;
+  auto& device = *route_.device;
+  if (const auto& all = collective_.gathered)
+    request_ = device.all_gather({all.data, all.span_bytes()}, route_.stream());
   else
-    request_ =
-        wire.reduce_scatter(floats(whole_.summands),
-                            floats(arriving_ ? arriving_.view() : whole_.sum), route_.stream());
+    request_ = device.reduce_scatter(floats(collective_.summands),
+                                     floats(arriving_ ? arriving_.view() : collective_.sum),
+                                     route_.stream());
   return true;
 }
 
-bool WholeLane::land() {
-  if (!request_ || finished_ || !route_.wire->test(*request_)) return false;
-  if (arriving_) route_.backend.copy(route_.queue, whole_.sum, arriving_.view(), Accumulate::add);
-  return finished_ = true;
+bool CollectiveInFlight::test() {
+  if (!request_ || complete_ || !route_.device->test(*request_)) return false;
+  if (arriving_)
+    route_.backend.copy(route_.queue, collective_.sum, arriving_.view(), Accumulate::add);
+  return complete_ = true;
 }
 
-void WholeLane::release(Event e) {
+void CollectiveInFlight::release(Event e) {
   if (arriving_) arriving_.used(e);
   arriving_ = {};
 }
 
-}  // namespace trireme
+}  // namespace trireme::engine

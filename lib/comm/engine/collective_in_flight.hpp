@@ -1,13 +1,13 @@
 #pragma once
-// A collective that a wire between GPUs does as a whole.
+// A collective that a device transport does by itself, in place of messages.
 #include <optional>
 
-#include "lib/comm/lane.hpp"
+#include "lib/comm/engine/messages_in_flight.hpp"
 
-namespace trireme {
+namespace trireme::engine {
 
 // Absent views: nothing to do.
-struct Whole {
+struct NativeCollective {
   View gathered{};       // its part of this rank goes to all others
   ConstView summands{};  // f32, a part for each rank
   View sum{};            // += or = the sum over ranks of their part for this one
@@ -16,22 +16,23 @@ struct Whole {
   explicit operator bool() const { return gathered || summands; }
 };
 
-class WholeLane {
+class CollectiveInFlight {
  public:
   // Takes room for a sum that is added.
-  WholeLane(const Route&, const Whole&);
+  CollectiveInFlight(const Route&, const NativeCollective&);
 
+  // True: something moved.
   bool post();
-  bool land();
-  bool finished() const { return finished_; }
+  bool test();
+  bool complete() const { return complete_; }
   void release(Event e);
 
  private:
   Route route_;
-  Whole whole_;
+  NativeCollective collective_;
   Tensor arriving_;
-  std::optional<Wire::Request> request_;
-  bool finished_;
+  std::optional<Transport::Request> request_;
+  bool complete_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::engine

@@ -1,8 +1,8 @@
-#include "lib/comm/messages.hpp"
+#include "lib/comm/engine/messages.hpp"
 
 #include <algorithm>
 
-namespace trireme {
+namespace trireme::engine {
 namespace {
 
 // Elements [begin, begin + n) of a dense view.
@@ -17,10 +17,10 @@ V equal_part(const V& v, int rank, int size) {
   return elements(v, rank * n, n);
 }
 
-// body(begin, count) for each piece of n elements.
+// body(begin, count) for each chunk of n elements.
 template <class Body>
-void for_pieces(std::int64_t n, std::int64_t piece, const Body& body) {
-  for (std::int64_t begin = 0; begin < n; begin += piece) body(begin, std::min(piece, n - begin));
+void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
+  for (std::int64_t begin = 0; begin < n; begin += chunk) body(begin, std::min(chunk, n - begin));
 }
 
 }  // namespace
@@ -34,9 +34,9 @@ ConstView part_of(const ConstView& v, int rank, int size) {
 }
 
 Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,
-                         std::int64_t piece) {
+                         std::int64_t chunk) {
   Messages m;
-  for_pieces(src.count(), piece, [&](std::int64_t begin, std::int64_t n) {
+  for_chunks(src.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
     for (int k = 1; k < size; ++k) {
       const int to = (rank + k) % size, from = (rank + size - k) % size;
       m.out.push_back({to, elements(src, begin, n)});
@@ -47,9 +47,9 @@ Messages gather_messages(int rank, int size, const View& dst, const ConstView& s
 }
 
 Messages scatter_messages(int rank, int size, const View& dst, const ConstView& src,
-                          std::int64_t piece) {
+                          std::int64_t chunk) {
   Messages m;
-  for_pieces(dst.count(), piece, [&](std::int64_t begin, std::int64_t n) {
+  for_chunks(dst.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
     for (int k = 1; k < size; ++k) {
       const int to = (rank + size - k) % size, from = (rank + k) % size;
       m.out.push_back({to, elements(part_of(src, to, size), begin, n)});
@@ -60,37 +60,37 @@ Messages scatter_messages(int rank, int size, const View& dst, const ConstView& 
 }
 
 Messages exchange_messages(int rank, std::span<const View> dst, std::span<const ConstView> src,
-                           std::int64_t piece) {
+                           std::int64_t chunk) {
   Messages m;
   const int size = static_cast<int>(dst.size());
   for (int k = 1; k < size; ++k) {
     const int to = (rank + k) % size, from = (rank + size - k) % size;
     if (const auto& v = src[static_cast<std::size_t>(to)])
-      for_pieces(v.count(), piece, [&](std::int64_t begin, std::int64_t n) {
+      for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
         m.out.push_back({to, elements(v, begin, n)});
       });
     if (const auto& v = dst[static_cast<std::size_t>(from)])
-      for_pieces(v.count(), piece, [&](std::int64_t begin, std::int64_t n) {
+      for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
         m.in.push_back({from, elements(v, begin, n)});
       });
   }
   return m;
 }
 
-Messages send_messages(int to, const ConstView& v, std::int64_t piece) {
+Messages send_messages(int to, const ConstView& v, std::int64_t chunk) {
   Messages m;
-  for_pieces(v.count(), piece, [&](std::int64_t begin, std::int64_t n) {
+  for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
     m.out.push_back({to, elements(v, begin, n)});
   });
   return m;
 }
 
-Messages receive_messages(int from, const View& v, std::int64_t piece) {
+Messages receive_messages(int from, const View& v, std::int64_t chunk) {
   Messages m;
-  for_pieces(v.count(), piece, [&](std::int64_t begin, std::int64_t n) {
+  for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
     m.in.push_back({from, elements(v, begin, n)});
   });
   return m;
 }
 
-}  // namespace trireme
+}  // namespace trireme::engine

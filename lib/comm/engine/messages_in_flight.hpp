@@ -1,104 +1,96 @@
 #pragma once
-// One direction of an operation: its messages in order, a few of them outstanding at a time. They
-// travel through the operands themselves or through pieces of staging, in turn.
-#include <chrono>
+// One direction of an operation: its messages in order, a few of them in flight at a time. They
+// travel through the operands themselves or through staging buffers, in turn.
 #include <cstddef>
-#include <optional>
 #include <vector>
 
-#include "lib/comm/device_wire.hpp"
-#include "lib/comm/messages.hpp"
+#include "lib/comm/engine/delay.hpp"
+#include "lib/comm/engine/messages.hpp"
+#include "lib/comm/transport/device_transport.hpp"
 #include "lib/tensor/tensor.hpp"
 
-namespace trireme {
+namespace trireme::engine {
+
+using transport::DeviceTransport;
+using transport::Transport;
 
 // What both directions of an operation share.
 struct Route {
   Backend& backend;
   Queue queue;
-  Wire* wire;          // null: one rank, no messages
-  DeviceWire* device;  // the same wire where it is one between GPUs, else null
+  Transport* transport;     // null: one rank, no messages
+  DeviceTransport* device;  // the same one where it is between GPUs, else null
   int tag;
-  bool staged;  // does either direction go through pieces?
+  bool staged;  // does either direction go through staging buffers?
+  DelaySource& delays;
 
-  // May the wire read and write the backend's memory?
+  // May the transport read and write the backend's memory?
   bool direct() const { return device || backend.host_readable(); }
   void* stream() const { return backend.native(queue); }
 };
 
 // Absent: the operands themselves.
 struct Staging {
-  static constexpr std::size_t pieces = 2;
-  Tensor wire;    // `pieces` pieces of the type that travels, where the wire may touch them
-  Tensor device;  // one piece for casts and sums, where kernels cannot work on `wire`
+  static constexpr std::size_t buffers = 2;
+  Tensor message;  // [buffers, elements] of the wire type, where the transport may touch them
+  Tensor cast;     // [elements] of the wire type, where kernels cannot work on `message`
 };
 
-// Holds something back for a random time, where CommSettings::random_delays asks for it.
-class Delay {
+class MessagesInFlight {
  public:
-  explicit Delay(int rank) : rank_(rank) {}
-  // May it go on? A yes begins the next delay.
-  bool over();
+  MessagesInFlight(const Route&, Staging, std::size_t messages);
+  virtual ~MessagesInFlight() = default;
+  MessagesInFlight(const MessagesInFlight&) = delete;
+  MessagesInFlight& operator=(const MessagesInFlight&) = delete;
 
- private:
-  int rank_;
-  std::optional<std::chrono::steady_clock::time_point> until_;
-};
-
-class Lane {
- public:
-  Lane(const Route&, Staging, std::size_t messages);
-  virtual ~Lane() = default;
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
-
-  // Posts what can be, finishes what has arrived; true: something moved. Throw Error when a message
-  // failed.
+  // Posts what can be, completes what has arrived; true: something moved. Throw Error when a
+  // message failed.
   bool post();
-  bool land();
-  bool idle() const { return posted_ == finished_; }  // nothing is outstanding
-  bool finished() const { return finished_ == messages_; }
-  std::size_t done() const { return finished_; }
-  // Its staging was last used by `e` and is given back.
+  bool test();
+  bool idle() const { return posted_ == completed_; }  // nothing is in flight
+  bool complete() const { return completed_ == messages_; }
+  std::size_t completed() const { return completed_; }
+  // Staging was last used by `e` and is given back.
   void release(Event e);
 
  protected:
-  virtual Wire::Request post_one(std::size_t message) = 0;
-  virtual void landed(std::size_t) {}
-  View wire_piece(std::size_t message, std::int64_t count) const;
-  View device_piece(std::int64_t count) const;
+  virtual Transport::Request post_one(std::size_t message) = 0;
+  virtual void completed_one(std::size_t) {}
+  // The buffers of a message of `count` elements.
+  View message_buffer(std::size_t message, std::int64_t count) const;
+  View cast_buffer(std::int64_t count) const;
 
   Route route_;
   Staging staging_;
 
  private:
-  std::size_t messages_, most_outstanding_, posted_ = 0, finished_ = 0;
-  std::vector<Wire::Request> requests_;
-  bool arrived_ = false;  // the oldest outstanding one
-  Delay before_post_, before_landing_;
+  std::size_t messages_, most_in_flight_, posted_ = 0, completed_ = 0;
+  std::vector<Transport::Request> requests_;
+  bool arrived_ = false;  // the oldest in flight
+  Delay before_post_, before_completion_;
 };
 
-class SendLane final : public Lane {
+class SendsInFlight final : public MessagesInFlight {
  public:
-  SendLane(const Route&, Staging, std::vector<Outgoing>);
+  SendsInFlight(const Route&, Staging, std::vector<Outgoing>);
   const std::vector<Outgoing>& messages() const { return messages_; }
 
  private:
-  Wire::Request post_one(std::size_t) override;
+  Transport::Request post_one(std::size_t) override;
   std::vector<Outgoing> messages_;
 };
 
-class ReceiveLane final : public Lane {
+class ReceivesInFlight final : public MessagesInFlight {
  public:
   // With Accumulate::add there is staging.
-  ReceiveLane(const Route&, Staging, std::vector<Incoming>, Accumulate);
+  ReceivesInFlight(const Route&, Staging, std::vector<Incoming>, Accumulate);
   const std::vector<Incoming>& messages() const { return messages_; }
 
  private:
-  Wire::Request post_one(std::size_t) override;
-  void landed(std::size_t) override;
+  Transport::Request post_one(std::size_t) override;
+  void completed_one(std::size_t) override;
   std::vector<Incoming> messages_;
   Accumulate how_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::engine

@@ -1,5 +1,5 @@
 #pragma once
-// One operation in flight: its lanes, and when it may begin.
+// One operation in flight: what it moves, and when it may begin.
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,58 +7,62 @@
 #include <tuple>
 #include <vector>
 
-#include "lib/comm/pending.hpp"
-#include "lib/comm/whole_lane.hpp"
+#include "lib/comm/engine/collective_in_flight.hpp"
+#include "lib/comm/engine/label.hpp"
 
-namespace trireme {
+namespace trireme::engine {
 
-enum class Between : std::uint8_t { all, sender, receiver };
+class Progress;
+using transport::HostTransport;
+
+enum class Pattern : std::uint8_t { collective, send, receive };
 
 // Operations that run one after the other, since their messages could be taken for each other:
 // collectives on Views; sends to one rank, or receives from one, with one tag.
-struct Turns {
-  std::uint64_t called = 0, finished = 0;
+struct Sequence {
+  std::uint64_t called = 0, complete = 0;
 };
 
-// What the copies of one Communicator share.
-struct Channel {
-  std::unique_ptr<Transport> transport;
-  std::unique_ptr<DeviceWire> device;  // between GPUs; null: Views travel through host memory
-  std::uint64_t collectives = 0;       // called, those on host memory too
-  std::map<std::tuple<Between, int, int>, Turns> turns;  // by peer and tag; -1 for collectives
+// What the copies of one Communicator share: a context of MPI's, whose messages meet no others.
+struct Context {
+  std::shared_ptr<Progress> progress;       // of the job
+  std::unique_ptr<HostTransport> host;      // null: one rank, no messages
+  std::unique_ptr<DeviceTransport> device;  // null: Views travel through host memory
+  std::uint64_t collectives = 0;            // called, those on host memory too
+  std::map<std::tuple<Pattern, int, int>, Sequence> sequences;  // by peer and tag; else -1
   std::int64_t bytes_sent = 0;
   std::string broken;  // the first error of an operation: those behind it would wait for ever
 };
 
-// What an operation moves, before it is decided how.
-struct Operation {
+// An operation as it was called.
+struct Call {
   Label label{};
   // What stays on this rank: dst (+)= src before anything arrives. dst absent: nothing.
   View own_dst{};
   ConstView own_src{};
   Accumulate own_how = Accumulate::overwrite;
   Messages messages{};
-  Whole whole{};                                // present: does what the messages would
+  NativeCollective native{};                    // present: does what the messages would
   DType type{}, wire{};                         // of the operands, of what travels
   Accumulate arriving = Accumulate::overwrite;  // what happens to what is received
-  Between between = Between::all;
+  Pattern pattern = Pattern::collective;
   int peer = -1;
 };
 
-class Job {
+class Operation {
  public:
-  // Takes staging. `channel` may be null: one rank.
-  Job(std::shared_ptr<Channel> channel, Backend&, Queue, Operation);
+  // Takes staging.
+  Operation(std::shared_ptr<Context>, Backend&, Queue, Call);
 
   // Moves what can be moved; true: something did. Never throws: see error().
-  bool step();
+  bool advance();
   // On the host's view: between GPUs, all is on its stream and its order is settled.
-  bool finished() const { return finished_; }
-  Backend& backend() const { return backend_; }
-  const std::shared_ptr<Channel>& channel() const { return channel_; }
-  Queue queue() const { return queue_; }
+  bool complete() const { return complete_; }
   const std::string& error() const { return error_; }  // empty: none
-  bool over() const { return finished_ || !error_.empty(); }
+  bool ended() const { return complete_ || !error_.empty(); }
+  Backend& backend() const { return backend_; }
+  const std::shared_ptr<Context>& context() const { return context_; }
+  Queue queue() const { return queue_; }
   // Gives staging and what was kept back; the event after which the operation's memory is free.
   Event release();
   void keep(Tensor t) { kept_.push_back(std::move(t)); }
@@ -73,7 +77,7 @@ class Job {
   bool post();
   void trace() const;
 
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<Context> context_;
   Backend& backend_;
   Queue queue_;
   Label label_;
@@ -81,18 +85,18 @@ class Job {
   View own_dst_;
   ConstView own_src_;
   Accumulate own_how_;
-  bool two_;      // between two ranks
-  Turns* turns_;  // null: one rank
-  std::uint64_t turn_;
+  Pattern pattern_;
+  Sequence* sequence_;  // null: one rank
+  std::uint64_t number_;
   Route route_;
-  SendLane out_;
-  ReceiveLane in_;
-  WholeLane whole_;
+  SendsInFlight sends_;
+  ReceivesInFlight receives_;
+  CollectiveInFlight native_;
   Event start_;
   std::optional<std::int64_t> issued_;  // by the clock of a trace
-  bool begun_ = false, finished_ = false;
+  bool begun_ = false, complete_ = false;
   std::string error_;
   std::vector<Tensor> kept_;
 };
 
-}  // namespace trireme
+}  // namespace trireme::engine

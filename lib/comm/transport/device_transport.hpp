@@ -1,15 +1,16 @@
 #pragma once
-// A wire between the memories of GPUs, in the order of a stream: what is posted comes after what
-// was put on the stream before, and what is put there later sees its result as soon as `test` says
-// true, which need not mean that anything has moved yet. A wire has one stream for its life.
+// Between the memories of GPUs, in the order of a stream: what is posted comes after what was put
+// on the stream before, and what is put there later sees its result as soon as `test` says true,
+// which need not mean that anything has moved yet. A device transport has one stream for its life.
 #include <functional>
 #include <memory>
+#include <string>
 
-#include "lib/comm/transport.hpp"
+#include "lib/comm/transport/host_transport.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 
-class DeviceWire : public Wire {
+class DeviceTransport : public Transport {
  public:
   // What is sent and received between them moves together, in no order. `stream` is a
   // Backend::native of the queue that posts.
@@ -26,10 +27,14 @@ class DeviceWire : public Wire {
   virtual void check() = 0;
 };
 
-// Makes the wire that belongs to a transport's ranks. Collective over them.
-using OpenDeviceWire = std::function<std::unique_ptr<DeviceWire>(Transport&)>;
+// What ranks have before they have a device transport.
+struct Bootstrap {
+  HostTransport& host;  // between the same ranks; outlives the device transport
+  // Returns when `host` has completed the request; other operations move meanwhile. Throws Error
+  // that says `what` when it failed or took too long.
+  std::function<void(Transport::Request, const std::string& what)> wait;
+};
+// Collective over the ranks.
+using OpenDevice = std::function<std::unique_ptr<DeviceTransport>(const Bootstrap&)>;
 
-// Moves nothing; for ranks that do not run.
-std::unique_ptr<DeviceWire> pretend_device_wire(Transport&);
-
-}  // namespace trireme
+}  // namespace trireme::transport

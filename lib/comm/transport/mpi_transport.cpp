@@ -1,4 +1,4 @@
-#include "lib/comm/mpi_transport.hpp"
+#include "lib/comm/transport/mpi_transport.hpp"
 
 #include <mpi.h>
 
@@ -7,7 +7,7 @@
 
 #include "lib/base/error.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 namespace {
 
 constexpr int all_ranks = -1, no_size = -1;
@@ -23,7 +23,7 @@ void check(int code, const char* call) {
   if (code != MPI_SUCCESS) fail("{} failed: {}", call, text_of(code));
 }
 
-class MpiTransport final : public Transport {
+class MpiTransport final : public HostTransport {
  public:
   explicit MpiTransport(MPI_Comm comm) : comm_(comm) {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -88,16 +88,16 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  std::unique_ptr<Transport> split(int color, int key) override {
-    MPI_Comm part = MPI_COMM_NULL;
-    check(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
-    return std::make_unique<MpiTransport>(part);
+  std::unique_ptr<HostTransport> split(int color, int key) override {
+    MPI_Comm made = MPI_COMM_NULL;
+    check(MPI_Comm_split(comm_, color, key, &made), "MPI_Comm_split");
+    return std::make_unique<MpiTransport>(made);
   }
-  std::unique_ptr<Transport> node() override {
-    MPI_Comm part = MPI_COMM_NULL;
-    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &part),
+  std::unique_ptr<HostTransport> node() override {
+    MPI_Comm made = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &made),
           "MPI_Comm_split_type");
-    return std::make_unique<MpiTransport>(part);
+    return std::make_unique<MpiTransport>(made);
   }
 
  private:
@@ -142,7 +142,7 @@ class MpiTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> mpi_world() {
+std::unique_ptr<HostTransport> mpi_world() {
   // An error that MPI ascribes to no communicator goes to one of these two.
   for (const auto everywhere : {MPI_COMM_WORLD, MPI_COMM_SELF})
     check(MPI_Comm_set_errhandler(everywhere, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -151,4 +151,4 @@ std::unique_ptr<Transport> mpi_world() {
   return std::make_unique<MpiTransport>(comm);
 }
 
-}  // namespace trireme
+}  // namespace trireme::transport

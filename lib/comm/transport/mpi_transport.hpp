@@ -1,11 +1,11 @@
 #pragma once
 #include <memory>
 
-#include "lib/comm/transport.hpp"
+#include "lib/comm/transport/host_transport.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 
-// A copy of MPI_COMM_WORLD. MPI runs while it or a part of it is used.
-std::unique_ptr<Transport> mpi_world();
+// A copy of MPI_COMM_WORLD. MPI runs while it, or what was split off from it, is used.
+std::unique_ptr<HostTransport> mpi_world();
 
-}  // namespace trireme
+}  // namespace trireme::transport

@@ -1,14 +1,14 @@
 #include "lib/base/error.hpp"
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 
 std::string nccl_library() {
   return {};
 }
 
-std::unique_ptr<DeviceWire> nccl_wire(Transport&) {
+std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap&) {
   fail("this build has no NCCL: set run.share_gpu = true, or build with NCCL");
 }
 
-}  // namespace trireme
+}  // namespace trireme::transport

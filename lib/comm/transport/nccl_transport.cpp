@@ -1,13 +1,12 @@
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 
 #include <nccl.h>
 
 #include <cstdlib>
 
 #include "lib/base/error.hpp"
-#include "lib/comm/in_flight.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 namespace {
 
 // ncclGetLastError has more words than the code: which peer, which interface.
@@ -18,13 +17,13 @@ void check_nccl(ncclResult_t code, const char* call, ncclComm_t comm) {
        more ? more : "");
 }
 
-class Nccl final : public DeviceWire {
+class NcclTransport final : public DeviceTransport {
  public:
-  Nccl(int rank, int size, const ncclUniqueId& id) : rank_(rank), size_(size) {
+  NcclTransport(int rank, int size, const ncclUniqueId& id) : rank_(rank), size_(size) {
     check_nccl(ncclCommInitRank(&comm_, size, id, rank), "ncclCommInitRank", nullptr);
   }
   // Abort frees at once whatever is under way: at the end of an orderly run that is nothing.
-  ~Nccl() override { ncclCommAbort(comm_); }
+  ~NcclTransport() override { ncclCommAbort(comm_); }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -90,14 +89,14 @@ static void launch_in_order() {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
-std::unique_ptr<DeviceWire> nccl_wire(Transport& ranks) {
-  [[maybe_unused]] static const bool once = (launch_in_order(), true);
+std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap& ranks) {
+  launch_in_order();
+  auto& host = ranks.host;
   ncclUniqueId id{};
-  if (ranks.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
-  const auto request = ranks.broadcast(0, std::as_writable_bytes(std::span(&id, 1)));
-  InFlight::here().wait_until([&] { return ranks.test(request); },
-                              [] { return std::string("NCCL's address from the first rank"); });
-  return std::make_unique<Nccl>(ranks.rank(), ranks.size(), id);
+  if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
+  ranks.wait(host.broadcast(0, std::as_writable_bytes(std::span(&id, 1))),
+             "NCCL's address from the first rank");
+  return std::make_unique<NcclTransport>(host.rank(), host.size(), id);
 }
 
-}  // namespace trireme
+}  // namespace trireme::transport

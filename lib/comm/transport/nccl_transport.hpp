@@ -3,14 +3,14 @@
 // the same machines.
 #include <string>
 
-#include "lib/comm/device_wire.hpp"
+#include "lib/comm/transport/device_transport.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 
 // e.g. "NCCL 2.28.9"; empty in a build without NCCL. Needs no device.
 std::string nccl_library();
 
-// An OpenDeviceWire for the calling thread's current device. Throws Error in a build without NCCL.
-std::unique_ptr<DeviceWire> nccl_wire(Transport&);
+// An OpenDevice, for the calling thread's current device. Throws Error in a build without NCCL.
+std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap&);
 
-}  // namespace trireme
+}  // namespace trireme::transport

@@ -1,16 +1,15 @@
-#include "lib/comm/pretend_transport.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
 
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/comm/device_wire.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 namespace {
 
-class Pretend final : public Transport {
+class PretendedHost final : public HostTransport {
  public:
-  Pretend(int rank, int size) : rank_(rank), size_(size) {
+  PretendedHost(int rank, int size) : rank_(rank), size_(size) {
     require(rank >= 0 && rank < size, "there is no rank {} of {} ranks", rank, size);
   }
 
@@ -30,20 +29,22 @@ class Pretend final : public Transport {
     return {};
   }
   bool test(Request) override { return true; }
-  std::unique_ptr<Transport> split(int, int) override {
+  std::unique_ptr<HostTransport> split(int, int) override {
     fail(
         "a pretended communicator cannot be split, the others' colors are not known: pretend each "
         "part of it");
   }
-  std::unique_ptr<Transport> node() override { return std::make_unique<Pretend>(rank_, size_); }
+  std::unique_ptr<HostTransport> node() override {
+    return std::make_unique<PretendedHost>(rank_, size_);
+  }
 
  private:
   int rank_, size_;
 };
 
-class PretendDevice final : public DeviceWire {
+class PretendedDevice final : public DeviceTransport {
  public:
-  explicit PretendDevice(const Transport& t) : rank_(t.rank()), size_(t.size()) {}
+  explicit PretendedDevice(const Transport& t) : rank_(t.rank()), size_(t.size()) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -62,12 +63,12 @@ class PretendDevice final : public DeviceWire {
 
 }  // namespace
 
-std::unique_ptr<DeviceWire> pretend_device_wire(Transport& t) {
-  return std::make_unique<PretendDevice>(t);
+std::unique_ptr<HostTransport> pretended_host(int rank, int size) {
+  return std::make_unique<PretendedHost>(rank, size);
 }
 
-std::unique_ptr<Transport> pretend_transport(int rank, int size) {
-  return std::make_unique<Pretend>(rank, size);
+std::unique_ptr<DeviceTransport> pretended_device(const Bootstrap& ranks) {
+  return std::make_unique<PretendedDevice>(ranks.host);
 }
 
-}  // namespace trireme
+}  // namespace trireme::transport

@@ -1,12 +1,15 @@
 #pragma once
+// Rank `rank` of `size` ranks that do not exist: everything is complete at once and changes
+// nothing, but for texts, which the others repeat.
 #include <memory>
 
-#include "lib/comm/transport.hpp"
+#include "lib/comm/transport/device_transport.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 
-// Rank `rank` of `size` ranks that do not exist: everything is finished at once and changes
-// nothing, but for texts, which the others repeat.
-std::unique_ptr<Transport> pretend_transport(int rank, int size);
+// Throws Error where there is no such rank. It cannot be split.
+std::unique_ptr<HostTransport> pretended_host(int rank, int size);
+// An OpenDevice.
+std::unique_ptr<DeviceTransport> pretended_device(const Bootstrap&);
 
-}  // namespace trireme
+}  // namespace trireme::transport

@@ -5,16 +5,16 @@
 #include <cstdint>
 #include <span>
 
-namespace trireme {
+namespace trireme::transport {
 
-class Wire {
+class Transport {
  public:
   enum class Request : std::uint32_t {};
 
-  virtual ~Wire() = default;
-  Wire() = default;
-  Wire(const Wire&) = delete;
-  Wire& operator=(const Wire&) = delete;
+  virtual ~Transport() = default;
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -22,8 +22,8 @@ class Wire {
   // Messages between two ranks with one tag arrive in the order in which they were posted.
   virtual Request send(int to, int tag, std::span<const std::byte>) = 0;
   virtual Request receive(int from, int tag, std::span<std::byte>) = 0;
-  // True: finished, and the request is gone. Throws Error when the operation failed.
+  // True: complete, and the request is gone. Throws Error when the operation failed.
   virtual bool test(Request) = 0;
 };
 
-}  // namespace trireme
+}  // namespace trireme::transport

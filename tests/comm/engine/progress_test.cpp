@@ -1,11 +1,12 @@
 // What the host still does for operations between devices: it waits for them before it reads, and
 // names the one that failed. Nothing here starts MPI.
-#include "lib/comm/device_wire.hpp"
+#include "lib/comm/engine/progress.hpp"
 
 #include <gtest/gtest.h>
 
 #include "kernels/dry/dry.hpp"
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -21,7 +22,7 @@ class Slow final : public Dry {
   bool finished = false;
 };
 
-class Breaking final : public DeviceWire {
+class Breaking final : public transport::DeviceTransport {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
@@ -35,11 +36,9 @@ class Breaking final : public DeviceWire {
   void check() override { fail("the cable is out"); }
 };
 
-class Settle : public testing::Test {
+class Synchronize : public testing::Test {
  protected:
-  ~Settle() override { Communicator::configure({}); }
-
-  void gather(const OpenDeviceWire& open) {
+  void gather(const transport::OpenDevice& open) {
     world.connect(open);
     const auto x = blank(10), y = blank(20);
     world.all_gather(backend, Queue::compute, y.view(), x.view(), {Doing::gather, "blocks.3", 2})
@@ -51,35 +50,35 @@ class Settle : public testing::Test {
   Communicator world = Communicator::pretend(0, 2);
 };
 
-TEST_F(Settle, IsSilentWhenAllIsDone) {
-  gather(pretend_device_wire);
+TEST_F(Synchronize, IsSilentWhenAllIsDone) {
+  gather(transport::pretended_device);
   backend.finished = true;
-  Communicator::settle();
+  world.synchronize();
   EXPECT_EQ(world.bytes_sent(), 40);
 }
 
-TEST_F(Settle, NamesTheOperationThatFailed) {
-  gather([](Transport&) { return std::make_unique<Breaking>(); });
-  const auto text = message_of<Error>([] { Communicator::settle(); });
+TEST_F(Synchronize, NamesTheOperationThatFailed) {
+  gather([](const transport::Bootstrap&) { return std::make_unique<Breaking>(); });
+  const auto text = message_of<Error>([&] { world.synchronize(); });
   EXPECT_NE(text.find("gather of blocks.3, microbatch 2 failed on the device"), std::string::npos)
       << text;
   EXPECT_NE(text.find("the cable is out"), std::string::npos) << text;
-  Communicator::settle();  // told once
+  world.synchronize();  // told once
 }
 
-TEST_F(Settle, GivesUpAfterTheHangTimeout) {
-  gather(pretend_device_wire);
-  Communicator::configure({.hang_timeout = 0.02});
-  const auto text = message_of<Error>([] { Communicator::settle(); });
+TEST_F(Synchronize, GivesUpAfterTheHangTimeout) {
+  gather(transport::pretended_device);
+  world.configure({.hang_timeout = 0.02});
+  const auto text = message_of<Error>([&] { world.synchronize(); });
   EXPECT_NE(text.find("gather of blocks.3, microbatch 2 is not finished after 0.02 s"),
             std::string::npos)
       << text;
 }
 
-TEST_F(Settle, ForgetsACommunicatorThatIsGone) {
-  gather([](Transport&) { return std::make_unique<Breaking>(); });
+TEST_F(Synchronize, ForgetsACommunicatorThatIsGone) {
+  gather([](const transport::Bootstrap&) { return std::make_unique<Breaking>(); });
   world = {};
-  Communicator::settle();
+  world.synchronize();
 }
 
 }  // namespace

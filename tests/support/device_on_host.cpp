@@ -1,4 +1,4 @@
-#include "tests/support/host_wire.hpp"
+#include "tests/support/device_on_host.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -9,12 +9,12 @@
 namespace trireme::test {
 namespace {
 
-class HostWire final : public DeviceWire {
+class DeviceOnHost final : public transport::DeviceTransport {
  public:
-  explicit HostWire(Transport& t) : transport_(t) {}
+  explicit DeviceOnHost(transport::HostTransport& host) : host_(host) {}
 
-  int rank() const override { return transport_.rank(); }
-  int size() const override { return transport_.size(); }
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
 
   void begin_group(void*) override {
     expect(!open_, "groups do not nest");
@@ -104,19 +104,19 @@ class HostWire final : public DeviceWire {
     auto& g = groups_.front();
     constexpr int data = 1, receipt = 2;
     if (!g.posted) {
-      for (const auto& m : g.in) g.arrives.push_back(transport_.receive(m.peer, data, m.bytes));
+      for (const auto& m : g.in) g.arrives.push_back(host_.receive(m.peer, data, m.bytes));
       for (const auto& m : g.out) {
-        g.waits.push_back(transport_.send(m.peer, data, m.bytes));
-        g.waits.push_back(transport_.receive(m.peer, receipt, {}));
+        g.waits.push_back(host_.send(m.peer, data, m.bytes));
+        g.waits.push_back(host_.receive(m.peer, receipt, {}));
       }
       g.posted = true;
     }
-    std::erase_if(g.arrives, [&](Request r) { return transport_.test(r); });
+    std::erase_if(g.arrives, [&](Request r) { return host_.test(r); });
     if (!g.arrives.empty()) return false;
     if (!g.acknowledged)
-      for (const auto& m : g.in) g.waits.push_back(transport_.send(m.peer, receipt, {}));
+      for (const auto& m : g.in) g.waits.push_back(host_.send(m.peer, receipt, {}));
     g.acknowledged = true;
-    std::erase_if(g.waits, [&](Request r) { return transport_.test(r); });
+    std::erase_if(g.waits, [&](Request r) { return host_.test(r); });
     if (!g.waits.empty()) return false;
     if (!g.own.empty()) {
       std::ranges::copy(g.own, g.sum.begin());
@@ -128,7 +128,7 @@ class HostWire final : public DeviceWire {
     return true;
   }
 
-  Transport& transport_;
+  transport::HostTransport& host_;
   bool open_ = false;
   Group group_;
   std::deque<Group> groups_;
@@ -137,8 +137,8 @@ class HostWire final : public DeviceWire {
 
 }  // namespace
 
-std::unique_ptr<DeviceWire> host_wire(Transport& t) {
-  return std::make_unique<HostWire>(t);
+std::unique_ptr<transport::DeviceTransport> device_on_host(const transport::Bootstrap& ranks) {
+  return std::make_unique<DeviceOnHost>(ranks.host);
 }
 
 }  // namespace trireme::test

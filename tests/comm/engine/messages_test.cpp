@@ -1,11 +1,11 @@
-#include "lib/comm/messages.hpp"
+#include "lib/comm/engine/messages.hpp"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <map>
 
-namespace trireme {
+namespace trireme::engine {
 namespace {
 
 // Views of memory that nobody follows: an element is where it lies.
@@ -59,18 +59,18 @@ void expect_never_stuck(const AllMessages& all) {
 void for_sizes(const std::function<void(int, std::int64_t, std::int64_t)>& body) {
   for (int size = 1; size <= 9; ++size)
     for (const std::int64_t n : {0, 1, 7, 10})
-      for (const std::int64_t piece : {1, 3, 10, 100}) body(size, n, piece);
+      for (const std::int64_t chunk : {1, 3, 10, 100}) body(size, n, chunk);
 }
 
 TEST(Messages, GatherFillsEveryPartOnce) {
-  for_sizes([](int size, std::int64_t n, std::int64_t piece) {
-    SCOPED_TRACE(fmt::format("{} ranks, {} elements, pieces of {}", size, n, piece));
+  for_sizes([](int size, std::int64_t n, std::int64_t chunk) {
+    SCOPED_TRACE(fmt::format("{} ranks, {} elements, chunks of {}", size, n, chunk));
     AllMessages all;
     for (int r = 0; r < size; ++r) {
-      all.push_back(gather_messages(r, size, dst_view(n * size), src_view(n), piece));
+      all.push_back(gather_messages(r, size, dst_view(n * size), src_view(n), chunk));
       std::map<std::int64_t, int> from;
       for (const auto& m : all.back().in) {
-        EXPECT_LE(m.view.count(), piece);
+        EXPECT_LE(m.view.count(), chunk);
         for (std::int64_t i = 0; i < m.view.count(); ++i)
           EXPECT_TRUE(from.emplace(element(m.view.data, dst_at) + i, m.peer).second);
       }
@@ -83,11 +83,11 @@ TEST(Messages, GatherFillsEveryPartOnce) {
 }
 
 TEST(Messages, ScatterBringsContributionsInOrder) {
-  for_sizes([](int size, std::int64_t n, std::int64_t piece) {
-    SCOPED_TRACE(fmt::format("{} ranks, {} elements, pieces of {}", size, n, piece));
+  for_sizes([](int size, std::int64_t n, std::int64_t chunk) {
+    SCOPED_TRACE(fmt::format("{} ranks, {} elements, chunks of {}", size, n, chunk));
     AllMessages all;
     for (int r = 0; r < size; ++r) {
-      all.push_back(scatter_messages(r, size, dst_view(n), src_view(n * size), piece));
+      all.push_back(scatter_messages(r, size, dst_view(n), src_view(n * size), chunk));
       std::map<std::int64_t, std::vector<int>> from;
       for (const auto& m : all.back().in)
         for (std::int64_t i = 0; i < m.view.count(); ++i)
@@ -107,7 +107,7 @@ TEST(Messages, ScatterBringsContributionsInOrder) {
 
 TEST(Messages, ExchangesOfAnyLengthsMatch) {
   for (int size = 1; size <= 9; ++size)
-    for (const std::int64_t piece : {1, 4, 100}) {
+    for (const std::int64_t chunk : {1, 4, 100}) {
       AllMessages all;
       const auto length = [](int a, int b) { return (3 * a + 5 * b) % 7 * ((a + b) % 3); };
       for (int r = 0; r < size; ++r) {
@@ -118,7 +118,7 @@ TEST(Messages, ExchangesOfAnyLengthsMatch) {
           dst.push_back(other != r && in ? dst_view(in) : View());
           src.push_back(other != r && out ? src_view(out) : ConstView());
         }
-        all.push_back(exchange_messages(r, dst, src, piece));
+        all.push_back(exchange_messages(r, dst, src, chunk));
       }
       expect_matched(all);
       expect_never_stuck(all);
@@ -136,4 +136,4 @@ TEST(Messages, LongViewsTravelInPieces) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::engine

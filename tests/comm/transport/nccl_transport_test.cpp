@@ -1,16 +1,16 @@
 // NCCL with one rank, where a device answers: several need a GPU each. What ranks do with it is
-// tested on a stand-in (tests/support/host_wire.hpp).
-#include "lib/comm/nccl.hpp"
+// tested on a stand-in (tests/support/device_on_host.hpp).
+#include "lib/comm/transport/nccl_transport.hpp"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "kernels/open/open.hpp"
-#include "lib/comm/pretend_transport.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/tensor/tensor.hpp"
 
-namespace trireme {
+namespace trireme::transport {
 namespace {
 
 class Nccl : public testing::Test {
@@ -20,8 +20,9 @@ class Nccl : public testing::Test {
     if (cuda_devices(&why) == 0) GTEST_SKIP() << "no device: " << why;
     if (nccl_library().empty()) GTEST_SKIP() << "built without NCCL";
     backend = open_backend({.name = "cuda"});
-    const auto alone = pretend_transport(0, 1);
-    wire = nccl_wire(*alone);
+    const auto alone = pretended_host(0, 1);
+    nccl = open_nccl(
+        {*alone, [&](Transport::Request r, const auto&) { EXPECT_TRUE(alone->test(r)); }});
   }
 
   Tensor filled(float first) {
@@ -45,35 +46,35 @@ class Nccl : public testing::Test {
 
   static constexpr Queue queue = Queue::gather;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<DeviceWire> wire;
+  std::unique_ptr<DeviceTransport> nccl;
 };
 
 TEST_F(Nccl, OneRankGathersWhatItHas) {
   const auto all = filled(3);
-  EXPECT_TRUE(wire->test(wire->all_gather(bytes(all), backend->native(queue))));
+  EXPECT_TRUE(nccl->test(nccl->all_gather(bytes(all), backend->native(queue))));
   EXPECT_EQ(read(all), read(filled(3)));
-  wire->check();
+  nccl->check();
 }
 
 TEST_F(Nccl, OneRankSumsWhatItHas) {
   const auto all = filled(3), sum = filled(-5000);
-  EXPECT_TRUE(wire->test(wire->reduce_scatter(floats(all), floats(sum), backend->native(queue))));
+  EXPECT_TRUE(nccl->test(nccl->reduce_scatter(floats(all), floats(sum), backend->native(queue))));
   EXPECT_EQ(read(sum), read(all));
-  wire->check();
+  nccl->check();
 }
 
 TEST_F(Nccl, MessagesToOneselfArriveInOrder) {
   const auto a = filled(1), b = filled(2), to_a = filled(-7000), to_b = filled(-9000);
-  wire->begin_group(backend->native(queue));
-  wire->send(0, 5, bytes(a));
-  wire->send(0, 4, bytes(b));
-  wire->receive(0, 5, bytes(to_a));
-  wire->receive(0, 4, bytes(to_b));
-  wire->end_group();
+  nccl->begin_group(backend->native(queue));
+  nccl->send(0, 5, bytes(a));
+  nccl->send(0, 4, bytes(b));
+  nccl->receive(0, 5, bytes(to_a));
+  nccl->receive(0, 4, bytes(to_b));
+  nccl->end_group();
   EXPECT_EQ(read(to_a), read(a));
   EXPECT_EQ(read(to_b), read(b));
-  wire->check();
+  nccl->check();
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::transport

@@ -1,4 +1,4 @@
-#include "lib/comm/clocks.hpp"
+#include "lib/launch/clocks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "lib/base/rng.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 namespace {
 
 // Barriers of two ranks, the second of whose clocks shows `apart` more: both enter at any time, and
@@ -45,4 +45,4 @@ TEST(Clocks, OneRankIsItsOwnRoot) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::launch

@@ -1,11 +1,11 @@
-#include "lib/comm/devices.hpp"
+#include "lib/launch/devices.hpp"
 
 #include <gmock/gmock.h>
 
 #include "kernels/cuda/device.hpp"
 #include "lib/base/error.hpp"
 
-namespace trireme {
+namespace trireme::launch {
 
 TEST(GpuOfRank, NamesTheFirstTwoRanksOfOneDevice) {
   const std::string none, a = "H200 01", b = "H200 02";
@@ -41,4 +41,4 @@ TEST(GpuOfRank, IsAnErrorWithTheReasonWhereThereIsNone) {
   }
 }
 
-}  // namespace trireme
+}  // namespace trireme::launch

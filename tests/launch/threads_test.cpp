@@ -1,8 +1,8 @@
-#include "lib/comm/threads.hpp"
+#include "lib/launch/threads.hpp"
 
 #include <gtest/gtest.h>
 
-namespace trireme {
+namespace trireme::launch {
 namespace {
 
 int share(const std::vector<std::string>& all) {
@@ -36,4 +36,4 @@ TEST(Threads, WhatIsWantedCounts) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::launch
