@@ -5,9 +5,9 @@
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/devices.hpp"
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/launch/devices.hpp"
 #include "lib/train/loop.hpp"
 #include "lib/train/state.hpp"
 
@@ -99,11 +99,11 @@ Prepared prepare(const Communicator& world, Deck deck, const std::string& from) 
   if (world.size() > 1) world.broadcast(p->meta.run);  // a new run's identity is rank 0's
   if (p->finished()) return std::move(*p);
   p->choice = backend_choice(p->deck, world);
-  p->choice.device = gpu_of_rank(p->choice.name == "cuda", p->deck.run.share_gpu, world);
+  p->choice.device = launch::gpu_of_rank(p->choice.name == "cuda", p->deck.run.share_gpu, world);
   p->compute = agreed_compute(world, p->choice, p->deck.precision.compute);
   p->axes = make_axes(world, grid_of(p->deck), shard_ranks(p->deck.zero, grid_of(p->deck)));
   together(world, [&] { p->backend = open_backend(p->choice); });
-  if (wires_of(p->deck, p->choice) == Wires::device) connect(p->axes, nccl_wire);
+  if (wires_of(p->deck, p->choice) == Wires::device) connect(p->axes, transport::open_nccl);
   together(world, [&] { open_model(*p); });
   return std::move(*p);
 }

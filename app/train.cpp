@@ -10,9 +10,9 @@
 #include "app/prepare.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/mpi_job.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/launch/mpi_job.hpp"
 #include "lib/train/loop.hpp"
 
 namespace trireme {
@@ -180,7 +180,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   if (world.rank() != 0) log_quietly();
   require_same_arguments(world, text_of(a));
   auto deck = read_deck(world, a.deck);
-  Communicator::configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
+  world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
   Existing existing{};
   at_root(world, [&] {
@@ -203,7 +203,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
 }
 
 int train(const TrainArguments& a) {
-  const MpiJob job;
+  const launch::MpiJob job;
   const auto& world = job.world();
   try {
     return train_on(world, a);
@@ -220,8 +220,8 @@ int train(const TrainArguments& a) {
 }  // namespace
 
 int end_train(const std::function<int()>& say) {
-  if (launched_ranks() < 2) return say();
-  const MpiJob job;
+  if (launch::launched_ranks() < 2) return say();
+  const launch::MpiJob job;
   const auto& world = job.world();
   try {
     require_launch(world);

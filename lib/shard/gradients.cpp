@@ -115,13 +115,13 @@ std::vector<double> Store::finish_gradients() {
   }
   std::vector<double> result(spec_.params.size());
   if (params.empty()) {
-    Communicator::settle();
+    sharding_.gather.synchronize();
     return result;
   }
   const auto count = static_cast<std::int64_t>(params.size());
   const Tensor squares = Tensor::empty(b, {count}, DType::f64, Kind::transient);
   b.put(Queue::compute, kernel::SumSquares{.out_N = squares.view(), .x = own_parts});
-  Communicator::settle();
+  sharding_.gather.synchronize();
   std::vector<double> sums(params.size());
   b.download(Queue::compute, std::as_writable_bytes(std::span(sums)), squares.view());
   for (std::size_t i = 0; i < params.size(); ++i) result[params[i]] = sums[i];

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "kernels/trace.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/ops/heads.hpp"
 
 namespace trireme {
@@ -29,8 +30,8 @@ static StageCost cost_of(std::span<const TraceSpan> spans, std::int64_t microbat
 RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
   const Workspace workspace(backend);
-  const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank);
-  if (in.wires == Wires::device) connect(axes, pretend_device_wire);
+  const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank, in.comm);
+  if (in.wires == Wires::device) connect(axes, transport::pretended_device);
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;

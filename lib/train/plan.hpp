@@ -21,6 +21,7 @@ struct PlanInput {
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
   Wires wires = Wires::host;
+  CommSettings comm{};  // the run's
 };
 
 // One rank's share.

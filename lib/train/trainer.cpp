@@ -116,9 +116,9 @@ double Trainer::agree(double value) const {
   return value;
 }
 
-static double download_scalar(Backend& b, const Tensor& t) {
+static double download_scalar(const Communicator& world, Backend& b, const Tensor& t) {
   double value = 0;
-  Communicator::settle();
+  world.synchronize();
   b.download(Queue::compute, std::as_writable_bytes(std::span(&value, 1)), t.view());
   return value;
 }
@@ -163,7 +163,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   // One sum over all ranks: a square a parameter, then the loss.
   auto sums = finish_gradients();
   sums.push_back(0);
-  for (const auto& loss : losses) sums.back() += download_scalar(backend_, loss);
+  for (const auto& loss : losses) sums.back() += download_scalar(axes_.world, backend_, loss);
   axes_.world.all_reduce(sums);
   result.loss = sums.back() * scale;
   sums.pop_back();
@@ -224,7 +224,7 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
       forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
   const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
   std::array<double, 2> sums{};
-  for (const auto& loss : losses) sums[0] += download_scalar(backend_, loss);
+  for (const auto& loss : losses) sums[0] += download_scalar(axes_.world, backend_, loss);
   for (const auto& batch : mine) sums[1] += static_cast<double>(batch.valid);
   axes_.world.all_reduce(sums);
   return {sums[0], static_cast<std::int64_t>(sums[1])};
@@ -270,7 +270,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
   const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
   backend_.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z[0].view()});
   std::vector<double> out(static_cast<std::size_t>(config.vocab));
-  Communicator::settle();
+  axes_.world.synchronize();
   if (wide_z.dtype() == DType::f64) {
     backend_.download(Queue::compute, std::as_writable_bytes(std::span(out)), wide_z.view());
   } else {

@@ -66,26 +66,25 @@ TEST(OneRank, WhatIsDroppedIsNamed) {
   Host host(1);
   const auto live = host.account().live_all;
   std::string unit = "blocks.3";
+  const Communicator alone;
   {
     const auto x = tensor(host, {1, 2}), y = tensor(host, {0, 0});
-    auto p = Communicator().all_gather(host, Queue::gather, y.view(), x.view(),
-                                       {Doing::gather, unit, 2});
+    auto p = alone.all_gather(host, Queue::gather, y.view(), x.view(), {Doing::gather, unit, 2});
     p.keep(x);
   }
   unit = "is gone.";  // as the model may be
 
-  EXPECT_EQ(Communicator::left_over(),
-            (std::vector<std::string>{"gather of blocks.3, microbatch 2"}));
+  EXPECT_EQ(alone.abandoned(), (std::vector<std::string>{"gather of blocks.3, microbatch 2"}));
   EXPECT_GT(host.account().live_all, live);
-  Communicator::drain();
-  EXPECT_TRUE(Communicator::left_over().empty());
+  alone.drain();
+  EXPECT_TRUE(alone.abandoned().empty());
   EXPECT_EQ(host.account().live_all, live);
 }
 
 TEST(Labels, SayWhatIsKnown) {
-  EXPECT_EQ(to_string({Doing::tie}), "tie");
-  EXPECT_EQ(to_string({Doing::scatter, "head"}), "scatter of head");
-  EXPECT_EQ(to_string({Doing::receive, {}, 0}), "receive, microbatch 0");
+  EXPECT_EQ(to_string(Label{Doing::tie}), "tie");
+  EXPECT_EQ(to_string(Label{Doing::scatter, "head"}), "scatter of head");
+  EXPECT_EQ(to_string(Label{Doing::receive, {}, 0}), "receive, microbatch 0");
 }
 
 TEST(Pretended, HostOperationsChangeNothing) {
@@ -105,7 +104,7 @@ TEST(Pretended, MistakesAreNamed) {
             "there is no rank 3 of 3 ranks");
   EXPECT_NE(message_of<Error>([] { Communicator::pretend(0, 2).split(0, 0); }).find("pretend each"),
             std::string::npos);
-  EXPECT_NE(message_of<Error>([] { Communicator::configure({.piece = 0}); }).find("use 1 to"),
+  EXPECT_NE(message_of<Error>([] { Communicator().configure({.chunk = 0}); }).find("use 1 to"),
             std::string::npos);
 }
 
@@ -218,8 +217,8 @@ TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
   const bool readable = GetParam();
   const auto staging = [&] { return dry.account().live[static_cast<int>(Kind::staging)]; };
   const auto x = blank(1000), y = blank(3000);
-  Communicator::configure({.piece = 600});
-  const std::size_t one = 2560, two = 4864;           // pieces of 600 f32, in the arena's granules
+  world.configure({.chunk = 600});
+  const std::size_t one = 2560, two = 4864;           // buffers of 600 f32, in the arena's granules
   const std::size_t half = 1280, both_halves = 2560;  // of 600 bf16
 
   auto gather = world.all_gather(dry, Queue::compute, y.view(), x.view(), {});
@@ -234,7 +233,6 @@ TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
                                      DType::bf16, {});
   EXPECT_EQ(staging(), 2 * both_halves + (readable ? 0 : 2 * half));
   narrow.wait(Queue::compute);
-  Communicator::configure({});
 }
 
 }  // namespace

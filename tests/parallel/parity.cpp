@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "lib/comm/agree.hpp"
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 #include "tests/parallel/counted.hpp"
 #include "tests/parallel/world.hpp"
-#include "tests/support/host_wire.hpp"
+#include "tests/support/device_on_host.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme::test {
@@ -168,7 +168,8 @@ const Axes& parity_axes(const ParityCase& p) {
                                static_cast<int>(p.wires), through_nccl(p));
   if (const auto it = made.find(key); it != made.end()) return it->second;
   const auto axes = make_axes(world(), p.grid, shard);
-  if (p.wires == Wires::device) connect(axes, through_nccl(p) ? nccl_wire : host_wire);
+  if (p.wires == Wires::device)
+    connect(axes, through_nccl(p) ? transport::open_nccl : device_on_host);
   return made.emplace(key, axes).first->second;
 }
 

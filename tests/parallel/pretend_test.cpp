@@ -1,5 +1,6 @@
 // A pretended communicator on `dry` tells what a real one does: bytes sent, every mark of the
 // account, and that no access is out of order.
+#include "lib/comm/transport/pretended_transport.hpp"
 #include "tests/parallel/collective_test.hpp"
 
 namespace trireme::test {
@@ -25,7 +26,7 @@ void everything(Backend& b, const Communicator& c, DType type) {
                                {Doing::gather, "u", m});
     auto work = blank(5000);
     b.put(Queue::compute, kernel::Fill{.dst = work.view(), .value = 2});
-    Communicator::progress();
+    c.progress();
     whole.used(gather.wait(Queue::compute));
     auto gradient = blank(n * size);
     b.put(Queue::compute, kernel::Copy{.dst = gradient.view(), .src = whole.view()});
@@ -87,12 +88,12 @@ INSTANTIATE_TEST_SUITE_P(Settings, Pretend,
 TEST_P(Pretend, TellsBytesSentAndTheAccount) {
   const auto& s = GetParam();
   const BackendChoice choice{s.backend, 1, true};
-  Communicator::configure({.piece = s.piece, .random_delays = s.delays ? 3U : 0U});
+  world().configure({.chunk = s.chunk, .random_delays = s.delays ? 3U : 0U});
   const auto backend = open_backend(choice);
   Dry dry(dry_target(choice));
   const auto real = connected_world(s.wires);
-  const auto pretended = Communicator::pretend(world().rank(), world().size());
-  if (s.wires == Wires::device) pretended.connect(pretend_device_wire);
+  const auto pretended = Communicator::pretend(world().rank(), world().size(), world().settings());
+  if (s.wires == Wires::device) pretended.connect(transport::pretended_device);
 
   everything(*backend, real, s.type);
   everything(dry, pretended, s.type);
