@@ -25,11 +25,6 @@ Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overr
   return deck.model.vocab == 0 ? with_vocab(std::move(deck)) : deck;
 }
 
-PlanInput plan_input(const Deck& deck, DType compute, Wires wires) {
-  return {trainer_setup(deck, compute), deck.train, grid_of(deck),
-          deck.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out, wires};
-}
-
 constexpr std::size_t most_grids_named = 8;
 
 struct GridThatFits {

@@ -1,21 +1,22 @@
 #include "app/prepare.hpp"
 
+#include <algorithm>
 #include <random>
+#include <utility>
 
+#include "lib/base/hash.hpp"
+#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
-#include "lib/io/checkpoint_list.hpp"
+#include "lib/data/same_files.hpp"
+#include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/train/loop.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
-
-bool Prepared::finished() const {
-  return from && meta.step >= steps_of_run(deck.train, deck.model.context, meta);
-}
 
 namespace {
 
@@ -42,40 +43,89 @@ CheckpointMeta meta_of(const Deck& deck, const Dataset& data, const CheckpointRe
   return meta;
 }
 
-// Data and where training goes on.
-Prepared open_inputs(Deck deck, const std::string& from) {
+Inputs inputs_of(Deck deck, const std::string& from) {
   const auto& m = deck.model;
-  Prepared p{
-      deck,
-      training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed)),
-      validation_data(deck.data, m.context, m.vocab),
-      from.empty() ? std::nullopt : std::optional<CheckpointReader>(from),
-      {},
-      {},
-      {},
-      {},
-      {},
-      {},
-      {}};
-  p.meta = meta_of(deck, p.training, p.from ? &*p.from : nullptr);
-  return p;
+  auto training =
+      training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed));
+  auto validation = validation_data(deck.data, m.context, m.vocab);
+  std::optional<CheckpointReader> reader;
+  if (!from.empty()) reader.emplace(from);
+  auto meta = meta_of(deck, training, reader ? &*reader : nullptr);
+  const auto total = steps_of_run(deck.train, m.context, meta);
+  return {std::move(deck),   std::move(training), std::move(validation),
+          std::move(reader), std::move(meta),     total};
+}
+
+std::vector<TokenFile> files_of(const Inputs& in) {
+  std::vector<TokenFile> files;
+  for (const auto& part : in.training.parts()) files.push_back(part.file);
+  if (in.validation && in.deck.data.validation_fraction == 0)  // else they are the same files
+    for (const auto& part : in.validation->parts()) files.push_back(part.file);
+  return files;
+}
+
+// Ranks that load different checkpoints would train different models.
+void require_same_checkpoint(const Communicator& world, const std::filesystem::path& from) {
+  std::string hash;
+  together(world, [&] { hash = to_string(hash128(read_text(from / manifest_name))); });
+  const auto all = world.all_gather(hash);
+  const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
+  if (other != all.end())
+    throw SharedError(fmt::format(
+        "rank {} finds another checkpoint {} than rank 0: a run directory lies on a file system "
+        "that all nodes share",
+        other - all.begin(), from.string()));
+}
+
+// The ranks of a node share its memory; those with a device have one each.
+void require_memory(const Communicator& world, const Inputs& in, const BackendChoice& choice,
+                    DType compute) {
+  std::size_t mine = 0, capacity = 0;
+  bool shared = true;
+  together(world, [&] {
+    auto target = dry_target(choice);
+    capacity = std::exchange(target.capacity, std::size_t{1} << 60);
+    shared = target.host_readable;
+    auto input = plan_input(in.deck, compute, wires_of(in.deck, choice));
+    input.setup.first_step = in.meta.step;
+    mine = reserved_by(std::move(input), std::move(target), world.rank());
+  });
+  auto all = mine;
+  if (shared) {
+    double sum = static_cast<double>(mine);
+    world.node().all_reduce({&sum, 1});
+    all = static_cast<std::size_t>(sum);
+  }
+  together(world, [&] {
+    require(all <= capacity,
+            "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: lower train.microbatch or "
+            "model.context, set model.recompute = \"block\"{}, or take more {}; `trireme plan` "
+            "shows what takes it",
+            world.size() == 1 ? "this run"
+            : shared          ? "the ranks of a node"
+                              : "a rank",
+            static_cast<double>(all) / (1 << 30), host_name(),
+            static_cast<double>(capacity) / (1 << 30),
+            world.size() == 1 || in.deck.zero.stage == 3 ? "" : " or zero.stage = 3",
+            shared ? "nodes" : "ranks");
+  });
 }
 
 // The model and its state.
-void open_model(Prepared& p) {
-  p.workspace = std::make_unique<Workspace>(*p.backend);
-  auto setup = trainer_setup(p.deck, p.compute);
-  setup.first_step = p.meta.step;
-  p.trainer = std::make_unique<Trainer>(*p.backend, p.axes, std::move(setup));
-  auto& store = p.trainer->store();
-  if (p.from) {
-    load_state(store, *p.from, Restore::everything);
-  } else if (const auto& init_from = p.deck.model.init_from; !init_from.empty()) {
+void open_model(Machine& machine, Inputs& in, DType compute) {
+  machine.workspace = std::make_unique<Workspace>(*machine.backend);
+  auto setup = trainer_setup(in.deck, compute);
+  setup.first_step = in.meta.step;
+  machine.trainer = std::make_unique<Trainer>(*machine.backend, machine.axes, std::move(setup));
+  auto& store = machine.trainer->store();
+  if (in.from) {
+    load_state(store, *in.from, Restore::everything);
+  } else if (const auto& init_from = in.deck.model.init_from; !init_from.empty()) {
     CheckpointReader weights(find_checkpoint(init_from));
     load_state(store, weights, Restore::weights);
     log_info("weights from {}", weights.directory().string());
   } else {
-    store.initialize(p.meta.seed, p.choice.threads);
+    store.initialize(in.meta.seed, machine.choice.threads);
   }
 }
 
@@ -93,19 +143,29 @@ DType agreed_compute(const Communicator& world, const BackendChoice& choice, DTy
 
 }  // namespace
 
-Prepared prepare(const Communicator& world, Deck deck, const std::string& from) {
-  std::optional<Prepared> p;
-  together(world, [&] { p.emplace(open_inputs(std::move(deck), from)); });
-  if (world.size() > 1) world.broadcast(p->meta.run);  // a new run's identity is rank 0's
-  if (p->finished()) return std::move(*p);
-  p->choice = backend_choice(p->deck, world);
-  p->choice.device = launch::gpu_of_rank(p->choice.name == "cuda", p->deck.run.share_gpu, world);
-  p->compute = agreed_compute(world, p->choice, p->deck.precision.compute);
-  p->axes = make_axes(world, grid_of(p->deck), shard_ranks(p->deck.zero, grid_of(p->deck)));
-  together(world, [&] { p->backend = open_backend(p->choice); });
-  if (wires_of(p->deck, p->choice) == Wires::device) connect(p->axes, transport::open_nccl);
-  together(world, [&] { open_model(*p); });
-  return std::move(*p);
+Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from) {
+  std::optional<Inputs> in;
+  together(world, [&] { in.emplace(inputs_of(std::move(deck), from)); });
+  require_same_files(world, files_of(*in));
+  if (world.size() > 1) {
+    if (in->from) require_same_checkpoint(world, from);
+    world.broadcast(in->meta.run);  // a new run's identity is rank 0's
+  }
+  return std::move(*in);
+}
+
+Machine open_machine(const Communicator& world, Inputs& in) {
+  Machine m;
+  m.choice = backend_choice(in.deck, world);
+  m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", in.deck.run.share_gpu, world);
+  const auto compute = agreed_compute(world, m.choice, in.deck.precision.compute);
+  const auto grid = grid_of(in.deck);
+  require_memory(world, in, m.choice, compute);
+  m.axes = make_axes(world, grid, shard_ranks(in.deck.zero, grid));
+  together(world, [&] { m.backend = open_backend(m.choice); });
+  if (wires_of(in.deck, m.choice) == Wires::device) connect(m.axes, transport::open_nccl);
+  together(world, [&] { open_model(m, in, compute); });
+  return m;
 }
 
 }  // namespace trireme

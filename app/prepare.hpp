@@ -1,5 +1,6 @@
 #pragma once
-// From a deck to all that a run needs: data, ranks in their places, backend, model and its state.
+// From a deck to all that a run needs, made before anything of an earlier run is touched: its
+// inputs, then the machine with the model on it.
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,25 +12,31 @@
 
 namespace trireme {
 
-// What a run needs, made before anything of an earlier run is touched.
-struct Prepared {
+// Data, and where training goes on.
+struct Inputs {
   Deck deck;
   Dataset training;
   std::optional<Dataset> validation;
   std::optional<CheckpointReader> from;
   CheckpointMeta meta;
+  std::int64_t total_steps;
+
+  bool finished() const { return from && meta.step >= total_steps; }
+};
+
+// On every rank; `from`: the checkpoint to go on from, empty for none. What is wrong on one rank,
+// or not the same on all, is an Error on all.
+Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
+
+struct Machine {
   BackendChoice choice;
-  DType compute{};
   Axes axes;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Workspace> workspace;
   std::unique_ptr<Trainer> trainer;
-
-  bool finished() const;  // all its steps are done
 };
 
-// On every rank; `from`: the checkpoint to go on from, empty for none. What is wrong on one rank is
-// an Error on all. Nothing but data is opened where the run is finished already.
-Prepared prepare(const Communicator& world, Deck, const std::string& from);
+// Error before any memory is taken when what the run will need is more than there is.
+Machine open_machine(const Communicator& world, Inputs&);
 
 }  // namespace trireme

@@ -66,6 +66,11 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   return s;
 }
 
+PlanInput plan_input(const Deck& d, DType compute, Wires wires) {
+  return {trainer_setup(d, compute), d.train, grid_of(d),
+          d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out, wires};
+}
+
 Grid grid_of(const Deck& d) {
   return {static_cast<int>(d.parallel.pipe), static_cast<int>(d.parallel.data),
           static_cast<int>(d.parallel.seq)};

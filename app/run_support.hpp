@@ -40,6 +40,8 @@ Wires wires_of(const Deck&, const BackendChoice&);
 // What a deck says about a model, its state and its training.
 TrainerSetup trainer_setup(const Deck&, DType compute);
 Grid grid_of(const Deck&);
+// What a plan of its run needs.
+PlanInput plan_input(const Deck&, DType compute, Wires);
 // The deck as one rank runs it, whatever grid it was written for.
 Deck on_one_rank(Deck);
 

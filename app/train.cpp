@@ -1,6 +1,7 @@
 // trireme train DECK [section.key=value ...]
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -8,9 +9,11 @@
 #include "app/commands.hpp"
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
+#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/train/loop.hpp"
@@ -20,6 +23,7 @@ namespace trireme {
 namespace {
 
 constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
+constexpr const char* done_reason = "all steps are done";
 
 struct TrainArguments {
   DeckArguments deck;
@@ -44,11 +48,18 @@ std::string checkpoint_to_restart(const Communicator& world, const std::string& 
       return;
     }
     const auto newest = newest_intact(checkpoints, Check::hashes);
+    require(
+        newest.found || newest.skipped.empty(),
+        "--restart latest: none of the {} checkpoints in {} can be read -- look at them with "
+        "`trireme inspect`, wait for the file system, name an older copy with --restart DIR, or "
+        "begin anew with --overwrite. The newest: {}",
+        newest.skipped.size(), checkpoints.string(),
+        newest.skipped.empty() ? "" : newest.skipped[0]);
     for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
     if (newest.found)
       path = newest.found->directory.string();
     else
-      log_info("--restart latest: {} holds no intact checkpoint, so training starts fresh",
+      log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
                checkpoints.string());
   });
   world.broadcast(path);
@@ -60,42 +71,39 @@ void print_differences(const CheckpointReader& from, const Deck& deck) {
   for (const auto& line : deck_differences(before, deck)) log_info("deck changed: {}", line);
 }
 
-LoopSettings loop_settings(const Deck& d, const TrainArguments& a,
+LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesystem::path& run,
                            std::chrono::steady_clock::time_point started) {
-  LoopSettings s{
-      d.train,      d.optimizer,     d.schedule,       d.evaluate,
-      d.checkpoint, d.run.log_every, d.run.time_limit, {d.run.trace_steps, d.run.trace_ranks},
-      started};
-  if (!a.time_limit.empty()) s.time_limit = parse_duration(a.time_limit);
-  return s;
+  return {d.train,      d.optimizer,     d.schedule, d.evaluate,
+          d.checkpoint, d.run.log_every, time_limit, {d.run.trace_steps, d.run.trace_ranks},
+          run,          started};
 }
 
-// The run directory as this run finds it: checkpoints that it leaves behind are out of the way.
-void settle(const RunDirectory& directory, const Prepared& p) {
+// The run directory as this run finds it, once nothing stands in its way any more.
+void settle(const RunDirectory& directory, Existing existing, const CheckpointMeta& meta) {
+  if (existing == Existing::overwrite) directory.remove_earlier_run();
+  log_to(directory.log());
   for (const auto& path : clean_checkpoints(directory.checkpoints()))
     log_info("removed {}, which an interrupted save left", path.string());
-  for (const auto& path : set_aside_after(directory.checkpoints(), p.meta.step))
-    log_warning("training goes on from step {}: a later checkpoint is now {}", p.meta.step,
+  for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
+    log_warning("training goes on from step {}: a later checkpoint is now {}", meta.step,
                 path.string());
-  directory.write_deck(p.meta.deck);
+  directory.write_deck(meta.deck);
 }
 
-void greet(const Prepared& p) {
+void greet(const Inputs& in, const Machine& m) {
   log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
-           static_cast<double>(p.trainer->model().spec().parameter_count()) * 1e-6,
-           p.backend->name(), p.choice.threads, name_of(p.trainer->model().compute()),
-           p.axes.grid.ranks() > 1 ? ", " + describe(p.axes.grid) : "");
-  if (!p.from) return;
-  log_info("restarting from {} (step {})", p.from->directory().string(), p.meta.step);
-  print_differences(*p.from, p.deck);
+           static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
+           m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
+           m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
+  if (!in.from) return;
+  log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
+  print_differences(*in.from, in.deck);
 }
 
 // Which rank a process is that a launcher's message or a debugger names.
 void log_processes(const Communicator& world) {
   if (world.size() == 1) return;
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  const auto hosts = world.all_gather(host);
+  const auto hosts = world.all_gather(host_name());
   const auto processes = world.all_gather(fmt::format("{}", ::getpid()));
   std::string text;
   for (std::size_t r = 0; r < hosts.size(); ++r)
@@ -111,19 +119,18 @@ void log_memory(const Communicator& world, const Account& account) {
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
 }
 
-// `directory` is there on rank 0 alone.
-int train_in(const RunDirectory* directory, const std::filesystem::path& run, Prepared& p,
-             const TrainArguments& a, SignalWatch& signals,
-             std::chrono::steady_clock::time_point started) {
-  at_root(p.axes.world, [&] { greet(p); });
-  log_processes(p.axes.world);
-  const std::string restored = p.from ? p.from->directory().string() : "";
-  p.from.reset();
-  TrainLoop loop(*p.trainer, p.training, p.validation ? &*p.validation : nullptr, directory,
-                 run / "checkpoints", signals, loop_settings(p.deck, a, started), std::move(p.meta),
-                 restored);
+void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
+  log_memory(m.axes.world, m.backend->account());
+  if (deck.freeze.empty()) return;
+  log_detail(
+      "finding out what is trainable took {:.2g} s a step",
+      m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
+}
+
+int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
+             TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
-    if (directory) directory->write_outcome({status, loop.step(), reason, loop.last_checkpoint()});
+    record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
   };
   Ending ending{};
   try {
@@ -136,13 +143,9 @@ int train_in(const RunDirectory* directory, const std::filesystem::path& run, Pr
     }
     throw;
   }
-  log_memory(p.axes.world, p.backend->account());
-  if (!p.deck.freeze.empty())
-    log_detail("finding out what is trainable took {:.2g} s a step",
-               p.trainer->detection_seconds() /
-                   static_cast<double>(std::max<std::int64_t>(1, loop.step())));
+  log_resources(deck, machine, loop.step());
   if (ending == Ending::done) {
-    outcome("done", "all steps are done");
+    outcome("done", done_reason);
     log_info("done: {} steps", loop.step());
     return 0;
   }
@@ -173,6 +176,28 @@ std::filesystem::path run_path(const Communicator& world, const std::filesystem:
   return path;
 }
 
+// A step whose evaluation a stop or a crash came before: it is not in evaluation.csv.
+bool owes_evaluation(const Communicator& world, const Inputs& in, const RunDirectory* directory) {
+  std::string owes;
+  at_root(world, [&] {
+    const bool due = directory && in.from && in.validation &&
+                     evaluation_is_due(in.deck.evaluate, in.meta.step, in.total_steps);
+    if (due && !has_row(directory->evaluation(), evaluation_columns, in.meta.step)) owes = "yes";
+  });
+  world.broadcast(owes);
+  return !owes.empty();
+}
+
+// All steps are made and evaluated, whatever the last process came to say.
+int end_finished(const RunDirectory* directory, const Inputs& in) {
+  log_info("the run is finished: {} steps are done", in.meta.step);
+  if (!directory) return 0;
+  const auto said = directory->read_outcome();
+  if (!said || said->status != "done")
+    directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string()});
+  return 0;
+}
+
 int train_on(const Communicator& world, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
   SignalWatch signals;
@@ -180,26 +205,48 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   if (world.rank() != 0) log_quietly();
   require_same_arguments(world, text_of(a));
   auto deck = read_deck(world, a.deck);
+  double time_limit = deck.run.time_limit;
+  if (!a.time_limit.empty()) together(world, [&] { time_limit = parse_duration(a.time_limit); });
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
+
+  // A run that is there is locked before anybody looks at its checkpoints, and left as it is until
+  // all that is needed is there.
   Existing existing{};
+  std::optional<RunDirectory> directory;  // on rank 0
   at_root(world, [&] {
     existing = intent(a, run);
-    if (existing == Existing::refuse) refuse_existing_run(run);
+    if (!is_there(run)) return;
+    directory.emplace(run, existing);
+    if (existing != Existing::restart) return;
+    require_tables(*directory);
+    put_back_replaced(directory->checkpoints());
   });
   const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
-  auto prepared = prepare(world, std::move(deck), from);
-  if (prepared.finished()) {
-    log_info("the run is finished: {} steps are done", prepared.meta.step);
-    return 0;
-  }
-  std::optional<RunDirectory> directory;
+  auto in = open_inputs(world, std::move(deck), from);
+  const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
+  const bool owes = owes_evaluation(world, in, same_run);
+  if (in.finished() && !owes) return end_finished(same_run, in);
+  auto machine = open_machine(world, in);
+
+  RunRecord record;
   at_root(world, [&] {
-    directory.emplace(run, existing);
-    log_to(directory->log());
-    settle(*directory, prepared);
+    if (!directory) directory.emplace(run, Existing::refuse);
+    settle(*directory, existing, in.meta);
+    const auto origin = !in.from   ? Origin::fresh
+                        : same_run ? Origin::this_run
+                                   : Origin::another_run;
+    record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
+                       in.meta);
+    greet(in, machine);
   });
-  return train_in(directory ? &*directory : nullptr, run, prepared, a, signals, started);
+  drop_tables(in.meta);
+  log_processes(world);
+  TrainLoop loop(
+      {*machine.trainer, in.training, in.validation ? &*in.validation : nullptr, record, signals},
+      loop_settings(in.deck, time_limit, run, started), {std::move(in.meta), from, owes});
+  in.from.reset();
+  return train_in(run, in.deck, machine, loop, record, a);
 }
 
 int train(const TrainArguments& a) {

@@ -96,10 +96,10 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
 
   // Without separator masks no input equals this.
   const std::int32_t separator = settings_.separator_masks ? header.separator.value_or(-1) : -1;
+  const auto targets = part.file.targets(start + 1, T);
   std::int64_t valid = 0;
-  for (std::int64_t t = 0; t < T; ++t) {
-    const auto i = static_cast<std::size_t>(t);
-    const bool counts = ids_T[i] != separator && part.file.is_target(start + 1 + t);
+  for (std::size_t i = 0; i < ids_T.size(); ++i) {
+    const bool counts = ids_T[i] != separator && targets[i];
     if (!counts) targets_T[i] = no_target;
     valid += counts;
   }

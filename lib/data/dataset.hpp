@@ -1,5 +1,5 @@
 #pragma once
-// Samples of a fixed length T out of mapped token files, by global sample number.
+// Samples of a fixed length T out of token files, by global sample number.
 //   B samples of a batch, T tokens of a sample
 #include <cstdint>
 #include <optional>

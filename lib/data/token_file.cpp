@@ -1,7 +1,7 @@
 #include "lib/data/token_file.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,19 +17,20 @@ namespace trireme {
 
 namespace {
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
+// A run may name thousands of files, more than the soft limit of descriptors allows.
+bool more_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
 
-std::shared_ptr<const std::byte> map(int fd, std::size_t size, const std::string& name) {
-  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  require(memory != MAP_FAILED, "cannot map token file {} ({} bytes) into memory: {}", name, size,
-          std::strerror(errno));
-  return {static_cast<const std::byte*>(memory),
-          [memory, size](const std::byte*) { ::munmap(memory, size); }};
+// Without waiting for anybody, as a pipe would.
+int open_to_read(const std::filesystem::path& path) {
+  for (;;) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 || (errno != EINTR && (errno != EMFILE || !more_descriptors()))) return fd;
+  }
 }
 
 // Widens n tokens and returns the largest, read as unsigned so that an id above 2^31 is found too.
@@ -47,39 +48,57 @@ std::uint32_t widen(const std::byte* from, std::span<std::int32_t> to) {
 
 }  // namespace
 
-TokenFile::TokenFile(const std::filesystem::path& path) : path_(path) {
+struct TokenFile::Descriptor {
+  int fd;
+  explicit Descriptor(int opened) : fd(opened) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+TokenFile::TokenFile(const std::filesystem::path& path)
+    : path_(path), file_(std::make_shared<Descriptor>(open_to_read(path))) {
   const std::string name = path.string();
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  require(file.fd >= 0,
+  require(file_->fd >= 0,
           "cannot open token file {}: {}; make it with `trireme tokenize` or correct "
           "the path",
           name, std::strerror(errno));
   struct stat status {};
-  require(::fstat(file.fd, &status) == 0, "cannot examine token file {}: {}", name,
+  require(::fstat(file_->fd, &status) == 0, "cannot examine token file {}: {}", name,
           std::strerror(errno));
   require(S_ISREG(status.st_mode), "token file {} is not a regular file: name the file itself",
           name);
 
   std::array<std::byte, TokenFileHeader::bytes> first{};
-  std::size_t have = 0;
-  while (have < first.size()) {
-    const ssize_t n =
-        ::pread(file.fd, first.data() + have, first.size() - have, static_cast<off_t>(have));
+  const auto have = std::min<std::int64_t>(status.st_size, first.size());
+  const auto head = std::span(first).first(static_cast<std::size_t>(have));
+  read_bytes(0, head);
+  header_ = TokenFileHeader::decode(head, status.st_size, path);
+}
+
+void TokenFile::read_bytes(std::int64_t begin, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(file_->fd, out.data(), out.size(), static_cast<off_t>(begin));
     if (n < 0 && errno == EINTR) continue;
-    require(n >= 0, "cannot read token file {}: {}", name, std::strerror(errno));
-    if (n == 0) break;
-    have += static_cast<std::size_t>(n);
+    require(n >= 0, "cannot read token file {}: {}", path_.string(), std::strerror(errno));
+    require(n > 0,
+            "token file {} ends before byte {}, which it held when it was opened: something writes "
+            "to it; copy or tokenize it again",
+            path_.string(), begin + static_cast<std::int64_t>(out.size()));
+    out = out.subspan(static_cast<std::size_t>(n));
+    begin += n;
   }
-  header_ = TokenFileHeader::decode(std::span(first).first(have), status.st_size, path);
-  bytes_ = map(file.fd, static_cast<std::size_t>(status.st_size), name);
 }
 
 void TokenFile::read(std::int64_t begin, std::span<std::int32_t> ids) const {
   expect(begin >= 0 && begin + static_cast<std::int64_t>(ids.size()) <= header_.count,
          "tokens to read lie inside the file");
-  const std::byte* from = bytes_.get() + TokenFileHeader::bytes + begin * header_.token_bytes;
-  const std::uint32_t largest =
-      header_.token_bytes == 2 ? widen<std::uint16_t>(from, ids) : widen<std::uint32_t>(from, ids);
+  std::vector<std::byte> raw(ids.size() * static_cast<std::size_t>(header_.token_bytes));
+  read_bytes(static_cast<std::int64_t>(TokenFileHeader::bytes) + begin * header_.token_bytes, raw);
+  const std::uint32_t largest = header_.token_bytes == 2 ? widen<std::uint16_t>(raw.data(), ids)
+                                                         : widen<std::uint32_t>(raw.data(), ids);
   if (largest < static_cast<std::uint64_t>(header_.vocab)) return;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto id = static_cast<std::uint32_t>(ids[i]);
@@ -90,17 +109,42 @@ void TokenFile::read(std::int64_t begin, std::span<std::int32_t> ids) const {
   }
 }
 
+std::vector<bool> TokenFile::targets(std::int64_t begin, std::int64_t n) const {
+  if (!header_.has_mask) return std::vector<bool>(static_cast<std::size_t>(n), true);
+  std::vector<std::byte> raw(static_cast<std::size_t>((begin + n + 7) / 8 - begin / 8));
+  read_bytes(header_.mask_offset() + begin / 8, raw);
+  std::vector<bool> targets(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto bit = static_cast<std::size_t>(begin % 8) + i;
+    targets[i] = (std::to_integer<unsigned>(raw[bit / 8]) >> (bit % 8) & 1U) != 0;
+  }
+  return targets;
+}
+
 TokenizerSpec TokenFile::tokenizer() const {
-  const auto* model = reinterpret_cast<const char*>(bytes_.get() + header_.tokenizer_offset());
-  return {header_.tokenizer, std::string(model, static_cast<std::size_t>(header_.tokenizer_bytes))};
+  std::string model(static_cast<std::size_t>(header_.tokenizer_bytes), '\0');
+  read_bytes(header_.tokenizer_offset(), std::as_writable_bytes(std::span(model)));
+  return {header_.tokenizer, std::move(model)};
+}
+
+Hash128 TokenFile::hash_of(std::int64_t begin, std::int64_t end) const {
+  constexpr std::int64_t most = std::int64_t{1} << 20;
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(most, end - begin)));
+  Hasher hasher;
+  while (begin < end) {
+    const auto block =
+        std::span(buffer).first(static_cast<std::size_t>(std::min(most, end - begin)));
+    read_bytes(begin, block);
+    hasher.update(block);
+    begin += static_cast<std::int64_t>(block.size());
+  }
+  return hasher.digest();
 }
 
 Verified TokenFile::verify() const {
   const bool hashed = header_.payload_hash != Hash128{};
-  const auto payload = std::span(bytes_.get(), static_cast<std::size_t>(header_.file_bytes()))
-                           .subspan(TokenFileHeader::bytes);
   if (hashed) {
-    const Hash128 found = hash128(payload);
+    const Hash128 found = hash_of(TokenFileHeader::bytes, header_.file_bytes());
     require(found == header_.payload_hash,
             "{} is damaged: its contents hash to {}, its header says {}; copy or tokenize it again",
             path_.string(), to_string(found), to_string(header_.payload_hash));

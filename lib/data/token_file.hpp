@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "lib/base/hash.hpp"
 #include "lib/data/tokenizer.hpp"
@@ -46,8 +47,9 @@ struct TokenFileHeader {
 // What `verify` could go by: files of other writers may carry no hash.
 enum class Verified : std::uint8_t { hash_and_ids, ids_only };
 
-// A token file mapped into memory, read-only. Opening reads the header and the file's size only.
-// Copies share the mapping.
+// A token file that is open to be read, from any number of threads. Opening reads the header and
+// the file's size only. Copies share the descriptor. It is not mapped into memory: what a file
+// system cannot give, or somebody cuts off, is then an Error that names the file and no signal.
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path&);
@@ -59,21 +61,23 @@ class TokenFile {
   // Copies tokens [begin, begin + ids.size()). Throws Error naming file, position and id when one
   // is not below the vocabulary.
   void read(std::int64_t begin, std::span<std::int32_t> ids) const;
-  // Whether token i counts in the loss when it is predicted; true for files without a mask.
-  bool is_target(std::int64_t i) const {
-    if (!header_.has_mask) return true;
-    const auto byte = bytes_.get()[header_.mask_offset() + i / 8];
-    return (std::to_integer<unsigned>(byte) >> (i % 8) & 1U) != 0;
-  }
+  // Whether tokens [begin, begin + n) count in the loss when they are predicted; all do in files
+  // without a mask.
+  std::vector<bool> targets(std::int64_t begin, std::int64_t n) const;
   TokenizerSpec tokenizer() const;
 
   // Reads the whole file. Throws Error when its hash, an id or the largest id is not what the
   // header says.
   Verified verify() const;
+  // Of bytes [begin, end) of the file.
+  Hash128 hash_of(std::int64_t begin, std::int64_t end) const;
 
  private:
+  struct Descriptor;
+  void read_bytes(std::int64_t begin, std::span<std::byte>) const;
+
   std::filesystem::path path_;
-  std::shared_ptr<const std::byte> bytes_;
+  std::shared_ptr<const Descriptor> file_;
   TokenFileHeader header_;
 };
 

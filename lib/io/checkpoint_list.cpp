@@ -24,6 +24,27 @@ static std::optional<std::int64_t> step_of(std::string_view name) {
   return step;
 }
 
+// A hidden name: what would be visible, and the suffix behind it.
+struct HiddenName {
+  std::int64_t step;
+  std::string visible, suffix;
+};
+
+static std::optional<HiddenName> hidden_name(const fs::path& path) {
+  const auto name = path.filename().string();
+  const auto dot = name.rfind('.');
+  if (name.empty() || name[0] != '.' || dot == 0) return {};
+  auto visible = name.substr(1, dot - 1);
+  const auto step = step_of(visible);
+  if (!step) return {};
+  return HiddenName{*step, std::move(visible), name.substr(dot)};
+}
+
+// A save stopped between its two renames: the checkpoint is whole, but it is not under its name.
+static bool stepped_aside(const fs::path& checkpoints, const HiddenName& name) {
+  return name.suffix == replaced_suffix && !is_there(checkpoints / name.visible);
+}
+
 static std::vector<fs::path> entries_of(const fs::path& directory) {
   std::vector<fs::path> entries;
   std::error_code e;
@@ -39,6 +60,8 @@ std::vector<CheckpointInfo> list_checkpoints(const fs::path& checkpoints) {
   std::vector<CheckpointInfo> all;
   for (const auto& path : entries_of(checkpoints)) {
     if (const auto step = step_of(path.filename().string())) all.push_back({path, *step});
+    const auto hidden = hidden_name(path);
+    if (hidden && stepped_aside(checkpoints, *hidden)) all.push_back({path, hidden->step});
   }
   std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.step < b.step; });
   return all;
@@ -80,8 +103,8 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check) {
 
 // Renamed first, so that a removal that is interrupted never looks like a damaged checkpoint.
 static void remove_checkpoint(const CheckpointInfo& info) {
-  auto doomed =
-      info.directory.parent_path() / fmt::format(".{}.removed", checkpoint_name(info.step));
+  auto doomed = info.directory.parent_path() /
+                fmt::format(".{}{}", checkpoint_name(info.step), removed_suffix);
   remove_tree(doomed);
   rename_path(info.directory, doomed);
   remove_tree(doomed);
@@ -108,29 +131,29 @@ std::vector<fs::path> set_aside_after(const fs::path& checkpoints, std::int64_t 
     if (info.step <= step) continue;
     const auto base = "left-" + checkpoint_name(info.step);
     auto name = checkpoints / base;
-    std::error_code e;
-    for (int i = 2; fs::exists(name, e); ++i) name = checkpoints / fmt::format("{}-{}", base, i);
+    for (int i = 2; is_there(name); ++i) name = checkpoints / fmt::format("{}-{}", base, i);
     rename_path(info.directory, name);
     names.push_back(name);
   }
   return names;
 }
 
+void put_back_replaced(const fs::path& checkpoints) {
+  for (const auto& path : entries_of(checkpoints)) {
+    const auto hidden = hidden_name(path);
+    if (hidden && stepped_aside(checkpoints, *hidden))
+      rename_path(path, checkpoints / hidden->visible);
+  }
+}
+
 std::vector<fs::path> clean_checkpoints(const fs::path& checkpoints) {
+  put_back_replaced(checkpoints);
   std::vector<fs::path> removed;
   for (const auto& path : entries_of(checkpoints)) {
-    const auto name = path.filename().string();
-    const auto dot = name.rfind('.');
-    if (name.empty() || name[0] != '.' || dot == 0) continue;
-    const auto visible = name.substr(1, dot - 1);
-    if (!step_of(visible)) continue;
-    const auto suffix = std::string_view(name).substr(dot);
-    std::error_code e;
-    if (suffix == ".replaced" && !fs::exists(checkpoints / visible, e)) {
-      rename_path(path, checkpoints / visible);
+    const auto hidden = hidden_name(path);
+    if (!hidden || (hidden->suffix != replaced_suffix && hidden->suffix != partial_suffix &&
+                    hidden->suffix != removed_suffix))
       continue;
-    }
-    if (suffix != ".replaced" && suffix != ".partial" && suffix != ".removed") continue;
     remove_tree(path);
     removed.push_back(path);
   }

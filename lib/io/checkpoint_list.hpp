@@ -14,7 +14,8 @@ struct CheckpointInfo {
   std::int64_t step = 0;
 };
 
-// Oldest first, damaged ones included; empty when the directory does not exist.
+// Oldest first, damaged ones included, and those that an interrupted replacement left aside; empty
+// when the directory does not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
 
 enum class Check : std::uint8_t {
@@ -40,8 +41,11 @@ void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
 std::vector<std::filesystem::path> set_aside_after(const std::filesystem::path& checkpoints,
                                                    std::int64_t step);
 
-// Removes what interrupted saves and prunes left behind; puts back what was being replaced. To be
-// called at a start, by one rank, before anything saves. Returns what was removed.
+// Gives what an interrupted replacement left aside its name again. By one rank, at a start.
+void put_back_replaced(const std::filesystem::path& checkpoints);
+
+// Puts back, and removes what interrupted saves and prunes left behind. To be called at a start, by
+// one rank, before anything saves. Returns what was removed.
 std::vector<std::filesystem::path> clean_checkpoints(const std::filesystem::path& checkpoints);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #include "lib/io/checkpoint_save.hpp"
 
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -15,12 +16,12 @@ std::string checkpoint_name(std::int64_t step) {
   return fmt::format("step-{:08}", step);
 }
 
-static fs::path hidden(const fs::path& checkpoints, std::int64_t step, const char* suffix) {
+static fs::path hidden(const fs::path& checkpoints, std::int64_t step, std::string_view suffix) {
   return checkpoints / fmt::format(".{}{}", checkpoint_name(step), suffix);
 }
 
 fs::path begin_save(const fs::path& checkpoints, std::int64_t step) {
-  const auto partial = hidden(checkpoints, step, ".partial");
+  const auto partial = hidden(checkpoints, step, partial_suffix);
   remove_tree(partial);
   make_directory(partial);
   return partial;
@@ -37,7 +38,7 @@ static FileRecord write_tokenizer(const fs::path& directory, const std::string& 
 
 fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
                  std::vector<FileRecord> shards) {
-  const auto partial = hidden(checkpoints, meta.step, ".partial");
+  const auto partial = hidden(checkpoints, meta.step, partial_suffix);
   const auto master = write_master(partial, meta.step, shards);
   Manifest manifest{meta, std::move(shards)};
   manifest.files.push_back(master);
@@ -49,13 +50,17 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
   write_new(partial / manifest_name, text);
   sync_directory(partial);
 
-  // rename() does not replace a directory that has content: an old one steps aside first. After a
-  // crash between the two renames clean_checkpoints() puts it back.
+  // rename() does not replace a directory that has content. Where the two cannot be exchanged an
+  // old one steps aside first; a crash then leaves it under a name that list_checkpoints() knows.
   const auto target = checkpoints / checkpoint_name(meta.step);
-  const auto replaced = hidden(checkpoints, meta.step, ".replaced");
+  const auto replaced = hidden(checkpoints, meta.step, replaced_suffix);
+  const bool exists = is_there(target);
+  if (exists && exchange_paths(partial, target)) {
+    sync_directory(checkpoints);
+    remove_tree(partial);
+    return target;
+  }
   remove_tree(replaced);
-  std::error_code e;
-  const bool exists = fs::exists(fs::symlink_status(target, e));
   if (exists) rename_path(target, replaced);
   try {
     rename_path(partial, target);
@@ -71,7 +76,7 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
 void abandon_save(const fs::path& checkpoints, std::int64_t step) noexcept {
   std::error_code ignored;
   try {
-    fs::remove_all(hidden(checkpoints, step, ".partial"), ignored);
+    fs::remove_all(hidden(checkpoints, step, partial_suffix), ignored);
   } catch (...) {  // out of memory for the name: the next start removes it
   }
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/shard_file.hpp"
@@ -13,6 +14,10 @@
 namespace trireme {
 
 std::string checkpoint_name(std::int64_t step);  // "step-00000420"
+// Hidden names beside it, ".step-00000420.partial": being written; aside while another takes its
+// place; being removed.
+inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix = ".replaced",
+                                  removed_suffix = ".removed";
 
 // An empty partial directory in `checkpoints` (created when missing), for write_shard.
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);

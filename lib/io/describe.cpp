@@ -39,7 +39,10 @@ std::string describe(const CheckpointReader& reader) {
        fmt::format("{}, {} bytes, {} ids", m.tokenizer_kind.empty() ? "none" : m.tokenizer_kind,
                    m.tokenizer.size(), m.vocab));
   line("written by", fmt::format("trireme {}, run {}", m.version, m.run));
-  for (const auto& [key, value] : m.extra) line(key, value);
+  for (const auto& [key, value] : m.extra) {
+    const auto rows = std::ranges::count(value, '\n');
+    line(key, rows > 0 ? fmt::format("{} rows", rows) : value);
+  }
   line("size", fmt::format("{} in {} shards", human_bytes(bytes), shards));
 
   out += "\nfiles\n";

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -141,6 +142,21 @@ void rename_path(const fs::path& from, const fs::path& to) {
   std::error_code e;
   fs::rename(from, to, e);
   require(!e, "cannot rename {} to {}: {}", from.string(), to.string(), e.message());
+}
+
+bool exchange_paths(const fs::path& a, const fs::path& b) {
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  const int code = errno;
+  require(code == EINVAL || code == ENOSYS || code == ENOTSUP, "cannot exchange {} and {}: {}",
+          a.string(), b.string(), std::strerror(code));
+  return false;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code e;
+  const auto type = fs::symlink_status(path, e).type();
+  require(type != fs::file_type::none, "cannot look for {}: {}", path.string(), e.message());
+  return type != fs::file_type::not_found;
 }
 
 void remove_tree(const fs::path& path) {

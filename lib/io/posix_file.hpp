@@ -42,6 +42,10 @@ void write_new(const std::filesystem::path&, std::string_view text);
 // Readers see the old content or the new one, also after a crash.
 void replace_atomically(const std::filesystem::path&, std::string_view text);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+// Both names change places in one moment; false where the file system cannot do that.
+bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
+// False only when there is no such name: a file system that does not answer is an Error.
+bool is_there(const std::filesystem::path&);
 void remove_tree(const std::filesystem::path&);
 void make_directory(const std::filesystem::path&);  // parents too; fine if it exists
 // Makes the names in a directory durable.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/host_name.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 
@@ -21,14 +22,18 @@ namespace trireme {
 namespace fs = std::filesystem;
 
 // Everything that a run writes.
-constexpr std::array<std::string_view, 10> own_names = {
-    "log",         "history.csv", "evaluation.csv", "effective.toml", "outcome.json",
-    "checkpoints", "trace",       "lock",           "checkpoint_now", "stop_now"};
-
-static bool is_there(const fs::path& path) {
-  std::error_code e;
-  return fs::exists(path, e);
-}
+constexpr std::array<std::string_view, 12> own_names = {"log",
+                                                        "history.csv",
+                                                        "history.csv.damaged",
+                                                        "evaluation.csv",
+                                                        "evaluation.csv.damaged",
+                                                        "effective.toml",
+                                                        "outcome.json",
+                                                        "checkpoints",
+                                                        "trace",
+                                                        "lock",
+                                                        "checkpoint_now",
+                                                        "stop_now"};
 
 static bool holds_a_run(const fs::path& path) {
   if (is_there(path / "outcome.json") || !list_checkpoints(path / "checkpoints").empty())
@@ -74,7 +79,7 @@ static void empty_run(const fs::path& path) {
     if (entry.filename() != "lock") remove_tree(entry);
 }
 
-void refuse_existing_run(const fs::path& path) {
+static void refuse_existing_run(const fs::path& path) {
   require(!is_there(path) || !holds_a_run(path),
           "{} holds a run already -- continue it with --restart latest, or replace it with "
           "--overwrite",
@@ -99,9 +104,7 @@ class RunDirectory::Lock {
               run.string(), holder);
       return;  // a file system without locks: nothing to hold
     }
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    const auto text = fmt::format("process {} on {}", ::getpid(), host);
+    const auto text = fmt::format("process {} on {}", ::getpid(), host_name());
     if (::ftruncate(descriptor_, 0) != 0 ||
         ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
       fail("cannot write {}: {}", file.string(), std::strerror(errno));
@@ -134,7 +137,11 @@ RunDirectory::RunDirectory(fs::path path, Existing existing) : path_(std::move(p
   }
   if (existing == Existing::overwrite) require_own(path_);
   lock_ = std::make_shared<Lock>(path_);
-  if (existing == Existing::overwrite) empty_run(path_);
+  make_directory(checkpoints());
+}
+
+void RunDirectory::remove_earlier_run() const {
+  empty_run(path_);
   make_directory(checkpoints());
 }
 

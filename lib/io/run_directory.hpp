@@ -12,7 +12,7 @@ namespace trireme {
 enum class Existing : std::uint8_t {
   refuse,    // a run in it is an error that names the two ways out
   restart,   // go on in it
-  overwrite  // empty it of everything that a run writes; files of others stay
+  overwrite  // may be emptied of everything that a run writes
 };
 
 // How a run ended, or "running". Written by rank 0.
@@ -27,8 +27,10 @@ struct Outcome {
 class RunDirectory {
  public:
   // Creates it when missing, checks that it can be written and locks it against other processes
-  // while this lives. Error otherwise.
+  // while this lives. Error otherwise. Nothing of an earlier run is touched.
   RunDirectory(std::filesystem::path, Existing);
+  // For Existing::overwrite, once all is checked: removes what a run writes; files of others stay.
+  void remove_earlier_run() const;
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log() const { return path_ / "log"; }
@@ -46,8 +48,5 @@ class RunDirectory {
   std::filesystem::path path_;
   std::shared_ptr<Lock> lock_;
 };
-
-// Error, naming the two ways out, when a run lies there.
-void refuse_existing_run(const std::filesystem::path&);
 
 }  // namespace trireme

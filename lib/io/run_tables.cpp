@@ -8,38 +8,63 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-// The header and the whole rows up to a step; rows are in order of their steps.
-static std::string rows_up_to(const fs::path& path, std::string_view header, std::int64_t step) {
-  const auto text = read_text(path);
-  auto kept = std::string(header) + "\n";
-  if (text.empty()) return kept;
-  require(text.starts_with(kept),
+constexpr std::size_t carried_rows = 1000;
+
+// None when the file is gone or empty.
+static std::optional<std::string> checked_text(const fs::path& path, std::string_view header) {
+  if (!is_there(path)) return {};
+  auto text = read_text(path);
+  if (text.empty()) return {};
+  require(text.starts_with(std::string(header) + "\n"),
           "{} has other columns than this program writes -- move it away, or train into another "
           "--run-dir",
           path.string());
-  for (std::size_t at = kept.size();;) {
-    const auto end = text.find('\n', at);
-    if (end == std::string::npos) return kept;
-    std::int64_t row_step = 0;
-    const auto e = std::from_chars(text.data() + at, text.data() + end, row_step).ec;
-    if (e != std::errc{} || row_step > step) return kept;
-    kept.append(text, at, end + 1 - at);
-    at = end + 1;
-  }
+  return text;
 }
 
-static PosixFile start_file(const fs::path& path, std::string_view header,
-                            std::optional<std::int64_t> restored_step) {
-  std::error_code e;
-  replace_atomically(path, restored_step && fs::exists(path, e)
-                               ? rows_up_to(path, header, *restored_step)
-                               : std::string(header) + "\n");
+void require_columns(const fs::path& path, std::string_view header) {
+  checked_text(path, header);
+}
+
+static OrderedTable table_of(const fs::path& path, std::string_view header,
+                             const std::optional<TableStart>& start) {
+  if (!start) return {std::string(header) + "\n", {}, false};
+  return put_in_order(checked_text(path, header), header, *start);
+}
+
+static PosixFile start_file(const fs::path& path, const OrderedTable& table) {
+  if (table.lossy) {
+    auto damaged = path;
+    damaged += ".damaged";
+    replace_atomically(damaged, read_text(path));
+  }
+  replace_atomically(path, table.text);
   return PosixFile::open_to_write(path);
 }
 
 CsvFile::CsvFile(const fs::path& path, std::string_view header,
-                 std::optional<std::int64_t> restored_step)
-    : file_(start_file(path, header, restored_step)), end_(file_.size()) {}
+                 const std::optional<TableStart>& start)
+    : CsvFile(path, table_of(path, header, start)) {}
+
+CsvFile::CsvFile(const fs::path& path, const OrderedTable& table)
+    : file_(start_file(path, table)), end_(file_.size()), remarks_(table.remarks) {
+  const std::string_view text = table.text;
+  for (auto at = text.find('\n') + 1; at < text.size();) {
+    const auto end = text.find('\n', at);
+    remember(text.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+void CsvFile::remember(std::string_view row) {
+  if (!first_step_) {
+    std::int64_t step = 0;
+    std::from_chars(row.data(), row.data() + row.size(), step);
+    first_step_ = step;
+  }
+  newest_.emplace_back(row);
+  if (newest_.size() > carried_rows) newest_.pop_front();
+}
 
 void CsvFile::append(std::string_view row) {
   const auto line = std::string(row) + "\n";
@@ -50,24 +75,34 @@ void CsvFile::append(std::string_view row) {
     throw;
   }
   end_ += static_cast<std::int64_t>(line.size());
+  remember(row);
 }
 
-HistoryFile::HistoryFile(const fs::path& path, std::optional<std::int64_t> restored_step)
-    : csv_(path,
-           "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak",
-           restored_step) {}
-
-void HistoryFile::append(const HistoryRow& r) {
-  csv_.append(fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm,
-                          r.lr, r.seconds, r.tokens_per_second,
-                          r.mfu ? fmt::format("{}", *r.mfu) : "", r.bytes_sent, r.bytes_peak));
+void CsvFile::sync() {
+  file_.sync();
 }
 
-EvaluationFile::EvaluationFile(const fs::path& path, std::optional<std::int64_t> restored_step)
-    : csv_(path, "step,tokens,loss,perplexity", restored_step) {}
+std::string CsvFile::newest_rows() const {
+  std::string text;
+  for (const auto& row : newest_) text += row + "\n";
+  return text;
+}
 
-void EvaluationFile::append(const EvaluationRow& r) {
-  csv_.append(fmt::format("{},{},{},{}", r.step, r.tokens, r.loss, r.perplexity));
+std::string to_csv(const HistoryRow& r) {
+  return fmt::format("{},{},{},{},{},{},{},,{},{}", r.step, r.tokens, r.loss, r.grad_norm, r.lr,
+                     r.seconds, r.tokens_per_second, r.bytes_sent, r.bytes_peak);
+}
+
+std::string to_csv(const EvaluationRow& r) {
+  return fmt::format("{},{},{},{}", r.step, r.tokens, r.loss, r.perplexity);
+}
+
+bool has_row(const fs::path& path, std::string_view header, std::int64_t step) {
+  const auto text = checked_text(path, header);
+  if (!text) return false;
+  const auto table = put_in_order(*text, header, {.step = step});
+  const auto last = table.text.rfind('\n', table.text.size() - 2);
+  return table.text.substr(last + 1).starts_with(fmt::format("{},", step));
 }
 
 }  // namespace trireme

@@ -1,60 +1,68 @@
 #pragma once
-// history.csv and evaluation.csv: one row a step, on disk as soon as it is known. Numbers are
-// written in the shortest form that reads back as the same double.
+// history.csv and evaluation.csv: one row a step, in the file as soon as it is known, on disk
+// before a checkpoint counts on it. Numbers are written in the shortest form that reads back as the
+// same double.
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/io/posix_file.hpp"
+#include "lib/io/table_rows.hpp"
 
 namespace trireme {
 
 // A CSV file whose first column is the step.
 class CsvFile {
  public:
-  // Continues the file after `restored_step` (rows past it and a half-written last line are
-  // dropped) or, without one, starts it anew. Error when it exists with another header.
-  CsvFile(const std::filesystem::path&, std::string_view header,
-          std::optional<std::int64_t> restored_step);
+  // Continues the file or, without a start, begins it anew. What was damaged is put in order, and
+  // the file as it was is kept beside it as NAME.damaged where a line of it is lost. Error when it
+  // exists with another header.
+  CsvFile(const std::filesystem::path&, std::string_view header, const std::optional<TableStart>&);
   // One row without its newline. When the disk is full the file keeps its whole rows and Error
   // comes.
   void append(std::string_view row);
+  void sync();
+  // As many rows as a checkpoint carries, so that a table that is lost can be had again.
+  std::string newest_rows() const;
+  std::optional<std::int64_t> first_step() const { return first_step_; }  // none: no row
+  const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
+  CsvFile(const std::filesystem::path&, const OrderedTable&);
+  void remember(std::string_view row);
+
   PosixFile file_;
   std::int64_t end_;
+  std::deque<std::string> newest_;
+  std::optional<std::int64_t> first_step_;
+  std::vector<std::string> remarks_;
 };
+
+inline constexpr std::string_view
+    history_columns =
+        "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak",
+    evaluation_columns = "step,tokens,loss,perplexity";
 
 struct HistoryRow {
   std::int64_t step = 0, tokens = 0;
   double loss = 0, grad_norm = 0, lr = 0, seconds = 0, tokens_per_second = 0;
-  std::optional<double> mfu;  // empty where the machine's peak is unknown
   std::int64_t bytes_sent = 0, bytes_peak = 0;
 };
-
-class HistoryFile {
- public:
-  HistoryFile(const std::filesystem::path&, std::optional<std::int64_t> restored_step);
-  void append(const HistoryRow&);
-
- private:
-  CsvFile csv_;
-};
+std::string to_csv(const HistoryRow&);  // mfu is empty: no machine's peak is known
 
 struct EvaluationRow {
   std::int64_t step = 0, tokens = 0;
   double loss = 0, perplexity = 0;
 };
+std::string to_csv(const EvaluationRow&);
 
-class EvaluationFile {
- public:
-  EvaluationFile(const std::filesystem::path&, std::optional<std::int64_t> restored_step);
-  void append(const EvaluationRow&);
-
- private:
-  CsvFile csv_;
-};
+// Error when a table that is there has other columns.
+void require_columns(const std::filesystem::path&, std::string_view header);
+// Is there a whole row for this step?
+bool has_row(const std::filesystem::path&, std::string_view header, std::int64_t step);
 
 }  // namespace trireme

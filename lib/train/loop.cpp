@@ -9,7 +9,6 @@
 
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/io/checkpoint_list.hpp"
 #include "lib/train/evaluation.hpp"
 #include "lib/train/schedule.hpp"
 #include "lib/train/state.hpp"
@@ -28,30 +27,28 @@ std::int64_t steps_of_run(const TrainConfig& t, std::int64_t context, const Chec
   return meta.step + (left + each - 1) / each;
 }
 
-TrainLoop::TrainLoop(Trainer& trainer, const Dataset& training, const Dataset* validation,
-                     const RunDirectory* directory, std::filesystem::path checkpoints,
-                     SignalWatch& signals, LoopSettings settings, CheckpointMeta meta,
-                     std::string restored)
-    : trainer_(trainer),
-      training_(training),
-      validation_(validation),
-      directory_(directory),
-      checkpoints_(std::move(checkpoints)),
-      signals_(signals),
+bool evaluation_is_due(const EvaluateConfig& e, std::int64_t step, std::int64_t total_steps) {
+  return step > 0 && (step == total_steps || (e.every_steps > 0 && step % e.every_steps == 0));
+}
+
+TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
+    : trainer_(parts.trainer),
+      training_(parts.training),
+      validation_(parts.validation),
+      record_(parts.record),
+      signals_(parts.signals),
       settings_(std::move(settings)),
-      meta_(std::move(meta)),
-      total_steps_(steps_of_run(settings_.train, training.sample_length(), meta_)),
-      step_tokens_(settings_.train.batch * training.sample_length()),
+      meta_(std::move(start.meta)),
+      owes_evaluation_(start.owes_evaluation),
+      total_steps_(steps_of_run(settings_.train, training_.sample_length(), meta_)),
+      step_tokens_(settings_.train.batch * training_.sample_length()),
       first_step_(meta_.step),
-      saved_step_(restored.empty() ? -1 : meta_.step),
-      last_checkpoint_(std::move(restored)),
+      saved_step_(start.restored.empty() ? -1 : meta_.step),
+      last_checkpoint_(std::move(start.restored)),
       progress_(total_steps_),
-      trace_(trainer.axes(), settings_.trace, directory ? directory->trace() : "") {
+      trace_(trainer_.axes(), settings_.trace, settings_.run / "trace") {
   at_root(trainer_.axes().world, [&] {
-    const auto from = last_checkpoint_.empty() ? std::nullopt : std::optional(meta_.step);
-    history_.emplace(directory_->history(), from);
-    if (validation_) evaluations_.emplace(directory_->evaluation(), from);
-    directory_->write_outcome({"running", meta_.step, "", last_checkpoint_});
+    record_.outcome({"running", meta_.step, "", last_checkpoint_});
   });
 }
 
@@ -82,6 +79,7 @@ Ending TrainLoop::run() {
 }
 
 Ending TrainLoop::run_steps() {
+  if (owes_evaluation_ && !evaluated()) return Ending::stopped;
   while (meta_.step < total_steps_) {
     one_step();
     const bool last = meta_.step == total_steps_;
@@ -92,20 +90,21 @@ Ending TrainLoop::run_steps() {
                                         : "";
     if (last || !reason_.empty() || decision.checkpoint_signal || decision.save_due) save_now();
     if (!reason_.empty()) return Ending::stopped;
-    if (!validation_ || !(last || evaluation_is_due(meta_.step))) continue;
-    evaluate_now();
-    if (!last && anywhere(signals_.stop())) {  // it came while the loss was evaluated
-      reason_ = signal_reason;
-      save_now();
-      return Ending::stopped;
-    }
+    if (evaluation_is_due(meta_.step) && !evaluated()) return Ending::stopped;
   }
   return Ending::done;
 }
 
+bool TrainLoop::evaluated() {
+  const bool whole = evaluate_now(), last = meta_.step == total_steps_;
+  if (whole && (last || !anywhere(signals_.stop()))) return true;
+  reason_ = signal_reason;
+  save_now();
+  return false;
+}
+
 bool TrainLoop::evaluation_is_due(std::int64_t step) const {
-  const auto every = settings_.evaluate.every_steps;
-  return every > 0 && step % every == 0;
+  return validation_ && trireme::evaluation_is_due(settings_.evaluate, step, total_steps_);
 }
 
 bool TrainLoop::save_is_due() const {
@@ -118,7 +117,7 @@ bool TrainLoop::time_is_near() const {
   if (settings_.time_limit <= 0) return false;
   // What comes before the next chance to stop, at one and a half times what it took so far.
   double next = steps_seconds_ / static_cast<double>(meta_.step - first_step_) + save_estimate();
-  if (validation_ && (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1)))
+  if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1))
     next += evaluation_seconds_;
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
 }
@@ -213,7 +212,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = trainer_.axes().traffic().all() - bytes_sent_;
   bytes_sent_ += row.bytes_sent;
-  if (history_) history_->append(row);
+  record_.add(row);
   if (settings_.log_every > 0 && meta_.step % settings_.log_every == 0)
     log_detail("step {}/{} loss {:.4f} norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
                total_steps_, row.loss, row.grad_norm, lr, row.tokens_per_second);
@@ -222,7 +221,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   progress_.show(meta_.step, row.loss, row.tokens_per_second, left);
 }
 
-void TrainLoop::evaluate_now() {
+bool TrainLoop::evaluate_now() {
   const auto begin = Clock::now();
   std::optional<LossSum> loss;
   try {
@@ -237,11 +236,11 @@ void TrainLoop::evaluate_now() {
   } else if (loss->valid == 0) {
     log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
   } else {
-    if (evaluations_)
-      evaluations_->append({meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
+    record_.add(EvaluationRow{meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
     log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss->mean(),
              std::exp(loss->mean()));
   }
+  return loss.has_value();
 }
 
 void TrainLoop::save_now() {
@@ -249,7 +248,10 @@ void TrainLoop::save_now() {
   const auto begin = Clock::now();
   saved_at_ = begin;  // a save that fails is tried again when the next one is due
   try {
-    last_checkpoint_ = save_state(trainer_.store(), trainer_.axes(), checkpoints_, meta_).string();
+    at_root(trainer_.axes().world, [&] { record_.put_into(meta_); });
+    last_checkpoint_ =
+        save_state(trainer_.store(), trainer_.axes(), settings_.run / "checkpoints", meta_)
+            .string();
   } catch (const SharedError& e) {
     // The last chance to keep the run's work is never passed over.
     const bool last = meta_.step == total_steps_ || !reason_.empty();
@@ -260,13 +262,7 @@ void TrainLoop::save_now() {
   saved_step_ = meta_.step;
   save_seconds_ = seconds_since(begin);
   log_info("step {}: checkpoint {} in {:.2f} s", meta_.step, last_checkpoint_, save_seconds_);
-  if (!directory_) return;
-  try {
-    directory_->write_outcome({"running", meta_.step, "", last_checkpoint_});
-    prune(checkpoints_, settings_.checkpoint.keep_last, settings_.checkpoint.keep_every);
-  } catch (const Error& e) {
-    log_warning("step {}: the checkpoint is saved, but {}", meta_.step, e.what());
-  }
+  record_.saved({"running", meta_.step, "", last_checkpoint_}, settings_.checkpoint);
 }
 
 }  // namespace trireme

@@ -107,17 +107,22 @@ static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blo
   return std::ranges::find(before, blocks[static_cast<std::size_t>(stage)]) == before.end();
 }
 
-std::optional<std::size_t> reserved_within(PlanInput in, DryTarget target, std::size_t limit) {
+std::size_t reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
   // As many as a pipeline holds at once, and some that follow.
   const std::int64_t some = 2 * in.grid.pipe + 2;
   in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
+  return plan_rank(in, target, rank).account.reserved;
+}
+
+std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget& target,
+                                           std::size_t limit) {
   std::size_t most = 0;
   const auto blocks =
       blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, in.grid.pipe);
   for (const int rank : kinds_of_ranks(in)) {
     if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
-    most = std::max(most, plan_rank(in, target, rank).account.reserved);
+    most = std::max(most, reserved_by(in, target, rank));
     if (most > limit) return std::nullopt;
   }
   return most;

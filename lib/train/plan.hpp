@@ -49,10 +49,11 @@ struct Plan {
 RankPlan plan_rank(const PlanInput&, const DryTarget&, int rank);
 Plan make_plan(const PlanInput&, const DryTarget&);
 
-// The bytes that the ranks of a grid reserve at most, or nothing once one of them is above `limit`.
-// Of a step with few microbatches, so that many grids are soon tried: nearly the whole step's.
-// The order of accesses is not checked.
-std::optional<std::size_t> reserved_within(PlanInput, DryTarget, std::size_t limit);
+// The bytes that a rank reserves, of a step with few microbatches: soon known, and nearly the whole
+// step's. The order of accesses is not checked.
+std::size_t reserved_by(PlanInput, DryTarget, int rank);
+// What the ranks of a grid reserve at most, or nothing once one of them is above `limit`.
+std::optional<std::size_t> reserved_within(const PlanInput&, const DryTarget&, std::size_t limit);
 
 // A table for the terminal, and the same as JSON.
 std::string plan_text(const Plan&, const PlanInput&, const DryTarget&);

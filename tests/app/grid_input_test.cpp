@@ -1,5 +1,6 @@
 // What a user of a grid gets wrong, and what breaks on one rank alone: one clear message, a
 // non-zero exit, no hang, and an earlier run in the same place intact.
+#include "lib/base/host_name.hpp"
 #include "tests/app/grid_training.hpp"
 
 namespace trireme {
@@ -97,6 +98,33 @@ TEST_F(GridInput, TokenFiles) {
       "--run-dir run --overwrite ";
   expect_refused("mkdir elsewhere; $MPIEXEC -n 1 " + rank + ": -n 1 -wdir $PWD/elsewhere " + rank,
                  {"rank 1", "text.tokens"});
+}
+
+// Copies on the disks of two nodes: behind /proc/self/cwd each rank finds its own.
+TEST_F(GridInput, TokenFilesThatAreNotTheSameOnAllRanks) {
+  const std::string rank =
+      "$TRIREME train deck.toml data.path=/proc/self/cwd/text.tokens "
+      "--run-dir run --overwrite ";
+  const auto refused = [&](const std::string& make, std::initializer_list<const char*> words) {
+    expect_refused("rm -rf elsewhere; mkdir elsewhere; " + make + "; $MPIEXEC -n 1 " + rank +
+                       ": -n 1 -wdir $PWD/elsewhere " + rank,
+                   words);
+  };
+  const auto host = host_name();
+  const std::string path = "/proc/self/cwd/text.tokens";
+  // As many tokens, and others.
+  refused("tr e o <text.txt >other.txt; $TRIREME tokenize other.txt --output elsewhere/text.tokens",
+          {"rank 1 on", host.c_str(), path.c_str(), "hash of its contents", "instead of"});
+  refused(
+      "head -c 5000 text.txt >other.txt; "
+      "$TRIREME tokenize other.txt --output elsewhere/text.tokens",
+      {"rank 1 on", path.c_str(), "tokens 5001 instead of 9001"});
+  // Without hashes, one token of 9,001.
+  refused(
+      "cp text.tokens elsewhere; for i in . elsewhere; do for at in 72 240; do "
+      "dd if=/dev/zero of=$i/text.tokens bs=1 seek=$at count=16 conv=notrunc; done; done; "
+      "printf a | dd of=elsewhere/text.tokens bs=1 seek=9000 conv=notrunc",
+      {"rank 1 on", path.c_str(), "hash of blocks of its contents"});
 }
 
 // Sample 2 of a step of 12 goes to data rank 0, sample 3 to data rank 1, which alone meets the

@@ -19,7 +19,7 @@ void use_all_of(const TokenFile& file) {
     file.read(0, ids);
   } catch (const Error&) {
   }
-  if (n > 0) (void)(file.is_target(0) != file.is_target(n - 1));
+  if (n > 0) (void)(is_target(file, 0) != is_target(file, n - 1));
   (void)file.tokenizer().identity();
   file.verify();
 }

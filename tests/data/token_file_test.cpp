@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -42,7 +43,7 @@ TEST(TokenFile, KeepsTokensOfBothWidths) {
     EXPECT_EQ(file.header().largest, vocab - 1);
     EXPECT_EQ(file.header().separator, 3);
     EXPECT_FALSE(file.header().has_mask);
-    EXPECT_TRUE(file.is_target(1));
+    EXPECT_TRUE(is_target(file, 1));
     EXPECT_EQ(file.verify(), Verified::hash_and_ids);
   }
 }
@@ -57,7 +58,7 @@ TEST(TokenFile, KeepsTheMaskAndTheTokenizer) {
                      {.targets = targets, .tokenizer = model});
     const TokenFile file(scratch / "a");
     for (std::size_t i = 0; i < n; ++i) {
-      EXPECT_EQ(file.is_target(static_cast<std::int64_t>(i)), targets[i]);
+      EXPECT_EQ(is_target(file, static_cast<std::int64_t>(i)), targets[i]);
     }
     EXPECT_EQ(file.tokenizer(), model);
     EXPECT_EQ(file.verify(), Verified::hash_and_ids);
@@ -94,8 +95,10 @@ TEST(TokenFile, AMaskBeyondTheBufferIsWhole) {
   }
   writer.finish(256, std::nullopt, 0, {});
   const TokenFile file(scratch / "a");
+  const auto targets = file.targets(0, count);
   std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < count; ++i) wrong += file.is_target(i) != is_target(i);
+  for (std::int64_t i = 0; i < count; ++i)
+    wrong += targets[static_cast<std::size_t>(i)] != is_target(i);
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(file.verify(), Verified::hash_and_ids);
 }
@@ -188,6 +191,28 @@ TEST(TokenFile, JudgesEachFieldOfAnUnhashedHeader) {
   EXPECT_THAT(with(60, std::uint32_t{9}), HasSubstr("tokenizer"));
   EXPECT_THAT(with(64, std::int64_t{1} << 62), HasSubstr("tokenizer"));
   EXPECT_THAT(with(100, std::uint8_t{1}), HasSubstr("reserved"));
+}
+
+// Files lie where others write, too.
+TEST(TokenFile, OneThatIsCutOffWhileOpenIsAnErrorThatNamesIt) {
+  ScratchFolder scratch;
+  const TokenFile file(write_token_file(scratch / "a", counting(100'000)));
+  std::filesystem::resize_file(scratch / "a", 5000);
+  std::vector<std::int32_t> ids(100);
+  file.read(0, ids);
+  EXPECT_EQ(ids, counting(100));
+  for (const auto& message : {message_of<Error>([&] { file.read(50'000, ids); }),
+                              message_of<Error>([&] { file.verify(); })})
+    EXPECT_NE(message.find(scratch / "a ends before byte "), std::string::npos) << message;
+}
+
+// A pipe would be waited for.
+TEST(TokenFile, OnlyARegularFileIsOne) {
+  ScratchFolder scratch;
+  ASSERT_EQ(mkfifo((scratch / "pipe").c_str(), 0600), 0);
+  for (const auto& path : {scratch / "pipe", scratch.path().string()})
+    EXPECT_NE(message_of<Error>([&] { TokenFile file(path); }).find("not a regular file"),
+              std::string::npos);
 }
 
 TEST(TokenFile, VerifyFindsDamageThatOpeningDoesNot) {

@@ -28,6 +28,10 @@ inline std::string write_token_file(const std::string& path, const std::vector<s
   return path;
 }
 
+inline bool is_target(const TokenFile& file, std::int64_t i) {
+  return file.targets(i, 1)[0];
+}
+
 // 0, 1, 2, ... modulo vocab.
 inline std::vector<std::int32_t> counting(std::int64_t n, std::int64_t vocab = 256) {
   std::vector<std::int32_t> ids;

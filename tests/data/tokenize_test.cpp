@@ -35,7 +35,7 @@ class Tokenize : public testing::Test {
   std::string targets() const {
     const TokenFile file(output_);
     std::string t;
-    for (std::int64_t i = 0; i < file.count(); ++i) t += file.is_target(i) ? '1' : '0';
+    for (std::int64_t i = 0; i < file.count(); ++i) t += is_target(file, i) ? '1' : '0';
     return t;
   }
   std::string refusal(const TokenizeOptions& o) const {

@@ -98,7 +98,7 @@ TEST_P(SentencePiece, PromptAndCompletionJoinAsTheyStand) {
   expected.push_back(2);
   ASSERT_EQ(all_ids(scratch / "tokens"), expected);
   const TokenFile file(scratch / "tokens");
-  for (std::int64_t i = 0; i < file.count(); ++i) EXPECT_EQ(file.is_target(i), i >= of_prompt);
+  for (std::int64_t i = 0; i < file.count(); ++i) EXPECT_EQ(is_target(file, i), i >= of_prompt);
 }
 
 TEST(SentencePieceSpec, IdentityTellsModelsApart) {

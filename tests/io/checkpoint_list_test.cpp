@@ -60,6 +60,34 @@ TEST(Prune, DamagedOnesDoNotCount) {
   EXPECT_EQ(steps_of(folder.path()), (Steps{20, 30, 40}));
 }
 
+// A crash between the two renames of a replacement.
+TEST(ListCheckpoints, KnowsOneThatSteppedAside) {
+  Folder folder;
+  for (std::int64_t step : {10, 20}) save_small(folder.path(), step);
+  fs::rename(folder.path() / "step-00000020", folder.path() / ".step-00000020.replaced");
+  fs::create_directory(folder.path() / ".step-00000030.partial");
+  EXPECT_EQ(steps_of(folder.path()), (Steps{10, 20}));
+  EXPECT_EQ(newest_intact(folder.path(), Check::hashes).found->step, 20);
+
+  put_back_replaced(folder.path());
+
+  EXPECT_TRUE(fs::exists(folder.path() / "step-00000020"));
+  EXPECT_TRUE(fs::exists(folder.path() / ".step-00000030.partial"));
+  // Beside its successor it is debris.
+  fs::create_directory(folder.path() / ".step-00000020.replaced");
+  EXPECT_EQ(steps_of(folder.path()), (Steps{10, 20}));
+}
+
+TEST(Publish, ReplacesACheckpointOfTheSameStep) {
+  Folder folder;
+  save_small(folder.path(), 10);
+  const auto manifest = folder.path() / "step-00000010" / manifest_name;
+  std::ofstream(manifest) << "damaged";
+  save_small(folder.path(), 10);
+  EXPECT_FALSE(damage_of(folder.path() / "step-00000010", Check::hashes));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
 TEST(CleanCheckpoints, RemovesDebrisAndNothingElse) {
   Folder folder;
   save_small(folder.path(), 10);

@@ -55,6 +55,11 @@ TEST(RunDirectory, OverwriteEmptiesARunAndLeavesFilesOfOthers) {
   std::ofstream(folder.path() / "history.csv") << "step,tokens\n1,64\n";
   std::ofstream(folder.path() / "notes.txt") << "mine";
   const RunDirectory run(folder.path(), Existing::overwrite);
+  EXPECT_FALSE(fs::is_empty(run.checkpoints()));
+  EXPECT_TRUE(fs::exists(run.history()));
+
+  run.remove_earlier_run();
+
   EXPECT_TRUE(fs::is_empty(run.checkpoints()));
   EXPECT_FALSE(fs::exists(run.history()));
   EXPECT_TRUE(fs::exists(folder.path() / "notes.txt"));

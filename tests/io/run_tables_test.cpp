@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -12,63 +13,94 @@ namespace trireme {
 
 using namespace test;
 
-constexpr const char* history_header =
-    "step,tokens,loss,grad_norm,lr,seconds,tokens_per_second,mfu,bytes_sent,bytes_peak\n";
+namespace fs = std::filesystem;
 
-TEST(History, RowsAreOnDiskAtOnceInShortestForm) {
-  Folder folder;
-  const auto path = folder.path() / "history.csv";
-  HistoryFile history(path, {});
-  history.append({1, 768, 5.545177444479562, 0.1, 6e-4, 0.01, 76800, std::nullopt, 0, 1 << 20});
-  history.append({2, 1536, std::nan(""), 1e300, 1e-10, 2, 384, 0.25, 3, 4});
-  EXPECT_EQ(read_text(path), std::string(history_header) +
-                                 "1,768,5.545177444479562,0.1,0.0006,0.01,76800,,0,1048576\n"
-                                 "2,1536,nan,1e+300,1e-10,2,384,0.25,3,4\n");
+static CsvFile evaluation_file(const fs::path& path, const std::optional<TableStart>& start) {
+  return CsvFile(path, evaluation_columns, start);
 }
 
-TEST(History, RowsPastTheRestoredStepAreDropped) {
+TEST(RunTables, RowsAreInTheFileAtOnceInShortestForm) {
+  Folder folder;
+  const auto path = folder.path() / "history.csv";
+  CsvFile history(path, history_columns, {});
+  history.append(to_csv(HistoryRow{1, 768, 5.545177444479562, 0.1, 6e-4, 0.01, 76800, 0, 1 << 20}));
+  history.append(to_csv(HistoryRow{2, 1536, std::nan(""), 1e300, 1e-10, 2, 384, 3, 4}));
+  EXPECT_EQ(read_text(path), std::string(history_columns) +
+                                 "\n1,768,5.545177444479562,0.1,0.0006,0.01,76800,,0,1048576\n"
+                                 "2,1536,nan,1e+300,1e-10,2,384,,3,4\n");
+}
+
+TEST(RunTables, RowsPastTheRestoredStepAreDropped) {
   Folder folder;
   const auto path = folder.path() / "evaluation.csv";
   {
-    EvaluationFile file(path, {});
-    for (std::int64_t step = 10; step <= 50; step += 10) file.append({step, step, 1, 2});
+    auto file = evaluation_file(path, {});
+    for (std::int64_t step = 10; step <= 50; step += 10)
+      file.append(to_csv(EvaluationRow{step, step, 1, 2}));
   }
   std::ofstream(path, std::ios::app) << "60,6";  // killed in the middle of a row
   {
-    EvaluationFile file(path, 30);
-    file.append({40, 41, 1, 2});
+    auto file = evaluation_file(path, TableStart{.step = 30});
+    EXPECT_TRUE(file.remarks().empty());
+    EXPECT_EQ(file.first_step(), 10);
+    file.append("40,41,1,2");
   }
   EXPECT_EQ(read_text(path),
             "step,tokens,loss,perplexity\n10,10,1,2\n20,20,1,2\n30,30,1,2\n40,41,1,2\n");
-  { EvaluationFile file(path, 1000); }
-  EXPECT_TRUE(contains(read_text(path), "40,41,1,2\n"));
-  { EvaluationFile file(path, {}); }
+  EXPECT_TRUE(has_row(path, evaluation_columns, 40));
+  EXPECT_FALSE(has_row(path, evaluation_columns, 4));
+  EXPECT_FALSE(has_row(path, evaluation_columns, 50));
+  EXPECT_FALSE(has_row(folder.path() / "none.csv", evaluation_columns, 40));
+  EXPECT_FALSE(evaluation_file(path, {}).first_step());
   EXPECT_EQ(read_text(path), "step,tokens,loss,perplexity\n");
 }
 
-TEST(History, OtherColumnsAreRefusedAndLeftAlone) {
+TEST(RunTables, OtherColumnsAreRefusedAndLeftAlone) {
   Folder folder;
   const auto path = folder.path() / "history.csv";
   std::ofstream(path) << "step,loss\n1,2\n";
-  EXPECT_TRUE(contains(message_of([&] { HistoryFile(path, 1); }), "other columns"));
+  for (const auto& message :
+       {message_of([&] { CsvFile(path, history_columns, TableStart{.step = 1}); }),
+        message_of([&] { require_columns(path, history_columns); })})
+    EXPECT_TRUE(contains(message, "other columns")) << message;
   EXPECT_EQ(read_text(path), "step,loss\n1,2\n");
 }
 
-TEST(History, AFullDiskKeepsWholeRows) {
+TEST(RunTables, WhatIsLostOfADamagedFileIsKeptBesideIt) {
   Folder folder;
   const auto path = folder.path() / "evaluation.csv";
-  EvaluationFile file(path, {});
-  file.append({1, 2, 3, 4});
+  const std::string text = "step,tokens,loss,perplexity\n1,1,1,2\n2,2,two,2\n3,3,1,2\n";
+  std::ofstream(path) << text;
+  const auto file = evaluation_file(path, TableStart{.step = 3});
+  EXPECT_EQ(read_text(path), "step,tokens,loss,perplexity\n1,1,1,2\n3,3,1,2\n");
+  EXPECT_EQ(read_text(folder.path() / "evaluation.csv.damaged"), text);
+  EXPECT_EQ(file.newest_rows(), "1,1,1,2\n3,3,1,2\n");
+}
+
+TEST(RunTables, ACheckpointCarriesTheNewestThousandRows) {
+  Folder folder;
+  auto file = evaluation_file(folder.path() / "evaluation.csv", {});
+  for (int step = 1; step <= 1500; ++step) file.append(fmt::format("{0},{0},1,2", step));
+  const auto rows = file.newest_rows();
+  EXPECT_EQ(std::ranges::count(rows, '\n'), 1000);
+  EXPECT_TRUE(rows.starts_with("501,501,1,2\n") && rows.ends_with("\n1500,1500,1,2\n"));
+}
+
+TEST(RunTables, AFullDiskKeepsWholeRows) {
+  Folder folder;
+  const auto path = folder.path() / "evaluation.csv";
+  auto file = evaluation_file(path, {});
+  file.append("1,2,3,4");
   const auto before = read_text(path);
   rlimit old_limit;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
   const rlimit small{before.size() + 3, old_limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto message = message_of([&] { file.append({2, 3, 4, 5}); });
+  const auto message = message_of([&] { file.append("2,3,4,5"); });
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old_limit), 0);
   EXPECT_TRUE(contains(message, "File too large")) << message;
   EXPECT_EQ(read_text(path), before);
-  file.append({2, 3, 4, 5});
+  file.append("2,3,4,5");
   EXPECT_EQ(read_text(path), before + "2,3,4,5\n");
 }
 

@@ -1,0 +1,94 @@
+#include "lib/data/same_files.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/hash.hpp"
+#include "lib/base/host_name.hpp"
+#include "lib/comm/agree.hpp"
+
+namespace trireme {
+
+constexpr std::int64_t blocks = 64, block_bytes = std::int64_t{1} << 20;
+
+static std::string sampled_contents(const TokenFile& file) {
+  constexpr auto begin = static_cast<std::int64_t>(TokenFileHeader::bytes);
+  const auto end = file.header().file_bytes(), n = end - begin;
+  if (n <= blocks * block_bytes) return to_string(file.hash_of(begin, end));
+  std::string all;
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const auto at = begin + (n - block_bytes) * i / (blocks - 1);
+    all += to_string(file.hash_of(at, at + block_bytes));
+  }
+  return to_string(hash128(all));
+}
+
+FileIdentity identity_of(const TokenFile& file) {
+  const auto& h = file.header();
+  const auto number = [](std::int64_t n) { return fmt::format("{}", n); };
+  const bool hashed = h.payload_hash != Hash128{};
+  return {{"size", number(h.file_bytes())},
+          {"tokens", number(h.count)},
+          {"bytes a token", number(h.token_bytes)},
+          {"vocabulary", number(h.vocab)},
+          {"largest id", number(h.largest)},
+          {"separator", number(h.separator.value_or(-1))},
+          {"documents", number(h.documents)},
+          {"mask", number(h.has_mask)},
+          {"tokenizer", fmt::format("{} of {} bytes", name_of(h.tokenizer), h.tokenizer_bytes)},
+          {hashed ? "hash of its contents" : "hash of blocks of its contents",
+           hashed ? to_string(h.payload_hash) : sampled_contents(file)}};
+}
+
+static std::string text_of(const nlohmann::json& json) {  // a path may hold bytes that are no UTF-8
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// One rank's files, as it sends them to the others.
+static nlohmann::json described(std::span<const TokenFile> files) {
+  auto all = nlohmann::json::array();
+  for (const auto& file : files) all.push_back({file.path().string(), identity_of(file)});
+  return {{"host", host_name()}, {"files", std::move(all)}};
+}
+
+// What of a rank's description is not as in rank 0's; empty: it is the same.
+static std::string differences(const nlohmann::json& theirs, const nlohmann::json& mine) {
+  std::string text;
+  for (std::size_t f = 0; f < mine.at("files").size() && text.empty(); ++f) {
+    const auto& a = mine.at("files")[f].at(1);
+    const auto& b = theirs.at("files").at(f).at(1);
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (a[i] != b[i])
+        text += fmt::format("{}{} {} instead of {}", text.empty() ? "" : ", ",
+                            b[i][0].get<std::string>(), b[i][1].get<std::string>(),
+                            a[i][1].get<std::string>());
+    if (!text.empty())
+      text =
+          fmt::format("another file {} ({})", theirs.at("files")[f].at(0).get<std::string>(), text);
+  }
+  return text;
+}
+
+void require_same_files(const Communicator& world, std::span<const TokenFile> mine) {
+  if (world.size() == 1) return;
+  nlohmann::json here;
+  together(world, [&] { here = described(mine); });
+  // Nearly always they are the same, and the short way of saying so is enough.
+  const auto hashes = world.all_gather(to_string(hash128(text_of(here.at("files")))));
+  std::size_t other = 0;
+  while (other < hashes.size() && hashes[other] == hashes[0]) ++other;
+  if (other == hashes.size()) return;
+  std::string first = text_of(here), theirs = first;
+  world.broadcast(first);
+  world.broadcast(theirs, static_cast<int>(other));
+  const auto a = nlohmann::json::parse(first), b = nlohmann::json::parse(theirs);
+  const auto count =
+      hashes.size() - static_cast<std::size_t>(std::ranges::count(hashes, hashes[0]));
+  throw SharedError(fmt::format(
+      "rank {} on {} reads {} than rank 0 on {}{}: give all nodes the same token files, or "
+      "name some on a file system that they share",
+      other, b.at("host").get<std::string>(), differences(b, a), a.at("host").get<std::string>(),
+      count > 1 ? fmt::format(", as do {} ranks in all", count) : ""));
+}
+
+}  // namespace trireme

@@ -1,0 +1,153 @@
+#include "lib/io/table_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace trireme {
+
+namespace {
+
+enum class Source : std::uint8_t { file, checkpoint };
+
+struct Row {
+  std::int64_t step;
+  std::string_view text;  // without the line's end
+  Source source;
+};
+
+bool is_number(std::string_view field) {
+  double value;
+  const auto [end, e] = std::from_chars(field.data(), field.data() + field.size(), value);
+  return end == field.data() + field.size() && (e == std::errc{} || field.empty());
+}
+
+// The step of a line that is a row: as many fields as columns, the first a step, numbers or
+// nothing.
+std::optional<std::int64_t> step_of(std::string_view line, std::ptrdiff_t columns) {
+  if (std::ranges::count(line, ',') + 1 != columns) return {};
+  std::int64_t step = 0;
+  const auto [end, e] = std::from_chars(line.data(), line.data() + line.size(), step);
+  if (e != std::errc{} || end == line.data() + line.size() || *end != ',' || step < 0) return {};
+  for (auto rest = line;;) {
+    const auto comma = rest.find(',');
+    if (!is_number(rest.substr(0, comma))) return {};
+    if (comma == std::string_view::npos) return step;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+// Calls `f` with each whole line.
+template <class F>
+void each_line(std::string_view text, F f) {
+  for (std::size_t at = 0;;) {
+    const auto end = text.find('\n', at);
+    if (end == std::string_view::npos) return;
+    f(text.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+// What is looked for in a table, beside its rows.
+struct Findings {
+  std::int64_t strange = 0, first_strange_line = 0;
+  std::vector<std::int64_t> doubled, restored, missing;
+};
+
+// By step; of several rows of a step the checkpoint's is kept, else the file's last.
+void keep_one_a_step(std::vector<Row>& rows, Findings& found) {
+  std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
+    return a.step != b.step ? a.step < b.step : a.source < b.source;
+  });
+  std::vector<Row> kept;
+  for (auto it = rows.begin(); it != rows.end();) {
+    const auto end = std::find_if(it, rows.end(), [&](const Row& r) { return r.step != it->step; });
+    const auto& last = *std::prev(end);
+    const auto of_file = std::count_if(it, end, [](auto& r) { return r.source == Source::file; });
+    const bool other = std::any_of(it, end, [&](auto& r) { return r.text != last.text; });
+    if (of_file > 1 || other) found.doubled.push_back(it->step);
+    if (of_file == 0) found.restored.push_back(it->step);
+    kept.push_back(last);
+    it = end;
+  }
+  rows = std::move(kept);
+}
+
+std::vector<std::int64_t> missing_in(const std::vector<Row>& rows, std::int64_t first,
+                                     std::int64_t last) {
+  std::vector<std::int64_t> missing;
+  auto row = rows.begin();
+  for (auto step = first; step <= last; ++step) {
+    while (row != rows.end() && row->step < step) ++row;
+    if (row == rows.end() || row->step != step) missing.push_back(step);
+  }
+  return missing;
+}
+
+std::vector<std::string> remarks_on(const Findings& f) {
+  std::vector<std::string> remarks;
+  if (f.strange > 0)
+    remarks.push_back(
+        fmt::format("{} of its lines are no rows and are left out, the first is line {}", f.strange,
+                    f.first_strange_line));
+  if (!f.doubled.empty())
+    remarks.push_back(
+        fmt::format("it had several rows for step {}: one is kept", steps_text(f.doubled)));
+  if (!f.restored.empty())
+    remarks.push_back(fmt::format("it had no row for step {}: taken from the checkpoint",
+                                  steps_text(f.restored)));
+  if (!f.missing.empty())
+    remarks.push_back(fmt::format("it has no row for step {}, and the checkpoint holds none either",
+                                  steps_text(f.missing)));
+  return remarks;
+}
+
+}  // namespace
+
+std::string steps_text(const std::vector<std::int64_t>& steps) {
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < steps.size();) {
+    auto end = i + 1;
+    while (end < steps.size() && steps[end] == steps[end - 1] + 1) ++end;
+    ranges.push_back(end - i == 1 ? fmt::format("{}", steps[i])
+                                  : fmt::format("{} to {}", steps[i], steps[end - 1]));
+    i = end;
+  }
+  constexpr std::size_t most = 8;
+  if (ranges.size() > most) {
+    const auto more = ranges.size() - most;
+    ranges.resize(most);
+    return fmt::format("{} and {} more places", fmt::join(ranges, ", "), more);
+  }
+  return fmt::format("{}", fmt::join(ranges, ", "));
+}
+
+OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
+                          const TableStart& start) {
+  const auto columns = std::ranges::count(header, ',') + 1;
+  std::vector<Row> rows;
+  Findings found;
+  std::int64_t line_number = 0;
+  if (file)
+    each_line(*file, [&](std::string_view line) {
+      if (++line_number == 1) return;
+      const auto step = step_of(line, columns);
+      if (!step && ++found.strange == 1) found.first_strange_line = line_number;
+      if (step && *step <= start.step) rows.push_back({*step, line, Source::file});
+    });
+  each_line(start.carried, [&](std::string_view line) {
+    const auto step = step_of(line, columns);
+    if (step && *step <= start.step) rows.push_back({*step, line, Source::checkpoint});
+  });
+  keep_one_a_step(rows, found);
+  if (start.first) found.missing = missing_in(rows, *start.first, start.step);
+
+  OrderedTable table{std::string(header) + "\n", remarks_on(found),
+                     found.strange > 0 || !found.doubled.empty()};
+  for (const auto& row : rows) table.text.append(row.text).append("\n");
+  return table;
+}
+
+}  // namespace trireme

@@ -1,0 +1,94 @@
+#include "lib/train/record.hpp"
+
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "lib/io/checkpoint_list.hpp"
+
+namespace trireme {
+
+// Keys of CheckpointMeta::extra.
+constexpr const char *history_key = "history", *evaluation_key = "evaluation",
+                     *begins_key = "history_begins";
+
+static std::string extra(const CheckpointMeta& meta, const char* key) {
+  const auto it = meta.extra.find(key);
+  return it == meta.extra.end() ? "" : it->second;
+}
+
+static CsvFile open_table(const std::filesystem::path& path, std::string_view columns,
+                          const std::optional<TableStart>& start) {
+  CsvFile table(path, columns, start);
+  for (const auto& remark : table.remarks())
+    log_warning("{}: {}", path.filename().string(), remark);
+  return table;
+}
+
+static std::optional<TableStart> history_start(Origin origin, const CheckpointMeta& meta) {
+  if (origin == Origin::fresh) return {};
+  if (origin == Origin::another_run) return TableStart{.step = meta.step};
+  const auto begins = extra(meta, begins_key);
+  return TableStart{meta.step, extra(meta, history_key), begins.empty() ? 1 : std::stoll(begins)};
+}
+
+static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta) {
+  if (origin == Origin::fresh) return {};
+  if (origin == Origin::another_run) return TableStart{.step = meta.step};
+  return TableStart{.step = meta.step, .carried = extra(meta, evaluation_key)};
+}
+
+void require_tables(const RunDirectory& directory) {
+  require_columns(directory.history(), history_columns);
+  require_columns(directory.evaluation(), evaluation_columns);
+}
+
+RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations evaluations,
+                     const CheckpointMeta& meta) {
+  files_.emplace(
+      Files{directory,
+            open_table(directory.history(), history_columns, history_start(origin, meta)),
+            {},
+            0});
+  files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
+  if (evaluations == Evaluations::some)
+    files_->evaluation.emplace(
+        open_table(directory.evaluation(), evaluation_columns, evaluation_start(origin, meta)));
+}
+
+void RunRecord::add(const HistoryRow& row) {
+  if (files_) files_->history.append(to_csv(row));
+}
+
+void RunRecord::add(const EvaluationRow& row) {
+  if (files_ && files_->evaluation) files_->evaluation->append(to_csv(row));
+}
+
+void RunRecord::put_into(CheckpointMeta& meta) {
+  if (!files_) return;
+  files_->history.sync();
+  meta.extra[history_key] = files_->history.newest_rows();
+  if (files_->evaluation) {
+    files_->evaluation->sync();
+    meta.extra[evaluation_key] = files_->evaluation->newest_rows();
+  }
+  meta.extra[begins_key] = std::to_string(files_->history_begins);
+}
+
+void RunRecord::outcome(const Outcome& o) const {
+  if (files_) files_->directory.write_outcome(o);
+}
+
+void RunRecord::saved(const Outcome& o, const CheckpointConfig& c) const {
+  if (!files_) return;
+  try {
+    outcome(o);
+    prune(files_->directory.checkpoints(), c.keep_last, c.keep_every);
+  } catch (const Error& e) {
+    log_warning("step {}: the checkpoint is saved, but {}", o.step, e.what());
+  }
+}
+
+void drop_tables(CheckpointMeta& meta) {
+  for (const auto* key : {history_key, evaluation_key, begins_key}) meta.extra.erase(key);
+}
+
+}  // namespace trireme
