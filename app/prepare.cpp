@@ -85,7 +85,7 @@ void require_memory(const Communicator& world, const Inputs& in, const BackendCh
   together(world, [&] {
     auto target = dry_target(choice);
     capacity = std::exchange(target.capacity, std::size_t{1} << 60);
-    shared = target.host_readable;
+    shared = target.properties.host_readable;
     auto input = plan_input(in.deck, compute, wires_of(in.deck, choice));
     input.setup.first_step = in.meta.step;
     mine = reserved_by(std::move(input), std::move(target), world.rank());
