@@ -69,10 +69,10 @@ void open_model(Prepared& p) {
   p.trainer = std::make_unique<Trainer>(*p.backend, p.axes, std::move(setup));
   auto& store = p.trainer->store();
   if (p.from) {
-    load_state(store, *p.from, Restore::everything);
+    load_state(store, *p.from, p.trainer->standings());
   } else if (const auto& init_from = p.deck.model.init_from; !init_from.empty()) {
     CheckpointReader weights(find_checkpoint(init_from));
-    load_state(store, weights, Restore::weights);
+    load_weights(store, weights);
     log_info("weights from {}", weights.directory().string());
   } else {
     store.initialize(p.meta.seed, p.choice.threads);
