@@ -65,15 +65,15 @@ TEST_F(GridTraining, APlanHoldsWhatAnEvaluationTakes) {
   folder.write("deck.toml", std::string(grid_deck) + "[[freeze]]\npattern = \"*\"\n");
   const std::string deck =
       "deck.toml parallel.pipe=2 train.batch=1 train.microbatch=1 train.steps=2 model.width=8 "
-      "model.context=4 ";
+      "model.heads=2 model.context=4 model.dropout=0 ";
   const auto planned = here("$TRIREME plan " + deck + "--ranks 2 --json");
   ASSERT_EQ(planned.code, 0) << planned.err;
   const auto run = here(on(2, "train " + deck + "--run-dir run"));
   ASSERT_EQ(run.code, 0) << run.err;
 
+  const auto plan = nlohmann::json::parse(planned.out);
   std::string said = "bytes reserved by rank:";
-  for (const auto& r : nlohmann::json::parse(planned.out).at("ranks"))
-    said += " " + r.at("reserved_bytes").dump();
+  for (const auto& r : plan.at("ranks")) said += " " + r.at("reserved_bytes").dump();
   const auto log = contents_of(folder / "run/log");
   EXPECT_NE(log.find(said), std::string::npos) << said << "\n" << log;
 }
