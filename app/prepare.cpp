@@ -119,10 +119,10 @@ void open_model(Machine& machine, Inputs& in, DType compute) {
   machine.trainer = std::make_unique<Trainer>(*machine.backend, machine.axes, std::move(setup));
   auto& store = machine.trainer->store();
   if (in.from) {
-    load_state(store, *in.from, Restore::everything);
+    load_state(store, *in.from, machine.trainer->standings());
   } else if (const auto& init_from = in.deck.model.init_from; !init_from.empty()) {
     CheckpointReader weights(find_checkpoint(init_from));
-    load_state(store, weights, Restore::weights);
+    load_weights(store, weights);
     log_info("weights from {}", weights.directory().string());
   } else {
     store.initialize(in.meta.seed, machine.choice.threads);

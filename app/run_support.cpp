@@ -110,7 +110,7 @@ LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::str
   auto setup = trainer_setup(deck_, usable_compute(choice, deck_.precision.compute));
   setup.trainable = false;
   trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
-  load_state(trainer_->store(), reader_, Restore::weights);
+  load_weights(trainer_->store(), reader_);
 }
 
 }  // namespace trireme

@@ -6,6 +6,18 @@ namespace trireme {
 
 namespace {
 
+// By ParamId: does a rule that is in force name it?
+std::vector<std::uint8_t> frozen_in(const std::vector<FreezeRule>& rules, const ModelSpec& spec,
+                                    std::int64_t step) {
+  std::vector<std::uint8_t> frozen(spec.params.size(), 0);
+  for (const auto& rule : rules) {
+    if (step < rule.from_step || (rule.to_step > 0 && step >= rule.to_step)) continue;
+    for (std::size_t i = 0; i < frozen.size(); ++i)
+      frozen[i] = frozen[i] || matches(rule.pattern, spec.params[i].name);
+  }
+  return frozen;
+}
+
 struct BlockRange {
   std::int64_t begin, end;
 };
@@ -75,7 +87,7 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.spec = make_spec(setup.model);
   s.grid = grid;
   s.at = grid.at(rank);
-  const auto frozen = frozen_by(setup.freeze, s.spec, setup.first_step);
+  const auto frozen = frozen_in(setup.freeze, s.spec, setup.first_step);
   for (const auto f : frozen) s.trainable.push_back(!f);
 
   auto stages = stages_of(s.spec, setup, grid.pipe, frozen);

@@ -15,19 +15,9 @@ int shard_ranks(const ZeroConfig& z, const Grid& grid) {
   return z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
 }
 
-std::vector<std::uint8_t> frozen_by(const std::vector<FreezeRule>& rules, const ModelSpec& spec,
-                                    std::int64_t step) {
-  std::vector<std::uint8_t> frozen(spec.params.size(), 0);
-  for (const auto& rule : rules) {
-    if (step < rule.from_step || (rule.to_step > 0 && step >= rule.to_step)) continue;
-    for (std::size_t i = 0; i < frozen.size(); ++i)
-      frozen[i] = frozen[i] || matches(rule.pattern, spec.params[i].name);
-  }
-  return frozen;
-}
-
-static std::vector<std::uint8_t> complement(std::vector<std::uint8_t> mask) {
-  for (auto& m : mask) m = !m;
+static std::vector<std::uint8_t> trained_in(std::span<const Standing> standings) {
+  std::vector<std::uint8_t> mask;
+  for (const auto& s : standings) mask.push_back(s.trained);
   return mask;
 }
 
@@ -51,9 +41,10 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       model_(backend, make_spec(setup_.model), setup_.compute),
       stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, axes_.grid.pipe)),
       range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
+      freeze_(setup_.freeze, model_.spec()),
+      standings_(freeze_.at(setup_.first_step)),
       store_(backend, model_.spec(), layout(), setup_.compute, upkeep_of(setup_), sharding(),
-             complement(frozen_by(setup_.freeze, model_.spec(), setup_.first_step))),
-      frozen_(frozen_by(setup_.freeze, model_.spec(), setup_.first_step)) {}
+             trained_in(standings_)) {}
 
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, range_), axes_.grid.places(), setup_.optimizer.no_decay,
@@ -88,14 +79,14 @@ void Trainer::follow_freeze_rules(std::int64_t step) {
   const auto begin = std::chrono::steady_clock::now();
   bool settle = setup_.zero.detect_freeze;
   if (!setup_.freeze.empty()) {
-    auto frozen = frozen_by(setup_.freeze, model_.spec(), step);
-    for (const auto& rule : setup_.freeze)
-      for (std::size_t i = 0; i < frozen.size(); ++i)
-        if (frozen[i] != frozen_[i] && matches(rule.pattern, model_.spec().params[i].name)) {
-          store_.set_trainable({static_cast<std::int32_t>(i)}, !frozen[i], rule.moments);
-          settle = true;
-        }
-    frozen_ = std::move(frozen);
+    auto now = freeze_.at(step);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      if (now[i].trained == standings_[i].trained) continue;
+      store_.set_trainable({static_cast<std::int32_t>(i)}, now[i].trained,
+                           now[i].resumes ? ThawMoments::keep : ThawMoments::fresh);
+      settle = true;
+    }
+    standings_ = std::move(now);
   }
   if (settle) store_.settle_trainable();
   detection_seconds_ +=
