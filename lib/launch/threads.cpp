@@ -59,7 +59,7 @@ int threads_of_rank(std::int64_t wanted, const Communicator& world) {
   const auto all = world.node().all_gather(mine);
   if (bound_badly(all))
     log_warning(
-        "ranks of this node are bound to sets of processors that overlap in part: some will be "
+        "ranks of this node are bound to sets of processors that overlap partly: some will be "
         "shared while others are idle; bind each rank to its own, or none");
   if (wanted > 0) return static_cast<int>(wanted);
   return threads_given().value_or(share_of_processors(mine, all));

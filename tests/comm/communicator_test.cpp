@@ -81,6 +81,25 @@ TEST(OneRank, WhatIsDroppedIsNamed) {
   EXPECT_EQ(host.account().live_all, live);
 }
 
+// A plan beside a run sees neither the run's settings nor what it has in flight.
+TEST(Jobs, ShareSettingsAndProgressWithWhatIsSplitOff) {
+  Host host(1);
+  const auto job = Communicator::pretend(0, 2), other = Communicator::pretend(0, 2);
+  const auto split = job.pretend_split(1, 3);
+  job.configure({.chunk = 7});
+  EXPECT_EQ(split.settings().chunk, 7);
+  EXPECT_EQ(other.settings().chunk, CommSettings().chunk);
+  EXPECT_EQ(Communicator::pretend(0, 2, split.settings()).settings().chunk, 7);
+  {
+    const auto x = tensor(host, {1, 2});
+    const auto dropped = split.send(host, Queue::down, x.view(), 0, {Doing::send});
+  }
+  EXPECT_EQ(job.abandoned(), std::vector<std::string>{"send"});
+  EXPECT_TRUE(other.abandoned().empty());
+  job.drain();
+  EXPECT_TRUE(split.abandoned().empty());
+}
+
 TEST(Labels, SayWhatIsKnown) {
   EXPECT_EQ(to_string(Label{Doing::tie}), "tie");
   EXPECT_EQ(to_string(Label{Doing::scatter, "head"}), "scatter of head");

@@ -32,7 +32,7 @@ class PretendedHost final : public HostTransport {
   std::unique_ptr<HostTransport> split(int, int) override {
     fail(
         "a pretended communicator cannot be split, the others' colors are not known: pretend each "
-        "part of it");
+        "one that would be split off");
   }
   std::unique_ptr<HostTransport> node() override {
     return std::make_unique<PretendedHost>(rank_, size_);
