@@ -115,7 +115,7 @@ TEST_F(DryOrder, GraphsHoldComputesWorkAlone) {
 
 TEST_F(DryOrder, EveryOperandsRoleCounts) {
   const auto x = tensor(Queue::gather), y = tensor();
-  const auto race = [&](const Operation& o) {
+  const auto race = [&](const kernel::Operation& o) {
     dry.put(Queue::gather, kernel::Fill{.dst = x.view(), .value = 0});
     const auto before = dry.race_count();
     dry.put(Queue::compute, o);

@@ -59,7 +59,7 @@ TEST(Operations, OperandsOfOnesOwnMayBeChanged) {
 TEST(Work, StepsOfAResidualNorm) {
   const auto x = bf16s({2, 3, 10}), w = bf16s({10});
   const auto rstd = f32s({6});
-  std::vector<Operation> steps;
+  std::vector<kernel::Operation> steps;
   kernel::ResidualNorm::in_steps({.sum_BTC = x,
                                   .y_BTC = x,
                                   .rstd_T = rstd,
@@ -69,7 +69,7 @@ TEST(Work, StepsOfAResidualNorm) {
                                   .eps = 0.5,
                                   .key = {7, 0.25F},
                                   .rows = {view(DType::i64, {2}), 4}},
-                                 [&](const Operation& o) { steps.push_back(o); });
+                                 [&](const kernel::Operation& o) { steps.push_back(o); });
   ASSERT_EQ(steps.size(), 2U);
   const auto& dropout = std::get<kernel::Dropout>(steps[0]);
   EXPECT_TRUE(dropout.skip_BTC);
@@ -93,8 +93,8 @@ TEST(Operations, StepsOfANormsGradientBesideASum) {
                      .w_C = w,
                      .rstd_T = rstd};
   const auto steps = [&] {
-    std::vector<Operation> all;
-    kernel::NormGrad::in_steps(o, [&](const Operation& step) { all.push_back(step); });
+    std::vector<kernel::Operation> all;
+    kernel::NormGrad::in_steps(o, [&](const kernel::Operation& step) { all.push_back(step); });
     return all;
   };
   const auto both = steps();
@@ -108,7 +108,7 @@ TEST(Operations, StepsOfANormsGradientBesideASum) {
 
 TEST(Operations, NameTheOperandThatIsMissing) {
   const auto x = f32s({5});
-  const auto message = [](const Operation& o) {
+  const auto message = [](const kernel::Operation& o) {
     return message_of<Error>([&] { check_operands(o); });
   };
   EXPECT_NO_THROW(check_operands(kernel::Gelu{.y_N = x, .x_N = x}));

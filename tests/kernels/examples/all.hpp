@@ -22,13 +22,13 @@ concept HasExamples = requires {
 // f(Of<O>{}) for every operation there is.
 template <class F, std::size_t... i>
 void for_each_operation(const F& f, std::index_sequence<i...>) {
-  static_assert((HasExamples<std::variant_alternative_t<i, Operation>> && ...),
+  static_assert((HasExamples<std::variant_alternative_t<i, kernel::Operation>> && ...),
                 "an operation has no examples: give it some in tests/kernels/examples");
-  (f(Of<std::variant_alternative_t<i, Operation>>{}), ...);
+  (f(Of<std::variant_alternative_t<i, kernel::Operation>>{}), ...);
 }
 template <class F>
 void for_each_operation(const F& f) {
-  for_each_operation(f, std::make_index_sequence<std::variant_size_v<Operation>>{});
+  for_each_operation(f, std::make_index_sequence<std::variant_size_v<kernel::Operation>>{});
 }
 
 }  // namespace trireme
