@@ -6,7 +6,8 @@
 //   static constexpr std::string_view name
 //   static void operands(auto& o, auto&& f)   f(view, Role) for each operand, in a fixed order;
 //                                             f(view, Role, Need::may) for one that may be absent
-// and, where the operands do not say it,
+// An operand that may be absent has {} as its default; leaving out another is a warning that the
+// build takes for an error. Where the operands do not say it, also
 //   double flops() const                      of products
 //   double bytes() const                      of memory, each element read or written once
 //   static void in_steps(const O&, put)       the same as other operations, for who has no kernel

@@ -151,13 +151,15 @@ TEST_F(DryOrder, AReadBesideAReadIsNoRaceAndAnAdditionIsOne) {
 
 TEST_F(DryOrder, AMissingOperandIsRefusedByName) {
   const auto x = tensor();
-  EXPECT_THAT(message_of<Error>([&] { dry.put(Queue::compute, kernel::Copy{.dst = x.view()}); }),
-              testing::HasSubstr("copy: operand 1"));
-  EXPECT_THAT(message_of<Error>([&] {
-                dry.put(Queue::compute,
-                        kernel::Norm{.y_TC = x.view(), .rstd_T = x.view(), .x_TC = x.view()});
-              }),
-              testing::HasSubstr("norm: operand 4"));
+  EXPECT_THAT(
+      message_of<Error>([&] { dry.put(Queue::compute, kernel::Copy{.dst = x.view(), .src = {}}); }),
+      testing::HasSubstr("copy: operand 1"));
+  EXPECT_THAT(
+      message_of<Error>([&] {
+        dry.put(Queue::compute,
+                kernel::Norm{.y_TC = x.view(), .rstd_T = x.view(), .x_TC = x.view(), .w_C = {}});
+      }),
+      testing::HasSubstr("norm: operand 4"));
   dry.put(Queue::compute, kernel::Copy{.dst = x.view(), .src = x.view()});  // goes on
 }
 

@@ -42,8 +42,9 @@ TEST(Operations, RolesFollowWhatIsAsked) {
   };
   EXPECT_EQ(first(kernel::Copy{.dst = x, .src = x}), Role::write);
   EXPECT_EQ(first(kernel::Copy{.dst = x, .src = x, .how = Accumulate::add}), Role::add);
-  EXPECT_EQ(first(kernel::CrossEntropy{.logits_TV = x}), Role::read);
-  EXPECT_EQ(first(kernel::CrossEntropy{.logits_TV = x, .logits = Logits::become_gradient}),
+  EXPECT_EQ(first(kernel::CrossEntropy{.loss = {}, .logits_TV = x, .target_T = {}}), Role::read);
+  EXPECT_EQ(first(kernel::CrossEntropy{
+                .loss = {}, .logits_TV = x, .target_T = {}, .logits = Logits::become_gradient}),
             Role::add);
 }
 
@@ -112,10 +113,10 @@ TEST(Operations, NameTheOperandThatIsMissing) {
     return message_of<Error>([&] { check_operands(o); });
   };
   EXPECT_NO_THROW(check_operands(kernel::Gelu{.y_N = x, .x_N = x}));
-  EXPECT_NE(message(kernel::Gelu{.y_N = x}).find("gelu: operand 1"), std::string::npos);
-  EXPECT_NE(message(kernel::Gelu{.x_N = x}).find("gelu: operand 0"), std::string::npos);
+  EXPECT_NE(message(kernel::Gelu{.y_N = x, .x_N = {}}).find("gelu: operand 1"), std::string::npos);
+  EXPECT_NE(message(kernel::Gelu{.y_N = {}, .x_N = x}).find("gelu: operand 0"), std::string::npos);
   EXPECT_NE(message(kernel::Sgd{.shards = {{.master_N = x, .grad_N = x, .factors = {}},
-                                           {.master_N = x, .factors = {}}}})
+                                           {.master_N = x, .grad_N = {}, .factors = {}}}})
                 .find("sgd: operand 5"),
             std::string::npos);
 }
