@@ -74,7 +74,7 @@ chroot "$work/user" chown -R newcomer: /srv/trireme.git
 inside() {
   system=$work/$1
   case $2 in root) home=/root ;; *) home=/home/$2 ;; esac
-  timeout -k 10 "$3" nice -n 5 chroot --userspec="$2:$2" "$system" /usr/bin/env -i HOME="$home" USER="$2" SHELL=/bin/sh \
+  timeout -k 10 "$3" chroot --userspec="$2:$2" "$system" /usr/bin/env -i HOME="$home" USER="$2" SHELL=/bin/sh \
     PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin ${http_proxy:+http_proxy="$http_proxy"} \
     ${https_proxy:+https_proxy="$https_proxy"} sh -c "cd /home/newcomer && { [ ! -d trireme ] || cd trireme; } && $4" \
     > "$work/said" 2>&1 < /dev/null
