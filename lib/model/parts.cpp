@@ -43,7 +43,7 @@ static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const Block
   auto out = make_linear(s, p.ffn_out, p.ffn_out_bias);
   std::vector<std::unique_ptr<Op>> chain;
   if (s.config.activation == ActivationKind::gelu) {
-    chain.push_back(std::make_unique<ops::Mlp>(std::move(in), std::move(out)));
+    chain.push_back(std::make_unique<ops::Mlp>(std::move(in), Activation::gelu, std::move(out)));
   } else {
     chain.push_back(std::make_unique<ops::Linear>(std::move(in)));
     chain.push_back(std::make_unique<ops::Swiglu>());
