@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/activation.hpp"
 #include "kernels/operation.hpp"
 #include "lib/base/rng.hpp"
 
@@ -37,12 +38,13 @@ struct SampleRows {
 };
 
 // What is done to a product c = a b while its operands are at hand. All absent: nothing. A bias may
-// stand beside gelu_MN; otherwise there is one of them.
+// stand beside activated_MN; otherwise there is one of them.
 struct Epilogue {
   ConstView bias_N{};
-  View gelu_MN{};             // gets GELU-tanh of c, which stays the pre-activation
-  ConstView gelu_input_MN{};  // c, dense, is multiplied by GELU-tanh's slope at these
-  View row_sum_M{};           // wide; gets the sum over K of a, added to where c is; a' is dense
+  Activation activation = Activation::gelu;  // of the next two
+  View activated_MN{};          // gets the activation of c, which stays the pre-activation
+  ConstView activated_at_MN{};  // c, dense, is multiplied by the activation's slope at these
+  View row_sum_M{};             // wide; gets the sum over K of a, added to where c is; a' is dense
 };
 
 enum class Logits : std::uint8_t { keep, become_gradient };
@@ -94,8 +96,8 @@ struct Matmul {
     f(o.a_MK, Role::read);
     f(o.b_KN, Role::read);
     f(o.epilogue.bias_N, Role::read, Need::may);
-    f(o.epilogue.gelu_MN, Role::write, Need::may);
-    f(o.epilogue.gelu_input_MN, Role::read, Need::may);
+    f(o.epilogue.activated_MN, Role::write, Need::may);
+    f(o.epilogue.activated_at_MN, Role::read, Need::may);
     f(o.epilogue.row_sum_M, role_of(o.how), Need::may);
   }
   double flops() const {
@@ -256,9 +258,10 @@ struct Rotary {
   }
 };
 
-// GELU in its tanh form (Hendrycks, Gimpel 2016). y may be x.
-struct Gelu {
-  static constexpr std::string_view name = "gelu";
+// y may be x.
+struct Activate {
+  static constexpr std::string_view name = "activate";
+  Activation activation;
   View y_N;
   ConstView x_N;
   static void operands(auto& o, auto&& f) {
@@ -268,8 +271,9 @@ struct Gelu {
 };
 
 // dx may be dy.
-struct GeluGrad {
-  static constexpr std::string_view name = "gelu_grad";
+struct ActivateGrad {
+  static constexpr std::string_view name = "activate_grad";
+  Activation activation;
   View dx_N;
   ConstView dy_N, x_N;
   static void operands(auto& o, auto&& f) {
@@ -419,8 +423,8 @@ struct SumSquares {
 
 using Operation =
     std::variant<Copy, Fill, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
-                 ResidualNorm, Rotary, Gelu, GeluGrad, Swiglu, SwigluGrad, Embedding, EmbeddingGrad,
-                 CrossEntropy, ColumnSum, Sgd, AdamW, SumSquares>;
+                 ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding,
+                 EmbeddingGrad, CrossEntropy, ColumnSum, Sgd, AdamW, SumSquares>;
 
 std::string_view name_of(const Operation&);
 // Throws Error where an operand that must be there is absent.

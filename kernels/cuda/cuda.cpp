@@ -105,13 +105,14 @@ void Cuda::put_product(Queue q, const kernel::Matmul& o) {
   const auto behind = [&](const kernel::Matmul& product) {
     const auto& c = product.c_MN;
     const auto& e = product.epilogue;
-    if (e.gelu_MN && c.dense()) {
-      put_one(q, kernel::Gelu{.y_N = e.gelu_MN, .x_N = c});
-    } else if (e.gelu_MN) {
-      put_one(q, kernel::Copy{.dst = e.gelu_MN, .src = c});
-      put_one(q, kernel::Gelu{.y_N = e.gelu_MN, .x_N = e.gelu_MN});
-    }
-    if (e.gelu_input_MN) put_one(q, kernel::GeluGrad{.dx_N = c, .dy_N = c, .x_N = e.gelu_input_MN});
+    const auto& y = e.activated_MN;
+    if (y && !c.dense()) put_one(q, kernel::Copy{.dst = y, .src = c});
+    if (y)
+      put_one(q, kernel::Activate{
+                     .activation = e.activation, .y_N = y, .x_N = c.dense() ? ConstView(c) : y});
+    if (e.activated_at_MN)
+      put_one(q, kernel::ActivateGrad{
+                     .activation = e.activation, .dx_N = c, .dy_N = c, .x_N = e.activated_at_MN});
     if (e.row_sum_M)
       put_one(q, kernel::ColumnSum{
                      .out_C = e.row_sum_M, .how = product.how, .x_TC = product.a_MK.transposed()});

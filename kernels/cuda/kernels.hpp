@@ -9,6 +9,7 @@
 #include <span>
 
 #include "kernels/accumulate.hpp"
+#include "kernels/activation.hpp"
 #include "kernels/math/update.hpp"
 #include "lib/base/dtype.hpp"
 #include "lib/base/rng.hpp"
@@ -19,9 +20,9 @@ using Stream = void*;  // a cudaStream_t
 
 // pointwise.cu
 template <class T>
-void gelu(Stream, T* y, const T* x, std::int64_t n);
+void activate(Stream, Activation, T* y, const T* x, std::int64_t n);
 template <class T>
-void gelu_grad(Stream, T* dx, const T* dy, const T* x, std::int64_t n);
+void activate_grad(Stream, Activation, T* dx, const T* dy, const T* x, std::int64_t n);
 template <class T>
 void swiglu(Stream, T* y_TF, const T* gate_up_T2F, std::int64_t rows, std::int64_t width);
 template <class T>

@@ -204,14 +204,16 @@ void run(const kernel::Rotary& o, const Resources& r) {
   });
 }
 
-void run(const kernel::Gelu& o, const Resources& r) {
-  with_type(o.x_N.dtype,
-            [&]<class T>(T) { gelu(r.stream, at<T>(o.y_N), at<T>(o.x_N), o.x_N.count()); });
+void run(const kernel::Activate& o, const Resources& r) {
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    activate(r.stream, o.activation, at<T>(o.y_N), at<T>(o.x_N), o.x_N.count());
+  });
 }
 
-void run(const kernel::GeluGrad& o, const Resources& r) {
+void run(const kernel::ActivateGrad& o, const Resources& r) {
   with_type(o.x_N.dtype, [&]<class T>(T) {
-    gelu_grad(r.stream, at<T>(o.dx_N), at<T>(o.dy_N), at<T>(o.x_N), o.x_N.count());
+    activate_grad(r.stream, o.activation, at<T>(o.dx_N), at<T>(o.dy_N), at<T>(o.x_N),
+                  o.x_N.count());
   });
 }
 

@@ -5,18 +5,19 @@
 namespace trireme::cuda {
 
 Fused wanted(const Epilogue& e) {
-  return e.gelu_MN         ? Fused::gelu
-         : e.gelu_input_MN ? Fused::slope
-         : e.row_sum_M     ? Fused::sums
-                           : Fused::nothing;
+  const bool gelu = e.activation == Activation::gelu;
+  return gelu && e.activated_MN      ? Fused::gelu
+         : gelu && e.activated_at_MN ? Fused::slope
+         : e.row_sum_M               ? Fused::sums
+                                     : Fused::nothing;
 }
 
 // With GELU in the product its result is GELU, and c goes out beside it.
 static View out_of(const Call& p, Fused f) {
-  return f == Fused::gelu ? p.epilogue.gelu_MN : p.c_MN;
+  return f == Fused::gelu ? p.epilogue.activated_MN : p.c_MN;
 }
 static ConstView aux_of(const Call& p, Fused f) {
-  return f == Fused::gelu ? p.c_MN : f == Fused::slope ? p.epilogue.gelu_input_MN : ConstView{};
+  return f == Fused::gelu ? p.c_MN : f == Fused::slope ? p.epilogue.activated_at_MN : ConstView{};
 }
 std::byte* sums_of(const Call& p) {
   return p.adds() ? p.workspace.data + sums_at : p.epilogue.row_sum_M.data;

@@ -15,8 +15,8 @@ void run(const kernel::NormGrad&, View scratch);       //
 void run(const kernel::ResidualNorm&, View scratch);   //
 void run(const kernel::Dropout&, View scratch);        // dropout.cpp
 void run(const kernel::Rotary&, View scratch);         // pointwise.cpp
-void run(const kernel::Gelu&, View scratch);           //
-void run(const kernel::GeluGrad&, View scratch);       //
+void run(const kernel::Activate&, View scratch);       //
+void run(const kernel::ActivateGrad&, View scratch);   //
 void run(const kernel::Swiglu&, View scratch);         //
 void run(const kernel::SwigluGrad&, View scratch);     //
 void run(const kernel::Embedding&, View scratch);      // embedding.cpp

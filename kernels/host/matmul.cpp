@@ -215,9 +215,17 @@ void run(const kernel::Matmul& o, View scratch) {
       multiply_widened(product, scratch);
     }
   }
-  if (epilogue.gelu_MN) run(kernel::Gelu{.y_N = epilogue.gelu_MN, .x_N = c_MN}, scratch);
-  if (epilogue.gelu_input_MN)
-    run(kernel::GeluGrad{.dx_N = c_MN, .dy_N = c_MN, .x_N = epilogue.gelu_input_MN}, scratch);
+  if (epilogue.activated_MN)
+    run(
+        kernel::Activate{
+            .activation = epilogue.activation, .y_N = epilogue.activated_MN, .x_N = c_MN},
+        scratch);
+  if (epilogue.activated_at_MN)
+    run(kernel::ActivateGrad{.activation = epilogue.activation,
+                             .dx_N = c_MN,
+                             .dy_N = c_MN,
+                             .x_N = epilogue.activated_at_MN},
+        scratch);
   if (epilogue.row_sum_M)
     run(kernel::ColumnSum{.out_C = epilogue.row_sum_M, .how = how, .x_TC = a_MK.transposed()},
         scratch);

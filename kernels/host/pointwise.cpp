@@ -1,34 +1,45 @@
 // Activations and rotary positions. T rows, F hidden width, B samples, H heads, D head dim.
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/math/gelu.hpp"
+#include "kernels/math/activations.hpp"
 #include "kernels/math/rotary.hpp"
 #include "kernels/math/swiglu.hpp"
 
 namespace trireme::host {
 
-void run(const kernel::Gelu& o, View) {
-  const auto& [y, x] = o;
-  by_type(x.dtype, "gelu", [&]<class T>(T) {
-    const auto body = [](T* to, const T* from) {
+namespace {
+
+template <class T, class Formula>
+void activate(const View& y, const ConstView& x, Formula) {
+  const auto body = [](T* to, const T* from) {
 #pragma omp simd
-      for (int l = 0; l < block_size; ++l) put(to[l], math::gelu(static_cast<float>(from[l])));
-    };
-    map_blocks(x.count(), body, data<T>(y), data<T>(x));
+    for (int l = 0; l < block_size; ++l) put(to[l], Formula::value(static_cast<float>(from[l])));
+  };
+  map_blocks(x.count(), body, data<T>(y), data<T>(x));
+}
+
+template <class T, class Formula>
+void activate_grad(const View& dx, const ConstView& dy, const ConstView& x, Formula) {
+  const auto body = [](T* to, const T* above, const T* from) {
+#pragma omp simd
+    for (int l = 0; l < block_size; ++l)
+      put(to[l], static_cast<float>(above[l]) * Formula::slope(static_cast<float>(from[l])));
+  };
+  map_blocks(x.count(), body, data<T>(dx), data<T>(dy), data<T>(x));
+}
+
+}  // namespace
+
+void run(const kernel::Activate& o, View) {
+  math::with_formula(o.activation, [&](auto formula) {
+    by_type(o.x_N.dtype, "activate", [&]<class T>(T) { activate<T>(o.y_N, o.x_N, formula); });
   });
 }
 
-void run(const kernel::GeluGrad& o, View) {
-  const auto& [dx, dy, x] = o;
-  by_type(x.dtype, "gelu_grad", [&]<class T>(T) {
-    const auto body = [](T* to, const T* above, const T* from) {
-#pragma omp simd
-      for (int l = 0; l < block_size; ++l) {
-        put(to[l],
-            static_cast<float>(above[l]) * math::gelu_derivative(static_cast<float>(from[l])));
-      }
-    };
-    map_blocks(x.count(), body, data<T>(dx), data<T>(dy), data<T>(x));
+void run(const kernel::ActivateGrad& o, View) {
+  math::with_formula(o.activation, [&](auto formula) {
+    by_type(o.x_N.dtype, "activate_grad",
+            [&]<class T>(T) { activate_grad<T>(o.dx_N, o.dy_N, o.x_N, formula); });
   });
 }
 

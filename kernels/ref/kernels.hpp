@@ -16,8 +16,8 @@ void run(const kernel::NormGrad&);       //
 void run(const kernel::ResidualNorm&);   //
 void run(const kernel::Dropout&);        // pointwise.cpp
 void run(const kernel::Rotary&);         //
-void run(const kernel::Gelu&);           //
-void run(const kernel::GeluGrad&);       //
+void run(const kernel::Activate&);       //
+void run(const kernel::ActivateGrad&);   //
 void run(const kernel::Swiglu&);         //
 void run(const kernel::SwigluGrad&);     //
 void run(const kernel::Embedding&);      // embedding.cpp

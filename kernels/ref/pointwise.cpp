@@ -24,6 +24,18 @@ double gelu_slope(double x) {
   return 0.5 * (1 + tanh_u) + (tail == 0 ? 0.0 : 0.5 * x * tail * du);
 }
 
+struct Formula {
+  double (*value)(double);
+  double (*slope)(double);
+};
+Formula formula_of(Activation a) {
+  switch (a) {
+    case Activation::gelu:
+      return {gelu_of, gelu_slope};
+  }
+  fail("no formula for activation {}", static_cast<int>(a));
+}
+
 double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
@@ -112,14 +124,16 @@ void run(const kernel::Rotary& o) {
                     [&](auto t) { rotary_as<decltype(t)>(o.x_BTHD, o.table_T2E, o.direction); });
 }
 
-void run(const kernel::Gelu& o) {
-  with_compute_type(o.x_N.dtype, [&](auto t) { map<decltype(t)>(o.y_N, gelu_of, o.x_N); });
+void run(const kernel::Activate& o) {
+  const auto value = formula_of(o.activation).value;
+  with_compute_type(o.x_N.dtype, [&](auto t) { map<decltype(t)>(o.y_N, value, o.x_N); });
 }
 
-void run(const kernel::GeluGrad& o) {
+void run(const kernel::ActivateGrad& o) {
+  const auto slope = formula_of(o.activation).slope;
   with_compute_type(o.x_N.dtype, [&](auto t) {
     map<decltype(t)>(
-        o.dx_N, [](double d, double at) { return d * gelu_slope(at); }, o.dy_N, o.x_N);
+        o.dx_N, [&](double d, double at) { return d * slope(at); }, o.dy_N, o.x_N);
   });
 }
 

@@ -42,12 +42,14 @@ static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const Block
   auto in = make_linear(s, p.ffn_in, p.ffn_in_bias);
   auto out = make_linear(s, p.ffn_out, p.ffn_out_bias);
   std::vector<std::unique_ptr<Op>> chain;
-  if (s.config.activation == ActivationKind::gelu) {
-    chain.push_back(std::make_unique<ops::Mlp>(std::move(in), std::move(out)));
-  } else {
-    chain.push_back(std::make_unique<ops::Linear>(std::move(in)));
-    chain.push_back(std::make_unique<ops::Swiglu>());
-    chain.push_back(std::make_unique<ops::Linear>(std::move(out)));
+  switch (s.config.activation) {
+    case ActivationKind::gelu:
+      chain.push_back(std::make_unique<ops::Mlp>(std::move(in), Activation::gelu, std::move(out)));
+      break;
+    case ActivationKind::swiglu:
+      chain.push_back(std::make_unique<ops::Linear>(std::move(in)));
+      chain.push_back(std::make_unique<ops::Swiglu>());
+      chain.push_back(std::make_unique<ops::Linear>(std::move(out)));
   }
   return chain;
 }

@@ -6,7 +6,8 @@
 
 namespace trireme::ops {
 
-Mlp::Mlp(Linear in, Linear out) : in_(std::move(in)), out_(std::move(out)) {
+Mlp::Mlp(Linear in, Activation activation, Linear out)
+    : in_(std::move(in)), out_(std::move(out)), activation_(activation) {
   for (const auto* layer : {&in_, &out_})
     params_.insert(params_.end(), layer->params().begin(), layer->params().end());
 }
@@ -17,7 +18,7 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   const auto hidden = in_.output_shape(x.shape());
   Tensor z = Tensor::empty(b, hidden, x.dtype(), kind_of(saved));
   Tensor h = Tensor::empty(b, hidden, x.dtype(), kind_of(saved));
-  in_.multiply(run, z, x, {.gelu_MN = as_rows(h)});
+  in_.multiply(run, z, x, {.activation = activation_, .activated_MN = as_rows(h)});
   if (saved) *saved = {x, z};
   x = z = {};
   Tensor y = Tensor::empty(b, out_.output_shape(hidden), h.dtype(), kind_of(saved));
@@ -26,10 +27,10 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   return {y};
 }
 
-// dz, the gradient of what GELU is of.
+// dz, the gradient of what the activation is of.
 Tensor Mlp::hidden_gradient(const Run& run, const Tensor& dy, const Tensor& z) const {
   Tensor dz = Tensor::empty(run.backend, z.shape(), z.dtype(), Kind::transient);
-  out_.multiply_grad(run, dz, dy, {.gelu_input_MN = as_rows(z)});
+  out_.multiply_grad(run, dz, dy, {.activation = activation_, .activated_at_MN = as_rows(z)});
   return dz;
 }
 

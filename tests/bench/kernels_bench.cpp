@@ -143,12 +143,21 @@ void add_activations(DType t) {
   };
   add(named("gelu"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), y = m.take(t, {rows, hidden});
-    return Case{[=] { host::run(kernel::Gelu{.y_N = y, .x_N = x}, {}); }, 2 * size(x)};
+    return Case{[=] {
+                  host::run(kernel::Activate{.activation = Activation::gelu, .y_N = y, .x_N = x},
+                            {});
+                },
+                2 * size(x)};
   });
   add(named("gelu_grad"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), dy = m.take(t, {rows, hidden}),
                dx = m.take(t, {rows, hidden});
-    return Case{[=] { host::run(kernel::GeluGrad{.dx_N = dx, .dy_N = dy, .x_N = x}, {}); },
+    return Case{[=] {
+                  host::run(
+                      kernel::ActivateGrad{
+                          .activation = Activation::gelu, .dx_N = dx, .dy_N = dy, .x_N = x},
+                      {});
+                },
                 3 * size(x)};
   });
   add(named("swiglu"), [=](Blocks& m) {

@@ -25,9 +25,9 @@ TEST(CudaProducts, HaveEpiloguesAsPartOfThem) {
 
   EXPECT_EQ(product(lab.fresh({M, N}), a_MK, {}), 0);
   EXPECT_EQ(product(lab.fresh({M, N}), a_MK,
-                    {.bias_N = lab.random({N}, 3), .gelu_MN = lab.fresh({M, N})}),
+                    {.bias_N = lab.random({N}, 3), .activated_MN = lab.fresh({M, N})}),
             1);
-  EXPECT_EQ(product(lab.fresh({M, N}), a_MK, {.gelu_input_MN = lab.random({M, N}, 4)}), 1);
+  EXPECT_EQ(product(lab.fresh({M, N}), a_MK, {.activated_at_MN = lab.random({M, N}, 4)}), 1);
   EXPECT_EQ(product(lab.wide_fresh({M, N}), lab.random({K, M}, 5).transposed(),
                     {.row_sum_M = lab.wide_fresh({M})}),
             1);

@@ -34,7 +34,9 @@ TEST_P(PointwiseContract, Gelu) {
   for (const auto n : counts)
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View y = lab.fresh({n});
-      lab.backend.put(queue, kernel::Gelu{.y_N = y, .x_N = lab.random({n}, 1, 6)});
+      lab.backend.put(
+          queue,
+          kernel::Activate{.activation = Activation::gelu, .y_N = y, .x_N = lab.random({n}, 1, 6)});
       lab.result("y", y, rounded(lab, 8, 6));
     });
 }
@@ -43,9 +45,10 @@ TEST_P(PointwiseContract, GeluGradient) {
   for (const auto n : counts)
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View dx = lab.fresh({n});
-      lab.backend.put(
-          queue,
-          kernel::GeluGrad{.dx_N = dx, .dy_N = lab.random({n}, 2), .x_N = lab.random({n}, 1, 6)});
+      lab.backend.put(queue, kernel::ActivateGrad{.activation = Activation::gelu,
+                                                  .dx_N = dx,
+                                                  .dy_N = lab.random({n}, 2),
+                                                  .x_N = lab.random({n}, 1, 6)});
       lab.result("dx", dx, rounded(lab, 16, 2));
     });
 }
@@ -56,8 +59,9 @@ TEST_P(PointwiseContract, GeluFarOut) {
   compare("far out", [=](Lab& lab) {
     const View x = lab.values(s, far), y = lab.fresh(s), dx = lab.fresh(s);
     const View dy = lab.values(s, std::vector<double>(far.size(), 1.0));
-    lab.backend.put(queue, kernel::Gelu{.y_N = y, .x_N = x});
-    lab.backend.put(queue, kernel::GeluGrad{.dx_N = dx, .dy_N = dy, .x_N = x});
+    lab.backend.put(queue, kernel::Activate{.activation = Activation::gelu, .y_N = y, .x_N = x});
+    lab.backend.put(queue, kernel::ActivateGrad{
+                               .activation = Activation::gelu, .dx_N = dx, .dy_N = dy, .x_N = x});
     lab.result("y", y, 1e-30);
     lab.result("dx", dx, rounded(lab, 1, 1));
   });
@@ -170,13 +174,17 @@ TEST_P(PointwiseContract, ElementsStandAlone) {
     const std::int64_t n = 129, begin = 37, some = 50;
     const View x = lab.random({n}, 1, 4), dy = lab.random({n}, 2);
     const View all = lab.fresh({n}), part = lab.fresh({some});
-    lab.backend.put(queue, kernel::Gelu{.y_N = all, .x_N = x});
-    lab.backend.put(queue, kernel::Gelu{.y_N = part, .x_N = x.slice(0, begin, some)});
-    EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(0, begin, some)));
-    lab.backend.put(queue, kernel::GeluGrad{.dx_N = all, .dy_N = dy, .x_N = x});
+    lab.backend.put(queue, kernel::Activate{.activation = Activation::gelu, .y_N = all, .x_N = x});
     lab.backend.put(
-        queue, kernel::GeluGrad{
-                   .dx_N = part, .dy_N = dy.slice(0, begin, some), .x_N = x.slice(0, begin, some)});
+        queue, kernel::Activate{
+                   .activation = Activation::gelu, .y_N = part, .x_N = x.slice(0, begin, some)});
+    EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(0, begin, some)));
+    lab.backend.put(queue, kernel::ActivateGrad{
+                               .activation = Activation::gelu, .dx_N = all, .dy_N = dy, .x_N = x});
+    lab.backend.put(queue, kernel::ActivateGrad{.activation = Activation::gelu,
+                                                .dx_N = part,
+                                                .dy_N = dy.slice(0, begin, some),
+                                                .x_N = x.slice(0, begin, some)});
     EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(0, begin, some)));
   });
 }

@@ -126,9 +126,9 @@ TEST_F(DryOrder, EveryOperandsRoleCounts) {
   };
   const View a = x.view(), b = y.view();
 
-  EXPECT_TRUE(race(kernel::Gelu{.y_N = a, .x_N = b}));
-  EXPECT_TRUE(race(kernel::Gelu{.y_N = b, .x_N = a}));
-  EXPECT_FALSE(race(kernel::Gelu{.y_N = b, .x_N = b}));
+  EXPECT_TRUE(race(kernel::Activate{.activation = Activation::gelu, .y_N = a, .x_N = b}));
+  EXPECT_TRUE(race(kernel::Activate{.activation = Activation::gelu, .y_N = b, .x_N = a}));
+  EXPECT_FALSE(race(kernel::Activate{.activation = Activation::gelu, .y_N = b, .x_N = b}));
   const View two = b.slice(0, 0, 50);  // not what the first shard has
   kernel::Sgd sgd{.shards = {{.master_N = b.slice(0, 50, 50), .grad_N = b, .factors = {}},
                              {.master_N = two, .grad_N = b, .factors = {}}}};
@@ -191,7 +191,8 @@ TEST_F(DryOrder, CountsProductsAndAttention) {
                                                 .v_BTGD = k,
                                                 .shape = s});
   EXPECT_EQ(dry.flops(), flops += 2 * 3 * 5 * product);
-  dry.put(Queue::compute, kernel::Gelu{.y_N = of({9}), .x_N = of({9})});
+  dry.put(Queue::compute,
+          kernel::Activate{.activation = Activation::gelu, .y_N = of({9}), .x_N = of({9})});
   EXPECT_EQ(dry.flops(), flops);
 }
 

@@ -21,9 +21,14 @@ TEST_P(HostKernels, PointwiseBitsDoNotDependOnThePlace) {
     kernel(part.view(), dy.view().slice(0, shift, n - shift), x.view().slice(0, shift, n - shift));
     EXPECT_EQ(part.bytes(), y.bytes(shift, n - shift));
   };
-  compare([](View to, View, View from) { host::run(kernel::Gelu{.y_N = to, .x_N = from}, {}); });
+  compare([](View to, View, View from) {
+    host::run(kernel::Activate{.activation = Activation::gelu, .y_N = to, .x_N = from}, {});
+  });
   compare([](View to, View above, View from) {
-    host::run(kernel::GeluGrad{.dx_N = to, .dy_N = above, .x_N = from}, {});
+    host::run(
+        kernel::ActivateGrad{
+            .activation = Activation::gelu, .dx_N = to, .dy_N = above, .x_N = from},
+        {});
   });
 }
 

@@ -185,7 +185,7 @@ TEST(Matmul, Gelu) {
     host::run(kernel::Matmul{.c_MN = reference.view(), .a_MK = a.view(), .b_KN = b.view()},
               scratch());
     Epilogue epilogue;
-    epilogue.gelu_MN = activated.view();
+    epilogue.activated_MN = activated.view();
     host::run(
         kernel::Matmul{.c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view(), .epilogue = epilogue},
         scratch());

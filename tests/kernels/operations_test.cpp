@@ -50,7 +50,7 @@ TEST(Operations, RolesFollowWhatIsAsked) {
 
 TEST(Operations, OperandsOfOnesOwnMayBeChanged) {
   const auto x = f32s({5});
-  kernel::Gelu o{.y_N = x, .x_N = x};
+  kernel::Activate o{.activation = Activation::gelu, .y_N = x, .x_N = x};
   each_operand(o, [](auto& v, Role) { v = v.slice(0, 1, 2); });
   EXPECT_EQ(o.y_N.count(), 2);
   EXPECT_EQ(o.x_N.count(), 2);
@@ -112,9 +112,14 @@ TEST(Operations, NameTheOperandThatIsMissing) {
   const auto message = [](const kernel::Operation& o) {
     return message_of<Error>([&] { check_operands(o); });
   };
-  EXPECT_NO_THROW(check_operands(kernel::Gelu{.y_N = x, .x_N = x}));
-  EXPECT_NE(message(kernel::Gelu{.y_N = x, .x_N = {}}).find("gelu: operand 1"), std::string::npos);
-  EXPECT_NE(message(kernel::Gelu{.y_N = {}, .x_N = x}).find("gelu: operand 0"), std::string::npos);
+  EXPECT_NO_THROW(
+      check_operands(kernel::Activate{.activation = Activation::gelu, .y_N = x, .x_N = x}));
+  EXPECT_NE(message(kernel::Activate{.activation = Activation::gelu, .y_N = x, .x_N = {}})
+                .find("activate: operand 1"),
+            std::string::npos);
+  EXPECT_NE(message(kernel::Activate{.activation = Activation::gelu, .y_N = {}, .x_N = x})
+                .find("activate: operand 0"),
+            std::string::npos);
   EXPECT_NE(message(kernel::Sgd{.shards = {{.master_N = x, .grad_N = x, .factors = {}},
                                            {.master_N = x, .grad_N = {}, .factors = {}}}})
                 .find("sgd: operand 5"),

@@ -155,10 +155,11 @@ TEST(RefGradient, Rotary) {
 TEST(RefGradient, Gelu) {
   Array x({40}, 1, 4), y({40}), dy({40}, 2), dx({40});
   const auto f = [&] {
-    ref::run(kernel::Gelu{.y_N = y.view(), .x_N = x.view()});
+    ref::run(kernel::Activate{.activation = Activation::gelu, .y_N = y.view(), .x_N = x.view()});
     return inner(y, dy);
   };
-  ref::run(kernel::GeluGrad{.dx_N = dx.view(), .dy_N = dy.view(), .x_N = x.view()});
+  ref::run(kernel::ActivateGrad{
+      .activation = Activation::gelu, .dx_N = dx.view(), .dy_N = dy.view(), .x_N = x.view()});
   expect_gradient(f, x.values, dx.values);
 }
 

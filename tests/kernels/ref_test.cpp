@@ -98,7 +98,7 @@ TEST(RefMatmul, TakesTransposesBiasAndSums) {
   ref::run(kernel::Matmul{.c_MN = C.transposed(),
                           .a_MK = A,
                           .b_KN = B.transposed(),
-                          .epilogue = {view(bias, {2}), {}}});
+                          .epilogue = {.bias_N = view(bias, {2})}});
   expect_values(c, {117, 139, 223, 253}, 0);  // c' = a b' + bias
 }
 
@@ -119,7 +119,7 @@ TEST(RefMatmul, AppliesGeluToTheStoredResult) {
   ref::run(kernel::Matmul{.c_MN = view(c, {2, 1}),
                           .a_MK = view(a, {2, 1}),
                           .b_KN = view(b, {1, 1}),
-                          .epilogue = {{}, view(y, {2, 1})}});
+                          .epilogue = {.activated_MN = view(y, {2, 1})}});
   expect_values(c, {1, -2}, 0);
   expect_values(y, {0.8411919906082768, -0.04540230591222494}, tiny);
 }
@@ -222,9 +222,13 @@ TEST(RefRotary, TurnsHalvesByTheirPosition) {
 
 TEST(RefPointwise, GeluAtKnownPlaces) {
   std::vector<double> x{0, 1, -2, 40, -40}, y(5), dy{1, 1, 1, 1, 1}, dx(5);
-  ref::run(kernel::Gelu{.y_N = view(y, {5}), .x_N = view(x, {5})});
+  ref::run(
+      kernel::Activate{.activation = Activation::gelu, .y_N = view(y, {5}), .x_N = view(x, {5})});
   expect_values(y, {0, 0.8411919906082768, -0.04540230591222494, 40, 0}, tiny);
-  ref::run(kernel::GeluGrad{.dx_N = view(dx, {5}), .dy_N = view(dy, {5}), .x_N = view(x, {5})});
+  ref::run(kernel::ActivateGrad{.activation = Activation::gelu,
+                                .dx_N = view(dx, {5}),
+                                .dy_N = view(dy, {5}),
+                                .x_N = view(x, {5})});
   EXPECT_NEAR(dx[0], 0.5, tiny);
   EXPECT_NEAR(dx[3], 1, tiny);
   EXPECT_NEAR(dx[4], 0, tiny);

@@ -98,7 +98,7 @@ TEST(Work, ProductsOfAMatmul) {
   EXPECT_EQ(work_of(o).bytes, 4 * (3 * 7 + 3 * 5 + 5 * 7));
   o.how = Accumulate::add;
   EXPECT_EQ(work_of(o).bytes, 4 * (2 * 3 * 7 + 3 * 5 + 5 * 7));
-  o.epilogue = {.bias_N = f32s({7}), .gelu_MN = f32s({3, 7}), .row_sum_M = f32s({3})};
+  o.epilogue = {.bias_N = f32s({7}), .activated_MN = f32s({3, 7}), .row_sum_M = f32s({3})};
   EXPECT_EQ(work_of(o).bytes, 4 * (2 * 3 * 7 + 3 * 5 + 5 * 7 + 7 + 3 * 7 + 2 * 3));
   EXPECT_EQ(work_of(o).flops, 2 * 3 * 5 * 7);
 }
@@ -116,7 +116,7 @@ TEST(Work, ProductsOfAttention) {
 
 TEST(Work, WhatComputesNoProductHasNoFlops) {
   const auto x = f32s({5});
-  EXPECT_EQ(work_of(kernel::Gelu{.y_N = x, .x_N = x}).flops, 0);
+  EXPECT_EQ(work_of(kernel::Activate{.activation = Activation::gelu, .y_N = x, .x_N = x}).flops, 0);
   EXPECT_EQ(work_of(kernel::Copy{.dst = x, .src = x}).flops, 0);
 }
 

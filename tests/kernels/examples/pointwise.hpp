@@ -55,31 +55,37 @@ inline std::string elements(std::int64_t n) {
   return std::to_string(n) + " elements";
 }
 
-inline Examples<kernel::Gelu> examples(Of<kernel::Gelu>) {
-  Examples<kernel::Gelu> list;
+inline Examples<kernel::Activate> examples(Of<kernel::Activate>) {
+  Examples<kernel::Activate> list;
   for (const auto n : lengths) {
     list.push_back({elements(n), [n](Operands& o) {
-                      return kernel::Gelu{.y_N = o.values({n}), .x_N = o.values({n}, 4)};
+                      return kernel::Activate{.activation = Activation::gelu,
+                                              .y_N = o.values({n}),
+                                              .x_N = o.values({n}, 4)};
                     }});
     list.push_back({elements(n) + " in place", [n](Operands& o) {
                       const View x = o.values({n}, 4);
-                      return kernel::Gelu{.y_N = x, .x_N = x};
+                      return kernel::Activate{.activation = Activation::gelu, .y_N = x, .x_N = x};
                     }});
   }
   return list;
 }
 
-inline Examples<kernel::GeluGrad> examples(Of<kernel::GeluGrad>) {
-  Examples<kernel::GeluGrad> list;
+inline Examples<kernel::ActivateGrad> examples(Of<kernel::ActivateGrad>) {
+  Examples<kernel::ActivateGrad> list;
   for (const auto n : lengths) {
     list.push_back({elements(n), [n](Operands& o) {
-                      return kernel::GeluGrad{
-                          .dx_N = o.values({n}), .dy_N = o.values({n}), .x_N = o.values({n}, 4)};
+                      return kernel::ActivateGrad{.activation = Activation::gelu,
+                                                  .dx_N = o.values({n}),
+                                                  .dy_N = o.values({n}),
+                                                  .x_N = o.values({n}, 4)};
                     }});
-    list.push_back({elements(n) + " over dy", [n](Operands& o) {
-                      const View d = o.values({n});
-                      return kernel::GeluGrad{.dx_N = d, .dy_N = d, .x_N = o.values({n}, 4)};
-                    }});
+    list.push_back(
+        {elements(n) + " over dy", [n](Operands& o) {
+           const View d = o.values({n});
+           return kernel::ActivateGrad{
+               .activation = Activation::gelu, .dx_N = d, .dy_N = d, .x_N = o.values({n}, 4)};
+         }});
   }
   return list;
 }

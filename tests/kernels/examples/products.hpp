@@ -45,11 +45,13 @@ inline Examples<kernel::Matmul> examples(Of<kernel::Matmul>) {
                     }});
   };
   with("bias", [](Operands& o) { return Epilogue{.bias_N = o.values({N})}; });
-  with("gelu", [](Operands& o) { return Epilogue{.gelu_MN = o.values({M, N})}; });
+  with("gelu", [](Operands& o) { return Epilogue{.activated_MN = o.values({M, N})}; });
   with("bias and gelu", [](Operands& o) {
-    return Epilogue{.bias_N = o.values({N}), .gelu_MN = o.values({M, N})};
+    return Epilogue{.bias_N = o.values({N}), .activated_MN = o.values({M, N})};
   });
-  with("slope of gelu", [](Operands& o) { return Epilogue{.gelu_input_MN = o.values({M, N}, 3)}; });
+  with("slope of gelu", [](Operands& o) {
+    return Epilogue{.activated_at_MN = o.values({M, N}, 3)};
+  });
   return list;
 }
 
