@@ -32,7 +32,7 @@ help:
 	@echo 'make gpu-bench  the same on one NVIDIA GPU, by kernel class, beside torch; 8 minutes'
 	@echo 'make gpu-test   the cuda backend on this machine'\''s GPU; without one it says so and ends'
 	@echo 'make bundle     build/trireme-VERSION-x86_64.tar.xz: runs where there is nothing but CUDA'\''s libraries'
-	@echo 'make check      format, layers, every header alone, docs in step with the deck'
+	@echo 'make check      format, layers, types of one name, every header alone, docs in step with the deck'
 	@echo 'make format     clang-format everything'
 	@echo 'make install    PREFIX=DIR: for any CPU with AVX2 (x86-64-v3), with decks, job scripts, modulefile'
 	@echo 'make clean      remove what was built'

@@ -4,12 +4,12 @@
 
 #include "lib/base/hash.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/mpi_job.hpp"
+#include "lib/launch/mpi_job.hpp"
 
 namespace trireme {
 
 void require_launch(const Communicator& world) {
-  const int launched = launched_ranks();
+  const int launched = launch::launched_ranks();
   require(launched == 0 || launched == world.size(),
           "the launcher started {} ranks, but MPI sees a world of {}: they would all write one run "
           "directory. Use the launcher of the MPI that trireme was built with (srun --mpi=pmi2, or "

@@ -9,10 +9,10 @@
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/devices.hpp"
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/io/posix_file.hpp"
+#include "lib/launch/devices.hpp"
 #include "lib/train/loop.hpp"
 #include "lib/train/state.hpp"
 
@@ -85,7 +85,7 @@ void require_memory(const Communicator& world, const Inputs& in, const BackendCh
   together(world, [&] {
     auto target = dry_target(choice);
     capacity = std::exchange(target.capacity, std::size_t{1} << 60);
-    shared = target.host_readable;
+    shared = target.properties.host_readable;
     auto input = plan_input(in.deck, compute, wires_of(in.deck, choice));
     input.setup.first_step = in.meta.step;
     mine = reserved_by(std::move(input), std::move(target), world.rank());
@@ -119,10 +119,10 @@ void open_model(Machine& machine, Inputs& in, DType compute) {
   machine.trainer = std::make_unique<Trainer>(*machine.backend, machine.axes, std::move(setup));
   auto& store = machine.trainer->store();
   if (in.from) {
-    load_state(store, *in.from, Restore::everything);
+    load_state(store, *in.from, machine.trainer->standings());
   } else if (const auto& init_from = in.deck.model.init_from; !init_from.empty()) {
     CheckpointReader weights(find_checkpoint(init_from));
-    load_state(store, weights, Restore::weights);
+    load_weights(store, weights);
     log_info("weights from {}", weights.directory().string());
   } else {
     store.initialize(in.meta.seed, machine.choice.threads);
@@ -157,13 +157,13 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
 Machine open_machine(const Communicator& world, Inputs& in) {
   Machine m;
   m.choice = backend_choice(in.deck, world);
-  m.choice.device = gpu_of_rank(m.choice.name == "cuda", in.deck.run.share_gpu, world);
+  m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", in.deck.run.share_gpu, world);
   const auto compute = agreed_compute(world, m.choice, in.deck.precision.compute);
   const auto grid = grid_of(in.deck);
   require_memory(world, in, m.choice, compute);
   m.axes = make_axes(world, grid, shard_ranks(in.deck.zero, grid));
   together(world, [&] { m.backend = open_backend(m.choice); });
-  if (wires_of(in.deck, m.choice) == Wires::device) connect(m.axes, nccl_wire);
+  if (wires_of(in.deck, m.choice) == Wires::device) connect(m.axes, transport::open_nccl);
   together(world, [&] { open_model(m, in, compute); });
   return m;
 }

@@ -2,11 +2,11 @@
 
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/devices.hpp"
-#include "lib/comm/nccl.hpp"
-#include "lib/comm/threads.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/launch/devices.hpp"
+#include "lib/launch/threads.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -28,11 +28,11 @@ Deck with_vocab(Deck deck) {
 
 BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   BackendChoice c{.name = d.run.backend,
-                  .threads = threads_of_rank(d.run.threads, world),
+                  .threads = launch::threads_of_rank(d.run.threads, world),
                   .debug = d.run.debug};
   together(world, [&] { c.name = decide_backend(c.name); });
   const auto names = world.all_gather(c.name);
-  together(world, [&] { require_one_backend(names); });
+  together(world, [&] { launch::require_one_backend(names); });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
   return c;
@@ -47,7 +47,8 @@ DType usable_compute(const BackendChoice& choice, DType wanted) {
 }
 
 Wires wires_of(const Deck& d, const BackendChoice& choice) {
-  const bool device = choice.name == "cuda" && !d.run.share_gpu && !nccl_library().empty();
+  const bool device =
+      choice.name == "cuda" && !d.run.share_gpu && !transport::nccl_library().empty();
   return device ? Wires::device : Wires::host;
 }
 
@@ -103,13 +104,13 @@ LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::str
   deck_ = on_one_rank(std::move(deck_));
   deck_.model.vocab = reader_.meta().vocab;
   auto choice = backend_choice(deck_, axes_.world);
-  choice.device = gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, axes_.world);
+  choice.device = launch::gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, axes_.world);
   backend_ = open_backend(choice);
   workspace_ = std::make_unique<Workspace>(*backend_);
   auto setup = trainer_setup(deck_, usable_compute(choice, deck_.precision.compute));
   setup.trainable = false;
   trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
-  load_state(trainer_->store(), reader_, Restore::weights);
+  load_weights(trainer_->store(), reader_);
 }
 
 }  // namespace trireme

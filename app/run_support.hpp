@@ -27,7 +27,8 @@ void add_deck_arguments(CLI::App& command, DeckArguments&);
 // the deck's vocab is smaller than the files'.
 Deck with_vocab(Deck);
 
-// Collective. What a plan needs to know: which device is for those who open it (gpu_of_rank).
+// Collective. What a plan needs to know: which device is for those who open it
+// (launch::gpu_of_rank).
 BackendChoice backend_choice(const Deck&, const Communicator& world);
 // The compute type of the deck, or what this machine has instead, with a warning.
 DType usable_compute(const BackendChoice&, DType wanted);

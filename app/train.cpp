@@ -12,10 +12,10 @@
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/mpi_job.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/launch/mpi_job.hpp"
 #include "lib/train/loop.hpp"
 
 namespace trireme {
@@ -207,7 +207,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   auto deck = read_deck(world, a.deck);
   double time_limit = deck.run.time_limit;
   if (!a.time_limit.empty()) together(world, [&] { time_limit = parse_duration(a.time_limit); });
-  Communicator::configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
+  world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
 
   // A run that is there is locked before anybody looks at its checkpoints, and left as it is until
@@ -250,7 +250,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
 }
 
 int train(const TrainArguments& a) {
-  const MpiJob job;
+  const launch::MpiJob job;
   const auto& world = job.world();
   try {
     return train_on(world, a);
@@ -267,8 +267,8 @@ int train(const TrainArguments& a) {
 }  // namespace
 
 int end_train(const std::function<int()>& say) {
-  if (launched_ranks() < 2) return say();
-  const MpiJob job;
+  if (launch::launched_ranks() < 2) return say();
+  const launch::MpiJob job;
   const auto& world = job.world();
   try {
     require_launch(world);

@@ -15,34 +15,78 @@ stop() {
   exit 1
 }
 
-# name|other name: the first one this distribution knows.
-packages="g++ cmake ninja-build ccache pkg-config|pkgconf python3 mpich libmpich-dev libhdf5-dev libdnnl-dev
-  libtrilinos-kokkos-dev|libkokkos-dev libtomlplusplus-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
-  libxxhash-dev libsentencepiece-dev libgtest-dev libbenchmark-dev hdf5-tools python3-h5py clang-format"
+# What is installed, a package a line: name|other name (the first one that this distribution knows), then the words by
+# which CMake's log calls what is in it.
+packages="
+g++ CMAKE_CXX_COMPILER OpenMP OpenMP_CXX
+cmake
+ninja-build CMAKE_MAKE_PROGRAM
+ccache
+pkg-config|pkgconf PkgConfig PKG_CONFIG_EXECUTABLE
+python3
+mpich mpiexec
+libmpich-dev MPI MPI_CXX
+libhdf5-dev hdf5 hdf5-serial
+libdnnl-dev DNNL_INCLUDE_DIR DNNL_LIBRARY
+libtrilinos-kokkos-dev|libkokkos-dev Kokkos
+libtomlplusplus-dev tomlplusplus
+libcli11-dev CLI11
+libfmt-dev fmt
+libspdlog-dev spdlog
+nlohmann-json3-dev nlohmann_json
+libxxhash-dev libxxhash
+libsentencepiece-dev SENTENCEPIECE_INCLUDE_DIR SENTENCEPIECE_LIBRARY
+libgtest-dev GTest GTest::gtest GTest::gtest_main
+libgmock-dev GTest::gmock GTest::gmock_main
+libbenchmark-dev benchmark benchmark::benchmark
+hdf5-tools
+python3-h5py
+clang-format
+"
 spack="gcc@12: cmake@3.25: ninja ccache pkgconf mpich hdf5~mpi onednn kokkos tomlplusplus cli11 fmt spdlog
   nlohmann-json xxhash sentencepiece googletest benchmark"
 
 installed() { dpkg-query -W -f '${Status}' "$1" 2> /dev/null | grep -q "ok installed"; }
 
+# One of the table's first words, as the package is called here.
+name_here() {
+  case $1 in *"|"*) ;; *) echo "$1" && return ;; esac # apt-cache takes a second each time
+  for knows in installed "apt-cache show"; do
+    for name in $(echo "$1" | tr '|' ' '); do
+      if $knows "$name" > /dev/null 2>&1; then
+        echo "$name"
+        return
+      fi
+    done
+  done
+  echo "${1%%|*}"
+}
+
 missing_packages() {
-  for choice in $packages; do
-    found=
-    for name in $(echo "$choice" | tr '|' ' '); do
-      installed "$name" && found=yes
-    done
-    [ "$found" ] && continue
-    best=
-    for name in $(echo "$choice" | tr '|' ' '); do
-      [ -z "$best" ] && apt-cache show "$name" > /dev/null 2>&1 && best=$name
-    done
-    echo "${best:-${choice%%|*}}"
+  echo "$packages" | while read -r choice words; do
+    [ -z "$choice" ] && continue
+    name=$(name_here "$choice")
+    installed "$name" || echo "$name"
   done
 }
 
+# The packages of what the log says was not found.
+missed_packages() {
+  words=$(sed -n '/^--  *Package .* not found$/p; /^--  *No package .* found$/p; /^CMake Error/,$p' "$log" |
+    sed '/^Call Stack/,/^$/d; s/[^A-Za-z0-9_:./-]/ /g; s/[.:]* / /g; s/[.:]*$//' | tr ' ' '\n')
+  echo "$packages" | while read -r choice names; do
+    for name in $names; do
+      echo "$words" | grep -Fqx -e "$name" && name_here "$choice"
+    done
+  done | sort -u | tr '\n' ' '
+}
+
 by_hand() {
+  missed=$(missed_packages)
+  [ "$missed" ] && echo "setup: configuring stopped for want of $missed" >&2
   echo "setup: these packages are missing and cannot be installed from here ($1)." >&2
   echo "On Debian or Ubuntu somebody with root types:" >&2
-  echo "  apt-get install -y --no-install-recommends" $2 >&2
+  echo "  apt-get update && apt-get install -y --no-install-recommends" $2 >&2
   echo "With Spack nobody needs root:" >&2
   echo "  spack install" $spack "&& spack load" $spack >&2
   echo "On a cluster, load modules for GCC, CMake, MPI and HDF5 first. Then run make again." >&2
@@ -51,7 +95,7 @@ by_hand() {
 
 # Sets to_install, with package lists brought up to date where we may.
 install_missing() {
-  command -v apt-get > /dev/null || by_hand "no apt-get" "$(echo "$packages" | sed 's/|[^ ]*//g')"
+  command -v apt-get > /dev/null || by_hand "no apt-get" "$(echo "$packages" | sed 's/[| ].*//')"
   to_install=$(missing_packages | tr '\n' ' ')
   [ -z "$to_install" ] && return 1
   root=
@@ -174,7 +218,11 @@ if [ "$reason" ]; then
       cat "$log" >&2
       # The next try starts anew, unless somebody configured this folder by hand.
       if [ "$fresh" ] || [ -f "$BUILD/setup.place" ]; then rm -f "$BUILD/CMakeCache.txt"; fi
-      stop "configuring failed although all packages are there; the lines above say why"
+      missed=$(missed_packages)
+      [ "$missed" ] && stop "configuring failed: CMake does not find what these packages hold: $missed
+They are installed. The lines above say where CMake looked; CMAKE_PREFIX_PATH, CXX or a loaded module may lead it elsewhere.
+Where their files were removed, root types: apt-get install --reinstall $missed"
+      stop "configuring failed, and not for want of a package that $0 knows; the lines above say why"
     fi
   fi
   if [ "$(cached CUDNN_FRONTEND_INCLUDE_DIR)" = CUDNN_FRONTEND_INCLUDE_DIR-NOTFOUND ] && fetch_frontend; then

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace trireme {
 
@@ -24,8 +25,9 @@ static std::byte* reserve(std::size_t bytes) {
   return static_cast<std::byte*>(p);
 }
 
-Immediate::Immediate(Poison poison)
-    : poison_(poison),
+Immediate::Immediate(std::string name, Poison poison)
+    : properties_{.name = std::move(name), .workspace_bytes = workspace_size},
+      poison_(poison),
       capacity_(physical_memory() / Arena::granule * Arena::granule),
       base_(reserve(2 * capacity_)),
       arena_(capacity_, capacity_) {}

@@ -17,14 +17,13 @@ class Immediate : public Backend {
   static constexpr std::size_t workspace_size = std::size_t{16} << 20;
 
   // Poison fills blocks with NaN patterns as they are given back.
-  explicit Immediate(Poison poison = Poison::off);
+  explicit Immediate(std::string name, Poison poison = Poison::off);
   ~Immediate() override;
 
-  bool host_readable() const override { return true; }
+  const BackendProperties& properties() const final { return properties_; }
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;
   const Account& account() const override { return arena_.account(); }
-  std::size_t workspace_bytes() const override { return workspace_size; }
   void lend_workspace(View v) override { scratch_ = v; }
 
   Event record(Queue q) override { return {q, 0}; }
@@ -41,6 +40,7 @@ class Immediate : public Backend {
  private:
   std::byte* base(Memory) const;
 
+  BackendProperties properties_;
   Poison poison_;
   std::size_t capacity_;
   std::byte* base_;

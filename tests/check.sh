@@ -27,6 +27,7 @@ docs() {
 
 step "format" tests/format.sh
 step "layers" tests/layers.py
+step "one type, one name" tests/odr.py
 step "headers alone" headers
 step "docs in step with the deck" docs
 exit $failed

@@ -60,7 +60,8 @@ MUTANTS = [
      "shard.reduced[use] ? Accumulate::add : Accumulate::overwrite", "Accumulate::overwrite", ranks(2, FEW)),
     ("sums go on from the last step", "lib/shard/gradients.cpp", "    s.reduced = {};\n", "", ranks(2, FEW)),
     ("a tied use is dropped", "lib/shard/gradients.cpp",
-     "    backend_.copy(Queue::compute, g[0]->flat.view(), g[1]->flat.view(), Accumulate::add);\n", "",
+     "    backend_.put(\n        Queue::compute,\n        kernel::Copy{.dst = g[0]->flat.view(), .src = g[1]->flat.view(), "
+     ".how = Accumulate::add});\n", "",
      ("train_test", 0, "*ModelGradient*")),
     ("replicas are not summed", "lib/shard/gradients.cpp", "if (r.size() == 1) return;", "return;",
      ranks(2, FEW)),
@@ -77,7 +78,8 @@ MUTANTS = [
      "  for (const auto& g : lease.held_) arrive(*g);\n"
      "  for (const auto& g : lease.held_) if (g->step.uses == 0) g->flat.clear();\n", ranks(2, FEW)),
     ("bf16 weights stay those of the step before", "lib/shard/store.cpp",
-     "cut(s.moment2), copy,", "cut(s.moment2), copy ? View{} : copy,",
+     ".v_N = cut(s.moment2),\n                           .copy_N = compute_ == master() ? View{} : cut(s.copy),",
+     ".v_N = cut(s.moment2),",
      ranks(2, "Precision.GridsAgreeInBf16AsFarAsOrdersDo")),
     ("frozen segments are still sent", "lib/shard/session.cpp", "      if (!shard.trainable) continue;\n",
      "      if (!shard.gradient[0]) shard.gradient[0] = std::make_shared<Store::GradientBuffer>("
@@ -121,7 +123,7 @@ MUTANTS = [
      "part < arrays.first[i + 1] - 1;", simulated("*UpdateContract.SumsOfSquares*/cuda_f32")),
     ("a step leaves out what fills no pack", "kernels/cuda/optimizer.cu",
      "  for (auto at = packed + threadIdx.x; at < end;", "  for (auto at = packed + threadIdx.x; at < packed;",
-     simulated("*UpdateContract.ManyPartsAtATime/cuda_f32")),
+     simulated("*UpdateContract.ManyShardsAtATime/cuda_f32")),
     ("a tile is overwritten while it is read", "kernels/cuda/attention.cu",
      "    __syncthreads();  // the last tile was read\n", "", simulated("*AttentionContract.Forward/cuda_f32")),
     ("a key forgets its first query", "kernels/cuda/attention_grad.cu", "max(j - begin, std::int64_t{0})",

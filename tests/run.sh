@@ -12,6 +12,15 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" OMP_WAIT_POLICY=passive
 export UBSAN_OPTIONS=print_stacktrace=1
 export LSAN_OPTIONS="suppressions=$here/support/lsan.supp:print_suppressions=0"
 
+# Nothing here may install anything, nor ask for the right to.
+guard=$(cd "$build" && pwd)/guard
+rm -rf "$guard" && mkdir "$guard" || exit 1
+for tool in apt-get apt sudo; do
+  printf '#!/bin/sh\necho "%s $*" | tee -a "%s/called" >&2\nexit 1\n' "$tool" "$guard" > "$guard/$tool"
+  chmod +x "$guard/$tool"
+done
+export PATH="$guard:$PATH"
+
 {
   ctest --test-dir "$build" -j "$jobs" --timeout 240 --output-on-failure --no-label-summary "$@" 2>&1
   echo $? > "$output.code"
@@ -29,6 +38,10 @@ fi
 if [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; then
   echo "ctest itself failed with code $code, see above"
   failed=1
+fi
+if [ -f "$guard/called" ]; then
+  echo "tests called what installs packages: $(cat "$guard/called")"
+  failed=$((failed + 1))
 fi
 [ "$skipped" -gt 0 ] && echo "$skipped skipped: this machine lacks what they need (ctest --test-dir $build -V says what)"
 echo "$((total - failed - skipped)) passed, $failed failed"

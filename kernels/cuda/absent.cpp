@@ -47,7 +47,7 @@ std::size_t cuda_device_bytes(int) {
   absent();
 }
 
-std::size_t cuda_workspace_bytes() {
+BackendProperties cuda_properties() {
   absent();
 }
 

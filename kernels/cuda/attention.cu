@@ -11,22 +11,22 @@ constexpr float lowest = -3.402823466e38F;
 
 template <class T>
 __global__ void __launch_bounds__(attention_threads, 2)
-    attention_rows(Heads<T> o, float* lse_BHT, Heads<const T> q, Heads<const T> k, Heads<const T> v,
-                   AttentionDims s) {
+    attention_rows(Heads<T> o, float* lse_BHT, AttentionInputs<T> a) {
   float* const shared = block_memory();
+  const auto& s = a.dims;
   const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
   float *const keys = shared, *const values = keys + warp * stride;
   float* const queries = values + warp * stride;
   const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
   const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads, g = h * s.kv_heads / s.heads;
   const auto t = first + warp_of();
-  load_tile(queries, q, b, h, first, attention_warps, s.tokens, D);
+  load_tile(queries, a.q, b, h, first, attention_warps, s.tokens, D);
   float most = lowest, total = 0, sum[lane_dims]{};
   const auto end = min(s.tokens, first + attention_warps);
   for (std::int64_t begin = 0; begin < end; begin += warp) {
     __syncthreads();  // the last tile was read
-    load_tile(keys, k, b, g, begin, warp, s.tokens, D);
-    load_tile(values, v, b, g, begin, warp, s.tokens, D);
+    load_tile(keys, a.k, b, g, begin, warp, s.tokens, D);
+    load_tile(values, a.v, b, g, begin, warp, s.tokens, D);
     __syncthreads();
     if (begin > t) continue;
     const int rows = static_cast<int>(min(t - begin + 1, std::int64_t{warp}));
@@ -49,18 +49,15 @@ __global__ void __launch_bounds__(attention_threads, 2)
 }  // namespace
 
 template <class T>
-void attention(Stream stream, Heads<T> o, float* lse_BHT, Heads<const T> q, Heads<const T> k,
-               Heads<const T> v, const AttentionDims& s) {
+void attention(Stream stream, Heads<T> o, float* lse_BHT, const AttentionInputs<T>& a) {
+  const auto& s = a.dims;
   if (s.batch * s.heads * s.tokens == 0) return;
   const auto bytes = tile_bytes(2, 1, s.head_dim);
   const dim3 grid(blocks_for(s.tokens, attention_warps), static_cast<unsigned>(s.batch * s.heads));
-  start("attention", attention_rows<T>, grid, attention_threads, bytes, stream, o, lse_BHT, q, k, v,
-        s);
+  start("attention", attention_rows<T>, grid, attention_threads, bytes, stream, o, lse_BHT, a);
 }
 
-template void attention(Stream, Heads<float>, float*, Heads<const float>, Heads<const float>,
-                        Heads<const float>, const AttentionDims&);
-template void attention(Stream, Heads<bf16>, float*, Heads<const bf16>, Heads<const bf16>,
-                        Heads<const bf16>, const AttentionDims&);
+template void attention(Stream, Heads<float>, float*, const AttentionInputs<float>&);
+template void attention(Stream, Heads<bf16>, float*, const AttentionInputs<bf16>&);
 
 }  // namespace trireme::cuda

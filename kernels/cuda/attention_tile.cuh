@@ -36,7 +36,7 @@ inline constexpr int tile_stride(int dim) {
 
 // tile[r] = row first + r of head h, zeros from `tokens` on; rows of the tile by warps in turns.
 template <class T>
-__device__ void load_tile(float* tile, const Heads<const T>& x, std::int64_t b, std::int64_t h,
+__device__ void load_tile(float* tile, Heads<const T> x, std::int64_t b, std::int64_t h,
                           std::int64_t first, int rows, std::int64_t tokens, int dim) {
   for (int r = warp_of(); r < rows; r += attention_warps)
     for (int d = lane_of(); d < dim; d += warp)

@@ -152,9 +152,9 @@ inline constexpr int packed = pack_of<To> > pack_of<From> ? pack_of<To> : pack_o
 }  // namespace
 
 template <class To, class From>
-void copy(Stream stream, To* dst, const From* src, const CopyShape& given, Into how) {
+void copy(Stream stream, To* dst, const From* src, const CopyShape& given, Accumulate how) {
   const auto shape = collapsed(given);
-  const bool add = how == Into::add;
+  const bool add = how == Accumulate::add;
   if constexpr (sizeof(To) < 8 && sizeof(From) < 8) {
     constexpr int N = packed<To, From>;
     if (in_packs(shape, N) && aligned(dst, src))
@@ -173,16 +173,16 @@ void fill(Stream stream, T* dst, T value, const CopyShape& given) {
   launch_each(stream, "fill", n, FillEach<T>{dst, value, shape});
 }
 
-template void copy(Stream, float*, const float*, const CopyShape&, Into);
-template void copy(Stream, float*, const bf16*, const CopyShape&, Into);
-template void copy(Stream, float*, const double*, const CopyShape&, Into);
-template void copy(Stream, bf16*, const float*, const CopyShape&, Into);
-template void copy(Stream, bf16*, const bf16*, const CopyShape&, Into);
-template void copy(Stream, bf16*, const double*, const CopyShape&, Into);
-template void copy(Stream, double*, const float*, const CopyShape&, Into);
-template void copy(Stream, double*, const bf16*, const CopyShape&, Into);
-template void copy(Stream, double*, const double*, const CopyShape&, Into);
-template void copy(Stream, std::int64_t*, const std::int64_t*, const CopyShape&, Into);
+template void copy(Stream, float*, const float*, const CopyShape&, Accumulate);
+template void copy(Stream, float*, const bf16*, const CopyShape&, Accumulate);
+template void copy(Stream, float*, const double*, const CopyShape&, Accumulate);
+template void copy(Stream, bf16*, const float*, const CopyShape&, Accumulate);
+template void copy(Stream, bf16*, const bf16*, const CopyShape&, Accumulate);
+template void copy(Stream, bf16*, const double*, const CopyShape&, Accumulate);
+template void copy(Stream, double*, const float*, const CopyShape&, Accumulate);
+template void copy(Stream, double*, const bf16*, const CopyShape&, Accumulate);
+template void copy(Stream, double*, const double*, const CopyShape&, Accumulate);
+template void copy(Stream, std::int64_t*, const std::int64_t*, const CopyShape&, Accumulate);
 template void fill(Stream, float*, float, const CopyShape&);
 template void fill(Stream, bf16*, bf16, const CopyShape&);
 template void fill(Stream, double*, double, const CopyShape&);

@@ -1,40 +1,11 @@
 #include "kernels/cuda/cuda.hpp"
 
 #include <algorithm>
-#include <functional>
-
-#include "kernels/cuda/views.hpp"
 
 namespace trireme {
 namespace {
 
 using namespace cuda;
-
-// f(T{}) for whatever a copy may meet.
-template <class F>
-void with_number(DType t, const F& f) {
-  if (t == DType::f64) return f(double{});
-  with_type(t, f);
-}
-
-AttentionDims dims_of(const AttentionShape& s) {
-  require(s.head_dim <= widest_head, "attention on a GPU has a head dim of at most {}, not {}",
-          widest_head, s.head_dim);
-  require(s.batch * s.heads <= 65535,
-          "attention on a GPU: {} samples x {} heads are more than 65535", s.batch, s.heads);
-  return {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim, static_cast<float>(s.scale)};
-}
-
-CopyShape copy_shape(const View& dst, const ConstView& src) {
-  CopyShape s{dst.dims, {}, {}, {}};
-  for (int d = 0; d < dst.dims; ++d) {
-    const auto i = static_cast<std::size_t>(d);
-    s.extent[d] = dst.extent[i];
-    s.to[d] = dst.stride[i];
-    s.from[d] = src.stride[i];
-  }
-  return s;
-}
 
 Determinism determinism(CudaBits b) {
   return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
@@ -98,45 +69,66 @@ void Cuda::drop_graph() noexcept {
   graphs_.drop();
 }
 
-void Cuda::copy(Queue q, View dst, ConstView src, Accumulate how) {
-  expect(dst.dims == src.dims && dst.extent == src.extent, "copy: both sides have one shape");
-  if (dst.count() == 0) return;
-  const auto shape = copy_shape(dst, src);
-  put(q, "copy", moving({src}, how, {dst}), [&](Stream s) {
-    if (dst.dtype == src.dtype && (dst.dtype == DType::i64 || dst.dtype == DType::i32)) {
-      if (dst.dtype == DType::i64)
-        return cuda::copy(s, at<std::int64_t>(dst), at<std::int64_t>(src), shape, into(how));
-      require(how == Accumulate::overwrite, "copy does not add i32");  // 4 bytes are 4 bytes
-      return cuda::copy(s, reinterpret_cast<float*>(dst.data),
-                        reinterpret_cast<const float*>(src.data), shape, Into::overwrite);
-    }
-    with_number(dst.dtype, [&](auto to) {
-      with_number(src.dtype, [&](auto from) {
-        cuda::copy(s, at<decltype(to)>(dst), at<decltype(from)>(src), shape, into(how));
-      });
-    });
+template <class F>
+void Cuda::on_stream(Queue q, std::string_view what, const Work& work, const F& f) {
+  expect(!graphs_.recording() || q == Queue::compute, "a graph is of compute's work alone");
+  auto* const stream = queues_.stream(q);
+  if (timing_.on())
+    timing_.around(stream, what, work, [&] { f(stream); });
+  else
+    f(stream);
+  if (!choice_.debug) return;
+  try {
+    runtime_->synchronize(stream);
+  } catch (const Error& e) {
+    fail("{} on queue {}: {}", what, trireme::name_of(q), e.what());
+  }
+}
+
+void Cuda::put(Queue q, const kernel::Operation& operation) {
+  check_operands(operation);
+  if (const auto* product = std::get_if<kernel::Matmul>(&operation))
+    put_product(q, *product);
+  else
+    std::visit([&](const auto& o) { put_one(q, o); }, operation);
+}
+
+template <class O>
+void Cuda::put_one(Queue q, const O& o) {
+  on_stream(q, o.name, work_of(o), [&](void* stream) {
+    cuda::run(o, {stream, scratch_, products_, sdpa_});
   });
 }
 
-void Cuda::fill(Queue q, View v, double value) {
-  if (v.count() == 0) return;
-  const auto shape = copy_shape(v, v);
-  put(q, "fill", moving({v}), [&](Stream s) {
-    if (v.dtype == DType::i32)
-      return cuda::fill(s, at<std::int32_t>(v), static_cast<std::int32_t>(value), shape);
-    if (v.dtype == DType::i64)
-      return cuda::fill(s, at<std::int64_t>(v), static_cast<std::int64_t>(value), shape);
-    if (v.dtype == DType::f64) return cuda::fill(s, at<double>(v), value, shape);
-    with_type(v.dtype, [&](auto t) {
-      cuda::fill(s, at<decltype(t)>(v), decltype(t)(static_cast<float>(value)), shape);
-    });
-  });
+// What is no part of the product comes behind it.
+void Cuda::put_product(Queue q, const kernel::Matmul& o) {
+  const auto behind = [&](const kernel::Matmul& product) {
+    const auto& c = product.c_MN;
+    const auto& e = product.epilogue;
+    const auto& y = e.activated_MN;
+    if (y && !c.dense()) put_one(q, kernel::Copy{.dst = y, .src = c});
+    if (y)
+      put_one(q, kernel::Activate{
+                     .activation = e.activation, .y_N = y, .x_N = c.dense() ? ConstView(c) : y});
+    if (e.activated_at_MN)
+      put_one(q, kernel::ActivateGrad{
+                     .activation = e.activation, .dx_N = c, .dy_N = c, .x_N = e.activated_at_MN});
+    if (e.row_sum_M)
+      put_one(q, kernel::ColumnSum{
+                     .out_C = e.row_sum_M, .how = product.how, .x_TC = product.a_MK.transposed()});
+  };
+  if (products_.fuses(queues_.stream(q), o, scratch_, behind)) return put_one(q, o);
+  auto alone = o;
+  alone.epilogue = {.bias_N = o.epilogue.bias_N};
+  put_one(q, alone);
+  if (o.c_MN.count() > 0) behind(o);
 }
 
 void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
   expect(dst.dense() && dst.span_bytes() == bytes.size(), "upload fills a dense view");
   require(!graphs_.recording(), "an upload cannot be part of a graph");
-  put(q, "upload", moving({dst}), [&](Stream s) { ring_.upload(dst.data, bytes, s); });
+  on_stream(q, "upload", {.bytes = bytes_seen(dst)},
+            [&](void* stream) { ring_.upload(dst.data, bytes, stream); });
 }
 
 void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
@@ -158,61 +150,8 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   }
 }
 
-void Cuda::matmul(Queue q, View c, ConstView a, ConstView b, Accumulate how,
-                  const Epilogue& epilogue) {
-  auto work = moving({a, b}, how, {c});
-  work.flops = product_flops(c, a);
-  const auto separate = [&](View c_MN, Accumulate sum, const Epilogue& e) {
-    if (e.gelu_MN && c_MN.dense()) {
-      gelu(q, e.gelu_MN, c_MN);
-    } else if (e.gelu_MN) {
-      copy(q, e.gelu_MN, c_MN, Accumulate::overwrite);
-      gelu(q, e.gelu_MN, e.gelu_MN);
-    }
-    if (e.gelu_input_MN) gelu_grad(q, c_MN, c_MN, e.gelu_input_MN);
-    if (e.row_sum_M) column_sum(q, e.row_sum_M, sum, a.transposed());
-  };
-  bool whole = false;
-  put(q, "matmul", work, [&](Stream s) {
-    whole = products_.matmul(s, c, a, b, how, epilogue, scratch_, std::ref(separate));
-  });
-  if (!whole) separate(c, how, epilogue);
-}
-
 std::size_t Cuda::attention_workspace(const AttentionShape& s, DType t, Direction d) const {
   return cuda_attention_workspace(s, t, d, choice_.bits);
-}
-
-void Cuda::attention(Queue q, View o, View lse, ConstView q_, ConstView k, ConstView v,
-                     const AttentionShape& shape, View workspace) {
-  auto work = moving({q_, k, v, o, lse});
-  work.flops = attention_flops(shape, Direction::forward);
-  put(q, "attention", work, [&](Stream s) {
-    if (sdpa_.supports(shape, o.dtype, Direction::forward))
-      return sdpa_.forward(s, o, lse, q_, k, v, shape, workspace);
-    with_type(o.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::attention(s, heads<T>(o), at<float>(lse), heads<T>(q_), heads<T>(k), heads<T>(v),
-                      dims_of(shape));
-    });
-  });
-}
-
-void Cuda::attention_grad(Queue q, View dq, View dk, View dv, ConstView d_o, ConstView o,
-                          ConstView lse, ConstView q_, ConstView k, ConstView v,
-                          const AttentionShape& shape, View workspace) {
-  auto work = moving({q_, k, v, o, d_o, lse, dq, dk, dv});
-  work.flops = attention_flops(shape, Direction::backward);
-  put(q, "attention_grad", work, [&](Stream s) {
-    if (sdpa_.supports(shape, o.dtype, Direction::backward))
-      return sdpa_.backward(s, dq, dk, dv, d_o, o, lse, q_, k, v, shape, workspace);
-    with_type(o.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::attention_grad(s, heads<T>(dq), heads<T>(dk), heads<T>(dv), heads<T>(d_o), heads<T>(o),
-                           at<float>(lse), heads<T>(q_), heads<T>(k), heads<T>(v), dims_of(shape),
-                           reinterpret_cast<float*>(workspace.data));
-    });
-  });
 }
 
 std::unique_ptr<Backend> open_cuda(const CudaChoice& c) {
@@ -241,8 +180,12 @@ std::int64_t cuda_fused_products(Backend& b) {
   return opened(b).products().fused();
 }
 
-std::size_t cuda_workspace_bytes() {
-  return Products::workspace_bytes;
+BackendProperties cuda_properties() {
+  return {.name = "cuda",
+          .host_readable = false,
+          .workspace_bytes = Products::workspace_bytes,
+          // Each chunk adds to the whole gradient of the head's weight, so they are large.
+          .head_rows = 4096};
 }
 
 }  // namespace trireme

@@ -55,9 +55,7 @@ std::vector<OperationTime> stop_cuda_timing(Backend&);
 std::int64_t cuda_fused_products(Backend&);
 
 // What a plan needs to know, on any machine with this build.
-std::size_t cuda_workspace_bytes();
-// Each chunk adds to the whole gradient of the head's weight, so they are large.
-inline constexpr std::int64_t cuda_head_rows = 4096;
+BackendProperties cuda_properties();
 std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits);
 
 }  // namespace trireme

@@ -27,18 +27,16 @@ struct Drop {
 }  // namespace
 
 template <class T>
-void dropout(Stream stream, T* y, const T* x, const T* skip, const DropoutKey& key,
-             const DropoutRows& rows) {
-  const auto n = rows.samples * rows.tokens * rows.width;
-  with_packs<pack_of<T>>(rows.width % pack_of<T> == 0 && aligned(y, x, skip), [&](auto packs) {
-    constexpr int N = decltype(packs)::value;
-    launch_each(stream, "dropout", n / N, Drop<N, T>{y, x, skip, Mask(key, rows)});
-  });
+void dropout(Stream stream, const Dropped<T>& a) {
+  const auto n = a.rows.samples * a.rows.tokens * a.rows.width;
+  with_packs<pack_of<T>>(
+      a.rows.width % pack_of<T> == 0 && aligned(a.y, a.x, a.skip), [&](auto packs) {
+        constexpr int N = decltype(packs)::value;
+        launch_each(stream, "dropout", n / N, Drop<N, T>{a.y, a.x, a.skip, Mask(a.key, a.rows)});
+      });
 }
 
-template void dropout(Stream, float*, const float*, const float*, const DropoutKey&,
-                      const DropoutRows&);
-template void dropout(Stream, bf16*, const bf16*, const bf16*, const DropoutKey&,
-                      const DropoutRows&);
+template void dropout(Stream, const Dropped<float>&);
+template void dropout(Stream, const Dropped<bf16>&);
 
 }  // namespace trireme::cuda

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 template <class T>
-void cross_entropy(Stream stream, double* loss, Into how, T* logits_TV,
+void cross_entropy(Stream stream, double* loss, Accumulate how, T* logits_TV,
                    const std::int32_t* target_T, std::int64_t rows, std::int64_t vocab, float scale,
                    bool become_gradient, double* scratch) {
   if (rows > 0)
@@ -79,9 +79,9 @@ void cross_entropy(Stream stream, double* loss, Into how, T* logits_TV,
   sum_in_order(stream, loss, how, scratch, rows);
 }
 
-template void cross_entropy(Stream, double*, Into, float*, const std::int32_t*, std::int64_t,
+template void cross_entropy(Stream, double*, Accumulate, float*, const std::int32_t*, std::int64_t,
                             std::int64_t, float, bool, double*);
-template void cross_entropy(Stream, double*, Into, bf16*, const std::int32_t*, std::int64_t,
+template void cross_entropy(Stream, double*, Accumulate, bf16*, const std::int32_t*, std::int64_t,
                             std::int64_t, float, bool, double*);
 
 }  // namespace trireme::cuda

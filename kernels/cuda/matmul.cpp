@@ -199,8 +199,8 @@ void Products::Impl::multiply(const Entry& entry, const Call& call) {
   point(key, *p, pointers);
   run(*p, p->algorithm, pointers, call);
   if (key.fused == Fused::sums && call.adds())  // which cuBLASLt does not do
-    add_partials(call.stream, at<float>(call.epilogue.row_sum_M), nullptr, Into::add,
-                 reinterpret_cast<const float*>(sums_of(call)), 1, call.c.extent[0]);
+    add_partials(call.stream, at<float>(call.epilogue.row_sum_M), nullptr, Accumulate::add,
+                 reinterpret_cast<const float*>(sums_of(call)), 1, call.c_MN.extent[0]);
 }
 
 bool Products::Impl::faster(const Call& call, const Call& trial, Fused fused,
@@ -209,7 +209,7 @@ bool Products::Impl::faster(const Call& call, const Call& trial, Fused fused,
   const auto one = milliseconds(trial.stream, [&] { multiply(together, trial); });
   const auto two = milliseconds(trial.stream, [&] {
     multiply(alone, trial);
-    separate(trial.c, trial.how, trial.epilogue);
+    separate(trial);
   });
   return one < two;
 }
@@ -244,23 +244,33 @@ void Products::may_measure(bool yes) noexcept {
   impl_->measuring = yes;
 }
 
-bool Products::matmul(void* stream, View c, ConstView a, ConstView b, Accumulate how,
-                      const Epilogue& epilogue, View workspace, const Separate& separate) {
-  if (c.count() == 0) return true;
+// Are c's rows dense? Otherwise its transpose's are.
+static bool by_rows(const View& c) {
+  return c.stride[1] == 1 || c.extent[1] == 1;
+}
+
+bool Products::fuses(void* stream, const kernel::Matmul& product, View workspace,
+                     const Separate& separate) {
+  const auto part = wanted(product.epilogue);
+  return part != Fused::nothing && product.c_MN.count() > 0 && by_rows(product.c_MN) &&
+         impl_->decide({product, workspace, static_cast<cudaStream_t>(stream)}, part, separate);
+}
+
+void Products::run(void* stream, const kernel::Matmul& product, View workspace) {
+  const auto& c = product.c_MN;
+  if (c.count() == 0) return;
   expect(workspace && workspace.span_bytes() >= workspace_bytes, "products have their workspace");
-  const auto part = wanted(epilogue);
-  auto* const s = static_cast<cudaStream_t>(stream);
-  if (c.stride[1] != 1 && c.extent[1] != 1) {  // its transpose has dense rows
-    require(!epilogue.bias_N, "a product with a bias has dense rows");
-    const Call turned{c.transposed(), b.transposed(), a.transposed(), how, {}, workspace, s};
-    impl_->multiply(impl_->plan(turned, Fused::nothing), turned);
-    return part == Fused::nothing;
+  const auto part = wanted(product.epilogue);
+  Call call{product, workspace, static_cast<cudaStream_t>(stream)};
+  if (!by_rows(c)) {
+    require(!product.epilogue.bias_N && part == Fused::nothing,
+            "a product with an epilogue has dense rows");
+    call.c_MN = c.transposed();
+    call.a_MK = product.b_KN.transposed();
+    call.b_KN = product.a_MK.transposed();
   }
-  const Call call{c, a, b, how, epilogue, workspace, s};
-  const bool fused = impl_->decide(call, part, separate);
-  if (fused) ++impl_->fused;
-  impl_->multiply(impl_->plan(call, fused ? part : Fused::nothing), call);
-  return fused || part == Fused::nothing;
+  if (part != Fused::nothing) ++impl_->fused;
+  impl_->multiply(impl_->plan(call, part), call);
 }
 
 }  // namespace trireme::cuda

@@ -6,8 +6,8 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/backend.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/operations.hpp"
 
 namespace trireme::cuda {
 
@@ -29,13 +29,13 @@ class Products {
   // measured when it comes again.
   void may_measure(bool) noexcept;
 
-  // Puts the epilogue of a product whose operands are these on the stream.
-  using Separate = std::function<void(View c_MN, Accumulate, const Epilogue&)>;
+  // Puts all of a product's epilogue but the bias on the stream.
+  using Separate = std::function<void(const kernel::Matmul&)>;
 
-  // As Backend::matmul; stream is a cudaStream_t. True when the whole epilogue is done; otherwise
-  // all of it but the bias is still to do. `separate` is for comparison, on scratch.
-  [[nodiscard]] bool matmul(void* stream, View c_MN, ConstView a_MK, ConstView b_KN, Accumulate,
-                            const Epilogue&, View workspace, const Separate&);
+  // Is this product to be run with all of its epilogue, or with the bias alone? `separate` is for
+  // comparison, on scratch; stream is a cudaStream_t.
+  bool fuses(void* stream, const kernel::Matmul&, View workspace, const Separate&);
+  void run(void* stream, const kernel::Matmul&, View workspace);
 
  private:
   struct Impl;

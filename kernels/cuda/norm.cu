@@ -9,12 +9,12 @@ namespace trireme::cuda {
 namespace {
 
 template <class Team, int N, class T>
-__global__ void __launch_bounds__(Team::block, Team::blocks) norm_rows(NormRows<T> a, const T* x) {
+__global__ void __launch_bounds__(Team::block, Team::blocks) norm_rows(NormRows<T> a) {
   const auto r = first_row<Team>();
   if (r >= a.rows) return;  // a whole team
   const Places<Team, N> place(a.width);
   Pack<T, N> held[Places<Team, N>::packs];
-  place.load(held, x + r * a.width);
+  place.load(held, a.x + r * a.width);
   normalise<Team, N>(a, r, place, held);
 }
 
@@ -41,15 +41,6 @@ void with_grad_team(std::int64_t width, const F& f) {
   f(Team<512, 512, 16, 1>{});
 }
 
-template <class T>
-struct NormGrad {
-  T* dx;
-  const T *onto, *dy, *x, *w;
-  const float *means, *rstds;
-  std::int64_t rows, width;
-  float each;  // 1 / width
-};
-
 // The packs of a row that a thread has; `onto` waits where elements are loaded one by one.
 template <class Team, int N, class T>
 struct HeldRow {
@@ -60,8 +51,9 @@ struct HeldRow {
 };
 
 template <class Team, int N, class T>
-__device__ void store_gradient(const NormGrad<T>& a, std::int64_t r, const Places<Team, N>& place,
-                               const HeldRow<Team, N, T>& row, float mean_g, float mean_gn) {
+__device__ void store_gradient(const NormGradRows<T>& a, std::int64_t r,
+                               const Places<Team, N>& place, const HeldRow<Team, N, T>& row,
+                               float mean_g, float mean_gn) {
   const auto at = r * a.width + place.first();
   const T *const w = a.w + place.first(), *const onto = a.onto + at;
   T* const dx = a.dx + at;
@@ -109,7 +101,7 @@ __device__ void store_sums(float* out, const Places<Team, N>& place,
 // partials [2, parts, width]: of dw, then of db; null when nobody wants them.
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks)
-    norm_rows_grad(NormGrad<T> a, float* partials) {
+    norm_rows_grad(NormGradRows<T> a, float* partials) {
   constexpr int packs = Places<Team, N>::packs, at_once = Team::at_once;
   const Places<Team, N> place(a.width);
   Floats<N> dw[packs]{}, db[packs]{};
@@ -162,16 +154,14 @@ __global__ void __launch_bounds__(Team::block, Team::blocks)
 }  // namespace
 
 template <class T>
-void norm(Stream stream, T* y, float* mean, float* rstd, const T* x, const T* w, const T* b,
-          std::int64_t rows, std::int64_t width, float eps) {
-  if (rows == 0) return;
+void norm(Stream stream, const NormRows<T>& a) {
+  if (a.rows == 0) return;
   const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
-    start("norm", norm_rows<Team, N, T>, blocks_for(rows, Team::rows), Team::block, 0, stream,
-          NormRows<T>{y, mean, rstd, w, b, rows, width, eps, 1.0F / static_cast<float>(width)}, x);
+    start("norm", norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows), Team::block, 0, stream, a);
   };
   constexpr std::integral_constant<int, pack_of<T>> packs;
-  if (width % packs == 0 && aligned(y, x, w, b))
-    with_norm_team<T>(width, [&](auto team) { by(team, packs); });
+  if (a.width % packs == 0 && aligned(a.y, a.x, a.w, a.b))
+    with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
   else
     by(Alone{}, std::integral_constant<int, 1>{});
 }
@@ -181,37 +171,26 @@ std::size_t norm_scratch(std::int64_t rows, std::int64_t width) {
 }
 
 template <class T>
-void norm_grad(Stream stream, T* dx, float* dw, float* db, Into how, const T* onto, const T* dy,
-               const T* x, const T* w, const float* mean, const float* rstd, std::int64_t rows,
-               std::int64_t width, float* scratch) {
-  const bool sums = dw != nullptr || db != nullptr;
+void norm_grad(Stream stream, const NormGradRows<T>& a) {
+  const bool sums = a.dw != nullptr || a.db != nullptr;
   std::int64_t parts = 0;
   const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
-    parts = parts_of<Team>(rows);
+    parts = parts_of<Team>(a.rows);
     if (parts > 0)
       start("norm_grad", norm_rows_grad<Team, N, T>, static_cast<unsigned>(parts), Team::block, 0,
-            stream,
-            NormGrad<T>{dx, onto, dy, x, w, mean, rstd, rows, width,
-                        1.0F / static_cast<float>(width)},
-            sums ? scratch : nullptr);
+            stream, a, sums ? a.scratch : nullptr);
   };
   constexpr std::integral_constant<int, pack_of<T>> packs;
-  if (width % packs == 0 && aligned(dx, onto, dy, x, w, scratch))
-    with_grad_team<T>(width, [&](auto team) { by(team, packs); });
+  if (a.width % packs == 0 && aligned(a.dx, a.onto, a.dy, a.x, a.w, a.scratch))
+    with_grad_team<T>(a.width, [&](auto team) { by(team, packs); });
   else
     by(Alone{}, std::integral_constant<int, 1>{});
-  if (sums) add_partials(stream, dw, db, how, scratch, parts, width);
+  if (sums) add_partials(stream, a.dw, a.db, a.how, a.scratch, parts, a.width);
 }
 
-template void norm(Stream, float*, float*, float*, const float*, const float*, const float*,
-                   std::int64_t, std::int64_t, float);
-template void norm(Stream, bf16*, float*, float*, const bf16*, const bf16*, const bf16*,
-                   std::int64_t, std::int64_t, float);
-template void norm_grad(Stream, float*, float*, float*, Into, const float*, const float*,
-                        const float*, const float*, const float*, const float*, std::int64_t,
-                        std::int64_t, float*);
-template void norm_grad(Stream, bf16*, float*, float*, Into, const bf16*, const bf16*, const bf16*,
-                        const bf16*, const float*, const float*, std::int64_t, std::int64_t,
-                        float*);
+template void norm(Stream, const NormRows<float>&);
+template void norm(Stream, const NormRows<bf16>&);
+template void norm_grad(Stream, const NormGradRows<float>&);
+template void norm_grad(Stream, const NormGradRows<bf16>&);
 
 }  // namespace trireme::cuda

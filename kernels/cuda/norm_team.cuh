@@ -1,6 +1,7 @@
 #pragma once
 // Who norms a row: a team of threads that keeps it in registers, a warp or a block.
 #include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/sums.cuh"
 #include "kernels/math/rsqrt.hpp"
 
@@ -60,16 +61,6 @@ __device__ std::int64_t first_row() {
   return static_cast<std::int64_t>(blockIdx.x) * Team::rows +
          static_cast<int>(threadIdx.x) / Team::row * Team::at_once;
 }
-
-// The operands of a norm. means null: the RMS norm; b may be null.
-template <class T>
-struct NormRows {
-  T* y;
-  float *means, *rstds;
-  const T *w, *b;
-  std::int64_t rows, width;
-  float eps, each;  // 1 / width
-};
 
 // Who norms rows of this width: f(Team{}), which must not hold more than some 64 registers of data.
 template <class T, class F>

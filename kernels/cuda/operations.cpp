@@ -1,235 +1,308 @@
-// The backend's operations on rows and elements: each a kernel of its own.
-#include "kernels/cuda/cuda.hpp"
+#include "kernels/cuda/operations.hpp"
+
+#include <algorithm>
+
+#include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/views.hpp"
 #include "kernels/math/update_factors.hpp"
 
-namespace trireme {
+namespace trireme::cuda {
+namespace {
 
-using namespace cuda;
+// f(T{}) for whatever a copy may meet.
+template <class F>
+void with_number(DType t, const F& f) {
+  if (t == DType::f64) return f(double{});
+  with_type(t, f);
+}
 
-static void check_width(std::int64_t width) {
+CopyShape copy_shape(const View& dst, const ConstView& src) {
+  CopyShape s{dst.dims, {}, {}, {}};
+  for (int d = 0; d < dst.dims; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    s.extent[d] = dst.extent[i];
+    s.to[d] = dst.stride[i];
+    s.from[d] = src.stride[i];
+  }
+  return s;
+}
+
+// The lent workspace, if it has so many bytes.
+template <class T, class O>
+T* scratch(const O& o, const Resources& r, std::size_t bytes) {
+  const auto& lent = r.scratch;
+  require(lent && lent.span_bytes() >= bytes,
+          "{} needs {} bytes of workspace, {} are lent: use a smaller train.microbatch", o.name,
+          bytes, lent ? lent.span_bytes() : 0);
+  return reinterpret_cast<T*>(lent.data);
+}
+
+AttentionDims dims_of(const AttentionShape& s) {
+  require(s.head_dim <= widest_head, "attention on a GPU has a head dim of at most {}, not {}",
+          widest_head, s.head_dim);
+  require(s.batch * s.heads <= 65535,
+          "attention on a GPU: {} samples x {} heads are more than 65535", s.batch, s.heads);
+  return {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim, static_cast<float>(s.scale)};
+}
+
+template <class T, class O>
+AttentionInputs<T> inputs_of(const O& o) {
+  return {heads<T>(o.q_BTHD), heads<T>(o.k_BTGD), heads<T>(o.v_BTGD), dims_of(o.shape)};
+}
+
+void check_width(std::int64_t width) {
   require(width <= widest_norm, "norms on a GPU are at most {} wide, not {}", widest_norm, width);
 }
 
-void Cuda::layer_norm(Queue q, View y, View mean, View rstd, ConstView x, ConstView w, ConstView b,
-                      double eps) {
-  check_width(x.extent[1]);
-  put(q, "layer_norm", moving({x, w, b, y, mean, rstd}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      using T = decltype(t);
-      norm(s, at<T>(y), at<float>(mean), at<float>(rstd), at<T>(x), at<T>(w), at<T>(b), x.extent[0],
-           x.extent[1], static_cast<float>(eps));
-    });
-  });
-}
-
-void Cuda::residual_norm_grad(Queue q, View dx, View dw, View db, Accumulate how, ConstView dsum,
-                              ConstView dy, ConstView x, ConstView w, ConstView mean,
-                              ConstView rstd) {
-  const auto rows = x.extent[0], width = x.extent[1];
+template <class T>
+NormRows<T> rows_of(const kernel::Norm& o) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
   check_width(width);
-  auto* const partials = scratch<float>(norm_scratch(rows, width), "the gradient of a norm");
-  put(q, "norm_grad", moving({dsum, dy, x, w, mean, rstd, dx}, how, {dw, db}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      using T = decltype(t);
-      norm_grad(s, at<T>(dx), at<float>(dw), at<float>(db), into(how), at<T>(dsum), at<T>(dy),
-                at<T>(x), at<T>(w), at<float>(mean), at<float>(rstd), rows, width, partials);
-    });
-  });
+  return {.y = at<T>(o.y_TC),
+          .means = at<float>(o.mean_T),
+          .rstds = at<float>(o.rstd_T),
+          .x = at<T>(o.x_TC),
+          .w = at<T>(o.w_C),
+          .b = at<T>(o.b_C),
+          .rows = rows,
+          .width = width,
+          .each = 1.0F / static_cast<float>(width),
+          .eps = static_cast<float>(o.eps)};
 }
 
-void Cuda::layer_norm_grad(Queue q, View dx, View dw, View db, Accumulate how, ConstView dy,
-                           ConstView x, ConstView w, ConstView mean, ConstView rstd) {
-  residual_norm_grad(q, dx, dw, db, how, {}, dy, x, w, mean, rstd);
-}
-
-void Cuda::rms_norm(Queue q, View y, View rstd, ConstView x, ConstView w, double eps) {
-  layer_norm(q, y, {}, rstd, x, w, {}, eps);
-}
-
-void Cuda::rms_norm_grad(Queue q, View dx, View dw, Accumulate how, ConstView dy, ConstView x,
-                         ConstView w, ConstView rstd) {
-  residual_norm_grad(q, dx, dw, {}, how, {}, dy, x, w, {}, rstd);
-}
-
-void Cuda::rotary(Queue q, View x, ConstView table, Direction direction) {
-  const float sign = direction == Direction::forward ? 1.0F : -1.0F;
-  put(q, "rotary", moving({x, x, table}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      cuda::rotary(s, heads<decltype(t)>(x), at<float>(table), sign, x.extent[0], x.extent[1],
-                   x.extent[2], x.extent[3]);
-    });
-  });
-}
-
-void Cuda::gelu(Queue q, View y, ConstView x) {
-  put(q, "gelu", moving({x, y}), [&](Stream s) {
-    with_type(x.dtype,
-              [&](auto t) { cuda::gelu(s, at<decltype(t)>(y), at<decltype(t)>(x), x.count()); });
-  });
-}
-
-void Cuda::gelu_grad(Queue q, View dx, ConstView dy, ConstView x) {
-  put(q, "gelu_grad", moving({dy, x, dx}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::gelu_grad(s, at<T>(dx), at<T>(dy), at<T>(x), x.count());
-    });
-  });
-}
-
-void Cuda::swiglu(Queue q, View y, ConstView gate_up) {
-  put(q, "swiglu", moving({gate_up, y}), [&](Stream s) {
-    with_type(y.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::swiglu(s, at<T>(y), at<T>(gate_up), y.extent[0], y.extent[1]);
-    });
-  });
-}
-
-void Cuda::swiglu_grad(Queue q, View dgate_up, ConstView dy, ConstView gate_up) {
-  put(q, "swiglu_grad", moving({dy, gate_up, dgate_up}), [&](Stream s) {
-    with_type(dy.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::swiglu_grad(s, at<T>(dgate_up), at<T>(dy), at<T>(gate_up), dy.extent[0], dy.extent[1]);
-    });
-  });
-}
-
-static DropoutRows where(const ConstView& x_BTC, const SampleRows& rows) {
-  return {x_BTC.extent[0], x_BTC.extent[1], x_BTC.extent[2], rows.t0,
-          at<std::int64_t>(rows.sample_B)};
-}
-
-void Cuda::residual_norm(Queue q, View sum, View y, View mean, View rstd, ConstView x,
-                         ConstView skip, ConstView w, ConstView b, double eps,
-                         const DropoutKey& key, const SampleRows& rows) {
-  check_width(x.extent[2]);
-  put(q, "residual_norm", moving({x, skip, w, b, sum, y, mean, rstd}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::residual_norm(s, at<T>(sum), at<T>(y), at<float>(mean), at<float>(rstd), at<T>(x),
-                          at<T>(skip), at<T>(w), at<T>(b), static_cast<float>(eps), key,
-                          where(x, rows));
-    });
-  });
-}
-
-void Cuda::dropout(Queue q, View y, ConstView x, ConstView skip, const DropoutKey& key,
-                   const SampleRows& rows) {
-  put(q, "dropout", moving({x, skip, y}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::dropout(s, at<T>(y), at<T>(x), at<T>(skip), key, where(x, rows));
-    });
-  });
-}
-
-void Cuda::embedding(Queue q, View y, ConstView ids, ConstView table) {
-  auto work = moving({ids, y});
-  work.bytes += bytes_of_rows(table, y.extent[0]);
-  put(q, "embedding", work, [&](Stream s) {
-    with_type(y.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::embedding(s, at<T>(y), at<std::int32_t>(ids), at<T>(table), y.extent[0], y.extent[1]);
-    });
-  });
-}
-
-void Cuda::embedding_grad(Queue q, View dtable, Accumulate how, ConstView dy, ConstView ids) {
-  const auto rows = dy.extent[0], width = dy.extent[1];
-  auto* const sorting = scratch<std::byte>(embedding_scratch(rows), "embedding_grad");
-  if (how == Accumulate::overwrite) fill(q, dtable, 0);
-  auto work = moving({dy, ids});
-  work.bytes += 2 * bytes_of_rows(dtable, rows);
-  put(q, "embedding_grad", work, [&](Stream s) {
-    with_type(dy.dtype, [&](auto t) {
-      using T = decltype(t);
-      cuda::embedding_grad(s, at<float>(dtable), at<T>(dy), at<std::int32_t>(ids), rows, width,
-                           dtable.extent[0], sorting);
-    });
-  });
-}
-
-void Cuda::cross_entropy(Queue q, View loss, Accumulate how, View logits, ConstView target,
-                         double scale, Logits what) {
-  const auto rows = logits.extent[0], vocab = logits.extent[1];
-  auto* const of_rows =
-      scratch<double>(static_cast<std::size_t>(rows) * sizeof(double), "cross_entropy");
-  const bool gradient = what == Logits::become_gradient;
-  put(q, "cross_entropy", moving({logits, gradient ? logits : View{}, target}), [&](Stream s) {
-    with_type(logits.dtype, [&](auto t) {
-      cuda::cross_entropy(s, at<double>(loss), into(how), at<decltype(t)>(logits),
-                          at<std::int32_t>(target), rows, vocab, static_cast<float>(scale),
-                          gradient, of_rows);
-    });
-  });
-}
-
-void Cuda::column_sum(Queue q, View out, Accumulate how, ConstView x) {
-  const auto rows = x.extent[0], width = x.extent[1];
-  auto* const partials = scratch<float>(column_scratch(rows, width), "column_sum");
-  put(q, "column_sum", moving({x}, how, {out}), [&](Stream s) {
-    with_type(x.dtype, [&](auto t) {
-      cuda::column_sum(s, at<float>(out), into(how), at<decltype(t)>(x), rows, width, partials);
-    });
-  });
+template <class T>
+Dropped<T> dropped_of(const kernel::Dropout& o) {
+  const auto& x = o.x_BTC;
+  return {.y = at<T>(o.y_BTC),
+          .x = at<T>(x),
+          .skip = at<T>(o.skip_BTC),
+          .key = o.key,
+          .rows = {x.extent[0], x.extent[1], x.extent[2], o.rows.t0,
+                   at<std::int64_t>(o.rows.sample_B)}};
 }
 
 // f(T{}) for the type of the copies; where there is none, no kernel looks at it.
-template <class Part, class F>
-static void with_type_of_copies(std::span<const Part> parts, const F& f) {
+template <class O, class F>
+void with_type_of_copies(const O& o, const F& f) {
   const auto with_copy =
-      std::ranges::find_if(parts, [](const Part& p) { return static_cast<bool>(p.copy); });
-  with_type(with_copy == parts.end() ? DType::bf16 : with_copy->copy.dtype, f);
+      std::ranges::find_if(o.shards, [](const auto& s) { return static_cast<bool>(s.copy_N); });
+  with_type(with_copy == o.shards.end() ? DType::bf16 : with_copy->copy_N.dtype, f);
 }
 
-void Cuda::sgd(Queue q, std::span<const SgdPart> parts) {
-  Work work;
-  for (const auto& p : parts) work += moving({p.master, p.grad, p.master, p.copy});
-  put(q, "sgd", work, [&](Stream s) {
-    with_type_of_copies(parts, [&]<class T>(T) {
-      std::vector<SgdShard<T>> shards;
-      for (const auto& p : parts)
-        shards.push_back({at<float>(p.master), at<T>(p.copy), at<float>(p.grad), p.master.count(),
-                          math::update_of(p.how)});
-      cuda::sgd<T>(s, shards);
-    });
-  });
-}
+}  // namespace
 
-void Cuda::adamw(Queue q, std::span<const AdamWPart> parts) {
-  Work work;
-  for (const auto& p : parts)
-    work += moving({p.master, p.m, p.v, p.grad, p.master, p.m, p.v, p.copy});
-  put(q, "adamw", work, [&](Stream s) {
-    with_type_of_copies(parts, [&]<class T>(T) {
-      std::vector<AdamWShard<T>> shards;
-      for (const auto& p : parts)
-        shards.push_back({at<float>(p.master), at<float>(p.m), at<float>(p.v), at<T>(p.copy),
-                          at<float>(p.grad), p.master.count(), math::update_of(p.how)});
-      cuda::adamw<T>(s, shards);
-    });
-  });
-}
-
-void Cuda::sum_squares(Queue q, View out, std::span<const ConstView> x) {
-  if (x.empty()) return;
-  Work work;
-  std::size_t bytes = 0;
-  for (const auto& v : x) {
-    work += moving({v});
-    bytes += square_scratch(v.count());
+void run(const kernel::Copy& o, const Resources& r) {
+  expect(o.dst.dims == o.src.dims && o.dst.extent == o.src.extent,
+         "copy: both sides have one shape");
+  if (o.dst.count() == 0) return;
+  const auto shape = copy_shape(o.dst, o.src);
+  const auto type = o.dst.dtype;
+  if (type == DType::i64 && o.src.dtype == type)
+    return copy(r.stream, at<std::int64_t>(o.dst), at<std::int64_t>(o.src), shape, o.how);
+  if (type == DType::i32 && o.src.dtype == type) {
+    require(o.how == Accumulate::overwrite, "copy does not add i32");  // 4 bytes are 4 bytes
+    return copy(r.stream, reinterpret_cast<float*>(o.dst.data),
+                reinterpret_cast<const float*>(o.src.data), shape, o.how);
   }
-  auto* const parts = scratch<double>(bytes, "sum_squares");
-  put(q, "sum_squares", work, [&](Stream s) {
-    with_type(x[0].dtype, [&](auto t) {
-      using T = decltype(t);
-      std::vector<Array<T>> arrays;
-      for (const auto& v : x) arrays.push_back({at<T>(v), v.count()});
-      cuda::sum_squares<T>(s, at<double>(out), arrays, parts);
+  with_number(type, [&]<class To>(To) {
+    with_number(o.src.dtype, [&]<class From>(From) {
+      copy(r.stream, at<To>(o.dst), at<From>(o.src), shape, o.how);
     });
   });
 }
 
-}  // namespace trireme
+void run(const kernel::Fill& o, const Resources& r) {
+  const auto& v = o.dst;
+  if (v.count() == 0) return;
+  const auto shape = copy_shape(v, v);
+  if (v.dtype == DType::i32)
+    return fill(r.stream, at<std::int32_t>(v), static_cast<std::int32_t>(o.value), shape);
+  if (v.dtype == DType::i64)
+    return fill(r.stream, at<std::int64_t>(v), static_cast<std::int64_t>(o.value), shape);
+  if (v.dtype == DType::f64) return fill(r.stream, at<double>(v), o.value, shape);
+  with_type(v.dtype,
+            [&]<class T>(T) { fill(r.stream, at<T>(v), T(static_cast<float>(o.value)), shape); });
+}
+
+void run(const kernel::Matmul& o, const Resources& r) {
+  r.products.run(r.stream, o, r.scratch);
+}
+
+void run(const kernel::Attention& o, const Resources& r) {
+  const auto type = o.o_BTHD.dtype;
+  if (r.sdpa.supports(o.shape, type, Direction::forward)) return r.sdpa.run(r.stream, o);
+  with_type(type, [&]<class T>(T) {
+    attention(r.stream, heads<T>(o.o_BTHD), at<float>(o.lse_BHT), inputs_of<T>(o));
+  });
+}
+
+void run(const kernel::AttentionGrad& o, const Resources& r) {
+  const auto type = o.o_BTHD.dtype;
+  if (r.sdpa.supports(o.shape, type, Direction::backward)) return r.sdpa.run(r.stream, o);
+  with_type(type, [&]<class T>(T) {
+    const AttentionGradients<T> gradients{.dq = heads<T>(o.dq_BTHD),
+                                          .dk = heads<T>(o.dk_BTGD),
+                                          .dv = heads<T>(o.dv_BTGD),
+                                          .d_o = heads<T>(o.do_BTHD),
+                                          .o = heads<T>(o.o_BTHD),
+                                          .lse_BHT = at<float>(o.lse_BHT),
+                                          .delta_BHT = reinterpret_cast<float*>(o.workspace.data)};
+    attention_grad(r.stream, gradients, inputs_of<T>(o));
+  });
+}
+
+void run(const kernel::Norm& o, const Resources& r) {
+  with_type(o.x_TC.dtype, [&]<class T>(T) { norm(r.stream, rows_of<T>(o)); });
+}
+
+void run(const kernel::NormGrad& o, const Resources& r) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  check_width(width);
+  with_type(o.x_TC.dtype, [&]<class T>(T) {
+    norm_grad(r.stream,
+              NormGradRows<T>{.dx = at<T>(o.dx_TC),
+                              .dw = at<float>(o.dw_C),
+                              .db = at<float>(o.db_C),
+                              .how = o.how,
+                              .onto = at<T>(o.dsum_TC),
+                              .dy = at<T>(o.dy_TC),
+                              .x = at<T>(o.x_TC),
+                              .w = at<T>(o.w_C),
+                              .means = at<float>(o.mean_T),
+                              .rstds = at<float>(o.rstd_T),
+                              .rows = rows,
+                              .width = width,
+                              .each = 1.0F / static_cast<float>(width),
+                              .scratch = scratch<float>(o, r, norm_scratch(rows, width))});
+  });
+}
+
+void run(const kernel::Dropout& o, const Resources& r) {
+  with_type(o.x_BTC.dtype, [&]<class T>(T) { dropout(r.stream, dropped_of<T>(o)); });
+}
+
+void run(const kernel::ResidualNorm& o, const Resources& r) {
+  if (!o.skip_BTC) return o.in_steps(o, [&](const auto& step) { run(step, r); });
+  kernel::Dropout sum;
+  kernel::Norm norm;
+  o.in_steps(o, [&]<class Step>(const Step& step) {
+    if constexpr (std::is_same_v<Step, kernel::Norm>)
+      norm = step;
+    else
+      sum = step;
+  });
+  with_type(o.x_BTC.dtype,
+            [&]<class T>(T) { residual_norm(r.stream, dropped_of<T>(sum), rows_of<T>(norm)); });
+}
+
+void run(const kernel::Rotary& o, const Resources& r) {
+  const auto& x = o.x_BTHD;
+  const float sign = o.direction == Direction::forward ? 1.0F : -1.0F;
+  with_type(x.dtype, [&]<class T>(T) {
+    rotary(r.stream, heads<T>(x), at<float>(o.table_T2E), sign, x.extent[0], x.extent[1],
+           x.extent[2], x.extent[3]);
+  });
+}
+
+void run(const kernel::Activate& o, const Resources& r) {
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    activate(r.stream, o.activation, at<T>(o.y_N), at<T>(o.x_N), o.x_N.count());
+  });
+}
+
+void run(const kernel::ActivateGrad& o, const Resources& r) {
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    activate_grad(r.stream, o.activation, at<T>(o.dx_N), at<T>(o.dy_N), at<T>(o.x_N),
+                  o.x_N.count());
+  });
+}
+
+void run(const kernel::Swiglu& o, const Resources& r) {
+  const auto& y = o.y_TF;
+  with_type(y.dtype, [&]<class T>(T) {
+    swiglu(r.stream, at<T>(y), at<T>(o.gate_up_T2F), y.extent[0], y.extent[1]);
+  });
+}
+
+void run(const kernel::SwigluGrad& o, const Resources& r) {
+  const auto& dy = o.dy_TF;
+  with_type(dy.dtype, [&]<class T>(T) {
+    swiglu_grad(r.stream, at<T>(o.dgate_up_T2F), at<T>(dy), at<T>(o.gate_up_T2F), dy.extent[0],
+                dy.extent[1]);
+  });
+}
+
+void run(const kernel::Embedding& o, const Resources& r) {
+  const auto& y = o.y_TC;
+  with_type(y.dtype, [&]<class T>(T) {
+    embedding(r.stream, at<T>(y), at<std::int32_t>(o.ids_T), at<T>(o.table_VC), y.extent[0],
+              y.extent[1]);
+  });
+}
+
+void run(const kernel::EmbeddingGrad& o, const Resources& r) {
+  const auto rows = o.dy_TC.extent[0], width = o.dy_TC.extent[1];
+  auto* const sorting = scratch<std::byte>(o, r, embedding_scratch(rows));
+  if (o.how == Accumulate::overwrite) run(kernel::Fill{.dst = o.dtable_VC}, r);
+  with_type(o.dy_TC.dtype, [&]<class T>(T) {
+    embedding_grad(r.stream, at<float>(o.dtable_VC), at<T>(o.dy_TC), at<std::int32_t>(o.ids_T),
+                   rows, width, o.dtable_VC.extent[0], sorting);
+  });
+}
+
+void run(const kernel::CrossEntropy& o, const Resources& r) {
+  const auto rows = o.logits_TV.extent[0], vocab = o.logits_TV.extent[1];
+  auto* const of_rows = scratch<double>(o, r, static_cast<std::size_t>(rows) * sizeof(double));
+  with_type(o.logits_TV.dtype, [&]<class T>(T) {
+    cross_entropy(r.stream, at<double>(o.loss), o.how, at<T>(o.logits_TV),
+                  at<std::int32_t>(o.target_T), rows, vocab, static_cast<float>(o.scale),
+                  o.logits == Logits::become_gradient, of_rows);
+  });
+}
+
+void run(const kernel::ColumnSum& o, const Resources& r) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  auto* const partials = scratch<float>(o, r, column_scratch(rows, width));
+  with_type(o.x_TC.dtype, [&]<class T>(T) {
+    column_sum(r.stream, at<float>(o.out_C), o.how, at<T>(o.x_TC), rows, width, partials);
+  });
+}
+
+void run(const kernel::Sgd& o, const Resources& r) {
+  with_type_of_copies(o, [&]<class T>(T) {
+    std::vector<SgdShard<T>> shards;
+    for (const auto& s : o.shards)
+      shards.push_back({at<float>(s.master_N), at<T>(s.copy_N), at<float>(s.grad_N),
+                        s.master_N.count(), math::update_of(s.factors)});
+    sgd<T>(r.stream, shards);
+  });
+}
+
+void run(const kernel::AdamW& o, const Resources& r) {
+  with_type_of_copies(o, [&]<class T>(T) {
+    std::vector<AdamWShard<T>> shards;
+    for (const auto& s : o.shards)
+      shards.push_back({.master = at<float>(s.master_N),
+                        .m = at<float>(s.m_N),
+                        .v = at<float>(s.v_N),
+                        .copy = at<T>(s.copy_N),
+                        .grad = at<float>(s.grad_N),
+                        .count = s.master_N.count(),
+                        .update = math::update_of(s.factors)});
+    adamw<T>(r.stream, shards);
+  });
+}
+
+void run(const kernel::SumSquares& o, const Resources& r) {
+  if (o.x.empty()) return;
+  std::size_t bytes = 0;
+  for (const auto& v : o.x) bytes += square_scratch(v.count());
+  auto* const parts = scratch<double>(o, r, bytes);
+  with_type(o.x[0].dtype, [&]<class T>(T) {
+    std::vector<Array<T>> arrays;
+    for (const auto& v : o.x) arrays.push_back({at<T>(v), v.count()});
+    sum_squares<T>(r.stream, at<double>(o.out_N), arrays, parts);
+  });
+}
+
+}  // namespace trireme::cuda

@@ -1,22 +1,22 @@
-// GELU and SwiGLU with the host's functors (kernels/math), 16 bytes at a time.
+// Activations and SwiGLU with the host's functors (kernels/math), 16 bytes at a time.
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/quick.cuh"
-#include "kernels/math/gelu.hpp"
+#include "kernels/math/activations.hpp"
 #include "kernels/math/swiglu.hpp"
 
 namespace trireme::cuda {
 namespace {
 
-template <class T>
-struct Gelu {
-  __device__ float operator()(float x) const { return math::gelu<Arithmetic<T>>(x); }
+template <class Formula, class T>
+struct Value {
+  __device__ float operator()(float x) const { return Formula::template value<Arithmetic<T>>(x); }
 };
-template <class T>
-struct GeluGrad {
+template <class Formula, class T>
+struct Slope {
   __device__ float operator()(float dy, float x) const {
-    return dy * math::gelu_derivative<Arithmetic<T>>(x);
+    return dy * Formula::template slope<Arithmetic<T>>(x);
   }
 };
 
@@ -102,18 +102,23 @@ struct SwigluGrad {
 }  // namespace
 
 template <class T>
-void gelu(Stream stream, T* y, const T* x, std::int64_t n) {
-  with_packs<pack_of<T>>(aligned(y, x), [&](auto packs) {
-    constexpr int N = decltype(packs)::value;
-    launch_each(stream, "gelu", (n + N - 1) / N, Map1<N, Gelu<T>, T>{n, y, x});
+void activate(Stream stream, Activation a, T* y, const T* x, std::int64_t n) {
+  math::with_formula(a, [&]<class Formula>(Formula) {
+    with_packs<pack_of<T>>(aligned(y, x), [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      launch_each(stream, "activate", (n + N - 1) / N, Map1<N, Value<Formula, T>, T>{n, y, x});
+    });
   });
 }
 
 template <class T>
-void gelu_grad(Stream stream, T* dx, const T* dy, const T* x, std::int64_t n) {
-  with_packs<pack_of<T>>(aligned(dx, dy, x), [&](auto packs) {
-    constexpr int N = decltype(packs)::value;
-    launch_each(stream, "gelu_grad", (n + N - 1) / N, Map2<N, GeluGrad<T>, T>{n, dx, dy, x});
+void activate_grad(Stream stream, Activation a, T* dx, const T* dy, const T* x, std::int64_t n) {
+  math::with_formula(a, [&]<class Formula>(Formula) {
+    with_packs<pack_of<T>>(aligned(dx, dy, x), [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      launch_each(stream, "activate_grad", (n + N - 1) / N,
+                  Map2<N, Slope<Formula, T>, T>{n, dx, dy, x});
+    });
   });
 }
 
@@ -136,10 +141,10 @@ void swiglu_grad(Stream stream, T* dgate_up, const T* dy, const T* gate_up, std:
                          });
 }
 
-template void gelu(Stream, float*, const float*, std::int64_t);
-template void gelu(Stream, bf16*, const bf16*, std::int64_t);
-template void gelu_grad(Stream, float*, const float*, const float*, std::int64_t);
-template void gelu_grad(Stream, bf16*, const bf16*, const bf16*, std::int64_t);
+template void activate(Stream, Activation, float*, const float*, std::int64_t);
+template void activate(Stream, Activation, bf16*, const bf16*, std::int64_t);
+template void activate_grad(Stream, Activation, float*, const float*, const float*, std::int64_t);
+template void activate_grad(Stream, Activation, bf16*, const bf16*, const bf16*, std::int64_t);
 template void swiglu(Stream, float*, const float*, std::int64_t, std::int64_t);
 template void swiglu(Stream, bf16*, const bf16*, std::int64_t, std::int64_t);
 template void swiglu_grad(Stream, float*, const float*, const float*, std::int64_t, std::int64_t);

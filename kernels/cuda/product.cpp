@@ -5,18 +5,19 @@
 namespace trireme::cuda {
 
 Fused wanted(const Epilogue& e) {
-  return e.gelu_MN         ? Fused::gelu
-         : e.gelu_input_MN ? Fused::slope
-         : e.row_sum_M     ? Fused::sums
-                           : Fused::nothing;
+  const bool gelu = e.activation == Activation::gelu;
+  return gelu && e.activated_MN      ? Fused::gelu
+         : gelu && e.activated_at_MN ? Fused::slope
+         : e.row_sum_M               ? Fused::sums
+                                     : Fused::nothing;
 }
 
 // With GELU in the product its result is GELU, and c goes out beside it.
 static View out_of(const Call& p, Fused f) {
-  return f == Fused::gelu ? p.epilogue.gelu_MN : p.c;
+  return f == Fused::gelu ? p.epilogue.activated_MN : p.c_MN;
 }
 static ConstView aux_of(const Call& p, Fused f) {
-  return f == Fused::gelu ? p.c : f == Fused::slope ? p.epilogue.gelu_input_MN : ConstView{};
+  return f == Fused::gelu ? p.c_MN : f == Fused::slope ? p.epilogue.activated_at_MN : ConstView{};
 }
 std::byte* sums_of(const Call& p) {
   return p.adds() ? p.workspace.data + sums_at : p.epilogue.row_sum_M.data;
@@ -25,11 +26,11 @@ std::byte* sums_of(const Call& p) {
 Key key_of(const Call& p, Fused fused) {
   const auto out = out_of(p, fused);
   const auto aux = aux_of(p, fused);
-  Key k{.left = transpose_of(p.b),
-        .right = transpose_of(p.a),
+  Key k{.left = transpose_of(p.b_KN),
+        .right = transpose_of(p.a_MK),
         .out = transpose_of(out),
-        .in = p.a.dtype,
-        .result = p.c.dtype,
+        .in = p.a_MK.dtype,
+        .result = p.c_MN.dtype,
         .add = p.adds(),
         .bias = static_cast<bool>(p.epilogue.bias_N),
         .fused = fused,
@@ -39,8 +40,8 @@ Key key_of(const Call& p, Fused fused) {
         .out_alignment = 0,
         .aux_alignment = 0,
         .vector_alignment = 0};
-  k.left_alignment = alignment(p.b.data, k.left.ld, p.b.dtype);
-  k.right_alignment = alignment(p.a.data, k.right.ld, p.a.dtype);
+  k.left_alignment = alignment(p.b_KN.data, k.left.ld, p.b_KN.dtype);
+  k.right_alignment = alignment(p.a_MK.data, k.right.ld, p.a_MK.dtype);
   k.out_alignment = alignment(out.data, k.out.ld, out.dtype);
   if (aux) k.aux_alignment = alignment(aux.data, k.aux_ld, aux.dtype);
   if (const auto* v = pointers_of(p, fused).vector) k.vector_alignment = alignment(v, 0, k.result);
@@ -49,7 +50,7 @@ Key key_of(const Call& p, Fused fused) {
 
 Pointers pointers_of(const Call& p, Fused fused) {
   const auto aux = aux_of(p, fused);
-  return {p.b.data, p.a.data, out_of(p, fused).data, const_cast<std::byte*>(aux.data),
+  return {p.b_KN.data, p.a_MK.data, out_of(p, fused).data, const_cast<std::byte*>(aux.data),
           fused == Fused::sums ? static_cast<void*>(sums_of(p))
                                : const_cast<std::byte*>(p.epilogue.bias_N.data)};
 }
@@ -71,9 +72,9 @@ cublasLtEpilogue_t epilogue_of(const Key& k) {
 bool may_fuse(const Call& p, Fused fused) {
   if (fused == Fused::nothing) return false;
   if (fused == Fused::sums)  // they come in c's type, where a bias would be
-    return p.epilogue.row_sum_M.dtype == p.c.dtype && !p.epilogue.bias_N &&
-           static_cast<std::size_t>(p.c.extent[0]) * sizeof(float) <= sums_bytes;
-  if (p.c.dtype != DType::bf16) return false;  // cuBLASLt's GELU may be coarser than f32
+    return p.epilogue.row_sum_M.dtype == p.c_MN.dtype && !p.epilogue.bias_N &&
+           static_cast<std::size_t>(p.c_MN.extent[0]) * sizeof(float) <= sums_bytes;
+  if (p.c_MN.dtype != DType::bf16) return false;  // cuBLASLt's GELU may be coarser than f32
   const auto aux = aux_of(p, fused);
   return !p.adds() && out_of(p, fused).stride[1] == 1 && aux.stride[1] == 1 &&
          aux.stride[0] % 8 == 0 && alignment(aux.data, aux.stride[0], aux.dtype) >= 16;
@@ -82,11 +83,11 @@ bool may_fuse(const Call& p, Fused fused) {
 std::optional<Call> on_scratch(const Call& p) {
   if (!p.adds()) return p;
   const auto bytes =
-      static_cast<std::size_t>(p.c.extent[0] * std::max(p.c.stride[0], p.c.extent[1])) *
-      bytes_of(p.c.dtype);
+      static_cast<std::size_t>(p.c_MN.extent[0] * std::max(p.c_MN.stride[0], p.c_MN.extent[1])) *
+      bytes_of(p.c_MN.dtype);
   if (bytes > trial_bytes) return {};
   auto trial = p;
-  trial.c.data = p.workspace.data + trial_at;
+  trial.c_MN.data = p.workspace.data + trial_at;
   if (trial.epilogue.row_sum_M) trial.epilogue.row_sum_M.data = p.workspace.data + trial_sums_at;
   return trial;
 }

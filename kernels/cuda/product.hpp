@@ -7,7 +7,6 @@
 #include <compare>
 #include <optional>
 
-#include "kernels/backend.hpp"
 #include "kernels/cuda/blaslt.hpp"
 #include "kernels/cuda/matmul.hpp"
 
@@ -26,11 +25,7 @@ enum class Fused : std::uint8_t { nothing, gelu, slope, sums };
 Fused wanted(const Epilogue&);
 
 // A product to be done, c's rows dense. By columns it is c' = b' a'.
-struct Call {
-  View c;
-  ConstView a, b;
-  Accumulate how;
-  Epilogue epilogue;
+struct Call : kernel::Matmul {
   View workspace;
   cudaStream_t stream;
 

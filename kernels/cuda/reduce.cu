@@ -52,14 +52,14 @@ __global__ void __launch_bounds__(warp* strips)
 
 // parts of `part` rows each; more than one part overwrites.
 template <class T>
-void launch_parts(Stream stream, const char* name, float* out_PC, Into how, const T* x_TC,
+void launch_parts(Stream stream, const char* name, float* out_PC, Accumulate how, const T* x_TC,
                   std::int64_t rows, std::int64_t width, std::int64_t part) {
   const bool whole = width % pack_of<T> == 0 && aligned(out_PC, x_TC);
   with_packs<pack_of<T>>(whole, [&](auto packs) {
     constexpr int N = decltype(packs)::value, strips = 8;
     const dim3 grid(blocks_for(width, warp * N), std::max(1U, blocks_for(rows, part)));
     start(name, column_parts<strips, N, T>, grid, warp * strips, 0, stream,
-          Columns{out_PC, nullptr, how == Into::add}, x_TC, rows, width, part);
+          Columns{out_PC, nullptr, how == Accumulate::add}, x_TC, rows, width, part);
   });
 }
 
@@ -75,12 +75,12 @@ __global__ void __launch_bounds__(block_threads)
 }  // namespace
 
 // Few numbers, most in the cache: narrow columns and many strips, so that many are asked for.
-void add_partials(Stream stream, float* a_C, float* b_C, Into how, const float* partial_2PC,
+void add_partials(Stream stream, float* a_C, float* b_C, Accumulate how, const float* partial_2PC,
                   std::int64_t parts, std::int64_t width) {
   constexpr int strips = 16;
   const dim3 grid(blocks_for(width, warp), 1, b_C == nullptr ? 1 : 2);
   start("add_partials", column_parts<strips, 1, float>, grid, warp * strips, 0, stream,
-        Columns{a_C, b_C, how == Into::add}, partial_2PC, parts, width, parts);
+        Columns{a_C, b_C, how == Accumulate::add}, partial_2PC, parts, width, parts);
 }
 
 std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
@@ -89,19 +89,22 @@ std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
 }
 
 template <class T>
-void column_sum(Stream stream, float* out_C, Into how, const T* x_TC, std::int64_t rows,
+void column_sum(Stream stream, float* out_C, Accumulate how, const T* x_TC, std::int64_t rows,
                 std::int64_t width, float* scratch) {
   if (rows <= part_rows)
     return launch_parts(stream, "column_sum", out_C, how, x_TC, rows, width, part_rows);
-  launch_parts(stream, "column_sum", scratch, Into::overwrite, x_TC, rows, width, part_rows);
+  launch_parts(stream, "column_sum", scratch, Accumulate::overwrite, x_TC, rows, width, part_rows);
   add_partials(stream, out_C, nullptr, how, scratch, blocks_for(rows, part_rows), width);
 }
 
-void sum_in_order(Stream stream, double* out, Into how, const double* x, std::int64_t n) {
-  start("sum_in_order", add_in_order, 1, block_threads, 0, stream, out, how == Into::add, x, n);
+void sum_in_order(Stream stream, double* out, Accumulate how, const double* x, std::int64_t n) {
+  start("sum_in_order", add_in_order, 1, block_threads, 0, stream, out, how == Accumulate::add, x,
+        n);
 }
 
-template void column_sum(Stream, float*, Into, const float*, std::int64_t, std::int64_t, float*);
-template void column_sum(Stream, float*, Into, const bf16*, std::int64_t, std::int64_t, float*);
+template void column_sum(Stream, float*, Accumulate, const float*, std::int64_t, std::int64_t,
+                         float*);
+template void column_sum(Stream, float*, Accumulate, const bf16*, std::int64_t, std::int64_t,
+                         float*);
 
 }  // namespace trireme::cuda

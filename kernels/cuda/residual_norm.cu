@@ -34,27 +34,20 @@ __global__ void __launch_bounds__(Team::block, Team::blocks)
 }  // namespace
 
 template <class T>
-void residual_norm(Stream stream, T* sum, T* y, float* mean, float* rstd, const T* x, const T* skip,
-                   const T* w, const T* b, float eps, const DropoutKey& key,
-                   const DropoutRows& shape) {
-  const auto rows = shape.samples * shape.tokens, width = shape.width;
-  if (rows == 0) return;
-  const NormRows<T> norm{y, mean, rstd, w, b, rows, width, eps, 1.0F / static_cast<float>(width)};
+void residual_norm(Stream stream, const Dropped<T>& sum, const NormRows<T>& a) {
+  if (a.rows == 0) return;
   const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
-    start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(rows, Team::rows),
-          Team::block, 0, stream, norm, sum, x, skip, Mask(key, shape));
+    start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows),
+          Team::block, 0, stream, a, sum.y, sum.x, sum.skip, Mask(sum.key, sum.rows));
   };
   constexpr std::integral_constant<int, pack_of<T>> packs;
-  if (width % packs == 0 && aligned(sum, y, x, skip, w, b))
-    with_norm_team<T>(width, [&](auto team) { by(team, packs); });
+  if (a.width % packs == 0 && aligned(sum.y, a.y, sum.x, sum.skip, a.w, a.b))
+    with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
   else
     by(Alone{}, std::integral_constant<int, 1>{});
 }
 
-template void residual_norm(Stream, float*, float*, float*, float*, const float*, const float*,
-                            const float*, const float*, float, const DropoutKey&,
-                            const DropoutRows&);
-template void residual_norm(Stream, bf16*, bf16*, float*, float*, const bf16*, const bf16*,
-                            const bf16*, const bf16*, float, const DropoutKey&, const DropoutRows&);
+template void residual_norm(Stream, const Dropped<float>&, const NormRows<float>&);
+template void residual_norm(Stream, const Dropped<bf16>&, const NormRows<bf16>&);
 
 }  // namespace trireme::cuda

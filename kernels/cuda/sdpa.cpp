@@ -230,15 +230,16 @@ std::size_t Sdpa::workspace(const AttentionShape& s, Direction direction) const 
   return sdpa_workspace(s, direction, plans_->determinism, plans_->limit);
 }
 
-void Sdpa::forward(void* stream, View o, View lse, ConstView q, ConstView k, ConstView v,
-                   const AttentionShape& shape, View workspace) {
-  plans_->run(stream, Direction::forward, {q, k, v, o, lse}, shape, workspace);
+void Sdpa::run(void* stream, const kernel::Attention& o) {
+  plans_->run(stream, Direction::forward, {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT},
+              o.shape, o.workspace);
 }
 
-void Sdpa::backward(void* stream, View dq, View dk, View dv, ConstView d_o, ConstView o,
-                    ConstView lse, ConstView q, ConstView k, ConstView v,
-                    const AttentionShape& shape, View workspace) {
-  plans_->run(stream, Direction::backward, {q, k, v, o, lse, d_o, dq, dk, dv}, shape, workspace);
+void Sdpa::run(void* stream, const kernel::AttentionGrad& o) {
+  plans_->run(stream, Direction::backward,
+              {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT, o.do_BTHD, o.dq_BTHD, o.dk_BTGD,
+               o.dv_BTGD},
+              o.shape, o.workspace);
 }
 
 std::vector<SdpaEngine> sdpa_engines(const SdpaKey& key, const std::string& device, int sm,

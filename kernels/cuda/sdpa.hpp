@@ -1,7 +1,7 @@
 #pragma once
-// Attention of the contract (kernels/backend.hpp) through cuDNN 9's fused engines, causal, strided,
-// in bf16: Dao 2023, "FlashAttention-2", as NVIDIA builds it for each architecture. In a build
-// without cuDNN's C++ frontend `supports` says no and a kernel of our own takes over.
+// Attention of the contract (kernels/operations.hpp) through cuDNN 9's fused engines, causal,
+// strided, in bf16: Dao 2023, "FlashAttention-2", as NVIDIA builds it for each architecture. In a
+// build without cuDNN's C++ frontend `supports` says no and a kernel of our own takes over.
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,11 +28,8 @@ class Sdpa {
   // Asynchronous on `stream` (a cudaStream_t); the workspace is in use until it gets there. The
   // first call with new extents or strides builds a plan, which may take a second. lse is the
   // natural log of the sum of exp(scale q k'). Throw Error with the shape and cuDNN's own words.
-  void forward(void* stream, View o_BTHD, View lse_BHT, ConstView q_BTHD, ConstView k_BTGD,
-               ConstView v_BTGD, const AttentionShape&, View workspace);
-  void backward(void* stream, View dq_BTHD, View dk_BTGD, View dv_BTGD, ConstView do_BTHD,
-                ConstView o_BTHD, ConstView lse_BHT, ConstView q_BTHD, ConstView k_BTGD,
-                ConstView v_BTGD, const AttentionShape&, View workspace);
+  void run(void* stream, const kernel::Attention&);
+  void run(void* stream, const kernel::AttentionGrad&);
 
  private:
   struct Plans;

@@ -29,12 +29,10 @@ std::size_t Sdpa::workspace(const AttentionShape&, Direction) const {
   return 0;
 }
 
-void Sdpa::forward(void*, View, View, ConstView, ConstView, ConstView, const AttentionShape&,
-                   View) {
+void Sdpa::run(void*, const kernel::Attention&) {
   fail("no attention through cuDNN: {}", reason);
 }
-void Sdpa::backward(void*, View, View, View, ConstView, ConstView, ConstView, ConstView, ConstView,
-                    ConstView, const AttentionShape&, View) {
+void Sdpa::run(void*, const kernel::AttentionGrad&) {
   fail("no attention through cuDNN: {}", reason);
 }
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/backend.hpp"
+#include "kernels/operations.hpp"
 
 namespace trireme::cuda {
 

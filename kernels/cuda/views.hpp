@@ -1,13 +1,9 @@
 #pragma once
 // From the contract's views to what the kernels take.
-#include "kernels/backend.hpp"
 #include "kernels/cuda/kernels.hpp"
+#include "lib/base/view.hpp"
 
 namespace trireme::cuda {
-
-inline Into into(Accumulate how) {
-  return how == Accumulate::add ? Into::add : Into::overwrite;
-}
 
 template <class T>
 T* at(const View& v) {

@@ -9,7 +9,7 @@ static std::size_t index(Queue q) {
   return static_cast<std::size_t>(q);
 }
 
-void Accesses::begin(const char* what, Queue q) {
+void Accesses::begin(std::string_view what, Queue q) {
   what_ = what;
   queue_ = q;
   ++clock_[index(q)][index(q)];

@@ -20,8 +20,8 @@ enum class Touch : std::uint8_t { read, write };
 class Accesses {
  public:
   Accesses() { forget_next_.fill(forget_at); }
-  void begin(const char* what, Queue);  // a new operation
-  void touch(Touch, ConstView);         // of the operation begun last
+  void begin(std::string_view what, Queue);  // a new operation; its name outlives this
+  void touch(Touch, ConstView);              // of the operation begun last
   Event record(Queue);
   void wait(Queue, Event);  // of an event that was recorded here
 
@@ -34,7 +34,7 @@ class Accesses {
   struct Access {
     std::uint64_t ticket = 0;  // 0: never
     Queue queue = Queue::compute;
-    const char* what = nullptr;
+    std::string_view what;
   };
   struct Bytes {
     std::uint64_t end;
@@ -57,7 +57,7 @@ class Accesses {
   std::array<std::vector<Seen>, queue_count> seen_;  // by ticket
   std::array<std::size_t, queue_count> forget_next_;
   std::map<std::uint64_t, Bytes> memory_;  // by first byte; neighbours do not overlap
-  const char* what_ = nullptr;
+  std::string_view what_;
   Queue queue_ = Queue::compute;
   std::vector<std::string> races_;
   std::int64_t race_count_ = 0;

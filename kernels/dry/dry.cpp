@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/work.hpp"
-
 namespace trireme {
 
 Dry::Dry(DryTarget target)
-    : target_(std::move(target)), arena_(target_.capacity, target_.capacity) {}
+    : target_(std::move(target)),
+      properties_(target_.properties),
+      arena_(target_.capacity, target_.capacity) {
+  properties_.name = "dry";
+}
 
 // Addresses that nobody follows: device memory from 4 KiB on, pinned memory in the upper half.
 static std::uintptr_t base(Memory m) {
@@ -31,14 +33,33 @@ static bool pinned(const std::byte* p) {
   return reinterpret_cast<std::uintptr_t>(p) >= base(Memory::pinned);
 }
 
-void Dry::op(const char* what, Queue q, std::initializer_list<ConstView> reads,
-             std::initializer_list<View> writes) {
+void Dry::begin(std::string_view what, Queue q) {
   require(!graph_begin_ || q == Queue::compute, "{} on queue {} cannot be part of a graph", what,
-          trireme::name_of(q));
+          name_of(q));
+  if (target_.order) accesses_.begin(what, q);
+}
+
+void Dry::access(Role role, const ConstView& v) {
   if (!target_.order) return;
-  accesses_.begin(what, q);
-  for (const auto& v : reads) accesses_.touch(Touch::read, v);
-  for (const auto& v : writes) accesses_.touch(Touch::write, v);
+  if (reads(role)) accesses_.touch(Touch::read, v);
+  if (writes(role)) accesses_.touch(Touch::write, v);
+}
+
+void Dry::transfer(std::string_view what, Queue q, const ConstView& src, const View& dst) {
+  begin(what, q);
+  access(Role::read, src);
+  access(Role::write, dst);
+}
+
+void Dry::put(Queue q, const kernel::Operation& operation) {
+  kernel::check_operands(operation);
+  begin(name_of(operation), q);
+  std::visit(
+      [this](const auto& o) {
+        each_operand(o, [this](const auto& view, Role role) { access(role, view); });
+        flops_ += work_of(o).flops;
+      },
+      operation);
 }
 
 // An empty event of each queue: what comes after it is part of the graph.
@@ -52,135 +73,31 @@ void Dry::begin_graph(std::uint64_t) {
 void Dry::wait(Queue q, Event e) {
   if (graph_begin_ && q != e.queue)
     require(e.ticket <= (*graph_begin_)[static_cast<std::size_t>(e.queue)],
-            "queue {} waits for queue {} within a graph", trireme::name_of(q),
-            trireme::name_of(e.queue));
+            "queue {} waits for queue {} within a graph", name_of(q), name_of(e.queue));
   accesses_.wait(q, e);
 }
 
-void Dry::copy(Queue q, View dst, ConstView src, Accumulate) {
-  op("copy", q, {src}, {dst});
-}
-void Dry::fill(Queue q, View v, double) {
-  op("fill", q, {}, {v});
-}
 void Dry::touched(Queue q, ConstView read, View written) {
-  op("the host", q, {read}, {written});
+  transfer("the host", q, read, written);
 }
 
 void Dry::upload(Queue q, View dst, std::span<const std::byte> bytes) {
   require(!graph_begin_, "an upload cannot be part of a graph");
   ConstView src = dst;
   src.data = pinned(bytes.data()) ? bytes.data() : nullptr;
-  op("upload", q, {src}, {dst});
+  transfer("upload", q, src, dst);
 }
 
 void Dry::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   require(!graph_begin_, "a download cannot be part of a graph");
-  if (pinned(bytes.data())) {
-    View dst(bytes.data(), src.dtype, {src.count()});
-    return op("download", q, {src}, {dst});
-  }
-  op("download", q, {src}, {});
+  if (pinned(bytes.data()))
+    return transfer("download", q, src, View(bytes.data(), src.dtype, {src.count()}));
+  transfer("download", q, src, {});
   std::ranges::fill(bytes, std::byte{0});
   const double one = 1;
   if (src.dtype == DType::f64)
     for (std::size_t i = 0; i + sizeof one <= bytes.size(); i += sizeof one)
       std::memcpy(bytes.data() + i, &one, sizeof one);
-}
-
-void Dry::matmul(Queue q, View c, ConstView a, ConstView b, Accumulate, const Epilogue& e) {
-  op("matmul", q, {a, b, e.bias_N, e.gelu_input_MN}, {c, e.gelu_MN, e.row_sum_M});
-  flops_ += product_flops(c, a);
-}
-
-std::size_t Dry::attention_workspace(const AttentionShape& s, DType t, Direction d) const {
-  return target_.attention_workspace(s, t, d);
-}
-
-void Dry::attention(Queue q, View o, View lse, ConstView q_, ConstView k, ConstView v,
-                    const AttentionShape& s, View workspace) {
-  op("attention", q, {q_, k, v}, {o, lse, workspace});
-  flops_ += attention_flops(s, Direction::forward);
-}
-
-void Dry::attention_grad(Queue q, View dq, View dk, View dv, ConstView d_o, ConstView o,
-                         ConstView lse, ConstView q_, ConstView k, ConstView v,
-                         const AttentionShape& s, View workspace) {
-  op("attention_grad", q, {d_o, o, lse, q_, k, v}, {dq, dk, dv, workspace});
-  flops_ += attention_flops(s, Direction::backward);
-}
-
-void Dry::layer_norm(Queue q, View y, View mean, View rstd, ConstView x, ConstView w, ConstView b,
-                     double) {
-  op("layer_norm", q, {x, w, b}, {y, mean, rstd});
-}
-
-void Dry::layer_norm_grad(Queue q, View dx, View dw, View db, Accumulate, ConstView dy, ConstView x,
-                          ConstView w, ConstView mean, ConstView rstd) {
-  op("layer_norm_grad", q, {dy, x, w, mean, rstd}, {dx, dw, db});
-}
-
-void Dry::rms_norm(Queue q, View y, View rstd, ConstView x, ConstView w, double) {
-  op("rms_norm", q, {x, w}, {y, rstd});
-}
-
-void Dry::rms_norm_grad(Queue q, View dx, View dw, Accumulate, ConstView dy, ConstView x,
-                        ConstView w, ConstView rstd) {
-  op("rms_norm_grad", q, {dy, x, w, rstd}, {dx, dw});
-}
-
-void Dry::rotary(Queue q, View x, ConstView table, Direction) {
-  op("rotary", q, {x, table}, {x});
-}
-
-void Dry::gelu(Queue q, View y, ConstView x) {
-  op("gelu", q, {x}, {y});
-}
-void Dry::gelu_grad(Queue q, View dx, ConstView dy, ConstView x) {
-  op("gelu_grad", q, {dy, x}, {dx});
-}
-void Dry::swiglu(Queue q, View y, ConstView gate_up) {
-  op("swiglu", q, {gate_up}, {y});
-}
-void Dry::swiglu_grad(Queue q, View dgate_up, ConstView dy, ConstView gate_up) {
-  op("swiglu_grad", q, {dy, gate_up}, {dgate_up});
-}
-
-void Dry::dropout(Queue q, View y, ConstView x, ConstView skip, const DropoutKey&,
-                  const SampleRows& rows) {
-  op("dropout", q, {x, skip, rows.sample_B}, {y});
-}
-
-void Dry::embedding(Queue q, View y, ConstView ids, ConstView table) {
-  op("embedding", q, {ids, table}, {y});
-}
-
-void Dry::embedding_grad(Queue q, View dtable, Accumulate, ConstView dy, ConstView ids) {
-  op("embedding_grad", q, {dy, ids}, {dtable});
-}
-
-void Dry::cross_entropy(Queue q, View loss, Accumulate, View logits, ConstView target, double,
-                        Logits) {
-  op("cross_entropy", q, {logits, target}, {loss, logits});
-}
-
-void Dry::column_sum(Queue q, View out, Accumulate, ConstView x) {
-  op("column_sum", q, {x}, {out});
-}
-
-void Dry::sgd(Queue q, std::span<const SgdPart> parts) {
-  for (const auto& p : parts) op("sgd", q, {p.grad, p.master}, {p.master, p.copy});
-}
-
-void Dry::adamw(Queue q, std::span<const AdamWPart> parts) {
-  for (const auto& p : parts)
-    op("adamw", q, {p.grad, p.master, p.m, p.v}, {p.master, p.m, p.v, p.copy});
-}
-
-void Dry::sum_squares(Queue q, View out, std::span<const ConstView> x) {
-  op("sum_squares", q, {}, {out});
-  if (!target_.order) return;
-  for (const auto& v : x) accesses_.touch(Touch::read, v);
 }
 
 }  // namespace trireme

@@ -16,50 +16,21 @@ class Fenced final : public Backend {
   explicit Fenced(int threads);
   ~Fenced() override;
 
-  std::string_view name() const override { return "fenced"; }
-  bool host_readable() const override { return false; }
+  const BackendProperties& properties() const override { return properties_; }
+  void put(Queue, const kernel::Operation&) override;
+  std::size_t attention_workspace(const AttentionShape& s, DType t, Direction d) const override {
+    return host_.attention_workspace(s, t, d);
+  }
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;
   const Account& account() const override { return arena_.account(); }
-  std::size_t workspace_bytes() const override { return host_.workspace_bytes(); }
-  void lend_workspace(View v) override { host_.lend_workspace(real(v)); }
+  void lend_workspace(View v) override { host_.lend_workspace(inside(v)); }
   Event record(Queue) override;
   void wait(Queue, Event) override;
   bool done(Event) override;
   void* native(Queue) override { return nullptr; }
   void upload(Queue, View dst, std::span<const std::byte>) override;
   void download(Queue, std::span<std::byte>, ConstView src) override;
-  std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;
-  void copy(Queue, View dst, ConstView src, Accumulate) override;
-  void fill(Queue, View, double) override;
-  void matmul(Queue, View c, ConstView a, ConstView b, Accumulate, const Epilogue&) override;
-  void attention(Queue, View o, View lse, ConstView q, ConstView k, ConstView v,
-                 const AttentionShape&, View workspace) override;
-  void attention_grad(Queue, View dq, View dk, View dv, ConstView d_o, ConstView o, ConstView lse,
-                      ConstView q, ConstView k, ConstView v, const AttentionShape&,
-                      View workspace) override;
-  void layer_norm(Queue, View y, View mean, View rstd, ConstView x, ConstView w, ConstView b,
-                  double eps) override;
-  void layer_norm_grad(Queue, View dx, View dw, View db, Accumulate, ConstView dy, ConstView x,
-                       ConstView w, ConstView mean, ConstView rstd) override;
-  void rms_norm(Queue, View y, View rstd, ConstView x, ConstView w, double eps) override;
-  void rms_norm_grad(Queue, View dx, View dw, Accumulate, ConstView dy, ConstView x, ConstView w,
-                     ConstView rstd) override;
-  void rotary(Queue, View x, ConstView table, Direction) override;
-  void gelu(Queue, View y, ConstView x) override;
-  void gelu_grad(Queue, View dx, ConstView dy, ConstView x) override;
-  void swiglu(Queue, View y, ConstView gate_up) override;
-  void swiglu_grad(Queue, View dgate_up, ConstView dy, ConstView gate_up) override;
-  void dropout(Queue, View y, ConstView x, ConstView skip, const DropoutKey&,
-               const SampleRows&) override;
-  void embedding(Queue, View y, ConstView ids, ConstView table) override;
-  void embedding_grad(Queue, View dtable, Accumulate, ConstView dy, ConstView ids) override;
-  void cross_entropy(Queue, View loss, Accumulate, View logits, ConstView target, double scale,
-                     Logits) override;
-  void column_sum(Queue, View out, Accumulate, ConstView x) override;
-  void sgd(Queue, std::span<const SgdPart>) override;
-  void adamw(Queue, std::span<const AdamWPart>) override;
-  void sum_squares(Queue, View out_N, std::span<const ConstView> x) override;
 
  private:
   struct Line {
@@ -67,14 +38,14 @@ class Fenced final : public Backend {
     std::uint64_t put = 0, done = 0;
   };
   Line& line(Queue q) { return lines_[static_cast<std::size_t>(q)]; }
-  void put(Queue, std::function<void()>);
+  void defer(Queue, std::function<void()>);
   void run_to(Event);
-  View real(View) const;
-  ConstView real(ConstView) const;
-  Epilogue real(const Epilogue&) const;
-  SampleRows real(const SampleRows&) const;
+  // The same bytes where they may be touched.
+  template <class AnyView>
+  AnyView inside(AnyView) const;
 
   Host host_;
+  BackendProperties properties_;
   std::size_t capacity_;
   std::byte *fence_, *memory_;  // two mappings of one file; pinned blocks in the upper half
   Arena arena_;

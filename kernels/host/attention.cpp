@@ -52,9 +52,10 @@ void softmax_tile(const Tiles& t, std::int64_t keys, std::int64_t queries, bool 
 }
 
 template <class T>
-void query_tile(const View& o, const View& lse, const ConstView& q, const ConstView& k,
-                const ConstView& v, const Tiling& tiling, std::int64_t b, std::int64_t h,
+void query_tile(const kernel::Attention& a, const Tiling& tiling, std::int64_t b, std::int64_t h,
                 std::int64_t i, const Tiles& t) {
+  const ConstView &q = a.q_BTHD, &k = a.k_BTGD, &v = a.v_BTGD;
+  const View &o = a.o_BTHD, &lse = a.lse_BHT;
   const auto D = tiling.shape.head_dim, E = tiling.E, queries = tiling.size(i);
   const auto g = tiling.kv_head(h);
   load_transposed(t.qT, rows_of<T>(q, b, i * edge, h), q.stride[1], queries, D, E,
@@ -87,17 +88,16 @@ void query_tile(const View& o, const View& lse, const ConstView& q, const ConstV
 }
 
 template <class T>
-void forward(const View& o, const View& lse, const ConstView& q, const ConstView& k,
-             const ConstView& v, const Tiling& tiling, const View& workspace) {
+void forward(const kernel::Attention& a, const Tiling& tiling) {
   const auto& shape = tiling.shape;
   const auto heads = shape.batch * shape.heads;
   const auto slot_floats = Tiles::floats(tiling.E);
-  float* scratch = Scratch(workspace.data).floats(0);
+  float* scratch = Scratch(a.workspace.data).floats(0);
   // The long tiles first, so that the threads end together.
   share(heads * tiling.tiles, [&](std::int64_t unit, std::int64_t slot) {
     const auto i = tiling.tiles - 1 - unit / heads, head = unit % heads;
     const Tiles t(Scratch(reinterpret_cast<std::byte*>(scratch + slot * slot_floats)), tiling.E);
-    query_tile<T>(o, lse, q, k, v, tiling, head / shape.heads, head % shape.heads, i, t);
+    query_tile<T>(a, tiling, head / shape.heads, head % shape.heads, i, t);
   });
 }
 
@@ -111,14 +111,14 @@ std::size_t attention_workspace(const AttentionShape& shape, DType, Direction di
          Scratch::alignment;
 }
 
-void attention(View o, View lse, ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
-               View workspace) {
-  check_attention(shape, {o, q}, {k, v}, lse, workspace, Direction::forward);
-  const Tiling tiling(shape);
-  if (q.dtype == DType::bf16)
-    forward<bf16>(o, lse, q, k, v, tiling, workspace);
+void run(const kernel::Attention& o, View) {
+  check_attention(o.shape, {o.o_BTHD, o.q_BTHD}, {o.k_BTGD, o.v_BTGD}, o.lse_BHT, o.workspace,
+                  Direction::forward);
+  const Tiling tiling(o.shape);
+  if (o.q_BTHD.dtype == DType::bf16)
+    forward<bf16>(o, tiling);
   else
-    forward<float>(o, lse, q, k, v, tiling, workspace);
+    forward<float>(o, tiling);
 }
 
 void check_attention(const AttentionShape& s, std::initializer_list<ConstView> query_side,

@@ -11,11 +11,6 @@
 namespace trireme::host {
 namespace {
 
-struct Gradients {
-  View dq, dk, dv;
-  ConstView d_o, o, lse, q, k, v;
-};
-
 constexpr std::int64_t most_whole_bytes = 8 << 20;  // of sums for a thread
 
 // Scratch of one thread.
@@ -47,12 +42,12 @@ struct KeySums {
 template <class T>
 class Pass {
  public:
-  Pass(const Gradients& g, const Tiling& tiling) : g_(g), t_(tiling) {}
+  Pass(const kernel::AttentionGrad& g, const Tiling& tiling) : g_(g), t_(tiling) {}
 
   void load_query(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
     const auto D = t_.shape.head_dim, E = t_.E, n = t_.size(i), at = i * edge;
-    load_tile(t.qT, rows_of<T>(g_.o, b, at, h), g_.o.stride[1], n, D, E);
-    load_tile(t.d_o, rows_of<T>(g_.d_o, b, at, h), g_.d_o.stride[1], n, D, E);
+    load_tile(t.qT, rows_of<T>(g_.o_BTHD, b, at, h), g_.o_BTHD.stride[1], n, D, E);
+    load_tile(t.d_o, rows_of<T>(g_.do_BTHD, b, at, h), g_.do_BTHD.stride[1], n, D, E);
     for (std::int64_t r = 0; r < n; r += lanes) {
       std::array<Vec, lanes> delta{};
       for (std::int64_t e = 0; e < E; e += lanes) {
@@ -63,18 +58,18 @@ class Pass {
       store(t.delta + r, sums(delta));
     }
     transpose_tile(t.d_oT, t.d_o, E, n, E, 1.0F);
-    load_tile(t.q, rows_of<T>(g_.q, b, at, h), g_.q.stride[1], n, D, E);
+    load_tile(t.q, rows_of<T>(g_.q_BTHD, b, at, h), g_.q_BTHD.stride[1], n, D, E);
     transpose_tile(t.qT, t.q, E, n, E, static_cast<float>(t_.shape.scale));
-    const auto& s = g_.lse.stride;
-    const auto* lse = reinterpret_cast<const float*>(g_.lse.data) + b * s[0] + h * s[1];
+    const auto& s = g_.lse_BHT.stride;
+    const auto* lse = reinterpret_cast<const float*>(g_.lse_BHT.data) + b * s[0] + h * s[1];
     for (std::int64_t r = 0; r < n; ++r) t.lse[r] = lse[(at + r) * s[2]];
     std::fill(t.lse + n, t.lse + edge, 0.0F);
   }
 
   void load_key(const Tiles& t, std::int64_t b, std::int64_t g, std::int64_t j) const {
     const auto D = t_.shape.head_dim, n = t_.size(j), at = j * edge;
-    load_tile(t.k, rows_of<T>(g_.k, b, at, g), g_.k.stride[1], n, D, t_.E);
-    load_tile(t.v, rows_of<T>(g_.v, b, at, g), g_.v.stride[1], n, D, t_.E);
+    load_tile(t.k, rows_of<T>(g_.k_BTGD, b, at, g), g_.k_BTGD.stride[1], n, D, t_.E);
+    load_tile(t.v, rows_of<T>(g_.v_BTGD, b, at, g), g_.v_BTGD.stride[1], n, D, t_.E);
   }
 
   // p and ds of the loaded query tile i and key tile j, both as [key][query].
@@ -118,15 +113,15 @@ class Pass {
   }
 
   void store_query(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
-    store_tile(rows_of<T>(g_.dq, b, i * edge, h), g_.dq.stride[1], t.dq, t_.size(i),
+    store_tile(rows_of<T>(g_.dq_BTHD, b, i * edge, h), g_.dq_BTHD.stride[1], t.dq, t_.size(i),
                t_.shape.head_dim, t_.E);
   }
 
   void store_key(const float* dk, const float* dv, std::int64_t b, std::int64_t g, std::int64_t at,
                  std::int64_t n) const {
     const auto D = t_.shape.head_dim;
-    store_tile(rows_of<T>(g_.dk, b, at, g), g_.dk.stride[1], dk, n, D, t_.E);
-    store_tile(rows_of<T>(g_.dv, b, at, g), g_.dv.stride[1], dv, n, D, t_.E);
+    store_tile(rows_of<T>(g_.dk_BTGD, b, at, g), g_.dk_BTGD.stride[1], dk, n, D, t_.E);
+    store_tile(rows_of<T>(g_.dv_BTGD, b, at, g), g_.dv_BTGD.stride[1], dv, n, D, t_.E);
   }
 
   void whole(const Tiles& t, float* sums, std::int64_t b, std::int64_t g) const {
@@ -170,7 +165,7 @@ class Pass {
   }
 
  private:
-  const Gradients& g_;
+  const kernel::AttentionGrad& g_;
   const Tiling& t_;
 };
 
@@ -190,11 +185,11 @@ struct Cut {
 };
 
 template <class T>
-void backward(const Gradients& gradients, const Tiling& tiling, const View& workspace) {
+void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
   const Cut cut(tiling);
-  const Pass<T> pass(gradients, tiling);
+  const Pass<T> pass(o, tiling);
   const auto& s = tiling.shape;
-  float* scratch = Scratch(workspace.data).floats(0);
+  float* scratch = Scratch(o.workspace.data).floats(0);
   const auto tiles_of = [&](std::int64_t slot) {
     return Tiles(Scratch(reinterpret_cast<std::byte*>(scratch + slot * cut.slot_floats)), tiling.E);
   };
@@ -228,16 +223,15 @@ std::size_t attention_grad_workspace(const Tiling& tiling) {
   return static_cast<std::size_t>(cut.slots * cut.slot_floats) * sizeof(float) + Scratch::alignment;
 }
 
-void attention_grad(View dq, View dk, View dv, ConstView d_o, ConstView o, ConstView lse,
-                    ConstView q, ConstView k, ConstView v, const AttentionShape& shape,
-                    View workspace) {
-  check_attention(shape, {dq, d_o, o, q}, {dk, dv, k, v}, lse, workspace, Direction::backward);
-  const Tiling tiling(shape);
-  const Gradients gradients{dq, dk, dv, d_o, o, lse, q, k, v};
-  if (q.dtype == DType::bf16)
-    backward<bf16>(gradients, tiling, workspace);
+void run(const kernel::AttentionGrad& o, View) {
+  check_attention(o.shape, {o.dq_BTHD, o.do_BTHD, o.o_BTHD, o.q_BTHD},
+                  {o.dk_BTGD, o.dv_BTGD, o.k_BTGD, o.v_BTGD}, o.lse_BHT, o.workspace,
+                  Direction::backward);
+  const Tiling tiling(o.shape);
+  if (o.q_BTHD.dtype == DType::bf16)
+    backward<bf16>(o, tiling);
   else
-    backward<float>(gradients, tiling, workspace);
+    backward<float>(o, tiling);
 }
 
 }  // namespace trireme::host

@@ -161,7 +161,7 @@ void run_transposed(D* dst, const S* src, Nest n, std::size_t across, const Op& 
 }
 
 template <class Op, class D, class S>
-void run(D* dst, const S* src, const Nest& n, const Op& op) {
+void run_nest(D* dst, const S* src, const Nest& n, const Op& op) {
   const auto inner = static_cast<std::size_t>(n.dims - 1);
   const auto width = n.extent[inner];
   if (n.src[inner] > 1) {
@@ -194,12 +194,13 @@ void move(const View& dst, const ConstView& src, const Nest& n) {
   const auto bytes = static_cast<std::size_t>(dst.count()) * sizeof(T);
   const auto row = static_cast<std::size_t>(n.extent[static_cast<std::size_t>(n.dims - 1)]);
   const bool streams = bytes >= stream_threshold && row * sizeof(T) >= 1024;
-  run(data<T>(dst), data<T>(src), n, Move{streams});
+  run_nest(data<T>(dst), data<T>(src), n, Move{streams});
 }
 
 }  // namespace
 
-void copy(View dst, ConstView src, Accumulate how) {
+void run(const kernel::Copy& o, View) {
+  const auto& [dst, src, how] = o;
   expect(dst.dims == src.dims && dst.extent == src.extent, "a copy's views have the same extents");
   if (dst.count() == 0) return;
   const Nest n = nest_of(dst, src);
@@ -216,16 +217,17 @@ void copy(View dst, ConstView src, Accumulate how) {
   by_value(dst.dtype, [&]<class D>(D) {
     by_value(src.dtype, [&]<class S>(S) {
       if (how == Accumulate::add) {
-        run(data<D>(dst), data<S>(src), n, Add{});
+        run_nest(data<D>(dst), data<S>(src), n, Add{});
       } else if constexpr (!std::is_same_v<D, S>) {
-        run(data<D>(dst), data<S>(src), n, Cast{});
+        run_nest(data<D>(dst), data<S>(src), n, Cast{});
       }
     });
   });
 }
 
 // A copy of one element that all of dst sees.
-void fill(View dst, double x) {
+void run(const kernel::Fill& o, View scratch) {
+  const auto& [dst, x] = o;
   std::array<std::byte, 8> one{};
   const auto set = [&](auto v) { std::memcpy(one.data(), &v, sizeof v); };
   switch (dst.dtype) {
@@ -248,7 +250,7 @@ void fill(View dst, double x) {
   ConstView src = dst;
   src.data = one.data();
   src.stride = {};
-  copy(dst, src, Accumulate::overwrite);
+  run(kernel::Copy{.dst = dst, .src = src}, scratch);
 }
 
 }  // namespace trireme::host

@@ -25,8 +25,9 @@ void draw(std::uint32_t* random, std::uint64_t key, std::uint64_t sample, std::u
 
 // All of y; mask draws by the place of an element in its sample.
 template <class T>
-void drop(View y, const ConstView& x, const ConstView& skip, math::Dropout mask, std::uint64_t key,
-          const SampleRows& rows) {
+void drop(const kernel::Dropout& o) {
+  const auto& [y, x, skip, key, rows] = o;
+  const math::Dropout mask(key.p);
   const std::int64_t size = x.extent[1] * x.extent[2];  // of a sample's rows
   const std::int64_t first = rows.t0 * x.extent[2];
   const std::int64_t pieces = (size + grain - 1) / grain;
@@ -49,7 +50,7 @@ void drop(View y, const ConstView& x, const ConstView& skip, math::Dropout mask,
     const auto n = std::min(size - begin, grain), at = b * size + begin;
     const auto group = (first + begin) / 4, lane = (first + begin) % 4;
     const auto groups = (lane + n + 3) / 4;
-    draw(random.data(), key, static_cast<std::uint64_t>(data<std::int64_t>(rows.sample_B)[b]),
+    draw(random.data(), key.key, static_cast<std::uint64_t>(data<std::int64_t>(rows.sample_B)[b]),
          static_cast<std::uint64_t>(group), (groups + 15) / 16 * 16);
     const std::uint32_t* numbers = random.data() + lane;
     if (skip) {
@@ -62,9 +63,10 @@ void drop(View y, const ConstView& x, const ConstView& skip, math::Dropout mask,
 
 // p = 0: no numbers are needed.
 template <class T>
-void keep_all(View y, const ConstView& x, const ConstView& skip) {
+void keep_all(const kernel::Dropout& o, const View& scratch) {
+  const auto& [y, x, skip, key, rows] = o;
   if (!skip) {
-    if (y.data != x.data) copy(y, x, Accumulate::overwrite);
+    if (y.data != x.data) run(kernel::Copy{.dst = y, .src = x}, scratch);
     return;
   }
   const auto body = [](T* to, const T* from, const T* add) {
@@ -78,13 +80,12 @@ void keep_all(View y, const ConstView& x, const ConstView& skip) {
 
 }  // namespace
 
-void dropout(View y_BTC, ConstView x_BTC, ConstView skip_BTC, const DropoutKey& key,
-             const SampleRows& rows) {
-  by_type(x_BTC.dtype, "dropout", [&]<class T>(T) {
-    if (key.p == 0) {
-      keep_all<T>(y_BTC, x_BTC, skip_BTC);
+void run(const kernel::Dropout& o, View scratch) {
+  by_type(o.x_BTC.dtype, "dropout", [&]<class T>(T) {
+    if (o.key.p == 0) {
+      keep_all<T>(o, scratch);
     } else {
-      drop<T>(y_BTC, x_BTC, skip_BTC, math::Dropout(key.p), key.key, rows);
+      drop<T>(o);
     }
   });
 }

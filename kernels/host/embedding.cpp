@@ -6,7 +6,8 @@
 
 namespace trireme::host {
 
-void embedding(View y_TC, ConstView ids_T, ConstView table_VC) {
+void run(const kernel::Embedding& o, View) {
+  const auto& [y_TC, ids_T, table_VC] = o;
   const auto width = table_VC.extent[1];
   const auto bytes = static_cast<std::size_t>(width) * bytes_of(table_VC.dtype);
   const auto* ids = data<std::int32_t>(ids_T);
@@ -20,8 +21,9 @@ void embedding(View y_TC, ConstView ids_T, ConstView table_VC) {
 }
 
 // Each thread adds all rows of its own channels, in row order.
-void embedding_grad(View dtable_VC, Accumulate how, ConstView dy_TC, ConstView ids_T, View) {
-  if (how == Accumulate::overwrite) fill(dtable_VC, 0);
+void run(const kernel::EmbeddingGrad& o, View scratch) {
+  const auto& [dtable_VC, how, dy_TC, ids_T] = o;
+  if (how == Accumulate::overwrite) run(kernel::Fill{.dst = dtable_VC, .value = 0}, scratch);
   const auto rows = ids_T.extent[0], width = dtable_VC.extent[1];
   const auto* ids = data<std::int32_t>(ids_T);
   by_type(dy_TC.dtype, "embedding_grad", [&]<class T>(T) {

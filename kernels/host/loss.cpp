@@ -51,8 +51,8 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
 
 }  // namespace
 
-void cross_entropy(View loss, Accumulate how, View logits_TV, ConstView target_T, double scale,
-                   Logits what, View scratch) {
+void run(const kernel::CrossEntropy& o, View scratch) {
+  const auto& [loss, how, logits_TV, target_T, scale, what] = o;
   const auto rows = logits_TV.extent[0], width = logits_TV.extent[1];
   const auto* target = data<std::int32_t>(target_T);
   const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(double));

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/host/kernels.hpp"
-#include "kernels/host/onednn.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/tiles.hpp"
 
@@ -39,41 +38,35 @@ std::int64_t half(std::int64_t n) {
 }
 
 // By the primitive; where it wants more scratch than there is, by halves of the longer side.
-void primitive(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
-               const ConstView& bias, const View& scratch) {
-  const auto rows = c.extent[0], cols = c.extent[1];
-  const auto wanted = onednn::matmul_scratch(c, a, b, how, bias);
+void by_primitive(const Product& p, const View& scratch) {
+  const auto rows = p.c.extent[0], cols = p.c.extent[1];
+  const auto wanted = onednn::matmul_scratch(p);
   if (wanted <= scratch.span_bytes()) {
-    onednn::matmul(c, a, b, how, bias, scratch);
+    onednn::matmul(p, scratch);
   } else if (rows >= cols && rows > 64) {
     const auto m = half(rows);
-    primitive(c.slice(0, 0, m), a.slice(0, 0, m), b, how, bias, scratch);
-    primitive(c.slice(0, m, rows - m), a.slice(0, m, rows - m), b, how, bias, scratch);
+    by_primitive(p.rows(0, m), scratch);
+    by_primitive(p.rows(m, rows - m), scratch);
   } else {
     require(cols > 64, "matmul: a block [{}, {}, {}] needs {} bytes of scratch, there are {}", rows,
-            cols, a.extent[1], wanted, scratch.span_bytes());
+            cols, p.a.extent[1], wanted, scratch.span_bytes());
     const auto n = half(cols);
-    const auto part = [&](std::int64_t begin, std::int64_t count) {
-      primitive(c.slice(1, begin, count), a, b.slice(1, begin, count), how,
-                bias ? bias.slice(0, begin, count) : bias, scratch);
-    };
-    part(0, n);
-    part(n, cols - n);
+    by_primitive(p.columns(0, n), scratch);
+    by_primitive(p.columns(n, cols - n), scratch);
   }
 }
 
 // x W' is best by the primitive, dy W by sgemm; of dy' x the primitive takes large tall results.
 // Both give a row the same bits whatever rows stand beside it, except sgemm where none does.
-void multiply_f32(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
-                  const ConstView& bias, const View& scratch) {
-  if (!onednn::same_in_every_place()) return multiply_in_tiles(c, a, b, how, bias);
-  const bool forward = row_major(a) && !row_major(b);
-  const bool tall =
-      !row_major(a) && row_major(b) && c.extent[0] >= c.extent[1] && c.count() >= (1 << 19);
-  if (bias || forward || tall) {
-    primitive(c, a, b, how, bias, scratch);
+void multiply_f32(const Product& p, const View& scratch) {
+  if (!onednn::same_in_every_place()) return multiply_in_tiles(p);
+  const auto M = p.c.extent[0], N = p.c.extent[1];
+  const bool forward = row_major(p.a) && !row_major(p.b);
+  const bool tall = !row_major(p.a) && row_major(p.b) && M >= N && M * N >= (1 << 19);
+  if (p.bias || forward || tall) {
+    by_primitive(p, scratch);
   } else {
-    onednn::sgemm(c, a, b, how);
+    onednn::sgemm(p.c, p.a, p.b, p.how);
   }
 }
 
@@ -125,8 +118,8 @@ Cut cut(std::int64_t length, std::int64_t edge) {
 
 // bf16 in blocks widened to f32, where that beats the processor's own bf16. Products of bf16 are
 // exact in f32, so only the order of the sum differs.
-void multiply_widened(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
-                      const ConstView& bias, const View& scratch) {
+void multiply_widened(const Product& p, const View& scratch) {
+  const auto& [c, a, b, how, bias] = p;
   constexpr std::size_t for_primitive = 2 << 20;
   std::int64_t edge = 1024;
   const auto bytes = [&] { return 3 * static_cast<std::size_t>(edge * edge) * sizeof(float); };
@@ -163,7 +156,8 @@ void multiply_widened(const View& c, const ConstView& a, const ConstView& b, Acc
           widen(b_wide, b.slice(0, k, ks.size(k)).slice(1, n, ns.size(n)));
         }
         const bool add = k > 0 || (direct && how == Accumulate::add);
-        multiply_f32(sum, a_wide, b_wide, add ? Accumulate::add : Accumulate::overwrite, {}, rest);
+        const auto into = add ? Accumulate::add : Accumulate::overwrite;
+        multiply_f32({sum, a_wide, b_wide, into}, rest);
       }
       if (!direct) {
         narrow(c_block, sum, how, bias ? bias.slice(0, n, ns.size(n)) : bias);
@@ -185,8 +179,8 @@ bool bf16_products() {
   return onednn::multiplies_bf16();
 }
 
-void matmul(View c_MN, ConstView a_MK, ConstView b_KN, Accumulate how, const Epilogue& epilogue,
-            View scratch) {
+void run(const kernel::Matmul& o, View scratch) {
+  const auto& [c_MN, a_MK, b_KN, how, epilogue] = o;
   const auto& bias = epilogue.bias_N;
   const auto M = c_MN.extent[0], N = c_MN.extent[1], K = a_MK.extent[1];
   require(a_MK.extent[0] == M && b_KN.extent[0] == K && b_KN.extent[1] == N,
@@ -203,23 +197,38 @@ void matmul(View c_MN, ConstView a_MK, ConstView b_KN, Accumulate how, const Epi
   const auto c = normal(c_MN, "c");
   if (!row_major(c)) {
     require(!bias, "matmul: a bias goes with a row-major result");
-    matmul(c.transposed(), b_KN.transposed(), a_MK.transposed(), how, {}, scratch);
+    run(kernel::Matmul{.c_MN = c.transposed(),
+                       .a_MK = b_KN.transposed(),
+                       .b_KN = a_MK.transposed(),
+                       .how = how},
+        scratch);
   } else if (K == 0) {
     require(!bias, "matmul: a bias goes with a product of something");
     if (how == Accumulate::overwrite) clear(c);
   } else {
-    const auto a = normal(a_MK, "a"), b = normal(b_KN, "b");
-    if (a.dtype == DType::f32) {
-      multiply_f32(c, a, b, how, bias, scratch);
+    const Product product{c, normal(a_MK, "a"), normal(b_KN, "b"), how, bias};
+    if (a_MK.dtype == DType::f32) {
+      multiply_f32(product, scratch);
     } else if (onednn::multiplies_bf16_fast()) {
-      primitive(c, a, b, how, bias, scratch);
+      by_primitive(product, scratch);
     } else {
-      multiply_widened(c, a, b, how, bias, scratch);
+      multiply_widened(product, scratch);
     }
   }
-  if (epilogue.gelu_MN) gelu(epilogue.gelu_MN, c_MN);
-  if (epilogue.gelu_input_MN) gelu_grad(c_MN, c_MN, epilogue.gelu_input_MN);
-  if (epilogue.row_sum_M) column_sum(epilogue.row_sum_M, how, a_MK.transposed(), scratch);
+  if (epilogue.activated_MN)
+    run(
+        kernel::Activate{
+            .activation = epilogue.activation, .y_N = epilogue.activated_MN, .x_N = c_MN},
+        scratch);
+  if (epilogue.activated_at_MN)
+    run(kernel::ActivateGrad{.activation = epilogue.activation,
+                             .dx_N = c_MN,
+                             .dy_N = c_MN,
+                             .x_N = epilogue.activated_at_MN},
+        scratch);
+  if (epilogue.row_sum_M)
+    run(kernel::ColumnSum{.out_C = epilogue.row_sum_M, .how = how, .x_TC = a_MK.transposed()},
+        scratch);
 }
 
 }  // namespace trireme::host

@@ -1,5 +1,5 @@
-// Layer norm and RMS norm. T rows, C width. RMS norm is layer norm about 0 instead of the mean: in
-// the helpers below an absent mean says so.
+// Layer norm and RMS norm. T rows, C width. RMS norm is layer norm about 0 instead of the mean,
+// which is absent.
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/rows.hpp"
 #include "kernels/math/rsqrt.hpp"
@@ -8,8 +8,8 @@ namespace trireme::host {
 namespace {
 
 template <class T>
-void normalise(View y_TC, View mean_T, View rstd_T, const ConstView& x_TC, const ConstView& w_C,
-               const ConstView& b_C, double eps) {
+void normalise(const kernel::Norm& o) {
+  const auto& [y_TC, mean_T, rstd_T, x_TC, w_C, b_C, eps] = o;
   const auto width = x_TC.extent[1];
   const auto count = static_cast<float>(width);
   const T *w = data<T>(w_C), *b = data<T>(b_C);
@@ -77,9 +77,8 @@ void gradient_row(T* dx, float* dw, float* db, const T* dy, const T* x, const T*
 }
 
 template <class T>
-void gradients(View dx_TC, View dw_C, View db_C, Accumulate how, const ConstView& dy_TC,
-               const ConstView& x_TC, const ConstView& w_C, const ConstView& mean_T,
-               const ConstView& rstd_T, const View& scratch) {
+void gradients(const kernel::NormGrad& o, const View& scratch) {
+  const auto& [dx_TC, dw_C, db_C, how, dsum_TC, dy_TC, x_TC, w_C, mean_T, rstd_T] = o;
   const auto rows = x_TC.extent[0], width = x_TC.extent[1];
   const auto run_row = [&](std::int64_t t, float* dw, float* db) {
     const auto at = t * width;
@@ -108,30 +107,18 @@ void gradients(View dx_TC, View dw_C, View db_C, Accumulate how, const ConstView
 
 }  // namespace
 
-void layer_norm(View y_TC, View mean_T, View rstd_T, ConstView x_TC, ConstView w_C, ConstView b_C,
-                double eps) {
-  by_type(x_TC.dtype, "layer_norm",
-          [&]<class T>(T) { normalise<T>(y_TC, mean_T, rstd_T, x_TC, w_C, b_C, eps); });
+void run(const kernel::Norm& o, View) {
+  by_type(o.x_TC.dtype, "norm", [&]<class T>(T) { normalise<T>(o); });
 }
 
-void layer_norm_grad(View dx_TC, View dw_C, View db_C, Accumulate how, ConstView dy_TC,
-                     ConstView x_TC, ConstView w_C, ConstView mean_T, ConstView rstd_T,
-                     View scratch) {
-  by_type(x_TC.dtype, "layer_norm_grad", [&]<class T>(T) {
-    gradients<T>(dx_TC, dw_C, db_C, how, dy_TC, x_TC, w_C, mean_T, rstd_T, scratch);
-  });
+void run(const kernel::NormGrad& o, View scratch) {
+  if (o.dsum_TC)
+    return kernel::NormGrad::in_steps(o, [&](const auto& step) { run(step, scratch); });
+  by_type(o.x_TC.dtype, "norm_grad", [&]<class T>(T) { gradients<T>(o, scratch); });
 }
 
-void rms_norm(View y_TC, View rstd_T, ConstView x_TC, ConstView w_C, double eps) {
-  by_type(x_TC.dtype, "rms_norm",
-          [&]<class T>(T) { normalise<T>(y_TC, {}, rstd_T, x_TC, w_C, {}, eps); });
-}
-
-void rms_norm_grad(View dx_TC, View dw_C, Accumulate how, ConstView dy_TC, ConstView x_TC,
-                   ConstView w_C, ConstView rstd_T, View scratch) {
-  by_type(x_TC.dtype, "rms_norm_grad", [&]<class T>(T) {
-    gradients<T>(dx_TC, dw_C, {}, how, dy_TC, x_TC, w_C, {}, rstd_T, scratch);
-  });
+void run(const kernel::ResidualNorm& o, View scratch) {
+  kernel::ResidualNorm::in_steps(o, [&](const auto& step) { run(step, scratch); });
 }
 
 }  // namespace trireme::host

@@ -66,20 +66,20 @@ dnnl::matmul::primitive_desc choose(const memory::desc& a, const memory::desc& b
 }
 
 // A primitive with the memory objects that carry its operands from call to call.
-class Product {
+class Primitive {
  public:
-  Product(const View& c, const ConstView& a, const ConstView& b, Accumulate how, bool with_bias) {
-    const auto md_c = describe(c);
-    const auto md_bias =
-        with_bias ? memory::desc({1, c.extent[1]}, type_of(c.dtype), memory::dims{c.extent[1], 1})
-                  : memory::desc();
-    const auto chosen = choose(describe(a), describe(b), md_bias, md_c, how);
+  explicit Primitive(const Product& p) {
+    const auto md_a = describe(p.a), md_b = describe(p.b), md_c = describe(p.c);
+    const auto cols = p.c.extent[1];
+    const auto md_bias = p.bias ? memory::desc({1, cols}, type_of(p.c.dtype), memory::dims{cols, 1})
+                                : memory::desc();
+    const auto chosen = choose(md_a, md_b, md_bias, md_c, p.how);
     const auto md_scratch = chosen.scratchpad_desc();
     scratch_bytes_ = md_scratch.get_size();
     primitive_ = dnnl::matmul(chosen);
-    operands_ = {memory(md_c, engine(), nullptr), memory(describe(a), engine(), nullptr),
-                 memory(describe(b), engine(), nullptr), memory(md_scratch, engine(), nullptr)};
-    if (with_bias) operands_.emplace_back(md_bias, engine(), nullptr);
+    operands_ = {memory(md_c, engine(), nullptr), memory(md_a, engine(), nullptr),
+                 memory(md_b, engine(), nullptr), memory(md_scratch, engine(), nullptr)};
+    if (p.bias) operands_.emplace_back(md_bias, engine(), nullptr);
     constexpr std::array roles{DNNL_ARG_DST, DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_SCRATCHPAD,
                                DNNL_ARG_BIAS};
     for (std::size_t i = 0; i < operands_.size(); ++i) {
@@ -89,10 +89,10 @@ class Product {
 
   std::size_t scratch_bytes() const { return scratch_bytes_; }
 
-  void run(const View& c, const ConstView& a, const ConstView& b, const ConstView& bias,
-           const View& scratch) {
+  void run(const Product& p, const View& scratch) {
     expect(scratch.span_bytes() >= scratch_bytes_, "the product's scratch fits");
-    const std::array<const std::byte*, 5> data{c.data, a.data, b.data, scratch.data, bias.data};
+    const std::array<const std::byte*, 5> data{p.c.data, p.a.data, p.b.data, scratch.data,
+                                               p.bias.data};
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       // oneDNN takes sources without const.
       operands_[i].set_data_handle(const_cast<std::byte*>(data[i]));
@@ -124,17 +124,18 @@ struct KeyHash {
 
 // Building a primitive takes far longer than a small product, so each is built once. The number of
 // threads is part of it.
-Product& find(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
-              bool with_bias) {
-  static std::unordered_map<Key, Product, KeyHash> cache;
+Primitive& find(const Product& p) {
+  static std::unordered_map<Key, Primitive, KeyHash> cache;
+  const View& c = p.c;
+  const ConstView &a = p.a, &b = p.b;
   const Key key{{c.extent[0], c.extent[1], a.extent[1], c.stride[0], a.stride[0], a.stride[1],
                  b.stride[0], b.stride[1],
                  static_cast<std::int64_t>(a.dtype) * 8 + static_cast<std::int64_t>(c.dtype),
-                 threads() * 4 + (how == Accumulate::add ? 2 : 0) + (with_bias ? 1 : 0)}};
+                 threads() * 4 + (p.how == Accumulate::add ? 2 : 0) + (p.bias ? 1 : 0)}};
   const auto found = cache.find(key);
   if (found != cache.end()) return found->second;
   try {
-    return cache.try_emplace(key, c, a, b, how, with_bias).first->second;
+    return cache.try_emplace(key, p).first->second;
   } catch (const dnnl::error& e) {
     fail("oneDNN has no product of {} for [{}, {}] x [{}, {}]: {}", name_of(a.dtype), a.extent[0],
          a.extent[1], b.extent[0], b.extent[1], e.what());
@@ -159,14 +160,12 @@ bool same_in_every_place() {
   return has(dnnl_cpu_isa_avx512_core);
 }
 
-std::size_t matmul_scratch(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
-                           const ConstView& bias) {
-  return find(c, a, b, how, static_cast<bool>(bias)).scratch_bytes();
+std::size_t matmul_scratch(const Product& p) {
+  return find(p).scratch_bytes();
 }
 
-void matmul(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
-            const ConstView& bias, const View& scratch) {
-  find(c, a, b, how, static_cast<bool>(bias)).run(c, a, b, bias, scratch);
+void matmul(const Product& p, const View& scratch) {
+  find(p).run(p, scratch);
 }
 
 void sgemm(const View& c, const ConstView& a, const ConstView& b, Accumulate how) {

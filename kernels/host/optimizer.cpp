@@ -13,8 +13,9 @@ static void fetch_ahead(const T* block) {
   }
 }
 
-void sgd(View master, View copy, ConstView grad, const Sgd& how) {
-  const auto update = math::update_of(how);
+static void step(const kernel::Sgd::Shard& s) {
+  const auto& [master, copy, grad, factors] = s;
+  const auto update = math::update_of(factors);
   const auto body = [=](float* w, const float* g) {
 #pragma omp simd
     for (int l = 0; l < block_size; ++l) w[l] = update(w[l], g[l]);
@@ -32,8 +33,9 @@ void sgd(View master, View copy, ConstView grad, const Sgd& how) {
   });
 }
 
-void adamw(View master, View m, View v, View copy, ConstView grad, const AdamW& how) {
-  const auto update = math::update_of(how);
+static void step(const kernel::AdamW::Shard& s) {
+  const auto& [master, m, v, copy, grad, factors] = s;
+  const auto update = math::update_of(factors);
   const auto body = [=](float* w, float* mean, float* square, const float* g) {
 #pragma omp simd
     for (int l = 0; l < block_size; ++l) update(w[l], mean[l], square[l], g[l]);
@@ -53,6 +55,14 @@ void adamw(View master, View m, View v, View copy, ConstView grad, const AdamW& 
     map_blocks(master.count(), body_and_copy, data<float>(master), data<float>(m), data<float>(v),
                data<T>(copy), data<float>(grad));
   });
+}
+
+void run(const kernel::Sgd& o, View) {
+  for (const auto& s : o.shards) step(s);
+}
+
+void run(const kernel::AdamW& o, View) {
+  for (const auto& s : o.shards) step(s);
 }
 
 }  // namespace trireme::host

@@ -1,36 +1,50 @@
 // Activations and rotary positions. T rows, F hidden width, B samples, H heads, D head dim.
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/math/gelu.hpp"
+#include "kernels/math/activations.hpp"
 #include "kernels/math/rotary.hpp"
 #include "kernels/math/swiglu.hpp"
 
 namespace trireme::host {
 
-void gelu(View y, ConstView x) {
-  by_type(x.dtype, "gelu", [&]<class T>(T) {
-    const auto body = [](T* to, const T* from) {
+namespace {
+
+template <class T, class Formula>
+void activate(const View& y, const ConstView& x, Formula) {
+  const auto body = [](T* to, const T* from) {
 #pragma omp simd
-      for (int l = 0; l < block_size; ++l) put(to[l], math::gelu(static_cast<float>(from[l])));
-    };
-    map_blocks(x.count(), body, data<T>(y), data<T>(x));
+    for (int l = 0; l < block_size; ++l) put(to[l], Formula::value(static_cast<float>(from[l])));
+  };
+  map_blocks(x.count(), body, data<T>(y), data<T>(x));
+}
+
+template <class T, class Formula>
+void activate_grad(const View& dx, const ConstView& dy, const ConstView& x, Formula) {
+  const auto body = [](T* to, const T* above, const T* from) {
+#pragma omp simd
+    for (int l = 0; l < block_size; ++l)
+      put(to[l], static_cast<float>(above[l]) * Formula::slope(static_cast<float>(from[l])));
+  };
+  map_blocks(x.count(), body, data<T>(dx), data<T>(dy), data<T>(x));
+}
+
+}  // namespace
+
+void run(const kernel::Activate& o, View) {
+  math::with_formula(o.activation, [&](auto formula) {
+    by_type(o.x_N.dtype, "activate", [&]<class T>(T) { activate<T>(o.y_N, o.x_N, formula); });
   });
 }
 
-void gelu_grad(View dx, ConstView dy, ConstView x) {
-  by_type(x.dtype, "gelu_grad", [&]<class T>(T) {
-    const auto body = [](T* to, const T* above, const T* from) {
-#pragma omp simd
-      for (int l = 0; l < block_size; ++l) {
-        put(to[l],
-            static_cast<float>(above[l]) * math::gelu_derivative(static_cast<float>(from[l])));
-      }
-    };
-    map_blocks(x.count(), body, data<T>(dx), data<T>(dy), data<T>(x));
+void run(const kernel::ActivateGrad& o, View) {
+  math::with_formula(o.activation, [&](auto formula) {
+    by_type(o.x_N.dtype, "activate_grad",
+            [&]<class T>(T) { activate_grad<T>(o.dx_N, o.dy_N, o.x_N, formula); });
   });
 }
 
-void swiglu(View y_TF, ConstView gate_up_T2F) {
+void run(const kernel::Swiglu& o, View) {
+  const auto& [y_TF, gate_up_T2F] = o;
   const auto width = y_TF.extent[1];
   by_type(y_TF.dtype, "swiglu", [&]<class T>(T) {
     const auto body = [](T* to, const T* gate, const T* up) {
@@ -48,7 +62,8 @@ void swiglu(View y_TF, ConstView gate_up_T2F) {
   });
 }
 
-void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
+void run(const kernel::SwigluGrad& o, View) {
+  const auto& [dgate_up_T2F, dy_TF, gate_up_T2F] = o;
   const auto width = dy_TF.extent[1];
   by_type(dy_TF.dtype, "swiglu_grad", [&]<class T>(T) {
     const auto body = [](T* dgate, T* dup, const T* dy, const T* gate, const T* up) {
@@ -71,7 +86,8 @@ void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
   });
 }
 
-void rotary(View x_BTHD, ConstView table_T2E, Direction direction) {
+void run(const kernel::Rotary& o, View) {
+  const auto& [x_BTHD, table_T2E, direction] = o;
   const auto tokens = x_BTHD.extent[1], heads = x_BTHD.extent[2], half = x_BTHD.extent[3] / 2;
   const float sign = direction == Direction::forward ? 1.0F : -1.0F;
   const auto& stride = x_BTHD.stride;

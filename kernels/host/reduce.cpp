@@ -4,7 +4,8 @@
 
 namespace trireme::host {
 
-void column_sum(View out_C, Accumulate how, ConstView x_TC, View scratch) {
+void run(const kernel::ColumnSum& o, View scratch) {
+  const auto& [out_C, how, x_TC] = o;
   const auto rows = x_TC.extent[0], width = x_TC.extent[1];
   by_type(x_TC.dtype, "column_sum", [&]<class T>(T) {
     float* parts = data<float>(scratch);
@@ -22,7 +23,7 @@ void column_sum(View out_C, Accumulate how, ConstView x_TC, View scratch) {
   });
 }
 
-void sum_squares(View out, ConstView x, View scratch) {
+static double sum_of_squares(const ConstView& x, const View& scratch) {
   constexpr std::int64_t chunk = 16384;
   const auto n = x.count();
   const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(double));
@@ -55,7 +56,12 @@ void sum_squares(View out, ConstView x, View scratch) {
       for (std::int64_t k = 0; k < (size + chunk - 1) / chunk; ++k) total += parts[k];
     }
   });
-  *data<double>(out) = total;
+  return total;
+}
+
+void run(const kernel::SumSquares& o, View scratch) {
+  auto* out = data<double>(o.out_N);
+  for (const auto& x : o.x) *out++ = sum_of_squares(x, scratch);
 }
 
 }  // namespace trireme::host

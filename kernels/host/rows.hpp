@@ -1,8 +1,8 @@
 #pragma once
 // Sums over rows: made over chunks of a fixed number of rows into scratch, then added in the order
 // of the chunks, so the result depends on the sizes alone.
-#include "kernels/backend.hpp"
 #include "kernels/host/blocks.hpp"
+#include "kernels/operations.hpp"
 
 namespace trireme::host {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/backend.hpp"
 #include "kernels/host/simd.hpp"
+#include "kernels/operations.hpp"
 
 namespace trireme::host {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/host/onednn.hpp"
 #include "kernels/host/parallel.hpp"
 
 namespace trireme::host {
@@ -39,23 +38,21 @@ void add_rows(const View& c, const ConstView& bias) {
 
 }  // namespace
 
-void multiply_in_tiles(const View& c, const ConstView& a, const ConstView& b, Accumulate how,
-                       const ConstView& bias) {
-  const auto M = c.extent[0], N = c.extent[1];
+void multiply_in_tiles(const Product& p) {
+  const auto M = p.c.extent[0], N = p.c.extent[1];
   // oneDNN copies large tiles first, small ones not, which is slow where `a` stands in columns.
   constexpr std::int64_t large = 768;
-  const bool copied = a.stride[1] != 1 && std::min(M, N) >= large && M * N >= 4 * large * large;
+  const bool copied = p.a.stride[1] != 1 && std::min(M, N) >= large && M * N >= 4 * large * large;
   const auto cols = tile(N, copied ? large : 384, 24);
   auto rows = tile(M, copied ? large : 192, 8);
-  const bool worth_two = M * N * a.extent[1] >= 1 << 22;
+  const bool worth_two = M * N * p.a.extent[1] >= 1 << 22;
   if (rows >= M && cols >= N && worth_two) rows = tile(M, (M + 1) / 2, 8);
   const auto across = (N + cols - 1) / cols, down = (M + rows - 1) / rows;
   const auto one = [&](std::int64_t i) {
     const auto m = i / across * rows, n = i % across * cols;
-    const auto height = std::min(rows, M - m), width = std::min(cols, N - n);
-    const auto part = c.slice(0, m, height).slice(1, n, width);
-    onednn::sgemm(part, a.slice(0, m, height), b.slice(1, n, width), how);
-    if (bias) add_rows(part, bias.slice(0, n, width));
+    const auto part = p.rows(m, std::min(rows, M - m)).columns(n, std::min(cols, N - n));
+    onednn::sgemm(part.c, part.a, part.b, part.how);
+    if (part.bias) add_rows(part.c, part.bias);
   };
   if (across * down == 1) {
     const OneThread alone;

@@ -2,16 +2,16 @@
 // The factors of an optimizer step, made in double and rounded once.
 #include <cmath>
 
-#include "kernels/backend.hpp"
 #include "kernels/math/update.hpp"
+#include "kernels/operations.hpp"
 
 namespace trireme::math {
 
-inline SgdUpdate update_of(const Sgd& u) {
+inline SgdUpdate update_of(const SgdFactors& u) {
   return {static_cast<float>(1 - u.lr * u.decay), static_cast<float>(u.lr * u.scale)};
 }
 
-inline AdamWUpdate update_of(const AdamW& u) {
+inline AdamWUpdate update_of(const AdamWFactors& u) {
   const auto count = static_cast<double>(u.count);
   return {.beta1 = static_cast<float>(u.beta1),
           .beta2 = static_cast<float>(u.beta2),

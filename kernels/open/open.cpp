@@ -46,25 +46,19 @@ DryTarget dry_target(const BackendChoice& c) {
     constexpr std::size_t unlimited = std::size_t{1} << 60;
     std::string why;
     const auto capacity = cuda_devices(&why) > c.device ? cuda_device_bytes(c.device) : unlimited;
-    return {"cuda",
-            capacity,
-            cuda_workspace_bytes(),
-            [bits = c.bits](const AttentionShape& s, DType t, Direction d) {
+    return {.properties = cuda_properties(),
+            .capacity = capacity,
+            .attention_workspace = [bits = c.bits](const AttentionShape& s, DType t, Direction d) {
               return cuda_attention_workspace(s, t, d, bits);
-            },
-            false,
-            cuda_head_rows};
+            }};
   }
   // Kept alive by the closure: it answers for itself and takes no memory.
   const std::shared_ptr<Backend> backend = open_backend(c);
-  return {std::string(backend->name()),
-          physical_memory(),
-          backend->workspace_bytes(),
-          [backend](const AttentionShape& s, DType t, Direction d) {
+  return {.properties = backend->properties(),
+          .capacity = physical_memory(),
+          .attention_workspace = [backend](const AttentionShape& s, DType t, Direction d) {
             return backend->attention_workspace(s, t, d);
-          },
-          backend->host_readable(),
-          backend->head_rows()};
+          }};
 }
 
 DType compute_type(const BackendChoice& c, DType wanted) {

@@ -44,13 +44,12 @@ void add_scaled(double* sum, double factor, const T* x, std::int64_t n) {
 }
 
 template <class T>
-void attention_as(const View& o_BTHD, const View& lse_BHT, const ConstView& q_BTHD,
-                  const ConstView& k_BTGD, const ConstView& v_BTGD, const AttentionShape& s,
-                  const View& workspace) {
-  const Elements<const T> q(q_BTHD), k(k_BTGD), v(v_BTGD);
-  const Elements<T> o(o_BTHD);
-  const Elements<Wide<T>> lse(lse_BHT);
-  Scratch scratch(workspace);
+void forward(const kernel::Attention& a) {
+  const auto& s = a.shape;
+  const Elements<const T> q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD);
+  const Elements<T> o(a.o_BTHD);
+  const Elements<Wide<T>> lse(a.lse_BHT);
+  Scratch scratch(a.workspace);
   double *p = scratch.take(s.tokens), *sum = scratch.take(s.head_dim);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t h = 0; h < s.heads; ++h) {
@@ -71,15 +70,13 @@ void attention_as(const View& o_BTHD, const View& lse_BHT, const ConstView& q_BT
 }
 
 template <class T>
-void attention_grad_as(const View& dq_BTHD, const View& dk_BTGD, const View& dv_BTGD,
-                       const ConstView& do_BTHD, const ConstView& o_BTHD, const ConstView& lse_BHT,
-                       const ConstView& q_BTHD, const ConstView& k_BTGD, const ConstView& v_BTGD,
-                       const AttentionShape& s, const View& workspace) {
-  const Elements<const T> d_o(do_BTHD), o(o_BTHD), q(q_BTHD), k(k_BTGD), v(v_BTGD);
-  const Elements<const Wide<T>> lse(lse_BHT);
-  const Elements<T> dq(dq_BTHD), dk(dk_BTGD), dv(dv_BTGD);
+void backward(const kernel::AttentionGrad& a) {
+  const auto& s = a.shape;
+  const Elements<const T> d_o(a.do_BTHD), o(a.o_BTHD), q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD);
+  const Elements<const Wide<T>> lse(a.lse_BHT);
+  const Elements<T> dq(a.dq_BTHD), dk(a.dk_BTGD), dv(a.dv_BTGD);
   const auto D = s.head_dim;
-  Scratch scratch(workspace);
+  Scratch scratch(a.workspace);
   double* dq_sum = scratch.take(D);
   double *dk_sum = scratch.take(s.tokens * D), *dv_sum = scratch.take(s.tokens * D);
   for (std::int64_t b = 0; b < s.batch; ++b)
@@ -119,18 +116,12 @@ std::size_t attention_workspace(const AttentionShape& s, Direction direction) {
   return static_cast<std::size_t>(numbers) * sizeof(double);
 }
 
-void attention(View o, View lse, ConstView q, ConstView k, ConstView v, const AttentionShape& s,
-               View workspace) {
-  with_compute_type(q.dtype,
-                    [&](auto t) { attention_as<decltype(t)>(o, lse, q, k, v, s, workspace); });
+void run(const kernel::Attention& o) {
+  with_compute_type(o.q_BTHD.dtype, [&](auto t) { forward<decltype(t)>(o); });
 }
 
-void attention_grad(View dq, View dk, View dv, ConstView d_o, ConstView o, ConstView lse,
-                    ConstView q, ConstView k, ConstView v, const AttentionShape& s,
-                    View workspace) {
-  with_compute_type(q.dtype, [&](auto t) {
-    attention_grad_as<decltype(t)>(dq, dk, dv, d_o, o, lse, q, k, v, s, workspace);
-  });
+void run(const kernel::AttentionGrad& o) {
+  with_compute_type(o.q_BTHD.dtype, [&](auto t) { backward<decltype(t)>(o); });
 }
 
 }  // namespace trireme::ref

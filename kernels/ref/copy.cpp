@@ -49,7 +49,8 @@ void fill_as(const View& v, double value) {
 
 }  // namespace
 
-void copy(View dst, ConstView src, Accumulate how) {
+void run(const kernel::Copy& o) {
+  const auto& [dst, src, how] = o;
   expect(dst.dims == src.dims && dst.extent == src.extent, "copy: both sides have one shape");
   if (dst.dtype == src.dtype && how == Accumulate::overwrite) {
     switch (bytes_of(dst.dtype)) {
@@ -65,15 +66,16 @@ void copy(View dst, ConstView src, Accumulate how) {
     return for_pairs<std::int64_t, std::int64_t>(
         dst, src, [](std::int64_t& to, std::int64_t from) { to += from; });
   with_compute_type(dst.dtype, [&](auto to) {
-    with_compute_type(src.dtype,
-                      [&](auto from) { copy_cast<decltype(to), decltype(from)>(dst, src, how); });
+    with_compute_type(src.dtype, [&](auto from) {
+      copy_cast<decltype(to), decltype(from)>(o.dst, o.src, o.how);
+    });
   });
 }
 
-void fill(View v, double value) {
-  if (v.dtype == DType::i32) return fill_as<std::int32_t>(v, value);
-  if (v.dtype == DType::i64) return fill_as<std::int64_t>(v, value);
-  with_compute_type(v.dtype, [&](auto t) { fill_as<decltype(t)>(v, value); });
+void run(const kernel::Fill& o) {
+  if (o.dst.dtype == DType::i32) return fill_as<std::int32_t>(o.dst, o.value);
+  if (o.dst.dtype == DType::i64) return fill_as<std::int64_t>(o.dst, o.value);
+  with_compute_type(o.dst.dtype, [&](auto t) { fill_as<decltype(t)>(o.dst, o.value); });
 }
 
 }  // namespace trireme::ref

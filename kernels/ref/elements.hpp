@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/backend.hpp"
+#include "kernels/operations.hpp"
 
 namespace trireme::ref {
 

@@ -39,13 +39,15 @@ void embedding_grad_as(const View& dtable_VC, const ConstView& dy_TC, const Cons
 
 }  // namespace
 
-void embedding(View y, ConstView ids, ConstView table) {
-  with_compute_type(y.dtype, [&](auto t) { embedding_as<decltype(t)>(y, ids, table); });
+void run(const kernel::Embedding& o) {
+  with_compute_type(o.y_TC.dtype,
+                    [&](auto t) { embedding_as<decltype(t)>(o.y_TC, o.ids_T, o.table_VC); });
 }
 
-void embedding_grad(View dtable, Accumulate how, ConstView dy, ConstView ids) {
-  if (how == Accumulate::overwrite) ref::fill(dtable, 0);
-  with_compute_type(dy.dtype, [&](auto t) { embedding_grad_as<decltype(t)>(dtable, dy, ids); });
+void run(const kernel::EmbeddingGrad& o) {
+  if (o.how == Accumulate::overwrite) run(kernel::Fill{.dst = o.dtable_VC, .value = 0});
+  with_compute_type(o.dy_TC.dtype,
+                    [&](auto t) { embedding_grad_as<decltype(t)>(o.dtable_VC, o.dy_TC, o.ids_T); });
 }
 
 }  // namespace trireme::ref

@@ -36,13 +36,13 @@ double cross_entropy_as(const View& logits_TV, const ConstView& target_T, double
 
 }  // namespace
 
-void cross_entropy(View loss, Accumulate how, View logits, ConstView target, double scale,
-                   Logits after) {
-  expect(loss.dtype == DType::f64 && target.dtype == DType::i32, "the loss is f64, targets i32");
-  auto& slot = *reinterpret_cast<double*>(loss.data);
-  with_compute_type(logits.dtype, [&](auto t) {
-    const double sum = cross_entropy_as<decltype(t)>(logits, target, scale, after);
-    slot = how == Accumulate::add ? slot + sum : sum;
+void run(const kernel::CrossEntropy& o) {
+  expect(o.loss.dtype == DType::f64 && o.target_T.dtype == DType::i32,
+         "the loss is f64, targets i32");
+  auto& slot = *reinterpret_cast<double*>(o.loss.data);
+  with_compute_type(o.logits_TV.dtype, [&](auto t) {
+    const double sum = cross_entropy_as<decltype(t)>(o.logits_TV, o.target_T, o.scale, o.logits);
+    slot = o.how == Accumulate::add ? slot + sum : sum;
   });
 }
 

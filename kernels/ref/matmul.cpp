@@ -27,7 +27,7 @@ void widen(Tile& tile, const ConstView& m, std::int64_t row, std::int64_t column
   }
 }
 
-void multiply(Tile& sum, const Tile& a, const Tile& b, std::int64_t rows) {
+void add_product(Tile& sum, const Tile& a, const Tile& b, std::int64_t rows) {
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t k = 0; k < edge; ++k) {
       const double x = a[i][k];
@@ -36,26 +36,25 @@ void multiply(Tile& sum, const Tile& a, const Tile& b, std::int64_t rows) {
 }
 
 template <class T, class C>
-void matmul_as(const View& c_MN, const ConstView& a_MK, const ConstView& b_KN, Accumulate how,
-               const ConstView& bias_N) {
-  const auto M = c_MN.extent[0], N = c_MN.extent[1], K = a_MK.extent[1];
-  const Elements<C> c(c_MN);
-  const Elements<const T> bias(bias_N);
+void multiply(const kernel::Matmul& o) {
+  const auto M = o.c_MN.extent[0], N = o.c_MN.extent[1], K = o.a_MK.extent[1];
+  const Elements<C> c(o.c_MN);
+  const Elements<const T> bias(o.epilogue.bias_N);
   Tile sum, a, b;
   for (std::int64_t m = 0; m < M; m += edge)
     for (std::int64_t n = 0; n < N; n += edge) {
       const auto rows = std::min(edge, M - m), columns = std::min(edge, N - n);
       std::fill_n(&sum[0][0], edge * edge, 0.0);
       for (std::int64_t k = 0; k < K; k += edge) {
-        widen<T>(a, a_MK, m, k);
-        widen<T>(b, b_KN, k, n);
-        multiply(sum, a, b, rows);
+        widen<T>(a, o.a_MK, m, k);
+        widen<T>(b, o.b_KN, k, n);
+        add_product(sum, a, b, rows);
       }
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j) {
           double value = sum[i][j];
           if (bias) value += bias(n + j);
-          if (how == Accumulate::add) value += c(m + i, n + j);
+          if (o.how == Accumulate::add) value += c(m + i, n + j);
           c.put(value, m + i, n + j);
         }
     }
@@ -63,7 +62,8 @@ void matmul_as(const View& c_MN, const ConstView& a_MK, const ConstView& b_KN, A
 
 }  // namespace
 
-void matmul(View c_MN, ConstView a_MK, ConstView b_KN, Accumulate how, const Epilogue& epilogue) {
+void run(const kernel::Matmul& o) {
+  const auto& [c_MN, a_MK, b_KN, how, epilogue] = o;
   expect(c_MN.dims == 2 && a_MK.dims == 2 && b_KN.dims == 2, "matmul takes matrices");
   expect(a_MK.extent[0] == c_MN.extent[0] && b_KN.extent[1] == c_MN.extent[1] &&
              a_MK.extent[1] == b_KN.extent[0],
@@ -72,14 +72,21 @@ void matmul(View c_MN, ConstView a_MK, ConstView b_KN, Accumulate how, const Epi
          "matmul: the result is of the operands' type or its wide one");
   with_compute_type(a_MK.dtype, [&](auto t) {
     using T = decltype(t);
-    if (c_MN.dtype == a_MK.dtype)
-      matmul_as<T, T>(c_MN, a_MK, b_KN, how, epilogue.bias_N);
+    if (o.c_MN.dtype == o.a_MK.dtype)
+      multiply<T, T>(o);
     else
-      matmul_as<T, Wide<T>>(c_MN, a_MK, b_KN, how, epilogue.bias_N);
+      multiply<T, Wide<T>>(o);
   });
-  if (epilogue.gelu_MN) gelu(epilogue.gelu_MN, c_MN);
-  if (epilogue.gelu_input_MN) gelu_grad(c_MN, c_MN, epilogue.gelu_input_MN);
-  if (epilogue.row_sum_M) column_sum(epilogue.row_sum_M, how, a_MK.transposed());
+  if (epilogue.activated_MN)
+    run(kernel::Activate{
+        .activation = epilogue.activation, .y_N = epilogue.activated_MN, .x_N = c_MN});
+  if (epilogue.activated_at_MN)
+    run(kernel::ActivateGrad{.activation = epilogue.activation,
+                             .dx_N = c_MN,
+                             .dy_N = c_MN,
+                             .x_N = epilogue.activated_at_MN});
+  if (epilogue.row_sum_M)
+    run(kernel::ColumnSum{.out_C = epilogue.row_sum_M, .how = how, .x_TC = a_MK.transposed()});
 }
 
 }  // namespace trireme::ref

@@ -1,6 +1,6 @@
 // With n = (x - mean) rstd and g = dy w, for the layer norm
 //   dx = rstd (g - mean over c of g - n mean over c of (g n)),  dw = sum_t dy n,  db = sum_t dy
-// and for the RMS norm the same without the means of x and g.
+// and for the RMS norm, which has no mean, the same without the means of x and g.
 #include <cmath>
 
 #include "kernels/ref/elements.hpp"
@@ -11,14 +11,12 @@ namespace {
 
 enum class Centre : std::uint8_t { mean, zero };
 
-// mean and b are absent for the RMS norm.
 template <class T>
-void norm_as(Centre centre, const View& y_TC, const View& mean_T, const View& rstd_T,
-             const ConstView& x_TC, const ConstView& w_C, const ConstView& b_C, double eps) {
-  const auto rows = x_TC.extent[0], width = x_TC.extent[1];
-  const Elements<const T> x(x_TC), w(w_C), bias(b_C);
-  const Elements<T> y(y_TC);
-  const Elements<Wide<T>> means(mean_T), rstds(rstd_T);
+void forward(Centre centre, const kernel::Norm& o) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  const Elements<const T> x(o.x_TC), w(o.w_C), bias(o.b_C);
+  const Elements<T> y(o.y_TC);
+  const Elements<Wide<T>> means(o.mean_T), rstds(o.rstd_T);
   for (std::int64_t t = 0; t < rows; ++t) {
     double mean = 0;
     if (centre == Centre::mean) {
@@ -27,7 +25,7 @@ void norm_as(Centre centre, const View& y_TC, const View& mean_T, const View& rs
     }
     double squares = 0;
     for (std::int64_t c = 0; c < width; ++c) squares += (x(t, c) - mean) * (x(t, c) - mean);
-    const double rstd = 1 / std::sqrt(squares / static_cast<double>(width) + eps);
+    const double rstd = 1 / std::sqrt(squares / static_cast<double>(width) + o.eps);
     for (std::int64_t c = 0; c < width; ++c)
       y.put((x(t, c) - mean) * rstd * w(c) + (bias ? bias(c) : 0.0), t, c);
     if (means) means.put(mean, t);
@@ -36,14 +34,13 @@ void norm_as(Centre centre, const View& y_TC, const View& mean_T, const View& rs
 }
 
 template <class T>
-void norm_grad_as(Centre centre, const View& dx_TC, const View& dw_C, const View& db_C,
-                  Accumulate how, const ConstView& dy_TC, const ConstView& x_TC,
-                  const ConstView& w_C, const ConstView& mean_T, const ConstView& rstd_T) {
-  const auto rows = x_TC.extent[0], width = x_TC.extent[1];
-  const Elements<const T> dy(dy_TC), x(x_TC), w(w_C);
-  const Elements<const Wide<T>> mean(mean_T), rstd(rstd_T);
-  const Elements<Wide<T>> dw(dw_C), db(db_C);
-  const Elements<T> dx(dx_TC);
+void backward(Centre centre, const kernel::NormGrad& o) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  const auto how = o.how;
+  const Elements<const T> dy(o.dy_TC), x(o.x_TC), w(o.w_C);
+  const Elements<const Wide<T>> mean(o.mean_T), rstd(o.rstd_T);
+  const Elements<Wide<T>> dw(o.dw_C), db(o.db_C);
+  const Elements<T> dx(o.dx_TC);
   const auto normed = [&](std::int64_t t, std::int64_t c) {
     return (x(t, c) - (mean ? mean(t) : 0.0)) * rstd(t);
   };
@@ -73,28 +70,19 @@ void norm_grad_as(Centre centre, const View& dx_TC, const View& dw_C, const View
 
 }  // namespace
 
-void layer_norm(View y, View mean, View rstd, ConstView x, ConstView w, ConstView b, double eps) {
-  with_compute_type(
-      x.dtype, [&](auto t) { norm_as<decltype(t)>(Centre::mean, y, mean, rstd, x, w, b, eps); });
+void run(const kernel::Norm& o) {
+  const auto centre = o.mean_T ? Centre::mean : Centre::zero;
+  with_compute_type(o.x_TC.dtype, [&](auto t) { forward<decltype(t)>(centre, o); });
 }
 
-void layer_norm_grad(View dx, View dw, View db, Accumulate how, ConstView dy, ConstView x,
-                     ConstView w, ConstView mean, ConstView rstd) {
-  with_compute_type(x.dtype, [&](auto t) {
-    norm_grad_as<decltype(t)>(Centre::mean, dx, dw, db, how, dy, x, w, mean, rstd);
-  });
+void run(const kernel::NormGrad& o) {
+  if (o.dsum_TC) return kernel::NormGrad::in_steps(o, [](const auto& step) { run(step); });
+  const auto centre = o.mean_T ? Centre::mean : Centre::zero;
+  with_compute_type(o.x_TC.dtype, [&](auto t) { backward<decltype(t)>(centre, o); });
 }
 
-void rms_norm(View y, View rstd, ConstView x, ConstView w, double eps) {
-  with_compute_type(
-      x.dtype, [&](auto t) { norm_as<decltype(t)>(Centre::zero, y, {}, rstd, x, w, {}, eps); });
-}
-
-void rms_norm_grad(View dx, View dw, Accumulate how, ConstView dy, ConstView x, ConstView w,
-                   ConstView rstd) {
-  with_compute_type(x.dtype, [&](auto t) {
-    norm_grad_as<decltype(t)>(Centre::zero, dx, dw, {}, how, dy, x, w, {}, rstd);
-  });
+void run(const kernel::ResidualNorm& o) {
+  kernel::ResidualNorm::in_steps(o, [](const auto& step) { run(step); });
 }
 
 }  // namespace trireme::ref

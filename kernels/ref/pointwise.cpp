@@ -24,6 +24,18 @@ double gelu_slope(double x) {
   return 0.5 * (1 + tanh_u) + (tail == 0 ? 0.0 : 0.5 * x * tail * du);
 }
 
+struct Formula {
+  double (*value)(double);
+  double (*slope)(double);
+};
+Formula formula_of(Activation a) {
+  switch (a) {
+    case Activation::gelu:
+      return {gelu_of, gelu_slope};
+  }
+  fail("no formula for activation {}", static_cast<int>(a));
+}
+
 double logistic(double x) {
   return 1 / (1 + std::exp(-x));
 }
@@ -88,8 +100,8 @@ bool drops(const DropoutKey& key, std::uint64_t sample, std::uint64_t element) {
 }
 
 template <class T>
-void dropout_as(const View& y_BTC, const ConstView& x_BTC, const ConstView& skip_BTC,
-                const DropoutKey& key, const SampleRows& rows) {
+void dropout_as(const kernel::Dropout& o) {
+  const auto& [y_BTC, x_BTC, skip_BTC, key, rows] = o;
   const Elements<T> y(y_BTC);
   const Elements<const T> x(x_BTC), skip(skip_BTC);
   const auto* samples = reinterpret_cast<const std::int64_t*>(rows.sample_B.data);
@@ -107,33 +119,36 @@ void dropout_as(const View& y_BTC, const ConstView& x_BTC, const ConstView& skip
 
 }  // namespace
 
-void rotary(View x_BTHD, ConstView table_T2E, Direction direction) {
-  with_compute_type(x_BTHD.dtype,
-                    [&](auto t) { rotary_as<decltype(t)>(x_BTHD, table_T2E, direction); });
+void run(const kernel::Rotary& o) {
+  with_compute_type(o.x_BTHD.dtype,
+                    [&](auto t) { rotary_as<decltype(t)>(o.x_BTHD, o.table_T2E, o.direction); });
 }
 
-void gelu(View y, ConstView x) {
-  with_compute_type(x.dtype, [&](auto t) { map<decltype(t)>(y, gelu_of, x); });
+void run(const kernel::Activate& o) {
+  const auto value = formula_of(o.activation).value;
+  with_compute_type(o.x_N.dtype, [&](auto t) { map<decltype(t)>(o.y_N, value, o.x_N); });
 }
 
-void gelu_grad(View dx, ConstView dy, ConstView x) {
-  with_compute_type(x.dtype, [&](auto t) {
+void run(const kernel::ActivateGrad& o) {
+  const auto slope = formula_of(o.activation).slope;
+  with_compute_type(o.x_N.dtype, [&](auto t) {
     map<decltype(t)>(
-        dx, [](double d, double at) { return d * gelu_slope(at); }, dy, x);
+        o.dx_N, [&](double d, double at) { return d * slope(at); }, o.dy_N, o.x_N);
   });
 }
 
-void swiglu(View y_TF, ConstView gate_up_T2F) {
-  with_compute_type(y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(y_TF, gate_up_T2F); });
+void run(const kernel::Swiglu& o) {
+  with_compute_type(o.y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(o.y_TF, o.gate_up_T2F); });
 }
 
-void swiglu_grad(View dgate_up_T2F, ConstView dy_TF, ConstView gate_up_T2F) {
-  with_compute_type(dy_TF.dtype,
-                    [&](auto t) { swiglu_grad_as<decltype(t)>(dgate_up_T2F, dy_TF, gate_up_T2F); });
+void run(const kernel::SwigluGrad& o) {
+  with_compute_type(o.dy_TF.dtype, [&](auto t) {
+    swiglu_grad_as<decltype(t)>(o.dgate_up_T2F, o.dy_TF, o.gate_up_T2F);
+  });
 }
 
-void dropout(View y, ConstView x, ConstView skip, const DropoutKey& key, const SampleRows& rows) {
-  with_compute_type(x.dtype, [&](auto t) { dropout_as<decltype(t)>(y, x, skip, key, rows); });
+void run(const kernel::Dropout& o) {
+  with_compute_type(o.x_BTC.dtype, [&](auto t) { dropout_as<decltype(t)>(o); });
 }
 
 }  // namespace trireme::ref

@@ -3,25 +3,29 @@
 
 namespace trireme::ref {
 
-void column_sum(View out_C, Accumulate how, ConstView x_TC) {
-  with_compute_type(x_TC.dtype, [&](auto t) {
+void run(const kernel::ColumnSum& o) {
+  with_compute_type(o.x_TC.dtype, [&](auto t) {
     using T = decltype(t);
-    const Elements<const T> x(x_TC);
-    const Elements<Wide<T>> out(out_C);
+    const Elements<const T> x(o.x_TC);
+    const Elements<Wide<T>> out(o.out_C);
     sum_over_rows(
-        x_TC.extent[0], x_TC.extent[1], [&](auto row, auto c) { return x(row, c); },
-        [&](auto c, double sum) { out.put(how == Accumulate::add ? out(c) + sum : sum, c); });
+        o.x_TC.extent[0], o.x_TC.extent[1], [&](auto row, auto c) { return x(row, c); },
+        [&](auto c, double sum) { out.put(o.how == Accumulate::add ? out(c) + sum : sum, c); });
   });
 }
 
-void sum_squares(View out, ConstView x_N) {
-  expect(out.dtype == DType::f64 && x_N.dense(), "sum_squares: dense to one f64");
-  with_compute_type(x_N.dtype, [&](auto t) {
-    const auto* x = reinterpret_cast<const decltype(t)*>(x_N.data);
-    double sum = 0;
-    for (std::int64_t i = 0; i < x_N.count(); ++i) sum += load(x[i]) * load(x[i]);
-    *reinterpret_cast<double*>(out.data) = sum;
-  });
+void run(const kernel::SumSquares& o) {
+  expect(o.out_N.dtype == DType::f64, "sum_squares: sums are f64");
+  auto* out = reinterpret_cast<double*>(o.out_N.data);
+  for (const auto& x_N : o.x) {
+    expect(x_N.dense(), "sum_squares: of dense views");
+    with_compute_type(x_N.dtype, [&](auto t) {
+      const auto* x = reinterpret_cast<const decltype(t)*>(x_N.data);
+      double sum = 0;
+      for (std::int64_t i = 0; i < x_N.count(); ++i) sum += load(x[i]) * load(x[i]);
+      *out++ = sum;
+    });
+  }
 }
 
 }  // namespace trireme::ref

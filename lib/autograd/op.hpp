@@ -67,13 +67,20 @@ class Op {
  public:
   virtual ~Op() = default;
   virtual std::string_view name() const = 0;
-  // Parameters whose gradients backward (or, for the head, forward) adds.
+  // Parameters whose gradients weight_gradients (or, for the head, forward) adds.
   virtual std::span<const ParamId> params() const { return {}; }
   // saved == null: nothing will be asked back. An input that is unique may be overwritten.
   virtual std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const = 0;
-  // An absent tensor is a gradient of zero (in) or one that nobody wants (out).
+  // The adjoint, in two halves that a schedule may call at different times, this one first. An
+  // absent tensor is a gradient of zero (in) or one that nobody wants (out). What weight_gradients
+  // does not need may be taken out of grad_out and Saved, what it needs be left there.
+  virtual std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                              std::span<const std::uint8_t> wanted) const = 0;
+  // Adds the gradients of params() that are wanted.
+  virtual void weight_gradients(const Run&, std::vector<Tensor> /*grad_out*/, Saved) const {}
+  // Both, with the same bits; overridden where one pass does what takes two apart.
   virtual std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                                       std::span<const std::uint8_t> wanted) const = 0;
+                                       std::span<const std::uint8_t> wanted) const;
 };
 
 // Activations that backward may read are "saved", others "transient".

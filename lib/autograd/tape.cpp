@@ -35,7 +35,7 @@ std::vector<Value> Tape::apply(const Run& run, const Op& op, std::vector<Value> 
     s.out.push_back(out.back().slot);
   }
   if (record) steps_.push_back(std::move(s));
-  Communicator::progress();
+  run.seq.progress();
   return out;
 }
 
@@ -54,10 +54,10 @@ static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
   if (!sum.unique() && g.unique()) std::swap(sum, g);
   if (!sum.unique()) {
     auto fresh = Tensor::empty(b, sum.shape(), sum.dtype(), Kind::transient);
-    b.copy(Queue::compute, fresh.view(), sum.view());
+    b.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = sum.view()});
     sum = std::move(fresh);
   }
-  b.copy(Queue::compute, sum.view(), g.view(), Accumulate::add);
+  b.put(Queue::compute, kernel::Copy{.dst = sum.view(), .src = g.view(), .how = Accumulate::add});
 }
 
 Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) && {
@@ -78,7 +78,7 @@ Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32
     for (std::size_t i = 0; i < grad_in.size(); ++i)
       if (grad_in[i] && wanted[i])
         accumulate(run.backend, grad[static_cast<std::size_t>(s.in[i])], std::move(grad_in[i]));
-    Communicator::progress();
+    run.seq.progress();
   }
   return std::move(grad[static_cast<std::size_t>(leaf)]);
 }

@@ -11,11 +11,10 @@ static void require_shard(const Grid& grid, int shard) {
 }
 
 template <class Split>
-static Axes split_axes(const Grid& grid, int shard, int rank, const Split& split) {
+static Axes split_axes(const Communicator& world, const Grid& grid, int shard, const Split& split) {
   require_shard(grid, shard);
-  Axes a;
-  a.grid = grid;
-  a.at = grid.at(rank);
+  const int rank = world.rank();
+  Axes a{.grid = grid, .at = grid.at(rank), .world = world};
   a.gather = split(shard_group(grid, shard, rank));
   a.scatter = split(shard_group(grid, shard, rank));
   a.replicas = split(replica_group(grid, shard, rank));
@@ -34,22 +33,19 @@ Axes::Traffic Axes::traffic() const {
 Axes make_axes(const Communicator& world, const Grid& grid, int shard) {
   require(grid.ranks() == world.size(), "the grid {} has {} ranks, the job {}", describe(grid),
           grid.ranks(), world.size());
-  auto a = split_axes(grid, shard, world.rank(),
-                      [&](const Group& g) { return world.split(g.colour, g.key); });
-  a.world = world;
-  return a;
+  return split_axes(world, grid, shard,
+                    [&](const Group& g) { return world.split(g.color, g.key); });
 }
 
-void connect(const Axes& a, const OpenDeviceWire& open) {
+void connect(const Axes& a, const transport::OpenDevice& open) {
   for (const auto* c : {&a.gather, &a.scatter, &a.replicas, &a.seq, &a.down, &a.up, &a.stages})
     c->connect(open);
 }
 
-Axes pretend_axes(const Grid& grid, int shard, int rank) {
-  auto a = split_axes(grid, shard, rank,
-                      [](const Group& g) { return Communicator::pretend(g.key, g.size); });
-  a.world = Communicator::pretend(rank, grid.ranks());
-  return a;
+Axes pretend_axes(const Grid& grid, int shard, int rank, const CommSettings& settings) {
+  const auto world = Communicator::pretend(rank, grid.ranks(), settings);
+  return split_axes(world, grid, shard,
+                    [&](const Group& g) { return world.pretend_split(g.key, g.size); });
 }
 
 }  // namespace trireme

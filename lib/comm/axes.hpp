@@ -1,6 +1,6 @@
 #pragma once
-// One rank's communicators, one for each thing that it takes part in, so that their orders do not
-// meet. Default: one rank that is alone in all of them.
+// One rank's communicators along the axes of the grid, one for each purpose, so that their orders
+// do not meet. All are of one job. Default: one rank that is alone in all of them.
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/grid.hpp"
 
@@ -9,12 +9,13 @@ namespace trireme {
 struct Axes {
   Grid grid;
   Grid::At at;
-  Communicator world;            // decisions
-  Communicator gather, scatter;  // the ranks that share one copy of a stage's weights
-  Communicator replicas;         // the ranks that hold equal shards
-  Communicator seq;              // the ranks that share samples' positions
-  Communicator down, up;         // the stages: activations, gradients
-  Communicator stages;           // the stages: tied tables
+  Communicator world;  // decisions
+  Communicator gather = world,
+               scatter = world;           // the ranks that share one copy of a stage's weights
+  Communicator replicas = world;          // the ranks that hold equal shards
+  Communicator seq = world;               // the ranks that share samples' positions
+  Communicator down = world, up = world;  // the stages: activations, gradients
+  Communicator stages = world;            // the stages: tied tables
 
   // Payload that this rank sent so far, in bytes, by axis.
   struct Traffic {
@@ -32,8 +33,8 @@ struct Axes {
 // (a divisor of data * seq). Collective.
 Axes make_axes(const Communicator& world, const Grid&, int shard);
 // Collective: all Views of these axes travel between devices.
-void connect(const Axes&, const OpenDeviceWire&);
+void connect(const Axes&, const transport::OpenDevice&);
 // The same for rank `rank` of a job that does not run.
-Axes pretend_axes(const Grid&, int shard, int rank);
+Axes pretend_axes(const Grid&, int shard, int rank, const CommSettings& = {});
 
 }  // namespace trireme

@@ -5,68 +5,80 @@
 #include <utility>
 
 #include "kernels/trace.hpp"
-#include "lib/comm/in_flight.hpp"
-#include "lib/comm/pretend_transport.hpp"
+#include "lib/comm/engine/progress.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
 
 namespace trireme {
 
-CommSettings& comm_settings() {
-  static CommSettings settings;
-  return settings;
+using engine::Call, engine::Context, engine::Operation, engine::Pattern, engine::Progress;
+using transport::HostTransport, transport::Reduction, transport::Transport;
+
+Communicator::Communicator() : Communicator(std::make_shared<Progress>(), nullptr) {}
+
+Communicator::Communicator(std::unique_ptr<HostTransport> host, const CommSettings& s)
+    : Communicator(std::make_shared<Progress>(s), std::move(host)) {}
+
+Communicator::Communicator(std::shared_ptr<Progress> progress, std::unique_ptr<HostTransport> host)
+    : context_(std::make_shared<Context>()) {
+  if (host) rank_ = host->rank(), size_ = host->size();
+  context_->progress = std::move(progress);
+  context_->host = std::move(host);
 }
 
-void Communicator::configure(const CommSettings& s) {
-  // A message's bytes are an int; 8 bytes an element at most.
-  require(s.piece >= 1 && s.piece <= 1 << 27, "{} elements of a message: use 1 to {}", s.piece,
-          1 << 27);
-  comm_settings() = s;
-}
-
-void Communicator::progress() {
-  InFlight::here().poke();
-}
-
-std::vector<std::string> Communicator::left_over() {
-  return InFlight::here().left_over();
-}
-
-void Communicator::drain() {
-  InFlight::here().drain();
-}
-
-Communicator::Communicator(std::unique_ptr<Transport> transport)
-    : rank_(transport->rank()), size_(transport->size()) {
-  channel_ = std::make_shared<Channel>();
-  channel_->transport = std::move(transport);
-}
-
-Communicator Communicator::pretend(int rank, int size) {
-  return Communicator(pretend_transport(rank, size));
+Communicator Communicator::pretend(int rank, int size, const CommSettings& s) {
+  return Communicator(transport::pretended_host(rank, size), s);
 }
 
 Communicator Communicator::split(int color, int key) const {
-  expect(color >= 0, "every rank is in a part");
-  if (!channel_) return {};
-  return Communicator(channel_->transport->split(color, key));
+  expect(color >= 0, "every rank gets a communicator");
+  auto& host = context_->host;
+  return {context_->progress, host ? host->split(color, key) : nullptr};
+}
+
+Communicator Communicator::pretend_split(int rank, int size) const {
+  return {context_->progress, transport::pretended_host(rank, size)};
 }
 
 Communicator Communicator::node() const {
-  if (!channel_) return {};
-  return Communicator(channel_->transport->node());
+  auto& host = context_->host;
+  return {context_->progress, host ? host->node() : nullptr};
 }
 
-void Communicator::connect(const OpenDeviceWire& open) const {
-  if (!channel_ || size_ == 1) return;
-  expect(!channel_->device && channel_->turns.empty(), "connected once, before anything moves");
-  channel_->device = open(*channel_->transport);
-}
-
-void Communicator::settle() {
-  InFlight::here().settle();
+void Communicator::connect(const transport::OpenDevice& open) const {
+  if (size_ == 1) return;
+  auto& c = *context_;
+  expect(!c.device && c.sequences.empty(), "connected once, before anything moves");
+  c.device = open({*c.host, [this](Transport::Request r, const std::string& what) {
+                     finish(r, [&] { return what; });
+                   }});
 }
 
 std::int64_t Communicator::bytes_sent() const {
-  return channel_ ? channel_->bytes_sent : 0;
+  return context_->bytes_sent;
+}
+
+void Communicator::configure(const CommSettings& s) const {
+  context_->progress->configure(s);
+}
+
+const CommSettings& Communicator::settings() const {
+  return context_->progress->settings();
+}
+
+void Communicator::progress() const {
+  context_->progress->poll();
+}
+
+void Communicator::synchronize() const {
+  context_->progress->synchronize();
+}
+
+std::vector<std::string> Communicator::abandoned() const {
+  return context_->progress->abandoned();
+}
+
+void Communicator::drain() const {
+  context_->progress->drain();
 }
 
 // The same dense elements in one dim.
@@ -77,45 +89,45 @@ static V flat(const V& v) {
 }
 
 // What leaves this rank, whichever way.
-static std::int64_t payload(const Operation& o) {
+static std::int64_t payload(const Call& c) {
   std::int64_t bytes = 0;
-  for (const auto& m : o.messages.out)
-    bytes += m.view.count() * static_cast<std::int64_t>(bytes_of(o.wire));
+  for (const auto& m : c.messages.out)
+    bytes += m.view.count() * static_cast<std::int64_t>(bytes_of(c.wire));
   return bytes;
 }
 
-Pending Communicator::begin(Backend& backend, Queue queue, Operation o) const {
-  if (channel_) channel_->bytes_sent += payload(o);
-  if (o.whole) o.messages = {};
-  return Pending(std::make_unique<Job>(channel_, backend, queue, std::move(o)));
+Pending Communicator::begin(Backend& backend, Queue queue, Call c) const {
+  context_->bytes_sent += payload(c);
+  if (c.native) c.messages = {};
+  return Pending(std::make_unique<Operation>(context_, backend, queue, std::move(c)));
 }
 
-// Where the wire reads and writes the operands themselves, that is an access like a kernel's.
+// Where the transport reads and writes the operands themselves, that is an access like a kernel's.
 void Communicator::touch(Backend& b, Queue queue, const ConstView& read,
                          const View& written) const {
-  if (b.host_readable() || (channel_ && channel_->device)) b.touched(queue, read, written);
+  if (b.host_readable() || context_->device) b.touched(queue, read, written);
 }
 
 Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView src,
                                  const Label& label) const {
   expect(dst.count() == size_ * src.count() && dst.dtype == src.dtype,
          "a gather's dst holds every rank's part");
-  agree([&] {
+  require_same([&] {
     return fmt::format("{} ({} {} a rank)", to_string(label), src.count(), name_of(src.dtype));
   });
   dst = flat(dst), src = flat(src);
-  View own = part_of(dst, rank_, size_);
+  View own = engine::part_of(dst, rank_, size_);
   if (own.data == src.data) own = {};
-  auto messages = gather_messages(rank_, size_, dst, src, comm_settings().piece);
+  auto messages = engine::gather_messages(rank_, size_, dst, src, settings().chunk);
   if (!messages.out.empty()) touch(b, queue, src, dst);
-  Whole whole;
-  if (channel_ && channel_->device && !messages.out.empty()) whole.gathered = dst;
+  engine::NativeCollective native;
+  if (context_->device && !messages.out.empty()) native.gathered = dst;
   return begin(b, queue,
                {.label = label,
                 .own_dst = own,
                 .own_src = src,
                 .messages = std::move(messages),
-                .whole = whole,
+                .native = native,
                 .type = src.dtype,
                 .wire = src.dtype});
 }
@@ -127,22 +139,22 @@ Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstVie
   require(wire == src.dtype || (wire == DType::bf16 && src.dtype == DType::f32),
           "{}: {} cannot travel as {}, only as itself, or f32 as bf16", to_string(label),
           name_of(src.dtype), name_of(wire));
-  agree([&] {
+  require_same([&] {
     return fmt::format("{} ({} {} as {} a rank)", to_string(label), dst.count(), name_of(src.dtype),
                        name_of(wire));
   });
   dst = flat(dst), src = flat(src);
-  const ConstView own = part_of(src, rank_, size_);
+  const ConstView own = engine::part_of(src, rank_, size_);
   expect(own.data != dst.data || how == Accumulate::overwrite, "nothing is added to itself");
-  auto messages = scatter_messages(rank_, size_, dst, src, comm_settings().piece);
+  auto messages = engine::scatter_messages(rank_, size_, dst, src, settings().chunk);
   if (!messages.out.empty() && wire == src.dtype) touch(b, queue, src, {});
   // What travels rounded is rounded once a contribution, so it is not summed on the way.
-  if (channel_ && channel_->device && wire == DType::f32 && !messages.out.empty()) {
+  if (context_->device && wire == DType::f32 && !messages.out.empty()) {
     touch(b, queue, {}, how == Accumulate::overwrite ? dst : View());
     return begin(b, queue,
                  {.label = label,
                   .messages = std::move(messages),
-                  .whole = {.summands = src, .sum = dst, .how = how},
+                  .native = {.summands = src, .sum = dst, .how = how},
                   .type = src.dtype,
                   .wire = wire});
   }
@@ -161,7 +173,7 @@ Pending Communicator::exchange(Backend& b, Queue queue, std::span<const View> ds
                                std::span<const ConstView> src, const Label& label) const {
   const auto ranks = static_cast<std::size_t>(size_);
   expect(dst.size() == ranks && src.size() == ranks, "an exchange has a view for each rank");
-  agree([&] { return to_string(label); });
+  require_same([&] { return to_string(label); });
   std::vector<View> to(ranks);
   std::vector<ConstView> from(ranks);
   DType type = DType::f32;
@@ -176,7 +188,7 @@ Pending Communicator::exchange(Backend& b, Queue queue, std::span<const View> ds
            "an exchange moves one type");
   return begin(b, queue,
                {.label = label,
-                .messages = exchange_messages(rank_, to, from, comm_settings().piece),
+                .messages = engine::exchange_messages(rank_, to, from, settings().chunk),
                 .type = type,
                 .wire = type});
 }
@@ -188,10 +200,10 @@ Pending Communicator::send(Backend& b, Queue queue, ConstView src, int to,
   touch(b, queue, src, {});
   return begin(b, queue,
                {.label = label,
-                .messages = send_messages(to, src, comm_settings().piece),
+                .messages = engine::send_messages(to, src, settings().chunk),
                 .type = src.dtype,
                 .wire = src.dtype,
-                .between = Between::sender,
+                .pattern = Pattern::send,
                 .peer = to});
 }
 
@@ -202,71 +214,68 @@ Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
   touch(b, queue, {}, dst);
   return begin(b, queue,
                {.label = label,
-                .messages = receive_messages(from, dst, comm_settings().piece),
+                .messages = engine::receive_messages(from, dst, settings().chunk),
                 .type = dst.dtype,
                 .wire = dst.dtype,
-                .between = Between::receiver,
+                .pattern = Pattern::receive,
                 .peer = from});
 }
 
-// Host memory. `what` is called for messages alone.
-template <class What>
-static void finish(Transport& t, Transport::Request r, const What& what) {
+void Communicator::finish(Transport::Request r, const std::function<std::string()>& what) const {
   const TraceScope span(Trace::on() ? "wait for " + what() : "");
   const auto test = [&] {
     try {
-      return t.test(r);
+      return context_->host->test(r);
     } catch (const Error& e) {
       fail("{}: {}", what(), e.what());
     }
   };
-  InFlight::here().wait_until(test, what);
+  context_->progress->wait_until(test, what);
 }
 
 void Communicator::broadcast(std::string& text, int root) const {
-  if (!channel_) return;
+  if (!context_->host) return;
   const auto what = [&] { return fmt::format("broadcast from rank {}", root); };
-  agree(what);
-  auto& t = *channel_->transport;
+  require_same(what);
+  auto& host = *context_->host;
   auto length = static_cast<std::int64_t>(text.size());
-  finish(t, t.broadcast(root, std::as_writable_bytes(std::span(&length, 1))), what);
+  finish(host.broadcast(root, std::as_writable_bytes(std::span(&length, 1))), what);
   text.resize(static_cast<std::size_t>(length));
-  finish(t, t.broadcast(root, std::as_writable_bytes(std::span(text))), what);
+  finish(host.broadcast(root, std::as_writable_bytes(std::span(text))), what);
 }
 
-static void reduce(Transport& t, Reduction how, std::span<double> x) {
-  finish(t, t.all_reduce(how, x),
+void Communicator::reduce(std::span<double> x, Reduction how) const {
+  if (!context_->host) return;
+  require_same([&] {
+    return fmt::format("{} of {} numbers", how == Reduction::sum ? "sum" : "maximum", x.size());
+  });
+  finish(context_->host->all_reduce(how, x),
          [&] { return fmt::format("all-reduce of {} numbers", x.size()); });
 }
 
 void Communicator::all_reduce(std::span<double> x) const {
-  if (!channel_) return;
-  agree([&] { return fmt::format("sum of {} numbers", x.size()); });
-  reduce(*channel_->transport, Reduction::sum, x);
+  reduce(x, Reduction::sum);
 }
 
 void Communicator::all_reduce_max(std::span<double> x) const {
-  if (!channel_) return;
-  agree([&] { return fmt::format("maximum of {} numbers", x.size()); });
-  reduce(*channel_->transport, Reduction::max, x);
+  reduce(x, Reduction::max);
 }
 
-static std::vector<std::string> gather_texts(Transport& t, const std::string& mine) {
+std::vector<std::string> Communicator::gather_texts(const std::string& mine) const {
   const auto what = [] { return std::string("all-gather of texts"); };
-  const auto ranks = static_cast<std::size_t>(t.size());
+  auto& host = *context_->host;
+  const auto ranks = static_cast<std::size_t>(size_);
   const auto length = static_cast<std::int64_t>(mine.size());
   std::vector<std::int64_t> lengths(ranks);
-  finish(
-      t,
-      t.all_gather(std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)),
-                   std::vector<int>(ranks, sizeof length)),
-      what);
+  finish(host.all_gather(std::as_bytes(std::span(&length, 1)),
+                         std::as_writable_bytes(std::span(lengths)),
+                         std::vector<int>(ranks, sizeof length)),
+         what);
   const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   require(sum <= 1 << 30, "texts of {} bytes together are too long to gather", sum);
   std::string all(static_cast<std::size_t>(sum), '\0');
-  finish(t,
-         t.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
-                      std::vector<int>(lengths.begin(), lengths.end())),
+  finish(host.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
+                         std::vector<int>(lengths.begin(), lengths.end())),
          what);
   std::vector<std::string> texts;
   std::size_t at = 0;
@@ -278,17 +287,16 @@ static std::vector<std::string> gather_texts(Transport& t, const std::string& mi
 }
 
 std::vector<std::string> Communicator::all_gather(const std::string& mine) const {
-  if (!channel_) return {mine};
-  agree([] { return std::string("all-gather of texts"); });
-  return gather_texts(*channel_->transport, mine);
+  if (!context_->host) return {mine};
+  require_same([] { return std::string("all-gather of texts"); });
+  return gather_texts(mine);
 }
 
-void Communicator::agree(const std::function<std::string()>& what) const {
-  if (!channel_) return;
-  const auto number = ++channel_->collectives;
-  if (!comm_settings().check_labels || size_ == 1) return;
-  const auto all =
-      gather_texts(*channel_->transport, fmt::format("operation {}: {}", number, what()));
+void Communicator::require_same(const std::function<std::string()>& what) const {
+  if (!context_->host) return;
+  const auto number = ++context_->collectives;
+  if (!settings().check_labels || size_ == 1) return;
+  const auto all = gather_texts(fmt::format("operation {}: {}", number, what()));
   const auto other = std::ranges::find_if(all, [&](const auto& text) { return text != all[0]; });
   require(other == all.end(),
           "the {} ranks of a communicator call different operations: rank 0 {}; rank {} {}", size_,

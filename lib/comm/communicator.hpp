@@ -1,9 +1,18 @@
 #pragma once
-// Ranks of a job. A default-constructed Communicator is rank 0 of 1 and makes no MPI call, so one
-// code path serves one rank and many; a pretended one makes the same takes, gives and accesses of
-// memory and counts the same bytes as a real one, but sends nothing. Waiting tests and yields: more
-// ranks than cores stay usable. Copies share one communicator. Main thread only. All ranks call the
-// same collectives in the same order; MPI's errors become Errors with its text.
+// Ranks of a job, as MPI's communicators. The words of lib/comm:
+//   communicator  ranks that call the same collectives in the same order; copies share it
+//   operation     a collective on Views, a send or a receive; in flight until it is waited for
+//   part          an equal share of a View, one a rank: what a gather brings together
+//   message       what travels from one rank to another at a time: at most a chunk of a View's
+//                 elements, in the wire type, through staging where the transport cannot reach it
+//   transport     what carries messages: between host memories (MPI), between devices (NCCL), or
+//                 nowhere (pretended)
+//   progress      of what is in flight: calls let messages move, no thread does
+//
+// A default-constructed Communicator is rank 0 of 1 and makes no MPI call, so one code path serves
+// one rank and many; a pretended one makes the same takes, gives and accesses of memory and counts
+// the same bytes as a real one, but sends nothing. Waiting tests and yields: more ranks than cores
+// stay usable. Main thread only. MPI's errors become Errors with its text.
 //
 // Operations on Views are asynchronous and collective (send and receive: between two ranks). They
 // start when what was put on `queue` is done; the caller orders other queues before it (queue waits
@@ -18,20 +27,27 @@
 #include <string>
 #include <vector>
 
-#include "lib/comm/device_wire.hpp"
+#include "lib/comm/engine/settings.hpp"
 #include "lib/comm/pending.hpp"
-#include "lib/comm/settings.hpp"
+#include "lib/comm/transport/device_transport.hpp"
 
 namespace trireme {
 
-struct Channel;
-struct Operation;
-class Transport;
+using CommSettings = engine::Settings;
+namespace engine {
+struct Call;
+struct Context;
+class Progress;
+}  // namespace engine
 
 class Communicator {
  public:
-  Communicator() = default;
-  static Communicator pretend(int rank, int size);
+  // One rank, a job of its own.
+  Communicator();
+  // All ranks of a job: what is split off shares its progress and settings.
+  explicit Communicator(std::unique_ptr<transport::HostTransport>, const CommSettings& = {});
+  // Rank `rank` of a job of `size` ranks that does not run. Error when there is no such rank.
+  static Communicator pretend(int rank, int size, const CommSettings& = {});
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -39,12 +55,14 @@ class Communicator {
   // Collective: the ranks with the same color (>= 0), ordered by key, then by rank; with own
   // sequence numbers and counters. A pretended communicator cannot know the others' colors: Error.
   Communicator split(int color, int key) const;
+  // Rank `rank` of a pretended communicator of the same job.
+  Communicator pretend_split(int rank, int size) const;
   // Collective: the ranks that share memory with this one.
   Communicator node() const;
   // Collective, once, before any operation on Views: from now on they travel between devices and
-  // the host only puts them on their stream. All operations are then on one queue. Parts split off
-  // are not connected.
-  void connect(const OpenDeviceWire&) const;
+  // the host only puts them on their stream. All operations are then on one queue. What is split
+  // off is not connected.
+  void connect(const transport::OpenDevice&) const;
 
   // Host memory, blocking, small.
   void broadcast(std::string&, int root = 0) const;
@@ -55,7 +73,7 @@ class Communicator {
   // dst = the ranks' parts one after the other; src may be dst's own part.
   [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;
   // dst (+)= sum over ranks of their part `rank()` of src; own part first, then rank+1, rank+2, ...
-  // dst may be src's own part when it is overwritten. Between devices the order is the wire's,
+  // dst may be src's own part when it is overwritten. Between devices the order is the transport's,
   // unless contributions are rounded. `wire`: type of what travels: src's, or bf16
   // for an f32 src, where each contribution but the own is rounded once and added in f32.
   [[nodiscard]] Pending reduce_scatter(Backend&, Queue, View dst, ConstView src, Accumulate,
@@ -73,28 +91,33 @@ class Communicator {
   // Payload in bytes that left this rank through operations on Views of this communicator.
   std::int64_t bytes_sent() const;
 
-  // Of the whole process. progress() lets what is in flight move: cheap, called between ops.
-  static void configure(const CommSettings&);
-  static void progress();
+  // The following are of all communicators of the job. Error when chunks are too long.
+  void configure(const CommSettings&) const;
+  const CommSettings& settings() const;
+  // Lets what is in flight move: cheap, called between ops.
+  void progress() const;
   // Waits until what was started between devices is done, so that a download that follows waits for
   // computing alone. Throws Error that names the operation which failed, or which is not done
   // within CommSettings::hang_timeout. Nothing to do for host memory.
-  static void settle();
+  void synchronize() const;
   // What was dropped while in flight, by label; drain() completes it, on compute's view, and gives
   // its memory back, or throws the Errors of what failed. For use after an error that all ranks
   // agreed on, while the backends still live.
-  static std::vector<std::string> left_over();
-  static void drain();
+  std::vector<std::string> abandoned() const;
+  void drain() const;
 
  private:
-  friend class MpiJob;
-  explicit Communicator(std::unique_ptr<Transport>);
-  Pending begin(Backend&, Queue, Operation) const;
+  Communicator(std::shared_ptr<engine::Progress>, std::unique_ptr<transport::HostTransport>);
+  Pending begin(Backend&, Queue, engine::Call) const;
   void touch(Backend&, Queue, const ConstView& read, const View& written) const;
   // Before every collective; `what` is the same on every rank, or the ranks are out of step.
-  void agree(const std::function<std::string()>& what) const;
+  void require_same(const std::function<std::string()>& what) const;
+  // Until an operation on host memory is complete.
+  void finish(transport::Transport::Request, const std::function<std::string()>& what) const;
+  void reduce(std::span<double>, transport::Reduction) const;
+  std::vector<std::string> gather_texts(const std::string&) const;
 
-  std::shared_ptr<Channel> channel_;  // null: one rank
+  std::shared_ptr<engine::Context> context_;
   int rank_ = 0, size_ = 1;
 };
 

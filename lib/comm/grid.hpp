@@ -26,10 +26,10 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
-// One rank's part in splitting the world: ranks with the same colour form a communicator of `size`
-// ranks, ordered by key = 0 .. size-1.
+// One rank's way into a communicator that is split off the world: ranks with the same color form
+// one of `size` ranks, ordered by key = 0 .. size-1.
 struct Group {
-  int colour, key, size;
+  int color, key, size;
   bool operator==(const Group&) const = default;
 };
 

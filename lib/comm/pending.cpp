@@ -2,55 +2,50 @@
 
 #include <utility>
 
-#include "lib/comm/in_flight.hpp"
+#include "lib/comm/engine/progress.hpp"
 
 namespace trireme {
 
-std::string_view name_of(Doing d) {
-  constexpr std::string_view names[] = {"gather",  "scatter", "exchange", "send",
-                                        "receive", "tie",     "agree"};
-  return names[static_cast<int>(d)];
-}
-
-std::string to_string(const Label& l) {
-  auto text = fmt::format("{}", name_of(l.doing));
-  if (!l.unit.empty()) text += fmt::format(" of {}", l.unit);
-  if (l.microbatch >= 0) text += fmt::format(", microbatch {}", l.microbatch);
-  return text;
+static engine::Progress& progress_of(const engine::Operation& o) {
+  return *o.context()->progress;
 }
 
 Pending::Pending() noexcept = default;
 
-Pending::Pending(std::unique_ptr<Job> job) : job_(std::move(job)) {
-  InFlight::here().start(*job_);
+Pending::Pending(std::unique_ptr<engine::Operation> o) : operation_(std::move(o)) {
+  progress_of(*operation_).start(*operation_);
 }
 
 Pending::Pending(Pending&&) noexcept = default;
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   if (this != &other) {
-    if (job_) InFlight::here().abandon(std::move(job_));
-    job_ = std::move(other.job_);
+    abandon();
+    operation_ = std::move(other.operation_);
   }
   return *this;
 }
 
 Pending::~Pending() {
-  if (job_) InFlight::here().abandon(std::move(job_));
+  abandon();
+}
+
+void Pending::abandon() noexcept {
+  if (operation_) progress_of(*operation_).abandon(std::move(operation_));
 }
 
 Event Pending::wait(Queue q) {
-  if (!job_) return {};
-  InFlight::here().wait_for(*job_);
-  const auto job = std::move(job_);
-  const Event last = job->release();
-  job->backend().wait(q, last);
+  if (!operation_) return {};
+  progress_of(*operation_).wait(*operation_);
+  const auto done = std::move(operation_);
+  const Event last = done->release();
+  done->backend().wait(q, last);
   return last;
 }
 
 void Pending::keep(Tensor t) {
-  expect(job_ != nullptr, "an operation in flight keeps tensors");
-  job_->keep(std::move(t));
+  expect(operation_ != nullptr, "an operation in flight keeps tensors");
+  operation_->keep(std::move(t));
 }
 
 }  // namespace trireme

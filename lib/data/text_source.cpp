@@ -30,7 +30,7 @@ std::size_t cut_place(std::string_view text, std::size_t limit) {
   return limit;
 }
 
-void TextSource::add(std::string_view text, Piece piece) {
+void TextSource::add(std::string_view text, TextPiece piece) {
   piece.begin = item_.text.size();
   piece.end = piece.begin + text.size();
   item_.text.append(text);
@@ -52,7 +52,7 @@ void TextSource::add_text(InputFile& file) {
     bytes_ += static_cast<std::int64_t>(got);
     more = got == wanted;
     const std::size_t n = more ? cut_place(pending, item_bytes) : pending.size();
-    Piece piece;
+    TextPiece piece;
     piece.place = std::exchange(place, TextPlace::continuation);
     piece.ends_document = !more;
     piece.file = file.name();
@@ -78,7 +78,7 @@ void TextSource::add_json_lines(InputFile& file) {
             longest_line_ >> 20);
     if (n == 0) continue;
     const auto text = std::string_view(pending).substr(0, n);
-    Piece piece;
+    TextPiece piece;
     piece.kind = PieceKind::json_lines;
     piece.first_line = line;
     piece.file = file.name();

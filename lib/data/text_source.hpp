@@ -27,7 +27,7 @@ std::size_t cut_place(std::string_view text, std::size_t limit);
 
 enum class PieceKind : std::uint8_t { document, json_lines };
 
-struct Piece {
+struct TextPiece {
   PieceKind kind = PieceKind::document;
   std::size_t begin = 0, end = 0;  // in the item's text
   TextPlace place = TextPlace::start;
@@ -38,7 +38,7 @@ struct Piece {
 
 struct TextItem {
   std::string text;
-  std::vector<Piece> pieces;
+  std::vector<TextPiece> pieces;
 };
 
 // Gathers pieces of one file after the other into items of about item_bytes.
@@ -53,7 +53,7 @@ class TextSource {
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  void add(std::string_view text, Piece);
+  void add(std::string_view text, TextPiece);
 
   std::function<void(TextItem)> emit_;
   std::size_t longest_line_;

@@ -73,7 +73,7 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, true, out);
   }
 
-  void add_lines(std::string_view lines, const Piece& piece, Encoded& out) const {
+  void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
     for (std::int64_t number = piece.first_line; !lines.empty(); ++number) {
       const std::string_view line = lines.substr(0, lines.find('\n'));
       lines.remove_prefix(std::min(lines.size(), line.size() + 1));

@@ -76,10 +76,10 @@ std::string range_text(const DeckKey&);
 std::string default_text(const DeckKey&);
 
 struct BadValue : std::exception {
-  BadValue(std::string text, Place at) : message(std::move(text)), place(at) {}
+  BadValue(std::string text, SourceLocation at) : message(std::move(text)), place(at) {}
   const char* what() const noexcept override { return message.c_str(); }
   std::string message;
-  Place place;
+  SourceLocation place;
 };
 
 // Type, range, choices, environment, absolute paths and what this version supports. Throws

@@ -86,10 +86,10 @@ class Loader {
     std::size_t row;
     DeckValue value;
     std::string where;
-    Place place;
+    SourceLocation place;
   };
   struct Report {
-    Place place;  // line 0: after all that have one
+    SourceLocation place;  // line 0: after all that have one
     std::string text;
   };
 
@@ -107,14 +107,16 @@ class Loader {
     return nearest_name(wrong, deck_key_paths());
   }
 
-  std::string at(Place place) const {
+  std::string at(SourceLocation place) const {
     return place.line == 0 ? source_ : fmt::format("{}:{}:{}", source_, place.line, place.column);
   }
 
-  void report(const std::string& where, const std::string& message, Place place = {}) {
+  void report(const std::string& where, const std::string& message, SourceLocation place = {}) {
     problems_.push_back({place, where + ": " + message});
   }
-  void report(Place place, const std::string& message) { report(at(place), message, place); }
+  void report(SourceLocation place, const std::string& message) {
+    report(at(place), message, place);
+  }
   void report(const Given* given, const std::string& message) {
     if (given) {
       report(given->where, message, given->place);

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-Place place_of(const toml::source_region& region) {
+SourceLocation place_of(const toml::source_region& region) {
   return {static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
@@ -59,14 +59,14 @@ RawSection raw_section(const toml::key& name, const toml::table& table, bool rep
   return section;
 }
 
-bool before(const Place& a, const Place& b) {
+bool before(const SourceLocation& a, const SourceLocation& b) {
   return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
 
 // The library notices a second definition behind its key; people look for the key.
 [[noreturn]] void refuse(std::string_view text, const std::string& source,
                          const toml::parse_error& e) {
-  Place at = place_of(e.source());
+  SourceLocation at = place_of(e.source());
   const std::string_view what = e.description();
   const auto open = what.find('\''), close = what.rfind('\'');
   if (what.find("redefine existing") == std::string_view::npos || open == close) {

@@ -10,14 +10,14 @@ namespace trireme {
 
 struct RawEntry {
   std::string key;
-  Place place;
+  SourceLocation place;
   RawValue value;
 };
 
 // [name], one [[name]], or the keys that stand before any section (name empty).
 struct RawSection {
   std::string name;
-  Place place;
+  SourceLocation place;
   bool repeated = false;  // one of [[name]]
   std::vector<RawEntry> entries;
 };

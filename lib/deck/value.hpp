@@ -10,7 +10,7 @@
 namespace trireme {
 
 // Line and column count from 1; line 0 is "nowhere in the file".
-struct Place {
+struct SourceLocation {
   int line = 0, column = 0;
 };
 
@@ -21,7 +21,7 @@ struct ForeignValue {
 
 struct RawValue {
   std::variant<bool, std::int64_t, double, std::string, std::vector<RawValue>, ForeignValue> data;
-  Place place;
+  SourceLocation place;
 };
 
 // "auto": decided by a rule that the key's meaning states.

@@ -46,11 +46,11 @@ ModelConfig with_shape(const Preset& s) {
 ModelConfig resolved(ModelConfig c) {
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.ffn_width == 0) {
-    if (c.activation == ActivationKind::gelu) {
-      c.ffn_width = 4 * c.width;
-    } else {
+    if (c.activation == ActivationKind::swiglu) {
       const std::int64_t least = (8 * c.width + 2) / 3;
       c.ffn_width = (least + 63) / 64 * 64;
+    } else {
+      c.ffn_width = 4 * c.width;
     }
   }
   return c;

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/ops/norm_kind.hpp"
+
 namespace trireme {
 
-enum class NormKind : std::uint8_t { layer, rms };
 enum class ActivationKind : std::uint8_t { gelu, swiglu };
 enum class Positions : std::uint8_t { learned, rotary };
 // What is kept of a block for its backward: everything, or its input only.

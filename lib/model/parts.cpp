@@ -5,15 +5,8 @@
 
 namespace trireme {
 
-static std::unique_ptr<Op> make_norm(const ModelConfig& c, ParamId weight, ParamId bias) {
-  if (c.norm == NormKind::rms) return std::make_unique<ops::RmsNorm>(weight, c.norm_eps);
-  return std::make_unique<ops::LayerNorm>(weight, bias, c.norm_eps);
-}
-
-static ops::ResidualNorm make_residual_norm(const ModelConfig& c, ops::DropoutSite site,
-                                            ParamId weight, ParamId bias) {
-  const auto norm = c.norm == NormKind::rms ? ops::Norm::rms : ops::Norm::layer;
-  return {site, norm, weight, bias, c.norm_eps};
+static ops::NormWeights norm_weights(const ModelConfig& c, ParamId weight, ParamId bias) {
+  return {c.norm, weight, bias, c.norm_eps};
 }
 
 static ops::Heads heads_of(const ModelConfig& c) {
@@ -49,12 +42,14 @@ static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const Block
   auto in = make_linear(s, p.ffn_in, p.ffn_in_bias);
   auto out = make_linear(s, p.ffn_out, p.ffn_out_bias);
   std::vector<std::unique_ptr<Op>> chain;
-  if (s.config.activation == ActivationKind::gelu) {
-    chain.push_back(std::make_unique<ops::Mlp>(std::move(in), std::move(out)));
-  } else {
-    chain.push_back(std::make_unique<ops::Linear>(std::move(in)));
-    chain.push_back(std::make_unique<ops::Swiglu>());
-    chain.push_back(std::make_unique<ops::Linear>(std::move(out)));
+  switch (s.config.activation) {
+    case ActivationKind::gelu:
+      chain.push_back(std::make_unique<ops::Mlp>(std::move(in), Activation::gelu, std::move(out)));
+      break;
+    case ActivationKind::swiglu:
+      chain.push_back(std::make_unique<ops::Linear>(std::move(in)));
+      chain.push_back(std::make_unique<ops::Swiglu>());
+      chain.push_back(std::make_unique<ops::Linear>(std::move(out)));
   }
   return chain;
 }
@@ -66,21 +61,21 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
                      const Tensor& rotary_T2E)
     : name_("block " + std::to_string(layer)),
       units_{{p.unit, Use::own}},
-      attention_norm_(make_norm(s.config, p.attention_norm, p.attention_norm_bias)),
+      attention_norm_(norm_weights(s.config, p.attention_norm, p.attention_norm_bias)),
       qkv_(make_linear(s, p.qkv, p.qkv_bias)),
       split_heads_(heads_of(s.config)),
       attention_(heads_of(s.config)),
       join_heads_(heads_of(s.config)),
       projection_(make_linear(s, p.projection, p.projection_bias)),
-      attention_residual_(
-          make_residual_norm(s.config, site(s.config, 1 + 2 * layer), p.ffn_norm, p.ffn_norm_bias)),
+      attention_residual_(site(s.config, 1 + 2 * layer),
+                          norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
       ffn_(make_ffn(s, p)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {
   if (rotary_T2E) rotary_.emplace(heads_of(s.config), rotary_T2E);
 }
 
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
-  Value h = tape.apply(run, *attention_norm_, x);
+  Value h = tape.apply(run, attention_norm_, x);
   h = tape.apply(run, qkv_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
   const bool shared = run.seq.size() > 1;
@@ -98,10 +93,10 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
 
 FinalNormPart::FinalNormPart(const ModelSpec& s)
     : units_{{s.norm_unit, Use::own}},
-      norm_(make_norm(s.config, s.final_norm, s.final_norm_bias)) {}
+      norm_(norm_weights(s.config, s.final_norm, s.final_norm_bias)) {}
 
 Value FinalNormPart::forward(Tape& tape, const Run& run, Value x) const {
-  return tape.apply(run, *norm_, std::move(x));
+  return tape.apply(run, norm_, std::move(x));
 }
 
 HeadPart::HeadPart(const ModelSpec& s)

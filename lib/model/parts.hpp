@@ -42,7 +42,7 @@ class BlockPart final : public Part {
 
   std::string name_;
   std::vector<Borrow> units_;
-  std::unique_ptr<Op> attention_norm_;
+  ops::Norm attention_norm_;
   ops::Linear qkv_;
   std::optional<ops::Rotary> rotary_;
   ops::SplitHeads split_heads_;
@@ -63,7 +63,7 @@ class FinalNormPart final : public Part {
 
  private:
   std::vector<Borrow> units_;
-  std::unique_ptr<Op> norm_;
+  ops::Norm norm_;
 };
 
 class HeadPart final : public Part {

@@ -75,15 +75,20 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
   const Tensor scratch = calls.workspace(b, qkv.dtype(), Direction::forward);
   for (const auto& [g, shape] : calls.all) {
     const auto p = calls.packed(qkv, g);
-    b.attention(Queue::compute, calls.heads(o, g), calls.lse(lse, g), p.q_BTHD, p.k_BTGD, p.v_BTGD,
-                shape, scratch.view());
+    b.put(Queue::compute, kernel::Attention{.o_BTHD = calls.heads(o, g),
+                                            .lse_BHT = calls.lse(lse, g),
+                                            .q_BTHD = p.q_BTHD,
+                                            .k_BTGD = p.k_BTGD,
+                                            .v_BTGD = p.v_BTGD,
+                                            .shape = shape,
+                                            .workspace = scratch.view()});
   }
   if (saved) *saved = {qkv, o, lse};
   return {o};
 }
 
-std::vector<Tensor> Attention::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                        std::span<const std::uint8_t>) const {
+std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                               Saved& saved, std::span<const std::uint8_t>) const {
   auto& b = run.backend;
   const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
   const Calls calls(run, heads_, qkv);
@@ -91,9 +96,17 @@ std::vector<Tensor> Attention::backward(const Run& run, std::vector<Tensor> grad
   const Tensor scratch = calls.workspace(b, qkv.dtype(), Direction::backward);
   for (const auto& [g, shape] : calls.all) {
     const auto p = calls.packed(qkv, g), d = calls.packed(dqkv, g);
-    b.attention_grad(Queue::compute, d.q_BTHD, d.k_BTGD, d.v_BTGD, calls.heads(grad_out[0], g),
-                     calls.heads(o, g), calls.lse(lse, g), p.q_BTHD, p.k_BTGD, p.v_BTGD, shape,
-                     scratch.view());
+    b.put(Queue::compute, kernel::AttentionGrad{.dq_BTHD = d.q_BTHD,
+                                                .dk_BTGD = d.k_BTGD,
+                                                .dv_BTGD = d.v_BTGD,
+                                                .do_BTHD = calls.heads(grad_out[0], g),
+                                                .o_BTHD = calls.heads(o, g),
+                                                .lse_BHT = calls.lse(lse, g),
+                                                .q_BTHD = p.q_BTHD,
+                                                .k_BTGD = p.k_BTGD,
+                                                .v_BTGD = p.v_BTGD,
+                                                .shape = shape,
+                                                .workspace = scratch.view()});
   }
   return {dqkv};
 }
@@ -102,13 +115,14 @@ Tensor Rotary::turn(const Run& run, Tensor qkv, Direction direction, Kind kind) 
   auto& b = run.backend;
   if (!qkv.unique()) {
     Tensor fresh = Tensor::empty(b, qkv.shape(), qkv.dtype(), kind);
-    b.copy(Queue::compute, fresh.view(), qkv.view());
+    b.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = qkv.view()});
     qkv = std::move(fresh);
   }
   const auto p = unpack(qkv, heads_.query, heads_.kv, heads_.dim);
   const auto table = table_.view().slice(0, run.place.rows.t0, qkv.shape()[1]);
-  b.rotary(Queue::compute, p.q_BTHD, table, direction);
-  b.rotary(Queue::compute, p.k_BTGD, table, direction);
+  for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD})
+    b.put(Queue::compute,
+          kernel::Rotary{.x_BTHD = x_BTHD, .table_T2E = table, .direction = direction});
   return qkv;
 }
 
@@ -116,8 +130,8 @@ std::vector<Tensor> Rotary::forward(const Run& run, std::vector<Tensor> in, Save
   return {turn(run, std::move(in[0]), Direction::forward, kind_of(saved))};
 }
 
-std::vector<Tensor> Rotary::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                     std::span<const std::uint8_t>) const {
+std::vector<Tensor> Rotary::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
+                                            std::span<const std::uint8_t>) const {
   return {turn(run, std::move(grad_out[0]), Direction::backward, Kind::transient)};
 }
 

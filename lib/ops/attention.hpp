@@ -16,8 +16,8 @@ class Attention final : public Op {
   explicit Attention(Heads heads) : heads_(heads) {}
   std::string_view name() const override { return "attention"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   Heads heads_;
@@ -25,12 +25,12 @@ class Attention final : public Op {
 
 class Rotary final : public Op {
  public:
-  // table_P2E: cos and sin by position, as Backend::rotary says; owned by the model.
+  // table_P2E: cos and sin by position, as kernel::Rotary says; owned by the model.
   Rotary(Heads heads, Tensor table) : heads_(heads), table_(std::move(table)) {}
   std::string_view name() const override { return "rotary"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   Tensor turn(const Run&, Tensor, Direction, Kind) const;

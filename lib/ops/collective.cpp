@@ -82,7 +82,8 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) 
   const View y_BThD = y.view().reshaped({batch, t * size, mine, dim});
   const auto pack = [&](View to_BthD, int d) {
     own.each(d, [&](const HeadRange& r, std::int64_t at) {
-      b.copy(Queue::compute, to_BthD.slice(2, at, r.count), x_BtFD.slice(2, r.begin, r.count));
+      b.put(Queue::compute, kernel::Copy{.dst = to_BthD.slice(2, at, r.count),
+                                         .src = x_BtFD.slice(2, r.begin, r.count)});
     });
   };
   std::vector<Parcel> out(static_cast<std::size_t>(size)), in(out.size());
@@ -101,7 +102,7 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) 
   swap_parcels(run, out, in, std::array{y});
   for (int d = 0; d < size; ++d)
     if (const auto& p = in[static_cast<std::size_t>(d)]; p.packed)
-      b.copy(Queue::compute, y_BThD.slice(1, d * t, t), p.view);
+      b.put(Queue::compute, kernel::Copy{.dst = y_BThD.slice(1, d * t, t), .src = p.view});
   return y;
 }
 
@@ -122,7 +123,7 @@ Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind)
     }
     auto& p = out[static_cast<std::size_t>(d)];
     p = parcel(b, there_BthD, {batch, t, mine, dim});
-    if (p.packed) b.copy(Queue::compute, p.view, there_BthD);
+    if (p.packed) b.put(Queue::compute, kernel::Copy{.dst = p.view, .src = there_BthD});
     View none;
     none.dtype = y.dtype();
     in[static_cast<std::size_t>(d)] = parcel(b, none, {batch, t, own.owned(d), dim});
@@ -136,9 +137,10 @@ Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind)
         std::int64_t n = 0;
         while (h + n < r.count && written[static_cast<std::size_t>(r.begin + h + n)] == before)
           written[static_cast<std::size_t>(r.begin + h + n++)] = 1;
-        b.copy(Queue::compute, x_BtFD.slice(2, r.begin + h, n),
-               in[static_cast<std::size_t>(d)].view.slice(2, at + h, n),
-               before ? Accumulate::add : Accumulate::overwrite);
+        b.put(Queue::compute,
+              kernel::Copy{.dst = x_BtFD.slice(2, r.begin + h, n),
+                           .src = in[static_cast<std::size_t>(d)].view.slice(2, at + h, n),
+                           .how = before ? Accumulate::add : Accumulate::overwrite});
         h += n;
       }
     });
@@ -152,8 +154,8 @@ std::vector<Tensor> SplitHeads::forward(const Run& run, std::vector<Tensor> in,
   return {spread(run, in[0], Ownership(heads_, run.seq.size(), true), kind_of(saved))};
 }
 
-std::vector<Tensor> SplitHeads::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                         std::span<const std::uint8_t>) const {
+std::vector<Tensor> SplitHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                                Saved&, std::span<const std::uint8_t>) const {
   return {collect(run, grad_out[0], Ownership(heads_, run.seq.size(), true), Kind::transient)};
 }
 
@@ -161,8 +163,8 @@ std::vector<Tensor> JoinHeads::forward(const Run& run, std::vector<Tensor> in, S
   return {collect(run, in[0], Ownership(heads_, run.seq.size(), false), kind_of(saved))};
 }
 
-std::vector<Tensor> JoinHeads::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                        std::span<const std::uint8_t>) const {
+std::vector<Tensor> JoinHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                               Saved&, std::span<const std::uint8_t>) const {
   return {spread(run, grad_out[0], Ownership(heads_, run.seq.size(), false), Kind::transient)};
 }
 

@@ -17,8 +17,8 @@ class SplitHeads final : public Op {
   explicit SplitHeads(Heads heads) : heads_(heads) {}
   std::string_view name() const override { return "split_heads"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   Heads heads_;
@@ -29,8 +29,8 @@ class JoinHeads final : public Op {
   explicit JoinHeads(Heads heads) : heads_(heads) {}
   std::string_view name() const override { return "join_heads"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   Heads heads_;

@@ -8,23 +8,29 @@ std::vector<Tensor> Embedding::forward(const Run& run, std::vector<Tensor> in, S
   const Tensor ids = std::move(in[0]);
   const auto batch = ids.shape()[0], tokens = ids.shape()[1];
   Tensor y = Tensor::empty(run.backend, {batch, tokens, width_}, compute_, kind_of(saved));
-  run.backend.embedding(Queue::compute, as_rows(y), ids.view().reshaped({batch * tokens}),
-                        run.weights[params_[0]]);
+  run.backend.put(Queue::compute, kernel::Embedding{.y_TC = as_rows(y),
+                                                    .ids_T = ids.view().reshaped({batch * tokens}),
+                                                    .table_VC = run.weights[params_[0]]});
   if (saved) *saved = {ids};
   return {y};
 }
 
-std::vector<Tensor> Embedding::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                        std::span<const std::uint8_t>) const {
+std::vector<Tensor> Embedding::input_gradients(const Run&, std::vector<Tensor>&, Saved&,
+                                               std::span<const std::uint8_t>) const {
+  return {Tensor{}};
+}
+
+void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ConstView dy_TC = as_rows(grad_out[0]);
   const ConstView ids_T = saved[0].view().reshaped({dy_TC.extent[0]});
   if (wants_any(run, params_))
-    run.gradients->add(params_, dy_TC.extent[0],
-                       [&](Rows r, std::span<const View> dst, Accumulate how) {
-                         run.backend.embedding_grad(Queue::compute, dst[0], how, rows_of(dy_TC, r),
-                                                    rows_of(ids_T, r));
-                       });
-  return {Tensor{}};
+    run.gradients->add(
+        params_, dy_TC.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+          run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dst[0],
+                                                                .how = how,
+                                                                .dy_TC = rows_of(dy_TC, r),
+                                                                .ids_T = rows_of(ids_T, r)});
+        });
 }
 
 // The rows of the table that these tokens use.
@@ -40,33 +46,38 @@ std::vector<Tensor> AddPositions::forward(const Run& run, std::vector<Tensor> in
   const auto batch = y.shape()[0], tokens = y.shape()[1], width = y.shape()[2];
   if (!y.unique()) {
     Tensor fresh = Tensor::empty(run.backend, y.shape(), y.dtype(), kind_of(saved));
-    run.backend.copy(Queue::compute, fresh.view(), y.view());
+    run.backend.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = y.view()});
     y = std::move(fresh);
   }
   ConstView table = positions_of(run.weights[params_[0]], run, tokens);
   table.dims = 3;
   table.extent = {batch, tokens, width};
   table.stride = {0, width, 1};
-  run.backend.copy(Queue::compute, y.view(), table, Accumulate::add);
+  run.backend.put(Queue::compute,
+                  kernel::Copy{.dst = y.view(), .src = table, .how = Accumulate::add});
   return {y};
 }
 
-std::vector<Tensor> AddPositions::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                           std::span<const std::uint8_t>) const {
+std::vector<Tensor> AddPositions::input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                                  std::span<const std::uint8_t>) const {
+  return {grad_out[0]};
+}
+
+void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved) const {
   const Tensor& dy = grad_out[0];
   const auto batch = dy.shape()[0], tokens = dy.shape()[1], width = dy.shape()[2];
   // Rows of this sum are samples: a position's gradient adds over them.
   if (wants_any(run, params_))
     run.gradients->add(params_, batch, [&](Rows r, std::span<const View> dst, Accumulate how) {
       if (tokens < dst[0].extent[0] && how == Accumulate::overwrite) {
-        run.backend.fill(Queue::compute, dst[0], 0);
+        run.backend.put(Queue::compute, kernel::Fill{.dst = dst[0], .value = 0});
         how = Accumulate::add;
       }
       const View used = positions_of(dst[0], run, tokens).reshaped({tokens * width});
       const ConstView dy_BX = dy.view().reshaped({batch, tokens * width});
-      run.backend.column_sum(Queue::compute, used, how, rows_of(dy_BX, r));
+      run.backend.put(Queue::compute,
+                      kernel::ColumnSum{.out_C = used, .how = how, .x_TC = rows_of(dy_BX, r)});
     });
-  return {dy};
 }
 
 }  // namespace trireme::ops

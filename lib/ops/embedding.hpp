@@ -14,8 +14,9 @@ class Embedding final : public Op {
   std::string_view name() const override { return "embedding"; }
   std::span<const ParamId> params() const override { return params_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
   std::vector<ParamId> params_;
@@ -29,8 +30,9 @@ class AddPositions final : public Op {
   std::string_view name() const override { return "positions"; }
   std::span<const ParamId> params() const override { return params_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
   std::vector<ParamId> params_;

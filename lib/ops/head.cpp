@@ -8,7 +8,9 @@ namespace trireme::ops {
 
 Tensor Head::logits(const Run& run, ConstView x_RC) const {
   Tensor z = Tensor::empty(run.backend, {x_RC.extent[0], vocab_}, x_RC.dtype, Kind::transient);
-  run.backend.matmul(Queue::compute, z.view(), x_RC, run.weights[params_[0]].transposed());
+  run.backend.put(
+      Queue::compute,
+      kernel::Matmul{.c_MN = z.view(), .a_MK = x_RC, .b_KN = run.weights[params_[0]].transposed()});
   return z;
 }
 
@@ -26,24 +28,33 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
     const Rows chunk{begin, std::min(tokens, begin + most)};
     const ConstView x_RC = rows_of(x_TC, chunk);
     const Tensor z = logits(run, x_RC);
-    b.cross_entropy(Queue::compute, loss.view(), begin ? Accumulate::add : Accumulate::overwrite,
-                    z.view(), rows_of(target_T, chunk), run.place.scale,
-                    saved ? Logits::become_gradient : Logits::keep);
+    b.put(Queue::compute,
+          kernel::CrossEntropy{.loss = loss.view(),
+                               .how = begin ? Accumulate::add : Accumulate::overwrite,
+                               .logits_TV = z.view(),
+                               .target_T = rows_of(target_T, chunk),
+                               .scale = run.place.scale,
+                               .logits = saved ? Logits::become_gradient : Logits::keep});
     if (!saved) continue;
     const ConstView dz_RV = z.view();
-    b.matmul(Queue::compute, rows_of(as_rows(dx), chunk), dz_RV, run.weights[params_[0]]);
+    b.put(Queue::compute,
+          kernel::Matmul{
+              .c_MN = rows_of(as_rows(dx), chunk), .a_MK = dz_RV, .b_KN = run.weights[params_[0]]});
     if (wants_any(run, params_))
       run.gradients->add(
           params_, dz_RV.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-            b.matmul(Queue::compute, dst[0], rows_of(dz_RV, r).transposed(), rows_of(x_RC, r), how);
+            b.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
+                                                 .a_MK = rows_of(dz_RV, r).transposed(),
+                                                 .b_KN = rows_of(x_RC, r),
+                                                 .how = how});
           });
   }
   if (saved) *saved = {dx};
   return {loss};
 }
 
-std::vector<Tensor> Head::backward(const Run&, std::vector<Tensor>, Saved saved,
-                                   std::span<const std::uint8_t>) const {
+std::vector<Tensor> Head::input_gradients(const Run&, std::vector<Tensor>&, Saved& saved,
+                                          std::span<const std::uint8_t>) const {
   return {std::move(saved[0])};
 }
 

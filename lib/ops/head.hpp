@@ -16,8 +16,8 @@ class Head final : public Op {
   std::string_view name() const override { return "head"; }
   std::span<const ParamId> params() const override { return params_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
   // Logits [R, V] of rows x_RC, for generation.
   Tensor logits(const Run&, ConstView x_RC) const;
 

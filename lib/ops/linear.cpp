@@ -15,30 +15,38 @@ Shape Linear::output_shape(const Shape& s) const {
 
 void Linear::multiply(const Run& run, const Tensor& y, const Tensor& x, Epilogue epilogue) const {
   if (params_.size() > 1) epilogue.bias_N = run.weights[params_[1]];
-  run.backend.matmul(Queue::compute, as_rows(y), as_rows(x), run.weights[params_[0]].transposed(),
-                     Accumulate::overwrite, epilogue);
+  run.backend.put(Queue::compute, kernel::Matmul{.c_MN = as_rows(y),
+                                                 .a_MK = as_rows(x),
+                                                 .b_KN = run.weights[params_[0]].transposed(),
+                                                 .epilogue = epilogue});
 }
 
 void Linear::multiply_grad(const Run& run, const Tensor& dx, const Tensor& dy,
                            const Epilogue& epilogue) const {
-  run.backend.matmul(Queue::compute, as_rows(dx), as_rows(dy), run.weights[params_[0]],
-                     Accumulate::overwrite, epilogue);
+  run.backend.put(Queue::compute, kernel::Matmul{.c_MN = as_rows(dx),
+                                                 .a_MK = as_rows(dy),
+                                                 .b_KN = run.weights[params_[0]],
+                                                 .epilogue = epilogue});
 }
 
 void Linear::add_gradients(const Run& run, const Tensor& dy, const Tensor& x) const {
   if (!wants_any(run, params_)) return;
   const ConstView dy_TN = as_rows(dy), x_TC = as_rows(x);
-  run.gradients->add(params_, dy_TN.extent[0],
-                     [&](Rows r, std::span<const View> dst, Accumulate how) {
-                       const auto dy_RN = rows_of(dy_TN, r);
-                       const View db = dst.size() > 1 ? dst[1] : View{};
-                       if (dst[0]) {
-                         run.backend.matmul(Queue::compute, dst[0], dy_RN.transposed(),
-                                            rows_of(x_TC, r), how, {.row_sum_M = db});
-                       } else if (db) {
-                         run.backend.column_sum(Queue::compute, db, how, dy_RN);
-                       }
-                     });
+  run.gradients->add(
+      params_, dy_TN.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+        const auto dy_RN = rows_of(dy_TN, r);
+        const View db = dst.size() > 1 ? dst[1] : View{};
+        if (dst[0]) {
+          run.backend.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
+                                                         .a_MK = dy_RN.transposed(),
+                                                         .b_KN = rows_of(x_TC, r),
+                                                         .how = how,
+                                                         .epilogue = {.row_sum_M = db}});
+        } else if (db) {
+          run.backend.put(Queue::compute,
+                          kernel::ColumnSum{.out_C = db, .how = how, .x_TC = dy_RN});
+        }
+      });
 }
 
 std::vector<Tensor> Linear::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
@@ -49,15 +57,18 @@ std::vector<Tensor> Linear::forward(const Run& run, std::vector<Tensor> in, Save
   return {y};
 }
 
-std::vector<Tensor> Linear::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                     std::span<const std::uint8_t> wanted) const {
-  const Tensor x = std::move(saved[0]), dy = std::move(grad_out[0]);
-  saved.clear();
-  add_gradients(run, dy, x);
+std::vector<Tensor> Linear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                            Saved& saved,
+                                            std::span<const std::uint8_t> wanted) const {
   if (!wanted[0]) return {Tensor{}};
+  const Tensor& x = saved[0];
   Tensor dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
-  multiply_grad(run, dx, dy);
+  multiply_grad(run, dx, grad_out[0]);
   return {dx};
+}
+
+void Linear::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
+  add_gradients(run, grad_out[0], saved[0]);
 }
 
 }  // namespace trireme::ops

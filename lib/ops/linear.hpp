@@ -15,8 +15,9 @@ class Linear final : public Op {
   std::string_view name() const override { return "linear"; }
   std::span<const ParamId> params() const override { return params_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
   // The three products, for ops that are made of several layers. The epilogue is the caller's but
   // for bias and sums.

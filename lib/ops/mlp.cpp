@@ -6,7 +6,8 @@
 
 namespace trireme::ops {
 
-Mlp::Mlp(Linear in, Linear out) : in_(std::move(in)), out_(std::move(out)) {
+Mlp::Mlp(Linear in, Activation activation, Linear out)
+    : in_(std::move(in)), out_(std::move(out)), activation_(activation) {
   for (const auto* layer : {&in_, &out_})
     params_.insert(params_.end(), layer->params().begin(), layer->params().end());
 }
@@ -17,7 +18,7 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   const auto hidden = in_.output_shape(x.shape());
   Tensor z = Tensor::empty(b, hidden, x.dtype(), kind_of(saved));
   Tensor h = Tensor::empty(b, hidden, x.dtype(), kind_of(saved));
-  in_.multiply(run, z, x, {.gelu_MN = as_rows(h)});
+  in_.multiply(run, z, x, {.activation = activation_, .activated_MN = as_rows(h)});
   if (saved) *saved = {x, z};
   x = z = {};
   Tensor y = Tensor::empty(b, out_.output_shape(hidden), h.dtype(), kind_of(saved));
@@ -26,23 +27,47 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   return {y};
 }
 
+// dz, the gradient of what the activation is of.
+Tensor Mlp::hidden_gradient(const Run& run, const Tensor& dy, const Tensor& z) const {
+  Tensor dz = Tensor::empty(run.backend, z.shape(), z.dtype(), Kind::transient);
+  out_.multiply_grad(run, dz, dy, {.activation = activation_, .activated_at_MN = as_rows(z)});
+  return dz;
+}
+
+Tensor Mlp::input_gradient(const Run& run, const Tensor& dz, const Shape& x) const {
+  Tensor dx = Tensor::empty(run.backend, x, dz.dtype(), Kind::transient);
+  in_.multiply_grad(run, dx, dz);
+  return dx;
+}
+
+// Leaves dz in z's place.
+std::vector<Tensor> Mlp::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                         Saved& saved, std::span<const std::uint8_t> wanted) const {
+  if (!wanted[0] && !wants_any(run, in_.params())) return {Tensor{}};
+  saved[1] = hidden_gradient(run, grad_out[0], saved[1]);
+  if (!wanted[0]) return {Tensor{}};
+  return {input_gradient(run, saved[1], saved[0].shape())};
+}
+
+void Mlp::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
+  out_.add_gradients(run, grad_out[0], saved[2]);
+  in_.add_gradients(run, saved[1], saved[0]);
+}
+
+// The second layer's sums first, so that h is gone before dz is made.
 std::vector<Tensor> Mlp::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                   std::span<const std::uint8_t> wanted) const {
-  auto& b = run.backend;
   const Tensor x = std::move(saved[0]);
   Tensor z = std::move(saved[1]), h = std::move(saved[2]), dy = std::move(grad_out[0]);
   saved.clear();
   out_.add_gradients(run, dy, h);
   h = {};
   if (!wanted[0] && !wants_any(run, in_.params())) return {Tensor{}};
-  const Tensor dz = Tensor::empty(b, z.shape(), z.dtype(), Kind::transient);
-  out_.multiply_grad(run, dz, dy, {.gelu_input_MN = as_rows(z)});
+  const Tensor dz = hidden_gradient(run, dy, z);
   z = dy = {};
   in_.add_gradients(run, dz, x);
   if (!wanted[0]) return {Tensor{}};
-  Tensor dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::transient);
-  in_.multiply_grad(run, dx, dz);
-  return {dx};
+  return {input_gradient(run, dz, x.shape())};
 }
 
 }  // namespace trireme::ops

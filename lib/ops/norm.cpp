@@ -4,68 +4,86 @@
 
 namespace trireme::ops {
 
-static Tensor statistic(const Run& run, const Tensor& x, const Saved* saved) {
-  const auto tokens = x.shape().count() / x.shape()[x.shape().dims() - 1];
-  return Tensor::empty(run.backend, {tokens}, wide(x.dtype()), kind_of(saved));
-}
-
-LayerNorm::LayerNorm(ParamId weight, ParamId bias, double eps) : params_{weight}, eps_(eps) {
+NormWeights::NormWeights(NormKind kind, ParamId weight, ParamId bias, double eps)
+    : kind_(kind), params_{weight}, eps_(eps) {
   if (bias != ParamId{}) params_.push_back(bias);
 }
 
-std::vector<Tensor> LayerNorm::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+ConstView NormWeights::bias(const Run& run) const {
+  return params_.size() > 1 ? run.weights[params_[1]] : ConstView{};
+}
+
+NormWeights::Statistics NormWeights::statistics(const Run& run, const Tensor& x,
+                                                const Saved* saved) const {
+  const auto tokens = x.shape().count() / x.shape()[x.shape().dims() - 1];
+  const auto a_token = [&] {
+    return Tensor::empty(run.backend, {tokens}, wide(x.dtype()), kind_of(saved));
+  };
+  Tensor mean = kind_ == NormKind::layer ? a_token() : Tensor();
+  return {std::move(mean), a_token()};
+}
+
+static View part(const Tensor& t, Rows r) {
+  if (!t) return {};
+  return t.shape().dims() == 1 ? rows_of(t.view(), r) : rows_of(as_rows(t), r);
+}
+
+Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& saved, bool wanted,
+                             Half half) const {
+  const Tensor &x = saved[0], &mean = saved[1], &rstd = saved[2];
+  Tensor dx;
+  if (wanted && half != Half::weight)
+    dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+  const auto rows = as_rows(grad.dy).extent[0];
+  const auto fill = [&](Rows r, std::span<const View> dst, Accumulate how) {
+    run.backend.put(Queue::compute, kernel::NormGrad{.dx_TC = part(dx, r),
+                                                     .dw_C = dst[0],
+                                                     .db_C = dst.size() > 1 ? dst[1] : View{},
+                                                     .how = how,
+                                                     .dsum_TC = part(grad.dsum, r),
+                                                     .dy_TC = part(grad.dy, r),
+                                                     .x_TC = part(x, r),
+                                                     .w_C = weight(run),
+                                                     .mean_T = part(mean, r),
+                                                     .rstd_T = part(rstd, r)});
+  };
+  if (half != Half::input && wants_any(run, params_)) {
+    run.gradients->add(params_, rows, fill);
+  } else if (dx) {
+    const std::vector<View> absent(params_.size());
+    fill({0, rows}, absent, Accumulate::overwrite);
+  }
+  return dx;
+}
+
+std::vector<Tensor> Norm::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   const Tensor x = std::move(in[0]);
   Tensor y = Tensor::empty(run.backend, x.shape(), x.dtype(), kind_of(saved));
-  const Tensor mean = statistic(run, x, saved), rstd = statistic(run, x, saved);
-  const auto b_C = params_.size() > 1 ? run.weights[params_[1]] : ConstView{};
-  run.backend.layer_norm(Queue::compute, as_rows(y), mean.view(), rstd.view(), as_rows(x),
-                         run.weights[params_[0]], b_C, eps_);
+  const auto [mean, rstd] = weights_.statistics(run, x, saved);
+  run.backend.put(Queue::compute, kernel::Norm{.y_TC = as_rows(y),
+                                               .mean_T = mean.view(),
+                                               .rstd_T = rstd.view(),
+                                               .x_TC = as_rows(x),
+                                               .w_C = weights_.weight(run),
+                                               .b_C = weights_.bias(run),
+                                               .eps = weights_.eps()});
   if (saved) *saved = {x, mean, rstd};
   return {y};
 }
 
-std::vector<Tensor> LayerNorm::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                        std::span<const std::uint8_t> wanted) const {
-  const Tensor &x = saved[0], &mean = saved[1], &rstd = saved[2];
-  Tensor dx;
-  if (wanted[0]) dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
-  const View dx_TC = dx ? as_rows(dx) : View{};
-  const ConstView dy_TC = as_rows(grad_out[0]), x_TC = as_rows(x);
-  add_gradients(
-      run, params_, dy_TC.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-        run.backend.layer_norm_grad(Queue::compute, dx ? rows_of(dx_TC, r) : View{}, dst[0],
-                                    dst.size() > 1 ? dst[1] : View{}, how, rows_of(dy_TC, r),
-                                    rows_of(x_TC, r), run.weights[params_[0]],
-                                    rows_of<const std::byte>(mean.view(), r),
-                                    rows_of<const std::byte>(rstd.view(), r));
-      });
-  return {dx};
+std::vector<Tensor> Norm::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                          Saved& saved,
+                                          std::span<const std::uint8_t> wanted) const {
+  return {weights_.backward(run, {{}, grad_out[0]}, saved, wanted[0], NormWeights::Half::input)};
 }
 
-std::vector<Tensor> RmsNorm::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
-  const Tensor x = std::move(in[0]);
-  Tensor y = Tensor::empty(run.backend, x.shape(), x.dtype(), kind_of(saved));
-  const Tensor rstd = statistic(run, x, saved);
-  run.backend.rms_norm(Queue::compute, as_rows(y), rstd.view(), as_rows(x), run.weights[params_[0]],
-                       eps_);
-  if (saved) *saved = {x, rstd};
-  return {y};
+void Norm::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
+  weights_.backward(run, {{}, grad_out[0]}, saved, false, NormWeights::Half::weight);
 }
 
-std::vector<Tensor> RmsNorm::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                      std::span<const std::uint8_t> wanted) const {
-  const Tensor &x = saved[0], &rstd = saved[1];
-  Tensor dx;
-  if (wanted[0]) dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
-  const View dx_TC = dx ? as_rows(dx) : View{};
-  const ConstView dy_TC = as_rows(grad_out[0]), x_TC = as_rows(x);
-  add_gradients(
-      run, params_, dy_TC.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-        run.backend.rms_norm_grad(Queue::compute, dx ? rows_of(dx_TC, r) : View{}, dst[0], how,
-                                  rows_of(dy_TC, r), rows_of(x_TC, r), run.weights[params_[0]],
-                                  rows_of<const std::byte>(rstd.view(), r));
-      });
-  return {dx};
+std::vector<Tensor> Norm::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
+                                   std::span<const std::uint8_t> wanted) const {
+  return {weights_.backward(run, {{}, grad_out[0]}, saved, wanted[0], NormWeights::Half::both)};
 }
 
 }  // namespace trireme::ops

@@ -5,35 +5,56 @@
 #include <vector>
 
 #include "lib/autograd/op.hpp"
+#include "lib/ops/norm_kind.hpp"
 
 namespace trireme::ops {
 
-class LayerNorm final : public Op {
+// What norms by themselves and behind a residual share.
+class NormWeights {
  public:
-  LayerNorm(ParamId weight, ParamId bias, double eps);  // `bias` of value -1: none
-  std::string_view name() const override { return "layer_norm"; }
-  std::span<const ParamId> params() const override { return params_; }
-  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  // `bias` of value -1: none, as for NormKind::rms.
+  NormWeights(NormKind, ParamId weight, ParamId bias, double eps);
+
+  NormKind kind() const { return kind_; }
+  double eps() const { return eps_; }
+  std::span<const ParamId> params() const { return params_; }
+  ConstView weight(const Run& run) const { return run.weights[params_[0]]; }
+  ConstView bias(const Run&) const;  // absent where there is none
+  // One number a token; the mean's is absent for the RMS norm.
+  struct Statistics {
+    Tensor mean_T, rstd_T;
+  };
+  Statistics statistics(const Run&, const Tensor& x, const Saved*) const;
+
+  // The adjoint at x, saved as {x, mean, rstd}. dx = dsum + what the norm hands back of dy; dsum
+  // may be absent.
+  struct Grad {
+    Tensor dsum, dy;
+  };
+  enum class Half : std::uint8_t { input, weight, both };
+  // dx, absent where it is not wanted; with Half::weight nobody wants it.
+  Tensor backward(const Run&, const Grad&, const Saved&, bool wanted, Half) const;
 
  private:
+  NormKind kind_;
   std::vector<ParamId> params_;
   double eps_;
 };
 
-class RmsNorm final : public Op {
+class Norm final : public Op {
  public:
-  RmsNorm(ParamId weight, double eps) : params_{weight}, eps_(eps) {}
-  std::string_view name() const override { return "rms_norm"; }
-  std::span<const ParamId> params() const override { return params_; }
+  explicit Norm(NormWeights weights) : weights_(std::move(weights)) {}
+  std::string_view name() const override { return "norm"; }
+  std::span<const ParamId> params() const override { return weights_.params(); }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
   std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                std::span<const std::uint8_t> wanted) const override;
 
  private:
-  std::vector<ParamId> params_;
-  double eps_;
+  NormWeights weights_;
 };
 
 }  // namespace trireme::ops

@@ -7,21 +7,23 @@ std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Save
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
   Tensor y = Tensor::empty(run.backend, {s[0], s[1], f}, x.dtype(), kind_of(saved));
-  run.backend.swiglu(Queue::compute, y.view().reshaped({s[0] * s[1], f}),
-                     x.view().reshaped({s[0] * s[1], 2, f}));
+  run.backend.put(Queue::compute,
+                  kernel::Swiglu{.y_TF = y.view().reshaped({s[0] * s[1], f}),
+                                 .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})});
   if (saved) *saved = {x};
   return {y};
 }
 
-std::vector<Tensor> Swiglu::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
-                                     std::span<const std::uint8_t>) const {
+std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                            Saved& saved, std::span<const std::uint8_t>) const {
   const Tensor& x = saved[0];
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
   Tensor dx = Tensor::empty(run.backend, s, x.dtype(), Kind::transient);
-  run.backend.swiglu_grad(Queue::compute, dx.view().reshaped({s[0] * s[1], 2, f}),
-                          grad_out[0].view().reshaped({s[0] * s[1], f}),
-                          x.view().reshaped({s[0] * s[1], 2, f}));
+  run.backend.put(Queue::compute,
+                  kernel::SwigluGrad{.dgate_up_T2F = dx.view().reshaped({s[0] * s[1], 2, f}),
+                                     .dy_TF = grad_out[0].view().reshaped({s[0] * s[1], f}),
+                                     .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})});
   return {dx};
 }
 
@@ -33,8 +35,11 @@ DropoutKey DropoutSite::key(const Place& place) const {
 
 Tensor drop(const Run& run, const DropoutSite& site, Tensor x, ConstView skip, Kind kind) {
   Tensor y = x.unique() ? x : Tensor::empty(run.backend, x.shape(), x.dtype(), kind);
-  run.backend.dropout(Queue::compute, y.view(), x.view(), skip, site.key(run.place),
-                      run.place.rows);
+  run.backend.put(Queue::compute, kernel::Dropout{.y_BTC = y.view(),
+                                                  .x_BTC = x.view(),
+                                                  .skip_BTC = skip,
+                                                  .key = site.key(run.place),
+                                                  .rows = run.place.rows});
   return y;
 }
 
@@ -42,8 +47,8 @@ std::vector<Tensor> Residual::forward(const Run& run, std::vector<Tensor> in, Sa
   return {drop(run, site_, std::move(in[1]), in[0].view(), kind_of(saved))};
 }
 
-std::vector<Tensor> Residual::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                       std::span<const std::uint8_t>) const {
+std::vector<Tensor> Residual::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
+                                              std::span<const std::uint8_t>) const {
   const Tensor& dy = grad_out[0];
   if (site_.p == 0) return {dy, dy};
   return {dy, drop(run, site_, dy, {}, Kind::transient)};
@@ -54,9 +59,9 @@ std::vector<Tensor> Dropout::forward(const Run& run, std::vector<Tensor> in, Sav
   return {drop(run, site_, std::move(in[0]), {}, kind_of(saved))};
 }
 
-std::vector<Tensor> Dropout::backward(const Run& run, std::vector<Tensor> grad_out, Saved,
-                                      std::span<const std::uint8_t>) const {
-  if (site_.p == 0) return grad_out;
+std::vector<Tensor> Dropout::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
+                                             std::span<const std::uint8_t>) const {
+  if (site_.p == 0) return std::move(grad_out);
   return {drop(run, site_, std::move(grad_out[0]), {}, Kind::transient)};
 }
 

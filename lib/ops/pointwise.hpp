@@ -14,8 +14,8 @@ class Swiglu final : public Op {
  public:
   std::string_view name() const override { return "swiglu"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 };
 
 // One place of the model where dropout happens.
@@ -33,8 +33,8 @@ class Residual final : public Op {  // in: skip, branch
   explicit Residual(DropoutSite site) : site_(site) {}
   std::string_view name() const override { return "residual"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   DropoutSite site_;
@@ -45,8 +45,8 @@ class Dropout final : public Op {
   explicit Dropout(DropoutSite site) : site_(site) {}
   std::string_view name() const override { return "dropout"; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
-  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
-                               std::span<const std::uint8_t> wanted) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
 
  private:
   DropoutSite site_;

@@ -4,60 +4,62 @@
 
 namespace trireme::ops {
 
-ResidualNorm::ResidualNorm(DropoutSite site, Norm norm, ParamId weight, ParamId bias, double eps)
-    : site_(site), norm_(norm), params_{weight}, eps_(eps) {
-  if (bias != ParamId{}) params_.push_back(bias);
-}
-
 std::vector<Tensor> ResidualNorm::forward(const Run& run, std::vector<Tensor> in,
                                           Saved* saved) const {
   const Tensor x = std::move(in[1]);
   const auto kind = kind_of(saved);
   const auto like_x = [&] { return Tensor::empty(run.backend, x.shape(), x.dtype(), kind); };
-  const auto a_token = [&] {
-    const auto tokens = x.shape()[0] * x.shape()[1];
-    return Tensor::empty(run.backend, {tokens}, wide(x.dtype()), kind);
-  };
   const Tensor sum = x.unique() ? x : like_x(), y = like_x();
-  const Tensor mean = norm_ == Norm::layer ? a_token() : Tensor(), rstd = a_token();
-  const auto b_C = params_.size() > 1 ? run.weights[params_[1]] : ConstView{};
-  run.backend.residual_norm(Queue::compute, sum.view(), y.view(), mean.view(), rstd.view(),
-                            x.view(), in[0].view(), run.weights[params_[0]], b_C, eps_,
-                            site_.key(run.place), run.place.rows);
+  const auto [mean, rstd] = weights_.statistics(run, x, saved);
+  run.backend.put(Queue::compute, kernel::ResidualNorm{.sum_BTC = sum.view(),
+                                                       .y_BTC = y.view(),
+                                                       .mean_T = mean.view(),
+                                                       .rstd_T = rstd.view(),
+                                                       .x_BTC = x.view(),
+                                                       .skip_BTC = in[0].view(),
+                                                       .w_C = weights_.weight(run),
+                                                       .b_C = weights_.bias(run),
+                                                       .eps = weights_.eps(),
+                                                       .key = site_.key(run.place),
+                                                       .rows = run.place.rows});
   if (saved) *saved = {sum, mean, rstd};
   return {sum, y};
 }
 
-// dsum + n(dy)
-Tensor ResidualNorm::norm_backward(const Run& run, std::vector<Tensor> grad_out, const Saved& saved,
-                                   bool wanted) const {
-  const Tensor &dsum = grad_out[0], &dy = grad_out[1];
-  if (!dy) return dsum;
-  const Tensor &sum = saved[0], &mean = saved[1], &rstd = saved[2];
-  Tensor dx;
-  if (wanted) dx = Tensor::empty(run.backend, sum.shape(), sum.dtype(), Kind::transient);
-  const auto rows = [](const Tensor& t, Rows r) {
-    if (!t) return View{};
-    return t.shape().dims() == 1 ? rows_of(t.view(), r) : rows_of(as_rows(t), r);
-  };
-  add_gradients(
-      run, params_, as_rows(dy).extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-        run.backend.residual_norm_grad(Queue::compute, rows(dx, r), dst[0],
-                                       dst.size() > 1 ? dst[1] : View{}, how, rows(dsum, r),
-                                       rows(dy, r), rows(sum, r), run.weights[params_[0]],
-                                       rows(mean, r), rows(rstd, r));
-      });
-  return dx;
+std::vector<Tensor> ResidualNorm::split(const Run& run, Tensor dsum,
+                                        std::span<const std::uint8_t> wanted) const {
+  if (!wanted[1]) return {dsum, Tensor{}};
+  if (!dsum || site_.p == 0) return {dsum, dsum};
+  return {dsum, drop(run, site_, dsum, {}, Kind::transient)};
+}
+
+std::vector<Tensor> ResidualNorm::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                                  Saved& saved,
+                                                  std::span<const std::uint8_t> wanted) const {
+  const Tensor dsum = std::move(grad_out[0]), &dy = grad_out[1];
+  if (!dy) return split(run, dsum, wanted);
+  return split(
+      run,
+      weights_.backward(run, {dsum, dy}, saved, wanted[0] || wanted[1], NormWeights::Half::input),
+      wanted);
+}
+
+void ResidualNorm::weight_gradients(const Run& run, std::vector<Tensor> grad_out,
+                                    Saved saved) const {
+  if (grad_out[1])
+    weights_.backward(run, {{}, grad_out[1]}, saved, false, NormWeights::Half::weight);
 }
 
 std::vector<Tensor> ResidualNorm::backward(const Run& run, std::vector<Tensor> grad_out,
                                            Saved saved,
                                            std::span<const std::uint8_t> wanted) const {
-  Tensor dsum = norm_backward(run, std::move(grad_out), saved, wanted[0] || wanted[1]);
+  const bool any = wanted[0] || wanted[1];
+  Tensor dsum = grad_out[1] ? weights_.backward(run, {grad_out[0], grad_out[1]}, saved, any,
+                                                NormWeights::Half::both)
+                            : grad_out[0];
+  grad_out.clear();
   saved.clear();
-  if (!wanted[1]) return {dsum, Tensor{}};
-  if (!dsum || site_.p == 0) return {dsum, dsum};
-  return {dsum, drop(run, site_, dsum, {}, Kind::transient)};
+  return split(run, std::move(dsum), wanted);
 }
 
 }  // namespace trireme::ops

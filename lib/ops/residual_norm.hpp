@@ -4,29 +4,29 @@
 //   dskip = dsum + n(dy),  dbranch = dropout(dskip)
 #include <vector>
 
+#include "lib/ops/norm.hpp"
 #include "lib/ops/pointwise.hpp"
 
 namespace trireme::ops {
 
-enum class Norm : std::uint8_t { layer, rms };
-
 class ResidualNorm final : public Op {  // in: skip, branch; out: sum, y
  public:
-  // `bias` of value -1: none, as for Norm::rms.
-  ResidualNorm(DropoutSite, Norm, ParamId weight, ParamId bias, double eps);
+  ResidualNorm(DropoutSite site, NormWeights weights) : site_(site), weights_(std::move(weights)) {}
   std::string_view name() const override { return "residual_norm"; }
-  std::span<const ParamId> params() const override { return params_; }
+  std::span<const ParamId> params() const override { return weights_.params(); }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
   std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                std::span<const std::uint8_t> wanted) const override;
 
  private:
-  Tensor norm_backward(const Run&, std::vector<Tensor> grad_out, const Saved&, bool wanted) const;
+  // The gradients of skip and branch out of that of their sum.
+  std::vector<Tensor> split(const Run&, Tensor dsum, std::span<const std::uint8_t> wanted) const;
 
   DropoutSite site_;
-  Norm norm_;
-  std::vector<ParamId> params_;
-  double eps_;
+  NormWeights weights_;
 };
 
 }  // namespace trireme::ops

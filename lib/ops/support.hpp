@@ -15,10 +15,7 @@ BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
 // [.., C] as a matrix of rows.
 View as_rows(const Tensor&);
 
-// Through the door when somebody wants a gradient of `params`; else fill runs once on all rows
-// without destinations, for the sake of the dx it makes.
-void add_gradients(const Run&, std::span<const ParamId> params, std::int64_t rows,
-                   const Gradients::Fill&);
+// Does somebody want a gradient of one of `params`?
 bool wants_any(const Run&, std::span<const ParamId> params);
 
 }  // namespace trireme::ops

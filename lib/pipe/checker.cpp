@@ -143,7 +143,7 @@ InputLife input_life(const Program& program) {
   return {begins, forward};
 }
 
-InFlight peak_in_flight(const Program& program) {
+PeakHeld peak_in_flight(const Program& program) {
   using enum Do;
   const auto [begins, ends] = input_life(program);
   return {.inputs = most_between(program, begins, ends),

@@ -24,12 +24,12 @@ struct InputLife {
 InputLife input_life(const Program&);
 
 // The most that a stage holds at once, in program order.
-struct InFlight {
+struct PeakHeld {
   int inputs = 0;
   int arriving = 0;  // tensors received and not yet read, the larger of both directions
   int leaving = 0;   // tensors made and not yet sent, the larger of both directions
-  bool operator==(const InFlight&) const = default;
+  bool operator==(const PeakHeld&) const = default;
 };
-InFlight peak_in_flight(const Program&);
+PeakHeld peak_in_flight(const Program&);
 
 }  // namespace trireme

@@ -79,7 +79,7 @@ void execute(const Program& program, Stage& stage, Backend& backend, const Pipe&
         up.send(gradient.take(m), me - 1, m);
         break;
     }
-    Communicator::progress();
+    pipe.down.progress();
   }
   down.settle();
   up.settle();

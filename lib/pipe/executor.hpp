@@ -24,13 +24,13 @@ class Stage {
   virtual Tensor backward(int microbatch, Tensor dy_BTC) = 0;
 };
 
-// The stages twice over; a rank's place in them is its rank. Default: one stage.
+// The stages twice over, of one job; a rank's place in them is its rank. Default: one stage.
 struct Pipe {
-  Communicator down, up;
+  Communicator down, up = down;
 };
 
 // Error when a stage or a message fails; what was in flight is then left named
-// (Communicator::left_over).
+// (Communicator::abandoned).
 void execute(const Program&, Stage&, Backend&, const Pipe&);
 
 }  // namespace trireme

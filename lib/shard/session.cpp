@@ -55,7 +55,7 @@ Session::Session(Store& s, Purpose purpose, BorrowPlan plan) : store_(s), plan_(
   require(!s.open_, "the model's state is in use by another session: close that first");
   require(purpose == Purpose::forward || s.upkeep_ != Upkeep::forward,
           "the model was opened without gradients: it can be evaluated, not trained");
-  if (const auto left = Communicator::left_over(); !left.empty())
+  if (const auto left = s.sharding_.gather.abandoned(); !left.empty())
     fail("something of an earlier program is still on its way: {}", fmt::join(left, ", "));
   s.require_settled();
   s.open_ = true;

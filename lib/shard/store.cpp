@@ -28,7 +28,7 @@ Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute, Up
     s.copy = s.master;
     if (compute != master()) {
       s.copy = Tensor::empty(b, {n}, compute, Kind::weights);
-      b.fill(Queue::compute, s.copy.view(), 0);
+      b.put(Queue::compute, kernel::Fill{.dst = s.copy.view(), .value = 0});
     }
   }
   settle_trainable();
@@ -36,7 +36,7 @@ Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute, Up
 
 Tensor Store::zeros(std::int64_t n, Kind kind) const {
   Tensor t = Tensor::empty(backend_, {n}, master(), kind);
-  backend_.fill(Queue::compute, t.view(), 0);
+  backend_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = 0});
   return t;
 }
 
@@ -60,7 +60,7 @@ Range Store::own(ParamId p) const {
 }
 
 bool Store::speaks_for(const Segment& s) const {
-  return sharding_.replicas.rank() == 0 && !(tied_away(s) && sharding_.tied_use == Use::tied);
+  return sharding_.replicas.rank() == 0 && sums_here(s);
 }
 
 bool Store::speaks_for(ParamId p) const {
@@ -104,7 +104,8 @@ void Store::write(ParamId p, State what, std::int64_t first, std::span<const std
 
 void Store::refresh() {
   if (compute_ == master()) return;
-  for (auto& s : shards_) backend_.copy(Queue::compute, s.copy.view(), s.master.view());
+  for (auto& s : shards_)
+    backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
 }
 
 void Store::initialize(std::uint64_t seed, int threads) {
@@ -116,7 +117,7 @@ void Store::initialize(std::uint64_t seed, int threads) {
     const auto bytes = static_cast<std::size_t>(mine.count()) * bytes_of(master());
     const View v = piece(p, State::weight, mine.begin, bytes);
     if (spec.init_std == 0)
-      backend_.fill(Queue::compute, v, spec.init_mean);
+      backend_.put(Queue::compute, kernel::Fill{.dst = v, .value = spec.init_mean});
     else
       upload_normal(backend_, v, mine.begin, hash64(seed, spec.name), spec.init_mean, spec.init_std,
                     threads);
@@ -124,8 +125,8 @@ void Store::initialize(std::uint64_t seed, int threads) {
   for (auto& s : shards_) {
     s.count = 0;
     if (!s.moment1) continue;
-    backend_.fill(Queue::compute, s.moment1.view(), 0);
-    backend_.fill(Queue::compute, s.moment2.view(), 0);
+    backend_.put(Queue::compute, kernel::Fill{.dst = s.moment1.view(), .value = 0});
+    backend_.put(Queue::compute, kernel::Fill{.dst = s.moment2.view(), .value = 0});
   }
   refresh();
 }
@@ -177,28 +178,33 @@ void Store::each_range(double decay, const Update& update) {
   pending_ = false;
 }
 
-void Store::update(const AdamW& a) {
-  std::vector<AdamWPart> parts;
+void Store::update(const AdamWFactors& a) {
+  kernel::AdamW step;
   each_range(a.decay, [&](Shard& s, const auto& cut, double decay) {
-    AdamW here = a;
+    AdamWFactors here = a;
     here.decay = decay;
     here.count = s.count;
-    const View copy = compute_ == master() ? View{} : cut(s.copy);
-    parts.push_back(
-        {cut(s.master), cut(s.moment1), cut(s.moment2), copy, cut(s.gradient[0]->flat), here});
+    step.shards.push_back({.master_N = cut(s.master),
+                           .m_N = cut(s.moment1),
+                           .v_N = cut(s.moment2),
+                           .copy_N = compute_ == master() ? View{} : cut(s.copy),
+                           .grad_N = cut(s.gradient[0]->flat),
+                           .factors = here});
   });
-  backend_.adamw(Queue::compute, parts);
+  backend_.put(Queue::compute, step);
 }
 
-void Store::update(const Sgd& a) {
-  std::vector<SgdPart> parts;
+void Store::update(const SgdFactors& a) {
+  kernel::Sgd step;
   each_range(a.decay, [&](Shard& s, const auto& cut, double decay) {
-    Sgd here = a;
+    SgdFactors here = a;
     here.decay = decay;
-    const View copy = compute_ == master() ? View{} : cut(s.copy);
-    parts.push_back({cut(s.master), copy, cut(s.gradient[0]->flat), here});
+    step.shards.push_back({.master_N = cut(s.master),
+                           .copy_N = compute_ == master() ? View{} : cut(s.copy),
+                           .grad_N = cut(s.gradient[0]->flat),
+                           .factors = here});
   });
-  backend_.sgd(Queue::compute, parts);
+  backend_.put(Queue::compute, step);
 }
 
 }  // namespace trireme

@@ -8,6 +8,10 @@
 
 namespace trireme {
 
+std::int64_t evaluation_group(const Grid& grid) {
+  return grid.pipe > 1 ? 4 * grid.pipe : 1;
+}
+
 Batch read_samples(const Dataset& data, std::int64_t first, std::int64_t n) {
   std::vector<std::int64_t> samples(static_cast<std::size_t>(n));
   std::iota(samples.begin(), samples.end(), first);
@@ -29,8 +33,7 @@ std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int6
   const auto& axes = trainer.axes();
   const auto all = data.samples_per_epoch();
   const auto n = samples > 0 ? std::min(samples, all) : all;
-  // A few microbatches a program: enough to fill a pipeline, few enough to be broken off soon.
-  const std::int64_t group = axes.grid.pipe > 1 ? 4 * axes.grid.pipe : 1;
+  const auto group = evaluation_group(axes.grid);
   LossSum total;
   std::int64_t first = axes.at.data * microbatch;
   const std::int64_t stride = axes.grid.data * microbatch;

@@ -1,10 +1,13 @@
 #include "lib/train/plan.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "kernels/trace.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/ops/heads.hpp"
+#include "lib/train/evaluation.hpp"
 
 namespace trireme {
 
@@ -26,31 +29,76 @@ static StageCost cost_of(std::span<const TraceSpan> spans, std::int64_t microbat
   return c;
 }
 
+namespace {
+
+// Which steps of the run a plan makes.
+struct StepsToPlan {
+  std::vector<std::int64_t> all;
+  std::size_t busiest = 0;  // of them: the last of those in which most is trained
+};
+
+std::vector<std::int64_t> borders_of(const PlanInput& in, const FreezeSchedule& freeze) {
+  const auto known = total_steps(in.train, in.setup.model.context);
+  return freeze.borders(in.setup.first_step,
+                        known > 0 ? known : std::numeric_limits<std::int64_t>::max());
+}
+
+StepsToPlan steps_to_plan(const PlanInput& in) {
+  const auto spec = make_spec(in.setup.model);
+  const FreezeSchedule freeze(in.setup.freeze, spec);
+  const auto trained = [&](std::int64_t step) {
+    const auto standings = freeze.at(step);
+    std::int64_t elements = 0;
+    for (std::size_t i = 0; i < standings.size(); ++i)
+      if (standings[i].trained) elements += spec.params[i].shape.count();
+    return elements;
+  };
+  StepsToPlan steps{{in.setup.first_step, in.setup.first_step}};
+  for (const auto border : borders_of(in, freeze)) steps.all.push_back(border);
+  for (std::size_t i = 1; i < steps.all.size(); ++i)
+    if (trained(steps.all[i]) >= trained(steps.all[steps.busiest])) steps.busiest = i;
+  return steps;
+}
+
+// One step with what it does and sends.
+void measure_step(RankPlan& plan, Trainer& trainer, const Dry& backend, std::int64_t step,
+                  std::span<const Batch> microbatches) {
+  const auto before = trainer.axes().traffic();
+  const auto flops = backend.flops();
+  Trace::start([&] { return static_cast<std::int64_t>(backend.flops()); });
+  trainer.step(step, 1e-3, microbatches);
+  plan.microbatch_flops = cost_of(Trace::stop(), std::ssize(microbatches));
+  plan.step_flops = backend.flops() - flops;
+  plan.first_trainable_stage = trainer.first_trainable_stage();
+  const auto after = trainer.axes().traffic();
+  plan.step_traffic = {after.shard - before.shard, after.seq - before.seq,
+                       after.pipe - before.pipe};
+}
+
+}  // namespace
+
 RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
   const Workspace workspace(backend);
-  const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank);
-  if (in.wires == Wires::device) connect(axes, pretend_device_wire);
+  const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank, in.comm);
+  if (in.wires == Wires::device) connect(axes, transport::pretended_device);
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;
+  const auto batch = any_batch(in.train.microbatch, in.setup.model.context / in.grid.seq);
+  const std::vector<Batch> microbatches(
+      static_cast<std::size_t>(in.train.batch / (in.train.microbatch * in.grid.data)), batch);
+  const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)), batch);
+  const auto steps = steps_to_plan(in);
   {
     Trainer trainer(backend, axes, in.setup);
-    const auto count = in.train.batch / (in.train.microbatch * in.grid.data);
-    const std::vector<Batch> step(
-        static_cast<std::size_t>(count),
-        any_batch(in.train.microbatch, in.setup.model.context / in.grid.seq));
-    trainer.step(in.setup.first_step, 1e-3, step);
-    plan.step_flops = backend.flops();
-    const auto before = axes.traffic();
-    Trace::start([&] { return static_cast<std::int64_t>(backend.flops()); });
-    trainer.step(in.setup.first_step + 1, 1e-3, step);
-    plan.microbatch_flops = cost_of(Trace::stop(), count);
-    plan.first_trainable_stage = trainer.first_trainable_stage();
-    const auto after = axes.traffic();
-    plan.step_traffic = {after.shard - before.shard, after.seq - before.seq,
-                         after.pipe - before.pipe};
-    if (in.evaluation == PlanEvaluation::included) trainer.evaluate(step[0]);
+    for (std::size_t i = 0; i < steps.all.size(); ++i) {
+      if (i == steps.busiest)
+        measure_step(plan, trainer, backend, steps.all[i], microbatches);
+      else
+        trainer.step(steps.all[i], 1e-3, microbatches);
+      if (in.evaluation == PlanEvaluation::included) trainer.evaluate(group);
+    }
     plan.account = backend.account();
   }
   plan.races = backend.races();
@@ -133,6 +181,9 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   plan.parameters = spec.parameter_count();
   plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);
   plan.stage_blocks = blocks_of_stages(spec, in.setup.stage_layers, in.grid.pipe);
+  plan.freeze_borders = borders_of(in, FreezeSchedule(in.setup.freeze, spec));
+  const auto steps = steps_to_plan(in);
+  plan.busiest_step = steps.all[steps.busiest];
   for (const int rank : kinds_of_ranks(in)) plan.ranks.push_back(plan_rank(in, target, rank));
   plan.timeline = timeline_of(plan, in.grid.pipe);
   return plan;

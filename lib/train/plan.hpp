@@ -1,6 +1,7 @@
 #pragma once
 // What a run will take and send, before it takes anything: each stage's real step on a backend that
-// only keeps the account, with communicators that only count.
+// only keeps the account, with communicators that only count. Where the deck's rules freeze or thaw
+// something on the way, a step of each of its states.
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,13 +18,15 @@ enum class Wires : std::uint8_t { host, device };
 
 struct PlanInput {
   TrainerSetup setup;
-  TrainConfig train;  // batch and microbatch
+  TrainConfig train;  // batch, microbatch and length; no length: all that the rules have to come
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
   Wires wires = Wires::host;
+  CommSettings comm{};  // the run's
 };
 
-// One rank's share.
+// One rank's share. Memory is the most of all states, work and traffic are those of the step in
+// which most is trained.
 struct RankPlan {
   int rank = 0;
   Grid::At at;
@@ -40,11 +43,14 @@ struct Plan {
   std::int64_t parameters = 0, microbatches = 0;
   std::vector<std::int64_t> stage_blocks;
   Timeline timeline;  // of one step's programs, in FLOPs: as if all were done at one rate
+  std::vector<std::int64_t> freeze_borders;  // steps in which other parameters are trained
+  std::int64_t busiest_step = 0;             // where most is trained
 
   std::size_t most_reserved() const;
 };
 
-// Two steps (the second meets the memory that the first left) and an evaluation.
+// Two steps (the second meets the memory that the first left), one more for each border, and an
+// evaluation after each.
 RankPlan plan_rank(const PlanInput&, const DryTarget&, int rank);
 Plan make_plan(const PlanInput&, const DryTarget&);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/train/plan.hpp"
@@ -26,6 +27,19 @@ static std::string rank_text(const RankPlan& r, std::int64_t blocks, const Grid&
     text += fmt::format("  sent a step: {} bytes of shards, {} along seq, {} along pipe\n",
                         r.step_traffic.shard, r.step_traffic.seq, r.step_traffic.pipe);
   return text;
+}
+
+static std::string freeze_text(const Plan& p) {
+  if (p.freeze_borders.empty()) return "";
+  constexpr std::size_t most_named = 8;
+  const auto n = std::min(most_named, p.freeze_borders.size());
+  return fmt::format(
+      "what is trained changes in steps {}{}: memory is the most of all these states, work, "
+      "traffic "
+      "and schedule are those of step {}, in which most is trained\n",
+      fmt::join(std::span(p.freeze_borders).first(n), ", "),
+      n < p.freeze_borders.size() ? fmt::format(" and {} more", p.freeze_borders.size() - n) : "",
+      p.busiest_step);
 }
 
 static std::string schedule_text(const Plan& p, const Grid& grid) {
@@ -62,7 +76,8 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       "{} on {}\n",
       static_cast<double>(p.parameters) * 1e-6, model.layers, model.width,
       name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
-      describe(in.grid), target.name);
+      describe(in.grid), target.properties.name);
+  text += freeze_text(p);
   for (const auto& r : p.ranks)
     text += rank_text(r, p.stage_blocks[static_cast<std::size_t>(r.at.pipe)], in.grid);
   return text + schedule_text(p, in.grid);
@@ -93,10 +108,12 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"pinned_bytes", r.account.pinned_reserved}});
   }
   const nlohmann::ordered_json out{
-      {"backend", target.name},
+      {"backend", target.properties.name},
       {"grid", {{"pipe", in.grid.pipe}, {"data", in.grid.data}, {"seq", in.grid.seq}}},
       {"parameters", p.parameters},
       {"microbatches", p.microbatches},
+      {"freeze_borders", p.freeze_borders},
+      {"busiest_step", p.busiest_step},
       {"reserved_bytes", p.most_reserved()},
       {"ranks", ranks},
       {"schedule", schedule_json(p)}};

@@ -6,12 +6,24 @@ namespace trireme {
 
 namespace {
 
+// By ParamId: does a rule that is in force name it?
+std::vector<std::uint8_t> frozen_in(const std::vector<FreezeRule>& rules, const ModelSpec& spec,
+                                    std::int64_t step) {
+  std::vector<std::uint8_t> frozen(spec.params.size(), 0);
+  for (const auto& rule : rules) {
+    if (step < rule.from_step || (rule.to_step > 0 && step >= rule.to_step)) continue;
+    for (std::size_t i = 0; i < frozen.size(); ++i)
+      frozen[i] = frozen[i] || matches(rule.pattern, spec.params[i].name);
+  }
+  return frozen;
+}
+
 struct BlockRange {
   std::int64_t begin, end;
 };
 
-std::vector<Piece> pieces_of(const ModelSpec& spec, BlockRange blocks, bool first, bool last) {
-  std::vector<Piece> pieces;
+std::vector<StagePiece> pieces_of(const ModelSpec& spec, BlockRange blocks, bool first, bool last) {
+  std::vector<StagePiece> pieces;
   if (first) {
     pieces.push_back({{{spec.table_unit}}, false, false});
     if (spec.positions != ParamId{}) pieces[0].units.push_back({spec.position_unit});
@@ -27,9 +39,9 @@ std::vector<Piece> pieces_of(const ModelSpec& spec, BlockRange blocks, bool firs
 }
 
 // By stage.
-std::vector<std::vector<Piece>> stages_of(const ModelSpec& spec, const TrainerSetup& setup,
-                                          int stages, std::span<const std::uint8_t> frozen) {
-  std::vector<std::vector<Piece>> all;
+std::vector<std::vector<StagePiece>> stages_of(const ModelSpec& spec, const TrainerSetup& setup,
+                                               int stages, std::span<const std::uint8_t> frozen) {
+  std::vector<std::vector<StagePiece>> all;
   std::int64_t begin = 0;
   for (const auto n : blocks_of_stages(spec, setup.stage_layers, stages)) {
     const bool first = all.empty(), last = std::ssize(all) + 1 == stages;
@@ -45,7 +57,7 @@ std::vector<std::vector<Piece>> stages_of(const ModelSpec& spec, const TrainerSe
   return all;
 }
 
-std::vector<Turn> turns_of(const Program& program, const std::vector<Piece>& pieces) {
+std::vector<Turn> turns_of(const Program& program, const std::vector<StagePiece>& pieces) {
   std::vector<Turn> turns;
   for (const auto& i : program) {
     if (i.what == Do::forward)
@@ -59,7 +71,7 @@ std::vector<Turn> turns_of(const Program& program, const std::vector<Piece>& pie
   return turns;
 }
 
-std::vector<UnitId> units_of(const std::vector<Piece>& pieces) {
+std::vector<UnitId> units_of(const std::vector<StagePiece>& pieces) {
   std::vector<UnitId> units;
   for (const auto& piece : pieces)
     for (const auto& b : piece.units)
@@ -75,12 +87,12 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.spec = make_spec(setup.model);
   s.grid = grid;
   s.at = grid.at(rank);
-  const auto frozen = frozen_by(setup.freeze, s.spec, setup.first_step);
+  const auto frozen = frozen_in(setup.freeze, s.spec, setup.first_step);
   for (const auto f : frozen) s.trainable.push_back(!f);
 
   auto stages = stages_of(s.spec, setup, grid.pipe, frozen);
   const auto trains = [](const auto& pieces) {
-    return std::ranges::count(pieces, true, &Piece::trains) > 0;
+    return std::ranges::count(pieces, true, &StagePiece::trains) > 0;
   };
   const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
   const auto microbatches = train.batch / (train.microbatch * grid.data);

@@ -11,7 +11,7 @@
 namespace trireme {
 
 // A part of the stage.
-struct Piece {
+struct StagePiece {
   std::vector<Borrow> units;
   bool reads_in_backward;    // the units' weights
   bool gradient_in_forward;  // else in backward
@@ -32,7 +32,7 @@ struct RankStep {
   Grid::At at;
   Layout layout;  // of this stage's units
   Program program;
-  std::vector<Piece> pieces;
+  std::vector<StagePiece> pieces;
   std::vector<Turn> turns;               // in the order of the program
   std::int64_t sharers = 1, copies = 1;  // ranks that share one copy of the weights; copies
   ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;

@@ -107,11 +107,17 @@ static void load(Store& store, CheckpointReader& reader, ParamId p, Content cont
   }
 }
 
-// Moments of one parameter. One that was frozen when the checkpoint was made may have none there.
+// Count and moments of one parameter. One that was frozen when the checkpoint was made may have no
+// moments there.
 static void load_moments(Store& store, CheckpointReader& reader, ParamId p) {
   const auto& name = store.spec().params[p.index()].name;
-  const auto count = reader.meta().adam_counts.at(name);
+  const auto& counts = reader.meta().adam_counts;
+  const auto found = counts.find(name);
+  require(found != counts.end(), "{} says of {} updates, but not of those of {}",
+          (reader.directory() / manifest_name).string(), counts.size(), name);
+  const auto count = found->second;
   store.set_count(p, count);
+  if (!store.keeps_moments()) return;
   if (!reader.has(name, Content::moment1)) {
     require(count == 0,
             "{} holds no AdamW moments of {}: it was trained with another optimizer; start from "
@@ -129,20 +135,22 @@ void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
   reader.require_model(model);
 }
 
-void load_state(Store& store, CheckpointReader& reader, Restore what) {
-  const auto& params = store.spec().params;
+void load_weights(Store& store, CheckpointReader& reader) {
   require_model(reader, store.spec());
   for (const auto& p : reader.params())
     require(p.dtype == store.master(),
             "{}: {} was saved as {}, this run keeps its weights in {}; use the precision.compute "
             "that the checkpoint was trained with",
             reader.directory().string(), p.name, name_of(p.dtype), name_of(store.master()));
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    if (!store.holds(param(i))) continue;
-    load(store, reader, param(i), Content::weight);
-    if (what == Restore::everything && store.keeps_moments()) load_moments(store, reader, param(i));
-  }
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
+    if (store.holds(param(i))) load(store, reader, param(i), Content::weight);
   store.refresh();
+}
+
+void load_state(Store& store, CheckpointReader& reader, std::span<const Standing> standings) {
+  load_weights(store, reader);
+  for (std::size_t i = 0; i < standings.size(); ++i)
+    if (store.holds(param(i)) && standings[i].resumes) load_moments(store, reader, param(i));
 }
 
 }  // namespace trireme

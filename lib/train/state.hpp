@@ -5,6 +5,7 @@
 #include "lib/comm/axes.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/checkpoint_reader.hpp"
+#include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 
 namespace trireme {
@@ -18,13 +19,13 @@ std::filesystem::path save_state(const Store&, const Axes&,
 // Error, naming the first differences, when the checkpoint is of another model.
 void require_model(const CheckpointReader&, const ModelSpec&);
 
-enum class Restore : std::uint8_t {
-  everything,  // weights, moments and counts
-  weights      // moments and counts start afresh
-};
-
 // Each rank reads what it holds. Error when the checkpoint is of another model, naming the first
 // differences, or of another master type.
-void load_state(Store&, CheckpointReader&, Restore);
+//
+// Weights alone: moments and counts start afresh.
+void load_weights(Store&, CheckpointReader&);
+// Weights, and moments and counts of what `standings` (by ParamId) says resumes in the step that
+// comes next; nothing is taken for what is dropped there.
+void load_state(Store&, CheckpointReader&, std::span<const Standing> standings);
 
 }  // namespace trireme

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
-#include "lib/comm/clocks.hpp"
 #include "lib/io/posix_file.hpp"
+#include "lib/launch/clocks.hpp"
 
 namespace trireme {
 
@@ -23,7 +23,7 @@ void StepTrace::begin(std::int64_t step) {
   const auto& s = config_.steps;
   if (s.empty() || step < s[0] || step > s[1]) return;
   if (first_ == 0) {
-    offset_ = offset_to_root(axes_.world);
+    offset_ = launch::offset_to_root(axes_.world);
     first_ = step;
   }
   last_ = step;

@@ -15,19 +15,9 @@ int shard_ranks(const ZeroConfig& z, const Grid& grid) {
   return z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
 }
 
-std::vector<std::uint8_t> frozen_by(const std::vector<FreezeRule>& rules, const ModelSpec& spec,
-                                    std::int64_t step) {
-  std::vector<std::uint8_t> frozen(spec.params.size(), 0);
-  for (const auto& rule : rules) {
-    if (step < rule.from_step || (rule.to_step > 0 && step >= rule.to_step)) continue;
-    for (std::size_t i = 0; i < frozen.size(); ++i)
-      frozen[i] = frozen[i] || matches(rule.pattern, spec.params[i].name);
-  }
-  return frozen;
-}
-
-static std::vector<std::uint8_t> complement(std::vector<std::uint8_t> mask) {
-  for (auto& m : mask) m = !m;
+static std::vector<std::uint8_t> trained_in(std::span<const Standing> standings) {
+  std::vector<std::uint8_t> mask;
+  for (const auto& s : standings) mask.push_back(s.trained);
   return mask;
 }
 
@@ -51,9 +41,10 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       model_(backend, make_spec(setup_.model), setup_.compute),
       stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, axes_.grid.pipe)),
       range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
+      freeze_(setup_.freeze, model_.spec()),
+      standings_(freeze_.at(setup_.first_step)),
       store_(backend, model_.spec(), layout(), setup_.compute, upkeep_of(setup_), sharding(),
-             complement(frozen_by(setup_.freeze, model_.spec(), setup_.first_step))),
-      frozen_(frozen_by(setup_.freeze, model_.spec(), setup_.first_step)) {}
+             trained_in(standings_)) {}
 
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, range_), axes_.grid.places(), setup_.optimizer.no_decay,
@@ -88,14 +79,14 @@ void Trainer::follow_freeze_rules(std::int64_t step) {
   const auto begin = std::chrono::steady_clock::now();
   bool settle = setup_.zero.detect_freeze;
   if (!setup_.freeze.empty()) {
-    auto frozen = frozen_by(setup_.freeze, model_.spec(), step);
-    for (const auto& rule : setup_.freeze)
-      for (std::size_t i = 0; i < frozen.size(); ++i)
-        if (frozen[i] != frozen_[i] && matches(rule.pattern, model_.spec().params[i].name)) {
-          store_.set_trainable({static_cast<std::int32_t>(i)}, !frozen[i], rule.moments);
-          settle = true;
-        }
-    frozen_ = std::move(frozen);
+    auto now = freeze_.at(step);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      if (now[i].trained == standings_[i].trained) continue;
+      store_.set_trainable({static_cast<std::int32_t>(i)}, now[i].trained,
+                           now[i].resumes ? ThawMoments::keep : ThawMoments::fresh);
+      settle = true;
+    }
+    standings_ = std::move(now);
   }
   if (settle) store_.settle_trainable();
   detection_seconds_ +=
@@ -116,9 +107,9 @@ double Trainer::agree(double value) const {
   return value;
 }
 
-static double download_scalar(Backend& b, const Tensor& t) {
+static double download_scalar(const Communicator& world, Backend& b, const Tensor& t) {
   double value = 0;
-  Communicator::settle();
+  world.synchronize();
   b.download(Queue::compute, std::as_writable_bytes(std::span(&value, 1)), t.view());
   return value;
 }
@@ -163,7 +154,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   // One sum over all ranks: a square a parameter, then the loss.
   auto sums = finish_gradients();
   sums.push_back(0);
-  for (const auto& loss : losses) sums.back() += download_scalar(backend_, loss);
+  for (const auto& loss : losses) sums.back() += download_scalar(axes_.world, backend_, loss);
   axes_.world.all_reduce(sums);
   result.loss = sums.back() * scale;
   sums.pop_back();
@@ -195,9 +186,9 @@ void Trainer::update(double lr, double scale) {
   const TraceScope span("optimizer");
   const auto& o = setup_.optimizer;
   if (o.name == OptimizerKind::adamw)
-    store_.update(AdamW{lr, o.beta1, o.beta2, o.eps, o.weight_decay, scale, 0});
+    store_.update(AdamWFactors{lr, o.beta1, o.beta2, o.eps, o.weight_decay, scale, 0});
   else
-    store_.update(Sgd{lr, o.weight_decay, scale});
+    store_.update(SgdFactors{lr, o.weight_decay, scale});
 }
 
 // A share without targets, where a rank has fewer microbatches than others.
@@ -224,7 +215,7 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
       forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
   const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
   std::array<double, 2> sums{};
-  for (const auto& loss : losses) sums[0] += download_scalar(backend_, loss);
+  for (const auto& loss : losses) sums[0] += download_scalar(axes_.world, backend_, loss);
   for (const auto& batch : mine) sums[1] += static_cast<double>(batch.valid);
   axes_.world.all_reduce(sums);
   return {sums[0], static_cast<std::int64_t>(sums[1])};
@@ -268,9 +259,9 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
       run(forward_only(axes_.grid.pipe, 1, axes_.at.pipe), Purpose::forward, {&mine, 1}, when);
   if (!here) return {};
   const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
-  backend_.copy(Queue::compute, wide_z.view(), z[0].view());
+  backend_.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z[0].view()});
   std::vector<double> out(static_cast<std::size_t>(config.vocab));
-  Communicator::settle();
+  axes_.world.synchronize();
   if (wide_z.dtype() == DType::f64) {
     backend_.download(Queue::compute, std::as_writable_bytes(std::span(out)), wide_z.view());
   } else {

@@ -9,6 +9,7 @@
 
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
 #include "lib/train/stage.hpp"
@@ -56,9 +57,6 @@ int shard_ranks(const ZeroConfig&, const Grid&);
 // Blocks of each stage: as the deck says, or by cost.
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
                                            int stages);
-// By ParamId: do the rules freeze it in this step?
-std::vector<std::uint8_t> frozen_by(const std::vector<FreezeRule>&, const ModelSpec&,
-                                    std::int64_t step);
 
 class Trainer {
  public:
@@ -86,6 +84,11 @@ class Trainer {
   Backend& backend() { return backend_; }
   const Axes& axes() const { return axes_; }
   std::span<const std::int64_t> stage_blocks() const { return stage_blocks_; }
+  // By ParamId: what the rules make of it in the step that they were followed to last, at first
+  // TrainerSetup::first_step.
+  std::span<const Standing> standings() const { return standings_; }
+  // Freezes and thaws as the rules say for this step, which step() does by itself.
+  void follow_freeze_rules(std::int64_t step);
   // Stages before it run forward alone; grid.pipe: nothing trains.
   int first_trainable_stage() const;
   // Seconds spent so far on finding out what is trainable.
@@ -94,8 +97,6 @@ class Trainer {
  private:
   Sharding sharding() const;
   Layout layout() const;
-  std::vector<std::uint8_t> frozen_at(std::int64_t step) const;
-  void follow_freeze_rules(std::int64_t step);
   double agree(double) const;
   std::vector<double> finish_gradients();
   void update(double lr, double scale);
@@ -107,8 +108,9 @@ class Trainer {
   Model model_;
   std::vector<std::int64_t> stage_blocks_;
   PartRange range_;
+  FreezeSchedule freeze_;
+  std::vector<Standing> standings_;
   Store store_;
-  std::vector<std::uint8_t> frozen_;  // by ParamId, what the rules froze last
   double detection_seconds_ = 0;
 };
 

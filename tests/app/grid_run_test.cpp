@@ -84,6 +84,28 @@ TEST_F(GridRun, LearnsWhatOneRankLearns) {
   }
 }
 
+// A checkpoint belongs to no grid. Fresh moments or other samples would show at once.
+TEST_F(GridRun, RestartsOnOtherGrids) {
+  const std::string steps = "train.steps=8 evaluate.every_steps=0 ";
+  ASSERT_EQ(here(train(all_axes, "--run-dir whole " + steps)).code, 0);
+  ASSERT_EQ(here("rm -r whole/checkpoints/step-00000008").code, 0);
+  for (const GridCase& grid : {GridCase{1, ""}, GridCase{2, "zero.stage=1"},
+                               GridCase{2, "parallel.seq=2"}, GridCase{4, "parallel.pipe=4"}}) {
+    ASSERT_EQ(here("rm -rf run && cp -r whole run").code, 0);
+
+    const auto cut = here(train(grid, "--run-dir run --restart latest " + steps));
+
+    ASSERT_EQ(cut.code, 0) << grid.overrides << cut.err;
+    EXPECT_EQ(count(cut.err, "restarting from"), 1) << cut.err;
+    EXPECT_EQ(here("test -d run/checkpoints/step-00000008").code, 0);
+    for (std::size_t i = 4; i < 8; ++i) {
+      EXPECT_EQ(row_of("run/history.csv", i)[0], static_cast<double>(i + 1)) << grid.overrides;
+      EXPECT_NEAR(row_of("run/history.csv", i)[2], row_of("whole/history.csv", i)[2], 2e-5)
+          << grid.overrides << ", step " << i + 1;
+    }
+  }
+}
+
 // bf16 on its way alone: the loss of step 1 is the same, that of later steps nearly.
 TEST_F(GridRun, GradientsMayTravelAsBf16) {
   const GridCase grid{2, "zero.stage=3"};

@@ -34,8 +34,8 @@ class Fake final : public Op {
     recorded = saved != nullptr;
     return go(std::move(in), saved);
   }
-  Tensors backward(const Run&, Tensors grad_out, Saved saved,
-                   std::span<const std::uint8_t> w) const override {
+  Tensors input_gradients(const Run&, Tensors& grad_out, Saved& saved,
+                          std::span<const std::uint8_t> w) const override {
     ++backwards;
     wanted.assign(w.begin(), w.end());
     return back(std::move(grad_out), std::move(saved));

@@ -53,11 +53,28 @@ void run(benchmark::State& state, const Layer& l, DType type, Direction directio
   const Buffer ahead(DType::f32, floats(Direction::forward));
   const Buffer back(DType::f32, floats(Direction::backward));
   const auto forward = [&] {
-    host::attention(o.view, lse.view, part(qkv, 0), part(qkv, 1), part(qkv, 2), shape, ahead.view);
+    host::run(kernel::Attention{.o_BTHD = o.view,
+                                .lse_BHT = lse.view,
+                                .q_BTHD = part(qkv, 0),
+                                .k_BTGD = part(qkv, 1),
+                                .v_BTGD = part(qkv, 2),
+                                .shape = shape,
+                                .workspace = ahead.view},
+              {});
   };
   const auto backward = [&] {
-    host::attention_grad(part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2), d_o.view, o.view, lse.view,
-                         part(qkv, 0), part(qkv, 1), part(qkv, 2), shape, back.view);
+    host::run(kernel::AttentionGrad{.dq_BTHD = part(d_qkv, 0),
+                                    .dk_BTGD = part(d_qkv, 1),
+                                    .dv_BTGD = part(d_qkv, 2),
+                                    .do_BTHD = d_o.view,
+                                    .o_BTHD = o.view,
+                                    .lse_BHT = lse.view,
+                                    .q_BTHD = part(qkv, 0),
+                                    .k_BTGD = part(qkv, 1),
+                                    .v_BTGD = part(qkv, 2),
+                                    .shape = shape,
+                                    .workspace = back.view},
+              {});
   };
   forward();
   for (auto _ : state) direction == Direction::forward ? forward() : backward();

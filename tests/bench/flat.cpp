@@ -135,16 +135,23 @@ class Step {
       const auto in = x.extent[1], out = y.extent[1];
       Epilogue epilogue;
       if (b >= 0) epilogue.bias_N = part(weights_, b, {out});
-      host::matmul(y, x, part(weights_, w, {out, in}).transposed(), Accumulate::overwrite, epilogue,
-                   scratch_);
+      host::run(kernel::Matmul{.c_MN = y,
+                               .a_MK = x,
+                               .b_KN = part(weights_, w, {out, in}).transposed(),
+                               .epilogue = epilogue},
+                scratch_);
     });
   }
   // dx = dy W, dW = dy' x, db = column sums of dy
   void linear_grad(const View& dx, const View& dy, const View& x, Size w, Size b, Accumulate how) {
     const auto in = x.extent[1], out = dy.extent[1];
     watch_.time("products", [&] {
-      host::matmul(dx, dy, part(weights_, w, {out, in}), Accumulate::overwrite, {}, scratch_);
-      host::matmul(part(grad_, w, {out, in}), dy.transposed(), x, how, {}, scratch_);
+      host::run(kernel::Matmul{.c_MN = dx, .a_MK = dy, .b_KN = part(weights_, w, {out, in})},
+                scratch_);
+      host::run(
+          kernel::Matmul{
+              .c_MN = part(grad_, w, {out, in}), .a_MK = dy.transposed(), .b_KN = x, .how = how},
+          scratch_);
     });
     if (b < 0) return;
     watch_.time("bias", [&] { column_sum(gradient(b), pointer<T>(dy), dy.extent[0], out); });

@@ -45,11 +45,11 @@ View scratch() {
 std::vector<Path> paths(DType dtype) {
   std::vector<Path> all;
   all.push_back({"host::matmul", [](const Product& p) {
-                   host::matmul(p.c, p.a, p.b, Accumulate::overwrite, {}, scratch());
+                   host::run(kernel::Matmul{.c_MN = p.c, .a_MK = p.a, .b_KN = p.b}, scratch());
                  }});
   if (dtype == DType::f32 || host::onednn::multiplies_bf16()) {
     all.push_back({"primitive", [](const Product& p) {
-                     host::onednn::matmul(p.c, p.a, p.b, Accumulate::overwrite, {}, scratch());
+                     host::onednn::matmul({p.c, p.a, p.b}, scratch());
                    }});
   }
   if (dtype == DType::f32) {

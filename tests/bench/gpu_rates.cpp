@@ -40,7 +40,7 @@ class Rates {
         backend_(open_backend(job.backend)),
         workspace_(*backend_),
         scalar_(tensor({1}, DType::f64)) {
-    backend_->fill(Queue::compute, scalar_.view(), 0);
+    backend_->put(Queue::compute, kernel::Fill{.dst = scalar_.view(), .value = 0});
   }
 
   // Seconds of a call out of `calls` back to back, the best of three times.
@@ -67,7 +67,10 @@ class Rates {
                dy = random({l.R, l.N}, type_), dw = random({l.N, l.K}, wide(type_));
     const auto y = tensor({l.R, l.N}, type_), dx = tensor({l.R, l.K}, type_);
     const auto rate = [&](const Tensor& c, ConstView a, ConstView b, Accumulate how) {
-      const auto s = best(calls(l), [&] { backend_->matmul(Queue::compute, c.view(), a, b, how); });
+      const auto s = best(calls(l), [&] {
+        backend_->put(Queue::compute,
+                      kernel::Matmul{.c_MN = c.view(), .a_MK = a, .b_KN = b, .how = how});
+      });
       return l.flops() / s * 1e-12;
     };
     const auto forward = rate(y, x.view(), w.view().transposed(), Accumulate::overwrite);
@@ -81,7 +84,9 @@ class Rates {
   double copy() {
     const auto n = static_cast<std::int64_t>(job_.copied * (1 << 30)) / 4;
     const auto from = random({n}, DType::f32), to = tensor({n}, DType::f32);
-    const auto s = best(20, [&] { backend_->copy(Queue::compute, to.view(), from.view()); });
+    const auto s = best(20, [&] {
+      backend_->put(Queue::compute, kernel::Copy{.dst = to.view(), .src = from.view()});
+    });
     return 8e-9 * static_cast<double>(n) / s;
   }
 

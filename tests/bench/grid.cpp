@@ -5,7 +5,7 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/host/wait_policy.hpp"
-#include "lib/comm/mpi_job.hpp"
+#include "lib/launch/mpi_job.hpp"
 #include "lib/train/trainer.hpp"
 #include "tests/bench/training.hpp"
 
@@ -38,7 +38,7 @@ GridJob parse(int argc, char** argv) {
 }
 
 int run(const GridJob& job) {
-  const MpiJob mpi;
+  const launch::MpiJob mpi;
   const auto& m = job.model;
   Host backend(job.threads);
   const Workspace workspace(backend);

@@ -39,7 +39,7 @@ class Blocks {
     const auto bytes = static_cast<std::size_t>(s.count()) * bytes_of(t);
     blocks_.push_back(host_.take(bytes, Kind::transient, Queue::compute, Memory::device));
     const View v(blocks_.back().data, t, s);
-    host::fill(v, t == DType::i32 || t == DType::i64 ? 5 : 0.01);
+    host::run(kernel::Fill{.dst = v, .value = t == DType::i32 || t == DType::i64 ? 5 : 0.01}, {});
     return v;
   }
   View scratch() { return take(DType::f32, {std::int64_t{4} << 20}); }
@@ -65,7 +65,7 @@ double copy_rate(std::int64_t bytes) {
   double best = 0;
   for (int i = 0; i < 5; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    host::copy(to.slice(0, 0, n), from.slice(0, 0, n), Accumulate::overwrite);
+    host::run(kernel::Copy{.dst = to.slice(0, 0, n), .src = from.slice(0, 0, n)}, {});
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     best = std::max(best, static_cast<double>(8 * n) / time.count());
   }
@@ -96,23 +96,26 @@ void add_flat() {
   constexpr auto f32 = DType::f32, narrow = DType::bf16;
   add("copy/f32", [](Blocks& m) {
     const View from = m.take(f32, {parameters}), to = m.take(f32, {parameters});
-    return Case{[=] { host::copy(to, from, Accumulate::overwrite); }, 2 * size(to)};
+    return Case{[=] { host::run(kernel::Copy{.dst = to, .src = from}, {}); }, 2 * size(to)};
   });
   add("cast/f32_bf16", [](Blocks& m) {
     const View from = m.take(f32, {parameters}), to = m.take(narrow, {parameters});
-    return Case{[=] { host::copy(to, from, Accumulate::overwrite); }, size(from) + size(to)};
+    return Case{[=] { host::run(kernel::Copy{.dst = to, .src = from}, {}); },
+                size(from) + size(to)};
   });
   add("add/f32", [](Blocks& m) {
     const View from = m.take(f32, {parameters}), to = m.take(f32, {parameters});
-    return Case{[=] { host::copy(to, from, Accumulate::add); }, size(from) + 2 * size(to)};
+    return Case{
+        [=] { host::run(kernel::Copy{.dst = to, .src = from, .how = Accumulate::add}, {}); },
+        size(from) + 2 * size(to)};
   });
   add("fill/f32", [](Blocks& m) {
     const View to = m.take(f32, {parameters});
-    return Case{[=] { host::fill(to, 0); }, size(to)};
+    return Case{[=] { host::run(kernel::Fill{.dst = to, .value = 0}, {}); }, size(to)};
   });
   add("sum_squares/f32", [](Blocks& m) {
     const View x = m.take(f32, {parameters}), out = m.take(DType::f64, {1}), s = m.scratch();
-    return Case{[=] { host::sum_squares(out, x, s); }, size(x)};
+    return Case{[=] { host::run(kernel::SumSquares{.out_N = out, .x = {x}}, s); }, size(x)};
   });
   for (const bool with_copy : {false, true}) {
     add(with_copy ? "adamw/bf16" : "adamw/f32", [=](Blocks& m) {
@@ -120,7 +123,14 @@ void add_flat() {
                  square = m.take(f32, {parameters}), g = m.take(f32, {parameters});
       const View copy = with_copy ? m.take(narrow, {parameters}) : View{};
       return Case{[=] {
-                    host::adamw(w, mean, square, copy, g, AdamW{1e-4, 0.9, 0.95, 1e-8, 0.1, 1, 10});
+                    host::run(
+                        kernel::AdamW{.shards = {{.master_N = w,
+                                                  .m_N = mean,
+                                                  .v_N = square,
+                                                  .copy_N = copy,
+                                                  .grad_N = g,
+                                                  .factors = {1e-4, 0.9, 0.95, 1e-8, 0.1, 1, 10}}}},
+                        {});
                   },
                   7 * size(w) + (with_copy ? size(copy) : 0)};
     });
@@ -133,64 +143,110 @@ void add_activations(DType t) {
   };
   add(named("gelu"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), y = m.take(t, {rows, hidden});
-    return Case{[=] { host::gelu(y, x); }, 2 * size(x)};
+    return Case{[=] {
+                  host::run(kernel::Activate{.activation = Activation::gelu, .y_N = y, .x_N = x},
+                            {});
+                },
+                2 * size(x)};
   });
   add(named("gelu_grad"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), dy = m.take(t, {rows, hidden}),
                dx = m.take(t, {rows, hidden});
-    return Case{[=] { host::gelu_grad(dx, dy, x); }, 3 * size(x)};
+    return Case{[=] {
+                  host::run(
+                      kernel::ActivateGrad{
+                          .activation = Activation::gelu, .dx_N = dx, .dy_N = dy, .x_N = x},
+                      {});
+                },
+                3 * size(x)};
   });
   add(named("swiglu"), [=](Blocks& m) {
     const View x = m.take(t, {rows, 2, hidden}), y = m.take(t, {rows, hidden});
-    return Case{[=] { host::swiglu(y, x); }, 3 * size(y)};
+    return Case{[=] { host::run(kernel::Swiglu{.y_TF = y, .gate_up_T2F = x}, {}); }, 3 * size(y)};
   });
   add(named("swiglu_grad"), [=](Blocks& m) {
     const View x = m.take(t, {rows, 2, hidden}), dx = m.take(t, {rows, 2, hidden}),
                dy = m.take(t, {rows, hidden});
-    return Case{[=] { host::swiglu_grad(dx, dy, x); }, 5 * size(dy)};
+    return Case{[=] {
+                  host::run(kernel::SwigluGrad{.dgate_up_T2F = dx, .dy_TF = dy, .gate_up_T2F = x},
+                            {});
+                },
+                5 * size(dy)};
   });
   add(named("rotary"), [=](Blocks& m) {
     const View x = m.take(t, {samples, rows / samples, heads, width / heads}),
                table = m.take(wide(t), {rows / samples, 2, width / heads / 2});
-    return Case{[=] { host::rotary(x, table, Direction::forward); }, 2 * size(x)};
+    return Case{[=] { host::run(kernel::Rotary{.x_BTHD = x, .table_T2E = table}, {}); },
+                2 * size(x)};
   });
   add(named("dropout"), [=](Blocks& m) {
     const View x = m.take(t, {samples, rows / samples, width}),
                y = m.take(t, {samples, rows / samples, width});
     const SampleRows where{m.take(DType::i64, {samples}), 0};
-    return Case{[=] { host::dropout(y, x, y, DropoutKey{7, 0.1F}, where); }, 3 * size(x)};
+    return Case{
+        [=] {
+          host::run(
+              kernel::Dropout{
+                  .y_BTC = y, .x_BTC = x, .skip_BTC = y, .key = DropoutKey{7, 0.1F}, .rows = where},
+              {});
+        },
+        3 * size(x)};
   });
   add(named("layer_norm"), [=](Blocks& m) {
     const View x = m.take(t, {rows, width}), y = m.take(t, {rows, width}), w = m.take(t, {width}),
                mean = m.take(wide(t), {rows}), rstd = m.take(wide(t), {rows});
-    return Case{[=] { host::layer_norm(y, mean, rstd, x, w, w, 1e-5); }, 2 * size(x)};
+    return Case{[=] {
+                  host::run(kernel::Norm{.y_TC = y,
+                                         .mean_T = mean,
+                                         .rstd_T = rstd,
+                                         .x_TC = x,
+                                         .w_C = w,
+                                         .b_C = w,
+                                         .eps = 1e-5},
+                            {});
+                },
+                2 * size(x)};
   });
   add(named("layer_norm_grad"), [=](Blocks& m) {
     const View x = m.take(t, {rows, width}), dx = m.take(t, {rows, width}),
                dy = m.take(t, {rows, width}), w = m.take(t, {width}), s = m.scratch(),
                mean = m.take(wide(t), {rows}), rstd = m.take(wide(t), {rows}),
                dw = m.take(wide(t), {width}), db = m.take(wide(t), {width});
-    return Case{
-        [=] { host::layer_norm_grad(dx, dw, db, Accumulate::overwrite, dy, x, w, mean, rstd, s); },
-        3 * size(x)};
+    return Case{[=] {
+                  host::run(kernel::NormGrad{.dx_TC = dx,
+                                             .dw_C = dw,
+                                             .db_C = db,
+                                             .dy_TC = dy,
+                                             .x_TC = x,
+                                             .w_C = w,
+                                             .mean_T = mean,
+                                             .rstd_T = rstd},
+                            s);
+                },
+                3 * size(x)};
   });
   add(named("column_sum"), [=](Blocks& m) {
     const View x = m.take(t, {rows, hidden}), out = m.take(wide(t), {hidden}), s = m.scratch();
-    return Case{[=] { host::column_sum(out, Accumulate::overwrite, x, s); }, size(x)};
+    return Case{[=] { host::run(kernel::ColumnSum{.out_C = out, .x_TC = x}, s); }, size(x)};
   });
   add(named("embedding_grad"), [=](Blocks& m) {
     const View table = m.take(wide(t), {vocab, width}), dy = m.take(t, {rows, width}),
                ids = m.take(DType::i32, {rows}), s = m.scratch();
-    return Case{[=] { host::embedding_grad(table, Accumulate::overwrite, dy, ids, s); },
-                size(table) + size(dy)};
+    return Case{
+        [=] { host::run(kernel::EmbeddingGrad{.dtable_VC = table, .dy_TC = dy, .ids_T = ids}, s); },
+        size(table) + size(dy)};
   });
   // Gradients of gradients after the first run, which changes no time.
   add(named("cross_entropy"), [=](Blocks& m) {
     const View logits = m.take(t, {loss_rows, vocab}), target = m.take(DType::i32, {loss_rows}),
                loss = m.take(DType::f64, {1}), s = m.scratch();
     return Case{[=] {
-                  host::cross_entropy(loss, Accumulate::overwrite, logits, target, 1,
-                                      Logits::become_gradient, s);
+                  host::run(kernel::CrossEntropy{.loss = loss,
+                                                 .logits_TV = logits,
+                                                 .target_T = target,
+                                                 .scale = 1,
+                                                 .logits = Logits::become_gradient},
+                            s);
                 },
                 2 * size(logits)};
   });

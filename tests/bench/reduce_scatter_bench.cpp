@@ -1,5 +1,5 @@
 // Own reduce-scatter against MPI_Reduce_scatter, f32, one thread a rank; run under mpiexec -n 2.
-//   reduce_scatter_bench [MiB] [rounds] [elements of a piece]
+//   reduce_scatter_bench [MiB] [rounds] [elements of a chunk]
 // Prints one line: MiB, own ms, MPI's ms, bf16 ms, own GB/s (bytes summed up a rank), ratio.
 #include <mpi.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/host/host.hpp"
-#include "lib/comm/mpi_job.hpp"
+#include "lib/launch/mpi_job.hpp"
 
 using namespace trireme;
 
@@ -41,17 +41,17 @@ void check_mpi(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const MpiJob job;
+  const launch::MpiJob job;
   const auto& world = job.world();
   const auto mib = argc > 1 ? std::atoll(argv[1]) : 64;
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 15;
-  if (argc > 3) Communicator::configure({.piece = std::atoll(argv[3])});
+  if (argc > 3) job.world().configure({.chunk = std::atoll(argv[3])});
   Host host(1);
   const std::int64_t part = (mib << 20) / 4 / world.size(), all = part * world.size();
   const auto src = Tensor::empty(host, {all}, DType::f32, Kind::gradients);
   const auto own = Tensor::empty(host, {part}, DType::f32, Kind::gradients);
   const auto theirs = Tensor::empty(host, {part}, DType::f32, Kind::gradients);
-  host.fill(Queue::compute, src.view(), 1 + world.rank());
+  host.put(Queue::compute, kernel::Fill{.dst = src.view(), .value = 1.0 + world.rank()});
   const auto scatter = [&](DType wire) {
     world
         .reduce_scatter(host, Queue::scatter, own.view(), src.view(), Accumulate::overwrite, wire,

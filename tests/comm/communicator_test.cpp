@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/dry/dry.hpp"
 #include "kernels/host/host.hpp"
+#include "tests/support/dry.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -66,26 +66,44 @@ TEST(OneRank, WhatIsDroppedIsNamed) {
   Host host(1);
   const auto live = host.account().live_all;
   std::string unit = "blocks.3";
+  const Communicator alone;
   {
     const auto x = tensor(host, {1, 2}), y = tensor(host, {0, 0});
-    auto p = Communicator().all_gather(host, Queue::gather, y.view(), x.view(),
-                                       {Doing::gather, unit, 2});
+    auto p = alone.all_gather(host, Queue::gather, y.view(), x.view(), {Doing::gather, unit, 2});
     p.keep(x);
   }
   unit = "is gone.";  // as the model may be
 
-  EXPECT_EQ(Communicator::left_over(),
-            (std::vector<std::string>{"gather of blocks.3, microbatch 2"}));
+  EXPECT_EQ(alone.abandoned(), (std::vector<std::string>{"gather of blocks.3, microbatch 2"}));
   EXPECT_GT(host.account().live_all, live);
-  Communicator::drain();
-  EXPECT_TRUE(Communicator::left_over().empty());
+  alone.drain();
+  EXPECT_TRUE(alone.abandoned().empty());
   EXPECT_EQ(host.account().live_all, live);
 }
 
+// A plan beside a run sees neither the run's settings nor what it has in flight.
+TEST(Jobs, ShareSettingsAndProgressWithWhatIsSplitOff) {
+  Host host(1);
+  const auto job = Communicator::pretend(0, 2), other = Communicator::pretend(0, 2);
+  const auto split = job.pretend_split(1, 3);
+  job.configure({.chunk = 7});
+  EXPECT_EQ(split.settings().chunk, 7);
+  EXPECT_EQ(other.settings().chunk, CommSettings().chunk);
+  EXPECT_EQ(Communicator::pretend(0, 2, split.settings()).settings().chunk, 7);
+  {
+    const auto x = tensor(host, {1, 2});
+    const auto dropped = split.send(host, Queue::down, x.view(), 0, {Doing::send});
+  }
+  EXPECT_EQ(job.abandoned(), std::vector<std::string>{"send"});
+  EXPECT_TRUE(other.abandoned().empty());
+  job.drain();
+  EXPECT_TRUE(split.abandoned().empty());
+}
+
 TEST(Labels, SayWhatIsKnown) {
-  EXPECT_EQ(to_string({Doing::tie}), "tie");
-  EXPECT_EQ(to_string({Doing::scatter, "head"}), "scatter of head");
-  EXPECT_EQ(to_string({Doing::receive, {}, 0}), "receive, microbatch 0");
+  EXPECT_EQ(to_string(Label{Doing::tie}), "tie");
+  EXPECT_EQ(to_string(Label{Doing::scatter, "head"}), "scatter of head");
+  EXPECT_EQ(to_string(Label{Doing::receive, {}, 0}), "receive, microbatch 0");
 }
 
 TEST(Pretended, HostOperationsChangeNothing) {
@@ -105,7 +123,7 @@ TEST(Pretended, MistakesAreNamed) {
             "there is no rank 3 of 3 ranks");
   EXPECT_NE(message_of<Error>([] { Communicator::pretend(0, 2).split(0, 0); }).find("pretend each"),
             std::string::npos);
-  EXPECT_NE(message_of<Error>([] { Communicator::configure({.piece = 0}); }).find("use 1 to"),
+  EXPECT_NE(message_of<Error>([] { Communicator().configure({.chunk = 0}); }).find("use 1 to"),
             std::string::npos);
 }
 
@@ -117,8 +135,7 @@ class OnDry : public testing::TestWithParam<bool> {
   }
   void order(Queue later, Queue earlier) { dry.wait(later, dry.record(earlier)); }
 
-  Dry dry{{"none", std::size_t{1} << 40, 256,
-           [](const AttentionShape&, DType, Direction) { return std::size_t{0}; }, GetParam()}};
+  Dry dry{roomy_target(GetParam())};
   Communicator world = Communicator::pretend(1, 3);
 };
 INSTANTIATE_TEST_SUITE_P(Memory, OnDry, testing::Bool(),
@@ -140,19 +157,19 @@ TEST_P(OnDry, BytesAreCounted) {
 
 TEST_P(OnDry, OrderedOperationsHaveNoRace) {
   const auto x = blank(10), y = blank(30, Queue::gather);
-  dry.fill(Queue::compute, x.view(), 1);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
   order(Queue::gather, Queue::compute);
 
   auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
   y.used(p.wait(Queue::compute));
-  dry.copy(Queue::compute, x.view(), y.slice(0, {10}).view(), Accumulate::overwrite);
+  dry.put(Queue::compute, kernel::Copy{.dst = x.view(), .src = y.slice(0, {10}).view()});
 
   EXPECT_EQ(dry.races(), std::vector<std::string>{});
 }
 
 TEST_P(OnDry, AnOperationThatDoesNotWaitForItsInputIsARace) {
   const auto x = blank(10), y = blank(30, Queue::gather);
-  dry.fill(Queue::compute, x.view(), 1);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
 
@@ -167,7 +184,7 @@ TEST_P(OnDry, AResultThatIsReadTooEarlyIsARace) {
   auto p = world.reduce_scatter(dry, Queue::scatter, y.view(), x.view(), Accumulate::overwrite,
                                 DType::f32, {Doing::scatter});
   EXPECT_EQ(dry.race_count(), 0);
-  dry.copy(Queue::compute, x.slice(0, {10}).view(), y.view(), Accumulate::overwrite);
+  dry.put(Queue::compute, kernel::Copy{.dst = x.slice(0, {10}).view(), .src = y.view()});
 
   EXPECT_GT(dry.race_count(), 0);
   p.wait(Queue::compute);
@@ -178,7 +195,7 @@ TEST_P(OnDry, AnInputThatIsChangedTooEarlyIsARace) {
   order(Queue::down, Queue::compute);
 
   auto p = world.send(dry, Queue::down, x.view(), 2, {Doing::send});
-  dry.fill(Queue::compute, x.view(), 1);
+  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   EXPECT_GT(dry.race_count(), 0);
   p.wait(Queue::compute);
@@ -188,7 +205,7 @@ TEST_P(OnDry, AnInputThatIsChangedTooEarlyIsARace) {
 TEST_P(OnDry, KeptMemoryIsReusedInOrder) {
   for (int i = 0; i < 3; ++i) {
     auto x = blank(10), y = blank(30, Queue::gather);
-    dry.fill(Queue::compute, x.view(), 1);
+    dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
     order(Queue::gather, Queue::compute);
     auto p = world.all_gather(dry, Queue::gather, y.view(), x.view(), {Doing::gather});
     p.keep(std::move(x));
@@ -209,8 +226,8 @@ TEST_P(OnDry, StagingIsReusedInOrder) {
                         {Doing::scatter})
         .wait(Queue::host);  // compute learns nothing
     const auto next = blank(2000), other = blank(1000);
-    dry.fill(Queue::compute, next.view(), 1);
-    dry.fill(Queue::compute, other.view(), 1);
+    dry.put(Queue::compute, kernel::Fill{.dst = next.view(), .value = 1});
+    dry.put(Queue::compute, kernel::Fill{.dst = other.view(), .value = 1});
   }
   EXPECT_EQ(dry.races(), std::vector<std::string>{});
 }
@@ -219,8 +236,8 @@ TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
   const bool readable = GetParam();
   const auto staging = [&] { return dry.account().live[static_cast<int>(Kind::staging)]; };
   const auto x = blank(1000), y = blank(3000);
-  Communicator::configure({.piece = 600});
-  const std::size_t one = 2560, two = 4864;           // pieces of 600 f32, in the arena's granules
+  world.configure({.chunk = 600});
+  const std::size_t one = 2560, two = 4864;           // buffers of 600 f32, in the arena's granules
   const std::size_t half = 1280, both_halves = 2560;  // of 600 bf16
 
   auto gather = world.all_gather(dry, Queue::compute, y.view(), x.view(), {});
@@ -235,7 +252,6 @@ TEST_P(OnDry, StagingIsTakenWhereItIsNeeded) {
                                      DType::bf16, {});
   EXPECT_EQ(staging(), 2 * both_halves + (readable ? 0 : 2 * half));
   narrow.wait(Queue::compute);
-  Communicator::configure({});
 }
 
 }  // namespace

@@ -22,17 +22,17 @@ std::vector<Grid> samples() {
   return all;
 }
 
-// Ranks of each colour by key. Colours have to be 0, 1, .. and keys 0 .. size-1, each once.
+// Ranks of each color by key. Colors have to be 0, 1, .. and keys 0 .. size-1, each once.
 template <class F>
 std::vector<std::vector<int>> communicators(const Grid& g, F group_of) {
   std::vector<std::vector<int>> members;
   int wrong = 0, left = 0;
   for (int rank = 0; rank < g.ranks(); ++rank) {
     const Group group = group_of(rank);
-    const auto colour = static_cast<std::size_t>(group.colour);
+    const auto color = static_cast<std::size_t>(group.color);
     const auto size = static_cast<std::size_t>(group.size);
-    if (members.size() <= colour) members.resize(colour + 1);
-    auto& ranks = members[colour];
+    if (members.size() <= color) members.resize(color + 1);
+    auto& ranks = members[color];
     if (ranks.empty()) {
       ranks.assign(size, -1);
       left += group.size;

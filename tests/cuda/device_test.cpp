@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.hpp"
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 
 namespace trireme {
 
@@ -36,7 +36,7 @@ TEST(CudaLibraries, AnswerWithoutADevice) {
   const bool built_with_cuda = why.find("built without CUDA") == std::string::npos;
   EXPECT_EQ(cuda_libraries().find("cuDNN") != std::string::npos, built_with_cuda);
   if (!built_with_cuda) {
-    EXPECT_EQ(nccl_library(), "");
+    EXPECT_EQ(transport::nccl_library(), "");
   }
 }
 

@@ -19,15 +19,15 @@ TEST(CudaProducts, HaveEpiloguesAsPartOfThem) {
   const View a_MK = lab.random({M, K}, 1), b_KN = lab.random({K, N}, 2);
   const auto product = [&](View c, ConstView a, const Epilogue& e) {
     const auto before = cuda_fused_products(*backend);
-    backend->matmul(Queue::compute, c, a, b_KN, Accumulate::overwrite, e);
+    backend->put(Queue::compute, kernel::Matmul{.c_MN = c, .a_MK = a, .b_KN = b_KN, .epilogue = e});
     return cuda_fused_products(*backend) - before;
   };
 
   EXPECT_EQ(product(lab.fresh({M, N}), a_MK, {}), 0);
   EXPECT_EQ(product(lab.fresh({M, N}), a_MK,
-                    {.bias_N = lab.random({N}, 3), .gelu_MN = lab.fresh({M, N})}),
+                    {.bias_N = lab.random({N}, 3), .activated_MN = lab.fresh({M, N})}),
             1);
-  EXPECT_EQ(product(lab.fresh({M, N}), a_MK, {.gelu_input_MN = lab.random({M, N}, 4)}), 1);
+  EXPECT_EQ(product(lab.fresh({M, N}), a_MK, {.activated_at_MN = lab.random({M, N}, 4)}), 1);
   EXPECT_EQ(product(lab.wide_fresh({M, N}), lab.random({K, M}, 5).transposed(),
                     {.row_sum_M = lab.wide_fresh({M})}),
             1);

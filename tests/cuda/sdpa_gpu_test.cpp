@@ -30,10 +30,25 @@ Results attend(Backend& backend, Determinism determinism, std::size_t limit) {
   const auto part = [H = H, G = G](const View& all, int i) {
     return all.slice(2, i == 0 ? 0 : H + (i - 1) * G, i == 0 ? H : G);
   };
-  sdpa.forward(stream, o, lse, part(qkv, 0), part(qkv, 1), part(qkv, 2), shape,
-               lab.workspace(sdpa.workspace(shape, forward)));
-  sdpa.backward(stream, part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), d_o, o, lse, part(qkv, 0),
-                part(qkv, 1), part(qkv, 2), shape, lab.workspace(sdpa.workspace(shape, backward)));
+  sdpa.run(stream, kernel::Attention{.o_BTHD = o,
+                                     .lse_BHT = lse,
+                                     .q_BTHD = part(qkv, 0),
+                                     .k_BTGD = part(qkv, 1),
+                                     .v_BTGD = part(qkv, 2),
+                                     .shape = shape,
+                                     .workspace = lab.workspace(sdpa.workspace(shape, forward))});
+  sdpa.run(stream,
+           kernel::AttentionGrad{.dq_BTHD = part(dqkv, 0),
+                                 .dk_BTGD = part(dqkv, 1),
+                                 .dv_BTGD = part(dqkv, 2),
+                                 .do_BTHD = d_o,
+                                 .o_BTHD = o,
+                                 .lse_BHT = lse,
+                                 .q_BTHD = part(qkv, 0),
+                                 .k_BTGD = part(qkv, 1),
+                                 .v_BTGD = part(qkv, 2),
+                                 .shape = shape,
+                                 .workspace = lab.workspace(sdpa.workspace(shape, backward))});
   return {lab.read(o), lab.read(lse), lab.read(dqkv)};
 }
 

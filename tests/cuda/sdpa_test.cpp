@@ -146,7 +146,13 @@ TEST(Sdpa, WithoutADeviceIsAnErrorWithAReason) {
   const View o(packed.bytes(), DType::bf16, {1, 64, 2, 64});
   const View lse(packed.bytes(), DType::f32, {1, 2, 64});
   try {
-    sdpa.forward(nullptr, o, lse, call[sdpa_q], call[sdpa_k], call[sdpa_v], s, workspace);
+    sdpa.run(nullptr, kernel::Attention{.o_BTHD = o,
+                                        .lse_BHT = lse,
+                                        .q_BTHD = call[sdpa_q],
+                                        .k_BTGD = call[sdpa_k],
+                                        .v_BTGD = call[sdpa_v],
+                                        .shape = s,
+                                        .workspace = workspace});
     FAIL() << "attention without a device went through";
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("cuDNN"), std::string::npos) << e.what();

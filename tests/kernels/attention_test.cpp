@@ -82,9 +82,26 @@ struct Pass {
       return Buffer(DType::f32, {static_cast<std::int64_t>(bytes + 3) / 4}, NAN);
     };
     const auto forward = scratch(Direction::forward), backward = scratch(Direction::backward);
-    host::attention(o.view(), lse.view(), in.q, in.k, in.v, shape, forward.view());
-    host::attention_grad(grad.q, grad.k, grad.v, d_o.view(), o.view(), lse.view(), in.q, in.k, in.v,
-                         shape, backward.view());
+    host::run(kernel::Attention{.o_BTHD = o.view(),
+                                .lse_BHT = lse.view(),
+                                .q_BTHD = in.q,
+                                .k_BTGD = in.k,
+                                .v_BTGD = in.v,
+                                .shape = shape,
+                                .workspace = forward.view()},
+              {});
+    host::run(kernel::AttentionGrad{.dq_BTHD = grad.q,
+                                    .dk_BTGD = grad.k,
+                                    .dv_BTGD = grad.v,
+                                    .do_BTHD = d_o.view(),
+                                    .o_BTHD = o.view(),
+                                    .lse_BHT = lse.view(),
+                                    .q_BTHD = in.q,
+                                    .k_BTGD = in.k,
+                                    .v_BTGD = in.v,
+                                    .shape = shape,
+                                    .workspace = backward.view()},
+              {});
   }
 
   AttentionShape shape;
@@ -283,7 +300,14 @@ TEST_F(AttentionAlone, RefusesWhatItCannotDo) {
   Buffer x(DType::f32, {1, 4, 2, 8}), lse(DType::f32, {1, 2, 4}), scratch(DType::f32, {1 << 20});
   const AttentionShape s{1, 4, 2, 2, 8, 1.0};
   const auto run = [&](const View& q, const AttentionShape& shape, const View& workspace) {
-    host::attention(x.view(), lse.view(), q, x.view(), x.view(), shape, workspace);
+    host::run(kernel::Attention{.o_BTHD = x.view(),
+                                .lse_BHT = lse.view(),
+                                .q_BTHD = q,
+                                .k_BTGD = x.view(),
+                                .v_BTGD = x.view(),
+                                .shape = shape,
+                                .workspace = workspace},
+              {});
   };
   EXPECT_NO_THROW(run(x.view(), s, scratch.view()));
   EXPECT_THROW(run(x.view(), {1, 4, 2, 3, 8, 1.0}, scratch.view()), Error);

@@ -154,7 +154,13 @@ Forward attend(Lab& lab, const Packed& in, const AttentionShape& s) {
   const Forward f{lab.fresh(output_shape(s)), lab.wide_fresh({s.batch, s.heads, s.tokens})};
   const View work =
       lab.workspace(lab.backend.attention_workspace(s, lab.compute, Direction::forward));
-  lab.backend.attention(queue, f.o, f.lse, in.q, in.k, in.v, s, work);
+  lab.backend.put(queue, kernel::Attention{.o_BTHD = f.o,
+                                           .lse_BHT = f.lse,
+                                           .q_BTHD = in.q,
+                                           .k_BTGD = in.k,
+                                           .v_BTGD = in.v,
+                                           .shape = s,
+                                           .workspace = work});
   return f;
 }
 
@@ -176,7 +182,17 @@ View backward(Lab& lab, const Packed& in, const View& d_o, const View& o, const 
   const Packed d(dqkv, s);
   const View work =
       lab.workspace(lab.backend.attention_workspace(s, lab.compute, Direction::backward));
-  lab.backend.attention_grad(queue, d.q, d.k, d.v, d_o, o, lse, in.q, in.k, in.v, s, work);
+  lab.backend.put(queue, kernel::AttentionGrad{.dq_BTHD = d.q,
+                                               .dk_BTGD = d.k,
+                                               .dv_BTGD = d.v,
+                                               .do_BTHD = d_o,
+                                               .o_BTHD = o,
+                                               .lse_BHT = lse,
+                                               .q_BTHD = in.q,
+                                               .k_BTGD = in.k,
+                                               .v_BTGD = in.v,
+                                               .shape = s,
+                                               .workspace = work});
   return dqkv;
 }
 
@@ -194,7 +210,7 @@ TEST_P(AttentionContract, Gradient) {
           backward(lab, inputs(lab, s), lab.values(output_shape(s), ones), f.o, f.lse, s);
       const auto dv = d.slice(2, s.heads + s.kv_heads, s.kv_heads);
       const View dense = lab.fresh({s.batch, s.tokens, s.kv_heads, s.head_dim});
-      lab.backend.copy(queue, dense, dv);
+      lab.backend.put(queue, kernel::Copy{.dst = dense, .src = dv});
       lab.result("column", dense, 0);
     });
     double column = 0;
@@ -219,7 +235,7 @@ TEST_P(AttentionContract, Gradient) {
                                               {"dk", d.k, dk + narrow.dk},
                                               {"dv", d.v, dv + narrow.dv}}) {
         const View dense = lab.fresh({s.batch, s.tokens, part.extent[2], s.head_dim});
-        lab.backend.copy(queue, dense, part);
+        lab.backend.put(queue, kernel::Copy{.dst = dense, .src = part});
         lab.result(name, dense, slack);
       }
     });
@@ -241,7 +257,7 @@ TEST_P(AttentionContract, SamplesStandAlone) {
       EXPECT_EQ(lab.bytes(alone.o), lab.bytes(all.o.slice(0, 1, 1)));
       EXPECT_EQ(lab.bytes(alone.lse), lab.bytes(all.lse.slice(0, 1, 1)));
 
-      lab.backend.fill(queue, in.whole.slice(1, 40, 37), later);
+      lab.backend.put(queue, kernel::Fill{.dst = in.whole.slice(1, 40, 37), .value = later});
       const auto cut = attend(lab, in, s);
       EXPECT_EQ(lab.bytes(cut.o.slice(0, 0, 1).slice(1, 0, 40)),
                 lab.bytes(all.o.slice(0, 0, 1).slice(1, 0, 40)));

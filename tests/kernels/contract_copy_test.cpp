@@ -40,7 +40,7 @@ TEST_P(CopyContract, PermutesDims) {
         const auto& n = src.extent;
         const Shape s{n[0], n[1], n[2], n[3]};
         const View dst = how == Accumulate::add ? lab.random(s, 2) : lab.fresh(s);
-        lab.backend.copy(queue, dst, src, how);
+        lab.backend.put(queue, kernel::Copy{.dst = dst, .src = src, .how = how});
         lab.result("dst", dst, slack_of(lab, how));
       });
 }
@@ -49,7 +49,9 @@ TEST_P(CopyContract, WritesStridedParts) {
   for (const auto how : {Accumulate::overwrite, Accumulate::add})
     compare(how == Accumulate::add ? "add" : "overwrite", [how](Lab& lab) {
       const View src = lab.random({33, 5, 9}, 1).slice(2, 1, 7), dst = lab.random({5, 40, 7}, 2);
-      lab.backend.copy(queue, permuted(dst.slice(1, 3, 33), {1, 0, 2}), src, how);
+      lab.backend.put(
+          queue,
+          kernel::Copy{.dst = permuted(dst.slice(1, 3, 33), {1, 0, 2}), .src = src, .how = how});
       lab.result("dst", dst, slack_of(lab, how));
     });
 }
@@ -61,7 +63,7 @@ TEST_P(CopyContract, RepeatsRows) {
     rows.extent = {5, 33, 65};
     rows.stride = {0, 65, 1};
     const View dst = lab.random({5, 33, 65}, 2);
-    lab.backend.copy(queue, dst, rows, Accumulate::add);
+    lab.backend.put(queue, kernel::Copy{.dst = dst, .src = rows, .how = Accumulate::add});
     lab.result("dst", dst, slack_of(lab, Accumulate::add));
   });
 }
@@ -76,8 +78,9 @@ TEST_P(CopyContract, CastsBetweenTypes) {
             const View dst = lab.of_type(to, {n}, random_of(lab, {n}, 2));
             const View turned = lab.of_type(to, {65, 7}, random_of(lab, {65, 7}, 3));
             const View across = lab.of_type(from, {7, 65}, random_of(lab, {7, 65}, 4));
-            lab.backend.copy(queue, dst, src, how);
-            lab.backend.copy(queue, turned, across.transposed(), how);
+            lab.backend.put(queue, kernel::Copy{.dst = dst, .src = src, .how = how});
+            lab.backend.put(queue,
+                            kernel::Copy{.dst = turned, .src = across.transposed(), .how = how});
             lab.result("dst", dst, slack_of(lab, how));
             lab.result("turned", turned, slack_of(lab, how));
           });
@@ -87,10 +90,10 @@ TEST_P(CopyContract, MovesIdsAndNumbers) {
   run([](Lab& lab) {
     const View ids = lab.ids({1, -1, 50000, 4, 5, 6}).reshaped({2, 3});
     const View turned = lab.ids({0, 0, 0, 0, 0, 0}).reshaped({3, 2});
-    lab.backend.copy(queue, turned, ids.transposed());
+    lab.backend.put(queue, kernel::Copy{.dst = turned, .src = ids.transposed()});
     EXPECT_EQ(lab.read(turned), (std::vector<double>{1, 4, -1, 5, 50000, 6}));
     const View numbers = lab.numbers({(1LL << 62) + 1}), moved = lab.numbers({0});
-    lab.backend.copy(queue, moved, numbers);
+    lab.backend.put(queue, kernel::Copy{.dst = moved, .src = numbers});
     EXPECT_EQ(lab.bytes(moved), lab.bytes(numbers));
   });
 }
@@ -99,9 +102,9 @@ TEST_P(CopyContract, Fills) {
   compare("fill", [](Lab& lab) {
     const View x = lab.random({33, 9, 65}, 1), sums = lab.wide_fresh({257});
     const View ids = lab.ids({1, 2, 3, 4, 5});
-    lab.backend.fill(queue, x.slice(1, 1, 7), 0.1);
-    lab.backend.fill(queue, sums, -2);
-    lab.backend.fill(queue, ids.slice(0, 1, 3), -1);
+    lab.backend.put(queue, kernel::Fill{.dst = x.slice(1, 1, 7), .value = 0.1});
+    lab.backend.put(queue, kernel::Fill{.dst = sums, .value = -2});
+    lab.backend.put(queue, kernel::Fill{.dst = ids.slice(0, 1, 3), .value = -1});
     lab.result("x", x, roundoff(wide(lab.tested)));  // 0.1 may be rounded to f32 first
     lab.result("sums", sums, 0);
     lab.result("ids", ids, 0);

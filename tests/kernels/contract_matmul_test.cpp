@@ -53,10 +53,13 @@ void MatmulContract::check(const Product& p) {
       c = add ? lab.random(whole, 3) : lab.fresh(whole);
     Epilogue epilogue;
     if (p.bias) epilogue.bias_N = lab.random({p.N}, 4);
-    if (p.gelu) epilogue.gelu_MN = lab.fresh({p.M, p.N});
-    if (p.slope) epilogue.gelu_input_MN = lab.random({p.M, p.N}, 5, 4);
+    if (p.gelu) epilogue.activated_MN = lab.fresh({p.M, p.N});
+    if (p.slope) epilogue.activated_at_MN = lab.random({p.M, p.N}, 5, 4);
     if (p.sums) epilogue.row_sum_M = add ? lab.wide_random({p.M}, 6) : lab.wide_fresh({p.M});
-    lab.backend.matmul(queue, c.slice(1, 0, p.N), a, b, p.how, epilogue);
+    lab.backend.put(
+        queue,
+        kernel::Matmul{
+            .c_MN = c.slice(1, 0, p.N), .a_MK = a, .b_KN = b, .how = p.how, .epilogue = epilogue});
     const double terms = static_cast<double>(p.K + 2), u = roundoff(wide(lab.tested));
     const double slack = sum_error(lab.tested, p.K + 2, terms);
     lab.result("c", c,
@@ -64,7 +67,7 @@ void MatmulContract::check(const Product& p) {
     if (p.sums) lab.result("sums", epilogue.row_sum_M, sum_error(lab.tested, p.K + 1, terms));
     if (p.gelu) {
       const double largest = lab.largest(c);
-      lab.result("gelu", epilogue.gelu_MN,
+      lab.result("gelu", epilogue.activated_MN,
                  1.13 * tolerance(lab.tested, largest, slack) + 8 * u * largest);
     }
   });

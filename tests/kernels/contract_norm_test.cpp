@@ -76,7 +76,13 @@ TEST_P(NormContract, LayerNorm) {
         const View x = inputs(lab, s), w = lab.random({s.width}, 2), b = lab.random({s.width}, 3);
         const View y = lab.fresh({s.rows, s.width});
         const View mean = lab.wide_fresh({s.rows}), rstd = lab.wide_fresh({s.rows});
-        lab.backend.layer_norm(queue, y, mean, rstd, x, w, with_bias ? b : View{}, s.eps);
+        lab.backend.put(queue, kernel::Norm{.y_TC = y,
+                                            .mean_T = mean,
+                                            .rstd_T = rstd,
+                                            .x_TC = x,
+                                            .w_C = w,
+                                            .b_C = with_bias ? b : View{},
+                                            .eps = s.eps});
         const double r = lab.largest(rstd);
         const Errors e(lab.tested, s.width, r);
         lab.result("mean", mean, e.sum * most);
@@ -90,7 +96,8 @@ TEST_P(NormContract, RmsNorm) {
     compare(describe(s), [s](Lab& lab) {
       const View x = inputs(lab, s), w = lab.random({s.width}, 2);
       const View y = lab.fresh({s.rows, s.width}), rstd = lab.wide_fresh({s.rows});
-      lab.backend.rms_norm(queue, y, rstd, x, w, s.eps);
+      lab.backend.put(queue,
+                      kernel::Norm{.y_TC = y, .rstd_T = rstd, .x_TC = x, .w_C = w, .eps = s.eps});
       const double r = lab.largest(rstd);
       const Errors e(lab.tested, s.width, r);
       lab.result("rstd", rstd, e.rho * r);
@@ -106,10 +113,12 @@ void NormContract::check_gradient(const Size& s, Norm norm, const Wants& wants, 
     const View x = inputs(lab, s), y = lab.fresh({s.rows, s.width}), w = lab.random({s.width}, 2);
     const View mean = lab.wide_values({s.rows}, std::vector<double>(std::size_t(s.rows)));
     const View rstd = lab.wide_fresh({s.rows});
-    if (norm == Norm::layer)
-      lab.backend.layer_norm(queue, y, mean, rstd, x, w, {}, s.eps);
-    else
-      lab.backend.rms_norm(queue, y, rstd, x, w, s.eps);
+    lab.backend.put(queue, kernel::Norm{.y_TC = y,
+                                        .mean_T = norm == Norm::layer ? mean : View{},
+                                        .rstd_T = rstd,
+                                        .x_TC = x,
+                                        .w_C = w,
+                                        .eps = s.eps});
     lab.result("mean", mean, 0);
     lab.result("rstd", rstd, 0);
   });
@@ -125,10 +134,15 @@ void NormContract::check_gradient(const Size& s, Norm norm, const Wants& wants, 
     };
     const View dx = wants.dx ? lab.fresh({s.rows, s.width}) : View{};
     const View dw = sums(wants.dw, 4), db = sums(wants.db, 5);
-    if (norm == Norm::layer)
-      lab.backend.layer_norm_grad(queue, dx, dw, db, how, dy, x, w, mean, rstd);
-    else
-      lab.backend.rms_norm_grad(queue, dx, dw, how, dy, x, w, rstd);
+    lab.backend.put(queue, kernel::NormGrad{.dx_TC = dx,
+                                            .dw_C = dw,
+                                            .db_C = db,
+                                            .how = how,
+                                            .dy_TC = dy,
+                                            .x_TC = x,
+                                            .w_C = w,
+                                            .mean_T = norm == Norm::layer ? mean : View{},
+                                            .rstd_T = rstd});
     const double r = lab.largest(rstd);
     const Errors e(lab.tested, s.width, r);
     const double n = e.largest, terms = static_cast<double>(s.rows);
@@ -187,8 +201,17 @@ void NormContract::check_residual(const Size& s, Norm norm, float p, bool over_b
     const View mean = norm == Norm::layer ? lab.wide_fresh({2 * s.rows}) : View{};
     const View rstd = lab.wide_fresh({2 * s.rows});
     const SampleRows rows{lab.numbers({7, 3}), 5};
-    lab.backend.residual_norm(queue, sum, y, mean, rstd, branch, skip, w, b, s.eps,
-                              {0x123456789abcdefULL, p}, rows);
+    lab.backend.put(queue, kernel::ResidualNorm{.sum_BTC = sum,
+                                                .y_BTC = y,
+                                                .mean_T = mean,
+                                                .rstd_T = rstd,
+                                                .x_BTC = branch,
+                                                .skip_BTC = skip,
+                                                .w_C = w,
+                                                .b_C = b,
+                                                .eps = s.eps,
+                                                .key = {0x123456789abcdefULL, p},
+                                                .rows = rows});
     const double size = 2 + 2 / (1 - static_cast<double>(p)), r = lab.largest(rstd);
     // The sum is rounded to the compute type before its norm is taken.
     const double off = 4 * roundoff(wide(lab.tested)) * size + roundoff(lab.tested) * size;
@@ -217,20 +240,32 @@ void NormContract::check_residual_gradient(const Size& s, Norm norm, const Wants
     const View x = inputs(lab, s), y = lab.fresh(all), w = lab.random({s.width}, 2);
     const View mean = norm == Norm::layer ? lab.wide_fresh({s.rows}) : View{};
     const View rstd = lab.wide_fresh({s.rows});
-    if (norm == Norm::layer)
-      lab.backend.layer_norm(queue, y, mean, rstd, x, w, {}, s.eps);
-    else
-      lab.backend.rms_norm(queue, y, rstd, x, w, s.eps);
+    lab.backend.put(
+        queue,
+        kernel::Norm{.y_TC = y, .mean_T = mean, .rstd_T = rstd, .x_TC = x, .w_C = w, .eps = s.eps});
     const View dy = lab.random(all, 3), dsum = lab.random(all, 4);
     const View alone = lab.fresh(all), dx = wants.dx ? lab.fresh(all) : View{};
     const View dw = lab.wide_fresh({s.width});
     const View db = norm == Norm::layer ? lab.wide_fresh({s.width}) : View{};
     const View dw_alone = lab.wide_fresh({s.width});
     const View db_alone = norm == Norm::layer ? lab.wide_fresh({s.width}) : View{};
-    lab.backend.residual_norm_grad(queue, dx, dw, db, Accumulate::overwrite, dsum, dy, x, w, mean,
-                                   rstd);
-    lab.backend.residual_norm_grad(queue, alone, dw_alone, db_alone, Accumulate::overwrite, {}, dy,
-                                   x, w, mean, rstd);
+    lab.backend.put(queue, kernel::NormGrad{.dx_TC = dx,
+                                            .dw_C = dw,
+                                            .db_C = db,
+                                            .dsum_TC = dsum,
+                                            .dy_TC = dy,
+                                            .x_TC = x,
+                                            .w_C = w,
+                                            .mean_T = mean,
+                                            .rstd_T = rstd});
+    lab.backend.put(queue, kernel::NormGrad{.dx_TC = alone,
+                                            .dw_C = dw_alone,
+                                            .db_C = db_alone,
+                                            .dy_TC = dy,
+                                            .x_TC = x,
+                                            .w_C = w,
+                                            .mean_T = mean,
+                                            .rstd_T = rstd});
     EXPECT_EQ(lab.bytes(dw), lab.bytes(dw_alone));
     if (db) {
       EXPECT_EQ(lab.bytes(db), lab.bytes(db_alone));
@@ -261,12 +296,23 @@ TEST_P(NormContract, RowsStandAlone) {
     const View x = inputs(lab, s), w = lab.random({s.width}, 2);
     const View y = lab.fresh({33, 129}), alone = lab.fresh({1, 129});
     const View mean = lab.wide_fresh({33}), rstd = lab.wide_fresh({33});
-    lab.backend.layer_norm(queue, y, mean, rstd, x, w, {}, s.eps);
-    lab.backend.layer_norm(queue, alone, mean.slice(0, 0, 1), rstd.slice(0, 0, 1),
-                           x.slice(0, 17, 1), w, {}, s.eps);
+    lab.backend.put(
+        queue,
+        kernel::Norm{.y_TC = y, .mean_T = mean, .rstd_T = rstd, .x_TC = x, .w_C = w, .eps = s.eps});
+    lab.backend.put(queue, kernel::Norm{.y_TC = alone,
+                                        .mean_T = mean.slice(0, 0, 1),
+                                        .rstd_T = rstd.slice(0, 0, 1),
+                                        .x_TC = x.slice(0, 17, 1),
+                                        .w_C = w,
+                                        .eps = s.eps});
     EXPECT_EQ(lab.bytes(alone), lab.bytes(y.slice(0, 17, 1)));
-    lab.backend.rms_norm(queue, y, rstd, x, w, s.eps);
-    lab.backend.rms_norm(queue, alone, rstd.slice(0, 0, 1), x.slice(0, 17, 1), w, s.eps);
+    lab.backend.put(queue,
+                    kernel::Norm{.y_TC = y, .rstd_T = rstd, .x_TC = x, .w_C = w, .eps = s.eps});
+    lab.backend.put(queue, kernel::Norm{.y_TC = alone,
+                                        .rstd_T = rstd.slice(0, 0, 1),
+                                        .x_TC = x.slice(0, 17, 1),
+                                        .w_C = w,
+                                        .eps = s.eps});
     EXPECT_EQ(lab.bytes(alone), lab.bytes(y.slice(0, 17, 1)));
   });
 }

@@ -34,7 +34,9 @@ TEST_P(PointwiseContract, Gelu) {
   for (const auto n : counts)
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View y = lab.fresh({n});
-      lab.backend.gelu(queue, y, lab.random({n}, 1, 6));
+      lab.backend.put(
+          queue,
+          kernel::Activate{.activation = Activation::gelu, .y_N = y, .x_N = lab.random({n}, 1, 6)});
       lab.result("y", y, rounded(lab, 8, 6));
     });
 }
@@ -43,7 +45,10 @@ TEST_P(PointwiseContract, GeluGradient) {
   for (const auto n : counts)
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View dx = lab.fresh({n});
-      lab.backend.gelu_grad(queue, dx, lab.random({n}, 2), lab.random({n}, 1, 6));
+      lab.backend.put(queue, kernel::ActivateGrad{.activation = Activation::gelu,
+                                                  .dx_N = dx,
+                                                  .dy_N = lab.random({n}, 2),
+                                                  .x_N = lab.random({n}, 1, 6)});
       lab.result("dx", dx, rounded(lab, 16, 2));
     });
 }
@@ -54,8 +59,9 @@ TEST_P(PointwiseContract, GeluFarOut) {
   compare("far out", [=](Lab& lab) {
     const View x = lab.values(s, far), y = lab.fresh(s), dx = lab.fresh(s);
     const View dy = lab.values(s, std::vector<double>(far.size(), 1.0));
-    lab.backend.gelu(queue, y, x);
-    lab.backend.gelu_grad(queue, dx, dy, x);
+    lab.backend.put(queue, kernel::Activate{.activation = Activation::gelu, .y_N = y, .x_N = x});
+    lab.backend.put(queue, kernel::ActivateGrad{
+                               .activation = Activation::gelu, .dx_N = dx, .dy_N = dy, .x_N = x});
     lab.result("y", y, 1e-30);
     lab.result("dx", dx, rounded(lab, 1, 1));
   });
@@ -70,7 +76,8 @@ TEST_P(PointwiseContract, Swiglu) {
   for (const auto& [rows, width] : sizes)
     compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
       const View y = lab.fresh({rows, width});
-      lab.backend.swiglu(queue, y, lab.random({rows, 2, width}, 1, 4));
+      lab.backend.put(queue,
+                      kernel::Swiglu{.y_TF = y, .gate_up_T2F = lab.random({rows, 2, width}, 1, 4)});
       lab.result("y", y, rounded(lab, 8, 4 * 4));
     });
 }
@@ -79,7 +86,9 @@ TEST_P(PointwiseContract, SwigluGradient) {
   for (const auto& [rows, width] : sizes)
     compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
       const View x = lab.random({rows, 2, width}, 1, 4), dx = lab.fresh({rows, 2, width});
-      lab.backend.swiglu_grad(queue, dx, lab.random({rows, width}, 2), x);
+      lab.backend.put(
+          queue, kernel::SwigluGrad{
+                     .dgate_up_T2F = dx, .dy_TF = lab.random({rows, width}, 2), .gate_up_T2F = x});
       lab.result("dgate_up", dx, rounded(lab, 16, 4 * 4));
     });
 }
@@ -89,8 +98,10 @@ TEST_P(PointwiseContract, SwigluFarOut) {
   compare("far out", [=](Lab& lab) {
     const View x = lab.values({1, 2, 6}, gate_up), y = lab.fresh({1, 6});
     const View dx = lab.fresh({1, 2, 6});
-    lab.backend.swiglu(queue, y, x);
-    lab.backend.swiglu_grad(queue, dx, lab.values({1, 6}, {1, 1, 1, 1, 1, 1}), x);
+    lab.backend.put(queue, kernel::Swiglu{.y_TF = y, .gate_up_T2F = x});
+    lab.backend.put(queue, kernel::SwigluGrad{.dgate_up_T2F = dx,
+                                              .dy_TF = lab.values({1, 6}, {1, 1, 1, 1, 1, 1}),
+                                              .gate_up_T2F = x});
     lab.result("y", y, rounded(lab, 8, 1));
     lab.result("dgate_up", dx, rounded(lab, 8, 1));
   });
@@ -111,7 +122,9 @@ TEST_P(PointwiseContract, Rotary) {
               angles.push_back(sine ? std::sin(a) : std::cos(a));
             }
         const View table = lab.wide_values({T + 7, 2, dim / 2}, angles).slice(0, 7, T);
-        lab.backend.rotary(queue, x.slice(2, 1, H), table, direction);
+        lab.backend.put(
+            queue,
+            kernel::Rotary{.x_BTHD = x.slice(2, 1, H), .table_T2E = table, .direction = direction});
         lab.result("x", x, rounded(lab, 3, 2 * 4));
       });
 }
@@ -125,7 +138,11 @@ void PointwiseContract::check_dropout(const Drop& drop, std::int64_t width, std:
                    : drop.where == Drop::over_skip ? skip
                                                    : lab.fresh(s);
     const SampleRows rows{lab.numbers({7, (1LL << 40) + 3, 0}), t0};
-    lab.backend.dropout(queue, y, x, skip, {0x123456789abcdefULL, drop.p}, rows);
+    lab.backend.put(queue, kernel::Dropout{.y_BTC = y,
+                                           .x_BTC = x,
+                                           .skip_BTC = skip,
+                                           .key = {0x123456789abcdefULL, drop.p},
+                                           .rows = rows});
     lab.result("y", y, rounded(lab, 4, 1 / (1 - static_cast<double>(drop.p)) + 1));
   });
 }
@@ -157,11 +174,17 @@ TEST_P(PointwiseContract, ElementsStandAlone) {
     const std::int64_t n = 129, begin = 37, some = 50;
     const View x = lab.random({n}, 1, 4), dy = lab.random({n}, 2);
     const View all = lab.fresh({n}), part = lab.fresh({some});
-    lab.backend.gelu(queue, all, x);
-    lab.backend.gelu(queue, part, x.slice(0, begin, some));
+    lab.backend.put(queue, kernel::Activate{.activation = Activation::gelu, .y_N = all, .x_N = x});
+    lab.backend.put(
+        queue, kernel::Activate{
+                   .activation = Activation::gelu, .y_N = part, .x_N = x.slice(0, begin, some)});
     EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(0, begin, some)));
-    lab.backend.gelu_grad(queue, all, dy, x);
-    lab.backend.gelu_grad(queue, part, dy.slice(0, begin, some), x.slice(0, begin, some));
+    lab.backend.put(queue, kernel::ActivateGrad{
+                               .activation = Activation::gelu, .dx_N = all, .dy_N = dy, .x_N = x});
+    lab.backend.put(queue, kernel::ActivateGrad{.activation = Activation::gelu,
+                                                .dx_N = part,
+                                                .dy_N = dy.slice(0, begin, some),
+                                                .x_N = x.slice(0, begin, some)});
     EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(0, begin, some)));
   });
 }
@@ -171,8 +194,11 @@ TEST_P(PointwiseContract, PositionsStandAlone) {
     const View x = lab.random({1, 33, 65}, 1), all = lab.fresh({1, 33, 65});
     const View part = lab.fresh({1, 10, 65}), samples = lab.numbers({5});
     const DropoutKey key{9, 0.5F};
-    lab.backend.dropout(queue, all, x, {}, key, {samples, 100});
-    lab.backend.dropout(queue, part, x.slice(1, 11, 10), {}, key, {samples, 111});
+    lab.backend.put(queue,
+                    kernel::Dropout{.y_BTC = all, .x_BTC = x, .key = key, .rows = {samples, 100}});
+    lab.backend.put(
+        queue, kernel::Dropout{
+                   .y_BTC = part, .x_BTC = x.slice(1, 11, 10), .key = key, .rows = {samples, 111}});
     EXPECT_EQ(lab.bytes(part), lab.bytes(all.slice(1, 11, 10)));
   });
 }

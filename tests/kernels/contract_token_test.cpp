@@ -32,8 +32,9 @@ TEST_P(TokenContract, Embedding) {
     for (const std::int64_t width : {1, 7, 65, 129, 768})
       compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
         const View y = lab.fresh({rows, width});
-        lab.backend.embedding(queue, y, lab.ids(some_ids(rows)),
-                              lab.random({vocabulary, width}, 1));
+        lab.backend.put(queue, kernel::Embedding{.y_TC = y,
+                                                 .ids_T = lab.ids(some_ids(rows)),
+                                                 .table_VC = lab.random({vocabulary, width}, 1)});
         lab.result("y", y, 0);
       });
 }
@@ -45,8 +46,10 @@ TEST_P(TokenContract, EmbeddingGradient) {
         compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
           const Shape s{vocabulary, width};
           const View dtable = how == Accumulate::add ? lab.wide_random(s, 1) : lab.wide_fresh(s);
-          lab.backend.embedding_grad(queue, dtable, how, lab.random({rows, width}, 2),
-                                     lab.ids(some_ids(rows)));
+          lab.backend.put(queue, kernel::EmbeddingGrad{.dtable_VC = dtable,
+                                                       .how = how,
+                                                       .dy_TC = lab.random({rows, width}, 2),
+                                                       .ids_T = lab.ids(some_ids(rows))});
           lab.result("dtable", dtable,
                      sum_error(lab.tested, rows, static_cast<double>(rows / 3 + 3)));
         });
@@ -78,7 +81,12 @@ void TokenContract::check_cross_entropy(std::int64_t rows, std::int64_t width, d
     for (auto& t : targets) t = t < 0 ? t : static_cast<std::int32_t>(t % width);
     const View loss = lab.of_type(DType::f64, {1}, {how == Accumulate::add ? 1.5 : std::nan("")});
     const double scale = 0.37;
-    lab.backend.cross_entropy(queue, loss, how, z, lab.ids(targets), scale, after);
+    lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                .how = how,
+                                                .logits_TV = z,
+                                                .target_T = lab.ids(targets),
+                                                .scale = scale,
+                                                .logits = after});
     const Errors e(lab, width, amplitude);
     lab.result("loss", loss, static_cast<double>(rows) * e.loss);
     lab.result("logits", z, after == Logits::keep ? 0 : scale * 2 * e.relative);
@@ -108,8 +116,11 @@ TEST_P(TokenContract, CrossEntropyDoesNotOverflow) {
     logits[2 * 257 + 100] = -1e30;  // row 2: masked
     const View z = lab.values({3, 257}, logits);
     const View loss = lab.of_type(DType::f64, {1}, {0});
-    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, z, lab.ids({5, 6, -1}), 1,
-                              Logits::become_gradient);
+    lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                .logits_TV = z,
+                                                .target_T = lab.ids({5, 6, -1}),
+                                                .scale = 1,
+                                                .logits = Logits::become_gradient});
     lab.result("loss", loss, 0);
     lab.result("logits", z, 0);
   });
@@ -119,8 +130,11 @@ TEST_P(TokenContract, CrossEntropyDoesNotOverflow) {
 TEST_P(TokenContract, CrossEntropyOfMaskedRows) {
   compare("masked rows", [](Lab& lab) {
     const View z = lab.fresh({5, 65}), loss = lab.of_type(DType::f64, {1}, {std::nan("")});
-    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, z, lab.ids({-1, -1, -1, -1, -1}),
-                              1, Logits::become_gradient);
+    lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                .logits_TV = z,
+                                                .target_T = lab.ids({-1, -1, -1, -1, -1}),
+                                                .scale = 1,
+                                                .logits = Logits::become_gradient});
     lab.result("loss", loss, 0);
     lab.result("logits", z, 0);
   });
@@ -132,8 +146,10 @@ TEST_P(TokenContract, CrossEntropyShowsNaN) {
       std::vector<double> logits(129, 1.0);
       logits[at] = std::nan("");
       const View loss = lab.of_type(DType::f64, {1}, {0});
-      lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, lab.values({1, 129}, logits),
-                                lab.ids({64}), 1, Logits::keep);
+      lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                  .logits_TV = lab.values({1, 129}, logits),
+                                                  .target_T = lab.ids({64}),
+                                                  .scale = 1});
       EXPECT_TRUE(std::isnan(lab.read(loss)[0])) << "NaN at " << at;
     });
 }
@@ -142,12 +158,18 @@ TEST_P(TokenContract, GradientRowsStandAlone) {
   run([](Lab& lab) {
     const View z = lab.random({33, 257}, 1, 4), row = lab.fresh({1, 257});
     const View loss = lab.of_type(DType::f64, {1}, {0});
-    lab.backend.copy(queue, row, z.slice(0, 16, 1));
+    lab.backend.put(queue, kernel::Copy{.dst = row, .src = z.slice(0, 16, 1)});
     const auto targets = some_targets(33);
-    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, z, lab.ids(targets), 0.1,
-                              Logits::become_gradient);
-    lab.backend.cross_entropy(queue, loss, Accumulate::overwrite, row, lab.ids({targets[16]}), 0.1,
-                              Logits::become_gradient);
+    lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                .logits_TV = z,
+                                                .target_T = lab.ids(targets),
+                                                .scale = 0.1,
+                                                .logits = Logits::become_gradient});
+    lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                .logits_TV = row,
+                                                .target_T = lab.ids({targets[16]}),
+                                                .scale = 0.1,
+                                                .logits = Logits::become_gradient});
     EXPECT_EQ(lab.bytes(row), lab.bytes(z.slice(0, 16, 1)));
   });
 }

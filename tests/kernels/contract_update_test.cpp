@@ -23,7 +23,9 @@ TEST_P(UpdateContract, ColumnSum) {
         compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
           const View out =
               how == Accumulate::add ? lab.wide_random({width}, 1) : lab.wide_fresh({width});
-          lab.backend.column_sum(queue, out, how, lab.random({rows, width}, 2));
+          lab.backend.put(
+              queue,
+              kernel::ColumnSum{.out_C = out, .how = how, .x_TC = lab.random({rows, width}, 2)});
           lab.result("out", out, sum_error(lab.tested, rows, static_cast<double>(rows + 1)));
         });
 }
@@ -35,8 +37,8 @@ TEST_P(UpdateContract, SumOfSquares) {
       const View narrow = lab.of_type(DType::f64, {1}, {7}),
                  wide = lab.of_type(DType::f64, {1}, {7});
       const ConstView of_narrow = lab.random({n}, 1), of_wide = lab.wide_random({n}, 2, 1e-20);
-      lab.backend.sum_squares(queue, narrow, {&of_narrow, 1});
-      lab.backend.sum_squares(queue, wide, {&of_wide, 1});
+      lab.backend.put(queue, kernel::SumSquares{.out_N = narrow, .x = {of_narrow}});
+      lab.backend.put(queue, kernel::SumSquares{.out_N = wide, .x = {of_wide}});
       const auto terms = static_cast<double>(n);
       lab.result("narrow", narrow, sum_error(DType::f64, n, terms));
       lab.result("wide", wide, sum_error(DType::f64, n, terms * 1e-40));
@@ -52,7 +54,7 @@ TEST_P(UpdateContract, SumsOfSquaresOfManyAtATime) {
     std::vector<ConstView> views;
     for (std::int64_t i = 0; i < count; ++i)
       views.push_back(all.slice(0, 97 * i % most, i % 3 == 0 ? most - i : i * i % 9001));
-    lab.backend.sum_squares(queue, out, views);
+    lab.backend.put(queue, kernel::SumSquares{.out_N = out, .x = views});
     lab.result("out", out, sum_error(DType::f64, most, static_cast<double>(most)));
   });
 }
@@ -64,7 +66,7 @@ TEST_P(UpdateContract, SumOfSquaresIsFiniteExactlyWhenAllIs) {
       std::vector<double> v(20000, 3e38);  // its square is beyond f32
       v[at] = x;
       const ConstView all = lab.wide_values({20000}, v);
-      lab.backend.sum_squares(queue, out, {&all, 1});
+      lab.backend.put(queue, kernel::SumSquares{.out_N = out, .x = {all}});
       return lab.read(out)[0];
     };
     EXPECT_TRUE(std::isfinite(sum(0, 1)));
@@ -96,8 +98,11 @@ TEST_P(UpdateContract, Sgd) {
       const auto [n, with_copy] = update;
       const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2, 3);
       const View copy = with_copy ? lab.fresh({n}) : View{};
-      const SgdPart all{w, copy, g, {.lr = 0.1, .decay = 0.2, .scale = 0.5}};
-      lab.backend.sgd(queue, {&all, 1});
+      lab.backend.put(
+          queue, kernel::Sgd{.shards = {{.master_N = w,
+                                         .copy_N = copy,
+                                         .grad_N = g,
+                                         .factors = {.lr = 0.1, .decay = 0.2, .scale = 0.5}}}});
       const double slack = 6 * roundoff(wide(lab.tested)) * (1 + 0.1 * (0.5 * 3 + 0.2));
       lab.result("w", w, slack);
       if (with_copy) lab.result("copy", copy, tolerance(wide(lab.tested), 2, slack));
@@ -117,15 +122,19 @@ TEST_P(UpdateContract, AdamW) {
         for (double& x : squares) x = 0.1 + x * x;
         const View v = lab.wide_values({n}, squares);
         const View copy = with_copy ? lab.fresh({n}) : View{};
-        const AdamW o{.lr = 0.1,
-                      .beta1 = 0.9,
-                      .beta2 = 0.95,
-                      .eps = 1e-8,
-                      .decay = 0.1,
-                      .scale = 0.5,
-                      .count = count};
-        const AdamWPart all{w, m, v, copy, g, o};
-        lab.backend.adamw(queue, {&all, 1});
+        const AdamWFactors o{.lr = 0.1,
+                             .beta1 = 0.9,
+                             .beta2 = 0.95,
+                             .eps = 1e-8,
+                             .decay = 0.1,
+                             .scale = 0.5,
+                             .count = count};
+        lab.backend.put(queue, kernel::AdamW{.shards = {{.master_N = w,
+                                                         .m_N = m,
+                                                         .v_N = v,
+                                                         .copy_N = copy,
+                                                         .grad_N = g,
+                                                         .factors = o}}});
         const double u = roundoff(wide(lab.tested));
         const double c1 = 1 - std::pow(o.beta1, count), c2 = 1 - std::pow(o.beta2, count);
         const double step = o.lr * 2.5 / c1 / std::sqrt(0.1 * o.beta2 / c2);
@@ -137,39 +146,46 @@ TEST_P(UpdateContract, AdamW) {
       });
 }
 
-// More parts than a device is told of at a time, which begin and end anywhere, each with a step of
+// More shards than a device is told of at a time, which begin and end anywhere, each with a step of
 // its own; what lies between them stays.
-TEST_P(UpdateContract, ManyPartsAtATime) {
-  const auto parts_of = [](std::int64_t n, const auto& part) {
+TEST_P(UpdateContract, ManyShardsAtATime) {
+  const auto shards_of = [](std::int64_t n, const auto& shard) {
     for (std::int64_t begin = 3, i = 0; i < 70; ++i) {
       const auto count = i % 5 == 0 ? 8192 + i : i % 7 == 0 ? 0 : i * i % 129;
       ASSERT_LE(begin + count, n);
-      part(i, [=](const View& x) { return x.slice(0, begin, count); });
+      shard(i, [=](const View& x) { return x.slice(0, begin, count); });
       begin += count + i % 4;
     }
   };
-  compare("70 parts", [&](Lab& lab) {
+  compare("70 shards", [&](Lab& lab) {
     const std::int64_t n = 130000;
     const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2),
                m = lab.wide_random({n}, 3),
                v = lab.wide_values({n}, std::vector<double>(static_cast<std::size_t>(n), 0.5)),
                w_sgd = lab.wide_random({n}, 4), copy = lab.random({n}, 5);
-    std::vector<AdamWPart> adamw;
-    std::vector<SgdPart> sgd;
-    parts_of(n, [&](std::int64_t i, const auto& cut) {
-      const AdamW o{.lr = 0.1,
-                    .beta1 = 0.9,
-                    .beta2 = 0.95,
-                    .eps = 1e-8,
-                    .decay = i % 2 ? 0.1 : 0,
-                    .scale = 0.5,
-                    .count = i + 1};
-      adamw.push_back({cut(w), cut(m), cut(v), cut(copy), cut(g), o});
-      sgd.push_back(
-          {cut(w_sgd), {}, cut(g), {.lr = 0.01 * static_cast<double>(i), .decay = 0, .scale = 1}});
+    kernel::AdamW adamw;
+    kernel::Sgd sgd;
+    shards_of(n, [&](std::int64_t i, const auto& cut) {
+      const AdamWFactors o{.lr = 0.1,
+                           .beta1 = 0.9,
+                           .beta2 = 0.95,
+                           .eps = 1e-8,
+                           .decay = i % 2 ? 0.1 : 0,
+                           .scale = 0.5,
+                           .count = i + 1};
+      adamw.shards.push_back({.master_N = cut(w),
+                              .m_N = cut(m),
+                              .v_N = cut(v),
+                              .copy_N = cut(copy),
+                              .grad_N = cut(g),
+                              .factors = o});
+      sgd.shards.push_back(
+          {.master_N = cut(w_sgd),
+           .grad_N = cut(g),
+           .factors = {.lr = 0.01 * static_cast<double>(i), .decay = 0, .scale = 1}});
     });
-    lab.backend.adamw(queue, adamw);
-    lab.backend.sgd(queue, sgd);
+    lab.backend.put(queue, adamw);
+    lab.backend.put(queue, sgd);
     // At most lr |m| / (1 - beta1) / sqrt(v) at the first count; rounded a few times. m and v stay
     // below 2, and so does w - lr g with lr below 0.7.
     const double u = roundoff(wide(lab.tested)),
@@ -188,9 +204,12 @@ TEST_P(UpdateContract, CopiesWhatMasterHolds) {
   run([](Lab& lab) {
     const View w = lab.wide_random({5000}, 1), g = lab.wide_random({5000}, 2);
     const View copy = lab.fresh({5000}), cast = lab.fresh({5000});
-    const SgdPart all{w, copy, g, {.lr = 0.1, .decay = 0, .scale = 1}};
-    lab.backend.sgd(queue, {&all, 1});
-    lab.backend.copy(queue, cast, w);
+    lab.backend.put(queue,
+                    kernel::Sgd{.shards = {{.master_N = w,
+                                            .copy_N = copy,
+                                            .grad_N = g,
+                                            .factors = {.lr = 0.1, .decay = 0, .scale = 1}}}});
+    lab.backend.put(queue, kernel::Copy{.dst = cast, .src = w});
     EXPECT_EQ(lab.bytes(copy), lab.bytes(cast));
   });
 }
@@ -198,13 +217,13 @@ TEST_P(UpdateContract, CopiesWhatMasterHolds) {
 // A shard has the same bits wherever it was cut.
 TEST_P(UpdateContract, WeightsStandAlone) {
   run([](Lab& lab) {
-    const AdamW o{.lr = 0.1,
-                  .beta1 = 0.9,
-                  .beta2 = 0.95,
-                  .eps = 1e-8,
-                  .decay = 0.1,
-                  .scale = 0.5,
-                  .count = 3};
+    const AdamWFactors o{.lr = 0.1,
+                         .beta1 = 0.9,
+                         .beta2 = 0.95,
+                         .eps = 1e-8,
+                         .decay = 0.1,
+                         .scale = 0.5,
+                         .count = 3};
     const std::int64_t n = 200, begin = 37, some = 50;
     const View w = lab.wide_random({n}, 1), m = lab.wide_random({n}, 2);
     const View v = lab.wide_values({n}, std::vector<double>(std::size_t(n), 0.5));
@@ -212,13 +231,17 @@ TEST_P(UpdateContract, WeightsStandAlone) {
     const auto slice = [&](const View& x) { return x.slice(0, begin, some); };
     const auto copied = [&](int i, const View& x) {
       const View to = part.slice(0, i, 1).reshaped({some});
-      lab.backend.copy(queue, to, slice(x));
+      lab.backend.put(queue, kernel::Copy{.dst = to, .src = slice(x)});
       return to;
     };
     const View w1 = copied(0, w), m1 = copied(1, m), v1 = copied(2, v);
-    const AdamWPart alone{w1, m1, v1, {}, slice(g), o}, all{w, m, v, {}, g, o};
-    lab.backend.adamw(queue, {&alone, 1});
-    lab.backend.adamw(queue, {&all, 1});
+    lab.backend.put(
+        queue,
+        kernel::AdamW{
+            .shards = {{.master_N = w1, .m_N = m1, .v_N = v1, .grad_N = slice(g), .factors = o}}});
+    lab.backend.put(
+        queue,
+        kernel::AdamW{.shards = {{.master_N = w, .m_N = m, .v_N = v, .grad_N = g, .factors = o}}});
     EXPECT_EQ(lab.bytes(w1), lab.bytes(slice(w)));
     EXPECT_EQ(lab.bytes(m1), lab.bytes(slice(m)));
     EXPECT_EQ(lab.bytes(v1), lab.bytes(slice(v)));

@@ -18,7 +18,7 @@ static std::vector<float> read(Backend& b, const Tensor& t) {
 TEST(Fenced, HostAccessToDeviceMemoryFaults) {
   Fenced fenced(1);
   const auto x = Tensor::empty(fenced, {4}, DType::f32, Kind::transient);
-  fenced.fill(Queue::compute, x.view(), 1);
+  fenced.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
 
   EXPECT_DEATH(*reinterpret_cast<volatile float*>(x.view().data) = 1, "");
 }
@@ -34,16 +34,16 @@ TEST(Fenced, AMissingWaitShows) {
   Fenced fenced(1);
   const auto x = Tensor::empty(fenced, {4}, DType::f32, Kind::transient);
   const auto y = Tensor::empty(fenced, {4}, DType::f32, Kind::transient);
-  fenced.fill(Queue::compute, x.view(), 1);
+  fenced.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 1});
   read(fenced, x);
 
   fenced.wait(Queue::gather, fenced.record(Queue::compute));
-  fenced.fill(Queue::gather, x.view(), 2);
-  fenced.copy(Queue::compute, y.view(), x.view(), Accumulate::overwrite);
+  fenced.put(Queue::gather, kernel::Fill{.dst = x.view(), .value = 2});
+  fenced.put(Queue::compute, kernel::Copy{.dst = y.view(), .src = x.view()});
   EXPECT_EQ(read(fenced, y)[0], 1);
 
   fenced.wait(Queue::compute, fenced.record(Queue::gather));
-  fenced.copy(Queue::compute, y.view(), x.view(), Accumulate::overwrite);
+  fenced.put(Queue::compute, kernel::Copy{.dst = y.view(), .src = x.view()});
   EXPECT_EQ(read(fenced, y)[0], 2);
 }
 

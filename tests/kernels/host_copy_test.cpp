@@ -44,7 +44,7 @@ void expect_copied(const Array& to, const View& dst, const Array& from, const Vi
     const float x = from[first(from, src) + offset(src, i)];
     expected.set(at, how == Accumulate::add ? expected[at] + x : x);
   }
-  host::copy(dst, src, how);
+  host::run(kernel::Copy{.dst = dst, .src = src, .how = how}, {});
   EXPECT_EQ(to.bytes(), expected.bytes());
 }
 
@@ -93,8 +93,10 @@ TEST_P(HostCopies, CopiesBroadcastLongRowsAndNothing) {
   const Array a(type(), {2, 100'003}, 3), b(DType::f32, {2, 100'001}, 4);
   expect_copied(b, b, a, a.view().slice(1, 1, 100'001), Accumulate::overwrite);
   expect_copied(a, a.view().slice(1, 2, 100'001), b, b, Accumulate::add);
-  host::copy(to.view().slice(0, 0, 0), row.view().reshaped({1, 70}).slice(0, 0, 0),
-             Accumulate::add);
+  host::run(kernel::Copy{.dst = to.view().slice(0, 0, 0),
+                         .src = row.view().reshaped({1, 70}).slice(0, 0, 0),
+                         .how = Accumulate::add},
+            {});
   const Array one(type(), {1, 1, 1}, 5), other(type(), {1, 1, 1}, 6);
   expect_copied(one, one, other, other, Accumulate::add);
 }
@@ -103,9 +105,9 @@ TEST_P(HostCopies, CopiesBroadcastLongRowsAndNothing) {
 TEST_P(HostCopies, CopiesAndFillsLargeArrays) {
   const std::int64_t n = 4'300'007;
   const Array from(type(), {n}, 1), to(type(), {n});
-  host::copy(to, from, Accumulate::overwrite);
+  host::run(kernel::Copy{.dst = to, .src = from}, {});
   EXPECT_TRUE(to.bytes() == from.bytes());
-  host::fill(to.view().slice(0, 3, n - 5), 0.5);
+  host::run(kernel::Fill{.dst = to.view().slice(0, 3, n - 5), .value = 0.5}, {});
   for (const std::int64_t kept : {0L, 1L, 2L, n - 2, n - 1}) EXPECT_EQ(to[kept], from[kept]);
   std::int64_t wrong = 0;
   for (std::int64_t i = 3; i < n - 2; ++i) wrong += to[i] != 0.5F;
@@ -118,10 +120,10 @@ TEST_P(HostCopies, FillsViewsOfAnyStrides) {
   for (std::int64_t t = 0; t < 70; ++t) {
     for (std::int64_t c = 2; c < 7; ++c) expected.set(t * 9 + c, -1.5F);
   }
-  host::fill(x.view().slice(1, 2, 5), -1.5);
+  host::run(kernel::Fill{.dst = x.view().slice(1, 2, 5), .value = -1.5}, {});
   EXPECT_EQ(x.bytes(), expected.bytes());
   const List<std::int64_t> numbers{{1, 2, 3}};
-  host::fill(numbers.view(), 7);
+  host::run(kernel::Fill{.dst = numbers.view(), .value = 7}, {});
   EXPECT_EQ(numbers.values, std::vector<std::int64_t>(3, 7));
 }
 

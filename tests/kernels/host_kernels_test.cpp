@@ -21,8 +21,15 @@ TEST_P(HostKernels, PointwiseBitsDoNotDependOnThePlace) {
     kernel(part.view(), dy.view().slice(0, shift, n - shift), x.view().slice(0, shift, n - shift));
     EXPECT_EQ(part.bytes(), y.bytes(shift, n - shift));
   };
-  compare([](View to, View, View from) { host::gelu(to, from); });
-  compare([](View to, View above, View from) { host::gelu_grad(to, above, from); });
+  compare([](View to, View, View from) {
+    host::run(kernel::Activate{.activation = Activation::gelu, .y_N = to, .x_N = from}, {});
+  });
+  compare([](View to, View above, View from) {
+    host::run(
+        kernel::ActivateGrad{
+            .activation = Activation::gelu, .dx_N = to, .dy_N = above, .x_N = from},
+        {});
+  });
 }
 
 TEST_P(HostKernels, UpdateBitsDoNotDependOnThePlace) {
@@ -31,17 +38,32 @@ TEST_P(HostKernels, UpdateBitsDoNotDependOnThePlace) {
       copy(type(), {n});
   Array v(DType::f32, {n}, 3);
   for (std::int64_t i = 0; i < n; ++i) v.set(i, std::fabs(v[i]));
-  const AdamW how{0.01, 0.9, 0.95, 1e-8, 0.1, 0.7, 3};
+  const AdamWFactors how{0.01, 0.9, 0.95, 1e-8, 0.1, 0.7, 3};
   const Array w2(w), m2(m), v2(v), copy2(type(), {n});
-  host::adamw(w, m, v, copy, g, how);
+  host::run(
+      kernel::AdamW{
+          .shards =
+              {{.master_N = w, .m_N = m, .v_N = v, .copy_N = copy, .grad_N = g, .factors = how}}},
+      {});
   const auto tail = [&](const Array& a) { return a.view().slice(0, shift, rest); };
-  host::adamw(tail(w2), tail(m2), tail(v2), tail(copy2), tail(g), how);
+  host::run(kernel::AdamW{.shards = {{.master_N = tail(w2),
+                                      .m_N = tail(m2),
+                                      .v_N = tail(v2),
+                                      .copy_N = tail(copy2),
+                                      .grad_N = tail(g),
+                                      .factors = how}}},
+            {});
   for (const auto& [a, b] : {std::pair{&w, &w2}, {&m, &m2}, {&v, &v2}, {&copy, &copy2}}) {
     EXPECT_EQ(a->bytes(shift, rest), b->bytes(shift, rest));
   }
-  const Sgd step{0.01, 0.1, 0.7};
-  host::sgd(w, copy, g, step);
-  host::sgd(tail(w2), tail(copy2), tail(g), step);
+  const SgdFactors step{0.01, 0.1, 0.7};
+  host::run(kernel::Sgd{.shards = {{.master_N = w, .copy_N = copy, .grad_N = g, .factors = step}}},
+            {});
+  host::run(kernel::Sgd{.shards = {{.master_N = tail(w2),
+                                    .copy_N = tail(copy2),
+                                    .grad_N = tail(g),
+                                    .factors = step}}},
+            {});
   EXPECT_EQ(w.bytes(shift, rest), w2.bytes(shift, rest));
   EXPECT_EQ(copy.bytes(shift, rest), copy2.bytes(shift, rest));
 }
@@ -55,23 +77,49 @@ TEST_P(HostKernels, RowsDoNotDependOnTheirMatrix) {
   const auto row = [&](const Array& a) { return a.view().slice(0, at, 1); };
   const Array one(type(), {1, width}), one_mean(DType::f32, {1}), one_rstd(DType::f32, {1});
 
-  host::layer_norm(y, mean, rstd, x, w, b, 1e-5);
-  host::layer_norm(one, one_mean, one_rstd, row(x), w, b, 1e-5);
+  host::run(
+      kernel::Norm{
+          .y_TC = y, .mean_T = mean, .rstd_T = rstd, .x_TC = x, .w_C = w, .b_C = b, .eps = 1e-5},
+      {});
+  host::run(kernel::Norm{.y_TC = one,
+                         .mean_T = one_mean,
+                         .rstd_T = one_rstd,
+                         .x_TC = row(x),
+                         .w_C = w,
+                         .b_C = b,
+                         .eps = 1e-5},
+            {});
   EXPECT_EQ(one.bytes(), y.bytes(at, 1));
   EXPECT_EQ(one_mean[0], mean[at]);
-  host::layer_norm_grad(y, {}, {}, Accumulate::overwrite, dy, x, w, mean, rstd, {});
-  host::layer_norm_grad(one, {}, {}, Accumulate::overwrite, row(dy), row(x), w, row(mean),
-                        row(rstd), {});
+  host::run(
+      kernel::NormGrad{
+          .dx_TC = y, .dy_TC = dy, .x_TC = x, .w_C = w, .mean_T = mean, .rstd_T = rstd},
+      {});
+  host::run(kernel::NormGrad{.dx_TC = one,
+                             .dy_TC = row(dy),
+                             .x_TC = row(x),
+                             .w_C = w,
+                             .mean_T = row(mean),
+                             .rstd_T = row(rstd)},
+            {});
   EXPECT_EQ(one.bytes(), y.bytes(at, 1));
 
   List<std::int32_t> targets{std::vector<std::int32_t>(rows, 7)};
   List<double> loss{{0}};
   const Array logits(x), one_logits(type(), {1, width});
-  host::copy(one_logits, row(x), Accumulate::overwrite);
-  host::cross_entropy(loss.view(), Accumulate::overwrite, logits, targets.view(), 0.3,
-                      Logits::become_gradient, scratch());
-  host::cross_entropy(loss.view(), Accumulate::overwrite, one_logits, targets.view().slice(0, 0, 1),
-                      0.3, Logits::become_gradient, scratch());
+  host::run(kernel::Copy{.dst = one_logits, .src = row(x)}, {});
+  host::run(kernel::CrossEntropy{.loss = loss.view(),
+                                 .logits_TV = logits,
+                                 .target_T = targets.view(),
+                                 .scale = 0.3,
+                                 .logits = Logits::become_gradient},
+            scratch());
+  host::run(kernel::CrossEntropy{.loss = loss.view(),
+                                 .logits_TV = one_logits,
+                                 .target_T = targets.view().slice(0, 0, 1),
+                                 .scale = 0.3,
+                                 .logits = Logits::become_gradient},
+            scratch());
   EXPECT_EQ(one_logits.bytes(), logits.bytes(at, 1));
 }
 
@@ -81,13 +129,20 @@ TEST_P(HostKernels, SumsDoNotDependOnThreadsOrScratch) {
       mean(DType::f32, {rows}, 4), rstd(DType::f32, {rows}, 5);
   expect_same_on_any_threads([&] {
     const Array sum(DType::f32, {width});
-    host::column_sum(sum, Accumulate::overwrite, x, scratch());
+    host::run(kernel::ColumnSum{.out_C = sum, .x_TC = x}, scratch());
     return sum.bytes();
   });
   expect_same_on_any_threads([&] {
     const Array dx(type(), {rows, width}), d(DType::f32, {2, width});
-    host::layer_norm_grad(dx, d.view().slice(0, 0, 1), d.view().slice(0, 1, 1),
-                          Accumulate::overwrite, dy, x, w, mean, rstd, scratch());
+    host::run(kernel::NormGrad{.dx_TC = dx,
+                               .dw_C = d.view().slice(0, 0, 1),
+                               .db_C = d.view().slice(0, 1, 1),
+                               .dy_TC = dy,
+                               .x_TC = x,
+                               .w_C = w,
+                               .mean_T = mean,
+                               .rstd_T = rstd},
+              scratch());
     auto all = d.bytes();
     const auto dx_bytes = dx.bytes();
     all.insert(all.end(), dx_bytes.begin(), dx_bytes.end());
@@ -95,7 +150,7 @@ TEST_P(HostKernels, SumsDoNotDependOnThreadsOrScratch) {
   });
   expect_same_on_any_threads([&] {
     List<double> out{{0}};
-    host::sum_squares(out.view(), x, scratch());
+    host::run(kernel::SumSquares{.out_N = out.view(), .x = {x}}, scratch());
     Bytes bytes(8);
     std::memcpy(bytes.data(), out.values.data(), 8);
     return bytes;
@@ -104,13 +159,13 @@ TEST_P(HostKernels, SumsDoNotDependOnThreadsOrScratch) {
   // With room for three chunks at a time the partial sums are added in rounds: the same sum but for
   // the rounding of 63 additions of at most 1,000 * 3.
   const Array all(DType::f32, {width}), rounds(DType::f32, {width});
-  host::column_sum(all, Accumulate::overwrite, x, scratch());
-  host::column_sum(rounds, Accumulate::overwrite, x, scratch(3 * width * 4));
+  host::run(kernel::ColumnSum{.out_C = all, .x_TC = x}, scratch());
+  host::run(kernel::ColumnSum{.out_C = rounds, .x_TC = x}, scratch(3 * width * 4));
   for (std::int64_t c = 0; c < width; ++c) {
     EXPECT_NEAR(all[c], rounds[c], 2 * 63 * 3000 * 0x1p-24);
   }
   const Array once(DType::f32, {width});
-  host::column_sum(once, Accumulate::overwrite, x.view().slice(0, 0, 0), scratch());
+  host::run(kernel::ColumnSum{.out_C = once, .x_TC = x.view().slice(0, 0, 0)}, scratch());
   EXPECT_EQ(once[0], 0);
 }
 
@@ -119,14 +174,14 @@ TEST_P(HostKernels, SumOfSquaresIsFiniteWhenAllElementsAre) {
   List<double> out{{0}};
   double exact = 0;
   for (std::int64_t i = 0; i < 100; ++i) exact += static_cast<double>(x[i]) * x[i];
-  host::sum_squares(out.view(), x, scratch());
+  host::run(kernel::SumSquares{.out_N = out.view(), .x = {x}}, scratch());
   EXPECT_NEAR(out.values[0], exact, 100 * exact * 0x1p-53);
   Array huge(x);
   huge.set(99, 3e38F);
-  host::sum_squares(out.view(), huge, scratch());
+  host::run(kernel::SumSquares{.out_N = out.view(), .x = {huge}}, scratch());
   EXPECT_TRUE(std::isfinite(out.values[0]));
   huge.set(70, std::numeric_limits<float>::quiet_NaN());
-  host::sum_squares(out.view(), huge, scratch());
+  host::run(kernel::SumSquares{.out_N = out.view(), .x = {huge}}, scratch());
   EXPECT_FALSE(std::isfinite(out.values[0]));
 }
 
@@ -138,7 +193,7 @@ TEST_P(HostKernels, DropoutDrawsByPlaceInTheSample) {
       y(type(), {samples, tokens, width});
   const List<std::int64_t> sample{{5, std::int64_t{1} << 40}};
   const DropoutKey key{99, 0.3F};
-  host::dropout(y, x, {}, key, {sample.view(), t0});
+  host::run(kernel::Dropout{.y_BTC = y, .x_BTC = x, .key = key, .rows = {sample.view(), t0}}, {});
   std::int64_t wrong = 0;
   for (std::int64_t b = 0; b < samples; ++b) {
     for (std::int64_t e = 0; e < tokens * width; ++e) {
@@ -155,19 +210,33 @@ TEST_P(HostKernels, DropoutDrawsByPlaceInTheSample) {
 
   // With a skip connection, also in place; and the last 100 positions of the first sample alone.
   const Array added(type(), {samples, tokens, width}), in_place(skip);
-  host::dropout(added, x, skip, key, {sample.view(), t0});
-  host::dropout(in_place, x, in_place, key, {sample.view(), t0});
+  host::run(
+      kernel::Dropout{
+          .y_BTC = added, .x_BTC = x, .skip_BTC = skip, .key = key, .rows = {sample.view(), t0}},
+      {});
+  host::run(kernel::Dropout{.y_BTC = in_place,
+                            .x_BTC = x,
+                            .skip_BTC = in_place,
+                            .key = key,
+                            .rows = {sample.view(), t0}},
+            {});
   EXPECT_EQ(in_place.bytes(), added.bytes());
   const auto last = [&](const Array& a) {
     return a.view().slice(0, 0, 1).slice(1, tokens - 100, 100);
   };
   const Array part(type(), {1, 100, width}), expected(type(), {1, 100, width});
-  host::dropout(part, last(x), last(skip), key, {sample.view().slice(0, 0, 1), t0 + tokens - 100});
-  host::copy(expected, last(added), Accumulate::overwrite);
+  host::run(kernel::Dropout{.y_BTC = part,
+                            .x_BTC = last(x),
+                            .skip_BTC = last(skip),
+                            .key = key,
+                            .rows = {sample.view().slice(0, 0, 1), t0 + tokens - 100}},
+            {});
+  host::run(kernel::Copy{.dst = expected, .src = last(added)}, {});
   EXPECT_EQ(part.bytes(), expected.bytes());
 
   // Nothing is dropped at p = 0.
-  host::dropout(added, x, {}, {99, 0}, {sample.view(), t0});
+  host::run(
+      kernel::Dropout{.y_BTC = added, .x_BTC = x, .key = {99, 0}, .rows = {sample.view(), t0}}, {});
   EXPECT_EQ(added.bytes(), x.bytes());
 }
 
@@ -183,9 +252,12 @@ TEST_P(HostKernels, EmbeddingGradientAddsRowsOfAnIdInOrder) {
       expected.set(at, expected[at] + dy[t * width + c]);
     }
   }
-  host::embedding_grad(table, Accumulate::add, dy, ids.view(), scratch());
+  host::run(
+      kernel::EmbeddingGrad{
+          .dtable_VC = table, .how = Accumulate::add, .dy_TC = dy, .ids_T = ids.view()},
+      scratch());
   EXPECT_EQ(table.bytes(), expected.bytes());
-  host::embedding_grad(table, Accumulate::overwrite, dy, ids.view(), scratch());
+  host::run(kernel::EmbeddingGrad{.dtable_VC = table, .dy_TC = dy, .ids_T = ids.view()}, scratch());
   EXPECT_EQ(table[3 * width], 0);  // no row has this id
 }
 

@@ -181,17 +181,17 @@ TEST(Math, AdamW) {
     v = beta2 * v + (1 - beta2) * g * scale * g * scale;
     const double step = m / (1 - std::pow(beta1, count));
     w = w - lr * decay * w - lr * step / (std::sqrt(v / (1 - std::pow(beta2, count))) + eps);
-    math::update_of(AdamW{lr, beta1, beta2, eps, decay, scale, count})(w_f, m_f, v_f, g);
+    math::update_of(AdamWFactors{lr, beta1, beta2, eps, decay, scale, count})(w_f, m_f, v_f, g);
     EXPECT_NEAR(w_f, w, 8 * unit * count);
     EXPECT_NEAR(m_f, m, 4 * unit * count);
     EXPECT_NEAR(v_f, v, 4 * unit * count);
   }
-  math::update_of(AdamW{lr, beta1, beta2, eps, decay, scale, 3})(w_f, m_f, v_f, nan);
+  math::update_of(AdamWFactors{lr, beta1, beta2, eps, decay, scale, 3})(w_f, m_f, v_f, nan);
   EXPECT_TRUE(std::isnan(w_f));
 }
 
 TEST(Math, Sgd) {
-  const auto step = math::update_of(Sgd{0.1, 0.5, 2});
+  const auto step = math::update_of(SgdFactors{0.1, 0.5, 2});
   EXPECT_FLOAT_EQ(step(3, 4), 3 - 0.1F * (2 * 4 + 0.5F * 3));
 }
 

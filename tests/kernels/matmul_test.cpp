@@ -88,7 +88,10 @@ void check(const Case& t) {
   const Matrix before = c;
   Epilogue epilogue;
   if (t.bias) epilogue.bias_N = ConstView(bias.view()).reshaped({t.N});
-  host::matmul(c.view(), a.view(), b.view(), t.how, epilogue, scratch(t.scratch_bytes));
+  host::run(
+      kernel::Matmul{
+          .c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view(), .how = t.how, .epilogue = epilogue},
+      scratch(t.scratch_bytes));
 
   const bool add = t.how == Accumulate::add;
   const double u32 = std::ldexp(1.0, -24);
@@ -179,10 +182,13 @@ TEST(Matmul, Gelu) {
     Matrix a(13, 40, t, Major::rows, 0, 1), b(40, 29, t, Major::columns, 0, 2),
         c(13, 29, t, Major::rows, 0, 3), plain = c, activated(13, 29, t, Major::rows, 0, 4);
     Matrix reference(13, 29, t, Major::rows, 0, 3);
-    host::matmul(reference.view(), a.view(), b.view(), Accumulate::overwrite, {}, scratch());
+    host::run(kernel::Matmul{.c_MN = reference.view(), .a_MK = a.view(), .b_KN = b.view()},
+              scratch());
     Epilogue epilogue;
-    epilogue.gelu_MN = activated.view();
-    host::matmul(c.view(), a.view(), b.view(), Accumulate::overwrite, epilogue, scratch());
+    epilogue.activated_MN = activated.view();
+    host::run(
+        kernel::Matmul{.c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view(), .epilogue = epilogue},
+        scratch());
     EXPECT_EQ(c.bytes(), reference.bytes());
     // A few ulp of the result, and of x where tanh nears -1 and the result is a difference.
     const double u = t == DType::bf16 ? std::ldexp(1.0, -8) : std::ldexp(1.0, -22);
@@ -202,8 +208,8 @@ TEST(Matmul, SameBitsAgain) {
     for (auto b_major : {Major::rows, Major::columns}) {
       Matrix a(130, 700, in, Major::rows, 0, 1), b(700, 190, in, b_major, 0, 2),
           c(130, 190, out, Major::rows, 0, 3), d(130, 190, out, Major::rows, 0, 5);
-      host::matmul(c.view(), a.view(), b.view(), Accumulate::overwrite, {}, scratch());
-      host::matmul(d.view(), a.view(), b.view(), Accumulate::overwrite, {}, scratch());
+      host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch());
+      host::run(kernel::Matmul{.c_MN = d.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch());
       EXPECT_EQ(c.bytes(), d.bytes());
     }
   }
@@ -217,10 +223,12 @@ TEST(Matmul, RowsDoNotDependOnTheirNumber) {
     constexpr std::int64_t M = 130, N = 384, K = 512;
     const Matrix a(M, K, DType::f32, Major::rows, 0, 1), b(K, N, DType::f32, b_major, 0, 2),
         all(M, N, DType::f32, Major::rows, 0, 3), some(M, N, DType::f32, Major::rows, 0, 4);
-    host::matmul(all.view(), a.view(), b.view(), Accumulate::overwrite, {}, scratch());
+    host::run(kernel::Matmul{.c_MN = all.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch());
     for (std::int64_t m : {2, 3, 7, 16, 64, 129}) {
-      host::matmul(some.view().slice(0, 0, m), a.view().slice(0, M - m, m), b.view(),
-                   Accumulate::overwrite, {}, scratch());
+      host::run(kernel::Matmul{.c_MN = some.view().slice(0, 0, m),
+                               .a_MK = a.view().slice(0, M - m, m),
+                               .b_KN = b.view()},
+                scratch());
       const auto bytes = static_cast<std::size_t>(m * N) * sizeof(float);
       EXPECT_EQ(0, std::memcmp(some.view().data, all.view().slice(0, M - m, m).data, bytes))
           << m << " rows";
@@ -236,7 +244,7 @@ TEST(Matmul, NativeBf16) {
     for (auto a_major : {Major::rows, Major::columns}) {
       const Matrix a(M, K, DType::bf16, a_major, 0, 1), b(K, N, DType::bf16, Major::columns, 0, 2);
       const Matrix c(M, N, out, Major::rows, 0, 3), before = c;
-      host::onednn::matmul(c.view(), a.view(), b.view(), Accumulate::add, {}, scratch());
+      host::onednn::matmul({c.view(), a.view(), b.view(), Accumulate::add}, scratch());
       for (std::int64_t i = 0; i < M; ++i) {
         for (std::int64_t j = 0; j < N; ++j) {
           double sum = before.at(i, j), size = std::abs(sum);
@@ -256,8 +264,7 @@ TEST(Matmul, NativeBf16) {
 TEST(Matmul, LittleScratch) {
   const Matrix a(2050, 64, DType::f32, Major::columns, 0, 1),
       b(64, 600, DType::f32, Major::rows, 0, 2), c(2050, 600, DType::f32, Major::rows, 0, 3);
-  const auto wanted =
-      host::onednn::matmul_scratch(c.view(), a.view(), b.view(), Accumulate::overwrite, {});
+  const auto wanted = host::onednn::matmul_scratch({c.view(), a.view(), b.view()});
   check({2050, 600, 64, Major::columns, Major::rows, Major::rows, DType::f32, DType::f32,
          Accumulate::overwrite, false, 0, wanted * 3 / 4});
 }
@@ -273,7 +280,7 @@ TEST(Matmul, RefusesWhatDoesNotFit) {
   const Matrix a(4, 5, DType::f32, Major::rows, 0, 1), b(6, 7, DType::f32, Major::rows, 0, 2),
       c(4, 7, DType::f32, Major::rows, 0, 3), half(5, 7, DType::bf16, Major::rows, 0, 4);
   const auto run = [&](const View& x, const View& y) {
-    host::matmul(c.view(), x, y, Accumulate::overwrite, {}, scratch());
+    host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = x, .b_KN = y}, scratch());
   };
   EXPECT_THROW(run(a.view(), b.view()), Error);
   EXPECT_THROW(run(a.view(), half.view()), Error);

@@ -44,12 +44,13 @@ TEST(RefGradient, Matmul) {
   Array a({3, 4}, 1), b({4, 5}, 2), bias({5}, 3), c({3, 5}), dc({3, 5}, 4);
   Array da({3, 4}), db({4, 5}), dbias({5});
   const auto f = [&] {
-    ref::matmul(c.view(), a.view(), b.view(), overwrite, {bias.view(), {}});
+    ref::run(kernel::Matmul{
+        .c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view(), .epilogue = {bias.view(), {}}});
     return inner(c, dc);
   };
-  ref::matmul(da.view(), dc.view(), b.view().transposed(), overwrite, {});
-  ref::matmul(db.view(), a.view().transposed(), dc.view(), overwrite, {});
-  ref::column_sum(dbias.view(), overwrite, dc.view());
+  ref::run(kernel::Matmul{.c_MN = da.view(), .a_MK = dc.view(), .b_KN = b.view().transposed()});
+  ref::run(kernel::Matmul{.c_MN = db.view(), .a_MK = a.view().transposed(), .b_KN = dc.view()});
+  ref::run(kernel::ColumnSum{.out_C = dbias.view(), .x_TC = dc.view()});
   expect_gradient(f, a.values, da.values);
   expect_gradient(f, b.values, db.values);
   expect_gradient(f, bias.values, dbias.values);
@@ -61,13 +62,28 @@ TEST(RefGradient, Attention) {
   Array q(heads, 1, 2), k(kv_heads, 2, 2), v(kv_heads, 3), o(heads), d_o(heads, 4), lse({2, 6, 5});
   Array dq(heads), dk(kv_heads), dv(kv_heads), work({100});
   const auto f = [&] {
-    ref::attention(o.view(), lse.view(), q.view(), k.view(), v.view(), s, work.view());
+    ref::run(kernel::Attention{.o_BTHD = o.view(),
+                               .lse_BHT = lse.view(),
+                               .q_BTHD = q.view(),
+                               .k_BTGD = k.view(),
+                               .v_BTGD = v.view(),
+                               .shape = s,
+                               .workspace = work.view()});
     return inner(o, d_o);
   };
   ASSERT_LE(ref::attention_workspace(s, Direction::backward), 100 * sizeof(double));
   f();
-  ref::attention_grad(dq.view(), dk.view(), dv.view(), d_o.view(), o.view(), lse.view(), q.view(),
-                      k.view(), v.view(), s, work.view());
+  ref::run(kernel::AttentionGrad{.dq_BTHD = dq.view(),
+                                 .dk_BTGD = dk.view(),
+                                 .dv_BTGD = dv.view(),
+                                 .do_BTHD = d_o.view(),
+                                 .o_BTHD = o.view(),
+                                 .lse_BHT = lse.view(),
+                                 .q_BTHD = q.view(),
+                                 .k_BTGD = k.view(),
+                                 .v_BTGD = v.view(),
+                                 .shape = s,
+                                 .workspace = work.view()});
   expect_gradient(f, q.values, dq.values);
   expect_gradient(f, k.values, dk.values);
   expect_gradient(f, v.values, dv.values);
@@ -77,12 +93,24 @@ TEST(RefGradient, LayerNorm) {
   Array x({3, 7}, 1), w({7}, 2), b({7}, 3), y({3, 7}), dy({3, 7}, 4), mean({3}), rstd({3});
   Array dx({3, 7}), dw({7}), db({7});
   const auto f = [&] {
-    ref::layer_norm(y.view(), mean.view(), rstd.view(), x.view(), w.view(), b.view(), 0.1);
+    ref::run(kernel::Norm{.y_TC = y.view(),
+                          .mean_T = mean.view(),
+                          .rstd_T = rstd.view(),
+                          .x_TC = x.view(),
+                          .w_C = w.view(),
+                          .b_C = b.view(),
+                          .eps = 0.1});
     return inner(y, dy);
   };
   f();
-  ref::layer_norm_grad(dx.view(), dw.view(), db.view(), overwrite, dy.view(), x.view(), w.view(),
-                       mean.view(), rstd.view());
+  ref::run(kernel::NormGrad{.dx_TC = dx.view(),
+                            .dw_C = dw.view(),
+                            .db_C = db.view(),
+                            .dy_TC = dy.view(),
+                            .x_TC = x.view(),
+                            .w_C = w.view(),
+                            .mean_T = mean.view(),
+                            .rstd_T = rstd.view()});
   expect_gradient(f, x.values, dx.values);
   expect_gradient(f, w.values, dw.values);
   expect_gradient(f, b.values, db.values);
@@ -91,11 +119,17 @@ TEST(RefGradient, LayerNorm) {
 TEST(RefGradient, RmsNorm) {
   Array x({3, 7}, 1), w({7}, 2), y({3, 7}), dy({3, 7}, 3), rstd({3}), dx({3, 7}), dw({7});
   const auto f = [&] {
-    ref::rms_norm(y.view(), rstd.view(), x.view(), w.view(), 0.1);
+    ref::run(kernel::Norm{
+        .y_TC = y.view(), .rstd_T = rstd.view(), .x_TC = x.view(), .w_C = w.view(), .eps = 0.1});
     return inner(y, dy);
   };
   f();
-  ref::rms_norm_grad(dx.view(), dw.view(), overwrite, dy.view(), x.view(), w.view(), rstd.view());
+  ref::run(kernel::NormGrad{.dx_TC = dx.view(),
+                            .dw_C = dw.view(),
+                            .dy_TC = dy.view(),
+                            .x_TC = x.view(),
+                            .w_C = w.view(),
+                            .rstd_T = rstd.view()});
   expect_gradient(f, x.values, dx.values);
   expect_gradient(f, w.values, dw.values);
 }
@@ -110,30 +144,33 @@ TEST(RefGradient, Rotary) {
     }
   const auto f = [&] {
     turned = x;
-    ref::rotary(turned.view(), table.view(), Direction::forward);
+    ref::run(kernel::Rotary{.x_BTHD = turned.view(), .table_T2E = table.view()});
     return inner(turned, dy);
   };
-  ref::rotary(dx.view(), table.view(), Direction::backward);
+  ref::run(kernel::Rotary{
+      .x_BTHD = dx.view(), .table_T2E = table.view(), .direction = Direction::backward});
   expect_gradient(f, x.values, dx.values);
 }
 
 TEST(RefGradient, Gelu) {
   Array x({40}, 1, 4), y({40}), dy({40}, 2), dx({40});
   const auto f = [&] {
-    ref::gelu(y.view(), x.view());
+    ref::run(kernel::Activate{.activation = Activation::gelu, .y_N = y.view(), .x_N = x.view()});
     return inner(y, dy);
   };
-  ref::gelu_grad(dx.view(), dy.view(), x.view());
+  ref::run(kernel::ActivateGrad{
+      .activation = Activation::gelu, .dx_N = dx.view(), .dy_N = dy.view(), .x_N = x.view()});
   expect_gradient(f, x.values, dx.values);
 }
 
 TEST(RefGradient, Swiglu) {
   Array x({3, 2, 5}, 1, 4), y({3, 5}), dy({3, 5}, 2), dx({3, 2, 5});
   const auto f = [&] {
-    ref::swiglu(y.view(), x.view());
+    ref::run(kernel::Swiglu{.y_TF = y.view(), .gate_up_T2F = x.view()});
     return inner(y, dy);
   };
-  ref::swiglu_grad(dx.view(), dy.view(), x.view());
+  ref::run(
+      kernel::SwigluGrad{.dgate_up_T2F = dx.view(), .dy_TF = dy.view(), .gate_up_T2F = x.view()});
   expect_gradient(f, x.values, dx.values);
 }
 
@@ -144,10 +181,11 @@ TEST(RefGradient, Dropout) {
   const SampleRows rows{{reinterpret_cast<const std::byte*>(samples.data()), DType::i64, {2}}, 4};
   const DropoutKey key{5, 0.5F};
   const auto f = [&] {
-    ref::dropout(y.view(), x.view(), skip.view(), key, rows);
+    ref::run(kernel::Dropout{
+        .y_BTC = y.view(), .x_BTC = x.view(), .skip_BTC = skip.view(), .key = key, .rows = rows});
     return inner(y, dy);
   };
-  ref::dropout(dx.view(), dy.view(), {}, key, rows);
+  ref::run(kernel::Dropout{.y_BTC = dx.view(), .x_BTC = dy.view(), .key = key, .rows = rows});
   expect_gradient(f, x.values, dx.values);
   expect_gradient(f, skip.values, dy.values);
 }
@@ -156,10 +194,11 @@ TEST(RefGradient, Embedding) {
   Ids ids{{4, 0, 4, 2}};
   Array table({5, 3}, 1), y({4, 3}), dy({4, 3}, 2), dtable({5, 3});
   const auto f = [&] {
-    ref::embedding(y.view(), ids.view(), table.view());
+    ref::run(kernel::Embedding{.y_TC = y.view(), .ids_T = ids.view(), .table_VC = table.view()});
     return inner(y, dy);
   };
-  ref::embedding_grad(dtable.view(), overwrite, dy.view(), ids.view());
+  ref::run(
+      kernel::EmbeddingGrad{.dtable_VC = dtable.view(), .dy_TC = dy.view(), .ids_T = ids.view()});
   expect_gradient(f, table.values, dtable.values);
 }
 
@@ -168,12 +207,16 @@ TEST(RefGradient, CrossEntropy) {
   Array z({3, 7}, 1, 3), loss({1});
   const double scale = 0.3;
   const auto f = [&] {
-    ref::cross_entropy(loss.view(), overwrite, z.view(), target.view(), scale, Logits::keep);
+    ref::run(kernel::CrossEntropy{
+        .loss = loss.view(), .logits_TV = z.view(), .target_T = target.view(), .scale = scale});
     return scale * loss.values[0];
   };
   Array dz = z;
-  ref::cross_entropy(loss.view(), overwrite, dz.view(), target.view(), scale,
-                     Logits::become_gradient);
+  ref::run(kernel::CrossEntropy{.loss = loss.view(),
+                                .logits_TV = dz.view(),
+                                .target_T = target.view(),
+                                .scale = scale,
+                                .logits = Logits::become_gradient});
   expect_gradient(f, z.values, dz.values);
 }
 

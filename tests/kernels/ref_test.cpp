@@ -44,10 +44,10 @@ TEST(RefCopy, PermutesCastsAndAdds) {
   std::vector<float> src{1, 2, 3, 4, 5, 6};
   std::vector<double> dst{10, 10, 10, 10, 10, 10};
   const auto src_32 = view(src, {2, 3}).transposed();
-  ref::copy(view(dst, {3, 2}), src_32, add);
+  ref::run(kernel::Copy{.dst = view(dst, {3, 2}), .src = src_32, .how = add});
   expect_values(dst, {11, 14, 12, 15, 13, 16}, 0);
   auto halves = bf16s({0, 0, 0, 0, 0, 0});
-  ref::copy(view(halves, {3, 2}), src_32, overwrite);
+  ref::run(kernel::Copy{.dst = view(halves, {3, 2}), .src = src_32});
   expect_values(halves, {1, 4, 2, 5, 3, 6}, 0);
 }
 
@@ -55,15 +55,15 @@ TEST(RefCopy, RoundsToNearestEven) {
   // bf16 has 8 bits: between 256 and 512 only even numbers.
   std::vector<float> src{257, 259, 258.5F};
   auto dst = bf16s({0, 0, 0});
-  ref::copy(view(dst, {3}), view(src, {3}), overwrite);
+  ref::run(kernel::Copy{.dst = view(dst, {3}), .src = view(src, {3})});
   expect_values(dst, {256, 260, 258}, 0);
 }
 
 TEST(RefCopy, MovesNumbersBitForBit) {
   std::vector<std::int64_t> src{(1LL << 61) + 1, -7}, dst(2);
-  ref::copy(view(dst, {2}), view(src, {2}), overwrite);
+  ref::run(kernel::Copy{.dst = view(dst, {2}), .src = view(src, {2})});
   EXPECT_EQ(dst, src);
-  ref::copy(view(dst, {2}), view(src, {2}), add);
+  ref::run(kernel::Copy{.dst = view(dst, {2}), .src = view(src, {2}), .how = add});
   EXPECT_EQ(dst[1], -14);
 }
 
@@ -73,45 +73,53 @@ TEST(RefCopy, RepeatsRowsOfStrideZero) {
   rows.dims = 2;
   rows.extent = {3, 2};
   rows.stride = {0, 1};
-  ref::copy(view(dst, {3, 2}), rows, overwrite);
+  ref::run(kernel::Copy{.dst = view(dst, {3, 2}), .src = rows});
   expect_values(dst, {1, 2, 1, 2, 1, 2}, 0);
 }
 
 TEST(RefCopy, FillsEveryType) {
   std::vector<std::int32_t> ids(3);
-  ref::fill(view(ids, {3}), -1);
+  ref::run(kernel::Fill{.dst = view(ids, {3}), .value = -1});
   EXPECT_EQ(ids, (std::vector<std::int32_t>{-1, -1, -1}));
   std::vector<float> x(4);
-  ref::fill(view(x, {2, 2}).slice(1, 1, 1), 2.5);
+  ref::run(kernel::Fill{.dst = view(x, {2, 2}).slice(1, 1, 1), .value = 2.5});
   expect_values(x, {0, 2.5, 0, 2.5}, 0);
 }
 
 TEST(RefMatmul, TakesTransposesBiasAndSums) {
   std::vector<double> a{1, 2, 3, 4}, b{5, 6, 7, 8}, c(4), bias{100, 200};
   const auto A = view(a, {2, 2}), B = view(b, {2, 2}), C = view(c, {2, 2});
-  ref::matmul(C, A, B, overwrite, {});
+  ref::run(kernel::Matmul{.c_MN = C, .a_MK = A, .b_KN = B});
   expect_values(c, {19, 22, 43, 50}, 0);
-  ref::matmul(C, A, B, add, {});
+  ref::run(kernel::Matmul{.c_MN = C, .a_MK = A, .b_KN = B, .how = add});
   expect_values(c, {38, 44, 86, 100}, 0);
-  ref::matmul(C, A.transposed(), B, overwrite, {});
+  ref::run(kernel::Matmul{.c_MN = C, .a_MK = A.transposed(), .b_KN = B});
   expect_values(c, {26, 30, 38, 44}, 0);
-  ref::matmul(C.transposed(), A, B.transposed(), overwrite, {view(bias, {2}), {}});
+  ref::run(kernel::Matmul{.c_MN = C.transposed(),
+                          .a_MK = A,
+                          .b_KN = B.transposed(),
+                          .epilogue = {.bias_N = view(bias, {2})}});
   expect_values(c, {117, 139, 223, 253}, 0);  // c' = a b' + bias
 }
 
 TEST(RefMatmul, WidensWeightGradients) {
   auto a = bf16s({257, 1}), b = bf16s({1, 1});  // 257 becomes 256
   std::vector<float> wide(1);
-  ref::matmul(view(wide, {1, 1}), view(a, {1, 2}), view(b, {2, 1}), overwrite, {});
+  ref::run(
+      kernel::Matmul{.c_MN = view(wide, {1, 1}), .a_MK = view(a, {1, 2}), .b_KN = view(b, {2, 1})});
   expect_values(wide, {257}, 0);
   auto narrow = bf16s({0});
-  ref::matmul(view(narrow, {1, 1}), view(a, {1, 2}), view(b, {2, 1}), overwrite, {});
+  ref::run(kernel::Matmul{
+      .c_MN = view(narrow, {1, 1}), .a_MK = view(a, {1, 2}), .b_KN = view(b, {2, 1})});
   expect_values(narrow, {256}, 0);
 }
 
 TEST(RefMatmul, AppliesGeluToTheStoredResult) {
   std::vector<double> a{1, -2}, b{1}, c(2), y(2);
-  ref::matmul(view(c, {2, 1}), view(a, {2, 1}), view(b, {1, 1}), overwrite, {{}, view(y, {2, 1})});
+  ref::run(kernel::Matmul{.c_MN = view(c, {2, 1}),
+                          .a_MK = view(a, {2, 1}),
+                          .b_KN = view(b, {1, 1}),
+                          .epilogue = {.activated_MN = view(y, {2, 1})}});
   expect_values(c, {1, -2}, 0);
   expect_values(y, {0.8411919906082768, -0.04540230591222494}, tiny);
 }
@@ -121,8 +129,13 @@ TEST(RefAttention, IsCausalSoftmax) {
   std::vector<double> q{5, 2}, k{0, std::log(3.0)}, v{4, 8}, o(2), lse(2), work(64);
   const AttentionShape s{1, 2, 1, 1, 1, 0.5};
   const Shape shape{1, 2, 1, 1};
-  ref::attention(view(o, shape), view(lse, {1, 1, 2}), view(q, shape), view(k, shape),
-                 view(v, shape), s, view(work, {64}));
+  ref::run(kernel::Attention{.o_BTHD = view(o, shape),
+                             .lse_BHT = view(lse, {1, 1, 2}),
+                             .q_BTHD = view(q, shape),
+                             .k_BTGD = view(k, shape),
+                             .v_BTGD = view(v, shape),
+                             .shape = s,
+                             .workspace = view(work, {64})});
   expect_values(o, {4, 7}, tiny);
   expect_values(lse, {0, std::log(4.0)}, tiny);
 }
@@ -131,26 +144,44 @@ TEST(RefAttention, MapsQueryHeadsToKeyHeads) {
   std::vector<float> q(6), k(2), v{10, 20}, o(6), lse(6);
   std::vector<double> work(64);
   const AttentionShape s{1, 1, 6, 2, 1, 1};
-  ref::attention(view(o, {1, 1, 6, 1}), view(lse, {1, 6, 1}), view(q, {1, 1, 6, 1}),
-                 view(k, {1, 1, 2, 1}), view(v, {1, 1, 2, 1}), s, view(work, {64}));
+  ref::run(kernel::Attention{.o_BTHD = view(o, {1, 1, 6, 1}),
+                             .lse_BHT = view(lse, {1, 6, 1}),
+                             .q_BTHD = view(q, {1, 1, 6, 1}),
+                             .k_BTGD = view(k, {1, 1, 2, 1}),
+                             .v_BTGD = view(v, {1, 1, 2, 1}),
+                             .shape = s,
+                             .workspace = view(work, {64})});
   expect_values(o, {10, 10, 10, 20, 20, 20}, 0);
 }
 
 TEST(RefNorm, LayerNormOfTwoRows) {
   std::vector<double> x{1, 3, 2, 2}, w{2, 1}, b{0.5, -1}, y(4), mean(2), rstd(2);
-  ref::layer_norm(view(y, {2, 2}), view(mean, {2}), view(rstd, {2}), view(x, {2, 2}), view(w, {2}),
-                  view(b, {2}), 3);
+  ref::run(kernel::Norm{.y_TC = view(y, {2, 2}),
+                        .mean_T = view(mean, {2}),
+                        .rstd_T = view(rstd, {2}),
+                        .x_TC = view(x, {2, 2}),
+                        .w_C = view(w, {2}),
+                        .b_C = view(b, {2}),
+                        .eps = 3});
   expect_values(y, {-0.5, -0.5, 0.5, -1}, tiny);  // variances 1 and 0
   expect_values(mean, {2, 2}, tiny);
   expect_values(rstd, {0.5, 1 / std::sqrt(3.0)}, tiny);
-  ref::layer_norm(view(y, {2, 2}), view(mean, {2}), view(rstd, {2}), view(x, {2, 2}), view(w, {2}),
-                  {}, 3);
+  ref::run(kernel::Norm{.y_TC = view(y, {2, 2}),
+                        .mean_T = view(mean, {2}),
+                        .rstd_T = view(rstd, {2}),
+                        .x_TC = view(x, {2, 2}),
+                        .w_C = view(w, {2}),
+                        .eps = 3});
   expect_values(y, {-1, 0.5, 0, 0}, tiny);
 }
 
 TEST(RefNorm, RmsNormOfOneRow) {
   std::vector<double> x{1, 7}, w{10, 5}, y(2), rstd(1);
-  ref::rms_norm(view(y, {1, 2}), view(rstd, {1}), view(x, {1, 2}), view(w, {2}), 0);
+  ref::run(kernel::Norm{.y_TC = view(y, {1, 2}),
+                        .rstd_T = view(rstd, {1}),
+                        .x_TC = view(x, {1, 2}),
+                        .w_C = view(w, {2}),
+                        .eps = 0});
   expect_values(y, {2, 7}, tiny);
   expect_values(rstd, {0.2}, tiny);
 }
@@ -159,11 +190,21 @@ TEST(RefNorm, AddsWeightGradientsOfRows) {
   // Rows normalised to (-1, 1): mean 0, rstd 1 are given.
   std::vector<float> x{-1, 1, -1, 1}, w{1, 1}, dy{1, 2, 3, 4}, mean{0, 0}, rstd{1, 1}, dw{9, 9},
       db{100, 100};
-  ref::layer_norm_grad({}, view(dw, {2}), {}, overwrite, view(dy, {2, 2}), view(x, {2, 2}),
-                       view(w, {2}), view(mean, {2}), view(rstd, {2}));
+  ref::run(kernel::NormGrad{.dw_C = view(dw, {2}),
+                            .dy_TC = view(dy, {2, 2}),
+                            .x_TC = view(x, {2, 2}),
+                            .w_C = view(w, {2}),
+                            .mean_T = view(mean, {2}),
+                            .rstd_T = view(rstd, {2})});
   expect_values(dw, {-4, 6}, 0);
-  ref::layer_norm_grad({}, view(dw, {2}), view(db, {2}), add, view(dy, {2, 2}), view(x, {2, 2}),
-                       view(w, {2}), view(mean, {2}), view(rstd, {2}));
+  ref::run(kernel::NormGrad{.dw_C = view(dw, {2}),
+                            .db_C = view(db, {2}),
+                            .how = add,
+                            .dy_TC = view(dy, {2, 2}),
+                            .x_TC = view(x, {2, 2}),
+                            .w_C = view(w, {2}),
+                            .mean_T = view(mean, {2}),
+                            .rstd_T = view(rstd, {2})});
   expect_values(dw, {-8, 12}, 0);
   expect_values(db, {104, 106}, 0);
 }
@@ -172,17 +213,22 @@ TEST(RefRotary, TurnsHalvesByTheirPosition) {
   // Position 0 stays, position 1 turns by 90 and 180 degrees.
   std::vector<double> x{1, 2, 3, 4, 1, 2, 3, 4}, table{1, 1, 0, 0, 0, -1, 1, 0};
   const auto X = view(x, {1, 2, 1, 4});
-  ref::rotary(X, view(table, {2, 2, 2}), Direction::forward);
+  ref::run(kernel::Rotary{.x_BTHD = X, .table_T2E = view(table, {2, 2, 2})});
   expect_values(x, {1, 2, 3, 4, -3, -2, 1, -4}, 0);
-  ref::rotary(X, view(table, {2, 2, 2}), Direction::backward);
+  ref::run(kernel::Rotary{
+      .x_BTHD = X, .table_T2E = view(table, {2, 2, 2}), .direction = Direction::backward});
   expect_values(x, {1, 2, 3, 4, 1, 2, 3, 4}, 0);
 }
 
 TEST(RefPointwise, GeluAtKnownPlaces) {
   std::vector<double> x{0, 1, -2, 40, -40}, y(5), dy{1, 1, 1, 1, 1}, dx(5);
-  ref::gelu(view(y, {5}), view(x, {5}));
+  ref::run(
+      kernel::Activate{.activation = Activation::gelu, .y_N = view(y, {5}), .x_N = view(x, {5})});
   expect_values(y, {0, 0.8411919906082768, -0.04540230591222494, 40, 0}, tiny);
-  ref::gelu_grad(view(dx, {5}), view(dy, {5}), view(x, {5}));
+  ref::run(kernel::ActivateGrad{.activation = Activation::gelu,
+                                .dx_N = view(dx, {5}),
+                                .dy_N = view(dy, {5}),
+                                .x_N = view(x, {5})});
   EXPECT_NEAR(dx[0], 0.5, tiny);
   EXPECT_NEAR(dx[3], 1, tiny);
   EXPECT_NEAR(dx[4], 0, tiny);
@@ -191,7 +237,7 @@ TEST(RefPointwise, GeluAtKnownPlaces) {
 TEST(RefPointwise, SwigluAtKnownPlaces) {
   const double ln3 = std::log(3.0);  // sigmoid(ln 3) = 3/4
   std::vector<double> gate_up{0, ln3, 5, 4}, y(2);
-  ref::swiglu(view(y, {1, 2}), view(gate_up, {1, 2, 2}));
+  ref::run(kernel::Swiglu{.y_TF = view(y, {1, 2}), .gate_up_T2F = view(gate_up, {1, 2, 2})});
   expect_values(y, {0, 3 * ln3}, tiny);
 }
 
@@ -200,7 +246,8 @@ TEST(RefDropout, KeepsWhatPhiloxKeeps) {
   std::vector<std::int64_t> samples{5, 1LL << 40};
   std::vector<double> x(2 * 3 * 6, 3.0), y(x.size());
   const SampleRows rows{view(samples, {2}), 10};
-  ref::dropout(view(y, {2, 3, 6}), view(x, {2, 3, 6}), {}, key, rows);
+  ref::run(kernel::Dropout{
+      .y_BTC = view(y, {2, 3, 6}), .x_BTC = view(x, {2, 3, 6}), .key = key, .rows = rows});
   std::size_t i = 0;
   for (auto sample : samples)
     for (std::uint64_t element = 10 * 6; element < 13 * 6; ++element, ++i) {
@@ -214,7 +261,11 @@ TEST(RefDropout, DropsItsShareAndAddsTheSkip) {
   std::vector<std::int64_t> samples{0};
   std::vector<float> x(100 * 100, 0.9F), skip(x.size(), 1.0F);
   const Shape s{1, 100, 100};
-  ref::dropout(view(skip, s), view(x, s), view(skip, s), key, {view(samples, {1}), 0});
+  ref::run(kernel::Dropout{.y_BTC = view(skip, s),
+                           .x_BTC = view(x, s),
+                           .skip_BTC = view(skip, s),
+                           .key = key,
+                           .rows = {view(samples, {1}), 0}});
   double dropped = 0;
   for (float v : skip) {
     if (v == 1.0F)
@@ -228,12 +279,17 @@ TEST(RefDropout, DropsItsShareAndAddsTheSkip) {
 TEST(RefEmbedding, PicksRowsAndAddsRepeatedIds) {
   std::vector<std::int32_t> ids{2, 0, 2};
   std::vector<double> table{1, 2, 3, 4, 5, 6}, y(6), dy{1, 2, 10, 20, 100, 200};
-  ref::embedding(view(y, {3, 2}), view(ids, {3}), view(table, {3, 2}));
+  ref::run(kernel::Embedding{
+      .y_TC = view(y, {3, 2}), .ids_T = view(ids, {3}), .table_VC = view(table, {3, 2})});
   expect_values(y, {5, 6, 1, 2, 5, 6}, 0);
   std::vector<double> dtable(6, 7.0);
-  ref::embedding_grad(view(dtable, {3, 2}), overwrite, view(dy, {3, 2}), view(ids, {3}));
+  ref::run(kernel::EmbeddingGrad{
+      .dtable_VC = view(dtable, {3, 2}), .dy_TC = view(dy, {3, 2}), .ids_T = view(ids, {3})});
   expect_values(dtable, {10, 20, 0, 0, 101, 202}, 0);
-  ref::embedding_grad(view(dtable, {3, 2}), add, view(dy, {3, 2}), view(ids, {3}));
+  ref::run(kernel::EmbeddingGrad{.dtable_VC = view(dtable, {3, 2}),
+                                 .how = add,
+                                 .dy_TC = view(dy, {3, 2}),
+                                 .ids_T = view(ids, {3})});
   expect_values(dtable, {20, 40, 0, 0, 202, 404}, 0);
 }
 
@@ -241,12 +297,18 @@ TEST(RefCrossEntropy, OfTwoClasses) {
   const double ln3 = std::log(3.0);
   std::vector<double> z{0, 0, 0, ln3, 9, 9}, loss{100};
   std::vector<std::int32_t> target{1, 0, -1};
-  ref::cross_entropy(view(loss, {1}), overwrite, view(z, {3, 2}), view(target, {3}), 2,
-                     Logits::keep);
+  ref::run(kernel::CrossEntropy{.loss = view(loss, {1}),
+                                .logits_TV = view(z, {3, 2}),
+                                .target_T = view(target, {3}),
+                                .scale = 2});
   EXPECT_NEAR(loss[0], std::log(2.0) + std::log(4.0), tiny);
   expect_values(z, {0, 0, 0, ln3, 9, 9}, 0);
-  ref::cross_entropy(view(loss, {1}), add, view(z, {3, 2}), view(target, {3}), 2,
-                     Logits::become_gradient);
+  ref::run(kernel::CrossEntropy{.loss = view(loss, {1}),
+                                .how = add,
+                                .logits_TV = view(z, {3, 2}),
+                                .target_T = view(target, {3}),
+                                .scale = 2,
+                                .logits = Logits::become_gradient});
   EXPECT_NEAR(loss[0], 2 * std::log(8.0), tiny);
   expect_values(z, {1, -1, -1.5, 1.5, 0, 0}, tiny);
 }
@@ -255,33 +317,39 @@ TEST(RefCrossEntropy, HugeLogitsDoNotOverflow) {
   std::vector<float> z{3e38F, -3e38F};
   std::vector<double> loss(1);
   std::vector<std::int32_t> target{0};
-  ref::cross_entropy(view(loss, {1}), overwrite, view(z, {1, 2}), view(target, {1}), 1,
-                     Logits::become_gradient);
+  ref::run(kernel::CrossEntropy{.loss = view(loss, {1}),
+                                .logits_TV = view(z, {1, 2}),
+                                .target_T = view(target, {1}),
+                                .scale = 1,
+                                .logits = Logits::become_gradient});
   EXPECT_EQ(loss[0], 0);
   expect_values(z, {0, 0}, 0);
 }
 
 TEST(RefReduce, AddsColumnsAndSquares) {
   std::vector<float> x{1, 2, 3, 4, 5, 6}, out{1000, 1000, 1000};
-  ref::column_sum(view(out, {3}), overwrite, view(x, {2, 3}));
+  ref::run(kernel::ColumnSum{.out_C = view(out, {3}), .x_TC = view(x, {2, 3})});
   expect_values(out, {5, 7, 9}, 0);
-  ref::column_sum(view(out, {3}), add, view(x, {2, 3}));
+  ref::run(kernel::ColumnSum{.out_C = view(out, {3}), .how = add, .x_TC = view(x, {2, 3})});
   expect_values(out, {10, 14, 18}, 0);
   std::vector<double> sum(1);
-  ref::sum_squares(view(sum, {1}), view(x, {2, 3}));
+  ref::run(kernel::SumSquares{.out_N = view(sum, {1}), .x = {view(x, {2, 3})}});
   EXPECT_EQ(sum[0], 91);
   x[4] = 3e38F;  // its square is beyond f32
-  ref::sum_squares(view(sum, {1}), view(x, {2, 3}));
+  ref::run(kernel::SumSquares{.out_N = view(sum, {1}), .x = {view(x, {2, 3})}});
   EXPECT_TRUE(std::isfinite(sum[0]));
   x[4] = std::numeric_limits<float>::infinity();
-  ref::sum_squares(view(sum, {1}), view(x, {2, 3}));
+  ref::run(kernel::SumSquares{.out_N = view(sum, {1}), .x = {view(x, {2, 3})}});
   EXPECT_FALSE(std::isfinite(sum[0]));
 }
 
 TEST(RefOptimizer, SgdStep) {
   std::vector<double> w{1}, g{2};
   auto copy = bf16s({0});
-  ref::sgd(view(w, {1}), view(copy, {1}), view(g, {1}), {.lr = 0.1, .decay = 0.1, .scale = 0.5});
+  ref::run(kernel::Sgd{.shards = {{.master_N = view(w, {1}),
+                                   .copy_N = view(copy, {1}),
+                                   .grad_N = view(g, {1}),
+                                   .factors = {.lr = 0.1, .decay = 0.1, .scale = 0.5}}}});
   expect_values(w, {0.89}, tiny);
   expect_values(copy, {0.89}, 0x1p-9);
 }
@@ -289,9 +357,13 @@ TEST(RefOptimizer, SgdStep) {
 TEST(RefOptimizer, AdamWFirstStep) {
   // Unbiased moments are g = 2 and g^2, so the step is lr (2 / (2 + eps) + decay w).
   std::vector<double> w{1}, m{0}, v{0}, g{4};
-  const AdamW o{
+  const AdamWFactors o{
       .lr = 0.1, .beta1 = 0.9, .beta2 = 0.75, .eps = 2, .decay = 0.5, .scale = 0.5, .count = 1};
-  ref::adamw(view(w, {1}), view(m, {1}), view(v, {1}), {}, view(g, {1}), o);
+  ref::run(kernel::AdamW{.shards = {{.master_N = view(w, {1}),
+                                     .m_N = view(m, {1}),
+                                     .v_N = view(v, {1}),
+                                     .grad_N = view(g, {1}),
+                                     .factors = o}}});
   expect_values(w, {0.9}, tiny);
   expect_values(m, {0.2}, tiny);
   expect_values(v, {1}, tiny);

@@ -34,7 +34,7 @@ OpCase mlp(std::string name, bool bias) {
   c.name = std::move(name);
   c.make = [=](Backend&, DType) {
     return std::make_unique<ops::Mlp>(
-        ops::Linear({0}, bias ? ParamId{1} : ParamId{}, F),
+        ops::Linear({0}, bias ? ParamId{1} : ParamId{}, F), Activation::gelu,
         ops::Linear({bias ? 2 : 1}, bias ? ParamId{3} : ParamId{}, C));
   };
   c.in = {random_numbers({B, T, C}, 1)};

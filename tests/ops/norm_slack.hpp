@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-inline double largest_rstd(const OpNumbers& x, ops::Norm kind, double eps) {
+inline double largest_rstd(const OpNumbers& x, NormKind kind, double eps) {
   const auto width = static_cast<std::size_t>(x.shape[2]);
   const auto C = static_cast<double>(width);
   double largest = 0;
@@ -18,7 +18,7 @@ inline double largest_rstd(const OpNumbers& x, ops::Norm kind, double eps) {
       mean += x.values[i] / C;
       square += x.values[i] * x.values[i] / C;
     }
-    const double variance = kind == ops::Norm::layer ? square - mean * mean : square;
+    const double variance = kind == NormKind::layer ? square - mean * mean : square;
     largest = std::max(largest, 1 / std::sqrt(variance + eps));
   }
   return largest;
@@ -28,7 +28,7 @@ inline double largest_rstd(const OpNumbers& x, ops::Norm kind, double eps) {
 // dx = rstd (g - mean(g) - n mean(g n)) with |g| <= 1 and mean |g n| <= 1, gets an rstd that is
 // relatively off by rho, and n twice. Where x itself, at most `most`, is off by `input`, x - mean
 // is by twice that, and rstd relatively by 2 input rstd. y, dx, and dw and db as params.
-inline OpCase::Slack norm_slack(const OpNumbers& x, ops::Norm kind, double eps, double most,
+inline OpCase::Slack norm_slack(const OpNumbers& x, NormKind kind, double eps, double most,
                                 double input) {
   const auto C = x.shape[2], rows = x.shape[0] * x.shape[1];
   const double u = roundoff(DType::f32), r = largest_rstd(x, kind, eps);

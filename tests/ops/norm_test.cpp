@@ -15,12 +15,12 @@ OpNumbers inputs() {
   return x;
 }
 
-OpCase norm(std::string name, ops::Norm kind, bool bias) {
+OpCase norm(std::string name, NormKind kind, bool bias) {
   OpCase c;
   c.name = std::move(name);
   c.make = [=](Backend&, DType) -> std::unique_ptr<Op> {
-    if (kind == ops::Norm::rms) return std::make_unique<ops::RmsNorm>(ParamId{0}, eps);
-    return std::make_unique<ops::LayerNorm>(ParamId{0}, bias ? ParamId{1} : ParamId{}, eps);
+    return std::make_unique<ops::Norm>(
+        ops::NormWeights{kind, ParamId{0}, bias ? ParamId{1} : ParamId{}, eps});
   };
   c.in = {inputs()};
   c.params = {random_numbers({C}, 2)};
@@ -34,9 +34,9 @@ OpCase norm(std::string name, ops::Norm kind, bool bias) {
 }  // namespace
 
 std::vector<OpCase> norm_cases() {
-  return {norm("layer norm", ops::Norm::layer, true),
-          norm("layer norm without bias", ops::Norm::layer, false),
-          norm("RMS norm", ops::Norm::rms, false)};
+  return {norm("layer norm", NormKind::layer, true),
+          norm("layer norm without bias", NormKind::layer, false),
+          norm("RMS norm", NormKind::rms, false)};
 }
 
 }  // namespace trireme

@@ -138,6 +138,38 @@ TEST(Ops, SharedTensorsGiveTheSameAndStayAsTheyAre) {
   }
 }
 
+// Input gradients first, weight gradients later: whatever is wanted, trainable or shared, as in one
+// go.
+void expect_halves_like_whole(const std::function<std::unique_ptr<Backend>()>& open, DType t) {
+  for (const auto& c : all_cases()) {
+    SCOPED_TRACE(c.name);
+    for (const auto& wanted : choices(c.in.size()))
+      for (const auto& trainable : choices(c.params.size()))
+        for (const bool shared : {false, true}) {
+          Ask ask;
+          ask.wanted = wanted;
+          ask.trainable = trainable;
+          ask.shared.assign(c.in.size(), shared);
+          ask.shared_gradient = shared;
+          const auto whole = run_op(open, t, c, ask);
+          ask.adjoint = Adjoint::in_halves;
+
+          const auto halves = run_op(open, t, c, ask);
+
+          EXPECT_EQ(halves.results.size(), whole.results.size());
+          EXPECT_EQ(halves.rows, whole.rows);
+          expect_same_bits(halves, whole, "in two halves");
+        }
+  }
+}
+
+TEST(Ops, HalvesOfTheAdjointGiveTheSameBits) {
+  expect_halves_like_whole(open_ref, DType::f64);
+  const auto open_host = [] { return std::make_unique<Host>(2); };
+  expect_halves_like_whole(open_host, DType::f32);
+  if (host::bf16_products()) expect_halves_like_whole(open_host, DType::bf16);
+}
+
 // Any cut visits every row once: sums are the same to rounding, and dx, made for a row at a time,
 // to the bit. Slacks are of f32.
 TEST(Ops, RowsInLeavesGiveTheSameSums) {

@@ -11,12 +11,13 @@ constexpr std::int64_t B = 3, T = 5, C = 19, site = 4;
 constexpr double eps = 1e-5, amplitude = 2;  // of skip and branch
 const double u = roundoff(DType::f32);
 
-OpCase residual_norm(std::string name, ops::Norm kind, bool bias, double p) {
+OpCase residual_norm(std::string name, NormKind kind, bool bias, double p) {
   OpCase c;
   c.name = std::move(name);
   c.make = [=](Backend&, DType) {
-    return std::make_unique<ops::ResidualNorm>(ops::DropoutSite{site, p}, kind, ParamId{0},
-                                               bias ? ParamId{1} : ParamId{}, eps);
+    return std::make_unique<ops::ResidualNorm>(
+        ops::DropoutSite{site, p},
+        ops::NormWeights{kind, ParamId{0}, bias ? ParamId{1} : ParamId{}, eps});
   };
   c.in = {random_numbers({B, T, C}, 1, amplitude), random_numbers({B, T, C}, 2, amplitude)};
   c.params = {random_numbers({C}, 3)};
@@ -47,10 +48,10 @@ OpCase residual_norm(std::string name, ops::Norm kind, bool bias, double p) {
 }  // namespace
 
 std::vector<OpCase> residual_norm_cases() {
-  return {residual_norm("residual and layer norm", ops::Norm::layer, true, 0.3),
-          residual_norm("residual and layer norm without bias", ops::Norm::layer, false, 0),
-          residual_norm("residual and RMS norm", ops::Norm::rms, false, 0),
-          residual_norm("residual and RMS norm with dropout", ops::Norm::rms, false, 0.3)};
+  return {residual_norm("residual and layer norm", NormKind::layer, true, 0.3),
+          residual_norm("residual and layer norm without bias", NormKind::layer, false, 0),
+          residual_norm("residual and RMS norm", NormKind::rms, false, 0),
+          residual_norm("residual and RMS norm with dropout", NormKind::rms, false, 0.3)};
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Every operation on Views, on every backend, with pieces that do not divide the views.
+// Every operation on Views, on every backend, with chunks that do not divide the views.
 #include "tests/parallel/collective_test.hpp"
 
 namespace trireme::test {
@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, Collective,
                                          Setting{"ref", DType::f64, 1000, false, Wires::device}),
                          [](const auto& p) { return name_of(p.param); });
 
-constexpr std::int64_t odd = 2503;  // three pieces of 1000, many of 7
+constexpr std::int64_t odd = 2503;  // three chunks of 1000, many of 7
 
 std::vector<double> joined(std::int64_t n, DType t) {
   std::vector<double> all;
@@ -54,7 +54,7 @@ TEST_P(Collective, GatherTakesItsOwnPartFromItsPlace) {
   EXPECT_EQ(values(dst), joined(odd, type()));
 }
 
-// A wire between devices sums f32 before it is added, all else adds one contribution after the
+// A transport between devices sums f32 before it is added, all else adds one contribution after the
 // other.
 bool summed_on_the_way(const Setting& s) {
   return s.wires == Wires::device && s.type == DType::f32 && world().size() > 1;

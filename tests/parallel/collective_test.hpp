@@ -11,7 +11,7 @@
 #include "lib/tensor/tensor.hpp"
 #include "lib/train/plan.hpp"
 #include "tests/parallel/world.hpp"
-#include "tests/support/host_wire.hpp"
+#include "tests/support/device_on_host.hpp"
 #include "tests/support/values.hpp"
 
 namespace trireme::test {
@@ -19,18 +19,18 @@ namespace trireme::test {
 struct Setting {
   std::string backend;
   DType type;
-  std::int64_t piece;
+  std::int64_t chunk;
   bool delays;
   Wires wires = Wires::host;
 };
 inline std::string name_of(const Setting& s) {
-  return s.backend + "_" + std::string(trireme::name_of(s.type)) + "_" + std::to_string(s.piece) +
+  return s.backend + "_" + std::string(trireme::name_of(s.type)) + "_" + std::to_string(s.chunk) +
          (s.delays ? "_delays" : "") + (s.wires == Wires::device ? "_devices" : "");
 }
 // All ranks, with counters of their own.
 inline Communicator connected_world(Wires wires) {
   const auto c = world().split(0, world().rank());
-  if (wires == Wires::device) c.connect(host_wire);
+  if (wires == Wires::device) c.connect(device_on_host);
   return c;
 }
 inline std::ostream& operator<<(std::ostream& out, const Setting& s) {
@@ -92,7 +92,7 @@ class CollectiveTest : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
     const auto& s = GetParam();
-    Communicator::configure({.piece = s.piece, .random_delays = s.delays ? 7U : 0U});
+    world().configure({.chunk = s.chunk, .random_delays = s.delays ? 7U : 0U});
     backend_ = open_backend({s.backend, 1, true});
     comm_ = connected_world(s.wires);
   }

@@ -2,23 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/comm/settings.hpp"
-
 namespace trireme::test {
 
 // A plan sends nothing that could be late.
-static RankPlan plan_without_delays(const ParityCase& p, const BackendChoice& backend, int rank) {
-  const auto settings = comm_settings();
-  auto calm = settings;
-  calm.random_delays = 0;
-  Communicator::configure(calm);
-  auto plan = plan_rank(plan_input(p), dry_target(backend), rank);
-  Communicator::configure(settings);
-  return plan;
+static RankPlan plan_without_delays(const ParityCase& p, const BackendChoice& backend,
+                                    const Communicator& world) {
+  auto in = plan_input(p);
+  in.comm = world.settings();
+  in.comm.random_delays = 0;
+  return plan_rank(in, dry_target(backend), world.rank());
 }
 
 Counted::Counted(const ParityCase& p, const BackendChoice& backend, const Axes& axes)
-    : plan_(plan_without_delays(p, backend, axes.world.rank())), sent_(axes.traffic()) {
+    : plan_(plan_without_delays(p, backend, axes.world)), sent_(axes.traffic()) {
   EXPECT_EQ(plan_.races, std::vector<std::string>{});
 }
 

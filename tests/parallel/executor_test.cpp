@@ -39,7 +39,7 @@ class Adding final : public Stage {
   }
   Tensor tensor(double x) {
     auto t = Tensor::empty(backend_, {elements_}, DType::f32, Kind::transient);
-    backend_.fill(Queue::compute, t.view(), x);
+    backend_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = x});
     return t;
   }
 
@@ -67,7 +67,7 @@ void expect_sums(const Adding& stage, int microbatches) {
 }
 
 TEST_P(Executor, TrainsEveryMicrobatch) {
-  Communicator::configure({.piece = 100, .random_delays = 9});
+  world().configure({.chunk = 100, .random_delays = 9});
   Adding stage(*backend_, 253);
 
   execute(one_f_one_b(ranks(), 6, rank()), stage, *backend_, pipe());
@@ -78,7 +78,7 @@ TEST_P(Executor, TrainsEveryMicrobatch) {
 // Not the order of any schedule: each stage takes its microbatches from the last to the first, its
 // messages come and go from the first to the last.
 TEST_P(Executor, KeepsMicrobatchesApart) {
-  Communicator::configure({.piece = 100, .random_delays = 9});
+  world().configure({.chunk = 100, .random_delays = 9});
   const bool above = rank() > 0, below = rank() + 1 < ranks();
   Adding stage(*backend_, 253);
   Program program;
@@ -111,18 +111,18 @@ TEST_P(Executor, WhatAFailingStageSentArrivesWhole) {
     stage.fails_at = 1;
     const Program program{{Do::forward, 0}, {Do::send_activation, 0}, {Do::forward, 1}};
     EXPECT_THROW(execute(program, stage, *backend_, both), Error);
-    EXPECT_EQ(Communicator::left_over(),
+    EXPECT_EQ(world().abandoned(),
               std::vector<std::string>{"send of the stage boundary, microbatch 0"});
     for (int i = 0; i < 3; ++i) {
       const auto other = Tensor::empty(*backend_, {many}, DType::f32, Kind::transient);
-      backend_->fill(Queue::compute, other.view(), -1);
+      backend_->put(Queue::compute, kernel::Fill{.dst = other.view(), .value = -1});
     }
   }
   world().all_reduce({&here, 1});
   if (rank() == 1) execute({{Do::receive_activation, 0}, {Do::forward, 0}}, stage, *backend_, both);
-  Communicator::drain();
+  world().drain();
 
-  EXPECT_EQ(Communicator::left_over(), std::vector<std::string>{});
+  EXPECT_EQ(world().abandoned(), std::vector<std::string>{});
   EXPECT_EQ(backend_->account().live_all, 0U);
   if (rank() == 1) {
     EXPECT_EQ(stage.down.at(0), 0 + 1 + 2);

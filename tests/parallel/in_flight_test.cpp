@@ -51,7 +51,7 @@ TEST_P(InFlight, OperationsOfSeveralCommunicators) {
     pending.push_back(reversed.reduce_scatter(
         backend(), after_compute(Queue::scatter), sums.back().view(), inputs.back().view(),
         Accumulate::overwrite, type(), {Doing::scatter, {}, i}));
-    Communicator::progress();
+    world().progress();
   }
   while (!pending.empty()) {
     pending.back().wait(Queue::compute);
@@ -105,7 +105,7 @@ TEST_P(InFlight, ProgressMovesWhatIsInFlight) {
 
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const auto arrived = [&] { return values(dst).back() == last.back(); };
-  while (!arrived() && std::chrono::steady_clock::now() < limit) Communicator::progress();
+  while (!arrived() && std::chrono::steady_clock::now() < limit) world().progress();
 
   EXPECT_TRUE(arrived());
   pending.wait(Queue::compute);
@@ -125,11 +125,10 @@ TEST_P(InFlight, WhatIsDroppedIsNamedAndDrained) {
     unit = "is gone.";  // as the model may be
   }
 
-  EXPECT_EQ(Communicator::left_over(),
-            std::vector<std::string>{"gather of blocks.3, microbatch 2"});
-  Communicator::drain();
+  EXPECT_EQ(world().abandoned(), std::vector<std::string>{"gather of blocks.3, microbatch 2"});
+  world().drain();
 
-  EXPECT_TRUE(Communicator::left_over().empty());
+  EXPECT_TRUE(world().abandoned().empty());
   std::vector<double> all;
   for (int r = 0; r < ranks(); ++r)
     for (const double x : numbers(500, r, type())) all.push_back(x);
@@ -140,7 +139,7 @@ TEST_P(InFlight, WhatIsDroppedIsNamedAndDrained) {
 
 TEST_P(InFlight, AWaitThatIsTooLongNamesTheOperation) {
   if (ranks() == 1) GTEST_SKIP() << "nobody to wait for";
-  Communicator::configure({.piece = 100, .hang_timeout = 0.05});
+  world().configure({.chunk = 100, .hang_timeout = 0.05});
   const auto src = tensor(500, rank()), dst = blank(500 * ranks());
   const auto gather = [&] {
     return world().all_gather(backend(), after_compute(Queue::gather), dst.view(), src.view(),
@@ -156,7 +155,7 @@ TEST_P(InFlight, AWaitThatIsTooLongNamesTheOperation) {
     EXPECT_NE(message.find("is not finished after 0.05 s"), std::string::npos) << message;
     EXPECT_NE(message.find("receives from rank"), std::string::npos) << message;
   }
-  Communicator::configure({.piece = 100});
+  world().configure({.chunk = 100});
   double late = 1;
   world().all_reduce({&late, 1});  // the others come now
   if (rank() != 0) pending = gather();
@@ -167,7 +166,7 @@ TEST_P(InFlight, AWaitThatIsTooLongNamesTheOperation) {
 
 TEST_P(InFlight, OperationsOutOfStepAreFound) {
   if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  Communicator::configure({.check_labels = true});
+  world().configure({.check_labels = true});
   const auto src = tensor(8, rank()), dst = blank(8 * ranks());
   const auto gather = [&](std::string_view unit) {
     world()
@@ -196,7 +195,7 @@ TEST_P(InFlight, OperationsOutOfStepAreFound) {
 TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
   if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const auto part = world().split(0, rank());
-  Communicator::configure({});
+  world().configure({});
   const auto x = tensor(200, rank());
   if (rank() == 0) {
     part.send(backend(), after_compute(Queue::down), x.slice(0, {100}).view(), 1,
@@ -217,9 +216,9 @@ TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
           std::string::npos)
           << second;
     }
-    EXPECT_EQ(Communicator::left_over().size(), 2U);
-    EXPECT_NE(message_of<Error>([] { Communicator::drain(); }).find("; "), std::string::npos);
-    EXPECT_TRUE(Communicator::left_over().empty());
+    EXPECT_EQ(world().abandoned().size(), 2U);
+    EXPECT_NE(message_of<Error>([] { world().drain(); }).find("; "), std::string::npos);
+    EXPECT_TRUE(world().abandoned().empty());
   }
   world().all_gather("in step again");
 }
@@ -237,13 +236,13 @@ TEST(MpiErrors, NameCallPeerAndOperation) {
       const auto message = message_of<Error>([&] { p.wait(Queue::compute); });
       EXPECT_EQ(message.find("receive of tie: MPI_Irecv with rank 0 failed: "), 0U) << message;
     }
-    EXPECT_THROW(Communicator::drain(), Error);
+    EXPECT_THROW(world().drain(), Error);
   }
 }
 
 TEST(HostMemory, OperationsOfAllRanks) {
   for (const bool checked : {false, true}) {
-    Communicator::configure({.check_labels = checked});
+    world().configure({.check_labels = checked});
     const int me = world().rank(), size = world().size();
     std::string text = me == size - 1 ? std::string(70000, 'x') : "other";
     std::vector<double> sum{1.0 * me, 2}, most{1.0 * me, -1.0 * me};

@@ -1,4 +1,4 @@
-// Operations above 2^31 bytes, with short pieces and with long ones. Needs about 7 GB.
+// Operations above 2^31 bytes, with short chunks and with long ones. Needs about 7 GB.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,10 +15,12 @@ class Large : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
     if (world().size() != 2) GTEST_SKIP() << "for two ranks";
-    Communicator::configure({.piece = GetParam()});
+    world().configure({.chunk = GetParam()});
   }
   Tensor tensor(std::int64_t n) { return Tensor::empty(host_, {n}, DType::f32, Kind::transient); }
-  void fill(const Tensor& t, double x) { host_.fill(Queue::compute, t.view(), x); }
+  void fill(const Tensor& t, double x) {
+    host_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = x});
+  }
   // All elements but the last, and the last.
   static void expect_values(const Tensor& t, float x, float last) {
     const auto n = static_cast<std::size_t>(t.shape().count());

@@ -7,14 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "lib/comm/mpi_job.hpp"
+#include "lib/launch/mpi_job.hpp"
 #include "tests/parallel/watchdog.hpp"
 #include "tests/parallel/world.hpp"
 
 namespace trireme::test {
 namespace {
 
-const MpiJob* job = nullptr;
+const launch::MpiJob* job = nullptr;
 Watchdog* watchdog = nullptr;
 
 std::string rank_name() {
@@ -42,12 +42,12 @@ class Steps final : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& test) override {
     watchdog->at(fmt::format("{}.{}", test.test_suite_name(), test.name()));
     const char* delays = std::getenv("TRIREME_RANDOM_DELAYS");
-    Communicator::configure(
+    world().configure(
         {.random_delays = delays ? static_cast<std::uint64_t>(std::atoi(delays)) : 0});
   }
   void OnTestEnd(const testing::TestInfo& test) override {
-    Communicator::configure({});
-    const auto left = Communicator::left_over();
+    world().configure({});
+    const auto left = world().abandoned();
     for (const auto& name : left) {
       const auto text = fmt::format("[{}] {}.{} left in flight: {}\n", rank_name(),
                                     test.test_suite_name(), test.name(), name);
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   using namespace trireme;
   using namespace trireme::test;
   testing::InitGoogleTest(&argc, argv);
-  const MpiJob mpi;
+  const launch::MpiJob mpi;
   job = &mpi;
   const char* limit = std::getenv("TRIREME_HANG_LIMIT");
   Watchdog watches(rank_name(), std::chrono::seconds(limit ? std::atoi(limit) : 60));

@@ -7,13 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <optional>
 
 #include "lib/comm/agree.hpp"
-#include "lib/comm/nccl.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 #include "tests/parallel/counted.hpp"
 #include "tests/parallel/world.hpp"
-#include "tests/support/host_wire.hpp"
+#include "tests/support/device_on_host.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme::test {
@@ -168,7 +167,8 @@ const Axes& parity_axes(const ParityCase& p) {
                                static_cast<int>(p.wires), through_nccl(p));
   if (const auto it = made.find(key); it != made.end()) return it->second;
   const auto axes = make_axes(world(), p.grid, shard);
-  if (p.wires == Wires::device) connect(axes, through_nccl(p) ? nccl_wire : host_wire);
+  if (p.wires == Wires::device)
+    connect(axes, through_nccl(p) ? transport::open_nccl : device_on_host);
   return made.emplace(key, axes).first->second;
 }
 
@@ -176,24 +176,23 @@ void expect_parity(const ParityCase& p, double bound) {
   const auto& expected = one_rank_course(p);
   const auto& axes = parity_axes(p);
   const auto choice = backend_of(p, true);
-  // A plan speaks of the first two steps: all are like them where nothing freezes or thaws.
+  // A plan speaks of the traffic of one step: all are like it where nothing freezes or thaws.
   const bool steady = std::ranges::all_of(
       p.freeze, [](const FreezeRule& r) { return r.from_step == 0 && r.to_step == 0; });
-  std::optional<Counted> counted;
-  if (steady) counted.emplace(p, choice, axes);
+  Counted counted(p, choice, axes);
   const auto backend = open_backend(choice);
   const Workspace workspace(*backend);
   Trainer trainer(*backend, axes, parity_setup(p));
   trainer.store().initialize(3, 1);
   for (int s = 0; s < p.steps; ++s) {
     const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
-    if (counted) counted->step_sent(axes);
+    if (steady) counted.step_sent(axes);
     const auto step = static_cast<std::size_t>(s);
     EXPECT_EQ(r.verdict, Verdict::updated);
     EXPECT_NEAR(r.loss, expected.losses[step], bound * expected.losses[step]) << "step " << s;
     EXPECT_NEAR(r.grad_norm, expected.norms[step], bound * expected.norms[step]) << "step " << s;
   }
-  if (counted) counted->taken(backend->account());
+  counted.taken(backend->account());
   expect_weights(trainer.store(), expected, bound);
 }
 

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "lib/comm/settings.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 
@@ -28,7 +27,7 @@ static double f32_bound(const test::ParityCase& c) {
 }
 
 TEST(Parity, OnFencedMemoryWithDelays) {
-  Communicator::configure({.piece = 500, .random_delays = 5});
+  test::world().configure({.chunk = 500, .random_delays = 5});
   for (auto c : test::fenced_cases(test::world().size())) {
     c.backend = test::backend_or("fenced");
     SCOPED_TRACE(test::name_of(c));
@@ -38,7 +37,7 @@ TEST(Parity, OnFencedMemoryWithDelays) {
 }
 
 TEST(Parity, BetweenDevicesWithDelays) {
-  Communicator::configure({.piece = 500, .random_delays = 6});
+  test::world().configure({.chunk = 500, .random_delays = 6});
   for (auto& c : test::device_wire_cases(test::world().size())) {
     c.backend = test::backend_or(c.backend.c_str());
     SCOPED_TRACE(test::name_of(c));
@@ -76,9 +75,9 @@ static std::vector<test::ParityCase> few_cases(int n) {
 static void expect_parity_of_few(Wires wires) {
   const int n = test::world().size();
   if (n == 3) GTEST_SKIP() << "its grids are of powers of two";
-  auto settings = comm_settings();
-  settings.piece = 100;  // smaller than most weights
-  Communicator::configure(settings);
+  auto settings = test::world().settings();
+  settings.chunk = 100;  // smaller than most weights
+  test::world().configure(settings);
   for (auto& c : few_cases(n)) {
     c.wires = wires;
     SCOPED_TRACE(test::name_of(c));

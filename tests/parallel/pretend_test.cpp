@@ -1,5 +1,6 @@
 // A pretended communicator on `dry` tells what a real one does: bytes sent, every mark of the
 // account, and that no access is out of order.
+#include "lib/comm/transport/pretended_transport.hpp"
 #include "tests/parallel/collective_test.hpp"
 
 namespace trireme::test {
@@ -19,16 +20,16 @@ void everything(Backend& b, const Communicator& c, DType type) {
   for (int m = 0; m < 3; ++m) {
     const std::int64_t n = 700 + 31 * m;
     const auto shard = blank(n);
-    b.fill(Queue::compute, shard.view(), 1);
+    b.put(Queue::compute, kernel::Fill{.dst = shard.view(), .value = 1});
     auto whole = blank(n * size, Queue::gather);
     auto gather = c.all_gather(b, after_compute(Queue::gather), whole.view(), shard.view(),
                                {Doing::gather, "u", m});
     auto work = blank(5000);
-    b.fill(Queue::compute, work.view(), 2);
-    Communicator::progress();
+    b.put(Queue::compute, kernel::Fill{.dst = work.view(), .value = 2});
+    c.progress();
     whole.used(gather.wait(Queue::compute));
     auto gradient = blank(n * size);
-    b.copy(Queue::compute, gradient.view(), whole.view());
+    b.put(Queue::compute, kernel::Copy{.dst = gradient.view(), .src = whole.view()});
     whole = {};
     auto scatter = c.reduce_scatter(
         b, after_compute(Queue::scatter), shard.view(), gradient.view(), Accumulate::overwrite,
@@ -43,7 +44,7 @@ void everything(Backend& b, const Communicator& c, DType type) {
     for (int r = 0; r < size; ++r) {
       out.push_back(r != me ? blank(100 * (me + 1) + r) : Tensor());
       in.push_back(r != me ? blank(100 * (r + 1) + me) : Tensor());
-      if (out.back()) b.fill(Queue::compute, out.back().view(), 1);
+      if (out.back()) b.put(Queue::compute, kernel::Fill{.dst = out.back().view(), .value = 1});
       dst.push_back(in.back().view());
       src.push_back(out.back().view());
     }
@@ -55,7 +56,7 @@ void everything(Backend& b, const Communicator& c, DType type) {
     exchange.wait(Queue::compute);
     if (size > 1) {
       auto to = blank(n), from = blank(n, Queue::up);
-      b.fill(Queue::compute, to.view(), 3);
+      b.put(Queue::compute, kernel::Fill{.dst = to.view(), .value = 3});
       Pending send, receive;
       // Between devices a send ends when it is received, so in a ring some receive first.
       for (const bool sends : {me % 2 == 0, me % 2 != 0})
@@ -87,12 +88,12 @@ INSTANTIATE_TEST_SUITE_P(Settings, Pretend,
 TEST_P(Pretend, TellsBytesSentAndTheAccount) {
   const auto& s = GetParam();
   const BackendChoice choice{s.backend, 1, true};
-  Communicator::configure({.piece = s.piece, .random_delays = s.delays ? 3U : 0U});
+  world().configure({.chunk = s.chunk, .random_delays = s.delays ? 3U : 0U});
   const auto backend = open_backend(choice);
   Dry dry(dry_target(choice));
   const auto real = connected_world(s.wires);
-  const auto pretended = Communicator::pretend(world().rank(), world().size());
-  if (s.wires == Wires::device) pretended.connect(pretend_device_wire);
+  const auto pretended = Communicator::pretend(world().rank(), world().size(), world().settings());
+  if (s.wires == Wires::device) pretended.connect(transport::pretended_device);
 
   everything(*backend, real, s.type);
   everything(dry, pretended, s.type);

@@ -180,7 +180,7 @@ TEST(State, WhatIsLeftInFlightIsNamedUntilItIsDrained) {
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("blocks.1"), std::string::npos) << e.what();
   }
-  Communicator::drain();
+  test::world().drain();
   EXPECT_EQ(gathered(), 0U);
   EXPECT_EQ(many.evaluate(), before);
 }

@@ -51,7 +51,7 @@ TEST(Checker, BackwardRunsInTheSameOrderOnEveryStage) {
 TEST(Checker, StagesHoldExactlyTheirInputs) {
   for_each_schedule([](const Schedule& s) {
     for (int stage = 0; stage < s.stages; ++stage) {
-      const InFlight peak = peak_in_flight(s.programs[static_cast<std::size_t>(stage)]);
+      const PeakHeld peak = peak_in_flight(s.programs[static_cast<std::size_t>(stage)]);
       ASSERT_EQ(peak.inputs, s.inputs(stage));
       ASSERT_LE(peak.arriving, 1);
       ASSERT_LE(peak.leaving, 1);
@@ -88,15 +88,15 @@ TEST(Checker, AReceiveBeforeTheGradientHasLeftTakesOneMore) {
 }
 
 TEST(Checker, CountsWhatArrivesAndLeaves) {
-  EXPECT_EQ(peak_in_flight({}), InFlight{});
+  EXPECT_EQ(peak_in_flight({}), PeakHeld{});
   EXPECT_EQ(peak_in_flight({{receive_activation, 0},
                             {receive_activation, 1},
                             {forward, 0},
                             {forward, 1},
                             {send_activation, 0},
                             {send_activation, 1}}),
-            (InFlight{.inputs = 2, .arriving = 2, .leaving = 2}));
-  EXPECT_EQ(peak_in_flight({{forward, 0}, {forward, 1}}), (InFlight{.inputs = 1}));
+            (PeakHeld{.inputs = 2, .arriving = 2, .leaving = 2}));
+  EXPECT_EQ(peak_in_flight({{forward, 0}, {forward, 1}}), (PeakHeld{.inputs = 1}));
 }
 
 TEST(Checker, NamesWhatIsMissingTwiceOrTooMuch) {

@@ -67,7 +67,8 @@ class ExecutorOnDry : public testing::Test {
         }
   }
   static Pipe pipe_of(int stages, int stage) {
-    return {Communicator::pretend(stage, stages), Communicator::pretend(stage, stages)};
+    const auto down = Communicator::pretend(stage, stages);
+    return {down, down.pretend_split(stage, stages)};
   }
   static std::unique_ptr<Dry> open() {
     return std::make_unique<Dry>(dry_target({"host", 1, false}));
@@ -104,7 +105,7 @@ TEST_F(ExecutorOnDry, SendsEveryMicrobatchDownAndUp) {
     const auto all = microbatches * static_cast<std::int64_t>(tensor_bytes);
     EXPECT_EQ(pipe.down.bytes_sent(), stage < stages - 1 ? all : 0);
     EXPECT_EQ(pipe.up.bytes_sent(), stage > 0 ? all : 0);
-    EXPECT_EQ(Communicator::left_over(), std::vector<std::string>{});
+    EXPECT_EQ(pipe.down.abandoned(), std::vector<std::string>{});
     EXPECT_EQ(backend->races(), std::vector<std::string>{});
   });
 }
@@ -147,17 +148,18 @@ TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
     std::optional<Fake> fake(std::in_place, *backend, 3, 1);
     fake->fails_at = at;
 
-    EXPECT_THROW(execute(one_f_one_b(3, 4, 1), *fake, *backend, pipe_of(3, 1)), Error);
+    const auto pipe = pipe_of(3, 1);
+    EXPECT_THROW(execute(one_f_one_b(3, 4, 1), *fake, *backend, pipe), Error);
 
-    auto named = Communicator::left_over();
+    auto named = pipe.down.abandoned();
     std::ranges::sort(named);
     auto expected = left;
     std::ranges::sort(expected);
     EXPECT_EQ(named, expected);
     fake.reset();
     EXPECT_EQ(backend->account().live_all, left.size() * tensor_bytes);  // MPI may still read it
-    Communicator::drain();
-    EXPECT_EQ(Communicator::left_over(), std::vector<std::string>{});
+    pipe.down.drain();
+    EXPECT_EQ(pipe.down.abandoned(), std::vector<std::string>{});
     EXPECT_EQ(backend->account().live_all, 0U);
   }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <ostream>
@@ -12,6 +11,7 @@
 #include "kernels/host/host.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/ref/ref.hpp"
+#include "tests/support/elements.hpp"
 #include "tests/support/values.hpp"
 
 namespace trireme {
@@ -76,50 +76,6 @@ double tolerance(DType t, double x, double slack) {
 }
 
 namespace {
-
-template <class T>
-std::vector<std::byte> bytes_of_values(const std::vector<T>& v) {
-  const auto* first = reinterpret_cast<const std::byte*>(v.data());
-  return {first, first + v.size() * sizeof(T)};
-}
-
-std::vector<std::byte> encode(DType t, const std::vector<double>& values) {
-  if (t == DType::f64) return bytes_of_values(values);
-  std::vector<float> f32(values.begin(), values.end());
-  if (t == DType::f32) return bytes_of_values(f32);
-  std::vector<bf16> narrow;
-  for (float x : f32) narrow.emplace_back(x);
-  return bytes_of_values(narrow);
-}
-
-template <class T>
-std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
-  std::vector<double> values(bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T x;
-    std::memcpy(&x, bytes.data() + i * sizeof(T), sizeof(T));
-    if constexpr (std::is_same_v<T, bf16>)
-      values[i] = static_cast<float>(x);
-    else
-      values[i] = static_cast<double>(x);
-  }
-  return values;
-}
-
-std::vector<double> decode(DType t, const std::vector<std::byte>& bytes) {
-  switch (t) {
-    case DType::f64:
-      return decode_as<double>(bytes);
-    case DType::f32:
-      return decode_as<float>(bytes);
-    case DType::bf16:
-      return decode_as<bf16>(bytes);
-    case DType::i32:
-      return decode_as<std::int32_t>(bytes);
-    default:
-      return decode_as<std::int64_t>(bytes);
-  }
-}
 
 // Where two results differ most, in units of what is allowed.
 void expect_close(const Lab::Result& got, const Lab::Result& want) {

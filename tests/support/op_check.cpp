@@ -96,13 +96,15 @@ class Door final : public Gradients {
  private:
   void clear(std::span<const View> views) {
     for (const View& v : views)
-      if (v) lab_.backend.fill(Queue::compute, v, 0);
+      if (v) lab_.backend.put(Queue::compute, kernel::Fill{.dst = v, .value = 0});
   }
   void one_leaf(Rows r, const Fill& fill, std::span<const View> to, std::span<const View> scratch) {
     if (cut_.into == Accumulate::add) return fill(r, to, Accumulate::add);
     fill(r, scratch, Accumulate::overwrite);
     for (std::size_t i = 0; i < to.size(); ++i)
-      if (to[i]) lab_.backend.copy(Queue::compute, to[i], scratch[i], Accumulate::add);
+      if (to[i])
+        lab_.backend.put(Queue::compute,
+                         kernel::Copy{.dst = to[i], .src = scratch[i], .how = Accumulate::add});
   }
 
   Lab& lab_;
@@ -131,7 +133,7 @@ Tensor tensor_of(Backend& b, const OpNumbers& n, const View& staged) {
   if (!staged) return {};
   Tensor t = Tensor::empty(b, n.shape, staged.dtype, Kind::transient);
   if (n.ids.empty())
-    b.copy(Queue::compute, t.view(), staged);
+    b.put(Queue::compute, kernel::Copy{.dst = t.view(), .src = staged});
   else
     b.upload(Queue::compute, t.view(), std::as_bytes(std::span(n.ids)));
   return t;
@@ -151,6 +153,15 @@ class Kept {
   Lab& lab_;
   std::vector<std::pair<Tensor, std::vector<std::byte>>> held_;
 };
+
+std::vector<Tensor> run_adjoint(const Op& op, const Run& run, std::vector<Tensor> grad_out,
+                                Saved saved, std::span<const std::uint8_t> wanted, Adjoint how) {
+  if (how == Adjoint::together)
+    return op.backward(run, std::move(grad_out), std::move(saved), wanted);
+  auto grad_in = op.input_gradients(run, grad_out, saved, wanted);
+  op.weight_gradients(run, std::move(grad_out), std::move(saved));
+  return grad_in;
+}
 
 }  // namespace
 
@@ -195,7 +206,8 @@ OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
       grad_out.push_back(std::move(grad));
       for (std::size_t i = 0; i < c.more_grad_out.size(); ++i)
         grad_out.push_back(tensor_of(b, c.more_grad_out[i], staged.more_grad_out[i]));
-      const auto grad_in = op->backward(run, std::move(grad_out), std::move(saved), wanted);
+      const auto grad_in =
+          run_adjoint(*op, run, std::move(grad_out), std::move(saved), wanted, ask.adjoint);
       EXPECT_EQ(grad_in.size(), c.in.size());
       kept.expect_untouched("backward");
       for (std::size_t i = 0; i < c.in.size(); ++i)

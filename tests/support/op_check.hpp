@@ -50,6 +50,9 @@ struct Cut {
   Accumulate into = Accumulate::overwrite;
 };
 
+// backward, or its two halves, between which a schedule may do other things.
+enum class Adjoint : std::uint8_t { together, in_halves };
+
 // What is asked of a run. Lists that are empty mean yes for each (`shared`: no).
 struct Ask {
   bool record = true;
@@ -58,6 +61,7 @@ struct Ask {
   std::vector<std::uint8_t> shared;  // inputs that somebody else holds too
   bool shared_gradient = false;
   Cut cut;
+  Adjoint adjoint = Adjoint::together;
 };
 
 struct OpRun {

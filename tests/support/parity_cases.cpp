@@ -75,6 +75,7 @@ PlanInput plan_input(const ParityCase& p) {
   PlanInput in;
   in.setup = parity_setup(p);
   in.train.batch = p.size;
+  in.train.steps = p.steps;
   in.train.microbatch = p.size / (p.grid.data * p.microbatches);
   in.grid = p.grid;
   in.evaluation = PlanEvaluation::left_out;

@@ -7,6 +7,8 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/open/open.hpp"
+#include "lib/train/state.hpp"
+#include "tests/support/scratch.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme {
@@ -16,6 +18,7 @@ struct PlanCase {
   ModelConfig model;
   DType compute;
   std::int64_t batch, microbatch;
+  std::vector<FreezeRule> freeze = {};
 };
 
 void PrintTo(const PlanCase& c, std::ostream* out) {
@@ -29,13 +32,29 @@ static std::vector<PlanCase> plan_cases() {
   recompute.recompute = Recompute::block;
   auto chunks = test::tiny_gpt2();  // more tokens than one chunk of logits
   chunks.context = 150;
-  return {{"gpt2_f32", test::tiny_gpt2(), DType::f32, 4, 4},
-          {"gpt2_bf16", test::tiny_gpt2(), DType::bf16, 4, 2},
-          {"llama_f32", test::tiny_llama(), DType::f32, 6, 2},
-          {"llama_bf16", test::tiny_llama(), DType::bf16, 2, 1},
-          {"gpt2_dropout", dropout, DType::f32, 4, 2},
-          {"llama_recompute", recompute, DType::f32, 4, 1},
-          {"gpt2_chunks", chunks, DType::f32, 4, 4}};
+  return {
+      {"gpt2_f32", test::tiny_gpt2(), DType::f32, 4, 4},
+      {"gpt2_bf16", test::tiny_gpt2(), DType::bf16, 4, 2},
+      {"llama_f32", test::tiny_llama(), DType::f32, 6, 2},
+      {"llama_bf16", test::tiny_llama(), DType::bf16, 2, 1},
+      {"gpt2_dropout", dropout, DType::f32, 4, 2},
+      {"llama_recompute", recompute, DType::f32, 4, 1},
+      {"gpt2_chunks", chunks, DType::f32, 4, 4},
+      // Each in force in some of the steps: what is held grows, shrinks and moves.
+      {"thaws_late", test::tiny_gpt2(), DType::f32, 4, 2, {{"*", 0, 5}, {"final_norm.*", 6, 0}}},
+      {"thaws_bottom_up",
+       test::tiny_llama(),
+       DType::bf16,
+       4,
+       2,
+       {{"embedding.*", 0, 6}, {"blocks.0.*", 0, 4}, {"blocks.1.*", 0, 2}}},
+      {"freezes_and_keeps",
+       test::tiny_gpt2(),
+       DType::f32,
+       4,
+       2,
+       {{"blocks.0.*", 1, 4, ThawMoments::keep}, {"*.qkv.*", 2, 6}, {"embedding.*", 5, 0}}},
+      {"of_later_steps", test::tiny_gpt2(), DType::f32, 4, 2, {{"*", 0, 7}}}};
 }
 
 class PlanAccount : public testing::TestWithParam<PlanCase> {};
@@ -47,8 +66,11 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
   input.setup.model = p.model;
   input.train.batch = p.batch;
   input.train.microbatch = p.microbatch;
+  input.train.steps = 7;
   input.setup.compute = p.compute;
+  input.setup.freeze = p.freeze;
   const auto plan = plan_rank(input, dry_target(choice), 0);
+  const ScratchFolder folder;
 
   Host host(2);
   Account account;
@@ -56,12 +78,13 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
     const Workspace scratch(host);
     Trainer trainer(host, {}, input.setup);
     trainer.store().initialize(1, 2);
-    for (int s = 0; s < 5; ++s) {
+    for (int s = 0; s < 7; ++s) {
       std::vector<Batch> step;
       for (std::int64_t m = 0; m < p.batch / p.microbatch; ++m)
         step.push_back(test::random_batch(p.model, p.microbatch, m * p.microbatch));
       trainer.step(s, 1e-3, step);
       trainer.evaluate(step[0]);
+      if (s == 3) save_state(trainer.store(), trainer.axes(), folder.path(), {});
     }
     account = host.account();
   }

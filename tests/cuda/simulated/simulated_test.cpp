@@ -138,6 +138,7 @@ class SimulatedBackend : public Simulated {
   Block block = backend->take(1024, Kind::transient, Queue::compute);
   View values{block.data, DType::f32, {256}};
 
+  void fill(Queue q, const View& v, double value) { backend->put(q, kernel::Fill{v, value}); }
   float value() {
     std::array<float, 256> all{};
     backend->download(Queue::compute, std::as_writable_bytes(std::span(all)), values);
@@ -147,7 +148,7 @@ class SimulatedBackend : public Simulated {
 };
 
 TEST_F(SimulatedBackend, TheHostMayNotTouchItsMemory) {
-  backend->fill(Queue::compute, values, 1);
+  fill(Queue::compute, values, 1);
   EXPECT_EQ(value(), 1);
   EXPECT_DEATH(block.data[0] = std::byte{1}, "");
 }
@@ -156,10 +157,10 @@ TEST_F(SimulatedBackend, AWaitThatIsMissingShows) {
   for (const bool waits : {true, false}) {
     int early = 0;
     for (int i = 0; i < tries; ++i) {
-      backend->fill(Queue::compute, values, 1);
+      fill(Queue::compute, values, 1);
       const auto before = backend->record(Queue::compute);
       backend->wait(Queue::gather, before);
-      backend->fill(Queue::gather, values, 2);
+      fill(Queue::gather, values, 2);
       if (waits) backend->wait(Queue::compute, backend->record(Queue::gather));
       early += value() != 2;
       backend->wait(Queue::compute, backend->record(Queue::gather));
@@ -180,7 +181,7 @@ TEST_F(SimulatedBackend, CopiesToPinnedMemoryOfSeveralPieces) {
   const auto to = backend->take(bytes, Kind::staging, Queue::compute, Memory::pinned);
   const auto from = backend->take(bytes, Kind::transient, Queue::compute, Memory::device);
   const View all(from.data, DType::i32, {static_cast<std::int64_t>(bytes / 4)});
-  backend->fill(Queue::compute, all, 7);
+  fill(Queue::compute, all, 7);
   const std::span<std::byte> where(to.data + 100, bytes - 100);
   backend->download(Queue::compute, where, all.slice(0, 25, all.count() - 25));
   std::int32_t last = 0;

@@ -1,0 +1,11 @@
+#pragma once
+#include <cstdint>
+
+namespace trireme {
+
+// Functions of one number between a model's layers: formulas in kernels/math/activations.hpp.
+enum class Activation : std::uint8_t {
+  gelu,  // tanh form (Hendrycks, Gimpel 2016)
+};
+
+}  // namespace trireme

@@ -1,0 +1,434 @@
+#pragma once
+// Everything that Trireme asks a machine to compute, each operation once. Backends implement each
+// as run(const kernel::X&, ...); one that is missing does not compile.
+//
+// Shapes: B samples, T positions (or rows: B*T flattened where no B stands beside it), C width,
+// H query heads, G key/value heads, D head dim, F hidden width, V vocabulary, M N K of a product,
+// N elements of any shape. Views are dense unless strided is said.
+// Dtypes: one compute type (bf16, f32 or f64) in an operation; statistics, gradients of weights,
+// master weights and moments in wide(compute); token ids i32; sample numbers i64; sums f64.
+#include <algorithm>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "kernels/activation.hpp"
+#include "kernels/operation.hpp"
+#include "lib/base/rng.hpp"
+
+namespace trireme {
+
+struct AttentionShape {
+  std::int64_t batch, tokens, heads, kv_heads, head_dim;
+  double scale;
+};
+
+// Two products of T x T x D a head, half of which causality leaves out. Backward has five, as the
+// probabilities are computed again.
+inline double attention_flops(const AttentionShape& s, Direction d) {
+  const double forward = 2.0 * static_cast<double>(s.batch * s.heads * s.head_dim) *
+                         static_cast<double>(s.tokens) * static_cast<double>(s.tokens);
+  return d == Direction::forward ? forward : 2.5 * forward;
+}
+
+// Which samples and positions the rows of a [B, T, ...] view are.
+struct SampleRows {
+  ConstView sample_B;   // i64, global sample numbers
+  std::int64_t t0 = 0;  // position of the first row of each sample
+};
+
+// What is done to a product c = a b while its operands are at hand. All absent: nothing. A bias may
+// stand beside activated_MN; otherwise there is one of them.
+struct Epilogue {
+  ConstView bias_N{};
+  Activation activation = Activation::gelu;  // of the next two
+  View activated_MN{};          // gets the activation of c, which stays the pre-activation
+  ConstView activated_at_MN{};  // c, dense, is multiplied by the activation's slope at these
+  View row_sum_M{};             // wide; gets the sum over K of a, added to where c is; a' is dense
+};
+
+enum class Logits : std::uint8_t { keep, become_gradient };
+
+// Of one weight's step: w -= lr * (scale * g + decay * w).
+struct SgdFactors {
+  double lr, decay, scale;
+};
+
+// Loshchilov, Hutter 2019: decoupled decay. `count` starts at 1; `scale` multiplies the gradient.
+struct AdamWFactors {
+  double lr, beta1, beta2, eps, decay, scale;
+  std::int64_t count;
+};
+
+namespace kernel {
+
+// dst = src, or dst += src. Strided on both sides, any dims of one shape; casts between compute
+// types, f64 and themselves; i64 and i32 from their own kind, i32 not added.
+struct Copy {
+  static constexpr std::string_view name = "copy";
+  View dst;
+  ConstView src;
+  Accumulate how = Accumulate::overwrite;
+  static void operands(auto& o, auto&& f) {
+    f(o.dst, role_of(o.how));
+    f(o.src, Role::read);
+  }
+};
+
+// Strided, of any dtype.
+struct Fill {
+  static constexpr std::string_view name = "fill";
+  View dst;
+  double value = 0;
+  static void operands(auto& o, auto&& f) { f(o.dst, Role::write); }
+};
+
+// c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
+// in the compute type, or in its wide type for gradients of weights.
+struct Matmul {
+  static constexpr std::string_view name = "matmul";
+  View c_MN;
+  ConstView a_MK, b_KN;
+  Accumulate how = Accumulate::overwrite;
+  Epilogue epilogue{};
+  static void operands(auto& o, auto&& f) {
+    f(o.c_MN, role_of(o.how));
+    f(o.a_MK, Role::read);
+    f(o.b_KN, Role::read);
+    f(o.epilogue.bias_N, Role::read, Need::may);
+    f(o.epilogue.activated_MN, Role::write, Need::may);
+    f(o.epilogue.activated_at_MN, Role::read, Need::may);
+    f(o.epilogue.row_sum_M, role_of(o.how), Need::may);
+  }
+  double flops() const {
+    return 2.0 * static_cast<double>(c_MN.count()) * static_cast<double>(a_MK.extent[1]);
+  }
+};
+
+// Causal softmax(scale q k') v over heads; query head h reads key/value head h * G / H. Strided:
+// only the last dim is dense. lse is the log of the sum of exponentials, the one thing backward
+// needs beside inputs and output. The workspace has the bytes that Backend::attention_workspace
+// asks for by shape and direction, and is absent where those are none.
+struct Attention {
+  static constexpr std::string_view name = "attention";
+  View o_BTHD, lse_BHT;
+  ConstView q_BTHD, k_BTGD, v_BTGD;
+  AttentionShape shape;
+  View workspace{};
+  static void operands(auto& o, auto&& f) {
+    f(o.o_BTHD, Role::write);
+    f(o.lse_BHT, Role::write);
+    f(o.q_BTHD, Role::read);
+    f(o.k_BTGD, Role::read);
+    f(o.v_BTGD, Role::read);
+    f(o.workspace, Role::scratch, Need::may);
+  }
+  double flops() const { return attention_flops(shape, Direction::forward); }
+};
+
+struct AttentionGrad {
+  static constexpr std::string_view name = "attention_grad";
+  View dq_BTHD, dk_BTGD, dv_BTGD;
+  ConstView do_BTHD, o_BTHD, lse_BHT, q_BTHD, k_BTGD, v_BTGD;
+  AttentionShape shape;
+  View workspace{};
+  static void operands(auto& o, auto&& f) {
+    f(o.dq_BTHD, Role::write);
+    f(o.dk_BTGD, Role::write);
+    f(o.dv_BTGD, Role::write);
+    f(o.do_BTHD, Role::read);
+    f(o.o_BTHD, Role::read);
+    f(o.lse_BHT, Role::read);
+    f(o.q_BTHD, Role::read);
+    f(o.k_BTGD, Role::read);
+    f(o.v_BTGD, Role::read);
+    f(o.workspace, Role::scratch, Need::may);
+  }
+  double flops() const { return attention_flops(shape, Direction::backward); }
+};
+
+// Layer norm (Ba et al. 2016): y = (x - mean) * rstd * w + b over each row; b may be absent.
+// Without mean and b the RMS norm (Zhang, Sennrich 2019): y = x * rstd * w,
+// rstd = 1 / sqrt(mean(x^2) + eps).
+struct Norm {
+  static constexpr std::string_view name = "norm";
+  View y_TC, mean_T{}, rstd_T;
+  ConstView x_TC, w_C, b_C{};
+  double eps = 0;
+  static void operands(auto& o, auto&& f) {
+    f(o.y_TC, Role::write);
+    f(o.mean_T, Role::write, Need::may);
+    f(o.rstd_T, Role::write);
+    f(o.x_TC, Role::read);
+    f(o.w_C, Role::read);
+    f(o.b_C, Role::read, Need::may);
+  }
+};
+
+// dx, absent when nobody wants it, gets dsum (which may be absent) + what the norm hands back of
+// dy; dw and db are absent when their parameter is frozen, `how` is about them. dx alone, and dw
+// and db alone, have the bits that all together have. dx may be dy, but not dsum.
+struct NormGrad {
+  static constexpr std::string_view name = "norm_grad";
+  View dx_TC{}, dw_C{}, db_C{};
+  Accumulate how = Accumulate::overwrite;
+  ConstView dsum_TC{}, dy_TC, x_TC, w_C, mean_T{}, rstd_T;
+  static void operands(auto& o, auto&& f) {
+    f(o.dx_TC, Role::write, Need::may);
+    f(o.dw_C, role_of(o.how), Need::may);
+    f(o.db_C, role_of(o.how), Need::may);
+    f(o.dsum_TC, Role::read, Need::may);
+    f(o.dy_TC, Role::read);
+    f(o.x_TC, Role::read);
+    f(o.w_C, Role::read);
+    f(o.mean_T, Role::read, Need::may);
+    f(o.rstd_T, Role::read);
+  }
+  static void in_steps(const NormGrad& o, const auto& put) {
+    auto alone = o;
+    alone.dsum_TC = {};
+    put(alone);
+    if (o.dx_TC && o.dsum_TC) put(Copy{.dst = o.dx_TC, .src = o.dsum_TC, .how = Accumulate::add});
+  }
+};
+
+// y = skip + x * keep / (1 - p); skip may be absent; p = 0 keeps everything; y may be x or skip.
+struct Dropout {
+  static constexpr std::string_view name = "dropout";
+  View y_BTC;
+  ConstView x_BTC, skip_BTC{};
+  DropoutKey key{};
+  SampleRows rows{};
+  static void operands(auto& o, auto&& f) {
+    f(o.y_BTC, Role::write);
+    f(o.x_BTC, Role::read);
+    f(o.skip_BTC, Role::read, Need::may);
+    f(o.rows.sample_B, Role::read, Need::may);
+  }
+};
+
+// sum = skip + dropout(x), y = its norm. sum may be x.
+struct ResidualNorm {
+  static constexpr std::string_view name = "residual_norm";
+  View sum_BTC, y_BTC, mean_T{}, rstd_T;
+  ConstView x_BTC, skip_BTC{}, w_C, b_C{};
+  double eps = 0;
+  DropoutKey key{};
+  SampleRows rows{};
+  static void operands(auto& o, auto&& f) {
+    f(o.sum_BTC, Role::write);
+    f(o.y_BTC, Role::write);
+    f(o.mean_T, Role::write, Need::may);
+    f(o.rstd_T, Role::write);
+    f(o.x_BTC, Role::read);
+    f(o.skip_BTC, Role::read, Need::may);
+    f(o.w_C, Role::read);
+    f(o.b_C, Role::read, Need::may);
+    f(o.rows.sample_B, Role::read, Need::may);
+  }
+  static void in_steps(const ResidualNorm& o, const auto& put) {
+    put(Dropout{.y_BTC = o.sum_BTC,
+                .x_BTC = o.x_BTC,
+                .skip_BTC = o.skip_BTC,
+                .key = o.key,
+                .rows = o.rows});
+    const Shape rows{o.x_BTC.extent[0] * o.x_BTC.extent[1], o.x_BTC.extent[2]};
+    put(Norm{.y_TC = o.y_BTC.reshaped(rows),
+             .mean_T = o.mean_T,
+             .rstd_T = o.rstd_T,
+             .x_TC = o.sum_BTC.reshaped(rows),
+             .w_C = o.w_C,
+             .b_C = o.b_C,
+             .eps = o.eps});
+  }
+};
+
+// Su et al. 2021. In place on a strided view: the halves (x1, x2) of each head turn by the angle of
+// their position: forward (x1 c - x2 s, x2 c + x1 s), backward the inverse. The table holds cos
+// then sin for E = D/2 frequencies in the wide type; its first row belongs to the view's position
+// 0.
+struct Rotary {
+  static constexpr std::string_view name = "rotary";
+  View x_BTHD;
+  ConstView table_T2E;
+  Direction direction = Direction::forward;
+  static void operands(auto& o, auto&& f) {
+    f(o.x_BTHD, Role::add);
+    f(o.table_T2E, Role::read);
+  }
+};
+
+// y may be x.
+struct Activate {
+  static constexpr std::string_view name = "activate";
+  Activation activation;
+  View y_N;
+  ConstView x_N;
+  static void operands(auto& o, auto&& f) {
+    f(o.y_N, Role::write);
+    f(o.x_N, Role::read);
+  }
+};
+
+// dx may be dy.
+struct ActivateGrad {
+  static constexpr std::string_view name = "activate_grad";
+  Activation activation;
+  View dx_N;
+  ConstView dy_N, x_N;
+  static void operands(auto& o, auto&& f) {
+    f(o.dx_N, Role::write);
+    f(o.dy_N, Role::read);
+    f(o.x_N, Role::read);
+  }
+};
+
+// Shazeer 2020: y = silu(gate) * up with gate = gate_up[:, 0, :], up = gate_up[:, 1, :].
+struct Swiglu {
+  static constexpr std::string_view name = "swiglu";
+  View y_TF;
+  ConstView gate_up_T2F;
+  static void operands(auto& o, auto&& f) {
+    f(o.y_TF, Role::write);
+    f(o.gate_up_T2F, Role::read);
+  }
+};
+
+struct SwigluGrad {
+  static constexpr std::string_view name = "swiglu_grad";
+  View dgate_up_T2F;
+  ConstView dy_TF, gate_up_T2F;
+  static void operands(auto& o, auto&& f) {
+    f(o.dgate_up_T2F, Role::write);
+    f(o.dy_TF, Role::read);
+    f(o.gate_up_T2F, Role::read);
+  }
+};
+
+// Rows of a table by ids, each once: `rows` stands for as many of them as there are at most.
+inline double bytes_of_rows(const ConstView& table_VC, std::int64_t rows) {
+  return static_cast<double>(std::min(rows, table_VC.extent[0]) * table_VC.extent[1]) *
+         static_cast<double>(bytes_of(table_VC.dtype));
+}
+
+struct Embedding {
+  static constexpr std::string_view name = "embedding";
+  View y_TC;
+  ConstView ids_T, table_VC;
+  static void operands(auto& o, auto&& f) {
+    f(o.y_TC, Role::write);
+    f(o.ids_T, Role::read);
+    f(o.table_VC, Role::read);
+  }
+  double bytes() const {
+    return bytes_seen(ids_T) + bytes_seen(y_TC) + bytes_of_rows(table_VC, y_TC.extent[0]);
+  }
+};
+
+// Rows of the same id are added in row order.
+struct EmbeddingGrad {
+  static constexpr std::string_view name = "embedding_grad";
+  View dtable_VC;
+  Accumulate how = Accumulate::overwrite;
+  ConstView dy_TC, ids_T;
+  static void operands(auto& o, auto&& f) {
+    f(o.dtable_VC, role_of(o.how));
+    f(o.dy_TC, Role::read);
+    f(o.ids_T, Role::read);
+  }
+  double bytes() const {
+    return bytes_seen(dy_TC) + bytes_seen(ids_T) + 2 * bytes_of_rows(dtable_VC, dy_TC.extent[0]) +
+           (how == Accumulate::overwrite ? bytes_seen(dtable_VC) : 0);
+  }
+};
+
+// loss (f64, one element) gets the sum over rows of -log softmax(logits)[target], rows with target
+// -1 contribute nothing; logits become scale * d(that sum)/d(logits) when asked to.
+struct CrossEntropy {
+  static constexpr std::string_view name = "cross_entropy";
+  View loss;
+  Accumulate how = Accumulate::overwrite;
+  View logits_TV;
+  ConstView target_T;
+  double scale = 1;
+  Logits logits = Logits::keep;
+  static void operands(auto& o, auto&& f) {
+    f(o.loss, role_of(o.how));
+    f(o.logits_TV, o.logits == Logits::keep ? Role::read : Role::add);
+    f(o.target_T, Role::read);
+  }
+};
+
+// out = sum over rows, in the wide type.
+struct ColumnSum {
+  static constexpr std::string_view name = "column_sum";
+  View out_C;
+  Accumulate how = Accumulate::overwrite;
+  ConstView x_TC;
+  static void operands(auto& o, auto&& f) {
+    f(o.out_C, role_of(o.how));
+    f(o.x_TC, Role::read);
+  }
+};
+
+// Steps of flat shards, many of which are small; they do not overlap. `copy` is the compute-type
+// copy of the new weights, absent when master serves; copies are of one dtype.
+struct Sgd {
+  static constexpr std::string_view name = "sgd";
+  struct Shard {
+    View master_N, copy_N{};
+    ConstView grad_N;
+    SgdFactors factors;
+  };
+  std::vector<Shard> shards;
+  static void operands(auto& o, auto&& f) {
+    for (auto& s : o.shards) {
+      f(s.master_N, Role::add);
+      f(s.copy_N, Role::write, Need::may);
+      f(s.grad_N, Role::read);
+    }
+  }
+};
+
+struct AdamW {
+  static constexpr std::string_view name = "adamw";
+  struct Shard {
+    View master_N, m_N, v_N, copy_N{};
+    ConstView grad_N;
+    AdamWFactors factors;
+  };
+  std::vector<Shard> shards;
+  static void operands(auto& o, auto&& f) {
+    for (auto& s : o.shards) {
+      f(s.master_N, Role::add);
+      f(s.m_N, Role::add);
+      f(s.v_N, Role::add);
+      f(s.copy_N, Role::write, Need::may);
+      f(s.grad_N, Role::read);
+    }
+  }
+};
+
+// out[i] (f64) = sum of squares of x[i] in f64: finite exactly when every element is. All x are of
+// one dtype.
+struct SumSquares {
+  static constexpr std::string_view name = "sum_squares";
+  View out_N;
+  std::vector<ConstView> x;
+  static void operands(auto& o, auto&& f) {
+    f(o.out_N, Role::write);
+    for (auto& v : o.x) f(v, Role::read);
+  }
+};
+
+using Operation =
+    std::variant<Copy, Fill, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
+                 ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding,
+                 EmbeddingGrad, CrossEntropy, ColumnSum, Sgd, AdamW, SumSquares>;
+
+std::string_view name_of(const Operation&);
+// Throws Error where an operand that must be there is absent.
+void check_operands(const Operation&);
+
+}  // namespace kernel
+}  // namespace trireme

@@ -1,0 +1,38 @@
+#pragma once
+// A collective that a device transport does by itself, in place of messages.
+#include <optional>
+
+#include "lib/comm/engine/messages_in_flight.hpp"
+
+namespace trireme::engine {
+
+// Absent views: nothing to do.
+struct NativeCollective {
+  View gathered{};       // its part of this rank goes to all others
+  ConstView summands{};  // f32, a part for each rank
+  View sum{};            // += or = the sum over ranks of their part for this one
+  Accumulate how = Accumulate::overwrite;
+
+  explicit operator bool() const { return gathered || summands; }
+};
+
+class CollectiveInFlight {
+ public:
+  // Takes room for a sum that is added.
+  CollectiveInFlight(const Route&, const NativeCollective&);
+
+  // True: something moved.
+  bool post();
+  bool test();
+  bool complete() const { return complete_; }
+  void release(Event e);
+
+ private:
+  Route route_;
+  NativeCollective collective_;
+  Tensor arriving_;
+  std::optional<Transport::Request> request_;
+  bool complete_;
+};
+
+}  // namespace trireme::engine

@@ -1,0 +1,96 @@
+#include "lib/comm/engine/messages.hpp"
+
+#include <algorithm>
+
+namespace trireme::engine {
+namespace {
+
+// Elements [begin, begin + n) of a dense view.
+template <class V>
+V elements(const V& v, std::int64_t begin, std::int64_t n) {
+  return V(v.data + begin * static_cast<std::int64_t>(bytes_of(v.dtype)), v.dtype, {n});
+}
+
+template <class V>
+V equal_part(const V& v, int rank, int size) {
+  const auto n = v.count() / size;
+  return elements(v, rank * n, n);
+}
+
+// body(begin, count) for each chunk of n elements.
+template <class Body>
+void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
+  for (std::int64_t begin = 0; begin < n; begin += chunk) body(begin, std::min(chunk, n - begin));
+}
+
+}  // namespace
+
+View part_of(const View& v, int rank, int size) {
+  return equal_part(v, rank, size);
+}
+
+ConstView part_of(const ConstView& v, int rank, int size) {
+  return equal_part(v, rank, size);
+}
+
+Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,
+                         std::int64_t chunk) {
+  Messages m;
+  for_chunks(src.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
+    for (int k = 1; k < size; ++k) {
+      const int to = (rank + k) % size, from = (rank + size - k) % size;
+      m.out.push_back({to, elements(src, begin, n)});
+      m.in.push_back({from, elements(part_of(dst, from, size), begin, n)});
+    }
+  });
+  return m;
+}
+
+Messages scatter_messages(int rank, int size, const View& dst, const ConstView& src,
+                          std::int64_t chunk) {
+  Messages m;
+  for_chunks(dst.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
+    for (int k = 1; k < size; ++k) {
+      const int to = (rank + size - k) % size, from = (rank + k) % size;
+      m.out.push_back({to, elements(part_of(src, to, size), begin, n)});
+      m.in.push_back({from, elements(dst, begin, n)});
+    }
+  });
+  return m;
+}
+
+Messages exchange_messages(int rank, std::span<const View> dst, std::span<const ConstView> src,
+                           std::int64_t chunk) {
+  Messages m;
+  const int size = static_cast<int>(dst.size());
+  for (int k = 1; k < size; ++k) {
+    const int to = (rank + k) % size, from = (rank + size - k) % size;
+    if (const auto& v = src[static_cast<std::size_t>(to)])
+      for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
+        m.out.push_back({to, elements(v, begin, n)});
+      });
+    if (const auto& v = dst[static_cast<std::size_t>(from)])
+      for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
+        m.in.push_back({from, elements(v, begin, n)});
+      });
+  }
+  return m;
+}
+
+Messages send_messages(int to, const ConstView& v, std::int64_t chunk) {
+  Messages m;
+  for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
+    m.out.push_back({to, elements(v, begin, n)});
+  });
+  return m;
+}
+
+Messages receive_messages(int from, const View& v, std::int64_t chunk) {
+  Messages m;
+  for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
+    m.in.push_back({from, elements(v, begin, n)});
+  });
+  return m;
+}
+
+}  // namespace trireme::engine

@@ -1,0 +1,169 @@
+#include "lib/comm/engine/operation.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/trace.hpp"
+#include "lib/comm/engine/progress.hpp"
+
+namespace trireme::engine {
+namespace {
+
+// MPI promises tags up to 32767. Messages of one tag arrive in order, so numbers may come again.
+constexpr int collective_tags = 1 << 14, pair_tags = (1 << 14) - 1;
+
+int pair_tag(const Label& label) {
+  return collective_tags + (label.microbatch + 1) % pair_tags;
+}
+
+int tag_of(const Call& c, std::uint64_t number) {
+  return c.pattern == Pattern::collective ? static_cast<int>(number % collective_tags)
+                                          : pair_tag(c.label);
+}
+
+Sequence* sequence_of(Context& context, const Call& c) {
+  if (!context.host) return nullptr;
+  const int tag = c.pattern == Pattern::collective ? -1 : pair_tag(c.label);
+  return &context.sequences[{c.pattern, c.peer, tag}];
+}
+
+// Buffers that hold the longest message; none where the operands themselves can travel.
+template <class Message>
+Staging staging_of(const Route& r, const std::vector<Message>& messages, DType wire,
+                   bool computes) {
+  Staging s;
+  const bool direct = r.direct();
+  if (messages.empty() || (direct && !computes)) return s;
+  std::int64_t longest = 0;
+  for (const auto& m : messages) longest = std::max(longest, m.view.count());
+  s.message = Tensor::empty(r.backend, {static_cast<std::int64_t>(Staging::buffers), longest}, wire,
+                            Kind::staging, r.queue, direct ? Memory::device : Memory::pinned);
+  if (computes && !direct)
+    s.cast = Tensor::empty(r.backend, {longest}, wire, Kind::staging, r.queue);
+  return s;
+}
+
+Staging staging_out(const Route& r, const Call& c) {
+  return staging_of(r, c.messages.out, c.wire, c.wire != c.type);  // casts
+}
+
+Staging staging_in(const Route& r, const Call& c) {
+  return staging_of(r, c.messages.in, c.wire, c.arriving == Accumulate::add);  // sums
+}
+
+Route route_of(const Context& context, Backend& b, Queue queue, const Call& c, int tag) {
+  const bool staged = c.wire != c.type || c.arriving == Accumulate::add;
+  auto* device = context.device.get();
+  Transport* transport = device;
+  if (!device) transport = context.host.get();
+  return {b, queue, transport, device, tag, staged, context.progress->delays()};
+}
+
+}  // namespace
+
+Operation::Operation(std::shared_ptr<Context> context, Backend& backend, Queue queue, Call c)
+    : context_(std::move(context)),
+      backend_(backend),
+      queue_(queue),
+      label_(c.label),
+      own_dst_(c.own_dst),
+      own_src_(c.own_src),
+      own_how_(c.own_how),
+      pattern_(c.pattern),
+      sequence_(sequence_of(*context_, c)),
+      number_(sequence_ ? sequence_->called++ : 0),
+      route_(route_of(*context_, backend, queue, c, tag_of(c, number_))),
+      sends_{route_, staging_out(route_, c), std::move(c.messages.out)},
+      receives_{route_, staging_in(route_, c), std::move(c.messages.in), c.arriving},
+      native_{route_, c.native},
+      start_(backend.record(queue)) {
+  if (Trace::on()) issued_ = Trace::now();
+}
+
+bool Operation::begin() {
+  // Between two devices the order of calls is the order on the stream, and nothing is added.
+  const bool in_order = route_.device && pattern_ != Pattern::collective;
+  if (sequence_ && sequence_->complete != number_ && !in_order) return false;
+  if (!route_.device && !backend_.done(start_)) return false;
+  // In sequence, as what arrives: an earlier operation may still add to the same memory.
+  if (own_dst_)
+    backend_.put(queue_, kernel::Copy{.dst = own_dst_, .src = own_src_, .how = own_how_});
+  return true;
+}
+
+// Between GPUs in groups, which hold the same messages on both sides: one after the other.
+bool Operation::post() {
+  if (!route_.device) return static_cast<int>(sends_.post()) | static_cast<int>(receives_.post());
+  if (native_.post()) return true;
+  if (!sends_.idle() || !receives_.idle()) return false;
+  struct Group {
+    DeviceTransport& device;
+    bool open = true;
+    Group(DeviceTransport& d, void* stream) : device(d) { device.begin_group(stream); }
+    void close() { open = false, device.end_group(); }
+    ~Group() {
+      if (open) try {
+          device.end_group();
+        } catch (const Error&) {  // the first one is under way
+        }
+    }
+  } group(*route_.device, route_.stream());
+  const bool sent = sends_.post(), received = receives_.post();
+  group.close();
+  return sent || received;
+}
+
+bool Operation::advance() {
+  if (complete_ || !error_.empty()) return false;
+  try {
+    if (!context_->broken.empty())
+      fail("not possible after an earlier failure ({})", context_->broken);
+    if (!begun_) begun_ = begin();
+    if (!begun_) return false;
+    bool moved = post();
+    for (const bool completed : {sends_.test(), receives_.test(), native_.test()})
+      moved = moved || completed;
+    complete_ = sends_.complete() && receives_.complete() && native_.complete();
+    if (complete_ && sequence_) ++sequence_->complete;
+    if (complete_) trace();
+    return moved || complete_;
+  } catch (const std::exception& e) {
+    error_ = fmt::format("{}: {}", name(), e.what());
+    if (context_->host && context_->broken.empty()) context_->broken = error_;
+    return false;
+  }
+}
+
+void Operation::trace() const {
+  if (!issued_ || !Trace::on() || !name_.empty()) return;
+  Trace::add({queue_, std::string(name_of(label_.doing)), std::string(label_.unit),
+              label_.microbatch, *issued_, Trace::now()});
+}
+
+Event Operation::release() {
+  const Event last = backend_.record(queue_);
+  sends_.release(last);
+  receives_.release(last);
+  native_.release(last);
+  for (const auto& t : kept_) t.used(last);
+  kept_.clear();
+  return last;
+}
+
+std::string Operation::state() const {
+  if (!context_->host) return "its queue is not done with earlier work";
+  const auto& t = *context_->host;
+  auto text = fmt::format("rank {} of {} ", t.rank(), t.size());
+  if (!begun_) return text + "has not begun it, earlier work is not finished";
+  const auto waits = [&](const char* what, const auto& way) {
+    if (way.complete()) return;
+    const auto& m = way.messages()[way.completed()];
+    text += fmt::format("{} rank {} (message {} of {}), ", what, m.peer, way.completed() + 1,
+                        way.messages().size());
+  };
+  waits("receives from", receives_);
+  waits("sends to", sends_);
+  return text.substr(0, text.size() - 2);
+}
+
+}  // namespace trireme::engine

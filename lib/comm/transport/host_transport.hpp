@@ -1,0 +1,26 @@
+#pragma once
+// Between host memories; and what ranks decide together.
+#include <memory>
+
+#include "lib/comm/transport/transport.hpp"
+
+namespace trireme::transport {
+
+enum class Reduction : std::uint8_t { sum, max };
+
+class HostTransport : public Transport {
+ public:
+  virtual Request broadcast(int root, std::span<std::byte>) = 0;
+  // In place.
+  virtual Request all_reduce(Reduction, std::span<double>) = 0;
+  // `bytes[r]` of rank r, one after the other in `all`.
+  virtual Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+                             std::span<const int> bytes) = 0;
+
+  // Collective and blocking: transports between the ranks of one color (>= 0), ordered by key; and
+  // between those that share memory.
+  virtual std::unique_ptr<HostTransport> split(int color, int key) = 0;
+  virtual std::unique_ptr<HostTransport> node() = 0;
+};
+
+}  // namespace trireme::transport

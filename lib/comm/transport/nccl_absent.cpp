@@ -1,0 +1,14 @@
+#include "lib/base/error.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
+
+namespace trireme::transport {
+
+std::string nccl_library() {
+  return {};
+}
+
+std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap&) {
+  fail("this build has no NCCL: set run.share_gpu = true, or build with NCCL");
+}
+
+}  // namespace trireme::transport

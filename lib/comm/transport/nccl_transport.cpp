@@ -1,0 +1,102 @@
+#include "lib/comm/transport/nccl_transport.hpp"
+
+#include <nccl.h>
+
+#include <cstdlib>
+
+#include "lib/base/error.hpp"
+
+namespace trireme::transport {
+namespace {
+
+// ncclGetLastError has more words than the code: which peer, which interface.
+void check_nccl(ncclResult_t code, const char* call, ncclComm_t comm) {
+  if (code == ncclSuccess) return;
+  const char* more = ncclGetLastError(comm);
+  fail("NCCL: {} failed: {}{}{}", call, ncclGetErrorString(code), more && *more ? ": " : "",
+       more ? more : "");
+}
+
+class NcclTransport final : public DeviceTransport {
+ public:
+  NcclTransport(int rank, int size, const ncclUniqueId& id) : rank_(rank), size_(size) {
+    check_nccl(ncclCommInitRank(&comm_, size, id, rank), "ncclCommInitRank", nullptr);
+  }
+  // Abort frees at once whatever is under way: at the end of an orderly run that is nothing.
+  ~NcclTransport() override { ncclCommAbort(comm_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void begin_group(void* stream) override {
+    stream_ = static_cast<cudaStream_t>(stream);
+    check_nccl(ncclGroupStart(), "ncclGroupStart", comm_);
+  }
+  void end_group() override { check_nccl(ncclGroupEnd(), "ncclGroupEnd", comm_); }
+
+  // NCCL has no tags: messages between two ranks match in the order in which they are posted.
+  Request send(int to, int, std::span<const std::byte> bytes) override {
+    check_nccl(ncclSend(bytes.data(), bytes.size(), ncclUint8, to, comm_, stream_), "ncclSend",
+               comm_);
+    return {};
+  }
+  Request receive(int from, int, std::span<std::byte> bytes) override {
+    check_nccl(ncclRecv(bytes.data(), bytes.size(), ncclUint8, from, comm_, stream_), "ncclRecv",
+               comm_);
+    return {};
+  }
+  // Whoever comes later on the stream sees it.
+  bool test(Request) override { return true; }
+
+  Request all_gather(std::span<std::byte> all, void* stream) override {
+    const auto part = all.size() / static_cast<std::size_t>(size_);
+    check_nccl(ncclAllGather(all.data() + part * static_cast<std::size_t>(rank_), all.data(), part,
+                             ncclUint8, comm_, static_cast<cudaStream_t>(stream)),
+               "ncclAllGather", comm_);
+    return {};
+  }
+  Request reduce_scatter(std::span<const float> all, std::span<float> mine, void* stream) override {
+    check_nccl(ncclReduceScatter(all.data(), mine.data(), mine.size(), ncclFloat32, ncclSum, comm_,
+                                 static_cast<cudaStream_t>(stream)),
+               "ncclReduceScatter", comm_);
+    return {};
+  }
+
+  void check() override {
+    ncclResult_t state = ncclSuccess;
+    check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
+    check_nccl(state, "an operation", comm_);
+  }
+
+ private:
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  int rank_, size_;
+};
+
+}  // namespace
+
+std::string nccl_library() {
+  int v = 0;
+  check_nccl(ncclGetVersion(&v), "ncclGetVersion", nullptr);
+  return fmt::format("NCCL {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
+}
+
+// Communicators of one device start their work in the order of the calls; what one of them waits
+// for still runs beside it. Without, NCCL leaves it open whether two may wait for each other's
+// place on the device ("Using multiple NCCL communicators concurrently" of its guide).
+static void launch_in_order() {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap& ranks) {
+  launch_in_order();
+  auto& host = ranks.host;
+  ncclUniqueId id{};
+  if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
+  ranks.wait(host.broadcast(0, std::as_writable_bytes(std::span(&id, 1))),
+             "NCCL's address from the first rank");
+  return std::make_unique<NcclTransport>(host.rank(), host.size(), id);
+}
+
+}  // namespace trireme::transport

@@ -1,0 +1,49 @@
+#include "lib/shard/freeze.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "lib/shard/layout.hpp"
+
+namespace trireme {
+
+static std::int64_t end_of(const FreezeRule& r) {
+  return r.to_step == 0 ? std::numeric_limits<std::int64_t>::max() : r.to_step;
+}
+
+FreezeSchedule::FreezeSchedule(std::span<const FreezeRule> rules, const ModelSpec& spec)
+    : spans_(spec.params.size()) {
+  std::vector<FreezeRule> by_begin(rules.rbegin(), rules.rend());
+  std::ranges::stable_sort(by_begin, {}, &FreezeRule::from_step);
+  for (std::size_t i = 0; i < spans_.size(); ++i)
+    for (const auto& r : by_begin) {
+      if (!matches(r.pattern, spec.params[i].name)) continue;
+      auto& spans = spans_[i];
+      if (!spans.empty() && r.from_step <= spans.back().end)
+        spans.back().end = std::max(spans.back().end, end_of(r));
+      else
+        spans.push_back({r.from_step, end_of(r), r.moments});
+    }
+}
+
+std::vector<Standing> FreezeSchedule::at(std::int64_t step) const {
+  std::vector<Standing> all(spans_.size());
+  for (std::size_t i = 0; i < spans_.size(); ++i)
+    for (const auto& [begin, end, moments] : spans_[i])
+      if (begin <= step && step <= end)  // at its end it thaws
+        all[i] = {step == end, moments == ThawMoments::keep};
+  return all;
+}
+
+std::vector<std::int64_t> FreezeSchedule::borders(std::int64_t after, std::int64_t end) const {
+  std::set<std::int64_t> steps;
+  for (const auto& spans : spans_)
+    for (const auto& s : spans) steps.insert({s.begin, s.end});
+  std::vector<std::int64_t> inside;
+  std::ranges::copy_if(steps, std::back_inserter(inside),
+                       [&](std::int64_t s) { return after < s && s < end; });
+  return inside;
+}
+
+}  // namespace trireme

@@ -1,0 +1,82 @@
+// What a plan says of memory is what the run takes, whatever comes on the way.
+#include "tests/app/grid_training.hpp"
+
+namespace trireme {
+namespace {
+
+class FreezePlan : public Training {
+ protected:
+  // Next to nothing trains in the first half of the run.
+  FreezePlan() {
+    folder.write("thawing.toml", std::string(training_deck) +
+                                     "[[freeze]]\npattern = \"*\"\nto_step = 6\n"
+                                     "[[freeze]]\npattern = \"final_norm.*\"\nfrom_step = 9\n");
+    folder.write("frozen.toml", std::string(training_deck) + "[[freeze]]\npattern = \"*\"\n");
+  }
+  nlohmann::json plan(const std::string& deck, const std::string& arguments = "") {
+    const auto r = here("$TRIREME plan " + deck + " --json " + arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return nlohmann::json::parse(r.out);
+  }
+  // What the run's log says it reserved.
+  std::int64_t reserved(const std::string& run) {
+    const auto log = contents_of(folder / (run + "/log"));
+    const std::string before = "bytes reserved by rank: ";
+    const auto at = log.find(before);
+    EXPECT_NE(at, std::string::npos) << log;
+    return std::stoll(log.substr(at + before.size()));
+  }
+};
+
+TEST_F(FreezePlan, IsOfAllThatIsThawedOnTheWay) {
+  const auto p = plan("thawing.toml");
+  ASSERT_EQ(here("$TRIREME train thawing.toml --run-dir run").code, 0);
+
+  EXPECT_EQ(p.at("reserved_bytes"), reserved("run"));
+  EXPECT_EQ(p.at("freeze_borders"), (std::vector<int>{6, 9}));
+  EXPECT_EQ(p.at("busiest_step"), 6);
+  EXPECT_GT(p.at("reserved_bytes"), plan("frozen.toml").at("reserved_bytes"));
+  EXPECT_EQ(p.at("ranks")[0].at("step_flops"), plan("deck.toml").at("ranks")[0].at("step_flops"));
+}
+
+TEST_F(FreezePlan, LeavesOutWhatThawsAfterTheRun) {
+  EXPECT_EQ(plan("thawing.toml", "train.steps=6").at("reserved_bytes"),
+            plan("frozen.toml").at("reserved_bytes"));
+  EXPECT_EQ(plan("thawing.toml", "train.steps=6").at("freeze_borders").size(), 0U);
+}
+
+TEST_F(FreezePlan, DeviceMemoryMustHoldItAll) {
+  const auto most = plan("thawing.toml").at("reserved_bytes").get<std::int64_t>();
+  const auto with = [&](std::int64_t bytes) {
+    return here("$TRIREME plan thawing.toml --device-memory " + std::to_string(bytes));
+  };
+
+  EXPECT_EQ(with(most).code, 0);
+  const auto refused = with(most - 1);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("more than --device-memory"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.out.find("what is trained changes in steps 6, 9: "), std::string::npos)
+      << refused.out;
+}
+
+// An evaluation gives a pipeline more microbatches at once than a step of one does, whose own needs
+// are small where nothing trains.
+TEST_F(GridTraining, APlanHoldsWhatAnEvaluationTakes) {
+  folder.write("deck.toml", std::string(grid_deck) + "[[freeze]]\npattern = \"*\"\n");
+  const std::string deck =
+      "deck.toml parallel.pipe=2 train.batch=1 train.microbatch=1 train.steps=2 model.width=8 "
+      "model.heads=2 model.context=4 model.dropout=0 ";
+  const auto planned = here("$TRIREME plan " + deck + "--ranks 2 --json");
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  const auto run = here(on(2, "train " + deck + "--run-dir run"));
+  ASSERT_EQ(run.code, 0) << run.err;
+
+  const auto plan = nlohmann::json::parse(planned.out);
+  std::string said = "bytes reserved by rank:";
+  for (const auto& r : plan.at("ranks")) said += " " + r.at("reserved_bytes").dump();
+  const auto log = contents_of(folder / "run/log");
+  EXPECT_NE(log.find(said), std::string::npos) << said << "\n" << log;
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,114 @@
+#pragma once
+#include <cmath>
+
+#include "tests/kernels/examples/example.hpp"
+
+namespace trireme {
+
+inline Examples<kernel::Dropout> examples(Of<kernel::Dropout>) {
+  Examples<kernel::Dropout> list;
+  enum Where { of_its_own, over_x, over_skip };
+  const auto add = [&](const char* name, float p, bool skip, Where where) {
+    for (const std::int64_t C : {7, 72})
+      list.push_back({name + (" of " + std::to_string(C)), [=](Operands& o) {
+                        const Shape all{2, 3, C};
+                        const View x = o.values(all), beside = skip ? o.values(all) : View{};
+                        return kernel::Dropout{
+                            .y_BTC = where == over_x      ? x
+                                     : where == over_skip ? beside
+                                                          : o.values(all),
+                            .x_BTC = x,
+                            .skip_BTC = beside,
+                            .key = {0x123456789abcdefULL, p},
+                            .rows = {p > 0 ? o.numbers({7, (1LL << 40) + 3}) : View{}, 5}};
+                      }});
+  };
+  add("x", 0.5F, false, of_its_own);
+  add("x and skip", 0.5F, true, of_its_own);
+  add("x, in place", 0.5F, false, over_x);
+  add("x and skip, over x", 0.5F, true, over_x);
+  add("x and skip, over skip", 0.5F, true, over_skip);
+  add("all of x", 0, false, of_its_own);
+  add("all of x and skip", 0, true, of_its_own);
+  add("all of x and skip, over x", 0, true, over_x);
+  add("all of x and skip, over skip", 0, true, over_skip);
+  return list;
+}
+
+// Some heads of a packed view, turned by any angles.
+inline Examples<kernel::Rotary> examples(Of<kernel::Rotary>) {
+  Examples<kernel::Rotary> list;
+  for (const auto direction : {Direction::forward, Direction::backward})
+    for (const std::int64_t D : {2, 16, 66})
+      list.push_back(
+          {(direction == Direction::forward ? "forward, D " : "backward, D ") + std::to_string(D),
+           [=](Operands& o) {
+             return kernel::Rotary{.x_BTHD = o.values({2, 5, 6, D}).slice(2, 1, 3),
+                                   .table_T2E = o.wide_values({7, 2, D / 2}).slice(0, 2, 5),
+                                   .direction = direction};
+           }});
+  return list;
+}
+
+inline constexpr std::int64_t lengths[] = {1, 7, 65, 128};
+inline std::string elements(std::int64_t n) {
+  return std::to_string(n) + " elements";
+}
+
+inline Examples<kernel::Activate> examples(Of<kernel::Activate>) {
+  Examples<kernel::Activate> list;
+  for (const auto n : lengths) {
+    list.push_back({elements(n), [n](Operands& o) {
+                      return kernel::Activate{.activation = Activation::gelu,
+                                              .y_N = o.values({n}),
+                                              .x_N = o.values({n}, 4)};
+                    }});
+    list.push_back({elements(n) + " in place", [n](Operands& o) {
+                      const View x = o.values({n}, 4);
+                      return kernel::Activate{.activation = Activation::gelu, .y_N = x, .x_N = x};
+                    }});
+  }
+  return list;
+}
+
+inline Examples<kernel::ActivateGrad> examples(Of<kernel::ActivateGrad>) {
+  Examples<kernel::ActivateGrad> list;
+  for (const auto n : lengths) {
+    list.push_back({elements(n), [n](Operands& o) {
+                      return kernel::ActivateGrad{.activation = Activation::gelu,
+                                                  .dx_N = o.values({n}),
+                                                  .dy_N = o.values({n}),
+                                                  .x_N = o.values({n}, 4)};
+                    }});
+    list.push_back(
+        {elements(n) + " over dy", [n](Operands& o) {
+           const View d = o.values({n});
+           return kernel::ActivateGrad{
+               .activation = Activation::gelu, .dx_N = d, .dy_N = d, .x_N = o.values({n}, 4)};
+         }});
+  }
+  return list;
+}
+
+inline Examples<kernel::Swiglu> examples(Of<kernel::Swiglu>) {
+  Examples<kernel::Swiglu> list;
+  for (const std::int64_t F : {1, 7, 72})
+    list.push_back(
+        {"width " + std::to_string(F), [F](Operands& o) {
+           return kernel::Swiglu{.y_TF = o.values({5, F}), .gate_up_T2F = o.values({5, 2, F}, 3)};
+         }});
+  return list;
+}
+
+inline Examples<kernel::SwigluGrad> examples(Of<kernel::SwigluGrad>) {
+  Examples<kernel::SwigluGrad> list;
+  for (const std::int64_t F : {1, 7, 72})
+    list.push_back({"width " + std::to_string(F), [F](Operands& o) {
+                      return kernel::SwigluGrad{.dgate_up_T2F = o.values({5, 2, F}),
+                                                .dy_TF = o.values({5, F}),
+                                                .gate_up_T2F = o.values({5, 2, F}, 3)};
+                    }});
+  return list;
+}
+
+}  // namespace trireme

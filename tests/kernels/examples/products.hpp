@@ -1,0 +1,118 @@
+#pragma once
+#include "tests/kernels/examples/example.hpp"
+
+namespace trireme {
+
+inline Examples<kernel::Matmul> examples(Of<kernel::Matmul>) {
+  using O = kernel::Matmul;
+  constexpr std::int64_t M = 5, N = 7, K = 11;
+  Examples<O> list;
+  for (const auto how : both_ways) {
+    list.push_back({"by rows" + way(how), [how](Operands& o) {
+                      return O{.c_MN = o.values({M, N}),
+                               .a_MK = o.values({M, K}),
+                               .b_KN = o.values({K, N}),
+                               .how = how};
+                    }});
+    list.push_back({"parts of matrices" + way(how), [how](Operands& o) {
+                      return O{.c_MN = o.values({M, N + 2}).slice(1, 0, N),
+                               .a_MK = o.values({M, K + 3}).slice(1, 1, K),
+                               .b_KN = o.values({N, K + 1}).slice(1, 0, K).transposed(),
+                               .how = how};
+                    }});
+    list.push_back({"larger" + way(how), [how](Operands& o) {
+                      return O{.c_MN = o.values({33, 65}),
+                               .a_MK = o.values({33, 129}),
+                               .b_KN = o.values({129, 65}),
+                               .how = how};
+                    }});
+    for (const bool sums : {false, true})
+      list.push_back({(sums ? "gradient of weights and bias" : "gradient of weights") + way(how),
+                      [=](Operands& o) {
+                        return O{.c_MN = o.wide_values({M, N}),
+                                 .a_MK = o.values({K, M}).transposed(),
+                                 .b_KN = o.values({K, N}),
+                                 .how = how,
+                                 .epilogue = {.row_sum_M = sums ? o.wide_values({M}) : View{}}};
+                      }});
+  }
+  const auto with = [&](const char* name, const std::function<Epilogue(Operands&)>& epilogue) {
+    list.push_back({name, [epilogue](Operands& o) {
+                      return O{.c_MN = o.values({M, N}),
+                               .a_MK = o.values({M, K}),
+                               .b_KN = o.values({N, K}).transposed(),
+                               .epilogue = epilogue(o)};
+                    }});
+  };
+  with("bias", [](Operands& o) { return Epilogue{.bias_N = o.values({N})}; });
+  with("gelu", [](Operands& o) { return Epilogue{.activated_MN = o.values({M, N})}; });
+  with("bias and gelu", [](Operands& o) {
+    return Epilogue{.bias_N = o.values({N}), .activated_MN = o.values({M, N})};
+  });
+  with("slope of gelu", [](Operands& o) {
+    return Epilogue{.activated_at_MN = o.values({M, N}, 3)};
+  });
+  return list;
+}
+
+// q, k, v and o stand packed, as their gradients do: strided, with each other in their gaps.
+struct PackedAttention {
+  PackedAttention(Operands& from, const AttentionShape& s)
+      : all(from.values({s.batch, s.tokens, 2 * s.heads + 2 * s.kv_heads + 1, s.head_dim})),
+        q(all.slice(2, 0, s.heads)),
+        k(all.slice(2, s.heads, s.kv_heads)),
+        v(all.slice(2, s.heads + s.kv_heads, s.kv_heads)),
+        o(all.slice(2, s.heads + 2 * s.kv_heads, s.heads)) {}
+  View all, q, k, v, o;
+};
+
+inline const AttentionShape attention_shapes[] = {{2, 5, 2, 2, 16, 0.25},
+                                                  {1, 33, 6, 2, 20, 0.2},
+                                                  {2, 1, 3, 1, 32, 0.3},
+                                                  {1, 70, 2, 1, 64, 0.125}};
+inline std::string text_of(const AttentionShape& s) {
+  return "T " + std::to_string(s.tokens) + " D " + std::to_string(s.head_dim);
+}
+
+inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
+  Examples<kernel::Attention> list;
+  for (const auto& s : attention_shapes)
+    list.push_back({text_of(s), [s](Operands& o) {
+                      const PackedAttention x(o, s);
+                      return kernel::Attention{
+                          .o_BTHD = x.o,
+                          .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                          .q_BTHD = x.q,
+                          .k_BTGD = x.k,
+                          .v_BTGD = x.v,
+                          .shape = s,
+                          .workspace = o.workspace(
+                              o.backend.attention_workspace(s, o.compute, Direction::forward))};
+                    }});
+  return list;
+}
+
+// lse and o are any numbers: weights are exp(score - lse), whatever they add to.
+inline Examples<kernel::AttentionGrad> examples(Of<kernel::AttentionGrad>) {
+  Examples<kernel::AttentionGrad> list;
+  for (const auto& s : attention_shapes)
+    list.push_back({text_of(s), [s](Operands& o) {
+                      const PackedAttention x(o, s), d(o, s);
+                      return kernel::AttentionGrad{
+                          .dq_BTHD = d.q,
+                          .dk_BTGD = d.k,
+                          .dv_BTGD = d.v,
+                          .do_BTHD = d.o,
+                          .o_BTHD = x.o,
+                          .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                          .q_BTHD = x.q,
+                          .k_BTGD = x.k,
+                          .v_BTGD = x.v,
+                          .shape = s,
+                          .workspace = o.workspace(
+                              o.backend.attention_workspace(s, o.compute, Direction::backward))};
+                    }});
+  return list;
+}
+
+}  // namespace trireme

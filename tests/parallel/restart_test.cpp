@@ -1,0 +1,155 @@
+// A checkpoint made on one grid goes on on another, wherever it lies between the borders of the
+// deck's [[freeze]] rules: losses and weights are those of one rank that never stopped.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "kernels/open/open.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/train/state.hpp"
+#include "tests/parallel/parity.hpp"
+#include "tests/parallel/world.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+
+using test::ParityCase;
+
+namespace {
+
+constexpr int steps = 7;
+
+std::vector<FreezeRule> rules() {
+  return {{"*.qkv.*", 2, 4, ThawMoments::fresh},
+          {"blocks.5.*", 1, 5, ThawMoments::keep},  // its qkv is thus frozen before the rule above
+          {"embedding.*", 3, 6, ThawMoments::keep},
+          {"*norm*", 3, 5, ThawMoments::fresh},
+          {"blocks.0.*", 0, 2, ThawMoments::keep}};
+}
+
+// Updates that a parameter has seen when its moments were last fresh, by name: the rules above, in
+// words.
+std::int64_t updates(const std::string& name) {
+  const auto has = [&](const char* what) { return name.find(what) != std::string::npos; };
+  const bool block5 = has("blocks.5."), block0 = has("blocks.0.");
+  if (block5) return steps - 4;  // 0, 5, 6
+  if (has("embedding.")) return steps - 3;
+  if (has(".qkv.")) return steps - 4;  // since 4; in block 0 nothing before
+  if (has("norm")) return steps - 5;   // since 5
+  return block0 ? steps - 2 : steps;
+}
+
+struct Layouts {
+  Grid from, to;
+  int zero_from, zero_to;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+};
+
+std::vector<Layouts> layouts() {
+  const int n = test::world().size();
+  const Grid pipe{n, 1, 1}, data{1, n, 1}, seq{1, 1, n};
+  if (n == 1) return {{{}, {}, 0, 0}, {{}, {}, 0, 0, OptimizerKind::sgd}};
+  if (n == 3) return {{pipe, pipe, 0, 3}};
+  std::vector<Layouts> all{{pipe, data, 0, 3},
+                           {data, pipe, 3, 1},
+                           {seq, data, 2, 0},
+                           {data, seq, 0, 1, OptimizerKind::sgd}};
+  if (n == 4) return {{{2, 2, 1}, {2, 1, 2}, 1, 3}, all[1], all[3]};
+  return all;
+}
+
+ParityCase parity_case(const Grid& grid, int zero, OptimizerKind optimizer) {
+  ParityCase p;
+  p.grid = grid;
+  p.zero.stage = zero;
+  p.optimizer = optimizer;
+  p.steps = steps;
+  p.freeze = rules();
+  return p;
+}
+
+// A trainer on a grid, from the start or from a checkpoint.
+struct Running {
+  Running(const ParityCase& c, int first_step) : p(c) {
+    auto setup = test::parity_setup(p);
+    setup.first_step = first_step;
+    trainer = std::make_unique<Trainer>(*backend, test::parity_axes(p), setup);
+  }
+  StepResult step(int s) {
+    const double lr = p.optimizer == OptimizerKind::sgd ? 0.3 : 1e-3;
+    return trainer->step(s, lr, test::parity_step(p, *trainer, s));
+  }
+
+  ParityCase p;
+  std::unique_ptr<Backend> backend = open_backend(test::backend_of(p, true));
+  Workspace workspace{*backend};
+  std::unique_ptr<Trainer> trainer;
+};
+
+void expect_equal(const Running& run, const test::Course& whole) {
+  auto& store = run.trainer->store();
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+    const ParamId id{static_cast<std::int32_t>(i)};
+    if (!store.holds(id)) continue;
+    const auto& name = store.spec().params[i].name;
+    EXPECT_EQ(store.count(id), updates(name)) << name;
+    const auto mine = store.own(id);
+    std::vector<double> w(static_cast<std::size_t>(mine.count()));
+    if (!w.empty()) store.read(id, State::weight, mine.begin, std::as_writable_bytes(std::span(w)));
+    for (std::size_t e = 0; e < w.size(); ++e)
+      ASSERT_NEAR(w[e], whole.weights[i][static_cast<std::size_t>(mine.begin) + e], test::f64_bound)
+          << name << " " << e;
+  }
+}
+
+// One that never restarts, with a checkpoint after every step, by finished steps.
+std::vector<std::string> train_whole(const ParityCase& p, const std::filesystem::path& folder) {
+  std::vector<std::string> checkpoints{""};
+  Running run(p, 0);
+  run.trainer->store().initialize(3, 1);
+  for (int s = 0; s + 1 < steps; ++s) {
+    run.step(s);
+    CheckpointMeta meta;
+    meta.step = s + 1;
+    checkpoints.push_back(
+        save_state(run.trainer->store(), run.trainer->axes(), folder, meta).string());
+  }
+  return checkpoints;
+}
+
+void restart(const ParityCase& p, int step, const std::string& checkpoint) {
+  const auto& whole = test::one_rank_course(p);
+  Running run(p, step);
+  CheckpointReader reader(checkpoint);
+  load_state(run.trainer->store(), reader, run.trainer->standings());
+  for (int s = step; s < steps; ++s) {
+    const auto r = run.step(s);
+    const auto expected = whole.losses[static_cast<std::size_t>(s)];
+    EXPECT_NEAR(r.loss, expected, test::f64_bound * expected) << "step " << s;
+  }
+  expect_equal(run, whole);
+}
+
+}  // namespace
+
+TEST(Restart, OnOtherLayoutsBeforeAtAndBehindFreezeBorders) {
+  ScratchFolder mine;
+  std::string folder = mine.path().string();
+  test::world().broadcast(folder);
+  for (const auto& l : layouts()) {
+    const auto from = parity_case(l.from, l.zero_from, l.optimizer),
+               to = parity_case(l.to, l.zero_to, l.optimizer);
+    if (!test::next_case(test::name_of(from))) return;
+    const auto checkpoints = train_whole(from, folder);
+    for (int step = 1; step < steps; ++step) {
+      const auto name =
+          fmt::format("step {} from {} to {}", step, test::name_of(from), test::name_of(to));
+      SCOPED_TRACE(name);
+      if (!test::next_case(name)) return;
+      restart(to, step, checkpoints[static_cast<std::size_t>(step)]);
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,256 @@
+#include "tests/support/operands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/support/contract.hpp"
+#include "tests/support/elements.hpp"
+#include "tests/support/values.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t around_bytes = 256;  // as blocks are aligned
+constexpr std::byte nans{0xff}, others{0x5a};
+constexpr std::uint8_t is_read = 1, is_written = 2, is_scratch = 4;  // an element
+
+std::uint8_t use_of(Role r) {
+  if (r == Role::scratch) return is_scratch;
+  return static_cast<std::uint8_t>((reads(r) ? is_read : 0) | (writes(r) ? is_written : 0));
+}
+
+std::string describe(const Operand& o) {
+  constexpr const char* names[] = {"read", "write", "add", "scratch"};
+  return fmt::format("operand {} ({})", o.place, names[static_cast<int>(o.role)]);
+}
+
+}  // namespace
+
+Operands::Operands(Backend& b, DType c, DType tested) : backend(b), compute(c), tested_(tested) {}
+
+Operands::~Operands() {
+  const Event last = backend.record(Queue::compute);
+  for (const auto& b : blocks_) backend.give(b, {&last, 1});
+}
+
+View Operands::take(DType t, const Shape& s, const std::vector<double>& values, Kind kind) {
+  const auto size = static_cast<std::int64_t>(bytes_of(t)), around = around_bytes / size;
+  const auto all = s.count() + 2 * around;
+  blocks_.push_back(
+      backend.take(static_cast<std::size_t>(all * size), kind, Queue::compute, Memory::device));
+  Piece p{{blocks_.back().data, t, {all}}, {}, {}};
+  std::vector<double> start(static_cast<std::size_t>(all));
+  std::ranges::copy(values, start.begin() + around);
+  p.start = encode(t, start);
+  p.uses.resize(start.size());
+  pieces_.push_back(std::move(p));
+  return {blocks_.back().data + around * size, t, s};
+}
+
+View Operands::random(DType t, DType held, const Shape& s, double amplitude) {
+  const auto exact = random_values(s.count(), pieces_.size() + 1, amplitude);
+  return take(t, s, decode(held, encode(held, exact)));
+}
+
+View Operands::values(const Shape& s, double amplitude) {
+  return random(compute, tested_, s, amplitude);
+}
+View Operands::wide_values(const Shape& s, double amplitude) {
+  return random(wide(compute), wide(tested_), s, amplitude);
+}
+View Operands::of_type(DType t, const Shape& s, double amplitude) {
+  return random(t, t, s, amplitude);
+}
+View Operands::positive(const Shape& s) {
+  auto values = random_values(s.count(), pieces_.size() + 1, 0.5);
+  for (double& x : values) x += 1;
+  const auto held = wide(tested_);
+  return take(wide(compute), s, decode(held, encode(held, values)));
+}
+View Operands::ids(const std::vector<std::int32_t>& v) {
+  return take(DType::i32, {static_cast<std::int64_t>(v.size())}, {v.begin(), v.end()});
+}
+View Operands::numbers(const std::vector<std::int64_t>& v) {
+  return take(DType::i64, {static_cast<std::int64_t>(v.size())}, {v.begin(), v.end()});
+}
+View Operands::workspace(std::size_t bytes) {
+  if (bytes == 0) return {};
+  return take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)}, {}, Kind::workspace);
+}
+
+std::size_t Operands::piece_of(const ConstView& v) const {
+  const auto found = std::ranges::find_if(pieces_, [&](const Piece& p) {
+    return v.data >= p.all.data && v.data < p.all.data + p.all.span_bytes();
+  });
+  expect(found != pieces_.end(), "an operand is a view of these operands' memory");
+  expect(found->all.dtype == v.dtype, "an operand is of its memory's type");
+  return static_cast<std::size_t>(found - pieces_.begin());
+}
+
+// Places in its piece, in the view's order.
+std::vector<std::size_t> Operands::elements_of(const ConstView& v) const {
+  std::vector<std::size_t> places;
+  places.reserve(static_cast<std::size_t>(v.count()));
+  const auto first =
+      (v.data - pieces_[piece_of(v)].all.data) / static_cast<std::ptrdiff_t>(bytes_of(v.dtype));
+  for (std::int64_t i = 0; i < v.count(); ++i) {
+    auto at = first;
+    auto rest = i;
+    for (int d = v.dims; d-- > 0;) {
+      const auto n = static_cast<std::size_t>(d);
+      at += rest % v.extent[n] * v.stride[n];
+      rest /= v.extent[n];
+    }
+    places.push_back(static_cast<std::size_t>(at));
+  }
+  return places;
+}
+
+void Operands::declare(std::vector<Operand> operands) {
+  operands_ = std::move(operands);
+  for (const auto& o : operands_) {
+    auto& piece = pieces_[piece_of(o.view)];
+    for (const auto at : elements_of(o.view)) piece.uses[at] |= use_of(o.role);
+  }
+}
+
+// What is read has its numbers, all else is full of `before`.
+Operands::Contents Operands::start(std::byte before, const Operand* with_other_numbers) const {
+  Contents contents;
+  for (const auto& p : pieces_) {
+    const auto size = bytes_of(p.all.dtype);
+    auto numbers = decode(p.all.dtype, p.start);
+    if (with_other_numbers && &pieces_[piece_of(with_other_numbers->view)] == &p)
+      for (const auto at : elements_of(with_other_numbers->view))
+        numbers[at] = numbers[at] * 0.75 + 0.125;  // positive ones stay positive
+    auto bytes = encode(p.all.dtype, numbers);
+    for (std::size_t i = 0; i < p.uses.size(); ++i)
+      if (!(p.uses[i] & is_read)) std::memset(bytes.data() + i * size, int(before), size);
+    contents.push_back(std::move(bytes));
+  }
+  return contents;
+}
+
+Operands::Contents Operands::run_from(const Contents& start,
+                                      const std::function<void()>& run) const {
+  for (std::size_t i = 0; i < pieces_.size(); ++i)
+    backend.upload(Queue::compute, pieces_[i].all, start[i]);
+  run();
+  Contents after = start;
+  for (std::size_t i = 0; i < pieces_.size(); ++i)
+    backend.download(Queue::compute, after[i], pieces_[i].all);
+  return after;
+}
+
+std::vector<std::byte> Operands::bytes_of_operand(const Contents& contents,
+                                                  const Operand& o) const {
+  const auto& all = contents[piece_of(o.view)];
+  const auto size = bytes_of(o.view.dtype);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(o.view.count()) * size);
+  std::size_t n = 0;
+  for (const auto at : elements_of(o.view))
+    std::memcpy(bytes.data() + size * n++, all.data() + at * size, size);
+  return bytes;
+}
+
+std::vector<std::string> Operands::broken_promises(const std::function<void()>& run) {
+  const Contents start_a = start(nans, nullptr), start_b = start(others, nullptr);
+  const Contents a = run_from(start_a, run), b = run_from(start_b, run);
+  std::vector<std::string> broken;
+
+  for (const auto& o : operands_) {
+    const auto piece = piece_of(o.view);
+    const auto size = bytes_of(o.view.dtype);
+    const auto same = [&](const Contents& x, const Contents& y, std::size_t at) {
+      return std::memcmp(x[piece].data() + at * size, y[piece].data() + at * size, size) == 0;
+    };
+    // The first of its elements where something is wrong.
+    const auto find = [&](const char* what, const auto& wrong) {
+      std::int64_t n = 0;
+      for (const auto at : elements_of(o.view)) {
+        if (wrong(at, pieces_[piece].uses[at])) {
+          broken.push_back(fmt::format("{}: element {} {}", describe(o), n, what));
+          return;
+        }
+        ++n;
+      }
+    };
+    if (o.role == Role::scratch) continue;
+    if (!writes(o.role)) {
+      find("was changed", [&](std::size_t at, int uses) {
+        return !(uses & is_written) && !(same(a, start_a, at) && same(b, start_b, at));
+      });
+      continue;
+    }
+    bool on_its_own = true;  // no element of it is read
+    find("was not written", [&](std::size_t at, int uses) {
+      on_its_own &= !(uses & is_read);
+      return !(uses & is_read) && same(a, start_a, at) && same(b, start_b, at);
+    });
+    find("depends on what was there, or on what is no operand",
+         [&](std::size_t at, int) { return !same(a, b, at); });
+    if (on_its_own) continue;
+    const auto c = run_from(start(nans, &o), run);
+    if (bytes_of_operand(c, o) == bytes_of_operand(a, o))
+      broken.push_back(fmt::format("{}: does not depend on what was there", describe(o)));
+  }
+
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    const auto size = bytes_of(pieces_[p].all.dtype);
+    const auto around = around_bytes / static_cast<std::int64_t>(size);
+    for (std::size_t i = 0; i < pieces_[p].uses.size(); ++i) {
+      const auto changed = [&](const Contents& from, const Contents& to) {
+        return std::memcmp(from[p].data() + i * size, to[p].data() + i * size, size) != 0;
+      };
+      if (pieces_[p].uses[i] || !(changed(start_a, a) || changed(start_b, b))) continue;
+      const auto beside =
+          std::ranges::find_if(operands_, [&](const Operand& o) { return piece_of(o.view) == p; });
+      broken.push_back(fmt::format("{}: element {} of its memory is no operand's and was changed",
+                                   beside == operands_.end() ? "no operand" : describe(*beside),
+                                   static_cast<std::int64_t>(i) - around));
+      break;
+    }
+  }
+  return broken;
+}
+
+std::vector<Operands::Result> Operands::results(const std::function<void()>& run) {
+  const auto after = run_from(start(nans, nullptr), run);
+  std::vector<Result> all;
+  for (const auto& o : operands_)
+    if (writes(o.role) && o.role != Role::scratch) {
+      auto bytes = bytes_of_operand(after, o);
+      all.push_back({o, decode(o.view.dtype, bytes), std::move(bytes)});
+    }
+  return all;
+}
+
+std::vector<std::string> differences(const std::vector<Operands::Result>& got,
+                                     const std::vector<Operands::Result>& want, DType compute) {
+  expect(got.size() == want.size(), "both are results of one operation");
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const auto &x = got[i].values, &exact = want[i].values;
+    expect(x.size() == exact.size(), "both are results of one example");
+    double largest = 0;
+    for (const double v : exact) largest = std::max(largest, std::abs(v));
+    const double unit = std::max(roundoff(compute), roundoff(got[i].operand.view.dtype)) * largest;
+    double worst = 16;
+    std::size_t at = x.size();
+    for (std::size_t n = 0; n < x.size(); ++n)
+      if (const double off = std::abs(x[n] - exact[n]); !(off <= worst * unit)) {
+        worst = off / unit;
+        at = n;
+        if (std::isnan(off)) break;
+      }
+    if (at < x.size())
+      lines.push_back(fmt::format("{}: element {} is {}, not {}: {} roundings of {} off",
+                                  describe(got[i].operand), at, x[at], exact[at], worst, largest));
+  }
+  return lines;
+}
+
+}  // namespace trireme

@@ -1,0 +1,85 @@
+#pragma once
+// The operands of one operation in memory that shows who touches what. Elements that belong to no
+// operand lie around each of them, and in the gaps of strided ones; and what is in memory before is
+// chosen: random numbers where an operation reads, else anything.
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.hpp"
+
+namespace trireme {
+
+struct Operand {
+  int place;  // as the operation lists them, from 0
+  ConstView view;
+  Role role;
+};
+
+class Operands {
+ public:
+  // Numbers are rounded to what a backend that computes in `tested` would hold.
+  Operands(Backend&, DType compute, DType tested);
+  ~Operands();
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+
+  Backend& backend;
+  const DType compute;
+
+  // Dense views of new memory, whose numbers are in [-amplitude, amplitude).
+  View values(const Shape&, double amplitude = 1);
+  View wide_values(const Shape&, double amplitude = 1);
+  View of_type(DType, const Shape&, double amplitude = 1);  // on every backend
+  View positive(const Shape&);                              // wide, in [0.5, 1.5)
+  View ids(const std::vector<std::int32_t>&);
+  View numbers(const std::vector<std::int64_t>&);
+  View workspace(std::size_t bytes);  // absent for none
+
+  // Which elements an operation has; once, before what follows.
+  void declare(std::vector<Operand>);
+  // What `run` does to them against their roles, a line each:
+  //   read   an element is changed
+  //   write  an element is left as it was, or depends on what was there
+  //   add    nothing depends on what was there; what is written and read by others counts as this
+  // and whether elements of no operand are changed, or results depend on those or on scratch.
+  std::vector<std::string> broken_promises(const std::function<void()>& run);
+  // The elements that a `run` writes, by operand.
+  struct Result {
+    Operand operand;
+    std::vector<double> values;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Result> results(const std::function<void()>& run);
+
+ private:
+  struct Piece {
+    View all;  // with what lies around it
+    std::vector<std::byte> start;
+    std::vector<std::uint8_t> uses;  // of each element, by operands
+  };
+  using Contents = std::vector<std::vector<std::byte>>;  // of each piece
+
+  View take(DType, const Shape&, const std::vector<double>&, Kind = Kind::transient);
+  View random(DType, DType held, const Shape&, double amplitude);
+  std::size_t piece_of(const ConstView&) const;
+  std::vector<std::size_t> elements_of(const ConstView&) const;
+  Contents start(std::byte before, const Operand* with_other_numbers) const;
+  Contents run_from(const Contents&, const std::function<void()>& run) const;
+  std::vector<std::byte> bytes_of_operand(const Contents&, const Operand&) const;
+
+  DType tested_;
+  std::vector<Block> blocks_;
+  std::vector<Piece> pieces_;
+  std::vector<Operand> operands_;
+};
+
+// Where results are not those of the reference, a line each operand: by more than 16 roundings, to
+// the coarser of its own and the compute type, of the operand's largest element. That is enough for
+// a handful of roundings, sums of some hundred terms, and steps between which numbers are rounded.
+std::vector<std::string> differences(const std::vector<Operands::Result>& got,
+                                     const std::vector<Operands::Result>& want, DType compute);
+
+}  // namespace trireme
