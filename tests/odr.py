@@ -105,11 +105,12 @@ class File:
 
 
 def stand_in(path, other):
-    """absent.cpp and X_absent.cpp replace files beside or below them; CMake takes one of the two."""
+    """A file in a folder absent/, or X_absent.cpp, replaces files beside that or below; CMake takes one of the two."""
+    def absent(p):
+        return p.parent.name == "absent" or p.stem.endswith("_absent")
     a, b = pathlib.PurePosixPath(path), pathlib.PurePosixPath(other)
-    if a.stem != "absent" and not a.stem.endswith("_absent"):
-        return False
-    return a.parent in b.parents and not b.stem.endswith("absent")
+    where = a.parent.parent if a.parent.name == "absent" else a.parent
+    return absent(a) and not absent(b) and where in b.parents
 
 
 def findings(root):
@@ -147,8 +148,8 @@ def self_test():
          "tests/e.cpp", "namespace trireme { template <class T>\nrequires big<T>\nstruct [[nodiscard]] Of< T > { }; }"),
         ("tests/f.cpp", 'const char* s = R"x({ " )x";\nstruct Free { char c = \'{\'; int n = 1\'000; };',
          "tests/bench/f.cpp", "/* { */ // {\n#define OPEN {\nstruct alignas(64) Free { };"),
-        ("kernels/cuda/sdpa_absent.cpp", "namespace trireme { struct Both { }; }",
-         "lib/sdpa.cpp", "namespace trireme { union Both { }; }"),
+        ("kernels/cuda/absent/device.cpp", "namespace trireme { struct Both { }; }",
+         "lib/device.cpp", "namespace trireme { union Both { }; }"),
     ]
     alone = {
         # The first of these names are also planted above, where nobody else sees them.
@@ -158,8 +159,10 @@ def self_test():
         "tests/nested.cpp": "namespace trireme { class Mine { struct Piece { int b; }; }; }",
         "tests/says.cpp": "namespace trireme { struct Piece; class Local;\nstruct Piece f(struct Piece p) { return p; } }",
         "tests/special.cpp": "namespace trireme { template <> struct Of<int> { }; }",
-        "kernels/cuda/absent.cpp": "namespace trireme { struct Plans { }; }",
-        "kernels/cuda/attention/sdpa.cpp": "namespace trireme { struct Plans { int a; }; }",
+        "kernels/cuda/attention/absent/sdpa.cpp": "namespace trireme { struct Plans { }; }",
+        "kernels/cuda/attention/cudnn/sdpa.cpp": "namespace trireme { struct Plans { int a; }; }",
+        "lib/comm/nccl_absent.cpp": "namespace trireme { struct Library { }; }",
+        "lib/comm/nccl.cpp": "namespace trireme { struct Library { int a; }; }",
     }
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
