@@ -24,16 +24,17 @@ double gelu_slope(double x) {
   return 0.5 * (1 + tanh_u) + (tail == 0 ? 0.0 : 0.5 * x * tail * du);
 }
 
-struct Formula {
-  double (*value)(double);
-  double (*slope)(double);
+// f(the formula), whose functions are part of the loop that calls them.
+struct GeluFormula {
+  static double value(double x) { return gelu_of(x); }
+  static double slope(double x) { return gelu_slope(x); }
 };
-Formula formula_of(Activation a) {
+template <class F>
+void with_formula(Activation a, const F& f) {
   switch (a) {
     case Activation::gelu:
-      return {gelu_of, gelu_slope};
+      return f(GeluFormula{});
   }
-  fail("no formula for activation {}", static_cast<int>(a));
 }
 
 double logistic(double x) {
@@ -125,15 +126,17 @@ void run(const kernel::Rotary& o) {
 }
 
 void run(const kernel::Activate& o) {
-  const auto value = formula_of(o.activation).value;
-  with_compute_type(o.x_N.dtype, [&](auto t) { map<decltype(t)>(o.y_N, value, o.x_N); });
+  with_formula(o.activation, [&]<class Formula>(Formula) {
+    with_compute_type(o.x_N.dtype, [&](auto t) { map<decltype(t)>(o.y_N, Formula::value, o.x_N); });
+  });
 }
 
 void run(const kernel::ActivateGrad& o) {
-  const auto slope = formula_of(o.activation).slope;
-  with_compute_type(o.x_N.dtype, [&](auto t) {
-    map<decltype(t)>(
-        o.dx_N, [&](double d, double at) { return d * slope(at); }, o.dy_N, o.x_N);
+  with_formula(o.activation, [&]<class Formula>(Formula) {
+    with_compute_type(o.x_N.dtype, [&](auto t) {
+      map<decltype(t)>(
+          o.dx_N, [](double d, double at) { return d * Formula::slope(at); }, o.dy_N, o.x_N);
+    });
   });
 }
 
