@@ -81,7 +81,7 @@ DeckSection freeze_section() {
           KeyRow(
               "moments", choice, named_member(part, &F::moments, moments),
               "AdamW's moments after thawing; of rules that overlap or touch the one that froze it "
-              "decides: the earliest, then the first in the deck")
+              "decides: the earliest, then the last in the deck")
               .of(moments),
       }};
 }

@@ -213,18 +213,18 @@ DeckSection precision_section() {
   using P = PrecisionConfig;
   const auto part = part_of(&Deck::precision);
   const std::vector<std::string> types = {"f32", "bf16", "f64"};
-  return {
-      .name = "precision",
-      .meaning = "Number formats; master weights and moments of bf16 are f32.",
-      .keys = {
-          KeyRow("compute", choice, named_member(part, &P::compute, types),
-                 "activations and gathered weights; f64 needs run.backend = \"ref\"")
-              .of(types),
-          KeyRow("reduce", choice, named_member(part, &P::reduce, types), "gradients between ranks")
-              .of(types)
-              .automatically("f64 for f64, else f32"),
-          KeyRow("tf32", flag, member(part, &P::tf32), "tensor cores for f32 products on GPUs"),
-      }};
+  return {.name = "precision",
+          .meaning = "Number formats; master weights and moments of bf16 are f32.",
+          .keys = {
+              KeyRow("compute", choice, named_member(part, &P::compute, types),
+                     "activations and gathered weights; f64 needs run.backend = \"ref\"")
+                  .of(types),
+              KeyRow("reduce", choice, named_member(part, &P::reduce, types),
+                     "gradients on their way to the rank that adds them; sums keep their type")
+                  .of(types)
+                  .automatically("f64 for f64, else f32"),
+              KeyRow("tf32", flag, member(part, &P::tf32), "tensor cores for f32 products on GPUs"),
+          }};
 }
 
 }  // namespace trireme

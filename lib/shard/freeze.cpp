@@ -14,7 +14,7 @@ static std::int64_t end_of(const FreezeRule& r) {
 
 FreezeSchedule::FreezeSchedule(std::span<const FreezeRule> rules, const ModelSpec& spec)
     : spans_(spec.params.size()) {
-  std::vector<FreezeRule> by_begin(rules.begin(), rules.end());
+  std::vector<FreezeRule> by_begin(rules.rbegin(), rules.rend());
   std::ranges::stable_sort(by_begin, {}, &FreezeRule::from_step);
   for (std::size_t i = 0; i < spans_.size(); ++i)
     for (const auto& r : by_begin) {

@@ -2,7 +2,7 @@
 // What the deck's rules freeze in which steps, and what becomes of the optimizer's state. Pure.
 //
 // Where rules overlap, or follow each other without a gap, a parameter is frozen from the first of
-// these steps to the last; the rule that froze it (the first in the deck of those that begin there)
+// these steps to the last; the rule that froze it (the last in the deck of those that begin there)
 // says what becomes of its moments.
 #include <cstdint>
 #include <span>

@@ -46,32 +46,48 @@ void Store::complete_own_gradients() {
   }
 }
 
-// Both uses of a tied table, in the order of Use; each of two stages sends its own to the other.
+void Store::send_tied(const Tensor& flat, const Segment& segment) {
+  backend_.wait(Queue::scatter, backend_.record(Queue::compute));
+  auto sent = sharding_.stages.send(backend_, Queue::scatter, flat.view(), sharding_.tied_stage,
+                                    {Doing::tie, segment.name, 0});
+  flat.used(sent.wait(Queue::compute));
+}
+
+void Store::receive_tied(const Tensor& flat, const Segment& segment) {
+  backend_.wait(Queue::scatter, backend_.record(Queue::compute));
+  auto received = sharding_.stages.receive(backend_, Queue::scatter, flat.view(),
+                                           sharding_.tied_stage, {Doing::tie, segment.name, 0});
+  flat.used(received.wait(Queue::compute));
+}
+
+// Both uses of a tied table, in the order of Use, where both are made here or by the stage that
+// makes the first. The other stage gets what comes of it all, so that the copies stay equal
+// whatever order a wire sums in.
 void Store::add_tied_uses() {
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const auto& segment = layout_.segments[i];
     const auto& g = shards_[i].gradient;
     if (!g[1]) continue;
-    if (tied_away(segment)) {
-      const auto mine = static_cast<std::size_t>(sharding_.tied_use);
-      const Label label{Doing::tie, segment.name, 0};
-      backend_.wait(Queue::scatter, backend_.record(Queue::compute));
-      const auto& stages = sharding_.stages;
-      const int other = sharding_.tied_stage;
-      Pending out, in;
-      const auto send = [&] {
-        out = stages.send(backend_, Queue::scatter, g[mine]->flat.view(), other, label);
-      };
-      // Between devices a send ends when it is received: one side begins with that.
-      if (stages.rank() < other) send();
-      in = stages.receive(backend_, Queue::scatter, g[1 - mine]->flat.view(), other, label);
-      if (!out.in_flight()) send();
-      g[mine]->flat.used(out.wait(Queue::compute));
-      g[1 - mine]->flat.used(in.wait(Queue::compute));
+    if (!sums_here(segment)) {
+      send_tied(g[1]->flat, segment);
+      continue;
     }
+    if (tied_away(segment)) receive_tied(g[1]->flat, segment);
     backend_.put(
         Queue::compute,
         kernel::Copy{.dst = g[0]->flat.view(), .src = g[1]->flat.view(), .how = Accumulate::add});
+  }
+}
+
+void Store::share_tied_sums() {
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const auto& segment = layout_.segments[i];
+    const auto& g = shards_[i].gradient;
+    if (!g[1] || !tied_away(segment)) continue;
+    if (sums_here(segment))
+      send_tied(g[0]->flat, segment);
+    else
+      receive_tied(g[0]->flat, segment);
   }
 }
 
@@ -80,14 +96,14 @@ void Store::sum_replicas() {
   const auto& r = sharding_.replicas;
   if (r.size() == 1) return;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
-    if (!shards_[i].trainable) continue;
+    if (!shards_[i].trainable || !sums_here(layout_.segments[i])) continue;
     const Tensor& flat = shards_[i].gradient[0]->flat;
     const auto n = flat.shape().count() / r.size();
     const Label label{Doing::scatter, layout_.segments[i].name, 0};
     const View part = flat.slice(r.rank() * n, {n}).view();
     backend_.wait(Queue::scatter, backend_.record(Queue::compute));
     auto sum = r.reduce_scatter(backend_, Queue::scatter, part, flat.view(), Accumulate::overwrite,
-                                master(), label);
+                                wire(), label);
     flat.used(sum.wait(Queue::compute));
     auto all = r.all_gather(backend_, Queue::scatter, flat.view(), part, label);
     flat.used(all.wait(Queue::compute));
@@ -99,6 +115,7 @@ std::vector<double> Store::finish_gradients() {
   complete_own_gradients();
   add_tied_uses();
   sum_replicas();
+  share_tied_sums();
   std::vector<std::size_t> params;  // that this rank speaks for, a view of each
   std::vector<ConstView> own_parts;
   for (std::size_t i = 0; i < shards_.size(); ++i) {

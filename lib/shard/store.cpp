@@ -60,7 +60,7 @@ Range Store::own(ParamId p) const {
 }
 
 bool Store::speaks_for(const Segment& s) const {
-  return sharding_.replicas.rank() == 0 && !(tied_away(s) && sharding_.tied_use == Use::tied);
+  return sharding_.replicas.rank() == 0 && sums_here(s);
 }
 
 bool Store::speaks_for(ParamId p) const {

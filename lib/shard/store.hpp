@@ -94,8 +94,9 @@ class Store {
   void discard_gradients() { pending_ = false; }
 
   // After backward: parameters that no token reached get zeros, uses of a tied table are added in
-  // order, replicas are summed, and one sum of squares a parameter comes back, by ParamId: of the
-  // elements that this rank speaks for. To be added over all ranks.
+  // order, replicas are summed (as `wire` travels), a table's other stage gets that sum, and one
+  // sum of squares a parameter comes back, by ParamId: of the elements that this rank speaks for.
+  // To be added over all ranks.
   std::vector<double> finish_gradients();
   // Weights, moments and compute copy from the gradients times `scale`.
   void update(const AdamWFactors&);
@@ -120,6 +121,8 @@ class Store {
   };
   bool is_tied(const Segment&) const;
   bool tied_away(const Segment& s) const { return is_tied(s) && sharding_.tied_stage >= 0; }
+  // Is what its gradient comes to summed on this stage? Else another stage sends it.
+  bool sums_here(const Segment& s) const { return !tied_away(s) || sharding_.tied_use == Use::own; }
   Range own(const Segment&) const;
   bool speaks_for(const Segment&) const;
   ConstView weight(ParamId) const;
@@ -130,8 +133,11 @@ class Store {
   void clear_unwritten(const Segment&, const GradientBuffer&) const;
   void start_gradients();
   void complete_own_gradients();
+  void send_tied(const Tensor&, const Segment&);
+  void receive_tied(const Tensor&, const Segment&);
   void add_tied_uses();
   void sum_replicas();
+  void share_tied_sums();
   template <class Update>
   void each_range(double decay, const Update&);
 

@@ -61,7 +61,9 @@ std::int64_t shard_traffic(const RankStep& s) {
     sum += (s.sharers - 1) * n * bytes(s.compute) * std::ranges::count(gathers, g.unit);
     if (!trains(s, g)) continue;
     sum += (s.sharers - 1) * n * bytes(s.wire) * scatters_of(s, g.unit);
-    sum += 2 * (s.copies - 1) * n / s.copies * bytes(s.master);
+    // A tied table's last stage gets the sum from the first.
+    if (is_tied(s, g.unit) && s.at.pipe > 0) continue;
+    sum += (s.copies - 1) * n / s.copies * (bytes(s.wire) + bytes(s.master));
   }
   return sum;
 }

@@ -5,7 +5,7 @@
 //   N ranks share one copy of a stage's weights, R such copies; n_u = a shard of unit u with its
 //   padding; M microbatches of t positions a rank; D = head dim; e = bytes an element
 //   shards      (N-1) * sum over units of n_u * (e_gather * gathers + e_reduce * scatters), and
-//               2 * (R-1) / R * n_u * e_master between copies
+//               (R-1) / R * n_u * (e_reduce + e_master) between copies
 //   seq         rank r with hq(r) of H query and hk(r) key/value heads, a layer and microbatch:
 //               forward   t * D * [(H - hq(r)) + 2 * sum over d != r of hk(d) + (seq-1) * hq(r)]
 //               backward  t * D * [(H - hq(r)) + (seq-1) * (hq(r) + 2 * hk(r))]

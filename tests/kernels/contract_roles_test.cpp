@@ -113,10 +113,10 @@ TEST_P(RolesContract, PartsOfANormsGradientHaveItsBits) {
                              {2150, 16},
                              {1077, 776}})
     for (const auto& [kind, wanted, how] :
-         {std::tuple(NormKind::layer, "xwb", Accumulate::overwrite),
-          {NormKind::layer, "xwbs", Accumulate::add},
-          {NormKind::rms, "xw", Accumulate::add},
-          {NormKind::rms, "xws", Accumulate::overwrite}}) {
+         {std::tuple(NormFlavour::layer, "xwb", Accumulate::overwrite),
+          {NormFlavour::layer, "xwbs", Accumulate::add},
+          {NormFlavour::rms, "xw", Accumulate::add},
+          {NormFlavour::rms, "xws", Accumulate::overwrite}}) {
       const auto example = norm_grad_example(kind, wanted, how, T, C);
       SCOPED_TRACE(example.name);
       run([&](Lab& lab) {

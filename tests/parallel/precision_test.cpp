@@ -282,4 +282,48 @@ TEST(Precision, FirstGradientsOverABf16Wire) {
   }
 }
 
+// Sums over replicas are the sums that stage 1 makes over its shards: of the same contributions,
+// rounded alike, in the same order. Half of what they send is contributions, half sums in f32.
+TEST(Precision, ReplicasSumWhatTravelsAsBf16) {
+  const int n = test::world().size();
+  if (n == 1 || 16 % n != 0) return;
+  auto p = first_step({1, n, 1}, DType::f32);
+  p.microbatches = 1;
+  p.flavour = "llama";  // a tied table's two uses are added before or after they are rounded
+  const auto course = [&](int stage, DType reduce) {
+    p.zero = {};
+    p.zero.stage = stage;
+    p.reduce = reduce;
+    const auto before = test::parity_axes(p).replicas.bytes_sent();
+    auto trained = train_on_grid(p, 2, one_rate);
+    return std::pair(trained, test::parity_axes(p).replicas.bytes_sent() - before);
+  };
+
+  const auto [narrow, narrow_sent] = course(0, DType::bf16);
+  const auto [wide, wide_sent] = course(0, DType::f32);
+  const auto [sharded_alike, none_sent] = course(1, DType::bf16);
+
+  EXPECT_EQ(4 * narrow_sent, 3 * wide_sent);
+  EXPECT_EQ(none_sent, 0);
+  EXPECT_EQ(narrow.losses, sharded_alike.losses);
+  EXPECT_NE(narrow.losses, wide.losses);
+  for (std::size_t i = 0; i < narrow.weights.size(); ++i)
+    EXPECT_EQ(part(narrow.weights[i], sharded_alike.own[i]), sharded_alike.weights[i]) << i;
+}
+
+// Shards that are replicated: what their ranks sum is rounded once, and those sums once more.
+TEST(Precision, FirstGradientsOfReplicatedShardsOverABf16Wire) {
+  for (const auto& grid : mixed_grids()) {
+    if (grid.places() % 2 != 0) continue;
+    for (const int stage : {0, 2}) {
+      auto p = first_step(grid, DType::bf16);
+      p.reduce = DType::bf16;
+      p.zero.stage = stage;
+      p.zero.shard = stage == 0 ? 0 : grid.places() / 2;
+      const double contributions = grid.places() * p.microbatches + 2;
+      expect_first_gradients(p, 2 * contributions * 0x1p-9);
+    }
+  }
+}
+
 }  // namespace trireme

@@ -49,11 +49,11 @@ TEST(Freeze, TheRuleThatFrozeItDecidesWhereverItStandsInTheDeck) {
               (std::vector{trained, held, held, held, trained}));
 }
 
-TEST(Freeze, OfRulesThatBeginTogetherTheFirstOfTheDeckDecides) {
+TEST(Freeze, OfRulesThatBeginTogetherTheLastOfTheDeckDecides) {
   EXPECT_EQ(course_of("embedding.weight", {{"*", 1, 2, fresh}, {"*", 1, 3, keep}}, 4),
-            (std::vector{trained, dropped, dropped, begins}));
-  EXPECT_EQ(course_of("embedding.weight", {{"*", 1, 2, keep}, {"*", 1, 3, fresh}}, 4),
             (std::vector{trained, held, held, trained}));
+  EXPECT_EQ(course_of("embedding.weight", {{"*", 1, 2, keep}, {"*", 1, 3, fresh}}, 4),
+            (std::vector{trained, dropped, dropped, begins}));
 }
 
 // It is not thawed between them.
@@ -95,8 +95,8 @@ TEST(Freeze, IsWhatFollowingTheRulesStepByStepGives) {
     const FreezeSchedule schedule(rules, spec);
     const FreezeRule* froze_it = nullptr;
     for (std::int64_t step = 0; step < 20; ++step) {
-      const FreezeRule* in_force = nullptr;  // the first in the deck
-      for (std::size_t r = rules.size(); r-- > 0;)
+      const FreezeRule* in_force = nullptr;  // the last in the deck
+      for (std::size_t r = 0; r < rules.size(); ++r)
         if (rules[r].pattern == "emb*" && rules[r].from_step <= step &&
             (step < rules[r].to_step || rules[r].to_step == 0))
           in_force = &rules[r];

@@ -50,10 +50,10 @@ struct Cut {
   Accumulate into = Accumulate::overwrite;
 };
 
-// What is asked of a run. Lists that are empty mean yes for each (`shared`: no).
 // backward, or its two halves, between which a schedule may do other things.
 enum class Adjoint : std::uint8_t { together, in_halves };
 
+// What is asked of a run. Lists that are empty mean yes for each (`shared`: no).
 struct Ask {
   bool record = true;
   bool door = true;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t around_bytes = 256;  // as blocks are aligned
 constexpr std::byte nans{0xff}, others{0x5a};
-enum Use : std::uint8_t { is_read = 1, is_written = 2, is_scratch = 4 };
+constexpr std::uint8_t is_read = 1, is_written = 2, is_scratch = 4;  // an element
 
 std::uint8_t use_of(Role r) {
   if (r == Role::scratch) return is_scratch;

@@ -4,10 +4,10 @@
 namespace trireme {
 
 // A layer norm has a mean and, in two of three examples, a bias; an RMS norm has neither.
-enum class NormKind { layer, layer_without_bias, rms };
-inline constexpr NormKind norm_kinds[] = {NormKind::layer, NormKind::layer_without_bias,
-                                          NormKind::rms};
-inline std::string text_of(NormKind k, std::int64_t width) {
+enum class NormFlavour { layer, layer_without_bias, rms };
+inline constexpr NormFlavour norm_flavours[] = {NormFlavour::layer, NormFlavour::layer_without_bias,
+                                                NormFlavour::rms};
+inline std::string text_of(NormFlavour k, std::int64_t width) {
   constexpr const char* names[] = {"layer norm", "layer norm without bias", "RMS norm"};
   return names[static_cast<int>(k)] + std::string(" of ") + std::to_string(width);
 }
@@ -16,15 +16,15 @@ inline Examples<kernel::Norm> examples(Of<kernel::Norm>) {
   constexpr std::int64_t T = 5;
   Examples<kernel::Norm> list;
   for (const std::int64_t C : {7, 72, 129})
-    for (const auto kind : norm_kinds)
+    for (const auto kind : norm_flavours)
       list.push_back({text_of(kind, C), [=](Operands& o) {
                         return kernel::Norm{
                             .y_TC = o.values({T, C}),
-                            .mean_T = kind == NormKind::rms ? View{} : o.wide_values({T}),
+                            .mean_T = kind == NormFlavour::rms ? View{} : o.wide_values({T}),
                             .rstd_T = o.wide_values({T}),
                             .x_TC = o.values({T, C}, 3),
                             .w_C = o.values({C}),
-                            .b_C = kind == NormKind::layer ? o.values({C}) : View{},
+                            .b_C = kind == NormFlavour::layer ? o.values({C}) : View{},
                             .eps = 0.1};
                       }});
   return list;
@@ -32,7 +32,7 @@ inline Examples<kernel::Norm> examples(Of<kernel::Norm>) {
 
 // What is wanted of a norm's gradient: letters of x, w, b, s for a sum beside it, and o where dx is
 // written over dy.
-inline Example<kernel::NormGrad> norm_grad_example(NormKind kind, std::string wanted,
+inline Example<kernel::NormGrad> norm_grad_example(NormFlavour kind, std::string wanted,
                                                    Accumulate how, std::int64_t T, std::int64_t C) {
   return {text_of(kind, C) + " d" + wanted + way(how), [=](Operands& o) {
             const Shape all{T, C};
@@ -49,7 +49,7 @@ inline Example<kernel::NormGrad> norm_grad_example(NormKind kind, std::string wa
                 .dy_TC = dy,
                 .x_TC = o.values(all, 2),
                 .w_C = o.values({C}),
-                .mean_T = kind == NormKind::rms ? View{} : o.wide_values({T}, 0.1),
+                .mean_T = kind == NormFlavour::rms ? View{} : o.wide_values({T}, 0.1),
                 .rstd_T = o.positive({T})};
           }};
 }
@@ -60,9 +60,9 @@ inline Examples<kernel::NormGrad> examples(Of<kernel::NormGrad>) {
     for (const std::int64_t C : {7, 72}) {
       for (const char* wanted :
            {"xwb", "x", "wb", "w", "b", "xw", "xb", "xwbs", "xs", "wbs", "owb", "o", "owbs"})
-        list.push_back(norm_grad_example(NormKind::layer, wanted, how, 37, C));
+        list.push_back(norm_grad_example(NormFlavour::layer, wanted, how, 37, C));
       for (const char* wanted : {"xw", "x", "w", "xws", "xs", "ws", "ow", "ows"})
-        list.push_back(norm_grad_example(NormKind::rms, wanted, how, 37, C));
+        list.push_back(norm_grad_example(NormFlavour::rms, wanted, how, 37, C));
     }
   return list;
 }
@@ -72,12 +72,12 @@ enum class SumIn { memory_of_its_own, memory_of_x };
 inline Examples<kernel::ResidualNorm> examples(Of<kernel::ResidualNorm>) {
   constexpr std::int64_t B = 2, T = 3;
   Examples<kernel::ResidualNorm> list;
-  const auto add = [&](const char* what, NormKind kind, float p, bool skip, SumIn where,
+  const auto add = [&](const char* what, NormFlavour kind, float p, bool skip, SumIn where,
                        std::int64_t C) {
     list.push_back({text_of(kind, C) + what, [=](Operands& o) {
                       const Shape all{B, T, C};
                       const View x = o.values(all);
-                      const bool mean = kind != NormKind::rms, bias = kind == NormKind::layer;
+                      const bool mean = kind != NormFlavour::rms, bias = kind == NormFlavour::layer;
                       return kernel::ResidualNorm{
                           .sum_BTC = where == SumIn::memory_of_x ? x : o.values(all),
                           .y_BTC = o.values(all),
@@ -93,7 +93,7 @@ inline Examples<kernel::ResidualNorm> examples(Of<kernel::ResidualNorm>) {
                     }});
   };
   for (const std::int64_t C : {7, 72})
-    for (const auto kind : norm_kinds) {
+    for (const auto kind : norm_flavours) {
       add(" of x with gaps and skip", kind, 0.3F, true, SumIn::memory_of_its_own, C);
       add(" of x and skip", kind, 0, true, SumIn::memory_of_its_own, C);
       add(" of x with gaps", kind, 0.3F, false, SumIn::memory_of_its_own, C);
