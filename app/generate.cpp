@@ -1,9 +1,9 @@
 // trireme generate CHECKPOINT --prompt TEXT --tokens N
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/train/generation.hpp"
 
@@ -52,7 +52,7 @@ int generate_text(const GenerateArguments& a) {
     const auto text = tokenizer->decode(ids);
     if (text.size() <= printed || (!all && text.ends_with(unfinished))) return;
     fmt::print("{}", std::string_view(text).substr(printed));
-    std::fflush(stdout);
+    flush_output();
     printed = text.size();
   };
   generate(model.trainer(), ids, a.tokens, a.sampling, tokenizer->vocab(), [&] { show(false); });

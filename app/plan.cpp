@@ -1,8 +1,8 @@
 // trireme plan DECK, trireme check DECK
-#include <cstdio>
 #include <optional>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/log.hpp"
 #include "lib/data/dataset.hpp"
@@ -109,7 +109,7 @@ int plan(const PlanArguments& a) {
   const auto input = plan_input(deck, deck.precision.compute, wires_of(deck, choice));
   const auto plan = make_plan(input, target);
   fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
-  std::fflush(stdout);  // before what is wrong with it
+  flush_output();  // before what is wrong with it
   require_ordered(plan);
   if (!a.device_memory.empty()) require_memory(a, input, plan, target);
   return 0;

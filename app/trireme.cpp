@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "kernels/host/wait_policy.hpp"
 #include "lib/base/log.hpp"
 
@@ -29,12 +30,17 @@ int main(int argc, char** argv) {
   add_version(app, chosen);
   try {
     app.parse(argc, argv);
-    if (chosen) return chosen();
+    if (chosen) {
+      const int code = chosen();
+      flush_output();
+      return code;
+    }
     fmt::print(stderr, "{}\na subcommand is required\n", app.help());
     return 1;
   } catch (const CLI::ParseError& e) {
     const bool train = argc > 1 && std::string_view(argv[1]) == "train";
-    return train ? end_train([&] { return app.exit(e); }) : app.exit(e);
+    const int code = train ? end_train([&] { return app.exit(e); }) : app.exit(e);
+    return std::fflush(stdout) == 0 ? code : 1;
   } catch (const std::exception& e) {
     log_error("{}", e.what());
     return 1;

@@ -18,7 +18,7 @@ MIB = 1 << 20
 UNPACKED_LIMIT, PACKED_LIMIT = 64 * MIB, 20_000_000  # one of them is to be kept
 
 PROGRAMS = ["trireme", "tests/gpu_test", "tests/bench_gpu"]
-TREE = ["inputs", "tests/gpu", "tests/bench/gpu.py", "tests/bench/torch_gpt.py", "tests/cuda/h200_deviceprop.json", "README.md",
+TREE = ["inputs", "tests/gpu", "tests/bench/gpu.py", "tests/bench/torch_gpt.py", "tests/cuda/attention/h200_deviceprop.json", "README.md",
         "LICENSE", "VERSION"]
 LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "gpu-bench.sh", "mpiexec"]
 

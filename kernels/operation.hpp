@@ -4,8 +4,7 @@
 //
 // An operation is a struct with
 //   static constexpr std::string_view name
-//   static void operands(auto& o, auto&& f)   f(view, Role) for each operand, in a fixed order;
-//                                             f(view, Role, Need::may) for one that may be absent
+//   static void operands(auto& o, auto&& f)   tells f of each operand, by the verbs below
 // An operand that may be absent has {} as its default; leaving out another is a warning that the
 // build takes for an error. Where the operands do not say it, also
 //   double flops() const                      of products
@@ -40,6 +39,30 @@ constexpr Role role_of(Accumulate how) {
 }
 
 enum class Direction : std::uint8_t { forward, backward };
+
+// How an operation tells `f` what it does to its operands, always in one order. A result is added
+// to or written, as `how` says; what `may` be absent has {} as its default.
+namespace kernel {
+
+template <Role role, Need need = Need::must>
+struct Tell {
+  void operator()(auto& f, auto&... views) const { (f(views, role, need), ...); }
+};
+inline constexpr Tell<Role::read> read;
+inline constexpr Tell<Role::read, Need::may> may_read;
+inline constexpr Tell<Role::write> write;
+inline constexpr Tell<Role::write, Need::may> may_write;
+inline constexpr Tell<Role::add> add;
+inline constexpr Tell<Role::scratch, Need::may> may_scratch;
+
+void result(auto& f, Accumulate how, auto& view, Need need = Need::must) {
+  f(view, role_of(how), need);
+}
+void may_result(auto& f, Accumulate how, auto&... views) {
+  (result(f, how, views, Need::may), ...);
+}
+
+}  // namespace kernel
 
 // f(view, role) for each operand that is there; the views may be changed where `o` may.
 template <class O, class F>

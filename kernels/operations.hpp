@@ -70,8 +70,8 @@ struct Copy {
   ConstView src;
   Accumulate how = Accumulate::overwrite;
   static void operands(auto& o, auto&& f) {
-    f(o.dst, role_of(o.how));
-    f(o.src, Role::read);
+    result(f, o.how, o.dst);
+    read(f, o.src);
   }
 };
 
@@ -80,7 +80,7 @@ struct Fill {
   static constexpr std::string_view name = "fill";
   View dst;
   double value = 0;
-  static void operands(auto& o, auto&& f) { f(o.dst, Role::write); }
+  static void operands(auto& o, auto&& f) { write(f, o.dst); }
 };
 
 // c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
@@ -92,13 +92,11 @@ struct Matmul {
   Accumulate how = Accumulate::overwrite;
   Epilogue epilogue{};
   static void operands(auto& o, auto&& f) {
-    f(o.c_MN, role_of(o.how));
-    f(o.a_MK, Role::read);
-    f(o.b_KN, Role::read);
-    f(o.epilogue.bias_N, Role::read, Need::may);
-    f(o.epilogue.activated_MN, Role::write, Need::may);
-    f(o.epilogue.activated_at_MN, Role::read, Need::may);
-    f(o.epilogue.row_sum_M, role_of(o.how), Need::may);
+    result(f, o.how, o.c_MN);
+    read(f, o.a_MK, o.b_KN);
+    may_read(f, o.epilogue.bias_N, o.epilogue.activated_at_MN);
+    may_write(f, o.epilogue.activated_MN);
+    may_result(f, o.how, o.epilogue.row_sum_M);
   }
   double flops() const {
     return 2.0 * static_cast<double>(c_MN.count()) * static_cast<double>(a_MK.extent[1]);
@@ -116,12 +114,9 @@ struct Attention {
   AttentionShape shape;
   View workspace{};
   static void operands(auto& o, auto&& f) {
-    f(o.o_BTHD, Role::write);
-    f(o.lse_BHT, Role::write);
-    f(o.q_BTHD, Role::read);
-    f(o.k_BTGD, Role::read);
-    f(o.v_BTGD, Role::read);
-    f(o.workspace, Role::scratch, Need::may);
+    write(f, o.o_BTHD, o.lse_BHT);
+    read(f, o.q_BTHD, o.k_BTGD, o.v_BTGD);
+    may_scratch(f, o.workspace);
   }
   double flops() const { return attention_flops(shape, Direction::forward); }
 };
@@ -133,16 +128,9 @@ struct AttentionGrad {
   AttentionShape shape;
   View workspace{};
   static void operands(auto& o, auto&& f) {
-    f(o.dq_BTHD, Role::write);
-    f(o.dk_BTGD, Role::write);
-    f(o.dv_BTGD, Role::write);
-    f(o.do_BTHD, Role::read);
-    f(o.o_BTHD, Role::read);
-    f(o.lse_BHT, Role::read);
-    f(o.q_BTHD, Role::read);
-    f(o.k_BTGD, Role::read);
-    f(o.v_BTGD, Role::read);
-    f(o.workspace, Role::scratch, Need::may);
+    write(f, o.dq_BTHD, o.dk_BTGD, o.dv_BTGD);
+    read(f, o.do_BTHD, o.o_BTHD, o.lse_BHT, o.q_BTHD, o.k_BTGD, o.v_BTGD);
+    may_scratch(f, o.workspace);
   }
   double flops() const { return attention_flops(shape, Direction::backward); }
 };
@@ -156,12 +144,10 @@ struct Norm {
   ConstView x_TC, w_C, b_C{};
   double eps = 0;
   static void operands(auto& o, auto&& f) {
-    f(o.y_TC, Role::write);
-    f(o.mean_T, Role::write, Need::may);
-    f(o.rstd_T, Role::write);
-    f(o.x_TC, Role::read);
-    f(o.w_C, Role::read);
-    f(o.b_C, Role::read, Need::may);
+    write(f, o.y_TC, o.rstd_T);
+    may_write(f, o.mean_T);
+    read(f, o.x_TC, o.w_C);
+    may_read(f, o.b_C);
   }
 };
 
@@ -174,15 +160,10 @@ struct NormGrad {
   Accumulate how = Accumulate::overwrite;
   ConstView dsum_TC{}, dy_TC, x_TC, w_C, mean_T{}, rstd_T;
   static void operands(auto& o, auto&& f) {
-    f(o.dx_TC, Role::write, Need::may);
-    f(o.dw_C, role_of(o.how), Need::may);
-    f(o.db_C, role_of(o.how), Need::may);
-    f(o.dsum_TC, Role::read, Need::may);
-    f(o.dy_TC, Role::read);
-    f(o.x_TC, Role::read);
-    f(o.w_C, Role::read);
-    f(o.mean_T, Role::read, Need::may);
-    f(o.rstd_T, Role::read);
+    may_write(f, o.dx_TC);
+    may_result(f, o.how, o.dw_C, o.db_C);
+    may_read(f, o.dsum_TC, o.mean_T);
+    read(f, o.dy_TC, o.x_TC, o.w_C, o.rstd_T);
   }
   static void in_steps(const NormGrad& o, const auto& put) {
     auto alone = o;
@@ -200,10 +181,9 @@ struct Dropout {
   DropoutKey key{};
   SampleRows rows{};
   static void operands(auto& o, auto&& f) {
-    f(o.y_BTC, Role::write);
-    f(o.x_BTC, Role::read);
-    f(o.skip_BTC, Role::read, Need::may);
-    f(o.rows.sample_B, Role::read, Need::may);
+    write(f, o.y_BTC);
+    read(f, o.x_BTC);
+    may_read(f, o.skip_BTC, o.rows.sample_B);
   }
 };
 
@@ -216,15 +196,10 @@ struct ResidualNorm {
   DropoutKey key{};
   SampleRows rows{};
   static void operands(auto& o, auto&& f) {
-    f(o.sum_BTC, Role::write);
-    f(o.y_BTC, Role::write);
-    f(o.mean_T, Role::write, Need::may);
-    f(o.rstd_T, Role::write);
-    f(o.x_BTC, Role::read);
-    f(o.skip_BTC, Role::read, Need::may);
-    f(o.w_C, Role::read);
-    f(o.b_C, Role::read, Need::may);
-    f(o.rows.sample_B, Role::read, Need::may);
+    write(f, o.sum_BTC, o.y_BTC, o.rstd_T);
+    may_write(f, o.mean_T);
+    read(f, o.x_BTC, o.w_C);
+    may_read(f, o.skip_BTC, o.b_C, o.rows.sample_B);
   }
   static void in_steps(const ResidualNorm& o, const auto& put) {
     put(Dropout{.y_BTC = o.sum_BTC,
@@ -253,8 +228,8 @@ struct Rotary {
   ConstView table_T2E;
   Direction direction = Direction::forward;
   static void operands(auto& o, auto&& f) {
-    f(o.x_BTHD, Role::add);
-    f(o.table_T2E, Role::read);
+    add(f, o.x_BTHD);
+    read(f, o.table_T2E);
   }
 };
 
@@ -265,8 +240,8 @@ struct Activate {
   View y_N;
   ConstView x_N;
   static void operands(auto& o, auto&& f) {
-    f(o.y_N, Role::write);
-    f(o.x_N, Role::read);
+    write(f, o.y_N);
+    read(f, o.x_N);
   }
 };
 
@@ -277,9 +252,8 @@ struct ActivateGrad {
   View dx_N;
   ConstView dy_N, x_N;
   static void operands(auto& o, auto&& f) {
-    f(o.dx_N, Role::write);
-    f(o.dy_N, Role::read);
-    f(o.x_N, Role::read);
+    write(f, o.dx_N);
+    read(f, o.dy_N, o.x_N);
   }
 };
 
@@ -289,8 +263,8 @@ struct Swiglu {
   View y_TF;
   ConstView gate_up_T2F;
   static void operands(auto& o, auto&& f) {
-    f(o.y_TF, Role::write);
-    f(o.gate_up_T2F, Role::read);
+    write(f, o.y_TF);
+    read(f, o.gate_up_T2F);
   }
 };
 
@@ -299,9 +273,8 @@ struct SwigluGrad {
   View dgate_up_T2F;
   ConstView dy_TF, gate_up_T2F;
   static void operands(auto& o, auto&& f) {
-    f(o.dgate_up_T2F, Role::write);
-    f(o.dy_TF, Role::read);
-    f(o.gate_up_T2F, Role::read);
+    write(f, o.dgate_up_T2F);
+    read(f, o.dy_TF, o.gate_up_T2F);
   }
 };
 
@@ -316,9 +289,8 @@ struct Embedding {
   View y_TC;
   ConstView ids_T, table_VC;
   static void operands(auto& o, auto&& f) {
-    f(o.y_TC, Role::write);
-    f(o.ids_T, Role::read);
-    f(o.table_VC, Role::read);
+    write(f, o.y_TC);
+    read(f, o.ids_T, o.table_VC);
   }
   double bytes() const {
     return bytes_seen(ids_T) + bytes_seen(y_TC) + bytes_of_rows(table_VC, y_TC.extent[0]);
@@ -332,9 +304,8 @@ struct EmbeddingGrad {
   Accumulate how = Accumulate::overwrite;
   ConstView dy_TC, ids_T;
   static void operands(auto& o, auto&& f) {
-    f(o.dtable_VC, role_of(o.how));
-    f(o.dy_TC, Role::read);
-    f(o.ids_T, Role::read);
+    result(f, o.how, o.dtable_VC);
+    read(f, o.dy_TC, o.ids_T);
   }
   double bytes() const {
     return bytes_seen(dy_TC) + bytes_seen(ids_T) + 2 * bytes_of_rows(dtable_VC, dy_TC.extent[0]) +
@@ -353,9 +324,9 @@ struct CrossEntropy {
   double scale = 1;
   Logits logits = Logits::keep;
   static void operands(auto& o, auto&& f) {
-    f(o.loss, role_of(o.how));
+    result(f, o.how, o.loss);
     f(o.logits_TV, o.logits == Logits::keep ? Role::read : Role::add);
-    f(o.target_T, Role::read);
+    read(f, o.target_T);
   }
 };
 
@@ -366,8 +337,8 @@ struct ColumnSum {
   Accumulate how = Accumulate::overwrite;
   ConstView x_TC;
   static void operands(auto& o, auto&& f) {
-    f(o.out_C, role_of(o.how));
-    f(o.x_TC, Role::read);
+    result(f, o.how, o.out_C);
+    read(f, o.x_TC);
   }
 };
 
@@ -383,9 +354,9 @@ struct Sgd {
   std::vector<Shard> shards;
   static void operands(auto& o, auto&& f) {
     for (auto& s : o.shards) {
-      f(s.master_N, Role::add);
-      f(s.copy_N, Role::write, Need::may);
-      f(s.grad_N, Role::read);
+      add(f, s.master_N);
+      may_write(f, s.copy_N);
+      read(f, s.grad_N);
     }
   }
 };
@@ -400,11 +371,9 @@ struct AdamW {
   std::vector<Shard> shards;
   static void operands(auto& o, auto&& f) {
     for (auto& s : o.shards) {
-      f(s.master_N, Role::add);
-      f(s.m_N, Role::add);
-      f(s.v_N, Role::add);
-      f(s.copy_N, Role::write, Need::may);
-      f(s.grad_N, Role::read);
+      add(f, s.master_N, s.m_N, s.v_N);
+      may_write(f, s.copy_N);
+      read(f, s.grad_N);
     }
   }
 };
@@ -416,8 +385,8 @@ struct SumSquares {
   View out_N;
   std::vector<ConstView> x;
   static void operands(auto& o, auto&& f) {
-    f(o.out_N, Role::write);
-    for (auto& v : o.x) f(v, Role::read);
+    write(f, o.out_N);
+    for (auto& v : o.x) read(f, v);
   }
 };
 

@@ -31,7 +31,7 @@ wrong() {
 }
 leave() {
   for root in "$work"/user "$work"/root; do
-    umount "$root/dev/shm" "$root/proc" 2> /dev/null
+    umount "$root/dev/shm" "$root/sys" "$root/proc" 2> /dev/null
   done
   rm -rf --one-file-system "$work"
 }
@@ -80,7 +80,8 @@ inside() {
     > "$work/said" 2>&1 < /dev/null
 }
 mounted() {
-  mount -t proc proc "$work/$1/proc" && mount -t tmpfs tmpfs "$work/$1/dev/shm" || wrong "mounts failed"
+  mount -t proc proc "$work/$1/proc" && mount -t sysfs -o ro sysfs "$work/$1/sys" &&
+    mount -t tmpfs tmpfs "$work/$1/dev/shm" || wrong "mounts failed"
 }
 
 learned() {
@@ -104,7 +105,7 @@ mounted root
 cp -a "$work"/user/var/cache/apt/archives/*.deb "$work/root/var/cache/apt/archives/"
 mkdir -p "$work/root/root/.cache"
 cp -R "$work/user/home/newcomer/.cache/ccache" "$work/root/root/.cache/"
-umount "$work/user/dev/shm" "$work/user/proc"
+umount "$work/user/dev/shm" "$work/user/sys" "$work/user/proc"
 rm -rf --one-file-system "$work/user"
 inside root root 300 "git clone -q /srv/trireme.git" || wrong "root's git clone failed"
 say "$first as root"

@@ -2,7 +2,8 @@
 """Runs the documents' code blocks word for word, in order, in a scratch folder: docs_test.py TRIREME MPIEXEC
 
 A block of `toml` is the deck that the next ones call mine.toml. `train` gets a tiny model and two more steps at each call,
-whatever the deck says; all else is the program as it is. Links to files have to lead somewhere.
+whatever the deck says; all else is the program as it is. Links to files have to lead somewhere, and so do the paths that
+pages name.
 """
 import os
 import re
@@ -52,6 +53,14 @@ def dead_links(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text()):
         if "://" not in target and not ((ROOT / page).parent / target).exists():
             yield target
+
+
+def dead_paths(page):
+    """Of `lib/x.cpp`, `tests/x.py ARGUMENT` and the like those that are no file or folder; * stands for any text."""
+    for code in re.findall(r"`([^`\n]+)`", (ROOT / page).read_text()):
+        path = re.match(r"(?:app|cmake|docs|inputs|jobscripts|kernels|lib|tests)/[\w./*-]*", code)
+        if path and "NAME" not in path[0] and not any(ROOT.glob(path[0])):
+            yield path[0]
 
 
 def python_with_h5py():
@@ -139,8 +148,9 @@ def main():
         scratch = Scratch(Path(folder), *(Path(a).resolve() for a in sys.argv[1:]))
         for page in PAGES:
             ran += perform(page, lambda line, what: mistakes.append(f"{page}:{line}: {what}"), scratch)
-    for page in ["README.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").glob("*.md")))]:
+    for page in ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").glob("*.md")))]:
         mistakes += [f"{page}: the link to {target} leads nowhere" for target in dead_links(page)]
+        mistakes += [f"{page}: there is no {path}" for path in dead_paths(page)]
     for text in mistakes:
         print(f"docs: WRONG: {text}")
     print(f"docs: {ran} commands and blocks ran, {len(mistakes)} mistakes")

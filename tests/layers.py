@@ -16,6 +16,9 @@ ORDER = [
     ["kernels"],
     ["kernels/math"],
     ["kernels/ref", "kernels/host", "kernels/fenced", "kernels/dry", "kernels/cuda"],
+    ["kernels/cuda/runtime", "kernels/cuda/kernels", "kernels/cuda/attention"],
+    ["kernels/cuda/products"],
+    ["kernels/cuda/backend"],
     ["kernels/open"],
     ["lib/tensor"],
     ["lib/comm/transport"],
@@ -39,7 +42,9 @@ SEES = {("kernels/fenced", "kernels/host"), ("tests", "tests")}
 
 # Vendor header -> where it may be included. tests/X may include what kernels/X or lib/X may.
 FENCES = [
-    (r"cuda|cublas|cudnn|cooperative_groups|cub/|thrust/|nvtx3/|nvrtc", r"kernels/cuda/", "in kernels/cuda"),
+    # What runs on a machine without the toolkit is in the other folders of kernels/cuda.
+    (r"cuda|cublas|cudnn|cooperative_groups|cub/|thrust/|nvtx3/|nvrtc",
+     r"kernels/cuda/(backend|products|kernels|attention/cudnn)/", "in folders of kernels/cuda for the toolkit"),
     # host.cpp starts them, parallel.hpp is what calls them.
     (r"Kokkos|omp\.h", r"kernels/host/(parallel|host)\.", "in kernels/host/parallel.*"),
     (r"dnnl|oneapi/dnnl", r"kernels/host/", "in kernels/host"),
@@ -52,7 +57,7 @@ FENCES = [
 TESTS_MAY = {
     "bench": r"Kokkos|omp\.h|dnnl|oneapi/dnnl|mpi\.h|nccl\.h",
     "parallel": r"mpi\.h|nccl\.h",
-    "cuda/simulated": r"mpi\.h|nccl\.h",
+    "cuda/simulated": r"mpi\.h|nccl\.h|cuda|cublas|cudnn|cub/",
 }
 
 # A variant is a file that CMake leaves out. The few conditions that stay, each in its one file:
@@ -151,7 +156,9 @@ def self_test():
         "kernels/host/parallel.hpp": "#include <Kokkos_Core.hpp>\n#include <omp.h>\n#pragma omp parallel\n",
         "kernels/math/exp.hpp": "",
         "kernels/fenced/fenced.cpp": '#include "kernels/host/parallel.hpp"\n',
-        "kernels/cuda/cast.cu": "#include <cuda_runtime.h>\n",
+        "kernels/cuda/device.hpp": '#include "kernels/backend.hpp"\n',
+        "kernels/cuda/kernels/cast.cu": "#include <cuda_runtime.h>\n",
+        "kernels/cuda/attention/cudnn/sdpa.cpp": "#include <cudnn.h>\n",
         "lib/comm/transport/mpi.cpp": "#include <mpi.h>\n#include <nccl.h>\n",
         "lib/comm/transport/transport.hpp": "",
         "lib/comm/engine/engine.cpp": '#include "lib/comm/transport/transport.hpp"\n',
@@ -166,13 +173,15 @@ def self_test():
     # One wrong file each, and what the finding must say.
     wrong = [
         ("lib/base/up.hpp", '#include "lib/io/file.hpp"', "lib/io is not above it"),
-        ("kernels/host/sees.cpp", '#include "kernels/cuda/cast.cu"', "kernels/cuda is not above it"),
+        ("kernels/host/sees.cpp", '#include "kernels/cuda/device.hpp"', "kernels/cuda is not above it"),
         ("kernels/host/fences.cpp", '#include "kernels/fenced/fenced.cpp"', "kernels/fenced is not above it"),
         ("kernels/open/lib.cpp", '#include "lib/comm/comm.hpp"', "lib/comm is not above it"),
         ("lib/comm/test.cpp", '#include "tests/io/file_test.cpp"', "tests is not above it"),
         ("lib/io/near.cpp", '#include "file.hpp"', "is no file"),
         ("lib/io/angle.cpp", "#include <lib/deck/deck.hpp>", "is no file"),
-        ("lib/comm/gpu.cpp", "#include <cuda_runtime.h>", "in kernels/cuda only"),
+        ("lib/comm/gpu.cpp", "#include <cuda_runtime.h>", "in folders of kernels/cuda"),
+        ("kernels/cuda/attention/plan.cpp", "#include <cudnn.h>", "in folders of kernels/cuda"),
+        ("kernels/cuda/runtime/sees.cpp", '#include "kernels/cuda/kernels/cast.cu"', "kernels/cuda/kernels is not above it"),
         ("kernels/host/omp.cpp", "#include <omp.h>", "kernels/host/parallel.* only"),
         ("kernels/host/pragma.cpp", "#pragma omp parallel for simd", "OpenMP is called"),
         ("kernels/cuda/cpu.cpp", "#include <oneapi/dnnl/dnnl.hpp>", "in kernels/host only"),

@@ -1,6 +1,7 @@
 #pragma once
 // How e^x and quotients are made in the formulas of this folder is an argument of theirs: exactly,
-// but where a device has something faster for results of fewer bits (kernels/cuda/quick.cuh).
+// but where a device has something faster for results of fewer bits
+// (kernels/cuda/kernels/quick.cuh).
 #include "kernels/math/exp.hpp"
 
 namespace trireme::math {

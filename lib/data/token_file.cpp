@@ -66,8 +66,8 @@ TokenFile::TokenFile(const std::filesystem::path& path)
           "the path",
           name, std::strerror(errno));
   struct stat status {};
-  require(::fstat(file_->fd, &status) == 0, "cannot examine token file {}: {}", name,
-          std::strerror(errno));
+  const bool examined = ::fstat(file_->fd, &status) == 0;
+  require(examined, "cannot examine token file {}: {}", name, std::strerror(errno));
   require(S_ISREG(status.st_mode), "token file {} is not a regular file: name the file itself",
           name);
 

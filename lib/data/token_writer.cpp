@@ -115,8 +115,9 @@ void TokenWriter::append(const PackedTokens& packed) {
 }
 
 void TokenWriter::write_mask() {
-  require(::lseek(mask_part_->fd, 0, SEEK_SET) == 0, "cannot read back the target mask of {}: {}",
-          part_->path.string(), std::strerror(errno));
+  const bool rewound = ::lseek(mask_part_->fd, 0, SEEK_SET) == 0;
+  require(rewound, "cannot read back the target mask of {}: {}", part_->path.string(),
+          std::strerror(errno));
   std::vector<std::byte> buffer(mask_buffer);
   for (;;) {
     const ssize_t n = ::read(mask_part_->fd, buffer.data(), buffer.size());

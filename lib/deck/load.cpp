@@ -260,6 +260,10 @@ Deck load_deck(const std::filesystem::path& path, std::span<const std::string> o
   std::error_code unknown;
   require(!std::filesystem::is_directory(path, unknown), "{} is a directory, not a deck",
           path.string());
+  // Opening a pipe would wait until somebody writes to it.
+  require(
+      !std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
+      "{} is no regular file: write the deck to one, whose name also names the run", path.string());
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "cannot open the deck {}; `trireme deck` prints one to start from",
           path.string());

@@ -37,6 +37,17 @@ static int open_descriptor(const fs::path& path, int flags, const char* what) {
   return descriptor;
 }
 
+// Opens what is there already, without waiting: opening a pipe would last until somebody writes.
+static int open_existing(const fs::path& path, int flags, const char* what) {
+  const int descriptor = open_descriptor(path, flags | O_NONBLOCK, what);
+  struct stat s;
+  const int code = ::fstat(descriptor, &s) == 0 ? 0 : errno;
+  if (code == 0 && S_ISREG(s.st_mode)) return descriptor;
+  ::close(descriptor);
+  if (code != 0) fail_errno(what, path, code);
+  fail("cannot {} {}: it is no regular file", what, path.string());
+}
+
 PosixFile::PosixFile(fs::path path, int descriptor)
     : path_(std::move(path)), descriptor_(descriptor) {}
 
@@ -45,11 +56,11 @@ PosixFile PosixFile::create(const fs::path& path) {
 }
 
 PosixFile PosixFile::open(const fs::path& path) {
-  return PosixFile(path, open_descriptor(path, O_RDONLY, "open"));
+  return PosixFile(path, open_existing(path, O_RDONLY, "open"));
 }
 
 PosixFile PosixFile::open_to_write(const fs::path& path) {
-  return PosixFile(path, open_descriptor(path, O_RDWR, "write"));
+  return PosixFile(path, open_existing(path, O_RDWR, "write"));
 }
 
 PosixFile::PosixFile(PosixFile&& other) noexcept

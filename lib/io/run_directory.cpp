@@ -62,6 +62,17 @@ static Entries entries_of(const fs::path& path) {
   return entries;
 }
 
+// A pipe in a file's place would be waited for.
+static void require_regular_files(const fs::path& run) {
+  for (const char* name :
+       {"lock", "log", "history.csv", "evaluation.csv", "effective.toml", "outcome.json"}) {
+    std::error_code e;
+    require(!is_there(run / name) || fs::is_regular_file(run / name, e),
+            "{} is no regular file -- remove it, or choose another --run-dir",
+            (run / name).string());
+  }
+}
+
 static void require_own(const fs::path& path) {
   const auto foreign = entries_of(path).foreign;
   require(foreign.empty() || is_there(path / "effective.toml"),
@@ -125,6 +136,7 @@ RunDirectory::RunDirectory(fs::path path, Existing existing) : path_(std::move(p
   std::error_code e;
   require(!fs::exists(path_, e) || fs::is_directory(path_, e), "the run directory {} is a file",
           path_.string());
+  require_regular_files(path_);
   if (existing == Existing::refuse) refuse_existing_run(path_);
   try {
     make_directory(path_);

@@ -120,6 +120,41 @@ TEST_F(BadInput, InCheckpoints) {
   EXPECT_EQ(here("$TRIREME inspect runs/deck --verify").code, 0);
 }
 
+// Each would be waited for without end.
+TEST_F(BadInput, PipesInThePlaceOfFiles) {
+  ASSERT_EQ(here("$TRIREME train deck.toml && mkfifo pipe").code, 0);
+  const std::string again = "rm -rf run; cp -r runs/deck run; ",
+                    train = "$TRIREME train deck.toml --run-dir run ";
+
+  expect_refused("timeout 20 $TRIREME train pipe", {"pipe", "regular file"});
+  expect_refused("timeout 20 $TRIREME train deck.toml data.path=pipe", {"pipe", "regular file"});
+  for (const std::string name : {"log", "history.csv", "outcome.json", "lock"})
+    for (const char* how : {"--restart latest train.steps=4", "--overwrite", ""})
+      expect_refused(
+          again + "rm -f run/" + name + "; mkfifo run/" + name + "; timeout 20 " + train + how,
+          {name.c_str(), "regular file"});
+  const std::string last = again + "cd run/checkpoints/step-00000003; ";
+  for (const std::string name : {"manifest.json", "rank-00000.h5"}) {
+    expect_refused(last + "rm " + name + "; mkfifo " + name + "; timeout 20 $TRIREME inspect .",
+                   {name.c_str()});
+    const auto r = here("timeout 20 " + train + "--restart latest");
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.err.find("skipped: "), std::string::npos) << r.err;
+  }
+}
+
+TEST_F(BadInput, OutputThatDoesNotArrive) {
+  ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
+  for (const std::string command :
+       {"plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "version",
+        "inspect runs/deck", "evaluate runs/deck --data text.tokens",
+        "generate runs/deck --prompt a --tokens 5", "tokenize text.txt --output again.tokens"}) {
+    expect_refused("$TRIREME " + command + " >/dev/full", {"No space left"});
+    EXPECT_EQ(here("$TRIREME " + command + " >/dev/null").code, 0) << command;
+  }
+  EXPECT_EQ(here("$TRIREME --help >/dev/full").code, 1);
+}
+
 TEST_F(BadInput, OnTheCommandLine) {
   expect_refused("$TRIREME", {"subcommand"});
   expect_refused("$TRIREME fly", {"fly"});

@@ -62,6 +62,20 @@ TEST_F(Trouble, ASaveThatFailsMayBePassedOver) {
   EXPECT_EQ(here("$TRIREME inspect run --verify").code, 0);
 }
 
+// The run ends with what it has, and names the file.
+TEST_F(Trouble, ATokenFileThatIsCutOffEndsTheRunWithACheckpoint) {
+  const auto r = here(
+      "$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 & p=$!; "
+      "while [ $(cat runs/deck/history.csv 2>/dev/null | wc -l) -lt 5 ]; do sleep 0.01; done; "
+      "truncate -s 1000 text.tokens; wait $p");
+
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_NE(r.err.find("error token file "), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("text.tokens ends before byte"), std::string::npos) << r.err;
+  EXPECT_EQ(outcome("runs/deck").at("status"), "failed");
+  EXPECT_EQ(here("$TRIREME inspect runs/deck --verify").code, 0);
+}
+
 // The last save keeps the run's work: without it the run has failed whatever the deck says.
 TEST_F(Trouble, TheLastSaveIsNotPassedOver) {
   const auto r = here(limited + "checkpoint.on_error=continue");

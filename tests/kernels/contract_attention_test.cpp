@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/cuda/sdpa.hpp"
+#include "kernels/cuda/attention/sdpa.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // First and last stage each keep a copy of a tied table, and the two never part by a bit, whatever
-// order the wires sum in.
+// order the transports sum in.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
-#include "tests/support/host_wire.hpp"
+#include "tests/support/device_on_host.hpp"
 
 namespace trireme {
 
@@ -18,30 +18,31 @@ using test::ParityCase;
 namespace {
 
 // Sums on half of the ranks come out a rounding higher, as another order may make them.
-class RoundingWire final : public DeviceWire {
+class RoundingTransport final : public transport::DeviceTransport {
  public:
-  explicit RoundingWire(std::unique_ptr<DeviceWire> wire) : wire_(std::move(wire)) {}
+  explicit RoundingTransport(std::unique_ptr<transport::DeviceTransport> inner)
+      : inner_(std::move(inner)) {}
 
-  int rank() const override { return wire_->rank(); }
-  int size() const override { return wire_->size(); }
-  void begin_group(void* stream) override { wire_->begin_group(stream); }
-  void end_group() override { wire_->end_group(); }
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  void begin_group(void* stream) override { inner_->begin_group(stream); }
+  void end_group() override { inner_->end_group(); }
   Request send(int to, int tag, std::span<const std::byte> bytes) override {
-    return wire_->send(to, tag, bytes);
+    return inner_->send(to, tag, bytes);
   }
   Request receive(int from, int tag, std::span<std::byte> bytes) override {
-    return wire_->receive(from, tag, bytes);
+    return inner_->receive(from, tag, bytes);
   }
   Request all_gather(std::span<std::byte> all, void* stream) override {
-    return wire_->all_gather(all, stream);
+    return inner_->all_gather(all, stream);
   }
   Request reduce_scatter(std::span<const float> all, std::span<float> mine, void* s) override {
-    const auto r = wire_->reduce_scatter(all, mine, s);
+    const auto r = inner_->reduce_scatter(all, mine, s);
     if (test::world().rank() >= test::world().size() / 2) sums_[r] = mine;
     return r;
   }
   bool test(Request r) override {
-    if (!wire_->test(r)) return false;
+    if (!inner_->test(r)) return false;
     if (const auto it = sums_.find(r); it != sums_.end()) {
       for (auto& x : it->second)
         if (x != 0) x = std::nextafter(x, std::numeric_limits<float>::infinity());
@@ -49,10 +50,10 @@ class RoundingWire final : public DeviceWire {
     }
     return true;
   }
-  void check() override { wire_->check(); }
+  void check() override { inner_->check(); }
 
  private:
-  std::unique_ptr<DeviceWire> wire_;
+  std::unique_ptr<transport::DeviceTransport> inner_;
   std::map<Request, std::span<float>> sums_;
 };
 
@@ -73,8 +74,8 @@ TEST(TiedTable, CopiesOfTheStagesAreTheSameBits) {
     p.zero.shard = shard;
     if (!test::next_case(test::name_of(p))) return;
     const auto axes = make_axes(test::world(), p.grid, shard_ranks(p.zero, p.grid));
-    connect(axes, [](Transport& t) -> std::unique_ptr<DeviceWire> {
-      return std::make_unique<RoundingWire>(test::host_wire(t));
+    connect(axes, [](const transport::Bootstrap& t) -> std::unique_ptr<transport::DeviceTransport> {
+      return std::make_unique<RoundingTransport>(test::device_on_host(t));
     });
     const auto backend = open_backend(test::backend_of(p, true));
     const Workspace workspace(*backend);

@@ -3,7 +3,7 @@
 #include <nccl.h>
 
 #include "kernels/backend.hpp"
-#include "kernels/cuda/cuda.hpp"
+#include "kernels/cuda/backend/cuda.hpp"
 #include "tests/cuda/simulated/streams.hpp"
 
 namespace trireme::cuda {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/blaslt.hpp"
-#include "kernels/cuda/cuda.hpp"
-#include "kernels/cuda/start.cuh"
-#include "kernels/cuda/sums.cuh"
+#include "kernels/cuda/backend/cuda.hpp"
+#include "kernels/cuda/kernels/start.cuh"
+#include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/products/blaslt.hpp"
 #include "tests/cuda/simulated/memory.hpp"
 
 namespace trireme::cuda {

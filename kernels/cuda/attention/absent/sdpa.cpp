@@ -1,0 +1,44 @@
+// Attention through cuDNN in a build without its C++ frontend: nothing is supported.
+#include "kernels/cuda/attention/sdpa.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr const char* reason =
+    "this trireme was built without cuDNN's C++ frontend (make setup fetches it; "
+    "CUDNN_FRONTEND_DIR "
+    "names one that is there)";
+
+}  // namespace
+
+struct Sdpa::Plans {};
+
+std::string sdpa_library() {
+  return {};
+}
+
+Sdpa::Sdpa(Determinism, int, std::size_t) {}
+Sdpa::~Sdpa() = default;
+Sdpa::Sdpa(Sdpa&&) noexcept = default;
+
+bool Sdpa::supports(const AttentionShape&, DType, Direction) const {
+  return false;
+}
+std::size_t Sdpa::workspace(const AttentionShape&, Direction) const {
+  return 0;
+}
+
+void Sdpa::run(void*, const kernel::Attention&) {
+  fail("no attention through cuDNN: {}", reason);
+}
+void Sdpa::run(void*, const kernel::AttentionGrad&) {
+  fail("no attention through cuDNN: {}", reason);
+}
+
+std::vector<SdpaEngine> sdpa_engines(const SdpaKey&, const std::string&, int, std::string* why) {
+  *why = reason;
+  return {};
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,265 @@
+// The one file that sees cuDNN's C++ frontend: it takes a gigabyte and half a minute to compile.
+#include "kernels/cuda/attention/sdpa.hpp"
+
+#include <cuda_runtime_api.h>
+#include <cudnn_frontend.h>
+
+#include <map>
+#include <unordered_map>
+
+#include "lib/base/error.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Graph;
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+const char* name_of(Direction d) {
+  return d == Direction::forward ? "forward" : "backward";
+}
+
+std::string describe(const SdpaKey& key) {
+  const auto [B, T, H, G, D] = key.extents;
+  return fmt::format("attention {}{} of B {} T {} heads {}/{} D {}", name_of(key.direction),
+                     key.direction == Direction::backward && key.determinism == Determinism::on
+                         ? ", deterministic,"
+                         : "",
+                     B, T, H, G, D);
+}
+
+[[noreturn]] void refuse(const SdpaKey& key, const char* step, const std::string& words) {
+  fail(
+      "cuDNN {}: {} failed at {}: {} -- run on a newer GPU or cuDNN, choose a head dim of 64 or "
+      "128, or run.backend = \"host\"",
+      cudnnGetVersion(), describe(key), step, words);
+}
+
+void check(fe::error_object e, const SdpaKey& key, const char* step) {
+  if (e.is_bad()) refuse(key, step, e.get_message());
+}
+
+void check(cudnnStatus_t status, const char* call) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  char words[512] = "";
+  cudnnGetLastErrorString(words, sizeof words);
+  fail("cuDNN {}: {} failed: {} {}", cudnnGetVersion(), call, cudnnGetErrorString(status), words);
+}
+
+class Handle {
+ public:
+  Handle() { check(cudnnCreate(&handle_), "cudnnCreate"); }
+  ~Handle() { cudnnDestroy(handle_); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  cudnnHandle_t get() const { return handle_; }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+};
+
+// Graph keeps to itself what its engines would need before one of them is built.
+struct Engines : Graph {
+  fe::EngineConfigList list() { return plans.get_barred_engine_configs(); }
+  // The frontend's own share, which the engines' numbers leave out.
+  std::int64_t own_bytes() const { return get_autotune_workspace_size(); }
+};
+
+const std::vector heuristics{fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK};
+
+std::int64_t uid(std::size_t operand) {
+  return static_cast<std::int64_t>(operand) + 1;
+}
+
+// cuDNN's order of dims is B, heads, T, D, whatever lies in memory.
+template <class Attributes>
+Attributes& describe_operand(Attributes& t, const SdpaKey& key, std::size_t operand) {
+  const auto [B, T, H, G, D] = key.extents;
+  const auto [sB, sT, sH] = key.strides[operand];
+  const bool keys =
+      operand == sdpa_k || operand == sdpa_v || operand == sdpa_dk || operand == sdpa_dv;
+  t.set_uid(uid(operand));
+  if (operand == sdpa_lse)
+    t.set_dim({B, H, T, 1}).set_stride({sB, sH, sT, 1}).set_data_type(fe::DataType_t::FLOAT);
+  else
+    t.set_dim({B, keys ? G : H, T, D}).set_stride({sB, sH, sT, 1});
+  return t;
+}
+
+// `sm` e.g. 90; 0: that of the device at hand. Each operation takes over what the graph knows when
+// it is added, so this comes first.
+std::unique_ptr<Engines> graph_of(const SdpaKey& key, int sm) {
+  auto graph = std::make_unique<Engines>();
+  if (sm != 0) graph->set_sm_version(sm);
+  graph->set_io_data_type(fe::DataType_t::BFLOAT16)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const auto input = [&](std::size_t operand) {
+    fe::graph::Tensor_attributes t;
+    return graph->tensor(describe_operand(t, key, operand));
+  };
+  const auto output = [&](const Tensor& t, std::size_t operand) {
+    describe_operand(*t, key, operand).set_output(true);
+  };
+  const auto q = input(sdpa_q), k = input(sdpa_k), v = input(sdpa_v);
+  const auto scale = static_cast<float>(key.scale);
+  constexpr auto top_left = fe::DiagonalAlignment_t::TOP_LEFT;
+  if (key.direction == Direction::forward) {
+    auto how = fe::graph::SDPA_attributes()
+                   .set_name("attention")
+                   .set_generate_stats(true)
+                   .set_attn_scale(scale)
+                   .set_diagonal_alignment(top_left)
+                   .set_diagonal_band_right_bound(0);
+    const auto [o, lse] = graph->sdpa(q, k, v, how);
+    output(o, sdpa_o);
+    output(lse, sdpa_lse);
+  } else {
+    auto how = fe::graph::SDPA_backward_attributes()
+                   .set_name("attention_grad")
+                   .set_deterministic_algorithm(key.determinism == Determinism::on)
+                   .set_attn_scale(scale)
+                   .set_diagonal_alignment(top_left)
+                   .set_diagonal_band_right_bound(0);
+    const auto o = input(sdpa_o), d_o = input(sdpa_do), lse = input(sdpa_lse);
+    const auto [dq, dk, dv] = graph->sdpa_backward(q, k, v, o, d_o, lse, how);
+    output(dq, sdpa_dq);
+    output(dk, sdpa_dk);
+    output(dv, sdpa_dv);
+  }
+  return graph;
+}
+
+std::vector<SdpaEngine> engines_of(Engines& graph) {
+  std::vector<SdpaEngine> found;
+  for (auto& config : graph.list()) {
+    std::int64_t bytes = 0;
+    if (fe::detail::get_workspace_size(config, bytes).is_bad()) continue;
+    found.push_back(
+        {fe::detail::get_engine_tag(config), static_cast<std::size_t>(bytes + graph.own_bytes())});
+  }
+  return found;
+}
+
+AttentionShape shape_of(const SdpaKey& key) {
+  const auto [B, T, H, G, D] = key.extents;
+  return {B, T, H, G, D, key.scale};
+}
+
+std::unique_ptr<Engines> build(const SdpaKey& key, cudnnHandle_t handle) {
+  auto graph = graph_of(key, 0);
+  check(graph->validate(), key, "validation");
+  check(graph->build_operation_graph(handle), key, "the operation graph");
+  check(graph->create_execution_plans(heuristics), key, "heuristics");
+  // What was counted when the workspace was asked for: the best engine that needs no more.
+  const auto planned =
+      sdpa_workspace(shape_of(key), key.direction, key.determinism, SIZE_MAX) - sdpa_alignment;
+  std::size_t least = SIZE_MAX;
+  for (const auto& engine : engines_of(*graph)) least = std::min(least, engine.workspace);
+  require(least <= planned || least == SIZE_MAX,
+          "cuDNN {}: {} needs {} bytes of workspace, but plans count {}: this version of cuDNN is "
+          "not known yet; take another one, or run.backend = \"host\"",
+          cudnnGetVersion(), describe(key), least, planned);
+  graph->deselect_workspace_greater_than(static_cast<std::int64_t>(planned) - graph->own_bytes());
+  check(graph->check_support(), key, "its check of support");
+  check(graph->build_plans(handle), key, "building the plan");
+  std::int64_t bytes = 0;
+  check(graph->get_workspace_size(bytes), key, "asking for the workspace");
+  require(static_cast<std::size_t>(bytes) <= planned,
+          "cuDNN {}: the plan for {} needs {} bytes of workspace, but plans count {}",
+          cudnnGetVersion(), describe(key), bytes, planned);
+  return graph;
+}
+
+std::byte* aligned(std::byte* p) {
+  constexpr std::uintptr_t line = sdpa_alignment;
+  return p + (line - reinterpret_cast<std::uintptr_t>(p) % line) % line;
+}
+
+}  // namespace
+
+std::string sdpa_library() {
+  return fmt::format("cudnn-frontend {}.{}.{}", CUDNN_FRONTEND_MAJOR_VERSION,
+                     CUDNN_FRONTEND_MINOR_VERSION, CUDNN_FRONTEND_PATCH_VERSION);
+}
+
+struct Sdpa::Plans {
+  Determinism determinism;
+  int sm;
+  std::size_t limit;  // of a piece's workspace
+  std::unique_ptr<Handle> handle;
+  std::map<SdpaKey, std::unique_ptr<Engines>> all;
+
+  const Graph& of(const SdpaKey& key) {
+    auto at = all.find(key);
+    if (at == all.end()) at = all.emplace(key, build(key, handle->get())).first;
+    return *at->second;
+  }
+
+  void run(void* stream, Direction direction, const SdpaOperands& operands,
+           const AttentionShape& shape, const View& workspace) {
+    check_operands(shape, direction, operands);
+    const auto needed = sdpa_workspace(shape, direction, determinism, limit);
+    require(workspace.span_bytes() >= needed,
+            "cuDNN attention: the workspace has {} bytes, attention_workspace says {}",
+            workspace.span_bytes(), needed);
+    if (!handle) handle = std::make_unique<Handle>();
+    check(cudnnSetStream(handle->get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream");
+    for (const auto& piece : sdpa_pieces(shape, direction, determinism, limit)) {
+      const auto part = operands_of(operands, shape, piece);
+      const auto key = key_of(shape_of(shape, piece), direction, determinism, part);
+      const auto& graph = of(key);
+      std::unordered_map<std::int64_t, void*> pointers;
+      for (std::size_t i = 0; i < operands_of(direction); ++i)
+        pointers.emplace(uid(i), const_cast<std::byte*>(part[i].data));
+      check(graph.execute(handle->get(), pointers, aligned(workspace.data)), key, "execution");
+    }
+  }
+};
+
+Sdpa::Sdpa(Determinism d, int sm, std::size_t limit)
+    : plans_(new Plans{d, sm, limit, nullptr, {}}) {}
+Sdpa::~Sdpa() = default;
+Sdpa::Sdpa(Sdpa&&) noexcept = default;
+
+bool Sdpa::supports(const AttentionShape& s, DType dtype, Direction direction) const {
+  return sdpa_supports(s, dtype, direction, plans_->sm);
+}
+std::size_t Sdpa::workspace(const AttentionShape& s, Direction direction) const {
+  return sdpa_workspace(s, direction, plans_->determinism, plans_->limit);
+}
+
+void Sdpa::run(void* stream, const kernel::Attention& o) {
+  plans_->run(stream, Direction::forward, {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT},
+              o.shape, o.workspace);
+}
+
+void Sdpa::run(void* stream, const kernel::AttentionGrad& o) {
+  plans_->run(stream, Direction::backward,
+              {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT, o.do_BTHD, o.dq_BTHD, o.dk_BTGD,
+               o.dv_BTGD},
+              o.shape, o.workspace);
+}
+
+std::vector<SdpaEngine> sdpa_engines(const SdpaKey& key, const std::string& device, int sm,
+                                     std::string* why) {
+  const auto properties = std::make_shared<fe::DeviceProperties>();
+  const std::vector<std::uint8_t> text(device.begin(), device.end());
+  if (auto e = properties->deserialize(text); e.is_bad()) {
+    fail("cuDNN {} does not take the device's properties: {}", cudnnGetVersion(), e.get_message());
+  }
+  auto graph = graph_of(key, sm);
+  graph->set_device_properties(properties);
+  auto e = graph->validate();
+  if (e.is_good()) e = graph->build_operation_graph();
+  if (e.is_good()) e = graph->create_execution_plans(heuristics);
+  if (e.is_good()) e = graph->check_support();
+  if (e.is_bad()) {
+    *why = e.get_message();
+    return {};
+  }
+  return engines_of(*graph);
+}
+
+}  // namespace trireme::cuda

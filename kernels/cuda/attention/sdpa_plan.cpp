@@ -1,0 +1,155 @@
+#include "kernels/cuda/attention/sdpa_plan.hpp"
+
+#include <algorithm>
+
+#include "lib/base/error.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr std::int64_t rounded(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+// What an engine of cuDNN 9.19 asks for at most in one call. Backward keeps rowsum(do o); dq, and a
+// second time rounded up (Ampere's engine alone), in f32; dk and dv of every query head where
+// several share a key/value head; and in place of dq, to be deterministic, all of ds in bf16.
+std::size_t call_bytes(const AttentionShape& s, Direction direction, Determinism determinism) {
+  std::int64_t bytes = sdpa_alignment + 256;
+  if (direction == Direction::backward) {
+    const auto heads = s.batch * s.heads, rows = heads * s.tokens;
+    bytes += 4 * rows;
+    if (s.heads != s.kv_heads) bytes += 4 * rows * s.head_dim;
+    if (determinism == Determinism::on)
+      bytes += 2 * heads * rounded(s.tokens, 64) * rounded(s.tokens, 128);
+    else
+      bytes += 4 * (rows + heads * rounded(s.tokens, 64)) * s.head_dim;
+  }
+  return static_cast<std::size_t>(bytes);
+}
+
+bool is_lse(std::size_t operand) {
+  return operand == sdpa_lse;
+}
+bool on_keys(std::size_t operand) {
+  return operand == sdpa_k || operand == sdpa_v || operand == sdpa_dk || operand == sdpa_dv;
+}
+
+constexpr const char* operand_names[] = {"q", "k", "v", "o", "lse", "do", "dq", "dk", "dv"};
+
+}  // namespace
+
+bool sdpa_supports(const AttentionShape& s, DType dtype, Direction direction, int sm) {
+  const bool backward = direction == Direction::backward;
+  const std::int64_t most_dim = backward && sm / 10 != sm_hopper / 10 ? 128 : 256;
+  return dtype == DType::bf16 && s.batch >= 1 && s.tokens >= (backward ? 2 : 1) &&
+         s.kv_heads >= 1 && s.heads >= s.kv_heads && s.heads % s.kv_heads == 0 && s.head_dim >= 8 &&
+         s.head_dim % 8 == 0 && s.head_dim <= most_dim;
+}
+
+AttentionShape shape_of(const AttentionShape& whole, const SdpaPiece& p) {
+  auto s = whole;
+  s.batch = p.samples;
+  s.heads = whole.heads / whole.kv_heads * p.kv_heads;
+  s.kv_heads = p.kv_heads;
+  return s;
+}
+
+std::vector<SdpaPiece> sdpa_pieces(const AttentionShape& s, Direction direction,
+                                   Determinism determinism, std::size_t limit) {
+  const auto fits = [&](std::int64_t samples, std::int64_t kv_heads) {
+    return call_bytes(shape_of(s, {0, samples, 0, kv_heads}), direction, determinism) <= limit;
+  };
+  // Fewest pieces of nearly one size: two sizes, so two plans, at most.
+  std::int64_t batches = 1, groups = 1;
+  while (batches < s.batch && !fits((s.batch + batches - 1) / batches, s.kv_heads)) ++batches;
+  if (batches == s.batch)
+    while (groups < s.kv_heads && !fits(1, (s.kv_heads + groups - 1) / groups)) ++groups;
+  const auto samples = (s.batch + batches - 1) / batches;
+  const auto kv_heads = (s.kv_heads + groups - 1) / groups;
+  std::vector<SdpaPiece> pieces;
+  for (std::int64_t b = 0; b < s.batch; b += samples)
+    for (std::int64_t g = 0; g < s.kv_heads; g += kv_heads)
+      pieces.push_back({b, std::min(samples, s.batch - b), g, std::min(kv_heads, s.kv_heads - g)});
+  return pieces;
+}
+
+std::size_t sdpa_workspace(const AttentionShape& s, Direction direction, Determinism determinism,
+                           std::size_t limit) {
+  // The first piece is the largest.
+  const auto first = sdpa_pieces(s, direction, determinism, limit).front();
+  return call_bytes(shape_of(s, first), direction, determinism);
+}
+
+void check_operands(const AttentionShape& s, Direction direction, const SdpaOperands& operands) {
+  require(
+      sdpa_supports(s, DType::bf16, direction),
+      "cuDNN attention does not take {} tokens with heads {}/{} of dim {}: it needs as many query "
+      "heads on each key/value head, a dim that is a multiple of 8 up to 256, and backward more "
+      "than one token",
+      s.tokens, s.heads, s.kv_heads, s.head_dim);
+  for (std::size_t i = 0; i < operands_of(direction); ++i) {
+    const auto& v = operands[i];
+    const auto* name = operand_names[i];
+    if (is_lse(i)) {
+      require(v.dims == 3 && v.dtype == DType::f32 && v.extent[0] == s.batch &&
+                  v.extent[1] == s.heads && v.extent[2] == s.tokens && v.dense(),
+              "cuDNN attention: lse is not a dense f32 [{}, {}, {}]", s.batch, s.heads, s.tokens);
+      continue;
+    }
+    const auto heads = on_keys(i) ? s.kv_heads : s.heads;
+    require(v.dims == 4 && v.extent[0] == s.batch && v.extent[1] == s.tokens &&
+                v.extent[2] == heads && v.extent[3] == s.head_dim,
+            "cuDNN attention: {} [{}, {}, {}, {}] is not [{}, {}, {}, {}]", name, v.extent[0],
+            v.extent[1], v.extent[2], v.extent[3], s.batch, s.tokens, heads, s.head_dim);
+    require(v.dtype == DType::bf16, "cuDNN attention: {} is {}, not bf16", name, name_of(v.dtype));
+    require(v.stride[3] == 1,
+            "cuDNN attention: the last dim of {} has stride {}: copy it into a dense view first",
+            name, v.stride[3]);
+    bool aligned = reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0;
+    for (std::size_t d = 0; d < 3; ++d)
+      aligned = aligned && (v.extent[d] == 1 || v.stride[d] % 8 == 0);
+    require(aligned,
+            "cuDNN attention: {} at {} with strides {}, {}, {} does not lie on 16 bytes with all "
+            "its rows: copy it into a dense view first",
+            name, static_cast<const void*>(v.data), v.stride[0], v.stride[1], v.stride[2]);
+  }
+}
+
+SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape& s, const SdpaPiece& p) {
+  const auto group = s.heads / s.kv_heads;
+  auto part = whole;
+  for (std::size_t i = 0; i < sdpa_operands; ++i) {
+    if (!part[i]) continue;
+    const auto unit = on_keys(i) ? 1 : group;
+    part[i] = part[i]
+                  .slice(0, p.sample, p.samples)
+                  .slice(is_lse(i) ? 1 : 2, p.kv_head * unit, p.kv_heads * unit);
+  }
+  return part;
+}
+
+SdpaKey key_of(const AttentionShape& s, Direction direction, Determinism determinism,
+               const SdpaOperands& operands) {
+  // Forward gives equal bits either way.
+  SdpaKey key{direction,
+              direction == Direction::forward ? Determinism::on : determinism,
+              {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim},
+              s.scale,
+              {}};
+  for (std::size_t i = 0; i < operands_of(direction); ++i) {
+    const auto& v = operands[i];
+    const auto heads = on_keys(i) ? s.kv_heads : s.heads;
+    // Strides of a dense tensor stand in for those of a dim of one element.
+    const std::array<std::int64_t, 3> dense =
+        is_lse(i) ? std::array{heads * s.tokens, std::int64_t{1}, s.tokens}
+                  : std::array{s.tokens * heads * s.head_dim, heads * s.head_dim, s.head_dim};
+    const std::array<std::size_t, 3> dims =
+        is_lse(i) ? std::array<std::size_t, 3>{0, 2, 1} : std::array<std::size_t, 3>{0, 1, 2};
+    for (std::size_t d = 0; d < 3; ++d)
+      key.strides[i][d] = v.extent[dims[d]] == 1 ? dense[d] : v.stride[dims[d]];
+  }
+  return key;
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,191 @@
+#include "kernels/cuda/backend/cuda.hpp"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+using namespace cuda;
+
+Determinism determinism(CudaBits b) {
+  return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
+}
+
+}  // namespace
+
+std::size_t cuda_attention_workspace(const AttentionShape& s, DType t, Direction d, CudaBits bits) {
+  const auto own = d == Direction::forward
+                       ? 0
+                       : static_cast<std::size_t>(s.batch * s.heads * s.tokens) * sizeof(float);
+  const bool fused = !sdpa_library().empty() && sdpa_supports(s, t, d);
+  // On a device for which cuDNN has less than for Hopper it is the own kernel that runs.
+  return fused ? std::max(own, sdpa_workspace(s, d, determinism(bits))) : own;
+}
+
+Cuda::Cuda(const CudaChoice& c)
+    : choice_(c),
+      runtime_(open_runtime(c.device)),
+      timing_(*runtime_),
+      queues_(*runtime_),
+      graphs_(*runtime_, queues_),
+      memory_(*runtime_, queues_),
+      ring_(*runtime_),
+      products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
+      sdpa_(determinism(c.bits), cuda_architecture(c.device)) {}
+
+// Nothing may be under way when its memory goes.
+Cuda::~Cuda() {
+  for (int q = 0; q < queue_count; ++q) try {
+      queues_.synchronize(static_cast<Queue>(q));
+    } catch (const Error&) {  // was told when it was met first
+    }
+}
+
+Block Cuda::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+  const auto b = memory_.take(bytes, kind, first, memory);
+  if (choice_.debug && memory == Memory::device)
+    runtime_->set_bytes(b.data, 0xff, b.bytes, queues_.stream(first));
+  return b;
+}
+
+void Cuda::give(const Block& b, std::span<const Event> last) noexcept {
+  memory_.give(b, last);
+}
+
+// Debugging and timing see each operation alone.
+void Cuda::begin_graph(std::uint64_t which) {
+  if (choice_.debug || timing_.on()) return;
+  graphs_.begin(which);
+  products_.may_measure(!graphs_.recording());
+}
+
+void Cuda::end_graph() {
+  products_.may_measure(true);
+  graphs_.end();
+}
+
+void Cuda::drop_graph() noexcept {
+  products_.may_measure(true);
+  graphs_.drop();
+}
+
+template <class F>
+void Cuda::on_stream(Queue q, std::string_view what, const Work& work, const F& f) {
+  expect(!graphs_.recording() || q == Queue::compute, "a graph is of compute's work alone");
+  auto* const stream = queues_.stream(q);
+  if (timing_.on())
+    timing_.around(stream, what, work, [&] { f(stream); });
+  else
+    f(stream);
+  if (!choice_.debug) return;
+  try {
+    runtime_->synchronize(stream);
+  } catch (const Error& e) {
+    fail("{} on queue {}: {}", what, trireme::name_of(q), e.what());
+  }
+}
+
+void Cuda::put(Queue q, const kernel::Operation& operation) {
+  check_operands(operation);
+  if (const auto* product = std::get_if<kernel::Matmul>(&operation))
+    put_product(q, *product);
+  else
+    std::visit([&](const auto& o) { put_one(q, o); }, operation);
+}
+
+template <class O>
+void Cuda::put_one(Queue q, const O& o) {
+  on_stream(q, o.name, work_of(o), [&](void* stream) {
+    cuda::run(o, {stream, scratch_, products_, sdpa_});
+  });
+}
+
+// What is no part of the product comes behind it.
+void Cuda::put_product(Queue q, const kernel::Matmul& o) {
+  const auto behind = [&](const kernel::Matmul& product) {
+    const auto& c = product.c_MN;
+    const auto& e = product.epilogue;
+    const auto& y = e.activated_MN;
+    if (y && !c.dense()) put_one(q, kernel::Copy{.dst = y, .src = c});
+    if (y)
+      put_one(q, kernel::Activate{
+                     .activation = e.activation, .y_N = y, .x_N = c.dense() ? ConstView(c) : y});
+    if (e.activated_at_MN)
+      put_one(q, kernel::ActivateGrad{
+                     .activation = e.activation, .dx_N = c, .dy_N = c, .x_N = e.activated_at_MN});
+    if (e.row_sum_M)
+      put_one(q, kernel::ColumnSum{
+                     .out_C = e.row_sum_M, .how = product.how, .x_TC = product.a_MK.transposed()});
+  };
+  if (products_.fuses(queues_.stream(q), o, scratch_, behind)) return put_one(q, o);
+  auto alone = o;
+  alone.epilogue = {.bias_N = o.epilogue.bias_N};
+  put_one(q, alone);
+  if (o.c_MN.count() > 0) behind(o);
+}
+
+void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
+  expect(dst.dense() && dst.span_bytes() == bytes.size(), "upload fills a dense view");
+  require(!graphs_.recording(), "an upload cannot be part of a graph");
+  on_stream(q, "upload", {.bytes = bytes_seen(dst)},
+            [&](void* stream) { ring_.upload(dst.data, bytes, stream); });
+}
+
+void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
+  expect(src.dense() && src.span_bytes() == bytes.size(), "download empties a dense view");
+  require(!graphs_.recording(), "a download cannot be part of a graph");
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto rest = bytes.subspan(at);
+    const auto n = std::min(rest.size(), memory_.copied_whole(rest.data()));
+    runtime_->copy_to_host(rest.data(), src.data + at, n, queues_.stream(q));
+    at += n;
+  }
+  try {
+    queues_.synchronize(q);
+  } catch (const Error& e) {
+    fail(
+        "an operation on the GPU failed before a download on queue {}: {}. run.debug = true names "
+        "it",
+        trireme::name_of(q), e.what());
+  }
+}
+
+std::size_t Cuda::attention_workspace(const AttentionShape& s, DType t, Direction d) const {
+  return cuda_attention_workspace(s, t, d, choice_.bits);
+}
+
+std::unique_ptr<Backend> open_cuda(const CudaChoice& c) {
+  std::string why;
+  const int n = cuda_devices(&why);
+  require(n > 0, "run.backend = \"cuda\": no CUDA device: {}", why);
+  require(c.device < n, "run.backend = \"cuda\": device {} is wanted, there are {}", c.device, n);
+  return std::make_unique<Cuda>(c);
+}
+
+static Cuda& opened(Backend& b) {
+  auto* const cuda = dynamic_cast<Cuda*>(&b);
+  require(cuda, "the {} backend is not on a CUDA device", b.name());
+  return *cuda;
+}
+
+void start_cuda_timing(Backend& b) {
+  opened(b).timing().start();
+}
+
+std::vector<OperationTime> stop_cuda_timing(Backend& b) {
+  return opened(b).timing().stop();
+}
+
+std::int64_t cuda_fused_products(Backend& b) {
+  return opened(b).products().fused();
+}
+
+BackendProperties cuda_properties() {
+  return {.name = "cuda",
+          .host_readable = false,
+          .workspace_bytes = Products::workspace_bytes,
+          // Each chunk adds to the whole gradient of the head's weight, so they are large.
+          .head_rows = 4096};
+}
+
+}  // namespace trireme

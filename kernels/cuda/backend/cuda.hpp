@@ -1,0 +1,66 @@
+#pragma once
+// The NVIDIA backend: one device, a stream for each queue, cuBLASLt, cuDNN and own kernels. f32 and
+// bf16. Nothing in a step waits for the whole device; only `download` waits, for its queue.
+#include <memory>
+
+#include "kernels/cuda/backend/nvtx.hpp"
+#include "kernels/cuda/backend/operations.hpp"
+#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/runtime/graphs.hpp"
+#include "kernels/cuda/runtime/memory.hpp"
+#include "kernels/cuda/runtime/queues.hpp"
+#include "kernels/cuda/runtime/timing.hpp"
+#include "kernels/cuda/runtime/upload.hpp"
+
+namespace trireme {
+
+class Cuda final : public Backend {
+ public:
+  // Throws Error where the device does not answer.
+  explicit Cuda(const CudaChoice&);
+  ~Cuda() override;
+
+  const BackendProperties& properties() const override { return properties_; }
+  void put(Queue, const kernel::Operation&) override;
+  std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;
+  Block take(std::size_t bytes, Kind, Queue first, Memory) override;
+  void give(const Block&, std::span<const Event> last) noexcept override;
+  const Account& account() const override { return memory_.account(); }
+  void lend_workspace(View v) override { scratch_ = v; }
+  Event record(Queue q) override { return queues_.record(q); }
+  void wait(Queue q, Event e) override { queues_.wait(q, e); }
+  bool done(Event e) override { return queues_.done(e); }
+  void* native(Queue q) override { return queues_.stream(q); }
+  void begin_graph(std::uint64_t which) override;
+  void end_graph() override;
+  void drop_graph() noexcept override;
+  cuda::Timing& timing() { return timing_; }
+  const cuda::Products& products() const { return products_; }
+
+  void upload(Queue, View dst, std::span<const std::byte>) override;
+  void download(Queue, std::span<std::byte>, ConstView src) override;
+
+ private:
+  template <class O>
+  void put_one(Queue, const O&);
+  void put_product(Queue, const kernel::Matmul&);
+  // Puts f(stream) on the queue's stream; what there is to do matters to who times it. When
+  // debugging, waits for it, so that a fault on the device is told with the operation's name.
+  template <class F>
+  void on_stream(Queue, std::string_view what, const Work&, const F&);
+
+  BackendProperties properties_ = cuda_properties();
+  CudaChoice choice_;
+  std::unique_ptr<cuda::Runtime> runtime_;
+  cuda::NvtxRanges ranges_;
+  cuda::Timing timing_;
+  cuda::Queues queues_;
+  cuda::Graphs graphs_;
+  cuda::DeviceMemory memory_;
+  cuda::UploadRing ring_;
+  cuda::Products products_;
+  cuda::Sdpa sdpa_;
+  View scratch_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+// Attention of one query row a warp, keys and values in tiles, softmax as it goes (Milakov,
+// Gimelshein 2018; Dao et al. 2022). Never stores a row of probabilities.
+#include "kernels/cuda/kernels/attention_tile.cuh"
+#include "kernels/math/exp.hpp"
+#include "kernels/math/log.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr float lowest = -3.402823466e38F;
+
+template <class T>
+__global__ void __launch_bounds__(attention_threads, 2)
+    attention_rows(Heads<T> o, float* lse_BHT, AttentionInputs<T> a) {
+  float* const shared = block_memory();
+  const auto& s = a.dims;
+  const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
+  float *const keys = shared, *const values = keys + warp * stride;
+  float* const queries = values + warp * stride;
+  const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
+  const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads, g = h * s.kv_heads / s.heads;
+  const auto t = first + warp_of();
+  load_tile(queries, a.q, b, h, first, attention_warps, s.tokens, D);
+  float most = lowest, total = 0, sum[lane_dims]{};
+  const auto end = min(s.tokens, first + attention_warps);
+  for (std::int64_t begin = 0; begin < end; begin += warp) {
+    __syncthreads();  // the last tile was read
+    load_tile(keys, a.k, b, g, begin, warp, s.tokens, D);
+    load_tile(values, a.v, b, g, begin, warp, s.tokens, D);
+    __syncthreads();
+    if (begin > t) continue;
+    const int rows = static_cast<int>(min(t - begin + 1, std::int64_t{warp}));
+    const bool seen = lane_of() < rows;
+    const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
+    const float larger = fmaxf(most, warp_max(seen ? score : lowest));
+    const float shrink = math::exp(most - larger);
+    const float p = seen ? math::exp(score - larger) : 0.0F;
+    most = larger;
+    total = total * shrink + warp_sum(p);
+#pragma unroll
+    for (float& x : sum) x *= shrink;
+    add_rows(sum, p, values, 0, rows, D);
+  }
+  if (t >= s.tokens) return;
+  store_row(row_of(o, b, t, h), sum, 1.0F / total, D);
+  if (lane_of() == 0) lse_BHT[blockIdx.y * s.tokens + t] = most + math::log(total);
+}
+
+}  // namespace
+
+template <class T>
+void attention(Stream stream, Heads<T> o, float* lse_BHT, const AttentionInputs<T>& a) {
+  const auto& s = a.dims;
+  if (s.batch * s.heads * s.tokens == 0) return;
+  const auto bytes = tile_bytes(2, 1, s.head_dim);
+  const dim3 grid(blocks_for(s.tokens, attention_warps), static_cast<unsigned>(s.batch * s.heads));
+  start("attention", attention_rows<T>, grid, attention_threads, bytes, stream, o, lse_BHT, a);
+}
+
+template void attention(Stream, Heads<float>, float*, const AttentionInputs<float>&);
+template void attention(Stream, Heads<bf16>, float*, const AttentionInputs<bf16>&);
+
+}  // namespace trireme::cuda

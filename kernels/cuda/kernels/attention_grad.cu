@@ -1,0 +1,115 @@
+// Attention's gradient without atomics: one kernel for dq, a query row a warp, and one for dk and
+// dv, a key row a warp that meets all queries of all heads that read it, in order. With
+// p(t, s) = exp(scale q(t).k(s) - lse(t)) and delta(t) = do(t).o(t):
+//   ds = scale p (do(t).v(s) - delta(t)),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
+//   dv(s) = sum_t p do(t)
+#include "kernels/cuda/kernels/attention_tile.cuh"
+#include "kernels/math/exp.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+template <class T>
+__global__ void __launch_bounds__(attention_threads, 2)
+    delta_rows(AttentionGradients<T> a, AttentionDims s) {
+  const auto t = static_cast<std::int64_t>(blockIdx.x) * attention_warps + warp_of();
+  const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads;
+  if (t >= s.tokens) return;
+  const T *const d_row = row_of(a.d_o, b, t, h), *const row = row_of(a.o, b, t, h);
+  float sum = 0;
+  for (int d = lane_of(); d < s.head_dim; d += warp) sum += widen(d_row[d]) * widen(row[d]);
+  sum = warp_sum(sum);
+  if (lane_of() == 0) a.delta_BHT[blockIdx.y * s.tokens + t] = sum;
+}
+
+// Three blocks on a processor: the compiler otherwise takes registers for two.
+template <class T>
+__global__ void __launch_bounds__(attention_threads, 3)
+    query_grad(AttentionGradients<T> a, AttentionInputs<T> in) {
+  float* const shared = block_memory();
+  const auto& s = in.dims;
+  const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
+  float *const keys = shared, *const values = keys + warp * stride;
+  float *const queries = values + warp * stride, *const grads = queries + attention_warps * stride;
+  const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
+  const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads, g = h * s.kv_heads / s.heads;
+  const auto t = first + warp_of(), row = blockIdx.y * s.tokens + min(t, s.tokens - 1);
+  const float lse = a.lse_BHT[row], delta = a.delta_BHT[row];
+  load_tile(queries, in.q, b, h, first, attention_warps, s.tokens, D);
+  load_tile(grads, a.d_o, b, h, first, attention_warps, s.tokens, D);
+  float sum[lane_dims]{};
+  const auto end = min(s.tokens, first + attention_warps);
+  for (std::int64_t begin = 0; begin < end; begin += warp) {
+    __syncthreads();  // the last tile was read
+    load_tile(keys, in.k, b, g, begin, warp, s.tokens, D);
+    load_tile(values, in.v, b, g, begin, warp, s.tokens, D);
+    __syncthreads();
+    if (begin > t) continue;
+    const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
+    const float dp = dot(grads + warp_of() * stride, values + lane_of() * stride, D);
+    const int rows = static_cast<int>(min(t - begin + 1, std::int64_t{warp}));
+    const bool seen = lane_of() < rows;
+    const float ds = seen ? s.scale * math::exp(score - lse) * (dp - delta) : 0.0F;
+    add_rows(sum, ds, keys, 0, rows, D);
+  }
+  if (t < s.tokens) store_row(row_of(a.dq, b, t, h), sum, 1.0F, D);
+}
+
+template <class T>
+__global__ void __launch_bounds__(attention_threads, 2)
+    key_grad(AttentionGradients<T> a, AttentionInputs<T> in) {
+  float* const shared = block_memory();
+  const auto& s = in.dims;
+  const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
+  float *const queries = shared, *const grads = queries + warp * stride;
+  float *const keys = grads + warp * stride, *const values = keys + attention_warps * stride;
+  const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
+  const auto g = blockIdx.y % s.kv_heads, b = blockIdx.y / s.kv_heads;
+  const auto j = first + warp_of();
+  load_tile(keys, in.k, b, g, first, attention_warps, s.tokens, D);
+  load_tile(values, in.v, b, g, first, attention_warps, s.tokens, D);
+  float dk_sum[lane_dims]{}, dv_sum[lane_dims]{};
+  for (std::int64_t h = 0; h < s.heads; ++h) {
+    if (h * s.kv_heads / s.heads != g) continue;
+    for (std::int64_t begin = first / warp * warp; begin < s.tokens; begin += warp) {
+      __syncthreads();  // the last tile was read
+      load_tile(queries, in.q, b, h, begin, warp, s.tokens, D);
+      load_tile(grads, a.d_o, b, h, begin, warp, s.tokens, D);
+      __syncthreads();
+      const auto t = begin + lane_of(), row = (b * s.heads + h) * s.tokens + min(t, s.tokens - 1);
+      const float score = dot(keys + warp_of() * stride, queries + lane_of() * stride, D) * s.scale;
+      const float dp = dot(values + warp_of() * stride, grads + lane_of() * stride, D);
+      const int from = static_cast<int>(min(max(j - begin, std::int64_t{0}), std::int64_t{warp}));
+      const bool seen = lane_of() >= from && t < s.tokens;
+      const float p = seen ? math::exp(score - a.lse_BHT[row]) : 0.0F;
+      const float ds = seen ? s.scale * p * (dp - a.delta_BHT[row]) : 0.0F;
+      add_rows(dk_sum, ds, queries, from, warp, D);
+      add_rows(dv_sum, p, grads, from, warp, D);
+    }
+  }
+  if (j >= s.tokens) return;
+  store_row(row_of(a.dk, b, j, g), dk_sum, 1.0F, D);
+  store_row(row_of(a.dv, b, j, g), dv_sum, 1.0F, D);
+}
+
+}  // namespace
+
+template <class T>
+void attention_grad(Stream stream, const AttentionGradients<T>& a, const AttentionInputs<T>& in) {
+  const auto& s = in.dims;
+  if (s.batch * s.heads * s.tokens == 0) return;
+  const auto bytes = tile_bytes(2, 2, s.head_dim);
+  const auto blocks = blocks_for(s.tokens, attention_warps);
+  const dim3 by_query(blocks, static_cast<unsigned>(s.batch * s.heads));
+  const dim3 by_key(blocks, static_cast<unsigned>(s.batch * s.kv_heads));
+  const char* const name = "attention_grad";
+  start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a, s);
+  start(name, query_grad<T>, by_query, attention_threads, bytes, stream, a, in);
+  start(name, key_grad<T>, by_key, attention_threads, bytes, stream, a, in);
+}
+
+template void attention_grad(Stream, const AttentionGradients<float>&,
+                             const AttentionInputs<float>&);
+template void attention_grad(Stream, const AttentionGradients<bf16>&, const AttentionInputs<bf16>&);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,142 @@
+// Embedding and its gradient. The gradient sorts rows by id, stably, and one warp adds the rows of
+// an id in row order: no atomics, so the same bits every time.
+#include <cub/device/device_radix_sort.cuh>
+
+#include "kernels/cuda/kernels/elements.cuh"
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/cuda/kernels/sums.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+template <int N, class T>
+struct Lookup {
+  T* y_TC;
+  const std::int32_t* ids_T;
+  const T* table_VC;
+  std::int64_t width;
+
+  __device__ void operator()(std::int64_t i) const {
+    const auto at = i * N, row = at / width, c = at - row * width;
+    Pack<T, N>::load(table_VC + ids_T[row] * width + c).store(y_TC + at);
+  }
+};
+
+struct Numbered {
+  std::int32_t* rows_T;
+  __device__ void operator()(std::int64_t i) const { rows_T[i] = static_cast<std::int32_t>(i); }
+};
+
+// Sorted place i is where an id begins: a warp of block (i / warps, columns) adds its rows. A
+// common id has thousands of them, so several are on their way at a time; they are added one by
+// one.
+constexpr int warps = 4, ahead = 8;
+static_assert(warp % ahead == 0);
+
+template <int N, class T>
+__global__ void __launch_bounds__(warp* warps)
+    add_rows(float* dtable_VC, const T* dy_TC, const std::int32_t* sorted_ids_T,
+             const std::int32_t* sorted_rows_T, std::int64_t rows, std::int64_t width) {
+  const auto i = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp;
+  const int lane = threadIdx.x % warp;
+  const auto c = (static_cast<std::int64_t>(blockIdx.y) * warp + lane) * N;
+  if (i >= rows) return;
+  const auto id = sorted_ids_T[i];
+  if (i > 0 && sorted_ids_T[i - 1] == id) return;
+  const bool inside = c < width;
+  float* const out = dtable_VC + id * width + c;
+  auto sum = inside ? load<N>(out) : Floats<N>{};
+  int found = warp;
+  for (auto j = i; found == warp; j += warp) {
+    const auto place = j + lane;
+    const bool same = place < rows && sorted_ids_T[place] == id;
+    const auto row = same ? sorted_rows_T[place] : 0;
+    found = __popc(__ballot_sync(0xffffffffU, same));
+    for (int k = 0; k < found; k += ahead) {
+      std::int32_t from[ahead];
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) from[a] = __shfl_sync(0xffffffffU, row, k + a);
+      Pack<T, N> dy[ahead];
+#pragma unroll
+      for (int a = 0; a < ahead; ++a)
+        dy[a] =
+            inside && k + a < found ? Pack<T, N>::load(dy_TC + from[a] * width + c) : Pack<T, N>{};
+      if (!inside) continue;  // a branch: the compiler else puts each request behind the sum before
+#pragma unroll
+      for (int a = 0; a < ahead; ++a) {
+        const auto more = dy[a].floats();
+#pragma unroll
+        for (int n = 0; n < N; ++n) sum.v[n] += more.v[n];
+      }
+    }
+  }
+  if (inside) store<N>(out, sum);
+}
+
+// Scratch: ids sorted, rows, rows sorted, and what the sort itself needs.
+struct Sorting {
+  std::size_t column, sort;
+
+  explicit Sorting(std::int64_t rows)
+      : column((static_cast<std::size_t>(rows) * sizeof(std::int32_t) + 255) / 256 * 256) {
+    const std::int32_t* in = nullptr;
+    std::int32_t* out = nullptr;
+    check(cub::DeviceRadixSort::SortPairs(nullptr, sort, in, out, in, out, static_cast<int>(rows)),
+          "size of a sort");
+  }
+  std::size_t bytes() const { return 3 * column + sort; }
+};
+
+int bits_of(std::int64_t vocab) {
+  int bits = 1;
+  while ((std::int64_t{1} << bits) < vocab) ++bits;
+  return bits;
+}
+
+}  // namespace
+
+template <class T>
+void embedding(Stream stream, T* y_TC, const std::int32_t* ids_T, const T* table_VC,
+               std::int64_t rows, std::int64_t width) {
+  with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y_TC, table_VC), [&](auto packs) {
+    constexpr int N = decltype(packs)::value;
+    launch_each(stream, "embedding", rows * width / N, Lookup<N, T>{y_TC, ids_T, table_VC, width});
+  });
+}
+
+std::size_t embedding_scratch(std::int64_t rows) {
+  return Sorting(rows).bytes();
+}
+
+template <class T>
+void embedding_grad(Stream stream, float* dtable_VC, const T* dy_TC, const std::int32_t* ids_T,
+                    std::int64_t rows, std::int64_t width, std::int64_t vocab, std::byte* scratch) {
+  if (rows == 0) return;
+  Sorting sorting(rows);
+  auto* const ids = reinterpret_cast<std::int32_t*>(scratch);
+  auto* const numbers = reinterpret_cast<std::int32_t*>(scratch + sorting.column);
+  auto* const order = reinterpret_cast<std::int32_t*>(scratch + 2 * sorting.column);
+  launch_each(stream, "embedding_grad", rows, Numbered{numbers});
+  check(cub::DeviceRadixSort::SortPairs(scratch + 3 * sorting.column, sorting.sort, ids_T, ids,
+                                        numbers, order, static_cast<int>(rows), 0, bits_of(vocab),
+                                        native(stream)),
+        "sort of token ids");
+  with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(dtable_VC, dy_TC), [&](auto packs) {
+    constexpr int N = decltype(packs)::value;
+    const dim3 grid(blocks_for(rows, warps), blocks_for(width, warp * N));
+    start("embedding_grad", add_rows<N, T>, grid, warp * warps, 0, stream, dtable_VC, dy_TC, ids,
+          order, rows, width);
+  });
+}
+
+template void embedding(Stream, float*, const std::int32_t*, const float*, std::int64_t,
+                        std::int64_t);
+template void embedding(Stream, bf16*, const std::int32_t*, const bf16*, std::int64_t,
+                        std::int64_t);
+template void embedding_grad(Stream, float*, const float*, const std::int32_t*, std::int64_t,
+                             std::int64_t, std::int64_t, std::byte*);
+template void embedding_grad(Stream, float*, const bf16*, const std::int32_t*, std::int64_t,
+                             std::int64_t, std::int64_t, std::byte*);
+
+}  // namespace trireme::cuda

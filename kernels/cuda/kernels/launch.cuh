@@ -1,0 +1,50 @@
+#pragma once
+// How kernels are cut into blocks and packs.
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/kernels/start.cuh"
+
+namespace trireme::cuda {
+
+inline constexpr int block_threads = 256;
+
+// Enough blocks to fill any device of today, each thread then strides over the rest.
+inline constexpr std::int64_t most_blocks = 8192;
+
+inline unsigned blocks_for(std::int64_t n, std::int64_t each) {
+  return static_cast<unsigned>((n + each - 1) / each);
+}
+
+template <class F>
+__global__ void for_each(std::int64_t n, F f) {
+  const auto step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (auto i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step)
+    f(i);
+}
+
+// f(i) for i < n, a thread each.
+template <class F>
+void launch_each(void* stream, const char* name, std::int64_t n, F f) {
+  if (n == 0) return;  // a grid of no blocks is an error
+  const auto blocks = std::min<std::int64_t>(blocks_for(n, block_threads), most_blocks);
+  start(name, for_each<F>, static_cast<unsigned>(blocks), block_threads, 0, stream, n, f);
+}
+
+// Can `p...` be read 16 bytes at a time?
+template <class... P>
+__host__ __device__ bool aligned(const P*... p) {
+  return ((reinterpret_cast<std::uintptr_t>(p) % 16 == 0) && ...);
+}
+
+// f(std::integral_constant<int, N>): N elements of T at a time when `whole`, else one.
+template <int N, class F>
+void with_packs(bool whole, const F& f) {
+  if (whole)
+    f(std::integral_constant<int, N>{});
+  else
+    f(std::integral_constant<int, 1>{});
+}
+
+}  // namespace trireme::cuda

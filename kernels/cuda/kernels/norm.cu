@@ -1,0 +1,196 @@
+// Layer norm and RMS norm. With n = (x - mean) rstd and g = dy w:
+//   dx = rstd (g - mean over c of g - n mean over c of (g n)),  dw = sum_t dy n,  db = sum_t dy
+// and for the RMS norm without the means of x and g.
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/cuda/kernels/norm_team.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+template <class Team, int N, class T>
+__global__ void __launch_bounds__(Team::block, Team::blocks) norm_rows(NormRows<T> a) {
+  const auto r = first_row<Team>();
+  if (r >= a.rows) return;  // a whole team
+  const Places<Team, N> place(a.width);
+  Pack<T, N> held[Places<Team, N>::packs];
+  place.load(held, a.x + r * a.width);
+  normalise<Team, N>(a, r, place, held);
+}
+
+// Blocks of the gradient: each takes every blocks-th group of rows and leaves one row of partial
+// sums. Two for each of Hopper's 132 processors; four where there is work enough, which wait less
+// for the last of them on other numbers of processors.
+constexpr std::int64_t few_parts = 264, most_parts = 528, many_groups = 4096;
+template <class Team>
+std::int64_t parts_of(std::int64_t rows) {
+  const auto groups = (rows + Team::rows - 1) / Team::rows;
+  return groups >= many_groups ? most_parts : std::min(few_parts, groups);
+}
+
+// Who takes the gradient of rows of this width: f(Team{}). A float of a row costs a thread two
+// registers for its sums, and in each row at once one and a half, or three in f32.
+template <class T, class F>
+void with_grad_team(std::int64_t width, const F& f) {
+  constexpr bool narrow = sizeof(T) == 2;
+  constexpr int blocks = narrow ? 2 : 1, some = narrow ? 3 : 1, more = narrow ? 4 : 2;
+  if (width <= 768) return f(Team<warp, 256, 24, blocks>{});
+  if (width <= 1024) return f(Team<128, 128, 8, 4, more>{});
+  if (width <= 2048) return f(Team<256, 256, 8, 2, some>{});
+  if (width <= 4096) return f(Team<512, 512, 8, 1, some>{});
+  f(Team<512, 512, 16, 1>{});
+}
+
+// The packs of a row that a thread has; `onto` waits where elements are loaded one by one.
+template <class Team, int N, class T>
+struct HeldRow {
+  static constexpr int packs = Places<Team, N>::packs;
+  static constexpr bool waits = N == 1;
+  Pack<T, N> x[packs], dy[packs], onto[waits ? 1 : packs];
+  float mean, rstd;
+};
+
+template <class Team, int N, class T>
+__device__ void store_gradient(const NormGradRows<T>& a, std::int64_t r,
+                               const Places<Team, N>& place, const HeldRow<Team, N, T>& row,
+                               float mean_g, float mean_gn) {
+  const auto at = r * a.width + place.first();
+  const T *const w = a.w + place.first(), *const onto = a.onto + at;
+  T* const dx = a.dx + at;
+#pragma unroll
+  for (int i = 0; i < place.packs; ++i)
+    if (place.has(i)) {
+      const auto x = row.x[i].floats(), dy = row.dy[i].floats();
+      const auto ws = load<N>(w + i * place.apart);
+      Floats<N> out{};
+      if constexpr (!row.waits)
+        out = row.onto[i].floats();
+      else if (a.onto != nullptr)
+        out = load<N>(onto + i * place.apart);
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        const float n = (x.v[k] - row.mean) * row.rstd;
+        out.v[k] += row.rstd * (dy.v[k] * ws.v[k] - mean_g - n * mean_gn);
+      }
+      store<N>(dx + i * place.apart, out);
+    }
+}
+
+// The sums of a block's teams, one team after the other, in memory that these share.
+template <class Team, int N>
+__device__ void store_sums(float* out, const Places<Team, N>& place,
+                           Floats<N> (&sum)[Places<Team, N>::packs]) {
+  alignas(16) __shared__ float of_block[Team::teams > 1 ? Team::row * Team::floats : 4];
+  for (int team = 0; team < Team::teams; ++team) {
+    if (static_cast<int>(threadIdx.x) / Team::row == team) {
+#pragma unroll
+      for (int i = 0; i < place.packs; ++i)
+        if (place.has(i)) {
+          if (team > 0) {
+            const auto before = load<N>(of_block + place.at(i));
+#pragma unroll
+            for (int k = 0; k < N; ++k) sum[i].v[k] = before.v[k] + sum[i].v[k];
+          }
+          store<N>((team < Team::teams - 1 ? of_block : out) + place.at(i), sum[i]);
+        }
+    }
+    if constexpr (Team::teams > 1) __syncthreads();
+  }
+}
+
+// partials [2, parts, width]: of dw, then of db; null when nobody wants them.
+template <class Team, int N, class T>
+__global__ void __launch_bounds__(Team::block, Team::blocks)
+    norm_rows_grad(NormGradRows<T> a, float* partials) {
+  constexpr int packs = Places<Team, N>::packs, at_once = Team::at_once;
+  const Places<Team, N> place(a.width);
+  Floats<N> dw[packs]{}, db[packs]{};
+  const auto step = static_cast<std::int64_t>(gridDim.x) * Team::rows;
+  for (auto first = first_row<Team>(); first < a.rows; first += step) {
+    HeldRow<Team, N, T> row[at_once];
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) {
+      const auto r = first + j;
+      const bool here = r < a.rows;
+      row[j].mean = a.means != nullptr && here ? a.means[r] : 0.0F;
+      row[j].rstd = here ? a.rstds[r] : 0.0F;
+      place.load(row[j].x, a.x + r * a.width, here);
+      place.load(row[j].dy, a.dy + r * a.width, here);
+      if constexpr (!HeldRow<Team, N, T>::waits)
+        place.load(row[j].onto, a.onto + r * a.width, here && a.onto != nullptr);
+    }
+    float sums[2 * at_once] = {};  // of g and of g n; all 0 in a row that is not there
+#pragma unroll
+    for (int j = 0; j < at_once; ++j)
+#pragma unroll
+      for (int i = 0; i < packs; ++i)
+        if (place.has(i)) {
+          const auto x = row[j].x[i].floats(), dy = row[j].dy[i].floats();
+          const auto w = load<N>(a.w + place.at(i));
+#pragma unroll
+          for (int k = 0; k < N; ++k) {
+            const float n = (x.v[k] - row[j].mean) * row[j].rstd, g = dy.v[k] * w.v[k];
+            sums[2 * j] += g;
+            sums[2 * j + 1] += g * n;
+            dw[i].v[k] += dy.v[k] * n;
+            db[i].v[k] += dy.v[k];
+          }
+        }
+    if (a.dx == nullptr) continue;
+    team_sums<Team>(sums);
+#pragma unroll
+    for (int j = 0; j < at_once; ++j)
+      if (first + j < a.rows)
+        store_gradient<Team, N>(a, first + j, place, row[j],
+                                a.means == nullptr ? 0.0F : sums[2 * j] * a.each,
+                                sums[2 * j + 1] * a.each);
+  }
+  if (partials == nullptr) return;
+  float* const out = partials + blockIdx.x * a.width;
+  store_sums<Team, N>(out, place, dw);
+  store_sums<Team, N>(out + gridDim.x * a.width, place, db);
+}
+
+}  // namespace
+
+template <class T>
+void norm(Stream stream, const NormRows<T>& a) {
+  if (a.rows == 0) return;
+  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+    start("norm", norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows), Team::block, 0, stream, a);
+  };
+  constexpr std::integral_constant<int, pack_of<T>> packs;
+  if (a.width % packs == 0 && aligned(a.y, a.x, a.w, a.b))
+    with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
+  else
+    by(Alone{}, std::integral_constant<int, 1>{});
+}
+
+std::size_t norm_scratch(std::int64_t rows, std::int64_t width) {
+  return static_cast<std::size_t>(2 * std::min(rows, most_parts) * width) * sizeof(float);
+}
+
+template <class T>
+void norm_grad(Stream stream, const NormGradRows<T>& a) {
+  const bool sums = a.dw != nullptr || a.db != nullptr;
+  std::int64_t parts = 0;
+  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+    parts = parts_of<Team>(a.rows);
+    if (parts > 0)
+      start("norm_grad", norm_rows_grad<Team, N, T>, static_cast<unsigned>(parts), Team::block, 0,
+            stream, a, sums ? a.scratch : nullptr);
+  };
+  constexpr std::integral_constant<int, pack_of<T>> packs;
+  if (a.width % packs == 0 && aligned(a.dx, a.onto, a.dy, a.x, a.w, a.scratch))
+    with_grad_team<T>(a.width, [&](auto team) { by(team, packs); });
+  else
+    by(Alone{}, std::integral_constant<int, 1>{});
+  if (sums) add_partials(stream, a.dw, a.db, a.how, a.scratch, parts, a.width);
+}
+
+template void norm(Stream, const NormRows<float>&);
+template void norm(Stream, const NormRows<bf16>&);
+template void norm_grad(Stream, const NormGradRows<float>&);
+template void norm_grad(Stream, const NormGradRows<bf16>&);
+
+}  // namespace trireme::cuda

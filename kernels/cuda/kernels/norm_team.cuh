@@ -1,0 +1,123 @@
+#pragma once
+// Who norms a row: a team of threads that keeps it in registers, a warp or a block.
+#include "kernels/cuda/kernels/elements.cuh"
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/math/rsqrt.hpp"
+
+namespace trireme::cuda {
+
+// Threads of a row, of a block, the most floats of a row that a thread holds, the blocks that must
+// fit on a processor at once (the compiler otherwise spills for more), and the rows that a team has
+// under way together: what keeps the memory busy is bytes asked for and not yet here.
+template <int Row, int Block, int Floats, int Blocks, int AtOnce = 1>
+struct Team {
+  static constexpr int row = Row, block = Block, floats = Floats, blocks = Blocks, at_once = AtOnce;
+  static constexpr int teams = Block / Row;  // of a block
+  static constexpr int rows = teams * AtOnce;
+};
+// For rows whose elements are loaded one by one.
+using Alone = Team<512, 512, 16, 1>;
+
+template <class Team, int M>
+__device__ void team_sums(float (&x)[M]) {
+  if constexpr (Team::row == warp)
+    warp_sums(x);
+  else
+    block_sums<Team::row>(x);
+}
+template <class Team>
+__device__ float team_sum(float x) {
+  float one[1] = {x};
+  team_sums<Team>(one);
+  return one[0];
+}
+
+// Where thread `lane` of a team finds its packs: lane, lane + row, ... of width / N.
+template <class Team, int N>
+struct Places {
+  static constexpr int packs = Team::floats / N;
+  int lane, width;
+
+  __device__ explicit Places(std::int64_t w)
+      : lane(static_cast<int>(threadIdx.x) % Team::row), width(static_cast<int>(w)) {}
+  static constexpr int apart = Team::row * N;  // from one pack to the next
+  __device__ int first() const { return lane * N; }
+  __device__ int at(int i) const { return first() + i * apart; }
+  __device__ bool has(int i) const { return at(i) < width; }
+  // Asks for all of a row before any of it is used, or holds zeros where there is none.
+  template <class T>
+  __device__ void load(Pack<T, N> (&held)[packs], const T* row, bool there = true) const {
+    const T* const p = row + first();
+#pragma unroll
+    for (int i = 0; i < packs; ++i)
+      held[i] = there && has(i) ? Pack<T, N>::load(p + i * apart) : Pack<T, N>{};
+  }
+};
+
+// The first row of this thread's team.
+template <class Team>
+__device__ std::int64_t first_row() {
+  return static_cast<std::int64_t>(blockIdx.x) * Team::rows +
+         static_cast<int>(threadIdx.x) / Team::row * Team::at_once;
+}
+
+// Who norms rows of this width: f(Team{}), which must not hold more than some 64 registers of data.
+template <class T, class F>
+void with_norm_team(std::int64_t width, const F& f) {
+  constexpr bool narrow = sizeof(T) == 2;
+  if (width <= 768) return f(Team<warp, 256, 24, 2>{});
+  if constexpr (narrow) {
+    if (width <= 1024) return f(Team<warp, 256, 32, 2>{});
+    if (width <= 2048) return f(Team<warp, 128, 64, 3>{});
+  }
+  if (width <= 4096) return f(Team<128, 128, 32, 4>{});
+  f(Team<256, 256, 32, 2>{});
+}
+
+// Row r, of which each thread holds its packs.
+template <class Team, int N, class T>
+__device__ void normalise(const NormRows<T>& a, std::int64_t r, const Places<Team, N>& place,
+                          const Pack<T, N> (&held)[Places<Team, N>::packs]) {
+  float mean = 0;
+  if (a.means != nullptr) {
+#pragma unroll
+    for (int i = 0; i < place.packs; ++i) {  // what is not there is 0
+      const auto f = held[i].floats();
+#pragma unroll
+      for (int k = 0; k < N; ++k) mean += f.v[k];
+    }
+    mean = team_sum<Team>(mean) * a.each;
+  }
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < place.packs; ++i)
+    if (place.has(i)) {
+      const auto f = held[i].floats();
+#pragma unroll
+      for (int k = 0; k < N; ++k) squares += (f.v[k] - mean) * (f.v[k] - mean);
+    }
+  const float rstd = math::rsqrt(team_sum<Team>(squares) * a.each + a.eps);
+  T* const y = a.y + r * a.width + place.first();
+  const T *const w = a.w + place.first(), *const b = a.b + place.first();
+#pragma unroll
+  for (int i = 0; i < place.packs; ++i)
+    if (place.has(i)) {
+      auto f = held[i].floats();
+      const auto scale = load<N>(w + i * place.apart);
+#pragma unroll
+      for (int k = 0; k < N; ++k) f.v[k] = (f.v[k] - mean) * rstd * scale.v[k];
+      if (a.b != nullptr) {
+        const auto shift = load<N>(b + i * place.apart);
+#pragma unroll
+        for (int k = 0; k < N; ++k) f.v[k] += shift.v[k];
+      }
+      store<N>(y + i * place.apart, f);
+    }
+  if (place.lane == 0) {
+    if (a.means != nullptr) a.means[r] = mean;
+    a.rstds[r] = rstd;
+  }
+}
+
+}  // namespace trireme::cuda

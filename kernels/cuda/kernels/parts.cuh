@@ -1,0 +1,58 @@
+#pragma once
+// One launch for many arrays of unlike lengths, most of them small: each block has one part of one
+// array, of a fixed size.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "kernels/cuda/kernels/launch.cuh"
+
+namespace trireme::cuda {
+
+// As many arrays as a launch tells its kernel of, by value; parts [first[i], first[i + 1]) are of
+// array i, which has `count` elements. A kernel's arguments may take 4 KiB.
+template <class A, int most, std::int64_t size>
+struct Parts {
+  A array[most];
+  int first[most + 1];
+  int arrays;
+
+  // Which array, and which of its elements.
+  struct Place {
+    int array;
+    std::int64_t begin, end;
+  };
+  __device__ Place of_block() const {
+    const int part = static_cast<int>(blockIdx.x);
+    int low = 0, high = arrays - 1;
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (first[middle] <= part)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    const auto begin = (part - first[low]) * size;
+    return {low, begin, std::min(array[low].count, begin + size)};
+  }
+
+  unsigned blocks() const { return static_cast<unsigned>(first[arrays]); }
+};
+
+// launch(parts, index of the first array), for all in turn.
+template <int most, std::int64_t size, class A, class Launch>
+void in_parts(std::span<const A> all, const Launch& launch) {
+  static_assert(sizeof(Parts<A, most, size>) < 4096);
+  for (std::size_t begin = 0; begin < all.size(); begin += most) {
+    Parts<A, most, size> parts{};
+    parts.arrays = static_cast<int>(std::min<std::size_t>(all.size() - begin, most));
+    for (int i = 0; i < parts.arrays; ++i) {
+      parts.array[i] = all[begin + static_cast<std::size_t>(i)];
+      parts.first[i + 1] =
+          parts.first[i] + static_cast<int>(blocks_for(parts.array[i].count, size));
+    }
+    launch(parts, begin);
+  }
+}
+
+}  // namespace trireme::cuda

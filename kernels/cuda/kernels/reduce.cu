@@ -1,0 +1,110 @@
+// Column sums in two steps: partial sums over parts of a fixed size, then the parts in order.
+#include "kernels/cuda/kernels/elements.cuh"
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/cuda/kernels/sums.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr std::int64_t part_rows = 256;
+
+// Where the sums go: z of the grid counts the arrays of x_ZTC, of which there are one or two.
+struct Columns {
+  float *first, *second;  // either may be null
+  bool add;
+};
+
+// A block adds up one part's rows of warp * N columns; its warps, the strips, take them in turns.
+template <int strips, int N, class T>
+__global__ void __launch_bounds__(warp* strips)
+    column_parts(Columns to, const T* x_ZTC, std::int64_t rows, std::int64_t width,
+                 std::int64_t part) {
+  float* const out_PC = blockIdx.z == 0 ? to.first : to.second;
+  if (out_PC == nullptr) return;
+  const T* const x_TC = x_ZTC + blockIdx.z * rows * width;
+  __shared__ Floats<N> of_strip[strips][warp];
+  const int lane = static_cast<int>(threadIdx.x) % warp,
+            strip = static_cast<int>(threadIdx.x) / warp;
+  const auto c = (static_cast<std::int64_t>(blockIdx.x) * warp + lane) * N;
+  const auto begin = blockIdx.y * part, end = min(rows, begin + part);
+  Floats<N> sum{};
+  if (c < width)
+    for (auto t = begin + strip; t < end; t += strips) {
+      const auto x = load<N>(x_TC + t * width + c);
+#pragma unroll
+      for (int k = 0; k < N; ++k) sum.v[k] += x.v[k];
+    }
+  of_strip[strip][lane] = sum;
+  __syncthreads();
+  if (strip != 0 || c >= width) return;
+  float* const out = out_PC + blockIdx.y * width + c;
+  if (to.add)
+    sum = load<N>(out);
+  else
+    sum = {};
+#pragma unroll
+  for (int s = 0; s < strips; ++s)
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum.v[k] += of_strip[s][lane].v[k];
+  store<N>(out, sum);
+}
+
+// parts of `part` rows each; more than one part overwrites.
+template <class T>
+void launch_parts(Stream stream, const char* name, float* out_PC, Accumulate how, const T* x_TC,
+                  std::int64_t rows, std::int64_t width, std::int64_t part) {
+  const bool whole = width % pack_of<T> == 0 && aligned(out_PC, x_TC);
+  with_packs<pack_of<T>>(whole, [&](auto packs) {
+    constexpr int N = decltype(packs)::value, strips = 8;
+    const dim3 grid(blocks_for(width, warp * N), std::max(1U, blocks_for(rows, part)));
+    start(name, column_parts<strips, N, T>, grid, warp * strips, 0, stream,
+          Columns{out_PC, nullptr, how == Accumulate::add}, x_TC, rows, width, part);
+  });
+}
+
+__global__ void __launch_bounds__(block_threads)
+    add_in_order(double* out, bool add, const double* x, std::int64_t n) {
+  double sum = 0;
+#pragma unroll 8
+  for (std::int64_t i = threadIdx.x; i < n; i += block_threads) sum += x[i];
+  sum = block_sum<block_threads>(sum);
+  if (threadIdx.x == 0) *out = add ? *out + sum : sum;
+}
+
+}  // namespace
+
+// Few numbers, most in the cache: narrow columns and many strips, so that many are asked for.
+void add_partials(Stream stream, float* a_C, float* b_C, Accumulate how, const float* partial_2PC,
+                  std::int64_t parts, std::int64_t width) {
+  constexpr int strips = 16;
+  const dim3 grid(blocks_for(width, warp), 1, b_C == nullptr ? 1 : 2);
+  start("add_partials", column_parts<strips, 1, float>, grid, warp * strips, 0, stream,
+        Columns{a_C, b_C, how == Accumulate::add}, partial_2PC, parts, width, parts);
+}
+
+std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
+  const auto parts = rows <= part_rows ? 0 : static_cast<std::int64_t>(blocks_for(rows, part_rows));
+  return static_cast<std::size_t>(parts * width) * sizeof(float);
+}
+
+template <class T>
+void column_sum(Stream stream, float* out_C, Accumulate how, const T* x_TC, std::int64_t rows,
+                std::int64_t width, float* scratch) {
+  if (rows <= part_rows)
+    return launch_parts(stream, "column_sum", out_C, how, x_TC, rows, width, part_rows);
+  launch_parts(stream, "column_sum", scratch, Accumulate::overwrite, x_TC, rows, width, part_rows);
+  add_partials(stream, out_C, nullptr, how, scratch, blocks_for(rows, part_rows), width);
+}
+
+void sum_in_order(Stream stream, double* out, Accumulate how, const double* x, std::int64_t n) {
+  start("sum_in_order", add_in_order, 1, block_threads, 0, stream, out, how == Accumulate::add, x,
+        n);
+}
+
+template void column_sum(Stream, float*, Accumulate, const float*, std::int64_t, std::int64_t,
+                         float*);
+template void column_sum(Stream, float*, Accumulate, const bf16*, std::int64_t, std::int64_t,
+                         float*);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,53 @@
+// The residual sum and its norm in one pass over the row.
+#include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/cuda/kernels/mask.cuh"
+#include "kernels/cuda/kernels/norm_team.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+template <class Team, int N, class T>
+__global__ void __launch_bounds__(Team::block, Team::blocks)
+    residual_norm_rows(NormRows<T> a, T* sums, const T* x, const T* skip, Mask mask) {
+  const auto r = first_row<Team>();
+  if (r >= a.rows) return;  // a whole team
+  const Places<Team, N> place(a.width);
+  Pack<T, N> held[Places<Team, N>::packs], more[Places<Team, N>::packs];
+  place.load(held, x + r * a.width);
+  place.load(more, skip + r * a.width);
+  const auto drop = mask.row(r);
+  T* const sum = sums + r * a.width + place.first();
+#pragma unroll
+  for (int i = 0; i < place.packs; ++i)
+    if (place.has(i)) {
+      auto v = held[i].floats();
+      drop(v, place.at(i));
+      const auto s = more[i].floats();
+#pragma unroll
+      for (int k = 0; k < N; ++k) v.v[k] = s.v[k] + v.v[k];
+      held[i] = Pack<T, N>::of(v);
+      held[i].store(sum + i * place.apart);
+    }
+  normalise<Team, N>(a, r, place, held);  // of what was stored
+}
+
+}  // namespace
+
+template <class T>
+void residual_norm(Stream stream, const Dropped<T>& sum, const NormRows<T>& a) {
+  if (a.rows == 0) return;
+  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+    start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows),
+          Team::block, 0, stream, a, sum.y, sum.x, sum.skip, Mask(sum.key, sum.rows));
+  };
+  constexpr std::integral_constant<int, pack_of<T>> packs;
+  if (a.width % packs == 0 && aligned(sum.y, a.y, sum.x, sum.skip, a.w, a.b))
+    with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
+  else
+    by(Alone{}, std::integral_constant<int, 1>{});
+}
+
+template void residual_norm(Stream, const Dropped<float>&, const NormRows<float>&);
+template void residual_norm(Stream, const Dropped<bf16>&, const NormRows<bf16>&);
+
+}  // namespace trireme::cuda

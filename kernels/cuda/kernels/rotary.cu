@@ -1,0 +1,57 @@
+// Rotary positions in place: a thread turns a pack of one head's pairs.
+#include "kernels/cuda/kernels/elements.cuh"
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/math/rotary.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+template <int N, class T>
+struct Rotary {
+  Heads<T> x;
+  const float* table_T2E;
+  float sign;
+  std::int64_t tokens, heads, half;
+
+  __device__ void operator()(std::int64_t i) const {
+    const auto packs = half / N;
+    const auto e = i % packs * N, row = i / packs;
+    const auto h = row % heads, t = row / heads % tokens, b = row / heads / tokens;
+    T* const at = x.data + b * x.sample + t * x.token + h * x.head + e;
+    const float* const angle = table_T2E + t * 2 * half + e;
+    auto x1 = load<N>(at), x2 = load<N>(at + half);
+    const auto c = load<N>(angle), s = load<N>(angle + half);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const auto turned = math::turn({x1.v[k], x2.v[k]}, c.v[k], sign * s.v[k]);
+      x1.v[k] = turned.x1;
+      x2.v[k] = turned.x2;
+    }
+    store<N>(at, x1);
+    store<N>(at + half, x2);
+  }
+};
+
+}  // namespace
+
+template <class T>
+void rotary(Stream stream, Heads<T> x, const float* table, float sign, std::int64_t samples,
+            std::int64_t tokens, std::int64_t heads, std::int64_t head_dim) {
+  const auto half = head_dim / 2;
+  const auto whole = [](std::int64_t n) { return n % pack_of<T> == 0; };
+  with_packs<pack_of<T>>(
+      aligned(x.data, table) && whole(half) && whole(x.sample) && whole(x.token) && whole(x.head),
+      [&](auto packs) {
+        constexpr int N = decltype(packs)::value;
+        launch_each(stream, "rotary", samples * tokens * heads * (half / N),
+                    Rotary<N, T>{x, table, sign, tokens, heads, half});
+      });
+}
+
+template void rotary(Stream, Heads<float>, const float*, float, std::int64_t, std::int64_t,
+                     std::int64_t, std::int64_t);
+template void rotary(Stream, Heads<bf16>, const float*, float, std::int64_t, std::int64_t,
+                     std::int64_t, std::int64_t);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,74 @@
+// Sums of squares of many arrays at a time, most of them small: partial sums over parts of a fixed
+// size, then of each array its parts in order.
+#include "kernels/cuda/kernels/elements.cuh"
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/parts.cuh"
+#include "kernels/cuda/kernels/sums.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr std::int64_t part_size = 1 << 13;
+constexpr int most = 64;
+
+template <class T>
+using Arrays = Parts<Array<T>, most, part_size>;
+
+__device__ inline double square(float x) {
+  return static_cast<double>(x) * static_cast<double>(x);
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads) square_parts(double* out_P, Arrays<T> arrays) {
+  constexpr int N = pack_of<T>;
+  const auto [i, begin, end] = arrays.of_block();
+  const T* const x = arrays.array[i].data;
+  double sum = 0;
+  if (aligned(x) && end - begin == part_size) {
+#pragma unroll 4
+    for (auto at = begin + threadIdx.x * N; at < end; at += block_threads * N) {
+      const auto v = load<N>(x + at);
+#pragma unroll
+      for (int k = 0; k < N; ++k) sum += square(v.v[k]);
+    }
+  } else {
+    for (auto at = begin + threadIdx.x; at < end; at += block_threads) sum += square(widen(x[at]));
+  }
+  sum = block_sum<block_threads>(sum);
+  if (threadIdx.x == 0) out_P[blockIdx.x] = sum;
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    add_parts(double* out_N, const double* x_P, Arrays<T> arrays) {
+  const auto i = blockIdx.x;
+  double sum = 0;
+#pragma unroll 4
+  for (int part = arrays.first[i] + static_cast<int>(threadIdx.x); part < arrays.first[i + 1];
+       part += block_threads)
+    sum += x_P[part];
+  sum = block_sum<block_threads>(sum);
+  if (threadIdx.x == 0) out_N[i] = sum;
+}
+
+}  // namespace
+
+std::size_t square_scratch(std::int64_t n) {
+  return static_cast<std::size_t>(blocks_for(n, part_size)) * sizeof(double);
+}
+
+template <class T>
+void sum_squares(Stream stream, double* out_N, std::span<const Array<T>> all, double* scratch) {
+  in_parts<most, part_size>(all, [&](const Arrays<T>& arrays, std::size_t begin) {
+    if (arrays.blocks() > 0)
+      start("sum_squares", square_parts<T>, arrays.blocks(), block_threads, 0, stream, scratch,
+            arrays);
+    start("sum_squares", add_parts<T>, static_cast<unsigned>(arrays.arrays), block_threads, 0,
+          stream, out_N + begin, scratch, arrays);
+  });
+}
+
+template void sum_squares(Stream, double*, std::span<const Array<float>>, double*);
+template void sum_squares(Stream, double*, std::span<const Array<bf16>>, double*);
+
+}  // namespace trireme::cuda

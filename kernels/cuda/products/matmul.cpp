@@ -1,0 +1,276 @@
+#include "kernels/cuda/products/matmul.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/views.hpp"
+#include "kernels/cuda/products/product.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+// A product made ready.
+struct Plan {
+  Descriptor product;
+  Layout left, right, out;
+  cublasLtMatmulAlgo_t algorithm{};
+  bool provisional = false;  // not measured, since nothing could be
+};
+
+// A pair of marks that keep time.
+struct Stopwatch {
+  std::array<cudaEvent_t, 2> mark{};
+  Stopwatch() {
+    for (auto& m : mark) check(cudaEventCreate(&m), "cudaEventCreate");
+  }
+  ~Stopwatch() {
+    for (auto* m : mark) cudaEventDestroy(m);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+};
+
+}  // namespace
+
+struct Products::Impl {
+  CudaBits bits;
+  Tf32 tf32;
+  Epilogues epilogues;
+  bool measuring = true;
+  std::int64_t fused = 0;
+  cublasLtHandle_t handle = nullptr;
+  using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no way
+  using Entry = Plans::value_type;
+  Plans plans;
+  std::map<Key, bool> fuses;
+
+  ~Impl() {
+    if (handle) cublasLtDestroy(handle);
+  }
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(const Key&, const Plan&) const;
+  void point(const Key&, const Plan&, const Pointers&) const;
+  void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, const Call&) const;
+  bool works(const cublasLtMatmulAlgo_t&, const Plan&) const;
+  const Entry& plan(const Call&, Fused);
+  // With a plan of this product or of one that differs in where things are.
+  void multiply(const Entry&, const Call&);
+  bool faster(const Call&, const Call& trial, Fused, const Separate&);
+  bool decide(const Call&, Fused, const Separate&);
+};
+
+std::vector<cublasLtMatmulHeuristicResult_t> Products::Impl::candidates(const Key& k,
+                                                                        const Plan& p) const {
+  const auto wishes = preference();
+  set(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, lent_bytes);
+  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, k.left_alignment);
+  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, k.right_alignment);
+  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, k.out_alignment);
+  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, k.out_alignment);
+  // What adds up parts of a product does so in f32, not in the result's type.
+  if (k.result == DType::bf16)
+    set(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(5);
+  int n = 0;
+  const auto code = cublasLtMatmulAlgoGetHeuristic(
+      handle, p.product.get(), p.left.get(), p.right.get(), p.out.get(), p.out.get(), wishes.get(),
+      static_cast<int>(found.size()), found.data(), &n);
+  const bool fused = k.fused != Fused::nothing;
+  if (fused && (code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE))
+    return {};
+  check_blas(code, "cublasLtMatmulAlgoGetHeuristic");
+  found.resize(static_cast<std::size_t>(n));
+  std::erase_if(
+      found, [&](const auto& f) { return f.state != CUBLAS_STATUS_SUCCESS || !works(f.algo, p); });
+  if (bits == CudaBits::repeatable && !found.empty()) found.erase(found.begin() + 1, found.end());
+  require(!found.empty() || fused, "cuBLASLt has no way to multiply [{}, {}] by [{}, {}] in {}",
+          k.out.columns, k.left.transposed ? k.left.rows : k.left.columns,
+          k.left.transposed ? k.left.rows : k.left.columns, k.out.rows, name_of(k.in));
+  return found;
+}
+
+void Products::Impl::point(const Key& k, const Plan& p, const Pointers& at) const {
+  if (at.vector) set(p.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.vector);
+  if (!at.aux) return;
+  set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);
+  set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, k.aux_ld);
+}
+
+void Products::Impl::run(const Plan& p, const cublasLtMatmulAlgo_t& algorithm, const Pointers& at,
+                         const Call& call) const {
+  const float alpha = 1, beta = call.adds() ? 1 : 0;
+  check_blas(cublasLtMatmul(handle, p.product.get(), &alpha, at.left, p.left.get(), at.right,
+                            p.right.get(), &beta, at.out, p.out.get(), at.out, p.out.get(),
+                            &algorithm, call.workspace.data, lent_bytes, call.stream),
+             "cublasLtMatmul");
+}
+
+// The time of f, the least of two measurements after one to warm up. What is short is done several
+// times in each: a first kernel waits for the host.
+template <class F>
+static double milliseconds(cudaStream_t stream, const F& f) {
+  constexpr float short_ms = 0.2F;
+  const Stopwatch watch;
+  const auto& mark = watch.mark;
+  float best = std::numeric_limits<float>::infinity();
+  int times = 1;
+  for (int i = 0; i < 3; ++i) {
+    check(cudaEventRecord(mark[0], stream), "cudaEventRecord");
+    for (int t = 0; t < times; ++t) f();
+    check(cudaEventRecord(mark[1], stream), "cudaEventRecord");
+    check(cudaEventSynchronize(mark[1]), "a product");
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, mark[0], mark[1]), "cudaEventElapsedTime");
+    if (i > 0) best = std::min(best, ms / static_cast<float>(times));
+    if (i == 0 && ms < short_ms) times = 8;
+  }
+  return static_cast<double>(best);
+}
+
+// What was found for the same product without a sum that goes on: a step's first microbatch.
+template <class Found>
+static const Found* overwriting(const std::map<Key, Found>& all, Key k) {
+  k.add = false;
+  const auto it = std::ranges::find_if(all, [&](const auto& one) {
+    auto other = one.first;
+    other.vector_alignment = k.vector_alignment;  // sums that are added go another way
+    return other == k;
+  });
+  return it == all.end() ? nullptr : &it->second;
+}
+
+bool Products::Impl::works(const cublasLtMatmulAlgo_t& algorithm, const Plan& p) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  return cublasLtMatmulAlgoCheck(handle, p.product.get(), p.left.get(), p.right.get(), p.out.get(),
+                                 p.out.get(), &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= lent_bytes;
+}
+
+const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused) {
+  const auto k = key_of(call, fused);
+  if (const auto it = plans.find(k); it != plans.end())
+    if (!it->second || !it->second->provisional || !measuring) return *it;
+  if (!handle) check_blas(cublasLtCreate(&handle), "cublasLtCreate");
+  Plan p;
+  p.product = describe_product(k.in == DType::f32 && tf32 == Tf32::on ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                      : CUBLAS_COMPUTE_32F);
+  const auto op = [](const Stored& s) { return s.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(p.product, CUBLASLT_MATMUL_DESC_TRANSA, op(k.left));
+  set(p.product, CUBLASLT_MATMUL_DESC_TRANSB, op(k.right));
+  set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(k));
+  p.left = layout(k.left, k.in);
+  p.right = layout(k.right, k.in);
+  p.out = layout(k.out, k.result);
+  point(k, p, pointers_of(call, fused));
+  const auto found = candidates(k, p);
+  if (found.empty()) return *plans.emplace(k, std::nullopt).first;
+  p.algorithm = found[0].algo;
+  const auto trial = measuring ? on_scratch(call) : std::nullopt;
+  if (found.size() > 1 && trial) {
+    const auto at = pointers_of(*trial, fused);
+    point(k, p, at);
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& f : found)
+      if (const double ms = milliseconds(call.stream, [&] { run(p, f.algo, at, *trial); });
+          ms < least) {
+        least = ms;
+        p.algorithm = f.algo;
+      }
+  } else if (!trial && bits != CudaBits::repeatable) {
+    p.provisional = !measuring;
+    if (const auto* same = overwriting(plans, k); same && *same && works((*same)->algorithm, p))
+      p.algorithm = (*same)->algorithm;
+  }
+  return *plans.insert_or_assign(k, std::move(p)).first;
+}
+
+void Products::Impl::multiply(const Entry& entry, const Call& call) {
+  const auto& [key, p] = entry;
+  const auto pointers = pointers_of(call, key.fused);
+  point(key, *p, pointers);
+  run(*p, p->algorithm, pointers, call);
+  if (key.fused == Fused::sums && call.adds())  // which cuBLASLt does not do
+    add_partials(call.stream, at<float>(call.epilogue.row_sum_M), nullptr, Accumulate::add,
+                 reinterpret_cast<const float*>(sums_of(call)), 1, call.c_MN.extent[0]);
+}
+
+bool Products::Impl::faster(const Call& call, const Call& trial, Fused fused,
+                            const Separate& separate) {
+  const auto &together = plan(call, fused), &alone = plan(call, Fused::nothing);
+  const auto one = milliseconds(trial.stream, [&] { multiply(together, trial); });
+  const auto two = milliseconds(trial.stream, [&] {
+    multiply(alone, trial);
+    separate(trial);
+  });
+  return one < two;
+}
+
+bool Products::Impl::decide(const Call& call, Fused fused, const Separate& separate) {
+  if (bits == CudaBits::repeatable && epilogues == Epilogues::measured) return false;
+  if (!may_fuse(call, fused)) return false;
+  const auto k = key_of(call, fused);
+  if (const auto it = fuses.find(k); it != fuses.end()) return it->second;
+  bool better = plan(call, fused).second.has_value();
+  if (better && epilogues == Epilogues::measured) {
+    const auto* same = overwriting(fuses, k);
+    if (const auto trial = measuring ? on_scratch(call) : std::nullopt)
+      better = faster(call, *trial, fused, separate);
+    else
+      better = same && *same;
+    if (!measuring) return better;  // to be decided when it may
+  }
+  return fuses.emplace(k, better).first->second;
+}
+
+Products::Products(CudaBits bits, Tf32 tf32, Epilogues epilogues)
+    : impl_(std::make_unique<Impl>(bits, tf32, epilogues)) {}
+
+Products::~Products() = default;
+
+std::int64_t Products::fused() const {
+  return impl_->fused;
+}
+
+void Products::may_measure(bool yes) noexcept {
+  impl_->measuring = yes;
+}
+
+// Are c's rows dense? Otherwise its transpose's are.
+static bool by_rows(const View& c) {
+  return c.stride[1] == 1 || c.extent[1] == 1;
+}
+
+bool Products::fuses(void* stream, const kernel::Matmul& product, View workspace,
+                     const Separate& separate) {
+  const auto part = wanted(product.epilogue);
+  return part != Fused::nothing && product.c_MN.count() > 0 && by_rows(product.c_MN) &&
+         impl_->decide({product, workspace, static_cast<cudaStream_t>(stream)}, part, separate);
+}
+
+void Products::run(void* stream, const kernel::Matmul& product, View workspace) {
+  const auto& c = product.c_MN;
+  if (c.count() == 0) return;
+  expect(workspace && workspace.span_bytes() >= workspace_bytes, "products have their workspace");
+  const auto part = wanted(product.epilogue);
+  Call call{product, workspace, static_cast<cudaStream_t>(stream)};
+  if (!by_rows(c)) {
+    require(!product.epilogue.bias_N && part == Fused::nothing,
+            "a product with an epilogue has dense rows");
+    call.c_MN = c.transposed();
+    call.a_MK = product.b_KN.transposed();
+    call.b_KN = product.a_MK.transposed();
+  }
+  if (part != Fused::nothing) ++impl_->fused;
+  impl_->multiply(impl_->plan(call, part), call);
+}
+
+}  // namespace trireme::cuda

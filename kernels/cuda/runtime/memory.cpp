@@ -1,0 +1,84 @@
+#include "kernels/cuda/runtime/memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/immediate.hpp"
+
+namespace trireme::cuda {
+
+// Pieces in which pinned memory is registered: each is a call into the driver.
+static constexpr std::size_t pinned_page = std::size_t{8} << 20;
+
+static std::size_t up(std::size_t n, std::size_t to) {
+  return (n + to - 1) / to * to;
+}
+
+static std::byte* reserve_host(std::size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  require(p != MAP_FAILED, "cannot reserve {} bytes of address space; raise `ulimit -v`", bytes);
+  return static_cast<std::byte*>(p);
+}
+
+static std::size_t down(std::size_t n, std::size_t to) {
+  return n / to * to;
+}
+
+DeviceMemory::DeviceMemory(Runtime& runtime, Queues& queues)
+    : runtime_(runtime),
+      queues_(queues),
+      device_{nullptr, down(runtime.device_bytes(), runtime.page_bytes()), 0, runtime.page_bytes()},
+      host_{nullptr, down(physical_memory(), pinned_page), 0, pinned_page},
+      arena_(device_.reserved, host_.reserved) {
+  device_.begin = runtime_.reserve(device_.reserved);
+  host_.begin = reserve_host(host_.reserved);
+}
+
+DeviceMemory::~DeviceMemory() {
+  runtime_.release(device_.begin, device_.reserved, device_.backed);
+  for (auto* p : pins_) runtime_.unpin(p);
+  munmap(host_.begin, host_.reserved);
+}
+
+void DeviceMemory::grow(Memory m, std::size_t end) {
+  auto& r = range(m);
+  if (end <= r.backed) return;
+  const auto bytes = up(end, r.page) - r.backed;
+  auto* const at = r.begin + r.backed;
+  if (m == Memory::device) {
+    runtime_.back(at, bytes);
+  } else {
+    runtime_.pin(at, bytes);
+    pins_.push_back(at);
+  }
+  r.backed += bytes;
+}
+
+Block DeviceMemory::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
+  const auto t = arena_.take(bytes, kind, memory);
+  try {
+    grow(memory, t.offset + t.bytes);
+  } catch (const Error& e) {
+    fail("{} for {} bytes of {}. The account:\n{}", e.what(), bytes, name_of(kind),
+         describe(account()));
+  }
+  for (std::size_t q = 0; q < queue_count; ++q)
+    queues_.wait(first, {static_cast<Queue>(q), t.last[q]});
+  return {range(memory).begin + t.offset, t.bytes, kind, memory};
+}
+
+void DeviceMemory::give(const Block& b, std::span<const Event> last) noexcept {
+  arena_.give(static_cast<std::size_t>(b.data - range(b.memory).begin), b.bytes, b.kind, b.memory,
+              last);
+}
+
+std::size_t DeviceMemory::copied_whole(const std::byte* p) const {
+  if (p < host_.begin || p >= host_.begin + host_.reserved)
+    return std::numeric_limits<std::size_t>::max();
+  return pinned_page - static_cast<std::size_t>(p - host_.begin) % pinned_page;
+}
+
+}  // namespace trireme::cuda

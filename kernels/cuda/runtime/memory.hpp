@@ -1,0 +1,45 @@
+#pragma once
+// Memory of one device and pinned memory of its host under the arena: addresses are reserved once,
+// memory is put behind them as the arena grows. So blocks never move and the account is that of
+// every other backend.
+#include <span>
+
+#include "kernels/arena.hpp"
+#include "kernels/cuda/runtime/queues.hpp"
+
+namespace trireme::cuda {
+
+class DeviceMemory {
+ public:
+  // Reserves what is free on the device and as much pinned memory as the host has.
+  DeviceMemory(Runtime&, Queues&);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  // `first` waits for those who used the block before.
+  Block take(std::size_t bytes, Kind, Queue first, Memory);
+  void give(const Block&, std::span<const Event> last) noexcept;
+  const Account& account() const { return arena_.account(); }
+
+  // The driver copies to no two pieces of pinned memory at a time: bytes from p on to the end of
+  // its piece; any number where p is in memory of another kind.
+  std::size_t copied_whole(const std::byte* p) const;
+
+ private:
+  // Addresses [begin, begin + reserved), memory behind the first `backed` bytes.
+  struct Range {
+    std::byte* begin = nullptr;
+    std::size_t reserved = 0, backed = 0, page = 1;
+  };
+  void grow(Memory, std::size_t end);
+  Range& range(Memory m) { return m == Memory::device ? device_ : host_; }
+
+  Runtime& runtime_;
+  Queues& queues_;
+  Range device_, host_;
+  std::vector<std::byte*> pins_;
+  Arena arena_;
+};
+
+}  // namespace trireme::cuda

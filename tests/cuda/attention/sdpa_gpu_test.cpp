@@ -1,0 +1,88 @@
+// Attention through cuDNN where a device answers, beyond what the contract's tests call.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/cuda/attention/sdpa.hpp"
+#include "kernels/cuda/device.hpp"
+#include "lib/tensor/tensor.hpp"
+#include "tests/support/contract.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr auto forward = Direction::forward, backward = Direction::backward;
+constexpr AttentionShape shape{3, 77, 6, 3, 32, 0.2};
+
+struct Results {
+  std::vector<double> o, lse, dqkv;
+};
+
+// Forward and backward in pieces of at most `limit` bytes, on q, k and v that stand packed.
+Results attend(Backend& backend, Determinism determinism, std::size_t limit) {
+  const auto [B, T, H, G, D, scale] = shape;
+  Lab lab(backend, DType::bf16, DType::bf16);
+  Sdpa sdpa(determinism, cuda_architecture(0), limit);
+  auto* const stream = backend.native(Queue::compute);
+  const View qkv = lab.random({B, T, H + 2 * G, D}, 1), d_o = lab.random({B, T, H, D}, 2);
+  const View o = lab.fresh({B, T, H, D}), lse = lab.wide_fresh({B, H, T});
+  const View dqkv = lab.fresh({B, T, H + 2 * G, D});
+  const auto part = [H = H, G = G](const View& all, int i) {
+    return all.slice(2, i == 0 ? 0 : H + (i - 1) * G, i == 0 ? H : G);
+  };
+  sdpa.run(stream, kernel::Attention{.o_BTHD = o,
+                                     .lse_BHT = lse,
+                                     .q_BTHD = part(qkv, 0),
+                                     .k_BTGD = part(qkv, 1),
+                                     .v_BTGD = part(qkv, 2),
+                                     .shape = shape,
+                                     .workspace = lab.workspace(sdpa.workspace(shape, forward))});
+  sdpa.run(stream,
+           kernel::AttentionGrad{.dq_BTHD = part(dqkv, 0),
+                                 .dk_BTGD = part(dqkv, 1),
+                                 .dv_BTGD = part(dqkv, 2),
+                                 .do_BTHD = d_o,
+                                 .o_BTHD = o,
+                                 .lse_BHT = lse,
+                                 .q_BTHD = part(qkv, 0),
+                                 .k_BTGD = part(qkv, 1),
+                                 .v_BTGD = part(qkv, 2),
+                                 .shape = shape,
+                                 .workspace = lab.workspace(sdpa.workspace(shape, backward))});
+  return {lab.read(o), lab.read(lse), lab.read(dqkv)};
+}
+
+// Nothing is left out (it would be NaN), and nothing goes to another place: that would be off by
+// about the largest number. Pieces may be computed by another engine. In both the weights, their
+// gradients, the parts of heads and the result are rounded: eight times bf16's of that number.
+void expect_same(const std::vector<double>& got, const std::vector<double>& want) {
+  double largest = 0, most = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(got[i])) << i;
+    largest = std::max(largest, std::abs(want[i]));
+    most = std::max(most, std::abs(got[i] - want[i]));
+  }
+  EXPECT_LE(most, 8 * roundoff(DType::bf16) * largest);
+}
+
+TEST(CudaSdpa, InPiecesGivesWhatTheWholeGives) {
+  std::string why;
+  if (cuda_devices(&why) == 0) GTEST_SKIP() << why;
+  if (sdpa_library().empty()) GTEST_SKIP() << "built without cuDNN's frontend";
+  const auto backend = open_cuda({.bits = CudaBits::repeatable, .debug = true});
+  for (const auto determinism : {Determinism::on, Determinism::off}) {
+    const auto whole = attend(*backend, determinism, sdpa_piece_limit);
+    const auto all = sdpa_workspace(shape, backward, determinism, SIZE_MAX);
+    for (const std::size_t limit : {all * 2 / 3, all / 4, std::size_t{1}}) {
+      SCOPED_TRACE(limit);
+      EXPECT_GT(sdpa_pieces(shape, backward, determinism, limit).size(), 1U);
+      const auto parts = attend(*backend, determinism, limit);
+      expect_same(parts.o, whole.o);
+      expect_same(parts.lse, whole.lse);
+      expect_same(parts.dqkv, whole.dqkv);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::cuda
