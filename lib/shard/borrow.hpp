@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/model/model.hpp"
-#include "lib/shard/config.hpp"
+#include "lib/shard/policy.hpp"
 
 namespace trireme {
 
@@ -36,10 +36,13 @@ struct GradientUse {
 struct BorrowPlan {
   std::vector<GatherStep> gathers;
   std::vector<GradientUse> gradients;
+  bool keep_gathered = false;   // to the end of the program; else to a gather's last use
+  bool reduce_at_last = false;  // gradients leave after the last lease of a use; else after each
   bool operator==(const BorrowPlan&) const = default;
 };
 
-// Leases of one unit in a row share a gather; with `gather` = step, all leases of it do.
-BorrowPlan make_borrow_plan(std::span<const Visit>, ZeroCadence gather);
+// Leases of one unit in a row share a gather; where units are gathered once a step, all leases of
+// it do.
+BorrowPlan make_borrow_plan(std::span<const Visit>, const ZeroPolicy&);
 
 }  // namespace trireme

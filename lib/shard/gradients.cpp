@@ -1,21 +1,71 @@
-// From the gradients of a step's microbatches to what the optimizer reads.
-#include <algorithm>
+#include "lib/shard/gradients.hpp"
 
-#include "lib/shard/store.hpp"
+#include <algorithm>
 
 namespace trireme {
 
-void Store::start_gradients() {
-  for (auto& s : shards_) {
-    s.reduced = {};
-    for (auto& g : s.gradient)
+static std::size_t index(Use use) {
+  return static_cast<std::size_t>(use);
+}
+
+GradientSums::GradientSums(Backend& b, const ModelSpec& spec, const Layout& layout,
+                           const Sharding& sharding, DType master)
+    : backend_(b),
+      spec_(spec),
+      layout_(layout),
+      sharding_(sharding),
+      master_(master),
+      sums_(layout.segments.size()) {}
+
+GradientBuffer GradientSums::block(std::size_t segment, std::int64_t elements) const {
+  return {Tensor::empty(backend_, {elements}, master_, Kind::gradients),
+          std::vector<std::uint8_t>(layout_.segments[segment].slots.size(), 0)};
+}
+
+void GradientSums::hold(std::size_t i) {
+  const auto& segment = layout_.segments[i];
+  const std::size_t uses = sharding_.is_tied(segment) ? 2 : 1;
+  for (std::size_t use = 0; use < uses; ++use) {
+    auto& sum = sums_[i].of_use[use];
+    sum = std::make_shared<GradientBuffer>(block(i, sharding_.own(segment).count()));
+    backend_.put(Queue::compute, kernel::Fill{.dst = sum->flat.view(), .value = 0});
+  }
+}
+
+void GradientSums::drop(std::size_t segment) {
+  sums_[segment] = {};
+}
+
+void GradientSums::start() {
+  for (auto& s : sums_) {
+    s.begun = {};
+    for (auto& g : s.of_use)
       if (g) std::ranges::fill(g->written, 0);
   }
-  pending_ = true;
+}
+
+std::shared_ptr<GradientBuffer> GradientSums::buffer(std::size_t segment, Use use) const {
+  if (sharding_.policy.whole()) return sums_[segment].of_use[index(use)];
+  return std::make_shared<GradientBuffer>(block(segment, layout_.segments[segment].elements));
+}
+
+Pending GradientSums::reduce(std::size_t i, Use use, GradientBuffer& whole, int microbatch) {
+  const auto& segment = layout_.segments[i];
+  auto& sum = sums_[i];
+  clear_unwritten(segment, whole);
+  backend_.wait(Queue::scatter, backend_.record(Queue::compute));
+  auto& begun = sum.begun[index(use)];
+  auto leaving = sharding_.scatter.reduce_scatter(
+      backend_, Queue::scatter, sum.of_use[index(use)]->flat.view(), whole.flat.view(),
+      begun ? Accumulate::add : Accumulate::overwrite, sharding_.policy.reduce,
+      {Doing::scatter, segment.name, microbatch});
+  begun = true;
+  leaving.keep(std::move(whole.flat));
+  return leaving;
 }
 
 // Zeros where nothing was added, and between the slots: what is sent is always a number.
-void Store::clear_unwritten(const Segment& segment, const GradientBuffer& g) const {
+void GradientSums::clear_unwritten(const Segment& segment, const GradientBuffer& g) const {
   std::int64_t end = 0;
   const auto clear = [&](std::int64_t to) {
     if (to > end)
@@ -31,29 +81,28 @@ void Store::clear_unwritten(const Segment& segment, const GradientBuffer& g) con
 }
 
 // The uses made on this stage: shards that nothing was added to are zero.
-void Store::complete_own_gradients() {
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
+void GradientSums::complete_own_uses() const {
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
-    auto& s = shards_[i];
-    for (std::size_t use = 0; use < s.gradient.size(); ++use) {
-      if (!s.gradient[use]) continue;
-      if (tied_away(segment) && use != static_cast<std::size_t>(sharding_.tied_use)) continue;
-      if (sharding_.whole())
-        clear_unwritten(segment, *s.gradient[use]);
-      else if (!s.reduced[use])
-        backend_.put(Queue::compute, kernel::Fill{.dst = s.gradient[use]->flat.view(), .value = 0});
+    for (std::size_t use = 0; use < sums_[i].of_use.size(); ++use) {
+      const auto& g = sums_[i].of_use[use];
+      if (!g || (sharding_.tied_away(segment) && use != index(sharding_.tied_use))) continue;
+      if (sharding_.policy.whole())
+        clear_unwritten(segment, *g);
+      else if (!sums_[i].begun[use])
+        backend_.put(Queue::compute, kernel::Fill{.dst = g->flat.view(), .value = 0});
     }
   }
 }
 
-void Store::send_tied(const Tensor& flat, const Segment& segment) {
+void GradientSums::send_tied(const Tensor& flat, const Segment& segment) const {
   backend_.wait(Queue::scatter, backend_.record(Queue::compute));
   auto sent = sharding_.stages.send(backend_, Queue::scatter, flat.view(), sharding_.tied_stage,
                                     {Doing::tie, segment.name, 0});
   flat.used(sent.wait(Queue::compute));
 }
 
-void Store::receive_tied(const Tensor& flat, const Segment& segment) {
+void GradientSums::receive_tied(const Tensor& flat, const Segment& segment) const {
   backend_.wait(Queue::scatter, backend_.record(Queue::compute));
   auto received = sharding_.stages.receive(backend_, Queue::scatter, flat.view(),
                                            sharding_.tied_stage, {Doing::tie, segment.name, 0});
@@ -62,29 +111,29 @@ void Store::receive_tied(const Tensor& flat, const Segment& segment) {
 
 // Both uses of a tied table, in the order of Use, where both are made here or by the stage that
 // makes the first. The other stage gets what comes of it all, so that the copies stay equal
-// whatever order a wire sums in.
-void Store::add_tied_uses() {
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
+// whatever order a device's transport sums in.
+void GradientSums::add_tied_uses() const {
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
-    const auto& g = shards_[i].gradient;
+    const auto& g = sums_[i].of_use;
     if (!g[1]) continue;
-    if (!sums_here(segment)) {
+    if (!sharding_.sums_here(segment)) {
       send_tied(g[1]->flat, segment);
       continue;
     }
-    if (tied_away(segment)) receive_tied(g[1]->flat, segment);
+    if (sharding_.tied_away(segment)) receive_tied(g[1]->flat, segment);
     backend_.put(
         Queue::compute,
         kernel::Copy{.dst = g[0]->flat.view(), .src = g[1]->flat.view(), .how = Accumulate::add});
   }
 }
 
-void Store::share_tied_sums() {
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
+void GradientSums::share_tied_sums() const {
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
-    const auto& g = shards_[i].gradient;
-    if (!g[1] || !tied_away(segment)) continue;
-    if (sums_here(segment))
+    const auto& g = sums_[i].of_use;
+    if (!g[1] || !sharding_.tied_away(segment)) continue;
+    if (sharding_.sums_here(segment))
       send_tied(g[0]->flat, segment);
     else
       receive_tied(g[0]->flat, segment);
@@ -92,57 +141,59 @@ void Store::share_tied_sums() {
 }
 
 // Over equal shards: each replica sums one part of it and the parts are gathered again.
-void Store::sum_replicas() {
+void GradientSums::sum_replicas() const {
   const auto& r = sharding_.replicas;
   if (r.size() == 1) return;
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    if (!shards_[i].trainable || !sums_here(layout_.segments[i])) continue;
-    const Tensor& flat = shards_[i].gradient[0]->flat;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (!sums_[i].of_use[0] || !sharding_.sums_here(layout_.segments[i])) continue;
+    const Tensor& flat = sum(i);
     const auto n = flat.shape().count() / r.size();
     const Label label{Doing::scatter, layout_.segments[i].name, 0};
     const View part = flat.slice(r.rank() * n, {n}).view();
     backend_.wait(Queue::scatter, backend_.record(Queue::compute));
-    auto sum = r.reduce_scatter(backend_, Queue::scatter, part, flat.view(), Accumulate::overwrite,
-                                wire(), label);
-    flat.used(sum.wait(Queue::compute));
+    auto summed = r.reduce_scatter(backend_, Queue::scatter, part, flat.view(),
+                                   Accumulate::overwrite, sharding_.policy.reduce, label);
+    flat.used(summed.wait(Queue::compute));
     auto all = r.all_gather(backend_, Queue::scatter, flat.view(), part, label);
     flat.used(all.wait(Queue::compute));
   }
 }
 
-std::vector<double> Store::finish_gradients() {
-  auto& b = backend_;
-  complete_own_gradients();
-  add_tied_uses();
-  sum_replicas();
-  share_tied_sums();
+std::vector<double> GradientSums::squares() const {
   std::vector<std::size_t> params;  // that this rank speaks for, a view of each
   std::vector<ConstView> own_parts;
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
-    if (!shards_[i].trainable || !speaks_for(segment)) continue;
-    const auto mine = own(segment);
+    if (!sums_[i].of_use[0] || !sharding_.speaks_for(segment)) continue;
+    const auto mine = sharding_.own(segment);
     for (const auto& slot : segment.slots) {
       const auto r = intersection(mine, {slot.begin, slot.begin + slot.count});
       if (r.count() == 0) continue;
-      params.push_back(static_cast<std::size_t>(slot.param.value));
-      own_parts.push_back(
-          shards_[i].gradient[0]->flat.slice(r.begin - mine.begin, {r.count()}).view());
+      params.push_back(slot.param.index());
+      own_parts.push_back(sum(i).slice(r.begin - mine.begin, {r.count()}).view());
     }
   }
-  std::vector<double> result(spec_.params.size());
+  std::vector<double> by_param(spec_.params.size());
   if (params.empty()) {
     sharding_.gather.synchronize();
-    return result;
+    return by_param;
   }
   const auto count = static_cast<std::int64_t>(params.size());
-  const Tensor squares = Tensor::empty(b, {count}, DType::f64, Kind::transient);
-  b.put(Queue::compute, kernel::SumSquares{.out_N = squares.view(), .x = own_parts});
+  const Tensor of_views = Tensor::empty(backend_, {count}, DType::f64, Kind::transient);
+  backend_.put(Queue::compute, kernel::SumSquares{.out_N = of_views.view(), .x = own_parts});
   sharding_.gather.synchronize();
   std::vector<double> sums(params.size());
-  b.download(Queue::compute, std::as_writable_bytes(std::span(sums)), squares.view());
-  for (std::size_t i = 0; i < params.size(); ++i) result[params[i]] = sums[i];
-  return result;
+  backend_.download(Queue::compute, std::as_writable_bytes(std::span(sums)), of_views.view());
+  for (std::size_t i = 0; i < params.size(); ++i) by_param[params[i]] = sums[i];
+  return by_param;
+}
+
+std::vector<double> GradientSums::finish() {
+  complete_own_uses();
+  add_tied_uses();
+  sum_replicas();
+  share_tied_sums();
+  return squares();
 }
 
 }  // namespace trireme

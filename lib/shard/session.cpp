@@ -15,7 +15,7 @@ static std::size_t borrowed(const ModelSpec& spec, std::span<const Borrow> units
 ConstView Lease::operator[](ParamId p) const {
   const auto& spec = store_.spec();
   const auto& held = *held_[borrowed(spec, units_, p)];
-  if (held.flat.empty()) return store_.weight(p);
+  if (held.flat.empty()) return store_.shards().weight(p);
   const auto& where = *store_.layout().of_param[p.index()];
   const auto& segments = store_.layout().of_unit[held.step.unit.index()];
   const auto k = std::ranges::find(segments, where.segment) - segments.begin();
@@ -51,35 +51,30 @@ void GradientLease::add(std::span<const ParamId> params, std::int64_t rows, cons
   fill({0, rows}, dst, before.value_or(0) ? Accumulate::add : Accumulate::overwrite);
 }
 
-Session::Session(Store& s, Purpose purpose, BorrowPlan plan) : store_(s), plan_(std::move(plan)) {
-  require(!s.open_, "the model's state is in use by another session: close that first");
-  require(purpose == Purpose::forward || s.upkeep_ != Upkeep::forward,
-          "the model was opened without gradients: it can be evaluated, not trained");
-  if (const auto left = s.sharding_.gather.abandoned(); !left.empty())
-    fail("something of an earlier program is still on its way: {}", fmt::join(left, ", "));
-  s.require_settled();
-  s.open_ = true;
+Session::Session(Store& s, Purpose purpose, BorrowPlan plan)
+    : store_(s), layout_(s.layout()), sharding_(s.sharding()), plan_(std::move(plan)) {
+  s.begin(purpose);
   for (const auto& g : plan_.gradients) leases_left_[{g.unit, g.use}] = g.leases;
-  if (purpose == Purpose::train) s.start_gradients();
   // What compute wrote into the shards comes before what is sent of them.
-  if (s.sharding_.whole()) return;
-  s.backend_.wait(Queue::gather, s.backend_.record(Queue::compute));
+  if (sharding_.policy.whole()) return;
+  s.backend().wait(Queue::gather, s.backend().record(Queue::compute));
 }
 
 Session::~Session() {
-  store_.open_ = false;
+  store_.end();
 }
 
 void Session::start_next() {
   auto g = std::make_shared<Gathered>();
   g->step = plan_.gathers[next_++];
-  if (!store_.sharding_.whole())
-    for (const auto i : store_.layout_.of_unit[g->step.unit.index()]) {
-      const auto& segment = store_.layout_.segments[i];
-      g->flat.push_back(Tensor::empty(store_.backend_, {segment.elements}, store_.compute_,
-                                      Kind::gathered, Queue::gather));
-      g->pending.push_back(store_.sharding_.gather.all_gather(
-          store_.backend_, Queue::gather, g->flat.back().view(), store_.shards_[i].copy.view(),
+  auto& b = store_.backend();
+  if (!sharding_.policy.whole())
+    for (const auto i : layout_.of_unit[g->step.unit.index()]) {
+      const auto& segment = layout_.segments[i];
+      g->flat.push_back(
+          Tensor::empty(b, {segment.elements}, store_.compute(), Kind::gathered, Queue::gather));
+      g->pending.push_back(sharding_.gather.all_gather(
+          b, Queue::gather, g->flat.back().view(), store_.shards().copy(i).view(),
           {Doing::gather, segment.name, g->step.microbatch}));
       g->pending.back().keep(g->flat.back());
     }
@@ -89,21 +84,19 @@ void Session::start_next() {
 std::shared_ptr<Gathered> Session::take(UnitId unit) {
   if (const auto it = resident_.find(unit); it != resident_.end()) return it->second;
   if (open_.empty() && next_ < plan_.gathers.size()) start_next();
-  const auto& name = store_.spec_.units[unit.index()];
-  require(!open_.empty(), "{} is borrowed after the end of the plan", name);
+  require(!open_.empty(), "{} is borrowed after the end of the plan", name_of(unit));
   auto g = open_.front();
-  require(g->step.unit == unit, "{} is borrowed where the plan has {}", name,
-          store_.spec_.units[g->step.unit.index()]);
+  require(g->step.unit == unit, "{} is borrowed where the plan has {}", name_of(unit),
+          name_of(g->step.unit));
   g->taken = true;
-  const bool keep = store_.sharding_.gather_every == ZeroCadence::step;
-  if (keep) resident_[unit] = g;
-  if (keep || --g->step.uses == 0) open_.pop_front();
+  if (plan_.keep_gathered) resident_[unit] = g;
+  if (plan_.keep_gathered || --g->step.uses == 0) open_.pop_front();
   return g;
 }
 
 void Session::look_ahead() {
   auto ahead = std::ranges::count(open_, false, [](const auto& g) { return g->taken; });
-  for (; ahead < store_.sharding_.prefetch && next_ < plan_.gathers.size(); ++ahead) start_next();
+  for (; ahead < sharding_.policy.prefetch && next_ < plan_.gathers.size(); ++ahead) start_next();
 }
 
 void Session::arrive(Gathered& g) {
@@ -122,20 +115,11 @@ Lease Session::gather(std::span<const Borrow> units) {
 GradientLease Session::gradients(std::span<const Borrow> units, int microbatch) {
   GradientLease lease(store_, units, microbatch);
   for (const auto& b : units)
-    for (const auto i : store_.layout_.of_unit[b.unit.index()]) {
-      auto& shard = store_.shards_[i];
-      if (!shard.trainable) continue;
-      const auto& segment = store_.layout_.segments[i];
-      auto buffer = shard.gradient[static_cast<std::size_t>(b.use)];
-      if (!store_.sharding_.whole()) {
-        auto& kept = kept_[{i, b.use}];
-        if (!kept)
-          kept = std::make_shared<Store::GradientBuffer>(Store::GradientBuffer{
-              Tensor::empty(store_.backend_, {segment.elements}, store_.master(), Kind::gradients),
-              std::vector<std::uint8_t>(segment.slots.size(), 0)});
-        buffer = kept;
-      }
-      lease.held_.push_back({i, b.use, std::move(buffer)});
+    for (const auto i : layout_.of_unit[b.unit.index()]) {
+      if (!store_.trainability().trains(layout_.segments[i])) continue;
+      auto& kept = kept_[{i, b.use}];
+      if (!kept) kept = store_.gradients().buffer(i, b.use);
+      lease.held_.push_back({i, b.use, kept});
     }
   return lease;
 }
@@ -146,29 +130,16 @@ void Session::land() {
 }
 
 void Session::scatter(GradientLease lease) {
-  if (store_.sharding_.whole()) return;
-  auto& b = store_.backend_;
+  if (sharding_.policy.whole()) return;  // added where it stays
   for (const auto& borrow : lease.units_) {
-    if (--leases_left_[{borrow.unit, borrow.use}] > 0 &&
-        store_.sharding_.reduce_every == ZeroCadence::step)
-      continue;
+    const int left = --leases_left_[{borrow.unit, borrow.use}];
+    if (left > 0 && plan_.reduce_at_last) continue;
     std::vector<Pending> out;
     for (auto& h : lease.held_) {
-      const auto& segment = store_.layout_.segments[h.segment];
-      if (segment.unit != borrow.unit) continue;
-      if (out.empty()) {
-        while (static_cast<int>(leaving_.size()) >= store_.sharding_.scatters) land();
-      }
-      store_.clear_unwritten(segment, *h.buffer);
-      b.wait(Queue::scatter, b.record(Queue::compute));
-      const auto use = static_cast<std::size_t>(h.use);
-      auto& shard = store_.shards_[h.segment];
-      out.push_back(store_.sharding_.scatter.reduce_scatter(
-          b, Queue::scatter, shard.gradient[use]->flat.view(), h.buffer->flat.view(),
-          shard.reduced[use] ? Accumulate::add : Accumulate::overwrite, store_.wire(),
-          {Doing::scatter, segment.name, lease.microbatch_}));
-      shard.reduced[use] = true;
-      out.back().keep(std::move(h.buffer->flat));
+      if (layout_.segments[h.segment].unit != borrow.unit) continue;
+      if (out.empty())
+        while (static_cast<int>(leaving_.size()) >= sharding_.policy.scatters) land();
+      out.push_back(store_.gradients().reduce(h.segment, h.use, *h.buffer, lease.microbatch_));
       kept_.erase({h.segment, h.use});
     }
     if (!out.empty()) leaving_.push_back(std::move(out));
@@ -178,18 +149,16 @@ void Session::scatter(GradientLease lease) {
 void Session::close() {
   while (!leaving_.empty()) land();
   std::string left;
-  const auto name = [&](const GatherStep& g) { return store_.spec_.units[g.unit.index()]; };
   if (!open_.empty())
-    left = name(open_.front()->step);
+    left = name_of(open_.front()->step.unit);
   else if (next_ < plan_.gathers.size())
-    left = name(plan_.gathers[next_]);
+    left = name_of(plan_.gathers[next_].unit);
   require(left.empty(), "the program ended and nobody borrowed {}, which its plan has next", left);
   for (const auto& [use, leases] : leases_left_)
-    require(leases == 0 || store_.sharding_.whole(),
+    require(leases == 0 || sharding_.policy.whole(),
             "the program ended with {} gradients of {} that its plan has and nobody sent", leases,
-            store_.spec_.units[use.first.index()]);
+            name_of(use.first));
   resident_.clear();
-  closed_ = true;
 }
 
 }  // namespace trireme

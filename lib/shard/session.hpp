@@ -16,9 +16,6 @@
 
 namespace trireme {
 
-// What a session is for: training starts new gradients.
-enum class Purpose : std::uint8_t { train, forward };
-
 // A unit's weights on this rank for as long as somebody holds them.
 struct Gathered {
   GatherStep step;
@@ -52,7 +49,7 @@ class GradientLease final : public Gradients {
   struct Held {
     std::size_t segment;
     Use use;
-    std::shared_ptr<Store::GradientBuffer> buffer;
+    std::shared_ptr<GradientBuffer> buffer;
   };
   Store& store_;
   std::span<const Borrow> units_;
@@ -62,8 +59,7 @@ class GradientLease final : public Gradients {
 
 class Session {
  public:
-  // Error: another session of the store is open; an earlier one left something in flight; training
-  // a store without gradients; wishes about trainability that are not settled.
+  // Error as Store::begin says.
   Session(Store&, Purpose, BorrowPlan);
   ~Session();
   Session(const Session&) = delete;
@@ -79,6 +75,7 @@ class Session {
   void close();
 
  private:
+  const std::string& name_of(UnitId u) const { return store_.spec().units[u.index()]; }
   std::shared_ptr<Gathered> take(UnitId);
   void start_next();
   void look_ahead();
@@ -86,15 +83,16 @@ class Session {
   void land();
 
   Store& store_;
+  const Layout& layout_;
+  const Sharding& sharding_;
   BorrowPlan plan_;
   std::size_t next_ = 0;                                  // gather not yet started
   std::deque<std::shared_ptr<Gathered>> open_;            // started, uses left
-  std::map<UnitId, std::shared_ptr<Gathered>> resident_;  // gather = step: all that were taken
+  std::map<UnitId, std::shared_ptr<Gathered>> resident_;  // taken, kept to the end
   std::map<std::pair<UnitId, Use>, int> leases_left_;
-  // reduce = step: buffers that wait for the last microbatch, by segment and use.
-  std::map<std::pair<std::size_t, Use>, std::shared_ptr<Store::GradientBuffer>> kept_;
+  // Whole gradients that are not sent yet, by segment and use.
+  std::map<std::pair<std::size_t, Use>, std::shared_ptr<GradientBuffer>> kept_;
   std::deque<std::vector<Pending>> leaving_;  // by unit; each keeps its buffer
-  bool closed_ = false;
 };
 
 }  // namespace trireme

@@ -30,9 +30,8 @@ std::vector<UnitId> gathers_of(const RankStep& s) {
   for (const auto& t : s.turns) {
     if (!t.weights) continue;
     for (const auto& b : s.pieces[t.piece].units) {
-      const bool shared = s.gather == ZeroCadence::step
-                              ? std::ranges::find(gathers, b.unit) != gathers.end()
-                              : !gathers.empty() && gathers.back() == b.unit;
+      const bool shared = s.gather_once ? std::ranges::find(gathers, b.unit) != gathers.end()
+                                        : !gathers.empty() && gathers.back() == b.unit;
       if (!shared) gathers.push_back(b.unit);
     }
   }
@@ -45,7 +44,7 @@ std::int64_t scatters_of(const RankStep& s, UnitId u) {
     for (const auto& b : s.pieces[t.piece].units)
       if (t.gradients && b.unit == u) ++scatters[b.use];
   std::int64_t n = 0;
-  for (const auto& [use, times] : scatters) n += s.reduce == ZeroCadence::step ? 1 : times;
+  for (const auto& [use, times] : scatters) n += s.reduce_once ? 1 : times;
   return n;
 }
 
@@ -60,10 +59,10 @@ std::int64_t shard_traffic(const RankStep& s) {
     const auto n = g.elements / s.sharers;
     sum += (s.sharers - 1) * n * bytes(s.compute) * std::ranges::count(gathers, g.unit);
     if (!trains(s, g)) continue;
-    sum += (s.sharers - 1) * n * bytes(s.wire) * scatters_of(s, g.unit);
+    sum += (s.sharers - 1) * n * bytes(s.reduce) * scatters_of(s, g.unit);
     // A tied table's last stage gets the sum from the first.
     if (is_tied(s, g.unit) && s.at.pipe > 0) continue;
-    sum += (s.copies - 1) * n / s.copies * (bytes(s.wire) + bytes(s.master));
+    sum += (s.copies - 1) * n / s.copies * (bytes(s.reduce) + bytes(s.master));
   }
   return sum;
 }
@@ -119,7 +118,7 @@ std::size_t most_gathered(const RankStep& s) {
         sum += block(s.layout.segments[k].elements, s.compute);
     return sum;
   };
-  if (s.gather == ZeroCadence::step) return whole(0, gathers.size());
+  if (s.gather_once) return whole(0, gathers.size());
   std::size_t most = 0, next = 0;  // gather
   for (const auto& t : s.turns) {
     if (!t.weights) continue;
@@ -156,7 +155,7 @@ std::size_t most_whole_gradients(const RankStep& s) {
       if (begun.insert({b.unit, b.use}).second) now += whole(b.unit);
     most = std::max(most, now);
     for (const auto& b : s.pieces[t.piece].units) {
-      if (--turns_left[{b.unit, b.use}] > 0 && s.reduce == ZeroCadence::step) continue;
+      if (--turns_left[{b.unit, b.use}] > 0 && s.reduce_once) continue;
       begun.erase({b.unit, b.use});
       if (whole(b.unit) == 0) continue;
       for (; std::ssize(leaving) >= s.scatters; leaving.pop_front()) now -= leaving.front();
@@ -182,7 +181,7 @@ StateBytes state_bytes(const RankStep& s) {
     most.weights += block(n, s.master);
     if (s.compute != s.master) most.weights += block(n, s.compute);
     if (!trains(s, g)) continue;
-    if (s.upkeep == Upkeep::adamw) most.optimizer += 2 * block(n, s.master);
+    most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);
   }
   if (s.sharers == 1) return most;

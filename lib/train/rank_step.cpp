@@ -107,17 +107,17 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.layout = make_layout(s.spec, in);
 
   const auto& z = setup.zero;
-  s.sharers = shard_ranks(z, grid);
+  s.sharers = z.stage == 0 ? 1 : z.shard > 0 ? z.shard : grid.places();
   s.copies = grid.places() / s.sharers;
-  s.gather = z.stage == 3 ? z.gather : ZeroCadence::step;
-  s.reduce = z.stage == 3 ? z.reduce : z.stage == 2 ? ZeroCadence::microbatch : ZeroCadence::step;
+  s.gather_once = z.stage < 3 || z.gather == ZeroCadence::step;
+  s.reduce_once = z.stage < 2 || (z.stage == 3 && z.reduce == ZeroCadence::step);
   s.prefetch = z.prefetch;
   s.scatters = z.scatters;
   s.positions = train.microbatch * setup.model.context / grid.seq;
   s.compute = setup.compute;
   s.master = wide(setup.compute);
-  s.wire = setup.reduce == DType::bf16 && s.master == DType::f32 ? DType::bf16 : s.master;
-  s.upkeep = setup.optimizer.name == OptimizerKind::adamw ? Upkeep::adamw : Upkeep::sgd;
+  s.reduce = s.compute == DType::f64 ? DType::f64 : setup.reduce;
+  s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : 0;
   s.recompute = setup.model.recompute;
   return s;
 }

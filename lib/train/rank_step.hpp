@@ -35,11 +35,12 @@ struct RankStep {
   std::vector<StagePiece> pieces;
   std::vector<Turn> turns;               // in the order of the program
   std::int64_t sharers = 1, copies = 1;  // ranks that share one copy of the weights; copies
-  ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
+  bool gather_once = false, reduce_once = false;  // a step; else for each use, each microbatch
   std::int64_t prefetch = 1, scatters = 1;
   std::int64_t positions = 0;  // of a microbatch, on this rank
-  DType compute = DType::f32, master = DType::f32, wire = DType::f32;
-  Upkeep upkeep = Upkeep::adamw;
+  DType compute = DType::f32, master = DType::f32;
+  DType reduce = DType::f32;      // what gradients travel as
+  std::int64_t state_arrays = 2;  // that the optimizer keeps, as long as the weights
   Recompute recompute = Recompute::none;
   std::vector<std::uint8_t> trainable;  // by ParamId
 };

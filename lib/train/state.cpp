@@ -9,12 +9,6 @@
 
 namespace trireme {
 
-static State state_of(Content c) {
-  return c == Content::weight    ? State::weight
-         : c == Content::moment1 ? State::moment1
-                                 : State::moment2;
-}
-
 static ParamId param(std::size_t i) {
   return {static_cast<std::int32_t>(i)};
 }
@@ -28,7 +22,7 @@ static std::vector<ParamSlice> slices_of(const Store& store, std::map<std::strin
     if (mine.count() == 0 || !store.speaks_for(param(i))) continue;
     ids.emplace(params[i].name, param(i));
     for (const Content c : all_contents)
-      if (c == Content::weight || store.has_moments(param(i)))
+      if (c == Content::weight || store.has_arrays(param(i)))
         slices.push_back(
             {params[i].name, c, params[i].shape, mine.begin, mine.count(), store.master()});
   }
@@ -58,7 +52,7 @@ static FileRecord write_slices(const Store& store, const std::filesystem::path& 
   const auto source = [&](const ParamSlice& s, std::int64_t first,
                           std::int64_t n) -> std::span<const std::byte> {
     buffer.resize(static_cast<std::size_t>(n) * bytes_of(s.dtype));
-    store.read(ids.at(s.name), state_of(s.content), s.begin + first, buffer);
+    store.read(ids.at(s.name), group_of(s.content), s.begin + first, buffer);
     return buffer;
   };
   return write_shard(partial, label, slices, source);
@@ -103,7 +97,7 @@ static void load(Store& store, CheckpointReader& reader, ParamId p, Content cont
     const auto n = std::min(most, mine.end - first);
     buffer.resize(static_cast<std::size_t>(n) * size);
     reader.read(spec.name, content, first, n, buffer);
-    store.write(p, state_of(content), first, buffer);
+    store.write(p, group_of(content), first, buffer);
   }
 }
 
@@ -117,7 +111,7 @@ static void load_moments(Store& store, CheckpointReader& reader, ParamId p) {
           (reader.directory() / manifest_name).string(), counts.size(), name);
   const auto count = found->second;
   store.set_count(p, count);
-  if (!store.keeps_moments()) return;
+  if (store.arrays().empty()) return;
   if (!reader.has(name, Content::moment1)) {
     require(count == 0,
             "{} holds no AdamW moments of {}: it was trained with another optimizer; start from "
@@ -125,7 +119,7 @@ static void load_moments(Store& store, CheckpointReader& reader, ParamId p) {
             reader.directory().string(), name);
     return;
   }
-  store.make_moments(p);
+  store.make_arrays(p);
   for (const Content c : {Content::moment1, Content::moment2}) load(store, reader, p, c);
 }
 

@@ -10,11 +10,6 @@
 
 namespace trireme {
 
-int shard_ranks(const ZeroConfig& z, const Grid& grid) {
-  if (z.stage == 0) return 1;
-  return z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
-}
-
 static std::vector<std::uint8_t> trained_in(std::span<const Standing> standings) {
   std::vector<std::uint8_t> mask;
   for (const auto& s : standings) mask.push_back(s.trained);
@@ -43,34 +38,17 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
       freeze_(setup_.freeze, model_.spec()),
       standings_(freeze_.at(setup_.first_step)),
-      store_(backend, model_.spec(), layout(), setup_.compute, upkeep_of(setup_), sharding(),
-             trained_in(standings_)) {}
+      store_(
+          backend, model_.spec(), layout(), setup_.compute, upkeep_of(setup_),
+          make_sharding(model_.spec(),
+                        zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce), axes_),
+          trained_in(standings_)) {}
 
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, range_), axes_.grid.places(), setup_.optimizer.no_decay,
                  setup_.segments};
   for (const auto& rule : setup_.freeze) in.freeze.push_back(rule.pattern);
   return make_layout(model_.spec(), in);
-}
-
-Sharding Trainer::sharding() const {
-  const auto& z = setup_.zero;
-  Sharding s{axes_.gather, axes_.scatter, axes_.replicas, axes_.stages};
-  if (model_.spec().config.tied && axes_.grid.pipe > 1) {
-    if (axes_.first_stage()) s.tied_stage = axes_.grid.pipe - 1;
-    if (axes_.last_stage()) {
-      s.tied_stage = 0;
-      s.tied_use = Use::tied;
-    }
-  }
-  s.gather_every = z.stage == 3 ? z.gather : ZeroCadence::step;
-  s.reduce_every = z.stage == 3   ? z.reduce
-                   : z.stage == 2 ? ZeroCadence::microbatch
-                                  : ZeroCadence::step;
-  s.prefetch = static_cast<int>(z.prefetch);
-  s.scatters = static_cast<int>(z.scatters);
-  s.wire = setup_.reduce;
-  return s;
 }
 
 // The deck's rules first; then whatever differs from what is settled is found, or, in manual mode,
@@ -124,7 +102,7 @@ std::vector<Tensor> Trainer::run(const Program& program, Purpose purpose,
   const auto backward = backward_parts(model_, range_, trainable, input_wanted);
   Session session(
       store_, purpose,
-      make_borrow_plan(visits(program, model_, range_, backward), store_.sharding().gather_every));
+      make_borrow_plan(visits(program, model_, range_, backward), store_.sharding().policy));
   ModelStage stage(model_, range_, session, backend_, axes_.seq, microbatches, backward,
                    setup_.model.recompute, when);
   execute(program, stage, backend_, {axes_.down, axes_.up});

@@ -52,8 +52,6 @@ struct TrainerSetup {
   bool graphs = false;          // a microbatch's forward and its backward as a graph each; one rank
 };
 
-// Ranks that share one copy of the weights under this section on that grid.
-int shard_ranks(const ZeroConfig&, const Grid&);
 // Blocks of each stage: as the deck says, or by cost.
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
                                            int stages);
@@ -95,7 +93,6 @@ class Trainer {
   double detection_seconds() const { return detection_seconds_; }
 
  private:
-  Sharding sharding() const;
   Layout layout() const;
   double agree(double) const;
   std::vector<double> finish_gradients();

@@ -176,7 +176,7 @@ TEST_F(ManualFreeze, AChangeIsFoundByItself) {
 
   freeze_ffn_in(false);
   step(1);
-  EXPECT_FALSE(store().has_moments(block(2).ffn_in));
+  EXPECT_FALSE(store().has_arrays(block(2).ffn_in));
   EXPECT_EQ(store().count(block(2).qkv), 2);
   freeze_ffn_in(true);
   step(2);

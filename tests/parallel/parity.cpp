@@ -67,7 +67,7 @@ std::vector<Batch> parity_step(const ParityCase& p, const Trainer& trainer, int 
 template <class T>
 static std::vector<double> read_range(Store& store, ParamId id, Range r) {
   std::vector<T> values(static_cast<std::size_t>(r.count()));
-  store.read(id, State::weight, r.begin, std::as_writable_bytes(std::span(values)));
+  store.read(id, weights_array, r.begin, std::as_writable_bytes(std::span(values)));
   return {values.begin(), values.end()};
 }
 

@@ -42,7 +42,7 @@ struct Trained {
 static std::vector<float> weights_of(Store& store, ParamId id) {
   std::vector<float> w(static_cast<std::size_t>(store.own(id).count()));
   if (!w.empty())
-    store.read(id, State::weight, store.own(id).begin, std::as_writable_bytes(std::span(w)));
+    store.read(id, weights_array, store.own(id).begin, std::as_writable_bytes(std::span(w)));
   return w;
 }
 

@@ -96,7 +96,7 @@ void expect_equal(const Running& run, const test::Course& whole) {
     EXPECT_EQ(store.count(id), updates(name)) << name;
     const auto mine = store.own(id);
     std::vector<double> w(static_cast<std::size_t>(mine.count()));
-    if (!w.empty()) store.read(id, State::weight, mine.begin, std::as_writable_bytes(std::span(w)));
+    if (!w.empty()) store.read(id, weights_array, mine.begin, std::as_writable_bytes(std::span(w)));
     for (std::size_t e = 0; e < w.size(); ++e)
       ASSERT_NEAR(w[e], whole.weights[i][static_cast<std::size_t>(mine.begin) + e], test::f64_bound)
           << name << " " << e;

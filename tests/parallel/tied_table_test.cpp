@@ -87,7 +87,7 @@ TEST(TiedTable, CopiesOfTheStagesAreTheSameBits) {
     const auto table = store.spec().table;
     const auto mine = store.own(table);
     std::string bytes(static_cast<std::size_t>(mine.count()) * sizeof(float), '\0');
-    store.read(table, State::weight, mine.begin, std::as_writable_bytes(std::span(bytes)));
+    store.read(table, weights_array, mine.begin, std::as_writable_bytes(std::span(bytes)));
     const auto all = test::world().all_gather(bytes);
     for (int r = 0; r < n / 2; ++r)
       EXPECT_TRUE(all[static_cast<std::size_t>(r)] == all[static_cast<std::size_t>(r + n / 2)])

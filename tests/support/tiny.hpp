@@ -76,7 +76,7 @@ inline TrainerSetup setup_of(const ModelConfig& model, const OptimizerConfig& op
 
 // All of one parameter's state.
 template <class T>
-std::vector<T> read(Store& store, ParamId p, State what = State::weight) {
+std::vector<T> read(Store& store, ParamId p, std::string_view what = weights_array) {
   std::vector<T> values(static_cast<std::size_t>(store.spec().params[p.index()].shape.count()));
   store.read(p, what, 0, std::as_writable_bytes(std::span(values)));
   return values;
@@ -84,7 +84,7 @@ std::vector<T> read(Store& store, ParamId p, State what = State::weight) {
 
 template <class T>
 void write(Store& store, ParamId p, std::span<const T> values) {
-  store.write(p, State::weight, 0, std::as_bytes(values));
+  store.write(p, weights_array, 0, std::as_bytes(values));
   store.refresh();
 }
 

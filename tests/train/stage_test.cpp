@@ -99,8 +99,8 @@ TEST_F(StageParts, LeasesInARowShareAGather) {
   const auto program = one_f_one_b(1, 2, 0);
   const auto seen = visits(program, model, middle, backward);
 
-  const auto each = make_borrow_plan(seen, ZeroCadence::microbatch);
-  const auto once = make_borrow_plan(seen, ZeroCadence::step);
+  const auto each = make_borrow_plan(seen, {.gather_every = ZeroCadence::microbatch});
+  const auto once = make_borrow_plan(seen, {.gather_every = ZeroCadence::step});
 
   const auto a = model.spec().blocks[1].unit, b = model.spec().blocks[2].unit;
   // a b | b a | a b | b a

@@ -1,0 +1,68 @@
+#pragma once
+// From the gradients of a step's microbatches to what the optimizer reads: of every trained segment
+// the sum over microbatches, ranks, uses and replicas, as far as this rank holds it.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/shard/sharding.hpp"
+#include "lib/tensor/tensor.hpp"
+
+namespace trireme {
+
+// A gradient while it is made: of a whole segment.
+struct GradientBuffer {
+  Tensor flat;
+  std::vector<std::uint8_t> written;  // by slot
+};
+
+class GradientSums {
+ public:
+  // All that is referred to outlives it.
+  GradientSums(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType master);
+  GradientSums(const GradientSums&) = delete;
+  GradientSums& operator=(const GradientSums&) = delete;
+
+  // Takes the sums of a segment that is trained from now on, and gives them back.
+  void hold(std::size_t segment);
+  void drop(std::size_t segment);
+
+  // A step's gradients begin.
+  void start();
+  // Where microbatches add to a held segment's gradient: what stays, where shards are whole, else a
+  // block of its own, to be handed to reduce().
+  std::shared_ptr<GradientBuffer> buffer(std::size_t segment, Use) const;
+  // Sends such a block to the ranks that sum its shards; `whole` is kept until it has left.
+  Pending reduce(std::size_t segment, Use, GradientBuffer& whole, int microbatch);
+  // After the last: parameters that no token reached get zeros, uses of a tied table are added in
+  // order, replicas are summed, a table's other stage gets that sum, and one sum of squares a
+  // parameter comes back, by ParamId: of the elements that this rank speaks for. To be added over
+  // all ranks.
+  std::vector<double> finish();
+  const Tensor& sum(std::size_t segment) const { return sums_[segment].of_use[0]->flat; }
+
+ private:
+  struct Sum {
+    std::array<std::shared_ptr<GradientBuffer>, 2> of_use;  // by Use; the second: of a tied table
+    std::array<bool, 2> begun{};  // a reduce of this step has gone into it
+  };
+  GradientBuffer block(std::size_t segment, std::int64_t elements) const;
+  void clear_unwritten(const Segment&, const GradientBuffer&) const;
+  void complete_own_uses() const;
+  void send_tied(const Tensor&, const Segment&) const;
+  void receive_tied(const Tensor&, const Segment&) const;
+  void add_tied_uses() const;
+  void sum_replicas() const;
+  void share_tied_sums() const;
+  std::vector<double> squares() const;
+
+  Backend& backend_;
+  const ModelSpec& spec_;
+  const Layout& layout_;
+  const Sharding& sharding_;
+  DType master_;
+  std::vector<Sum> sums_;  // by segment
+};
+
+}  // namespace trireme

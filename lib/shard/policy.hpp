@@ -1,0 +1,42 @@
+#pragma once
+// What zero.stage means (Rajbhandari et al. 2020). N ranks share one copy of a stage's state: all
+// of data x seq, or groups of zero.shard of them, which are then replicas of each other. Of each
+// segment a rank keeps for good, "whole" or its Nth part (a shard):
+//
+//   zero.stage  kept                                   whole weights             gradients are
+//   summed 0           whole (N = 1: every rank a replica)    are what is kept          once a step
+//   1           shards of master weights, gradients    gathered once a program,  once a step
+//               and the optimizer's state              stay until its end
+//   2           as 1                                   as 1                      every microbatch
+//   3           as 1                                   gathered for each use,    every microbatch,
+//                                                      or as 1: zero.gather      or once:
+//                                                      zero.reduce
+//
+// Until they are summed, whole gradients of what a microbatch met are kept as well: with "every
+// microbatch" those being made and zero.scatters on their way, else all of them. A gather runs
+// zero.prefetch units ahead of its use.
+//
+// Gradients travel to the rank that sums them as precision.reduce says, rounded once by each that
+// sends; sums travel on (between replicas, between the stages of a tied table) in the master type.
+#include "lib/base/dtype.hpp"
+#include "lib/comm/grid.hpp"
+#include "lib/shard/config.hpp"
+
+namespace trireme {
+
+struct ZeroPolicy {
+  int sharers = 1;  // N
+  ZeroCadence gather_every = ZeroCadence::step, reduce_every = ZeroCadence::step;
+  int prefetch = 1, scatters = 1;  // units in flight
+  DType reduce = DType::f32;       // precision.reduce, as far as the master type can travel so
+
+  // Is what is kept all that there is? Then nothing is gathered, and sums are made in place.
+  bool whole() const { return sharers == 1; }
+  bool operator==(const ZeroPolicy&) const = default;
+};
+
+ZeroPolicy zero_policy(const ZeroConfig&, const Grid&, DType compute, DType reduce);
+// Its sharers.
+int shard_ranks(const ZeroConfig&, const Grid&);
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+#pragma once
+// How the state of a stage is spread: which ranks share one copy, which hold equal shards, and who
+// answers for a shard where several hold it.
+#include <optional>
+
+#include "lib/comm/axes.hpp"
+#include "lib/model/model.hpp"
+#include "lib/shard/layout.hpp"
+#include "lib/shard/policy.hpp"
+
+namespace trireme {
+
+// Default: one rank that holds everything.
+struct Sharding {
+  ZeroPolicy policy;
+  Communicator gather, scatter;  // the ranks that share one copy
+  Communicator replicas;         // the ranks that hold the same shard
+  std::optional<UnitId> tied;    // two parts borrow it
+  // Where two stages do: the stages, the one that makes the other use, and the use made here.
+  Communicator stages;
+  int tied_stage = -1;
+  Use tied_use = Use::own;
+
+  // What of a segment this rank holds.
+  Range own(const Segment& s) const { return shard_range(s, gather.rank(), gather.size()); }
+  bool is_tied(const Segment& s) const { return tied == s.unit; }
+  bool tied_away(const Segment& s) const { return is_tied(s) && tied_stage >= 0; }
+  // Is what its gradient comes to summed on this stage? Else another stage sends it.
+  bool sums_here(const Segment& s) const { return !tied_away(s) || tied_use == Use::own; }
+  // Is this rank the one that speaks for what it holds of it?
+  bool speaks_for(const Segment& s) const { return replicas.rank() == 0 && sums_here(s); }
+};
+
+Sharding make_sharding(const ModelSpec&, const ZeroPolicy&, const Axes&);
+
+}  // namespace trireme

@@ -1,0 +1,88 @@
+#pragma once
+// The state of a stage's model on this rank: of each segment the shard of its master weights, their
+// copy in the compute type, and the arrays that an optimizer keeps, all flat. Memory and host
+// access to it; who else holds what is Sharding's.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/shard/sharding.hpp"
+#include "lib/tensor/tensor.hpp"
+
+namespace trireme {
+
+// The array of the master weights; an optimizer's arrays have names of their own.
+inline constexpr std::string_view weights_array = "weights";
+
+// Elements of a shard.
+struct ShardViews {
+  View master, copy;  // copy is absent where master serves
+  std::vector<View> arrays;
+};
+
+class Shards {
+ public:
+  // Takes weights of wide(compute), undefined until initialize() or write(). `arrays`: names of
+  // what the optimizer keeps of a segment that is trained; none is there yet. All that is referred
+  // to outlives it.
+  Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
+         std::vector<std::string> arrays);
+  Shards(const Shards&) = delete;
+  Shards& operator=(const Shards&) = delete;
+
+  DType compute() const { return compute_; }
+  DType master() const { return wide(compute_); }
+
+  // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
+  // for every layout, and none but this rank's are made. Arrays and counts start afresh.
+  void initialize(std::uint64_t seed, int threads);
+  // Does it lie on this rank's stage?
+  bool holds(ParamId p) const { return layout_.of_param[p.index()].has_value(); }
+  // The elements of a parameter that this rank holds; empty when none.
+  Range own(ParamId) const;
+  // Elements [first, first + bytes / size) of an array of a parameter, inside own(), in the master
+  // type, to and from host memory. Error when the array is not there.
+  void read(ParamId, std::string_view array, std::int64_t first, std::span<std::byte>) const;
+  void write(ParamId, std::string_view array, std::int64_t first, std::span<const std::byte>);
+  // Casts every master weight into the compute type; called once after the last write().
+  void refresh();
+
+  // Names of the optimizer's arrays.
+  std::span<const std::string> arrays() const { return names_; }
+  bool has_arrays(ParamId) const;
+  // Takes a segment's arrays, zero, with a count of 0; nothing where it has them.
+  void make_arrays(std::size_t segment);
+  void drop_arrays(std::size_t segment);
+  // Updates made to a parameter since its arrays were fresh; 0 for one that lies on another stage.
+  std::int64_t count(ParamId) const;
+  void set_count(ParamId, std::int64_t);
+  std::int64_t& count_of(std::size_t segment) { return shards_[segment].count; }
+
+  // A segment's shard of the weights as they are computed with, and where that is all of the
+  // segment, one parameter's.
+  const Tensor& copy(std::size_t segment) const { return shards_[segment].copy; }
+  ConstView weight(ParamId) const;
+  // Of elements of a segment, inside what this rank owns.
+  ShardViews views(std::size_t segment, Range) const;
+
+ private:
+  struct Shard {
+    Tensor master, copy;         // copy shares master where the types are equal
+    std::vector<Tensor> arrays;  // by name
+    std::int64_t count = 0;
+  };
+  Tensor zeros(std::int64_t, Kind) const;
+  View view_of(ParamId, std::string_view array, std::int64_t first, std::size_t bytes) const;
+
+  Backend& backend_;
+  const ModelSpec& spec_;
+  const Layout& layout_;
+  const Sharding& sharding_;
+  DType compute_;
+  std::vector<std::string> names_;
+  std::vector<Shard> shards_;  // by segment
+};
+
+}  // namespace trireme
