@@ -1,16 +1,15 @@
 #pragma once
 // What zero.stage means (Rajbhandari et al. 2020). N ranks share one copy of a stage's state: all
-// of data x seq, or groups of zero.shard of them, which are then replicas of each other. Of each
-// segment a rank keeps for good, "whole" or its Nth part (a shard):
+// of data x seq, or groups of zero.shard of them, which are then replicas of each other.
 //
-//   zero.stage  kept                                   whole weights             gradients are
-//   summed 0           whole (N = 1: every rank a replica)    are what is kept          once a step
-//   1           shards of master weights, gradients    gathered once a program,  once a step
-//               and the optimizer's state              stay until its end
-//   2           as 1                                   as 1                      every microbatch
-//   3           as 1                                   gathered for each use,    every microbatch,
-//                                                      or as 1: zero.gather      or once:
-//                                                      zero.reduce
+// - zero.stage = 0: every rank keeps all of it (N = 1) and is a replica of the others. Gradients
+//   are summed once a step.
+// - zero.stage = 1: a rank keeps an Nth part, a shard, of each segment's master weights, gradients
+//   and optimizer state. Whole weights are gathered once a program and stay until its end.
+//   Gradients are summed once a step.
+// - zero.stage = 2: as 1, but gradients are summed every microbatch.
+// - zero.stage = 3: as 2, but weights are gathered for each use; zero.gather = "step" and
+//   zero.reduce = "step" choose as 1 does.
 //
 // Until they are summed, whole gradients of what a microbatch met are kept as well: with "every
 // microbatch" those being made and zero.scatters on their way, else all of them. A gather runs

@@ -16,15 +16,16 @@ inline Examples<kernel::ColumnSum> examples(Of<kernel::ColumnSum>) {
   return list;
 }
 
-// Shards that begin and end anywhere, side by side in the same arrays; the i-th has a copy or not.
-struct Shards {
+// ShardBuffers that begin and end anywhere, side by side in the same arrays; the i-th has a copy or
+// not.
+struct ShardBuffers {
   const char* name;
   std::vector<bool> copies;
 };
-inline const Shards shards_examples[] = {{"one", {false}},
-                                         {"one with a copy", {true}},
-                                         {"three, two with copies", {true, false, true}},
-                                         {"three, one with a copy", {false, true, false}}};
+inline const ShardBuffers shards_examples[] = {{"one", {false}},
+                                               {"one with a copy", {true}},
+                                               {"three, two with copies", {true, false, true}},
+                                               {"three, one with a copy", {false, true, false}}};
 inline View shard_of(const View& all, std::size_t i) {
   return all.slice(0, static_cast<std::int64_t>(i) * 50 + 1, static_cast<std::int64_t>(41 + 2 * i));
 }
