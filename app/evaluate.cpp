@@ -4,7 +4,7 @@
 
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
-#include "lib/train/evaluation.hpp"
+#include "lib/run/evaluation.hpp"
 
 namespace trireme {
 

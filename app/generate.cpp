@@ -5,7 +5,7 @@
 #include "app/commands.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
-#include "lib/train/generation.hpp"
+#include "lib/run/generation.hpp"
 
 namespace trireme {
 

@@ -13,7 +13,7 @@
 #include "lib/data/same_files.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
-#include "lib/train/loop.hpp"
+#include "lib/run/loop.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {

@@ -11,7 +11,7 @@
 #include "lib/data/tokenizer.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {

@@ -16,7 +16,7 @@
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/launch/mpi_job.hpp"
-#include "lib/train/loop.hpp"
+#include "lib/run/loop.hpp"
 
 namespace trireme {
 

@@ -33,6 +33,8 @@ ORDER = [
     ["lib/data"],
     ["lib/io"],
     ["lib/train"],
+    ["lib/run"],
+    ["lib/plan"],
     ["lib/deck"],
     ["app"],
     ["tests"],

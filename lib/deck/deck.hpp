@@ -10,6 +10,7 @@
 #include "lib/data/config.hpp"
 #include "lib/io/config.hpp"
 #include "lib/model/config.hpp"
+#include "lib/run/config.hpp"
 #include "lib/shard/config.hpp"
 #include "lib/train/config.hpp"
 

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 #include "lib/train/trainer.hpp"
 #include "tests/bench/gpu.hpp"
 #include "tests/bench/training.hpp"

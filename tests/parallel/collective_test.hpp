@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/open/open.hpp"
+#include "lib/plan/plan.hpp"
 #include "lib/tensor/tensor.hpp"
-#include "lib/train/plan.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/device_on_host.hpp"
 #include "tests/support/values.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // What a training takes and sends, held against what its plan said: to the byte.
 #include "kernels/open/open.hpp"
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 #include "tests/parallel/parity.hpp"
 
 namespace trireme::test {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "kernels/open/open.hpp"
+#include "lib/run/generation.hpp"
 #include "lib/shard/session.hpp"
-#include "lib/train/generation.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/tiny.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 
 namespace trireme::test {
 

@@ -7,7 +7,7 @@
 
 #include "kernels/arena.hpp"
 #include "kernels/open/open.hpp"
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 
 namespace trireme {
 namespace {

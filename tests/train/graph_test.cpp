@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/open/open.hpp"
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 #include "tests/support/parity_cases.hpp"
 
 namespace trireme {

@@ -1,6 +1,6 @@
 #pragma once
 // Learning rate by step, pure.
-#include "lib/train/config.hpp"
+#include "lib/run/config.hpp"
 
 namespace trireme {
 

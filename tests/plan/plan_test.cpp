@@ -1,5 +1,5 @@
 // What dry says is what host does, to the byte, and nothing in a step is unordered.
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lib/train/signals.hpp"
+#include "lib/run/signals.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 
 namespace trireme {
 

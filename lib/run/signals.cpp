@@ -1,4 +1,4 @@
-#include "lib/train/signals.hpp"
+#include "lib/run/signals.hpp"
 
 #include <csignal>
 #include <ctime>

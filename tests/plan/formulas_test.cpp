@@ -1,11 +1,11 @@
 // What the formulas say is what a plan counts, to the byte, on every grid; and in plain cases it is
 // what the textbook says.
-#include "lib/train/formulas.hpp"
+#include "tests/support/formulas.hpp"
 
 #include <gtest/gtest.h>
 
 #include "kernels/open/open.hpp"
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 #include "tests/support/parity_cases.hpp"
 
 namespace trireme {

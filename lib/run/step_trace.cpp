@@ -1,4 +1,4 @@
-#include "lib/train/step_trace.hpp"
+#include "lib/run/step_trace.hpp"
 
 #include <algorithm>
 #include <array>

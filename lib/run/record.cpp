@@ -1,4 +1,4 @@
-#include "lib/train/record.hpp"
+#include "lib/run/record.hpp"
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"

@@ -1,4 +1,4 @@
-#include "lib/train/progress.hpp"
+#include "lib/run/progress.hpp"
 
 #include <fmt/format.h>
 

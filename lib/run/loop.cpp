@@ -1,4 +1,4 @@
-#include "lib/train/loop.hpp"
+#include "lib/run/loop.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/train/evaluation.hpp"
-#include "lib/train/schedule.hpp"
+#include "lib/run/evaluation.hpp"
+#include "lib/run/schedule.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-#include "lib/train/plan.hpp"
+#include "lib/plan/plan.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "kernels/trace.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/ops/heads.hpp"
-#include "lib/train/evaluation.hpp"
+#include "lib/run/evaluation.hpp"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "lib/train/rank_step.hpp"
+#include "tests/support/rank_step.hpp"
 
 #include <algorithm>
 

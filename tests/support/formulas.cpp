@@ -1,4 +1,4 @@
-#include "lib/train/formulas.hpp"
+#include "tests/support/formulas.hpp"
 
 #include <algorithm>
 #include <deque>

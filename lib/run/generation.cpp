@@ -1,4 +1,4 @@
-#include "lib/train/generation.hpp"
+#include "lib/run/generation.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "lib/train/schedule.hpp"
+#include "lib/run/schedule.hpp"
 
 #include <algorithm>
 #include <cmath>

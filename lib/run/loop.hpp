@@ -9,11 +9,12 @@
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
+#include "lib/run/config.hpp"
+#include "lib/run/progress.hpp"
+#include "lib/run/record.hpp"
+#include "lib/run/signals.hpp"
+#include "lib/run/step_trace.hpp"
 #include "lib/train/config.hpp"
-#include "lib/train/progress.hpp"
-#include "lib/train/record.hpp"
-#include "lib/train/signals.hpp"
-#include "lib/train/step_trace.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {

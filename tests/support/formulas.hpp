@@ -11,7 +11,7 @@
 //               backward  t * D * [(H - hq(r)) + (seq-1) * (hq(r) + 2 * hk(r))]
 //   pipe        t * width * e a message; a table that two stages use: n_u * e_master each way
 #include "lib/comm/axes.hpp"
-#include "lib/train/rank_step.hpp"
+#include "tests/support/rank_step.hpp"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "lib/train/evaluation.hpp"
+#include "lib/run/evaluation.hpp"
 
 #include <algorithm>
 #include <numeric>
