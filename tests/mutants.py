@@ -93,9 +93,9 @@ MUTANTS = [
      "std::max(spans.back().end, end_of(r)), spans.back().moments = r.moments;", ("shard_test", 0, "Freeze.*")),
     ("moments that a rule drops come back with a restart", "lib/train/state.cpp", "&& standings[i].resumes)", ")",
      ranks(2, "Restart.*")),
-    ("what thaws is not planned", "lib/train/plan.cpp",
+    ("what thaws is not planned", "lib/plan/plan.cpp",
      "  for (const auto border : borders_of(in, freeze)) steps.all.push_back(border);\n", "",
-     ("train_test", 0, "*PlanAccount*")),
+     ("plan_test", 0, "*PlanAccount*")),
     # positions and heads
     ("positions off by the shard", "lib/train/stage.cpp", "seq_.rank() * boundary().shape[1]",
      "(0 * seq_.rank())", ranks(2, FEW)),
