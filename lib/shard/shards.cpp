@@ -119,7 +119,6 @@ void Shards::make_arrays(std::size_t segment) {
   if (!s.arrays.empty() || names_.empty()) return;
   const auto n = sharding_.own(layout_.segments[segment]).count();
   for (std::size_t k = 0; k < names_.size(); ++k) s.arrays.push_back(zeros(n, Kind::optimizer));
-  s.count = 0;
 }
 
 void Shards::drop_arrays(std::size_t segment) {

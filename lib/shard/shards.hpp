@@ -52,7 +52,7 @@ class Shards {
   // Names of the optimizer's arrays.
   std::span<const std::string> arrays() const { return names_; }
   bool has_arrays(ParamId) const;
-  // Takes a segment's arrays, zero, with a count of 0; nothing where it has them.
+  // Takes a segment's arrays, zero; nothing where it has them. The count stays.
   void make_arrays(std::size_t segment);
   void drop_arrays(std::size_t segment);
   // Updates made to a parameter since its arrays were fresh; 0 for one that lies on another stage.
