@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/deck/sample.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace trireme {
 namespace {
@@ -151,8 +152,7 @@ TEST(Check, MicrobatchOfPipelines) {
 }
 
 TEST(Check, QuickStartIsSoundOnItsGrids) {
-  Deck d =
-      load_deck(std::filesystem::path(__FILE__).parent_path() / "../../inputs/quickstart.toml");
+  Deck d = load_deck(test::source_dir() / "inputs/quickstart.toml");
   for (std::int64_t pipe : {1, 2}) {
     for (std::int64_t data : {1, 2}) {
       for (std::int64_t seq : {1, 2}) {

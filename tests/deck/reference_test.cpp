@@ -8,11 +8,12 @@
 
 #include "lib/deck/table.hpp"
 #include "tests/deck/sample.hpp"
+#include "tests/support/source_dir.hpp"
 
 namespace trireme {
 
 TEST(Reference, DocsAreInStepWithTheTable) {
-  const auto file = std::filesystem::path(__FILE__).parent_path() / "../../docs/deck.md";
+  const auto file = test::source_dir() / "docs/deck.md";
   const std::string wanted = deck_reference_markdown();
   if (std::getenv("TRIREME_RENEW_DOCS")) std::ofstream(file) << wanted;
 
@@ -103,7 +104,7 @@ TEST(Reference, AccessorsReachTheirOwnMember) {
 
 TEST(Reference, ShippedDecksLoadAndDumpEqual) {
   int decks = 0;
-  const auto folder = std::filesystem::path(__FILE__).parent_path() / "../../inputs";
+  const auto folder = test::source_dir() / "inputs";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".toml") continue;
     ++decks;
