@@ -14,6 +14,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/operation.hpp"
+#include "kernels/update_rule.hpp"
 #include "lib/base/rng.hpp"
 
 namespace trireme {
@@ -48,17 +49,6 @@ struct Epilogue {
 };
 
 enum class Logits : std::uint8_t { keep, become_gradient };
-
-// Of one weight's step: w -= lr * (scale * g + decay * w).
-struct SgdFactors {
-  double lr, decay, scale;
-};
-
-// Loshchilov, Hutter 2019: decoupled decay. `count` starts at 1; `scale` multiplies the gradient.
-struct AdamWFactors {
-  double lr, beta1, beta2, eps, decay, scale;
-  std::int64_t count;
-};
 
 namespace kernel {
 
@@ -342,36 +332,23 @@ struct ColumnSum {
   }
 };
 
-// Steps of flat shards, many of which are small; they do not overlap. `copy` is the compute-type
-// copy of the new weights, absent when master serves; copies are of one dtype.
-struct Sgd {
-  static constexpr std::string_view name = "sgd";
+// An optimizer's step over flat shards, many of which are small; they do not overlap. `state_N` is
+// one view for each of arrays_of(rule); `copy` is the compute-type copy of the new weights, absent
+// when master serves; copies are of one dtype.
+struct Update {
+  static constexpr std::string_view name = "update";
   struct Shard {
     View master_N, copy_N{};
     ConstView grad_N;
-    SgdFactors factors;
+    std::vector<View> state_N{};
+    UpdateFactors factors;
   };
+  UpdateRule rule;
   std::vector<Shard> shards;
   static void operands(auto& o, auto&& f) {
     for (auto& s : o.shards) {
       add(f, s.master_N);
-      may_write(f, s.copy_N);
-      read(f, s.grad_N);
-    }
-  }
-};
-
-struct AdamW {
-  static constexpr std::string_view name = "adamw";
-  struct Shard {
-    View master_N, m_N, v_N, copy_N{};
-    ConstView grad_N;
-    AdamWFactors factors;
-  };
-  std::vector<Shard> shards;
-  static void operands(auto& o, auto&& f) {
-    for (auto& s : o.shards) {
-      add(f, s.master_N, s.m_N, s.v_N);
+      for (auto& array : s.state_N) add(f, array);
       may_write(f, s.copy_N);
       read(f, s.grad_N);
     }
@@ -393,7 +370,7 @@ struct SumSquares {
 using Operation =
     std::variant<Copy, Fill, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
                  ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding,
-                 EmbeddingGrad, CrossEntropy, ColumnSum, Sgd, AdamW, SumSquares>;
+                 EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares>;
 
 std::string_view name_of(const Operation&);
 // Throws Error where an operand that must be there is absent.

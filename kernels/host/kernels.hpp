@@ -24,8 +24,7 @@ void run(const kernel::EmbeddingGrad&, View scratch);  //
 void run(const kernel::CrossEntropy&, View scratch);   // loss.cpp
 void run(const kernel::ColumnSum&, View scratch);      // reduce.cpp
 void run(const kernel::SumSquares&, View scratch);     //
-void run(const kernel::Sgd&, View scratch);            // optimizer.cpp
-void run(const kernel::AdamW&, View scratch);          //
+void run(const kernel::Update&, View scratch);         // optimizer.cpp
 
 bool bf16_products();  // can oneDNN multiply bf16 on this processor?
 

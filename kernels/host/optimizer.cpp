@@ -1,7 +1,9 @@
 // Updates of flat shards, each weight read and written once.
+#include <utility>
+
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
-#include "kernels/math/update_factors.hpp"
+#include "kernels/math/update.hpp"
 
 namespace trireme::host {
 
@@ -13,56 +15,37 @@ static void fetch_ahead(const T* block) {
   }
 }
 
-static void step(const kernel::Sgd::Shard& s) {
-  const auto& [master, copy, grad, factors] = s;
-  const auto update = math::update_of(factors);
-  const auto body = [=](float* w, const float* g) {
+template <class Formula, std::size_t... k>
+static void step(const Formula& formula, const kernel::Update::Shard& s,
+                 std::index_sequence<k...>) {
+  const auto n = s.master_N.count();
+  const auto body = [=](float* w, const float* g, auto*... state) {
 #pragma omp simd
-    for (int l = 0; l < block_size; ++l) w[l] = update(w[l], g[l]);
+    for (int l = 0; l < block_size; ++l) formula(w[l], g[l], state[l]...);
   };
-  if (!copy) return map_blocks(master.count(), body, data<float>(master), data<float>(grad));
-  by_type(copy.dtype, "sgd", [&]<class T>(T) {
-    const auto body_and_copy = [&](float* w, T* narrow, const float* g) {
-      body(w, g);
+  if (!s.copy_N)
+    return map_blocks(n, body, data<float>(s.master_N), data<float>(s.grad_N),
+                      data<float>(s.state_N[k])...);
+  by_type(s.copy_N.dtype, "update", [&]<class T>(T) {
+    const auto body_and_copy = [&](float* w, T* narrow, const float* g, auto*... state) {
+      body(w, g, state...);
       fetch_ahead(narrow);
 #pragma omp simd
       for (int l = 0; l < block_size; ++l) put(narrow[l], w[l]);
     };
-    map_blocks(master.count(), body_and_copy, data<float>(master), data<T>(copy),
-               data<float>(grad));
+    map_blocks(n, body_and_copy, data<float>(s.master_N), data<T>(s.copy_N), data<float>(s.grad_N),
+               data<float>(s.state_N[k])...);
   });
 }
 
-static void step(const kernel::AdamW::Shard& s) {
-  const auto& [master, m, v, copy, grad, factors] = s;
-  const auto update = math::update_of(factors);
-  const auto body = [=](float* w, float* mean, float* square, const float* g) {
-#pragma omp simd
-    for (int l = 0; l < block_size; ++l) update(w[l], mean[l], square[l], g[l]);
+void run(const kernel::Update& o, View) {
+  const auto step_all = [&]<class Rule>(const Rule& rule) {
+    for (const auto& s : o.shards) {
+      expect(s.state_N.size() == Rule::arrays.size(), "a shard has its rule's arrays");
+      step(math::formula_of(rule, s.factors), s, std::make_index_sequence<Rule::arrays.size()>());
+    }
   };
-  if (!copy) {
-    return map_blocks(master.count(), body, data<float>(master), data<float>(m), data<float>(v),
-                      data<float>(grad));
-  }
-  by_type(copy.dtype, "adamw", [&]<class T>(T) {
-    const auto body_and_copy = [&](float* w, float* mean, float* square, T* narrow,
-                                   const float* g) {
-      body(w, mean, square, g);
-      fetch_ahead(narrow);
-#pragma omp simd
-      for (int l = 0; l < block_size; ++l) put(narrow[l], w[l]);
-    };
-    map_blocks(master.count(), body_and_copy, data<float>(master), data<float>(m), data<float>(v),
-               data<T>(copy), data<float>(grad));
-  });
-}
-
-void run(const kernel::Sgd& o, View) {
-  for (const auto& s : o.shards) step(s);
-}
-
-void run(const kernel::AdamW& o, View) {
-  for (const auto& s : o.shards) step(s);
+  std::visit(step_all, o.rule);
 }
 
 }  // namespace trireme::host

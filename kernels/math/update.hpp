@@ -1,18 +1,49 @@
 #pragma once
-// One weight's optimizer step. The factors that all weights share are made in update_factors.hpp:
-// this header is for device code too.
+// One weight's step by each rule of kernels/update_rule.hpp, in f32: formula(w, gradient,
+// arrays...). What all weights of a shard share is made in double by formula_of and rounded once.
+#include <cmath>
+
 #include "kernels/math/rsqrt.hpp"
+#include "kernels/update_rule.hpp"
 
 namespace trireme::math {
 
-struct SgdUpdate {
+struct SgdFormula {
   float shrink;  // 1 - lr decay
   float rate;    // lr scale
 
-  constexpr float operator()(float w, float g) const { return w * shrink - rate * g; }
+  constexpr void operator()(float& w, float gradient) const { w = w * shrink - rate * gradient; }
 };
 
-struct AdamWUpdate {
+inline SgdFormula formula_of(const rule::Sgd&, const UpdateFactors& u) {
+  return {static_cast<float>(1 - u.lr * u.decay), static_cast<float>(u.lr * u.scale)};
+}
+
+struct MomentumFormula {
+  float momentum;
+  float of_g, of_m;  // the step: 0 and 1, or Nesterov's 1 and momentum
+  float scale;       // of the gradient
+  float shrink;      // 1 - lr decay
+  float rate;        // lr
+
+  constexpr void operator()(float& w, float gradient, float& m) const {
+    const float g = gradient * scale;
+    m = momentum * m + g;
+    w = shrink * w - rate * (of_g * g + of_m * m);
+  }
+};
+
+inline MomentumFormula formula_of(const rule::Momentum& r, const UpdateFactors& u) {
+  const auto momentum = static_cast<float>(r.momentum);
+  return {.momentum = momentum,
+          .of_g = r.nesterov ? 1.0F : 0.0F,
+          .of_m = r.nesterov ? momentum : 1.0F,
+          .scale = static_cast<float>(u.scale),
+          .shrink = static_cast<float>(1 - u.lr * u.decay),
+          .rate = static_cast<float>(u.lr)};
+}
+
+struct AdamWFormula {
   float beta1, beta2;
   float take1, take2;  // 1 - beta
   float scale;         // of the gradient
@@ -21,12 +52,50 @@ struct AdamWUpdate {
   float unbias2;       // 1 / (1 - beta2^count)
   float eps;
 
-  constexpr void operator()(float& w, float& m, float& v, float gradient) const {
+  constexpr void operator()(float& w, float gradient, float& m, float& v) const {
     const float g = gradient * scale;
     m = beta1 * m + take1 * g;
     v = beta2 * v + take2 * (g * g);
     w = shrink * w - rate * m / (sqrt(v * unbias2) + eps);
   }
 };
+
+inline AdamWFormula formula_of(const rule::AdamW& r, const UpdateFactors& u) {
+  const auto count = static_cast<double>(u.count);
+  return {.beta1 = static_cast<float>(r.beta1),
+          .beta2 = static_cast<float>(r.beta2),
+          .take1 = static_cast<float>(1 - r.beta1),
+          .take2 = static_cast<float>(1 - r.beta2),
+          .scale = static_cast<float>(u.scale),
+          .shrink = static_cast<float>(1 - u.lr * u.decay),
+          .rate = static_cast<float>(u.lr / (1 - std::pow(r.beta1, count))),
+          .unbias2 = static_cast<float>(1 / (1 - std::pow(r.beta2, count))),
+          .eps = static_cast<float>(r.eps)};
+}
+
+struct LionFormula {
+  float beta1, beta2;
+  float take1, take2;  // 1 - beta
+  float scale;         // of the gradient
+  float shrink;        // 1 - lr decay
+  float rate;          // lr
+
+  constexpr void operator()(float& w, float gradient, float& m) const {
+    const float g = gradient * scale;
+    const float c = beta1 * m + take1 * g;
+    w = shrink * w - (c > 0 ? rate : c < 0 ? -rate : 0.0F);
+    m = beta2 * m + take2 * g;
+  }
+};
+
+inline LionFormula formula_of(const rule::Lion& r, const UpdateFactors& u) {
+  return {.beta1 = static_cast<float>(r.beta1),
+          .beta2 = static_cast<float>(r.beta2),
+          .take1 = static_cast<float>(1 - r.beta1),
+          .take2 = static_cast<float>(1 - r.beta2),
+          .scale = static_cast<float>(u.scale),
+          .shrink = static_cast<float>(1 - u.lr * u.decay),
+          .rate = static_cast<float>(u.lr)};
+}
 
 }  // namespace trireme::math

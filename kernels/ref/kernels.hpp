@@ -25,8 +25,7 @@ void run(const kernel::EmbeddingGrad&);  //
 void run(const kernel::CrossEntropy&);   // loss.cpp
 void run(const kernel::ColumnSum&);      // reduce.cpp
 void run(const kernel::SumSquares&);     //
-void run(const kernel::Sgd&);            // optimizer.cpp
-void run(const kernel::AdamW&);          //
+void run(const kernel::Update&);         // optimizer.cpp
 
 std::size_t attention_workspace(const AttentionShape&, Direction);
 

@@ -1,6 +1,8 @@
-// Both in double from what is stored, each result rounded once; `copy` is the rounded master
-// weight.
+// All in double from what is stored, each result rounded once; `copy` is the rounded master weight.
+#include <array>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "kernels/ref/elements.hpp"
 #include "kernels/ref/kernels.hpp"
@@ -8,44 +10,78 @@
 namespace trireme::ref {
 namespace {
 
-template <class W>
-void step(const kernel::Sgd::Shard& s) {
+// A rule at work on a shard: step(g, arrays...) is what lr multiplies beside the decay.
+template <class Rule>
+struct AtWork;
+
+template <>
+struct AtWork<rule::Sgd> {
+  AtWork(const rule::Sgd&, const UpdateFactors&) {}
+  double step(double g) const { return g; }
+};
+
+template <>
+struct AtWork<rule::Momentum> {
+  rule::Momentum r;
+  AtWork(const rule::Momentum& of, const UpdateFactors&) : r(of) {}
+  double step(double g, double& m) const {
+    m = r.momentum * m + g;
+    return r.nesterov ? g + r.momentum * m : m;
+  }
+};
+
+template <>
+struct AtWork<rule::AdamW> {
+  rule::AdamW r;
+  double correct1, correct2;
+  AtWork(const rule::AdamW& of, const UpdateFactors& u)
+      : r(of),
+        correct1(1 - std::pow(r.beta1, static_cast<double>(u.count))),
+        correct2(1 - std::pow(r.beta2, static_cast<double>(u.count))) {}
+  double step(double g, double& m, double& v) const {
+    m = r.beta1 * m + (1 - r.beta1) * g;
+    v = r.beta2 * v + (1 - r.beta2) * g * g;
+    return m / correct1 / (std::sqrt(v / correct2) + r.eps);
+  }
+};
+
+template <>
+struct AtWork<rule::Lion> {
+  rule::Lion r;
+  AtWork(const rule::Lion& of, const UpdateFactors&) : r(of) {}
+  double step(double g, double& m) const {
+    const double c = r.beta1 * m + (1 - r.beta1) * g;
+    m = r.beta2 * m + (1 - r.beta2) * g;
+    return c > 0 ? 1 : c < 0 ? -1 : 0;
+  }
+};
+
+template <class W, class Rule, std::size_t... k>
+void update(const AtWork<Rule>& rule, const kernel::Update::Shard& s, std::index_sequence<k...>) {
   const auto& o = s.factors;
   const Elements<W> master(s.master_N);
   const Elements<const W> grad(s.grad_N);
+  const std::tuple state{Elements<W>(s.state_N[k])...};
   for (std::int64_t i = 0; i < s.master_N.count(); ++i) {
     const double w = master(i);
-    master.put(w - o.lr * (o.scale * grad(i) + o.decay * w), i);
+    std::array<double, sizeof...(k)> kept{std::get<k>(state)(i)...};
+    const double step = rule.step(o.scale * grad(i), kept[k]...);
+    (std::get<k>(state).put(kept[k], i), ...);
+    master.put(w - o.lr * (step + o.decay * w), i);
   }
 }
 
-// m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
-// w -= lr (m / (1 - beta1^count) / (sqrt(v / (1 - beta2^count)) + eps) + decay w)
-template <class W>
-void step(const kernel::AdamW::Shard& s) {
-  const auto& o = s.factors;
-  const Elements<W> master(s.master_N), first(s.m_N), second(s.v_N);
-  const Elements<const W> grad(s.grad_N);
-  const auto count = static_cast<double>(o.count);
-  const double correct1 = 1 - std::pow(o.beta1, count), correct2 = 1 - std::pow(o.beta2, count);
-  for (std::int64_t i = 0; i < s.master_N.count(); ++i) {
-    const double g = o.scale * grad(i), w = master(i);
-    const double m = o.beta1 * first(i) + (1 - o.beta1) * g;
-    const double v = o.beta2 * second(i) + (1 - o.beta2) * g * g;
-    first.put(m, i);
-    second.put(v, i);
-    master.put(w - o.lr * (m / correct1 / (std::sqrt(v / correct2) + o.eps) + o.decay * w), i);
-  }
-}
-
-template <class Shard>
-void step_all(const std::vector<Shard>& shards) {
+template <class Rule>
+void update_all(const Rule& rule, const std::vector<kernel::Update::Shard>& shards) {
+  constexpr auto arrays = std::make_index_sequence<Rule::arrays.size()>();
   for (const auto& s : shards) {
+    expect(s.state_N.size() == Rule::arrays.size(), "a shard has its rule's arrays");
+    const AtWork<Rule> at_work(rule, s.factors);
     if (s.master_N.dtype == DType::f64) {
-      step<double>(s);
+      update<double>(at_work, s, arrays);
     } else {
       expect(s.master_N.dtype == DType::f32, "master weights are f32 or f64");
-      step<float>(s);
+      update<float>(at_work, s, arrays);
     }
     if (s.copy_N) run(kernel::Copy{.dst = s.copy_N, .src = s.master_N});
   }
@@ -53,12 +89,8 @@ void step_all(const std::vector<Shard>& shards) {
 
 }  // namespace
 
-void run(const kernel::Sgd& o) {
-  step_all(o.shards);
-}
-
-void run(const kernel::AdamW& o) {
-  step_all(o.shards);
+void run(const kernel::Update& o) {
+  std::visit([&](const auto& rule) { update_all(rule, o.shards); }, o.rule);
 }
 
 }  // namespace trireme::ref

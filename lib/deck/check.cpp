@@ -34,6 +34,7 @@ class Checker {
     model();
     data();
     train();
+    optimizer();
     precision();
     parallel();
     run();
@@ -113,6 +114,15 @@ class Checker {
     if (fault.empty()) return;
     problems_.push_back(
         {{"parallel.stage_layers", "parallel.pipe", "model.layers"}, std::move(fault)});
+  }
+
+  void optimizer() {
+    const auto& o = deck_.optimizer;
+    rule(o.momentum == 0 || o.name == OptimizerKind::sgd, {"optimizer.momentum"},
+         "optimizer.momentum is of optimizer.name = \"sgd\"; the others have betas");
+    rule(!o.nesterov || o.momentum > 0, {"optimizer.nesterov", "optimizer.momentum"},
+         "optimizer.nesterov = true looks ahead along momentum: give optimizer.momentum, such as "
+         "0.9");
   }
 
   void zero() {

@@ -80,7 +80,7 @@ DeckSection freeze_section() {
               .in(0, step_most),
           KeyRow(
               "moments", choice, named_member(part, &F::moments, moments),
-              "AdamW's moments after thawing; of rules that overlap or touch the one that froze it "
+              "the optimizer's arrays after thawing; of rules that overlap or touch the one that froze it "
               "decides: the earliest, then the last in the deck")
               .of(moments),
       }};

@@ -156,7 +156,7 @@ DeckSection optimizer_section() {
   using O = OptimizerConfig;
   const auto part = part_of(&Deck::optimizer);
   const auto plain = [&](auto field) { return member(part, field); };
-  const std::vector<std::string> kinds = {"adamw", "sgd"};
+  const std::vector<std::string> kinds = {"adamw", "sgd", "lion"};
   const DeckAccess betas = {[](const Deck& d, std::size_t) -> DeckValue {
                               return std::vector{d.optimizer.beta1, d.optimizer.beta2};
                             },
@@ -171,11 +171,18 @@ DeckSection optimizer_section() {
       .keys = {
           KeyRow("name", choice, named_member(part, &O::name, kinds), "the method").of(kinds),
           KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3),
-          KeyRow("betas", reals, betas, "decay of AdamW's first and second moment")
+          KeyRow("betas", reals, betas,
+                 "adamw: decay of the first and second moment; lion: of the mean in the "
+                 "step, and of the one that is kept (0.9 and 0.99 in its paper)")
               .below(0, 1)
               .elements(2),
           KeyRow("eps", real, plain(&O::eps), "added to the root of AdamW's second moment")
               .inside(0, 1),
+          KeyRow("momentum", real, plain(&O::momentum),
+                 "sgd: what an earlier gradient is worth a step later; 0: nothing is kept")
+              .below(0, 1),
+          KeyRow("nesterov", flag, plain(&O::nesterov),
+                 "sgd: momentum looks a step ahead (Sutskever et al. 2013)"),
           KeyRow("weight_decay", real, plain(&O::weight_decay),
                  "decoupled, times the learning rate; never on norms and biases")
               .in(0, 1e3),

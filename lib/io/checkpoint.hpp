@@ -12,15 +12,14 @@
 
 namespace trireme {
 
-enum class Content : std::uint8_t { weight, moment1, moment2 };
-inline constexpr Content all_contents[] = {Content::weight, Content::moment1, Content::moment2};
-std::string_view group_of(Content);  // "weights", "moment1", "moment2": the HDF5 groups
+// The array that every parameter has; the others are the optimizer's, under its names for them.
+inline constexpr std::string_view weights_name = "weights";
 
 // Elements [begin, begin + count) of one parameter, flat in row-major order, held by one rank.
 struct ParamSlice {
-  std::string name;
-  Content content = Content::weight;
-  Shape shape;  // of the whole parameter
+  std::string name;   // of the parameter
+  std::string array;  // weights_name or another: the HDF5 group
+  Shape shape;        // of the whole parameter
   std::int64_t begin = 0, count = 0;
   DType dtype = DType::f32;  // f32 or f64
   bool operator==(const ParamSlice&) const = default;
@@ -31,8 +30,8 @@ struct CheckpointMeta {
   std::int64_t step = 0;     // finished steps
   std::int64_t samples = 0;  // consumed
   std::int64_t tokens = 0;
-  std::vector<std::int64_t> skipped;                // steps that were skipped
-  std::map<std::string, std::int64_t> adam_counts;  // by parameter
+  std::vector<std::int64_t> skipped;            // steps that were skipped
+  std::map<std::string, std::int64_t> updates;  // by parameter, since its arrays were fresh
   std::uint64_t seed = 0;
   std::string deck;     // effective deck, TOML
   std::string version;  // of the program

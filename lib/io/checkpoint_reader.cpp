@@ -38,21 +38,23 @@ CheckpointReader::CheckpointReader(fs::path directory)
     }
     for (std::size_t s = 0; s < files[f].slices.size(); ++s) {
       const auto& slice = files[f].slices[s].slice;
-      places_[{slice.name, slice.content}].push_back({f, s});
+      places_[{slice.name, slice.array}].push_back({f, s});
     }
   }
-  for (auto& [key, places] : places_) {
+  for (auto& [_, places] : places_) {
     const auto begin = [&](const Place& p) { return files[p.file].slices[p.slice].slice.begin; };
     std::sort(places.begin(), places.end(), [&](auto& a, auto& b) { return begin(a) < begin(b); });
     const auto& any = files[places[0].file].slices[places[0].slice].slice;
-    if (key.second == Content::weight) params_.push_back({any.name, any.shape, any.dtype});
-    if (key.second == Content::moment1) params_.back().moment1 = true;
-    if (key.second == Content::moment2) params_.back().moment2 = true;
+    if (params_.empty() || params_.back().name != any.name)
+      params_.push_back({any.name, any.shape, any.dtype, {}});
+    if (any.array != weights_name) params_.back().arrays.push_back(any.array);
   }
 }
 
-bool CheckpointReader::has(const std::string& name, Content content) const {
-  return places_.contains({name, content});
+std::vector<std::string> CheckpointReader::arrays_of(const std::string& name) const {
+  const auto found = std::ranges::lower_bound(params_, name, {}, &ParamInfo::name);
+  if (found == params_.end() || found->name != name) return {};
+  return found->arrays;
 }
 
 void CheckpointReader::require_model(
@@ -86,11 +88,11 @@ void CheckpointReader::require_model(
       directory_.string(), text, manifest_name);
 }
 
-const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(const std::string& name,
-                                                                        Content content) const {
-  const auto found = places_.find({name, content});
+const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(
+    const std::string& name, std::string_view array) const {
+  const auto found = places_.find({name, std::string(array)});
   require(found != places_.end(), "{} has no {}/{} (it holds {} parameters)", directory_.string(),
-          group_of(content), name, params_.size());
+          array, name, params_.size());
   return found->second;
 }
 
@@ -103,9 +105,9 @@ const PosixFile& CheckpointReader::open(std::size_t file) {
       .first->second;
 }
 
-void CheckpointReader::read(const std::string& name, Content content, std::int64_t begin,
+void CheckpointReader::read(const std::string& name, std::string_view array, std::int64_t begin,
                             std::int64_t count, std::span<std::byte> out) {
-  const auto& places = places_of(name, content);
+  const auto& places = places_of(name, array);
   const auto& any = manifest_.files[places[0].file].slices[places[0].slice].slice;
   const auto bytes = static_cast<std::int64_t>(bytes_of(any.dtype));
   require(begin >= 0 && count >= 0 && begin <= any.shape.count() - count,
@@ -155,7 +157,7 @@ void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::i
     require(hash128(target) == chunk.hash,
             "{} is damaged: chunk {} of {}/{} in {} does not match its hash (changed on disk, or a "
             "file of another save)",
-            directory_.string(), i, group_of(record.slice.content), record.slice.name,
+            directory_.string(), i, record.slice.array, record.slice.name,
             manifest_.files[place.file].name);
     if (n * bytes != size) {
       std::memcpy(wanted.data(), target.data() + (at - first) * bytes, wanted.size());

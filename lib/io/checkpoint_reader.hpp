@@ -21,7 +21,7 @@ struct ParamInfo {
   std::string name;
   Shape shape;
   DType dtype = DType::f32;
-  bool moment1 = false, moment2 = false;
+  std::vector<std::string> arrays;  // beside the weights, in order of their names
 };
 
 class CheckpointReader {
@@ -33,13 +33,14 @@ class CheckpointReader {
   const CheckpointMeta& meta() const { return manifest_.meta; }
   const std::vector<FileRecord>& files() const { return manifest_.files; }
   const std::vector<ParamInfo>& params() const { return params_; }  // in order of their names
-  bool has(const std::string& name, Content) const;
+  // Names of the optimizer's arrays of a parameter, sorted; none: it has none.
+  std::vector<std::string> arrays_of(const std::string& name) const;
 
   // Error naming the first differences unless these are exactly the parameters of the checkpoint.
   void require_model(const std::vector<std::pair<std::string, Shape>>& model) const;
 
   // Elements [begin, begin + count), flat in row-major order, in the dtype they were saved in.
-  void read(const std::string& name, Content, std::int64_t begin, std::int64_t count,
+  void read(const std::string& name, std::string_view array, std::int64_t begin, std::int64_t count,
             std::span<std::byte> out);
   // Reads everything; one line for each thing that is wrong, none when the checkpoint is intact.
   std::vector<std::string> verify() const;
@@ -51,14 +52,15 @@ class CheckpointReader {
     std::size_t file, slice;
   };
 
-  const std::vector<Place>& places_of(const std::string& name, Content) const;
+  const std::vector<Place>& places_of(const std::string& name, std::string_view array) const;
   void read_slice(const Place&, std::int64_t begin, std::int64_t count, std::span<std::byte> out);
   const PosixFile& open(std::size_t file);
 
   std::filesystem::path directory_;
   Manifest manifest_;
   std::vector<ParamInfo> params_;
-  std::map<std::pair<std::string, Content>, std::vector<Place>> places_;  // in order of begin
+  // By parameter and array, in order of begin.
+  std::map<std::pair<std::string, std::string>, std::vector<Place>> places_;
   std::map<std::size_t, PosixFile> opened_;
   std::vector<std::byte> chunk_;
   std::int64_t bytes_read_ = 0;

@@ -53,12 +53,10 @@ std::string describe(const CheckpointReader& reader) {
   }
   out += fmt::format("\nparameters: {} with {} elements\n", reader.params().size(), elements);
   for (const auto& p : reader.params()) {
-    out +=
-        fmt::format("  {:<{}}  {} {:<16} {}", p.name, widest, name_of(p.dtype), to_string(p.shape),
-                    p.moment1 && p.moment2 ? "with both moments"
-                    : p.moment1            ? "with its first moment"
-                                           : "no moments");
-    if (const auto n = m.adam_counts.find(p.name); n != m.adam_counts.end()) {
+    out += fmt::format(
+        "  {:<{}}  {} {:<16} {}", p.name, widest, name_of(p.dtype), to_string(p.shape),
+        p.arrays.empty() ? "weights alone" : fmt::format("with {}", fmt::join(p.arrays, ", ")));
+    if (const auto n = m.updates.find(p.name); n != m.updates.end()) {
       out += fmt::format(", {} updates", n->second);
     }
     out += "\n";

@@ -10,12 +10,8 @@
 namespace trireme {
 
 using Json = nlohmann::json;
-constexpr int format_version = 1;
-
-std::string_view group_of(Content c) {
-  constexpr std::string_view names[] = {"weights", "moment1", "moment2"};
-  return names[static_cast<int>(c)];
-}
+// 2: "updates", where 1 said "adam_counts", and arrays of any optimizer.
+constexpr int format_version = 2;
 
 namespace {
 
@@ -84,11 +80,11 @@ DType dtype_from(const std::string& name) {
   return DType::f32;
 }
 
-Content content_from(const std::string& group) {
-  for (auto c : all_contents) {
-    if (group == group_of(c)) return c;
-  }
-  fail("'group' names no group of a checkpoint: \"{}\"", group);
+std::string array_from(const std::string& group) {
+  const bool plain = std::ranges::all_of(
+      group, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9') || c == '_'; });
+  require(plain && !group.empty(), "'group' is no name of an array: \"{}\"", group);
+  return group;
 }
 
 Shape shape_from(const Json& extents) {
@@ -121,7 +117,7 @@ Json to_json(const SliceRecord& r) {
   Json shape = Json::array(), chunks = Json::array();
   for (int d = 0; d < r.slice.shape.dims(); ++d) shape.push_back(r.slice.shape[d]);
   for (const auto& c : r.chunks) chunks.push_back(Json::array({c.at, to_string(c.hash)}));
-  return {{"group", group_of(r.slice.content)},
+  return {{"group", r.slice.array},
           {"name", r.slice.name},
           {"shape", shape},
           {"begin", r.slice.begin},
@@ -134,7 +130,7 @@ Json to_json(const SliceRecord& r) {
 SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   const Fields f{json};
   SliceRecord r;
-  r.slice.content = content_from(f.text("group"));
+  r.slice.array = array_from(f.text("group"));
   r.slice.name = f.text("name");
   require(!r.slice.name.empty(), "'name' is empty");
   r.slice.shape = shape_from(f.array("shape"));
@@ -212,7 +208,7 @@ Json to_json(const CheckpointMeta& m) {
           {"samples", m.samples},
           {"tokens", m.tokens},
           {"skipped", m.skipped},
-          {"adam_counts", m.adam_counts},
+          {"updates", m.updates},
           {"seed", m.seed},
           {"deck", lines_of(m.deck)},
           {"version", m.version},
@@ -226,17 +222,17 @@ Json to_json(const CheckpointMeta& m) {
 CheckpointMeta meta_from(const Json& json) {
   const Fields f{json};
   const auto format = f.integer("format", 1);
-  require(format == format_version,
-          "it has format {}, this program reads format {} -- use the program that wrote it", format,
-          format_version);
+  require(format <= format_version,
+          "it has format {}, this program reads formats up to {} -- use the program that wrote it",
+          format, format_version);
   CheckpointMeta m;
   m.step = f.integer("step", 0);
   m.samples = f.integer("samples", 0);
   m.tokens = f.integer("tokens", 0);
   for (const auto& s : f.array("skipped")) m.skipped.push_back(Fields::integer_of(s, "skipped"));
-  for (const auto& [name, n] : f.object("adam_counts").items()) {
-    m.adam_counts[name] = Fields::integer_of(n, "adam_counts");
-  }
+  const auto* updates = format == 1 ? "adam_counts" : "updates";
+  for (const auto& [name, n] : f.object(updates).items())
+    m.updates[name] = Fields::integer_of(n, updates);
   const auto& seed = f.at("seed");
   require(seed.is_number_unsigned(), "'seed' is not an unsigned integer");
   m.seed = seed.get<std::uint64_t>();
@@ -264,24 +260,27 @@ void check_consistent(const std::vector<FileRecord>& files) {
     require(names.insert(f.name).second, "it lists {} twice", f.name);
     for (const auto& s : f.slices) slices.push_back(&s.slice);
   }
-  const auto key = [](const ParamSlice* s) { return std::tie(s->name, s->content, s->begin); };
+  const auto key = [](const ParamSlice* s) {
+    return std::tuple(std::string_view(s->name), s->array != weights_name,
+                      std::string_view(s->array), s->begin);
+  };
   std::sort(slices.begin(), slices.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
   std::int64_t covered = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const auto& s = *slices[i];
     const bool new_name = i == 0 || slices[i - 1]->name != s.name;
-    const bool begins = new_name || slices[i - 1]->content != s.content;
-    require(!new_name || s.content == Content::weight, "it has moments but no weights of {}",
+    const bool begins = new_name || slices[i - 1]->array != s.array;
+    require(!new_name || s.array == weights_name, "it has {} but no weights of {}", s.array,
             s.name);
     require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
             "it gives two shapes or dtypes for {}", s.name);
     require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or there twice",
-            group_of(s.content), s.name);
+            s.array, s.name);
     covered = s.begin + s.count;
-    const bool ends = i + 1 == slices.size() || slices[i + 1]->name != s.name ||
-                      slices[i + 1]->content != s.content;
-    require(!ends || covered == s.shape.count(), "{}/{} ends at element {} of {}",
-            group_of(s.content), s.name, covered, s.shape.count());
+    const bool ends =
+        i + 1 == slices.size() || slices[i + 1]->name != s.name || slices[i + 1]->array != s.array;
+    require(!ends || covered == s.shape.count(), "{}/{} ends at element {} of {}", s.array, s.name,
+            covered, s.shape.count());
   }
 }
 

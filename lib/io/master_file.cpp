@@ -75,7 +75,7 @@ void write_virtual(hid_t group, const std::vector<Source>& sources,
   for (const auto& [file, slice] : sources) {
     const hsize_t held = static_cast<hsize_t>(slice->count);
     Hdf5Handle part(H5Screate_simple(1, &held, nullptr), H5Sclose, "H5Screate_simple", path);
-    const auto dataset = std::string(group_of(slice->content)) + "/" + slice->name;
+    const auto dataset = slice->array + "/" + slice->name;
     hsize_t at = 0;
     for (const auto& box : boxes_of(shape, slice->begin, slice->count)) {
       const auto start = as_extents(box.start), count = as_extents(box.count);
@@ -108,10 +108,10 @@ std::vector<Box> boxes_of(const Shape& shape, std::int64_t begin, std::int64_t c
 
 FileRecord write_master(const std::filesystem::path& directory, std::int64_t step,
                         std::span<const FileRecord> shards) {
-  std::map<Content, std::map<std::string, std::vector<Source>>> parameters;
+  std::map<std::string, std::map<std::string, std::vector<Source>>> parameters;
   for (const auto& file : shards) {
     for (const auto& s : file.slices) {
-      parameters[s.slice.content][s.slice.name].push_back({&file, &s.slice});
+      parameters[s.slice.array][s.slice.name].push_back({&file, &s.slice});
     }
   }
   FileRecord record;
@@ -125,8 +125,7 @@ FileRecord write_master(const std::filesystem::path& directory, std::int64_t ste
     Hdf5Handle attribute(H5Acreate2(hdf5, "step", H5T_STD_I64LE, scalar, H5P_DEFAULT, H5P_DEFAULT),
                          H5Aclose, "H5Acreate2", path);
     hdf5_ok(H5Awrite(attribute, H5T_NATIVE_INT64, &step), "H5Awrite", path);
-    for (const auto& [content, names] : parameters) {
-      const std::string name(group_of(content));
+    for (const auto& [name, names] : parameters) {
       Hdf5Handle group(H5Gcreate2(hdf5, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                        H5Gclose, "H5Gcreate2", path);
       for (const auto& [parameter, sources] : names) write_virtual(group, sources, path);

@@ -196,16 +196,15 @@ FileRecord write_shard(const fs::path& directory, const ShardLabel& label,
     set_attribute(hdf5, "rank", {&rank, 1}, path);
     set_attribute(hdf5, "step", {&label.step, 1}, path);
     set_attribute(hdf5, "run", label.run, path);
-    std::map<Content, Hdf5Handle> groups;
+    std::map<std::string, Hdf5Handle> groups;
     std::vector<std::byte> staging(static_cast<std::size_t>(max_chunk_bytes) + 4);
     for (const auto& s : slices) {
-      const std::string group(group_of(s.content));
-      if (!groups.contains(s.content)) {
-        groups.emplace(s.content, Hdf5Handle(H5Gcreate2(hdf5, group.c_str(), H5P_DEFAULT,
-                                                        H5P_DEFAULT, H5P_DEFAULT),
-                                             H5Gclose, "H5Gcreate2", path));
+      if (!groups.contains(s.array)) {
+        groups.emplace(s.array, Hdf5Handle(H5Gcreate2(hdf5, s.array.c_str(), H5P_DEFAULT,
+                                                      H5P_DEFAULT, H5P_DEFAULT),
+                                           H5Gclose, "H5Gcreate2", path));
       }
-      record.slices.push_back(write_slice(groups.at(s.content), s, source, staging, sink, path));
+      record.slices.push_back(write_slice(groups.at(s.array), s, source, staging, sink, path));
     }
     groups.clear();
     hdf5.close("H5Fclose", path);
@@ -234,8 +233,7 @@ std::vector<std::string> verify_file(const fs::path& directory, const FileRecord
       const auto found = hash128(elements);
       if (found != *r.expected) {
         problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", record.name,
-                                       r.chunk, group_of(r.slice->slice.content),
-                                       r.slice->slice.name));
+                                       r.chunk, r.slice->slice.array, r.slice->slice.name));
       }
       return found;
     });

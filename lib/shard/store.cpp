@@ -5,28 +5,29 @@
 
 namespace trireme {
 
-static std::vector<std::string> arrays_of(Upkeep u) {
-  if (u == Upkeep::adamw) return {"moment1", "moment2"};
-  return {};
+static std::vector<std::string> names_of_arrays(const std::optional<UpdateRule>& rule) {
+  if (!rule) return {};
+  const auto names = arrays_of(*rule);
+  return {names.begin(), names.end()};
 }
 
-static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, Upkeep upkeep,
+static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_train,
                                               std::vector<std::uint8_t> trainable) {
   if (trainable.empty()) trainable.assign(spec.params.size(), 1);
-  if (upkeep == Upkeep::forward) trainable.assign(spec.params.size(), 0);
+  if (!can_train) trainable.assign(spec.params.size(), 0);
   return trainable;
 }
 
-Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute, Upkeep upkeep,
-             Sharding sharding, std::vector<std::uint8_t> trainable)
+Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute,
+             std::optional<UpdateRule> rule, Sharding sharding, std::vector<std::uint8_t> trainable)
     : backend_(b),
       spec_(spec),
       layout_(std::move(layout)),
       sharding_(std::move(sharding)),
-      upkeep_(upkeep),
-      shards_(b, spec, layout_, sharding_, compute, arrays_of(upkeep)),
+      rule_(rule),
+      shards_(b, spec, layout_, sharding_, compute, names_of_arrays(rule)),
       gradients_(b, spec, layout_, sharding_, wide(compute)),
-      trainability_(spec, layout_, wanted_first(spec, upkeep, std::move(trainable))) {
+      trainability_(spec, layout_, wanted_first(spec, rule.has_value(), std::move(trainable))) {
   settle_trainable();
 }
 
@@ -43,7 +44,7 @@ static constexpr const char* no_gradients =
     "the model was opened without gradients: it can be evaluated, not trained";
 
 void Store::set_trainable(ParamId p, bool on, ThawMoments moments) {
-  require(upkeep_ != Upkeep::forward, "{}", no_gradients);
+  require(rule_.has_value(), "{}", no_gradients);
   trainability_.wish(p, on, moments);
 }
 
@@ -70,7 +71,7 @@ bool Store::settle_trainable() {
 
 void Store::begin(Purpose purpose) {
   require(!open_, "the model's state is in use by another session: close that first");
-  require(purpose == Purpose::forward || upkeep_ != Upkeep::forward, "{}", no_gradients);
+  require(purpose == Purpose::forward || rule_.has_value(), "{}", no_gradients);
   if (const auto left = sharding_.gather.abandoned(); !left.empty())
     fail("something of an earlier program is still on its way: {}", fmt::join(left, ", "));
   trainability_.require_settled();
@@ -80,52 +81,32 @@ void Store::begin(Purpose purpose) {
   pending_ = true;
 }
 
-// Each trained segment's decayed and undecayed range, as far as it is here: (views, gradient,
-// count, decay).
-template <class Update>
-void Store::each_range(double decay, const Update& update) {
+// Of each trained segment the decayed and the undecayed range, as far as they are here.
+void Store::update(UpdateFactors factors) {
+  require(rule_.has_value(), "{}", no_gradients);
+  kernel::Update step{.rule = *rule_, .shards = {}};
   for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
     const auto& segment = layout_.segments[i];
     if (!trainability_.trains(segment)) continue;
-    const auto count = ++shards_.count_of(i);
     const auto mine = sharding_.own(segment);
-    const auto run = [&](Range wanted, double range_decay) {
+    factors.count = ++shards_.count_of(i);
+    const auto add = [&](Range wanted, double decay) {
       const auto r = intersection(wanted, mine);
       if (r.count() == 0) return;
-      const ConstView gradient = gradients_.sum(i).slice(r.begin - mine.begin, {r.count()}).view();
-      update(shards_.views(i, r), gradient, count, range_decay);
+      auto [master, copy, arrays] = shards_.views(i, r);
+      auto& shard = step.shards.emplace_back(kernel::Update::Shard{
+          .master_N = master,
+          .copy_N = copy,
+          .grad_N = gradients_.sum(i).slice(r.begin - mine.begin, {r.count()}).view(),
+          .state_N = std::move(arrays),
+          .factors = factors});
+      shard.factors.decay = decay;
     };
-    run({0, segment.decayed}, decay);
-    run({segment.decayed, segment.elements}, 0);
+    add({0, segment.decayed}, factors.decay);
+    add({segment.decayed, segment.elements}, 0);
   }
+  backend_.put(Queue::compute, step);
   pending_ = false;
-}
-
-void Store::update(const AdamWFactors& a) {
-  kernel::AdamW step;
-  each_range(a.decay, [&](const ShardViews& s, ConstView gradient, auto count, double decay) {
-    AdamWFactors here = a;
-    here.decay = decay;
-    here.count = count;
-    step.shards.push_back({.master_N = s.master,
-                           .m_N = s.arrays[0],
-                           .v_N = s.arrays[1],
-                           .copy_N = s.copy,
-                           .grad_N = gradient,
-                           .factors = here});
-  });
-  backend_.put(Queue::compute, step);
-}
-
-void Store::update(const SgdFactors& a) {
-  kernel::Sgd step;
-  each_range(a.decay, [&](const ShardViews& s, ConstView gradient, auto, double decay) {
-    SgdFactors here = a;
-    here.decay = decay;
-    step.shards.push_back(
-        {.master_N = s.master, .copy_N = s.copy, .grad_N = gradient, .factors = here});
-  });
-  backend_.put(Queue::compute, step);
 }
 
 }  // namespace trireme

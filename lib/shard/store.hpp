@@ -9,6 +9,7 @@
 //   trainability.hpp  which segments are trained
 //   gradients.hpp     from microbatches' gradients to what the optimizer reads
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,17 +21,15 @@
 
 namespace trireme {
 
-// What is kept beside the weights: nothing, gradients, gradients and two moments.
-enum class Upkeep : std::uint8_t { forward, sgd, adamw };
-
 // What a program wants of a store: training starts new gradients.
 enum class Purpose : std::uint8_t { train, forward };
 
 class Store {
  public:
   // Takes weights, gradients and the optimizer's arrays; weights are undefined until initialize()
-  // or write(), all else is zero. `trainable` by ParamId; empty: all.
-  Store(Backend&, const ModelSpec&, Layout, DType compute, Upkeep, Sharding = {},
+  // or write(), all else is zero. Without a rule there are neither gradients nor arrays, and
+  // nothing can be trained. `trainable` by ParamId; empty: all.
+  Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<UpdateRule>, Sharding = {},
         std::vector<std::uint8_t> trainable = {});
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -77,9 +76,9 @@ class Store {
 
   // After backward: GradientSums::finish.
   std::vector<double> finish_gradients() { return gradients_.finish(); }
-  // Weights, arrays and compute copy from the gradients times `scale`.
-  void update(const AdamWFactors&);
-  void update(const SgdFactors&);
+  // One step of the rule: weights, arrays and compute copy. The counts are the store's own, and so
+  // is what is not decayed.
+  void update(UpdateFactors);
 
   // For sessions. begin() is an Error while another session of the store is open, when an earlier
   // one left something in flight, when there are no gradients to train with, and when wishes are
@@ -91,14 +90,11 @@ class Store {
   GradientSums& gradients() { return gradients_; }
 
  private:
-  template <class Update>
-  void each_range(double decay, const Update&);
-
   Backend& backend_;
   const ModelSpec& spec_;
   Layout layout_;
   Sharding sharding_;
-  Upkeep upkeep_;
+  std::optional<UpdateRule> rule_;
   Shards shards_;
   GradientSums gradients_;
   Trainability trainability_;

@@ -25,13 +25,15 @@ constexpr std::int64_t total_steps(const TrainConfig& t, std::int64_t context) {
   return t.steps > 0 ? t.steps : (t.tokens + step_tokens - 1) / step_tokens;
 }
 
-enum class OptimizerKind : std::uint8_t { adamw, sgd };
+enum class OptimizerKind : std::uint8_t { adamw, sgd, lion };
 
 struct OptimizerConfig {
   OptimizerKind name = OptimizerKind::adamw;
-  double lr = 3e-4;  // peak learning rate
-  double beta1 = 0.9, beta2 = 0.95;
-  double eps = 1e-8;
+  double lr = 3e-4;                   // peak learning rate
+  double beta1 = 0.9, beta2 = 0.95;   // adamw and lion
+  double eps = 1e-8;                  // adamw
+  double momentum = 0;                // sgd
+  bool nesterov = false;              // sgd: the gradient where momentum leads to
   double weight_decay = 0.1;          // decoupled; never on norms and biases
   std::vector<std::string> no_decay;  // further parameters without decay, by name (* and ?)
   double clip = 1;                    // largest gradient norm; 0: no clipping

@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+static_assert(weights_array == weights_name, "a checkpoint's arrays have the store's names");
+
 static ParamId param(std::size_t i) {
   return {static_cast<std::int32_t>(i)};
 }
@@ -21,16 +23,19 @@ static std::vector<ParamSlice> slices_of(const Store& store, std::map<std::strin
     const auto mine = store.own(param(i));
     if (mine.count() == 0 || !store.speaks_for(param(i))) continue;
     ids.emplace(params[i].name, param(i));
-    for (const Content c : all_contents)
-      if (c == Content::weight || store.has_arrays(param(i)))
-        slices.push_back(
-            {params[i].name, c, params[i].shape, mine.begin, mine.count(), store.master()});
+    const auto add = [&](std::string_view array) {
+      slices.push_back({params[i].name, std::string(array), params[i].shape, mine.begin,
+                        mine.count(), store.master()});
+    };
+    add(weights_array);
+    if (!store.has_arrays(param(i))) continue;
+    for (const auto& array : store.arrays()) add(array);
   }
   return slices;
 }
 
-// Adam's counts of the whole model: the first place of each stage speaks for its parameters.
-static std::map<std::string, std::int64_t> counts_of(const Store& store, const Axes& axes) {
+// Updates of the whole model: the first place of each stage speaks for its parameters.
+static std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
   const auto& params = store.spec().params;
   std::vector<double> counts(params.size(), 0);
   if (axes.at.data == 0 && axes.at.seq == 0)
@@ -52,7 +57,7 @@ static FileRecord write_slices(const Store& store, const std::filesystem::path& 
   const auto source = [&](const ParamSlice& s, std::int64_t first,
                           std::int64_t n) -> std::span<const std::byte> {
     buffer.resize(static_cast<std::size_t>(n) * bytes_of(s.dtype));
-    store.read(ids.at(s.name), group_of(s.content), s.begin + first, buffer);
+    store.read(ids.at(s.name), s.array, s.begin + first, buffer);
     return buffer;
   };
   return write_shard(partial, label, slices, source);
@@ -61,7 +66,7 @@ static FileRecord write_slices(const Store& store, const std::filesystem::path& 
 std::filesystem::path save_state(const Store& store, const Axes& axes,
                                  const std::filesystem::path& checkpoints, CheckpointMeta meta) {
   const auto& world = axes.world;
-  meta.adam_counts = counts_of(store, axes);
+  meta.updates = updates_of(store, axes);
   std::string path;
   try {
     std::string partial;
@@ -86,8 +91,8 @@ std::filesystem::path save_state(const Store& store, const Axes& axes,
   return path;
 }
 
-// One parameter's content, as far as it is here, in pieces of a few MiB.
-static void load(Store& store, CheckpointReader& reader, ParamId p, Content content) {
+// One array of a parameter, as far as it is here, in pieces of a few MiB.
+static void load(Store& store, CheckpointReader& reader, ParamId p, std::string_view array) {
   const auto& spec = store.spec().params[p.index()];
   const auto size = bytes_of(store.master());
   const auto most = static_cast<std::int64_t>(max_chunk_bytes / static_cast<std::int64_t>(size));
@@ -96,31 +101,35 @@ static void load(Store& store, CheckpointReader& reader, ParamId p, Content cont
   for (std::int64_t first = mine.begin; first < mine.end; first += most) {
     const auto n = std::min(most, mine.end - first);
     buffer.resize(static_cast<std::size_t>(n) * size);
-    reader.read(spec.name, content, first, n, buffer);
-    store.write(p, group_of(content), first, buffer);
+    reader.read(spec.name, array, first, n, buffer);
+    store.write(p, array, first, buffer);
   }
 }
 
-// Count and moments of one parameter. One that was frozen when the checkpoint was made may have no
-// moments there.
-static void load_moments(Store& store, CheckpointReader& reader, ParamId p) {
+// Count and optimizer's arrays of one parameter. One that was frozen when the checkpoint was made
+// may have no arrays there.
+static void load_arrays(Store& store, CheckpointReader& reader, ParamId p) {
   const auto& name = store.spec().params[p.index()].name;
-  const auto& counts = reader.meta().adam_counts;
+  const auto& counts = reader.meta().updates;
   const auto found = counts.find(name);
   require(found != counts.end(), "{} says of {} updates, but not of those of {}",
           (reader.directory() / manifest_name).string(), counts.size(), name);
   const auto count = found->second;
   store.set_count(p, count);
-  if (store.arrays().empty()) return;
-  if (!reader.has(name, Content::moment1)) {
-    require(count == 0,
-            "{} holds no AdamW moments of {}: it was trained with another optimizer; start from "
-            "its weights with model.init_from instead",
-            reader.directory().string(), name);
-    return;
-  }
+  const auto saved = reader.arrays_of(name);
+  if (saved.empty() && count == 0) return;
+  std::vector<std::string> kept(store.arrays().begin(), store.arrays().end());
+  std::ranges::sort(kept);
+  const auto list = [](const auto& names) {
+    return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
+  };
+  require(saved == kept,
+          "{} was trained with another optimizer: it holds {} of {}, where optimizer.name and its "
+          "settings now keep {} -- restart with the optimizer of its deck, or start from its "
+          "weights alone with model.init_from",
+          reader.directory().string(), list(saved), name, list(kept));
   store.make_arrays(p);
-  for (const Content c : {Content::moment1, Content::moment2}) load(store, reader, p, c);
+  for (const auto& array : saved) load(store, reader, p, array);
 }
 
 void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
@@ -137,14 +146,14 @@ void load_weights(Store& store, CheckpointReader& reader) {
             "that the checkpoint was trained with",
             reader.directory().string(), p.name, name_of(p.dtype), name_of(store.master()));
   for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    if (store.holds(param(i))) load(store, reader, param(i), Content::weight);
+    if (store.holds(param(i))) load(store, reader, param(i), weights_array);
   store.refresh();
 }
 
 void load_state(Store& store, CheckpointReader& reader, std::span<const Standing> standings) {
   load_weights(store, reader);
   for (std::size_t i = 0; i < standings.size(); ++i)
-    if (store.holds(param(i)) && standings[i].resumes) load_moments(store, reader, param(i));
+    if (store.holds(param(i)) && standings[i].resumes) load_arrays(store, reader, param(i));
 }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 
 #include "kernels/trace.hpp"
 #include "lib/pipe/partition.hpp"
+#include "lib/train/optimizer.hpp"
 
 namespace trireme {
 
@@ -16,9 +17,8 @@ static std::vector<std::uint8_t> trained_in(std::span<const Standing> standings)
   return mask;
 }
 
-static Upkeep upkeep_of(const TrainerSetup& s) {
-  if (!s.trainable) return Upkeep::forward;
-  return s.optimizer.name == OptimizerKind::adamw ? Upkeep::adamw : Upkeep::sgd;
+static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
+  return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
 }
 
 static TrainerSetup checked(TrainerSetup s, const Grid& grid) {
@@ -39,7 +39,7 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       freeze_(setup_.freeze, model_.spec()),
       standings_(freeze_.at(setup_.first_step)),
       store_(
-          backend, model_.spec(), layout(), setup_.compute, upkeep_of(setup_),
+          backend, model_.spec(), layout(), setup_.compute, rule_of(setup_),
           make_sharding(model_.spec(),
                         zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce), axes_),
           trained_in(standings_)) {}
@@ -162,11 +162,7 @@ std::vector<double> Trainer::finish_gradients() {
 
 void Trainer::update(double lr, double scale) {
   const TraceScope span("optimizer");
-  const auto& o = setup_.optimizer;
-  if (o.name == OptimizerKind::adamw)
-    store_.update(AdamWFactors{lr, o.beta1, o.beta2, o.eps, o.weight_decay, scale, 0});
-  else
-    store_.update(SgdFactors{lr, o.weight_decay, scale});
+  store_.update({.lr = lr, .decay = setup_.optimizer.weight_decay, .scale = scale});
 }
 
 // A share without targets, where a rank has fewer microbatches than others.

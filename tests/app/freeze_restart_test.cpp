@@ -28,7 +28,7 @@ class FreezeRestart : public Training {
                contents_of(folder / (run + "/checkpoints/step-" + step + "/manifest.json")))
         .at("content")
         .at("checkpoint")
-        .at("adam_counts");
+        .at("updates");
   }
   // `cut` holds the checkpoints of `run` up to this step.
   void cut_after(const std::string& run, int step) {

@@ -52,9 +52,13 @@ int main(int argc, char** argv) {
   std::vector<ParamSlice> slices;
   const std::int64_t rows = 7'281, width = 1024;
   for (int layer = 0; layer < 12; ++layer) {
-    for (auto c : all_contents) {
-      slices.push_back(
-          {fmt::format("block.{}.weight", layer), c, {rows, width}, 0, rows * width, DType::f32});
+    for (const char* array : {"weights", "moment1", "moment2"}) {
+      slices.push_back({fmt::format("block.{}.weight", layer),
+                        array,
+                        {rows, width},
+                        0,
+                        rows * width,
+                        DType::f32});
     }
   }
   const auto bytes = static_cast<std::int64_t>(slices.size()) * rows * width * 4;

@@ -123,14 +123,13 @@ void add_flat() {
                  square = m.take(f32, {parameters}), g = m.take(f32, {parameters});
       const View copy = with_copy ? m.take(narrow, {parameters}) : View{};
       return Case{[=] {
-                    host::run(
-                        kernel::AdamW{.shards = {{.master_N = w,
-                                                  .m_N = mean,
-                                                  .v_N = square,
-                                                  .copy_N = copy,
-                                                  .grad_N = g,
-                                                  .factors = {1e-4, 0.9, 0.95, 1e-8, 0.1, 1, 10}}}},
-                        {});
+                    host::run(kernel::Update{.rule = rule::AdamW{},
+                                             .shards = {{.master_N = w,
+                                                         .copy_N = copy,
+                                                         .grad_N = g,
+                                                         .state_N = {mean, square},
+                                                         .factors = {1e-4, 0.1, 1, 10}}}},
+                              {});
                   },
                   7 * size(w) + (with_copy ? size(copy) : 0)};
     });

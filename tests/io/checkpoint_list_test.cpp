@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 // A checkpoint of one small parameter: these tests are about names.
 static void save_small(const fs::path& checkpoints, std::int64_t step) {
   const std::vector<float> w = {1, 2, 3};
-  const std::vector<ParamSlice> slices = {{"w", Content::weight, {3}, 0, 3, DType::f32}};
+  const std::vector<ParamSlice> slices = {{"w", "weights", {3}, 0, 3, DType::f32}};
   save_checkpoint(checkpoints, sample_meta(step), slices,
                   [&](const ParamSlice&, std::int64_t first, std::int64_t n) {
                     return std::as_bytes(std::span(w))

@@ -154,8 +154,8 @@ TEST(Damage, IsMetWhileReading) {
   flip_bit(checkpoint / "rank-00001.h5", record.chunks[0].at + 1000);
   std::vector<std::byte> some(40);
   // The flipped bit is not among the elements asked for, but in their chunk.
-  const auto message = message_of(
-      [&] { reader.read("embedding.table", Content::weight, record.slice.begin, 10, some); });
+  const auto message =
+      message_of([&] { reader.read("embedding.table", "weights", record.slice.begin, 10, some); });
   EXPECT_TRUE(contains(message, "rank-00001.h5")) << message;
   EXPECT_TRUE(contains(message, "does not match its hash")) << message;
 }

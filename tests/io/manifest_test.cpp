@@ -13,7 +13,7 @@ using nlohmann::json;
 
 static Manifest small_manifest() {
   FileRecord file{"rank-00000.h5", 1000, hash128("file"), 0, {}};
-  file.slices.push_back({{"w", Content::weight, {4, 5}, 0, 20, DType::f32},
+  file.slices.push_back({{"w", "weights", {4, 5}, 0, 20, DType::f32},
                          10,
                          {{100, hash128("a")}, {144, hash128("b")}}});
   return {sample_meta(3), {file}};
@@ -55,7 +55,8 @@ TEST(Manifest, WhatCannotBeTrueIsRefused) {
       {"/files/0/name", ""},
       {"/files/0/size", 120},
       {"/files/0/xxh3_128", "12"},
-      {"/files/0/slices/0/group", "weight"},
+      {"/files/0/slices/0/group", "weights/x"},
+      {"/files/0/slices/0/group", ""},
       {"/files/0/slices/0/shape", json::array({4, 6})},
       {"/files/0/slices/0/shape", json::array({4, -5})},
       {"/files/0/slices/0/shape", json::array({std::int64_t{1} << 40, std::int64_t{1} << 40})},
@@ -76,6 +77,18 @@ TEST(Manifest, WhatCannotBeTrueIsRefused) {
     const auto message = message_of([&] { parse_manifest(sealed(bad), "here"); });
     EXPECT_TRUE(contains(message, "here is damaged")) << where << " " << value << ": " << message;
   }
+}
+
+TEST(Manifest, Format1SaidAdamCounts) {
+  const auto m = small_manifest();
+  auto old = json::parse(to_text(m))["content"];
+  auto& checkpoint = old["checkpoint"];
+  checkpoint["format"] = 1;
+  checkpoint["adam_counts"] = checkpoint["updates"];
+  checkpoint.erase("updates");
+  EXPECT_EQ(parse_manifest(sealed(old), "here").meta.updates, m.meta.updates);
+  checkpoint["format"] = 2;
+  EXPECT_TRUE(contains(message_of([&] { parse_manifest(sealed(old), "here"); }), "updates"));
 }
 
 // Mutated bytes, and mutated values under a right hash: an Error or a manifest, never a crash.
@@ -119,7 +132,7 @@ TEST(Describe, ShowsWhatACheckpointHolds) {
   const auto text = describe(reader);
   for (const char* part :
        {"step-00000007", "84 samples, 5376 tokens", "pipe 1 x data 3 x seq 1", "rank-00002.h5",
-        "embedding.table", "[1031, 2053]", "with both moments", "width = 8", "block.0.bias"}) {
+        "embedding.table", "[1031, 2053]", "with moment1, slow_2", "width = 8", "block.0.bias"}) {
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
   }
 }

@@ -4,12 +4,25 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/kernels/examples/updates.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme {
 namespace {
 
-class UpdateContract : public ContractTest {};
+// The compute-type copy is absent where master weights serve, and in f32.
+struct Update {
+  std::int64_t weights;
+  bool copy;
+};
+
+class UpdateContract : public ContractTest {
+ protected:
+  // One step of a rule over `update`'s weights. In roundings of the wide type: `slack` of w before
+  // the copy is rounded, and those of the arrays; `size` of the step.
+  void compare_step(const Update& update, const UpdateRule& rule, const UpdateFactors& factors,
+                    double slack, std::vector<double> slack_of_state, double size);
+};
 INSTANTIATE_TEST_SUITE_P(Backends, UpdateContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
 
@@ -77,11 +90,6 @@ TEST_P(UpdateContract, SumOfSquaresIsFiniteExactlyWhenAllIs) {
   });
 }
 
-// The compute-type copy is absent where master weights serve, and in f32.
-struct Update {
-  std::int64_t weights;
-  bool copy;
-};
 std::vector<Update> updates() {
   std::vector<Update> all;
   for (const auto n : counts)
@@ -92,58 +100,93 @@ std::string describe(const Update& u) {
   return fmt::format("{} weights, copy {}", u.weights, u.copy);
 }
 
+// Arrays of every rule: |m| <= 1, and where there is a second one, squares in [0.1, 1.1].
+std::vector<View> state_of(Lab& lab, const UpdateRule& rule, std::int64_t n) {
+  std::vector<View> state;
+  for (std::size_t k = 0; k < arrays_of(rule).size(); ++k) {
+    auto values = lab.read(lab.wide_random({n}, static_cast<int>(3 + k)));
+    if (k == 1)
+      for (double& x : values) x = 0.1 + x * x;
+    state.push_back(lab.wide_values({n}, values));
+  }
+  return state;
+}
+
+void UpdateContract::compare_step(const Update& update, const UpdateRule& rule,
+                                  const UpdateFactors& factors, double slack,
+                                  std::vector<double> slack_of_state, double size) {
+  compare(describe(update), [=](Lab& lab) {
+    const auto [n, with_copy] = update;
+    const double u = roundoff(wide(lab.tested));
+    const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2, 3);
+    const auto state = state_of(lab, rule, n);
+    const View copy = with_copy ? lab.fresh({n}) : View{};
+    lab.backend.put(queue, kernel::Update{.rule = rule,
+                                          .shards = {{.master_N = w,
+                                                      .copy_N = copy,
+                                                      .grad_N = g,
+                                                      .state_N = state,
+                                                      .factors = factors}}});
+    lab.result("w", w, slack * u);
+    for (std::size_t k = 0; k < state.size(); ++k)
+      lab.result(std::string(arrays_of(rule)[k]), state[k], slack_of_state[k] * u);
+    if (with_copy) lab.result("copy", copy, tolerance(wide(lab.tested), 1 + size, slack * u));
+  });
+}
+
 TEST_P(UpdateContract, Sgd) {
+  const double size = 0.1 * (0.5 * 3 + 0.2);
   for (const auto& update : updates())
-    compare(describe(update), [update](Lab& lab) {
-      const auto [n, with_copy] = update;
-      const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2, 3);
-      const View copy = with_copy ? lab.fresh({n}) : View{};
-      lab.backend.put(
-          queue, kernel::Sgd{.shards = {{.master_N = w,
-                                         .copy_N = copy,
-                                         .grad_N = g,
-                                         .factors = {.lr = 0.1, .decay = 0.2, .scale = 0.5}}}});
-      const double slack = 6 * roundoff(wide(lab.tested)) * (1 + 0.1 * (0.5 * 3 + 0.2));
-      lab.result("w", w, slack);
-      if (with_copy) lab.result("copy", copy, tolerance(wide(lab.tested), 2, slack));
-    });
+    compare_step(update, rule::Sgd{}, {.lr = 0.1, .decay = 0.2, .scale = 0.5}, 6 * (1 + size), {},
+                 size);
+}
+
+// |g| <= 1.5 after scaling, so |m| <= 0.9 + 1.5 and the step is at most lr (1.5 + 0.9 |m| + decay).
+TEST_P(UpdateContract, Momentum) {
+  for (const bool nesterov : {false, true})
+    for (const auto& update : updates()) {
+      const double size = 0.1 * (1.5 + 0.9 * 2.4 + 0.2);
+      compare_step(update, rule::Momentum{.momentum = 0.9, .nesterov = nesterov},
+                   {.lr = 0.1, .decay = 0.2, .scale = 0.5}, 8 * (1 + size), {4 * 2.4}, size);
+    }
 }
 
 // m and v are off by a few roundings of their terms, |m| <= 1, |g| <= 1.5, v in [0.1, 1.1]; so the
 // step lr m / c1 / (sqrt(v / c2) + eps) by roundings of lr 2.5 / c1 / sqrt(0.1 beta2 / c2).
 TEST_P(UpdateContract, AdamW) {
+  const rule::AdamW rule{.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
   for (const std::int64_t count : {1, 1000})
-    for (const auto& update : updates())
-      compare(describe(update), [=](Lab& lab) {
-        const auto [n, with_copy] = update;
-        const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 2, 3);
-        const View m = lab.wide_random({n}, 3);
-        auto squares = lab.read(lab.wide_random({n}, 4));
-        for (double& x : squares) x = 0.1 + x * x;
-        const View v = lab.wide_values({n}, squares);
-        const View copy = with_copy ? lab.fresh({n}) : View{};
-        const AdamWFactors o{.lr = 0.1,
-                             .beta1 = 0.9,
-                             .beta2 = 0.95,
-                             .eps = 1e-8,
-                             .decay = 0.1,
-                             .scale = 0.5,
-                             .count = count};
-        lab.backend.put(queue, kernel::AdamW{.shards = {{.master_N = w,
-                                                         .m_N = m,
-                                                         .v_N = v,
-                                                         .copy_N = copy,
-                                                         .grad_N = g,
-                                                         .factors = o}}});
-        const double u = roundoff(wide(lab.tested));
-        const double c1 = 1 - std::pow(o.beta1, count), c2 = 1 - std::pow(o.beta2, count);
-        const double step = o.lr * 2.5 / c1 / std::sqrt(0.1 * o.beta2 / c2);
-        const double slack = 16 * u * step + 4 * u;
-        lab.result("m", m, 4 * u * 2.5);
-        lab.result("v", v, 4 * u * 3.4);
-        lab.result("w", w, slack);
-        if (with_copy) lab.result("copy", copy, tolerance(wide(lab.tested), 1 + step, slack));
-      });
+    for (const auto& update : updates()) {
+      const auto t = static_cast<double>(count);
+      const double c1 = 1 - std::pow(rule.beta1, t), c2 = 1 - std::pow(rule.beta2, t);
+      const double size = 0.1 * 2.5 / c1 / std::sqrt(0.1 * rule.beta2 / c2);
+      compare_step(update, rule, {.lr = 0.1, .decay = 0.1, .scale = 0.5, .count = count},
+                   16 * size + 4, {4 * 2.5, 4 * 3.4}, size);
+    }
+}
+
+// The sign is that of a sum of two numbers which are random in their last bits: rounding does not
+// turn it.
+TEST_P(UpdateContract, Lion) {
+  for (const auto& update : updates()) {
+    const double size = 0.1 * (1 + 0.2);
+    compare_step(update, rule::Lion{.beta1 = 0.9, .beta2 = 0.99},
+                 {.lr = 0.1, .decay = 0.2, .scale = 0.5}, 6 * (1 + size), {4 * 2.5}, size);
+  }
+}
+
+TEST_P(UpdateContract, LionStandsStillWhereNothingPulls) {
+  run([](Lab& lab) {
+    const View w = lab.wide_random({77}, 1);
+    const auto before = lab.bytes(w);
+    const View m = lab.wide_values({77}, std::vector<double>(77, 0.0));
+    lab.backend.put(
+        queue,
+        kernel::Update{
+            .rule = rule::Lion{},
+            .shards = {{.master_N = w, .grad_N = m, .state_N = {m}, .factors = {.lr = 0.1}}}});
+    EXPECT_EQ(lab.bytes(w), before);
+  });
 }
 
 // More shards than a device is told of at a time, which begin and end anywhere, each with a step of
@@ -163,26 +206,18 @@ TEST_P(UpdateContract, ManyShardsAtATime) {
                m = lab.wide_random({n}, 3),
                v = lab.wide_values({n}, std::vector<double>(static_cast<std::size_t>(n), 0.5)),
                w_sgd = lab.wide_random({n}, 4), copy = lab.random({n}, 5);
-    kernel::AdamW adamw;
-    kernel::Sgd sgd;
+    kernel::Update adamw{.rule = rule::AdamW{}, .shards = {}},
+        sgd{.rule = rule::Sgd{}, .shards = {}};
     shards_of(n, [&](std::int64_t i, const auto& cut) {
-      const AdamWFactors o{.lr = 0.1,
-                           .beta1 = 0.9,
-                           .beta2 = 0.95,
-                           .eps = 1e-8,
-                           .decay = i % 2 ? 0.1 : 0,
-                           .scale = 0.5,
-                           .count = i + 1};
-      adamw.shards.push_back({.master_N = cut(w),
-                              .m_N = cut(m),
-                              .v_N = cut(v),
-                              .copy_N = cut(copy),
-                              .grad_N = cut(g),
-                              .factors = o});
-      sgd.shards.push_back(
-          {.master_N = cut(w_sgd),
+      adamw.shards.push_back(
+          {.master_N = cut(w),
+           .copy_N = cut(copy),
            .grad_N = cut(g),
-           .factors = {.lr = 0.01 * static_cast<double>(i), .decay = 0, .scale = 1}});
+           .state_N = {cut(m), cut(v)},
+           .factors = {.lr = 0.1, .decay = i % 2 ? 0.1 : 0, .scale = 0.5, .count = i + 1}});
+      sgd.shards.push_back({.master_N = cut(w_sgd),
+                            .grad_N = cut(g),
+                            .factors = {.lr = 0.01 * static_cast<double>(i)}});
     });
     lab.backend.put(queue, adamw);
     lab.backend.put(queue, sgd);
@@ -204,11 +239,11 @@ TEST_P(UpdateContract, CopiesWhatMasterHolds) {
   run([](Lab& lab) {
     const View w = lab.wide_random({5000}, 1), g = lab.wide_random({5000}, 2);
     const View copy = lab.fresh({5000}), cast = lab.fresh({5000});
-    lab.backend.put(queue,
-                    kernel::Sgd{.shards = {{.master_N = w,
-                                            .copy_N = copy,
-                                            .grad_N = g,
-                                            .factors = {.lr = 0.1, .decay = 0, .scale = 1}}}});
+    lab.backend.put(
+        queue,
+        kernel::Update{
+            .rule = rule::Sgd{},
+            .shards = {{.master_N = w, .copy_N = copy, .grad_N = g, .factors = {.lr = 0.1}}}});
     lab.backend.put(queue, kernel::Copy{.dst = cast, .src = w});
     EXPECT_EQ(lab.bytes(copy), lab.bytes(cast));
   });
@@ -216,36 +251,35 @@ TEST_P(UpdateContract, CopiesWhatMasterHolds) {
 
 // A shard has the same bits wherever it was cut.
 TEST_P(UpdateContract, WeightsStandAlone) {
-  run([](Lab& lab) {
-    const AdamWFactors o{.lr = 0.1,
-                         .beta1 = 0.9,
-                         .beta2 = 0.95,
-                         .eps = 1e-8,
-                         .decay = 0.1,
-                         .scale = 0.5,
-                         .count = 3};
-    const std::int64_t n = 200, begin = 37, some = 50;
-    const View w = lab.wide_random({n}, 1), m = lab.wide_random({n}, 2);
-    const View v = lab.wide_values({n}, std::vector<double>(std::size_t(n), 0.5));
-    const View g = lab.wide_random({n}, 3), part = lab.wide_fresh({3, some});
-    const auto slice = [&](const View& x) { return x.slice(0, begin, some); };
-    const auto copied = [&](int i, const View& x) {
-      const View to = part.slice(0, i, 1).reshaped({some});
-      lab.backend.put(queue, kernel::Copy{.dst = to, .src = slice(x)});
-      return to;
-    };
-    const View w1 = copied(0, w), m1 = copied(1, m), v1 = copied(2, v);
-    lab.backend.put(
-        queue,
-        kernel::AdamW{
-            .shards = {{.master_N = w1, .m_N = m1, .v_N = v1, .grad_N = slice(g), .factors = o}}});
-    lab.backend.put(
-        queue,
-        kernel::AdamW{.shards = {{.master_N = w, .m_N = m, .v_N = v, .grad_N = g, .factors = o}}});
-    EXPECT_EQ(lab.bytes(w1), lab.bytes(slice(w)));
-    EXPECT_EQ(lab.bytes(m1), lab.bytes(slice(m)));
-    EXPECT_EQ(lab.bytes(v1), lab.bytes(slice(v)));
-  });
+  for (const UpdateRule& rule : every_update_rule)
+    run([&](Lab& lab) {
+      const UpdateFactors o{.lr = 0.1, .decay = 0.1, .scale = 0.5, .count = 3};
+      const std::int64_t n = 200, begin = 37, some = 50;
+      const View w = lab.wide_random({n}, 1), g = lab.wide_random({n}, 3),
+                 part = lab.wide_fresh({3, some});
+      const auto state = state_of(lab, rule, n);
+      const auto slice = [&](const View& x) { return x.slice(0, begin, some); };
+      const auto copied = [&](std::int64_t i, const View& x) {
+        const View to = part.slice(0, i, 1).reshaped({some});
+        lab.backend.put(queue, kernel::Copy{.dst = to, .src = slice(x)});
+        return to;
+      };
+      const View w1 = copied(0, w);
+      std::vector<View> state1;
+      for (const View& x : state) state1.push_back(copied(1 + std::ssize(state1), x));
+      const auto step = [&](const View& master, const View& grad, const std::vector<View>& kept) {
+        lab.backend.put(
+            queue,
+            kernel::Update{
+                .rule = rule,
+                .shards = {{.master_N = master, .grad_N = grad, .state_N = kept, .factors = o}}});
+      };
+      step(w1, slice(g), state1);
+      step(w, g, state);
+      EXPECT_EQ(lab.bytes(w1), lab.bytes(slice(w)));
+      for (std::size_t k = 0; k < state.size(); ++k)
+        EXPECT_EQ(lab.bytes(state1[k]), lab.bytes(slice(state[k])));
+    });
 }
 
 }  // namespace

@@ -130,8 +130,9 @@ TEST_F(DryOrder, EveryOperandsRoleCounts) {
   EXPECT_TRUE(race(kernel::Activate{.activation = Activation::gelu, .y_N = b, .x_N = a}));
   EXPECT_FALSE(race(kernel::Activate{.activation = Activation::gelu, .y_N = b, .x_N = b}));
   const View two = b.slice(0, 0, 50);  // not what the first shard has
-  kernel::Sgd sgd{.shards = {{.master_N = b.slice(0, 50, 50), .grad_N = b, .factors = {}},
-                             {.master_N = two, .grad_N = b, .factors = {}}}};
+  kernel::Update sgd{.rule = rule::Sgd{},
+                     .shards = {{.master_N = b.slice(0, 50, 50), .grad_N = b, .factors = {}},
+                                {.master_N = two, .grad_N = b, .factors = {}}}};
   EXPECT_FALSE(race(sgd));
   sgd.shards[1].copy_N = a;  // may be absent, and is written where it is there
   EXPECT_TRUE(race(sgd));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/host/kernels.hpp"
+#include "tests/kernels/examples/updates.hpp"
 #include "tests/kernels/host_array.hpp"
 
 namespace trireme {
@@ -34,38 +35,29 @@ TEST_P(HostKernels, PointwiseBitsDoNotDependOnThePlace) {
 
 TEST_P(HostKernels, UpdateBitsDoNotDependOnThePlace) {
   const std::int64_t n = 200, shift = 37, rest = n - shift;
-  const Array w(DType::f32, {n}, 1), m(DType::f32, {n}, 2), g(DType::f32, {n}, 4),
-      copy(type(), {n});
-  Array v(DType::f32, {n}, 3);
-  for (std::int64_t i = 0; i < n; ++i) v.set(i, std::fabs(v[i]));
-  const AdamWFactors how{0.01, 0.9, 0.95, 1e-8, 0.1, 0.7, 3};
-  const Array w2(w), m2(m), v2(v), copy2(type(), {n});
-  host::run(
-      kernel::AdamW{
-          .shards =
-              {{.master_N = w, .m_N = m, .v_N = v, .copy_N = copy, .grad_N = g, .factors = how}}},
-      {});
-  const auto tail = [&](const Array& a) { return a.view().slice(0, shift, rest); };
-  host::run(kernel::AdamW{.shards = {{.master_N = tail(w2),
-                                      .m_N = tail(m2),
-                                      .v_N = tail(v2),
-                                      .copy_N = tail(copy2),
-                                      .grad_N = tail(g),
-                                      .factors = how}}},
-            {});
-  for (const auto& [a, b] : {std::pair{&w, &w2}, {&m, &m2}, {&v, &v2}, {&copy, &copy2}}) {
-    EXPECT_EQ(a->bytes(shift, rest), b->bytes(shift, rest));
+  for (const UpdateRule& rule : every_update_rule) {
+    const Array w(DType::f32, {n}, 1), m(DType::f32, {n}, 2), g(DType::f32, {n}, 4),
+        copy(type(), {n});
+    Array v(DType::f32, {n}, 3);
+    for (std::int64_t i = 0; i < n; ++i) v.set(i, std::fabs(v[i]));
+    const Array w2(w), m2(m), v2(v), copy2(type(), {n});
+    const auto step = [&](const View& master, const View& narrow, const View& grad,
+                          std::vector<View> state) {
+      state.resize(arrays_of(rule).size());
+      host::run(kernel::Update{.rule = rule,
+                               .shards = {{.master_N = master,
+                                           .copy_N = narrow,
+                                           .grad_N = grad,
+                                           .state_N = std::move(state),
+                                           .factors = {0.01, 0.1, 0.7, 3}}}},
+                {});
+    };
+    const auto tail = [&](const Array& a) { return a.view().slice(0, shift, rest); };
+    step(w, copy, g, {m, v});
+    step(tail(w2), tail(copy2), tail(g), {tail(m2), tail(v2)});
+    for (const auto& [a, b] : {std::pair{&w, &w2}, {&m, &m2}, {&v, &v2}, {&copy, &copy2}})
+      EXPECT_EQ(a->bytes(shift, rest), b->bytes(shift, rest));
   }
-  const SgdFactors step{0.01, 0.1, 0.7};
-  host::run(kernel::Sgd{.shards = {{.master_N = w, .copy_N = copy, .grad_N = g, .factors = step}}},
-            {});
-  host::run(kernel::Sgd{.shards = {{.master_N = tail(w2),
-                                    .copy_N = tail(copy2),
-                                    .grad_N = tail(g),
-                                    .factors = step}}},
-            {});
-  EXPECT_EQ(w.bytes(shift, rest), w2.bytes(shift, rest));
-  EXPECT_EQ(copy.bytes(shift, rest), copy2.bytes(shift, rest));
 }
 
 // A row's bits are the same in any matrix.

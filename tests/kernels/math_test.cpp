@@ -17,7 +17,7 @@
 #include "kernels/math/rsqrt.hpp"
 #include "kernels/math/swiglu.hpp"
 #include "kernels/math/tanh.hpp"
-#include "kernels/math/update_factors.hpp"
+#include "kernels/math/update.hpp"
 
 namespace trireme {
 namespace {
@@ -173,6 +173,9 @@ TEST(Math, DropoutKeepsWhatItsNumberSays) {
 // Two steps by hand in double. A handful of roundings on values of the size of w.
 TEST(Math, AdamW) {
   const double lr = 0.1, beta1 = 0.9, beta2 = 0.99, eps = 1e-8, decay = 0.2, scale = 0.5;
+  const auto formula = [&](std::int64_t count) {
+    return math::formula_of(rule::AdamW{beta1, beta2, eps}, {lr, decay, scale, count});
+  };
   double w = 1, m = 0, v = 0;
   float w_f = 1, m_f = 0, v_f = 0;
   for (int count = 1; count <= 2; ++count) {
@@ -181,18 +184,47 @@ TEST(Math, AdamW) {
     v = beta2 * v + (1 - beta2) * g * scale * g * scale;
     const double step = m / (1 - std::pow(beta1, count));
     w = w - lr * decay * w - lr * step / (std::sqrt(v / (1 - std::pow(beta2, count))) + eps);
-    math::update_of(AdamWFactors{lr, beta1, beta2, eps, decay, scale, count})(w_f, m_f, v_f, g);
+    formula(count)(w_f, g, m_f, v_f);
     EXPECT_NEAR(w_f, w, 8 * unit * count);
     EXPECT_NEAR(m_f, m, 4 * unit * count);
     EXPECT_NEAR(v_f, v, 4 * unit * count);
   }
-  math::update_of(AdamWFactors{lr, beta1, beta2, eps, decay, scale, 3})(w_f, m_f, v_f, nan);
+  formula(3)(w_f, nan, m_f, v_f);
   EXPECT_TRUE(std::isnan(w_f));
 }
 
 TEST(Math, Sgd) {
-  const auto step = math::update_of(SgdFactors{0.1, 0.5, 2});
-  EXPECT_FLOAT_EQ(step(3, 4), 3 - 0.1F * (2 * 4 + 0.5F * 3));
+  float w = 3;
+  math::formula_of(rule::Sgd{}, {0.1, 0.5, 2})(w, 4);
+  EXPECT_FLOAT_EQ(w, 3 - 0.1F * (2 * 4 + 0.5F * 3));
+}
+
+// Two steps by hand: the gradient times scale is 2, then -1.
+TEST(Math, Momentum) {
+  for (const bool nesterov : {false, true}) {
+    const auto formula = math::formula_of(rule::Momentum{0.5, nesterov}, {0.125, 0.5, 0.5});
+    float w = 1, m = 0;
+    formula(w, 4, m);
+    EXPECT_EQ(m, 2);
+    EXPECT_EQ(w, 1 - 0.125F * ((nesterov ? 3 : 2) + 0.5F));
+    const float before = w;
+    formula(w, -2, m);
+    EXPECT_EQ(m, 0);
+    EXPECT_EQ(w, before - 0.125F * ((nesterov ? -1 : 0) + 0.5F * before));
+  }
+}
+
+TEST(Math, Lion) {
+  const auto formula = math::formula_of(rule::Lion{0.5, 0.75}, {0.125, 0.5, 0.5});
+  float w = 1, m = 0;
+  formula(w, 4, m);
+  EXPECT_EQ(w, 1 - 0.125F * (1 + 0.5F));
+  EXPECT_EQ(m, 0.5F);
+  const float before = w;
+  formula(w, -1, m);  // 0.25 - 0.25
+  EXPECT_EQ(w, before - 0.125F * 0.5F * before);
+  formula(w, nan, m);
+  EXPECT_TRUE(std::isnan(m));
 }
 
 }  // namespace

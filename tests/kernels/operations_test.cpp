@@ -120,9 +120,15 @@ TEST(Operations, NameTheOperandThatIsMissing) {
   EXPECT_NE(message(kernel::Activate{.activation = Activation::gelu, .y_N = {}, .x_N = x})
                 .find("activate: operand 0"),
             std::string::npos);
-  EXPECT_NE(message(kernel::Sgd{.shards = {{.master_N = x, .grad_N = x, .factors = {}},
-                                           {.master_N = x, .grad_N = {}, .factors = {}}}})
-                .find("sgd: operand 5"),
+  const kernel::Update::Shard whole{.master_N = x, .grad_N = x, .state_N = {x}, .factors = {}};
+  auto without_gradient = whole, without_state = whole;
+  without_gradient.grad_N = {};
+  without_state.state_N[0] = {};
+  EXPECT_NE(message(kernel::Update{.rule = rule::Lion{}, .shards = {whole, without_gradient}})
+                .find("update: operand 7"),
+            std::string::npos);
+  EXPECT_NE(message(kernel::Update{.rule = rule::Lion{}, .shards = {without_state}})
+                .find("update: operand 1"),
             std::string::npos);
 }
 

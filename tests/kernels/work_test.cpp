@@ -153,17 +153,20 @@ TEST(Work, OfCrossEntropyWithAndWithoutGradient) {
 
 TEST(Work, OfAllShardsOfAnUpdate) {
   const auto w = f32s({10}), copy = bf16s({10}), other = f32s({3});
-  EXPECT_EQ(
-      work_of(kernel::Sgd{.shards = {{.master_N = w, .copy_N = copy, .grad_N = w, .factors = {}},
-                                     {.master_N = other, .grad_N = other, .factors = {}}}})
-          .bytes,
-      2 * 40 + 20 + 40 + 2 * 12 + 12);
-  EXPECT_EQ(
-      work_of(kernel::AdamW{
-                  .shards = {{.master_N = w, .m_N = w, .v_N = w, .grad_N = w, .factors = {}}}})
-          .bytes,
-      3 * 2 * 40 + 40);
-  EXPECT_EQ(work_of(kernel::Sgd{}).bytes, 0);
+  const auto shard = [](const View& master, const View& narrow, std::vector<View> state) {
+    return kernel::Update::Shard{.master_N = master,
+                                 .copy_N = narrow,
+                                 .grad_N = master,
+                                 .state_N = std::move(state),
+                                 .factors = {}};
+  };
+  EXPECT_EQ(work_of(kernel::Update{.rule = rule::Sgd{},
+                                   .shards = {shard(w, copy, {}), shard(other, {}, {})}})
+                .bytes,
+            2 * 40 + 20 + 40 + 2 * 12 + 12);
+  EXPECT_EQ(work_of(kernel::Update{.rule = rule::AdamW{}, .shards = {shard(w, {}, {w, w})}}).bytes,
+            3 * 2 * 40 + 40);
+  EXPECT_EQ(work_of(kernel::Update{}).bytes, 0);
 }
 
 TEST(Work, OfAllSumsOfSquares) {

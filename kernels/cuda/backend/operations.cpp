@@ -4,7 +4,6 @@
 
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/views.hpp"
-#include "kernels/math/update_factors.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -268,28 +267,20 @@ void run(const kernel::ColumnSum& o, const Resources& r) {
   });
 }
 
-void run(const kernel::Sgd& o, const Resources& r) {
+void run(const kernel::Update& o, const Resources& r) {
   with_type_of_copies(o, [&]<class T>(T) {
-    std::vector<SgdShard<T>> shards;
-    for (const auto& s : o.shards)
-      shards.push_back({at<float>(s.master_N), at<T>(s.copy_N), at<float>(s.grad_N),
-                        s.master_N.count(), math::update_of(s.factors)});
-    sgd<T>(r.stream, shards);
-  });
-}
-
-void run(const kernel::AdamW& o, const Resources& r) {
-  with_type_of_copies(o, [&]<class T>(T) {
-    std::vector<AdamWShard<T>> shards;
-    for (const auto& s : o.shards)
-      shards.push_back({.master = at<float>(s.master_N),
-                        .m = at<float>(s.m_N),
-                        .v = at<float>(s.v_N),
-                        .copy = at<T>(s.copy_N),
-                        .grad = at<float>(s.grad_N),
-                        .count = s.master_N.count(),
-                        .update = math::update_of(s.factors)});
-    adamw<T>(r.stream, shards);
+    std::vector<UpdateShard<T>> shards;
+    for (const auto& s : o.shards) {
+      auto& shard = shards.emplace_back(UpdateShard<T>{.master = at<float>(s.master_N),
+                                                       .copy = at<T>(s.copy_N),
+                                                       .grad = at<float>(s.grad_N),
+                                                       .state = {},
+                                                       .count = s.master_N.count(),
+                                                       .factors = s.factors});
+      expect(s.state_N.size() == arrays_of(o.rule).size(), "a shard has its rule's arrays");
+      std::ranges::transform(s.state_N, shard.state, [](const View& v) { return at<float>(v); });
+    }
+    update(r.stream, o.rule, std::span<const UpdateShard<T>>(shards));
   });
 }
 

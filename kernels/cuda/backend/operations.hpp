@@ -31,8 +31,7 @@ void run(const kernel::Embedding&, const Resources&);
 void run(const kernel::EmbeddingGrad&, const Resources&);
 void run(const kernel::CrossEntropy&, const Resources&);
 void run(const kernel::ColumnSum&, const Resources&);
-void run(const kernel::Sgd&, const Resources&);
-void run(const kernel::AdamW&, const Resources&);
+void run(const kernel::Update&, const Resources&);
 void run(const kernel::SumSquares&, const Resources&);
 
 }  // namespace trireme::cuda

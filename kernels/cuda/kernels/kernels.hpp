@@ -10,7 +10,7 @@
 
 #include "kernels/accumulate.hpp"
 #include "kernels/activation.hpp"
-#include "kernels/math/update.hpp"
+#include "kernels/update_rule.hpp"
 #include "lib/base/dtype.hpp"
 #include "lib/base/rng.hpp"
 
@@ -136,27 +136,18 @@ void cross_entropy(Stream, double* loss, Accumulate, T* logits_TV, const std::in
                    std::int64_t rows, std::int64_t vocab, float scale, bool become_gradient,
                    double* scratch);
 
-// optimizer.cu. copy may be null.
+// optimizer.cu. copy may be null; state: as many as the rule has arrays.
 template <class T>
-struct SgdShard {
+struct UpdateShard {
   float* master;
   T* copy;
   const float* grad;
+  float* state[most_update_arrays];
   std::int64_t count;
-  math::SgdUpdate update;
+  UpdateFactors factors;
 };
 template <class T>
-void sgd(Stream, std::span<const SgdShard<T>>);
-template <class T>
-struct AdamWShard {
-  float *master, *m, *v;
-  T* copy;
-  const float* grad;
-  std::int64_t count;
-  math::AdamWUpdate update;
-};
-template <class T>
-void adamw(Stream, std::span<const AdamWShard<T>>);
+void update(Stream, const UpdateRule&, std::span<const UpdateShard<T>>);
 
 // attention.cu, attention_grad.cu: any head dim up to 256 and any number of heads; for what cuDNN
 // refuses. Query head h reads key/value head h * G / H.

@@ -30,47 +30,38 @@ inline View shard_of(const View& all, std::size_t i) {
   return all.slice(0, static_cast<std::int64_t>(i) * 50 + 1, static_cast<std::int64_t>(41 + 2 * i));
 }
 
-inline Examples<kernel::Sgd> examples(Of<kernel::Sgd>) {
-  Examples<kernel::Sgd> list;
-  for (const auto& shards : shards_examples)
-    list.push_back(
-        {shards.name, [shards](Operands& o) {
-           const View w = o.wide_values({150}), copy = o.values({150}), g = o.wide_values({150}, 3);
-           kernel::Sgd sgd;
-           for (std::size_t i = 0; i < shards.copies.size(); ++i)
-             sgd.shards.push_back(
-                 {.master_N = shard_of(w, i),
-                  .copy_N = shards.copies[i] ? shard_of(copy, i) : View{},
-                  .grad_N = shard_of(g, i),
-                  .factors = {.lr = 0.1 * static_cast<double>(i + 1), .decay = 0.2, .scale = 0.5}});
-           return sgd;
-         }});
-  return list;
-}
+// One of each kind, with numbers that a run could have.
+inline const UpdateRule every_update_rule[] = {
+    rule::Sgd{}, rule::Momentum{.momentum = 0.9, .nesterov = false},
+    rule::Momentum{.momentum = 0.9, .nesterov = true}, rule::AdamW{}, rule::Lion{}};
+static_assert(std::variant_size_v<UpdateRule> == 4, "every rule is listed above");
 
-inline Examples<kernel::AdamW> examples(Of<kernel::AdamW>) {
-  Examples<kernel::AdamW> list;
-  for (const auto& shards : shards_examples)
-    list.push_back(
-        {shards.name, [shards](Operands& o) {
-           const View w = o.wide_values({150}), m = o.wide_values({150}), v = o.positive({150}),
-                      copy = o.values({150}), g = o.wide_values({150}, 3);
-           kernel::AdamW adamw;
-           for (std::size_t i = 0; i < shards.copies.size(); ++i)
-             adamw.shards.push_back({.master_N = shard_of(w, i),
-                                     .m_N = shard_of(m, i),
-                                     .v_N = shard_of(v, i),
-                                     .copy_N = shards.copies[i] ? shard_of(copy, i) : View{},
-                                     .grad_N = shard_of(g, i),
-                                     .factors = {.lr = 0.1,
-                                                 .beta1 = 0.9,
-                                                 .beta2 = 0.95,
-                                                 .eps = 1e-8,
-                                                 .decay = 0.1,
-                                                 .scale = 0.5,
-                                                 .count = static_cast<std::int64_t>(i) * 10 + 1}});
-           return adamw;
-         }});
+inline Examples<kernel::Update> examples(Of<kernel::Update>) {
+  Examples<kernel::Update> list;
+  for (const auto& rule : every_update_rule)
+    for (const auto& shards : shards_examples)
+      list.push_back(
+          {std::string(std::visit([](const auto& r) { return r.name; }, rule)) + ", " + shards.name,
+           [rule, shards](Operands& o) {
+             const View w = o.wide_values({150}), copy = o.values({150}),
+                        g = o.wide_values({150}, 3);
+             std::vector<View> state;
+             for (std::size_t k = 0; k < arrays_of(rule).size(); ++k)
+               state.push_back(k == 0 ? o.wide_values({150}) : o.positive({150}));
+             kernel::Update update{.rule = rule, .shards = {}};
+             for (std::size_t i = 0; i < shards.copies.size(); ++i) {
+               auto& s = update.shards.emplace_back(kernel::Update::Shard{
+                   .master_N = shard_of(w, i),
+                   .copy_N = shards.copies[i] ? shard_of(copy, i) : View{},
+                   .grad_N = shard_of(g, i),
+                   .factors = {.lr = 0.1 * static_cast<double>(i + 1),
+                               .decay = 0.2,
+                               .scale = 0.5,
+                               .count = static_cast<std::int64_t>(i) * 10 + 1}});
+               for (const View& array : state) s.state_N.push_back(shard_of(array, i));
+             }
+             return update;
+           }});
   return list;
 }
 
