@@ -78,10 +78,10 @@ DeckSection freeze_section() {
           KeyRow("to_step", integer, plain(&F::to_step),
                  "first step trained again; 0: frozen to the end")
               .in(0, step_most),
-          KeyRow(
-              "moments", choice, named_member(part, &F::moments, moments),
-              "the optimizer's arrays after thawing; of rules that overlap or touch the one that froze it "
-              "decides: the earliest, then the last in the deck")
+          KeyRow("moments", choice, named_member(part, &F::moments, moments),
+                 "the optimizer's arrays after thawing; of rules that overlap or touch the one "
+                 "that froze it "
+                 "decides: the earliest, then the last in the deck")
               .of(moments),
       }};
 }

@@ -35,8 +35,9 @@ std::string backend_or(const char* usual) {
   return chosen && *chosen ? chosen : usual;
 }
 
-static double learning_rate(const ParityCase& p) {
-  return p.optimizer == OptimizerKind::sgd ? 0.3 : 1e-3;
+double learning_rate(const ParityCase& p) {
+  if (p.optimizer != OptimizerKind::sgd) return 1e-3;
+  return p.momentum > 0 ? 0.03 : 0.3;
 }
 
 static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t samples) {
@@ -71,7 +72,7 @@ static std::vector<double> read_range(Store& store, ParamId id, Range r) {
   return {values.begin(), values.end()};
 }
 
-static std::vector<double> weights_here(Store& store, ParamId id) {
+std::vector<double> weights_here(Store& store, ParamId id) {
   const auto mine = store.own(id);
   if (mine.count() == 0) return {};
   return store.master() == DType::f64 ? read_range<double>(store, id, mine)
@@ -118,8 +119,9 @@ const Course& one_rank_course(const ParityCase& given) {
   auto p = given;
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
-  std::string key = fmt::format("{} {} {} {} {} {} {}", p.size, p.flavour, p.dropout,
-                                int(p.optimizer), p.backend, trireme::name_of(p.compute), p.steps);
+  std::string key =
+      fmt::format("{} {} {} {} {} {} {} {}", p.size, p.flavour, p.dropout, int(p.optimizer),
+                  p.momentum, p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;

@@ -19,6 +19,8 @@ BackendChoice backend_of(const ParityCase&, bool debug);
 // the first device, but cases between devices have one for each rank, and NCCL.
 std::string backend_or(const char* usual);
 
+double learning_rate(const ParityCase&);
+
 // The whole of microbatch `m` of data rank `d`. Masks are uneven; one
 // sample in four has no valid target, one none in its first half.
 Batch parity_batch(const ParityCase&, int step, int m, int d);
@@ -28,6 +30,9 @@ std::vector<Batch> parity_step(const ParityCase&, const Trainer&, int step);
 // Of the world, made once for each grid: a split is a blocking call of MPI, slow where ranks
 // outnumber cores.
 const Axes& parity_axes(const ParityCase&);
+
+// What this rank holds of a parameter's weights; empty: none.
+std::vector<double> weights_here(Store&, ParamId);
 
 // What a training came to.
 struct Course {

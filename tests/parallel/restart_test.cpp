@@ -44,6 +44,7 @@ struct Layouts {
   Grid from, to;
   int zero_from, zero_to;
   OptimizerKind optimizer = OptimizerKind::adamw;
+  double momentum = 0;
 };
 
 std::vector<Layouts> layouts() {
@@ -55,15 +56,22 @@ std::vector<Layouts> layouts() {
                            {data, pipe, 3, 1},
                            {seq, data, 2, 0},
                            {data, seq, 0, 1, OptimizerKind::sgd}};
+  if (n == 2) {
+    all.push_back({pipe, data, 0, 2, OptimizerKind::sgd, 0.9});
+    all.push_back({data, seq, 3, 1, OptimizerKind::lion});
+  }
   if (n == 4) return {{{2, 2, 1}, {2, 1, 2}, 1, 3}, all[1], all[3]};
   return all;
 }
 
-ParityCase parity_case(const Grid& grid, int zero, OptimizerKind optimizer) {
+ParityCase parity_case(const Grid& grid, int zero, const Layouts& l) {
   ParityCase p;
   p.grid = grid;
   p.zero.stage = zero;
-  p.optimizer = optimizer;
+  p.optimizer = l.optimizer;
+  p.momentum = l.momentum;
+  // Lion takes the sign of what would be 0 but for rounding: the gradient of the keys' bias.
+  if (l.optimizer == OptimizerKind::lion) p.flavour = "llama";
   p.steps = steps;
   p.freeze = rules();
   return p;
@@ -77,8 +85,7 @@ struct Running {
     trainer = std::make_unique<Trainer>(*backend, test::parity_axes(p), setup);
   }
   StepResult step(int s) {
-    const double lr = p.optimizer == OptimizerKind::sgd ? 0.3 : 1e-3;
-    return trainer->step(s, lr, test::parity_step(p, *trainer, s));
+    return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s));
   }
 
   ParityCase p;
@@ -138,8 +145,7 @@ TEST(Restart, OnOtherLayoutsBeforeAtAndBehindFreezeBorders) {
   std::string folder = mine.path().string();
   test::world().broadcast(folder);
   for (const auto& l : layouts()) {
-    const auto from = parity_case(l.from, l.zero_from, l.optimizer),
-               to = parity_case(l.to, l.zero_to, l.optimizer);
+    const auto from = parity_case(l.from, l.zero_from, l), to = parity_case(l.to, l.zero_to, l);
     if (!test::next_case(test::name_of(from))) return;
     const auto checkpoints = train_whole(from, folder);
     for (int step = 1; step < steps; ++step) {

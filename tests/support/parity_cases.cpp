@@ -22,11 +22,17 @@ static std::string text(const ZeroConfig& z) {
   return s;
 }
 
+static const char* word_of(const ParityCase& c) {
+  if (c.optimizer == OptimizerKind::adamw) return "adamw";
+  if (c.optimizer == OptimizerKind::lion) return "lion";
+  return c.momentum > 0 ? "nesterov" : "sgd";
+}
+
 std::string name_of(const ParityCase& c) {
   return fmt::format(
       "pipe{}_data{}_seq{}_{}_{}_m{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq, c.flavour,
       text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
-      c.dropout > 0 ? "_dropout" : "", c.optimizer == OptimizerKind::sgd ? "sgd" : "adamw",
+      c.dropout > 0 ? "_dropout" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.reduce == DType::bf16 ? "_wire16" : "") +
           (c.wires == Wires::device ? "_between_devices" : ""));
@@ -57,6 +63,8 @@ TrainerSetup parity_setup(const ParityCase& p) {
   TrainerSetup s;
   s.model = parity_model(p);
   s.optimizer.name = p.optimizer;
+  s.optimizer.momentum = p.momentum;
+  s.optimizer.nesterov = p.momentum > 0;
   const bool plain = p.optimizer == OptimizerKind::sgd;
   if (plain) {  // Adam and clipping hide constant factors
     s.optimizer.weight_decay = 0;

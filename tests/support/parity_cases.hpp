@@ -17,6 +17,7 @@ struct ParityCase {
   Recompute recompute = Recompute::none;
   double dropout = 0;
   OptimizerKind optimizer = OptimizerKind::sgd;
+  double momentum = 0;  // of sgd, looking ahead
   std::vector<FreezeRule> freeze;
   std::vector<std::int64_t> stage_layers;
   std::string backend = "ref";

@@ -117,7 +117,8 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.compute = setup.compute;
   s.master = wide(setup.compute);
   s.reduce = s.compute == DType::f64 ? DType::f64 : setup.reduce;
-  s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : 0;
+  const bool plain = setup.optimizer.name == OptimizerKind::sgd && setup.optimizer.momentum == 0;
+  s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : plain ? 0 : 1;
   s.recompute = setup.model.recompute;
   return s;
 }

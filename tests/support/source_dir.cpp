@@ -2,6 +2,8 @@
 
 namespace trireme::test {
 
-std::filesystem::path source_dir() { return TRIREME_SOURCE_DIR; }
+std::filesystem::path source_dir() {
+  return TRIREME_SOURCE_DIR;
+}
 
 }  // namespace trireme::test
