@@ -4,14 +4,15 @@
 
 namespace trireme {
 
-static void borrow_weights(std::vector<GatherStep>& steps, UnitId unit, int microbatch, bool once) {
-  const auto it = once ? std::ranges::find(steps, unit, &GatherStep::unit) : steps.end();
-  if (it != steps.end())
-    ++it->uses;
-  else if (!steps.empty() && steps.back().unit == unit)
-    ++steps.back().uses;
-  else
-    steps.push_back({unit, microbatch, 1});
+// The gather that this lease reads: an earlier one where there is one that it may share.
+static std::size_t gather_for(std::vector<GatherStep>& steps, UnitId unit, int microbatch,
+                              bool once) {
+  const auto from = once || steps.empty() ? steps.begin() : steps.end() - 1;
+  const auto it = std::ranges::find(from, steps.end(), unit, &GatherStep::unit);
+  const auto at = static_cast<std::size_t>(it - steps.begin());
+  if (it == steps.end()) steps.push_back({unit, microbatch, 0, once});
+  ++steps[at].uses;
+  return at;
 }
 
 static void borrow_gradient(std::vector<GradientUse>& uses, const Borrow& b) {
@@ -25,11 +26,11 @@ static void borrow_gradient(std::vector<GradientUse>& uses, const Borrow& b) {
 
 BorrowPlan make_borrow_plan(std::span<const Visit> visits, const ZeroPolicy& policy) {
   BorrowPlan plan;
-  plan.keep_gathered = policy.gather_every == ZeroCadence::step;
+  const bool once = policy.gather_every == ZeroCadence::step;
   plan.reduce_at_last = policy.reduce_every == ZeroCadence::step;
   for (const Visit& v : visits)
     for (const Borrow& b : v.units) {
-      if (v.weights) borrow_weights(plan.gathers, b.unit, v.microbatch, plan.keep_gathered);
+      if (v.weights) plan.reads.push_back(gather_for(plan.gathers, b.unit, v.microbatch, once));
       if (v.gradients) borrow_gradient(plan.gradients, b);
     }
   return plan;

@@ -17,11 +17,12 @@ struct Visit {
   bool gradients;  // are gradients of the units added?
 };
 
-// One all-gather for each segment of the unit, read by `uses` leases in a row.
+// One all-gather for each segment of the unit.
 struct GatherStep {
   UnitId unit;
-  int microbatch;  // of the first use
-  int uses;
+  int microbatch;      // of the first use
+  int uses;            // leases that read it
+  bool stays = false;  // to the end of the program; else to the last use
   bool operator==(const GatherStep&) const = default;
 };
 
@@ -34,9 +35,10 @@ struct GradientUse {
 };
 
 struct BorrowPlan {
-  std::vector<GatherStep> gathers;
-  std::vector<GradientUse> gradients;
-  bool keep_gathered = false;   // to the end of the program; else to a gather's last use
+  std::vector<GatherStep> gathers = {};  // in the order of their first uses
+  std::vector<std::size_t> reads =
+      {};  // by lease of a unit's weights, in order: the gather it reads
+  std::vector<GradientUse> gradients = {};
   bool reduce_at_last = false;  // gradients leave after the last lease of a use; else after each
   bool operator==(const BorrowPlan&) const = default;
 };

@@ -17,7 +17,7 @@ ConstView Lease::operator[](ParamId p) const {
   const auto& held = *held_[borrowed(spec, units_, p)];
   if (held.flat.empty()) return store_.shards().weight(p);
   const auto& where = *store_.layout().of_param[p.index()];
-  const auto& segments = store_.layout().of_unit[held.step.unit.index()];
+  const auto& segments = store_.layout().of_unit[held.unit.index()];
   const auto k = std::ranges::find(segments, where.segment) - segments.begin();
   return held.flat[static_cast<std::size_t>(k)]
       .slice(where.slot.begin, spec.params[p.index()].shape)
@@ -65,38 +65,41 @@ Session::~Session() {
 }
 
 void Session::start_next() {
+  const auto& step = plan_.gathers[gathered_.size()];
   auto g = std::make_shared<Gathered>();
-  g->step = plan_.gathers[next_++];
+  g->unit = step.unit;
+  g->uses = step.uses;
   auto& b = store_.backend();
   if (!sharding_.policy.whole())
-    for (const auto i : layout_.of_unit[g->step.unit.index()]) {
+    for (const auto i : layout_.of_unit[step.unit.index()]) {
       const auto& segment = layout_.segments[i];
       g->flat.push_back(
           Tensor::empty(b, {segment.elements}, store_.compute(), Kind::gathered, Queue::gather));
       g->pending.push_back(sharding_.gather.all_gather(
           b, Queue::gather, g->flat.back().view(), store_.shards().copy(i).view(),
-          {Doing::gather, segment.name, g->step.microbatch}));
+          {Doing::gather, segment.name, step.microbatch}));
       g->pending.back().keep(g->flat.back());
     }
-  open_.push_back(std::move(g));
+  gathered_.push_back(std::move(g));
 }
 
 std::shared_ptr<Gathered> Session::take(UnitId unit) {
-  if (const auto it = resident_.find(unit); it != resident_.end()) return it->second;
-  if (open_.empty() && next_ < plan_.gathers.size()) start_next();
-  require(!open_.empty(), "{} is borrowed after the end of the plan", name_of(unit));
-  auto g = open_.front();
-  require(g->step.unit == unit, "{} is borrowed where the plan has {}", name_of(unit),
-          name_of(g->step.unit));
-  g->taken = true;
-  if (plan_.keep_gathered) resident_[unit] = g;
-  if (plan_.keep_gathered || --g->step.uses == 0) open_.pop_front();
+  require(next_read_ < plan_.reads.size(), "{} is borrowed after the end of the plan",
+          name_of(unit));
+  const auto at = plan_.reads[next_read_++];
+  const auto& step = plan_.gathers[at];
+  require(step.unit == unit, "{} is borrowed where the plan has {}", name_of(unit),
+          name_of(step.unit));
+  while (gathered_.size() <= at) start_next();
+  auto g = gathered_[at];
+  taken_ = std::max(taken_, at + 1);
+  if (--g->uses == 0 && !step.stays) gathered_[at].reset();
   return g;
 }
 
 void Session::look_ahead() {
-  auto ahead = std::ranges::count(open_, false, [](const auto& g) { return g->taken; });
-  for (; ahead < sharding_.policy.prefetch && next_ < plan_.gathers.size(); ++ahead) start_next();
+  const auto ahead = taken_ + static_cast<std::size_t>(sharding_.policy.prefetch);
+  while (gathered_.size() < std::min(ahead, plan_.gathers.size())) start_next();
 }
 
 void Session::arrive(Gathered& g) {
@@ -148,17 +151,14 @@ void Session::scatter(GradientLease lease) {
 
 void Session::close() {
   while (!leaving_.empty()) land();
-  std::string left;
-  if (!open_.empty())
-    left = name_of(open_.front()->step.unit);
-  else if (next_ < plan_.gathers.size())
-    left = name_of(plan_.gathers[next_].unit);
-  require(left.empty(), "the program ended and nobody borrowed {}, which its plan has next", left);
+  if (next_read_ < plan_.reads.size())
+    fail("the program ended and nobody borrowed {}, which its plan has next",
+         name_of(plan_.gathers[plan_.reads[next_read_]].unit));
   for (const auto& [use, leases] : leases_left_)
     require(leases == 0 || sharding_.policy.whole(),
             "the program ended with {} gradients of {} that its plan has and nobody sent", leases,
             name_of(use.first));
-  resident_.clear();
+  gathered_.clear();
 }
 
 }  // namespace trireme

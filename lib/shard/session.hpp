@@ -18,10 +18,10 @@ namespace trireme {
 
 // A unit's weights on this rank for as long as somebody holds them.
 struct Gathered {
-  GatherStep step;
+  UnitId unit;
+  int uses = 0;                  // leases to come
   std::vector<Tensor> flat;      // by segment of the unit; none where shards are whole
   std::vector<Pending> pending;  // each keeps its tensor, also when a program is broken off
-  bool taken = false;
 };
 
 // Weights of the units that a part borrowed. Views into it end with it.
@@ -86,9 +86,9 @@ class Session {
   const Layout& layout_;
   const Sharding& sharding_;
   BorrowPlan plan_;
-  std::size_t next_ = 0;                                  // gather not yet started
-  std::deque<std::shared_ptr<Gathered>> open_;            // started, uses left
-  std::map<UnitId, std::shared_ptr<Gathered>> resident_;  // taken, kept to the end
+  std::vector<std::shared_ptr<Gathered>> gathered_;  // by GatherStep; null: given back
+  std::size_t next_read_ = 0;                        // of the plan
+  std::size_t taken_ = 0;                            // gathers that some lease reads or has read
   std::map<std::pair<UnitId, Use>, int> leases_left_;
   // Whole gradients that are not sent yet, by segment and use.
   std::map<std::pair<std::size_t, Use>, std::shared_ptr<GradientBuffer>> kept_;

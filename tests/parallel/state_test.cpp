@@ -166,7 +166,8 @@ TEST(State, WhatIsLeftInFlightIsNamedUntilItIsDrained) {
   const auto unit = [&](int i) { return store.spec().blocks[static_cast<std::size_t>(i)].unit; };
   const std::vector<Borrow> first{{unit(0), Use::own}};
   {
-    Session session(store, Purpose::forward, {{{unit(0), 0, 1}, {unit(1), 0, 1}}, {}});
+    Session session(store, Purpose::forward,
+                    {.gathers = {{unit(0), 0, 1}, {unit(1), 0, 1}}, .reads = {0, 1}});
     const auto lease = session.gather(first);
   }
   const auto gathered = [&] {
@@ -191,7 +192,8 @@ TEST(State, AProgramMustFollowItsPlan) {
   const auto unit = [&](int i) { return store.spec().blocks[static_cast<std::size_t>(i)].unit; };
   const std::vector<Borrow> second{{unit(1), Use::own}};
   {
-    Session session(store, Purpose::forward, {{{unit(0), 0, 1}, {unit(1), 0, 1}}, {}});
+    Session session(store, Purpose::forward,
+                    {.gathers = {{unit(0), 0, 1}, {unit(1), 0, 1}}, .reads = {0, 1}});
     EXPECT_THROW(session.gather(second), Error);
     EXPECT_THROW(Session(store, Purpose::forward, {}), Error);
     EXPECT_THROW(session.close(), Error);

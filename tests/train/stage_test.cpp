@@ -106,7 +106,9 @@ TEST_F(StageParts, LeasesInARowShareAGather) {
   // a b | b a | a b | b a
   EXPECT_EQ(each.gathers,
             (std::vector<GatherStep>{{a, 0, 1}, {b, 0, 2}, {a, 0, 2}, {b, 1, 2}, {a, 1, 1}}));
-  EXPECT_EQ(once.gathers, (std::vector<GatherStep>{{a, 0, 4}, {b, 0, 4}}));
+  EXPECT_EQ(each.reads, (std::vector<std::size_t>{0, 1, 1, 2, 2, 3, 3, 4}));
+  EXPECT_EQ(once.gathers, (std::vector<GatherStep>{{a, 0, 4, true}, {b, 0, 4, true}}));
+  EXPECT_EQ(once.reads, (std::vector<std::size_t>{0, 1, 1, 0, 0, 1, 1, 0}));
   EXPECT_EQ(each.gradients, once.gradients);
   EXPECT_EQ(each.gradients.size(), 2U);
   EXPECT_EQ(each.gradients[0].leases, 2);
