@@ -1,6 +1,6 @@
 #pragma once
-// The subcommands of trireme. Each adds itself to the command line; when it is the one that was
-// given, its callback puts the work into `chosen`, which main then runs for the exit code.
+// The subcommands of trireme. Each adds itself to the command line; the callback of the one that
+// was given sets `chosen`, which main runs and whose result is the exit code.
 #include <CLI/CLI.hpp>
 #include <functional>
 
@@ -16,8 +16,9 @@ void add_generate(CLI::App&, std::function<int()>& chosen);
 void add_inspect(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
 
-// For a `train` that only has something to say of its arguments: ranks that were started together
-// must end together, also where the others go on to train. `say` returns the exit code.
-int end_train(const std::function<int()>& say);
+// For a `train` that only prints help or what is wrong with its arguments: initialises MPI, so that
+// ranks started by one launcher end together even if others have arguments to train with. `print`
+// returns the exit code.
+int end_train(const std::function<int()>& print);
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ int evaluate_checkpoint(const EvaluateArguments& a) {
   LoadedModel model(a.checkpoint, a.backend, a.threads);
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {
-    data.path.clear();  // what the model was trained on may be looked at too
+    data.path.clear();  // --data may name training files, which a deck may not hold out
     data.validation_files = a.data;
     data.validation_fraction = 0;
   }

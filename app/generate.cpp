@@ -27,10 +27,8 @@ std::string prompt_of(const GenerateArguments& a) {
 TokenizerKind kind_of(std::string_view name, const std::string& checkpoint) {
   for (const auto kind : {TokenizerKind::bytes, TokenizerKind::sentencepiece})
     if (name_of(kind) == name) return kind;
-  fail(
-      "{} carries no tokenizer, so text cannot become tokens: it was trained on token files that "
-      "name none",
-      checkpoint);
+  fail("{} holds no tokenizer to encode the prompt with: it was trained on token files without one",
+       checkpoint);
 }
 
 int generate_text(const GenerateArguments& a) {
@@ -44,8 +42,8 @@ int generate_text(const GenerateArguments& a) {
     ids.push_back(*tokenizer->separator());
   }
   fmt::print("{}", prompt);
-  // What is new is what the decoded text grows by: a piece may look different alone. A character
-  // whose bytes have not all come decodes to U+FFFD and waits.
+  // All ids are decoded each time: a token's text may depend on those before it. A character of
+  // which bytes are missing decodes to U+FFFD and is printed once they are there.
   constexpr std::string_view unfinished = "\xEF\xBF\xBD";
   std::size_t printed = tokenizer->decode(ids).size();
   const auto show = [&](bool all) {
@@ -73,16 +71,16 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
   auto& s = a->sampling;
-  command->add_option("--temperature", s.temperature, "0: always the likeliest token")
+  command->add_option("--temperature", s.temperature, "0: always the most likely token")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--top-k", s.top_k, "only the k likeliest; 0: all")
+  command->add_option("--top-k", s.top_k, "only the k most likely tokens; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--top-p", s.top_p, "only the likeliest that together reach p")
+  command->add_option("--top-p", s.top_p, "only the most likely tokens whose probabilities reach p")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command->add_option("--seed", s.seed, "of the choice of tokens")->capture_default_str();
+  command->add_option("--seed", s.seed, "of the sampling")->capture_default_str();
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
   command->add_option("--threads", a->threads, "as run.threads (default: the deck's)");
   command->callback([&chosen, a] { chosen = [a] { return generate_text(*a); }; });

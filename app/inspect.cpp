@@ -19,8 +19,8 @@ struct InspectArguments {
   bool verify = false;
 };
 
-// A checkpoint directory as it is; of a run directory the newest that is good by its sizes, with a
-// line for each damaged one that is newer.
+// The path itself if it is a checkpoint; of a run directory the newest one with the right file
+// sizes, after a line for each newer one that is damaged.
 std::filesystem::path checkpoint_in(const std::filesystem::path& path) {
   std::error_code e;
   const auto checkpoints = path / "checkpoints";

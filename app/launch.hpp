@@ -1,5 +1,5 @@
 #pragma once
-// The first things that the ranks of a job do together.
+// How the ranks of a job start: checks of the launch, and the deck.
 #include <string>
 
 #include "app/run_support.hpp"
@@ -13,7 +13,7 @@ void require_launch(const Communicator& world);
 // SharedError naming the first rank whose arguments, as text, are not rank 0's.
 void require_same_arguments(const Communicator& world, const std::string& mine);
 
-// Rank 0 reads the deck, fits it to the ranks and sends what it made of it. SharedError.
+// Rank 0 reads the deck, fits it to the number of ranks and broadcasts the result. SharedError.
 Deck read_deck(const Communicator& world, const DeckArguments&);
 
 }  // namespace trireme

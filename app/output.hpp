@@ -1,9 +1,9 @@
 #pragma once
-// What a subcommand prints.
+// The standard output of a subcommand.
 
 namespace trireme {
 
-// Error unless all that was printed to stdout so far has been taken.
+// Flushes stdout; Error when something printed could not be written.
 void flush_output();
 
 }  // namespace trireme

@@ -54,8 +54,8 @@ std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const PlanInput
     } catch (const Error&) {
       continue;  // the model or the batch does not suit this grid
     }
-    if (const auto reserved =
-            reserved_within(plan_input(*deck, deck->precision.compute, asked.wires), target, limit))
+    if (const auto reserved = reserved_within(
+            plan_input(*deck, deck->precision.compute, asked.transport), target, limit))
       fitting.push_back({g, *reserved});
     if (fitting.size() == most_grids_named) break;
   }
@@ -103,13 +103,13 @@ void require_ordered(const Plan& plan) {
 int plan(const PlanArguments& a) {
   const auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
   const auto choice = backend_choice(deck, {});
-  // What this machine has and can do is not asked: the run is elsewhere.
+  // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input = plan_input(deck, deck.precision.compute, wires_of(deck, choice));
+  const auto input = plan_input(deck, deck.precision.compute, transport_of(deck, choice));
   const auto plan = make_plan(input, target);
   fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
-  flush_output();  // before what is wrong with it
+  flush_output();  // before errors
   require_ordered(plan);
   if (!a.device_memory.empty()) require_memory(a, input, plan, target);
   return 0;
@@ -121,7 +121,7 @@ struct CheckArguments {
   bool verify = false;
 };
 
-// All that can be found before running: the deck, its files, and that the model fits this machine.
+// Checks the deck, its files, and that the model fits this machine.
 int check(const CheckArguments& a) {
   const auto deck = with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks));
   const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
@@ -137,7 +137,7 @@ int check(const CheckArguments& a) {
     require_model(CheckpointReader(find_checkpoint(deck.model.init_from)), make_spec(deck.model));
   const auto compute = usable_compute(choice, deck.precision.compute);
   const auto plan =
-      make_plan(plan_input(deck, compute, wires_of(deck, choice)), dry_target(choice));
+      make_plan(plan_input(deck, compute, transport_of(deck, choice)), dry_target(choice));
   fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} bytes reserved a rank\n",
              a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
              plan.most_reserved());

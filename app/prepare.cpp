@@ -20,7 +20,7 @@ namespace trireme {
 
 namespace {
 
-// Tells files of different runs apart.
+// Identifies a run in its files.
 std::string new_run_id() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
@@ -59,7 +59,7 @@ Inputs inputs_of(Deck deck, const std::string& from) {
 std::vector<TokenFile> files_of(const Inputs& in) {
   std::vector<TokenFile> files;
   for (const auto& part : in.training.parts()) files.push_back(part.file);
-  if (in.validation && in.deck.data.validation_fraction == 0)  // else they are the same files
+  if (in.validation && in.deck.data.validation_fraction == 0)  // else the training files
     for (const auto& part : in.validation->parts()) files.push_back(part.file);
   return files;
 }
@@ -86,7 +86,7 @@ void require_memory(const Communicator& world, const Inputs& in, const BackendCh
     auto target = dry_target(choice);
     capacity = std::exchange(target.capacity, std::size_t{1} << 60);
     shared = target.properties.host_readable;
-    auto input = plan_input(in.deck, compute, wires_of(in.deck, choice));
+    auto input = plan_input(in.deck, compute, transport_of(in.deck, choice));
     input.setup.first_step = in.meta.step;
     mine = reserved_by(std::move(input), std::move(target), world.rank());
   });
@@ -129,7 +129,7 @@ void open_model(Machine& machine, Inputs& in, DType compute) {
   }
 }
 
-// The compute type of the deck, or what the machines of all ranks have instead.
+// The compute type of the deck, or the one that the machines of all ranks support instead.
 DType agreed_compute(const Communicator& world, const BackendChoice& choice, DType wanted) {
   DType usable{};
   together(world, [&] { usable = usable_compute(choice, wanted); });
@@ -163,7 +163,8 @@ Machine open_machine(const Communicator& world, Inputs& in) {
   require_memory(world, in, m.choice, compute);
   m.axes = make_axes(world, grid, shard_ranks(in.deck.zero, grid));
   together(world, [&] { m.backend = open_backend(m.choice); });
-  if (wires_of(in.deck, m.choice) == Wires::device) connect(m.axes, transport::open_nccl);
+  if (transport_of(in.deck, m.choice) == TransportKind::device)
+    connect(m.axes, transport::open_nccl);
   together(world, [&] { open_model(m, in, compute); });
   return m;
 }

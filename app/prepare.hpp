@@ -1,6 +1,6 @@
 #pragma once
-// From a deck to all that a run needs, made before anything of an earlier run is touched: its
-// inputs, then the machine with the model on it.
+// From a deck to all that a run needs: its inputs, then the machine with the model on it. Nothing
+// of an earlier run is touched yet.
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// Data, and where training goes on.
+// Data, and the checkpoint to restart from.
 struct Inputs {
   Deck deck;
   Dataset training;
@@ -24,8 +24,8 @@ struct Inputs {
   bool finished() const { return from && meta.step >= total_steps; }
 };
 
-// On every rank; `from`: the checkpoint to go on from, empty for none. What is wrong on one rank,
-// or not the same on all, is an Error on all.
+// Collective; `from`: the checkpoint to restart from, empty for none. Error on all ranks when
+// something is wrong on one, or differs between them.
 Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
 
 struct Machine {
@@ -36,7 +36,7 @@ struct Machine {
   std::unique_ptr<Trainer> trainer;
 };
 
-// Error before any memory is taken when what the run will need is more than there is.
+// Collective. Error before any memory is taken when the run needs more than there is.
 Machine open_machine(const Communicator& world, Inputs&);
 
 }  // namespace trireme

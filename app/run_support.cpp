@@ -46,10 +46,10 @@ DType usable_compute(const BackendChoice& choice, DType wanted) {
   return usable;
 }
 
-Wires wires_of(const Deck& d, const BackendChoice& choice) {
+TransportKind transport_of(const Deck& d, const BackendChoice& choice) {
   const bool device =
       choice.name == "cuda" && !d.run.share_gpu && !transport::nccl_library().empty();
-  return device ? Wires::device : Wires::host;
+  return device ? TransportKind::device : TransportKind::host;
 }
 
 TrainerSetup trainer_setup(const Deck& d, DType compute) {
@@ -66,9 +66,9 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   return s;
 }
 
-PlanInput plan_input(const Deck& d, DType compute, Wires wires) {
+PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
   return {trainer_setup(d, compute), d.train, grid_of(d),
-          d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out, wires};
+          d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out, transport};
 }
 
 Grid grid_of(const Deck& d) {

@@ -1,5 +1,5 @@
 #pragma once
-// What several subcommands do alike.
+// What several subcommands share.
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
@@ -23,32 +23,30 @@ struct DeckArguments {
 };
 void add_deck_arguments(CLI::App& command, DeckArguments&);
 
-// The deck with model.vocab taken from the token files where the deck leaves it open. Error when
-// the deck's vocab is smaller than the files'.
+// Fills in model.vocab from the token files if the deck does not give it. Error when the deck's
+// vocab is smaller than the files'.
 Deck with_vocab(Deck);
 
-// Collective. What a plan needs to know: which device is for those who open it
-// (launch::gpu_of_rank).
+// Collective. All but the device (launch::gpu_of_rank), which plans do not need.
 BackendChoice backend_choice(const Deck&, const Communicator& world);
-// The compute type of the deck, or what this machine has instead, with a warning.
+// The compute type of the deck, or the one that this machine supports instead, with a warning.
 DType usable_compute(const BackendChoice&, DType wanted);
 
-// Each rank has a GPU of its own and NCCL to reach the others' with; else Views travel through host
-// memory.
-Wires wires_of(const Deck&, const BackendChoice&);
+// Device if each rank has a GPU of its own and the build has NCCL, else host.
+TransportKind transport_of(const Deck&, const BackendChoice&);
 
-// What a deck says about a model, its state and its training.
+// The deck's sections as a Trainer takes them.
 TrainerSetup trainer_setup(const Deck&, DType compute);
 Grid grid_of(const Deck&);
-// What a plan of its run needs.
-PlanInput plan_input(const Deck&, DType compute, Wires);
-// The deck as one rank runs it, whatever grid it was written for.
+// The same for a plan of the run.
+PlanInput plan_input(const Deck&, DType compute, TransportKind);
+// The deck for one rank, whatever grid it was written for.
 Deck on_one_rank(Deck);
 
 // A checkpoint directory, or the newest intact checkpoint of a run directory.
 std::filesystem::path find_checkpoint(const std::filesystem::path&);
 
-// A trained model ready to be used, from a checkpoint alone.
+// A trained model from a checkpoint, for evaluation and generation on one rank.
 class LoadedModel {
  public:
   // `backend` and `threads` as run.backend and run.threads.

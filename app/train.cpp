@@ -37,7 +37,7 @@ std::string text_of(const TrainArguments& a) {
                      a.overwrite ? " --overwrite" : "");
 }
 
-// Where training goes on; empty: from the start. Rank 0 looks.
+// The checkpoint to restart from, which rank 0 looks for; empty: none.
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
                                   const std::filesystem::path& checkpoints) {
   std::string path;
@@ -78,8 +78,9 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
           run,          started};
 }
 
-// The run directory as this run finds it, once nothing stands in its way any more.
-void settle(const RunDirectory& directory, Existing existing, const CheckpointMeta& meta) {
+// Rank 0 clears and fills the run directory, after all checks that could still refuse the run.
+void prepare_directory(const RunDirectory& directory, Existing existing,
+                       const CheckpointMeta& meta) {
   if (existing == Existing::overwrite) directory.remove_earlier_run();
   log_to(directory.log());
   for (const auto& path : clean_checkpoints(directory.checkpoints()))
@@ -90,7 +91,7 @@ void settle(const RunDirectory& directory, Existing existing, const CheckpointMe
   directory.write_deck(meta.deck);
 }
 
-void greet(const Inputs& in, const Machine& m) {
+void log_start(const Inputs& in, const Machine& m) {
   log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
            static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
@@ -100,7 +101,7 @@ void greet(const Inputs& in, const Machine& m) {
   print_differences(*in.from, in.deck);
 }
 
-// Which rank a process is that a launcher's message or a debugger names.
+// Host and process id of each rank: a launcher's messages and debuggers name these.
 void log_processes(const Communicator& world) {
   if (world.size() == 1) return;
   const auto hosts = world.all_gather(host_name());
@@ -113,7 +114,7 @@ void log_processes(const Communicator& world) {
   log_detail("processes by rank: {}", text);
 }
 
-// What `plan` foretold.
+// To compare with what `plan` predicted.
 void log_memory(const Communicator& world, const Account& account) {
   const auto reserved = world.all_gather(fmt::format("{}", account.reserved));
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
@@ -157,8 +158,8 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   return exit_stopped_early;
 }
 
-// Going on with a checkpoint of this very run, or starting one in a place that is free?
-Existing intent(const TrainArguments& a, const std::filesystem::path& run) {
+// What an existing run directory means to this command: it is restarted, replaced, or refused.
+Existing treatment(const TrainArguments& a, const std::filesystem::path& run) {
   if (a.overwrite) return Existing::overwrite;
   if (a.restart == "latest") return Existing::restart;
   if (a.restart.empty()) return Existing::refuse;
@@ -168,7 +169,7 @@ Existing intent(const TrainArguments& a, const std::filesystem::path& run) {
                                                                            : Existing::refuse;
 }
 
-// All ranks write where rank 0 means, wherever they were started.
+// Rank 0's path for all ranks, whatever working directories they were started in.
 std::filesystem::path run_path(const Communicator& world, const std::filesystem::path& given) {
   if (world.size() == 1) return given;
   auto path = std::filesystem::absolute(given).string();
@@ -176,24 +177,25 @@ std::filesystem::path run_path(const Communicator& world, const std::filesystem:
   return path;
 }
 
-// A step whose evaluation a stop or a crash came before: it is not in evaluation.csv.
-bool owes_evaluation(const Communicator& world, const Inputs& in, const RunDirectory* directory) {
-  std::string owes;
+// Did the last process stop or crash before the evaluation that was due at its last step?
+bool evaluation_missing(const Communicator& world, const Inputs& in,
+                        const RunDirectory* directory) {
+  std::string missing;
   at_root(world, [&] {
     const bool due = directory && in.from && in.validation &&
                      evaluation_is_due(in.deck.evaluate, in.meta.step, in.total_steps);
-    if (due && !has_row(directory->evaluation(), evaluation_columns, in.meta.step)) owes = "yes";
+    if (due && !has_row(directory->evaluation(), evaluation_columns, in.meta.step)) missing = "yes";
   });
-  world.broadcast(owes);
-  return !owes.empty();
+  world.broadcast(missing);
+  return !missing.empty();
 }
 
-// All steps are made and evaluated, whatever the last process came to say.
+// All steps are made and evaluated; the last process may have died before it wrote its outcome.
 int end_finished(const RunDirectory* directory, const Inputs& in) {
   log_info("the run is finished: {} steps are done", in.meta.step);
   if (!directory) return 0;
-  const auto said = directory->read_outcome();
-  if (!said || said->status != "done")
+  const auto outcome = directory->read_outcome();
+  if (!outcome || outcome->status != "done")
     directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string()});
   return 0;
 }
@@ -210,12 +212,12 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
 
-  // A run that is there is locked before anybody looks at its checkpoints, and left as it is until
-  // all that is needed is there.
+  // An existing run is locked before its checkpoints are read, and nothing of it is changed before
+  // the checks below have passed.
   Existing existing{};
   std::optional<RunDirectory> directory;  // on rank 0
   at_root(world, [&] {
-    existing = intent(a, run);
+    existing = treatment(a, run);
     if (!is_there(run)) return;
     directory.emplace(run, existing);
     if (existing != Existing::restart) return;
@@ -225,26 +227,26 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
   auto in = open_inputs(world, std::move(deck), from);
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
-  const bool owes = owes_evaluation(world, in, same_run);
-  if (in.finished() && !owes) return end_finished(same_run, in);
+  const bool missing = evaluation_missing(world, in, same_run);
+  if (in.finished() && !missing) return end_finished(same_run, in);
   auto machine = open_machine(world, in);
 
   RunRecord record;
   at_root(world, [&] {
     if (!directory) directory.emplace(run, Existing::refuse);
-    settle(*directory, existing, in.meta);
+    prepare_directory(*directory, existing, in.meta);
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
                                    : Origin::another_run;
     record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
                        in.meta);
-    greet(in, machine);
+    log_start(in, machine);
   });
   drop_tables(in.meta);
   log_processes(world);
   TrainLoop loop(
       {*machine.trainer, in.training, in.validation ? &*in.validation : nullptr, record, signals},
-      loop_settings(in.deck, time_limit, run, started), {std::move(in.meta), from, owes});
+      loop_settings(in.deck, time_limit, run, started), {std::move(in.meta), from, missing});
   in.from.reset();
   return train_in(run, in.deck, machine, loop, record, a);
 }
@@ -266,14 +268,14 @@ int train(const TrainArguments& a) {
 
 }  // namespace
 
-int end_train(const std::function<int()>& say) {
-  if (launch::launched_ranks() < 2) return say();
+int end_train(const std::function<int()>& print) {
+  if (launch::launched_ranks() < 2) return print();
   const launch::MpiJob job;
   const auto& world = job.world();
   try {
     require_launch(world);
     require_same_arguments(world, "not to train");
-    return world.rank() == 0 ? say() : 0;
+    return world.rank() == 0 ? print() : 0;
   } catch (const Error& e) {
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;

@@ -1,5 +1,4 @@
-// trireme: the command line. One catch: whatever fails ends here with a message and a non-zero
-// exit.
+// trireme: the command line. Every Error ends here, with a message and a non-zero exit code.
 #include <fmt/format.h>
 
 #include <cstdio>

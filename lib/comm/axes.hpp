@@ -32,6 +32,10 @@ struct Axes {
 // Splits `world`, whose size is the grid's, by the grid; `shard` ranks of data x seq share one copy
 // (a divisor of data * seq). Collective.
 Axes make_axes(const Communicator& world, const Grid&, int shard);
+// What carries Views between ranks: messages between host memories (MPI), or between devices
+// (NCCL).
+enum class TransportKind : std::uint8_t { host, device };
+
 // Collective: all Views of these axes travel between devices.
 void connect(const Axes&, const transport::OpenDevice&);
 // The same for rank `rank` of a job that does not run.

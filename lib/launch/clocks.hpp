@@ -1,6 +1,6 @@
 #pragma once
-// How far the steady clocks of ranks are apart: those of one machine are the same, those of others
-// start when they were switched on.
+// Offsets between the steady clocks of ranks: those of one machine agree, another machine's counts
+// from its own boot.
 #include <cstdint>
 #include <span>
 
@@ -13,9 +13,9 @@ struct BarrierSeen {
   std::int64_t entered, left;  // ns of the rank's clock
 };
 
-// To be added to `mine` to get `theirs`, from the same barriers. Each says that it lies between
-// theirs.entered - mine.left and theirs.left - mine.entered; 0 when all allow it, else the middle
-// of what all allow. Pure.
+// To be added to `mine` to get `theirs`, from the same barriers. Each one bounds the offset by
+// theirs.entered - mine.left and theirs.left - mine.entered; 0 if that is within all bounds, else
+// the middle of the tightest ones. Pure.
 std::int64_t clock_offset(std::span<const BarrierSeen> mine, std::span<const BarrierSeen> theirs);
 
 // To be added to Trace::nanoseconds() of this rank to get rank 0's. Collective.

@@ -23,7 +23,7 @@ std::string ranks_sharing(std::span<const std::string> identities) {
   return {};
 }
 
-// A launcher may show each rank its own device as number 0, or all of a node's to all of its ranks.
+// A launcher may give each rank one visible device, number 0, or show all of a node's to each rank.
 int gpu_of_rank(bool wanted, bool share, const Communicator& world) {
   const int local = world.node().rank();
   int device = 0;

@@ -12,12 +12,12 @@ namespace trireme::launch {
 // one device and may not share it.
 int gpu_of_rank(bool wanted, bool share, const Communicator& world);
 
-// run.backend = "auto" is decided by each rank on its own machine. Error when ranks found unlike
-// ones: they would exchange Views by other means and wait for each other. `names` by rank.
+// Each rank resolves run.backend = "auto" on its own machine. Error when ranks chose different
+// backends: they would use different transports and wait for each other. `names` by rank.
 void require_one_backend(std::span<const std::string> names);
 
-// The ranks that would share a device, as text for people; empty: none. `identities` by rank, empty
-// for a rank without one.
+// The ranks that would share a device, for a message; empty: none. `identities` by rank, empty for
+// a rank without a device.
 std::string ranks_sharing(std::span<const std::string> identities);
 
 }  // namespace trireme::launch

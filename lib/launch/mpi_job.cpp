@@ -16,7 +16,7 @@ MpiJob::MpiJob() {
   int provided = 0;
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
-  require(provided >= MPI_THREAD_FUNNELED, "this MPI does not support threads beside it");
+  require(provided >= MPI_THREAD_FUNNELED, "this MPI does not support MPI_THREAD_FUNNELED");
   world_ = Communicator(transport::mpi_world());
 }
 

@@ -1,12 +1,11 @@
 #pragma once
-// MPI as a process has it: started once, ended once.
+// MPI's life in a process: initialised once, finalised once.
 #include "lib/comm/communicator.hpp"
 
 namespace trireme::launch {
 
-// Owns MPI between construction and destruction, and with the world all that is in flight on this
-// rank; one per process. When operations were abandoned at its end, which others might wait for, it
-// ends all ranks of the job.
+// Initialises MPI and finalises it; one per process. When operations are still in flight at its
+// end, for which other ranks may be waiting, it aborts the whole job.
 class MpiJob {
  public:
   MpiJob();
@@ -22,8 +21,8 @@ class MpiJob {
   Communicator world_;
 };
 
-// Ranks that the launcher says it started (srun, PMI, Open MPI); 0 when it says nothing. When this
-// disagrees with the communicator, N lone ranks were started by a launcher of another MPI.
+// Number of ranks according to the launcher's environment (srun, PMI, Open MPI); 0 when unknown.
+// If it differs from the communicator's, the launcher of another MPI started N jobs of one rank.
 int launched_ranks();
 
 }  // namespace trireme::launch

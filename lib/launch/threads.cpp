@@ -13,7 +13,7 @@
 
 namespace trireme::launch {
 
-// The processors that this process may use, one character each.
+// This process's affinity mask, one character for each processor.
 static std::string affinity() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -54,7 +54,7 @@ bool bound_badly(std::span<const std::string> all) {
 }
 
 int threads_of_rank(std::int64_t wanted, const Communicator& world) {
-  // First what all ranks do together: what they were given may differ.
+  // The collective comes before any return: ranks may take different ones.
   const auto mine = affinity();
   const auto all = world.node().all_gather(mine);
   if (bound_badly(all))

@@ -1,5 +1,5 @@
 #pragma once
-// How many threads a rank's work gets.
+// How many threads a rank computes with.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace trireme::launch {
 
-// `wanted` if above 0, else OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the processors that this
-// process may use divided by the ranks of its node that may use some of them, too. Collective.
+// `wanted` if above 0, else OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the processors in this
+// process's affinity mask divided by the ranks of the node whose masks overlap it. Collective.
 int threads_of_rank(std::int64_t wanted, const Communicator& world);
 
-// At least 1. A rank's processors as text, 'x' where it may use one; `all` of the node, own
-// included.
+// At least 1. An affinity mask as text, 'x' for each processor in it; `all` of the node's ranks,
+// this one included.
 int share_of_processors(const std::string& mine, std::span<const std::string> all);
-// Two ranks share some of their processors, but not all.
+// Do the masks of two ranks overlap without being equal?
 bool bound_badly(std::span<const std::string> all);
 
 }  // namespace trireme::launch

@@ -81,7 +81,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
   const Workspace workspace(backend);
   const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank, in.comm);
-  if (in.wires == Wires::device) connect(axes, transport::pretended_device);
+  if (in.transport == TransportKind::device) connect(axes, transport::pretended_device);
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;

@@ -13,15 +13,13 @@
 namespace trireme {
 
 enum class PlanEvaluation : std::uint8_t { left_out, included };
-// How Views travel between ranks.
-enum class Wires : std::uint8_t { host, device };
 
 struct PlanInput {
   TrainerSetup setup;
   TrainConfig train;  // batch, microbatch and length; no length: all that the rules have to come
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
-  Wires wires = Wires::host;
+  TransportKind transport = TransportKind::host;
   CommSettings comm{};  // the run's
 };
 

@@ -30,7 +30,7 @@ struct RunConfig {
   std::string backend = "auto";  // auto, host, ref, fenced, cuda
   std::int64_t threads = 0;      // of this rank; 0: OMP_NUM_THREADS, Slurm's or the affinity mask
   Exactness exactness = Exactness::fast;
-  std::int64_t exact_chunk = 256;         // tokens of an invariant sum's leaf
+  std::int64_t exact_chunk = 256;         // tokens that exactness = "invariant" sums as one
   double time_limit = 0;                  // seconds; 0: none
   double signal_grace = 60;               // seconds from a signal to its checkpoint
   double hang_timeout = 0;                // seconds a collective may wait; 0: forever

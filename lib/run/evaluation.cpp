@@ -18,7 +18,7 @@ Batch read_samples(const Dataset& data, std::int64_t first, std::int64_t n) {
   return read_batch(data, samples);
 }
 
-// Masked samples behind the real ones, so that every batch has one shape.
+// Appends masked samples, so that every batch has the same shape.
 static Batch padded(Batch batch, std::int64_t samples) {
   const auto have = static_cast<std::int64_t>(batch.sample_B.size());
   const auto tokens = static_cast<std::int64_t>(batch.ids_BT.size()) / have;

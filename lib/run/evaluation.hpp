@@ -8,13 +8,13 @@
 
 namespace trireme {
 
-// Microbatches that a data rank evaluates in one program: enough to fill a pipeline, few enough to
-// be broken off soon.
+// Microbatches that a data rank evaluates in one program: enough to fill a pipeline, few enough
+// that an interruption is noticed soon.
 std::int64_t evaluation_group(const Grid&);
 
-// Samples [0, samples) of the dataset (at most one epoch; 0: all of it), `microbatch` at a time,
-// which the data ranks take in turn. Collective; equal on every rank. None when `interrupted`
-// (asked between programs; may be empty) says so on any rank before the end. SharedError when a
+// Loss over samples [0, samples) of the dataset (at most one epoch; 0: all of it), `microbatch` at
+// a time, dealt out to the data ranks. Collective; equal on every rank. None when `interrupted`
+// (called between programs; may be empty) is true on any rank before the end. SharedError when a
 // rank cannot read its samples.
 std::optional<LossSum> evaluate(Trainer&, const Dataset&, std::int64_t samples,
                                 std::int64_t microbatch,

@@ -13,7 +13,7 @@ std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
           "the model's logits are not finite: its weights have diverged");
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  // Likeliest first; equals by id, so that the choice is the same everywhere.
+  // Most likely first; ties by id, so that the choice is the same everywhere.
   std::ranges::sort(order, [&](std::int32_t a, std::int32_t b) {
     const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
     return x != y ? x > y : a < b;
@@ -40,23 +40,23 @@ std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
   return order[p.size() - 1];
 }
 
-// One rank of the last stage samples; all hear which token it is, or that there is none.
+// One rank of the last stage samples; the sum over ranks takes its token, or its failure, to all.
 static std::int32_t agree_on_token(const Communicator& world, std::span<const double> logits,
                                    const Sampling& sampling, std::int64_t position) {
-  std::array<double, 2> said{};  // token, failed
+  std::array<double, 2> drawn{};  // token, failed
   std::string why;
   if (!logits.empty()) {
     try {
-      said[0] = sample_token(logits, sampling, position);
+      drawn[0] = sample_token(logits, sampling, position);
     } catch (const Error& e) {
-      said[1] = 1;
+      drawn[1] = 1;
       why = e.what();
     }
   }
-  world.all_reduce(said);
-  require(said[1] == 0, "{}",
+  world.all_reduce(drawn);
+  require(drawn[1] == 0, "{}",
           why.empty() ? "the last stage could not sample a token: its message says why" : why);
-  return static_cast<std::int32_t>(said[0]);
+  return static_cast<std::int32_t>(drawn[0]);
 }
 
 void generate(Trainer& trainer, std::vector<std::int32_t>& ids, std::int64_t count,

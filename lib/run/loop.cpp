@@ -39,7 +39,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       signals_(parts.signals),
       settings_(std::move(settings)),
       meta_(std::move(start.meta)),
-      owes_evaluation_(start.owes_evaluation),
+      evaluation_missing_(start.evaluation_missing),
       total_steps_(steps_of_run(settings_.train, training_.sample_length(), meta_)),
       step_tokens_(settings_.train.batch * training_.sample_length()),
       first_step_(meta_.step),
@@ -64,10 +64,10 @@ TrainLoop::Decision TrainLoop::decide() {
   return {d[0] > 0, d[1] > 0, d[2] > 0, d[3] > 0};
 }
 
-bool TrainLoop::anywhere(bool here) const {
-  double said = here;
-  trainer_.axes().world.all_reduce_max({&said, 1});
-  return said > 0;
+bool TrainLoop::on_any_rank(bool here) const {
+  double any = here;
+  trainer_.axes().world.all_reduce_max({&any, 1});
+  return any > 0;
 }
 
 constexpr const char* signal_reason = "a signal asked for it";
@@ -79,7 +79,7 @@ Ending TrainLoop::run() {
 }
 
 Ending TrainLoop::run_steps() {
-  if (owes_evaluation_ && !evaluated()) return Ending::stopped;
+  if (evaluation_missing_ && !evaluate_and_go_on()) return Ending::stopped;
   while (meta_.step < total_steps_) {
     one_step();
     const bool last = meta_.step == total_steps_;
@@ -90,14 +90,14 @@ Ending TrainLoop::run_steps() {
                                         : "";
     if (last || !reason_.empty() || decision.checkpoint_signal || decision.save_due) save_now();
     if (!reason_.empty()) return Ending::stopped;
-    if (evaluation_is_due(meta_.step) && !evaluated()) return Ending::stopped;
+    if (evaluation_is_due(meta_.step) && !evaluate_and_go_on()) return Ending::stopped;
   }
   return Ending::done;
 }
 
-bool TrainLoop::evaluated() {
-  const bool whole = evaluate_now(), last = meta_.step == total_steps_;
-  if (whole && (last || !anywhere(signals_.stop()))) return true;
+bool TrainLoop::evaluate_and_go_on() {
+  const bool complete = evaluate_now(), last = meta_.step == total_steps_;
+  if (complete && (last || !on_any_rank(signals_.stop()))) return true;
   reason_ = signal_reason;
   save_now();
   return false;
@@ -115,14 +115,14 @@ bool TrainLoop::save_is_due() const {
 
 bool TrainLoop::time_is_near() const {
   if (settings_.time_limit <= 0) return false;
-  // What comes before the next chance to stop, at one and a half times what it took so far.
+  // The time to the next chance to stop, estimated from this run and taken one and a half times.
   double next = steps_seconds_ / static_cast<double>(meta_.step - first_step_) + save_estimate();
   if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1))
     next += evaluation_seconds_;
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
 }
 
-// Before the first one: weights and two moments at 100 MB/s.
+// Before the first save: weights and two moments at 100 MB/s.
 double TrainLoop::save_estimate() const {
   if (save_seconds_ > 0) return save_seconds_;
   return 12e-8 * static_cast<double>(trainer_.model().spec().parameter_count());
@@ -176,11 +176,11 @@ void TrainLoop::one_step() {
   const double seconds = seconds_since(begin);
   steps_seconds_ += seconds;
   report(result, lr, seconds);
-  judge(result);
+  count_skipped(result);
 }
 
-void TrainLoop::judge(const StepResult& result) {
-  // In the checkpoint, so that a run that is requeued again and again still stops.
+void TrainLoop::count_skipped(const StepResult& result) {
+  // Counted in the checkpoint, so that a run that is requeued again and again still stops.
   auto& in_row = meta_.extra["not_finite_in_row"];
   const auto count =
       result.verdict == Verdict::not_finite ? (in_row.empty() ? 0 : std::stoll(in_row)) + 1 : 0;
@@ -246,14 +246,14 @@ bool TrainLoop::evaluate_now() {
 void TrainLoop::save_now() {
   if (saved_step_ == meta_.step) return;
   const auto begin = Clock::now();
-  saved_at_ = begin;  // a save that fails is tried again when the next one is due
+  saved_at_ = begin;  // after a failure the next try is when the next save is due
   try {
     at_root(trainer_.axes().world, [&] { record_.put_into(meta_); });
     last_checkpoint_ =
         save_state(trainer_.store(), trainer_.axes(), settings_.run / "checkpoints", meta_)
             .string();
   } catch (const SharedError& e) {
-    // The last chance to keep the run's work is never passed over.
+    // The last checkpoint of a run must not be skipped.
     const bool last = meta_.step == total_steps_ || !reason_.empty();
     if (settings_.checkpoint.on_error == SaveFailure::stop || last) throw;
     log_error("step {}: no checkpoint: {}", meta_.step, e.what());

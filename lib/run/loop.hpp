@@ -1,5 +1,5 @@
 #pragma once
-// The run: steps, evaluations, checkpoints, history, until it is done or asked to stop.
+// The training loop: steps, evaluations, checkpoints and history, until the last step or a stop.
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +19,7 @@
 
 namespace trireme {
 
-// Steps of the whole run: train.steps, or those done and as many as the tokens left ask for.
+// Steps of the whole run: train.steps, or those done and as many as the remaining tokens take.
 std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
 
 // Is an evaluation due after this step of a run that has held-out data?
@@ -38,7 +38,7 @@ struct LoopSettings {
   std::chrono::steady_clock::time_point started;
 };
 
-// What a loop works with; all of it outlives the loop.
+// The objects that a loop uses; all outlive it.
 struct LoopParts {
   Trainer& trainer;
   const Dataset& training;
@@ -47,21 +47,21 @@ struct LoopParts {
   SignalWatch& signals;
 };
 
-// Where training goes on.
+// Where training starts or continues.
 struct LoopStart {
-  CheckpointMeta meta;           // what every checkpoint says of the run; a fresh one: step 0
-  std::string restored{};        // the checkpoint that it goes on from; empty: none
-  bool owes_evaluation = false;  // that of meta.step, which this run did not come to
+  CheckpointMeta meta;              // of the checkpoint; a new run: step 0
+  std::string restored{};           // the checkpoint restarted from; empty: none
+  bool evaluation_missing = false;  // that of meta.step: the last process stopped before it
 };
 
 enum class Ending : std::uint8_t {
   done,
-  stopped  // early, with a checkpoint to go on from
+  stopped  // early, with a checkpoint to restart from
 };
 
 class TrainLoop {
  public:
-  // What the loop decides, all ranks decide together.
+  // Collective, as run(): all ranks take the same decisions.
   TrainLoop(LoopParts, LoopSettings, LoopStart);
 
   Ending run();
@@ -75,19 +75,20 @@ class TrainLoop {
     bool stop_signal, checkpoint_signal, time_is_near, save_due;
   };
   Decision decide();
-  bool anywhere(bool here) const;
+  bool on_any_rank(bool here) const;
   Ending run_steps();
   void one_step();
   std::vector<Batch> read_step() const;
-  void judge(const StepResult&);
+  void count_skipped(const StepResult&);
   void report(const StepResult&, double lr, double seconds);
-  // Whether it came to its end.
+  // False when a signal interrupted it.
   bool evaluate_now();
-  // Whether to go on after it: neither broken off nor, but for the last one, followed by a signal.
-  bool evaluated();
+  // Evaluates; false when the run has to stop: a signal came, unless all steps are made and
+  // evaluated.
+  bool evaluate_and_go_on();
   void save_now();
-  // Saves what there is before a SharedError that is not the state's ends the run. Any other error
-  // may be one rank's alone, and what is collective would hang.
+  // Saves before a SharedError that leaves the model's state intact ends the run. After any other
+  // error, which may be on one rank only, a collective would hang.
   void save_and_rethrow();
   double save_estimate() const;  // seconds
   bool save_is_due() const;
@@ -102,7 +103,7 @@ class TrainLoop {
   SignalWatch& signals_;
   LoopSettings settings_;
   CheckpointMeta meta_;
-  bool owes_evaluation_;
+  bool evaluation_missing_;
   std::int64_t total_steps_, step_tokens_;
   std::int64_t first_step_;       // of this process
   std::int64_t saved_step_ = -1;  // of the newest checkpoint

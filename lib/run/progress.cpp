@@ -17,7 +17,7 @@ static std::string clock_text(double seconds) {
 
 Progress::Progress(std::int64_t total_steps) : total_(total_steps), terminal_(on_terminal()) {}
 
-// The cursor waits at the line's start, so that whatever is printed next replaces it.
+// Leaves the cursor at the start of the line, so that whatever is printed next overwrites it.
 void Progress::show(std::int64_t done, double loss, double tokens_per_second,
                     double seconds_left) const {
   if (!terminal_) return;

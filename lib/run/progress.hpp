@@ -1,5 +1,5 @@
 #pragma once
-// The live line of a run on a terminal; silent elsewhere.
+// The progress line of a run on a terminal; prints nothing elsewhere.
 #include <cstdint>
 
 namespace trireme {
@@ -11,7 +11,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` steps are finished; seconds_left below 0: not known yet.
+  // `done` steps are finished; seconds_left below 0: unknown.
   void show(std::int64_t done, double loss, double tokens_per_second, double seconds_left) const;
 
  private:

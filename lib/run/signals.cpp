@@ -15,7 +15,7 @@ static std::atomic<std::int64_t> stop_second = 0;
 static_assert(std::atomic<bool>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);  // a handler may write them
 
-// Launchers and terminals deliver one stop several times; a second one is a wish of its own.
+// Launchers and terminals may deliver one request several times; this much later it is another.
 constexpr std::int64_t apart_seconds = 2;
 
 static std::int64_t now_second() {

@@ -1,6 +1,6 @@
 #pragma once
-// What the outside asked a run for: SIGUSR1 a checkpoint, SIGTERM and SIGINT a checkpoint and the
-// end. Noticed at once, acted on at the end of a step.
+// Signals to a run: SIGUSR1 asks for a checkpoint, SIGTERM and SIGINT for a checkpoint and the end.
+// They are recorded at once and acted on at the end of a step.
 #include <cstdint>
 #include <thread>
 

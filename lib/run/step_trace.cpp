@@ -86,7 +86,7 @@ std::string chrome_events(int rank, const std::string& process, std::span<const 
   constexpr int tracks_a_queue = 1000;
   std::vector<const TraceSpan*> order;
   for (const auto& s : spans) order.push_back(&s);
-  // What contains comes before what is contained.
+  // Outer spans before the spans inside them.
   std::ranges::stable_sort(order, [](const TraceSpan* a, const TraceSpan* b) {
     return a->begin != b->begin ? a->begin < b->begin : a->end > b->end;
   });

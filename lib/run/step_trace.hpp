@@ -1,6 +1,6 @@
 #pragma once
-// Some steps of a run as a Chrome trace, one file of all ranks: a process a rank, a track a queue,
-// for ui.perfetto.dev or chrome://tracing.
+// Some steps of a run as a Chrome trace, one file for all ranks: a process for each rank, a track
+// for each queue; for ui.perfetto.dev or chrome://tracing.
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -17,7 +17,7 @@ struct TraceConfig {
   std::vector<std::int64_t> ranks;  // empty: all
 };
 
-// All ranks call the same in the same order.
+// Collective, on all ranks.
 class StepTrace {
  public:
   // Files go to `folder`, written by rank 0. The axes outlive this.
@@ -26,7 +26,7 @@ class StepTrace {
   void begin(std::int64_t step);
   // Writes the file after the last step. A file that cannot be written is a warning.
   void end(std::int64_t step);
-  // The run ends: what there is becomes a file.
+  // At the end of the run: writes what was recorded and not written yet.
   void close();
 
  private:
@@ -42,9 +42,8 @@ class StepTrace {
   std::vector<TraceSpan> spans_;
 };
 
-// The events of one process, "{...},\n{...}", in microseconds after `origin`. Spans of a queue that
-// overlap lie on several tracks ("gather", "gather 2"), but for compute, whose spans contain each
-// other. Pure.
+// The events of one process, "{...},\n{...}", in microseconds after `origin`. Overlapping spans of
+// a queue get several tracks ("gather", "gather 2"), except on compute, where spans nest. Pure.
 std::string chrome_events(int rank, const std::string& process, std::span<const TraceSpan>,
                           std::int64_t origin);
 

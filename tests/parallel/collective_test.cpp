@@ -5,20 +5,18 @@ namespace trireme::test {
 namespace {
 
 class Collective : public CollectiveTest {};
-INSTANTIATE_TEST_SUITE_P(Settings, Collective,
-                         testing::Values(Setting{"host", DType::f32, 1 << 20, false},
-                                         Setting{"host", DType::f32, 1000, true},
-                                         Setting{"host", DType::f32, 7, false},
-                                         Setting{"host", DType::bf16, 1000, true},
-                                         Setting{"fenced", DType::f32, 1 << 20, false},
-                                         Setting{"fenced", DType::f32, 1000, true},
-                                         Setting{"fenced", DType::bf16, 7, false},
-                                         Setting{"ref", DType::f64, 1000, true},
-                                         Setting{"host", DType::f32, 1000, true, Wires::device},
-                                         Setting{"host", DType::f32, 7, false, Wires::device},
-                                         Setting{"host", DType::bf16, 1000, true, Wires::device},
-                                         Setting{"ref", DType::f64, 1000, false, Wires::device}),
-                         [](const auto& p) { return name_of(p.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, Collective,
+    testing::Values(
+        Setting{"host", DType::f32, 1 << 20, false}, Setting{"host", DType::f32, 1000, true},
+        Setting{"host", DType::f32, 7, false}, Setting{"host", DType::bf16, 1000, true},
+        Setting{"fenced", DType::f32, 1 << 20, false}, Setting{"fenced", DType::f32, 1000, true},
+        Setting{"fenced", DType::bf16, 7, false}, Setting{"ref", DType::f64, 1000, true},
+        Setting{"host", DType::f32, 1000, true, TransportKind::device},
+        Setting{"host", DType::f32, 7, false, TransportKind::device},
+        Setting{"host", DType::bf16, 1000, true, TransportKind::device},
+        Setting{"ref", DType::f64, 1000, false, TransportKind::device}),
+    [](const auto& p) { return name_of(p.param); });
 
 constexpr std::int64_t odd = 2503;  // three chunks of 1000, many of 7
 
@@ -57,7 +55,7 @@ TEST_P(Collective, GatherTakesItsOwnPartFromItsPlace) {
 // A transport between devices sums f32 before it is added, all else adds one contribution after the
 // other.
 bool summed_on_the_way(const Setting& s) {
-  return s.wires == Wires::device && s.type == DType::f32 && world().size() > 1;
+  return s.transport == TransportKind::device && s.type == DType::f32 && world().size() > 1;
 }
 
 std::vector<double> plus(std::vector<double> a, const std::vector<double>& b) {
@@ -175,7 +173,8 @@ TEST_P(Collective, ExchangePassesWhatIsThere) {
 // Everybody sends all microbatches before anybody receives one.
 TEST_P(Collective, SendsPostAndReturn) {
   if (ranks() == 1) GTEST_SKIP() << "one rank has nobody to send to";
-  if (GetParam().wires == Wires::device) GTEST_SKIP() << "on a stream a send waits for its receive";
+  if (GetParam().transport == TransportKind::device)
+    GTEST_SKIP() << "on a stream a send waits for its receive";
   const int next = (rank() + 1) % ranks(), previous = (rank() + ranks() - 1) % ranks();
   std::vector<Tensor> sent, received;
   std::vector<Pending> pending;

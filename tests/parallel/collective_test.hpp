@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/open/open.hpp"
-#include "lib/plan/plan.hpp"
+#include "lib/comm/axes.hpp"
 #include "lib/tensor/tensor.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/device_on_host.hpp"
@@ -21,16 +21,16 @@ struct Setting {
   DType type;
   std::int64_t chunk;
   bool delays;
-  Wires wires = Wires::host;
+  TransportKind transport = TransportKind::host;
 };
 inline std::string name_of(const Setting& s) {
   return s.backend + "_" + std::string(trireme::name_of(s.type)) + "_" + std::to_string(s.chunk) +
-         (s.delays ? "_delays" : "") + (s.wires == Wires::device ? "_devices" : "");
+         (s.delays ? "_delays" : "") + (s.transport == TransportKind::device ? "_devices" : "");
 }
 // All ranks, with counters of their own.
-inline Communicator connected_world(Wires wires) {
+inline Communicator connected_world(TransportKind transport) {
   const auto c = world().split(0, world().rank());
-  if (wires == Wires::device) c.connect(device_on_host);
+  if (transport == TransportKind::device) c.connect(device_on_host);
   return c;
 }
 inline std::ostream& operator<<(std::ostream& out, const Setting& s) {
@@ -94,7 +94,7 @@ class CollectiveTest : public testing::TestWithParam<Setting> {
     const auto& s = GetParam();
     world().configure({.chunk = s.chunk, .random_delays = s.delays ? 7U : 0U});
     backend_ = open_backend({s.backend, 1, true});
-    comm_ = connected_world(s.wires);
+    comm_ = connected_world(s.transport);
   }
 
   Backend& backend() { return *backend_; }

@@ -18,7 +18,7 @@
 namespace trireme::test {
 
 static bool through_nccl(const ParityCase& p) {
-  return p.backend == "cuda" && p.wires == Wires::device;
+  return p.backend == "cuda" && p.transport == TransportKind::device;
 }
 
 BackendChoice backend_of(const ParityCase& p, bool debug) {
@@ -166,10 +166,10 @@ const Axes& parity_axes(const ParityCase& p) {
   static auto& made = *new std::map<std::string, Axes>;  // MPI may be over when statics end
   const int shard = shard_ranks(p.zero, p.grid);
   const auto key = fmt::format("{} {} {} {} {} {}", p.grid.pipe, p.grid.data, p.grid.seq, shard,
-                               static_cast<int>(p.wires), through_nccl(p));
+                               static_cast<int>(p.transport), through_nccl(p));
   if (const auto it = made.find(key); it != made.end()) return it->second;
   const auto axes = make_axes(world(), p.grid, shard);
-  if (p.wires == Wires::device)
+  if (p.transport == TransportKind::device)
     connect(axes, through_nccl(p) ? transport::open_nccl : device_on_host);
   return made.emplace(key, axes).first->second;
 }

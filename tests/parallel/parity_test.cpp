@@ -72,14 +72,14 @@ static std::vector<test::ParityCase> few_cases(int n) {
   return cases;
 }
 
-static void expect_parity_of_few(Wires wires) {
+static void expect_parity_of_few(TransportKind transport) {
   const int n = test::world().size();
   if (n == 3) GTEST_SKIP() << "its grids are of powers of two";
   auto settings = test::world().settings();
   settings.chunk = 100;  // smaller than most weights
   test::world().configure(settings);
   for (auto& c : few_cases(n)) {
-    c.wires = wires;
+    c.transport = transport;
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, test::f64_bound);
@@ -88,11 +88,11 @@ static void expect_parity_of_few(Wires wires) {
 
 // What the suite of mutants runs.
 TEST(Parity, OfAFewSettings) {
-  expect_parity_of_few(Wires::host);
+  expect_parity_of_few(TransportKind::host);
 }
 
 TEST(Parity, OfAFewSettingsBetweenDevices) {
-  expect_parity_of_few(Wires::device);
+  expect_parity_of_few(TransportKind::device);
 }
 
 }  // namespace trireme

@@ -75,15 +75,16 @@ void everything(Backend& b, const Communicator& c, DType type) {
 }
 
 class Pretend : public testing::TestWithParam<Setting> {};
-INSTANTIATE_TEST_SUITE_P(Settings, Pretend,
-                         testing::Values(Setting{"host", DType::f32, 1 << 20, false},
-                                         Setting{"host", DType::f32, 300, true},
-                                         Setting{"host", DType::f32, 300, true, Wires::device},
-                                         Setting{"ref", DType::f64, 300, false, Wires::device},
-                                         Setting{"fenced", DType::f32, 300, false},
-                                         Setting{"fenced", DType::f32, 1 << 20, true},
-                                         Setting{"ref", DType::f64, 300, false}),
-                         [](const auto& p) { return name_of(p.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Settings, Pretend,
+    testing::Values(Setting{"host", DType::f32, 1 << 20, false},
+                    Setting{"host", DType::f32, 300, true},
+                    Setting{"host", DType::f32, 300, true, TransportKind::device},
+                    Setting{"ref", DType::f64, 300, false, TransportKind::device},
+                    Setting{"fenced", DType::f32, 300, false},
+                    Setting{"fenced", DType::f32, 1 << 20, true},
+                    Setting{"ref", DType::f64, 300, false}),
+    [](const auto& p) { return name_of(p.param); });
 
 TEST_P(Pretend, TellsBytesSentAndTheAccount) {
   const auto& s = GetParam();
@@ -91,9 +92,9 @@ TEST_P(Pretend, TellsBytesSentAndTheAccount) {
   world().configure({.chunk = s.chunk, .random_delays = s.delays ? 3U : 0U});
   const auto backend = open_backend(choice);
   Dry dry(dry_target(choice));
-  const auto real = connected_world(s.wires);
+  const auto real = connected_world(s.transport);
   const auto pretended = Communicator::pretend(world().rank(), world().size(), world().settings());
-  if (s.wires == Wires::device) pretended.connect(transport::pretended_device);
+  if (s.transport == TransportKind::device) pretended.connect(transport::pretended_device);
 
   everything(*backend, real, s.type);
   everything(dry, pretended, s.type);

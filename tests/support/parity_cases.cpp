@@ -35,7 +35,7 @@ std::string name_of(const ParityCase& c) {
       c.dropout > 0 ? "_dropout" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.reduce == DType::bf16 ? "_wire16" : "") +
-          (c.wires == Wires::device ? "_between_devices" : ""));
+          (c.transport == TransportKind::device ? "_between_devices" : ""));
 }
 
 ModelConfig parity_model(const ParityCase& p) {
@@ -87,7 +87,7 @@ PlanInput plan_input(const ParityCase& p) {
   in.train.microbatch = p.size / (p.grid.data * p.microbatches);
   in.grid = p.grid;
   in.evaluation = PlanEvaluation::left_out;
-  in.wires = p.wires;
+  in.transport = p.transport;
   return in;
 }
 
@@ -230,7 +230,7 @@ std::vector<ParityCase> device_wire_cases(int ranks) {
   auto cases = f32_cases(ranks, 1000);
   for (auto& c : cases) {
     c.backend = "host";
-    c.wires = Wires::device;
+    c.transport = TransportKind::device;
   }
   return cases;
 }

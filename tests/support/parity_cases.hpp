@@ -21,7 +21,7 @@ struct ParityCase {
   std::vector<FreezeRule> freeze;
   std::vector<std::int64_t> stage_layers;
   std::string backend = "ref";
-  Wires wires = Wires::host;  // device: a stand-in that has its rules, between host memories
+  TransportKind transport = TransportKind::host;  // device: a stand-in with its rules
   DType compute = DType::f64, reduce = DType::f64;
   int steps = 5;
   std::int64_t size = 16;  // samples of a step, positions of a sample
