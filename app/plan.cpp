@@ -52,7 +52,7 @@ std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const PlanInput
     try {
       deck = deck_to_plan(a.deck.path, overrides, a.ranks);
     } catch (const Error&) {
-      continue;  // the model or the batch does not suit this grid
+      continue;  // the model or the batch does not fit this grid
     }
     if (const auto reserved = reserved_within(
             plan_input(*deck, deck->precision.compute, asked.transport), target, limit))

@@ -1,7 +1,7 @@
 #pragma once
-// An Op is a map and its adjoint. Where it runs, with which weights and for which tokens comes with
-// each call as a Run; what backward needs of forward is in Saved, which holds Tensors alone, so a
-// tape cannot keep a borrowed weight alive.
+// An Op is a map and its adjoint. The backend, the weights and the tokens come with each call as a
+// Run; what backward needs of forward is in Saved, which holds Tensors alone, so a tape cannot keep
+// a gathered weight alive.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,9 +26,9 @@ struct Rows {
   std::int64_t begin, end;
 };
 
-// The only door for sums over tokens. `fill` writes (or adds, as told) the sums over its rows into
-// views of wide(compute), one for each parameter named, absent where that one is frozen. A kernel
-// that makes dx too makes it for the rows it is told, so every row is visited exactly once.
+// Where all weight gradients are added: sums over tokens. `fill` writes or adds, by its Accumulate,
+// the sums over the given rows to one view of wide(compute) for each parameter, absent if frozen. A
+// kernel that also makes dx does so for these rows, so every row is visited exactly once.
 class Gradients {
  public:
   virtual ~Gradients() = default;
@@ -36,10 +36,10 @@ class Gradients {
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
 };
 
-// Nothing is dropped in evaluation.
+// Dropout is off in evaluation.
 enum class Phase : std::uint8_t { train, evaluate };
 
-// Which tokens of the run an op works on.
+// The tokens that an op works on.
 struct Place {
   Phase phase = Phase::train;
   std::uint64_t seed = 0;
@@ -69,16 +69,16 @@ class Op {
   virtual std::string_view name() const = 0;
   // Parameters whose gradients weight_gradients (or, for the head, forward) adds.
   virtual std::span<const ParamId> params() const { return {}; }
-  // saved == null: nothing will be asked back. An input that is unique may be overwritten.
+  // saved == null: there will be no backward. An input that is unique may be overwritten.
   virtual std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const = 0;
   // The adjoint, in two halves that a schedule may call at different times, this one first. An
-  // absent tensor is a gradient of zero (in) or one that nobody wants (out). What weight_gradients
-  // does not need may be taken out of grad_out and Saved, what it needs be left there.
+  // absent tensor in grad_out is zero; in the result, a gradient that is not wanted. May take from
+  // grad_out and Saved what weight_gradients does not need.
   virtual std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                               std::span<const std::uint8_t> wanted) const = 0;
   // Adds the gradients of params() that are wanted.
   virtual void weight_gradients(const Run&, std::vector<Tensor> /*grad_out*/, Saved) const {}
-  // Both, with the same bits; overridden where one pass does what takes two apart.
+  // Both, with the same bits; overridden where one pass can make both.
   virtual std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
                                        std::span<const std::uint8_t> wanted) const;
 };

@@ -45,7 +45,7 @@ Value Tape::apply(const Run& run, const Op& op, Value in) {
   return std::move(apply(run, op, std::move(one))[0]);
 }
 
-// Adds in place only into memory that nobody else sees.
+// Adds in place only where no other tensor shares the memory.
 static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
   if (!sum) {
     sum = std::move(g);

@@ -1,5 +1,5 @@
 #pragma once
-// Tape: ops in the order they ran, walked back once. It holds no backend, weights or run.
+// Tape: ops in the order in which they ran, for one backward pass. No backend, weights or Run.
 #include <memory>
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// A tensor and its place on a tape. It owns the tensor: what the caller drops and no Saved holds is
-// freed.
+// A tensor and its slot on a tape. The tape itself holds no tensor but those in Saved, so that a
+// value is freed once its callers drop it.
 struct Value {
   Tensor data;
   std::int32_t slot = -1;
@@ -20,13 +20,13 @@ class Tape {
  public:
   explicit Tape(Record r = Record::on) : record_(r) {}
 
-  // A leaf; `wanted`: its gradient will be asked for.
+  // A leaf; `wanted`: backward() computes its gradient.
   Value input(Tensor, bool wanted);
   // Runs the op. It is recorded when a gradient flows through it to a wanted leaf or a trainable
   // parameter.
   std::vector<Value> apply(const Run&, const Op&, std::vector<Value> in);
   Value apply(const Run&, const Op&, Value in);
-  // Walks back from `root`, whose gradient is `seed` (absent where the op needs none), and returns
+  // Backpropagates from `root`, whose gradient is `seed` (absent if its op needs none), and returns
   // the gradient of `leaf`, absent if that was not wanted.
   Tensor backward(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf) &&;
   bool empty() const { return steps_.empty(); }

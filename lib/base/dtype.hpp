@@ -21,7 +21,7 @@ constexpr std::size_t bytes_of(DType t) {
   }
 }
 
-// What sums, master weights and statistics of a compute type are kept in.
+// The type of sums, master weights and statistics for a compute type.
 constexpr DType wide(DType t) {
   return t == DType::bf16 ? DType::f32 : t;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // One exception type and three checks. Messages say what is wrong, where, and what to try.
-//   require  deck, file, machine: always on, throws Error
-//   expect   our own precondition, ensure our own postcondition: debug builds only
+//   require  of the deck, a file or the machine: always on, throws Error
+//   expect   a precondition, ensure a postcondition of our own code: debug builds only
 #include <fmt/format.h>
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
 #pragma once
-// XXH3-128 (xxHash): strong against every accident of storage, not against an adversary.
+// XXH3-128 (xxHash): detects accidental damage, not forgery.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,7 +23,7 @@ std::optional<Hash128> parse_hash(std::string_view hex);
 Hash128 hash128(std::span<const std::byte>);
 Hash128 hash128(std::string_view);
 
-// The same hash of bytes that arrive in pieces.
+// The same hash, of bytes given in pieces.
 class Hasher {
  public:
   Hasher();

@@ -21,8 +21,8 @@ static bool quiet = false;
 bool on_terminal() {
   if (quiet) return false;
   static const bool terminal = [] {
-    const char* told = std::getenv("TRIREME_TERMINAL");
-    return told ? std::string_view(told) == "1" : isatty(STDERR_FILENO) == 1;
+    const char* given = std::getenv("TRIREME_TERMINAL");
+    return given ? std::string_view(given) == "1" : isatty(STDERR_FILENO) == 1;
   }();
   return terminal;
 }
@@ -32,7 +32,7 @@ static spdlog::logger& logger() {
   static auto shared = [] {
     auto l = std::make_shared<spdlog::logger>(
         "trireme", std::make_shared<spdlog::sinks::stderr_color_sink_st>());
-    // A terminal's line may hold the progress of a run: erase it first.
+    // The terminal's line may show a run's progress: erase it first.
     l->set_pattern(on_terminal() ? "\033[K%H:%M:%S %^%l%$ %v" : "%Y-%m-%d %H:%M:%S %l %v");
     l->flush_on(spdlog::level::info);
     return l;
@@ -40,7 +40,7 @@ static spdlog::logger& logger() {
   return *shared;
 }
 
-// What was said before there was a file; it goes into the first one.
+// Lines logged before there was a file; the first one gets them.
 struct EarlyLine {
   spdlog::log_clock::time_point time;
   spdlog::level::level_enum level;

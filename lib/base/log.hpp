@@ -1,6 +1,6 @@
 #pragma once
-// Process-wide log: stderr from the start, a file once `log_to` names one. Lines carry time and
-// level. Kept free of spdlog's headers, which are slow to compile.
+// Process-wide log to stderr and, after `log_to`, a file. Lines carry time and level. Free of
+// spdlog's headers, which are slow to compile.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace trireme {
 
-// `detail` is for the file, and for stderr unless that is a terminal (which shows progress).
+// `detail` goes to the file, and to stderr unless that is a terminal (which shows progress).
 enum class LogLevel : std::uint8_t { detail, info, warning, error };
 
-// Is somebody watching stderr? A launcher that hides the terminal behind a pipe is told so by
-// TRIREME_TERMINAL=1.
+// Is stderr a terminal? Where a launcher puts a pipe between, TRIREME_TERMINAL=1 says that it ends
+// at one.
 bool on_terminal();
 
 void log_line(LogLevel, std::string_view);
-// Appends to `file` as well, the first time with what was said before; an empty path stops that.
-// Throws Error when it cannot be opened.
+// Logs to `file` as well (appends; first the lines logged before it was set); an empty path ends
+// that. Throws Error when it cannot be opened.
 void log_to(const std::filesystem::path& file);
-// Only one rank of a job speaks; the others keep errors alone.
+// Logs errors alone: for all ranks but one.
 void log_quietly();
 
 template <class... A>

@@ -1,7 +1,7 @@
 #pragma once
-// Counter-based random numbers: a value is a pure function of (key, counter), so nothing random
-// depends on rank or history. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC11. Checked in tests against the known-answer vectors of Random123.
+// Counter-based random numbers: a value is a pure function of (key, counter), so it depends neither
+// on the rank nor on earlier draws. Philox4x32-10: Salmon et al., "Parallel random numbers: as easy
+// as 1, 2, 3", SC11. Checked in tests against the known-answer vectors of Random123.
 #include <array>
 #include <cstdint>
 #include <string_view>

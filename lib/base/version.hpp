@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-// What the file VERSION says, e.g. "0.1.0".
+// The contents of the file VERSION, e.g. "0.1.0".
 std::string_view version();
 
 }  // namespace trireme

@@ -1,7 +1,7 @@
 #pragma once
-// Shape: extents of a dense tensor. View: somebody else's memory seen through dtype, extents and
-// strides (in elements, up to 6 dims). A View owns nothing; a default-constructed one means
-// "absent".
+// Shape: extents of a dense tensor. View: memory that it does not own, with a dtype, extents and
+// strides (in elements, up to 6 dims). A default-constructed view means "absent": an operand or
+// a result that is not there.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -75,7 +75,7 @@ struct BasicView {
     for (int d = 0; d < dims; ++d) n *= extent[static_cast<std::size_t>(d)];
     return n;
   }
-  // Elements from the first to one past the last that the strides reach (no negative strides).
+  // Elements from the first to the last, gaps included (no negative strides).
   std::int64_t span() const {
     std::int64_t last = 0;
     for (int d = 0; d < dims; ++d) {

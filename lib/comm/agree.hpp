@@ -1,5 +1,5 @@
 #pragma once
-// Errors that every rank hears of, so that all take the same way on.
+// Errors that all ranks throw alike, so that they stay in step.
 #include <functional>
 
 #include "lib/base/error.hpp"
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-// Thrown on every rank of a communicator, with the same text: who catches it knows that no other
-// rank goes on without it.
+// Thrown on every rank of a communicator with the same text: whoever catches it knows that all
+// other ranks do, too.
 struct SharedError : Error {
   using Error::Error;
 };
 
-// Runs `work`, which may do something else on each rank but nothing collective. When it throws on
-// any, all get a SharedError with the messages, each said once.
+// Runs `work`, which may differ between ranks and calls nothing collective. When it throws on any
+// rank, all throw a SharedError with the distinct messages.
 void together(const Communicator&, const std::function<void()>& work);
 
-// Rank 0 alone runs `work`, for all: its error is everybody's, so no rank is named.
+// Runs `work` on rank 0 alone; when it throws, all ranks throw a SharedError with its message.
 void at_root(const Communicator&, const std::function<void()>& work);
 
 }  // namespace trireme

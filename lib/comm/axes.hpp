@@ -1,6 +1,6 @@
 #pragma once
-// One rank's communicators along the axes of the grid, one for each purpose, so that their orders
-// do not meet. All are of one job. Default: one rank that is alone in all of them.
+// One rank's communicators along the axes of the grid, one for each purpose, so that operations of
+// one need not be ordered with another's. Default: one rank, alone in all of them.
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/grid.hpp"
 
@@ -9,7 +9,7 @@ namespace trireme {
 struct Axes {
   Grid grid;
   Grid::At at;
-  Communicator world;  // decisions
+  Communicator world;  // decisions, norms
   Communicator gather = world,
                scatter = world;           // the ranks that share one copy of a stage's weights
   Communicator replicas = world;          // the ranks that hold equal shards
@@ -36,9 +36,9 @@ Axes make_axes(const Communicator& world, const Grid&, int shard);
 // (NCCL).
 enum class TransportKind : std::uint8_t { host, device };
 
-// Collective: all Views of these axes travel between devices.
+// Collective: all Views of these axes are sent between devices.
 void connect(const Axes&, const transport::OpenDevice&);
-// The same for rank `rank` of a job that does not run.
+// As make_axes, for rank `rank` of a pretended job.
 Axes pretend_axes(const Grid&, int shard, int rank, const CommSettings& = {});
 
 }  // namespace trireme

@@ -88,7 +88,7 @@ static V flat(const V& v) {
   return v.reshaped({v.count()});
 }
 
-// What leaves this rank, whichever way.
+// Bytes that this rank sends.
 static std::int64_t payload(const Call& c) {
   std::int64_t bytes = 0;
   for (const auto& m : c.messages.out)
@@ -102,7 +102,7 @@ Pending Communicator::begin(Backend& backend, Queue queue, Call c) const {
   return Pending(std::make_unique<Operation>(context_, backend, queue, std::move(c)));
 }
 
-// Where the transport reads and writes the operands themselves, that is an access like a kernel's.
+// Where the transport accesses the operands directly, it counts as an access of the queue.
 void Communicator::touch(Backend& b, Queue queue, const ConstView& read,
                          const View& written) const {
   if (b.host_readable() || context_->device) b.touched(queue, read, written);
@@ -148,7 +148,7 @@ Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstVie
   expect(own.data != dst.data || how == Accumulate::overwrite, "nothing is added to itself");
   auto messages = engine::scatter_messages(rank_, size_, dst, src, settings().chunk);
   if (!messages.out.empty() && wire == src.dtype) touch(b, queue, src, {});
-  // What travels rounded is rounded once a contribution, so it is not summed on the way.
+  // A rounded contribution must be rounded once, so the transport may not sum on the way.
   if (context_->device && wire == DType::f32 && !messages.out.empty()) {
     touch(b, queue, {}, how == Accumulate::overwrite ? dst : View());
     return begin(b, queue,

@@ -2,22 +2,22 @@
 // Ranks of a job, as MPI's communicators. The words of lib/comm:
 //   communicator  ranks that call the same collectives in the same order; copies share it
 //   operation     a collective on Views, a send or a receive; in flight until it is waited for
-//   part          an equal share of a View, one a rank: what a gather brings together
-//   message       what travels from one rank to another at a time: at most a chunk of a View's
-//                 elements, in the wire type, through staging where the transport cannot reach it
+//   part          one of size() equal slices of a View: rank r's is the r-th
+//   message       what one rank sends another at a time: at most a chunk of a View's elements, in
+//                 the wire type, through staging where the transport cannot access the memory
 //   transport     what carries messages: between host memories (MPI), between devices (NCCL), or
 //                 nowhere (pretended)
-//   progress      of what is in flight: calls let messages move, no thread does
+//   progress      made by calls on the main thread alone; no thread runs in the background
 //
 // A default-constructed Communicator is rank 0 of 1 and makes no MPI call, so one code path serves
-// one rank and many; a pretended one makes the same takes, gives and accesses of memory and counts
-// the same bytes as a real one, but sends nothing. Waiting tests and yields: more ranks than cores
-// stay usable. Main thread only. MPI's errors become Errors with its text.
+// one rank and many; a pretended one allocates, accesses memory and counts bytes as a real one, but
+// sends nothing. A wait polls and yields, so that more ranks than cores are usable. Main thread
+// only. MPI's errors become Errors with its text.
 //
 // Operations on Views are asynchronous and collective (send and receive: between two ranks). They
-// start when what was put on `queue` is done; the caller orders other queues before it (queue waits
-// for their events) and keeps the Views' blocks until wait. Views are dense. Memory that MPI may
-// not touch (Backend::host_readable) goes through pinned staging, or from device to device once the
+// start when earlier work on `queue` is done; the caller makes that queue wait for events of others
+// and keeps the Views' blocks until wait. Views are dense. Memory that the host cannot access
+// (Backend::host_readable) goes through pinned staging, or from device to device once the
 // communicator is connected. Collectives of one communicator run one after the other, so sums into
 // the same memory have a fixed order.
 #include <cstdint>
@@ -59,9 +59,9 @@ class Communicator {
   Communicator pretend_split(int rank, int size) const;
   // Collective: the ranks that share memory with this one.
   Communicator node() const;
-  // Collective, once, before any operation on Views: from now on they travel between devices and
-  // the host only puts them on their stream. All operations are then on one queue. What is split
-  // off is not connected.
+  // Collective, once, before any operation on Views: from now on they are sent between devices,
+  // enqueued on one stream, so all operations must be on one queue. Communicators split off this
+  // one are not connected.
   void connect(const transport::OpenDevice&) const;
 
   // Host memory, blocking, small.
@@ -73,36 +73,36 @@ class Communicator {
   // dst = the ranks' parts one after the other; src may be dst's own part.
   [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;
   // dst (+)= sum over ranks of their part `rank()` of src; own part first, then rank+1, rank+2, ...
-  // dst may be src's own part when it is overwritten. Between devices the order is the transport's,
-  // unless contributions are rounded. `wire`: type of what travels: src's, or bf16
-  // for an f32 src, where each contribution but the own is rounded once and added in f32.
+  // dst may be src's own part when it is overwritten. Between devices the transport chooses the
+  // order, unless contributions are rounded. `wire`: the type that is sent: src's, or bf16 for an
+  // f32 src, where each contribution but the own is rounded once and added in f32.
   [[nodiscard]] Pending reduce_scatter(Backend&, Queue, View dst, ConstView src, Accumulate,
                                        DType wire, const Label&) const;
-  // dst[r] = what rank r passed as its src[rank()], of the same type and number of elements.
-  // Entries may be absent (nothing is sent); the own entry is ignored.
+  // All-to-all: dst[r] = rank r's src[rank()], of the same type and number of elements. Entries may
+  // be absent (nothing is sent); the own entry is ignored.
   [[nodiscard]] Pending exchange(Backend&, Queue, std::span<const View> dst,
                                  std::span<const ConstView> src, const Label&) const;
-  // A send is matched by the receive of the same microbatch, several of one microbatch in the order
-  // in which they are called; both may be posted in any order, but between devices the receives
-  // from a rank in the order of its sends.
+  // A send matches the receive with the same microbatch, several of one microbatch in order of the
+  // calls. Both may be posted in any order; between devices, receives from a rank come in the order
+  // of its sends.
   [[nodiscard]] Pending send(Backend&, Queue, ConstView, int to, const Label&) const;
   [[nodiscard]] Pending receive(Backend&, Queue, View, int from, const Label&) const;
 
   // Payload in bytes that left this rank through operations on Views of this communicator.
   std::int64_t bytes_sent() const;
 
-  // The following are of all communicators of the job. Error when chunks are too long.
+  // The following apply to all communicators of the job. Error when chunks are too long.
   void configure(const CommSettings&) const;
   const CommSettings& settings() const;
-  // Lets what is in flight move: cheap, called between ops.
+  // Advances what is in flight: cheap, called between ops.
   void progress() const;
-  // Waits until what was started between devices is done, so that a download that follows waits for
-  // computing alone. Throws Error that names the operation which failed, or which is not done
-  // within CommSettings::hang_timeout. Nothing to do for host memory.
+  // Waits for all operations between devices, so that a following download waits for computing
+  // alone. Throws Error naming an operation that failed or is not done within
+  // CommSettings::hang_timeout. Does nothing for host memory.
   void synchronize() const;
-  // What was dropped while in flight, by label; drain() completes it, on compute's view, and gives
-  // its memory back, or throws the Errors of what failed. For use after an error that all ranks
-  // agreed on, while the backends still live.
+  // Labels of operations whose Pending was dropped in flight. drain() completes these, ordered
+  // before later work on compute, and frees their memory, or throws the Errors of those that
+  // failed. For use after an error that all ranks share, while the backends still live.
   std::vector<std::string> abandoned() const;
   void drain() const;
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_listed = 8;
 
-// Axes apart, as factors: 1 x 2 x 1 is as far from 1 x 4 x 1 as from 2 x 2 x 1.
+// The sum of |log2| of the axes' ratios: 1 x 2 x 1 is as far from 1 x 4 x 1 as from 2 x 2 x 1.
 double distance(const Grid& a, const Grid& b) {
   const auto apart = [](int x, int y) {
     return x == 0 || y == 0 ? 0 : std::abs(std::log2(x) - std::log2(y));
@@ -156,7 +156,7 @@ Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
   std::vector<std::string> texts;
   for (const Grid& g : grids) texts.push_back(fmt::format("{} x {} x {}", g.pipe, g.data, g.seq));
   fail("a grid of {} does not fill {} ranks; {}", describe(asked), ranks,
-       grids.empty() ? "no grid of that many ranks suits this model and batch"
+       grids.empty() ? "no grid of that many ranks fits this model and batch"
                      : fmt::format("pipe x data x seq that does: {}", fmt::join(texts, ", ")));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Rank <-> place in the grid pipe x data x seq, and which ranks form each communicator. Arithmetic
-// only: tests and plans ask for any rank of any grid without MPI.
+// Rank <-> coordinates in the grid pipe x data x seq, and which ranks form each communicator.
+// Arithmetic only: tests and plans use it for any rank of any grid without MPI.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,51 +26,51 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
-// One rank's way into a communicator that is split off the world: ranks with the same color form
-// one of `size` ranks, ordered by key = 0 .. size-1.
+// One rank's arguments to split a communicator off the world: the `size` ranks with the same color
+// form one, ordered by key = 0 .. size-1.
 struct Group {
   int color, key, size;
   bool operator==(const Group&) const = default;
 };
 
-// Those that share one copy of a stage's parameters: `shard` consecutive places of a stage.
+// The ranks that share one copy of a stage's parameters: `shard` consecutive places of a stage.
 // `shard` divides places().
 Group shard_group(const Grid&, int shard, int rank);
-// Those that hold the same slice in other copies: places a stride of `shard` apart.
+// The ranks that hold the same slice of other copies: places a stride of `shard` apart.
 Group replica_group(const Grid&, int shard, int rank);
-// Those that share each sample's tokens.
+// The ranks that share each sample's tokens.
 Group seq_group(const Grid&, int rank);
-// The same place on every stage; key is the stage.
+// The ranks at the same place of every stage; key is the stage.
 Group pipe_group(const Grid&, int rank);
 
-// What a grid has to suit. 0 where it is not known or decided yet: such a limit holds nothing back.
+// What a grid must fit. 0: not known or decided yet, no limit.
 struct GridLimits {
   std::int64_t layers = 0;      // of the model: a stage needs a block
   std::int64_t heads = 0;       // query heads: a sequence rank needs one, they need not divide
   std::int64_t tokens = 0;      // of a sample; seq divides them
   std::int64_t batch = 0;       // samples a step; data * microbatch divides them
-  std::int64_t microbatch = 0;  // samples a program slot and data rank
+  std::int64_t microbatch = 0;  // samples of a microbatch on a data rank
   std::int64_t shard = 0;       // zero.shard; divides data * seq
 };
 
-// `keys` are the deck's keys that the rule reads, the one to change first.
+// `keys`: the deck's keys of the rule, first the one to change.
 struct GridProblem {
   std::vector<std::string> keys;
   std::string message;
 };
 
-// Why the grid does not suit the limits, each with the legal values. data = 0 is not decided yet.
-// Empty: it does.
+// Why the grid does not fit the limits, each with the legal values. data = 0: not decided yet.
+// Empty: it fits.
 std::vector<GridProblem> grid_problems(const Grid&, const GridLimits&);
 
-// All grids of that many ranks that suit the limits, by pipe, then seq.
+// All grids of that many ranks that fit the limits, by pipe, then seq.
 std::vector<Grid> legal_grids(const GridLimits&, std::int64_t ranks);
 
 // The grid on that many ranks: data = 0 becomes what pipe and seq leave. Throws Error naming the
 // nearest legal grids where the grid's product is not the number of ranks; checks nothing else.
 Grid fit_grid(const Grid&, const GridLimits&, std::int64_t ranks);
 
-// Those with the least to change from `asked` first: axes apart by factors.
+// Sorts by distance from `asked`: the sum of |log2| of the axes' ratios.
 void nearest_first(std::vector<Grid>&, const Grid& asked);
 
 // "pipe 2 x data auto x seq 4"

@@ -1,5 +1,5 @@
 #pragma once
-// The handle to wait for an operation with.
+// The handle of an operation in flight.
 #include <memory>
 
 #include "kernels/backend.hpp"
@@ -13,8 +13,8 @@ namespace engine {
 class Operation;
 }
 
-// Move-only; default: nothing in flight. An operation that is dropped while in flight, because an
-// exception unwinds, stays in flight and keeps its memory: Communicator::abandoned() names it.
+// Move-only; default: nothing in flight. When an exception destroys it before wait(), the operation
+// stays in flight and keeps its memory: Communicator::abandoned() names it.
 class Pending {
  public:
   Pending() noexcept;
@@ -24,13 +24,13 @@ class Pending {
   Pending& operator=(Pending&&) noexcept;
   ~Pending();
 
-  // Work put on `q` afterwards sees the result; host memory is ready on return. Tests and yields.
-  // Returns the event on the operation's own queue after which its memory is no longer used.
-  // Throws Error when MPI failed or CommSettings::hang_timeout passed: it is then still in flight.
+  // Polls and yields until the operation is complete; later work on `q` sees its result, and host
+  // memory is ready on return. Returns the event on the operation's queue after which its memory is
+  // no longer used. Throws Error, still in flight, on failure or after CommSettings::hang_timeout.
   Event wait(Queue q);
   bool in_flight() const { return operation_ != nullptr; }
-  // Shares the tensor until the operation is waited for, and tells it then when it was last used.
-  // What is kept stays taken also when the operation is dropped.
+  // Holds the tensor until wait(), which also records its last use (Tensor::used). If the operation
+  // is dropped, it is held until that completes.
   void keep(Tensor);
 
  private:

@@ -16,7 +16,7 @@ std::int64_t windows_of(const DataPart& part, std::int64_t T) {
   return part.end > part.begin ? (part.end - part.begin - 1) / T : 0;
 }
 
-// Tokens of a file that are trained on; the rest, its tail, is held out.
+// Number of a file's tokens that are trained on; the rest, its tail, is held out.
 std::int64_t training_tokens(const TokenFile& file, double held_out) {
   return file.count() - std::llround(static_cast<double>(file.count()) * held_out);
 }

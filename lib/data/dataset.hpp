@@ -1,5 +1,5 @@
 #pragma once
-// Samples of a fixed length T out of token files, by global sample number.
+// Samples of a fixed length T from token files, by global sample number.
 //   B samples of a batch, T tokens of a sample
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ struct DataPart {
   std::int64_t begin = 0, end = 0;
 };
 
-// Const and cheap to copy; read from as many threads as you like.
+// Immutable, cheap to copy, safe to read from several threads.
 class Dataset {
  public:
   struct Settings {
@@ -40,10 +40,10 @@ class Dataset {
 
   std::int64_t sample_length() const { return settings_.T; }
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
-  // How often all windows together have been gone through before this sample.
+  // Epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
   const std::vector<DataPart>& parts() const { return parts_; }
-  // What the files were tokenized with; kind none when none of them says.
+  // What the files were tokenized with; kind none if none of them names it.
   TokenizerSpec tokenizer() const;
 
   // Fills T inputs and T targets of one sample (any number from 0) and returns how many targets
@@ -58,19 +58,19 @@ class Dataset {
   WindowSequence sequence_;
 };
 
-// The files of a deck's [data] section, without what is held out.
+// The training data of a deck's [data] section: without what is held out.
 Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed);
-// What is held out, in sequence; none when the deck holds nothing out. Shares no token with the
+// The held-out data, in sequence; none if the deck holds nothing out. Shares no token with the
 // training data.
 std::optional<Dataset> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
 
-// The smallest model.vocab that fits all files of the section, held out ones included.
+// The smallest model.vocab that fits all files of the section, held-out ones included.
 std::int64_t vocabulary_of(const DataConfig&);
 
 struct Batch {
   std::vector<std::int32_t> ids_BT, targets_BT;
   std::vector<std::int64_t> sample_B;  // global sample numbers
-  std::int64_t valid = 0;              // targets that count
+  std::int64_t valid = 0;              // targets that are not masked
 };
 
 Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);

@@ -22,7 +22,7 @@ T get(const std::byte* from) {
   return value;
 }
 
-// How a program stores ids.
+// The integer type in which a program stores ids.
 struct IdType {
   std::int64_t bytes;
   std::int64_t (*read)(const std::byte*);
@@ -52,7 +52,7 @@ IdType megatron_type(int code, const std::string& file) {
   }
 }
 
-// Moves ids of one file after the other to the writer, block by block.
+// Copies the ids of one file after the other to the writer, block by block.
 class Importer {
  public:
   Importer(const TokenizeOptions& options, std::optional<std::int64_t> vocab, TokenWriter& writer)
@@ -84,7 +84,7 @@ class Importer {
             file.name(), magic, version);
     const IdType type = gpt2 ? id_type<std::uint16_t> : id_type<std::uint32_t>;
     const std::int64_t held = (file.size() - header_bytes) / type.bytes;
-    require(count >= 0 && count == held, "{} holds {} ids, its header speaks of {}: copy it again",
+    require(count >= 0 && count == held, "{} holds {} ids, its header says {}: copy it again",
             file.name(), held, count);
     add_ids(file, type, header_bytes, count, 0);
     count_separators_ = true;
@@ -108,16 +108,17 @@ class Importer {
     const auto sequences = get<std::int64_t>(first.data() + 18);
     const auto borders = get<std::int64_t>(first.data() + 26);
     const std::int64_t room = index.size() - header_bytes;
-    require(
-        sequences >= 0 && borders >= 1 && sequences <= room / 12 &&
-            borders <= (room - 12 * sequences) / 8,
-        "{} is damaged: it speaks of {} sequences and {} document borders but has {} bytes; copy "
-        "it again",
-        index.name(), sequences, borders, index.size());
+    require(sequences >= 0 && borders >= 1 && sequences <= room / 12 &&
+                borders <= (room - 12 * sequences) / 8,
+            "{} is damaged: its header says {} sequences and {} document borders but has {} bytes; "
+            "copy "
+            "it again",
+            index.name(), sequences, borders, index.size());
 
     const std::int64_t lengths_at = header_bytes, offsets_at = lengths_at + 4 * sequences,
                        borders_at = offsets_at + 8 * sequences;
-    // Three places of one index are read in turn; a file handle each keeps its buffer useful.
+    // Three regions of one index are read in turn, each through a file handle and buffer of its
+    // own.
     InputFile offsets(index.name()), ends(index.name());
     std::int64_t border = 1;
     for (std::int64_t s = 0; s < sequences; ++s) {
@@ -138,7 +139,7 @@ class Importer {
   }
 
   void finish() { flush(); }
-  // 0 when nothing tells.
+  // 0 if unknown.
   std::int64_t documents() const { return count_separators_ ? separators_seen_ : documents_; }
 
  private:

@@ -106,8 +106,8 @@ void InputFile::read_at(std::int64_t offset, std::span<std::byte> out) {
     if (offset < buffer_begin_ || offset >= buffer_end_) {
       const std::size_t got = read_some(buffer_, offset);
       require(got > 0,
-              "{} ends at byte {}, before what its header or index speaks of: copy it again", name_,
-              offset);
+              "{} ends at byte {}, before the end that its header or index gives: copy it again",
+              name_, offset);
       buffer_begin_ = offset;
       buffer_end_ = offset + static_cast<std::int64_t>(got);
     }

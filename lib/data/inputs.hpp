@@ -1,5 +1,5 @@
 #pragma once
-// The files that a command line names, and reading them: as a stream, or anywhere through a buffer.
+// The files that a command line names, read as streams or, buffered, at any offset.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -30,7 +30,7 @@ class InputFile {
   // Of a regular file; Error for a pipe.
   std::int64_t size() const;
   // Copies bytes [offset, offset + out.size()); Error when the file ends before that. Cheap for
-  // offsets that grow.
+  // increasing offsets.
   void read_at(std::int64_t offset, std::span<std::byte> out);
 
  private:

@@ -99,7 +99,7 @@ WindowSequence::WindowSequence(std::vector<std::int64_t> windows, const std::vec
 std::int64_t WindowSequence::place(std::int64_t index, std::int64_t size, std::int64_t epoch,
                                    std::int32_t file) const {
   if (order_ == SampleOrder::sequential) return index;
-  // A salt of its own for each file: two files of one size are not gone through in step.
+  // A salt for each file, so that files of one size are not permuted alike.
   const std::uint64_t key = hash64(hash64(seed_, "data order"), static_cast<std::uint64_t>(epoch),
                                    static_cast<std::uint64_t>(file));
   return Permutation(size, key)(index);

@@ -1,6 +1,6 @@
 #pragma once
 // Which window of which file a sample is: a pure function of the sample's number, so that a run
-// restarts anywhere and every rank agrees without a message. Nothing here grows with the data.
+// restarts at any step and ranks need not communicate. Its memory does not grow with the data.
 #include <cstdint>
 #include <vector>
 
@@ -24,9 +24,9 @@ class Permutation {
   int low_bits_, high_bits_;
 };
 
-// Deals samples to files by share, each file's count among the first n samples staying within
-// log2(files) + 1 of its share of n. Splits the files in halves, and again, dealing at each split
-// in proportion: O(log files), exact in integers.
+// Distributes samples over files by share: each file's count among the first n samples is within
+// log2(files) + 1 of its share of n. Halves the list of files recursively and splits the samples in
+// proportion: O(log files), exact in integers.
 class Interleave {
  public:
   // Positive shares, scaled by their sum. Throws Error when one is not finite and positive.
@@ -43,15 +43,15 @@ class Interleave {
 };
 
 struct Window {
-  std::int64_t epoch = 0;  // how often this file has been gone through before
+  std::int64_t epoch = 0;  // completed epochs of this file
   std::int32_t file = 0;
   std::int64_t index = 0;  // window of that file
 
   bool operator==(const Window&) const = default;
 };
 
-// The windows of several files in the order of training. Without shares, the files are one body of
-// windows, each once an epoch. With shares, each file goes through epochs of its own.
+// The windows of several files in the order of training. Without shares, each window of all files
+// comes once an epoch. With shares, each file has its own epochs.
 class WindowSequence {
  public:
   // `windows`: windows of each file, at least one each. `shares` empty or one a file.
@@ -66,7 +66,7 @@ class WindowSequence {
   std::int64_t place(std::int64_t index, std::int64_t size, std::int64_t epoch,
                      std::int32_t file) const;
 
-  std::vector<std::int64_t> first_window_;  // of each file in the body, and the end
+  std::vector<std::int64_t> first_window_;  // of each file among all windows, and the end
   std::vector<Interleave> interleave_;      // none or one
   SampleOrder order_;
   std::uint64_t seed_;

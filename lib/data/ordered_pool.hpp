@@ -1,5 +1,5 @@
 #pragma once
-// Threads that work on a stream of items while the results leave in the order the items came.
+// Threads that process a stream of items and deliver the results in the order of the items.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -13,8 +13,8 @@
 namespace trireme {
 
 // `work` runs on the threads, `sink` on the thread that calls add and finish. At most `limit` bytes
-// of items are under way. An exception of work comes out of add or finish, in the items' order.
-// With one thread everything runs in add.
+// of items are in the pool. add or finish rethrows an exception of work, in the items' order. With
+// one thread everything runs in add.
 template <class Item, class Result>
 class OrderedPool {
  public:

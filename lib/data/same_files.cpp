@@ -51,7 +51,7 @@ static nlohmann::json described(std::span<const TokenFile> files) {
   return {{"host", host_name()}, {"files", std::move(all)}};
 }
 
-// What of a rank's description is not as in rank 0's; empty: it is the same.
+// The first difference of a rank's description to rank 0's; empty: none.
 static std::string differences(const nlohmann::json& theirs, const nlohmann::json& mine) {
   std::string text;
   for (std::size_t f = 0; f < mine.at("files").size() && text.empty(); ++f) {
@@ -73,7 +73,7 @@ void require_same_files(const Communicator& world, std::span<const TokenFile> mi
   if (world.size() == 1) return;
   nlohmann::json here;
   together(world, [&] { here = described(mine); });
-  // Nearly always they are the same, and the short way of saying so is enough.
+  // Nearly always they are the same, and comparing hashes is enough.
   const auto hashes = world.all_gather(to_string(hash128(text_of(here.at("files")))));
   std::size_t other = 0;
   while (other < hashes.size() && hashes[other] == hashes[0]) ++other;

@@ -1,7 +1,7 @@
 #pragma once
-// Ranks read the token files that lie under the deck's paths where they run: on local disks these
-// may be copies. Training on copies that differ would pair the ids of one with the targets of
-// another.
+// Each rank reads the token files at the deck's paths on its own node, where they may be copies on
+// a local disk. With copies that differ, the ranks that share a sample would have unlike tokens of
+// it.
 #include <span>
 #include <string>
 #include <utility>
@@ -12,13 +12,13 @@
 
 namespace trireme {
 
-// What tells a token file from another, by name: size, every field and hash of its header, and,
-// where the header has no hash of what follows, a hash of 64 blocks of 1 MiB spread over that (of
-// all of it when it is smaller).
+// What identifies a token file, by name: size, every field and hash of its header, and, if the
+// header has no hash of the contents, a hash of 64 blocks of 1 MiB spread over them (of all of them
+// if they are smaller).
 using FileIdentity = std::vector<std::pair<std::string, std::string>>;
 FileIdentity identity_of(const TokenFile&);
 
-// Collective. SharedError unless all ranks hold the same files: it names the first rank and file
+// Collective. SharedError unless all ranks have the same files: it names the first rank and file
 // that differ from rank 0's, the hosts, and what differs.
 void require_same_files(const Communicator& world, std::span<const TokenFile> mine);
 

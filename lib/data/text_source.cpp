@@ -46,7 +46,7 @@ void TextSource::add_text(InputFile& file) {
   std::string pending;
   TextPlace place = TextPlace::start;
   for (bool more = true; more;) {
-    // One byte beyond an item tells whether the document goes on.
+    // One byte beyond an item shows whether the document goes on.
     const std::size_t wanted = item_bytes + 1 - pending.size();
     const std::size_t got = file.append_to(pending, wanted);
     bytes_ += static_cast<std::int64_t>(got);
@@ -68,7 +68,7 @@ void TextSource::add_json_lines(InputFile& file) {
     const std::size_t got = file.append_to(pending, item_bytes);
     bytes_ += static_cast<std::int64_t>(got);
     more = got == item_bytes;
-    // What was pending before holds no line end.
+    // The bytes that were pending contain no line end.
     const std::size_t last = std::string_view(pending).substr(pending.size() - got).rfind('\n');
     const std::size_t n = !more                       ? pending.size()
                           : last == std::string::npos ? 0

@@ -1,5 +1,5 @@
 #pragma once
-// Cuts text and JSON lines into items of bounded size that can be encoded independently.
+// Cuts text and JSON lines into items of bounded size to be encoded independently.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,9 +15,9 @@ namespace trireme {
 
 // What one thread takes at a time.
 inline constexpr std::size_t item_bytes = std::size_t{1} << 18;
-// What is encoded in one go: SentencePiece's time a byte grows with the length, and its memory is
-// some hundred times it, for each thread. Longer documents are cut at a line end, else before a
-// space, else between two characters.
+// The longest text encoded in one call: SentencePiece's time a byte grows with the length, and it
+// needs some hundred times the length in memory, for each thread. Longer documents are cut at a
+// line end, else before a space, else between two characters.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 14;
 // A line of JSON is parsed whole.
 inline constexpr std::size_t longest_line = std::size_t{1} << 25;
@@ -41,7 +41,7 @@ struct TextItem {
   std::vector<TextPiece> pieces;
 };
 
-// Gathers pieces of one file after the other into items of about item_bytes.
+// Collects pieces of one file after the other into items of about item_bytes.
 class TextSource {
  public:
   explicit TextSource(std::function<void(TextItem)> emit, std::size_t longest = longest_line)

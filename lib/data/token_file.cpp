@@ -25,7 +25,7 @@ bool more_descriptors() {
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-// Without waiting for anybody, as a pipe would.
+// Does not wait, as opening a pipe would.
 int open_to_read(const std::filesystem::path& path) {
   for (;;) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -24,7 +24,7 @@ struct TokenFileHeader {
   std::int64_t vocab = 0;        // every id is below it
   std::int64_t largest = 0;      // largest id that occurs
   std::optional<std::int32_t> separator;
-  std::int64_t documents = 0;  // 0: not known
+  std::int64_t documents = 0;  // 0: unknown
   bool has_mask = false;
   TokenizerKind tokenizer = TokenizerKind::none;
   std::int64_t tokenizer_bytes = 0;
@@ -44,12 +44,12 @@ struct TokenFileHeader {
                                 const std::filesystem::path& file);
 };
 
-// What `verify` could go by: files of other writers may carry no hash.
+// What `verify` compared with: files of other writers may have no hash.
 enum class Verified : std::uint8_t { hash_and_ids, ids_only };
 
-// A token file that is open to be read, from any number of threads. Opening reads the header and
-// the file's size only. Copies share the descriptor. It is not mapped into memory: what a file
-// system cannot give, or somebody cuts off, is then an Error that names the file and no signal.
+// A token file open for reading, from any number of threads. Opening reads only the header and the
+// file's size. Copies share the descriptor. It is not mapped into memory, so that an I/O error or a
+// truncated file is an Error that names the file, and no signal.
 class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path&);

@@ -38,7 +38,7 @@ Hash128 get_hash(std::span<const std::byte> from, std::size_t offset) {
   return {.high = get<std::uint64_t>(from, offset + 8), .low = get<std::uint64_t>(from, offset)};
 }
 
-// What a file that is none of ours probably is, as advice.
+// Advice for a file of another format, by what it probably is.
 std::string_view advice_for(std::span<const std::byte> first) {
   if (first.size() >= 4) {
     const auto word = get<std::uint32_t>(first, 0);
@@ -142,13 +142,12 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   // Bounded one by one before they are added, so that no sum wraps.
   const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
   const bool fits = h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload;
-  require(
-      fits && h.file_bytes() <= size,
-      "{} is truncated: its header speaks of {} tokens of {} bytes, the file has {} bytes; copy "
-      "or tokenize it again",
-      name, h.count, h.token_bytes, size);
+  require(fits && h.file_bytes() <= size,
+          "{} is truncated: its header says {} tokens of {} bytes, the file has {} bytes; copy "
+          "or tokenize it again",
+          name, h.count, h.token_bytes, size);
   require(h.file_bytes() == size,
-          "{} has {} bytes more than its header speaks of: copy or tokenize it again", name,
+          "{} has {} bytes more than its header says: copy or tokenize it again", name,
           size - h.file_bytes());
   return h;
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t mask_buffer = std::size_t{1} << 20;
 
-// Makes a rename in `folder` last through a crash.
+// Makes a rename in `folder` durable.
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -150,7 +150,7 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   };
   disk(::pwrite(part_->fd, header.data(), header.size(), 0) == static_cast<ssize_t>(header.size()),
        "write the header of");
-  // All is on the disk before the name says so.
+  // All is on disk before the rename publishes it.
   disk(::fsync(part_->fd) == 0, "write");
   disk(::rename(part_->path.c_str(), path_.c_str()) == 0, "rename the finished file to");
   part_->path.clear();

@@ -16,7 +16,7 @@ namespace trireme {
 
 enum class TargetMask : std::uint8_t { absent, present };
 
-// Tokens of one run of text in the width that the file stores, ready to be appended.
+// Tokens of a piece of text, in the file's width, ready to be appended.
 struct PackedTokens {
   std::vector<std::byte> tokens;      // little-endian u16 or u32
   std::vector<std::uint8_t> targets;  // 1 or 0 a token when the file has a mask, else empty
@@ -40,13 +40,13 @@ class TokenWriter {
   // Throws Error when the disk is full or fails.
   void append(const PackedTokens&);
 
-  // Publishes the file; without it nothing stays behind. `vocab` is above every id appended,
-  // `separator` below it.
+  // Publishes the file; without it, the destructor removes everything. `vocab` is above every id
+  // appended, `separator` below it.
   void finish(std::int64_t vocab, std::optional<std::int32_t> separator, std::int64_t documents,
               const TokenizerSpec&);
 
  private:
-  // Closed and removed with its owner.
+  // Closed and removed by its destructor.
   struct TemporaryFile {
     std::filesystem::path path;
     int fd = -1;

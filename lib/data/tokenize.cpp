@@ -20,7 +20,7 @@ namespace trireme {
 
 namespace {
 
-// Text being encoded or waiting for it; ids take at most 9 times as much on their way to the file.
+// Bytes of text in the pool; the ids that are not written yet take at most 9 times as much.
 constexpr std::size_t text_under_way = std::size_t{1} << 26;
 
 struct Encoded {
@@ -117,7 +117,8 @@ class Encoder {
   bool masked_;
 };
 
-// The inputs' files; the output, left from an earlier run, may lie in a folder that is named.
+// The inputs' files. The output of an earlier run may be in a folder that is named, and is left
+// out.
 std::vector<std::string> input_files(const TokenizeOptions& options) {
   auto files = expand_inputs(options.inputs);
   for (const auto& file : files) {

@@ -28,7 +28,7 @@ struct TokenizeOptions {
   // JSON lines: the field that holds the text; or, when prompt and completion are named, the
   // fields of both: then only the completion and the separator are targets.
   std::string field = "text", prompt, completion;
-  const Tokenizer* tokenizer = nullptr;   // borrowed; text needs one, ids may carry one along
+  const Tokenizer* tokenizer = nullptr;   // not owned; required for text, stored beside ids
   std::optional<std::int32_t> separator;  // written after each document; none: nothing is
   // Ids are below it; none: the tokenizer's, without one the largest id + 1.
   std::optional<std::int64_t> vocab;

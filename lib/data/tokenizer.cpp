@@ -53,9 +53,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     line_end_ = encoded("\n");
   }
 
-  // A continuation is encoded behind a line end, whose own ids are then dropped: so the space that
-  // goes before a text's first word, and what normalisation does after a line end, fall where
-  // they do in the whole text.
+  // A continuation is encoded after a line end, whose ids are then dropped. So the space before a
+  // text's first word, and the normalisation after a line end, are those of the whole text.
   void encode(std::string_view text, TextPlace place,
               std::vector<std::int32_t>& ids) const override {
     if (text.empty()) return;

@@ -1,6 +1,6 @@
 #pragma once
-// Text to token ids and back. A tokenizer travels inside token files and checkpoints as a
-// TokenizerSpec, so a trained model never needs the file it came from.
+// Text to token ids and back. Token files and checkpoints contain their tokenizer as a
+// TokenizerSpec, so a trained model does not need the tokenizer's file.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -26,8 +26,8 @@ struct TokenizerSpec {
   bool operator==(const TokenizerSpec&) const = default;
 };
 
-// Where a text stands in its document. SentencePiece puts a space before the first word of what
-// it encodes; a text that continues a document must not get one.
+// A text's position in its document. SentencePiece puts a space before the first word of what it
+// encodes; a text that continues a document must not get one.
 enum class TextPlace : std::uint8_t { start, continuation };
 
 // Encoding and decoding are safe from several threads at once.
@@ -56,8 +56,8 @@ class Tokenizer {
 std::unique_ptr<Tokenizer> bytes_tokenizer();
 // Reads a SentencePiece .model file; throws Error when it is missing or no model.
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model);
-// From what a token file or checkpoint (`where`, for messages) carries. Throws Error for kind
-// none and for a damaged model.
+// From the spec in a token file or checkpoint (`where`, for messages). Throws Error for kind none
+// and for a damaged model.
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec&, std::string_view where);
 
 }  // namespace trireme

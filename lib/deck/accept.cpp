@@ -1,4 +1,4 @@
-// From a value as read to a value as declared: type, environment, range, choices, support.
+// From a value as read to one of the key's type: checks type, environment, range, choices, support.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

@@ -153,11 +153,12 @@ class Checker {
     }
   }
 
-  // Against the names of a model that is sound.
+  // Patterns are matched with parameter names, so the model must be sound.
   void patterns() {
     if (!problems_.empty()) return;
     ModelConfig model = deck_.model;
-    if (model.vocab == 0) model.vocab = 1;  // the token files' to say; no name depends on it
+    if (model.vocab == 0)
+      model.vocab = 1;  // not known before the token files; no name depends on it
     const auto spec = make_spec(model);
     const auto check = [&](const std::string& pattern, std::string key) {
       const bool hit = std::ranges::any_of(

@@ -1,5 +1,5 @@
 #pragma once
-// Rules that tie several keys together. Pure: they read nothing but the deck.
+// Rules between several keys. Pure: they read nothing but the deck.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,10 +14,10 @@ struct DeckProblem {
   std::string message;
 };
 
-// Everything but what depends on the number of ranks. Empty: the deck is sound.
+// All rules but those that depend on the number of ranks. Empty: the deck is sound.
 std::vector<DeckProblem> check_deck(const Deck&);
 
-// The microbatch of a deck that names none. With pipe > 1: the largest that leaves 2*pipe of
+// The microbatch of a deck that gives none. With pipe > 1: the largest that leaves 2*pipe of
 // them, so that the pipeline's bubble stays small.
 std::int64_t default_microbatch(std::int64_t samples_per_data_rank, std::int64_t pipe);
 

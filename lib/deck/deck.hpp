@@ -1,5 +1,5 @@
 #pragma once
-// A deck: everything that decides a run, read once, checked, then constant. Text -> Deck -> text.
+// A deck: everything that defines a run, read once, checked, then constant. Text -> Deck -> text.
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -52,7 +52,7 @@ std::string dump_deck(const Deck&);
 // "section.key: old -> new" for every key that differs.
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
 
-// A deck to start from: required keys with examples, all others commented out at their default.
+// A deck to start from: required keys with examples, all others commented out with their defaults.
 std::string deck_template();
 // What "section.key", "key" or "section" means, for the terminal. Throws Error naming the nearest.
 std::string describe_key(std::string_view);

@@ -1,5 +1,5 @@
 #pragma once
-// One declared key of a deck: its type, range, meaning and the place of its value in a Deck.
+// One declared key of a deck: its type, range, meaning and the member of Deck with its value.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -48,11 +48,11 @@ struct DeckKey {
   std::optional<Interval> range;
   std::vector<std::string> choices;
   std::size_t count = 0;       // elements that an array must have; 0: any number
-  std::string automatic;       // the rule behind "auto"; empty: "auto" is no value of this key
-  std::string example;         // shown where the default is no sensible value
+  std::string automatic;       // what "auto" means; empty: "auto" is not accepted
+  std::string example;         // shown where there is no sensible default
   bool required = false;       // the template shows its example uncommented
   bool zero_is_unset = false;  // 0 is "not given" and cannot be written
-  // Values that this version can run, as TOML text; empty: all. Lifting a limit is deleting it.
+  // Values that this version can run, as TOML text; empty: all.
   std::vector<std::string> today;
   DeckAccess access;
 

@@ -100,7 +100,7 @@ class Loader {
   }
 
   static std::string nearest_path(const std::string& wrong) {
-    // A key without its section is the commonest slip.
+    // A key without its section is the most common mistake.
     for (const auto& path : deck_key_paths()) {
       if (path.substr(path.find('.') + 1) == wrong) return path;
     }
@@ -146,7 +146,7 @@ class Loader {
                          near.empty() ? fmt::format("; sections: {}",
                                                     fmt::join(names_of(deck_sections()), ", "))
                                       : fmt::format("; did you mean [{}]?", near)));
-      // What a misspelt section would have set is not known, so rules about it stay silent.
+      // What a misspelt section would have set is unknown, so rules about it are not checked.
       if (const DeckSection* meant = find_section(near)) {
         for (const auto& key : meant->keys) failed_.insert(key.path());
       }
@@ -199,7 +199,7 @@ class Loader {
     if (it != given_.end() && it->second.place.line > 0) given_.erase(it);
   }
 
-  // A preset first, then what the deck says, then what follows from both.
+  // A preset first, then the deck's keys, then what follows from both.
   void fill() {
     const auto preset = given_.find("model.preset");
     if (preset != given_.end()) {
@@ -219,7 +219,7 @@ class Loader {
     }
   }
 
-  // Of the keys that a rule reads, the first that the deck gives.
+  // The first of a rule's keys that the deck gives.
   const Given* place_of(const DeckProblem& problem) const {
     for (const auto& key : problem.keys) {
       if (const auto it = given_.find(key); it != given_.end()) return &it->second;
@@ -255,12 +255,12 @@ Deck parse_deck(std::string_view text, std::string source_name,
 }
 
 Deck load_deck(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  // A deck is a page or two; anything this long is another file.
+  // A deck is a page or two; anything this long is not one.
   constexpr std::size_t most = 1 << 20;
   std::error_code unknown;
   require(!std::filesystem::is_directory(path, unknown), "{} is a directory, not a deck",
           path.string());
-  // Opening a pipe would wait until somebody writes to it.
+  // Opening a pipe would block until it has a writer.
   require(
       !std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
       "{} is no regular file: write the deck to one, whose name also names the run", path.string());

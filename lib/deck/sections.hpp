@@ -1,5 +1,5 @@
 #pragma once
-// What the table's files share: a builder of keys, and one function for each section.
+// Shared by the table's files: a builder of keys, and one function for each section.
 #include <string>
 #include <utility>
 #include <vector>

@@ -63,7 +63,7 @@ bool before(const SourceLocation& a, const SourceLocation& b) {
   return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
 
-// The library notices a second definition behind its key; people look for the key.
+// The library reports the place after a duplicate key; users look for the key itself.
 [[noreturn]] void refuse(std::string_view text, const std::string& source,
                          const toml::parse_error& e) {
   SourceLocation at = place_of(e.source());

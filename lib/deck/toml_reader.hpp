@@ -1,5 +1,5 @@
 #pragma once
-// TOML text -> sections of keys with their places. The only door to the TOML library.
+// TOML text -> sections of keys with their locations. The only user of the TOML library.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-// Line and column count from 1; line 0 is "nowhere in the file".
+// Line and column count from 1; line 0: not from the file.
 struct SourceLocation {
   int line = 0, column = 0;
 };
 
-// What TOML has and no key takes: a table, a date, a time.
+// A TOML value that no key accepts: a table, a date, a time.
 struct ForeignValue {
   std::string kind;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What a checkpoint is made of. Documented for users in docs/checkpoint.md.
+// The contents of a checkpoint. Documented for users in docs/checkpoint.md.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,7 +25,7 @@ struct ParamSlice {
   bool operator==(const ParamSlice&) const = default;
 };
 
-// Everything of a run's state that is not an array.
+// A run's state but for the arrays.
 struct CheckpointMeta {
   std::int64_t step = 0;     // finished steps
   std::int64_t samples = 0;  // consumed
@@ -35,16 +35,16 @@ struct CheckpointMeta {
   std::uint64_t seed = 0;
   std::string deck;     // effective deck, TOML
   std::string version;  // of the program
-  std::string run;      // identity of the run; files of different runs do not mix
+  std::string run;      // identity of the run: all files of a checkpoint have the same
   int pipe = 1, data = 1, seq = 1;
   std::string tokenizer_kind;  // empty: none
   std::string tokenizer;       // the model's bytes
   std::int64_t vocab = 0;
-  std::map<std::string, std::string> extra;  // whatever else the training loop restores
+  std::map<std::string, std::string> extra;  // further state of the training loop
   bool operator==(const CheckpointMeta&) const = default;
 };
 
-// A chunk's elements lie plain at byte `at` of the file; HDF5's checksum follows them.
+// A chunk's elements are stored as they are at byte `at` of the file; HDF5's checksum follows.
 struct ChunkRecord {
   std::int64_t at = 0;
   Hash128 hash;  // of the elements, without padding and checksum

@@ -1,6 +1,6 @@
 #pragma once
-// The checkpoints of a run: listing them, finding the newest good one, removing old ones and
-// debris.
+// The checkpoints of a run: lists them, finds the newest good one, removes old ones and what
+// interrupted saves left.
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -14,8 +14,8 @@ struct CheckpointInfo {
   std::int64_t step = 0;
 };
 
-// Oldest first, damaged ones included, and those that an interrupted replacement left aside; empty
-// when the directory does not exist.
+// Oldest first, including damaged ones and those that an interrupted replacement left under their
+// hidden name; empty if the directory does not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
 
 enum class Check : std::uint8_t {
@@ -36,16 +36,16 @@ NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
 void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
            std::int64_t keep_every);
 
-// Takes the checkpoints after `step` out of the list, for a run that goes on from there: they are
-// renamed "left-step-00000009", nothing is deleted. Returns their new names.
+// For a run that continues from `step`: renames later checkpoints to "left-step-00000009", so that
+// they are not listed; nothing is deleted. Returns their new names.
 std::vector<std::filesystem::path> set_aside_after(const std::filesystem::path& checkpoints,
                                                    std::int64_t step);
 
-// Gives what an interrupted replacement left aside its name again. By one rank, at a start.
+// Renames back what an interrupted replacement left under its hidden name. On one rank, at start.
 void put_back_replaced(const std::filesystem::path& checkpoints);
 
-// Puts back, and removes what interrupted saves and prunes left behind. To be called at a start, by
-// one rank, before anything saves. Returns what was removed.
+// The same, and removes what interrupted saves and prunes left behind. On one rank, at start,
+// before anything is saved. Returns what was removed.
 std::vector<std::filesystem::path> clean_checkpoints(const std::filesystem::path& checkpoints);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// Loading: any slice of any parameter, whatever layout wrote it. Elements are read straight from
-// the places that the manifest names, and each chunk is checked against its hash as it comes, so a
+// Loading: any slice of any parameter, whatever layout it was saved from. Elements are read
+// directly from the offsets in the manifest and each chunk is checked against its hash, so a
 // damaged file is an Error that names it and never a wrong number.
 #include <cstddef>
 #include <cstdint>

@@ -50,8 +50,8 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
   write_new(partial / manifest_name, text);
   sync_directory(partial);
 
-  // rename() does not replace a directory that has content. Where the two cannot be exchanged an
-  // old one steps aside first; a crash then leaves it under a name that list_checkpoints() knows.
+  // rename() does not replace a directory that is not empty. Where the two cannot be exchanged, the
+  // old one is renamed first; a crash then leaves it under a name that list_checkpoints() knows.
   const auto target = checkpoints / checkpoint_name(meta.step);
   const auto replaced = hidden(checkpoints, meta.step, replaced_suffix);
   const bool exists = is_there(target);

@@ -14,8 +14,8 @@
 namespace trireme {
 
 std::string checkpoint_name(std::int64_t step);  // "step-00000420"
-// Hidden names beside it, ".step-00000420.partial": being written; aside while another takes its
-// place; being removed.
+// Suffixes of hidden names beside it, ".step-00000420.partial": being written; moved aside while
+// another is put in its place; being removed.
 inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix = ".replaced",
                                   removed_suffix = ".removed";
 

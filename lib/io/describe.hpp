@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// What a checkpoint holds, for people: counters, layout, files, parameters, deck.
+// What a checkpoint holds, as text: counters, layout, files, parameters, deck.
 std::string describe(const CheckpointReader&);
 
 }  // namespace trireme

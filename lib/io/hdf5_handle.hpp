@@ -1,6 +1,6 @@
 #pragma once
-// HDF5 identifiers that close themselves, and calls that throw. HDF5 is not thread-safe as
-// packaged: only one thread at a time may save.
+// HDF5 identifiers as RAII handles, and calls that throw. Packaged HDF5 is not thread-safe: one
+// thread at a time may save.
 #include <hdf5.h>
 
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace trireme {
 // HDF5 prints its errors to stderr unless told otherwise; every entry point calls this first.
 void silence_hdf5();
 
-// What an HDF5 call returned, once it is known to be good (all of them fail with a negative value).
+// The result of an HDF5 call; Error if it is negative, which is how all of them fail.
 template <class T>
 T hdf5_ok(T result, std::string_view call, const std::filesystem::path& file) {
   if (result < 0) fail_hdf5(call, file);

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// Begun early, writing back overlaps with hashing; in pieces large enough for a disk array.
+// Starting write-back early overlaps it with hashing; in pieces large enough for a disk array.
 constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
 
 void Hdf5Sink::keep(const std::exception& e) noexcept {
@@ -162,8 +162,8 @@ Hdf5Handle Hdf5Sink::create() {
   hdf5_ok(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST),
           "H5Pset_libver_bounds", path);
   hdf5_ok(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), "H5Pset_fclose_degree", path);
-  // Metadata stays in memory until the file closes: it then lies together, and HDF5 never reads
-  // back what a failed write did not leave there.
+  // Metadata stays in memory until the file closes: it is then contiguous, and HDF5 never reads
+  // back what a failed write did not store.
   H5AC_cache_config_t cache;
   cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;
   hdf5_ok(H5Pget_mdc_config(access, &cache), "H5Pget_mdc_config", path);

@@ -1,10 +1,10 @@
 #pragma once
 // Where HDF5 writes a checkpoint file: a virtual file driver over a PosixFile.
 //
-// Why an own driver: when the stock one meets a full disk, H5Fclose fails, the identifier stays
-// open and the process may crash at its end. HDF5's in-memory driver avoids that but holds a second
-// copy of the shard. This one streams, keeps the first error to itself and answers HDF5 that all is
-// well, so HDF5 always closes cleanly; the caller then asks `check()` and gets the errno text.
+// Why a driver of our own: with the standard one, a full disk makes H5Fclose fail, the identifier
+// stays open and the process may crash at exit. HDF5's in-memory driver avoids that but holds a
+// second copy of the shard. This one streams, stores the first error and reports success to HDF5,
+// which therefore always closes cleanly; `check()` then throws the error with its errno text.
 #include <cstdint>
 #include <span>
 #include <string>

@@ -179,7 +179,7 @@ FileRecord file_from(const Json& json) {
   return r;
 }
 
-// The deck as an array of lines, so that the manifest can be read by eye.
+// The deck as an array of lines, so that the manifest is readable.
 Json lines_of(const std::string& text) {
   Json lines = Json::array();
   for (std::size_t at = 0; at <= text.size();) {

@@ -1,6 +1,6 @@
 #pragma once
-// master.h5: every parameter whole under its name, as virtual datasets over the shard files beside
-// it. For people and their tools; loading does not need it.
+// master.h5: every whole parameter under its name, as virtual datasets over the shard files beside
+// it. For users and other programs; loading does not read it.
 #include <array>
 #include <cstdint>
 #include <filesystem>

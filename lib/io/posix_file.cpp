@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
   fail("cannot {} {}: {}", what, path.string(), std::strerror(code));
 }
 
-// A write past a limit of file size shall be EFBIG, which callers report, not the end of the
+// A write past the limit of file size becomes EFBIG, which callers report, instead of ending the
 // process.
 static void report_size_limit() {
   [[maybe_unused]] static const auto before = std::signal(SIGXFSZ, SIG_IGN);
@@ -37,7 +37,7 @@ static int open_descriptor(const fs::path& path, int flags, const char* what) {
   return descriptor;
 }
 
-// Opens what is there already, without waiting: opening a pipe would last until somebody writes.
+// Opens an existing file without waiting: opening a pipe would block until it has a writer.
 static int open_existing(const fs::path& path, int flags, const char* what) {
   const int descriptor = open_descriptor(path, flags | O_NONBLOCK, what);
   struct stat s;
@@ -187,7 +187,7 @@ void sync_directory(const fs::path& path) {
   const int descriptor = open_descriptor(directory, O_RDONLY | O_DIRECTORY, "open");
   const int code = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some network file systems cannot sync a directory and say so; they need no such thing.
+  // Some network file systems cannot sync a directory and return an error; they do not need it.
   if (code != 0 && code != EINVAL && code != ENOTSUP) fail_errno("sync", directory, code);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Files by descriptor, so that every failure is an Error with the path and the system's own words.
+// Files by descriptor, so that every failure is an Error with the path and the system's message.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Owns a descriptor. Closing does not report errors: whoever wrote calls sync() first.
+// Owns a descriptor. Closing does not report errors: after writing, call sync() first.
 class PosixFile {
  public:
   static PosixFile create(const std::filesystem::path&);  // must not exist yet; read and write
@@ -42,7 +42,7 @@ void write_new(const std::filesystem::path&, std::string_view text);
 // Readers see the old content or the new one, also after a crash.
 void replace_atomically(const std::filesystem::path&, std::string_view text);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
-// Both names change places in one moment; false where the file system cannot do that.
+// Exchanges two names atomically; false where the file system cannot do that.
 bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
 // False only when there is no such name: a file system that does not answer is an Error.
 bool is_there(const std::filesystem::path&);

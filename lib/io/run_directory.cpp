@@ -38,14 +38,14 @@ constexpr std::array<std::string_view, 12> own_names = {"log",
 static bool holds_a_run(const fs::path& path) {
   if (is_there(path / "outcome.json") || !list_checkpoints(path / "checkpoints").empty())
     return true;
-  // A history that has nothing under its header is that of a run that never made a step.
+  // A history with nothing but its header is that of a run that never finished a step.
   const auto history = path / "history.csv";
   if (!is_there(history)) return false;
   const auto text = read_text(history);
   return std::count(text.begin(), text.end(), '\n') > 1;
 }
 
-// Of what lies in a directory, what a run wrote and what others did.
+// The contents of a directory: what a run wrote, and other files.
 struct Entries {
   std::vector<fs::path> own, foreign;
 };
@@ -62,7 +62,7 @@ static Entries entries_of(const fs::path& path) {
   return entries;
 }
 
-// A pipe in a file's place would be waited for.
+// Opening a pipe in place of a file would block.
 static void require_regular_files(const fs::path& run) {
   for (const char* name :
        {"lock", "log", "history.csv", "evaluation.csv", "effective.toml", "outcome.json"}) {
@@ -83,7 +83,8 @@ static void require_own(const fs::path& path) {
 
 static void empty_run(const fs::path& path) {
   auto own = entries_of(path).own;
-  // What marks it as a run directory goes last: an interrupted removal can be repeated.
+  // The files that mark it as a run directory are removed last: an interrupted removal can be
+  // repeated.
   std::stable_partition(own.begin(), own.end(),
                         [](auto& p) { return p.filename() != "effective.toml"; });
   for (const auto& entry : own)
@@ -97,7 +98,7 @@ static void refuse_existing_run(const fs::path& path) {
           path.string());
 }
 
-// The kernel's lock on the file `lock`: gone with the process, however that ends.
+// The kernel's lock on the file `lock`: released however the process ends.
 class RunDirectory::Lock {
  public:
   explicit Lock(const fs::path& run) {

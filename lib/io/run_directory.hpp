@@ -1,5 +1,5 @@
 #pragma once
-// The directory of a run: what may be done with one that is there already, and its small files.
+// The directory of a run: how an existing one is treated, and its small files.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,9 +10,9 @@
 namespace trireme {
 
 enum class Existing : std::uint8_t {
-  refuse,    // a run in it is an error that names the two ways out
-  restart,   // go on in it
-  overwrite  // may be emptied of everything that a run writes
+  refuse,    // an Error that names the two options
+  restart,   // the run continues in it
+  overwrite  // everything that a run writes may be removed
 };
 
 // How a run ended, or "running". Written by rank 0.
@@ -29,7 +29,7 @@ class RunDirectory {
   // Creates it when missing, checks that it can be written and locks it against other processes
   // while this lives. Error otherwise. Nothing of an earlier run is touched.
   RunDirectory(std::filesystem::path, Existing);
-  // For Existing::overwrite, once all is checked: removes what a run writes; files of others stay.
+  // For Existing::overwrite, after all checks: removes what a run writes and no other files.
   void remove_earlier_run() const;
 
   const std::filesystem::path& path() const { return path_; }

@@ -1,7 +1,6 @@
 #pragma once
-// history.csv and evaluation.csv: one row a step, in the file as soon as it is known, on disk
-// before a checkpoint counts on it. Numbers are written in the shortest form that reads back as the
-// same double.
+// history.csv and evaluation.csv: one row a step, written as soon as it is known and synced to disk
+// before a checkpoint. Numbers are written in the shortest form that reads back as the same double.
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -18,15 +17,13 @@ namespace trireme {
 // A CSV file whose first column is the step.
 class CsvFile {
  public:
-  // Continues the file or, without a start, begins it anew. What was damaged is put in order, and
-  // the file as it was is kept beside it as NAME.damaged where a line of it is lost. Error when it
-  // exists with another header.
+  // Continues the file or, without a start, begins a new one. A damaged file is repaired; if a line
+  // is lost, the original is kept as NAME.damaged. Error if the file exists with another header.
   CsvFile(const std::filesystem::path&, std::string_view header, const std::optional<TableStart>&);
-  // One row without its newline. When the disk is full the file keeps its whole rows and Error
-  // comes.
+  // One row without its newline. On a full disk throws Error and leaves the whole rows.
   void append(std::string_view row);
   void sync();
-  // As many rows as a checkpoint carries, so that a table that is lost can be had again.
+  // The rows that a checkpoint stores, from which a lost table can be restored.
   std::string newest_rows() const;
   std::optional<std::int64_t> first_step() const { return first_step_; }  // none: no row
   const std::vector<std::string>& remarks() const { return remarks_; }
@@ -60,7 +57,7 @@ struct EvaluationRow {
 };
 std::string to_csv(const EvaluationRow&);
 
-// Error when a table that is there has other columns.
+// Error if the table exists with other columns.
 void require_columns(const std::filesystem::path&, std::string_view header);
 // Is there a whole row for this step?
 bool has_row(const std::filesystem::path&, std::string_view header, std::int64_t step);

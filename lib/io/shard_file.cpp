@@ -209,7 +209,7 @@ FileRecord write_shard(const fs::path& directory, const ShardLabel& label,
     groups.clear();
     hdf5.close("H5Fclose", path);
   } catch (const Error&) {
-    sink.check();  // a failed write explains whatever HDF5 made of it
+    sink.check();  // first, as a failed write is the cause of what HDF5 reports
     throw;
   }
   sink.check();

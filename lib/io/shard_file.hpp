@@ -1,5 +1,5 @@
 #pragma once
-// One rank's HDF5 file: streamed out, and checked.
+// One rank's HDF5 file: written as a stream, and verified.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

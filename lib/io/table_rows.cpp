@@ -24,8 +24,8 @@ bool is_number(std::string_view field) {
   return end == field.data() + field.size() && (e == std::errc{} || field.empty());
 }
 
-// The step of a line that is a row: as many fields as columns, the first a step, numbers or
-// nothing.
+// The step of a line if it is a row: as many fields as columns, the first a step, the others
+// numbers or empty.
 std::optional<std::int64_t> step_of(std::string_view line, std::ptrdiff_t columns) {
   if (std::ranges::count(line, ',') + 1 != columns) return {};
   std::int64_t step = 0;
@@ -50,13 +50,13 @@ void each_line(std::string_view text, F f) {
   }
 }
 
-// What is looked for in a table, beside its rows.
+// What a table must have beside its rows.
 struct Findings {
   std::int64_t strange = 0, first_strange_line = 0;
   std::vector<std::int64_t> doubled, restored, missing;
 };
 
-// By step; of several rows of a step the checkpoint's is kept, else the file's last.
+// Rows by step; of several for a step, the checkpoint's is kept, else the file's last.
 void keep_one_a_step(std::vector<Row>& rows, Findings& found) {
   std::ranges::stable_sort(rows, [](const Row& a, const Row& b) {
     return a.step != b.step ? a.step < b.step : a.source < b.source;

@@ -1,6 +1,6 @@
 #pragma once
-// Putting a table of a run in order before it goes on: rows by step, read from a file that a crash,
-// a full disk or an editor may have damaged. Pure.
+// Repairs a run's table before it is continued: rows by step, read from a file that a crash, a full
+// disk or an editor may have damaged. Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,21 +9,21 @@
 
 namespace trireme {
 
-// Where a table goes on.
+// Where a table is continued.
 struct TableStart {
   std::int64_t step = 0;                // restored; rows past it are dropped
-  std::string carried = {};             // the newest rows up to it, as the checkpoint holds them
-  std::optional<std::int64_t> first{};  // a row is due for each step from here on; none: for some
+  std::string carried = {};             // the newest rows up to it, from the checkpoint
+  std::optional<std::int64_t> first{};  // each step from here on has a row; none: some steps have
 };
 
 struct OrderedTable {
   std::string text;  // with the header; a row a step, in order
   // What was wrong with the file, a line each; empty: nothing.
   std::vector<std::string> remarks;
-  bool lossy = false;  // some line of the file is not in `text`, and was not past the step
+  bool lossy = false;  // a line of the file, not past the step, is not in `text`
 };
 
-// `file`: its text, none when it is gone. A last line without its end counts as never written.
+// `file`: its text, none if it is missing. A last line without newline is ignored.
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart&);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The parts of a transformer in the order a token meets them: embedding, blocks, final norm, head.
-// A part borrows units and owns nothing but its ops; weights come with each Run.
+// The parts of a transformer in order of the forward pass: embedding, blocks, final norm, head. A
+// part owns its ops alone; it borrows the weights of its units for each Run.
 #include <memory>
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// A table that two parts read has one gradient for each of them.
+// A table that two parts use has one gradient for each of them.
 enum class Use : std::uint8_t { own, tied };
 
 struct Borrow {
@@ -20,9 +20,9 @@ struct Borrow {
   Use use = Use::own;
 };
 
-// Does backward of this part read weights? If not, nothing need be gathered for it.
+// Does this part's backward read weights? If not, none are gathered for it.
 enum class BackwardReads : std::uint8_t { weights, nothing };
-// The head adds its weight gradient while it runs forward.
+// When a part adds its weight gradients; the head does so in forward.
 enum class GradientsIn : std::uint8_t { backward, forward };
 
 class Part {
@@ -32,7 +32,7 @@ class Part {
   virtual std::span<const Borrow> units() const = 0;
   virtual BackwardReads backward_reads() const { return BackwardReads::weights; }
   virtual GradientsIn gradients_in() const { return GradientsIn::backward; }
-  // Worth running twice to keep its input alone.
+  // May its forward run again in backward, so that only its input is kept?
   virtual bool recomputable() const { return false; }
   virtual Value forward(Tape&, const Run&, Value x) const = 0;
 };
@@ -46,7 +46,7 @@ class Model {
   DType compute() const { return compute_; }
   // Input of the first: ids_BT (i32). Output of the last: the loss (f64, one element).
   std::span<const std::unique_ptr<Part>> parts() const { return parts_; }
-  // The last part's product, for generation.
+  // The last part's op, whose logits generation samples from.
   const ops::Head& head() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// What a transformer consists of, without any memory: parameters, and the units that are gathered
-// together. Pure; a plan for 4,096 ranks starts here.
+// A transformer's parameters, and the units in which they are gathered, without any memory: pure,
+// for plans of any size.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -22,7 +22,7 @@ struct Call {
   AttentionShape shape;
 };
 
-// The calls that a rank's heads take, mostly one, and the scratch that serves them all.
+// The calls for a rank's heads, mostly one, and the scratch that they share.
 struct Calls {
   Calls(const Run& run, const Heads& h, const Tensor& qkv_BTX)
       : share(head_share(h, run.seq.rank(), run.seq.size())),

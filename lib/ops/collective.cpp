@@ -8,8 +8,8 @@ namespace trireme::ops {
 
 namespace {
 
-// The heads that each rank owns, as ranges of the packed heads of a token; in a rank's own tensor
-// they lie one after the other.
+// The heads that each rank owns, as ranges of the packed heads of a token; in that rank's tensor
+// they are contiguous.
 class Ownership {
  public:
   Ownership(const Heads& h, int size, bool key_values) : dim(h.dim) {
@@ -27,7 +27,7 @@ class Ownership {
     for (const auto& r : ranges[static_cast<std::size_t>(d)]) n += r.count;
     return n;
   }
-  // (heads of the packed tensor, where they begin in rank d's)
+  // f(heads of the packed tensor, where they begin in rank d's)
   template <class F>
   void each(int d, const F& f) const {
     std::int64_t at = 0;
@@ -41,21 +41,21 @@ class Ownership {
   std::vector<std::vector<HeadRange>> ranges;  // by rank
 };
 
-// What goes to and comes from one other rank: a view of the tensor itself where that is dense.
-struct Parcel {
+// What is sent to or received from one other rank: a view of the tensor itself where it is dense.
+struct PeerBuffer {
   Tensor packed;
   View view;
 };
 
-Parcel parcel(Backend& b, View direct, const Shape& shape) {
+PeerBuffer peer_buffer(Backend& b, View direct, const Shape& shape) {
   if (direct && direct.dense()) return {{}, direct.reshaped(shape)};
-  Parcel p{Tensor::empty(b, shape, direct.dtype, Kind::transient), {}};
+  PeerBuffer p{Tensor::empty(b, shape, direct.dtype, Kind::transient), {}};
   p.view = p.packed.view();
   return p;
 }
 
-void swap_parcels(const Run& run, std::span<const Parcel> out, std::span<const Parcel> in,
-                  std::span<const Tensor> touched) {
+void exchange_buffers(const Run& run, std::span<const PeerBuffer> out,
+                      std::span<const PeerBuffer> in, std::span<const Tensor> touched) {
   auto& b = run.backend;
   std::vector<ConstView> src;
   std::vector<View> dst;
@@ -86,7 +86,7 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) 
                                          .src = x_BtFD.slice(2, r.begin, r.count)});
     });
   };
-  std::vector<Parcel> out(static_cast<std::size_t>(size)), in(out.size());
+  std::vector<PeerBuffer> out(static_cast<std::size_t>(size)), in(out.size());
   for (int d = 0; d < size; ++d) {
     const View here_BthD = y_BThD.slice(1, d * t, t);
     if (d == me) {
@@ -95,11 +95,11 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) 
     }
     View none;
     none.dtype = x.dtype();
-    out[static_cast<std::size_t>(d)] = parcel(b, none, {batch, t, own.owned(d), dim});
+    out[static_cast<std::size_t>(d)] = peer_buffer(b, none, {batch, t, own.owned(d), dim});
     pack(out[static_cast<std::size_t>(d)].view, d);
-    in[static_cast<std::size_t>(d)] = parcel(b, here_BthD, {batch, t, mine, dim});
+    in[static_cast<std::size_t>(d)] = peer_buffer(b, here_BthD, {batch, t, mine, dim});
   }
-  swap_parcels(run, out, in, std::array{y});
+  exchange_buffers(run, out, in, std::array{y});
   for (int d = 0; d < size; ++d)
     if (const auto& p = in[static_cast<std::size_t>(d)]; p.packed)
       b.put(Queue::compute, kernel::Copy{.dst = y_BThD.slice(1, d * t, t), .src = p.view});
@@ -114,7 +114,7 @@ Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind)
   const Tensor x = Tensor::empty(b, {batch, t, own.full * dim}, y.dtype(), kind);
   const View x_BtFD = x.view().reshaped({batch, t, own.full, dim});
   const View y_BThD = y.view().reshaped({batch, t * size, mine, dim});
-  std::vector<Parcel> out(static_cast<std::size_t>(size)), in(out.size());
+  std::vector<PeerBuffer> out(static_cast<std::size_t>(size)), in(out.size());
   for (int d = 0; d < size; ++d) {
     const View there_BthD = y_BThD.slice(1, d * t, t);
     if (d == me) {
@@ -122,13 +122,13 @@ Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind)
       continue;
     }
     auto& p = out[static_cast<std::size_t>(d)];
-    p = parcel(b, there_BthD, {batch, t, mine, dim});
+    p = peer_buffer(b, there_BthD, {batch, t, mine, dim});
     if (p.packed) b.put(Queue::compute, kernel::Copy{.dst = p.view, .src = there_BthD});
     View none;
     none.dtype = y.dtype();
-    in[static_cast<std::size_t>(d)] = parcel(b, none, {batch, t, own.owned(d), dim});
+    in[static_cast<std::size_t>(d)] = peer_buffer(b, none, {batch, t, own.owned(d), dim});
   }
-  swap_parcels(run, out, in, std::array{y});
+  exchange_buffers(run, out, in, std::array{y});
   std::vector<std::uint8_t> written(static_cast<std::size_t>(own.full), 0);
   for (int d = 0; d < size; ++d)
     own.each(d, [&](const HeadRange& r, std::int64_t at) {

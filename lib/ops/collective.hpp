@@ -1,6 +1,6 @@
 #pragma once
-// Ulysses: between linear layers, where a rank of seq holds all heads of its own positions, and
-// attention, where it holds its own heads (heads.hpp) of all positions.
+// Ulysses: the exchanges between linear layers, where a rank of seq has all heads of its positions,
+// and attention, where it has its own heads (heads.hpp) of all positions.
 //   t positions of this rank, T of all of them in rank order, h own heads (of query and key/value)
 // SplitHeads  qkv_Bt(H+2G)D -> qkv_BT(h)D: a key/value head goes to every rank that reads it;
 //             the adjoint sums its gradients where its positions live

@@ -1,7 +1,7 @@
 #pragma once
 // Head: loss = sum over valid targets of -log softmax(x_TC w_VC')[target].
-// Loss, dx and dw are made together in forward, over chunks of Backend::head_rows() tokens, so
-// logits are neither kept nor made twice: the seed of backward is 1 by convention and its scale is
+// Forward computes loss, dx and dw together, in chunks of Backend::head_rows() tokens, so logits
+// are neither kept nor computed twice: the seed of backward is 1 by convention, scaled by
 // Place::scale.
 // Output: one f64, the sum over this rank's valid targets, not divided by anything.
 #include <vector>

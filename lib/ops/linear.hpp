@@ -19,8 +19,8 @@ class Linear final : public Op {
                                       std::span<const std::uint8_t> wanted) const override;
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
-  // The three products, for ops that are made of several layers. The epilogue is the caller's but
-  // for bias and sums.
+  // The three products, for ops made of several layers. Of the epilogue, bias and sums are set
+  // here, the rest by the caller.
   Shape output_shape(const Shape& x_TC) const;
   void multiply(const Run&, const Tensor& y_TN, const Tensor& x_TC, Epilogue = {}) const;
   void multiply_grad(const Run&, const Tensor& dx_TC, const Tensor& dy_TN,

@@ -27,7 +27,7 @@ std::vector<Tensor> Mlp::forward(const Run& run, std::vector<Tensor> in, Saved* 
   return {y};
 }
 
-// dz, the gradient of what the activation is of.
+// dz, the gradient of the pre-activation.
 Tensor Mlp::hidden_gradient(const Run& run, const Tensor& dy, const Tensor& z) const {
   Tensor dz = Tensor::empty(run.backend, z.shape(), z.dtype(), Kind::transient);
   out_.multiply_grad(run, dz, dy, {.activation = activation_, .activated_at_MN = as_rows(z)});
@@ -54,7 +54,7 @@ void Mlp::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved s
   in_.add_gradients(run, saved[1], saved[0]);
 }
 
-// The second layer's sums first, so that h is gone before dz is made.
+// The second layer's weight gradients first, so that h is freed before dz is made.
 std::vector<Tensor> Mlp::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                   std::span<const std::uint8_t> wanted) const {
   const Tensor x = std::move(saved[0]);

@@ -1,6 +1,6 @@
 #pragma once
 // y_TC = f(x_TC w1_FC' + b1_F) w2_CF' + b2_C with an activation f
-// One op of two layers, so that f and its slope may be part of the products beside them.
+// One op of two layers, so that f and its slope may be fused into the products.
 #include <vector>
 
 #include "lib/ops/linear.hpp"

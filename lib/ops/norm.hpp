@@ -9,7 +9,7 @@
 
 namespace trireme::ops {
 
-// What norms by themselves and behind a residual share.
+// What a norm alone and one after a residual share.
 class NormWeights {
  public:
   // `bias` of value -1: none, as for NormKind::rms.
@@ -26,13 +26,13 @@ class NormWeights {
   };
   Statistics statistics(const Run&, const Tensor& x, const Saved*) const;
 
-  // The adjoint at x, saved as {x, mean, rstd}. dx = dsum + what the norm hands back of dy; dsum
-  // may be absent.
+  // The adjoint at x, saved as {x, mean, rstd}. dx = dsum + the norm's adjoint of dy; dsum may be
+  // absent.
   struct Grad {
     Tensor dsum, dy;
   };
   enum class Half : std::uint8_t { input, weight, both };
-  // dx, absent where it is not wanted; with Half::weight nobody wants it.
+  // dx, absent if not wanted; never wanted with Half::weight.
   Tensor backward(const Run&, const Grad&, const Saved&, bool wanted, Half) const;
 
  private:

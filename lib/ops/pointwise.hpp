@@ -18,14 +18,14 @@ class Swiglu final : public Op {
                                       std::span<const std::uint8_t> wanted) const override;
 };
 
-// One place of the model where dropout happens.
+// One place in the model where dropout is applied.
 struct DropoutSite {
   std::int64_t site;
   double p;
   DropoutKey key(const Place&) const;
 };
 
-// y = skip + dropout(x), over x's memory when nobody else sees it; skip may be absent.
+// y = skip + dropout(x), in x's memory if that is unique; skip may be absent.
 Tensor drop(const Run&, const DropoutSite&, Tensor x, ConstView skip, Kind);
 
 class Residual final : public Op {  // in: skip, branch

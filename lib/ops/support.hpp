@@ -1,5 +1,5 @@
 #pragma once
-// Small things the ops share.
+// Helpers that the ops share.
 #include <span>
 
 #include "lib/autograd/op.hpp"
@@ -15,7 +15,7 @@ BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
 // [.., C] as a matrix of rows.
 View as_rows(const Tensor&);
 
-// Does somebody want a gradient of one of `params`?
+// Is the gradient of one of `params` wanted?
 bool wants_any(const Run&, std::span<const ParamId> params);
 
 }  // namespace trireme::ops

@@ -19,8 +19,7 @@ bool contains(const Program& program, Do what) {
   return std::ranges::find(program, what, &Instruction::what) != program.end();
 }
 
-// Most tensors there at once that `opens` brings and `closes` ends; none where one of them is
-// absent.
+// The largest number of `opens` without their `closes` so far; 0 where one of the two is absent.
 int most_between(const Program& program, Do opens, Do closes) {
   if (!contains(program, closes)) return 0;
   int now = 0, most = 0;
@@ -79,7 +78,7 @@ class StageFaults {
 
   int stage_;
   std::vector<std::string>& faults_;
-  std::vector<std::array<int, kinds>> at_;  // by microbatch: where each instruction stands
+  std::vector<std::array<int, kinds>> at_;  // by microbatch: the index of each instruction
 };
 
 std::vector<int> microbatches_of(const Program& program, Do what) {

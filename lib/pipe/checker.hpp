@@ -1,6 +1,6 @@
 #pragma once
-// Are the programs of all stages sound, and what does a stage hold meanwhile? Pure; whether they
-// finish depends on who executes them: lib/pipe/deadlock.
+// Are the programs of all stages sound, and how much does a stage hold? Pure. Whether they finish
+// depends on the execution: lib/pipe/deadlock.
 #include <span>
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace trireme {
 
-// What is wrong with the programs (one a stage) whatever executes them, empty: nothing. Sound are
-// programs that run every microbatch forward once, and backward once on all stages from some stage
-// on; that move each tensor before it is read and after it is made; and whose messages match in
-// order, with none left over.
+// What is wrong with the programs (one a stage) under any execution; empty: nothing. Sound programs
+// run every microbatch forward once, and backward once on all stages from some stage on; they send
+// each tensor after it is made and receive it before it is read; and their messages match in order,
+// with none left over.
 std::vector<std::string> program_faults(std::span<const Program>, int microbatches);
 
 // An input is held, with what was saved for it and the gradient that replaces it, from `begins` to
@@ -23,7 +23,7 @@ struct InputLife {
 };
 InputLife input_life(const Program&);
 
-// The most that a stage holds at once, in program order.
+// The largest numbers that a stage holds at once, in program order.
 struct PeakHeld {
   int inputs = 0;
   int arriving = 0;  // tensors received and not yet read, the larger of both directions

@@ -36,7 +36,7 @@ std::size_t queue_of(Do what, Queues queues) {
   return queues == Queues::joint || way_of(what) == Way::down ? 1 : 2;
 }
 
-// One stage: its program dealt out to its queues, and how far each has come.
+// One stage: its program split into queues, and the progress of each.
 struct Stage {
   Stage(const Program& p, Queues queues, int sets)
       : program(p), life(input_life(p)), free_sets(sets), done(p.size(), 0) {
@@ -62,7 +62,7 @@ struct Stage {
   bool ended(std::size_t q) const { return next[q] == queue[q].size(); }
   std::size_t head(std::size_t q) const { return queue[q][next[q]]; }
 
-  // The place of the result that the head still lacks, or none.
+  // The index of the instruction whose result the head still needs, or none.
   int lacks(std::size_t q) const {
     const int read = reads[head(q)];
     return read == none || done[static_cast<std::size_t>(read)] != 0 ? none : read;
@@ -83,10 +83,10 @@ struct Stage {
   const Program& program;
   InputLife life;
   int free_sets;
-  std::array<std::vector<std::size_t>, most_queues> queue;  // places in the program
+  std::array<std::vector<std::size_t>, most_queues> queue;  // indices into the program
   std::array<std::size_t, most_queues> next = {};
-  std::vector<int> reads;  // by place: the place whose result it reads, or none
-  std::vector<char> done;  // by place
+  std::vector<int> reads;  // by index: the index whose result it reads, or none
+  std::vector<char> done;  // by index
 };
 
 class Simulation {
@@ -100,7 +100,7 @@ class Simulation {
   }
 
   std::vector<Wait> run() {
-    // In turn towards the last stage and back: a sweep carries a tensor through all stages.
+    // From the first to the last stage and back: one sweep moves a tensor through all stages.
     for (bool moved = true; moved;) {
       moved = false;
       for (int s = 0; s < count(); ++s) moved |= advance(s);
@@ -157,7 +157,7 @@ class Simulation {
     return sends_ == Sends::posted || l.sent == l.received;
   }
 
-  // Does the other end of a blocking send stand at its receive, ready for it?
+  // Is the matching receive of a blocking send the next instruction, and ready?
   bool receives_now(int peer, Do send) {
     const Do receive = send == send_activation ? receive_activation : receive_gradient;
     const std::size_t q = queue_of(receive, queues_);

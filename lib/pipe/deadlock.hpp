@@ -1,7 +1,7 @@
 #pragma once
-// Do the programs of all stages finish under a given way of sending and queueing? A simulation
-// without time: it runs whatever can run until nothing can, and that does not depend on the order,
-// because an instruction that may run now may run later too. Pure.
+// Do the programs of all stages finish, given how sends and queues behave? A simulation without
+// time: it runs what can run until nothing can. The order does not matter, because an instruction
+// that can run now can also run later. Pure.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -30,14 +30,14 @@ struct Execution {
   std::vector<int> sets = {};  // inputs that each stage has room for; empty: any number
 };
 
-// An instruction that is reached and never runs.
+// An instruction that is next in its queue and never runs.
 struct Wait {
   int stage;
   Instruction instruction;
   std::string reason;
 };
 
-// Who waits for what in the end, at most one of each stage and queue; empty: the programs finish.
+// The deadlock, at most one wait for each stage and queue; empty: the programs finish.
 std::vector<Wait> stuck(std::span<const Program>, const Execution&);
 
 // "stage 0: send_activation 1 waits for ...", one line each.

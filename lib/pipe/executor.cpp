@@ -7,10 +7,10 @@ namespace trireme {
 
 namespace {
 
-// One direction of messages.
-class Line {
+// The sends and receives of one direction.
+class Link {
  public:
-  Line(Backend& b, const Communicator& c, Queue q) : backend_(b), comm_(c), queue_(q) {}
+  Link(Backend& b, const Communicator& c, Queue q) : backend_(b), comm_(c), queue_(q) {}
 
   void send(Tensor t, int to, int m) {
     settle();
@@ -32,10 +32,10 @@ class Line {
   Backend& backend_;
   const Communicator& comm_;
   Queue queue_;
-  Pending leaving_;  // keeps its tensor, also when a stage fails
+  Pending leaving_;  // holds its tensor, also when a stage fails
 };
 
-// What one instruction made and the next one of the same microbatch takes.
+// Tensors between one instruction and the next of the same microbatch.
 class Held {
  public:
   void put(int m, Tensor t) { tensors_[m] = std::move(t); }
@@ -55,7 +55,7 @@ class Held {
 
 void execute(const Program& program, Stage& stage, Backend& backend, const Pipe& pipe) {
   const int me = pipe.down.rank();
-  Line down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
+  Link down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
   Held activation, gradient;
   for (const auto& [what, m, chunk] : program) {
     expect(chunk == 0, "stages are not interleaved");

@@ -1,7 +1,7 @@
 #pragma once
 // Runs a program: each instruction is a call of the stage or a message. Activations (down) and
-// gradients (up) never share a communicator or a queue: one in-order queue for both deadlocks.
-// At most one tensor is leaving in each direction.
+// gradients (up) have a communicator and a queue each: one in-order queue for both would deadlock.
+// At most one send is in flight in each direction.
 #include "lib/comm/communicator.hpp"
 #include "lib/pipe/schedule.hpp"
 #include "lib/tensor/tensor.hpp"
@@ -13,23 +13,23 @@ struct Boundary {
   DType dtype;
 };
 
-// What a pipeline stage computes; it knows no ranks and no messages.
+// What a pipeline stage computes; independent of ranks and messages.
 class Stage {
  public:
   virtual ~Stage() = default;
-  // What crosses from stage to stage, the same everywhere: [B, T, C].
+  // The tensor sent between stages, the same everywhere: [B, T, C].
   virtual Boundary boundary() const = 0;
   // The first stage gets an absent tensor, the last returns one.
   virtual Tensor forward(int microbatch, Tensor x_BTC) = 0;
   virtual Tensor backward(int microbatch, Tensor dy_BTC) = 0;
 };
 
-// The stages twice over, of one job; a rank's place in them is its rank. Default: one stage.
+// Two communicators of the same stages, in which rank = stage. Default: one stage.
 struct Pipe {
   Communicator down, up = down;
 };
 
-// Error when a stage or a message fails; what was in flight is then left named
+// Error when a stage or a message fails; operations in flight are then abandoned
 // (Communicator::abandoned).
 void execute(const Program&, Stage&, Backend&, const Pipe&);
 

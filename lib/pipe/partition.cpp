@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Products and sums in one fixed form: equal stages cost the same to the last bit.
+// One fixed formula, so that equal stages cost the same to the last bit.
 double cost_of(std::int64_t blocks, bool first, bool last, const PartCosts& c) {
   return static_cast<double>(blocks) * c.block + ((first ? c.embedding : 0) + (last ? c.head : 0));
 }

@@ -1,19 +1,19 @@
 #pragma once
-// Which transformer blocks each stage runs. Blocks are alike, so a number for each stage says all;
-// the first stage also embeds tokens, the last one also runs the head. Pure.
+// Which transformer blocks each stage runs, as a number for each stage, since blocks are alike; the
+// first stage also embeds tokens, the last one also runs the head. Pure.
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace trireme {
 
-// Seconds, FLOPs or anything else that adds up; each counts forward and backward together.
+// In seconds, FLOPs or any other additive unit; forward and backward together.
 struct PartCosts {
   double block = 1, embedding = 0, head = 0;
 };
 
-// Blocks of each stage, at least one: the largest stage is as small as it can be, then the next
-// largest, and so on; among equals the later stages take more, as they hold fewer inputs.
+// Blocks of each stage, at least one: minimises the largest stage's cost, then the next largest,
+// and so on; among equals the later stages get more, as they hold fewer inputs.
 // Throws Error when there are more stages than layers.
 std::vector<std::int64_t> partition(std::int64_t layers, int stages, const PartCosts&);
 

@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-// A program under construction. Each tensor is received just before it is read and sent as soon as
-// it is there, so at most one arrives and one leaves in each direction.
+// A program under construction. Each tensor is received just before it is read and sent right after
+// it is made, so at most one arrives and one leaves in each direction.
 struct Writer {
   bool from_above, to_below;  // activations: is there a stage above, below
   bool from_below, to_above;  // gradients

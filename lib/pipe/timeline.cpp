@@ -14,7 +14,7 @@ namespace {
 
 using enum Do;
 
-// The clocks of all stages, moved on program by program.
+// The clocks of all stages, advanced program by program.
 class Clocks {
  public:
   Clocks(std::span<const Program> programs, std::span<const StageCost> costs)

@@ -1,6 +1,6 @@
 #pragma once
-// When each stage does what, and how much of the time it waits: programs and costs -> a table of
-// times -> text. Messages take no time and sends never wait. Pure.
+// When each stage runs what, and how long it idles: programs and costs -> spans of time -> text.
+// Messages take no time and sends never wait. Pure.
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +27,8 @@ struct Timeline {
 // One program and one cost a stage. Throws Error when the programs do not finish.
 Timeline make_timeline(std::span<const Program>, std::span<const StageCost>);
 
-// The part of all stages' time that is idle: (S-1) / (M+S-1) where S stages cost the same and M
-// microbatches pass through them.
+// The fraction of all stages' time that is idle: (S-1) / (M+S-1) for S stages of equal cost and M
+// microbatches.
 double bubble(const Timeline&);
 
 // A row for each stage and a legend, lines of at most `columns` characters (70 or more): what does

@@ -11,14 +11,14 @@
 
 namespace trireme {
 
-// As many tokens as a rank's share holds; what they are does not matter here.
+// As many tokens as a rank's share has; their ids do not matter here.
 static Batch any_batch(std::int64_t samples, std::int64_t tokens) {
   const auto n = static_cast<std::size_t>(samples * tokens);
   return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, 0),
           std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), samples * tokens};
 }
 
-// FLOPs of one microbatch, from a trace whose clock they are.
+// FLOPs of one microbatch, from a trace whose clock counts FLOPs.
 static StageCost cost_of(std::span<const TraceSpan> spans, std::int64_t microbatches) {
   StageCost c{0, 0};
   for (const auto& s : spans) {
@@ -31,10 +31,10 @@ static StageCost cost_of(std::span<const TraceSpan> spans, std::int64_t microbat
 
 namespace {
 
-// Which steps of the run a plan makes.
+// The steps of the run that a plan runs.
 struct StepsToPlan {
   std::vector<std::int64_t> all;
-  std::size_t busiest = 0;  // of them: the last of those in which most is trained
+  std::size_t busiest = 0;  // index of the last of those that train most
 };
 
 std::vector<std::int64_t> borders_of(const PlanInput& in, const FreezeSchedule& freeze) {
@@ -60,7 +60,7 @@ StepsToPlan steps_to_plan(const PlanInput& in) {
   return steps;
 }
 
-// One step with what it does and sends.
+// Runs one step and records its work and traffic.
 void measure_step(RankPlan& plan, Trainer& trainer, const Dry& backend, std::int64_t step,
                   std::span<const Batch> microbatches) {
   const auto before = trainer.axes().traffic();
@@ -105,8 +105,8 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   return plan;
 }
 
-// Of the ranks of a stage the one with most heads counts. A stage that does nothing in a direction
-// still needs a cost.
+// A stage's cost is that of its rank with most heads. make_timeline needs costs above 0, also for a
+// stage without a backward.
 static Timeline timeline_of(const Plan& plan, int stages) {
   std::vector<StageCost> costs(static_cast<std::size_t>(stages), {1, 1});
   std::vector<Program> programs;
@@ -121,7 +121,7 @@ static Timeline timeline_of(const Plan& plan, int stages) {
   return make_timeline(programs, costs);
 }
 
-// Ranks of seq whose shares of the heads are not alike, if any are.
+// One rank of seq for each distinct share of the heads.
 static std::vector<int> kinds_of_shares(const ModelConfig& c, int seq) {
   const ops::Heads heads{c.heads, c.kv_heads, c.head_dim()};
   std::map<std::vector<std::int64_t>, int> first_of;  // by what attention does
@@ -137,7 +137,7 @@ static std::vector<int> kinds_of_shares(const ModelConfig& c, int seq) {
   return ranks;
 }
 
-// Ranks of which no two are alike: one of every stage and share of heads.
+// One rank for each stage and distinct share of the heads.
 static std::vector<int> kinds_of_ranks(const PlanInput& in) {
   std::vector<int> ranks;
   const auto shares = kinds_of_shares(in.setup.model, in.grid.seq);
@@ -146,8 +146,8 @@ static std::vector<int> kinds_of_ranks(const PlanInput& in) {
   return ranks;
 }
 
-// Of stages that are alike the first holds most, as it has most microbatches under way. Rules that
-// freeze make no two alike.
+// Of equal stages the first holds most, as it has most microbatches in flight. With freeze rules no
+// two stages count as equal.
 static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blocks, int stage) {
   if (!in.setup.freeze.empty() || stage <= 1 || stage == in.grid.pipe - 1) return true;
   const auto before = blocks.subspan(1, static_cast<std::size_t>(stage) - 1);
@@ -156,7 +156,7 @@ static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blo
 
 std::size_t reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
-  // As many as a pipeline holds at once, and some that follow.
+  // As many microbatches as a pipeline holds at once, and some more.
   const std::int64_t some = 2 * in.grid.pipe + 2;
   in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
   return plan_rank(in, target, rank).account.reserved;

@@ -232,7 +232,7 @@ bool TrainLoop::evaluate_now() {
   }
   evaluation_seconds_ = seconds_since(begin);
   if (!loss) {
-    log_info("step {}: the evaluation was broken off by a signal", meta_.step);
+    log_info("step {}: a signal interrupted the evaluation", meta_.step);
   } else if (loss->valid == 0) {
     log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
   } else {

@@ -1,7 +1,7 @@
 #pragma once
-// Tensor: shared ownership of a block of a backend's memory, seen through a shape. No arithmetic.
-// Copies share; the block is given back when the last copy goes, after everything put on compute
-// until then and after the events reported with used().
+// Tensor: shared ownership of a block of a backend's memory, with a shape. No arithmetic. Copies
+// share the block; the last one frees it, to be reused after all work that is on the compute queue
+// by then and after the events given to used().
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -20,12 +20,12 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   View view() const;  // absent tensor: absent view
-  // Nobody else holds the memory: it may be overwritten in place.
+  // No other Tensor shares the memory: it may be overwritten in place.
   bool unique() const { return storage_.use_count() == 1; }
   // Shares the memory: the elements from `begin` on as `shape`.
   Tensor slice(std::int64_t begin, const Shape&) const;
   Tensor reshaped(const Shape& s) const { return slice(0, s); }
-  // A queue other than compute reads or writes it until `e`.
+  // A queue other than compute uses it until `e`.
   void used(Event e) const;
 
  private:
@@ -44,7 +44,7 @@ class Tensor {
   std::int64_t offset_ = 0;  // bytes
 };
 
-// The scratch that a backend's kernels need at all times: taken once, lent while this lives.
+// The scratch memory of a backend's kernels: taken once, lent to the backend while this lives.
 class Workspace {
  public:
   explicit Workspace(Backend&);

@@ -208,7 +208,7 @@ TEST(Grid, FitsTheRanksOrNamesGridsThatDo) {
             "does: 7 x 1 x 1");
   EXPECT_EQ(refusal({1, 1, 1}, model, 13),
             "a grid of pipe 1 x data 1 x seq 1 does not fill 13 ranks; no grid of that many ranks "
-            "suits this model and batch");
+            "fits this model and batch");
   EXPECT_EQ(refusal({1, 0, 1}, model, 0), "a run has between 1 and 2^30 ranks, not 0");
   // A product that overflows an int is still no fit.
   EXPECT_NE(refusal({65536, 1 << 20, 65536}, model, 1), "none");

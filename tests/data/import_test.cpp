@@ -125,7 +125,7 @@ TEST_F(Import, LlmcFiles) {
   EXPECT_THAT(refused(llmc(20240522, 1, 0)), HasSubstr("magic 20240522"));
   EXPECT_THAT(refused(llmc(20240520, 2, 0)), HasSubstr("version 2"));
   EXPECT_THAT(refused(llmc(20240520, 1, 3) + as<std::uint16_t>(Numbers{1, 2})),
-              HasSubstr("speaks of 3"));
+              HasSubstr("header says 3"));
 }
 
 TEST_F(Import, MegatronPairsOfEachType) {

@@ -262,9 +262,9 @@ def plans(m):
     return f"{len(cases)} runs"
 
 
-def expect(what, got, foretold):
-    if got != foretold:
-        raise Failed(f"{what}: {got:.0f}, foretold {foretold}")
+def expect(what, got, predicted):
+    if got != predicted:
+        raise Failed(f"{what}: {got:.0f}, predicted {predicted}")
 
 
 def sanitizer(m):

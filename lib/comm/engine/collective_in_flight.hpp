@@ -1,5 +1,5 @@
 #pragma once
-// A collective that a device transport does by itself, in place of messages.
+// A collective that a device transport provides natively, in place of messages.
 #include <optional>
 
 #include "lib/comm/engine/messages_in_flight.hpp"
@@ -8,7 +8,7 @@ namespace trireme::engine {
 
 // Absent views: nothing to do.
 struct NativeCollective {
-  View gathered{};       // its part of this rank goes to all others
+  View gathered{};       // all-gather in place
   ConstView summands{};  // f32, a part for each rank
   View sum{};            // += or = the sum over ranks of their part for this one
   Accumulate how = Accumulate::overwrite;
@@ -18,10 +18,10 @@ struct NativeCollective {
 
 class CollectiveInFlight {
  public:
-  // Takes room for a sum that is added.
+  // Takes a buffer for a sum that is added.
   CollectiveInFlight(const Route&, const NativeCollective&);
 
-  // True: something moved.
+  // True: something changed.
   bool post();
   bool test();
   bool complete() const { return complete_; }

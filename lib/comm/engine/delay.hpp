@@ -1,14 +1,14 @@
 #pragma once
-// Holds messages back for random times, so that tests see them arrive in any order.
+// Delays messages by random times, so that in tests they arrive in any order.
 #include <chrono>
 #include <cstdint>
 #include <optional>
 
 namespace trireme::engine {
 
-// Where the times come from.
+// The source of these times.
 struct DelaySource {
-  std::uint64_t seed = 0;  // 0: nothing is held back
+  std::uint64_t seed = 0;  // 0: no delays
   std::uint64_t draws = 0;
 };
 
@@ -16,7 +16,7 @@ class Delay {
  public:
   // `source` outlives it.
   Delay(DelaySource& source, int rank) : source_(source), rank_(rank) {}
-  // May it go on? A yes begins the next delay.
+  // Has the delay passed? True starts the next one.
   bool over();
 
  private:

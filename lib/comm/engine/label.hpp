@@ -1,5 +1,5 @@
 #pragma once
-// What an operation is for, in messages and traces.
+// The purpose of an operation, shown in error messages and traces.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 #pragma once
 // Collectives as lists of messages between two ranks, each at most `chunk` elements of one View:
-// pure functions of rank and size. A rank's lists are in the order in which it posts; that order is
-// the same on both sides of every message, so the first message that is not complete anywhere is
-// first in both its lists and nothing is ever stuck, however few messages are outstanding.
+// pure functions of rank and size. A rank posts in the order of its lists, which is the same on
+// both sides of every message. So the earliest incomplete message is first in both its lists, and
+// nothing deadlocks however few messages are outstanding.
 #include <span>
 #include <vector>
 

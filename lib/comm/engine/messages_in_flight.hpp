@@ -1,6 +1,6 @@
 #pragma once
-// One direction of an operation: its messages in order, a few of them in flight at a time. They
-// travel through the operands themselves or through staging buffers, in turn.
+// One direction of an operation: its messages in order, a few of them in flight at a time, sent
+// from (received into) the operands themselves or staging buffers.
 #include <cstddef>
 #include <vector>
 
@@ -43,7 +43,7 @@ class MessagesInFlight {
   MessagesInFlight(const MessagesInFlight&) = delete;
   MessagesInFlight& operator=(const MessagesInFlight&) = delete;
 
-  // Posts what can be, completes what has arrived; true: something moved. Throw Error when a
+  // Post what can be posted, complete what has arrived; true: something changed. Throw Error when a
   // message failed.
   bool post();
   bool test();

@@ -1,5 +1,5 @@
 #pragma once
-// One operation in flight: what it moves, and when it may begin.
+// One operation in flight: its messages, and when it may begin.
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,13 +17,13 @@ using transport::HostTransport;
 
 enum class Pattern : std::uint8_t { collective, send, receive };
 
-// Operations that run one after the other, since their messages could be taken for each other:
+// Operations that run one after the other, since their messages could be mistaken for each other's:
 // collectives on Views; sends to one rank, or receives from one, with one tag.
 struct Sequence {
   std::uint64_t called = 0, complete = 0;
 };
 
-// What the copies of one Communicator share: a context of MPI's, whose messages meet no others.
+// What the copies of one Communicator share; its messages never match another Communicator's.
 struct Context {
   std::shared_ptr<Progress> progress;       // of the job
   std::unique_ptr<HostTransport> host;      // null: one rank, no messages
@@ -31,7 +31,7 @@ struct Context {
   std::uint64_t collectives = 0;            // called, those on host memory too
   std::map<std::tuple<Pattern, int, int>, Sequence> sequences;  // by peer and tag; else -1
   std::int64_t bytes_sent = 0;
-  std::string broken;  // the first error of an operation: those behind it would wait for ever
+  std::string broken;  // the first error of an operation: later ones would wait for ever
 };
 
 // An operation as it was called.
@@ -54,7 +54,7 @@ class Operation {
   // Takes staging.
   Operation(std::shared_ptr<Context>, Backend&, Queue, Call);
 
-  // Moves what can be moved; true: something did. Never throws: see error().
+  // Makes what progress it can; true: some. Never throws: see error().
   bool advance();
   // On the host's view: between GPUs, all is on its stream and its order is settled.
   bool complete() const { return complete_; }
@@ -66,7 +66,7 @@ class Operation {
   // Gives staging and what was kept back; the event after which the operation's memory is free.
   Event release();
   void keep(Tensor t) { kept_.push_back(std::move(t)); }
-  // From now on the label's name may go.
+  // From now on the label's unit need not live.
   void remember_name() { name_ = to_string(label_); }
   const Label& label() const { return label_; }  // its unit lives until remember_name()
   std::string name() const { return name_.empty() ? to_string(label_) : name_; }

@@ -64,9 +64,9 @@ bool Progress::poll() {
   return moved;
 }
 
-// Gives way to whoever else wants this core. sched_yield does so within a scheduling group, and
-// Linux may give each rank one of its own, so a rank that waits for longer than a small message
-// takes sleeps: with more ranks than cores the one it waits for may be behind it.
+// Yields the core. sched_yield does so only within a scheduling group, and Linux may give each rank
+// its own; so a rank that has waited for longer than a small message takes sleeps. With more ranks
+// than cores, the one it waits for may need this core.
 static void yield(std::chrono::duration<double> idle) {
   using namespace std::chrono_literals;
   if (idle < 500us)

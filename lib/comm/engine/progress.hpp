@@ -1,7 +1,7 @@
 #pragma once
-// The progress engine: all operations of a job that are in flight on this rank, and the one loop
-// that waits. The job's communicators own it together; so do operations that were abandoned, as MPI
-// may still write to their memory. Main thread only.
+// The progress engine: all operations of a job in flight on this rank, and the one loop that waits.
+// It is shared by the job's communicators, and by abandoned operations, to whose memory MPI may
+// still write. Main thread only.
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,13 +24,13 @@ class Progress {
   DelaySource& delays() { return delays_; }
 
   void start(Operation&);
-  bool poll();  // everything in flight moves; true: something did
+  bool poll();  // advances everything in flight; true: something changed
   // Polls and yields. Throws Error with `what()` after Settings::hang_timeout.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
   // Until it is complete; throws its error.
   void wait(Operation&);
 
-  // Waits for what is on the devices' streams, though complete on the host's view.
+  // Waits for operations that are complete for the host but still run on a device's stream.
   void synchronize();
 
   void abandon(std::unique_ptr<Operation>) noexcept;
@@ -38,7 +38,7 @@ class Progress {
   void drain();
 
  private:
-  // An operation between devices that is left to the stream.
+  // An operation between devices, enqueued and not known to be done.
   struct OnStream {
     std::weak_ptr<Context> context;  // gone: so may the backend be
     Backend* backend;

@@ -1,5 +1,5 @@
 #pragma once
-// How a job's operations move.
+// Settings of a job's communication.
 #include <cstdint>
 
 namespace trireme::engine {

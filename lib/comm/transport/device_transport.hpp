@@ -1,7 +1,7 @@
 #pragma once
-// Between the memories of GPUs, in the order of a stream: what is posted comes after what was put
-// on the stream before, and what is put there later sees its result as soon as `test` says true,
-// which need not mean that anything has moved yet. A device transport has one stream for its life.
+// Between the memories of GPUs, in the order of a stream: an operation runs after earlier work on
+// the stream, and later work sees its result. `test` is true once that is assured; the transfer may
+// still be running. A device transport uses one stream all its life.
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,26 +12,26 @@ namespace trireme::transport {
 
 class DeviceTransport : public Transport {
  public:
-  // What is sent and received between them moves together, in no order. `stream` is a
-  // Backend::native of the queue that posts.
+  // Sends and receives between the two calls run concurrently. `stream` is the Backend::native of
+  // the posting queue.
   virtual void begin_group(void* stream) = 0;
   virtual void end_group() = 0;
 
-  // In place: part `rank()` of `all` goes to everybody.
+  // In place: part `rank()` of `all` is sent to all other ranks.
   virtual Request all_gather(std::span<std::byte> all, void* stream) = 0;
-  // mine = sum over ranks of part `rank()` of their `all`, in an order of its own; `mine` may be
+  // mine = sum over ranks of part `rank()` of their `all`, in the transport's order; `mine` may be
   // that part.
   virtual Request reduce_scatter(std::span<const float> all, std::span<float> mine,
                                  void* stream) = 0;
-  // Throws Error when something that was posted has failed since. Cheap.
+  // Throws Error when a posted operation has failed. Cheap.
   virtual void check() = 0;
 };
 
-// What ranks have before they have a device transport.
+// What a device transport is set up with.
 struct Bootstrap {
   HostTransport& host;  // between the same ranks; outlives the device transport
-  // Returns when `host` has completed the request; other operations move meanwhile. Throws Error
-  // that says `what` when it failed or took too long.
+  // Returns when `host` has completed the request; other operations progress meanwhile. Throws
+  // Error naming `what` when it failed or took too long.
   std::function<void(Transport::Request, const std::string& what)> wait;
 };
 // Collective over the ranks.

@@ -1,5 +1,5 @@
 #pragma once
-// Between host memories; and what ranks decide together.
+// Between host memories; with the small collectives by which ranks agree.
 #include <memory>
 
 #include "lib/comm/transport/transport.hpp"
@@ -13,12 +13,12 @@ class HostTransport : public Transport {
   virtual Request broadcast(int root, std::span<std::byte>) = 0;
   // In place.
   virtual Request all_reduce(Reduction, std::span<double>) = 0;
-  // `bytes[r]` of rank r, one after the other in `all`.
+  // `bytes[r]` from rank r, concatenated in `all`.
   virtual Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                              std::span<const int> bytes) = 0;
 
   // Collective and blocking: transports between the ranks of one color (>= 0), ordered by key; and
-  // between those that share memory.
+  // between the ranks of one node.
   virtual std::unique_ptr<HostTransport> split(int color, int key) = 0;
   virtual std::unique_ptr<HostTransport> node() = 0;
 };

@@ -143,7 +143,7 @@ class MpiTransport final : public HostTransport {
 }  // namespace
 
 std::unique_ptr<HostTransport> mpi_world() {
-  // An error that MPI ascribes to no communicator goes to one of these two.
+  // Errors outside any communicator go to the handler of one of these two.
   for (const auto everywhere : {MPI_COMM_WORLD, MPI_COMM_SELF})
     check(MPI_Comm_set_errhandler(everywhere, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   MPI_Comm comm = MPI_COMM_NULL;

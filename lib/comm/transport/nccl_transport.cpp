@@ -9,7 +9,7 @@
 namespace trireme::transport {
 namespace {
 
-// ncclGetLastError has more words than the code: which peer, which interface.
+// ncclGetLastError says more than the code: which peer, which interface.
 void check_nccl(ncclResult_t code, const char* call, ncclComm_t comm) {
   if (code == ncclSuccess) return;
   const char* more = ncclGetLastError(comm);
@@ -22,7 +22,7 @@ class NcclTransport final : public DeviceTransport {
   NcclTransport(int rank, int size, const ncclUniqueId& id) : rank_(rank), size_(size) {
     check_nccl(ncclCommInitRank(&comm_, size, id, rank), "ncclCommInitRank", nullptr);
   }
-  // Abort frees at once whatever is under way: at the end of an orderly run that is nothing.
+  // Abort also frees what is still running: nothing at the end of an orderly run.
   ~NcclTransport() override { ncclCommAbort(comm_); }
 
   int rank() const override { return rank_; }
@@ -45,7 +45,7 @@ class NcclTransport final : public DeviceTransport {
                comm_);
     return {};
   }
-  // Whoever comes later on the stream sees it.
+  // Later work on the stream sees the result.
   bool test(Request) override { return true; }
 
   Request all_gather(std::span<std::byte> all, void* stream) override {
@@ -82,9 +82,9 @@ std::string nccl_library() {
   return fmt::format("NCCL {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
-// Communicators of one device start their work in the order of the calls; what one of them waits
-// for still runs beside it. Without, NCCL leaves it open whether two may wait for each other's
-// place on the device ("Using multiple NCCL communicators concurrently" of its guide).
+// Launches the work of all communicators of a device in the order of the calls. Without it two of
+// them may deadlock, each waiting for the other's room on the device ("Using multiple NCCL
+// communicators concurrently" in NCCL's guide).
 static void launch_in_order() {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }

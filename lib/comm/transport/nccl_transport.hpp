@@ -1,6 +1,6 @@
 #pragma once
-// NCCL: one GPU for each rank. Its sums are in an order of its own, the same for the same ranks on
-// the same machines.
+// NCCL: one GPU for each rank. It chooses the order of sums, the same for the same ranks on the
+// same machines.
 #include <string>
 
 #include "lib/comm/transport/device_transport.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// Rank `rank` of `size` ranks that do not exist: everything is complete at once and changes
-// nothing, but for texts, which the others repeat.
+// A rank of a job that does not run: every request is complete at once and no memory changes,
+// except that an all-gather of texts returns this rank's text for every rank.
 #include <memory>
 
 #include "lib/comm/transport/device_transport.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// Carries bytes between the ranks of one communicator and does nothing else: messages are posted
-// and tested. Memory stays the caller's and untouched until `test` has said true.
+// Sends and receives bytes between the ranks of one communicator: messages are posted and tested.
+// The caller keeps the memory alive and does not touch it until `test` returns true.
 #include <cstddef>
 #include <cstdint>
 #include <span>
