@@ -85,9 +85,12 @@ void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& 
                           : fmt::format("grids of {} ranks that fit:{}\nor ", a.ranks, fitting);
   fail(
       "a rank reserves {} bytes, more than --device-memory {}; {}lower train.microbatch or "
-      "model.context, set model.recompute = \"block\"{}, or take more ranks",
+      "model.context, set model.recompute = \"block\"{}{}, or take more ranks",
       plan.most_reserved(), a.device_memory, a.ranks == 1 ? "" : others,
-      input.setup.zero.stage == 3 ? "" : " or zero.stage = 3");
+      input.setup.zero.stage == 3 ? "" : " or zero.stage = 3",
+      target.properties.host_readable && input.snapshot == PlanSnapshot::included
+          ? " or checkpoint.async = false"
+          : "");
 }
 
 void require_ordered(const Plan& plan) {

@@ -1,6 +1,7 @@
 #include "app/prepare.hpp"
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <utility>
 
@@ -80,7 +81,8 @@ void require_same_checkpoint(const Communicator& world, const std::filesystem::p
 // The ranks of a node share its memory; those with a device have one each.
 void require_memory(const Communicator& world, const Inputs& in, const BackendChoice& choice,
                     DType compute) {
-  std::size_t mine = 0, capacity = 0;
+  std::size_t capacity = 0;
+  std::array<double, 2> taken{};  // in all, and without the copy that checkpoints are written from
   bool shared = true;
   together(world, [&] {
     auto target = dry_target(choice);
@@ -88,26 +90,28 @@ void require_memory(const Communicator& world, const Inputs& in, const BackendCh
     shared = target.properties.host_readable;
     auto input = plan_input(in.deck, compute, transport_of(in.deck, choice));
     input.setup.first_step = in.meta.step;
-    mine = reserved_by(std::move(input), std::move(target), world.rank());
+    const auto mine = reserved_by(std::move(input), std::move(target), world.rank());
+    taken = {static_cast<double>(mine.all), static_cast<double>(mine.without_snapshot)};
   });
-  auto all = mine;
-  if (shared) {
-    double sum = static_cast<double>(mine);
-    world.node().all_reduce({&sum, 1});
-    all = static_cast<std::size_t>(sum);
-  }
+  if (shared) world.node().all_reduce(taken);
   together(world, [&] {
-    require(all <= capacity,
-            "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: lower train.microbatch or "
-            "model.context, set model.recompute = \"block\"{}, or take more {}; `trireme plan` "
-            "shows what takes it",
-            world.size() == 1 ? "this run"
-            : shared          ? "the ranks of a node"
-                              : "a rank",
-            static_cast<double>(all) / (1 << 30), host_name(),
-            static_cast<double>(capacity) / (1 << 30),
-            world.size() == 1 || in.deck.zero.stage == 3 ? "" : " or zero.stage = 3",
-            shared ? "nodes" : "ranks");
+    const auto limit = static_cast<double>(capacity);
+    if (taken[0] <= limit) return;
+    const std::string ways =
+        taken[1] <= limit
+            ? "set checkpoint.async = false, which saves the copy that checkpoints are written from"
+            : fmt::format(
+                  "lower train.microbatch or model.context, set model.recompute = \"block\"{}, or "
+                  "take more {}",
+                  world.size() == 1 || in.deck.zero.stage == 3 ? "" : " or zero.stage = 3",
+                  shared ? "nodes" : "ranks");
+    fail(
+        "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}; `trireme plan` shows what takes "
+        "it",
+        world.size() == 1 ? "this run"
+        : shared          ? "the ranks of a node"
+                          : "a rank",
+        taken[0] / (1 << 30), host_name(), limit / (1 << 30), ways);
   });
 }
 

@@ -67,8 +67,13 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
 }
 
 PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
-  return {trainer_setup(d, compute), d.train, grid_of(d),
-          d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out, transport};
+  return {trainer_setup(d, compute),
+          d.train,
+          grid_of(d),
+          d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out,
+          transport,
+          {},
+          d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out};
 }
 
 Grid grid_of(const Deck& d) {

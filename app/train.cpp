@@ -115,13 +115,14 @@ void log_processes(const Communicator& world) {
 }
 
 // To compare with what `plan` predicted.
-void log_memory(const Communicator& world, const Account& account) {
-  const auto reserved = world.all_gather(fmt::format("{}", account.reserved));
+void log_memory(const Communicator& world, const Backend& backend) {
+  const auto reserved =
+      world.all_gather(fmt::format("{}", memory_of(backend.account(), backend.properties())));
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
 }
 
 void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
-  log_memory(m.axes.world, m.backend->account());
+  log_memory(m.axes.world, *m.backend);
   if (deck.freeze.empty()) return;
   log_detail(
       "finding out what is trainable took {:.2g} s a step",

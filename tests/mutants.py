@@ -32,6 +32,10 @@ FEW = "Parity.OfAFewSettings"
 
 # name, file, right, wrong, suite
 MUTANTS = [
+    ("checkpoint written from the state itself", "lib/train/state_saver.cpp", "write(snapshot_.elements())",
+     "write(elements_of(store_, mine_))", ranks(2, "StateSaver*")),
+    ("a failed writer is not asked", "lib/train/state_saver.cpp", "together(world, [&] { work_.join(); });\n      collect();",
+     "collect();", ranks(2, "StateSaver*")),
     # factors
     ("loss scaled by seq", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
      "const double scale = 1.0 * axes_.grid.seq / ", ranks(4, FEW)),

@@ -107,34 +107,35 @@ DeckSection checkpoint_section() {
   const auto part = part_of(&Deck::checkpoint);
   const auto plain = [&](auto field) { return member(part, field); };
   const std::vector<std::string> outcomes = {"stop", "continue"};
-  return {.name = "checkpoint",
-          .meaning = "What a run can go on from; one is always written at the end.",
-          .keys = {
-              KeyRow("every_steps", integer, plain(&C::every_steps),
-                     "distance of checkpoints; 0: not by steps")
-                  .in(0, step_most)
-                  .in_units("steps"),
-              KeyRow("every_minutes", real, plain(&C::every_minutes),
-                     "distance of checkpoints; 0: not by time")
-                  .in(0, 1e6)
-                  .in_units("minutes"),
-              KeyRow("keep_last", integer, plain(&C::keep_last), "newest checkpoints kept; 0: all")
-                  .in(0, step_most),
-              KeyRow("keep_every", integer, plain(&C::keep_every),
-                     "checkpoints of multiples of this step stay for good; 0: none")
-                  .in(0, step_most)
-                  .in_units("steps"),
-              KeyRow("async", flag, plain(&C::async), "write from a copy while training goes on")
-                  .only({"false"}),
-              KeyRow("on_error", choice, named_member(part, &C::on_error, outcomes),
-                     "what the run does when a checkpoint cannot be written")
-                  .of(outcomes),
-              KeyRow("ranks_per_file", integer, plain(&C::ranks_per_file),
-                     "ranks whose shards share one file")
-                  .in(1, 1 << 20)
-                  .in_units("ranks")
-                  .only({"1"}),
-          }};
+  return {
+      .name = "checkpoint",
+      .meaning = "What a run can go on from; one is always written at the end.",
+      .keys = {
+          KeyRow("every_steps", integer, plain(&C::every_steps),
+                 "distance of checkpoints; 0: not by steps")
+              .in(0, step_most)
+              .in_units("steps"),
+          KeyRow("every_minutes", real, plain(&C::every_minutes),
+                 "distance of checkpoints; 0: not by time")
+              .in(0, 1e6)
+              .in_units("minutes"),
+          KeyRow("keep_last", integer, plain(&C::keep_last), "newest checkpoints kept; 0: all")
+              .in(0, step_most),
+          KeyRow("keep_every", integer, plain(&C::keep_every),
+                 "checkpoints of multiples of this step stay for good; 0: none")
+              .in(0, step_most)
+              .in_units("steps"),
+          KeyRow("async", flag, plain(&C::async),
+                 "write from a copy of the state while training goes on; the copy takes memory"),
+          KeyRow("on_error", choice, named_member(part, &C::on_error, outcomes),
+                 "what the run does when a checkpoint cannot be written")
+              .of(outcomes),
+          KeyRow("ranks_per_file", integer, plain(&C::ranks_per_file),
+                 "ranks whose shards share one file")
+              .in(1, 1 << 20)
+              .in_units("ranks")
+              .only({"1"}),
+      }};
 }
 
 DeckSection run_section() {

@@ -12,7 +12,7 @@ struct CheckpointConfig {
   double every_minutes = 0;         // 0: not by time
   std::int64_t keep_last = 2;       // newest checkpoints kept; 0: all
   std::int64_t keep_every = 0;      // steps whose multiples are kept for good; 0: none
-  bool async = false;               // write from a copy while training goes on
+  bool async = true;                // write from a copy while training goes on
   SaveFailure on_error = SaveFailure::stop;
   std::int64_t ranks_per_file = 1;
 

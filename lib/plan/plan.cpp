@@ -8,6 +8,7 @@
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/ops/heads.hpp"
 #include "lib/run/evaluation.hpp"
+#include "lib/train/snapshot.hpp"
 
 namespace trireme {
 
@@ -77,6 +78,10 @@ void measure_step(RankPlan& plan, Trainer& trainer, const Dry& backend, std::int
 
 }  // namespace
 
+std::size_t memory_of(const Account& a, const BackendProperties& p) {
+  return a.reserved + (p.host_readable ? a.pinned_reserved : 0);
+}
+
 RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
   const Workspace workspace(backend);
@@ -92,14 +97,23 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   const auto steps = steps_to_plan(in);
   {
     Trainer trainer(backend, axes, in.setup);
+    Snapshot snapshot;
+    const auto save = [&] {
+      const auto slices = rank_slices(trainer.store());
+      plan.checkpoint_bytes = std::max(plan.checkpoint_bytes, bytes_of(slices));
+      if (in.snapshot == PlanSnapshot::included) snapshot.reserve(trainer.store(), slices);
+    };
+    save();
     for (std::size_t i = 0; i < steps.all.size(); ++i) {
       if (i == steps.busiest)
         measure_step(plan, trainer, backend, steps.all[i], microbatches);
       else
         trainer.step(steps.all[i], 1e-3, microbatches);
+      save();
       if (in.evaluation == PlanEvaluation::included) trainer.evaluate(group);
     }
     plan.account = backend.account();
+    plan.reserved = memory_of(plan.account, target.properties);
   }
   plan.races = backend.races();
   return plan;
@@ -154,12 +168,14 @@ static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blo
   return std::ranges::find(before, blocks[static_cast<std::size_t>(stage)]) == before.end();
 }
 
-std::size_t reserved_by(PlanInput in, DryTarget target, int rank) {
+Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
   // As many microbatches as a pipeline holds at once, and some more.
   const std::int64_t some = 2 * in.grid.pipe + 2;
   in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
-  return plan_rank(in, target, rank).account.reserved;
+  const auto plan = plan_rank(in, target, rank);
+  const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
+  return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0)};
 }
 
 std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget& target,
@@ -169,7 +185,7 @@ std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget&
       blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, in.grid.pipe);
   for (const int rank : kinds_of_ranks(in)) {
     if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
-    most = std::max(most, reserved_by(in, target, rank));
+    most = std::max(most, reserved_by(in, target, rank).all);
     if (most > limit) return std::nullopt;
   }
   return most;
@@ -191,7 +207,7 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
 
 std::size_t Plan::most_reserved() const {
   std::size_t most = 0;
-  for (const auto& r : ranks) most = std::max(most, r.account.reserved);
+  for (const auto& r : ranks) most = std::max(most, r.reserved);
   return most;
 }
 

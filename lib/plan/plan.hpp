@@ -13,6 +13,8 @@
 namespace trireme {
 
 enum class PlanEvaluation : std::uint8_t { left_out, included };
+// Is there a copy of the state that checkpoints are written from while training goes on?
+enum class PlanSnapshot : std::uint8_t { left_out, included };
 
 struct PlanInput {
   TrainerSetup setup;
@@ -21,7 +23,12 @@ struct PlanInput {
   PlanEvaluation evaluation = PlanEvaluation::included;
   TransportKind transport = TransportKind::host;
   CommSettings comm{};  // the run's
+  PlanSnapshot snapshot = PlanSnapshot::left_out;
 };
+
+// Bytes of its machine's memory that a rank reserves: the device's, or the host's with all that is
+// pinned there.
+std::size_t memory_of(const Account&, const BackendProperties&);
 
 // One rank. Memory is the maximum over all states; work and traffic are those of the step that
 // trains most parameters.
@@ -29,8 +36,10 @@ struct RankPlan {
   int rank = 0;
   Grid::At at;
   Account account;
-  Axes::Traffic step_traffic;  // payload sent in one step
-  double step_flops = 0;       // of products and attention in one step
+  std::size_t reserved = 0;     // as memory_of(account) says
+  double checkpoint_bytes = 0;  // that it writes, at most
+  Axes::Traffic step_traffic;   // payload sent in one step
+  double step_flops = 0;        // of products and attention in one step
   StageCost microbatch_flops{0, 0};
   int first_trainable_stage = 0;
   std::vector<std::string> races;  // unordered accesses: a defect
@@ -48,13 +57,16 @@ struct Plan {
 };
 
 // Two steps (the second starts with the memory state that the first left), one more for each
-// border, and an evaluation after each.
+// border; after each an evaluation and a checkpoint.
 RankPlan plan_rank(const PlanInput&, const DryTarget&, int rank);
 Plan make_plan(const PlanInput&, const DryTarget&);
 
+struct Reserved {
+  std::size_t all = 0, without_snapshot = 0;
+};
 // A quick estimate of the bytes that a rank reserves, from a step with few microbatches and without
 // checking the order of accesses.
-std::size_t reserved_by(PlanInput, DryTarget, int rank);
+Reserved reserved_by(PlanInput, DryTarget, int rank);
 // The most that a rank of the grid reserves by that estimate; none if one is above `limit`.
 std::optional<std::size_t> reserved_within(const PlanInput&, const DryTarget&, std::size_t limit);
 

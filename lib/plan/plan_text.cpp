@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/plan/plan.hpp"
+#include "lib/run/loop.hpp"
 
 namespace trireme {
 
@@ -23,6 +24,8 @@ static std::string rank_text(const RankPlan& r, std::int64_t blocks, const Grid&
   text += line("live peak", r.account.peak_all);
   text += line("reserved", r.account.reserved);
   if (r.account.pinned_reserved) text += line("pinned", r.account.pinned_reserved);
+  text += fmt::format("  writes {:.0f} bytes of a checkpoint, {:.1f} s at {:.0f} MB/s\n",
+                      r.checkpoint_bytes, r.checkpoint_bytes / save_rate, save_rate * 1e-6);
   if (grid.ranks() > 1)
     text += fmt::format("  sent a step: {} bytes of shards, {} along seq, {} along pipe\n",
                         r.step_traffic.shard, r.step_traffic.seq, r.step_traffic.pipe);
@@ -104,7 +107,8 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
            {"pipe", r.step_traffic.pipe}}},
          {"peak_bytes_by_kind", kinds},
          {"peak_bytes", r.account.peak_all},
-         {"reserved_bytes", r.account.reserved},
+         {"reserved_bytes", r.reserved},
+         {"checkpoint_bytes", r.checkpoint_bytes},
          {"pinned_bytes", r.account.pinned_reserved}});
   }
   const nlohmann::ordered_json out{

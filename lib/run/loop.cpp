@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "lib/base/log.hpp"
-#include "lib/comm/agree.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/run/schedule.hpp"
-#include "lib/train/state.hpp"
 
 namespace trireme {
 
@@ -44,12 +42,33 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       step_tokens_(settings_.train.batch * training_.sample_length()),
       first_step_(meta_.step),
       saved_step_(start.restored.empty() ? -1 : meta_.step),
+      saver_(trainer_.store(), trainer_.axes(), settings_.run / "checkpoints"),
       last_checkpoint_(std::move(start.restored)),
       progress_(total_steps_),
       trace_(trainer_.axes(), settings_.trace, settings_.run / "trace") {
-  at_root(trainer_.axes().world, [&] {
+  const auto& world = trainer_.axes().world;
+  if (settings_.checkpoint.async) together(world, [&] { saver_.reserve(); });
+  const auto size = saver_.size();
+  save_estimate_ = size.largest / save_rate;
+  at_root(world, [&] {
     record_.outcome({"running", meta_.step, "", last_checkpoint_});
+    warn_of_space(size.all);
   });
+}
+
+// An older checkpoint goes when the next one is published.
+void TrainLoop::warn_of_space(double checkpoint_bytes) const {
+  const auto& c = settings_.checkpoint;
+  const double kept = static_cast<double>(std::max<std::int64_t>(1, c.keep_last) + 1);
+  std::error_code unknown;
+  const auto space = std::filesystem::space(settings_.run, unknown);
+  if (unknown || static_cast<double>(space.available) >= kept * checkpoint_bytes) return;
+  log_warning(
+      "{} has {:.3g} GB of free space, and checkpoint.keep_last = {} takes up to {:.0f} "
+      "checkpoints "
+      "of {:.3g} GB at a time: saving may fail for lack of space",
+      settings_.run.string(), static_cast<double>(space.available) * 1e-9, c.keep_last, kept,
+      checkpoint_bytes * 1e-9);
 }
 
 double TrainLoop::elapsed() const {
@@ -58,10 +77,10 @@ double TrainLoop::elapsed() const {
 
 TrainLoop::Decision TrainLoop::decide() {
   const auto asked = signals_.take();
-  std::array<double, 4> d{double(asked == Asked::stop), double(asked == Asked::checkpoint),
-                          double(time_is_near()), double(save_is_due())};
+  std::array<double, 5> d{double(asked == Asked::stop), double(asked == Asked::checkpoint),
+                          double(time_is_near()), double(save_is_due()), double(saver_.working())};
   trainer_.axes().world.all_reduce_max(d);
-  return {d[0] > 0, d[1] > 0, d[2] > 0, d[3] > 0};
+  return {d[0] > 0, d[1] > 0, d[2] > 0, d[3] > 0, d[4] > 0};
 }
 
 bool TrainLoop::on_any_rank(bool here) const {
@@ -88,7 +107,11 @@ Ending TrainLoop::run_steps() {
       reason_ = decision.stop_signal    ? signal_reason
                 : decision.time_is_near ? "the time limit is near"
                                         : "";
-    if (last || !reason_.empty() || decision.checkpoint_signal || decision.save_due) save_now();
+    if (saver_.busy() && !decision.writing) advance_save();
+    if (last || !reason_.empty())
+      save_now(Saving::at_once);
+    else if (decision.checkpoint_signal || decision.save_due)
+      save_now(settings_.checkpoint.async ? Saving::behind_training : Saving::at_once);
     if (!reason_.empty()) return Ending::stopped;
     if (evaluation_is_due(meta_.step) && !evaluate_and_go_on()) return Ending::stopped;
   }
@@ -99,7 +122,7 @@ bool TrainLoop::evaluate_and_go_on() {
   const bool complete = evaluate_now(), last = meta_.step == total_steps_;
   if (complete && (last || !on_any_rank(signals_.stop()))) return true;
   reason_ = signal_reason;
-  save_now();
+  save_now(Saving::at_once);
   return false;
 }
 
@@ -122,10 +145,10 @@ bool TrainLoop::time_is_near() const {
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
 }
 
-// Before the first save: weights and two moments at 100 MB/s.
 double TrainLoop::save_estimate() const {
-  if (save_seconds_ > 0) return save_seconds_;
-  return 12e-8 * static_cast<double>(trainer_.model().spec().parameter_count());
+  // Before the end one that is under way is finished, too.
+  if (save_seconds_ > 0) return saver_.busy() ? 2 * save_seconds_ : save_seconds_;
+  return save_estimate_;
 }
 
 // Sample (m * data + d) * microbatch + i of a step goes to data rank d, microbatch m.
@@ -146,7 +169,7 @@ std::vector<Batch> TrainLoop::read_step() const {
 void TrainLoop::save_and_rethrow() {
   const auto error = std::current_exception();
   try {
-    if (meta_.step > first_step_) save_now();
+    if (meta_.step > first_step_) save_now(Saving::at_once);
   } catch (const SharedError& e) {
     log_error("step {}: no checkpoint: {}", meta_.step, e.what());
   }
@@ -243,26 +266,53 @@ bool TrainLoop::evaluate_now() {
   return loss.has_value();
 }
 
-void TrainLoop::save_now() {
-  if (saved_step_ == meta_.step) return;
+// The run ends where the deck says so or the checkpoint was its last; that of an earlier step does
+// not keep the last from being written.
+void TrainLoop::save_failed(const SharedError& e, std::int64_t step) const {
+  const bool last = meta_.step == total_steps_ || !reason_.empty();
+  if (last ? step == meta_.step : settings_.checkpoint.on_error == SaveFailure::stop) throw e;
+  log_error("step {}: no checkpoint: {}", step, e.what());
+}
+
+void TrainLoop::count_saved(const std::filesystem::path& path) {
+  last_checkpoint_ = path.string();
+  saved_step_ = saving_.step;
+  save_seconds_ = seconds_since(saving_.begin);
+  log_info("step {}: checkpoint {} in {:.2f} s, training waited {:.2f} s", saving_.step,
+           last_checkpoint_, save_seconds_, saving_.waited);
+  record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
+}
+
+void TrainLoop::advance_save() {
   const auto begin = Clock::now();
-  saved_at_ = begin;  // after a failure the next try is when the next save is due
+  try {
+    const auto path = saver_.advance();
+    saving_.waited += seconds_since(begin);
+    if (path) count_saved(*path);
+  } catch (const SharedError& e) {
+    save_failed(e, saving_.step);
+  }
+}
+
+void TrainLoop::save_now(Saving how) {
+  // One at a time; the one of this step is what is wanted.
+  while (saver_.busy() && (how == Saving::at_once || saving_.step != meta_.step)) advance_save();
+  if (saver_.busy() || saved_step_ == meta_.step) return;
+  saving_ = {meta_.step, Clock::now(), 0};
+  saved_at_ = saving_.begin;  // after a failure the next try is when the next save is due
   try {
     at_root(trainer_.axes().world, [&] { record_.put_into(meta_); });
-    last_checkpoint_ =
-        save_state(trainer_.store(), trainer_.axes(), settings_.run / "checkpoints", meta_)
-            .string();
+    if (how == Saving::behind_training) {
+      saver_.begin(meta_);
+      saving_.waited = seconds_since(saving_.begin);
+    } else {
+      const auto path = saver_.save(meta_);
+      saving_.waited = seconds_since(saving_.begin);
+      count_saved(path);
+    }
   } catch (const SharedError& e) {
-    // The last checkpoint of a run must not be skipped.
-    const bool last = meta_.step == total_steps_ || !reason_.empty();
-    if (settings_.checkpoint.on_error == SaveFailure::stop || last) throw;
-    log_error("step {}: no checkpoint: {}", meta_.step, e.what());
-    return;
+    save_failed(e, meta_.step);
   }
-  saved_step_ = meta_.step;
-  save_seconds_ = seconds_since(begin);
-  log_info("step {}: checkpoint {} in {:.2f} s", meta_.step, last_checkpoint_, save_seconds_);
-  record_.saved({"running", meta_.step, "", last_checkpoint_}, settings_.checkpoint);
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
@@ -15,12 +16,16 @@
 #include "lib/run/signals.hpp"
 #include "lib/run/step_trace.hpp"
 #include "lib/train/config.hpp"
+#include "lib/train/state_saver.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
 
 // Steps of the whole run: train.steps, or those done and as many as the remaining tokens take.
 std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
+
+// What a checkpoint may take before one was measured.
+inline constexpr double save_rate = 100e6;  // bytes a second and rank
 
 // Is an evaluation due after this step of a run that has held-out data?
 bool evaluation_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_steps);
@@ -72,7 +77,7 @@ class TrainLoop {
  private:
   // What the ranks agree on at the end of a step.
   struct Decision {
-    bool stop_signal, checkpoint_signal, time_is_near, save_due;
+    bool stop_signal, checkpoint_signal, time_is_near, save_due, writing;
   };
   Decision decide();
   bool on_any_rank(bool here) const;
@@ -86,7 +91,12 @@ class TrainLoop {
   // Evaluates; false when the run has to stop: a signal came, unless all steps are made and
   // evaluated.
   bool evaluate_and_go_on();
-  void save_now();
+  enum class Saving : std::uint8_t { at_once, behind_training };
+  void save_now(Saving);
+  void warn_of_space(double checkpoint_bytes) const;
+  void advance_save();
+  void count_saved(const std::filesystem::path&);
+  void save_failed(const SharedError&, std::int64_t step) const;
   // Saves before a SharedError that leaves the model's state intact ends the run. After any other
   // error, which may be on one rank only, a collective would hang.
   void save_and_rethrow();
@@ -107,7 +117,14 @@ class TrainLoop {
   std::int64_t total_steps_, step_tokens_;
   std::int64_t first_step_;       // of this process
   std::int64_t saved_step_ = -1;  // of the newest checkpoint
+  StateSaver saver_;
+  struct {
+    std::int64_t step = 0;
+    std::chrono::steady_clock::time_point begin;
+    double waited = 0;  // seconds that training stood still
+  } saving_;            // what the saver is busy with
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
+  double save_estimate_ = 0;  // before the first save
   double save_seconds_ = 0, steps_seconds_ = 0, evaluation_seconds_ = 0;
   std::string last_checkpoint_, reason_;
   std::int64_t bytes_sent_ = 0;  // before this step

@@ -1,11 +1,8 @@
 #include "lib/train/state.hpp"
 
 #include <algorithm>
-#include <array>
-#include <map>
 
-#include "lib/comm/agree.hpp"
-#include "lib/io/checkpoint_save.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme {
 
@@ -13,82 +10,6 @@ static_assert(weights_array == weights_name, "a checkpoint's arrays have the sto
 
 static ParamId param(std::size_t i) {
   return {static_cast<std::int32_t>(i)};
-}
-
-// What this rank writes, and the ids of the names.
-static std::vector<ParamSlice> slices_of(const Store& store, std::map<std::string, ParamId>& ids) {
-  const auto& params = store.spec().params;
-  std::vector<ParamSlice> slices;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const auto mine = store.own(param(i));
-    if (mine.count() == 0 || !store.speaks_for(param(i))) continue;
-    ids.emplace(params[i].name, param(i));
-    const auto add = [&](std::string_view array) {
-      slices.push_back({params[i].name, std::string(array), params[i].shape, mine.begin,
-                        mine.count(), store.master()});
-    };
-    add(weights_array);
-    if (!store.has_arrays(param(i))) continue;
-    for (const auto& array : store.arrays()) add(array);
-  }
-  return slices;
-}
-
-// Updates of the whole model: the first place of each stage speaks for its parameters.
-static std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
-  const auto& params = store.spec().params;
-  std::vector<double> counts(params.size(), 0);
-  if (axes.at.data == 0 && axes.at.seq == 0)
-    for (std::size_t i = 0; i < params.size(); ++i)
-      if (store.speaks_for(param(i))) counts[i] = static_cast<double>(store.count(param(i)));
-  axes.world.all_reduce(counts);
-  std::map<std::string, std::int64_t> by_name;
-  for (std::size_t i = 0; i < params.size(); ++i)
-    by_name[params[i].name] = static_cast<std::int64_t>(counts[i]);
-  return by_name;
-}
-
-static FileRecord write_slices(const Store& store, const std::filesystem::path& partial,
-                               const ShardLabel& label) {
-  std::map<std::string, ParamId> ids;
-  const auto slices = slices_of(store, ids);
-  if (slices.empty()) return {};
-  std::vector<std::byte> buffer;
-  const auto source = [&](const ParamSlice& s, std::int64_t first,
-                          std::int64_t n) -> std::span<const std::byte> {
-    buffer.resize(static_cast<std::size_t>(n) * bytes_of(s.dtype));
-    store.read(ids.at(s.name), s.array, s.begin + first, buffer);
-    return buffer;
-  };
-  return write_shard(partial, label, slices, source);
-}
-
-std::filesystem::path save_state(const Store& store, const Axes& axes,
-                                 const std::filesystem::path& checkpoints, CheckpointMeta meta) {
-  const auto& world = axes.world;
-  meta.updates = updates_of(store, axes);
-  std::string path;
-  try {
-    std::string partial;
-    at_root(world, [&] { partial = begin_save(checkpoints, meta.step).string(); });
-    world.broadcast(partial);
-    FileRecord mine;
-    together(world, [&] {
-      mine = write_slices(store, partial, {world.rank(), meta.step, meta.run});
-    });
-    const auto texts = world.all_gather(mine.slices.empty() ? "" : to_text(mine));
-    at_root(world, [&] {
-      std::vector<FileRecord> shards;
-      for (const auto& text : texts)
-        if (!text.empty()) shards.push_back(parse_file_record(text));
-      path = publish(checkpoints, meta, std::move(shards)).string();
-    });
-  } catch (const SharedError&) {
-    if (world.rank() == 0) abandon_save(checkpoints, meta.step);
-    throw;
-  }
-  world.broadcast(path);
-  return path;
 }
 
 // One array of a parameter, as far as it is here, in pieces of a few MiB.

@@ -1,20 +1,12 @@
 #pragma once
-// A model's state to and from checkpoints.
-#include <filesystem>
+// A model's state from checkpoints; state_saver.hpp writes them.
+#include <span>
 
-#include "lib/comm/axes.hpp"
-#include "lib/io/checkpoint.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 
 namespace trireme {
-
-// Saves weights and moments under `checkpoints`, with the counts added to `meta`: every rank writes
-// what it speaks for. Collective; returns the checkpoint's directory. Throws SharedError; older
-// checkpoints are then untouched.
-std::filesystem::path save_state(const Store&, const Axes&,
-                                 const std::filesystem::path& checkpoints, CheckpointMeta meta);
 
 // Error, naming the first differences, when the checkpoint is of another model.
 void require_model(const CheckpointReader&, const ModelSpec&);

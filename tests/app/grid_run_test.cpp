@@ -143,14 +143,16 @@ class GridSignals : public GridTraining {
                  "echo $$ >pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}\n"
                  "exec \"$TRIREME\" \"$@\"\n");
   }
-  // The last rank gets the signal after a few steps: the job fails and is gone within seconds. The
-  // launcher may be gone first, before it printed all that its ranks said.
+  // The last rank gets the signal after a few steps and a checkpoint: the job fails and is gone
+  // within seconds. The launcher may be gone first, before it printed all that its ranks said.
   void signalled(const GridCase& grid, const std::string& signal) {
     const auto r = here(
         "rm -rf run pid.*; $MPIEXEC -n " + std::to_string(grid.ranks) +
         " bash rank.sh train deck.toml train.steps=1000000 --run-dir run " + grid.overrides +
-        " & p=$!; " + until_steps("run", 5) + "kill -" + signal + " $(cat pid." +
-        std::to_string(grid.ranks - 1) +
+        " & p=$!; " + until_steps("run", 5) +
+        "until cat run/checkpoints/step-*/manifest.json >/dev/null 2>&1; do sleep 0.01; done; "
+        "kill -" +
+        signal + " $(cat pid." + std::to_string(grid.ranks - 1) +
         "); SECONDS=0; wait $p; code=$?; "
         "alive() { for i in pid.*; do kill -0 $(cat $i) 2>/dev/null && return; done; false; }; "
         "while alive; do sleep 0.05; done; echo $SECONDS; exit $code");

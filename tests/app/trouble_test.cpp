@@ -35,7 +35,7 @@ const std::string limited = "ulimit -S -f 16000; " + large;
 TEST_F(Trouble, ASaveThatFailsStopsTheRunAndLeavesTheOlderOnesAlone) {
   ASSERT_EQ(here(large + "train.steps=4").code, 0);
 
-  const auto r = here(limited + "--restart latest");
+  const auto r = here(limited + "--restart latest checkpoint.async=false");
 
   EXPECT_EQ(r.code, 1) << r.err;
   EXPECT_NE(r.err.find("rank-00000.h5: File too large"), std::string::npos) << r.err;
@@ -45,6 +45,20 @@ TEST_F(Trouble, ASaveThatFailsStopsTheRunAndLeavesTheOlderOnesAlone) {
   EXPECT_EQ(here("$TRIREME inspect run/checkpoints/step-00000004 --verify").code, 0);
   EXPECT_EQ(here(large + "--restart latest").code, 0);
   EXPECT_EQ(rows("run"), 12);
+}
+
+// Behind training it is seen at the end of a later step.
+TEST_F(Trouble, ASaveThatFailsBehindTrainingStopsTheRun) {
+  ASSERT_EQ(here(large + "train.steps=4").code, 0);
+
+  const auto r = here(limited + "--restart latest train.steps=1000000 schedule.shape=constant");
+
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_NE(r.err.find("rank-00000.h5: File too large"), std::string::npos) << r.err;
+  EXPECT_GT(rows("run"), 8);
+  EXPECT_EQ(outcome("run").at("status"), "failed");
+  EXPECT_FALSE(anything_half_saved("run"));
+  EXPECT_EQ(here("$TRIREME inspect run/checkpoints/step-00000004 --verify").code, 0);
 }
 
 TEST_F(Trouble, ASaveThatFailsMayBePassedOver) {

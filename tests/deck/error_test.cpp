@@ -121,8 +121,8 @@ TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {
       refusal_of_addition("[run]\nexactness = 'invariant'\n"),
       "d.toml:6:13: run.exactness = \"invariant\" is not supported in this version; it can be "
       "\"fast\" or \"repeatable\"");
-  for (const auto* value : {"checkpoint.async=true", "data.attention=document",
-                            "run.digest_every=1", "run.replay_every=1"}) {
+  for (const auto* value :
+       {"data.attention=document", "run.digest_every=1", "run.replay_every=1"}) {
     EXPECT_NE(refusal_of_overrides({value}).find("is not supported in this version; it can be "),
               std::string::npos)
         << value;

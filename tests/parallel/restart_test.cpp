@@ -8,6 +8,7 @@
 #include "kernels/open/open.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/train/state.hpp"
+#include "lib/train/state_saver.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/scratch.hpp"
@@ -120,7 +121,7 @@ std::vector<std::string> train_whole(const ParityCase& p, const std::filesystem:
     CheckpointMeta meta;
     meta.step = s + 1;
     checkpoints.push_back(
-        save_state(run.trainer->store(), run.trainer->axes(), folder, meta).string());
+        StateSaver(run.trainer->store(), run.trainer->axes(), folder).save(meta).string());
   }
   return checkpoints;
 }

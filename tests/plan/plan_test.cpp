@@ -7,7 +7,7 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/open/open.hpp"
-#include "lib/train/state.hpp"
+#include "lib/train/state_saver.hpp"
 #include "tests/support/scratch.hpp"
 #include "tests/support/tiny.hpp"
 
@@ -84,7 +84,7 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
         step.push_back(test::random_batch(p.model, p.microbatch, m * p.microbatch));
       trainer.step(s, 1e-3, step);
       trainer.evaluate(step[0]);
-      if (s == 3) save_state(trainer.store(), trainer.axes(), folder.path(), {});
+      if (s == 3) StateSaver(trainer.store(), trainer.axes(), folder.path()).save({});
     }
     account = host.account();
   }

@@ -1,0 +1,42 @@
+#include "lib/base/background_work.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+BackgroundWork::~BackgroundWork() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundWork::start(std::function<void()> work) {
+  expect(!thread_.joinable(), "one piece of work at a time");
+  finished_ = false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this, work = std::move(work)] {
+      try {
+        work();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      finished_.store(true, std::memory_order_release);
+    });
+  } catch (...) {
+    finished_ = true;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void BackgroundWork::join() {
+  if (thread_.joinable()) thread_.join();
+  if (auto error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+#pragma once
+// A piece of work in a thread of its own, one at a time.
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <thread>
+
+namespace trireme {
+
+class BackgroundWork {
+ public:
+  BackgroundWork() = default;
+  ~BackgroundWork();  // waits
+  BackgroundWork(const BackgroundWork&) = delete;
+  BackgroundWork& operator=(const BackgroundWork&) = delete;
+
+  // Signals are left to other threads. Throws std::system_error where there can be no thread.
+  void start(std::function<void()>);
+  bool running() const { return !finished_.load(std::memory_order_acquire); }
+  // Waits, and throws what the work threw.
+  void join();
+
+ private:
+  std::thread thread_;
+  std::atomic<bool> finished_{true};
+  std::exception_ptr error_;
+};
+
+}  // namespace trireme

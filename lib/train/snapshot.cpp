@@ -1,0 +1,78 @@
+#include "lib/train/snapshot.hpp"
+
+#include <memory>
+
+namespace trireme {
+
+RankSlices rank_slices(const Store& store) {
+  const auto& params = store.spec().params;
+  RankSlices all;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto mine = store.own(id);
+    if (mine.count() == 0 || !store.speaks_for(id)) continue;
+    const auto add = [&](std::string_view array) {
+      all.slices.push_back({params[i].name, std::string(array), params[i].shape, mine.begin,
+                            mine.count(), store.master()});
+      all.params.push_back(id);
+    };
+    add(weights_array);
+    if (!store.has_arrays(id)) continue;
+    for (const auto& array : store.arrays()) add(array);
+  }
+  return all;
+}
+
+double bytes_of(const RankSlices& all) {
+  double bytes = 0;
+  for (const auto& s : all.slices)
+    bytes += static_cast<double>(s.count) * static_cast<double>(bytes_of(s.dtype));
+  return bytes;
+}
+
+SliceSource elements_of(const Store& store, const RankSlices& all) {
+  std::map<std::string, ParamId> ids;
+  for (std::size_t i = 0; i < all.slices.size(); ++i)
+    ids.emplace(all.slices[i].name, all.params[i]);
+  return [&store, ids = std::move(ids), buffer = std::vector<std::byte>()](
+             const ParamSlice& s, std::int64_t first,
+             std::int64_t n) mutable -> std::span<const std::byte> {
+    buffer.resize(static_cast<std::size_t>(n) * bytes_of(s.dtype));
+    store.read(ids.at(s.name), s.array, s.begin + first, buffer);
+    return buffer;
+  };
+}
+
+void Snapshot::reserve(const Store& store, const RankSlices& all) {
+  std::int64_t elements = 0;
+  for (const auto& s : all.slices) elements += s.count;
+  if (elements == 0 || (copy_ && copy_.shape().count() >= elements)) return;
+  copy_ = {};  // before there are two
+  copy_ = Tensor::empty(store.backend(), {elements}, store.master(), Kind::snapshot, Queue::compute,
+                        Memory::pinned);
+}
+
+void Snapshot::take(const Store& store, const RankSlices& all) {
+  reserve(store, all);
+  begins_.clear();
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < all.slices.size(); ++i) {
+    const auto& s = all.slices[i];
+    const View to = copy_.slice(begin, {s.count}).view();
+    store.read(all.params[i], s.array, s.begin,
+               {to.data, static_cast<std::size_t>(s.count) * bytes_of(s.dtype)});
+    begins_[{s.name, s.array}] = begin;
+    begin += s.count;
+  }
+}
+
+SliceSource Snapshot::elements() const {
+  return [this](const ParamSlice& s, std::int64_t first,
+                std::int64_t n) -> std::span<const std::byte> {
+    const auto size = static_cast<std::int64_t>(bytes_of(s.dtype));
+    const auto begin = begins_.at({s.name, s.array}) + first;
+    return {copy_.view().data + begin * size, static_cast<std::size_t>(n * size)};
+  };
+}
+
+}  // namespace trireme

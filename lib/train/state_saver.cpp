@@ -1,0 +1,136 @@
+#include "lib/train/state_saver.hpp"
+
+#include <utility>
+
+#include "lib/comm/agree.hpp"
+#include "lib/io/checkpoint_save.hpp"
+
+namespace trireme {
+
+// Updates of the whole model: the first place of each stage speaks for its parameters.
+static std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
+  const auto& params = store.spec().params;
+  std::vector<double> counts(params.size(), 0);
+  if (axes.at.data == 0 && axes.at.seq == 0)
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      const ParamId id{static_cast<std::int32_t>(i)};
+      if (store.speaks_for(id)) counts[i] = static_cast<double>(store.count(id));
+    }
+  axes.world.all_reduce(counts);
+  std::map<std::string, std::int64_t> by_name;
+  for (std::size_t i = 0; i < params.size(); ++i)
+    by_name[params[i].name] = static_cast<std::int64_t>(counts[i]);
+  return by_name;
+}
+
+StateSaver::StateSaver(const Store& store, const Axes& axes, std::filesystem::path checkpoints)
+    : store_(store), axes_(axes), checkpoints_(std::move(checkpoints)) {}
+
+StateSaver::~StateSaver() = default;
+
+void StateSaver::guarded(const std::function<void()>& phase) {
+  try {
+    phase();
+  } catch (const SharedError&) {
+    const auto error = std::current_exception();
+    phase_ = Phase::idle;
+    try {  // another rank's thread may still write
+      together(axes_.world, [&] { work_.join(); });
+    } catch (const SharedError&) {
+    }
+    if (axes_.world.rank() == 0) abandon_save(checkpoints_, meta_.step);
+    std::rethrow_exception(error);
+  }
+}
+
+void StateSaver::open(CheckpointMeta&& meta) {
+  require(!busy(), "a checkpoint of step {} is still being written", meta_.step);
+  const auto& world = axes_.world;
+  meta_ = std::move(meta);
+  meta_.updates = updates_of(store_, axes_);
+  written_ = {};
+  std::string partial;
+  at_root(world, [&] { partial = begin_save(checkpoints_, meta_.step).string(); });
+  world.broadcast(partial);
+  partial_ = partial;
+  together(world, [&] { mine_ = rank_slices(store_); });
+}
+
+void StateSaver::write(const SliceSource& elements) {
+  if (!mine_.slices.empty())
+    written_ =
+        write_shard(partial_, {axes_.world.rank(), meta_.step, meta_.run}, mine_.slices, elements);
+}
+
+void StateSaver::collect() {
+  const auto& world = axes_.world;
+  const auto texts = world.all_gather(written_.slices.empty() ? "" : to_text(written_));
+  at_root(world, [&] {
+    collected_.clear();
+    for (const auto& text : texts)
+      if (!text.empty()) collected_.push_back(parse_file_record(text));
+  });
+}
+
+void StateSaver::publish_all() {
+  published_ = publish(checkpoints_, meta_, std::move(collected_)).string();
+}
+
+StateSaver::Size StateSaver::size() const {
+  const double mine = bytes_of(rank_slices(store_));
+  Size size{mine, mine};
+  axes_.world.all_reduce({&size.all, 1});
+  axes_.world.all_reduce_max({&size.largest, 1});
+  return size;
+}
+
+std::filesystem::path StateSaver::save(CheckpointMeta meta) {
+  const auto& world = axes_.world;
+  std::string path;
+  guarded([&] {
+    open(std::move(meta));
+    together(world, [&] { write(elements_of(store_, mine_)); });
+    collect();
+    at_root(world, [&] { publish_all(); });
+    path = published_;
+  });
+  world.broadcast(path);
+  return path;
+}
+
+void StateSaver::begin(CheckpointMeta meta) {
+  guarded([&] {
+    open(std::move(meta));
+    together(axes_.world, [&] { snapshot_.take(store_, mine_); });
+    together(axes_.world, [&] { work_.start([this] { write(snapshot_.elements()); }); });
+    phase_ = Phase::writing;
+  });
+}
+
+std::optional<std::filesystem::path> StateSaver::advance() {
+  const auto& world = axes_.world;
+  std::string path;
+  guarded([&] {
+    if (phase_ == Phase::writing) {
+      together(world, [&] { work_.join(); });
+      collect();
+      at_root(world, [&] { work_.start([this] { publish_all(); }); });
+      phase_ = Phase::publishing;
+    } else {
+      at_root(world, [&] { work_.join(); });
+      path = published_;
+      phase_ = Phase::idle;
+    }
+  });
+  if (busy()) return std::nullopt;
+  world.broadcast(path);
+  return path;
+}
+
+std::filesystem::path StateSaver::finish() {
+  require(busy(), "no checkpoint is being written");
+  while (true)
+    if (auto path = advance()) return *path;
+}
+
+}  // namespace trireme
