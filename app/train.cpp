@@ -11,10 +11,13 @@
 #include "app/prepare.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/told.hpp"
+#include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/loop.hpp"
 
@@ -42,26 +45,30 @@ std::string checkpoint_to_restart(const Communicator& world, const std::string& 
                                   const std::filesystem::path& checkpoints) {
   std::string path;
   if (restart.empty()) return path;
-  at_root(world, [&] {
-    if (restart != "latest") {
-      path = find_checkpoint(restart).string();
-      return;
-    }
-    const auto newest = newest_intact(checkpoints, Check::hashes);
-    require(
-        newest.found || newest.skipped.empty(),
-        "--restart latest: none of the {} checkpoints in {} can be read -- look at them with "
-        "`trireme inspect`, wait for the file system, name an older copy with --restart DIR, or "
-        "begin anew with --overwrite. The newest: {}",
-        newest.skipped.size(), checkpoints.string(),
-        newest.skipped.empty() ? "" : newest.skipped[0]);
-    for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
-    if (newest.found)
-      path = newest.found->directory.string();
-    else
-      log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
-               checkpoints.string());
-  });
+  at_root(
+      world,
+      [&] {
+        if (restart != "latest") {
+          path = find_checkpoint(restart).string();
+          return;
+        }
+        const auto newest = newest_intact(checkpoints, Check::hashes);
+        require(
+            newest.found || newest.skipped.empty(),
+            "--restart latest: none of the {} checkpoints in {} can be read -- look at them with "
+            "`trireme inspect`, wait for the file system, name an older copy with --restart DIR, "
+            "or "
+            "begin anew with --overwrite. The newest: {}",
+            newest.skipped.size(), checkpoints.string(),
+            newest.skipped.empty() ? "" : newest.skipped[0]);
+        for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
+        if (newest.found)
+          path = newest.found->directory.string();
+        else
+          log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
+                   checkpoints.string());
+      },
+      Pace::slow);
   world.broadcast(path);
   return path;
 }
@@ -91,7 +98,15 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   directory.write_deck(meta.deck);
 }
 
-void log_start(const Inputs& in, const Machine& m) {
+void log_start(const Inputs& in, const Machine& m, const TrainArguments& a,
+               const std::filesystem::path& run) {
+  log_info("trireme {}{}, deck {}, run directory {}", version(),
+           commit().empty() ? "" : fmt::format(" (commit {})", commit()),
+           std::filesystem::absolute(a.deck.path).string(),
+           std::filesystem::absolute(run).string());
+  const auto job = launch::describe_job();
+  log_info("{}{} rank{}, {}", job.empty() ? "" : job + ": ", m.axes.world.size(),
+           m.axes.world.size() == 1 ? "" : "s", launch::mpi_library());
   log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
            static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
@@ -129,6 +144,16 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
 }
 
+// An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
+void record_lone_failure(const std::filesystem::path& run, const Communicator& world,
+                         const TrainLoop& loop, const std::exception& e) {
+  try {
+    write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
+                        loop.last_checkpoint()});
+  } catch (const Error&) {  // another rank may do the same
+  }
+}
+
 int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
              TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
@@ -137,15 +162,19 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   Ending ending{};
   try {
     ending = loop.run();
-  } catch (const std::exception& e) {
+  } catch (const SharedError& e) {
     try {
       outcome("failed", e.what());
     } catch (const Error& second) {
       log_error("{}", second.what());
     }
     throw;
+  } catch (const std::exception& e) {
+    record_lone_failure(run, machine.axes.world, loop, e);
+    throw;
   }
   log_resources(deck, machine, loop.step());
+  log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);
     log_info("done: {} steps", loop.step());
@@ -201,15 +230,21 @@ int end_finished(const RunDirectory* directory, const Inputs& in) {
   return 0;
 }
 
-int train_on(const Communicator& world, const TrainArguments& a) {
+int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
-  SignalWatch signals;
   require_launch(world);
   if (world.rank() != 0) log_quietly();
   require_same_arguments(world, text_of(a));
   auto deck = read_deck(world, a.deck);
   double time_limit = deck.run.time_limit;
-  if (!a.time_limit.empty()) together(world, [&] { time_limit = parse_duration(a.time_limit); });
+  if (!a.time_limit.empty())
+    together(world, [&] {
+      try {
+        time_limit = parse_duration(a.time_limit);
+      } catch (const Error& e) {
+        fail("--time-limit: {}", e.what());
+      }
+    });
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
 
@@ -217,14 +252,17 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   // the checks below have passed.
   Existing existing{};
   std::optional<RunDirectory> directory;  // on rank 0
-  at_root(world, [&] {
-    existing = treatment(a, run);
-    if (!is_there(run)) return;
-    directory.emplace(run, existing);
-    if (existing != Existing::restart) return;
-    require_tables(*directory);
-    put_back_replaced(directory->checkpoints());
-  });
+  at_root(
+      world,
+      [&] {
+        existing = treatment(a, run);
+        if (!is_there(run)) return;
+        directory.emplace(run, existing);
+        if (existing != Existing::restart) return;
+        require_tables(*directory);
+        put_back_replaced(directory->checkpoints());
+      },
+      Pace::slow);
   const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
   auto in = open_inputs(world, std::move(deck), from);
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
@@ -233,16 +271,20 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   auto machine = open_machine(world, in);
 
   RunRecord record;
-  at_root(world, [&] {
-    if (!directory) directory.emplace(run, Existing::refuse);
-    prepare_directory(*directory, existing, in.meta);
-    const auto origin = !in.from   ? Origin::fresh
-                        : same_run ? Origin::this_run
-                                   : Origin::another_run;
-    record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
-                       in.meta);
-    log_start(in, machine);
-  });
+  at_root(
+      world,
+      [&] {
+        if (!directory) directory.emplace(run, Existing::refuse);
+        prepare_directory(*directory, existing, in.meta);
+        const auto origin = !in.from   ? Origin::fresh
+                            : same_run ? Origin::this_run
+                                       : Origin::another_run;
+        record = RunRecord(*directory, origin,
+                           in.validation ? Evaluations::some : Evaluations::none, in.meta);
+        log_start(in, machine, a, run);
+      },
+      Pace::slow);
+  if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);
   TrainLoop loop(
@@ -253,15 +295,17 @@ int train_on(const Communicator& world, const TrainArguments& a) {
 }
 
 int train(const TrainArguments& a) {
-  const launch::MpiJob job;
+  // Lives longer than MPI, whose end a repeated signal would turn into a failure.
+  SignalWatch signals;
+  const launch::MpiJob job(hang_timeout_before_deck(a.deck.overrides));
   const auto& world = job.world();
   try {
-    return train_on(world, a);
+    return train_on(world, signals, a);
   } catch (const SharedError& e) {  // every rank is here
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;
   } catch (const std::exception& e) {
-    log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", e.what());
+    log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
     if (world.size() == 1) return 1;
     job.abort(1);
   }
@@ -271,7 +315,7 @@ int train(const TrainArguments& a) {
 
 int end_train(const std::function<int()>& print) {
   if (launch::launched_ranks() < 2) return print();
-  const launch::MpiJob job;
+  const launch::MpiJob job(RunConfig{}.hang_timeout);
   const auto& world = job.world();
   try {
     require_launch(world);
@@ -287,14 +331,19 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("train", "train the model of a deck");
   auto a = std::make_shared<TrainArguments>();
   add_deck_arguments(*command, a->deck);
-  command->add_option(
-      "--restart", a->restart,
-      "go on from a checkpoint: \"latest\" of the run directory, or one by its directory");
-  command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)");
+  command
+      ->add_option(
+          "--restart", a->restart,
+          "go on from a checkpoint: \"latest\" of the run directory, or one by its directory")
+      ->transform(with_environment());
+  command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)")
+      ->transform(with_environment());
   command->add_flag("--overwrite", a->overwrite, "replace the run that is there")
       ->excludes("--restart");
-  command->add_option("--time-limit", a->time_limit,
-                      "hh:mm:ss; stop before it with a checkpoint and exit code 75");
+  command
+      ->add_option("--time-limit", a->time_limit,
+                   "hh:mm:ss; stop before it with a checkpoint and exit code 75")
+      ->transform(with_environment());
   command->callback([&chosen, a] { chosen = [a] { return train(*a); }; });
 }
 

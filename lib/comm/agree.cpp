@@ -1,21 +1,92 @@
 #include "lib/comm/agree.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/background_work.hpp"
+#include "lib/base/told.hpp"
+
 namespace trireme {
 
-void together(const Communicator& world, const std::function<void()>& work) {
-  std::string mine;
+namespace {
+
+// While it lives it takes part, from a thread of its own, in rounds that say "I work".
+class Beat {
+ public:
+  Beat(const Communicator& world, double seconds) : world_(world), seconds_(seconds) {
+    thread_.start([this] { run(); });
+  }
+  // Throws when the other ranks did not take part in a round.
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    const std::chrono::duration<double> pause(seconds_);
+    while (!changed_.wait_for(lock, pause, [this] { return over_; })) {
+      lock.unlock();
+      world_.beat(1);
+      lock.lock();
+    }
+  }
+
+  const Communicator& world_;
+  double seconds_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  BackgroundWork thread_;
+};
+
+// Runs `work` and returns what it threw, when it is over on all ranks.
+std::exception_ptr paced(const Communicator& world, const std::function<void()>& work, Pace pace) {
+  const double limit = world.settings().hang_timeout;
+  std::optional<Beat> beat;
+  if (pace == Pace::slow && limit > 0 && world.size() > 1)
+    beat.emplace(world, std::min(limit / 4, 5.0));
+  std::exception_ptr error;
   try {
     work();
-  } catch (const std::exception& e) {
-    if (world.size() == 1) throw SharedError(e.what());
-    mine = e.what();
-    if (mine.empty()) mine = "an error without a message";
+  } catch (const std::exception&) {
+    error = std::current_exception();
   }
-  if (world.size() == 1) return;
+  if (!beat) return error;
+  beat->end();
+  while (world.beat(0) > 0) {
+  }
+  return error;
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return told(e);
+  }
+}
+
+}  // namespace
+
+void together(const Communicator& world, const std::function<void()>& work, Pace pace) {
+  const auto mine = message_of(paced(world, work, pace));
+  if (world.size() == 1) {
+    if (!mine.empty()) throw SharedError(mine);
+    return;
+  }
   const auto said = world.all_gather(mine);
   std::vector<std::string> seen;
   std::string text;
@@ -29,17 +100,10 @@ void together(const Communicator& world, const std::function<void()>& work) {
   if (!text.empty()) throw SharedError(text);
 }
 
-void at_root(const Communicator& world, const std::function<void()>& work) {
-  std::string why;
-  double failed = 0;
-  if (world.rank() == 0) {
-    try {
-      work();
-    } catch (const std::exception& e) {
-      failed = 1;
-      why = e.what();
-    }
-  }
+void at_root(const Communicator& world, const std::function<void()>& work, Pace pace) {
+  const std::function<void()> mine = world.rank() == 0 ? work : [] {};
+  auto why = message_of(paced(world, mine, pace));
+  double failed = !why.empty();
   world.all_reduce_max({&failed, 1});
   if (failed == 0) return;
   world.broadcast(why);

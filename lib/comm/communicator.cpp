@@ -1,10 +1,13 @@
 #include "lib/comm/communicator.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "kernels/trace.hpp"
+#include "lib/base/deadline.hpp"
 #include "lib/comm/engine/progress.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 
@@ -32,6 +35,7 @@ Communicator Communicator::pretend(int rank, int size, const CommSettings& s) {
 Communicator Communicator::split(int color, int key) const {
   expect(color >= 0, "every rank gets a communicator");
   auto& host = context_->host;
+  const Deadline limit("splitting a communicator", host ? settings().hang_timeout : 0);
   return {context_->progress, host ? host->split(color, key) : nullptr};
 }
 
@@ -41,12 +45,14 @@ Communicator Communicator::pretend_split(int rank, int size) const {
 
 Communicator Communicator::node() const {
   auto& host = context_->host;
+  const Deadline limit("splitting a communicator", host ? settings().hang_timeout : 0);
   return {context_->progress, host ? host->node() : nullptr};
 }
 
 void Communicator::connect(const transport::OpenDevice& open) const {
   if (size_ == 1) return;
   auto& c = *context_;
+  const Deadline limit("connecting devices", settings().hang_timeout);
   expect(!c.device && c.sequences.empty(), "connected once, before anything moves");
   c.device = open({*c.host, [this](Transport::Request r, const std::string& what) {
                      finish(r, [&] { return what; });
@@ -259,6 +265,25 @@ void Communicator::all_reduce(std::span<double> x) const {
 
 void Communicator::all_reduce_max(std::span<double> x) const {
   reduce(x, Reduction::max);
+}
+
+double Communicator::beat(double x) const {
+  using Clock = std::chrono::steady_clock;
+  if (!context_->host) return x;
+  auto shared = std::make_unique<double>(x);
+  const auto request = context_->host->all_reduce(Reduction::max, {shared.get(), 1});
+  const double limit = settings().hang_timeout;
+  for (const auto began = Clock::now(); !context_->host->test(request);) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    const std::chrono::duration<double> waited = Clock::now() - began;
+    if (limit <= 0 || waited.count() <= limit) continue;
+    shared.release();  // MPI may still write to it
+    fail(
+        "no sign of life from all ranks for {} s: another rank has died or is stuck. A longer "
+        "run.hang_timeout waits longer",
+        limit);
+  }
+  return *shared;
 }
 
 std::vector<std::string> Communicator::gather_texts(const std::string& mine) const {

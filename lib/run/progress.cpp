@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-static std::string clock_text(double seconds) {
+std::string clock_text(double seconds) {
   if (seconds < 0) return "--:--:--";
   const auto s = static_cast<std::int64_t>(seconds + 0.5);
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
@@ -21,13 +21,14 @@ Progress::Progress(std::int64_t total_steps) : total_(total_steps), terminal_(on
 void Progress::show(std::int64_t done, double loss, double tokens_per_second,
                     double seconds_left) const {
   if (!terminal_) return;
-  fmt::print(stderr, "\033[Kstep {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left\r", done, total_,
-             loss, tokens_per_second, clock_text(seconds_left));
+  const auto line = fmt::format("\033[Kstep {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left\r", done,
+                                total_, loss, tokens_per_second, clock_text(seconds_left));
+  std::fputs(line.c_str(), stderr);  // fails silently where the terminal is gone
   std::fflush(stderr);
 }
 
 Progress::~Progress() {
-  if (terminal_) fmt::print(stderr, "\033[K");
+  if (terminal_) std::fputs("\033[K", stderr);
 }
 
 }  // namespace trireme

@@ -12,13 +12,13 @@
 namespace trireme {
 namespace {
 
-constexpr std::array watched{SIGTERM, SIGINT, SIGUSR1};
+constexpr std::array watched{SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1};
 
-int blocked() {
+std::size_t blocked() {
   sigset_t mask;
   pthread_sigmask(SIG_BLOCK, nullptr, &mask);
-  int n = 0;
-  for (const int s : watched) n += sigismember(&mask, s);
+  std::size_t n = 0;
+  for (const int s : watched) n += sigismember(&mask, s) == 1;
   return n;
 }
 
@@ -43,7 +43,7 @@ TEST(Signals, OneAsksForACheckpointOnce) {
 }
 
 TEST(Signals, AStopStays) {
-  for (const int number : {SIGTERM, SIGINT}) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
     SignalWatch signals;
 
     kill(getpid(), number);
@@ -53,6 +53,31 @@ TEST(Signals, AStopStays) {
     EXPECT_EQ(signals.take(), Asked::stop);
     EXPECT_EQ(signals.take(), Asked::stop);
   }
+}
+
+// A pipe without a reader: the write fails, the signal does not end the process.
+TEST(Signals, AnOutputThatNobodyReadsIsAStop) {
+  SignalWatch signals;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  close(ends[0]);
+  EXPECT_FALSE(signals.stop());
+
+  EXPECT_EQ(write(ends[1], "x", 1), -1);
+
+  EXPECT_EQ(signals.take(), Asked::stop);
+  close(ends[1]);
+}
+
+TEST(Signals, AHangUpIsIgnoredUnderNohup) {
+  std::signal(SIGHUP, SIG_IGN);
+  SignalWatch signals;
+
+  kill(getpid(), SIGHUP);
+  kill(getpid(), SIGUSR1);
+
+  EXPECT_TRUE(soon([&] { return signals.take() == Asked::checkpoint; }));
+  EXPECT_FALSE(signals.stop());
 }
 
 TEST(Signals, AreForgottenWithTheirWatch) {
@@ -70,10 +95,10 @@ TEST(Signals, AreForgottenWithTheirWatch) {
 TEST(Signals, ComputingThreadsHaveThemBlocked) {
   {
     const SignalWatch signals;
-    EXPECT_EQ(blocked(), 3);
-    int elsewhere = 0;
+    EXPECT_EQ(blocked(), watched.size());
+    std::size_t elsewhere = 0;
     std::thread([&] { elsewhere = blocked(); }).join();
-    EXPECT_EQ(elsewhere, 3);
+    EXPECT_EQ(elsewhere, watched.size());
   }
   EXPECT_EQ(blocked(), 0);
 }

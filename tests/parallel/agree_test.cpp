@@ -1,0 +1,65 @@
+// Work that takes longer on one rank than others may wait.
+#include "lib/comm/agree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/parallel/world.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme::test {
+namespace {
+
+constexpr double limit = 0.4;  // seconds
+
+void sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+TEST(Agree, SlowWorkOfOneRankKeepsTheOthersWaiting) {
+  world().configure({.hang_timeout = limit});
+  int runs = 0;
+
+  at_root(
+      world(), [&] { sleep(3 * limit), ++runs; }, Pace::slow);
+  EXPECT_EQ(runs, world().rank() == 0 ? 1 : 0);
+
+  const double last = world().rank() == world().size() - 1 ? 3 * limit : 0;
+  together(
+      world(), [&] { sleep(last), ++runs; }, Pace::slow);
+  EXPECT_EQ(runs, world().rank() == 0 ? 2 : 1);
+}
+
+TEST(Agree, SlowWorkThatFailsFailsEverywhere) {
+  world().configure({.hang_timeout = limit});
+  const auto fails = [] { sleep(1.5 * limit), fail("the disk is full"); };
+
+  EXPECT_EQ(message_of<SharedError>([&] { at_root(world(), fails, Pace::slow); }),
+            "the disk is full");
+  EXPECT_EQ(message_of<SharedError>([&] { together(world(), fails, Pace::slow); }),
+            "the disk is full");
+}
+
+// A rank that never comes is noticed by one that works, too.
+TEST(Agree, ARankThatIsMissingIsNoticed) {
+  if (world().size() == 1) GTEST_SKIP();
+  const bool missing = world().rank() == world().size() - 1;
+  auto group = world().split(0, world().rank());
+  world().configure({.hang_timeout = limit});
+  std::string text;
+  if (!missing)
+    text = message_of<Error>([&] {
+      together(
+          group, [] { sleep(1.5 * limit); }, Pace::slow);
+    });
+  if (missing) sleep(4 * limit);
+  world().configure({});
+  if (!missing) EXPECT_NE(text.find("no sign of life"), std::string::npos) << text;
+  // The round that was given up is completed, so that nothing is left in flight.
+  if (missing) group.beat(0);
+}
+
+}  // namespace
+}  // namespace trireme::test
