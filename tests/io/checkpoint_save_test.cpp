@@ -93,7 +93,7 @@ TEST(Checkpoint, AMissingRankIsNotPublished) {
   std::vector<FileRecord> records;
   for (int rank : {0, 2}) {
     records.push_back(
-        write_shard(partial, {rank, 5, "r"}, sample_slices(rank, 3), SampleSource(5)));
+        write_shard(partial, rank, sample_meta(5), sample_slices(rank, 3), SampleSource(5)));
   }
   const auto message = message_of([&] { publish(folder.path(), sample_meta(5), records); });
   EXPECT_TRUE(contains(message, "missing or there twice")) << message;
