@@ -131,6 +131,31 @@ void put_in_place(const fs::path& from, const fs::path& to) {
   rename_path(from, to);
 }
 
+// What is missing, in a directory beside the old files; their names.
+std::vector<std::string> write_draft(const fs::path& directory, const fs::path& draft,
+                                     const Found& found, const std::string& tokenizer) {
+  std::vector<std::string> made;
+  make_directory(draft);
+  auto master = found.master;
+  if (!is_intact(directory, master)) {
+    master = write_master(draft, found.meta.step, found.shards);
+    made.emplace_back(master_name);
+  }
+  if (found.tokenizer && !is_intact(directory, found.tokenizer)) {
+    write_new(draft / tokenizer_name, tokenizer);
+    made.emplace_back(tokenizer_name);
+  }
+  if (!made.empty() || !found.manifest) {
+    Manifest whole{found.meta, found.shards};
+    whole.files.push_back(*master);
+    if (found.tokenizer) whole.files.push_back(*found.tokenizer);
+    write_new(draft / manifest_name, to_text(whole));
+    made.emplace_back(manifest_name);
+  }
+  sync_directory(draft);
+  return made;
+}
+
 }  // namespace
 
 std::vector<std::string> repair_checkpoint(const fs::path& checkpoint) {
@@ -149,29 +174,16 @@ std::vector<std::string> repair_checkpoint(const fs::path& checkpoint) {
     found.tokenizer->size = static_cast<std::int64_t>(tokenizer.size());
   }
 
-  // All of it is made beside the old files before the first of those is replaced; the manifest,
-  // which vouches for the others, comes last.
-  std::vector<std::string> made;
   const auto draft = directory / ".repair";
   remove_tree(draft);
-  make_directory(draft);
-  if (!is_intact(directory, found.master)) {
-    found.master = write_master(draft, found.meta.step, found.shards);
-    made.emplace_back(master_name);
+  std::vector<std::string> made;
+  try {
+    made = write_draft(directory, draft, found, tokenizer);
+  } catch (...) {
+    fs::remove_all(draft, e);
+    throw;
   }
-  if (found.tokenizer && !is_intact(directory, found.tokenizer)) {
-    write_new(draft / tokenizer_name, tokenizer);
-    made.emplace_back(tokenizer_name);
-  }
-  if (!made.empty() || !found.manifest) {
-    Manifest whole{found.meta, found.shards};
-    whole.files.push_back(*found.master);
-    if (found.tokenizer) whole.files.push_back(*found.tokenizer);
-    write_new(draft / manifest_name, to_text(whole));
-    made.emplace_back(manifest_name);
-  }
-  sync_directory(draft);
-  for (const auto& file : made) {
+  for (const auto& file : made) {  // the manifest, which vouches for the others, comes last
     put_in_place(draft / file, directory / file);
     sync_directory(directory);
   }

@@ -86,6 +86,24 @@ TEST(Checkpoint, AnotherModelIsNamed) {
   EXPECT_TRUE(contains(message, "block.0.qkv is only there")) << message;
 }
 
+TEST(Checkpoint, AChunkIsReadOnce) {
+  Folder folder;
+  CheckpointReader reader(save_sample(folder.path(), 5, 3));
+  const auto& table = sample_model()[0];
+  std::int64_t next = 100, handed = 0;
+
+  reader.read(table.name, "moment1", 100, table.shape.count() - 200,
+              [&](std::int64_t first, std::span<const std::byte> elements) {
+                EXPECT_EQ(first, next);
+                next += static_cast<std::int64_t>(elements.size()) / 4;
+                ++handed;
+              });
+
+  EXPECT_EQ(next, table.shape.count() - 100);
+  EXPECT_EQ(handed, 3);
+  EXPECT_EQ(reader.bytes_read(), 4 * table.shape.count());
+}
+
 // What ranks hold must tile every parameter; otherwise nothing is published.
 TEST(Checkpoint, AMissingRankIsNotPublished) {
   Folder folder;
