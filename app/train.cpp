@@ -9,6 +9,7 @@
 #include "app/commands.hpp"
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
+#include "app/restart.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/told.hpp"
@@ -38,39 +39,6 @@ std::string text_of(const TrainArguments& a) {
   return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}", a.deck.path,
                      fmt::join(a.deck.overrides, " "), a.restart, a.run_dir, a.time_limit,
                      a.overwrite ? " --overwrite" : "");
-}
-
-// The checkpoint to restart from, which rank 0 looks for; empty: none.
-std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
-                                  const std::filesystem::path& checkpoints) {
-  std::string path;
-  if (restart.empty()) return path;
-  at_root(
-      world,
-      [&] {
-        if (restart != "latest") {
-          path = find_checkpoint(restart).string();
-          return;
-        }
-        const auto newest = newest_intact(checkpoints, Check::hashes);
-        require(
-            newest.found || newest.skipped.empty(),
-            "--restart latest: none of the {} checkpoints in {} can be read -- look at them with "
-            "`trireme inspect`, wait for the file system, name an older copy with --restart DIR, "
-            "or "
-            "begin anew with --overwrite. The newest: {}",
-            newest.skipped.size(), checkpoints.string(),
-            newest.skipped.empty() ? "" : newest.skipped[0]);
-        for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
-        if (newest.found)
-          path = newest.found->directory.string();
-        else
-          log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
-                   checkpoints.string());
-      },
-      Pace::slow);
-  world.broadcast(path);
-  return path;
 }
 
 void print_differences(const CheckpointReader& from, const Deck& deck) {
@@ -252,17 +220,14 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   // the checks below have passed.
   Existing existing{};
   std::optional<RunDirectory> directory;  // on rank 0
-  at_root(
-      world,
-      [&] {
-        existing = treatment(a, run);
-        if (!is_there(run)) return;
-        directory.emplace(run, existing);
-        if (existing != Existing::restart) return;
-        require_tables(*directory);
-        put_back_replaced(directory->checkpoints());
-      },
-      Pace::slow);
+  at_root(world, Pace::slow, [&] {
+    existing = treatment(a, run);
+    if (!is_there(run)) return;
+    directory.emplace(run, existing);
+    if (existing != Existing::restart) return;
+    require_tables(*directory);
+    put_back_replaced(directory->checkpoints());
+  });
   const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
   auto in = open_inputs(world, std::move(deck), from);
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
@@ -271,19 +236,16 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   auto machine = open_machine(world, in);
 
   RunRecord record;
-  at_root(
-      world,
-      [&] {
-        if (!directory) directory.emplace(run, Existing::refuse);
-        prepare_directory(*directory, existing, in.meta);
-        const auto origin = !in.from   ? Origin::fresh
-                            : same_run ? Origin::this_run
-                                       : Origin::another_run;
-        record = RunRecord(*directory, origin,
-                           in.validation ? Evaluations::some : Evaluations::none, in.meta);
-        log_start(in, machine, a, run);
-      },
-      Pace::slow);
+  at_root(world, Pace::slow, [&] {
+    if (!directory) directory.emplace(run, Existing::refuse);
+    prepare_directory(*directory, existing, in.meta);
+    const auto origin = !in.from   ? Origin::fresh
+                        : same_run ? Origin::this_run
+                                   : Origin::another_run;
+    record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
+                       in.meta);
+    log_start(in, machine, a, run);
+  });
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);

@@ -1,5 +1,7 @@
 #include "kernels/cgroup.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -39,7 +41,7 @@ std::size_t cgroup_limit(std::string_view own, const fs::path& mounted) {
   for (std::string line; std::getline(lines, line);) {  // 0::/group, or 4:cpu,memory:/group
     const auto first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const auto controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const auto controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const fs::path group = line.substr(second + 1);
     if (controllers == ",,")
       least = std::min(least, least_limit(mounted, group, "memory.max"));

@@ -81,7 +81,7 @@ std::string message_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-void together(const Communicator& world, const std::function<void()>& work, Pace pace) {
+void together(const Communicator& world, Pace pace, const std::function<void()>& work) {
   const auto mine = message_of(paced(world, work, pace));
   if (world.size() == 1) {
     if (!mine.empty()) throw SharedError(mine);
@@ -100,7 +100,11 @@ void together(const Communicator& world, const std::function<void()>& work, Pace
   if (!text.empty()) throw SharedError(text);
 }
 
-void at_root(const Communicator& world, const std::function<void()>& work, Pace pace) {
+void together(const Communicator& world, const std::function<void()>& work) {
+  together(world, Pace::quick, work);
+}
+
+void at_root(const Communicator& world, Pace pace, const std::function<void()>& work) {
   const std::function<void()> mine = world.rank() == 0 ? work : [] {};
   auto why = message_of(paced(world, mine, pace));
   double failed = !why.empty();
@@ -108,6 +112,10 @@ void at_root(const Communicator& world, const std::function<void()>& work, Pace 
   if (failed == 0) return;
   world.broadcast(why);
   throw SharedError(why);
+}
+
+void at_root(const Communicator& world, const std::function<void()>& work) {
+  at_root(world, Pace::quick, work);
 }
 
 }  // namespace trireme

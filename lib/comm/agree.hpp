@@ -21,9 +21,11 @@ enum class Pace : std::uint8_t { quick, slow };
 
 // Runs `work`, which may differ between ranks and calls nothing collective. When it throws on any
 // rank, all throw a SharedError with the distinct messages.
-void together(const Communicator&, const std::function<void()>& work, Pace = Pace::quick);
+void together(const Communicator&, Pace, const std::function<void()>& work);
+void together(const Communicator&, const std::function<void()>& work);  // quick
 
 // Runs `work` on rank 0 alone; when it throws, all ranks throw a SharedError with its message.
-void at_root(const Communicator&, const std::function<void()>& work, Pace = Pace::quick);
+void at_root(const Communicator&, Pace, const std::function<void()>& work);
+void at_root(const Communicator&, const std::function<void()>& work);  // quick
 
 }  // namespace trireme

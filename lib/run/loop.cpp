@@ -324,12 +324,9 @@ void TrainLoop::count_saved(const std::filesystem::path& path) {
   log_info("step {}: checkpoint {} in {:.2f} s, training waited {:.2f} s", saving_.step,
            last_checkpoint_, save_seconds_, saving_.waited);
   // Removing old checkpoints may take its time.
-  at_root(
-      trainer_.axes().world,
-      [&] {
-        record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
-      },
-      Pace::slow);
+  at_root(trainer_.axes().world, Pace::slow, [&] {
+    record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
+  });
 }
 
 void TrainLoop::advance_save() {

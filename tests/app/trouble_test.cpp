@@ -191,10 +191,10 @@ TEST_F(Trouble, TheLogSaysWhatRanWhereAndHowFast) {
       "\"train.seed=\${SLURM_JOB_ID}\" --run-dir \"runs/\${SLURM_JOB_ID}\"");
   ASSERT_EQ(r.code, 0) << r.err;
   const auto log = contents_of(folder / "runs/123/log");
-  for (const std::string text :
-       {"info trireme ", "deck.toml, run directory /", "runs/123",
-        "Slurm job 123, restart 2, on n[1-2]: 1 rank, ", "12 steps in 00:00:",
-        "tokens/s on average", "last checkpoint runs/123/checkpoints/step-00000012"})
+  for (const std::string text : {"info trireme ", "deck.toml, run directory /", "runs/123",
+                                 "Slurm job 123, restart 2, on n[1-2]: 1 rank, ",
+                                 "12 steps in 00:00:", "tokens/s on average",
+                                 "last checkpoint runs/123/checkpoints/step-00000012"})
     EXPECT_NE(log.find(text), std::string::npos) << text << "\n" << log;
   EXPECT_NE(contents_of(folder / "runs/123/effective.toml").find("seed = 123"), std::string::npos);
 }

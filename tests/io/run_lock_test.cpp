@@ -46,7 +46,8 @@ TEST_F(Lock, SaysWhoHoldsItAndIsEmptyAfterwards) {
 
 TEST_F(Lock, OfAnotherHostCountsForAMinute) {
   held("job 12 restart 0 process 3 on elsewhere", 50s);
-  EXPECT_TRUE(contains(refusal(), "job 12 restart 0 process 3 on elsewhere, last sign of life 50 s"))
+  EXPECT_TRUE(
+      contains(refusal(), "job 12 restart 0 process 3 on elsewhere, last sign of life 50 s"))
       << refusal();
   held("job 12 restart 0 process 3 on elsewhere", 61s);
   EXPECT_EQ(refusal(), "no error");

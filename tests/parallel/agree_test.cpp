@@ -22,13 +22,11 @@ TEST(Agree, SlowWorkOfOneRankKeepsTheOthersWaiting) {
   world().configure({.hang_timeout = limit});
   int runs = 0;
 
-  at_root(
-      world(), [&] { sleep(3 * limit), ++runs; }, Pace::slow);
+  at_root(world(), Pace::slow, [&] { sleep(3 * limit), ++runs; });
   EXPECT_EQ(runs, world().rank() == 0 ? 1 : 0);
 
   const double last = world().rank() == world().size() - 1 ? 3 * limit : 0;
-  together(
-      world(), [&] { sleep(last), ++runs; }, Pace::slow);
+  together(world(), Pace::slow, [&] { sleep(last), ++runs; });
   EXPECT_EQ(runs, world().rank() == 0 ? 2 : 1);
 }
 
@@ -36,9 +34,9 @@ TEST(Agree, SlowWorkThatFailsFailsEverywhere) {
   world().configure({.hang_timeout = limit});
   const auto fails = [] { sleep(1.5 * limit), fail("the disk is full"); };
 
-  EXPECT_EQ(message_of<SharedError>([&] { at_root(world(), fails, Pace::slow); }),
+  EXPECT_EQ(message_of<SharedError>([&] { at_root(world(), Pace::slow, fails); }),
             "the disk is full");
-  EXPECT_EQ(message_of<SharedError>([&] { together(world(), fails, Pace::slow); }),
+  EXPECT_EQ(message_of<SharedError>([&] { together(world(), Pace::slow, fails); }),
             "the disk is full");
 }
 
@@ -50,10 +48,7 @@ TEST(Agree, ARankThatIsMissingIsNoticed) {
   world().configure({.hang_timeout = limit});
   std::string text;
   if (!missing)
-    text = message_of<Error>([&] {
-      together(
-          group, [] { sleep(1.5 * limit); }, Pace::slow);
-    });
+    text = message_of<Error>([&] { together(group, Pace::slow, [] { sleep(1.5 * limit); }); });
   if (missing) sleep(4 * limit);
   world().configure({});
   if (!missing) EXPECT_NE(text.find("no sign of life"), std::string::npos) << text;
