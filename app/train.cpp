@@ -12,6 +12,7 @@
 #include "app/restart.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/log_errors.hpp"
 #include "lib/base/told.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log_errors.hpp"
 
 namespace trireme {
 

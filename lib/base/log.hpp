@@ -23,8 +23,6 @@ void log_line(LogLevel, std::string_view);
 void log_to(const std::filesystem::path& file);
 // Logs errors alone: for all ranks but one.
 void log_quietly();
-// Errors are added to this file of another rank, too, which is opened for each.
-void log_errors_to(std::filesystem::path file);
 
 template <class... A>
 void log_detail(fmt::format_string<A...> text, A&&... args) {

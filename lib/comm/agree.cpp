@@ -16,6 +16,14 @@ namespace trireme {
 
 namespace {
 
+// A round in which ranks tell each other whether one of them works still. A thread beside the main
+// one may call it while that makes no call.
+bool any_works(const Communicator& world, bool here) {
+  double any = here;
+  world.all_reduce_max({&any, 1});
+  return any > 0;
+}
+
 // While it lives it takes part, from a thread of its own, in rounds that say "I work".
 class Beat {
  public:
@@ -38,7 +46,7 @@ class Beat {
     const std::chrono::duration<double> pause(seconds_);
     while (!changed_.wait_for(lock, pause, [this] { return over_; })) {
       lock.unlock();
-      world_.beat(1);
+      any_works(world_, true);
       lock.lock();
     }
   }
@@ -65,7 +73,7 @@ std::exception_ptr paced(const Communicator& world, const std::function<void()>&
   }
   if (!beat) return error;
   beat->end();
-  while (world.beat(0) > 0) {
+  while (any_works(world, false)) {
   }
   return error;
 }

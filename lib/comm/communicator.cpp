@@ -1,9 +1,7 @@
 #include "lib/comm/communicator.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "kernels/trace.hpp"
@@ -265,25 +263,6 @@ void Communicator::all_reduce(std::span<double> x) const {
 
 void Communicator::all_reduce_max(std::span<double> x) const {
   reduce(x, Reduction::max);
-}
-
-double Communicator::beat(double x) const {
-  using Clock = std::chrono::steady_clock;
-  if (!context_->host) return x;
-  auto shared = std::make_unique<double>(x);
-  const auto request = context_->host->all_reduce(Reduction::max, {shared.get(), 1});
-  const double limit = settings().hang_timeout;
-  for (const auto began = Clock::now(); !context_->host->test(request);) {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-    const std::chrono::duration<double> waited = Clock::now() - began;
-    if (limit <= 0 || waited.count() <= limit) continue;
-    shared.release();  // MPI may still write to it
-    fail(
-        "no sign of life from all ranks for {} s: another rank has died or is stuck. A longer "
-        "run.hang_timeout waits longer",
-        limit);
-  }
-  return *shared;
 }
 
 std::vector<std::string> Communicator::gather_texts(const std::string& mine) const {

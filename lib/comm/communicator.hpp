@@ -69,8 +69,6 @@ class Communicator {
   void all_reduce(std::span<double>) const;  // sum; the same bits on every rank
   void all_reduce_max(std::span<double>) const;
   std::vector<std::string> all_gather(const std::string&) const;  // by rank
-  // The maximum over ranks. From any thread while no other makes a call; error after hang_timeout.
-  double beat(double) const;
 
   // dst = the ranks' parts one after the other; src may be dst's own part.
   [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;

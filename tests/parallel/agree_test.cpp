@@ -40,21 +40,5 @@ TEST(Agree, SlowWorkThatFailsFailsEverywhere) {
             "the disk is full");
 }
 
-// A rank that never comes is noticed by one that works, too.
-TEST(Agree, ARankThatIsMissingIsNoticed) {
-  if (world().size() == 1) GTEST_SKIP();
-  const bool missing = world().rank() == world().size() - 1;
-  auto group = world().split(0, world().rank());
-  world().configure({.hang_timeout = limit});
-  std::string text;
-  if (!missing)
-    text = message_of<Error>([&] { together(group, Pace::slow, [] { sleep(1.5 * limit); }); });
-  if (missing) sleep(4 * limit);
-  world().configure({});
-  if (!missing) EXPECT_NE(text.find("no sign of life"), std::string::npos) << text;
-  // The round that was given up is completed, so that nothing is left in flight.
-  if (missing) group.beat(0);
-}
-
 }  // namespace
 }  // namespace trireme::test
