@@ -81,7 +81,7 @@ int run(Arguments a) {
 
 void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   auto* command =
-      app.add_subcommand("tokenize", "Make a token file out of text, JSON lines or ids");
+      app.add_subcommand("tokenize", "make a token file out of text, JSON lines or ids");
   auto a = std::make_shared<Arguments>();
   auto& o = a->options;
   command->add_option("inputs", o.inputs, "Files, globs, folders, or - for standard input")
