@@ -106,6 +106,27 @@ TEST_F(GridRun, RestartsOnOtherGrids) {
   }
 }
 
+// Each rank reads other files of a checkpoint than the others.
+TEST_F(GridRun, DamageThatAnyRankFindsIsSkipped) {
+  const GridCase grid{2, "zero.stage=3"};
+  ASSERT_EQ(here(train(grid, "--run-dir whole train.steps=8")).code, 0);
+  for (const char* shard : {"rank-00000.h5", "rank-00001.h5"}) {
+    ASSERT_EQ(here("rm -rf run && cp -r whole run && printf x | dd conv=notrunc bs=1 seek=9000 "
+                   "of=run/checkpoints/step-00000008/" +
+                   std::string(shard))
+                  .code,
+              0);
+
+    const auto r = here(train(grid, "--run-dir run --restart latest train.steps=8"));
+
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(
+        count(r.err, "skipped: run/checkpoints/step-00000008 is damaged: " + std::string(shard)), 1)
+        << r.err;
+    EXPECT_EQ(arrays("run", "00000008"), arrays("whole", "00000008"));
+  }
+}
+
 // bf16 on its way alone: the loss of step 1 is the same, that of later steps nearly.
 TEST_F(GridRun, GradientsMayTravelAsBf16) {
   const GridCase grid{2, "zero.stage=3"};
