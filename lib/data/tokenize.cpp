@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/vendor_text.hpp"
 #include "lib/data/import.hpp"
 #include "lib/data/inputs.hpp"
 #include "lib/data/ordered_pool.hpp"
@@ -88,7 +89,8 @@ class Encoder {
     try {
       object = nlohmann::json::parse(line);
     } catch (const nlohmann::json::exception& e) {
-      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number, e.what());
+      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number,
+           without_tag(e.what()));
     }
     const auto field = [&](const std::string& name) -> const std::string& {
       require(object.is_object(), "{}:{}: this JSON is not an object: each line must be one", file,

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "lib/base/error.hpp"
+#include "lib/base/vendor_text.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/record_json.hpp"
 
@@ -17,7 +18,7 @@ auto translated(std::string_view where, F f) {
   try {
     return f();
   } catch (const Json::exception& e) {
-    fail("{} is damaged: {}", where, e.what());
+    fail("{} is damaged: {}", where, without_tag(e.what()));
   } catch (const Error& e) {
     fail("{} is damaged: {}", where, e.what());
   }

@@ -73,7 +73,8 @@ TEST_F(GridInput, KeysOfTheAxes) {
 
 TEST_F(GridInput, RanksThatWereStartedDifferently) {
   const std::string one = "-n 1 $TRIREME train deck.toml --run-dir run --overwrite ";
-  expect_refused("$MPIEXEC " + one + ": " + one + "train.steps=5", {"rank 1", "different arguments"});
+  expect_refused("$MPIEXEC " + one + ": " + one + "train.steps=5",
+                 {"rank 1", "different arguments"});
   // One that does not get as far as training.
   expect_refused("$MPIEXEC " + one + ": " + one + "--nonsense", {"rank 1", "different arguments"});
   expect_refused("$MPIEXEC " + one + "--nonsense : " + one, {"rank 1", "different arguments"});
