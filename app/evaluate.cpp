@@ -45,7 +45,7 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
       ->transform(with_environment());
   command->add_option("--data", a->data, "token files (default: what its deck holds out)")
       ->transform(with_environment());
-  command->add_option("--samples", a->samples, "at most so many (default: all)")
+  command->add_option("--samples", a->samples, "use at most this many (default: all)")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
   command->add_option("--threads", a->threads, "as run.threads (default: the deck's)")

@@ -103,7 +103,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
       ->check(CLI::Range(0.0, 1.0))
       ->check(a_number())
       ->capture_default_str();
-  command->add_option("--seed", s.seed, "of the sampling")->capture_default_str();
+  command->add_option("--seed", s.seed, "seed of the sampling")->capture_default_str();
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
   command->add_option("--threads", a->threads, "as run.threads (default: the deck's)")
       ->check(CLI::Range(0, 4096));

@@ -114,7 +114,8 @@ class Run:
     more: str = ""            # behind `train deck.toml OVERRIDES --run-dir run`
     command: str = ""         # instead of all of that; {trireme} and {mpiexec} are filled in by a shell
     faults: str = ""          # rules for failing_calls.cpp; each of them must come true
-    signals: tuple = ()       # ("row 5" or "file PATH" or "says TEXT" or "0.2 s", signal, "all" or "rank 1" or "launcher")
+    signals: tuple = ()       # ("row 5" or "file PATH" or "says TEXT" or "0.2 s", a signal, "all" or "rank 1" or "launcher");
+                              # or a moment, "shell" and a command for it
     before: str = ""          # shell, in the case's folder
     codes: object = (0,)      # exit codes, FAIL or ANY
     says: tuple = ()          # regular expressions for what the program must print
@@ -190,7 +191,7 @@ def history(run, columns=("step", "loss", "grad_norm", "lr")):
 
 
 def last_checkpoint(run):
-    last = max((run / "checkpoints").glob("step-*"), default=None)
+    last = max((run / "checkpoints").glob("step-" + 8 * "[0-9]"), default=None)
     if last is None:
         raise same_bits.Failed("no checkpoint at the end")
     return last
@@ -367,6 +368,9 @@ class Bench:
                 if time.monotonic() > end:
                     raise subprocess.TimeoutExpired("", 0)
                 time.sleep(0.005)
+            if name == "shell":
+                self.shell(folder, whom)
+                continue
             if whom == "launcher":
                 targets = [process.pid]
             else:
