@@ -258,12 +258,14 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
 }
 
 int train(const TrainArguments& a) {
-  // Lives longer than MPI, whose end a repeated signal would turn into a failure.
-  SignalWatch signals;
+  // Outlives MPI, whose end a repeated signal would turn into a failure; made after it, as MPICH
+  // has a handler for SIGUSR1, too, from which a job of one rank does not return.
+  std::optional<SignalWatch> signals;
   const launch::MpiJob job(hang_timeout_before_deck(a.deck.overrides));
+  signals.emplace();
   const auto& world = job.world();
   try {
-    return train_on(world, signals, a);
+    return train_on(world, *signals, a);
   } catch (const SharedError& e) {  // every rank is here
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;

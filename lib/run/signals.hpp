@@ -10,7 +10,7 @@ namespace trireme {
 enum class Asked : std::uint8_t { nothing, checkpoint, stop };
 
 // Handles the signals while it lives; one at a time, made before the threads that compute and
-// before MPI. Another stop signal two seconds after the first ends the process; once the watch is
+// after MPI. Another stop signal two seconds after the first ends the process; once the watch is
 // gone after a stop, none does. Handlers run on a thread of their own; this one and those it starts
 // have the signals blocked. For oneDNN's products (2.6, AVX-512) have the stack pointer point into
 // the heap, where a handler's frame would overwrite whatever lies below.

@@ -188,7 +188,7 @@ TEST_F(Trouble, ARunDirectoryThatIsRemovedEndsTheRun) {
 TEST_F(Trouble, TheLogSaysWhatRanWhereAndHowFast) {
   const auto r = here(
       "SLURM_JOB_ID=123 SLURM_RESTART_COUNT=2 SLURM_JOB_NODELIST=n[1-2] $TRIREME train deck.toml "
-      "\"train.seed=\${SLURM_JOB_ID}\" --run-dir \"runs/\${SLURM_JOB_ID}\"");
+      "\"train.seed=\\${SLURM_JOB_ID}\" --run-dir \"runs/\\${SLURM_JOB_ID}\"");
   ASSERT_EQ(r.code, 0) << r.err;
   const auto log = contents_of(folder / "runs/123/log");
   for (const std::string text : {"info trireme ", "deck.toml, run directory /", "runs/123",

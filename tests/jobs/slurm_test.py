@@ -17,31 +17,31 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLUSTER = ROOT / "tests/jobs/cluster.sh"
 SCRIPT = ROOT / "jobscripts/train.sbatch"
-STEPS = 3000
-PATIENCE_S = 120  # for what takes seconds on an idle machine
+STEPS = 300
+PATIENCE_S = 300  # for what takes seconds on an idle machine
 
 DECK = f"""
 [model]
 layers = 2
-width = 32
+width = 64
 heads = 2
-context = 32
+context = 64
 [data]
 path = "text.tokens"
 validation = 0.2
 [train]
-batch = 8
-microbatch = 2
+batch = 32
+microbatch = 8
 steps = {STEPS}
 [evaluate]
-every_steps = 1000
+every_steps = 100
 batches = 1
 [checkpoint]
 every_steps = 0
 keep_last = 0
 [run]
 backend = "host"
-log_every = 100
+log_every = 50
 """
 
 
@@ -147,8 +147,10 @@ def submit(c):
 
 
 def requeue(c):
-    """The limit of each start is far shorter than the run."""
-    job = c.submit("limited", "--time-limit", "6", "run.log_every=1000")
+    """As before a time limit: --signal reaches the ranks."""
+    job = c.submit("limited")
+    c.until_steps("limited", 5)
+    c.call("scancel", "-s", "TERM", job)
     require(c.until_ended(job) == "COMPLETED", c.output("limited"))
     c.require_like_whole("limited")
     require(c.restarts("limited") >= 1, "it was never requeued")
@@ -157,7 +159,7 @@ def requeue(c):
 
 def preemption(c):
     job = c.submit("preempted", nodes=2)
-    c.until_steps("preempted", 50)
+    c.until_steps("preempted", 5)
     urgent = c.call("sbatch", "--parsable", "--partition=urgent", "--nodes=3", "--exclusive", "--output=/dev/null",
                     "--wrap=sleep 1").strip()
     require(c.until_ended(urgent) == "COMPLETED", "the urgent job did not run")
@@ -168,7 +170,7 @@ def preemption(c):
 
 def cancel(c):
     job = c.submit("cancelled")
-    c.until_steps("cancelled", 50)
+    c.until_steps("cancelled", 5)
     c.call("scancel", job)
     require(c.until_ended(job) == "CANCELLED", c.state(job))
     c.until("its checkpoint", lambda: c.outcome("cancelled")["status"] == "stopped")
@@ -180,7 +182,7 @@ def cancel(c):
 def checkpoint_signal(c):
     """A checkpoint by signal and by file, and it goes on; then a stop by file, which is not requeued."""
     job = c.submit("signalled", steps=1000000)
-    c.until_steps("signalled", 50)
+    c.until_steps("signalled", 5)
     saved = lambda: len(list((c.work / "signalled/checkpoints").glob("step-*")))
     c.call("scancel", "-s", "USR1", job)
     c.until("the first checkpoint", lambda: saved() == 1)
@@ -194,7 +196,7 @@ def checkpoint_signal(c):
 
 def node_failure(c):
     job = c.submit("failed")
-    c.until_steps("failed", 50)
+    c.until_steps("failed", 5)
     c.call("scancel", "-s", "USR1", job)
     c.until("a checkpoint", lambda: list((c.work / "failed").glob("checkpoints/step-*/manifest.json")))
     node = c.call("squeue", "-h", "-j", job, "-o", "%B").strip()
@@ -214,16 +216,18 @@ def node_failure(c):
 
 def array(c):
     job = c.submit("tasks/${SLURM_ARRAY_TASK_ID}", "train.seed=${SLURM_ARRAY_TASK_ID}", "--time-limit", "00:05:00",
-                   options=["--array=1-2", "--output=array-%a.out"], steps=200, nodes=1)
+                   options=["--array=1-2", "--output=array-%a.out"], steps=20, nodes=1)
     c.until("both tasks", lambda: all(c.outcome(f"tasks/{i}")["status"] == "done" for i in (1, 2)))
-    require(c.weights("tasks/1", 200) != c.weights("tasks/2", 200), "both tasks trained with one seed")
+    require(c.weights("tasks/1", 20) != c.weights("tasks/2", 20), "both tasks trained with one seed")
     require(f"Slurm job {job}_2" in (c.work / "tasks/2/log").read_text(), "the log does not name the task")
 
 
 def chain(c):
     made = c.call(ROOT / "jobscripts/chain.sh", 3, "--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--output=chain-%j.out",
-                  SCRIPT, "deck.toml", "zero.stage=3", "--run-dir", "chain", "--time-limit", "12")
+                  SCRIPT, "deck.toml", "zero.stage=3", "--run-dir", "chain")
     jobs = made.split()
+    c.until_steps("chain", 5)
+    c.call("scancel", "-s", "TERM", jobs[0])
     require(len(jobs) == 3, made)
     ends = [c.until_ended(job) for job in jobs]
     require(ends[-1] == "COMPLETED", f"{ends}\n{c.output('chain')}")
@@ -251,7 +255,7 @@ def wrong_deck(c):
 def time_limit(c):
     """Slurm's own limit, a minute: the program stops before it by itself."""
     job = c.submit("minute", options=["--time=1"], steps=1000000)
-    c.until_steps("minute", 50)
+    c.until_steps("minute", 5)
     c.until("the requeue", lambda: c.restarts("minute") >= 1, job)
     require("the time limit is near" in (c.work / "minute/log").read_text(), "it did not stop by itself")
     c.call("scancel", job)
