@@ -57,7 +57,7 @@ test: build
 	@tests/run.sh $(BUILD) $(JOBS) -L fast
 
 test-full: build
-	@cmake --build $(BUILD) -j $(JOBS)
+	@cmake --build $(BUILD) -j $(JOBS) --target all bench_programs
 	@tests/run.sh $(BUILD) $(JOBS)
 
 test-asan:

@@ -1,4 +1,4 @@
-// trireme inspect CKPT [--verify]: what a checkpoint holds, and whether it is intact.
+// trireme inspect CKPT [--verify] [--repair]: what a checkpoint holds, and whether it is intact.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
+#include "lib/io/repair.hpp"
 
 namespace trireme {
 
@@ -16,7 +17,7 @@ namespace {
 
 struct InspectArguments {
   std::string path;
-  bool verify = false;
+  bool verify = false, repair = false;
 };
 
 // The path itself if it is a checkpoint; of a run directory the newest one with the right file
@@ -32,7 +33,19 @@ std::filesystem::path checkpoint_in(const std::filesystem::path& path) {
   return newest.found->directory;
 }
 
+void repair(const std::filesystem::path& path) {
+  const auto all = list_checkpoints(path / "checkpoints");
+  require(all.empty(), "--repair takes one checkpoint, such as {}",
+          all.empty() ? "" : all.back().directory.string());
+  const auto made = repair_checkpoint(path);
+  if (made.empty())
+    fmt::print("nothing to repair\n");
+  else
+    fmt::print("made again: {}\n", fmt::join(made, ", "));
+}
+
 int inspect(const InspectArguments& a) {
+  if (a.repair) repair(a.path);
   const CheckpointReader reader(checkpoint_in(a.path));
   fmt::print("{}\n", describe(reader));
   if (!a.verify) {
@@ -53,6 +66,8 @@ void add_inspect(CLI::App& app, std::function<int()>& chosen) {
   auto a = std::make_shared<InspectArguments>();
   command->add_option("checkpoint", a->path, "a checkpoint or run directory")->required();
   command->add_flag("--verify", a->verify, "read everything and compare all hashes");
+  command->add_flag("--repair", a->repair,
+                    "make damaged or missing manifest, master file and tokenizer again");
   command->callback([&chosen, a] { chosen = [a] { return inspect(*a); }; });
 }
 

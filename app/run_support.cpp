@@ -5,6 +5,7 @@
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/shard_file.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/train/state.hpp"
@@ -90,6 +91,9 @@ Deck on_one_rank(Deck d) {
 
 std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
   if (std::filesystem::exists(path / manifest_name)) return path;
+  require(!std::filesystem::exists(path / shard_name(0)),
+          "{} is damaged: {} is missing -- `trireme inspect {} --repair` makes it again",
+          path.string(), manifest_name, path.string());
   require(std::filesystem::is_directory(path / "checkpoints"),
           "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints)", path.string(),
           manifest_name);

@@ -9,6 +9,7 @@
 #include "app/commands.hpp"
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
+#include "app/restart.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
@@ -35,35 +36,6 @@ std::string text_of(const TrainArguments& a) {
   return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}", a.deck.path,
                      fmt::join(a.deck.overrides, " "), a.restart, a.run_dir, a.time_limit,
                      a.overwrite ? " --overwrite" : "");
-}
-
-// The checkpoint to restart from, which rank 0 looks for; empty: none.
-std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
-                                  const std::filesystem::path& checkpoints) {
-  std::string path;
-  if (restart.empty()) return path;
-  at_root(world, [&] {
-    if (restart != "latest") {
-      path = find_checkpoint(restart).string();
-      return;
-    }
-    const auto newest = newest_intact(checkpoints, Check::hashes);
-    require(
-        newest.found || newest.skipped.empty(),
-        "--restart latest: none of the {} checkpoints in {} can be read -- look at them with "
-        "`trireme inspect`, wait for the file system, name an older copy with --restart DIR, or "
-        "begin anew with --overwrite. The newest: {}",
-        newest.skipped.size(), checkpoints.string(),
-        newest.skipped.empty() ? "" : newest.skipped[0]);
-    for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
-    if (newest.found)
-      path = newest.found->directory.string();
-    else
-      log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
-               checkpoints.string());
-  });
-  world.broadcast(path);
-  return path;
 }
 
 void print_differences(const CheckpointReader& from, const Deck& deck) {

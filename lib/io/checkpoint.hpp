@@ -75,6 +75,20 @@ struct Manifest {
   std::vector<FileRecord> files;
 };
 
+// What a shard says of its checkpoint, so that a lost manifest can be made again from all of them.
+struct ShardRecord {
+  CheckpointMeta meta;  // `extra` is the run's in rank 0's shard alone
+  Hash128 tokenizer;    // of the tokenizer's bytes
+  std::vector<SliceRecord> slices;
+};
+
+// How much of a checkpoint is checked.
+enum class Check : std::uint8_t {
+  sizes,     // and the manifest
+  metadata,  // and every byte but the elements in chunks, which loading checks
+  hashes     // and everything
+};
+
 // For sending a rank's record to the rank that publishes.
 std::string to_text(const FileRecord&);
 FileRecord parse_file_record(std::string_view text);
@@ -84,8 +98,13 @@ std::string to_text(const Manifest&);
 // parameter is then covered exactly once; the tokenizer's bytes are read from their file later.
 Manifest parse_manifest(std::string_view text, std::string_view where);
 
+std::string to_text(const ShardRecord&);
+// `size` is that of the shard's file.
+ShardRecord parse_shard_record(std::string_view text, std::string_view where, std::int64_t size);
+
 inline constexpr std::string_view manifest_name = "manifest.json", master_name = "master.h5",
-                                  tokenizer_name = "tokenizer.bin";
+                                  tokenizer_name = "tokenizer.bin",
+                                  shard_record_name = "record.json";  // a dataset of every shard
 inline constexpr std::int64_t max_chunk_bytes = std::int64_t{4} << 20;
 
 }  // namespace trireme

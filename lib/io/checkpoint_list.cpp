@@ -67,7 +67,7 @@ std::vector<CheckpointInfo> list_checkpoints(const fs::path& checkpoints) {
   return all;
 }
 
-std::optional<std::string> damage_of(const fs::path& checkpoint, Check check) {
+std::optional<std::string> damage_of(const fs::path& checkpoint, Check check, Share share) {
   try {
     const CheckpointReader reader(checkpoint);
     const auto name = checkpoint.filename().string();
@@ -75,8 +75,7 @@ std::optional<std::string> damage_of(const fs::path& checkpoint, Check check) {
       return fmt::format("{} holds step {}: it belongs elsewhere", checkpoint.string(),
                          reader.meta().step);
     }
-    if (check == Check::sizes) return {};
-    const auto problems = reader.verify();
+    const auto problems = reader.verify(check, share.index, share.of);
     if (problems.empty()) return {};
     auto text = fmt::format("{} is damaged: {}", checkpoint.string(), problems[0]);
     if (problems.size() > 1) text += fmt::format(" (and {} more)", problems.size() - 1);

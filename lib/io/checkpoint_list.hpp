@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/io/checkpoint.hpp"
+
 namespace trireme {
 
 struct CheckpointInfo {
@@ -18,12 +20,12 @@ struct CheckpointInfo {
 // hidden name; empty if the directory does not exist.
 std::vector<CheckpointInfo> list_checkpoints(const std::filesystem::path& checkpoints);
 
-enum class Check : std::uint8_t {
-  sizes,  // manifest and sizes
-  hashes  // reads everything
+// The files that one of several checkers reads: every `of`-th from `index` on.
+struct Share {
+  int index = 0, of = 1;
 };
 // What is wrong with a checkpoint; nothing when it is intact.
-std::optional<std::string> damage_of(const std::filesystem::path& checkpoint, Check);
+std::optional<std::string> damage_of(const std::filesystem::path& checkpoint, Check, Share = {});
 
 struct NewestIntact {
   std::optional<CheckpointInfo> found;

@@ -110,66 +110,65 @@ void CheckpointReader::read(const std::string& name, std::string_view array, std
   const auto& places = places_of(name, array);
   const auto& any = manifest_.files[places[0].file].slices[places[0].slice].slice;
   const auto bytes = static_cast<std::int64_t>(bytes_of(any.dtype));
-  require(begin >= 0 && count >= 0 && begin <= any.shape.count() - count,
-          "elements [{}, {}) were asked of {} {}", begin, begin + count, name,
-          to_string(any.shape));
   require(static_cast<std::int64_t>(out.size()) == count * bytes,
           "{} bytes were given for {} elements of {} in {}", out.size(), count, name,
           name_of(any.dtype));
+  read(name, array, begin, count, [&](std::int64_t first, std::span<const std::byte> elements) {
+    std::memcpy(out.data() + (first - begin) * bytes, elements.data(), elements.size());
+  });
+}
+
+void CheckpointReader::read(const std::string& name, std::string_view array, std::int64_t begin,
+                            std::int64_t count, const Sink& sink) {
+  const auto& places = places_of(name, array);
+  const auto& any = manifest_.files[places[0].file].slices[places[0].slice].slice;
+  require(begin >= 0 && count >= 0 && begin <= any.shape.count() - count,
+          "elements [{}, {}) were asked of {} {}", begin, begin + count, name,
+          to_string(any.shape));
   for (const auto& place : places) {
     const auto& s = manifest_.files[place.file].slices[place.slice].slice;
     const auto from = std::max(begin, s.begin);
     const auto to = std::min(begin + count, s.begin + s.count);
-    if (from >= to) continue;
-    read_slice(place, from - s.begin, to - from,
-               out.subspan(static_cast<std::size_t>((from - begin) * bytes),
-                           static_cast<std::size_t>((to - from) * bytes)));
+    if (from < to) read_slice(place, from - s.begin, to - from, sink);
   }
 }
 
 // `begin` counts from the slice's first element.
 void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::int64_t count,
-                                  std::span<std::byte> out) {
+                                  const Sink& sink) {
   const auto& record = manifest_.files[place.file].slices[place.slice];
   const auto bytes = static_cast<std::int64_t>(bytes_of(record.slice.dtype));
   const auto& file = open(place.file);
-  auto i = begin / record.chunk_elements;
-  for (auto at = begin; at < begin + count; ++i) {
+  chunk_.resize(static_cast<std::size_t>(max_chunk_bytes));
+  const auto end = begin + count;
+  for (auto at = begin; at < end;) {
+    const auto i = at / record.chunk_elements, first = i * record.chunk_elements;
     const auto& chunk = record.chunks[static_cast<std::size_t>(i)];
     const auto size = chunk_bytes(record, static_cast<std::size_t>(i));
-    const auto first = i * record.chunk_elements;
-    const auto n = std::min(begin + count, first + size / bytes) - at;
-    const auto wanted = out.subspan(static_cast<std::size_t>((at - begin) * bytes),
-                                    static_cast<std::size_t>(n * bytes));
-    // A whole chunk is read in place, a part through a buffer: its hash needs all of it.
-    auto target = wanted;
-    if (n * bytes != size) {
-      chunk_.resize(static_cast<std::size_t>(max_chunk_bytes));
-      target = std::span(chunk_).first(static_cast<std::size_t>(size));
-    }
-    // While this chunk is hashed the disk fetches what comes after the next one.
+    // A hash needs all of its chunk. While it is made the disk fetches what comes after the next.
+    const auto whole = std::span(chunk_).first(static_cast<std::size_t>(size));
     const auto ahead = static_cast<std::size_t>(i) + 2;
-    if (ahead < record.chunks.size() && first + 2 * record.chunk_elements < begin + count) {
+    if (first + 2 * record.chunk_elements < end)
       file.start_readahead(record.chunks[ahead].at, chunk_bytes(record, ahead));
-    }
-    file.read_at(target, chunk.at);
+    file.read_at(whole, chunk.at);
     bytes_read_ += size;
-    require(hash128(target) == chunk.hash,
+    require(hash128(whole) == chunk.hash,
             "{} is damaged: chunk {} of {}/{} in {} does not match its hash (changed on disk, or a "
             "file of another save)",
             directory_.string(), i, record.slice.array, record.slice.name,
             manifest_.files[place.file].name);
-    if (n * bytes != size) {
-      std::memcpy(wanted.data(), target.data() + (at - first) * bytes, wanted.size());
-    }
+    const auto n = std::min(end, first + size / bytes) - at;
+    sink(record.slice.begin + at, whole.subspan(static_cast<std::size_t>((at - first) * bytes),
+                                                static_cast<std::size_t>(n * bytes)));
     at += n;
   }
 }
 
-std::vector<std::string> CheckpointReader::verify() const {
+std::vector<std::string> CheckpointReader::verify(Check check, int index, int of) const {
   std::vector<std::string> problems;
-  for (const auto& f : manifest_.files) {
-    for (auto& p : verify_file(directory_, f)) problems.push_back(std::move(p));
+  for (auto i = static_cast<std::size_t>(index); i < files().size();
+       i += static_cast<std::size_t>(of)) {
+    for (auto& p : verify_file(directory_, files()[i], check)) problems.push_back(std::move(p));
   }
   return problems;
 }

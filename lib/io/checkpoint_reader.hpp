@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -39,11 +40,16 @@ class CheckpointReader {
   // Error naming the first differences unless these are exactly the parameters of the checkpoint.
   void require_model(const std::vector<std::pair<std::string, Shape>>& model) const;
 
-  // Elements [begin, begin + count), flat in row-major order, in the dtype they were saved in.
+  // Elements [begin, begin + count), flat in row-major order, in the dtype they were saved in. They
+  // are handed over in order, at most a chunk at a time; each chunk is read once.
+  using Sink = std::function<void(std::int64_t first, std::span<const std::byte>)>;
+  void read(const std::string& name, std::string_view array, std::int64_t begin, std::int64_t count,
+            const Sink&);
   void read(const std::string& name, std::string_view array, std::int64_t begin, std::int64_t count,
             std::span<std::byte> out);
-  // Reads everything; one line for each thing that is wrong, none when the checkpoint is intact.
-  std::vector<std::string> verify() const;
+  // One line for each thing that is wrong, none when the checkpoint is intact. Several checkers
+  // share the work: `index` reads every `of`-th file.
+  std::vector<std::string> verify(Check = Check::hashes, int index = 0, int of = 1) const;
 
   std::int64_t bytes_read() const { return bytes_read_; }
 
@@ -53,7 +59,7 @@ class CheckpointReader {
   };
 
   const std::vector<Place>& places_of(const std::string& name, std::string_view array) const;
-  void read_slice(const Place&, std::int64_t begin, std::int64_t count, std::span<std::byte> out);
+  void read_slice(const Place&, std::int64_t begin, std::int64_t count, const Sink&);
   const PosixFile& open(std::size_t file);
 
   std::filesystem::path directory_;

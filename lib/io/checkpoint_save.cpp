@@ -86,7 +86,7 @@ fs::path save_checkpoint(const fs::path& checkpoints, const CheckpointMeta& meta
   try {
     const auto partial = begin_save(checkpoints, meta.step);
     std::vector<FileRecord> shards;
-    shards.push_back(write_shard(partial, {0, meta.step, meta.run}, slices, source));
+    shards.push_back(write_shard(partial, 0, meta, slices, source));
     return publish(checkpoints, meta, std::move(shards));
   } catch (...) {
     abandon_save(checkpoints, meta.step);

@@ -1,66 +1,15 @@
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "lib/base/error.hpp"
 #include "lib/io/checkpoint.hpp"
+#include "lib/io/record_json.hpp"
 
 namespace trireme {
 
-using Json = nlohmann::json;
-// 2: "updates", where 1 said "adam_counts", and arrays of any optimizer.
-constexpr int format_version = 2;
-
 namespace {
-
-// Reads fields strictly: a missing, ill-typed or out-of-range one is an Error that names it.
-struct Fields {
-  const Json& json;
-
-  const Json& at(const char* key) const {
-    require(json.is_object() && json.contains(key), "'{}' is missing", key);
-    return json[key];
-  }
-  const Json& array(const char* key) const {
-    const auto& v = at(key);
-    require(v.is_array(), "'{}' is not an array", key);
-    return v;
-  }
-  const Json& object(const char* key) const {
-    const auto& v = at(key);
-    require(v.is_object(), "'{}' is not an object", key);
-    return v;
-  }
-  std::string text(const char* key) const {
-    const auto& v = at(key);
-    require(v.is_string(), "'{}' is not a string", key);
-    return v.get<std::string>();
-  }
-  std::int64_t integer(const char* key, std::int64_t low,
-                       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const {
-    return integer_of(at(key), key, low, high);
-  }
-  Hash128 hash(const char* key) const { return hash_of(at(key), key); }
-
-  static std::int64_t integer_of(const Json& v, const char* key, std::int64_t low = 0,
-                                 std::int64_t high = std::numeric_limits<std::int64_t>::max()) {
-    require(v.is_number_integer() &&
-                (!v.is_number_unsigned() ||
-                 v.get<std::uint64_t>() <=
-                     static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())),
-            "'{}' is not an integer", key);
-    const auto n = v.get<std::int64_t>();
-    require(low <= n && n <= high, "'{}' is out of range: {}", key, n);
-    return n;
-  }
-  static Hash128 hash_of(const Json& v, const char* key) {
-    const auto h = v.is_string() ? parse_hash(v.get_ref<const std::string&>()) : std::nullopt;
-    require(h.has_value(), "'{}' is not a hash of 32 hex digits", key);
-    return *h;
-  }
-};
 
 // nlohmann's own exceptions (bad syntax, text that is not UTF-8) become Errors.
 template <class F>
@@ -72,184 +21,6 @@ auto translated(std::string_view where, F f) {
   } catch (const Error& e) {
     fail("{} is damaged: {}", where, e.what());
   }
-}
-
-DType dtype_from(const std::string& name) {
-  if (name == name_of(DType::f64)) return DType::f64;
-  require(name == name_of(DType::f32), "'dtype' is neither f32 nor f64");
-  return DType::f32;
-}
-
-std::string array_from(const std::string& group) {
-  const bool plain = std::ranges::all_of(
-      group, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9') || c == '_'; });
-  require(plain && !group.empty(), "'group' is no name of an array: \"{}\"", group);
-  return group;
-}
-
-Shape shape_from(const Json& extents) {
-  require(extents.size() <= max_dims, "'shape' has more than {} dims", max_dims);
-  std::int64_t e[max_dims], count = 1;
-  for (std::size_t d = 0; d < extents.size(); ++d) {
-    e[d] = Fields::integer_of(extents[d], "shape", 1);
-    require(e[d] <= (std::int64_t{1} << 56) / count, "'shape' has too many elements");
-    count *= e[d];
-  }
-  switch (extents.size()) {
-    case 0:
-      return Shape{};
-    case 1:
-      return Shape{e[0]};
-    case 2:
-      return Shape{e[0], e[1]};
-    case 3:
-      return Shape{e[0], e[1], e[2]};
-    case 4:
-      return Shape{e[0], e[1], e[2], e[3]};
-    case 5:
-      return Shape{e[0], e[1], e[2], e[3], e[4]};
-    default:
-      return Shape{e[0], e[1], e[2], e[3], e[4], e[5]};
-  }
-}
-
-Json to_json(const SliceRecord& r) {
-  Json shape = Json::array(), chunks = Json::array();
-  for (int d = 0; d < r.slice.shape.dims(); ++d) shape.push_back(r.slice.shape[d]);
-  for (const auto& c : r.chunks) chunks.push_back(Json::array({c.at, to_string(c.hash)}));
-  return {{"group", r.slice.array},
-          {"name", r.slice.name},
-          {"shape", shape},
-          {"begin", r.slice.begin},
-          {"count", r.slice.count},
-          {"dtype", name_of(r.slice.dtype)},
-          {"chunk_elements", r.chunk_elements},
-          {"chunks", chunks}};
-}
-
-SliceRecord slice_from(const Json& json, std::int64_t file_size) {
-  const Fields f{json};
-  SliceRecord r;
-  r.slice.array = array_from(f.text("group"));
-  r.slice.name = f.text("name");
-  require(!r.slice.name.empty(), "'name' is empty");
-  r.slice.shape = shape_from(f.array("shape"));
-  const auto whole = r.slice.shape.count();
-  r.slice.begin = f.integer("begin", 0, whole - 1);
-  r.slice.count = f.integer("count", 1, whole - r.slice.begin);
-  r.slice.dtype = dtype_from(f.text("dtype"));
-  const auto bytes = static_cast<std::int64_t>(bytes_of(r.slice.dtype));
-  r.chunk_elements = f.integer("chunk_elements", 1, max_chunk_bytes / bytes);
-  const auto& chunks = f.array("chunks");
-  require(static_cast<std::int64_t>(chunks.size()) ==
-              (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
-          "'chunks' of {} do not cover its slice", r.slice.name);
-  for (const auto& c : chunks) {
-    require(c.is_array() && c.size() == 2, "'chunks' holds something else than [at, hash]");
-    r.chunks.push_back({Fields::integer_of(c[0], "at", 0), Fields::hash_of(c[1], "chunk hash")});
-    const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
-    const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;
-    require(n <= file_size && r.chunks.back().at <= file_size - n,
-            "a chunk of {} lies outside its file", r.slice.name);
-  }
-  return r;
-}
-
-Json to_json(const FileRecord& r) {
-  Json slices = Json::array();
-  for (const auto& s : r.slices) slices.push_back(to_json(s));
-  return {{"name", r.name},
-          {"size", r.size},
-          {"xxh3_128", to_string(r.hash)},
-          {"rank", r.rank},
-          {"slices", slices}};
-}
-
-FileRecord file_from(const Json& json) {
-  const Fields f{json};
-  FileRecord r;
-  r.name = f.text("name");
-  require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
-              r.name.find('\0') == std::string::npos,
-          "'name' is no plain file name: \"{}\"", r.name);
-  r.size = f.integer("size", 0);
-  r.hash = f.hash("xxh3_128");
-  r.rank = static_cast<int>(f.integer("rank", -1, 1 << 24));
-  for (const auto& s : f.array("slices")) r.slices.push_back(slice_from(s, r.size));
-  return r;
-}
-
-// The deck as an array of lines, so that the manifest is readable.
-Json lines_of(const std::string& text) {
-  Json lines = Json::array();
-  for (std::size_t at = 0; at <= text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-std::string text_of(const Json& lines) {
-  std::string text;
-  bool first = true;
-  for (const auto& l : lines) {
-    require(l.is_string(), "'deck' is not an array of lines");
-    if (!first) text += '\n';
-    first = false;
-    text += l.get_ref<const std::string&>();
-  }
-  return text;
-}
-
-Json to_json(const CheckpointMeta& m) {
-  return {{"format", format_version},
-          {"step", m.step},
-          {"samples", m.samples},
-          {"tokens", m.tokens},
-          {"skipped", m.skipped},
-          {"updates", m.updates},
-          {"seed", m.seed},
-          {"deck", lines_of(m.deck)},
-          {"version", m.version},
-          {"run", m.run},
-          {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}}},
-          {"tokenizer", m.tokenizer_kind},
-          {"vocab", m.vocab},
-          {"extra", m.extra}};
-}
-
-CheckpointMeta meta_from(const Json& json) {
-  const Fields f{json};
-  const auto format = f.integer("format", 1);
-  require(format <= format_version,
-          "it has format {}, this program reads formats up to {} -- use the program that wrote it",
-          format, format_version);
-  CheckpointMeta m;
-  m.step = f.integer("step", 0);
-  m.samples = f.integer("samples", 0);
-  m.tokens = f.integer("tokens", 0);
-  for (const auto& s : f.array("skipped")) m.skipped.push_back(Fields::integer_of(s, "skipped"));
-  const auto* updates = format == 1 ? "adam_counts" : "updates";
-  for (const auto& [name, n] : f.object(updates).items())
-    m.updates[name] = Fields::integer_of(n, updates);
-  const auto& seed = f.at("seed");
-  require(seed.is_number_unsigned(), "'seed' is not an unsigned integer");
-  m.seed = seed.get<std::uint64_t>();
-  m.deck = text_of(f.array("deck"));
-  m.version = f.text("version");
-  m.run = f.text("run");
-  const Fields grid{f.object("grid")};
-  m.pipe = static_cast<int>(grid.integer("pipe", 1, 1 << 24));
-  m.data = static_cast<int>(grid.integer("data", 1, 1 << 24));
-  m.seq = static_cast<int>(grid.integer("seq", 1, 1 << 24));
-  m.tokenizer_kind = f.text("tokenizer");
-  m.vocab = f.integer("vocab", 0);
-  for (const auto& [name, v] : f.object("extra").items()) {
-    require(v.is_string(), "'extra' holds something else than text");
-    m.extra[name] = v.get<std::string>();
-  }
-  return m;
 }
 
 // File names differ; every parameter's slices tile it once, with one shape and dtype.
@@ -284,6 +55,35 @@ void check_consistent(const std::vector<FileRecord>& files) {
   }
 }
 
+// Deeper texts would overflow the stack.
+Json parse_json(std::string_view text) {
+  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
+    require(depth <= 16, "it is nested more deeply than any checkpoint's");
+    return true;
+  });
+}
+
+// A text that carries the hash of its content.
+Json sealed(const Json& content) {
+  return {{"content", content}, {"xxh3_128", to_string(hash128(content.dump()))}};
+}
+
+Json opened(std::string_view text) {
+  require(!text.empty(), "it is empty");
+  const Json all = parse_json(text);
+  const JsonFields f{all};
+  const auto& content = f.object("content");
+  require(hash128(content.dump()) == f.hash("xxh3_128"), "its content does not match its hash");
+  return content;
+}
+
+template <class Record>
+Json array_of(std::span<const Record> records) {
+  Json array = Json::array();
+  for (const auto& r : records) array.push_back(to_json(r));
+  return array;
+}
+
 }  // namespace
 
 std::string to_text(const FileRecord& r) {
@@ -291,32 +91,44 @@ std::string to_text(const FileRecord& r) {
 }
 
 FileRecord parse_file_record(std::string_view text) {
-  return translated("a rank's file record", [&] { return file_from(Json::parse(text)); });
+  return translated("a rank's file record", [&] { return file_from(parse_json(text)); });
 }
 
 std::string to_text(const Manifest& m) {
   check_consistent(m.files);
   return translated(manifest_name, [&] {
-    Json files = Json::array();
-    for (const auto& f : m.files) files.push_back(to_json(f));
-    const Json content = {{"checkpoint", to_json(m.meta)}, {"files", files}};
-    const auto hash = to_string(hash128(content.dump()));
-    return Json{{"content", content}, {"xxh3_128", hash}}.dump(1) + "\n";
+    const auto files = array_of(std::span(m.files));
+    return sealed({{"checkpoint", to_json(m.meta)}, {"files", files}}).dump(1) + "\n";
   });
 }
 
 Manifest parse_manifest(std::string_view text, std::string_view where) {
   return translated(where, [&] {
-    require(!text.empty(), "it is empty");
-    const Json all = Json::parse(text);
-    const Fields f{all};
-    const auto& content = f.object("content");
-    require(hash128(content.dump()) == f.hash("xxh3_128"), "its content does not match its hash");
+    const auto content = opened(text);
     Manifest m;
-    m.meta = meta_from(Fields{content}.at("checkpoint"));
-    for (const auto& file : Fields{content}.array("files")) m.files.push_back(file_from(file));
+    m.meta = meta_from(JsonFields{content}.at("checkpoint"));
+    for (const auto& file : JsonFields{content}.array("files")) m.files.push_back(file_from(file));
     check_consistent(m.files);
     return m;
+  });
+}
+
+std::string to_text(const ShardRecord& r) {
+  return translated(shard_record_name, [&] {
+    return sealed({{"checkpoint", to_json(r.meta)},
+                   {"tokenizer_xxh3_128", to_string(r.tokenizer)},
+                   {"slices", array_of(std::span(r.slices))}})
+        .dump();
+  });
+}
+
+ShardRecord parse_shard_record(std::string_view text, std::string_view where, std::int64_t size) {
+  return translated(where, [&] {
+    const auto content = opened(text);
+    const JsonFields f{content};
+    ShardRecord r{meta_from(f.at("checkpoint")), f.hash("tokenizer_xxh3_128"), {}};
+    for (const auto& slice : f.array("slices")) r.slices.push_back(slice_from(slice, size));
+    return r;
   });
 }
 

@@ -45,6 +45,13 @@ static bool holds_a_run(const fs::path& path) {
   return std::count(text.begin(), text.end(), '\n') > 1;
 }
 
+// A process that died in a replacement or a probe leaves their temporary files.
+static bool is_own(std::string_view name) {
+  if (name.ends_with(".new")) name.remove_suffix(4);
+  return name.starts_with(".probe-") ||
+         std::find(own_names.begin(), own_names.end(), name) != own_names.end();
+}
+
 // The contents of a directory: what a run wrote, and other files.
 struct Entries {
   std::vector<fs::path> own, foreign;
@@ -54,9 +61,7 @@ static Entries entries_of(const fs::path& path) {
   Entries entries;
   std::error_code e;
   for (fs::directory_iterator it(path, e), end; !e && it != end; it.increment(e)) {
-    const auto name = it->path().filename().string();
-    const bool known = std::find(own_names.begin(), own_names.end(), name) != own_names.end();
-    (known ? entries.own : entries.foreign).push_back(it->path());
+    (is_own(it->path().filename().string()) ? entries.own : entries.foreign).push_back(it->path());
   }
   require(!e, "cannot read the directory {}: {}", path.string(), e.message());
   return entries;

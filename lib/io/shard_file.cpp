@@ -16,6 +16,10 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace fs = std::filesystem;
 
+std::string shard_name(int rank) {
+  return fmt::format("rank-{:05}.h5", rank);
+}
+
 std::int64_t chunk_bytes(const SliceRecord& r, std::size_t i) {
   const auto first = static_cast<std::int64_t>(i) * r.chunk_elements;
   return std::min(r.chunk_elements, r.slice.count - first) *
@@ -124,6 +128,19 @@ SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& sou
   return record;
 }
 
+void write_record(hid_t file, const std::string& text, const fs::path& path) {
+  Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "H5Tcopy", path);
+  hdf5_ok(H5Tset_size(type, text.size()), "H5Tset_size", path);
+  hdf5_ok(H5Tset_strpad(type, H5T_STR_NULLPAD), "H5Tset_strpad", path);
+  hdf5_ok(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset", path);
+  Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate", path);
+  const std::string name(shard_record_name);
+  Hdf5Handle dataset(
+      H5Dcreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
+      "H5Dcreate2", path);
+  hdf5_ok(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()), "H5Dwrite", path);
+}
+
 struct Region {
   std::int64_t at, bytes;
   const Hash128* expected;
@@ -182,20 +199,20 @@ Hash128 hash_around_chunks(const PosixFile& file, std::span<const SliceRecord> s
   return hash_file(file, regions_of(slices), [](const Region& r) { return *r.expected; });
 }
 
-FileRecord write_shard(const fs::path& directory, const ShardLabel& label,
+FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta& meta,
                        std::span<const ParamSlice> slices, const SliceSource& source) {
   FileRecord record;
-  record.name = fmt::format("rank-{:05}.h5", label.rank);
-  record.rank = label.rank;
+  record.name = shard_name(rank);
+  record.rank = rank;
   const auto path = directory / record.name;
   auto file = PosixFile::create(path);
   Hdf5Sink sink(file);
   try {
     auto hdf5 = sink.create();
-    const std::int64_t rank = label.rank;
-    set_attribute(hdf5, "rank", {&rank, 1}, path);
-    set_attribute(hdf5, "step", {&label.step, 1}, path);
-    set_attribute(hdf5, "run", label.run, path);
+    const std::int64_t number = rank;
+    set_attribute(hdf5, "rank", {&number, 1}, path);
+    set_attribute(hdf5, "step", {&meta.step, 1}, path);
+    set_attribute(hdf5, "run", meta.run, path);
     std::map<std::string, Hdf5Handle> groups;
     std::vector<std::byte> staging(static_cast<std::size_t>(max_chunk_bytes) + 4);
     for (const auto& s : slices) {
@@ -207,6 +224,7 @@ FileRecord write_shard(const fs::path& directory, const ShardLabel& label,
       record.slices.push_back(write_slice(groups.at(s.array), s, source, staging, sink, path));
     }
     groups.clear();
+    write_record(hdf5, to_text(ShardRecord{meta, hash128(meta.tokenizer), record.slices}), path);
     hdf5.close("H5Fclose", path);
   } catch (const Error&) {
     sink.check();  // first, as a failed write is the cause of what HDF5 reports
@@ -219,15 +237,18 @@ FileRecord write_shard(const fs::path& directory, const ShardLabel& label,
   return record;
 }
 
-std::vector<std::string> verify_file(const fs::path& directory, const FileRecord& record) {
+std::vector<std::string> verify_file(const fs::path& directory, const FileRecord& record,
+                                     Check check) {
   std::vector<std::string> problems;
   try {
     const auto file = PosixFile::open(directory / record.name);
     if (file.size() != record.size) {
       return {fmt::format("{} has {} bytes instead of {}", record.name, file.size(), record.size)};
     }
+    if (check == Check::sizes) return {};
     std::vector<std::byte> chunk(static_cast<std::size_t>(max_chunk_bytes));
     const auto whole = hash_file(file, regions_of(record.slices), [&](const Region& r) {
+      if (check == Check::metadata) return *r.expected;
       const auto elements = std::span(chunk).first(static_cast<std::size_t>(r.bytes));
       file.read_at(elements, r.at);
       const auto found = hash128(elements);

@@ -1,7 +1,6 @@
 #pragma once
 // One rank's HDF5 file: written as a stream, and verified.
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -18,22 +17,19 @@ namespace trireme {
 using SliceSource = std::function<std::span<const std::byte>(const ParamSlice&, std::int64_t first,
                                                              std::int64_t n)>;
 
-struct ShardLabel {
-  int rank = 0;
-  std::int64_t step = 0;
-  std::string run;
-};
+std::string shard_name(int rank);  // "rank-00003.h5"
 
-// Writes `directory`/rank-<rank>.h5 and syncs it. Beyond the source's memory it needs one chunk.
+// Writes the shard of `rank` and syncs it. Beyond the source's memory it needs one chunk.
 // Throws Error (a full disk with its errno text) and leaves the unfinished file behind.
-FileRecord write_shard(const std::filesystem::path& directory, const ShardLabel&,
+FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);
 
 // The hash that FileRecord describes, from a file whose chunk hashes are known.
 Hash128 hash_around_chunks(const PosixFile&, std::span<const SliceRecord>);
 
-// Reads the whole file of a record; what is wrong with it, one line each, none when it is intact.
-std::vector<std::string> verify_file(const std::filesystem::path& directory, const FileRecord&);
+// What is wrong with the file of a record, one line each, none when it is intact.
+std::vector<std::string> verify_file(const std::filesystem::path& directory, const FileRecord&,
+                                     Check);
 
 // Bytes of chunk `i`'s elements.
 std::int64_t chunk_bytes(const SliceRecord&, std::size_t i);

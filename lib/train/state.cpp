@@ -1,6 +1,7 @@
 #include "lib/train/state.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "lib/base/error.hpp"
 
@@ -12,19 +13,14 @@ static ParamId param(std::size_t i) {
   return {static_cast<std::int32_t>(i)};
 }
 
-// One array of a parameter, as far as it is here, in pieces of a few MiB.
+// One array of a parameter, as far as it is here.
 static void load(Store& store, CheckpointReader& reader, ParamId p, std::string_view array) {
-  const auto& spec = store.spec().params[p.index()];
-  const auto size = bytes_of(store.master());
-  const auto most = static_cast<std::int64_t>(max_chunk_bytes / static_cast<std::int64_t>(size));
   const auto mine = store.own(p);
-  std::vector<std::byte> buffer;
-  for (std::int64_t first = mine.begin; first < mine.end; first += most) {
-    const auto n = std::min(most, mine.end - first);
-    buffer.resize(static_cast<std::size_t>(n) * size);
-    reader.read(spec.name, array, first, n, buffer);
-    store.write(p, array, first, buffer);
-  }
+  if (mine.count() > 0)
+    reader.read(store.spec().params[p.index()].name, array, mine.begin, mine.count(),
+                [&](std::int64_t first, std::span<const std::byte> elements) {
+                  store.write(p, array, first, elements);
+                });
 }
 
 // Count and optimizer's arrays of one parameter. One that was frozen when the checkpoint was made

@@ -58,8 +58,7 @@ void StateSaver::open(CheckpointMeta&& meta) {
 
 void StateSaver::write(const SliceSource& elements) {
   if (!mine_.slices.empty())
-    written_ =
-        write_shard(partial_, {axes_.world.rank(), meta_.step, meta_.run}, mine_.slices, elements);
+    written_ = write_shard(partial_, axes_.world.rank(), meta_, mine_.slices, elements);
 }
 
 void StateSaver::collect() {

@@ -37,6 +37,29 @@ TEST_F(LostWork, CheckpointsOfWhichNoneCanBeReadAreAnErrorThatTouchesNothing) {
   EXPECT_EQ(here("$TRIREME train deck.toml --run-dir run --restart latest").code, 0);
 }
 
+TEST_F(LostWork, WhatIsNoShardIsMissedAndMadeAgain) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir whole && "
+                 "cp -r whole/checkpoints/step-00000008 copy && "
+                 "printf x | dd of=copy/master.h5 bs=1 seek=500 conv=notrunc")
+                .code,
+            0);
+  const std::string restart = "$TRIREME train deck.toml --run-dir other --restart copy";
+
+  const auto master = here(restart);
+  const auto manifest = here("mv copy/manifest.json away && " + restart);
+  EXPECT_FALSE(fs::exists(folder / "other"));
+  const auto repair = here("$TRIREME inspect copy --repair --verify");
+
+  EXPECT_EQ(master.code, 1) << master.err;
+  EXPECT_TRUE(says(master, "master.h5 does not match its hash")) << master.err;
+  EXPECT_TRUE(says(master, "trireme inspect copy --repair")) << master.err;
+  EXPECT_EQ(manifest.code, 1) << manifest.err;
+  EXPECT_TRUE(says(manifest, "trireme inspect copy --repair")) << manifest.err;
+  EXPECT_EQ(repair.code, 0) << repair.out << repair.err;
+  ASSERT_EQ(here(restart).code, 0);
+  EXPECT_EQ(arrays("other", "00000012"), arrays("whole", "00000012"));
+}
+
 TEST_F(LostWork, WithoutACheckpointTheLatestIsAFreshStart) {
   const auto r =
       here("mkdir -p run/checkpoints; $TRIREME train deck.toml --run-dir run --restart latest");

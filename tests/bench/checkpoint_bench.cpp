@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     CheckpointReader reader(folder / checkpoint_name(1));
     std::size_t at = 0;
     for (const auto& s : slices) {
-      reader.read(s.name, s.content, 0, s.count,
+      reader.read(s.name, s.array, 0, s.count,
                   std::span(out).subspan(at, static_cast<std::size_t>(4 * s.count)));
       at += static_cast<std::size_t>(4 * s.count);
     }

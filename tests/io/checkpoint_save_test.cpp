@@ -86,6 +86,24 @@ TEST(Checkpoint, AnotherModelIsNamed) {
   EXPECT_TRUE(contains(message, "block.0.qkv is only there")) << message;
 }
 
+TEST(Checkpoint, AChunkIsReadOnce) {
+  Folder folder;
+  CheckpointReader reader(save_sample(folder.path(), 5, 3));
+  const auto& table = sample_model()[0];
+  std::int64_t next = 100, handed = 0;
+
+  reader.read(table.name, "moment1", 100, table.shape.count() - 200,
+              [&](std::int64_t first, std::span<const std::byte> elements) {
+                EXPECT_EQ(first, next);
+                next += static_cast<std::int64_t>(elements.size()) / 4;
+                ++handed;
+              });
+
+  EXPECT_EQ(next, table.shape.count() - 100);
+  EXPECT_EQ(handed, 3);
+  EXPECT_EQ(reader.bytes_read(), 4 * table.shape.count());
+}
+
 // What ranks hold must tile every parameter; otherwise nothing is published.
 TEST(Checkpoint, AMissingRankIsNotPublished) {
   Folder folder;
@@ -93,7 +111,7 @@ TEST(Checkpoint, AMissingRankIsNotPublished) {
   std::vector<FileRecord> records;
   for (int rank : {0, 2}) {
     records.push_back(
-        write_shard(partial, {rank, 5, "r"}, sample_slices(rank, 3), SampleSource(5)));
+        write_shard(partial, rank, sample_meta(5), sample_slices(rank, 3), SampleSource(5)));
   }
   const auto message = message_of([&] { publish(folder.path(), sample_meta(5), records); });
   EXPECT_TRUE(contains(message, "missing or there twice")) << message;

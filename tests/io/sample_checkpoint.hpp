@@ -77,7 +77,7 @@ inline CheckpointMeta sample_meta(std::int64_t step) {
   m.samples = 12 * step;
   m.tokens = 768 * step;
   m.skipped = {3, 5};
-  m.updates = {{"embedding.table", step}, {"block.0.qkv", step + 2}};
+  for (const auto& p : sample_model()) m.updates[p.name] = step + static_cast<int>(p.name.size());
   m.seed = ~std::uint64_t{0};
   m.deck = "[model]\nwidth = 8 # \"eight\"\n";
   m.version = "0.1";
@@ -136,8 +136,7 @@ inline std::filesystem::path save_sample(const std::filesystem::path& checkpoint
   const auto partial = begin_save(checkpoints, step);
   std::vector<FileRecord> records;
   for (int r = 0; r < ranks; ++r) {
-    const auto record =
-        write_shard(partial, {r, step, meta.run}, sample_slices(r, ranks), SampleSource(step));
+    const auto record = write_shard(partial, r, meta, sample_slices(r, ranks), SampleSource(step));
     records.push_back(parse_file_record(to_text(record)));  // as it would travel
   }
   return publish(checkpoints, meta, std::move(records));

@@ -2,6 +2,7 @@
 // deck's [[freeze]] rules: losses and weights are those of one rank that never stopped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -80,9 +81,10 @@ ParityCase parity_case(const Grid& grid, int zero, const Layouts& l) {
 
 // A trainer on a grid, from the start or from a checkpoint.
 struct Running {
-  Running(const ParityCase& c, int first_step) : p(c) {
+  Running(const ParityCase& c, int first_step, std::int64_t vocab = 0) : p(c) {
     auto setup = test::parity_setup(p);
     setup.first_step = first_step;
+    if (vocab > 0) setup.model.vocab = vocab;
     trainer = std::make_unique<Trainer>(*backend, test::parity_axes(p), setup);
   }
   StepResult step(int s) {
@@ -156,6 +158,42 @@ TEST(Restart, OnOtherLayoutsBeforeAtAndBehindFreezeBorders) {
       if (!test::next_case(name)) return;
       restart(to, step, checkpoints[static_cast<std::size_t>(step)]);
     }
+  }
+}
+
+// A model of many chunks: no rank reads more than its share, and a chunk at each end of a share.
+TEST(Restart, ReadsItsShare) {
+  constexpr std::int64_t vocab = 100'003;
+  ScratchFolder mine;
+  std::string folder = mine.path().string();
+  test::world().broadcast(folder);
+  for (const auto& l : layouts()) {
+    if (l.optimizer != OptimizerKind::adamw) continue;
+    auto from = parity_case(l.from, l.zero_from, l), to = parity_case(l.to, l.zero_to, l);
+    if (!test::next_case(test::name_of(from))) return;
+    from.freeze.clear();
+    to.freeze.clear();
+    CheckpointMeta meta;
+    Running saving(from, 0, vocab);
+    saving.trainer->store().initialize(3, 1);
+    const auto path =
+        StateSaver(saving.trainer->store(), saving.trainer->axes(), folder).save(meta);
+    Running loading(to, 0, vocab);
+    CheckpointReader reader(path);
+    auto& store = loading.trainer->store();
+
+    load_state(store, reader, loading.trainer->standings());
+
+    double share = 0, edges = 0;
+    for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+      const ParamId id{static_cast<std::int32_t>(i)};
+      if (!store.holds(id)) continue;
+      const auto& p = store.spec().params[i];
+      const auto arrays = 1 + static_cast<std::int64_t>(reader.arrays_of(p.name).size());
+      share += static_cast<double>(8 * arrays * store.own(id).count());
+      edges += static_cast<double>(arrays * std::min(2 * max_chunk_bytes, 8 * p.shape.count()));
+    }
+    EXPECT_LE(static_cast<double>(reader.bytes_read()), 1.1 * share + edges);
   }
 }
 

@@ -1,0 +1,194 @@
+#include "lib/io/record_json.hpp"
+
+#include <algorithm>
+
+namespace trireme {
+
+// 2: "updates", where 1 said "adam_counts", and arrays of any optimizer.
+constexpr int format_version = 2;
+
+namespace {
+
+DType dtype_from(const std::string& name) {
+  if (name == name_of(DType::f64)) return DType::f64;
+  require(name == name_of(DType::f32), "'dtype' is neither f32 nor f64");
+  return DType::f32;
+}
+
+std::string array_from(const std::string& group) {
+  const bool plain = std::ranges::all_of(
+      group, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9') || c == '_'; });
+  require(plain && !group.empty(), "'group' is no name of an array: \"{}\"", group);
+  return group;
+}
+
+Shape shape_from(const Json& extents) {
+  require(extents.size() <= max_dims, "'shape' has more than {} dims", max_dims);
+  std::int64_t e[max_dims], count = 1;
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    e[d] = JsonFields::integer_of(extents[d], "shape", 1);
+    require(e[d] <= (std::int64_t{1} << 56) / count, "'shape' has too many elements");
+    count *= e[d];
+  }
+  switch (extents.size()) {
+    case 0:
+      return Shape{};
+    case 1:
+      return Shape{e[0]};
+    case 2:
+      return Shape{e[0], e[1]};
+    case 3:
+      return Shape{e[0], e[1], e[2]};
+    case 4:
+      return Shape{e[0], e[1], e[2], e[3]};
+    case 5:
+      return Shape{e[0], e[1], e[2], e[3], e[4]};
+    default:
+      return Shape{e[0], e[1], e[2], e[3], e[4], e[5]};
+  }
+}
+
+// The deck as an array of lines, so that the manifest is readable.
+Json lines_of(const std::string& text) {
+  Json lines = Json::array();
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::string text_of(const Json& lines) {
+  std::string text;
+  bool first = true;
+  for (const auto& l : lines) {
+    require(l.is_string(), "'deck' is not an array of lines");
+    if (!first) text += '\n';
+    first = false;
+    text += l.get_ref<const std::string&>();
+  }
+  return text;
+}
+
+}  // namespace
+
+Json to_json(const SliceRecord& r) {
+  Json shape = Json::array(), chunks = Json::array();
+  for (int d = 0; d < r.slice.shape.dims(); ++d) shape.push_back(r.slice.shape[d]);
+  for (const auto& c : r.chunks) chunks.push_back(Json::array({c.at, to_string(c.hash)}));
+  return {{"group", r.slice.array},
+          {"name", r.slice.name},
+          {"shape", shape},
+          {"begin", r.slice.begin},
+          {"count", r.slice.count},
+          {"dtype", name_of(r.slice.dtype)},
+          {"chunk_elements", r.chunk_elements},
+          {"chunks", chunks}};
+}
+
+SliceRecord slice_from(const Json& json, std::int64_t file_size) {
+  const JsonFields f{json};
+  SliceRecord r;
+  r.slice.array = array_from(f.text("group"));
+  r.slice.name = f.text("name");
+  require(!r.slice.name.empty(), "'name' is empty");
+  r.slice.shape = shape_from(f.array("shape"));
+  const auto whole = r.slice.shape.count();
+  r.slice.begin = f.integer("begin", 0, whole - 1);
+  r.slice.count = f.integer("count", 1, whole - r.slice.begin);
+  r.slice.dtype = dtype_from(f.text("dtype"));
+  const auto bytes = static_cast<std::int64_t>(bytes_of(r.slice.dtype));
+  r.chunk_elements = f.integer("chunk_elements", 1, max_chunk_bytes / bytes);
+  const auto& chunks = f.array("chunks");
+  require(static_cast<std::int64_t>(chunks.size()) ==
+              (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
+          "'chunks' of {} do not cover its slice", r.slice.name);
+  for (const auto& c : chunks) {
+    require(c.is_array() && c.size() == 2, "'chunks' holds something else than [at, hash]");
+    r.chunks.push_back(
+        {JsonFields::integer_of(c[0], "at", 0), JsonFields::hash_of(c[1], "chunk hash")});
+    const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
+    const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;
+    require(n <= file_size && r.chunks.back().at <= file_size - n,
+            "a chunk of {} lies outside its file", r.slice.name);
+  }
+  return r;
+}
+
+Json to_json(const FileRecord& r) {
+  Json slices = Json::array();
+  for (const auto& s : r.slices) slices.push_back(to_json(s));
+  return {{"name", r.name},
+          {"size", r.size},
+          {"xxh3_128", to_string(r.hash)},
+          {"rank", r.rank},
+          {"slices", slices}};
+}
+
+FileRecord file_from(const Json& json) {
+  const JsonFields f{json};
+  FileRecord r;
+  r.name = f.text("name");
+  require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
+              r.name.find('\0') == std::string::npos,
+          "'name' is no plain file name: \"{}\"", r.name);
+  r.size = f.integer("size", 0);
+  r.hash = f.hash("xxh3_128");
+  r.rank = static_cast<int>(f.integer("rank", -1, 1 << 24));
+  for (const auto& s : f.array("slices")) r.slices.push_back(slice_from(s, r.size));
+  return r;
+}
+
+Json to_json(const CheckpointMeta& m) {
+  return {{"format", format_version},
+          {"step", m.step},
+          {"samples", m.samples},
+          {"tokens", m.tokens},
+          {"skipped", m.skipped},
+          {"updates", m.updates},
+          {"seed", m.seed},
+          {"deck", lines_of(m.deck)},
+          {"version", m.version},
+          {"run", m.run},
+          {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}}},
+          {"tokenizer", m.tokenizer_kind},
+          {"vocab", m.vocab},
+          {"extra", m.extra}};
+}
+
+CheckpointMeta meta_from(const Json& json) {
+  const JsonFields f{json};
+  const auto format = f.integer("format", 1);
+  require(format <= format_version,
+          "it has format {}, this program reads formats up to {} -- use the program that wrote it",
+          format, format_version);
+  CheckpointMeta m;
+  m.step = f.integer("step", 0);
+  m.samples = f.integer("samples", 0);
+  m.tokens = f.integer("tokens", 0);
+  for (const auto& s : f.array("skipped"))
+    m.skipped.push_back(JsonFields::integer_of(s, "skipped"));
+  const auto* updates = format == 1 ? "adam_counts" : "updates";
+  for (const auto& [name, n] : f.object(updates).items())
+    m.updates[name] = JsonFields::integer_of(n, updates);
+  const auto& seed = f.at("seed");
+  require(seed.is_number_unsigned(), "'seed' is not an unsigned integer");
+  m.seed = seed.get<std::uint64_t>();
+  m.deck = text_of(f.array("deck"));
+  m.version = f.text("version");
+  m.run = f.text("run");
+  const JsonFields grid{f.object("grid")};
+  m.pipe = static_cast<int>(grid.integer("pipe", 1, 1 << 24));
+  m.data = static_cast<int>(grid.integer("data", 1, 1 << 24));
+  m.seq = static_cast<int>(grid.integer("seq", 1, 1 << 24));
+  m.tokenizer_kind = f.text("tokenizer");
+  m.vocab = f.integer("vocab", 0);
+  for (const auto& [name, v] : f.object("extra").items()) {
+    require(v.is_string(), "'extra' holds something else than text");
+    m.extra[name] = v.get<std::string>();
+  }
+  return m;
+}
+
+}  // namespace trireme

@@ -1,0 +1,88 @@
+"""Plants outcomes that must not pass, and sees that each is refused."""
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from engine import ANY, FAIL, MOST_OUTPUT, Bench, Case, Ended, Run, judge, tree, verdict
+
+# (what is planted, the row, how it ended, what must be said of it); nothing to say: it must pass.
+PLANTED = [
+    ("a good end", Run(), Ended(0, "done"), ""),
+    ("a good refusal", Run(codes=(1,), says=("no such deck",)), Ended(1, "error no such deck"), ""),
+    ("a kill", Run(codes=FAIL), Ended(137, ""), ""),
+    ("whatever", Run(codes=ANY), Ended(3, ""), ""),
+    ("failure with 0", Run(codes=FAIL), Ended(0, "error"), "ended with 0"),
+    ("another code", Run(codes=(75,)), Ended(15, ""), "15 instead of 75"),
+    ("a failure where none may be", Run(), Ended(1, ""), "1 instead of 0"),
+    ("a hang", Run(codes=ANY), Ended(137, "", hung=True), "hung"),
+    ("a text that is missing", Run(says=("advice",)), Ended(0, "no"), "does not say"),
+    ("a text that must not be", Run(silent=("starts fresh",)), Ended(0, "it starts fresh"), "says /starts fresh/"),
+    ("an exception", Run(codes=FAIL), Ended(134, "terminate called after throwing"), "terminate"),
+    ("a C++ name", Run(codes=FAIL), Ended(1, "error map::at"), "map::at"),
+    ("a stack", Run(codes=FAIL), Ended(139, "Caught signal 11"), "signal"),
+    ("a flood", Run(codes=ANY), Ended(1, "x" * (MOST_OUTPUT + 1)), "bytes"),
+    ("an orphan", Run(), Ended(0, "", left=("123",)), "stay behind"),
+    ("a fault that never came", Run(faults="write *x 1 EIO; sync * 2 EIO"), Ended(0, "", met=("write /x",)), "'sync' never"),
+]
+
+
+def planted():
+    for name, run, ended, words in PLANTED:
+        wrong = "; ".join(judge(run, ended))
+        if bool(wrong) != bool(words) or words not in wrong:
+            yield f"{name}: {wrong or 'passed'}"
+    for known, wrong, expected in (("", [], True), ("", ["x"], False), ("later", ["x"], True), ("later", [], False)):
+        if verdict(Case("c", [], known=known), wrong)[0] != expected:
+            yield f"known={known!r} with {wrong}"
+
+
+def stand_in(folder, script):
+    """A build whose program is a script."""
+    build = folder / "build"
+    shutil.rmtree(build, ignore_errors=True)
+    (build / "tests").mkdir(parents=True)
+    program = build / "trireme"
+    program.write_text("#!/bin/bash\n" + script)
+    program.chmod(0o755)
+    work = folder / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "templates/one-done/run").mkdir(parents=True)
+    (work / "data").mkdir()
+    return Bench(build, "mpiexec", work)
+
+
+# (what the program does, the case, what must be said)
+PROGRAMS = [
+    ("hangs", "sleep 100", Case("c", [Run(limit=0.3)], finish=""), "hung"),
+    ("leaves a process", "sleep 30 >/dev/null 2>&1 & exit 0", Case("c", [Run()], finish=""), "stay behind"),
+    ("is killed", "kill -9 $$", Case("c", [Run()], finish=""), "137"),
+    ("writes where it must not", "echo 1 > kept", Case("c", [Run()], finish="", untouched="kept"), "kept is not what it was"),
+    ("leaves no checkpoint", "exit 0", Case("c", [], finish="bits"), "no checkpoint"),
+    ("leaves something", "touch left", Case("c", [Run()], finish="", after="[ ! -e left ]"), "at the end"),
+    ("is in order", "exit 0", Case("c", [Run()], finish=""), ""),
+]
+
+
+def programs():
+    with tempfile.TemporaryDirectory(prefix="faults.") as folder:
+        for name, script, case, words in PROGRAMS:
+            bench = stand_in(Path(folder), script)
+            bench.left_behind = lambda mark, ask=bench.left_behind: ask(mark, 0.3)
+            (bench.work / "data/kept").write_text("0")
+            wrong = "; ".join(bench.carry_out(case, bench.work / "case")[0])
+            if bool(wrong) != bool(words) or words not in wrong:
+                yield f"a program that {name}: {wrong or 'passed'}"
+        where = Path(folder) / "tree"
+        where.mkdir()
+        os.mkfifo(where / "pipe")
+        if tree(where):
+            yield "a pipe was read"
+
+
+def run():
+    wrong = [*planted(), *programs()]
+    for w in wrong:
+        print(f"self-test: {w}")
+    print(f"self-test: {len(wrong)} of {len(PLANTED) + len(PROGRAMS)} wrong")
+    return 1 if wrong else 0
