@@ -35,6 +35,11 @@ static spdlog::logger& logger() {
     // The terminal's line may show a run's progress: erase it first.
     l->set_pattern(on_terminal() ? "\033[K%H:%M:%S %^%l%$ %v" : "%Y-%m-%d %H:%M:%S %l %v");
     l->flush_on(spdlog::level::info);
+    // Of the file; what it misses is on stderr.
+    l->set_error_handler([](const std::string& why) {
+      static bool said = false;
+      if (!std::exchange(said, true)) fmt::print(stderr, "the log has gaps: {}\n", why);
+    });
     return l;
   }();
   return *shared;
@@ -74,7 +79,7 @@ void log_to(const std::filesystem::path& file) {
   if (file.empty()) return;
   std::error_code e;
   require(!std::filesystem::exists(file, e) || std::filesystem::is_regular_file(file, e),
-          "cannot write the log file {}: it is no regular file", file.string());
+          "cannot write the log file {}: it is not a regular file", file.string());
   try {
     sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_st>(file.string()));
   } catch (const spdlog::spdlog_ex& e) {

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "lib/base/error.hpp"
+#include "lib/base/vendor_text.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/record_json.hpp"
 
@@ -17,7 +18,7 @@ auto translated(std::string_view where, F f) {
   try {
     return f();
   } catch (const Json::exception& e) {
-    fail("{} is damaged: {}", where, e.what());
+    fail("{} is damaged: {}", where, without_tag(e.what()));
   } catch (const Error& e) {
     fail("{} is damaged: {}", where, e.what());
   }
@@ -45,7 +46,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
             s.name);
     require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
             "it gives two shapes or dtypes for {}", s.name);
-    require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or there twice",
+    require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or given twice",
             s.array, s.name);
     covered = s.begin + s.count;
     const bool ends =

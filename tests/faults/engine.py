@@ -104,6 +104,7 @@ STOPPED = (75,)
 NEVER = [r"terminate called", r"std::", r"what\(\):", r"map::at", r"vector::", r"bad_alloc", r"basic_(filebuf|string|ios)",
          r"\bsto(i|l|ll|d)\b", r"[Ss]egmentation fault", r"Assertion", r"\bbacktrace\b", r"Traceback", r"Caught signal",
          r"json\.exception", r"HDF5-DIAG", r"core dumped", r"lock: Invalid argument", r"MPI_ERR_"]
+OWN = (".said", ".met")  # what the program said, and which faults came
 MOST_OUTPUT = 40_000  # bytes; UCX's dumps are longer
 
 
@@ -113,11 +114,13 @@ class Run:
     more: str = ""            # behind `train deck.toml OVERRIDES --run-dir run`
     command: str = ""         # instead of all of that; {trireme} and {mpiexec} are filled in by a shell
     faults: str = ""          # rules for failing_calls.cpp; each of them must come true
-    signals: tuple = ()       # ("row 5" or "file PATH" or "says TEXT" or "0.2 s", signal, "all" or "rank 1" or "launcher")
+    signals: tuple = ()       # ("row 5" or "file PATH" or "says TEXT" or "0.2 s", a signal, "all" or "rank 1" or "launcher");
+                              # or a moment, "shell" and a command for it
     before: str = ""          # shell, in the case's folder
     codes: object = (0,)      # exit codes, FAIL or ANY
     says: tuple = ()          # regular expressions for what the program must print
     silent: tuple = ()        # and must not
+    then: str = ""            # shell that must end with 0 behind it
     config: str = ""          # instead of the case's
     limit: float = 60
 
@@ -167,8 +170,9 @@ def judge(run, ended):
         wrong.append(f"it prints {len(ended.text)} bytes")
     if ended.left:
         wrong.append(f"processes stay behind: {', '.join(ended.left)}")
-    calls = {rule.split()[0] for rule in run.faults.split(";") if rule.strip()}
-    wrong += [f"the fault of '{c}' never came" for c in sorted(calls) if c not in {line.split()[0] for line in ended.met}]
+    came = {int(line.split()[0]) for line in ended.met}
+    rules = [rule.strip() for rule in run.faults.split(";") if rule.strip()]
+    wrong += [f"the fault '{rule}' never came" for i, rule in enumerate(rules) if i not in came and "sleep:" not in rule]
     return wrong
 
 
@@ -187,7 +191,7 @@ def history(run, columns=("step", "loss", "grad_norm", "lr")):
 
 
 def last_checkpoint(run):
-    last = max((run / "checkpoints").glob("step-*"), default=None)
+    last = max((run / "checkpoints").glob("step-" + 8 * "[0-9]"), default=None)
     if last is None:
         raise same_bits.Failed("no checkpoint at the end")
     return last
@@ -239,7 +243,7 @@ def tree(path):
     if path.is_file():
         return {"": path.read_bytes()}
     return {str(p.relative_to(path)): p.read_bytes() if p.is_file() else str(p.is_dir())
-            for p in sorted(path.rglob("*")) if p.name != "lock" and not p.is_fifo()}
+            for p in sorted(path.rglob("*")) if p.name not in ("lock", *OWN) and not p.is_fifo()}
 
 
 def processes_of(mark):
@@ -306,7 +310,7 @@ class Bench:
 
     def start(self, folder, run, config):
         mark = f"TRIREME_FAULT_CASE={folder}".encode() + b"\0"
-        log = folder / ".met"
+        log = folder / OWN[1]
         log.unlink(missing_ok=True)
         environment = {**self.environment, "TRIREME_FAULT_CASE": str(folder)}
         if run.faults:
@@ -314,7 +318,7 @@ class Bench:
         if run.before:
             self.shell(folder, run.before)
         begin, limit = time.monotonic(), run.limit * self.patience
-        with open(folder / ".said", "w+b") as said:
+        with open(folder / OWN[0], "w+b") as said:
             process = subprocess.Popen(["bash", "-c", self.line(run, run.config or config)], cwd=folder, env=environment,
                                        stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
             hung = False
@@ -355,7 +359,7 @@ class Bench:
                 if kind == "file":
                     return bool(list(folder.glob(what)))
                 if kind == "says":
-                    return what.encode() in (folder / ".said").read_bytes()
+                    return what.encode() in (folder / OWN[0]).read_bytes()
                 return time.monotonic() >= due
 
             while not come():
@@ -364,6 +368,9 @@ class Bench:
                 if time.monotonic() > end:
                     raise subprocess.TimeoutExpired("", 0)
                 time.sleep(0.005)
+            if name == "shell":
+                self.shell(folder, whom)
+                continue
             if whom == "launcher":
                 targets = [process.pid]
             else:
@@ -381,6 +388,14 @@ class Bench:
                               capture_output=True, text=True)
         if done.returncode:
             raise same_bits.Failed(f"`{text}` ended with {done.returncode}: {done.stdout}{done.stderr}")
+
+    def complaint(self, folder, text):
+        try:
+            if text:
+                self.shell(folder, text)
+            return []
+        except (same_bits.Failed, subprocess.TimeoutExpired) as e:
+            return [str(e)]
 
     def fresh_folder(self, folder, config):
         shutil.copytree(self.work / "data", folder)
@@ -421,8 +436,9 @@ class Bench:
             found = judge(run, ended)
             if case.untouched and tree(folder / case.untouched) != before:
                 found.append(f"{case.untouched} is not what it was")
+            found += self.complaint(folder, run.then)
             wrong += [f"run {i}: {w}" for w in found]
-            said += f"--- run {i}, {ended.seconds:.1f} s, code {ended.code}, {' | '.join(ended.met)}\n{ended.text}"
+            said += f"--- run {i}, {ended.seconds:.1f} s, code {ended.code}, {' | '.join(ended.met[:6])}\n{ended.text}"
         if case.finish:
             config = case.finish_config or case.config
             ended = self.start(folder, run := Run(case.finish_more, says=case.finish_says, silent=case.finish_silent), config)
@@ -435,9 +451,5 @@ class Bench:
                               compare_bits(folder / "run", reference, case.finish == "bits"))
             except (same_bits.Failed, OSError, ValueError, KeyError) as e:
                 wrong.append(f"afterwards: {e}")
-        if case.after:
-            try:
-                self.shell(folder, case.after)
-            except (same_bits.Failed, subprocess.TimeoutExpired) as e:
-                wrong.append(f"at the end: {e}")
+        wrong += [f"at the end: {w}" for w in self.complaint(folder, case.after)]
         return wrong, said

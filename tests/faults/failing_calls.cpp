@@ -8,8 +8,8 @@
 //            a signal by name (SIGKILL), before the call; then:SIGKILL, after it; sleep:MS before
 //            it
 //   RANK     of MPI (PMI_RANK); without it every rank
-// Each hit appends a line to the file TRIREME_FAULTS_LOG. Other programs than trireme are left
-// alone.
+// Each hit appends a line, "RULE CALL PATH", to the file TRIREME_FAULTS_LOG; rules count from 0.
+// Other programs than trireme are left alone.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -37,6 +37,7 @@ enum class Fault { none, error, half, torn, signal, signal_after, sleep };
 struct FaultRule {
   char call[16], pattern[256];
   long n;
+  int place;  // among the rules that were given
   bool later_too;
   Fault fault;
   int number;  // errno, signal or milliseconds
@@ -95,11 +96,12 @@ void set_action(FaultRule& rule, const char* text) {
   }
 }
 
-void add_rule(const char* text) {
+void add_rule(const char* text, int place) {
   char n[16], action[32], rank[16] = "";
   auto& rule = rules[rule_count];
   if (std::sscanf(text, " %15s %255s %15s %31s %15s", rule.call, rule.pattern, n, action, rank) < 4)
     refuse(text);
+  rule.place = place;
   rule.n = std::atol(n);
   rule.later_too = n[std::strlen(n) - 1] == '+';
   set_action(rule, action);
@@ -117,15 +119,16 @@ __attribute__((constructor)) void read_rules() {
   static char text[4096];
   std::strncpy(text, given, sizeof text - 1);
   char* rest = nullptr;
+  int place = 0;
   for (char* rule = strtok_r(text, ";", &rest); rule; rule = strtok_r(nullptr, ";", &rest))
-    if (rule[std::strspn(rule, " ")] != '\0') add_rule(rule);
+    if (rule[std::strspn(rule, " ")] != '\0') add_rule(rule, place++);
 }
 
 void note(const FaultRule& rule, const char* path) {
   const char* file = std::getenv("TRIREME_FAULTS_LOG");
   if (!file) return;
   char line[PATH_MAX + 64];
-  const int n = std::snprintf(line, sizeof line, "%s %s\n", rule.call, path);
+  const int n = std::snprintf(line, sizeof line, "%d %s %s\n", rule.place, rule.call, path);
   const auto fd = syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_CREAT | O_APPEND, 0666);
   if (fd < 0) return;
   (void)syscall(SYS_write, fd, line, n);
