@@ -385,7 +385,7 @@ class Bench:
 
     def shell(self, folder, text):
         done = subprocess.run(["bash", "-ec", text], cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, timeout=60,
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, errors="replace")
         if done.returncode:
             raise same_bits.Failed(f"`{text}` ended with {done.returncode}: {done.stdout}{done.stderr}")
 
