@@ -66,7 +66,7 @@ test-asan:
 	@tests/run.sh build/asan $(JOBS) -L fast
 
 mutants: setup
-	@tests/mutants.py $(BUILD)
+	@tests/mutants/run.py $(BUILD)
 
 bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_programs

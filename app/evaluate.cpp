@@ -41,7 +41,7 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
   auto a = std::make_shared<EvaluateArguments>();
   command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")->required();
   command->add_option("--data", a->data, "token files (default: what its deck holds out)");
-  command->add_option("--samples", a->samples, "at most so many (default: all)");
+  command->add_option("--samples", a->samples, "use at most this many (default: all)");
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
   command->add_option("--threads", a->threads, "as run.threads (default: the deck's)");
   command->callback([&chosen, a] { chosen = [a] { return evaluate_checkpoint(*a); }; });

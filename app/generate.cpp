@@ -80,7 +80,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--top-p", s.top_p, "only the most likely tokens whose probabilities reach p")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command->add_option("--seed", s.seed, "of the sampling")->capture_default_str();
+  command->add_option("--seed", s.seed, "seed of the sampling")->capture_default_str();
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
   command->add_option("--threads", a->threads, "as run.threads (default: the deck's)");
   command->callback([&chosen, a] { chosen = [a] { return generate_text(*a); }; });

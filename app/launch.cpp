@@ -21,10 +21,10 @@ void require_same_arguments(const Communicator& world, const std::string& mine) 
   const auto all = world.all_gather(to_string(hash128(mine)));
   const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
   if (other != all.end())
-    throw SharedError(
-        fmt::format("rank {} was started with other arguments than rank 0: start all ranks with "
-                    "one command line",
-                    other - all.begin()));
+    throw SharedError(fmt::format(
+        "rank {} was started with different arguments from rank 0: start all ranks with "
+        "one command line",
+        other - all.begin()));
 }
 
 Deck read_deck(const Communicator& world, const DeckArguments& a) {

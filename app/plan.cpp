@@ -131,9 +131,9 @@ int check(const CheckArguments& a) {
                                       static_cast<std::uint64_t>(deck.train.seed));
   const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
   if (a.verify) {
-    for (const auto& part : training.parts()) part.file.verify();
+    for (const auto& range : training.ranges()) range.file.verify();
     if (validation)
-      for (const auto& part : validation->parts()) part.file.verify();
+      for (const auto& range : validation->ranges()) range.file.verify();
   }
   const auto choice = backend_choice(deck, {});
   if (!deck.model.init_from.empty())

@@ -59,9 +59,9 @@ Inputs inputs_of(Deck deck, const std::string& from) {
 
 std::vector<TokenFile> files_of(const Inputs& in) {
   std::vector<TokenFile> files;
-  for (const auto& part : in.training.parts()) files.push_back(part.file);
+  for (const auto& range : in.training.ranges()) files.push_back(range.file);
   if (in.validation && in.deck.data.validation_fraction == 0)  // else the training files
-    for (const auto& part : in.validation->parts()) files.push_back(part.file);
+    for (const auto& range : in.validation->ranges()) files.push_back(range.file);
   return files;
 }
 
@@ -73,8 +73,8 @@ void require_same_checkpoint(const Communicator& world, const std::filesystem::p
   const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
   if (other != all.end())
     throw SharedError(fmt::format(
-        "rank {} finds another checkpoint {} than rank 0: a run directory lies on a file system "
-        "that all nodes share",
+        "rank {} finds a different checkpoint from rank 0 in {}: put the run directory on a file "
+        "system that all nodes share",
         other - all.begin(), from.string()));
 }
 

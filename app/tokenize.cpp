@@ -81,17 +81,17 @@ int run(Arguments a) {
 
 void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   auto* command =
-      app.add_subcommand("tokenize", "Make a token file out of text, JSON lines or ids");
+      app.add_subcommand("tokenize", "make a token file out of text, JSON lines or ids");
   auto a = std::make_shared<Arguments>();
   auto& o = a->options;
-  command->add_option("inputs", o.inputs, "Files, globs, folders, or - for standard input")
+  command->add_option("inputs", o.inputs, "files, globs, folders, or - for standard input")
       ->required();
-  command->add_option("-o,--output", a->output, "The token file to write")->required();
+  command->add_option("-o,--output", a->output, "the token file to write")->required();
   command->add_option("--tokenizer", a->tokenizer,
                       "bytes (default for text), or a SentencePiece .model file");
   auto* from = command
                    ->add_option("--from", o.format,
-                                "What the inputs are: auto (by name), text (each file one "
+                                "what the inputs are: auto (by name), text (each file one "
                                 "document), jsonl, raw-u16, raw-u32, llmc or megatron")
                    ->transform(CLI::CheckedTransformer(formats))
                    ->option_text("FORMAT");
@@ -105,11 +105,11 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   completion->needs(prompt)->excludes(field);
   command
       ->add_option("--separator", a->separator,
-                   "Id after each document: auto (the tokenizer's; bytes: 0), none, or an id")
+                   "id after each document: auto (the tokenizer's; bytes: 0), none, or an id")
       ->capture_default_str();
   command->add_option("--vocab", o.vocab,
-                      "Vocabulary of imported ids (default: the tokenizer's, or largest id + 1)");
-  command->add_option("--threads", o.threads, "Threads (default: all this process may use)")
+                      "vocabulary of imported ids (default: the tokenizer's, or largest id + 1)");
+  command->add_option("--threads", o.threads, "threads (default: all that this process may use)")
       ->check(CLI::PositiveNumber);
   command->callback([a, from, field, prompt, &chosen] {
     const bool json = !field->empty() || !prompt->empty();

@@ -5,8 +5,8 @@
 // Best fit with splitting and coalescing, lowest address first among equals; the free range at the
 // end comes last, however long it is (Korn, Vo 1985: "In search of a better malloc"). So where a
 // block goes does not depend on how far the arena once grew, and equal steps reserve alike. Blocks
-// are free as soon as they are given back; the last events of every queue that used them travel
-// along.
+// are free as soon as they are given back; a free range keeps the last event of every queue that
+// used it.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// The hardware contract: memory, queues and transfers of a machine, and that it computes what
-// kernels/operations.hpp lists. Kernels see Views, allocate nothing, and are asynchronous on their
+// The hardware contract: memory, queues and transfers of a machine that computes the operations of
+// kernels/operations.hpp. Kernels see Views, allocate nothing, and are asynchronous on their
 // queue unless said otherwise.
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@ enum class Queue : std::uint8_t { compute, gather, scatter, exchange, down, up, 
 inline constexpr int queue_count = 7;
 std::string_view name_of(Queue);
 
-// "Everything put on `queue` up to `ticket`". A value; ticket 0 is the past.
+// Has passed when all work put on `queue` up to `ticket` is done; ticket 0 has always passed.
 struct Event {
   Queue queue = Queue::compute;
   std::uint64_t ticket = 0;
@@ -60,7 +60,7 @@ struct Account {
 // What does not change while a backend is open.
 struct BackendProperties {
   std::string name;
-  // May the host read and write the memory that `take` returns? Pinned memory always.
+  // May the host read and write the memory that `take` returns? It always may if that is pinned.
   bool host_readable = true;
   // Scratch that kernels on compute need at all times: lib/ takes it once and lends it.
   std::size_t workspace_bytes = 0;
@@ -81,8 +81,8 @@ class Backend {
   std::size_t workspace_bytes() const { return properties().workspace_bytes; }
   std::int64_t head_rows() const { return properties().head_rows; }
 
-  // Does the operation in the order of its queue. Its views stay valid until then; all else in it
-  // is copied where it is not done at once.
+  // Puts the operation on the queue. The memory of its views stays valid until it is done; the
+  // struct itself is copied if that is later.
   virtual void put(Queue, const kernel::Operation&) = 0;
   // Bytes of the workspace of kernel::Attention or, backward, kernel::AttentionGrad.
   virtual std::size_t attention_workspace(const AttentionShape&, DType, Direction) const = 0;
@@ -100,11 +100,11 @@ class Backend {
   virtual void wait(Queue, Event) = 0;
   virtual bool done(Event) = 0;
   virtual void* native(Queue) = 0;
-  // What is put on compute between the first two may be kept back and given to the device as one
-  // piece of work (a graph). `which` is the same for what is alike from one time to the next. In
-  // between nothing is uploaded, downloaded or put on other queues, none waits for it, and compute
-  // waits for nothing that was not recorded before. drop_graph instead of end_graph: what was put
-  // there is not to be done.
+  // Work put on compute between begin_graph and end_graph may be held back and launched at once, as
+  // one graph. `which` is the same for work that is alike from one time to the next. In between
+  // nothing is uploaded, downloaded or put on other queues, no queue waits for that work, and
+  // compute waits only for events recorded before. drop_graph, called instead of end_graph,
+  // discards the work.
   virtual void begin_graph(std::uint64_t /*which*/) {}
   virtual void end_graph() {}
   virtual void drop_graph() noexcept {}
@@ -113,8 +113,8 @@ class Backend {
   // there (dense views both).
   virtual void upload(Queue, View dst, std::span<const std::byte>) = 0;
   virtual void download(Queue, std::span<std::byte>, ConstView src) = 0;
-  // The host itself reads or writes memory that it may, in the order of this queue: nothing to do
-  // but for a backend that checks the order of accesses.
+  // Says that the host itself reads or writes memory at this point of the queue. Only a backend
+  // that checks the order of accesses does anything.
   virtual void touched(Queue, ConstView /*read*/, View /*written*/) {}
 };
 

@@ -4,12 +4,12 @@
 //
 // An operation is a struct with
 //   static constexpr std::string_view name
-//   static void operands(auto& o, auto&& f)   tells f of each operand, by the verbs below
+//   static void operands(auto& o, auto&& f)   calls f with each operand, by the verbs below
 // An operand that may be absent has {} as its default; leaving out another is a warning that the
 // build takes for an error. Where the operands do not say it, also
 //   double flops() const                      of products
 //   double bytes() const                      of memory, each element read or written once
-//   static void in_steps(const O&, put)       the same as other operations, for who has no kernel
+//   static void in_steps(const O&, put)       the same in other operations, for want of a kernel
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -21,9 +21,9 @@ namespace trireme {
 
 enum class Role : std::uint8_t {
   read,
-  write,    // all of it, whatever was there
+  write,    // all of it is written; what was there does not matter
   add,      // read and written
-  scratch,  // written and read, worth nothing afterwards
+  scratch,  // written and read; its contents mean nothing afterwards
 };
 enum class Need : std::uint8_t { must, may };
 
@@ -40,8 +40,8 @@ constexpr Role role_of(Accumulate how) {
 
 enum class Direction : std::uint8_t { forward, backward };
 
-// How an operation tells `f` what it does to its operands, always in one order. A result is added
-// to or written, as `how` says; what `may` be absent has {} as its default.
+// The verbs with which an operation lists its operands, always in the same order. A result is added
+// to or written, as `how` says; an operand of a may_ verb may be absent and has {} as its default.
 namespace kernel {
 
 template <Role role, Need need = Need::must>
@@ -72,7 +72,7 @@ void each_operand(O& o, F&& f) {
   });
 }
 
-// The place, from 0, of the first operand that must be there and is not; -1: none.
+// The index of the first operand that must be there and is not; -1: none.
 template <class O>
 int missing_operand(const O& o) {
   int at = 0, missing = -1;

@@ -38,8 +38,8 @@ struct SampleRows {
   std::int64_t t0 = 0;  // position of the first row of each sample
 };
 
-// What is done to a product c = a b while its operands are at hand. All absent: nothing. A bias may
-// stand beside activated_MN; otherwise there is one of them.
+// What is done to a product c = a b while its operands are at hand; nothing where all are absent.
+// At most one is there, but a bias may go with activated_MN.
 struct Epilogue {
   ConstView bias_N{};
   Activation activation = Activation::gelu;  // of the next two
@@ -141,9 +141,9 @@ struct Norm {
   }
 };
 
-// dx, absent when nobody wants it, gets dsum (which may be absent) + what the norm hands back of
-// dy; dw and db are absent when their parameter is frozen, `how` is about them. dx alone, and dw
-// and db alone, have the bits that all together have. dx may be dy, but not dsum.
+// dx, absent when it is not wanted, gets dsum (which may be absent) + the norm's gradient by x; dw
+// and db are absent when their parameter is frozen, and `how` applies to them. dx alone, or dw and
+// db alone, have the same bits as all together. dx may be dy, but not dsum.
 struct NormGrad {
   static constexpr std::string_view name = "norm_grad";
   View dx_TC{}, dw_C{}, db_C{};
@@ -268,7 +268,7 @@ struct SwigluGrad {
   }
 };
 
-// Rows of a table by ids, each once: `rows` stands for as many of them as there are at most.
+// Bytes of the rows of a table that `rows` ids name, each row once: an upper bound.
 inline double bytes_of_rows(const ConstView& table_VC, std::int64_t rows) {
   return static_cast<double>(std::min(rows, table_VC.extent[0]) * table_VC.extent[1]) *
          static_cast<double>(bytes_of(table_VC.dtype));

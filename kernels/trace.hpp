@@ -1,10 +1,10 @@
 #pragma once
-// What the queues of this process do when: spans of time, kept while somebody records, and shown
-// while a profiler looks on. Otherwise a span costs the test of a flag. Main thread only.
+// What the queues of this process do when, as spans of time: kept while a trace is recorded, shown
+// to a profiler that is attached. Otherwise a span costs the test of a flag. Main thread only.
 //
 // The clock is the host's. A span on compute lasts from when its work is put there until the host
-// goes on, which is when it is done on backends that do everything at once; one of a message lasts
-// from its issue until it was seen to be complete.
+// goes on, which is when the work is done on backends that do everything at once; a message's span
+// lasts from its issue until it was seen to be complete.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,7 +25,7 @@ struct TraceSpan {
   std::int64_t end{};
 };
 
-// How a profiler is told of spans: a text as one begins, nothing as the latest one that is open
+// A profiler's calls: push with a span's text when it begins, pop when the innermost open span
 // ends.
 struct TraceDisplay {
   void (*push)(const char* text);
@@ -37,7 +37,7 @@ class Trace {
   using Clock = std::function<std::int64_t()>;
 
   static bool on() { return on_; }
-  // Is a span of use to anybody?
+  // Is a trace recorded or a profiler attached?
   static bool watched() { return on_ || display_ != nullptr; }
   static void start(Clock = nanoseconds);
   // What was recorded since start, in the order in which it ended.
@@ -48,7 +48,7 @@ class Trace {
   static std::int64_t now();
   static void add(TraceSpan);
 
-  // Scopes from now on are shown there; null: nowhere.
+  // Where scopes are shown from now on; null: nowhere.
   static void show(const TraceDisplay* display) { display_ = display; }
 
  private:
@@ -57,9 +57,9 @@ class Trace {
   inline static const TraceDisplay* display_ = nullptr;
 };
 
-// A span on compute from its construction to its destruction. One that names no unit is about that
-// of the span around it; one without a name is none. Shown as "linear grad, blocks.1, microbatch
-// 2".
+// A span on compute from its construction to its destruction. One that names no unit has that of
+// the span around it; one without a name records nothing. Shown as "linear grad, blocks.1,
+// microbatch 2".
 class TraceScope {
  public:
   explicit TraceScope(std::string_view name, int microbatch = -1,

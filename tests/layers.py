@@ -6,8 +6,9 @@
 """
 import pathlib
 import re
-import sys
 import tempfile
+
+from checker import main
 
 # A file includes from its own folder or folders further up. kernels/ holds the contract itself;
 # backends beside each other share a place in the order and do not see each other.
@@ -223,9 +224,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--self-test"]:
-        sys.exit(self_test())
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
-    found = findings(root)
-    print("\n".join(found) if found else "layers: in order")
-    sys.exit(1 if found else 0)
+    main(findings, self_test, "layers: in order")

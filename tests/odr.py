@@ -11,8 +11,9 @@ All sources count as one program, as tests link what they like.
 import collections
 import pathlib
 import re
-import sys
 import tempfile
+
+from checker import main
 
 SOURCE = (".cpp", ".hpp", ".cu", ".cuh", ".h")
 TOPS = ("lib", "kernels", "app", "tests")
@@ -190,9 +191,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--self-test"]:
-        sys.exit(self_test())
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
-    found = findings(root)
-    print("\n".join(found) if found else "odr: no two types share a name")
-    sys.exit(1 if found else 0)
+    main(findings, self_test, "odr: no two types share a name")

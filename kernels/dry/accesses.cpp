@@ -46,7 +46,7 @@ void Accesses::wait(Queue q, Event e) {
   if (seen.size() >= forget_next_[index(q)]) forget(q);
 }
 
-// Two clocks are one when no access lies between them: later ones lie behind both.
+// Clocks with no access between them become one: every later access comes after both.
 void Accesses::forget(Queue q) {
   std::array<std::vector<std::uint64_t>, queue_count> live;
   const auto note = [&](const Access& a) {

@@ -1,10 +1,10 @@
 #pragma once
-// Who touched which bytes when, and was it ordered? Each queue has a vector clock; memory is an
-// interval map of its last write and, by queue, its last reads.
+// Which queue accessed which bytes, and was the order given? Each queue has a vector clock; memory
+// is an interval map of its last write and, by queue, its last reads.
 //
-// An event may be waited for at any time, so what its queue had seen of the others is kept: from
-// the ticket on where that changed, and as long as an access that is still in memory's map tells it
-// from what was seen before. So no more is kept than the map has accesses.
+// An event may be waited for at any later time, so the clock that its queue had is kept: once for
+// each ticket where it changed, and as long as an access in memory's map distinguishes it from the
+// clock before. So at most as many clocks are kept as the map has accesses.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -23,7 +23,7 @@ class Accesses {
   void begin(std::string_view what, Queue);  // a new operation; its name outlives this
   void touch(Touch, ConstView);              // of the operation begun last
   Event record(Queue);
-  void wait(Queue, Event);  // of an event that was recorded here
+  void wait(Queue, Event);  // for an event recorded here
 
   const std::vector<std::string>& races() const { return races_; }
   std::int64_t race_count() const { return race_count_; }
@@ -42,8 +42,8 @@ class Accesses {
     std::array<Access, queue_count> reads;
   };
   struct Seen {
-    std::uint64_t from;  // the queue's own first ticket with ...
-    Clock clock;         // ... this of the others; its own component means nothing
+    std::uint64_t from;  // the queue's first ticket with this clock
+    Clock clock;         // tickets seen of the other queues; its own component is not used
   };
   static constexpr std::size_t forget_at = 1024;
 

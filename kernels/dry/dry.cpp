@@ -12,7 +12,7 @@ Dry::Dry(DryTarget target)
   properties_.name = "dry";
 }
 
-// Addresses that nobody follows: device memory from 4 KiB on, pinned memory in the upper half.
+// Addresses that are never accessed: device memory from 4 KiB on, pinned memory in the upper half.
 static std::uintptr_t base(Memory m) {
   return m == Memory::device ? 4096 : std::uintptr_t{1} << 62;
 }
@@ -28,7 +28,7 @@ void Dry::give(const Block& b, std::span<const Event> last) noexcept {
               last);
 }
 
-// Pinned memory is no memory either: what is moved there and back is only noted.
+// Pinned memory is not real either: transfers to and from it are only recorded.
 static bool pinned(const std::byte* p) {
   return reinterpret_cast<std::uintptr_t>(p) >= base(Memory::pinned);
 }

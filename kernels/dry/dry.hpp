@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// The answers of the backend that is planned for.
+// What the backend that is planned for would answer.
 struct DryTarget {
   BackendProperties properties;
   std::size_t capacity;  // bytes of device memory
@@ -55,7 +55,7 @@ class Dry : public Backend {
   void touched(Queue, ConstView read, View written) override;
 
  private:
-  // Notes an access of each view; `what` outlives the backend.
+  // Records an access of each view; `what` outlives the backend.
   void begin(std::string_view what, Queue);
   void access(Role, const ConstView&);
   void transfer(std::string_view what, Queue, const ConstView& src, const View& dst);

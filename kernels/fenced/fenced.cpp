@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Two mappings of `bytes` of one anonymous file: {nobody may touch it, ours}.
+// Two mappings of `bytes` of one anonymous file: {inaccessible, accessible}.
 static std::pair<std::byte*, std::byte*> map_twice(std::size_t bytes) {
   const int file = memfd_create("trireme-fence", MFD_CLOEXEC);
   require(file >= 0, "cannot make the fence's memory file: {}", std::strerror(errno));
@@ -44,7 +44,7 @@ Fenced::~Fenced() {
 
 Block Fenced::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
-  if (memory == Memory::pinned) {  // the host's own: used at once, so everything before is over
+  if (memory == Memory::pinned) {  // the host may use it at once, so earlier uses must be done
     for (std::size_t q = 0; q < queue_count; ++q) run_to({static_cast<Queue>(q), t.last[q]});
     std::byte* data = memory_ + capacity_ + t.offset;
     std::memset(data, 0xff, t.bytes);

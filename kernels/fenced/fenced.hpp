@@ -40,7 +40,7 @@ class Fenced final : public Backend {
   Line& line(Queue q) { return lines_[static_cast<std::size_t>(q)]; }
   void defer(Queue, std::function<void()>);
   void run_to(Event);
-  // The same bytes where they may be touched.
+  // The same bytes in the accessible mapping.
   template <class AnyView>
   AnyView inside(AnyView) const;
 

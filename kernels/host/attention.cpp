@@ -24,8 +24,8 @@ struct Tiles {
   float *rows, *qT, *s, *o, *max, *sum, *shrink;
 };
 
-// s becomes exp(s - max), 0 where hidden; max, sum and what earlier results shrink by are brought
-// up to date.
+// s becomes exp(s - max), 0 where hidden; updates max, sum and the factor by which earlier results
+// shrink.
 void softmax_tile(const Tiles& t, std::int64_t keys, std::int64_t queries, bool first,
                   bool diagonal) {
   constexpr Vec lowest = Vec{} - std::numeric_limits<float>::infinity();

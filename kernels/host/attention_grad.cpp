@@ -169,7 +169,7 @@ class Pass {
   const Tiling& t_;
 };
 
-// How the work is cut on this many threads, and what scratch that takes.
+// How the work is cut for this many threads, and what scratch that takes.
 struct Cut {
   explicit Cut(const Tiling& t) : heads(t.shape.batch * t.shape.kv_heads) {
     const auto sums = KeySums::floats(t.tiles * edge, t.E);

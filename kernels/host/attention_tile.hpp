@@ -96,7 +96,7 @@ inline void transpose_tile(float* to, const T* from, std::int64_t stride, std::i
   }
 }
 
-// The same from the source itself; `spare` is a tile for what does not come in whole vectors.
+// The same straight from the source; `spare` is a tile for rows that are not whole vectors.
 template <class T>
 inline void load_transposed(float* to, const T* from, std::int64_t stride, std::int64_t rows,
                             std::int64_t D, std::int64_t E, float factor, float* spare) {

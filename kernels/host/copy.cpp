@@ -10,8 +10,8 @@
 namespace trireme::host {
 namespace {
 
-// A copy as nested loops, the outermost first: dims of one element are gone, neighbours that both
-// sides walk as one are one, and the smallest step of dst is innermost.
+// A copy as nested loops, the outermost first: dims of one element are dropped, neighbours that
+// both sides can walk as one are merged, and dst's smallest stride is innermost.
 struct Nest {
   int dims = 0;
   std::array<std::int64_t, max_dims> extent{}, dst{}, src{};
@@ -170,7 +170,7 @@ void run_nest(D* dst, const S* src, const Nest& n, const Op& op) {
       return run_transposed(dst, src, n, static_cast<std::size_t>(across), op);
     }
   }
-  constexpr std::int64_t piece = 32768;  // long enough for memcpy's fast ways
+  constexpr std::int64_t piece = 32768;  // long enough for memcpy's fast paths
   const auto pieces = (width + piece - 1) / piece;
   const auto items = pieces == 1 ? std::max<std::int64_t>(1, grain / width) : 1;
   for_chunks(n.outer() * pieces, items, [&](std::int64_t begin, std::int64_t end) {
@@ -225,7 +225,7 @@ void run(const kernel::Copy& o, View) {
   });
 }
 
-// A copy of one element that all of dst sees.
+// A copy from one element, read with strides of 0.
 void run(const kernel::Fill& o, View scratch) {
   const auto& [dst, x] = o;
   std::array<std::byte, 8> one{};

@@ -20,7 +20,7 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
             [&](auto i, auto l) { maxima[l] = larger(maxima[l], static_cast<float>(x[i])); });
   const float max = maxima.fold(larger), at_target = static_cast<float>(x[target]);
 
-  // f32 logits make room for their exponentials at once; bf16 would round them.
+  // f32 logits are overwritten with their exponentials at once; bf16 would round these.
   constexpr bool keep_exp = std::is_same_v<T, float>;
   Lanes<float> sums(0);
   if (keep_exp && what == Logits::become_gradient) {

@@ -1,5 +1,5 @@
-// c_MN = a_MK b_KN. What runs which way was measured on products of transformers (M, N, K from 128
-// to 50304) and depends on the shape alone, so a product has the same bits whenever it is computed.
+// c_MN = a_MK b_KN. How a product is computed was chosen by measurements on transformers (M, N, K
+// from 128 to 50304) and depends on its shape alone, so its bits are the same each time.
 #include <algorithm>
 #include <cstring>
 

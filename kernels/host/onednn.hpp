@@ -28,7 +28,7 @@ namespace onednn {
 bool multiplies_bf16();
 bool multiplies_bf16_fast();
 
-// In f32, has an element the same bits wherever in a product, and on however many threads?
+// In f32, has an element the same bits wherever it is in a product and on any number of threads?
 bool same_in_every_place();
 
 // By the matmul primitive: a and b of one type, c of that type or f32. Primitives are built once

@@ -18,8 +18,8 @@ inline void set_threads(int n) {
   omp_set_num_threads(n);
 }
 
-// Denormals cost a hundred cycles each and come for certain: a first moment that gets no gradient
-// shrinks by 0.9 a step and rests at the smallest one. To the thread that calls this they are zero.
+// Makes the calling thread treat denormals as zero. They cost a hundred cycles each, and a first
+// moment that gets no gradient becomes one: it shrinks by 0.9 a step and stops at the smallest.
 inline void flush_denormals() {
   _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
 }

@@ -59,14 +59,14 @@ inline void product_block(float* c, std::int64_t ldc, Accumulate how, const Left
   }
 }
 
-// What a block of rows needs of a product.
+// What of a product is computed for a block of rows.
 struct Part {
   std::int64_t depth_begin, depth_end, column_begin;
 };
 
-// Rows are rounded up to block_rows, columns to lanes: so far c, and so far right and a must be
-// readable. part(row) says for the block that starts at `row` what is computed; column_begin is
-// rounded down to lanes.
+// Rows are rounded up to block_rows and columns to lanes: memory of c, b and a must reach that far.
+// part_of(row) says what is computed for the block that starts at `row`; column_begin is rounded
+// down to lanes.
 template <class Left, class PartOf>
 inline void product(float* c, std::int64_t ldc, Accumulate how, const Left& a, const float* b,
                     std::int64_t ldb, std::int64_t rows, std::int64_t columns,

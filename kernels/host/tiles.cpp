@@ -7,8 +7,8 @@
 namespace trireme::host {
 namespace {
 
-// Of at most `most`, all but the last one a multiple of `unit`, of about one size and, where they
-// are several, as many as two threads share evenly.
+// The length of tiles: at most `most`, a multiple of `unit` but for the last, all about the same
+// and, where there are several, such that two threads share them evenly.
 std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
   auto count = (length + most - 1) / most;
   if (count > 1) count += count % 2;
@@ -16,7 +16,7 @@ std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
   return (each + unit - 1) / unit * unit;
 }
 
-// What is called meanwhile uses one thread, as it does in a loop that several run.
+// While this lives oneDNN uses one thread, as it does inside a parallel loop.
 class OneThread {
  public:
   OneThread() { set_threads(1); }

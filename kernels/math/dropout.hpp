@@ -1,5 +1,5 @@
 #pragma once
-// Dropout's mask and factor; which random number an element has is said at DropoutKey.
+// Dropout's mask and factor; DropoutKey says which random number belongs to an element.
 #include <cstdint>
 
 #include "lib/base/rng.hpp"

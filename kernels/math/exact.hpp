@@ -1,6 +1,6 @@
 #pragma once
-// How e^x and quotients are made in the formulas of this folder is an argument of theirs: exactly,
-// but where a device has something faster for results of fewer bits
+// The formulas of this folder take as an argument how e^x and quotients are computed: exactly, or,
+// where a device has something faster for results of fewer bits, that way
 // (kernels/cuda/kernels/quick.cuh).
 #include "kernels/math/exp.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // e^x for f32 within 1 ulp in plain arithmetic without branches: loops over it vectorise, and
-// device code runs the same lines. Bounds are put on the bits as integers, and NaNs are told by
-// them: GCC makes branches of two comparisons of floats in a row, and those become masks.
+// device code runs the same lines. Values are bounded, and NaNs found, by their bits as integers,
+// which becomes masks: GCC makes branches of two comparisons of floats in a row.
 #include <algorithm>
 #include <bit>
 #include <cstdint>

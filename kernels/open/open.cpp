@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What gave this job GPUs; null: nothing did.
+// The environment variable by which this job was given GPUs; null: none.
 static const char* gpus_given_by() {
   for (const char* name : {"SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"})
     if (const char* value = std::getenv(name); value && *value) return name;
@@ -38,7 +38,7 @@ std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
   if (name == "ref") return std::make_unique<Ref>(poison);
   if (name == "fenced") return std::make_unique<Fenced>(c.threads);
   if (name == "cuda") return open_cuda(cuda_choice(c));
-  fail("\"{}\" is no backend: run.backend is auto, host, ref, fenced or cuda", name);
+  fail("\"{}\" is not a backend: run.backend is auto, host, ref, fenced or cuda", name);
 }
 
 DryTarget dry_target(const BackendChoice& c) {
@@ -52,7 +52,7 @@ DryTarget dry_target(const BackendChoice& c) {
               return cuda_attention_workspace(s, t, d, bits);
             }};
   }
-  // Kept alive by the closure: it answers for itself and takes no memory.
+  // The closure keeps the backend alive, which answers for itself; it takes no memory.
   const std::shared_ptr<Backend> backend = open_backend(c);
   return {.properties = backend->properties(),
           .capacity = physical_memory(),

@@ -79,7 +79,7 @@ void log_to(const std::filesystem::path& file) {
   if (file.empty()) return;
   std::error_code e;
   require(!std::filesystem::exists(file, e) || std::filesystem::is_regular_file(file, e),
-          "cannot write the log file {}: it is no regular file", file.string());
+          "cannot write the log file {}: it is not a regular file", file.string());
   try {
     sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_st>(file.string()));
   } catch (const spdlog::spdlog_ex& e) {

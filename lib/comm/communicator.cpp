@@ -111,12 +111,12 @@ void Communicator::touch(Backend& b, Queue queue, const ConstView& read,
 Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView src,
                                  const Label& label) const {
   expect(dst.count() == size_ * src.count() && dst.dtype == src.dtype,
-         "a gather's dst holds every rank's part");
+         "a gather's dst holds every rank's slice");
   require_same([&] {
     return fmt::format("{} ({} {} a rank)", to_string(label), src.count(), name_of(src.dtype));
   });
   dst = flat(dst), src = flat(src);
-  View own = engine::part_of(dst, rank_, size_);
+  View own = engine::slice_of(dst, rank_, size_);
   if (own.data == src.data) own = {};
   auto messages = engine::gather_messages(rank_, size_, dst, src, settings().chunk);
   if (!messages.out.empty()) touch(b, queue, src, dst);
@@ -135,7 +135,7 @@ Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView sr
 Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstView src,
                                      Accumulate how, DType wire, const Label& label) const {
   expect(src.count() == size_ * dst.count() && dst.dtype == src.dtype,
-         "a scatter's src holds every rank's part");
+         "a scatter's src holds every rank's slice");
   require(wire == src.dtype || (wire == DType::bf16 && src.dtype == DType::f32),
           "{}: {} cannot travel as {}, only as itself, or f32 as bf16", to_string(label),
           name_of(src.dtype), name_of(wire));
@@ -144,7 +144,7 @@ Pending Communicator::reduce_scatter(Backend& b, Queue queue, View dst, ConstVie
                        name_of(wire));
   });
   dst = flat(dst), src = flat(src);
-  const ConstView own = engine::part_of(src, rank_, size_);
+  const ConstView own = engine::slice_of(src, rank_, size_);
   expect(own.data != dst.data || how == Accumulate::overwrite, "nothing is added to itself");
   auto messages = engine::scatter_messages(rank_, size_, dst, src, settings().chunk);
   if (!messages.out.empty() && wire == src.dtype) touch(b, queue, src, {});

@@ -2,7 +2,7 @@
 // Ranks of a job, as MPI's communicators. The words of lib/comm:
 //   communicator  ranks that call the same collectives in the same order; copies share it
 //   operation     a collective on Views, a send or a receive; in flight until it is waited for
-//   part          one of size() equal slices of a View: rank r's is the r-th
+//   slice         one of size() equal ones of a View: rank r's is the r-th
 //   message       what one rank sends another at a time: at most a chunk of a View's elements, in
 //                 the wire type, through staging where the transport cannot access the memory
 //   transport     what carries messages: between host memories (MPI), between devices (NCCL), or
@@ -70,10 +70,10 @@ class Communicator {
   void all_reduce_max(std::span<double>) const;
   std::vector<std::string> all_gather(const std::string&) const;  // by rank
 
-  // dst = the ranks' parts one after the other; src may be dst's own part.
+  // dst = the ranks' slices one after the other; src may be dst's own slice.
   [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;
-  // dst (+)= sum over ranks of their part `rank()` of src; own part first, then rank+1, rank+2, ...
-  // dst may be src's own part when it is overwritten. Between devices the transport chooses the
+  // dst (+)= sum over ranks of slice `rank()` of their src; own slice first, then rank+1, ...
+  // dst may be src's own slice when it is overwritten. Between devices the transport chooses the
   // order, unless contributions are rounded. `wire`: the type that is sent: src's, or bf16 for an
   // f32 src, where each contribution but the own is rounded once and added in f32.
   [[nodiscard]] Pending reduce_scatter(Backend&, Queue, View dst, ConstView src, Accumulate,

@@ -12,8 +12,8 @@ namespace trireme {
 
 namespace {
 
-std::int64_t windows_of(const DataPart& part, std::int64_t T) {
-  return part.end > part.begin ? (part.end - part.begin - 1) / T : 0;
+std::int64_t windows_of(const TokenRange& range, std::int64_t T) {
+  return range.end > range.begin ? (range.end - range.begin - 1) / T : 0;
 }
 
 // Number of a file's tokens that are trained on; the rest, its tail, is held out.
@@ -21,62 +21,62 @@ std::int64_t training_tokens(const TokenFile& file, double held_out) {
   return file.count() - std::llround(static_cast<double>(file.count()) * held_out);
 }
 
-void check_part(const DataPart& part, const Dataset::Settings& s) {
-  const auto& header = part.file.header();
-  const std::string name = part.file.path().string();
+void check_range(const TokenRange& range, const Dataset::Settings& s) {
+  const auto& header = range.file.header();
+  const std::string name = range.file.path().string();
   require(header.vocab <= s.vocab,
           "{} has a vocabulary of {}, the model one of {}: set model.vocab to {} or more, or "
           "tokenize with the model's tokenizer",
           name, header.vocab, s.vocab, header.vocab);
   require(
-      windows_of(part, s.T) > 0,
+      windows_of(range, s.T) > 0,
       "{} has {} tokens for this use (of {} in all), one sample of {} needs {}: give more data, "
       "hold out another share, or lower model.context",
-      name, part.end - part.begin, header.count, s.T, s.T + 1);
+      name, range.end - range.begin, header.count, s.T, s.T + 1);
   require(!s.separator_masks || header.separator,
           "data.separator_masks is on, but {} names no separator id: tokenize again with "
           "--separator, or switch it off",
           name);
 }
 
-void check_same_tokenizer(const std::vector<DataPart>& parts) {
-  const DataPart* first = nullptr;
+void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
+  const TokenRange* first = nullptr;
   std::string identity;
-  for (const auto& part : parts) {
-    if (part.file.header().tokenizer == TokenizerKind::none) continue;
-    const std::string own = part.file.tokenizer().identity();
+  for (const auto& range : ranges) {
+    if (range.file.header().tokenizer == TokenizerKind::none) continue;
+    const std::string own = range.file.tokenizer().identity();
     if (first == nullptr) {
-      first = &part;
+      first = &range;
       identity = own;
     }
     require(own == identity,
             "{} was tokenized with {}, {} with {}: use one tokenizer for all files",
-            first->file.path().string(), identity, part.file.path().string(), own);
+            first->file.path().string(), identity, range.file.path().string(), own);
   }
 }
 
-WindowSequence checked_sequence(const std::vector<DataPart>& parts, const Dataset::Settings& s) {
-  require(!parts.empty(), "no token files are named: set data.path");
+WindowSequence checked_sequence(const std::vector<TokenRange>& ranges, const Dataset::Settings& s) {
+  require(!ranges.empty(), "no token files are named: set data.path");
   require(s.T > 0, "a sample has {} tokens: set model.context above zero", s.T);
   std::vector<std::int64_t> windows;
-  for (const auto& part : parts) {
-    check_part(part, s);
-    windows.push_back(windows_of(part, s.T));
+  for (const auto& range : ranges) {
+    check_range(range, s);
+    windows.push_back(windows_of(range, s.T));
   }
-  check_same_tokenizer(parts);
+  check_same_tokenizer(ranges);
   return {std::move(windows), s.shares, s.order, s.seed};
 }
 
 }  // namespace
 
-Dataset::Dataset(std::vector<DataPart> parts, Settings settings)
-    : parts_(std::move(parts)),
+Dataset::Dataset(std::vector<TokenRange> ranges, Settings settings)
+    : ranges_(std::move(ranges)),
       settings_(std::move(settings)),
-      sequence_(checked_sequence(parts_, settings_)) {}
+      sequence_(checked_sequence(ranges_, settings_)) {}
 
 TokenizerSpec Dataset::tokenizer() const {
-  for (const auto& part : parts_) {
-    if (part.file.header().tokenizer != TokenizerKind::none) return part.file.tokenizer();
+  for (const auto& range : ranges_) {
+    if (range.file.header().tokenizer != TokenizerKind::none) return range.file.tokenizer();
   }
   return {};
 }
@@ -88,15 +88,15 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
              static_cast<std::int64_t>(targets_T.size()) == T,
          "room for one sample");
   const Window window = sequence_(sample);
-  const DataPart& part = parts_[static_cast<std::size_t>(window.file)];
-  const auto& header = part.file.header();
-  const std::int64_t start = part.begin + window.index * T;
-  part.file.read(start, ids_T);
-  part.file.read(start + 1, targets_T);
+  const TokenRange& range = ranges_[static_cast<std::size_t>(window.file)];
+  const auto& header = range.file.header();
+  const std::int64_t start = range.begin + window.index * T;
+  range.file.read(start, ids_T);
+  range.file.read(start + 1, targets_T);
 
   // Without separator masks no input equals this.
   const std::int32_t separator = settings_.separator_masks ? header.separator.value_or(-1) : -1;
-  const auto targets = part.file.targets(start + 1, T);
+  const auto targets = range.file.targets(start + 1, T);
   std::int64_t valid = 0;
   for (std::size_t i = 0; i < ids_T.size(); ++i) {
     const bool counts = ids_T[i] != separator && targets[i];
@@ -108,24 +108,24 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
 
 Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t vocab,
                       std::uint64_t seed) {
-  std::vector<DataPart> parts;
+  std::vector<TokenRange> ranges;
   for (const auto& path : config.path) {
     TokenFile file(path);
     const std::int64_t end = training_tokens(file, config.validation_fraction);
-    parts.push_back({std::move(file), 0, end});
+    ranges.push_back({std::move(file), 0, end});
   }
-  return Dataset(std::move(parts), {.T = T,
-                                    .vocab = vocab,
-                                    .shares = config.weights,
-                                    .order = config.order,
-                                    .seed = seed,
-                                    .separator_masks = config.separator_masks});
+  return Dataset(std::move(ranges), {.T = T,
+                                     .vocab = vocab,
+                                     .shares = config.weights,
+                                     .order = config.order,
+                                     .seed = seed,
+                                     .separator_masks = config.separator_masks});
 }
 
 std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
                                        std::int64_t vocab) {
   if (!config.has_validation()) return std::nullopt;
-  std::vector<DataPart> parts;
+  std::vector<TokenRange> ranges;
   for (const auto& path : config.validation_files) {
     for (const auto& trained : config.path) {
       std::error_code none;
@@ -135,22 +135,22 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
     }
     TokenFile file(path);
     const std::int64_t end = file.count();
-    parts.push_back({std::move(file), 0, end});
+    ranges.push_back({std::move(file), 0, end});
   }
   if (config.validation_fraction > 0) {
     for (const auto& path : config.path) {
       TokenFile file(path);
       const std::int64_t begin = training_tokens(file, config.validation_fraction);
       const std::int64_t end = file.count();
-      parts.push_back({std::move(file), begin, end});
+      ranges.push_back({std::move(file), begin, end});
     }
   }
-  return Dataset(std::move(parts), {.T = T,
-                                    .vocab = vocab,
-                                    .shares = {},
-                                    .order = SampleOrder::sequential,
-                                    .seed = 0,
-                                    .separator_masks = config.separator_masks});
+  return Dataset(std::move(ranges), {.T = T,
+                                     .vocab = vocab,
+                                     .shares = {},
+                                     .order = SampleOrder::sequential,
+                                     .seed = 0,
+                                     .separator_masks = config.separator_masks});
 }
 
 std::int64_t vocabulary_of(const DataConfig& config) {

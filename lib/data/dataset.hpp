@@ -15,8 +15,8 @@ namespace trireme {
 inline constexpr std::int32_t no_target = -1;
 
 // Tokens [begin, end) of a file. Window w has inputs [begin + w*T, begin + w*T + T) and targets
-// one later, so a part of n tokens has (n - 1) / T windows.
-struct DataPart {
+// one later, so a range of n tokens has (n - 1) / T windows.
+struct TokenRange {
   TokenFile file;
   std::int64_t begin = 0, end = 0;
 };
@@ -27,22 +27,22 @@ class Dataset {
   struct Settings {
     std::int64_t T = 0;
     std::int64_t vocab = 0;      // of the model
-    std::vector<double> shares;  // of samples per part; empty: each window once an epoch
+    std::vector<double> shares;  // of samples per range; empty: each window once an epoch
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;
     bool separator_masks = false;
   };
 
-  // Throws Error, naming the file, when a part holds no whole sample, when a vocabulary exceeds the
-  // model's, when files were made with different tokenizers, or when separators are to mask
+  // Throws Error, naming the file, when a range holds no whole sample, when a vocabulary exceeds
+  // the model's, when files were made with different tokenizers, or when separators are to mask
   // targets and a file names none.
-  Dataset(std::vector<DataPart>, Settings);
+  Dataset(std::vector<TokenRange>, Settings);
 
   std::int64_t sample_length() const { return settings_.T; }
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
   // Epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
-  const std::vector<DataPart>& parts() const { return parts_; }
+  const std::vector<TokenRange>& ranges() const { return ranges_; }
   // What the files were tokenized with; kind none if none of them names it.
   TokenizerSpec tokenizer() const;
 
@@ -53,7 +53,7 @@ class Dataset {
                     std::span<std::int32_t> targets_T) const;
 
  private:
-  std::vector<DataPart> parts_;
+  std::vector<TokenRange> ranges_;
   Settings settings_;
   WindowSequence sequence_;
 };

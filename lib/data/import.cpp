@@ -48,7 +48,7 @@ IdType megatron_type(int code, const std::string& file) {
     case 8:
       return id_type<std::uint16_t>;
     default:
-      fail("{}: type code {} is no type of ids (known are 1 to 5 and 8)", file, code);
+      fail("{}: type code {} is not a type of ids (known are 1 to 5 and 8)", file, code);
   }
 }
 
@@ -62,7 +62,7 @@ class Importer {
 
   void add_raw(InputFile& file, IdType type) {
     require(file.size() % type.bytes == 0,
-            "{} has {} bytes, which are no whole number of {}-byte ids", file.name(), file.size(),
+            "{} has {} bytes, which is not a whole number of {}-byte ids", file.name(), file.size(),
             type.bytes);
     add_ids(file, type, 0, file.size() / type.bytes, 0);
     count_separators_ = true;
@@ -71,17 +71,18 @@ class Importer {
   void add_llmc(InputFile& file) {
     constexpr std::int64_t header_bytes = 1024;
     std::array<std::byte, 12> first{};
-    require(file.size() >= header_bytes, "{} is no llm.c token file: it is shorter than its header",
-            file.name());
+    require(file.size() >= header_bytes,
+            "{} is not an llm.c token file: it is shorter than its header", file.name());
     file.read_at(0, first);
     const auto magic = get<std::int32_t>(first.data());
     const auto version = get<std::int32_t>(first.data() + 4);
     const std::int64_t count = get<std::int32_t>(first.data() + 8);
     const bool gpt2 = magic == 20240520 && version == 1, llama3 = magic == 20240801 && version == 7;
-    require(gpt2 || llama3,
-            "{} is no llm.c token file this program knows (magic {}, version {}; known are "
-            "20240520, 1 and 20240801, 7)",
-            file.name(), magic, version);
+    require(
+        gpt2 || llama3,
+        "{} is not an llm.c token file that this program knows (magic {}, version {}; known are "
+        "20240520, 1 and 20240801, 7)",
+        file.name(), magic, version);
     const IdType type = gpt2 ? id_type<std::uint16_t> : id_type<std::uint32_t>;
     const std::int64_t held = (file.size() - header_bytes) / type.bytes;
     require(count >= 0 && count == held, "{} holds {} ids, its header says {}: copy it again",
@@ -97,12 +98,12 @@ class Importer {
     constexpr std::int64_t header_bytes = 34;
     constexpr char magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
     std::array<std::byte, header_bytes> first{};
-    require(index.size() >= header_bytes, "{} is no Megatron index: it is shorter than its header",
-            index.name());
+    require(index.size() >= header_bytes,
+            "{} is not a Megatron index: it is shorter than its header", index.name());
     index.read_at(0, first);
     require(std::memcmp(first.data(), magic, sizeof magic) == 0 &&
                 get<std::uint64_t>(first.data() + 9) == 1,
-            "{} is no Megatron index of version 1: give the .bin that has its .idx beside it",
+            "{} is not a Megatron index of version 1: give the .bin that has its .idx beside it",
             index.name());
     const IdType type = megatron_type(std::to_integer<int>(first[17]), index.name());
     const auto sequences = get<std::int64_t>(first.data() + 18);

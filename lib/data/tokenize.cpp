@@ -89,17 +89,17 @@ class Encoder {
     try {
       object = nlohmann::json::parse(line);
     } catch (const nlohmann::json::exception& e) {
-      fail("{}:{}: no JSON ({}): each line must be one object", file, number,
+      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number,
            without_tag(e.what()));
     }
     const auto field = [&](const std::string& name) -> const std::string& {
-      require(object.is_object(), "{}:{}: this JSON is no object: each line must be one", file,
+      require(object.is_object(), "{}:{}: this JSON is not an object: each line must be one", file,
               number);
       const auto found = object.find(name);
       require(found != object.end(),
               "{}:{}: there is no field \"{}\": name the field of the text with --field", file,
               number, name);
-      require(found->is_string(), "{}:{}: field \"{}\" is no string", file, number, name);
+      require(found->is_string(), "{}:{}: field \"{}\" is not a string", file, number, name);
       return found->get_ref<const std::string&>();
     };
     const std::int64_t before = out.packed.count;

@@ -56,7 +56,7 @@ class Loader {
     if (!key || equals == std::string::npos) {
       const std::string near = key ? path : nearest_path(path);
       report(where, fmt::format("{}; write section.key=value{}",
-                                key ? "it has no '='" : fmt::format("'{}' is no key", path),
+                                key ? "it has no '='" : fmt::format("'{}' is not a key", path),
                                 near.empty() ? "" : fmt::format(" (nearest key: {})", near)));
       failed_.insert(near);
       return;
@@ -265,7 +265,8 @@ Deck load_deck(const std::filesystem::path& path, std::span<const std::string> o
   // Opening a pipe would block until it has a writer.
   require(
       !std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
-      "{} is no regular file: write the deck to one, whose name also names the run", path.string());
+      "{} is not a regular file: write the deck to one, whose name also names the run",
+      path.string());
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "cannot open the deck {}: {}; `trireme deck` prints one to start from",
@@ -274,7 +275,7 @@ Deck load_deck(const std::filesystem::path& path, std::span<const std::string> o
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   require(!file.bad(), "cannot read the deck {}: {}", path.string(), std::strerror(errno));
-  require(text.size() <= most, "{} is longer than 1 MiB and no deck", path.string());
+  require(text.size() <= most, "{} is longer than 1 MiB, which no deck is", path.string());
   return parse_deck(text, path.string(), overrides);
 }
 

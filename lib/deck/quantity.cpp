@@ -20,12 +20,14 @@ std::int64_t parse_byte_count(std::string_view text) {
   double number = 0;
   std::int64_t bytes = 0;
   require(read_number(digits, number) && number >= 0 && whole_number(number * scale, bytes),
-          "'{}' is no number of bytes; write one such as 80G, 512M or 1000000", text);
+          "'{}' is not a number of bytes; write one such as 80G, 512M or 1000000", text);
   return bytes;
 }
 
 double parse_duration(std::string_view text) {
-  const auto refuse = [&] { fail("'{}' is no duration; write hh:mm:ss, mm:ss or seconds", text); };
+  const auto refuse = [&] {
+    fail("'{}' is not a duration; write hh:mm:ss, mm:ss or seconds", text);
+  };
   std::vector<double> fields;
   std::string_view rest = text;
   for (bool more = true; more;) {

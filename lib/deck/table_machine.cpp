@@ -7,22 +7,22 @@ using enum ValueKind;
 
 DeckSection parallel_section() {
   using P = ParallelConfig;
-  const auto part = part_of(&Deck::parallel);
-  const auto plain = [&](auto field) { return member(part, field); };
+  const auto section = section_of(&Deck::parallel);
+  const auto plain = [&](auto field) { return member(section, field); };
   return {.name = "parallel",
           .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
           .keys = {
               KeyRow("pipe", integer, plain(&P::pipe), "pipeline stages")
                   .in(1, 65536)
                   .in_units("ranks"),
-              KeyRow("data", integer, automatic_member(part, &P::data), "data ranks")
+              KeyRow("data", integer, automatic_member(section, &P::data), "data ranks")
                   .in(1, 1 << 20)
                   .in_units("ranks")
                   .automatically("the number of ranks / (pipe * seq)"),
               KeyRow("seq", integer, plain(&P::seq), "ranks that share each sample's tokens")
                   .in(1, 65536)
                   .in_units("ranks"),
-              KeyRow("stage_layers", integers, automatic_member(part, &P::stage_layers),
+              KeyRow("stage_layers", integers, automatic_member(section, &P::stage_layers),
                      "transformer blocks of each stage")
                   .in(0, 10000)
                   .automatically("balanced by cost"),
@@ -31,8 +31,8 @@ DeckSection parallel_section() {
 
 DeckSection zero_section() {
   using Z = ZeroConfig;
-  const auto part = part_of(&Deck::zero);
-  const auto plain = [&](auto field) { return member(part, field); };
+  const auto section = section_of(&Deck::zero);
+  const auto plain = [&](auto field) { return member(section, field); };
   const std::vector<std::string> cadences = {"microbatch", "step"};
   return {
       .name = "zero",
@@ -41,29 +41,29 @@ DeckSection zero_section() {
           KeyRow("stage", integer, plain(&Z::stage),
                  "sharded: 0 nothing, 1 optimizer, 2 also gradients, 3 also weights")
               .in(0, 3),
-          KeyRow("shard", integer, automatic_member(part, &Z::shard),
+          KeyRow("shard", integer, automatic_member(section, &Z::shard),
                  "ranks that share one copy; groups of that many are replicas")
               .in(1, 1 << 20)
               .in_units("ranks")
               .automatically("data * seq"),
-          KeyRow("gather", choice, named_member(part, &Z::gather, cadences),
-                 "how often, at stage 3")
+          KeyRow("gather", choice, named_member(section, &Z::gather, cadences),
+                 "how often weights are gathered, at stage 3")
               .of(cadences),
-          KeyRow("reduce", choice, named_member(part, &Z::reduce, cadences),
-                 "how often, at stage 3")
+          KeyRow("reduce", choice, named_member(section, &Z::reduce, cadences),
+                 "how often gradients are reduced, at stage 3")
               .of(cadences),
           KeyRow("prefetch", integer, plain(&Z::prefetch), "gathers in flight ahead of their use")
               .in(0, 64),
           KeyRow("scatters", integer, plain(&Z::scatters), "reduce-scatters in flight").in(1, 64),
           KeyRow("detect_freeze", flag, plain(&Z::detect_freeze),
-                 "look at each step whether what is trainable has changed"),
+                 "check at each step whether the set of trainable parameters has changed"),
       }};
 }
 
 DeckSection freeze_section() {
   using F = FreezeRule;
-  const auto part = row_of(&Deck::freeze);
-  const auto plain = [&](auto field) { return member(part, field); };
+  const auto section = entry_of(&Deck::freeze);
+  const auto plain = [&](auto field) { return member(section, field); };
   const std::vector<std::string> moments = {"fresh", "keep"};
   return {
       .name = "freeze",
@@ -78,22 +78,22 @@ DeckSection freeze_section() {
           KeyRow("to_step", integer, plain(&F::to_step),
                  "first step trained again; 0: frozen to the end")
               .in(0, step_most),
-          KeyRow("moments", choice, named_member(part, &F::moments, moments),
-                 "the optimizer's arrays after thawing; of rules that overlap or touch the one "
-                 "that froze it "
-                 "decides: the earliest, then the last in the deck")
+          KeyRow("moments", choice, named_member(section, &F::moments, moments),
+                 "the optimizer's arrays after thawing: zero, or as they were before; where rules "
+                 "overlap or follow without a gap, the first decides, the last in the deck of "
+                 "those that begin together")
               .of(moments),
       }};
 }
 
 DeckSection evaluate_section() {
   using E = EvaluateConfig;
-  const auto plain = [](auto field) { return member(part_of(&Deck::evaluate), field); };
+  const auto plain = [](auto field) { return member(section_of(&Deck::evaluate), field); };
   return {.name = "evaluate",
           .meaning = "Loss on data.validation, into evaluation.csv.",
           .keys = {
               KeyRow("every_steps", integer, plain(&E::every_steps),
-                     "distance of evaluations while training; 0: none")
+                     "steps between evaluations while training; 0: none")
                   .in(0, step_most)
                   .in_units("steps"),
               KeyRow("batches", integer, plain(&E::batches),
@@ -104,30 +104,30 @@ DeckSection evaluate_section() {
 
 DeckSection checkpoint_section() {
   using C = CheckpointConfig;
-  const auto part = part_of(&Deck::checkpoint);
-  const auto plain = [&](auto field) { return member(part, field); };
+  const auto section = section_of(&Deck::checkpoint);
+  const auto plain = [&](auto field) { return member(section, field); };
   const std::vector<std::string> outcomes = {"stop", "continue"};
   return {
       .name = "checkpoint",
       .meaning = "What a run can go on from; one is always written at the end.",
       .keys = {
           KeyRow("every_steps", integer, plain(&C::every_steps),
-                 "distance of checkpoints; 0: not by steps")
+                 "steps between checkpoints; 0: not by steps")
               .in(0, step_most)
               .in_units("steps"),
           KeyRow("every_minutes", real, plain(&C::every_minutes),
-                 "distance of checkpoints; 0: not by time")
+                 "minutes between checkpoints; 0: not by time")
               .in(0, 1e6)
               .in_units("minutes"),
           KeyRow("keep_last", integer, plain(&C::keep_last), "newest checkpoints kept; 0: all")
               .in(0, step_most),
           KeyRow("keep_every", integer, plain(&C::keep_every),
-                 "checkpoints of multiples of this step stay for good; 0: none")
+                 "checkpoints at multiples of this step are kept for good; 0: none")
               .in(0, step_most)
               .in_units("steps"),
           KeyRow("async", flag, plain(&C::async),
                  "write from a copy of the state while training goes on; the copy takes memory"),
-          KeyRow("on_error", choice, named_member(part, &C::on_error, outcomes),
+          KeyRow("on_error", choice, named_member(section, &C::on_error, outcomes),
                  "what the run does when a checkpoint cannot be written")
               .of(outcomes),
           KeyRow("ranks_per_file", integer, plain(&C::ranks_per_file),
@@ -140,9 +140,9 @@ DeckSection checkpoint_section() {
 
 DeckSection run_section() {
   using R = RunConfig;
-  const auto part = part_of(&Deck::run);
-  const auto plain = [&](auto field) { return member(part, field); };
-  const auto automatic = [&](auto field) { return automatic_member(part, field); };
+  const auto section = section_of(&Deck::run);
+  const auto plain = [&](auto field) { return member(section, field); };
+  const auto automatic = [&](auto field) { return automatic_member(section, field); };
   const std::vector<std::string> grades = {"fast", "repeatable", "invariant"};
   return {
       .name = "run",
@@ -154,7 +154,7 @@ DeckSection run_section() {
           KeyRow("threads", integer, automatic(&R::threads), "threads of each rank")
               .in(1, 4096)
               .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the cores of the rank"),
-          KeyRow("exactness", choice, named_member(part, &R::exactness, grades),
+          KeyRow("exactness", choice, named_member(section, &R::exactness, grades),
                  "same bits: no promise, on the same grid, or on any grid")
               .of(grades)
               .only({"\"fast\"", "\"repeatable\""}),
@@ -174,7 +174,7 @@ DeckSection run_section() {
                  "a collective that waits longer ends the job; 0: never")
               .in(0, 1e6),
           KeyRow("log_every", integer, plain(&R::log_every),
-                 "distance of lines in the log; 0: none")
+                 "steps between lines of the log; 0: none")
               .in(0, step_most)
               .in_units("steps"),
           KeyRow("trace_steps", integers, plain(&R::trace_steps),
@@ -184,20 +184,21 @@ DeckSection run_section() {
               .in(0, 1 << 20)
               .automatically("all"),
           KeyRow("digest_every", integer, plain(&R::digest_every),
-                 "distance of digests of every tensor; 0: none")
+                 "steps between digests of every tensor; 0: none")
               .in(0, step_most)
               .in_units("steps")
               .only({"0"}),
           KeyRow("replay_every", integer, plain(&R::replay_every),
-                 "distance of steps that run twice, to find hardware faults; 0: none")
+                 "steps between those that run twice, to find hardware faults; 0: none")
               .in(0, step_most)
               .in_units("steps")
               .only({"0"}),
-          KeyRow("debug", flag, plain(&R::debug),
-                 "poison memory that is given back, compare what the ranks do together"),
+          KeyRow(
+              "debug", flag, plain(&R::debug),
+              "poison memory that is given back, compare the labels of collectives between ranks"),
           KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU"),
           KeyRow("cuda_graph", flag, plain(&R::cuda_graph),
-                 "give a GPU the forward and the backward of a microbatch as a graph each; on one "
+                 "launch a microbatch's forward and its backward as one CUDA graph each; on one "
                  "rank, and not while debugging"),
       }};
 }

@@ -17,12 +17,12 @@ std::vector<std::string> presets() {
 
 DeckSection model_section() {
   using M = ModelConfig;
-  const auto part = part_of(&Deck::model);
-  const auto plain = [&](auto field) { return member(part, field); };
-  const auto automatic = [&](auto field) { return automatic_member(part, field); };
+  const auto section = section_of(&Deck::model);
+  const auto plain = [&](auto field) { return member(section, field); };
+  const auto automatic = [&](auto field) { return automatic_member(section, field); };
   const auto choice = [&](std::string name, auto field, std::vector<std::string> names,
                           std::string meaning) {
-    return KeyRow(name, ValueKind::choice, named_member(part, field, names), meaning).of(names);
+    return KeyRow(name, ValueKind::choice, named_member(section, field, names), meaning).of(names);
   };
   return {
       .name = "model",
@@ -72,8 +72,8 @@ DeckSection model_section() {
 
 DeckSection data_section() {
   using D = DataConfig;
-  const auto part = part_of(&Deck::data);
-  const auto plain = [&](auto field) { return member(part, field); };
+  const auto section = section_of(&Deck::data);
+  const auto plain = [&](auto field) { return member(section, field); };
   const DeckAccess validation = {[](const Deck& d, std::size_t) -> DeckValue {
                                    if (d.data.validation_fraction > 0)
                                      return d.data.validation_fraction;
@@ -95,7 +95,7 @@ DeckSection data_section() {
               KeyRow("path", paths, plain(&D::path), "token files")
                   .like("[\"corpus.tokens\"]")
                   .needed(),
-              KeyRow("weights", reals, automatic_member(part, &D::weights),
+              KeyRow("weights", reals, automatic_member(section, &D::weights),
                      "share of samples from each file")
                   .above(0, 1e9)
                   .automatically("by size"),
@@ -103,10 +103,10 @@ DeckSection data_section() {
                      "held out: token files, or the fraction of each file's tail; []: nothing")
                   .below(0, 1)
                   .like("0.01"),
-              KeyRow("order", choice, named_member(part, &D::order, orders),
+              KeyRow("order", choice, named_member(section, &D::order, orders),
                      "a permutation of all samples each epoch, or as they stand in the files")
                   .of(orders),
-              KeyRow("attention", choice, named_member(part, &D::attention, spans),
+              KeyRow("attention", choice, named_member(section, &D::attention, spans),
                      "a token sees all earlier ones of its sample, or those of its document")
                   .of(spans)
                   .only({"\"causal\""}),
@@ -117,7 +117,7 @@ DeckSection data_section() {
 
 DeckSection train_section() {
   using T = TrainConfig;
-  const auto plain = [](auto field) { return member(part_of(&Deck::train), field); };
+  const auto plain = [](auto field) { return member(section_of(&Deck::train), field); };
   return {
       .name = "train",
       .meaning = "Batch and length of the run; give exactly one of steps and tokens.",
@@ -125,7 +125,7 @@ DeckSection train_section() {
           KeyRow("batch", integer, plain(&T::batch), "size of a step, over all ranks")
               .in(1, row_most)
               .in_units("samples"),
-          KeyRow("microbatch", integer, automatic_member(part_of(&Deck::train), &T::microbatch),
+          KeyRow("microbatch", integer, automatic_member(section_of(&Deck::train), &T::microbatch),
                  "what one data rank runs at a time; data * microbatch must divide batch")
               .in(1, row_most)
               .in_units("samples")
@@ -154,8 +154,8 @@ DeckSection train_section() {
 
 DeckSection optimizer_section() {
   using O = OptimizerConfig;
-  const auto part = part_of(&Deck::optimizer);
-  const auto plain = [&](auto field) { return member(part, field); };
+  const auto section = section_of(&Deck::optimizer);
+  const auto plain = [&](auto field) { return member(section, field); };
   const std::vector<std::string> kinds = {"adamw", "sgd", "lion"};
   const DeckAccess betas = {[](const Deck& d, std::size_t) -> DeckValue {
                               return std::vector{d.optimizer.beta1, d.optimizer.beta2};
@@ -169,20 +169,20 @@ DeckSection optimizer_section() {
       .name = "optimizer",
       .meaning = "How gradients change weights.",
       .keys = {
-          KeyRow("name", choice, named_member(part, &O::name, kinds), "the method").of(kinds),
+          KeyRow("name", choice, named_member(section, &O::name, kinds), "the method").of(kinds),
           KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3),
           KeyRow("betas", reals, betas,
-                 "adamw: decay of the first and second moment; lion: of the mean in the "
-                 "step, and of the one that is kept (0.9 and 0.99 in its paper)")
+                 "adamw: decay of the first and second moment; lion: of the momentum in the "
+                 "step, and of the momentum that is kept (0.9 and 0.99 in its paper)")
               .below(0, 1)
               .elements(2),
           KeyRow("eps", real, plain(&O::eps), "added to the root of AdamW's second moment")
               .inside(0, 1),
           KeyRow("momentum", real, plain(&O::momentum),
-                 "sgd: what an earlier gradient is worth a step later; 0: nothing is kept")
+                 "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
               .below(0, 1),
           KeyRow("nesterov", flag, plain(&O::nesterov),
-                 "sgd: momentum looks a step ahead (Sutskever et al. 2013)"),
+                 "sgd: Nesterov's momentum, which looks a step ahead (Sutskever et al. 2013)"),
           KeyRow("weight_decay", real, plain(&O::weight_decay),
                  "decoupled, times the learning rate; never on norms and biases")
               .in(0, 1e3),
@@ -194,13 +194,13 @@ DeckSection optimizer_section() {
 
 DeckSection schedule_section() {
   using S = ScheduleConfig;
-  const auto part = part_of(&Deck::schedule);
-  const auto plain = [&](auto field) { return member(part, field); };
+  const auto section = section_of(&Deck::schedule);
+  const auto plain = [&](auto field) { return member(section, field); };
   const std::vector<std::string> shapes = {"cosine", "linear", "constant", "wsd"};
   return {.name = "schedule",
           .meaning = "The learning rate over the steps.",
           .keys = {
-              KeyRow("shape", choice, named_member(part, &S::shape, shapes),
+              KeyRow("shape", choice, named_member(section, &S::shape, shapes),
                      "after warm-up; wsd: constant, then a linear decay at the end")
                   .of(shapes),
               KeyRow("warmup_steps", integer, plain(&S::warmup_steps), "linear rise from 0 to lr")
@@ -208,7 +208,7 @@ DeckSection schedule_section() {
                   .in_units("steps"),
               KeyRow("min_lr", real, plain(&S::min_lr), "learning rate where the decay ends")
                   .in(0, 1e3),
-              KeyRow("decay_steps", integer, automatic_member(part, &S::decay_steps),
+              KeyRow("decay_steps", integer, automatic_member(section, &S::decay_steps),
                      "length of the decay")
                   .in(1, step_most)
                   .in_units("steps")
@@ -218,20 +218,21 @@ DeckSection schedule_section() {
 
 DeckSection precision_section() {
   using P = PrecisionConfig;
-  const auto part = part_of(&Deck::precision);
+  const auto section = section_of(&Deck::precision);
   const std::vector<std::string> types = {"f32", "bf16", "f64"};
-  return {.name = "precision",
-          .meaning = "Number formats; master weights and moments of bf16 are f32.",
-          .keys = {
-              KeyRow("compute", choice, named_member(part, &P::compute, types),
-                     "activations and gathered weights; f64 needs run.backend = \"ref\"")
-                  .of(types),
-              KeyRow("reduce", choice, named_member(part, &P::reduce, types),
-                     "gradients on their way to the rank that adds them; sums keep their type")
-                  .of(types)
-                  .automatically("f64 for f64, else f32"),
-              KeyRow("tf32", flag, member(part, &P::tf32), "tensor cores for f32 products on GPUs"),
-          }};
+  return {
+      .name = "precision",
+      .meaning = "Number formats; master weights and moments of bf16 are f32.",
+      .keys = {
+          KeyRow("compute", choice, named_member(section, &P::compute, types),
+                 "activations and gathered weights; f64 needs run.backend = \"ref\"")
+              .of(types),
+          KeyRow("reduce", choice, named_member(section, &P::reduce, types),
+                 "gradients on their way to the rank that adds them; sums keep their type")
+              .of(types)
+              .automatically("f64 for f64, else f32"),
+          KeyRow("tf32", flag, member(section, &P::tf32), "tensor cores for f32 products on GPUs"),
+      }};
 }
 
 }  // namespace trireme

@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 static Manifest read_manifest(const fs::path& directory) {
   const auto path = directory / manifest_name;
   std::error_code e;
-  require(fs::is_directory(directory, e), "{} is no checkpoint: there is no such directory",
+  require(fs::is_directory(directory, e), "{} is not a checkpoint: there is no such directory",
           directory.string());
-  require(fs::exists(path, e), "{} is no whole checkpoint: {} is missing", directory.string(),
+  require(fs::exists(path, e), "{} is not a complete checkpoint: {} is missing", directory.string(),
           manifest_name);
   return parse_manifest(read_text(path), path.string());
 }

@@ -46,7 +46,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
             s.name);
     require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
             "it gives two shapes or dtypes for {}", s.name);
-    require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or there twice",
+    require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or given twice",
             s.array, s.name);
     covered = s.begin + s.count;
     const bool ends =

@@ -45,7 +45,7 @@ static int open_existing(const fs::path& path, int flags, const char* what) {
   if (code == 0 && S_ISREG(s.st_mode)) return descriptor;
   ::close(descriptor);
   if (code != 0) fail_errno(what, path, code);
-  fail("cannot {} {}: it is no regular file", what, path.string());
+  fail("cannot {} {}: it is not a regular file", what, path.string());
 }
 
 PosixFile::PosixFile(fs::path path, int descriptor)

@@ -18,7 +18,7 @@ DType dtype_from(const std::string& name) {
 std::string array_from(const std::string& group) {
   const bool plain = std::ranges::all_of(
       group, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9') || c == '_'; });
-  require(plain && !group.empty(), "'group' is no name of an array: \"{}\"", group);
+  require(plain && !group.empty(), "'group' does not name an array: \"{}\"", group);
   return group;
 }
 
@@ -105,7 +105,7 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
               (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
           "'chunks' of {} do not cover its slice", r.slice.name);
   for (const auto& c : chunks) {
-    require(c.is_array() && c.size() == 2, "'chunks' holds something else than [at, hash]");
+    require(c.is_array() && c.size() == 2, "'chunks' holds something other than [at, hash]");
     r.chunks.push_back(
         {JsonFields::integer_of(c[0], "at", 0), JsonFields::hash_of(c[1], "chunk hash")});
     const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
@@ -132,7 +132,7 @@ FileRecord file_from(const Json& json) {
   r.name = f.text("name");
   require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
               r.name.find('\0') == std::string::npos,
-          "'name' is no plain file name: \"{}\"", r.name);
+          "'name' is not a plain file name: \"{}\"", r.name);
   r.size = f.integer("size", 0);
   r.hash = f.hash("xxh3_128");
   r.rank = static_cast<int>(f.integer("rank", -1, 1 << 24));
@@ -185,7 +185,7 @@ CheckpointMeta meta_from(const Json& json) {
   m.tokenizer_kind = f.text("tokenizer");
   m.vocab = f.integer("vocab", 0);
   for (const auto& [name, v] : f.object("extra").items()) {
-    require(v.is_string(), "'extra' holds something else than text");
+    require(v.is_string(), "'extra' holds something other than text");
     m.extra[name] = v.get<std::string>();
   }
   return m;

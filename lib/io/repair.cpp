@@ -161,8 +161,8 @@ std::vector<std::string> write_draft(const fs::path& directory, const fs::path& 
 std::vector<std::string> repair_checkpoint(const fs::path& checkpoint) {
   std::error_code e;
   const auto directory = fs::canonical(checkpoint, e);
-  require(!e && fs::is_directory(directory, e), "{} is no checkpoint: there is no such directory",
-          checkpoint.string());
+  require(!e && fs::is_directory(directory, e),
+          "{} is not a checkpoint: there is no such directory", checkpoint.string());
   auto manifest = intact_manifest(directory);
   auto found = manifest ? by_manifest(directory, *std::move(manifest)) : by_shards(directory);
   const auto name = directory.filename().string();

@@ -73,7 +73,7 @@ static void require_regular_files(const fs::path& run) {
        {"lock", "log", "history.csv", "evaluation.csv", "effective.toml", "outcome.json"}) {
     std::error_code e;
     require(!is_there(run / name) || fs::is_regular_file(run / name, e),
-            "{} is no regular file -- remove it, or choose another --run-dir",
+            "{} is not a regular file -- remove it, or choose another --run-dir",
             (run / name).string());
   }
 }

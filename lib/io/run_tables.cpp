@@ -16,7 +16,8 @@ static std::optional<std::string> checked_text(const fs::path& path, std::string
   auto text = read_text(path);
   if (text.empty()) return {};
   require(text.starts_with(std::string(header) + "\n"),
-          "{} has other columns than this program writes -- move it away, or train into another "
+          "{} has columns other than those that this program writes -- move it away, or train into "
+          "another "
           "--run-dir",
           path.string());
   return text;

@@ -90,8 +90,8 @@ std::vector<std::string> remarks_on(const Findings& f) {
   std::vector<std::string> remarks;
   if (f.strange > 0)
     remarks.push_back(
-        fmt::format("{} of its lines are no rows and are left out, the first is line {}", f.strange,
-                    f.first_strange_line));
+        fmt::format("{} of its lines are not rows and are left out, the first is line {}",
+                    f.strange, f.first_strange_line));
   if (!f.doubled.empty())
     remarks.push_back(
         fmt::format("it had several rows for step {}: one is kept", steps_text(f.doubled)));

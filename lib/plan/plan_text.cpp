@@ -48,7 +48,7 @@ static std::string freeze_text(const Plan& p) {
 static std::string schedule_text(const Plan& p, const Grid& grid) {
   if (grid.pipe == 1) return "";
   return fmt::format(
-      "a step's schedule, as long as its products and attention:\n{}bubble {:.1f}%\n",
+      "a step's schedule; widths are FLOPs of products and attention:\n{}bubble {:.1f}%\n",
       timeline_text(p.timeline), 100 * bubble(p.timeline));
 }
 

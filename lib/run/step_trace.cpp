@@ -50,7 +50,7 @@ void StepTrace::end(std::int64_t step) {
 void StepTrace::close() {
   if (first_ > 0) return write();
   if (!config_.steps.empty())
-    log_warning("there is no trace: steps {} to {} were not made here", config_.steps[0],
+    log_warning("no trace is written: this run made no steps from {} to {}", config_.steps[0],
                 config_.steps[1]);
 }
 
@@ -125,8 +125,9 @@ void StepTrace::write() {
   double bytes = static_cast<double>(mine.size());
   world.all_reduce({&bytes, 1});
   if (bytes > 1e9) {
-    log_warning("there is no trace: {:.1f} GB are too much; name fewer steps or run.trace_ranks",
-                bytes * 1e-9);
+    log_warning(
+        "no trace is written: its {:.1f} GB are too much; name fewer steps or run.trace_ranks",
+        bytes * 1e-9);
     return;
   }
   const auto all = world.all_gather(mine);
@@ -140,7 +141,7 @@ void StepTrace::write() {
     replace_atomically(file, text + "\n]}\n");
     log_info("trace {}", file.string());
   } catch (const Error& e) {
-    log_warning("there is no trace: {}", e.what());
+    log_warning("no trace is written: {}", e.what());
   }
 }
 

@@ -30,7 +30,7 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
-// What becomes of Adam's moments when a frozen segment thaws.
+// What becomes of the optimizer's arrays when a frozen segment thaws.
 enum class ThawMoments : std::uint8_t { fresh, keep };
 
 // Parameters whose names match `pattern` (* and ?) are frozen in steps [from_step, to_step).

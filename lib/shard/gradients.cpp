@@ -140,7 +140,7 @@ void GradientSums::share_tied_sums() const {
   }
 }
 
-// Over equal shards: each replica sums one part of it and the parts are gathered again.
+// Over equal shards: each replica sums one slice of it and the slices are gathered again.
 void GradientSums::sum_replicas() const {
   const auto& r = sharding_.replicas;
   if (r.size() == 1) return;

@@ -23,7 +23,7 @@ ZeroPolicy zero_policy(const ZeroConfig& z, const Grid& grid, DType compute, DTy
       p.reduce_every = z.reduce;
       break;
     default:
-      fail("zero.stage = {} is none of 0, 1, 2 and 3", z.stage);
+      fail("zero.stage = {} is not 0, 1, 2 or 3", z.stage);
   }
   p.prefetch = static_cast<int>(z.prefetch);
   p.scatters = static_cast<int>(z.scatters);

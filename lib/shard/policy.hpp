@@ -4,7 +4,7 @@
 //
 // - zero.stage = 0: every rank keeps all of it (N = 1) and is a replica of the others. Gradients
 //   are summed once a step.
-// - zero.stage = 1: a rank keeps an Nth part, a shard, of each segment's master weights, gradients
+// - zero.stage = 1: a rank keeps one Nth, a shard, of each segment's master weights, gradients
 //   and optimizer state. Whole weights are gathered once a program and stay until its end.
 //   Gradients are summed once a step.
 // - zero.stage = 2: as 1, but gradients are summed every microbatch.

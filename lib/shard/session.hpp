@@ -1,5 +1,5 @@
 #pragma once
-// Session: one program's turn at a store. It gathers weights ahead of their use and sends gradients
+// Session: one program's use of a store. It gathers weights ahead of their use and sends gradients
 // off behind it, in the order of a BorrowPlan, all at fixed points of the program.
 //
 // Where shards are whole a lease is a view of the shard and a gradient is added where it stays: no
@@ -37,7 +37,7 @@ class Lease final : public Weights {
   std::vector<std::shared_ptr<Gathered>> held_;  // by unit
 };
 
-// The door for gradients of the units that a part borrowed; handed to Session::scatter when full.
+// Takes the gradients of the units that a part borrowed; given to Session::scatter when complete.
 class GradientLease final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;

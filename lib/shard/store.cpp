@@ -73,7 +73,7 @@ void Store::begin(Purpose purpose) {
   require(!open_, "the model's state is in use by another session: close that first");
   require(purpose == Purpose::forward || rule_.has_value(), "{}", no_gradients);
   if (const auto left = sharding_.gather.abandoned(); !left.empty())
-    fail("something of an earlier program is still on its way: {}", fmt::join(left, ", "));
+    fail("work of an earlier program is still in flight: {}", fmt::join(left, ", "));
   trainability_.require_settled();
   open_ = true;
   if (purpose == Purpose::forward) return;

@@ -31,7 +31,7 @@ std::vector<Trainability::Change> Trainability::changes() const {
     for (const auto& slot : segment.slots)
       require(wanted_[slot.param.index()] == wanted_[segment.slots[0].param.index()],
               "{} cannot freeze or thaw without {}: they lie in one segment. Name the pattern that "
-              "parts them in a [[freeze]] table, or when the model is made",
+              "separates them in a [[freeze]] table, or when the model is made",
               spec_.params[slot.param.index()].name,
               spec_.params[segment.slots[0].param.index()].name);
   for (std::size_t i = 0; i < layout_.segments.size(); ++i) {

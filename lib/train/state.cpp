@@ -29,7 +29,7 @@ static void load_arrays(Store& store, CheckpointReader& reader, ParamId p) {
   const auto& name = store.spec().params[p.index()].name;
   const auto& counts = reader.meta().updates;
   const auto found = counts.find(name);
-  require(found != counts.end(), "{} says of {} updates, but not of those of {}",
+  require(found != counts.end(), "{} counts the updates of {}, but not those of {}",
           (reader.directory() / manifest_name).string(), counts.size(), name);
   const auto count = found->second;
   store.set_count(p, count);

@@ -73,10 +73,11 @@ TEST_F(GridInput, KeysOfTheAxes) {
 
 TEST_F(GridInput, RanksThatWereStartedDifferently) {
   const std::string one = "-n 1 $TRIREME train deck.toml --run-dir run --overwrite ";
-  expect_refused("$MPIEXEC " + one + ": " + one + "train.steps=5", {"rank 1", "other arguments"});
+  expect_refused("$MPIEXEC " + one + ": " + one + "train.steps=5",
+                 {"rank 1", "different arguments"});
   // One that does not get as far as training.
-  expect_refused("$MPIEXEC " + one + ": " + one + "--nonsense", {"rank 1", "other arguments"});
-  expect_refused("$MPIEXEC " + one + "--nonsense : " + one, {"rank 1", "other arguments"});
+  expect_refused("$MPIEXEC " + one + ": " + one + "--nonsense", {"rank 1", "different arguments"});
+  expect_refused("$MPIEXEC " + one + "--nonsense : " + one, {"rank 1", "different arguments"});
 
   const auto all = here(on(2, "train deck.toml --nonsense"));
   EXPECT_NE(all.code, 0);

@@ -84,9 +84,10 @@ TEST_F(GridRun, LearnsWhatOneRankLearns) {
   }
 }
 
-// A checkpoint belongs to no grid. Fresh moments or other samples would show at once.
+// A checkpoint belongs to no grid. Fresh moments or other samples would show at once. It is of a
+// step that is evaluated, too: that row is neither lost nor written twice.
 TEST_F(GridRun, RestartsOnOtherGrids) {
-  const std::string steps = "train.steps=8 evaluate.every_steps=0 ";
+  const std::string steps = "train.steps=8 evaluate.every_steps=2 ";
   ASSERT_EQ(here(train(all_axes, "--run-dir whole " + steps)).code, 0);
   ASSERT_EQ(here("rm -r whole/checkpoints/step-00000008").code, 0);
   for (const GridCase& grid : {GridCase{1, ""}, GridCase{2, "zero.stage=1"},
@@ -103,6 +104,31 @@ TEST_F(GridRun, RestartsOnOtherGrids) {
       EXPECT_NEAR(row_of("run/history.csv", i)[2], row_of("whole/history.csv", i)[2], 2e-5)
           << grid.overrides << ", step " << i + 1;
     }
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto found = row_of("run/evaluation.csv", i), was = row_of("whole/evaluation.csv", i);
+      EXPECT_EQ(found[0], was[0]) << grid.overrides;
+      EXPECT_NEAR(found[2], was[2], 2e-5) << grid.overrides << ", step " << was[0];
+    }
+    EXPECT_EQ(row_of("run/evaluation.csv"), row_of("run/evaluation.csv", 3)) << grid.overrides;
+  }
+}
+
+// Each rank reads other files of a checkpoint than the others.
+TEST_F(GridRun, DamageThatAnyRankFindsIsSkipped) {
+  const GridCase grid{2, "zero.stage=3"};
+  ASSERT_EQ(here(train(grid, "--run-dir whole train.steps=8")).code, 0);
+  for (const char* shard : {"rank-00000.h5", "rank-00001.h5"}) {
+    ASSERT_EQ(here("rm -rf run && cp -r whole run && printf x | dd conv=notrunc bs=1 seek=9000 "
+                   "of=run/checkpoints/step-00000008/" +
+                   std::string(shard))
+                  .code,
+              0);
+
+    const auto r = here(train(grid, "--run-dir run --restart latest train.steps=8"));
+
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(count(r.err, "step-00000008 is damaged: " + std::string(shard)), 1) << r.err;
+    EXPECT_EQ(arrays("run", "00000008"), arrays("whole", "00000008"));
   }
 }
 

@@ -1,4 +1,4 @@
-// What a plan says of memory is what the run takes, whatever comes on the way.
+// The memory that a plan predicts is what the run takes, whatever happens meanwhile.
 #include "tests/app/grid_training.hpp"
 
 namespace trireme {

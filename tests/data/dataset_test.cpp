@@ -131,8 +131,8 @@ TEST(Dataset, TheHeldOutTailSharesNoTokenWithTraining) {
                     static_cast<double>(train.samples_per_epoch()),
                 fraction / (1 - fraction), 0.03);
     for (std::size_t f = 0; f < 2; ++f) {
-      const auto& t = train.parts()[f];
-      const auto& v = held_out->parts()[f];
+      const auto& t = train.ranges()[f];
+      const auto& v = held_out->ranges()[f];
       EXPECT_EQ(t.end, v.begin);
       EXPECT_EQ(v.end, v.file.count());
     }

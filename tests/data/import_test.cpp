@@ -168,7 +168,7 @@ TEST_F(Import, NamesWhatIsWrongWithAMegatronPair) {
   const std::string good = megatron_index(8, {3}, {0}, {0, 1});
   EXPECT_EQ(refused(good), "");
   EXPECT_THAT(refused("MMIDIDX"), HasSubstr("shorter than its header"));
-  EXPECT_THAT(refused(std::string(40, 'x')), HasSubstr("no Megatron index"));
+  EXPECT_THAT(refused(std::string(40, 'x')), HasSubstr("not a Megatron index"));
   EXPECT_THAT(refused(megatron_index(7, {3}, {0}, {0, 1})), HasSubstr("type code 7"));
   EXPECT_THAT(refused(good.substr(0, good.size() - 1)), HasSubstr("damaged"));
   EXPECT_THAT(refused(megatron_index(8, {4}, {0}, {0, 1})), HasSubstr("sequence 0"));

@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                   fs::remove(c / "manifest.json");
                   fs::remove(c / "rank-00001.h5");
                 },
-                "missing or there twice"},
+                "missing or given twice"},
         Refusal{"the_last_shard_missing",
                 [](auto& c, auto&) {
                   fs::remove(c / "manifest.json");

@@ -62,7 +62,7 @@ TEST(RunTables, OtherColumnsAreRefusedAndLeftAlone) {
   for (const auto& message :
        {message_of([&] { CsvFile(path, history_columns, TableStart{.step = 1}); }),
         message_of([&] { require_columns(path, history_columns); })})
-    EXPECT_TRUE(contains(message, "other columns")) << message;
+    EXPECT_TRUE(contains(message, "columns other than")) << message;
   EXPECT_EQ(read_text(path), "step,loss\n1,2\n");
 }
 

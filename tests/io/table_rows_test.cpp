@@ -29,7 +29,7 @@ TEST(TableRows, WhatIsNoRowIsNamedByItsLine) {
     const auto t = ordered("1,1,1\n" + std::string(line) + "\n3,1,1\n", {.step = 3});
     EXPECT_EQ(rows_of(t), "1,1,1\n3,1,1\n") << line;
     EXPECT_EQ(t.remarks,
-              Remarks{"1 of its lines are no rows and are left out, the first is line 3"})
+              Remarks{"1 of its lines are not rows and are left out, the first is line 3"})
         << line;
     EXPECT_TRUE(t.lossy);
   }

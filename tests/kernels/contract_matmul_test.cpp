@@ -127,7 +127,7 @@ TEST_P(MatmulContract, SlopeOfGelu) {
   }
 }
 
-// Views into wider memory; what lies beside them stays as it was.
+// Views into wider memory, whose other elements keep their values.
 TEST_P(MatmulContract, OfPartsOfMatrices) {
   for (Product p : sizes)
     for (const auto how : {Accumulate::overwrite, Accumulate::add})

@@ -1,6 +1,6 @@
-// Every operation on every backend: it reads, writes and adds as its operands' roles say, touches
-// nothing else, and gets what the reference gets, roughly (the suites of single operations have
-// tight bounds). Operations come from the list of all: one without examples does not compile.
+// Every operation on every backend: it reads, writes and adds as its operands' roles say, accesses
+// nothing else, and agrees with the reference, roughly (the suites of single operations have tight
+// bounds). Operations come from the list of all: one without examples does not compile.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

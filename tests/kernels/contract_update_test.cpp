@@ -58,7 +58,7 @@ TEST_P(UpdateContract, SumOfSquares) {
     });
 }
 
-// Of views that start anywhere; more of them than a device is told of at a time.
+// Of views that start anywhere; more of them than one launch on a device takes.
 TEST_P(UpdateContract, SumsOfSquaresOfManyAtATime) {
   compare("130 views", [](Lab& lab) {
     constexpr std::int64_t count = 130, most = 17000;
@@ -189,7 +189,7 @@ TEST_P(UpdateContract, LionStandsStillWhereNothingPulls) {
   });
 }
 
-// More shards than a device is told of at a time, which begin and end anywhere, each with a step of
+// More shards than one launch on a device takes, which begin and end anywhere, each with a step of
 // its own; what lies between them stays.
 TEST_P(UpdateContract, ManyShardsAtATime) {
   const auto shards_of = [](std::int64_t n, const auto& shard) {

@@ -160,7 +160,7 @@ TEST(DryAccesses, ALongPlanDoesNotGrow) {
   EXPECT_EQ(steps.accesses.races(), std::vector<std::string>{});
 }
 
-// What was forgotten is exactly what nothing depends on: a queue that slept all the time may wait
+// Only clocks that nothing depends on are forgotten: a queue that slept all the time may wait
 // for the first event of all, and that still orders what it did, and no more.
 TEST(DryAccesses, AnEventOfLongAgoStillOrders) {
   Steps steps;

@@ -84,7 +84,7 @@ TEST_F(DryOrder, MemoryIsReusedInOrder) {
   EXPECT_EQ(dry.race_count(), 0);
 
   {
-    const auto x = tensor();  // its use on gather is kept secret
+    const auto x = tensor();  // its use on gather is not reported
     dry.wait(Queue::gather, dry.record(Queue::compute));
     dry.put(Queue::gather, kernel::Fill{.dst = x.view(), .value = 0});
   }

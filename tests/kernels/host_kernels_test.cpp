@@ -1,4 +1,4 @@
-// What the comparison of backends does not see: a result's bits depend neither on the number of
+// What comparing backends does not show: a result's bits depend neither on the number of
 // threads, nor on where an element stands in its array, nor on how much scratch there is.
 #include <cmath>
 #include <cstring>

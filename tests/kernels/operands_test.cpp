@@ -1,5 +1,5 @@
-// That the checks of operands' roles find operations that break them: each of these is wrong in one
-// way, and told as that.
+// The checks of operands' roles find operations that break them: each of these is wrong in one
+// way, and reported so.
 #include "tests/support/operands.hpp"
 
 #include <gmock/gmock.h>
@@ -107,7 +107,7 @@ TEST_F(Roles, NothingIsWrittenBetweenRows) {
                double_x();
                y(1, columns) = 0;
              }),
-      ElementsAre(HasSubstr("operand 0 (write): element 14 of its memory is no operand's")));
+      ElementsAre(HasSubstr("operand 0 (write): element 14 of its memory belongs to no operand")));
 }
 
 TEST_F(Roles, NothingIsWrittenBeforeOrBehindAnOperand) {
@@ -127,7 +127,7 @@ TEST_F(Roles, NothingIsWrittenBesideWhateverItIs) {
                        double_x();
                        std::memset(&y(0, columns), 0xff, sizeof(float));
                      }),
-              ElementsAre(HasSubstr("no operand's")));
+              ElementsAre(HasSubstr("belongs to no operand")));
 }
 
 TEST_F(Roles, NothingIsReadBesideAnOperand) {

@@ -7,22 +7,11 @@
 #include <variant>
 #include <vector>
 
+#include "tests/kernels/pretended_views.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
 namespace {
-
-// No memory is looked at.
-View view(DType t, const Shape& s) {
-  static std::byte somewhere{};
-  return {&somewhere, t, s};
-}
-View bf16s(const Shape& s) {
-  return view(DType::bf16, s);
-}
-View f32s(const Shape& s) {
-  return view(DType::f32, s);
-}
 
 TEST(Operations, AbsentOperandsAreNotWalked) {
   const auto x = f32s({5});
@@ -69,7 +58,7 @@ TEST(Work, StepsOfAResidualNorm) {
                                   .w_C = w,
                                   .eps = 0.5,
                                   .key = {7, 0.25F},
-                                  .rows = {view(DType::i64, {2}), 4}},
+                                  .rows = {pretended(DType::i64, {2}), 4}},
                                  [&](const kernel::Operation& o) { steps.push_back(o); });
   ASSERT_EQ(steps.size(), 2U);
   const auto& dropout = std::get<kernel::Dropout>(steps[0]);

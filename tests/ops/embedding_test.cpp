@@ -22,7 +22,7 @@ OpCase embedding() {
   return c;
 }
 
-// Rows through the door are samples.
+// The rows that gradients are summed over are samples.
 OpCase positions(std::string name, std::int64_t table, std::int64_t t0) {
   OpCase c;
   c.name = std::move(name);

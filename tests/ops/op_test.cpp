@@ -115,11 +115,11 @@ TEST(Ops, WhatNobodyWantsChangesNothing) {
           EXPECT_EQ(run.has(fmt::format("dw{}", i)), trainable[i] != 0);
       }
     Ask closed;
-    closed.door = false;
+    closed.gradients = false;
 
     const auto run = on_ref(c, closed);
 
-    expect_same_bits(run, full, "when there is no door");
+    expect_same_bits(run, full, "when no weight gradient is wanted");
     EXPECT_EQ(run.rows, 0);
   }
 }

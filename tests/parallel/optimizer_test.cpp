@@ -15,12 +15,13 @@ namespace {
 
 constexpr double rate = 0.01, decay = 0.1;
 
-// What one weight has been through; `count` of the step, from 1.
+// What one weight has been through.
 struct Weight {
   double w = 0, a = 0, b = 0;
+  int count = 0;      // of its steps since it remembers
   bool open = false;  // its step hangs on the sign of a sum that is 0 but for rounding
 };
-using Formula = std::function<void(Weight&, double g, int count, double decay)>;
+using Formula = std::function<void(Weight&, double g, double decay)>;
 
 struct Method {
   OptimizerConfig config;
@@ -30,7 +31,7 @@ struct Method {
 Method sgd() {
   OptimizerConfig c;
   c.name = OptimizerKind::sgd;
-  return {c, [](Weight& p, double g, int, double d) { p.w -= rate * g + rate * d * p.w; }};
+  return {c, [](Weight& p, double g, double d) { p.w -= rate * g + rate * d * p.w; }};
 }
 
 // Sutskever et al. 2013, in the form that deep learning libraries use.
@@ -39,7 +40,7 @@ Method momentum(bool nesterov) {
   c.name = OptimizerKind::sgd;
   c.momentum = 0.8;
   c.nesterov = nesterov;
-  return {c, [nesterov](Weight& p, double g, int, double d) {
+  return {c, [nesterov](Weight& p, double g, double d) {
             p.a = 0.8 * p.a + g;
             p.w -= rate * (nesterov ? g + 0.8 * p.a : p.a) + rate * d * p.w;
           }};
@@ -51,11 +52,11 @@ Method adamw() {
   c.beta1 = 0.7;
   c.beta2 = 0.9;
   c.eps = 1e-3;
-  return {c, [](Weight& p, double g, int count, double d) {
+  return {c, [](Weight& p, double g, double d) {
             p.a = 0.7 * p.a + 0.3 * g;
             p.b = 0.9 * p.b + 0.1 * g * g;
-            const double mean = p.a / (1 - std::pow(0.7, count)),
-                         square = p.b / (1 - std::pow(0.9, count));
+            const double mean = p.a / (1 - std::pow(0.7, p.count)),
+                         square = p.b / (1 - std::pow(0.9, p.count));
             p.w -= rate * mean / (std::sqrt(square) + 1e-3) + rate * d * p.w;
           }};
 }
@@ -66,12 +67,42 @@ Method lion() {
   c.name = OptimizerKind::lion;
   c.beta1 = 0.6;
   c.beta2 = 0.9;
-  return {c, [](Weight& p, double g, int, double d) {
+  return {c, [](Weight& p, double g, double d) {
             const double pull = 0.6 * p.a + 0.4 * g;
             p.open = p.open || (std::fabs(pull) < 1e-13 && pull != 0);
             p.w -= rate * ((pull > 0) - (pull < 0)) + rate * d * p.w;
             p.a = 0.9 * p.a + 0.1 * g;
           }};
+}
+
+// Steps [from, to) in which a parameter stands still; what its formula remembers is kept or not.
+struct Still {
+  int from, to;
+  bool keeps;
+};
+using Stills = std::function<std::vector<Still>(const std::string& name)>;
+
+std::vector<FreezeRule> freeze_rules() {
+  return {{"*.qkv.*", 2, 4, ThawMoments::fresh},
+          {"blocks.5.*", 1, 5, ThawMoments::keep},
+          {"embedding.*", 3, 6, ThawMoments::keep},
+          {"*norm*", 3, 5, ThawMoments::fresh},
+          {"blocks.0.*", 0, 2, ThawMoments::keep}};
+}
+
+// The rules above in words: of rules that overlap or follow each other at once, the one that froze
+// it decides.
+std::vector<Still> stills_of(const std::string& name) {
+  const auto has = [&](const char* what) { return name.find(what) != std::string::npos; };
+  const bool qkv = has(".qkv."), norm = has("norm");
+  if (has("blocks.5.")) return {{1, 5, true}};
+  if (has("embedding.")) return {{3, 6, true}};
+  if (has("blocks.0.") && qkv) return {{0, 4, true}};
+  if (has("blocks.0.") && norm) return {{0, 2, true}, {3, 5, false}};
+  if (has("blocks.0.")) return {{0, 2, true}};
+  if (qkv) return {{2, 4, false}};
+  if (norm) return {{3, 5, false}};
+  return {};
 }
 
 void write_whole(Store& store, ParamId id, const std::vector<Weight>& weights) {
@@ -90,11 +121,28 @@ void expect_few_open(const ModelSpec& spec, const std::vector<std::vector<Weight
   }
 }
 
+// The step of all elements of a parameter.
+void follow(const Method& m, const std::vector<Still>& stills, int s, double decay,
+            std::span<const double> after, std::vector<Weight>& weights) {
+  for (const auto& still : stills) {
+    if (still.from <= s && s < still.to) return;
+    if (s == still.to && !still.keeps)
+      for (auto& p : weights) p = {.w = p.w, .open = p.open};
+  }
+  for (std::size_t e = 0; e < after.size(); ++e) {
+    auto& p = weights[e];
+    ++p.count;
+    m.step(p, p.w - after[e], decay);
+  }
+}
+
 // By ParamId, then element.
-std::vector<std::vector<Weight>> course_of(const test::ParityCase& grid_case, const Method& m) {
+std::vector<std::vector<Weight>> course_of(const test::ParityCase& grid_case, const Method& m,
+                                           const Stills& stills) {
   auto p = grid_case;
   p.grid = {};
   p.zero = {};
+  p.freeze = {};
   const auto backend = open_backend(test::backend_of(p, true));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, {}, test::parity_setup(p));  // no decay, no clipping
@@ -111,10 +159,7 @@ std::vector<std::vector<Weight>> course_of(const test::ParityCase& grid_case, co
     for (std::size_t i = 0; i < params.size(); ++i) {
       const ParamId id{static_cast<std::int32_t>(i)};
       const auto after = test::weights_here(store, id);
-      for (std::size_t e = 0; e < after.size(); ++e) {
-        auto& weight = all[i][e];
-        m.step(weight, weight.w - after[e], s + 1, params[i].shape.dims() > 1 ? decay : 0);
-      }
+      follow(m, stills(params[i].name), s, params[i].shape.dims() > 1 ? decay : 0, after, all[i]);
       write_whole(store, id, all[i]);
     }
   }
@@ -147,17 +192,19 @@ void expect_course(const test::ParityCase& p, const Method& m,
   }
 }
 
-}  // namespace
+test::ParityCase plain_case(int steps) {
+  test::ParityCase p;
+  p.size = test::world().size() % 3 == 0 ? 24 : 8;  // the context too: ranks divide it
+  p.steps = steps;
+  p.microbatches = 1;
+  return p;
+}
 
-TEST(Optimizer, FollowsItsFormulaOnEveryGrid) {
-  const std::vector<Method> methods = {sgd(), momentum(false), momentum(true), adamw(), lion()};
-  test::ParityCase any;
-  any.size = test::world().size() % 3 == 0 ? 24 : 8;  // the context too: ranks divide it
-  any.steps = 4;
-  any.microbatches = 1;
+void expect_on_every_grid(const test::ParityCase& any, std::span<const Method> methods,
+                          const Stills& stills) {
   int turn = 0;
   for (const auto& method : methods) {
-    const auto course = course_of(any, method);
+    const auto course = course_of(any, method, stills);
     for (const auto& grid : test::parity_grids({test::world().size()})) {
       if (any.size % (grid.data * any.microbatches) != 0) continue;
       auto p = any;
@@ -169,6 +216,19 @@ TEST(Optimizer, FollowsItsFormulaOnEveryGrid) {
       expect_course(p, method, course);
     }
   }
+}
+
+}  // namespace
+
+TEST(Optimizer, FollowsItsFormulaOnEveryGrid) {
+  const std::vector<Method> methods = {sgd(), momentum(false), momentum(true), adamw(), lion()};
+  expect_on_every_grid(plain_case(4), methods, [](auto&) { return std::vector<Still>(); });
+}
+
+TEST(Optimizer, StandsStillWhereItIsFrozen) {
+  auto p = plain_case(7);
+  p.freeze = freeze_rules();
+  expect_on_every_grid(p, std::vector<Method>{adamw(), momentum(true)}, stills_of);
 }
 
 }  // namespace trireme

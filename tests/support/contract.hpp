@@ -1,7 +1,7 @@
 #pragma once
 // The hardware contract as a test: one body per kernel, run by the oracle (Ref in f64) and by a
 // backend under test in its compute type on the same inputs, rounded to that type. Bodies see a
-// Lab and cannot tell who they run on.
+// Lab and do not know which of the two they run on.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -20,7 +20,7 @@ struct Tested {
   DType compute;
 };
 std::vector<Tested> tested_backends();
-// Not in bf16 on a processor that cannot multiply it.
+// False for bf16 on a processor that cannot multiply it.
 bool can_compute(const Tested&);
 void PrintTo(const Tested&, std::ostream*);
 std::string name_of_tested(const testing::TestParamInfo<Tested>&);
@@ -34,10 +34,10 @@ double roundoff(DType);
 // probability of 2 exp(-lambda^2 / 2): 3e-8 for lambda = 6.
 double sum_error(DType t, std::int64_t length, double magnitude);
 
-// What a result x of type t may be off: rounded once from something within `slack` of x.
+// How far a result x of type t may be off: rounded once from a number within `slack` of x.
 double tolerance(DType t, double x, double slack);
 
-// A body's run on one backend: makes its views, records its results. Memory ends with the Lab.
+// A body's run on one backend: makes its views, records its results, owns their memory.
 class Lab {
  public:
   Lab(Backend&, DType compute, DType tested);
@@ -47,7 +47,7 @@ class Lab {
 
   Backend& backend;
   const DType compute;  // of this run
-  const DType tested;   // of the backend under test: what tolerances are made from
+  const DType tested;   // of the backend under test, from which tolerances are made
 
   // Dense views. Values are rounded to what the backend under test would hold.
   View values(const Shape&, const std::vector<double>&);
@@ -63,7 +63,7 @@ class Lab {
 
   std::vector<double> read(const View& dense);
   std::vector<std::byte> bytes(const View& dense);
-  double largest(const View& dense);      // magnitude; NaN is none
+  double largest(const View& dense);      // magnitude; NaNs are left out
   double longest_row(const View& dense);  // Euclidean length along the last dim
 
   // A dense view of results, and how far a value may be off before its last rounding.
@@ -93,8 +93,8 @@ class ContractTest : public testing::TestWithParam<Tested> {
   ~ContractTest() override;
 
  protected:
-  // Results of the backend under test are within the tolerance of the oracle's; the same call again
-  // and, when the test ends, on 3 threads gives the same bits. So the body captures by value.
+  // Expects the backend's results within the tolerance of the oracle's, and the same bits when the
+  // body runs again and, when the test ends, on 3 threads: so it must capture by value.
   void compare(const std::string& what, const Body&);
   // What the oracle gets from the body, in the order of its `result` calls.
   std::vector<Lab::Result> oracle(const Body&);

@@ -1,6 +1,6 @@
 #pragma once
-// What the dry backend stands for where only order and memory matter: a machine with room and no
-// attention.
+// A target of the dry backend for tests where only order and memory matter: 1 TiB of memory, and
+// attention without a workspace.
 #include "kernels/dry/dry.hpp"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as a view's elements, and back.
+// Converts numbers to the bytes of a view's elements, and back.
 #include <cstddef>
 #include <vector>
 

@@ -24,12 +24,12 @@ bool is_tied(const RankStep& s, UnitId u) {
   return s.spec.config.tied && u == s.spec.table_unit;
 }
 
-// Gathers of each unit: turns in a row share one, or all do.
+// All gathers, by unit: turns of one unit in a row share one, or all turns do.
 std::vector<UnitId> gathers_of(const RankStep& s) {
   std::vector<UnitId> gathers;
   for (const auto& t : s.turns) {
     if (!t.weights) continue;
-    for (const auto& b : s.pieces[t.piece].units) {
+    for (const auto& b : s.parts[t.part].units) {
       const bool shared = s.gather_once ? std::ranges::find(gathers, b.unit) != gathers.end()
                                         : !gathers.empty() && gathers.back() == b.unit;
       if (!shared) gathers.push_back(b.unit);
@@ -41,7 +41,7 @@ std::vector<UnitId> gathers_of(const RankStep& s) {
 std::int64_t scatters_of(const RankStep& s, UnitId u) {
   std::map<Use, std::int64_t> scatters;
   for (const auto& t : s.turns)
-    for (const auto& b : s.pieces[t.piece].units)
+    for (const auto& b : s.parts[t.part].units)
       if (t.gradients && b.unit == u) ++scatters[b.use];
   std::int64_t n = 0;
   for (const auto& [use, times] : scatters) n += s.reduce_once ? 1 : times;
@@ -77,16 +77,16 @@ std::int64_t seq_traffic(const RankStep& s) {
   const auto hq = own.query.count, hk = own.kv.count, others = c.heads - hq;
   const auto forward = others + 2 * kv_of_others + (ranks - 1) * hq;
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < s.pieces.size(); ++i) {
-    const auto& p = s.pieces[i];
+  for (std::size_t i = 0; i < s.parts.size(); ++i) {
+    const auto& p = s.parts[i];
     const auto block = std::ranges::find(s.spec.blocks, p.units[0].unit, &BlockParams::unit);
     if (block == s.spec.blocks.end()) continue;
     sum += count(s, Do::forward) * forward;
     if (!p.needed) continue;
     if (s.recompute == Recompute::block) sum += count(s, Do::backward) * forward;
-    // A gradient of attention's input is wanted by what comes before it.
+    // The gradient of attention's input is wanted where something before it trains.
     const auto& b = *block;
-    bool wanted = i > 0 ? s.pieces[i - 1].needed : count(s, Do::send_gradient) > 0;
+    bool wanted = i > 0 ? s.parts[i - 1].needed : count(s, Do::send_gradient) > 0;
     for (const ParamId id : {b.attention_norm, b.attention_norm_bias, b.qkv, b.qkv_bias})
       wanted = wanted || (id != ParamId{} && s.trainable[id.index()]);
     if (wanted) sum += count(s, Do::backward) * (others + (ranks - 1) * (hq + 2 * hk));
@@ -108,7 +108,7 @@ std::size_t block(std::int64_t elements, DType t) {
   return std::max<std::size_t>(1, (n + Arena::granule - 1) / Arena::granule) * Arena::granule;
 }
 
-// Whole units that are there at once: those that a turn reads, and those asked for ahead of it.
+// The most whole units held at once: those that a turn reads and those gathered ahead of it.
 std::size_t most_gathered(const RankStep& s) {
   const auto gathers = gathers_of(s);
   const auto whole = [&](std::size_t from, std::size_t to) {
@@ -122,7 +122,7 @@ std::size_t most_gathered(const RankStep& s) {
   std::size_t most = 0, next = 0;  // gather
   for (const auto& t : s.turns) {
     if (!t.weights) continue;
-    const auto& units = s.pieces[t.piece].units;
+    const auto& units = s.parts[t.part].units;
     if (next > 0 && gathers[next - 1] == units[0].unit) --next;  // shared with the turn before
     const auto begin = next;
     next += units.size();
@@ -132,14 +132,14 @@ std::size_t most_gathered(const RankStep& s) {
   return most;
 }
 
-// Whole units' gradients that are there at once: those a turn adds to, those that wait for the last
-// microbatch, and those on their way.
+// The most whole gradients held at once: those a turn adds to, those that wait for the last
+// microbatch, and those being scattered.
 std::size_t most_whole_gradients(const RankStep& s) {
   using Key = std::pair<UnitId, Use>;
   std::map<Key, int> turns_left;
   for (const auto& t : s.turns)
     if (t.gradients)
-      for (const auto& b : s.pieces[t.piece].units) ++turns_left[{b.unit, b.use}];
+      for (const auto& b : s.parts[t.part].units) ++turns_left[{b.unit, b.use}];
   const auto whole = [&](UnitId u) {
     std::size_t sum = 0;
     for (const auto k : s.layout.of_unit[u.index()])
@@ -151,10 +151,10 @@ std::size_t most_whole_gradients(const RankStep& s) {
   std::deque<std::size_t> leaving;
   for (const auto& t : s.turns) {
     if (!t.gradients) continue;
-    for (const auto& b : s.pieces[t.piece].units)
+    for (const auto& b : s.parts[t.part].units)
       if (begun.insert({b.unit, b.use}).second) now += whole(b.unit);
     most = std::max(most, now);
-    for (const auto& b : s.pieces[t.piece].units) {
+    for (const auto& b : s.parts[t.part].units) {
       if (--turns_left[{b.unit, b.use}] > 0 && s.reduce_once) continue;
       begun.erase({b.unit, b.use});
       if (whole(b.unit) == 0) continue;

@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// Expects that `gradient` is the derivative of f by x, element by element. f() reads x where it is;
-// x comes back as it was.
+// Expects that `gradient` is the derivative of f by x, element by element. f() reads x itself,
+// which is changed meanwhile and put back.
 //
 // (f(x + h) - f(x - h)) / 2h errs by h^2 |f'''| / 6 + 2^-53 |f| / h. h = 2^-17, near the cube root
 // of 2^-53, makes that about 1e-11 for values and derivatives of order 1, where `relative` (to the

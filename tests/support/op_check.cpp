@@ -44,10 +44,10 @@ class GivenWeights final : public Weights {
   std::vector<View> views_;
 };
 
-// Sums kept in the Lab, added to from fill's leaves as the cut says.
-class Door final : public Gradients {
+// Keeps the sums in the Lab and calls `fill` for the rows as the cut says.
+class SumsInLab final : public Gradients {
  public:
-  Door(Lab& lab, const OpCase& c, const std::vector<std::uint8_t>& trainable, const Cut& cut)
+  SumsInLab(Lab& lab, const OpCase& c, const std::vector<std::uint8_t>& trainable, const Cut& cut)
       : lab_(lab), cut_(cut) {
     for (std::size_t i = 0; i < c.params.size(); ++i) {
       sums.push_back(trainable[i] ? lab.wide_fresh(c.params[i].shape) : View{});
@@ -63,7 +63,7 @@ class Door final : public Gradients {
     for (std::size_t i = 0; i < params.size(); ++i) ASSERT_EQ(params[i].index(), first + i);
     const auto to = std::span(sums).subspan(first, params.size());
     ASSERT_TRUE(std::ranges::any_of(to, [](const View& v) { return bool(v); }))
-        << "the door is opened for parameters that are all frozen";
+        << "gradients are added for parameters that are all frozen";
     ASSERT_GT(n, 0);
     if (cut_.leaf == 0) {
       fill({0, n}, to, rows[first] == 0 ? Accumulate::overwrite : Accumulate::add);
@@ -79,7 +79,7 @@ class Door final : public Gradients {
     for (std::size_t i = 0; i < params.size(); ++i) rows[first + i] += n;
   }
 
-  // That went to each parameter: the same for all that are trainable.
+  // Rows added to each parameter: the same for all that are trainable.
   std::int64_t rows_of_each() const {
     std::int64_t each = 0;
     for (std::size_t i = 0; i < sums.size(); ++i)
@@ -91,7 +91,7 @@ class Door final : public Gradients {
   }
 
   std::vector<View> sums;          // absent where the parameter is frozen
-  std::vector<std::int64_t> rows;  // that went to each
+  std::vector<std::int64_t> rows;  // added to each
 
  private:
   void clear(std::span<const View> views) {
@@ -174,8 +174,9 @@ OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
   const auto shared = or_all(ask.shared, c.in.size(), false);
   const Staged staged(lab, c);
   const GivenWeights weights(staged.weights);
-  Door door(lab, c, trainable, ask.cut);
-  const Run run = make_run(b, weights, ask.door ? &door : nullptr, trainable, staged.place);
+  SumsInLab gradients(lab, c, trainable, ask.cut);
+  const Run run =
+      make_run(b, weights, ask.gradients ? &gradients : nullptr, trainable, staged.place);
   const auto op = c.make(b, lab.compute);
 
   OpRun done;
@@ -216,10 +217,10 @@ OpRun run_op(Lab& lab, const OpCase& c, const Ask& ask) {
   }
   done.after = b.account();
   EXPECT_EQ(done.after.live_all, done.before.live_all) << "memory stays behind";
-  for (std::size_t i = 0; i < door.sums.size(); ++i)
-    if (door.sums[i] && door.rows[i] > 0)
-      lab.result(fmt::format("dw{}", i), door.sums[i], c.slack.params[i]);
-  done.rows = door.rows_of_each();
+  for (std::size_t i = 0; i < gradients.sums.size(); ++i)
+    if (gradients.sums[i] && gradients.rows[i] > 0)
+      lab.result(fmt::format("dw{}", i), gradients.sums[i], c.slack.params[i]);
+  done.rows = gradients.rows_of_each();
   done.results = lab.results;
   return done;
 }

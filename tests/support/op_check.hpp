@@ -1,5 +1,5 @@
 #pragma once
-// One op run forward and backward on a backend, in all the ways that a tape may ask it to.
+// Runs one op forward and backward on a backend, in all the ways in which a tape may use it.
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,7 +30,7 @@ struct OpCase {
   std::vector<OpNumbers> params;  // the i-th is ParamId i
   OpNumbers grad_out;             // of y's shape; no values: the op's own seed, and y is f64
   std::vector<OpNumbers> more_grad_out{};  // of the outputs after the first
-  std::int64_t rows = 0;                   // that go through the door to each parameter
+  std::int64_t rows = 0;                   // added to each parameter's gradient
   Place place;                             // where its views and positions come from these:
   std::vector<std::int64_t> samples{0};
   std::int64_t t0 = 0;
@@ -42,8 +42,8 @@ struct OpCase {
   } slack;
 };
 
-// How the door cuts rows: `leaf` rows at a time (0: all), each into memory of its own that is added
-// afterwards, or added where the sum is.
+// How rows are cut: `leaf` at a time (0: all), each summed in memory of its own that is added
+// afterwards, or added to the sum itself.
 struct Cut {
   std::int64_t leaf = 0;
   bool backwards = false;
@@ -53,12 +53,12 @@ struct Cut {
 // backward, or its two halves, between which a schedule may do other things.
 enum class Adjoint : std::uint8_t { together, in_halves };
 
-// What is asked of a run. Lists that are empty mean yes for each (`shared`: no).
+// How to run. An empty list means yes for each (`shared`: no).
 struct Ask {
   bool record = true;
-  bool door = true;
+  bool gradients = true;  // else no weight gradient is wanted
   std::vector<std::uint8_t> wanted, trainable;
-  std::vector<std::uint8_t> shared;  // inputs that somebody else holds too
+  std::vector<std::uint8_t> shared;  // inputs that other tensors share
   bool shared_gradient = false;
   Cut cut;
   Adjoint adjoint = Adjoint::together;
@@ -66,15 +66,15 @@ struct Ask {
 
 struct OpRun {
   std::vector<Lab::Result> results;  // "y", "y1".., and as asked "dx0".., "dw0".., with slack
-  std::int64_t rows = 0;             // that went through the door to each parameter
-  // Before the op, with its output and what it saved, and after all that is gone.
+  std::int64_t rows = 0;             // added to each parameter's gradient
+  // Before the op; with its output and what it saved; after all of that is given back.
   Account before, forward, after;
 
   const Lab::Result& operator[](std::string_view name) const;
   bool has(std::string_view name) const;
 };
 
-// Runs the op on the Lab's backend in its compute type, and expects what holds in every run: shared
+// Runs the op on the Lab's backend in its compute type, and checks what holds in every run: shared
 // tensors keep their bits, frozen parameters are absent, no memory stays behind.
 OpRun run_op(Lab&, const OpCase&, const Ask& = {});
 

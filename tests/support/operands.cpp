@@ -41,17 +41,17 @@ View Operands::take(DType t, const Shape& s, const std::vector<double>& values, 
   const auto all = s.count() + 2 * around;
   blocks_.push_back(
       backend.take(static_cast<std::size_t>(all * size), kind, Queue::compute, Memory::device));
-  Piece p{{blocks_.back().data, t, {all}}, {}, {}};
+  Allocation p{{blocks_.back().data, t, {all}}, {}, {}};
   std::vector<double> start(static_cast<std::size_t>(all));
   std::ranges::copy(values, start.begin() + around);
   p.start = encode(t, start);
   p.uses.resize(start.size());
-  pieces_.push_back(std::move(p));
+  allocations_.push_back(std::move(p));
   return {blocks_.back().data + around * size, t, s};
 }
 
 View Operands::random(DType t, DType held, const Shape& s, double amplitude) {
-  const auto exact = random_values(s.count(), pieces_.size() + 1, amplitude);
+  const auto exact = random_values(s.count(), allocations_.size() + 1, amplitude);
   return take(t, s, decode(held, encode(held, exact)));
 }
 
@@ -65,7 +65,7 @@ View Operands::of_type(DType t, const Shape& s, double amplitude) {
   return random(t, t, s, amplitude);
 }
 View Operands::positive(const Shape& s) {
-  auto values = random_values(s.count(), pieces_.size() + 1, 0.5);
+  auto values = random_values(s.count(), allocations_.size() + 1, 0.5);
   for (double& x : values) x += 1;
   const auto held = wide(tested_);
   return take(wide(compute), s, decode(held, encode(held, values)));
@@ -81,21 +81,21 @@ View Operands::workspace(std::size_t bytes) {
   return take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)}, {}, Kind::workspace);
 }
 
-std::size_t Operands::piece_of(const ConstView& v) const {
-  const auto found = std::ranges::find_if(pieces_, [&](const Piece& p) {
+std::size_t Operands::allocation_of(const ConstView& v) const {
+  const auto found = std::ranges::find_if(allocations_, [&](const Allocation& p) {
     return v.data >= p.all.data && v.data < p.all.data + p.all.span_bytes();
   });
-  expect(found != pieces_.end(), "an operand is a view of these operands' memory");
+  expect(found != allocations_.end(), "an operand is a view of these operands' memory");
   expect(found->all.dtype == v.dtype, "an operand is of its memory's type");
-  return static_cast<std::size_t>(found - pieces_.begin());
+  return static_cast<std::size_t>(found - allocations_.begin());
 }
 
-// Places in its piece, in the view's order.
+// Indices in its allocation, in the view's order.
 std::vector<std::size_t> Operands::elements_of(const ConstView& v) const {
   std::vector<std::size_t> places;
   places.reserve(static_cast<std::size_t>(v.count()));
-  const auto first =
-      (v.data - pieces_[piece_of(v)].all.data) / static_cast<std::ptrdiff_t>(bytes_of(v.dtype));
+  const auto first = (v.data - allocations_[allocation_of(v)].all.data) /
+                     static_cast<std::ptrdiff_t>(bytes_of(v.dtype));
   for (std::int64_t i = 0; i < v.count(); ++i) {
     auto at = first;
     auto rest = i;
@@ -112,18 +112,18 @@ std::vector<std::size_t> Operands::elements_of(const ConstView& v) const {
 void Operands::declare(std::vector<Operand> operands) {
   operands_ = std::move(operands);
   for (const auto& o : operands_) {
-    auto& piece = pieces_[piece_of(o.view)];
-    for (const auto at : elements_of(o.view)) piece.uses[at] |= use_of(o.role);
+    auto& allocation = allocations_[allocation_of(o.view)];
+    for (const auto at : elements_of(o.view)) allocation.uses[at] |= use_of(o.role);
   }
 }
 
-// What is read has its numbers, all else is full of `before`.
+// Elements that are read have their numbers, all others are filled with `before`.
 Operands::Contents Operands::start(std::byte before, const Operand* with_other_numbers) const {
   Contents contents;
-  for (const auto& p : pieces_) {
+  for (const auto& p : allocations_) {
     const auto size = bytes_of(p.all.dtype);
     auto numbers = decode(p.all.dtype, p.start);
-    if (with_other_numbers && &pieces_[piece_of(with_other_numbers->view)] == &p)
+    if (with_other_numbers && &allocations_[allocation_of(with_other_numbers->view)] == &p)
       for (const auto at : elements_of(with_other_numbers->view))
         numbers[at] = numbers[at] * 0.75 + 0.125;  // positive ones stay positive
     auto bytes = encode(p.all.dtype, numbers);
@@ -136,18 +136,18 @@ Operands::Contents Operands::start(std::byte before, const Operand* with_other_n
 
 Operands::Contents Operands::run_from(const Contents& start,
                                       const std::function<void()>& run) const {
-  for (std::size_t i = 0; i < pieces_.size(); ++i)
-    backend.upload(Queue::compute, pieces_[i].all, start[i]);
+  for (std::size_t i = 0; i < allocations_.size(); ++i)
+    backend.upload(Queue::compute, allocations_[i].all, start[i]);
   run();
   Contents after = start;
-  for (std::size_t i = 0; i < pieces_.size(); ++i)
-    backend.download(Queue::compute, after[i], pieces_[i].all);
+  for (std::size_t i = 0; i < allocations_.size(); ++i)
+    backend.download(Queue::compute, after[i], allocations_[i].all);
   return after;
 }
 
 std::vector<std::byte> Operands::bytes_of_operand(const Contents& contents,
                                                   const Operand& o) const {
-  const auto& all = contents[piece_of(o.view)];
+  const auto& all = contents[allocation_of(o.view)];
   const auto size = bytes_of(o.view.dtype);
   std::vector<std::byte> bytes(static_cast<std::size_t>(o.view.count()) * size);
   std::size_t n = 0;
@@ -162,16 +162,17 @@ std::vector<std::string> Operands::broken_promises(const std::function<void()>& 
   std::vector<std::string> broken;
 
   for (const auto& o : operands_) {
-    const auto piece = piece_of(o.view);
+    const auto allocation = allocation_of(o.view);
     const auto size = bytes_of(o.view.dtype);
     const auto same = [&](const Contents& x, const Contents& y, std::size_t at) {
-      return std::memcmp(x[piece].data() + at * size, y[piece].data() + at * size, size) == 0;
+      return std::memcmp(x[allocation].data() + at * size, y[allocation].data() + at * size,
+                         size) == 0;
     };
-    // The first of its elements where something is wrong.
+    // Reports the first of its elements that is wrong.
     const auto find = [&](const char* what, const auto& wrong) {
       std::int64_t n = 0;
       for (const auto at : elements_of(o.view)) {
-        if (wrong(at, pieces_[piece].uses[at])) {
+        if (wrong(at, allocations_[allocation].uses[at])) {
           broken.push_back(fmt::format("{}: element {} {}", describe(o), n, what));
           return;
         }
@@ -185,12 +186,12 @@ std::vector<std::string> Operands::broken_promises(const std::function<void()>& 
       });
       continue;
     }
-    bool on_its_own = true;  // no element of it is read
+    bool on_its_own = true;  // none of its elements is read
     find("was not written", [&](std::size_t at, int uses) {
       on_its_own &= !(uses & is_read);
       return !(uses & is_read) && same(a, start_a, at) && same(b, start_b, at);
     });
-    find("depends on what was there, or on what is no operand",
+    find("depends on what was there, or on memory of no operand",
          [&](std::size_t at, int) { return !same(a, b, at); });
     if (on_its_own) continue;
     const auto c = run_from(start(nans, &o), run);
@@ -198,19 +199,20 @@ std::vector<std::string> Operands::broken_promises(const std::function<void()>& 
       broken.push_back(fmt::format("{}: does not depend on what was there", describe(o)));
   }
 
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    const auto size = bytes_of(pieces_[p].all.dtype);
+  for (std::size_t p = 0; p < allocations_.size(); ++p) {
+    const auto size = bytes_of(allocations_[p].all.dtype);
     const auto around = around_bytes / static_cast<std::int64_t>(size);
-    for (std::size_t i = 0; i < pieces_[p].uses.size(); ++i) {
+    for (std::size_t i = 0; i < allocations_[p].uses.size(); ++i) {
       const auto changed = [&](const Contents& from, const Contents& to) {
         return std::memcmp(from[p].data() + i * size, to[p].data() + i * size, size) != 0;
       };
-      if (pieces_[p].uses[i] || !(changed(start_a, a) || changed(start_b, b))) continue;
-      const auto beside =
-          std::ranges::find_if(operands_, [&](const Operand& o) { return piece_of(o.view) == p; });
-      broken.push_back(fmt::format("{}: element {} of its memory is no operand's and was changed",
-                                   beside == operands_.end() ? "no operand" : describe(*beside),
-                                   static_cast<std::int64_t>(i) - around));
+      if (allocations_[p].uses[i] || !(changed(start_a, a) || changed(start_b, b))) continue;
+      const auto beside = std::ranges::find_if(
+          operands_, [&](const Operand& o) { return allocation_of(o.view) == p; });
+      broken.push_back(
+          fmt::format("{}: element {} of its memory belongs to no operand and was changed",
+                      beside == operands_.end() ? "no operand" : describe(*beside),
+                      static_cast<std::int64_t>(i) - around));
       break;
     }
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The operands of one operation in memory that shows who touches what. Elements that belong to no
-// operand lie around each of them, and in the gaps of strided ones; and what is in memory before is
-// chosen: random numbers where an operation reads, else anything.
+// The operands of one operation, in memory that shows which elements it reads and writes. Elements
+// that belong to no operand lie around each of them and in the gaps of strided ones, and the
+// contents before the operation are chosen: random numbers where it reads, a pattern elsewhere.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 namespace trireme {
 
 struct Operand {
-  int place;  // as the operation lists them, from 0
+  int place;  // its index in the operation's list
   ConstView view;
   Role role;
 };
@@ -38,13 +38,13 @@ class Operands {
   View numbers(const std::vector<std::int64_t>&);
   View workspace(std::size_t bytes);  // absent for none
 
-  // Which elements an operation has; once, before what follows.
+  // Says which elements are operands; called once, before what follows.
   void declare(std::vector<Operand>);
-  // What `run` does to them against their roles, a line each:
+  // What `run` does to them against their roles, a line for each breach:
   //   read   an element is changed
   //   write  an element is left as it was, or depends on what was there
-  //   add    nothing depends on what was there; what is written and read by others counts as this
-  // and whether elements of no operand are changed, or results depend on those or on scratch.
+  //   add    nothing depends on what was there; so too an operand that another one reads
+  // or to no operand: its elements are changed, or results depend on them or on scratch.
   std::vector<std::string> broken_promises(const std::function<void()>& run);
   // The elements that a `run` writes, by operand.
   struct Result {
@@ -55,16 +55,16 @@ class Operands {
   std::vector<Result> results(const std::function<void()>& run);
 
  private:
-  struct Piece {
-    View all;  // with what lies around it
+  struct Allocation {
+    View all;  // the operand with what lies around it
     std::vector<std::byte> start;
-    std::vector<std::uint8_t> uses;  // of each element, by operands
+    std::vector<std::uint8_t> uses;  // of each element: how operands use it
   };
-  using Contents = std::vector<std::vector<std::byte>>;  // of each piece
+  using Contents = std::vector<std::vector<std::byte>>;  // of each allocation
 
   View take(DType, const Shape&, const std::vector<double>&, Kind = Kind::transient);
   View random(DType, DType held, const Shape&, double amplitude);
-  std::size_t piece_of(const ConstView&) const;
+  std::size_t allocation_of(const ConstView&) const;
   std::vector<std::size_t> elements_of(const ConstView&) const;
   Contents start(std::byte before, const Operand* with_other_numbers) const;
   Contents run_from(const Contents&, const std::function<void()>& run) const;
@@ -72,13 +72,13 @@ class Operands {
 
   DType tested_;
   std::vector<Block> blocks_;
-  std::vector<Piece> pieces_;
+  std::vector<Allocation> allocations_;
   std::vector<Operand> operands_;
 };
 
-// Where results are not those of the reference, a line each operand: by more than 16 roundings, to
-// the coarser of its own and the compute type, of the operand's largest element. That is enough for
-// a handful of roundings, sums of some hundred terms, and steps between which numbers are rounded.
+// Operands that differ from the reference, a line each: by more than 16 roundings, in the coarser
+// of its own and the compute type, of the operand's largest element. That is enough for a handful
+// of roundings, sums of some hundred terms, and steps between which numbers are rounded.
 std::vector<std::string> differences(const std::vector<Operands::Result>& got,
                                      const std::vector<Operands::Result>& want, DType compute);
 

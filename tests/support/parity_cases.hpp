@@ -1,6 +1,6 @@
 #pragma once
-// Trainings that are the same on every grid: which settings a suite puts together, and what the
-// model and a step are. Without MPI.
+// Trainings whose numbers are the same on every grid: the combinations of settings that a suite
+// runs, their model and their step. Without MPI.
 #include <ostream>
 #include <string>
 #include <vector>
@@ -17,11 +17,11 @@ struct ParityCase {
   Recompute recompute = Recompute::none;
   double dropout = 0;
   OptimizerKind optimizer = OptimizerKind::sgd;
-  double momentum = 0;  // of sgd, looking ahead
+  double momentum = 0;  // of sgd, with Nesterov's look ahead
   std::vector<FreezeRule> freeze;
   std::vector<std::int64_t> stage_layers;
   std::string backend = "ref";
-  TransportKind transport = TransportKind::host;  // device: a stand-in with its rules
+  TransportKind transport = TransportKind::host;  // device: device_on_host
   DType compute = DType::f64, reduce = DType::f64;
   int steps = 5;
   std::int64_t size = 16;  // samples of a step, positions of a sample
@@ -34,18 +34,18 @@ inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {
 // 8 layers, 12 query heads.
 ModelConfig parity_model(const ParityCase&);
 TrainerSetup parity_setup(const ParityCase&);
-// Its step as a plan takes it, without an evaluation.
+// Its step as input of a plan, without an evaluation.
 PlanInput plan_input(const ParityCase&);
 
 // Every setting of every pair of factors at least once, for grids of that many ranks.
 std::vector<ParityCase> pairwise_cases(int ranks);
-// One case for each grid, in f32 on memory that the host may not touch; now and then bf16 travels.
+// One case for each grid, in f32 on memory that the host may not touch; some send bf16.
 std::vector<ParityCase> fenced_cases(int ranks);
-// One case for each grid, in f32 between devices; now and then bf16 travels.
+// One case for each grid, in f32 between devices; some send bf16.
 std::vector<ParityCase> device_wire_cases(int ranks);
 // Every grid of each of these numbers of ranks.
 std::vector<Grid> parity_grids(const std::vector<int>& ranks);
-// The whole product of the other settings; those that come to the same on this grid once.
+// The whole product of the other settings; of those that mean the same on this grid, one.
 std::vector<ParityCase> all_cases(const Grid&);
 
 }  // namespace trireme::test

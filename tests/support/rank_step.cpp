@@ -6,7 +6,7 @@ namespace trireme {
 
 namespace {
 
-// By ParamId: does a rule that is in force name it?
+// By ParamId: does a rule that holds in this step name it?
 std::vector<std::uint8_t> frozen_in(const std::vector<FreezeRule>& rules, const ModelSpec& spec,
                                     std::int64_t step) {
   std::vector<std::uint8_t> frozen(spec.params.size(), 0);
@@ -22,59 +22,59 @@ struct BlockRange {
   std::int64_t begin, end;
 };
 
-std::vector<StagePiece> pieces_of(const ModelSpec& spec, BlockRange blocks, bool first, bool last) {
-  std::vector<StagePiece> pieces;
+std::vector<StagePart> parts_of(const ModelSpec& spec, BlockRange blocks, bool first, bool last) {
+  std::vector<StagePart> parts;
   if (first) {
-    pieces.push_back({{{spec.table_unit}}, false, false});
-    if (spec.positions != ParamId{}) pieces[0].units.push_back({spec.position_unit});
+    parts.push_back({{{spec.table_unit}}, false, false});
+    if (spec.positions != ParamId{}) parts[0].units.push_back({spec.position_unit});
   }
   for (auto l = blocks.begin; l < blocks.end; ++l)
-    pieces.push_back({{{spec.blocks[static_cast<std::size_t>(l)].unit}}, true, false});
+    parts.push_back({{{spec.blocks[static_cast<std::size_t>(l)].unit}}, true, false});
   if (last) {
-    pieces.push_back({{{spec.norm_unit}}, true, false});
+    parts.push_back({{{spec.norm_unit}}, true, false});
     const Use use = spec.config.tied ? Use::tied : Use::own;
-    pieces.push_back({{{spec.head_unit, use}}, false, true});
+    parts.push_back({{{spec.head_unit, use}}, false, true});
   }
-  return pieces;
+  return parts;
 }
 
 // By stage.
-std::vector<std::vector<StagePiece>> stages_of(const ModelSpec& spec, const TrainerSetup& setup,
-                                               int stages, std::span<const std::uint8_t> frozen) {
-  std::vector<std::vector<StagePiece>> all;
+std::vector<std::vector<StagePart>> stages_of(const ModelSpec& spec, const TrainerSetup& setup,
+                                              int stages, std::span<const std::uint8_t> frozen) {
+  std::vector<std::vector<StagePart>> all;
   std::int64_t begin = 0;
   for (const auto n : blocks_of_stages(spec, setup.stage_layers, stages)) {
     const bool first = all.empty(), last = std::ssize(all) + 1 == stages;
-    all.push_back(pieces_of(spec, {begin, begin + n}, first, last));
+    all.push_back(parts_of(spec, {begin, begin + n}, first, last));
     begin += n;
   }
-  for (auto& pieces : all)
-    for (auto& piece : pieces)
+  for (auto& parts : all)
+    for (auto& part : parts)
       for (std::size_t i = 0; i < spec.params.size(); ++i)
         if (!frozen[i] &&
-            std::ranges::find(piece.units, spec.params[i].unit, &Borrow::unit) != piece.units.end())
-          piece.trains = true;
+            std::ranges::find(part.units, spec.params[i].unit, &Borrow::unit) != part.units.end())
+          part.trains = true;
   return all;
 }
 
-std::vector<Turn> turns_of(const Program& program, const std::vector<StagePiece>& pieces) {
+std::vector<Turn> turns_of(const Program& program, const std::vector<StagePart>& parts) {
   std::vector<Turn> turns;
   for (const auto& i : program) {
     if (i.what == Do::forward)
-      for (std::size_t p = 0; p < pieces.size(); ++p)
-        turns.push_back({p, true, pieces[p].trains && pieces[p].gradient_in_forward});
+      for (std::size_t p = 0; p < parts.size(); ++p)
+        turns.push_back({p, true, parts[p].trains && parts[p].gradient_in_forward});
     if (i.what == Do::backward)
-      for (std::size_t p = pieces.size(); p-- > 0 && pieces[p].needed;)
+      for (std::size_t p = parts.size(); p-- > 0 && parts[p].needed;)
         turns.push_back(
-            {p, pieces[p].reads_in_backward, pieces[p].trains && !pieces[p].gradient_in_forward});
+            {p, parts[p].reads_in_backward, parts[p].trains && !parts[p].gradient_in_forward});
   }
   return turns;
 }
 
-std::vector<UnitId> units_of(const std::vector<StagePiece>& pieces) {
+std::vector<UnitId> units_of(const std::vector<StagePart>& parts) {
   std::vector<UnitId> units;
-  for (const auto& piece : pieces)
-    for (const auto& b : piece.units)
+  for (const auto& part : parts)
+    for (const auto& b : part.units)
       if (std::ranges::find(units, b.unit) == units.end()) units.push_back(b.unit);
   return units;
 }
@@ -91,18 +91,18 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   for (const auto f : frozen) s.trainable.push_back(!f);
 
   auto stages = stages_of(s.spec, setup, grid.pipe, frozen);
-  const auto trains = [](const auto& pieces) {
-    return std::ranges::count(pieces, true, &StagePiece::trains) > 0;
+  const auto trains = [](const auto& parts) {
+    return std::ranges::count(parts, true, &StagePart::trains) > 0;
   };
   const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
   const auto microbatches = train.batch / (train.microbatch * grid.data);
   s.program = one_f_one_b(grid.pipe, static_cast<int>(microbatches), s.at.pipe, first);
-  s.pieces = std::move(stages[static_cast<std::size_t>(s.at.pipe)]);
+  s.parts = std::move(stages[static_cast<std::size_t>(s.at.pipe)]);
   bool flows = s.at.pipe > first;
-  for (auto& piece : s.pieces) piece.needed = flows = flows || piece.trains;
-  s.turns = turns_of(s.program, s.pieces);
+  for (auto& part : s.parts) part.needed = flows = flows || part.trains;
+  s.turns = turns_of(s.program, s.parts);
 
-  LayoutInput in{units_of(s.pieces), grid.places(), setup.optimizer.no_decay, setup.segments};
+  LayoutInput in{units_of(s.parts), grid.places(), setup.optimizer.no_decay, setup.segments};
   for (const auto& rule : setup.freeze) in.freeze.push_back(rule.pattern);
   s.layout = make_layout(s.spec, in);
 

@@ -1,6 +1,6 @@
 #pragma once
-// One rank's part of a training step as plain values, from the deck's settings alone: what formulas
-// of traffic and memory start from. Pure.
+// What one rank does in a training step, as plain values from the deck's settings alone: what
+// formulas of traffic and memory start from. Pure.
 #include <cstdint>
 #include <vector>
 
@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// A part of the stage.
-struct StagePiece {
+// A part of the model on this stage.
+struct StagePart {
   std::vector<Borrow> units;
   bool reads_in_backward;    // the units' weights
   bool gradient_in_forward;  // else in backward
@@ -19,20 +19,20 @@ struct StagePiece {
   bool needed = false;  // in backward: it or what comes before it trains
 };
 
-// A piece at work: does it read the units' weights, does it add to their gradients?
+// A part at work on a microbatch: does it read its units' weights, does it add to their gradients?
 struct Turn {
-  std::size_t piece;
+  std::size_t part;
   bool weights, gradients;
 };
 
-// One rank's part of a step.
+// What one rank does in a step.
 struct RankStep {
   ModelSpec spec;
   Grid grid;
   Grid::At at;
   Layout layout;  // of this stage's units
   Program program;
-  std::vector<StagePiece> pieces;
+  std::vector<StagePart> parts;
   std::vector<Turn> turns;               // in the order of the program
   std::int64_t sharers = 1, copies = 1;  // ranks that share one copy of the weights; copies
   bool gather_once = false, reduce_once = false;  // a step; else for each use, each microbatch
@@ -44,7 +44,7 @@ struct RankStep {
   Recompute recompute = Recompute::none;
   std::vector<std::uint8_t> trainable;  // by ParamId
 };
-// As Trainer runs step `setup.first_step`; microbatch and grid are decided.
+// Step `setup.first_step` as Trainer runs it; microbatch and grid are decided.
 RankStep rank_step(const TrainerSetup&, const TrainConfig&, const Grid&, int rank);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// A folder of its own for one test, removed with everything in it; and whole files at once.
+// A temporary folder for one test, removed with everything in it; and reading and writing files.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

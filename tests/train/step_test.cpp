@@ -171,6 +171,35 @@ TEST(Step, ThatIsNotFiniteIsSkippedAndNamesTheFirstParameter) {
   EXPECT_EQ(store.count(p), 0);
 }
 
+// What the first block attends to is zero, so the loss never meets the huge weights behind it; the
+// gradient of the values does.
+TEST(Step, WhoseGradientAloneIsNotFiniteIsSkipped) {
+  const auto c = test::tiny_gpt2();
+  Host host(1);
+  const Workspace host_scratch(host);
+  auto trainer = make(host, c, test::adamw());
+  auto& store = trainer.store();
+  store.initialize(3, 1);
+  const auto& block = store.spec().blocks[0];
+  const auto fill = [&](ParamId p, float x) {
+    auto w = test::read<float>(store, p);
+    std::ranges::fill(w, x);
+    test::write<float>(store, p, w);
+  };
+  fill(block.qkv, 0);
+  fill(block.qkv_bias, 0);
+  fill(block.attention_norm, 1e10F);
+  fill(block.projection, 1e37F);
+  const auto before = test::read_all<float>(store);
+
+  const auto result = trainer.step(0, 1e-2, std::vector{random_batch(c, 2)});
+
+  EXPECT_TRUE(std::isfinite(result.loss));
+  EXPECT_EQ(result.verdict, Verdict::not_finite);
+  EXPECT_EQ(result.culprit, "the gradient of blocks.0.qkv.weight");
+  EXPECT_EQ(test::read_all<float>(store), before);
+}
+
 TEST(Step, ClippingScalesTheWholeGradient) {
   const auto c = test::tiny_gpt2();
   Ref backend;
@@ -192,6 +221,23 @@ TEST(Step, ClippingScalesTheWholeGradient) {
   for (std::size_t i = 0; i < full.size(); ++i)
     for (std::size_t e = 0; e < full[i].size(); ++e)
       ASSERT_NEAR(short_step[i][e] - start[i][e], scale * (full[i][e] - start[i][e]), 1e-14);
+}
+
+TEST(Step, ClippingLeavesShortGradientsAlone) {
+  const auto c = test::tiny_gpt2();
+  Ref backend;
+  const Workspace backend_scratch(backend);
+  auto o = test::plain_sgd();
+  const auto trained = [&] {
+    auto trainer = make(backend, c, o, DType::f64);
+    trainer.store().initialize(3, 1);
+    const auto norm = trainer.step(0, 1, std::vector{random_batch(c, 2)}).grad_norm;
+    return std::pair(norm, test::read_all<double>(trainer.store()));
+  };
+  const auto [norm, unclipped] = trained();
+  o.clip = 2 * norm;
+
+  EXPECT_EQ(trained().second, unclipped);
 }
 
 TEST(Step, EvaluationDropsNothingAndChangesNothing) {

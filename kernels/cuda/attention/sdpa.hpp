@@ -20,12 +20,12 @@ class Sdpa {
   ~Sdpa();
   Sdpa(Sdpa&&) noexcept;
 
-  // Needs neither driver nor device. What is supported here and yet refused by the cuDNN at hand is
-  // an Error of the call.
+  // Needs neither driver nor device. A call that is supported here but refused by the cuDNN at hand
+  // throws Error.
   bool supports(const AttentionShape&, DType, Direction) const;
   std::size_t workspace(const AttentionShape&, Direction) const;  // bytes
 
-  // Asynchronous on `stream` (a cudaStream_t); the workspace is in use until it gets there. The
+  // Asynchronous on `stream` (a cudaStream_t), and so is its use of the workspace. The
   // first call with new extents or strides builds a plan, which may take a second. lse is the
   // natural log of the sum of exp(scale q k'). Throw Error with the shape and cuDNN's own words.
   void run(void* stream, const kernel::Attention&);

@@ -33,11 +33,11 @@ Cuda::Cuda(const CudaChoice& c)
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
       sdpa_(determinism(c.bits), cuda_architecture(c.device)) {}
 
-// Nothing may be under way when its memory goes.
+// No work may be running when its memory is released.
 Cuda::~Cuda() {
   for (int q = 0; q < queue_count; ++q) try {
       queues_.synchronize(static_cast<Queue>(q));
-    } catch (const Error&) {  // was told when it was met first
+    } catch (const Error&) {  // it was reported when it first occurred
     }
 }
 
@@ -52,7 +52,7 @@ void Cuda::give(const Block& b, std::span<const Event> last) noexcept {
   memory_.give(b, last);
 }
 
-// Debugging and timing see each operation alone.
+// Debugging and timing need each operation by itself.
 void Cuda::begin_graph(std::uint64_t which) {
   if (choice_.debug || timing_.on()) return;
   graphs_.begin(which);
@@ -100,7 +100,7 @@ void Cuda::put_one(Queue q, const O& o) {
   });
 }
 
-// What is no part of the product comes behind it.
+// The epilogue, where it is not done in the product, follows it.
 void Cuda::put_product(Queue q, const kernel::Matmul& o) {
   const auto behind = [&](const kernel::Matmul& product) {
     const auto& c = product.c_MN;

@@ -44,8 +44,8 @@ class Cuda final : public Backend {
   template <class O>
   void put_one(Queue, const O&);
   void put_product(Queue, const kernel::Matmul&);
-  // Puts f(stream) on the queue's stream; what there is to do matters to who times it. When
-  // debugging, waits for it, so that a fault on the device is told with the operation's name.
+  // Calls f(stream) with the queue's stream; the amount of work goes into the timing. When
+  // debugging, waits for it, so that a fault on the device is reported with the operation's name.
   template <class F>
   void on_stream(Queue, std::string_view what, const Work&, const F&);
 

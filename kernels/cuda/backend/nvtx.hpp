@@ -1,6 +1,6 @@
 #pragma once
 // The trace's scopes as NVTX ranges, in a domain "trireme" of the main thread, while this lives and
-// a profiler is attached. Without one nothing is said and no text is made.
+// a profiler is attached. Without one no text is made.
 
 namespace trireme::cuda {
 

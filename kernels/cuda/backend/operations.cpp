@@ -8,7 +8,7 @@
 namespace trireme::cuda {
 namespace {
 
-// f(T{}) for whatever a copy may meet.
+// f(T{}) for every type that a copy may have.
 template <class F>
 void with_number(DType t, const F& f) {
   if (t == DType::f64) return f(double{});

@@ -99,7 +99,7 @@ class Device final : public Runtime {
     auto* executable = static_cast<cudaGraphExec_t>(like);
     cudaGraphExecUpdateResultInfo changed{};
     const bool alike = like && cudaGraphExecUpdate(executable, graph, &changed) == cudaSuccess;
-    if (like && !alike) cudaGetLastError();  // refused, as its nodes are others
+    if (like && !alike) cudaGetLastError();  // refused, as its nodes differ
     const int code = alike ? cudaSuccess : cudaGraphInstantiate(&executable, graph, 0);
     cudaGraphDestroy(graph);
     check(code, "cudaGraphInstantiate");

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   float most = lowest, total = 0, sum[lane_dims]{};
   const auto end = min(s.tokens, first + attention_warps);
   for (std::int64_t begin = 0; begin < end; begin += warp) {
-    __syncthreads();  // the last tile was read
+    __syncthreads();  // all have read the last tile
     load_tile(keys, a.k, b, g, begin, warp, s.tokens, D);
     load_tile(values, a.v, b, g, begin, warp, s.tokens, D);
     __syncthreads();

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(attention_threads, 3)
   float sum[lane_dims]{};
   const auto end = min(s.tokens, first + attention_warps);
   for (std::int64_t begin = 0; begin < end; begin += warp) {
-    __syncthreads();  // the last tile was read
+    __syncthreads();  // all have read the last tile
     load_tile(keys, in.k, b, g, begin, warp, s.tokens, D);
     load_tile(values, in.v, b, g, begin, warp, s.tokens, D);
     __syncthreads();
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   for (std::int64_t h = 0; h < s.heads; ++h) {
     if (h * s.kv_heads / s.heads != g) continue;
     for (std::int64_t begin = first / warp * warp; begin < s.tokens; begin += warp) {
-      __syncthreads();  // the last tile was read
+      __syncthreads();  // all have read the last tile
       load_tile(queries, in.q, b, h, begin, warp, s.tokens, D);
       load_tile(grads, a.d_o, b, h, begin, warp, s.tokens, D);
       __syncthreads();

@@ -1,6 +1,6 @@
 #pragma once
 // What attention's kernels share: a block of 8 warps, each with one row of its own; the rows that
-// all of them meet come by in tiles of 32 in shared memory, one for each lane.
+// all of them need go through shared memory in tiles of 32, one for each lane.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"

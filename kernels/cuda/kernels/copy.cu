@@ -61,7 +61,7 @@ __device__ Offsets offsets_of(const CopyShape& s, std::int64_t i) {
   return o;
 }
 
-// What a sum of two is made in: the wider of both.
+// The type that two elements are added in: the wider of theirs.
 __device__ inline double wide_of(double x) {
   return x;
 }

@@ -46,11 +46,11 @@ using Access = std::conditional_t<
     bytes % 16 == 0, uint4,
     std::conditional_t<bytes % 8 == 0, uint2, std::conditional_t<bytes % 4 == 0, unsigned, bf16>>>;
 
-// Of what is stored: does the cache keep it, or what else is there?
+// What the cache keeps: the data being stored, or what is there already.
 enum class Kept : std::uint8_t { here, elsewhere };
 
-// N elements of T in registers, in the words that memory is read in: nothing asks for them before
-// they are taken apart.
+// N elements of T in registers, in the words that memory is read in: nothing waits for the loads
+// before the words are taken apart.
 template <class T, int N>
 struct Pack {
   static constexpr int bytes = N * static_cast<int>(sizeof(T));

@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(warp* warps)
       for (int a = 0; a < ahead; ++a)
         dy[a] =
             inside && k + a < found ? Pack<T, N>::load(dy_TC + from[a] * width + c) : Pack<T, N>{};
-      if (!inside) continue;  // a branch: the compiler else puts each request behind the sum before
+      if (!inside) continue;  // a branch: otherwise the compiler puts each load after the last sum
 #pragma unroll
       for (int a = 0; a < ahead; ++a) {
         const auto more = dy[a].floats();

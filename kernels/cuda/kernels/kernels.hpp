@@ -1,9 +1,9 @@
 #pragma once
 // The device kernels as plain functions: what kernels/operations.hpp says of each, on pointers, put
 // on a stream. T is the compute type, float or bf16, and both are instantiated; arithmetic is in
-// f32, sums that the contract keeps in f64 are. Scratch is the lent workspace. No sum depends on
-// the order in which blocks run: partial sums are cut by size and added in order. What may be null
-// says so.
+// f32, but sums that the contract keeps in f64 are in f64. Scratch is the lent workspace. No sum
+// depends on the order in which blocks run: partial sums are cut by size and added in order. A
+// pointer is null only where that is said.
 #include <cstddef>
 #include <cstdint>
 #include <span>

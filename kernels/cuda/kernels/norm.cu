@@ -28,7 +28,7 @@ std::int64_t parts_of(std::int64_t rows) {
   return groups >= many_groups ? most_parts : std::min(few_parts, groups);
 }
 
-// Who takes the gradient of rows of this width: f(Team{}). A float of a row costs a thread two
+// f(Team{}) with the team for the gradient at this width. A float of a row costs a thread two
 // registers for its sums, and in each row at once one and a half, or three in f32.
 template <class T, class F>
 void with_grad_team(std::int64_t width, const F& f) {
@@ -98,7 +98,7 @@ __device__ void store_sums(float* out, const Places<Team, N>& place,
   }
 }
 
-// partials [2, parts, width]: of dw, then of db; null when nobody wants them.
+// partials [2, parts, width]: of dw, then of db; null when neither is wanted.
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks)
     norm_rows_grad(NormGradRows<T> a, float* partials) {

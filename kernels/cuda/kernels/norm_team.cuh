@@ -1,5 +1,5 @@
 #pragma once
-// Who norms a row: a team of threads that keeps it in registers, a warp or a block.
+// What normalises a row: a team of threads, a warp or a block, that keeps it in registers.
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/sums.cuh"
@@ -9,7 +9,7 @@ namespace trireme::cuda {
 
 // Threads of a row, of a block, the most floats of a row that a thread holds, the blocks that must
 // fit on a processor at once (the compiler otherwise spills for more), and the rows that a team has
-// under way together: what keeps the memory busy is bytes asked for and not yet here.
+// under way together: bytes requested and not yet there are what keeps the memory busy.
 template <int Row, int Block, int Floats, int Blocks, int AtOnce = 1>
 struct Team {
   static constexpr int row = Row, block = Block, floats = Floats, blocks = Blocks, at_once = AtOnce;
@@ -62,7 +62,7 @@ __device__ std::int64_t first_row() {
          static_cast<int>(threadIdx.x) / Team::row * Team::at_once;
 }
 
-// Who norms rows of this width: f(Team{}), which must not hold more than some 64 registers of data.
+// f(Team{}) with the team for rows of this width, which holds some 64 registers of data at most.
 template <class T, class F>
 void with_norm_team(std::int64_t width, const F& f) {
   constexpr bool narrow = sizeof(T) == 2;

@@ -16,7 +16,7 @@ constexpr int step = 4;  // 16 bytes of f32
 constexpr std::int64_t part_size = 1 << 12;
 constexpr int most = 32;
 
-// What a launch is told of a shard.
+// What a launch passes to its kernel for each shard.
 template <class T, class F>
 struct Told {
   float* master;

@@ -9,8 +9,8 @@
 
 namespace trireme::cuda {
 
-// As many arrays as a launch tells its kernel of, by value; parts [first[i], first[i + 1]) are of
-// array i, which has `count` elements. A kernel's arguments may take 4 KiB.
+// The arrays of one launch, passed by value; parts [first[i], first[i + 1]) are of array i, which
+// has `count` elements. A kernel's arguments may take 4 KiB.
 template <class A, int most, std::int64_t size>
 struct Parts {
   A array[most];

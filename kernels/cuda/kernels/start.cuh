@@ -14,7 +14,7 @@ inline cudaStream_t native(void* stream) {
   return static_cast<cudaStream_t>(stream);
 }
 
-// Of one block, without leave.
+// Of one block: what a launch may have without asking for more first.
 inline constexpr std::size_t usual_shared_bytes = std::size_t{48} << 10;
 
 // Puts kernel(args...) on a stream. A launch that fails throws with `name`.

@@ -14,7 +14,7 @@ __device__ T warp_sum(T x) {
   return x;
 }
 
-// Several sums at a time, which wait for each other no longer than one does.
+// Several sums at a time, for the latency of one.
 template <int M, class T>
 __device__ void warp_sums(T (&x)[M]) {
 #pragma unroll
@@ -30,7 +30,7 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-// Of a block of `Threads`; every thread calls it. May be called again at once.
+// The sum over a block of `Threads`; every thread calls it, and may call it again at once.
 template <int Threads, int M, class T>
 __device__ void block_sums(T (&x)[M]) {
   constexpr int warps = Threads / warp;

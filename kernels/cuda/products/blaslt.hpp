@@ -1,5 +1,5 @@
 #pragma once
-// cuBLASLt's descriptors as values that own themselves, and how it sees a matrix.
+// cuBLASLt's descriptors as RAII values, and how it sees a matrix.
 #include <cublasLt.h>
 
 #include <compare>
@@ -36,7 +36,7 @@ struct Stored {
 
 // The transpose of a view, which by columns is the view itself where its rows are dense.
 Stored transpose_of(const ConstView&);
-// The most that 16-byte steps of a pointer and of a column divide by: algorithms ask for it.
+// The largest power of two, up to 256 bytes, that divides the address and the bytes of `ld`.
 std::uint32_t alignment(const void*, std::int64_t ld, DType);
 
 cudaDataType_t type_of(DType);

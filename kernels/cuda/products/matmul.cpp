@@ -18,7 +18,7 @@
 namespace trireme::cuda {
 namespace {
 
-// A product made ready.
+// How a product is computed.
 struct Plan {
   Descriptor product;
   Layout left, right, out;
@@ -26,7 +26,7 @@ struct Plan {
   bool provisional = false;  // not measured, since nothing could be
 };
 
-// A pair of marks that keep time.
+// A pair of events with times.
 struct Stopwatch {
   std::array<cudaEvent_t, 2> mark{};
   Stopwatch() {
@@ -61,7 +61,7 @@ struct Products::Impl {
   void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, const Call&) const;
   bool works(const cublasLtMatmulAlgo_t&, const Plan&) const;
   const Entry& plan(const Call&, Fused);
-  // With a plan of this product or of one that differs in where things are.
+  // With the plan of this product, or of one that differs in its addresses alone.
   void multiply(const Entry&, const Call&);
   bool faster(const Call&, const Call& trial, Fused, const Separate&);
   bool decide(const Call&, Fused, const Separate&);
@@ -75,7 +75,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Products::Impl::candidates(const Ke
   set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, k.right_alignment);
   set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, k.out_alignment);
   set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, k.out_alignment);
-  // What adds up parts of a product does so in f32, not in the result's type.
+  // Partial products (split K) are added in f32, not in the result's type.
   if (k.result == DType::bf16)
     set(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -136,13 +136,13 @@ static double milliseconds(cudaStream_t stream, const F& f) {
   return static_cast<double>(best);
 }
 
-// What was found for the same product without a sum that goes on: a step's first microbatch.
+// What was found for the same product when it overwrites its result: a step's first microbatch.
 template <class Found>
 static const Found* overwriting(const std::map<Key, Found>& all, Key k) {
   k.add = false;
   const auto it = std::ranges::find_if(all, [&](const auto& one) {
     auto other = one.first;
-    other.vector_alignment = k.vector_alignment;  // sums that are added go another way
+    other.vector_alignment = k.vector_alignment;  // sums to be added are made elsewhere
     return other == k;
   });
   return it == all.end() ? nullptr : &it->second;

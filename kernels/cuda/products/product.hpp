@@ -19,7 +19,7 @@ inline constexpr std::size_t trial_bytes = Products::workspace_bytes - lent_byte
 inline constexpr std::size_t trial_at = lent_bytes, trial_sums_at = trial_at + trial_bytes,
                              sums_at = trial_sums_at + sums_bytes;
 
-// The part of an epilogue that has a kernel of its own otherwise.
+// What of an epilogue cuBLASLt does in the product; otherwise it has a kernel of its own.
 enum class Fused : std::uint8_t { nothing, gelu, slope, sums };
 
 Fused wanted(const Epilogue&);
@@ -52,12 +52,12 @@ struct Pointers {
 Key key_of(const Call&, Fused);
 Pointers pointers_of(const Call&, Fused);
 cublasLtEpilogue_t epilogue_of(const Key&);
-// cuBLASLt's rules for the matrix beside a product; other shapes have their epilogue behind it.
+// Do cuBLASLt's rules for an epilogue's operands allow it? Otherwise it follows the product.
 bool may_fuse(const Call&, Fused);
-// Where sums go that cuBLASLt makes: it does not add to what is there.
+// Where cuBLASLt puts the sums of an epilogue: it cannot add to what is there.
 std::byte* sums_of(const Call&);
-// The same product with results that nobody misses: a sum that goes on must not be touched by a
-// measurement. None where they do not fit.
+// The same product with its results in scratch: a measurement must not change a running sum. None
+// where they do not fit.
 std::optional<Call> on_scratch(const Call&);
 
 }  // namespace trireme::cuda

@@ -1,7 +1,7 @@
 #pragma once
-// Pieces of compute's work as CUDA graphs. The host puts them there launch by launch all the same,
-// since addresses and seeds change; what is saved are the gaps between kernels that are shorter
-// than a launch.
+// Runs of work on compute as CUDA graphs. The host still puts them there launch by launch, since
+// addresses and seeds change; what is saved are the gaps between kernels that are shorter than a
+// launch.
 #include <cstdint>
 #include <map>
 
@@ -16,7 +16,7 @@ class Graphs {
   Graphs(const Graphs&) = delete;
   Graphs& operator=(const Graphs&) = delete;
 
-  // The first two of a kind run as they are: libraries measure or make something at first use.
+  // The first two of a kind run without a graph: libraries measure or allocate at first use.
   static constexpr int as_they_are = 2;
 
   void begin(std::uint64_t which);

@@ -9,7 +9,7 @@
 
 namespace trireme::cuda {
 
-// Pieces in which pinned memory is registered: each is a call into the driver.
+// Pinned memory is registered in ranges of this size, each with a call into the driver.
 static constexpr std::size_t pinned_page = std::size_t{8} << 20;
 
 static std::size_t up(std::size_t n, std::size_t to) {

@@ -22,8 +22,8 @@ class DeviceMemory {
   void give(const Block&, std::span<const Event> last) noexcept;
   const Account& account() const { return arena_.account(); }
 
-  // The driver copies to no two pieces of pinned memory at a time: bytes from p on to the end of
-  // its piece; any number where p is in memory of another kind.
+  // One copy by the driver stays within one registered range of pinned memory: the bytes from p to
+  // the end of its range; no limit where p is in other memory.
   std::size_t copied_whole(const std::byte* p) const;
 
  private:

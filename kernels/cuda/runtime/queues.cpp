@@ -5,7 +5,7 @@
 namespace trireme::cuda {
 
 Queues::Queues(Runtime& runtime) : runtime_(runtime) {
-  // Others wait for what is sent, and for compute nobody else does.
+  // Other ranks wait for what is sent; nobody else waits for compute.
   for (int q = 0; q < queue_count; ++q)
     line(static_cast<Queue>(q)).stream =
         runtime_.create_stream(static_cast<Queue>(q) == Queue::compute ? Runtime::Urgency::usual
@@ -90,7 +90,7 @@ void Queues::drop_recording() noexcept {
   runtime_.drop_recording(recorder_);
   try {
     put_mark(line(Queue::compute));
-  } catch (...) {  // the device is lost, which the next call tells
+  } catch (...) {  // the device is lost, which the next call reports
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // The contract's queues as streams and its events as marks out of a pool. Every launch asks here
-// for its stream. A mark returns to the pool when it was seen to have passed; what waits for its
-// ticket later has nothing to wait for.
+// for its stream. A mark returns to the pool when it was seen to have passed; a later wait for its
+// ticket returns at once.
 //
 // While compute is recorded into a graph, its work goes to a stream of its own. What compute waits
 // for then, the whole graph waits for; its tickets get one mark when the graph is launched.

@@ -30,9 +30,9 @@ class Runtime {
   virtual Mark create_timed_mark() = 0;
   virtual double milliseconds(Mark begin, Mark end) = 0;  // both timed and passed
 
-  // What is put on the stream from now on is recorded instead of done. `end_recording` changes
-  // `like` into it, if it may be, and makes a new graph otherwise; graphs may be launched again and
-  // again; one that runs may be changed, which shows at the next launch, and destroyed.
+  // What is put on the stream from now on is recorded instead of done. `end_recording` updates
+  // `like` to it where that is possible and makes a new graph otherwise. A graph may be launched
+  // again and again; a running one may be updated, for its next launch, or destroyed.
   virtual void begin_recording(Stream) = 0;
   virtual Graph end_recording(Stream, Graph like) = 0;
   virtual void drop_recording(Stream) noexcept = 0;

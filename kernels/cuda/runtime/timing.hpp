@@ -1,7 +1,7 @@
 #pragma once
 // What each operation takes on the device: a timed mark before and one behind it on its stream,
-// read when asked for. A time holds what the stream waited for between the two; where work was put
-// ahead of the device, that is nothing.
+// read when asked for. A time includes what the stream waited for between the two: nothing where
+// the host puts work there ahead of the device.
 #include <cstddef>
 #include <string_view>
 #include <vector>

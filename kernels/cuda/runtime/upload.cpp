@@ -29,8 +29,8 @@ void UploadRing::retire_oldest() {
   under_way_.pop_front();
 }
 
-// What is under way lies in the order of the ring, the oldest behind `next_`: only that can be in
-// the way, once those between `next_` and the end of the ring are gone.
+// Copies under way lie in the order of the ring, the oldest behind `next_`: only it can be in the
+// way, once those between `next_` and the end of the ring are done.
 std::byte* UploadRing::room(std::size_t bytes) {
   if (next_ + bytes > size) {
     while (!under_way_.empty() && under_way_.front().begin >= next_) retire_oldest();

@@ -9,8 +9,8 @@ namespace trireme::engine {
 // Absent views: nothing to do.
 struct NativeCollective {
   View gathered{};       // all-gather in place
-  ConstView summands{};  // f32, a part for each rank
-  View sum{};            // += or = the sum over ranks of their part for this one
+  ConstView summands{};  // f32, a slice for each rank
+  View sum{};            // += or = the sum over ranks of their slice for this one
   Accumulate how = Accumulate::overwrite;
 
   explicit operator bool() const { return gathered || summands; }

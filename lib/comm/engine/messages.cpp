@@ -12,7 +12,7 @@ V elements(const V& v, std::int64_t begin, std::int64_t n) {
 }
 
 template <class V>
-V equal_part(const V& v, int rank, int size) {
+V equal_slice(const V& v, int rank, int size) {
   const auto n = v.count() / size;
   return elements(v, rank * n, n);
 }
@@ -25,12 +25,12 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
 
 }  // namespace
 
-View part_of(const View& v, int rank, int size) {
-  return equal_part(v, rank, size);
+View slice_of(const View& v, int rank, int size) {
+  return equal_slice(v, rank, size);
 }
 
-ConstView part_of(const ConstView& v, int rank, int size) {
-  return equal_part(v, rank, size);
+ConstView slice_of(const ConstView& v, int rank, int size) {
+  return equal_slice(v, rank, size);
 }
 
 Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,
@@ -40,7 +40,7 @@ Messages gather_messages(int rank, int size, const View& dst, const ConstView& s
     for (int k = 1; k < size; ++k) {
       const int to = (rank + k) % size, from = (rank + size - k) % size;
       m.out.push_back({to, elements(src, begin, n)});
-      m.in.push_back({from, elements(part_of(dst, from, size), begin, n)});
+      m.in.push_back({from, elements(slice_of(dst, from, size), begin, n)});
     }
   });
   return m;
@@ -52,7 +52,7 @@ Messages scatter_messages(int rank, int size, const View& dst, const ConstView& 
   for_chunks(dst.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
     for (int k = 1; k < size; ++k) {
       const int to = (rank + size - k) % size, from = (rank + k) % size;
-      m.out.push_back({to, elements(part_of(src, to, size), begin, n)});
+      m.out.push_back({to, elements(slice_of(src, to, size), begin, n)});
       m.in.push_back({from, elements(dst, begin, n)});
     }
   });

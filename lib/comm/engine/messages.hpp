@@ -24,9 +24,9 @@ struct Messages {
   std::vector<Incoming> in;
 };
 
-// Part `rank` of `size` equal parts of a dense view.
-View part_of(const View&, int rank, int size);
-ConstView part_of(const ConstView&, int rank, int size);
+// Slice `rank` of `size` equal slices of a dense view.
+View slice_of(const View&, int rank, int size);
+ConstView slice_of(const ConstView&, int rank, int size);
 
 // In round k to rank+k and from rank-k.
 Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,

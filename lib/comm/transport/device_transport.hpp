@@ -17,10 +17,10 @@ class DeviceTransport : public Transport {
   virtual void begin_group(void* stream) = 0;
   virtual void end_group() = 0;
 
-  // In place: part `rank()` of `all` is sent to all other ranks.
+  // In place: slice `rank()` of `all` is sent to all other ranks.
   virtual Request all_gather(std::span<std::byte> all, void* stream) = 0;
-  // mine = sum over ranks of part `rank()` of their `all`, in the transport's order; `mine` may be
-  // that part.
+  // mine = sum over ranks of slice `rank()` of their `all`, in the transport's order; `mine` may be
+  // that slice.
   virtual Request reduce_scatter(std::span<const float> all, std::span<float> mine,
                                  void* stream) = 0;
   // Throws Error when a posted operation has failed. Cheap.

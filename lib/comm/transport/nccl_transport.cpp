@@ -49,9 +49,9 @@ class NcclTransport final : public DeviceTransport {
   bool test(Request) override { return true; }
 
   Request all_gather(std::span<std::byte> all, void* stream) override {
-    const auto part = all.size() / static_cast<std::size_t>(size_);
-    check_nccl(ncclAllGather(all.data() + part * static_cast<std::size_t>(rank_), all.data(), part,
-                             ncclUint8, comm_, static_cast<cudaStream_t>(stream)),
+    const auto slice = all.size() / static_cast<std::size_t>(size_);
+    check_nccl(ncclAllGather(all.data() + slice * static_cast<std::size_t>(rank_), all.data(),
+                             slice, ncclUint8, comm_, static_cast<cudaStream_t>(stream)),
                "ncclAllGather", comm_);
     return {};
   }

@@ -8,7 +8,7 @@
 namespace trireme::engine {
 namespace {
 
-// Views of memory that nobody follows: an element is where it lies.
+// Views of memory that is never accessed: an element stands for its address.
 constexpr std::uintptr_t dst_at = 1 << 20, src_at = 2 << 20;
 
 View dst_view(std::int64_t n) {

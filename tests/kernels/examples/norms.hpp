@@ -30,7 +30,7 @@ inline Examples<kernel::Norm> examples(Of<kernel::Norm>) {
   return list;
 }
 
-// What is wanted of a norm's gradient: letters of x, w, b, s for a sum beside it, and o where dx is
+// What is wanted of a norm's gradient, as letters: x, w, b, s for a sum beside it, o where dx is
 // written over dy.
 inline Example<kernel::NormGrad> norm_grad_example(NormFlavour kind, std::string wanted,
                                                    Accumulate how, std::int64_t T, std::int64_t C) {

@@ -1,0 +1,102 @@
+// A step that one rank alone spoils is skipped by all, and leaves nothing behind.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "kernels/open/open.hpp"
+#include "tests/parallel/parity.hpp"
+#include "tests/parallel/world.hpp"
+
+namespace trireme {
+
+using test::ParityCase;
+
+namespace {
+
+std::vector<ParityCase> cases() {
+  const int n = test::world().size();
+  std::vector<ParityCase> all;
+  const auto add = [&](const Grid& grid, int zero) {
+    auto& p = all.emplace_back();
+    p.grid = grid;
+    p.zero.stage = zero;
+    p.size = n == 3 ? 24 : 16;
+    p.optimizer = OptimizerKind::adamw;
+  };
+  add({1, n, 1}, 0);
+  add({1, n, 1}, 3);
+  add({n, 1, 1}, 1);
+  if (n != 3) add({1, 1, n}, 2);
+  return all;
+}
+
+struct Running {
+  explicit Running(const ParityCase& c) : p(c) { trainer->store().initialize(3, 1); }
+  StepResult step(int s) {
+    return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s));
+  }
+  // All weights that are here.
+  std::vector<std::vector<double>> weights() {
+    std::vector<std::vector<double>> all;
+    for (std::size_t i = 0; i < trainer->store().spec().params.size(); ++i)
+      all.push_back(test::weights_here(trainer->store(), {static_cast<std::int32_t>(i)}));
+    return all;
+  }
+
+  ParityCase p;
+  std::unique_ptr<Backend> backend = open_backend(test::backend_of(p, true));
+  Workspace workspace{*backend};
+  std::unique_ptr<Trainer> trainer =
+      std::make_unique<Trainer>(*backend, test::parity_axes(p), test::parity_setup(p));
+};
+
+// One weight of the last block, on the last rank alone; returns what it was.
+double put(Store& store, double x) {
+  const auto id = store.spec().blocks.back().ffn_out;
+  const auto begin = store.own(id).begin;
+  double before = 0;
+  store.read(id, weights_array, begin, std::as_writable_bytes(std::span(&before, 1)));
+  store.write(id, weights_array, begin, std::as_bytes(std::span(&x, 1)));
+  return before;
+}
+
+}  // namespace
+
+TEST(BadStep, OfOneRankIsSkippedByAllAndLeavesNothing) {
+  const bool last = test::world().rank() == test::world().size() - 1;
+  for (const auto& c : cases()) {
+    const auto name = test::name_of(c);
+    SCOPED_TRACE(name);
+    if (!test::next_case(name)) return;
+    Running spoiled(c), spared(c);
+    auto& store = spoiled.trainer->store();
+    for (auto* run : {&spoiled, &spared}) ASSERT_EQ(run->step(0).verdict, Verdict::updated);
+    double before = 0;
+    if (last) before = put(store, std::numeric_limits<double>::infinity());
+    store.refresh();
+
+    const auto bad = spoiled.step(1);
+
+    if (last) put(store, before);
+    store.refresh();
+    EXPECT_EQ(bad.verdict, Verdict::not_finite);
+    EXPECT_NE(bad.culprit, "");
+    for (int s = 2; s < 4; ++s) {
+      const auto one = spoiled.step(s), other = spared.step(s);
+      EXPECT_EQ(one.verdict, Verdict::updated);
+      EXPECT_EQ(one.loss, other.loss);
+      EXPECT_EQ(one.grad_norm, other.grad_norm);
+    }
+    EXPECT_EQ(spoiled.weights(), spared.weights());
+    for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+      const ParamId id{static_cast<std::int32_t>(i)};
+      if (store.holds(id)) {
+        EXPECT_EQ(store.count(id), 3) << i;
+      }
+    }
+  }
+}
+
+}  // namespace trireme
