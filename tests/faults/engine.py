@@ -155,6 +155,10 @@ class Ended:
         self.code, self.text, self.seconds, self.hung, self.left, self.met = code, text, seconds, hung, left, met
 
 
+def spoken(codes):
+    return " or ".join(map(str, codes)) if len(codes) < 5 else f"{codes[0]} to {codes[-1]}"
+
+
 def judge(run, ended):
     """What is wrong with how a run ended."""
     wrong = []
@@ -163,7 +167,7 @@ def judge(run, ended):
     elif run.codes == FAIL and ended.code == 0:
         wrong.append("it failed and ended with 0")
     elif run.codes not in (FAIL, ANY) and ended.code not in run.codes:
-        wrong.append(f"exit code {ended.code} instead of {' or '.join(map(str, run.codes))}")
+        wrong.append(f"exit code {ended.code} instead of {spoken(run.codes)}")
     wrong += [f"it does not say /{s}/" for s in run.says if not re.search(s, ended.text)]
     wrong += [f"it says /{s}/" for s in (*NEVER, *run.silent) if re.search(s, ended.text)]
     if len(ended.text) > MOST_OUTPUT:
@@ -409,16 +413,14 @@ class Bench:
             lock = self.locks.setdefault((config, start), threading.Lock())
         with lock:
             folder = self.work / "templates" / f"{config}-{start}"
-            if not folder.exists():
-                made = folder.with_name("." + folder.name)
-                shutil.rmtree(made, ignore_errors=True)
-                self.fresh_folder(made, config)
-                if start == "done":
-                    self.must(made, Run(), config)
-                else:
-                    self.must(made, Run("checkpoint.async=false", faults="write */run/history.csv 10 then:SIGKILL", codes=FAIL),
-                              config)
-                made.rename(folder)
+            made = folder / "made"
+            if not made.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                self.fresh_folder(folder, config)
+                whole = Run() if start == "done" else Run("checkpoint.async=false", codes=FAIL,
+                                                          faults="write */run/history.csv 10 then:SIGKILL")
+                self.must(folder, whole, config)
+                made.touch()
             return folder
 
     def carry_out(self, case, folder):
