@@ -92,9 +92,14 @@ bool TrainLoop::on_any_rank(bool here) const {
 constexpr const char* signal_reason = "a signal asked for it";
 
 Ending TrainLoop::run() {
-  const auto ending = run_steps();
-  trace_.close();
-  return ending;
+  try {
+    const auto ending = run_steps();
+    trace_.close();
+    return ending;
+  } catch (const SharedError&) {
+    finish_saving();
+    throw;
+  }
 }
 
 Ending TrainLoop::run_steps() {
@@ -171,7 +176,7 @@ void TrainLoop::save_and_rethrow() {
   try {
     if (meta_.step > first_step_) save_now(Saving::at_once);
   } catch (const SharedError& e) {
-    log_error("step {}: no checkpoint: {}", meta_.step, e.what());
+    say_no_checkpoint(e, meta_.step);
   }
   std::rethrow_exception(error);
 }
@@ -266,12 +271,17 @@ bool TrainLoop::evaluate_now() {
   return loss.has_value();
 }
 
+// Once, for all ranks.
+void TrainLoop::say_no_checkpoint(const SharedError& e, std::int64_t step) const {
+  if (trainer_.axes().world.rank() == 0) log_error("step {}: no checkpoint: {}", step, e.what());
+}
+
 // The run ends where the deck says so or the checkpoint was its last; that of an earlier step does
 // not keep the last from being written.
 void TrainLoop::save_failed(const SharedError& e, std::int64_t step) const {
   const bool last = meta_.step == total_steps_ || !reason_.empty();
   if (last ? step == meta_.step : settings_.checkpoint.on_error == SaveFailure::stop) throw e;
-  log_error("step {}: no checkpoint: {}", step, e.what());
+  say_no_checkpoint(e, step);
 }
 
 void TrainLoop::count_saved(const std::filesystem::path& path) {
@@ -281,6 +291,15 @@ void TrainLoop::count_saved(const std::filesystem::path& path) {
   log_info("step {}: checkpoint {} in {:.2f} s, training waited {:.2f} s", saving_.step,
            last_checkpoint_, save_seconds_, saving_.waited);
   record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
+}
+
+// On a run's end by an error, which is what it ends with.
+void TrainLoop::finish_saving() {
+  try {
+    while (saver_.busy()) advance_save();
+  } catch (const SharedError& e) {
+    say_no_checkpoint(e, saving_.step);
+  }
 }
 
 void TrainLoop::advance_save() {
