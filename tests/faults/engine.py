@@ -113,7 +113,7 @@ class Run:
     """One start of the program."""
     more: str = ""            # behind `train deck.toml OVERRIDES --run-dir run`
     command: str = ""         # instead of all of that; {trireme} and {mpiexec} are filled in by a shell
-    faults: str = ""          # rules for failing_calls.cpp; each of them must come true
+    faults: str = ""          # rules for failing_calls.cpp; each must come true but those with a "?" before them and waits
     signals: tuple = ()       # ("row 5" or "file PATH" or "says TEXT" or "0.2 s", a signal, "all" or "rank 1" or "launcher");
                               # or a moment, "shell" and a command for it
     before: str = ""          # shell, in the case's folder
@@ -176,7 +176,7 @@ def judge(run, ended):
         wrong.append(f"processes stay behind: {', '.join(ended.left)}")
     came = {int(line.split()[0]) for line in ended.met}
     rules = [rule.strip() for rule in run.faults.split(";") if rule.strip()]
-    wrong += [f"the fault '{rule}' never came" for i, rule in enumerate(rules) if i not in came and "sleep:" not in rule]
+    wrong += [f"the fault '{rule}' never came" for i, rule in enumerate(rules) if i not in came and "sleep:" not in rule and rule[0] != "?"]
     return wrong
 
 
@@ -318,7 +318,7 @@ class Bench:
         log.unlink(missing_ok=True)
         environment = {**self.environment, "TRIREME_FAULT_CASE": str(folder)}
         if run.faults:
-            environment |= {"LD_PRELOAD": str(self.library), "TRIREME_FAULTS": run.faults, "TRIREME_FAULTS_LOG": str(log)}
+            environment |= {"LD_PRELOAD": str(self.library), "TRIREME_FAULTS": run.faults.replace("?", ""), "TRIREME_FAULTS_LOG": str(log)}
         if run.before:
             self.shell(folder, run.before)
         begin, limit = time.monotonic(), run.limit * self.patience
