@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import same_bits  # noqa: E402
+import tiny_tokenizer  # noqa: E402
 
 DECK = """
 [model]
@@ -66,7 +67,8 @@ CONFIGS = {
     "lion": ("optimizer.name=lion", 0),
     "llama": (same_bits.GQA + " model.recompute=block", 0),
     "two-files": ('data.path=["text.tokens","more.tokens"] data.weights=[1,3]', 0),
-    "spaced": ("model.tied=false", 0),
+    "untied": ("model.tied=false", 0),
+    "spm": ("data.path=spm.tokens", 0),
     "pruned": ("checkpoint.keep_last=1", 0),
     "pruned-at-once": ("checkpoint.keep_last=1 checkpoint.async=false", 0),
     "freeze": ("", 0),
@@ -295,8 +297,9 @@ class Bench:
         (data / "text.txt").write_text("the quick brown fox jumps over the lazy dog, " * 60)
         (data / "more.txt").write_text("pack my box with five dozen liquor jugs; " * 40)
         (data / "deck.toml").write_text(DECK)
-        for name in ("text", "more"):
-            self.must(data, Run(command=f"$TRIREME tokenize {name}.txt --output {name}.tokens"), "one")
+        (data / "spm.model").write_bytes(tiny_tokenizer.model())
+        for name, options in (("text", "text.txt"), ("more", "more.txt"), ("spm", "text.txt --tokenizer spm.model")):
+            self.must(data, Run(command=f"$TRIREME tokenize {options} --output {name}.tokens"), "one")
 
     def must(self, folder, run, config):
         wrong = judge(run, ended := self.start(folder, run, config))
