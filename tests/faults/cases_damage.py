@@ -1,5 +1,5 @@
 """Files that are not what was written: of checkpoints, tables, token files. Damage is named and passed over, or refused."""
-from engine import Case, Run
+from rows import Case, Run
 
 FAILED = (1,)
 LAST, OLDER = "run/checkpoints/step-00000008", "run/checkpoints/step-00000004"  # of a run that was killed after step 10

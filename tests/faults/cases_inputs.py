@@ -1,5 +1,5 @@
 """What a user gets wrong: decks, overrides, options, files. One message that names it, an exit code, nothing written."""
-from engine import Case, Run
+from rows import Case, Run
 
 UNNAMED = "the message does not name the option"
 THREADS = "threads that the system refuses end in a crash"

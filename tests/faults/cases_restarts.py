@@ -1,5 +1,5 @@
 """Restarts: on other grids, from named checkpoints, at the borders of freeze rules, with other settings."""
-from engine import FAIL, Case, Run
+from rows import FAIL, Case, Run
 
 FAILED = (1, 108)  # the second of options that exclude each other
 OLDER = "run/checkpoints/step-00000004"

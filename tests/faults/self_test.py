@@ -6,7 +6,9 @@ import struct
 import tempfile
 from pathlib import Path
 
-from engine import ANY, CLOSE, FAIL, MOST_OUTPUT, Bench, Case, Ended, Run, compare_bits, compare_close, judge, tree, verdict
+from engine import Bench, tree
+from judging import CLOSE, MOST_OUTPUT, compare_bits, compare_close, judge, verdict
+from rows import ANY, FAIL, Case, Ended, Run
 
 # (what is planted, the row, how it ended, what must be said of it); nothing to say: it must pass.
 PLANTED = [
