@@ -113,7 +113,7 @@ class Run:
     """One start of the program."""
     more: str = ""            # behind `train deck.toml OVERRIDES --run-dir run`
     command: str = ""         # instead of all of that; {trireme} and {mpiexec} are filled in by a shell
-    faults: str = ""          # rules for failing_calls.cpp; each of them must come true
+    faults: str = ""          # rules for failing_calls.cpp; each must come true but those with a "?" before them and waits
     signals: tuple = ()       # ("row 5" or "file PATH" or "says TEXT" or "0.2 s", a signal, "all" or "rank 1" or "launcher");
                               # or a moment, "shell" and a command for it
     before: str = ""          # shell, in the case's folder
@@ -155,6 +155,10 @@ class Ended:
         self.code, self.text, self.seconds, self.hung, self.left, self.met = code, text, seconds, hung, left, met
 
 
+def spoken(codes):
+    return " or ".join(map(str, codes)) if len(codes) < 5 else f"{codes[0]} to {codes[-1]}"
+
+
 def judge(run, ended):
     """What is wrong with how a run ended."""
     wrong = []
@@ -163,7 +167,7 @@ def judge(run, ended):
     elif run.codes == FAIL and ended.code == 0:
         wrong.append("it failed and ended with 0")
     elif run.codes not in (FAIL, ANY) and ended.code not in run.codes:
-        wrong.append(f"exit code {ended.code} instead of {' or '.join(map(str, run.codes))}")
+        wrong.append(f"exit code {ended.code} instead of {spoken(run.codes)}")
     wrong += [f"it does not say /{s}/" for s in run.says if not re.search(s, ended.text)]
     wrong += [f"it says /{s}/" for s in (*NEVER, *run.silent) if re.search(s, ended.text)]
     if len(ended.text) > MOST_OUTPUT:
@@ -172,7 +176,7 @@ def judge(run, ended):
         wrong.append(f"processes stay behind: {', '.join(ended.left)}")
     came = {int(line.split()[0]) for line in ended.met}
     rules = [rule.strip() for rule in run.faults.split(";") if rule.strip()]
-    wrong += [f"the fault '{rule}' never came" for i, rule in enumerate(rules) if i not in came and "sleep:" not in rule]
+    wrong += [f"the fault '{rule}' never came" for i, rule in enumerate(rules) if i not in came and "sleep:" not in rule and rule[0] != "?"]
     return wrong
 
 
@@ -314,7 +318,7 @@ class Bench:
         log.unlink(missing_ok=True)
         environment = {**self.environment, "TRIREME_FAULT_CASE": str(folder)}
         if run.faults:
-            environment |= {"LD_PRELOAD": str(self.library), "TRIREME_FAULTS": run.faults, "TRIREME_FAULTS_LOG": str(log)}
+            environment |= {"LD_PRELOAD": str(self.library), "TRIREME_FAULTS": run.faults.replace("?", ""), "TRIREME_FAULTS_LOG": str(log)}
         if run.before:
             self.shell(folder, run.before)
         begin, limit = time.monotonic(), run.limit * self.patience
@@ -385,7 +389,7 @@ class Bench:
 
     def shell(self, folder, text):
         done = subprocess.run(["bash", "-ec", text], cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, timeout=60,
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, errors="replace")
         if done.returncode:
             raise same_bits.Failed(f"`{text}` ended with {done.returncode}: {done.stdout}{done.stderr}")
 
@@ -409,16 +413,14 @@ class Bench:
             lock = self.locks.setdefault((config, start), threading.Lock())
         with lock:
             folder = self.work / "templates" / f"{config}-{start}"
-            if not folder.exists():
-                made = folder.with_name("." + folder.name)
-                shutil.rmtree(made, ignore_errors=True)
-                self.fresh_folder(made, config)
-                if start == "done":
-                    self.must(made, Run(), config)
-                else:
-                    self.must(made, Run("checkpoint.async=false", faults="write */run/history.csv 10 then:SIGKILL", codes=FAIL),
-                              config)
-                made.rename(folder)
+            made = folder / "made"
+            if not made.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                self.fresh_folder(folder, config)
+                whole = Run() if start == "done" else Run("checkpoint.async=false", codes=FAIL,
+                                                          faults="write */run/history.csv 10 then:SIGKILL")
+                self.must(folder, whole, config)
+                made.touch()
             return folder
 
     def carry_out(self, case, folder):

@@ -14,6 +14,7 @@ carries them out. A case marked `known` is one that the program does not pass ye
 import argparse
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -78,6 +79,8 @@ def main():
     parser.add_argument("--patience", type=float, default=1, help="times all limits, for slow machines")
     parser.add_argument("--durations", action="store_true", help="the longest cases at the end")
     options = parser.parse_args()
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)  # nohup and others leave them ignored, and programs inherit that
     if options.self_test:
         return self_test.run()
     cases = [c for c in all_cases() if (c.fast or not options.fast) and re.search(options.only or "", c.title)]
