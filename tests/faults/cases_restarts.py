@@ -1,5 +1,5 @@
 """Restarts: on other grids, from named checkpoints, at the borders of freeze rules, with other settings."""
-from engine import FAIL, Case, Run
+from rows import FAIL, Case, Run
 
 FAILED = (1, 108)  # the second of options that exclude each other
 OLDER = "run/checkpoints/step-00000004"
@@ -29,7 +29,7 @@ CASES = [
     *(again(f"{config} from a named checkpoint", f"--restart {OLDER}", config, says=(r"step-00000004 \(step 4\)", "left-step-00000008"))
       for config in ("one", "data2-zero3", "pipe2", "freeze", "lion", "llama")),
     *(again(f"{config} from the latest", "--restart latest", config, says=(r"step-00000008 \(step 8\)",), fast=config == "seq2")
-      for config in ("sgd", "lion", "llama", "two-files", "spaced", "freeze", "data2", "data2-zero3", "pipe2", "seq2", "pipe2-data2")),
+      for config in ("sgd", "lion", "llama", "two-files", "untied", "spm", "freeze", "data2", "data2-zero3", "pipe2", "seq2", "pipe2-data2")),
     *(again(f"from a checkpoint named {name}", f"--restart {path}", says=(r"\(step 4\)",), setup=setup)
       for name, path, setup in (("with a slash at its end", OLDER + "/", ""), ("by its full path", "$PWD/" + OLDER, ""),
                                 ("through a link", "link", f"ln -s {OLDER} link"), ("with dots", "./run/../" + OLDER, ""))),

@@ -1,5 +1,5 @@
 """Signals, at every kind of moment, and two jobs on one run directory."""
-from engine import ANY, FAIL, Case, Run
+from rows import ANY, FAIL, Case, Run
 
 STOPPED = (75,)
 SLOW = "write */run/history.csv 1+ sleep:30"
