@@ -63,6 +63,18 @@ bool before(const SourceLocation& a, const SourceLocation& b) {
   return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
 
+// The library calls itself once for each part of a key, which a hundred thousand overflow.
+void require_short_keys(std::string_view text, const std::string& source) {
+  constexpr int most = 1000;
+  int line = 1, parts = 1;
+  for (const char c : text) {
+    if (c == '.')
+      require(++parts <= most, "{}:{}: a key of more than {} parts", source, line, most);
+    if (std::string_view("=,{}[]#\n").find(c) != std::string_view::npos) parts = 1;
+    if (c == '\n') ++line;
+  }
+}
+
 // The library reports the place after a duplicate key; users look for the key itself.
 [[noreturn]] void refuse(std::string_view text, const std::string& source,
                          const toml::parse_error& e) {
@@ -81,6 +93,7 @@ bool before(const SourceLocation& a, const SourceLocation& b) {
 }  // namespace
 
 std::vector<RawSection> read_toml(std::string_view text, const std::string& source) {
+  require_short_keys(text, source);
   toml::table root;
   try {
     root = toml::parse(text, source);

@@ -133,6 +133,21 @@ void CheckpointReader::read(const std::string& name, std::string_view array, std
   }
 }
 
+void CheckpointReader::expect(const std::string& name, std::string_view array, std::int64_t begin,
+                              std::int64_t count) {
+  for (const auto& place : places_of(name, array)) {
+    const auto& record = manifest_.files[place.file].slices[place.slice];
+    const auto& s = record.slice;
+    const auto from = std::max(begin, s.begin), to = std::min(begin + count, s.begin + s.count);
+    if (from >= to) continue;
+    const auto first = static_cast<std::size_t>((from - s.begin) / record.chunk_elements);
+    const auto last = static_cast<std::size_t>((to - 1 - s.begin) / record.chunk_elements);
+    for (auto i = first; i <= std::min(last, first + 1); ++i)
+      open(place.file).start_readahead(record.chunks[i].at, chunk_bytes(record, i));
+    return;
+  }
+}
+
 // `begin` counts from the slice's first element.
 void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::int64_t count,
                                   const Sink& sink) {

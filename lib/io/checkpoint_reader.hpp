@@ -47,6 +47,9 @@ class CheckpointReader {
             const Sink&);
   void read(const std::string& name, std::string_view array, std::int64_t begin, std::int64_t count,
             std::span<std::byte> out);
+  // Asks the disk for what the beginning of such a read needs.
+  void expect(const std::string& name, std::string_view array, std::int64_t begin,
+              std::int64_t count);
   // One line for each thing that is wrong, none when the checkpoint is intact. Several checkers
   // share the work: `index` reads every `of`-th file.
   std::vector<std::string> verify(Check = Check::hashes, int index = 0, int of = 1) const;

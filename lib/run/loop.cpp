@@ -124,9 +124,14 @@ bool TrainLoop::on_any_rank(bool here) const {
 }
 
 Ending TrainLoop::run() {
-  const auto ending = run_steps();
-  trace_.close();
-  return ending;
+  try {
+    const auto ending = run_steps();
+    trace_.close();
+    return ending;
+  } catch (const SharedError&) {
+    finish_saving();
+    throw;
+  }
 }
 
 Ending TrainLoop::run_steps() {
@@ -200,7 +205,7 @@ void TrainLoop::save_and_rethrow() {
   try {
     if (meta_.step > first_step_) save_now(Saving::at_once);
   } catch (const SharedError& e) {
-    log_error("step {}: no checkpoint: {}", meta_.step, e.what());
+    say_no_checkpoint(e, meta_.step);
   }
   std::rethrow_exception(error);
 }
@@ -301,6 +306,11 @@ bool TrainLoop::evaluate_now() {
   return loss.has_value();
 }
 
+// Once, for all ranks.
+void TrainLoop::say_no_checkpoint(const SharedError& e, std::int64_t step) const {
+  if (trainer_.axes().world.rank() == 0) log_error("step {}: no checkpoint: {}", step, e.what());
+}
+
 // The run ends where the deck says so or the checkpoint was its last; that of an earlier step does
 // not keep the last from being written.
 void TrainLoop::save_failed(const SharedError& e, std::int64_t step) const {
@@ -314,7 +324,7 @@ void TrainLoop::save_failed(const SharedError& e, std::int64_t step) const {
             ? "no checkpoint is there yet: look at space and quota of the run directory"
             : "the newest checkpoint is " + last_checkpoint_ +
                   ": look at space and quota of the run directory"));
-  log_error("step {}: no checkpoint: {}", step, e.what());
+  say_no_checkpoint(e, step);
 }
 
 void TrainLoop::count_saved(const std::filesystem::path& path) {
@@ -327,6 +337,15 @@ void TrainLoop::count_saved(const std::filesystem::path& path) {
   at_root(trainer_.axes().world, Pace::slow, [&] {
     record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
   });
+}
+
+// On a run's end by an error, which is what it ends with.
+void TrainLoop::finish_saving() {
+  try {
+    while (saver_.busy()) advance_save();
+  } catch (const SharedError& e) {
+    say_no_checkpoint(e, saving_.step);
+  }
 }
 
 void TrainLoop::advance_save() {

@@ -100,7 +100,9 @@ class TrainLoop {
   void save_now(Saving);
   void warn_of_space(double checkpoint_bytes) const;
   void advance_save();
+  void finish_saving();
   void count_saved(const std::filesystem::path&);
+  void say_no_checkpoint(const SharedError&, std::int64_t step) const;
   void save_failed(const SharedError&, std::int64_t step) const;
   // Saves before a SharedError that leaves the model's state intact ends the run. After any other
   // error, which may be on one rank only, a collective would hang.

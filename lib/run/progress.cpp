@@ -15,20 +15,24 @@ std::string clock_text(double seconds) {
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+// A terminal may go away, and the run goes on without.
+static void put(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
 Progress::Progress(std::int64_t total_steps) : total_(total_steps), terminal_(on_terminal()) {}
 
 // Leaves the cursor at the start of the line, so that whatever is printed next overwrites it.
 void Progress::show(std::int64_t done, double loss, double tokens_per_second,
                     double seconds_left) const {
   if (!terminal_) return;
-  const auto line = fmt::format("\033[Kstep {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left\r", done,
-                                total_, loss, tokens_per_second, clock_text(seconds_left));
-  std::fputs(line.c_str(), stderr);  // fails silently where the terminal is gone
-  std::fflush(stderr);
+  put(fmt::format("\033[Kstep {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left\r", done, total_, loss,
+                  tokens_per_second, clock_text(seconds_left)));
 }
 
 Progress::~Progress() {
-  if (terminal_) std::fputs("\033[K", stderr);
+  if (terminal_) put("\033[K");
 }
 
 }  // namespace trireme

@@ -15,7 +15,8 @@ Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sh
       sharding_(sharding),
       compute_(compute),
       names_(std::move(arrays)),
-      shards_(layout.segments.size()) {
+      shards_(layout.segments.size()),
+      counts_(spec.params.size(), 0) {
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     auto& s = shards_[i];
     const auto n = sharding_.own(layout_.segments[i]).count();
@@ -101,11 +102,10 @@ void Shards::initialize(std::uint64_t seed, int threads) {
       upload_normal(backend_, v, mine.begin, hash64(seed, spec.name), spec.init_mean, spec.init_std,
                     threads);
   }
-  for (auto& s : shards_) {
-    s.count = 0;
+  std::ranges::fill(counts_, 0);
+  for (auto& s : shards_)
     for (const auto& a : s.arrays)
       backend_.put(Queue::compute, kernel::Fill{.dst = a.view(), .value = 0});
-  }
   refresh();
 }
 
@@ -123,16 +123,11 @@ void Shards::make_arrays(std::size_t segment) {
 
 void Shards::drop_arrays(std::size_t segment) {
   shards_[segment].arrays.clear();
-  shards_[segment].count = 0;
-}
-
-std::int64_t Shards::count(ParamId p) const {
-  const auto& where = layout_.of_param[p.index()];
-  return where ? shards_[where->segment].count : 0;
+  for (const auto& slot : layout_.segments[segment].slots) counts_[slot.param.index()] = 0;
 }
 
 void Shards::set_count(ParamId p, std::int64_t n) {
-  if (const auto& where = layout_.of_param[p.index()]) shards_[where->segment].count = n;
+  if (holds(p)) counts_[p.index()] = n;
 }
 
 ShardViews Shards::views(std::size_t segment, Range r) const {

@@ -56,9 +56,9 @@ class Shards {
   void make_arrays(std::size_t segment);
   void drop_arrays(std::size_t segment);
   // Updates made to a parameter since its arrays were fresh; 0 for one that lies on another stage.
-  std::int64_t count(ParamId) const;
+  // Those of a segment may differ: a restart may find some of them frozen until then.
+  std::int64_t count(ParamId p) const { return counts_[p.index()]; }
   void set_count(ParamId, std::int64_t);
-  std::int64_t& count_of(std::size_t segment) { return shards_[segment].count; }
 
   // A segment's shard of the weights as they are computed with, and where that is all of the
   // segment, one parameter's.
@@ -71,7 +71,6 @@ class Shards {
   struct Shard {
     Tensor master, copy;         // copy shares master where the types are equal
     std::vector<Tensor> arrays;  // by name
-    std::int64_t count = 0;
   };
   Tensor zeros(std::int64_t, Kind) const;
   View view_of(ParamId, std::string_view array, std::int64_t first, std::size_t bytes) const;
@@ -82,7 +81,8 @@ class Shards {
   const Sharding& sharding_;
   DType compute_;
   std::vector<std::string> names_;
-  std::vector<Shard> shards_;  // by segment
+  std::vector<Shard> shards_;         // by segment
+  std::vector<std::int64_t> counts_;  // by ParamId
 };
 
 }  // namespace trireme

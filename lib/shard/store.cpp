@@ -81,7 +81,26 @@ void Store::begin(Purpose purpose) {
   pending_ = true;
 }
 
-// Of each trained segment the decayed and the undecayed range, as far as they are here.
+// Neighbours in a segment whose weights take the same step.
+struct Alike {
+  Range range;
+  bool decays;
+  std::int64_t count;  // of updates, this one included
+};
+
+static std::vector<Alike> alike_in(const Segment& segment, const Shards& shards) {
+  std::vector<Alike> all;
+  for (const auto& slot : segment.slots) {
+    const bool decays = slot.begin < segment.decayed;
+    const auto count = shards.count(slot.param) + 1;
+    if (all.empty() || all.back().decays != decays || all.back().count != count) {
+      if (!all.empty()) all.back().range.end = slot.begin;
+      all.push_back({{slot.begin, segment.elements}, decays, count});
+    }
+  }
+  return all;
+}
+
 void Store::update(UpdateFactors factors) {
   require(rule_.has_value(), "{}", no_gradients);
   kernel::Update step{.rule = *rule_, .shards = {}};
@@ -89,10 +108,9 @@ void Store::update(UpdateFactors factors) {
     const auto& segment = layout_.segments[i];
     if (!trainability_.trains(segment)) continue;
     const auto mine = sharding_.own(segment);
-    factors.count = ++shards_.count_of(i);
-    const auto add = [&](Range wanted, double decay) {
-      const auto r = intersection(wanted, mine);
-      if (r.count() == 0) return;
+    for (const auto& alike : alike_in(segment, shards_)) {
+      const auto r = intersection(alike.range, mine);
+      if (r.count() == 0) continue;
       auto [master, copy, arrays] = shards_.views(i, r);
       auto& shard = step.shards.emplace_back(kernel::Update::Shard{
           .master_N = master,
@@ -100,10 +118,11 @@ void Store::update(UpdateFactors factors) {
           .grad_N = gradients_.sum(i).slice(r.begin - mine.begin, {r.count()}).view(),
           .state_N = std::move(arrays),
           .factors = factors});
-      shard.factors.decay = decay;
-    };
-    add({0, segment.decayed}, factors.decay);
-    add({segment.decayed, segment.elements}, 0);
+      shard.factors.decay = alike.decays ? factors.decay : 0;
+      shard.factors.count = alike.count;
+    }
+    for (const auto& slot : segment.slots)
+      shards_.set_count(slot.param, shards_.count(slot.param) + 1);
   }
   backend_.put(Queue::compute, step);
   pending_ = false;

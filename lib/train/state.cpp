@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "lib/base/error.hpp"
 
@@ -13,19 +15,33 @@ static ParamId param(std::size_t i) {
   return {static_cast<std::int32_t>(i)};
 }
 
-// One array of a parameter, as far as it is here.
-static void load(Store& store, CheckpointReader& reader, ParamId p, std::string_view array) {
-  const auto mine = store.own(p);
-  if (mine.count() > 0)
-    reader.read(store.spec().params[p.index()].name, array, mine.begin, mine.count(),
+// An array of a parameter.
+struct Wanted {
+  ParamId param;
+  std::string array;
+};
+
+// Each as far as it is here. While one is read the disk fetches the next one's first bytes.
+static void load(Store& store, CheckpointReader& reader, std::span<const Wanted> all) {
+  const auto name = [&](const Wanted& w) { return store.spec().params[w.param.index()].name; };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i + 1 < all.size()) {
+      const auto next = store.own(all[i + 1].param);
+      reader.expect(name(all[i + 1]), all[i + 1].array, next.begin, next.count());
+    }
+    const auto& [p, array] = all[i];
+    const auto mine = store.own(p);
+    reader.read(name(all[i]), array, mine.begin, mine.count(),
                 [&](std::int64_t first, std::span<const std::byte> elements) {
                   store.write(p, array, first, elements);
                 });
+  }
 }
 
-// Count and optimizer's arrays of one parameter. One that was frozen when the checkpoint was made
-// may have no arrays there.
-static void load_arrays(Store& store, CheckpointReader& reader, ParamId p) {
+// The count of one parameter, and room for its optimizer's arrays, which are then wanted. One that
+// was frozen when the checkpoint was made may have no arrays there.
+static void resume(Store& store, const CheckpointReader& reader, ParamId p,
+                   std::vector<Wanted>& wanted) {
   const auto& name = store.spec().params[p.index()].name;
   const auto& counts = reader.meta().updates;
   const auto found = counts.find(name);
@@ -46,7 +62,7 @@ static void load_arrays(Store& store, CheckpointReader& reader, ParamId p) {
           "weights alone with model.init_from",
           reader.directory().string(), list(saved), name, list(kept));
   store.make_arrays(p);
-  for (const auto& array : saved) load(store, reader, p, array);
+  for (const auto& array : saved) wanted.push_back({p, array});
 }
 
 void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
@@ -62,15 +78,19 @@ void load_weights(Store& store, CheckpointReader& reader) {
             "{}: {} was saved as {}, this run keeps its weights in {}; use the precision.compute "
             "that the checkpoint was trained with",
             reader.directory().string(), p.name, name_of(p.dtype), name_of(store.master()));
+  std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    if (store.holds(param(i))) load(store, reader, param(i), weights_array);
+    if (store.holds(param(i))) wanted.push_back({param(i), std::string(weights_array)});
+  load(store, reader, wanted);
   store.refresh();
 }
 
 void load_state(Store& store, CheckpointReader& reader, std::span<const Standing> standings) {
   load_weights(store, reader);
+  std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < standings.size(); ++i)
-    if (store.holds(param(i)) && standings[i].resumes) load_arrays(store, reader, param(i));
+    if (store.holds(param(i)) && standings[i].resumes) resume(store, reader, param(i), wanted);
+  load(store, reader, wanted);
 }
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 // Checkpoints that are written while training goes on are those that training would have waited
 // for.
+#include <fmt/format.h>
+
 #include "tests/app/grid_training.hpp"
 
 namespace trireme {
@@ -33,6 +35,37 @@ TEST_F(AsyncSave, OneAfterTheOther) {
                   .code,
               0)
         << step;
+}
+
+// One rank has no room: said once, and the last save fails for all.
+TEST_F(AsyncSave, AFailureIsSaidOnce) {
+  const auto r = here("ulimit -S -f 6000; " +  // MPI's own shared memory needs 4
+                      train({2, "zero.stage=1"},
+                            "--run-dir run model.layers=1 model.width=384 "
+                            "checkpoint.on_error=continue checkpoint.every_steps=2"));
+
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_EQ(count(r.err, "step 2: no checkpoint"), 1) << r.err;
+}
+
+// A run that ends by an error finishes what is on its way.
+TEST_F(AsyncSave, ARunThatFailsKeepsTheCheckpointBefore) {
+  for (const char* how : {"true", "false"}) {
+    SCOPED_TRACE(how);
+    const auto r = here(train({2, ""}, std::string("--overwrite --run-dir run ") +
+                                           "checkpoint.every_steps=1 optimizer.lr=1000 "
+                                           "optimizer.weight_decay=1000 schedule.warmup_steps=0 "
+                                           "train.max_skipped=1 train.steps=100 checkpoint.async=" +
+                                           how));
+
+    EXPECT_EQ(r.code, 1) << r.err;
+    EXPECT_NE(r.err.find("not finite"), std::string::npos) << r.err;
+    std::istringstream rows(contents_of(folder / "run/history.csv"));
+    int last = -1;  // the header
+    for (std::string row; std::getline(rows, row);) ++last;
+    const auto name = fmt::format("run/checkpoints/step-{:08}/manifest.json", last - 1);
+    EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
+  }
 }
 
 // The copy is in the plan, and what can be spared is named.

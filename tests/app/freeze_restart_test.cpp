@@ -74,6 +74,27 @@ TEST_F(FreezeRestart, TakesUpRulesThatAreNew) {
   EXPECT_EQ(arrays("cut", "00000012"), arrays("whole", "00000012"));
 }
 
+// Rules that the checkpoint's deck had and this one has not: what they froze lies beside what was
+// trained all the time, with a count of updates of its own.
+TEST_F(FreezeRestart, GoesOnWithoutRulesThatAreGone) {
+  const auto plain = contents_of(folder / "plain.toml");
+  for (const char* pattern : {"*norm*", "*.qkv.*"}) {
+    SCOPED_TRACE(pattern);
+    folder.write("ends.toml", plain + rule(pattern, 0, 4, "keep"));
+    folder.write("lasts.toml", plain + rule(pattern, 0, 0, "keep"));
+    ASSERT_EQ(here("$TRIREME train ends.toml --overwrite --run-dir whole").code, 0);
+    ASSERT_EQ(here("$TRIREME train lasts.toml --overwrite --run-dir lasts").code, 0);
+    cut_after("lasts", 4);
+
+    const auto r = here("$TRIREME train plain.toml --run-dir cut --restart latest");
+
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(losses("cut"), losses("whole"));
+    EXPECT_EQ(counts("cut", "00000012"), counts("whole", "00000012"));
+    EXPECT_EQ(arrays("cut", "00000012"), arrays("whole", "00000012"));
+  }
+}
+
 // What freezing saves is saved after a restart, too.
 TEST_F(FreezeRestart, TakesNoMemoryForMomentsThatAreDropped) {
   ASSERT_EQ(here("$TRIREME train plain.toml --run-dir plain").code, 0);

@@ -102,6 +102,14 @@ TEST_F(Trouble, TheLastSaveIsNotPassedOver) {
   EXPECT_FALSE(anything_half_saved("run"));
 }
 
+// Where it showed its progress is gone.
+TEST_F(Trouble, ATerminalThatGoesAwayDoesNotEndTheRun) {
+  const auto r = here("TRIREME_TERMINAL=1 $TRIREME train deck.toml --run-dir run 2>/dev/full");
+
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(outcome("run").at("status"), "done");
+}
+
 // Signals find the process in the middle of a product, whatever its registers hold.
 TEST_F(Trouble, AHailOfSignalsChangesNoBit) {
   const std::string train =

@@ -132,6 +132,22 @@ class Bench:
                 print(f"{model:<6}{f'{line[0]} x {line[1]}':>16}{' '.join(map(str, line[2:6])):>20}{ms:>9.2f}{sent:>10.2f}"
                       f"{times:>7.2f}{f'  MISSED (at most {most})' if times > most else ''}", flush=True)
 
+    def checkpoints(self, folder):
+        """Shares of what the disk gives, and what training waits for."""
+        said = self.on_ranks(2, "bench_checkpoint", str(folder), str(self.rounds))
+        v = {name: float(x) for name, x in re.findall(r"(\w+) ([\d.]+)", said)}
+        print(f"\ncheckpoints of {v['bytes'] * 1e-9:.2f} GB on 2 ranks, from and to the disk")
+        print(f"{'':<24}{'s':>8}{'GB/s':>8}{'share':>8}")
+        for what, plain in (("save", "write"), ("load", "read")):
+            share = v[plain] / v[what]
+            for name, t in ((plain + (" + fsync" if what == "save" else ""), v[plain]), (what, v[what])):
+                shown = f"{share:>8.2f}{'' if share >= 0.9 else '  MISSED (at least 0.90)'}" if name == what else ""
+                print(f"{name:<24}{t:>8.2f}{v['bytes'] * 1e-9 / t:>8.2f}{shown}")
+        most = v["copy"] + 0.02 * v["step"]
+        print(f"behind training: a step takes {v['step']:.2f} s, {v['disturbed']:.2f} s while a checkpoint is written; training "
+              f"waits {v['stall']:.3f} s, a copy alone takes {v['copy']:.3f} s"
+              f"{'' if v['stall'] <= most else f'  MISSED (at most {most:.3f} s)'}", flush=True)
+
     def text(self, folder):
         print()
         text = os.environ.get("TRIREME_BENCH_TEXT")
@@ -167,6 +183,7 @@ def main():
     bench.scattering()
     bench.grids()
     with tempfile.TemporaryDirectory(dir=build) as folder:
+        bench.checkpoints(Path(folder))
         bench.text(Path(folder))
         bench.tokenizing(Path(folder))
 

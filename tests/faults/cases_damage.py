@@ -1,5 +1,5 @@
 """Files that are not what was written: of checkpoints, tables, token files. Damage is named and passed over, or refused."""
-from engine import Case, Run
+from rows import Case, Run
 
 FAILED = (1,)
 LAST, OLDER = "run/checkpoints/step-00000008", "run/checkpoints/step-00000004"  # of a run that was killed after step 10
@@ -104,6 +104,25 @@ CASES = [
                 says=("removed .*step-00000012.partial",)),
     passed_over("debris of a removal", f"mv {OLDER} run/checkpoints/.step-00000004.removed", says=("removed .*step-00000004.removed",)),
     passed_over("a checkpoint that was being replaced", f"mv {LAST} run/checkpoints/.step-00000008.replaced", says=("step-00000008",)),
+    # A checkpoint's tokenizer.
+    *(passed_over(f"tokenizer.bin {way}", damage(f"{LAST}/tokenizer.bin", how), "spm", says=("skipped: ", "tokenizer.bin"), fast=way == "zeroed")
+      for way, how in WAYS if way != "that of another step"),
+    Case("repaired: tokenizer.bin missing", [Run(command=f"$TRIREME inspect {LAST} --repair && $TRIREME inspect {LAST} --verify", says=("intact",))],
+         setup=f"rm {LAST}/tokenizer.bin", start="half", config="spm", finish_more=f"--restart {LAST}"),
+    *(Case(f"{command.split()[0]} with the last tokenizer {way}", [Run(command=f"$TRIREME {command}", says=("skipped: .*tokenizer.bin|step 4",))],
+           setup=damage(f"{LAST}/tokenizer.bin", how), start="half", config="spm")
+      for way, how in (WAYS[2], WAYS[8]) for command in ("evaluate run", "generate run --prompt the --tokens 4", "inspect run")),
+    *(Case(f"a tokenizer's model {way}", [Run(command="$TRIREME tokenize text.txt --tokenizer spm.model --output x.tokens", codes=FAILED, says=("spm.model",))],
+           setup=f"f=spm.model; {how}", finish="", untouched=".") for way, how in (WAYS[4], WAYS[8], WAYS[9], WAYS[12], WAYS[13])),
+    *(Case(f"check --verify: spm.tokens, {way}", [Run(command="$TRIREME check --verify deck.toml data.path=spm.tokens", codes=FAILED, says=("spm.tokens",))],
+           setup=f"f=spm.tokens; {how}", finish="", untouched=".") for way, how in (WAYS[3], WAYS[6], WAYS[7], WAYS[10])),
+    # A damaged newest checkpoint, and what reads the newest.
+    *(Case(f"{command.split()[0]} with the last {file} {way}", [Run(command=f"$TRIREME {command}", says=("skipped: |step 4",))],
+           setup=damage(f"{LAST}/{file}", how), start="half")
+      for file in FILES for way, how in (WAYS[4], WAYS[8]) for command in ("evaluate run", "generate run --prompt the --tokens 4", "inspect run")),
+    *(Case(f"{command.split()[0]} with elements of the last shard damaged", [Run(command=f"$TRIREME {command}", codes=FAILED, says=("is damaged", "rank-00000.h5"))],
+           setup=damage(f"{LAST}/rank-00000.h5", WAYS[10][1]), start="half")
+      for command in ("evaluate run", "generate run --prompt the --tokens 4", "train deck.toml --run-dir x --restart run")),
     # Named, or all of them: an error.
     *(refused(f"named: {file} {way}", damage(f"{LAST}/{file}", how), f"--restart {LAST}", ("step-00000008", "--repair|older checkpoint|is damaged"),
               untouched="run/history.csv", fast=(file, way) == ("master.h5", "missing"))

@@ -1,5 +1,5 @@
 """kill -9 of one rank or of all, at every kind of moment: a job that died goes on from its last whole checkpoint."""
-from engine import FAIL, Case, Run
+from rows import FAIL, Case, Run
 
 KILLED = (137,)  # without a launcher
 SLOW = "write */run/history.csv 1+ sleep:30; "  # steps that leave time to hit one

@@ -1,3 +1,73 @@
-from engine import FAIL, Case, Run
+"""Restarts: on other grids, from named checkpoints, at the borders of freeze rules, with other settings."""
+from rows import FAIL, Case, Run
 
-CASES = []
+FAILED = (1, 108)  # the second of options that exclude each other
+OLDER = "run/checkpoints/step-00000004"
+GRIDS = ["f64", "f64-pipe2", "f64-data2", "f64-seq2", "f64-data4", "f64-pipe2-seq2"]
+
+
+def elsewhere(a, b, more="--restart latest"):
+    return Case(f"{a} goes on as {b}, {more}", [], config=a, start="half", finish="close", finish_config=b, finish_more=more,
+                finish_says=("restarting from",), fast=(a, b) in (("f64-pipe2", "f64-data2"),))
+
+
+def again(name, more, config="one", says=("restarting from",), finish="bits", setup="", silent=(), start="half", **rest):
+    return Case(name, [], config=config, start=start, setup=setup, finish=finish, finish_more=more, finish_says=says, finish_silent=silent, **rest)
+
+
+def refused(name, more, says, start="half", config="one"):
+    return Case(name, [Run(more, codes=FAILED, says=says)], start=start, config=config, untouched="run")
+
+
+CASES = [
+    *(elsewhere(a, b) for a in GRIDS for b in GRIDS if a != b),
+    *(elsewhere(a, b, f"--restart {OLDER}") for a, b in zip(GRIDS, GRIDS[1:] + GRIDS[:1])),
+    *(Case(f"a chain of grids: {', '.join(chain)}",
+           [Run("--restart latest", config=config, faults=f"write */run/history.csv {n} then:SIGKILL", codes=FAIL)
+            for config, n in zip(chain, (5, 4, 4))], config="f64", finish="close", finish_more="--restart latest")
+      for chain in (("f64-pipe2", "f64-data2", "f64-seq2"), ("f64-data4", "f64", "f64-pipe2-seq2"))),
+    *(again(f"{config} from a named checkpoint", f"--restart {OLDER}", config, says=(r"step-00000004 \(step 4\)", "left-step-00000008"))
+      for config in ("one", "data2-zero3", "pipe2", "freeze", "lion", "llama")),
+    *(again(f"{config} from the latest", "--restart latest", config, says=(r"step-00000008 \(step 8\)",), fast=config == "seq2")
+      for config in ("sgd", "lion", "llama", "two-files", "untied", "spm", "freeze", "data2", "data2-zero3", "pipe2", "seq2", "pipe2-data2")),
+    *(again(f"from a checkpoint named {name}", f"--restart {path}", says=(r"\(step 4\)",), setup=setup)
+      for name, path, setup in (("with a slash at its end", OLDER + "/", ""), ("by its full path", "$PWD/" + OLDER, ""),
+                                ("through a link", "link", f"ln -s {OLDER} link"), ("with dots", "./run/../" + OLDER, ""))),
+    again("from the run directory", "--restart run", says=(r"\(step 8\)",)),
+    again("from a copy of the run", "--restart old/checkpoints/step-00000004", setup="mv run old", finish="weights", says=(r"\(step 4\)",)),
+    again("from a copy of the run, its directory", "--restart old", setup="mv run old", finish="weights", says=(r"\(step 8\)",)),
+    again("of a run that is done", "--restart latest", says=("the run is finished",), start="done", fast=True),
+    again("of a run that is done, with its outcome lost", "--restart latest", says=("the run is finished",), start="done", setup="rm run/outcome.json",
+          after="grep -q done run/outcome.json"),
+    again("of a run that was moved", "--restart latest", setup="mv run elsewhere; ln -s elsewhere run"),
+    again("where there is nothing", "--restart latest", says=("starts fresh",), start="fresh"),
+    again("where there is an empty directory", "--restart latest", says=("starts fresh",), start="fresh", setup="mkdir run"),
+    # Freeze rules begin and end at steps 2, 4, 8, 10.
+    *(Case(f"freeze: killed behind step {n}", [Run("checkpoint.every_steps=1", faults=f"write */run/history.csv {n + 1} SIGKILL", codes=FAIL)],
+           config="freeze", finish_silent=("starts fresh",), fast=n == 4) for n in range(2, 12)),
+    *(Case(f"freeze: stopped behind step {n}", [Run(faults=f"write */run/history.csv {n} SIGTERM; write */run/history.csv {n}+ sleep:40", codes=(75,))],
+           config="freeze") for n in (1, 3, 7, 9)),
+    # Settings that change no number.
+    *(again(f"with {setting}", f"--restart latest {setting}")
+      for setting in ("checkpoint.async=false", "checkpoint.every_steps=1", "checkpoint.every_steps=0", "checkpoint.keep_last=1", "run.log_every=0",
+                      "run.debug=true", "checkpoint.keep_every=3", "run.hang_timeout=10", "model.recompute=block", "checkpoint.every_minutes=0.001")),
+    # Time limits.
+    *(Case(f"{config}: a time limit that is near", [Run("--time-limit 2", faults="write */run/history.csv 1+ sleep:300", codes=(75,), says=("time limit",))],
+           config=config) for config in ("one", "pipe2")),
+    Case("time limits until it is done", [Run("--restart latest --time-limit 2", faults="write */run/history.csv 1+ sleep:300", codes=(0, 75))] * 3),
+    # What cannot go on.
+    refused("another width", "--restart latest model.width=32", ("holds another model", r"\(256, 16\)|\[256, 16\]|16")),
+    refused("more layers", "--restart latest model.layers=3", (r"blocks\.2\.",)),
+    refused("fewer layers", "--restart latest model.layers=1", (r"blocks\.1\.",)),
+    refused("another context", "--restart latest model.context=4", ("positions",)),
+    refused("untied", "--restart latest model.tied=false", ("head",)),
+    refused("another optimizer", "--restart latest optimizer.name=lion", ("moment|lion",)),
+    refused("another optimizer, the other way", "--restart latest optimizer.name=adamw", ("moment",), config="lion"),
+    refused("momentum where there was none", "--restart latest optimizer.name=sgd optimizer.momentum=0.9", ("momentum",)),
+    refused("f64 of f32", "--restart latest run.backend=ref precision.compute=f64", ("f64",)),
+    refused("without a word over a run", "", ("--restart latest", "--overwrite")),
+    refused("a done run without a word", "", ("--restart latest", "--overwrite"), start="done"),
+    refused("--overwrite with --restart", "--overwrite --restart latest", ("--restart",)),
+    refused("a grid that does not fit", "--restart latest parallel.pipe=3", ("parallel.pipe",)),
+    refused("other masks of freezing that are wrong", "--restart latest 'freeze.0.pattern=x'", ("freeze",)),
+]

@@ -1,3 +1,118 @@
-from engine import FAIL, Case, Run
+"""Signals, at every kind of moment, and two jobs on one run directory."""
+from rows import ANY, FAIL, Case, Run
 
-CASES = []
+STOPPED = (75,)
+SLOW = "write */run/history.csv 1+ sleep:30"
+HEARD = "; write */run/history.csv 1+ sleep:40"  # steps are shorter than a signal takes on a busy machine
+ASLEEP = "outcome=$(cat run/outcome.json); [[ $outcome == *'\"stopped\"'* ]]"
+
+
+def stopped(name, rule, config="one", start="fresh", more="", codes=STOPPED, then=ASLEEP, **rest):
+    return Case(name, [Run(more, faults=rule + HEARD, codes=codes, then=then)], config=config, start=start, **rest)
+
+
+# (moment, call and which)
+MOMENTS = [
+    ("before the deck is read", "open *deck.toml 1"),
+    ("at the lock", "open *run/lock 1"),
+    ("before the first outcome", "rename *outcome.json 1"),
+    ("at the first sample", "read *text.tokens 3"),
+    ("at row 1", "write */run/history.csv 1"),
+    ("before a save", "write */run/history.csv 4"),
+    ("in the shard of a save", "write *00008.partial/rank-00000.h5 20"),
+    ("in the publishing of a save", "rename *checkpoints/step-00000008 1"),
+    ("at the evaluation", "write */run/evaluation.csv 1"),
+    ("at row 11", "write */run/history.csv 11"),
+]
+LATE = [  # the run may as well end
+    ("at row 12", "write */run/history.csv 12"),
+    ("in the last save", "write *00012.partial/rank-00000.h5 10"),
+    ("in the last evaluation", "write */run/evaluation.csv 2"),
+    ("at the last outcome", "rename *outcome.json 5"),
+]
+
+
+def beside(name, command, expect, config="at-once"):
+    """A second command while a job waits in step 9: what it says is in the file `second`."""
+    shell = (f"{{ {command}; }} > second 2>&1 || echo code $? >> second; touch second.done; "
+             f"grep -Eq '{expect}' second || {{ cat second >&2; false; }}")
+    return Case(name, [Run(faults="write */run/history.csv 9 until:second.done", signals=(("row 8", "shell", shell),))], config=config)
+
+
+def in_between(name, command, config):
+    """The same while checkpoints come and go."""
+    shell = f"for i in 1 2 3; do {command}; done"
+    return Case(name, [Run(faults=SLOW, signals=(("file run/checkpoints/step-00000004", "shell", shell),))], config=config)
+
+
+OTHER = "another process is training|holds a run already"
+CASES = [
+    *(stopped(f"{s} {name}", f"{rule} {s}", fast=(s, name) == ("SIGTERM", "in the shard of a save"))
+      for s in ("SIGTERM", "SIGINT") for name, rule in MOMENTS),
+    *(stopped(f"{s} {name}", f"{rule} {s}", fast=name == "at row 11", known="SIGHUP ends the process without a checkpoint") for s in ("SIGHUP",) for name, rule in MOMENTS[3::2]),
+    *(stopped(f"SIGTERM {name}", f"{rule} SIGTERM", codes=(0, 75), then="") for name, rule in LATE),
+    *(stopped(f"restart, SIGTERM {name}", f"{rule} SIGTERM", start="half", more="--restart latest")
+      for name, rule in (("at the manifest", "read *manifest.json 1"), ("at the weights", "read *rank-00000.h5 9"), ("at its first row", "write */run/history.csv 1"))),
+    *(stopped(f"SIGTERM {name}, nothing else saved", f"{rule} SIGTERM", more="checkpoint.every_steps=0") for name, rule in MOMENTS[4:6]),
+    *(Case(f"SIGUSR1 {name}", [Run(faults=f"{rule} SIGUSR1")]) for name, rule in MOMENTS + LATE),
+    *(Case(f"SIGUSR1 at row {n} makes a checkpoint", [Run("checkpoint.every_steps=0", faults=f"write */run/history.csv {n} SIGUSR1" + HEARD,
+                                                        then="[ $(ls run/checkpoints | wc -l) = 2 ] && $TRIREME inspect run --verify")]) for n in (2, 7)),
+    # Several of them.
+    Case("SIGTERM twice at once", [Run(faults="write */run/history.csv 5 SIGTERM; write */run/history.csv 5 SIGTERM" + HEARD, codes=STOPPED)], fast=True),
+    *(Case(f"{a} and {b} {pause} s later", [Run(faults=SLOW, signals=(("row 3", a, "all"), (f"{pause} s", b, "all")), codes=STOPPED)])
+      for a, b, pause in (("SIGTERM", "SIGTERM", 0.05), ("SIGINT", "SIGTERM", 0.05), ("SIGTERM", "SIGUSR1", 0.01), ("SIGUSR1", "SIGTERM", 0.01),
+                          ("SIGTERM", "SIGHUP", 0.05))),
+    Case("SIGTERM while the last save is slow, again", [Run(faults="write */run/history.csv 5 SIGTERM; write *00005.partial/rank-00000.h5 3+ sleep:5; "
+                                                            "sync *00005.partial/rank-00000.h5 1 SIGTERM" + HEARD, codes=(75, 143))]),
+    Case("SIGTERM, and SIGKILL in the save it asked for", [Run(faults="write */run/history.csv 5 SIGTERM; write *00005.partial/rank-00000.h5 20 torn" + HEARD,
+                                                              codes=(137,))], fast=True),
+    Case("SIGUSR1 at every row", [Run(faults="write */run/history.csv 1+ SIGUSR1")]),
+    Case("a stop at every start", [Run("--restart latest", faults="write */run/history.csv 2 SIGTERM" + HEARD, codes=STOPPED)] * 4),
+    # Others.
+    *(Case(f"{s} at row 5", [Run(faults=f"write */run/history.csv 5 {s}", codes=FAIL)]) for s in ("SIGQUIT", "SIGABRT", "SIGUSR2")),
+    Case("SIGSTOP and SIGCONT", [Run(faults=SLOW, signals=(("row 3", "SIGSTOP", "all"), ("0.2 s", "SIGCONT", "all")))]),
+    Case("SIGSTOP and SIGCONT of one rank", [Run(faults=SLOW, signals=(("row 3", "SIGSTOP", "rank 1"), ("0.3 s", "SIGCONT", "rank 1")))], config="pipe2"),
+    *(Case(f"{config}: a rank that stops for good", [Run("run.hang_timeout=2", faults="read *text.tokens 9 SIGSTOP @1", codes=FAIL, limit=40)], config=config)
+      for config in ("data2", "pipe2")),
+    # A reader that goes away, a terminal that closes.
+    Case("stderr ends: | head", [Run(command="exec 9>&1; { TRIREME_TERMINAL=0 $TRIREME train deck.toml --run-dir run 2>&1; echo $? > code; } | head -1; exit $(cat code)",
+                                     faults=SLOW, codes=(0, 75))], known="SIGPIPE ends the process without a checkpoint"),
+    Case("stderr is closed", [Run(command="exec $TRIREME train deck.toml --run-dir run 2>&-")]),
+    Case("stderr is full", [Run(command="exec $TRIREME train deck.toml --run-dir run 2>/dev/full")]),
+    Case("stdin, stdout and stderr are closed", [Run(command="exec $TRIREME train deck.toml --run-dir run <&- >&- 2>&-")]),
+    # Ranks.
+    *(stopped(f"{config}: {s} to rank {rank} at {name}", f"{rule} {s} @{rank}", config, fast=(config, rank, s) == ("pipe2", 1, "SIGTERM") and "shard" not in name)
+      for config, rank, s in (("data2", 0, "SIGTERM"), ("data2", 1, "SIGINT"), ("pipe2", 1, "SIGTERM"), ("seq2", 1, "SIGTERM"), ("pipe2-data2", 3, "SIGTERM"))
+      for name, rule in (("a sample", "read *text.tokens 12"), (f"its shard", f"write *00008.partial/rank-0000{rank}.h5 5"))),
+    *(Case(f"{config}: {s} to all ranks at row 5", [Run(faults=SLOW, signals=(("row 5", s, "all"),), codes=(0, 75), then=ASLEEP)], config=config)
+      for config, s in (("data2", "SIGTERM"), ("pipe2-data2", "SIGTERM"), ("pipe2", "SIGINT"))),
+    Case("seq2: SIGHUP to all ranks at row 5", [Run(faults=SLOW, signals=(("row 5", "SIGHUP", "all"),), codes=(0, 75), then=ASLEEP)], config="seq2",
+         known="SIGHUP ends the process without a checkpoint"),
+    *(Case(f"{config}: {s} to mpiexec at row 5", [Run(faults=SLOW, signals=(("row 5", s, "launcher"),), codes=ANY)], config=config)
+      for config, s in (("data2", "SIGTERM"), ("pipe2-data2", "SIGTERM"), ("pipe2", "SIGINT"), ("data2", "SIGHUP"))),
+    *(Case(f"{config}: SIGUSR1 to {whom}", [Run("checkpoint.every_steps=0", faults=SLOW, signals=(("row 5", "SIGUSR1", whom),),
+                                               then="[ $(ls run/checkpoints | wc -l) -ge 2 ]")], config=config)
+      for config, whom in (("data2", "rank 1"), ("pipe2", "rank 0"), ("pipe2-data2", "all"), ("seq2", "launcher"))),
+    # Two jobs on one run directory.
+    *(beside(f"a second job, {name}", f"timeout 30 $TRIREME train deck.toml --run-dir run {more}", OTHER)
+      for name, more in (("new", ""), ("restarted", "--restart latest"), ("that overwrites", "--overwrite"), ("of another deck", "--restart latest train.batch=2"))),
+    beside("a second job of two ranks", "timeout 30 $MPIEXEC -n 2 $TRIREME train deck.toml --run-dir run --restart latest", OTHER),
+    beside("a second job beside one of two ranks", "timeout 30 $TRIREME train deck.toml --run-dir run --restart latest", OTHER, config="data2-at-once"),
+    beside("evaluate beside a job", "$TRIREME evaluate run", "step 8: loss"),
+    *(in_between(f"{command.split()[0]} beside a job that prunes", f"$TRIREME {command}", config) for config in ("pruned",)
+      for command in ("evaluate run", "inspect run --verify", "generate run --prompt the --tokens 4")),
+    beside("a copy that goes on elsewhere", "$TRIREME train deck.toml --run-dir copy --restart run/checkpoints/step-00000004", "done: 12 steps"),
+    Case("a second job as soon as the first is killed",
+         [Run(command="(exec $TRIREME train deck.toml --run-dir run) & p=$!; until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; kill -9 $p; "
+                      "exec $TRIREME train deck.toml --run-dir run --restart latest", faults="write */run/history.csv 4+ sleep:20")]),
+    Case("two jobs start at once", [Run(command="$TRIREME train deck.toml --run-dir run --restart latest & $TRIREME train deck.toml --run-dir run --restart latest; a=$?; "
+                                                "wait $!; b=$?; [ $((a * b)) = 0 ]", faults=SLOW, codes=(0,), says=("another process is training",))]),
+    # The run directory while it runs.
+    *(Case(f"the run directory is {what} while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", how),), codes=FAIL, then=back)], finish=finish)
+      for what, how, back, finish in (("renamed", "mv run away", "[ ! -e run ]; mv away run", "bits"), ("removed", "rm -r run", "[ ! -e run/checkpoints ]; rm -rf run", "bits"))),
+    Case("an empty trap: SIGTERM is ignored from the start", [Run(command="trap '' TERM; exec $TRIREME train deck.toml --run-dir run",
+                                                                 faults="write */run/history.csv 5 SIGTERM" + HEARD, codes=(0, 75))]),
+    Case("SIGTERM is blocked from the start", [Run(command="exec python3 -c 'import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1]); "
+                                                           "os.execv(os.environ[\"TRIREME\"], [\"trireme\", \"train\", \"deck.toml\", \"--run-dir\", \"run\"])'",
+                                                   faults="write */run/history.csv 5 SIGTERM" + HEARD, codes=STOPPED)]),
+]

@@ -3,7 +3,7 @@
 The run says which file and why, ends with 1 (or goes on where it may), leaves older checkpoints as they are and no debris,
 and goes on from them when the disk is in order again.
 """
-from engine import FAIL, Case, Run
+from rows import FAIL, Case, Run
 
 ERRORS = {"ENOSPC": "No space left on device", "EIO": "Input/output error", "EDQUOT": "Disk quota exceeded",
           "EROFS": "Read-only file system", "ESTALE": "Stale file handle", "EACCES": "Permission denied",

@@ -1,15 +1,19 @@
-// Loaded before the C library (LD_PRELOAD), it makes chosen system calls of the program go wrong:
+// Loaded before the C library (LD_PRELOAD), it makes chosen system calls of trireme go wrong:
 //   TRIREME_FAULTS="CALL PATTERN N ACTION [@RANK]; ..."
-//   CALL     open read write fwrite sync rename exchange mkdir remove truncate stat lock close
-//   thread PATTERN  of the path, as in a shell, where * stands for / as well; "-" where a call has
-//   none N        which matching call of this process: "3" the third, "3+" the third and all later
-//   ones ACTION   an errno by name (ENOSPC); short: half of it is written; torn: half, then
-//   SIGKILL;
-//            a signal by name (SIGKILL), before the call; then:SIGKILL, after it; sleep:MS before
-//            it
-//   RANK     of MPI (PMI_RANK); without it every rank
+//
+// CALL: open read write fwrite sync rename exchange mkdir remove truncate stat lock close thread.
+//
+// PATTERN: of the path, as in a shell, but * stands for / as well; "-" where a call has no path.
+//
+// N: which matching call of the process; "3" is the third, "3+" the third and all later ones.
+//
+// ACTION: an errno (ENOSPC); short (half of it is written); torn (half, then SIGKILL); a signal
+// before the call (SIGKILL) or behind it (then:SIGKILL); a wait before it, for milliseconds
+// (sleep:20) or for a file to be there (until:FILE).
+//
+// RANK: of MPI, from PMI_RANK; without it every rank.
+//
 // Each hit appends a line, "RULE CALL PATH", to the file TRIREME_FAULTS_LOG; rules count from 0.
-// Other programs than trireme are left alone.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,7 +36,7 @@
 
 namespace {
 
-enum class Fault { none, error, half, torn, signal, signal_after, sleep };
+enum class Fault { none, error, half, torn, signal, signal_after, sleep, until };
 
 struct FaultRule {
   char call[16], pattern[256];
@@ -41,6 +45,7 @@ struct FaultRule {
   bool later_too;
   Fault fault;
   int number;  // errno, signal or milliseconds
+  char file[32];
   std::atomic<long> seen;
 };
 
@@ -91,6 +96,9 @@ void set_action(FaultRule& rule, const char* text) {
   } else if (std::strncmp(text, "sleep:", 6) == 0) {
     rule.fault = Fault::sleep;
     rule.number = std::atoi(text + 6);
+  } else if (std::strncmp(text, "until:", 6) == 0) {
+    rule.fault = Fault::until;
+    std::strncpy(rule.file, text + 6, sizeof rule.file - 1);
   } else {
     refuse(text);
   }
@@ -145,6 +153,7 @@ const FaultRule* met(const char* call, const char* path) {
     if (n != rule.n && !(rule.later_too && n > rule.n)) continue;
     note(rule, path);
     if (rule.fault == Fault::sleep) usleep(static_cast<useconds_t>(rule.number) * 1000);
+    while (rule.fault == Fault::until && syscall(SYS_access, rule.file, F_OK) != 0) usleep(5000);
     if (rule.fault == Fault::signal) kill(getpid(), rule.number);
     found = &rule;
   }

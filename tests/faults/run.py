@@ -8,12 +8,14 @@
   tests/faults/run.py --self-test            plants wrong outcomes and sees them refused
 
 Expected of every case: the exit code, what is said and what is not (no C++ in a message), that nothing hangs or stays
-behind; and then the run goes on and ends bit for bit as if nothing had happened. The tables are cases_*.py; engine.py
-carries them out. A case marked `known` is one that the program does not pass yet: the day it does, the mark must go.
+behind; and then the run goes on and ends bit for bit as if nothing had happened. The tables are cases_*.py; rows.py says
+what a row may hold, and engine.py carries it out. A case marked `known` is one that the program does not pass yet: the day
+it does, the mark must go.
 """
 import argparse
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -28,7 +30,9 @@ import cases_restarts
 import cases_signals
 import cases_writes
 import self_test
-from engine import Bench, CONFIGS, same_bits, verdict
+from engine import Bench
+from judging import verdict
+from setting import CONFIGS, same_bits
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts}
@@ -78,6 +82,8 @@ def main():
     parser.add_argument("--patience", type=float, default=1, help="times all limits, for slow machines")
     parser.add_argument("--durations", action="store_true", help="the longest cases at the end")
     options = parser.parse_args()
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)  # nohup and others leave them ignored, and programs inherit that
     if options.self_test:
         return self_test.run()
     cases = [c for c in all_cases() if (c.fast or not options.fast) and re.search(options.only or "", c.title)]

@@ -1,10 +1,14 @@
 """Plants outcomes that must not pass, and sees that each is refused."""
+import json
 import os
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 
-from engine import ANY, FAIL, MOST_OUTPUT, Bench, Case, Ended, Run, judge, tree, verdict
+from engine import Bench, tree
+from judging import CLOSE, MOST_OUTPUT, compare_bits, compare_close, judge, verdict
+from rows import ANY, FAIL, Case, Ended, Run
 
 # (what is planted, the row, how it ended, what must be said of it); nothing to say: it must pass.
 PLANTED = [
@@ -45,6 +49,7 @@ def stand_in(folder, script):
     program = build / "trireme"
     program.write_text("#!/bin/bash\n" + script)
     program.chmod(0o755)
+    (build / "tests/failing_calls.so").touch()
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     (work / "templates/one-done/run").mkdir(parents=True)
@@ -80,9 +85,47 @@ def programs():
             yield "a pipe was read"
 
 
+def write_run(folder, weight=1.0, moment=0.5, loss="5.5", rows=2, evaluation="2,9", step=2):
+    """A run with a checkpoint of one weight and its moment."""
+    checkpoint = folder / f"checkpoints/step-{step:08}"
+    checkpoint.mkdir(parents=True)
+    slices = [{"group": group, "name": "w", "shape": [1], "begin": 0, "count": 1, "dtype": "f64", "chunk_elements": 1, "chunks": [[at, ""]]}
+              for group, at in (("weights", 0), ("moment1", 8))]
+    (checkpoint / "rank-00000.h5").write_bytes(struct.pack("<dd", weight, moment))
+    (checkpoint / "manifest.json").write_text(json.dumps({"content": {"files": [{"name": "rank-00000.h5", "slices": slices}]}}))
+    lines = ["step,loss,grad_norm,lr", *(f"{n},{loss},1,0.1" for n in range(1, rows + 1))]
+    (folder / "history.csv").write_text("\n".join(lines) + "\n")
+    (folder / "evaluation.csv").write_text(f"step,loss\n{evaluation}\n")
+    return folder
+
+
+# (what is other than in the uninterrupted run, what is said by bits, and by closeness)
+RUNS = [
+    ({}, "", ""),
+    ({"weight": 1.0 + 2**-52}, "other final weights", ""),
+    ({"weight": 1.0 + 2 * CLOSE}, "other final weights", "differ by"),
+    ({"weight": float("nan")}, "other final weights", "differ by"),
+    ({"moment": 0.25}, "other optimizer state", ""),
+    ({"loss": "5.6"}, "history.csv", ""),
+    ({"rows": 1}, "history.csv", "other steps"),
+    ({"evaluation": "2,8"}, "evaluation.csv", ""),
+    ({"step": 1}, "step-00000001", ""),
+]
+
+
+def runs():
+    with tempfile.TemporaryDirectory(prefix="faults.") as folder:
+        whole = write_run(Path(folder) / "whole")
+        for i, (other, bits, close) in enumerate(RUNS):
+            run = write_run(Path(folder) / str(i), **other)
+            for wrong, words in (("; ".join(compare_bits(run, whole, True)), bits), ("; ".join(compare_close(run, whole)), close)):
+                if bool(wrong) != bool(words) or words not in wrong:
+                    yield f"a run with {other}: {wrong or 'passed'}"
+
+
 def run():
-    wrong = [*planted(), *programs()]
+    wrong = [*planted(), *programs(), *runs()]
     for w in wrong:
         print(f"self-test: {w}")
-    print(f"self-test: {len(wrong)} of {len(PLANTED) + len(PROGRAMS)} wrong")
+    print(f"self-test: {len(wrong)} of {len(PLANTED) + len(PROGRAMS) + len(RUNS)} wrong")
     return 1 if wrong else 0

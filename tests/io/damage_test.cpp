@@ -19,15 +19,6 @@ static void overwrite(const fs::path& file, std::int64_t at, const std::string& 
   ASSERT_TRUE(f.good());
 }
 
-static void flip_bit(const fs::path& file, std::int64_t at) {
-  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
-  f.seekg(at);
-  const char c = static_cast<char>(f.get() ^ 4);
-  f.seekp(at);
-  f.put(c);
-  ASSERT_TRUE(f.good());
-}
-
 struct DamageCase {
   std::string what;
   Check found_by;  // the cheaper check that must already see it

@@ -17,15 +17,6 @@ namespace trireme {
 using namespace test;
 namespace fs = std::filesystem;
 
-static void flip_bit(const fs::path& file, std::int64_t at) {
-  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
-  f.seekg(at);
-  const char c = static_cast<char>(f.get() ^ 4);
-  f.seekp(at);
-  f.put(c);
-  ASSERT_TRUE(f.good());
-}
-
 static std::int64_t size_of(const fs::path& file) {
   return static_cast<std::int64_t>(fs::file_size(file));
 }

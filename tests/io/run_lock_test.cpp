@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "lib/io/posix_file.hpp"
-#include "tests/io/sample_checkpoint.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace trireme {
 namespace {
@@ -28,7 +28,7 @@ class Lock : public testing::Test {
   std::string refusal() const {
     return message_of([this] { RunLock(folder.path(), now); });
   }
-  Folder folder;
+  ScratchFolder folder;
   std::filesystem::path file = folder.path() / "lock";
   std::filesystem::file_time_type now = std::filesystem::file_time_type::clock::now();
 };

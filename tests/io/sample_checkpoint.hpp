@@ -1,7 +1,6 @@
 #pragma once
 // A small model's state, saved by one rank or by several, for the tests of lib/io.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,30 +12,11 @@
 #include "lib/base/rng.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
+#include "tests/support/scratch.hpp"
 
 namespace trireme::test {
 
-// A directory of its own under the temporary one, removed at the end.
-class Folder {
- public:
-  Folder() {
-    static int count = 0;
-    path_ = std::filesystem::path(testing::TempDir()) /
-            fmt::format("trireme-io-{}-{}", ::getpid(), count++);
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = ScratchFolder;
 
 struct Param {
   std::string name;

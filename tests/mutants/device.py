@@ -13,7 +13,7 @@ MUTANTS = [
      "  for (auto at = packed + threadIdx.x; at < end;", "  for (auto at = packed + threadIdx.x; at < packed;",
      simulated("*UpdateContract.ManyShardsAtATime/cuda_f32")),
     ("a tile is overwritten while it is read", "kernels/cuda/kernels/attention.cu",
-     "    __syncthreads();  // the last tile was read\n", "", simulated("*AttentionContract.Forward/cuda_f32")),
+     "    __syncthreads();  // all have read the last tile\n", "", simulated("*AttentionContract.Forward/cuda_f32")),
     ("a key forgets its first query", "kernels/cuda/kernels/attention_grad.cu", "max(j - begin, std::int64_t{0})",
      "max(j - begin + 1, std::int64_t{0})", simulated("*AttentionContract.Gradient/cuda_f32")),
     ("a target's logit is read too late", "kernels/cuda/kernels/loss.cu",

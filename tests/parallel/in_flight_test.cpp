@@ -1,6 +1,7 @@
 // Several operations at once, and what happens when something goes wrong.
 #include <chrono>
 
+#include "kernels/immediate.hpp"
 #include "tests/parallel/collective_test.hpp"
 #include "tests/support/scratch.hpp"
 
@@ -221,6 +222,34 @@ TEST_P(InFlight, AFailureNamesTheOperationAndThoseBehindIt) {
     EXPECT_TRUE(world().abandoned().empty());
   }
   world().all_gather("in step again");
+}
+
+// An operation that found no memory for its staging was never called: the next one begins.
+TEST(NoMemory, ForAnOperationLeavesThoseBehindItInStep) {
+  world().configure({.hang_timeout = 10});
+  const auto part = world().split(0, world().rank());
+  const auto ref = open_backend({"ref", 1, false});
+  const auto ranks = part.size();
+  const auto src = Tensor::empty(*ref, {100 * ranks}, DType::f64, Kind::transient),
+             dst = Tensor::empty(*ref, {100}, DType::f64, Kind::transient);
+  write(*ref, Queue::compute, src.view(), numbers(100 * ranks, part.rank(), DType::f64));
+  const auto scatter = [&] {
+    part.reduce_scatter(*ref, Queue::compute, dst.view(), src.view(), Accumulate::overwrite,
+                        DType::f64, {Doing::scatter})
+        .wait(Queue::compute);
+  };
+  if (ranks > 1) {
+    const auto left = physical_memory() / Arena::granule * Arena::granule - ref->account().reserved;
+    const auto all =
+        Tensor::empty(*ref, {static_cast<std::int64_t>(left / 8)}, DType::f64, Kind::transient);
+    EXPECT_THROW(scatter(), Error);
+  }
+  scatter();
+
+  std::vector<std::vector<double>> by_rank;
+  for (int r = 0; r < ranks; ++r) by_rank.push_back(numbers(100 * ranks, r, DType::f64));
+  EXPECT_EQ(read(*ref, Queue::compute, dst.view()), part_sum(by_rank, part.rank(), 100));
+  world().configure({});
 }
 
 TEST(MpiErrors, NameCallPeerAndOperation) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -46,6 +47,15 @@ class ScratchFolder {
 inline std::string contents_of(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+inline void flip_bit(const std::filesystem::path& file, std::int64_t at) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekg(at);
+  const char c = static_cast<char>(f.get() ^ 4);
+  f.seekp(at);
+  f.put(c);
+  ASSERT_TRUE(f.good());
 }
 
 // The message of the Error that `action` throws, empty when it throws none.

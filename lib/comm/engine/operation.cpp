@@ -71,12 +71,14 @@ Operation::Operation(std::shared_ptr<Context> context, Backend& backend, Queue q
       own_how_(c.own_how),
       pattern_(c.pattern),
       sequence_(sequence_of(*context_, c)),
-      number_(sequence_ ? sequence_->called++ : 0),
+      number_(sequence_ ? sequence_->called : 0),
       route_(route_of(*context_, backend, queue, c, tag_of(c, number_))),
       sends_{route_, staging_out(route_, c), std::move(c.messages.out)},
       receives_{route_, staging_in(route_, c), std::move(c.messages.in), c.arriving},
       native_{route_, c.native},
       start_(backend.record(queue)) {
+  // Last: one that found no memory for its staging was never called, and the next may begin.
+  if (sequence_) ++sequence_->called;
   if (Trace::on()) issued_ = Trace::now();
 }
 

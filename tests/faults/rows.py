@@ -1,0 +1,52 @@
+"""What a row of the tables says."""
+from dataclasses import dataclass, field
+
+FAIL = "fail"  # any code but 0: the process may have been killed
+ANY = "any"
+
+
+@dataclass
+class Run:
+    """One start of the program."""
+    more: str = ""            # behind `train deck.toml OVERRIDES --run-dir run`
+    command: str = ""         # instead of all of that, for a shell: $TRIREME, $MPIEXEC
+    faults: str = ""          # rules for failing_calls.cpp; each must come true but those with a "?" before them and waits
+    signals: tuple = ()       # ("row 5" or "file PATH" or "says TEXT" or "0.2 s", a signal, "all" or "rank 1" or "launcher");
+                              # or a moment, "shell" and a command for it
+    before: str = ""          # shell, in the case's folder
+    codes: object = (0,)      # exit codes, FAIL or ANY
+    says: tuple = ()          # regular expressions for what the program must print
+    silent: tuple = ()        # and must not
+    then: str = ""            # shell that must end with 0 behind it
+    config: str = ""          # instead of the case's
+    limit: float = 60
+
+
+@dataclass
+class Case:
+    name: str
+    runs: list
+    config: str = "one"
+    start: str = "fresh"      # or "half": killed after step 10 of 12; or "done"
+    setup: str = ""           # shell, before the first run
+    finish: str = "bits"      # "bits", "close" (another grid: by rounding), "weights" (no history) or ""
+    finish_config: str = ""   # on another grid
+    finish_more: str = "--restart latest"
+    finish_says: tuple = ()
+    finish_silent: tuple = ()
+    untouched: str = ""       # a path whose files keep their bytes over the runs before the last
+    after: str = ""           # shell that must end with 0 at the end
+    fast: bool = False
+    known: str = ""           # why it is not good yet: it must fail until it is mended
+    group: str = field(default="", init=False)
+
+    @property
+    def title(self):
+        return f"{self.group}: {self.name}"
+
+
+class Ended:
+    """What is known of a process that ended."""
+
+    def __init__(self, code, text, seconds=0.0, hung=False, left=(), met=()):
+        self.code, self.text, self.seconds, self.hung, self.left, self.met = code, text, seconds, hung, left, met

@@ -1,0 +1,83 @@
+"""The small training that all cases are about, and the grids and settings that it is run with."""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import same_bits  # noqa: E402
+
+DECK = """
+[model]
+layers = 2
+width = 16
+heads = 2
+context = 8
+dropout = 0.1
+
+[data]
+path = "text.tokens"
+validation = 0.2
+
+[train]
+batch = 4
+microbatch = 2
+steps = 12
+
+[optimizer]
+lr = 3e-3
+
+[schedule]
+warmup_steps = 2
+
+[evaluate]
+every_steps = 6
+batches = 1
+
+[checkpoint]
+every_steps = 4
+keep_last = 0
+
+[run]
+backend = "host"
+threads = 1
+hang_timeout = 40
+"""
+F64 = "run.backend=ref precision.compute=f64 model.dropout=0"
+
+# How the runs of a case are set up: overrides and ranks. The uninterrupted run of each is made once.
+CONFIGS = {
+    "one": ("", 0),
+    "at-once": ("checkpoint.async=false", 0),
+    "sgd": ("optimizer.name=sgd optimizer.momentum=0.9", 0),
+    "lion": ("optimizer.name=lion", 0),
+    "llama": (same_bits.GQA + " model.recompute=block", 0),
+    "two-files": ('data.path=["text.tokens","more.tokens"] data.weights=[1,3]', 0),
+    "untied": ("model.tied=false", 0),
+    "spm": ("data.path=spm.tokens", 0),
+    "pruned": ("checkpoint.keep_last=1", 0),
+    "pruned-at-once": ("checkpoint.keep_last=1 checkpoint.async=false", 0),
+    "freeze": ("", 0),
+    "data2": ("zero.stage=1", 2),
+    "data2-zero3": ("zero.stage=3", 2),
+    "data2-at-once": ("zero.stage=3 checkpoint.async=false", 2),
+    "pipe2": ("parallel.pipe=2 train.microbatch=1", 2),
+    "seq2": ("parallel.seq=2 zero.stage=2", 2),
+    "pipe2-data2": ("parallel.pipe=2 zero.stage=3 train.microbatch=1", 4),
+    "f64": (F64, 0),
+    "f64-pipe2": (F64 + " parallel.pipe=2 train.microbatch=1", 2),
+    "f64-data2": (F64 + " zero.stage=3 train.microbatch=1", 2),
+    "f64-seq2": (F64 + " parallel.seq=2 zero.stage=1", 2),
+    "f64-data4": (F64 + " zero.stage=2 train.microbatch=1", 4),
+    "f64-pipe2-seq2": (F64 + " parallel.pipe=2 parallel.seq=2 zero.stage=3 train.microbatch=1", 4),
+}
+FREEZE = """
+[[freeze]]
+pattern = "blocks.0.*"
+from_step = 4
+to_step = 8
+
+[[freeze]]
+pattern = "*_norm.*"
+from_step = 2
+to_step = 10
+moments = "keep"
+"""
