@@ -1,5 +1,6 @@
 // trireme generate CHECKPOINT --prompt TEXT --tokens N
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +27,19 @@ struct GenerateArguments {
 CLI::Validator a_number() {
   return {[](const std::string& text) {
             return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : "";
+          },
+          ""};
+}
+
+// Conversions of the command line wrap around.
+CLI::Validator a_seed() {
+  return {[](const std::string& text) {
+            std::uint64_t seed = 0;
+            const auto end = text.data() + text.size();
+            const auto read = std::from_chars(text.data(), end, seed);
+            return read.ec == std::errc() && read.ptr == end
+                       ? std::string()
+                       : text + " is no seed: a whole number from 0 to 2^64 - 1";
           },
           ""};
 }
@@ -103,7 +117,9 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
       ->check(CLI::Range(0.0, 1.0))
       ->check(a_number())
       ->capture_default_str();
-  command->add_option("--seed", s.seed, "seed of the sampling")->capture_default_str();
+  command->add_option("--seed", s.seed, "seed of the sampling")
+      ->check(a_seed())
+      ->capture_default_str();
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
   command->add_option("--threads", a->threads, "as run.threads (default: the deck's)")
       ->check(CLI::Range(0, 4096));

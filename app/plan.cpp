@@ -65,7 +65,12 @@ std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const PlanInput
 
 void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& plan,
                     const DryTarget& target) {
-  const auto limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
+  std::size_t limit = 0;
+  try {
+    limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
+  } catch (const Error& e) {
+    fail("--device-memory: {}", e.what());
+  }
   if (plan.most_reserved() <= limit) return;
   const auto named = [&](const std::vector<std::string>& more) {
     std::string lines;

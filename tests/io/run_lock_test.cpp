@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "lib/io/posix_file.hpp"
-#include "tests/support/scratch.hpp"
+#include "tests/io/sample_checkpoint.hpp"
 
 namespace trireme {
 namespace {

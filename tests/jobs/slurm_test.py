@@ -270,6 +270,7 @@ def main():
     full = "--full" in arguments
     program, launcher, *names = [a for a in arguments if a != "--full"]
     chosen = [f for f in CASES + SLOW if f.__name__ in names] if names else CASES + (SLOW if full else [])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the cluster is stopped all the same
     cluster = Cluster(os.path.abspath(program), launcher)
     wrong = 0
     try:
