@@ -61,6 +61,27 @@ StepsToPlan steps_to_plan(const PlanInput& in) {
   return steps;
 }
 
+// What a restart takes beside what trains: arrays of frozen parts that trained before and keep
+// them.
+void take_kept_arrays(const PlanInput& in, Trainer& trainer) {
+  if (in.setup.first_step == 0) return;
+  const FreezeSchedule freeze(in.setup.freeze, trainer.model().spec());
+  const auto standings = trainer.standings();
+  std::vector<std::uint8_t> trained(standings.size(), 0);
+  auto before = freeze.borders(0, in.setup.first_step);
+  before.push_back(0);
+  for (const auto step : before) {
+    const auto then = freeze.at(step);
+    for (std::size_t i = 0; i < then.size(); ++i)
+      if (then[i].trained) trained[i] = 1;
+  }
+  auto& store = trainer.store();
+  for (std::size_t i = 0; i < standings.size(); ++i) {
+    const ParamId id{static_cast<std::int32_t>(i)};
+    if (store.holds(id) && standings[i].resumes && trained[i] != 0) store.make_arrays(id);
+  }
+}
+
 // Runs one step and records its work and traffic.
 void measure_step(RankPlan& plan, Trainer& trainer, const Dry& backend, std::int64_t step,
                   std::span<const Batch> microbatches) {
@@ -97,6 +118,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   const auto steps = steps_to_plan(in);
   {
     Trainer trainer(backend, axes, in.setup);
+    take_kept_arrays(in, trainer);
     Snapshot snapshot;
     const auto save = [&] {
       const auto slices = rank_slices(trainer.store());

@@ -45,7 +45,7 @@ class Tree:
 
     def __init__(self, build):
         self.root = build / "mutants" / "tree"
-        self.build = build / "mutants" / "build"
+        self.build = self.root / "build"  # as deep as one of BUILD's own, so that a compiler cache knows the objects
         self.mpiexec = os.environ.get("MPIEXEC") or shutil.which("mpiexec.mpich") or "mpiexec"
         for folder in ("app", "cmake", "kernels", "lib", "tests"):
             self.sync(folder)

@@ -7,6 +7,7 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/open/open.hpp"
+#include "lib/train/state.hpp"
 #include "lib/train/state_saver.hpp"
 #include "tests/support/scratch.hpp"
 #include "tests/support/tiny.hpp"
@@ -99,6 +100,43 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlanAccount, testing::ValuesIn(plan_cases()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Moments that a frozen part keeps are loaded with the rest.
+TEST(PlanOfARestart, HoldsWhatFrozenPartsKeep) {
+  PlanInput input;
+  input.setup.model = test::tiny_gpt2();
+  input.setup.freeze = {{"blocks.*", 2, 6, ThawMoments::keep},
+                        {"embedding.*", 0, 6, ThawMoments::keep}};
+  input.train.batch = input.train.microbatch = 2;
+  input.train.steps = 5;
+  input.evaluation = PlanEvaluation::left_out;
+  input.snapshot = PlanSnapshot::left_out;
+  const auto batch = std::vector{test::random_batch(input.setup.model, 2)};
+  const ScratchFolder folder;
+  std::filesystem::path saved;
+  {
+    Host host(1);
+    const Workspace scratch(host);
+    Trainer trainer(host, {}, input.setup);
+    trainer.store().initialize(1, 1);
+    for (int s = 0; s < 3; ++s) trainer.step(s, 1e-3, batch);
+    CheckpointMeta meta;
+    meta.step = 3;
+    saved = StateSaver(trainer.store(), trainer.axes(), folder.path()).save(meta);
+  }
+  input.setup.first_step = 3;
+  const auto plan = plan_rank(input, dry_target({"host", 1, false}), 0);
+
+  Host host(1);
+  const Workspace scratch(host);
+  Trainer trainer(host, {}, input.setup);
+  CheckpointReader reader(saved);
+  load_state(trainer.store(), reader, trainer.standings());
+  for (int s = 3; s < 5; ++s) trainer.step(s, 1e-3, batch);
+
+  EXPECT_EQ(plan.account.peak, host.account().peak);
+  EXPECT_EQ(plan.account.reserved, host.account().reserved);
+}
 
 // Attention streams over blocks and keeps no T x T matrix: T = 16,384 trains in under 1 GB.
 TEST(Plan, LongContextsNeedLittle) {
