@@ -19,7 +19,8 @@ INTACT = "$TRIREME inspect run --verify >/dev/null"
 def failing(name, rule, file, config="one", start="fresh", more="", says=(), then="", **rest):
     """The fault's error ends the run with its text and the name of the file."""
     error = next(e for e in ERRORS if f" {e}" in rule.partition(";")[0])
-    return Case(name, [Run(more, faults=rule, codes=FAILED, says=(ERRORS[error], file, *says), then=then)], config=config,
+    advice = ("make room .*--restart latest",) if error in ("ENOSPC", "EDQUOT") and "lock" not in name else ()
+    return Case(name, [Run(more, faults=rule, codes=FAILED, says=(ERRORS[error], file, *advice, *says), then=then)], config=config,
                 start=start, **rest)
 
 
