@@ -1,6 +1,7 @@
 #include "lib/base/background_work.hpp"
 
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -26,6 +27,14 @@ void BackgroundWork::start(std::function<void()> work) {
       }
       finished_.store(true, std::memory_order_release);
     });
+  } catch (const std::system_error& e) {
+    finished_ = true;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    fail(
+        "cannot start a thread: {} -- `ulimit -u` or the job's limit of processes allows no more "
+        "of "
+        "them",
+        e.code().message());
   } catch (...) {
     finished_ = true;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -14,7 +14,7 @@ class BackgroundWork {
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
 
-  // Signals are left to other threads. Throws std::system_error where there can be no thread.
+  // Signals are left to other threads. Error where there can be no thread.
   void start(std::function<void()>);
   bool running() const { return !finished_.load(std::memory_order_acquire); }
   // Waits, and throws what the work threw.

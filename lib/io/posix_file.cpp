@@ -17,8 +17,23 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
+static const char* advice(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return " -- make room there; a run then goes on from its last checkpoint with --restart "
+             "latest";
+    case EFBIG:
+      return " -- raise the limit of `ulimit -f`";
+    case EMFILE:
+      return " -- raise the limit of `ulimit -n`";
+    default:
+      return "";
+  }
+}
+
 [[noreturn]] static void fail_errno(const char* what, const fs::path& path, int code) {
-  fail("cannot {} {}: {}", what, path.string(), std::strerror(code));
+  fail("cannot {} {}: {}{}", what, path.string(), std::strerror(code), advice(code));
 }
 
 // A write past the limit of file size becomes EFBIG, which callers report, instead of ending the
@@ -152,7 +167,8 @@ void replace_atomically(const fs::path& path, std::string_view text) {
 void rename_path(const fs::path& from, const fs::path& to) {
   std::error_code e;
   fs::rename(from, to, e);
-  require(!e, "cannot rename {} to {}: {}", from.string(), to.string(), e.message());
+  require(!e, "cannot rename {} to {}: {}{}", from.string(), to.string(), e.message(),
+          advice(e.value()));
 }
 
 bool exchange_paths(const fs::path& a, const fs::path& b) {
@@ -179,7 +195,8 @@ void remove_tree(const fs::path& path) {
 void make_directory(const fs::path& path) {
   std::error_code e;
   fs::create_directories(path, e);
-  require(!e, "cannot create the directory {}: {}", path.string(), e.message());
+  require(!e, "cannot create the directory {}: {}{}", path.string(), e.message(),
+          advice(e.value()));
 }
 
 void sync_directory(const fs::path& path) {

@@ -18,7 +18,7 @@ namespace trireme::launch {
 
 // Serialized: while the main thread works on something slow, another one tells the other ranks.
 MpiJob::MpiJob(double hang_timeout) {
-  const Deadline limit("the start of MPI", hang_timeout);
+  const Deadline limit("the start of MPI", launched_ranks() > 1 ? hang_timeout : 0);
   int provided = 0;
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
@@ -31,7 +31,7 @@ MpiJob::~MpiJob() {
     log_error("rank {} ends with operations in flight: {}", world_.rank(), fmt::join(names, "; "));
     abort(1);
   }
-  const Deadline limit("the end of MPI", world_.settings().hang_timeout);
+  const Deadline limit("the end of MPI", world_.size() > 1 ? world_.settings().hang_timeout : 0);
   world_ = {};
   MPI_Finalize();
 }

@@ -317,13 +317,11 @@ void TrainLoop::save_failed(const SharedError& e, std::int64_t step) const {
   const bool last = meta_.step == total_steps_ || !reason_.empty();
   if (last ? step == meta_.step : settings_.checkpoint.on_error == SaveFailure::stop)
     throw SharedError(fmt::format(
-        "{} -- {}; then go on with --restart latest. checkpoint.on_error = \"continue\" trains on "
-        "without a checkpoint",
+        "{} -- {}; once that is mended, --restart latest goes on. checkpoint.on_error = "
+        "\"continue\" trains on without",
         e.what(),
-        last_checkpoint_.empty()
-            ? "no checkpoint is there yet: look at space and quota of the run directory"
-            : "the newest checkpoint is " + last_checkpoint_ +
-                  ": look at space and quota of the run directory"));
+        last_checkpoint_.empty() ? "no checkpoint is there yet"
+                                 : "the newest checkpoint is " + last_checkpoint_));
   say_no_checkpoint(e, step);
 }
 

@@ -1,5 +1,5 @@
 """kill -9 of one rank or of all, at every kind of moment: a job that died goes on from its last whole checkpoint."""
-from rows import FAIL, Case, Run
+from rows import ANY, FAIL, Case, Run
 
 KILLED = (137,)  # without a launcher
 SLOW = "write */run/history.csv 1+ sleep:30; "  # steps that leave time to hit one
@@ -130,6 +130,23 @@ CASES = [
     *(Case(f"{whom} of {config} from outside, at row {row}",
            [Run(faults=SLOW, signals=((f"row {row}", "SIGKILL", whom),), codes=FAIL)], config=config, fast=row == 9)
       for config, whom in (("one", "all"), ("pipe2", "rank 0"), ("data2", "rank 1"), ("seq2", "all")) for row in (5, 9)),
+    # Whatever the moment is.
+    *(Case(f"{config}: {whom} after {ms} ms", [Run(faults=SLOW, signals=((f"{ms / 1000} s", "SIGKILL", whom),), codes=ANY)], config=config)
+      for config, whom, moments in (("one", "all", range(20, 620, 50)), ("data2-zero3", "rank 1", range(100, 1000, 100)),
+                                    ("pipe2-data2", "all", range(200, 1400, 150)), ("pipe2", "launcher", range(50, 800, 150))) for ms in moments),
+    # While ranks restart.
+    *(killed(f"{config} restarts, rank {rank}: {name}", f"{rule} @{rank}", config, start="half", more="--restart latest")
+      for config, rank in (("data2-zero3", 0), ("data2-zero3", 1), ("pipe2-data2", 3), ("seq2", 1))
+      for name, rule in (("while it reads the manifest", "read *manifest.json 1 SIGKILL"), ("while it reads weights", f"read *rank-0000{rank}.h5 4 SIGKILL"),
+                         ("at its first sample", "read *text.tokens 3 SIGKILL"), ("in its shard of the last save", f"write *00012.partial/rank-0000{rank}.h5 9 torn"))),
+    # One after the other.
+    Case("a full disk, then a kill, then a damaged checkpoint",
+         [Run("checkpoint.async=false", faults="write *00008.partial/rank-00000.h5 20 ENOSPC", codes=(1,)),
+          Run("--restart latest", faults="write */run/history.csv 6 then:SIGKILL", codes=KILLED),
+          Run("--restart latest", before="rm -f run/checkpoints/step-00000008/master.h5", says=("restarting from",))]),
+    Case("a stop, then a kill of it, on other grids",
+         [Run("--restart latest", config="f64-pipe2", faults="write */run/history.csv 3 SIGTERM; write */run/history.csv 1+ sleep:40", codes=(75, 0)),
+          Run("--restart latest", config="f64-seq2", faults="write */run/history.csv 2 SIGKILL", codes=FAIL)], config="f64", finish="close"),
     # Again and again.
     Case("killed at each of five restarts",
          [Run("--restart latest", faults=f"write */run/history.csv {n} {how}", codes=KILLED)

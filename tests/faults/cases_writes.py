@@ -19,7 +19,8 @@ INTACT = "$TRIREME inspect run --verify >/dev/null"
 def failing(name, rule, file, config="one", start="fresh", more="", says=(), then="", **rest):
     """The fault's error ends the run with its text and the name of the file."""
     error = next(e for e in ERRORS if f" {e}" in rule.partition(";")[0])
-    return Case(name, [Run(more, faults=rule, codes=FAILED, says=(ERRORS[error], file, *says), then=then)], config=config,
+    advice = ("make room .*--restart latest",) if error in ("ENOSPC", "EDQUOT") and "lock" not in name else ()
+    return Case(name, [Run(more, faults=rule, codes=FAILED, says=(ERRORS[error], file, *advice, *says), then=then)], config=config,
                 start=start, **rest)
 
 
@@ -157,8 +158,9 @@ CASES = [
     *(harmless(f"outcome of a checkpoint: {e}", f"write *outcome.json.new 3 {e}", says=("the checkpoint is saved, but", ERRORS[e]))
       for e in ("ENOSPC", "EIO")),
     *(harmless(f"log: {e}", f"fwrite *run/log 3+ {e}", says=("the log has gaps", ERRORS[e])) for e in ("ENOSPC", "EIO")),
-    *(Case(f"no thread for the writer, {n}", [Run(faults=f"thread - {n} EAGAIN", codes=FAILED, says=("thread|Resource temporarily",))])
-      for n in (2, 3)),
+    Case("no thread for the writer", [Run(faults="thread - 3 EAGAIN", codes=FAILED, says=("cannot start a thread",), then=OUTCOME)]),
+    Case("no thread for the writer, passed over", [Run("checkpoint.on_error=continue", faults="thread - 3 EAGAIN", says=("cannot start a thread", "step 4: no checkpoint"))]),
+    Case("no thread for signals", [Run(faults="thread - 2 EAGAIN", codes=FAILED, says=("thread",))], known="the message does not say that it lacks a thread"),
     # Disks that stay full.
     Case("full from step 5 on, restarted while it is still full",
          [Run(faults="write *.h5 100+ ENOSPC", codes=FAILED, says=(ERRORS["ENOSPC"],)),

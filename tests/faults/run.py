@@ -26,6 +26,7 @@ from pathlib import Path
 import cases_damage
 import cases_inputs
 import cases_kills
+import cases_places
 import cases_restarts
 import cases_signals
 import cases_writes
@@ -35,7 +36,7 @@ from judging import verdict
 from setting import CONFIGS, same_bits
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
-          "inputs": cases_inputs, "restarts": cases_restarts}
+          "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places}
 
 
 def all_cases():
