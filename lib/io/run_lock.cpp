@@ -14,6 +14,7 @@
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
@@ -86,7 +87,12 @@ RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "loc
     log_warning("{} is taken over from {}, silent for {:.0f} s", file_.string(), text,
                 silent.count());
   take();
-  heart_ = std::jthread([this](const std::stop_token& over) { stay_alive(over); });
+  try {
+    heart_ = std::jthread([this](const std::stop_token& over) { stay_alive(over); });
+  } catch (const std::system_error& e) {
+    ::close(descriptor_);
+    fail("cannot start a thread: {}", e.code().message());
+  }
 }
 
 void RunLock::take() {

@@ -102,24 +102,21 @@ class Cluster:
         file = self.work / run / "history.csv"
         return [int(line.split(",")[0]) for line in file.read_text().splitlines()[1:]] if file.exists() else []
 
-    def until(self, what, holds, job=None):
+    def until(self, what, holds):
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if holds():
                 return
-            # A requeued job waits for a while that is not needed here.
-            if job and self.state(job) == "PENDING":
-                subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], env=self.environment, capture_output=True)
             time.sleep(0.2)
         raise Failure(f"{what}: not within {PATIENCE_S} s")
 
     def until_ended(self, job):
         over = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
-        self.until(f"the end of job {job}", lambda: self.state(job) in over, job)
+        self.until(f"the end of job {job}", lambda: self.state(job) in over)
         return self.state(job)
 
-    def until_steps(self, run, steps, job=None):
-        self.until(f"{steps} steps of {run}", lambda: len(self.rows(run)) >= steps, job)
+    def until_steps(self, run, steps):
+        self.until(f"{steps} steps of {run}", lambda: len(self.rows(run)) >= steps)
 
     def output(self, run):
         return "".join(f.read_text() for f in sorted(self.work.glob(f"{run}-*.out")))
@@ -208,7 +205,7 @@ def node_failure(c):
             continue
         if f"SLURM_JOB_ID={job}\0".encode() in environment and f"SLURMD_NODENAME={node}\0".encode() in environment:
             os.kill(int(process.name), signal.SIGKILL)
-    c.until("the requeue", lambda: c.restarts("failed") == 1, job)
+    c.until("the requeue", lambda: c.restarts("failed") == 1)
     c.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
     require(c.until_ended(job) == "COMPLETED", c.output("failed"))
     c.require_like_whole("failed")
@@ -256,7 +253,7 @@ def time_limit(c):
     """Slurm's own limit, a minute: the program stops before it by itself."""
     job = c.submit("minute", options=["--time=1"], steps=1000000)
     c.until_steps("minute", 5)
-    c.until("the requeue", lambda: c.restarts("minute") >= 1, job)
+    c.until("the requeue", lambda: c.restarts("minute") >= 1)
     require("the time limit is near" in (c.work / "minute/log").read_text(), "it did not stop by itself")
     c.call("scancel", job)
 

@@ -22,6 +22,21 @@ std::size_t blocked() {
   return n;
 }
 
+// As in a new process.
+class Signals : public testing::Test {
+ protected:
+  Signals() {
+    sigset_t all;
+    sigemptyset(&all);
+    for (const int s : watched) {
+      std::signal(s, SIG_IGN);  // drops what is pending
+      std::signal(s, SIG_DFL);
+      sigaddset(&all, s);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
+  }
+};
+
 // Delivery is another thread's work.
 bool soon(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -29,7 +44,7 @@ bool soon(const std::function<bool()>& holds) {
   return holds();
 }
 
-TEST(Signals, OneAsksForACheckpointOnce) {
+TEST_F(Signals, OneAsksForACheckpointOnce) {
   SignalWatch signals;
   EXPECT_EQ(signals.take(), Asked::nothing);
   Asked asked{};
@@ -42,7 +57,7 @@ TEST(Signals, OneAsksForACheckpointOnce) {
   EXPECT_FALSE(signals.stop());
 }
 
-TEST(Signals, AStopStays) {
+TEST_F(Signals, AStopStays) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
     SignalWatch signals;
 
@@ -56,7 +71,7 @@ TEST(Signals, AStopStays) {
 }
 
 // A pipe without a reader: the write fails, the signal does not end the process.
-TEST(Signals, AnOutputThatNobodyReadsIsAStop) {
+TEST_F(Signals, AnOutputThatNobodyReadsIsAStop) {
   SignalWatch signals;
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
@@ -69,7 +84,7 @@ TEST(Signals, AnOutputThatNobodyReadsIsAStop) {
   close(ends[1]);
 }
 
-TEST(Signals, AHangUpIsIgnoredUnderNohup) {
+TEST_F(Signals, AHangUpIsIgnoredUnderNohup) {
   std::signal(SIGHUP, SIG_IGN);
   SignalWatch signals;
 
@@ -80,7 +95,7 @@ TEST(Signals, AHangUpIsIgnoredUnderNohup) {
   EXPECT_FALSE(signals.stop());
 }
 
-TEST(Signals, AreForgottenWithTheirWatch) {
+TEST_F(Signals, AreForgottenWithTheirWatch) {
   {
     SignalWatch signals;
     kill(getpid(), SIGTERM);
@@ -92,7 +107,7 @@ TEST(Signals, AreForgottenWithTheirWatch) {
 }
 
 // No handler runs where products are computed: their stack pointer is no stack's.
-TEST(Signals, ComputingThreadsHaveThemBlocked) {
+TEST_F(Signals, ComputingThreadsHaveThemBlocked) {
   {
     const SignalWatch signals;
     EXPECT_EQ(blocked(), watched.size());
