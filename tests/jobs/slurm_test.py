@@ -206,7 +206,8 @@ def node_failure(c):
         if f"SLURM_JOB_ID={job}\0".encode() in environment and f"SLURMD_NODENAME={node}\0".encode() in environment:
             os.kill(int(process.name), signal.SIGKILL)
     c.until("the requeue", lambda: c.restarts("failed") == 1)
-    c.call("scontrol", "update", f"NodeName={node}", "State=RESUME")
+    # It may be back already.
+    subprocess.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], env=c.environment, capture_output=True)
     require(c.until_ended(job) == "COMPLETED", c.output("failed"))
     c.require_like_whole("failed")
 
