@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup build test test-full test-asan mutants bench gpu-test gpu-bench bundle check format install clean
+.PHONY: help run setup setup-slurm build test test-full test-asan mutants bench gpu-test gpu-bench bundle check format install clean
 .NOTPARALLEL:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo 'make test       set up, build and run all fast tests'
 	@echo
 	@echo 'make setup      install what is missing (apt), configure, try two MPI ranks'
+	@echo 'make setup-slurm  Slurm and munge too, for the tests of job scripts; starts no service'
 	@echo 'make build      build/trireme and the quick start'\''s token file'
 	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; an hour and a half or more on 2 cores'
 	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on up to 4 ranks'
@@ -41,6 +42,10 @@ help:
 
 setup:
 	@cmake/setup.sh
+
+setup-slurm: setup
+	@SLURM=yes cmake/setup.sh
+	@tests/jobs/cluster.sh try
 
 build: setup
 	@cmake --build $(BUILD) -j $(JOBS) --target trireme

@@ -26,8 +26,9 @@ void add_version(CLI::App& app, std::function<int()>& chosen) {
     chosen = [] {
       std::string why;
       const int devices = cuda_devices(&why);
-      fmt::print("trireme {}\n{}\nCUDA devices: {}{}\n", version(), cuda_libraries(), devices,
-                 devices ? "" : " (" + why + ")");
+      fmt::print("trireme {}{}\n{}\nCUDA devices: {}{}\n", version(),
+                 commit().empty() ? "" : fmt::format(", commit {}", commit()), cuda_libraries(),
+                 devices, devices ? "" : " (" + why + ")");
       return 0;
     };
   });

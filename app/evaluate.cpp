@@ -17,7 +17,8 @@ struct EvaluateArguments {
 };
 
 int evaluate_checkpoint(const EvaluateArguments& a) {
-  LoadedModel model(a.checkpoint, a.backend, a.threads);
+  const auto loaded = LoadedModel::open(a.checkpoint, a.backend, a.threads);
+  auto& model = *loaded;
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {
     data.path.clear();  // --data may name training files, which a deck may not hold out
@@ -39,11 +40,16 @@ int evaluate_checkpoint(const EvaluateArguments& a) {
 void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("evaluate", "loss of a checkpoint on held-out tokens");
   auto a = std::make_shared<EvaluateArguments>();
-  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")->required();
-  command->add_option("--data", a->data, "token files (default: what its deck holds out)");
-  command->add_option("--samples", a->samples, "use at most this many (default: all)");
+  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")
+      ->required()
+      ->transform(with_environment());
+  command->add_option("--data", a->data, "token files (default: what its deck holds out)")
+      ->transform(with_environment());
+  command->add_option("--samples", a->samples, "use at most this many (default: all)")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
-  command->add_option("--threads", a->threads, "as run.threads (default: the deck's)");
+  command->add_option("--threads", a->threads, "as run.threads (default: the deck's)")
+      ->check(CLI::Range(0, 4096));
   command->callback([&chosen, a] { chosen = [a] { return evaluate_checkpoint(*a); }; });
 }
 

@@ -1,4 +1,10 @@
 // trireme generate CHECKPOINT --prompt TEXT --tokens N
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -17,10 +23,34 @@ struct GenerateArguments {
   Sampling sampling;
 };
 
+// A NaN is neither below nor above any bound.
+CLI::Validator a_number() {
+  return {[](const std::string& text) {
+            return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : "";
+          },
+          ""};
+}
+
+// Conversions of the command line wrap around.
+CLI::Validator a_seed() {
+  return {[](const std::string& text) {
+            std::uint64_t seed = 0;
+            const auto end = text.data() + text.size();
+            const auto read = std::from_chars(text.data(), end, seed);
+            return read.ec == std::errc() && read.ptr == end
+                       ? std::string()
+                       : text + " is no seed: a whole number from 0 to 2^64 - 1";
+          },
+          ""};
+}
+
 std::string prompt_of(const GenerateArguments& a) {
   if (a.prompt_file.empty()) return a.prompt;
   std::ifstream file(a.prompt_file, std::ios::binary);
-  require(file.is_open(), "cannot read the prompt file {}", a.prompt_file);
+  std::error_code unknown;
+  require(file.is_open() && std::filesystem::is_regular_file(a.prompt_file, unknown),
+          "cannot read the prompt file {}: {}", a.prompt_file,
+          file.is_open() ? "it is no regular file" : std::strerror(errno));
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -32,7 +62,8 @@ TokenizerKind kind_of(std::string_view name, const std::string& checkpoint) {
 }
 
 int generate_text(const GenerateArguments& a) {
-  LoadedModel model(a.checkpoint, a.backend, a.threads);
+  const auto loaded = LoadedModel::open(a.checkpoint, a.backend, a.threads);
+  auto& model = *loaded;
   const auto tokenizer = make_tokenizer(
       {kind_of(model.meta().tokenizer_kind, a.checkpoint), model.meta().tokenizer}, a.checkpoint);
   const auto prompt = prompt_of(a);
@@ -64,25 +95,34 @@ int generate_text(const GenerateArguments& a) {
 void add_generate(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("generate", "text from a trained model");
   auto a = std::make_shared<GenerateArguments>();
-  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")->required();
+  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")
+      ->required()
+      ->transform(with_environment());
   auto* prompt = command->add_option("--prompt", a->prompt, "what the text begins with");
-  command->add_option("--prompt-file", a->prompt_file, "the same from a file")->excludes(prompt);
+  command->add_option("--prompt-file", a->prompt_file, "the same from a file")
+      ->excludes(prompt)
+      ->transform(with_environment());
   command->add_option("--tokens", a->tokens, "how many to generate")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
   auto& s = a->sampling;
   command->add_option("--temperature", s.temperature, "0: always the most likely token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e6))
+      ->check(a_number())
       ->capture_default_str();
   command->add_option("--top-k", s.top_k, "only the k most likely tokens; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--top-p", s.top_p, "only the most likely tokens whose probabilities reach p")
       ->check(CLI::Range(0.0, 1.0))
+      ->check(a_number())
       ->capture_default_str();
-  command->add_option("--seed", s.seed, "seed of the sampling")->capture_default_str();
+  command->add_option("--seed", s.seed, "seed of the sampling")
+      ->check(a_seed())
+      ->capture_default_str();
   command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
-  command->add_option("--threads", a->threads, "as run.threads (default: the deck's)");
+  command->add_option("--threads", a->threads, "as run.threads (default: the deck's)")
+      ->check(CLI::Range(0, 4096));
   command->callback([&chosen, a] { chosen = [a] { return generate_text(*a); }; });
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/commands.hpp"
+#include "app/run_support.hpp"
 #include "lib/base/error.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
@@ -64,7 +65,9 @@ void add_inspect(CLI::App& app, std::function<int()>& chosen) {
   auto* command =
       app.add_subcommand("inspect", "what a checkpoint holds, and whether it is intact");
   auto a = std::make_shared<InspectArguments>();
-  command->add_option("checkpoint", a->path, "a checkpoint or run directory")->required();
+  command->add_option("checkpoint", a->path, "a checkpoint or run directory")
+      ->required()
+      ->transform(with_environment());
   command->add_flag("--verify", a->verify, "read everything and compare all hashes");
   command->add_flag("--repair", a->repair,
                     "make damaged or missing manifest, master file and tokenizer again");

@@ -4,6 +4,7 @@
 
 #include "lib/base/hash.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/deck/value.hpp"
 #include "lib/launch/mpi_job.hpp"
 
 namespace trireme {
@@ -25,6 +26,19 @@ void require_same_arguments(const Communicator& world, const std::string& mine) 
         "rank {} was started with different arguments from rank 0: start all ranks with "
         "one command line",
         other - all.begin()));
+}
+
+double hang_timeout_before_deck(const std::vector<std::string>& overrides) {
+  constexpr std::string_view key = "run.hang_timeout=";
+  double seconds = RunConfig{}.hang_timeout;
+  for (const auto& o : overrides) {
+    if (!o.starts_with(key)) continue;
+    try {
+      seconds = parse_duration(expand_environment(o.substr(key.size())));
+    } catch (const Error&) {
+    }
+  }
+  return seconds;
 }
 
 Deck read_deck(const Communicator& world, const DeckArguments& a) {

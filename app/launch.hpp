@@ -1,6 +1,7 @@
 #pragma once
 // How the ranks of a job start: checks of the launch, and the deck.
 #include <string>
+#include <vector>
 
 #include "app/run_support.hpp"
 #include "lib/comm/communicator.hpp"
@@ -12,6 +13,10 @@ void require_launch(const Communicator& world);
 
 // SharedError naming the first rank whose arguments, as text, are not rank 0's.
 void require_same_arguments(const Communicator& world, const std::string& mine);
+
+// run.hang_timeout as far as the command line says it, else its default: for the time before the
+// deck is read. What is wrong with it is said when the deck is read.
+double hang_timeout_before_deck(const std::vector<std::string>& overrides);
 
 // Rank 0 reads the deck, fits it to the number of ranks and broadcasts the result. SharedError.
 Deck read_deck(const Communicator& world, const DeckArguments&);

@@ -4,6 +4,7 @@
 #include "app/commands.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/train/state.hpp"
@@ -64,7 +65,12 @@ std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const PlanInput
 
 void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& plan,
                     const DryTarget& target) {
-  const auto limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
+  std::size_t limit = 0;
+  try {
+    limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
+  } catch (const Error& e) {
+    fail("--device-memory: {}", e.what());
+  }
   if (plan.most_reserved() <= limit) return;
   const auto named = [&](const std::vector<std::string>& more) {
     std::string lines;
@@ -124,7 +130,7 @@ struct CheckArguments {
   bool verify = false;
 };
 
-// Checks the deck, its files, and that the model fits this machine.
+// Checks the deck, its files, and that the model of one rank fits this machine.
 int check(const CheckArguments& a) {
   const auto deck = with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks));
   const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
@@ -139,11 +145,16 @@ int check(const CheckArguments& a) {
   if (!deck.model.init_from.empty())
     require_model(CheckpointReader(find_checkpoint(deck.model.init_from)), make_spec(deck.model));
   const auto compute = usable_compute(choice, deck.precision.compute);
-  const auto plan =
-      make_plan(plan_input(deck, compute, transport_of(deck, choice)), dry_target(choice));
+  auto target = dry_target(choice);
+  const auto here = target.capacity;
+  if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
+  const auto plan = make_plan(plan_input(deck, compute, transport_of(deck, choice)), target);
   fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} bytes reserved a rank\n",
              a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
              plan.most_reserved());
+  if (plan.most_reserved() > here)
+    log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),
+                static_cast<double>(here) / (1 << 30));
   return 0;
 }
 
@@ -154,8 +165,10 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   auto a = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, a->deck);
   command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
-  command->add_option("--device-memory", a->device_memory,
-                      "fail when a rank reserves more than this, such as 80G");
+  command
+      ->add_option("--device-memory", a->device_memory,
+                   "fail when a rank reserves more than this, such as 80G")
+      ->transform(with_environment());
   command->add_flag("--json", a->json, "as JSON");
   command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });
 }

@@ -149,7 +149,7 @@ DType agreed_compute(const Communicator& world, const BackendChoice& choice, DTy
 
 Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from) {
   std::optional<Inputs> in;
-  together(world, [&] { in.emplace(inputs_of(std::move(deck), from)); });
+  together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
   require_same_files(world, files_of(*in));
   if (world.size() > 1) {
     if (in->from) require_same_checkpoint(world, from);
@@ -169,7 +169,7 @@ Machine open_machine(const Communicator& world, Inputs& in) {
   together(world, [&] { m.backend = open_backend(m.choice); });
   if (transport_of(in.deck, m.choice) == TransportKind::device)
     connect(m.axes, transport::open_nccl);
-  together(world, [&] { open_model(m, in, compute); });
+  together(world, Pace::slow, [&] { open_model(m, in, compute); });
   return m;
 }
 

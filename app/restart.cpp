@@ -16,7 +16,7 @@ namespace {
 std::optional<std::string> damage_of(const Communicator& world, const std::string& checkpoint,
                                      Check check) {
   std::string mine;
-  together(world, [&] {
+  together(world, Pace::slow, [&] {
     mine = damage_of(std::filesystem::path(checkpoint), check, {world.rank(), world.size()})
                .value_or("");
   });

@@ -4,6 +4,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/deck/value.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/shard_file.hpp"
 #include "lib/launch/devices.hpp"
@@ -12,8 +13,20 @@
 
 namespace trireme {
 
+CLI::Validator with_environment() {
+  return {[](std::string& text) {
+            try {
+              text = expand_environment(text);
+              return std::string();
+            } catch (const Error& e) {
+              return std::string(e.what());
+            }
+          },
+          ""};
+}
+
 void add_deck_arguments(CLI::App& command, DeckArguments& a) {
-  command.add_option("deck", a.path, "the deck (TOML)")->required();
+  command.add_option("deck", a.path, "the deck (TOML)")->required()->transform(with_environment());
   command.add_option("overrides", a.overrides, "section.key=value, any number of them");
 }
 
@@ -106,7 +119,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
 
 LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::string& backend,
                          std::int64_t threads)
-    : reader_(find_checkpoint(checkpoint)),
+    : reader_(checkpoint),
       deck_(parse_deck(reader_.meta().deck, (reader_.directory() / "deck").string())) {
   if (!backend.empty()) deck_.run.backend = backend;
   if (threads > 0) deck_.run.threads = threads;
@@ -120,6 +133,20 @@ LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::str
   setup.trainable = false;
   trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
   load_weights(trainer_->store(), reader_);
+}
+
+std::unique_ptr<LoadedModel> LoadedModel::open(const std::filesystem::path& path,
+                                               const std::string& backend, std::int64_t threads) {
+  constexpr int tries = 10;
+  for (int i = 1;; ++i) {
+    const auto checkpoint = find_checkpoint(path);
+    try {
+      return std::make_unique<LoadedModel>(checkpoint, backend, threads);
+    } catch (const Error&) {
+      if (i == tries || std::filesystem::exists(checkpoint / manifest_name)) throw;
+    }
+    log_info("{} was removed meanwhile: looking for a newer one", checkpoint.string());
+  }
 }
 
 }  // namespace trireme

@@ -23,6 +23,9 @@ struct DeckArguments {
 };
 void add_deck_arguments(CLI::App& command, DeckArguments&);
 
+// For an argument that is no text for a model: ${NAME} stands for the environment's.
+CLI::Validator with_environment();
+
 // Fills in model.vocab from the token files if the deck does not give it. Error when the deck's
 // vocab is smaller than the files'.
 Deck with_vocab(Deck);
@@ -49,9 +52,12 @@ std::filesystem::path find_checkpoint(const std::filesystem::path&);
 // A trained model from a checkpoint, for evaluation and generation on one rank.
 class LoadedModel {
  public:
-  // `backend` and `threads` as run.backend and run.threads.
+  // `backend` and `threads` as run.backend and run.threads; `checkpoint` is the directory of one.
   LoadedModel(const std::filesystem::path& checkpoint, const std::string& backend,
               std::int64_t threads);
+  // find_checkpoint's; where a run prunes what it is about to read, the next newest.
+  static std::unique_ptr<LoadedModel> open(const std::filesystem::path&, const std::string& backend,
+                                           std::int64_t threads);
 
   const Deck& deck() const { return deck_; }
   const CheckpointMeta& meta() const { return reader_.meta(); }

@@ -110,7 +110,7 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--vocab", o.vocab,
                       "vocabulary of imported ids (default: the tokenizer's, or largest id + 1)");
   command->add_option("--threads", o.threads, "threads (default: all that this process may use)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 4096));
   command->callback([a, from, field, prompt, &chosen] {
     const bool json = !field->empty() || !prompt->empty();
     if (json && from->empty()) a->options.format = InputFormat::jsonl;

@@ -12,10 +12,14 @@
 #include "app/restart.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/log_errors.hpp"
+#include "lib/base/told.hpp"
+#include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/loop.hpp"
 
@@ -63,7 +67,15 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
   directory.write_deck(meta.deck);
 }
 
-void log_start(const Inputs& in, const Machine& m) {
+void log_start(const Inputs& in, const Machine& m, const TrainArguments& a,
+               const std::filesystem::path& run) {
+  log_info("trireme {}{}, deck {}, run directory {}", version(),
+           commit().empty() ? "" : fmt::format(" (commit {})", commit()),
+           std::filesystem::absolute(a.deck.path).string(),
+           std::filesystem::absolute(run).string());
+  const auto job = launch::describe_job();
+  log_info("{}{} rank{}, {}", job.empty() ? "" : job + ": ", m.axes.world.size(),
+           m.axes.world.size() == 1 ? "" : "s", launch::mpi_library());
   log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
            static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
@@ -101,6 +113,16 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
 }
 
+// An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
+void record_lone_failure(const std::filesystem::path& run, const Communicator& world,
+                         const TrainLoop& loop, const std::exception& e) {
+  try {
+    write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
+                        loop.last_checkpoint()});
+  } catch (const Error&) {  // another rank may do the same
+  }
+}
+
 int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
              TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
@@ -109,15 +131,19 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   Ending ending{};
   try {
     ending = loop.run();
-  } catch (const std::exception& e) {
+  } catch (const SharedError& e) {
     try {
       outcome("failed", e.what());
     } catch (const Error& second) {
       log_error("{}", second.what());
     }
     throw;
+  } catch (const std::exception& e) {
+    record_lone_failure(run, machine.axes.world, loop, e);
+    throw;
   }
   log_resources(deck, machine, loop.step());
+  log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);
     log_info("done: {} steps", loop.step());
@@ -173,15 +199,21 @@ int end_finished(const RunDirectory* directory, const Inputs& in) {
   return 0;
 }
 
-int train_on(const Communicator& world, const TrainArguments& a) {
+int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
-  SignalWatch signals;
   require_launch(world);
   if (world.rank() != 0) log_quietly();
   require_same_arguments(world, text_of(a));
   auto deck = read_deck(world, a.deck);
   double time_limit = deck.run.time_limit;
-  if (!a.time_limit.empty()) together(world, [&] { time_limit = parse_duration(a.time_limit); });
+  if (!a.time_limit.empty())
+    together(world, [&] {
+      try {
+        time_limit = parse_duration(a.time_limit);
+      } catch (const Error& e) {
+        fail("--time-limit: {}", e.what());
+      }
+    });
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
   const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
 
@@ -189,7 +221,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   // the checks below have passed.
   Existing existing{};
   std::optional<RunDirectory> directory;  // on rank 0
-  at_root(world, [&] {
+  at_root(world, Pace::slow, [&] {
     existing = treatment(a, run);
     if (!is_there(run)) return;
     directory.emplace(run, existing);
@@ -205,7 +237,7 @@ int train_on(const Communicator& world, const TrainArguments& a) {
   auto machine = open_machine(world, in);
 
   RunRecord record;
-  at_root(world, [&] {
+  at_root(world, Pace::slow, [&] {
     if (!directory) directory.emplace(run, Existing::refuse);
     prepare_directory(*directory, existing, in.meta);
     const auto origin = !in.from   ? Origin::fresh
@@ -213,8 +245,9 @@ int train_on(const Communicator& world, const TrainArguments& a) {
                                    : Origin::another_run;
     record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
                        in.meta);
-    log_start(in, machine);
+    log_start(in, machine, a, run);
   });
+  if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);
   TrainLoop loop(
@@ -225,15 +258,19 @@ int train_on(const Communicator& world, const TrainArguments& a) {
 }
 
 int train(const TrainArguments& a) {
-  const launch::MpiJob job;
+  // Outlives MPI, whose end a repeated signal would turn into a failure; made after it, as MPICH
+  // has a handler for SIGUSR1, too, from which a job of one rank does not return.
+  std::optional<SignalWatch> signals;
+  const launch::MpiJob job(hang_timeout_before_deck(a.deck.overrides));
+  signals.emplace();
   const auto& world = job.world();
   try {
-    return train_on(world, a);
+    return train_on(world, *signals, a);
   } catch (const SharedError& e) {  // every rank is here
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;
   } catch (const std::exception& e) {
-    log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", e.what());
+    log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
     if (world.size() == 1) return 1;
     job.abort(1);
   }
@@ -243,7 +280,7 @@ int train(const TrainArguments& a) {
 
 int end_train(const std::function<int()>& print) {
   if (launch::launched_ranks() < 2) return print();
-  const launch::MpiJob job;
+  const launch::MpiJob job(RunConfig{}.hang_timeout);
   const auto& world = job.world();
   try {
     require_launch(world);
@@ -259,14 +296,19 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("train", "train the model of a deck");
   auto a = std::make_shared<TrainArguments>();
   add_deck_arguments(*command, a->deck);
-  command->add_option(
-      "--restart", a->restart,
-      "go on from a checkpoint: \"latest\" of the run directory, or one by its directory");
-  command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)");
+  command
+      ->add_option(
+          "--restart", a->restart,
+          "go on from a checkpoint: \"latest\" of the run directory, or one by its directory")
+      ->transform(with_environment());
+  command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)")
+      ->transform(with_environment());
   command->add_flag("--overwrite", a->overwrite, "replace the run that is there")
       ->excludes("--restart");
-  command->add_option("--time-limit", a->time_limit,
-                      "hh:mm:ss; stop before it with a checkpoint and exit code 75");
+  command
+      ->add_option("--time-limit", a->time_limit,
+                   "hh:mm:ss; stop before it with a checkpoint and exit code 75")
+      ->transform(with_environment());
   command->callback([&chosen, a] { chosen = [a] { return train(*a); }; });
 }
 

@@ -1,5 +1,6 @@
 // trireme: the command line. Every Error ends here, with a message and a non-zero exit code.
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <exception>
@@ -10,10 +11,12 @@
 #include "app/output.hpp"
 #include "kernels/host/wait_policy.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/told.hpp"
 
 int main(int argc, char** argv) {
   using namespace trireme;
   host::settle_wait_policy(argv);
+  ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the line above started
 
   CLI::App app("Trains transformers on clusters: one deck in, a trained model out.", "trireme");
   app.require_subcommand(0, 1);
@@ -41,7 +44,7 @@ int main(int argc, char** argv) {
     const int code = train ? end_train([&] { return app.exit(e); }) : app.exit(e);
     return std::fflush(stdout) == 0 ? code : 1;
   } catch (const std::exception& e) {
-    log_error("{}", e.what());
+    log_error("{}", told(e));
     return 1;
   }
 }

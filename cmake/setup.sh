@@ -2,6 +2,7 @@
 # Makes $BUILD ready to build: configures it, installs packages only when that fails for want of
 # them, and ends with two MPI ranks that greet each other. Nothing to do takes a few milliseconds.
 #   BUILD PRESET ARCH CUDA MPI_CXX_COMPILER  see the Makefile; CHECK=yes needs clang-format as well
+#   SLURM=yes installs Slurm and munge, too, for the tests of job scripts
 #   HELLO=no  leaves the two ranks out, where mpiexec may not run (a login node)
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -241,6 +242,19 @@ fi
 if [ "${CHECK:-}" ] && ! command -v clang-format-14 > /dev/null && ! command -v clang-format > /dev/null; then
   packages="clang-format"
   install_missing
+fi
+
+# Slurm's packages start services, which nobody asked for: tests start their own.
+if [ "${SLURM:-}" ] && ! { command -v srun && PATH=$PATH:/usr/sbin command -v slurmctld; } > /dev/null; then
+  packages="slurm-wlm
+munge"
+  policy=/usr/sbin/policy-rc.d
+  root=$([ "$(id -u)" -eq 0 ] || echo sudo)
+  [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' | $root tee $policy > /dev/null && $root chmod +x $policy && ours=yes; }
+  (install_missing)
+  code=$?
+  [ "${ours:-}" ] && $root rm -f $policy
+  [ $code -eq 0 ] || exit $code
 fi
 
 if [ ! -f "$BUILD/hello.ok" ] && [ "${HELLO:-}" != no ]; then

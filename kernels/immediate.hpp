@@ -9,7 +9,7 @@ namespace trireme {
 
 enum class Poison : std::uint8_t { off, on };
 
-// Physical memory of this machine in bytes: what host memory may be reserved.
+// This machine's memory in bytes, as far as control groups leave it: what may be reserved.
 std::size_t physical_memory();
 
 class Immediate : public Backend {

@@ -15,13 +15,14 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md"]
+PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/jobs.md"]
 LIMIT_S = 240  # of a block
 
 # How a block begins that cannot run here, and why.
 NOT_RUN = {
     ("README.md", "make run"): "tests/bare_debian_test.sh runs them on a system of their own",
-    ("README.md", "sbatch"): "needs a cluster with Slurm",
+    ("README.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
+    ("docs/jobs.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
 }
 
 # Behind the words of `train`; DOCS_STEPS grows with each command.

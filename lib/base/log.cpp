@@ -1,11 +1,14 @@
 #include "lib/base/log.hpp"
 
+#include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log_errors.hpp"
 
 namespace trireme {
 
@@ -59,7 +63,28 @@ static spdlog::level::level_enum level_of(LogLevel l) {
   return l == LogLevel::error ? spdlog::level::err : spdlog::level::info;
 }
 
+static std::filesystem::path errors_file;
+
+void log_errors_to(std::filesystem::path file) {
+  errors_file = std::move(file);
+}
+
+// In one call, so that lines of several ranks do not mix.
+static void add_error(std::string_view text) {
+  const int file = ::open(errors_file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) return;
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char when[32];
+  std::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+  const auto line = fmt::format("{} error {}\n", when, text);
+  if (::write(file, line.data(), line.size()) < 0) std::perror("writing the log");
+  ::close(file);
+}
+
 void log_line(LogLevel level, std::string_view text) {
+  if (level == LogLevel::error && !errors_file.empty()) add_error(text);
   if (!had_file && early.size() < 100)
     early.push_back({spdlog::log_clock::now(), level_of(level), std::string(text)});
   if (level == LogLevel::detail && on_terminal()) {

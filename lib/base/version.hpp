@@ -6,4 +6,7 @@ namespace trireme {
 // The contents of the file VERSION, e.g. "0.1.0".
 std::string_view version();
 
+// The commit it was built from, with a + where files had changed since; empty: unknown.
+std::string_view commit();
+
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/trace.hpp"
+#include "lib/base/deadline.hpp"
 #include "lib/comm/engine/progress.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 
@@ -32,6 +33,7 @@ Communicator Communicator::pretend(int rank, int size, const CommSettings& s) {
 Communicator Communicator::split(int color, int key) const {
   expect(color >= 0, "every rank gets a communicator");
   auto& host = context_->host;
+  const Deadline limit("splitting a communicator", host ? settings().hang_timeout : 0);
   return {context_->progress, host ? host->split(color, key) : nullptr};
 }
 
@@ -41,12 +43,14 @@ Communicator Communicator::pretend_split(int rank, int size) const {
 
 Communicator Communicator::node() const {
   auto& host = context_->host;
+  const Deadline limit("splitting a communicator", host ? settings().hang_timeout : 0);
   return {context_->progress, host ? host->node() : nullptr};
 }
 
 void Communicator::connect(const transport::OpenDevice& open) const {
   if (size_ == 1) return;
   auto& c = *context_;
+  const Deadline limit("connecting devices", settings().hang_timeout);
   expect(!c.device && c.sequences.empty(), "connected once, before anything moves");
   c.device = open({*c.host, [this](Transport::Request r, const std::string& what) {
                      finish(r, [&] { return what; });

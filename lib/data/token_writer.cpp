@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -73,11 +74,21 @@ void TokenWriter::TemporaryFile::write(std::span<const std::byte> bytes) const {
   }
 }
 
+// Past a limit of file size a write fails, which is said, instead of ending the process.
+static void fail_past_limits() {
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
 TokenWriter::TokenWriter(const std::filesystem::path& path, int token_bytes, TargetMask mask)
     : path_(path) {
   expect(token_bytes == 2 || token_bytes == 4, "a token has 2 or 4 bytes");
+  fail_past_limits();
   require(!std::filesystem::is_directory(path), "cannot write {}: it is a directory; name a file",
           path.string());
+  std::error_code unknown;  // the finished file takes its name: a device would be gone
+  require(
+      !std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
+      "cannot write {}: it is no regular file; name another", path.string());
   header_.token_bytes = token_bytes;
   header_.has_mask = mask == TargetMask::present;
   const std::string part = path.string() + "." + std::to_string(::getpid()) + ".part";

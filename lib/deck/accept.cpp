@@ -14,7 +14,8 @@ class Acceptor {
  public:
   explicit Acceptor(const DeckKey& key) : key_(key) {}
 
-  DeckValue value(const RawValue& raw) const {
+  DeckValue value(const RawValue& as_written) const {
+    const RawValue raw = expanded(as_written);
     if (is_automatic(raw)) return Automatic{};
     switch (key_.kind) {
       case ValueKind::flag:
@@ -50,6 +51,51 @@ class Acceptor {
   }
 
  private:
+  bool takes_text() const {
+    switch (key_.kind) {
+      case ValueKind::text:
+      case ValueKind::path:
+      case ValueKind::texts:
+      case ValueKind::paths:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // What is no text may be written as one with ${NAME} in it, read again with the variable's value.
+  // Texts are expanded where they are taken.
+  RawValue expanded(const RawValue& raw) const {
+    const auto* words = std::get_if<std::string>(&raw.data);
+    const auto* elements = std::get_if<std::vector<RawValue>>(&raw.data);
+    if (takes_text()) return raw;
+    if (elements) {
+      RawValue all = raw;
+      std::vector<RawValue> parts;
+      for (const auto& e : *elements) {
+        const RawValue part = expanded(e);
+        const auto* several = std::get_if<std::vector<RawValue>>(&part.data);
+        if (several)
+          parts.insert(parts.end(), several->begin(), several->end());
+        else
+          parts.push_back(part);
+      }
+      all.data = std::move(parts);
+      return all;
+    }
+    if (!words || words->find("${") == std::string::npos) return raw;
+    try {
+      RawValue again = raw_from_text(key_, expand_environment(*words));
+      const bool path = key_.kind == ValueKind::fraction_or_paths &&
+                        std::holds_alternative<std::string>(again.data);
+      if (path) return raw;
+      again.place = raw.place;
+      return again;
+    } catch (const Error& e) {
+      throw BadValue(fmt::format("{}: {}", key_.path(), e.what()), raw.place);
+    }
+  }
+
   bool is_automatic(const RawValue& raw) const {
     if (key_.automatic.empty()) return false;
     const auto* word = std::get_if<std::string>(&raw.data);

@@ -171,7 +171,7 @@ DeckSection run_section() {
               .in(0, 1e6)
               .only({"60"}),
           KeyRow("hang_timeout", duration, plain(&R::hang_timeout),
-                 "a collective that waits longer ends the job; 0: never")
+                 "a rank that waits longer for others ends the job, from its start on; 0: never")
               .in(0, 1e6),
           KeyRow("log_every", integer, plain(&R::log_every),
                  "steps between lines of the log; 0: none")

@@ -1,21 +1,17 @@
 #include "lib/io/run_directory.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
 
 #include "lib/base/error.hpp"
-#include "lib/base/host_name.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
+#include "lib/io/run_lock.hpp"
 
 namespace trireme {
 
@@ -103,58 +99,25 @@ static void refuse_existing_run(const fs::path& path) {
           path.string());
 }
 
-// The kernel's lock on the file `lock`: released however the process ends.
-class RunDirectory::Lock {
- public:
-  explicit Lock(const fs::path& run) {
-    const auto file = run / "lock";
-    descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    require(descriptor_ >= 0, "cannot open {}: {}", file.string(), std::strerror(errno));
-    const int code = ::flock(descriptor_, LOCK_EX | LOCK_NB);
-    const int reason = errno;
-    if (code != 0) {
-      const auto holder = read_text(file);
-      ::close(descriptor_);
-      require(reason != EWOULDBLOCK,
-              "another process is training in {} ({}): wait for it, or "
-              "choose another --run-dir",
-              run.string(), holder);
-      return;  // a file system without locks: nothing to hold
-    }
-    const auto text = fmt::format("process {} on {}", ::getpid(), host_name());
-    if (::ftruncate(descriptor_, 0) != 0 ||
-        ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-      fail("cannot write {}: {}", file.string(), std::strerror(errno));
-    held_ = true;
-  }
-  ~Lock() {
-    if (held_) ::close(descriptor_);
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int descriptor_ = -1;
-  bool held_ = false;
-};
-
 RunDirectory::RunDirectory(fs::path path, Existing existing) : path_(std::move(path)) {
   std::error_code e;
   require(!fs::exists(path_, e) || fs::is_directory(path_, e), "the run directory {} is a file",
           path_.string());
   require_regular_files(path_);
   if (existing == Existing::refuse) refuse_existing_run(path_);
+  fs::file_time_type now;  // by the clock of the file system
   try {
     make_directory(path_);
     const auto probe = path_ / fmt::format(".probe-{}", ::getpid());
     write_new(probe, "");
+    now = fs::last_write_time(probe);
     remove_tree(probe);
   } catch (const Error& error) {
     fail("the run directory {} cannot be written ({}) -- choose another with --run-dir",
          path_.string(), error.what());
   }
   if (existing == Existing::overwrite) require_own(path_);
-  lock_ = std::make_shared<Lock>(path_);
+  lock_ = std::make_shared<RunLock>(path_, now);
   make_directory(checkpoints());
 }
 
@@ -167,14 +130,18 @@ void RunDirectory::write_deck(std::string_view effective_deck) const {
   replace_atomically(path_ / "effective.toml", effective_deck);
 }
 
-void RunDirectory::write_outcome(const Outcome& o) const {
+void write_outcome(const fs::path& run, const Outcome& o) {
   const nlohmann::ordered_json json = {{"status", o.status},
                                        {"step", o.step},
                                        {"exit_reason", o.exit_reason},
                                        {"last_good_checkpoint", o.last_good_checkpoint}};
   // A reason may quote bytes that are no UTF-8, such as a file name.
   const auto text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  replace_atomically(path_ / "outcome.json", text + "\n");
+  replace_atomically(run / "outcome.json", text + "\n");
+}
+
+void RunDirectory::write_outcome(const Outcome& o) const {
+  trireme::write_outcome(path_, o);
 }
 
 std::optional<Outcome> RunDirectory::read_outcome() const {

@@ -9,6 +9,8 @@
 
 namespace trireme {
 
+class RunLock;
+
 enum class Existing : std::uint8_t {
   refuse,    // an Error that names the two options
   restart,   // the run continues in it
@@ -23,6 +25,9 @@ struct Outcome {
   std::string last_good_checkpoint;  // empty: none
   bool operator==(const Outcome&) const = default;
 };
+
+// Writes outcome.json of the run directory `run`, which it does not lock. Error.
+void write_outcome(const std::filesystem::path& run, const Outcome&);
 
 class RunDirectory {
  public:
@@ -44,9 +49,8 @@ class RunDirectory {
   std::optional<Outcome> read_outcome() const;             // none when missing or unreadable
 
  private:
-  class Lock;
   std::filesystem::path path_;
-  std::shared_ptr<Lock> lock_;
+  std::shared_ptr<RunLock> lock_;
 };
 
 }  // namespace trireme

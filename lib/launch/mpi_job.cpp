@@ -3,21 +3,27 @@
 #include <fmt/ranges.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
+#include "lib/base/deadline.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/transport/mpi_transport.hpp"
 
 namespace trireme::launch {
 
-MpiJob::MpiJob() {
+// Serialized: while the main thread works on something slow, another one tells the other ranks.
+MpiJob::MpiJob(double hang_timeout) {
+  const Deadline limit("the start of MPI", launched_ranks() > 1 ? hang_timeout : 0);
   int provided = 0;
-  require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS,
+  require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS,
           "MPI_Init_thread failed");
-  require(provided >= MPI_THREAD_FUNNELED, "this MPI does not support MPI_THREAD_FUNNELED");
-  world_ = Communicator(transport::mpi_world());
+  require(provided >= MPI_THREAD_SERIALIZED, "this MPI does not support MPI_THREAD_SERIALIZED");
+  world_ = Communicator(transport::mpi_world(), {.hang_timeout = hang_timeout});
 }
 
 MpiJob::~MpiJob() {
@@ -25,17 +31,35 @@ MpiJob::~MpiJob() {
     log_error("rank {} ends with operations in flight: {}", world_.rank(), fmt::join(names, "; "));
     abort(1);
   }
+  const Deadline limit("the end of MPI", world_.size() > 1 ? world_.settings().hang_timeout : 0);
   world_ = {};
   MPI_Finalize();
 }
 
 void MpiJob::abort(int code) const {
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
 }
 
+// Its text may go on for pages; what identifies it stands in the first line.
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "an unknown MPI";
+  std::string line(text, static_cast<std::size_t>(length));
+  line.resize(std::min(line.find('\n'), line.size()));
+  std::erase(line, '\0');
+  constexpr std::string_view label = " Version:";  // MPICH's
+  if (const auto at = line.find(label); at != std::string::npos) line.erase(at, label.size());
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  return line;
+}
+
+// The launcher's own variables first: within a job mpiexec starts its helpers with srun, whose step
+// has a task a node.
 int launched_ranks() {
-  for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
+  for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* text = std::getenv(name);
     int n = 0;
     if (text && std::from_chars(text, text + std::strlen(text), n).ec == std::errc() && n > 0)

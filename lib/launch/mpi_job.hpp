@@ -1,5 +1,7 @@
 #pragma once
 // MPI's life in a process: initialised once, finalised once.
+#include <string>
+
 #include "lib/comm/communicator.hpp"
 
 namespace trireme::launch {
@@ -8,20 +10,26 @@ namespace trireme::launch {
 // end, for which other ranks may be waiting, it aborts the whole job.
 class MpiJob {
  public:
-  MpiJob();
+  // A wait for other ranks, here and later, ends the process after `hang_timeout` seconds; 0:
+  // never. world().configure changes it.
+  explicit MpiJob(double hang_timeout = 0);
   ~MpiJob();
   MpiJob(const MpiJob&) = delete;
   MpiJob& operator=(const MpiJob&) = delete;
 
   const Communicator& world() const { return world_; }
-  // Ends all ranks of the job with this exit code; does not return.
+  // Ends all ranks of the job with this exit code; does not return. Waits half a second first, as
+  // the launcher may drop what ranks said just before.
   [[noreturn]] void abort(int code) const;
 
  private:
   Communicator world_;
 };
 
-// Number of ranks according to the launcher's environment (srun, PMI, Open MPI); 0 when unknown.
+// The MPI library's name and version.
+std::string mpi_library();
+
+// Number of ranks according to the launcher's environment (PMI, Open MPI, srun); 0 when unknown.
 // If it differs from the communicator's, the launcher of another MPI started N jobs of one rank.
 int launched_ranks();
 

@@ -24,12 +24,17 @@ static std::string affinity() {
   return processors;
 }
 
+constexpr int most_threads = 4096;
+
 static std::optional<int> threads_given() {
   for (const char* name : {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"}) {
     const char* text = std::getenv(name);
     int n = 0;
-    if (text && std::from_chars(text, text + std::strlen(text), n).ec == std::errc() && n > 0)
-      return n;
+    if (!text || std::from_chars(text, text + std::strlen(text), n).ec != std::errc() || n <= 0)
+      continue;
+    require(n <= most_threads, "{} = {}: a rank computes with at most {} threads", name, n,
+            most_threads);
+    return n;
   }
   return std::nullopt;
 }

@@ -41,6 +41,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       total_steps_(steps_of_run(settings_.train, training_.sample_length(), meta_)),
       step_tokens_(settings_.train.batch * training_.sample_length()),
       first_step_(meta_.step),
+      line_{meta_.step, Clock::now(), 0},
       saved_step_(start.restored.empty() ? -1 : meta_.step),
       saver_(trainer_.store(), trainer_.axes(), settings_.run / "checkpoints"),
       last_checkpoint_(std::move(start.restored)),
@@ -71,16 +72,49 @@ void TrainLoop::warn_of_space(double checkpoint_bytes) const {
       checkpoint_bytes * 1e-9);
 }
 
+std::string TrainLoop::summary() const {
+  const auto steps = meta_.step - first_step_;
+  const auto seconds = elapsed();
+  return fmt::format(
+      "{} steps in {}, {:.0f} tokens/s on average; rows in {}, {}", steps, clock_text(seconds),
+      static_cast<double>(steps * step_tokens_) / seconds, (settings_.run / "history.csv").string(),
+      last_checkpoint_.empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint_);
+}
+
 double TrainLoop::elapsed() const {
   return seconds_since(settings_.started);
 }
 
+constexpr const char* signal_reason = "a signal asked for it";
+
 TrainLoop::Decision TrainLoop::decide() {
-  const auto asked = signals_.take();
-  std::array<double, 5> d{double(asked == Asked::stop), double(asked == Asked::checkpoint),
-                          double(time_is_near()), double(save_is_due()), double(saver_.working())};
+  const auto signal = signals_.take(), file = asked_by_file();
+  std::array<double, 6> d{double(signal == Asked::stop),
+                          double(file == Asked::stop),
+                          double(signal == Asked::checkpoint || file == Asked::checkpoint),
+                          double(time_is_near()),
+                          double(save_is_due()),
+                          double(saver_.working())};
   trainer_.axes().world.all_reduce_max(d);
-  return {d[0] > 0, d[1] > 0, d[2] > 0, d[3] > 0, d[4] > 0};
+  const char* stop = d[0] > 0   ? signal_reason
+                     : d[1] > 0 ? "the file stop_now asked for it"
+                     : d[3] > 0 ? "the time limit is near"
+                                : "";
+  return {stop, d[2] > 0, d[4] > 0, d[5] > 0};
+}
+
+// Rank 0 looks once a second, as a file system may be slow to answer. What is found is removed.
+Asked TrainLoop::asked_by_file() {
+  const auto now = Clock::now();
+  if (trainer_.axes().world.rank() != 0 || now - looked_at_ < std::chrono::seconds(1))
+    return Asked::nothing;
+  looked_at_ = now;
+  const auto found = [&](const char* name) {
+    std::error_code unknown;
+    return std::filesystem::remove(settings_.run / name, unknown);
+  };
+  if (found("stop_now")) return Asked::stop;
+  return found("checkpoint_now") ? Asked::checkpoint : Asked::nothing;
 }
 
 bool TrainLoop::on_any_rank(bool here) const {
@@ -88,8 +122,6 @@ bool TrainLoop::on_any_rank(bool here) const {
   trainer_.axes().world.all_reduce_max({&any, 1});
   return any > 0;
 }
-
-constexpr const char* signal_reason = "a signal asked for it";
 
 Ending TrainLoop::run() {
   try {
@@ -108,14 +140,11 @@ Ending TrainLoop::run_steps() {
     one_step();
     const bool last = meta_.step == total_steps_;
     const auto decision = decide();
-    if (!last)
-      reason_ = decision.stop_signal    ? signal_reason
-                : decision.time_is_near ? "the time limit is near"
-                                        : "";
+    if (!last) reason_ = decision.stop;
     if (saver_.busy() && !decision.writing) advance_save();
     if (last || !reason_.empty())
       save_now(Saving::at_once);
-    else if (decision.checkpoint_signal || decision.save_due)
+    else if (decision.checkpoint || decision.save_due)
       save_now(settings_.checkpoint.async ? Saving::behind_training : Saving::at_once);
     if (!reason_.empty()) return Ending::stopped;
     if (evaluation_is_due(meta_.step) && !evaluate_and_go_on()) return Ending::stopped;
@@ -241,9 +270,14 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   row.bytes_sent = trainer_.axes().traffic().all() - bytes_sent_;
   bytes_sent_ += row.bytes_sent;
   record_.add(row);
-  if (settings_.log_every > 0 && meta_.step % settings_.log_every == 0)
+  if (settings_.log_every > 0 && meta_.step % settings_.log_every == 0) {
+    // Over all steps since the line before, with what saving took, without evaluations.
+    const auto tokens = static_cast<double>((meta_.step - line_.step) * step_tokens_);
     log_detail("step {}/{} loss {:.4f} norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,
-               total_steps_, row.loss, row.grad_norm, lr, row.tokens_per_second);
+               total_steps_, row.loss, row.grad_norm, lr,
+               tokens / (seconds_since(line_.at) - line_.evaluating));
+    line_ = {meta_.step, Clock::now(), 0};
+  }
   const double left = static_cast<double>(total_steps_ - meta_.step) * steps_seconds_ /
                       static_cast<double>(meta_.step - first_step_);
   progress_.show(meta_.step, row.loss, row.tokens_per_second, left);
@@ -259,6 +293,7 @@ bool TrainLoop::evaluate_now() {
     save_and_rethrow();
   }
   evaluation_seconds_ = seconds_since(begin);
+  line_.evaluating += evaluation_seconds_;
   if (!loss) {
     log_info("step {}: a signal interrupted the evaluation", meta_.step);
   } else if (loss->valid == 0) {
@@ -280,7 +315,13 @@ void TrainLoop::say_no_checkpoint(const SharedError& e, std::int64_t step) const
 // not keep the last from being written.
 void TrainLoop::save_failed(const SharedError& e, std::int64_t step) const {
   const bool last = meta_.step == total_steps_ || !reason_.empty();
-  if (last ? step == meta_.step : settings_.checkpoint.on_error == SaveFailure::stop) throw e;
+  if (last ? step == meta_.step : settings_.checkpoint.on_error == SaveFailure::stop)
+    throw SharedError(fmt::format(
+        "{} -- {}; once that is mended, --restart latest goes on. checkpoint.on_error = "
+        "\"continue\" trains on without",
+        e.what(),
+        last_checkpoint_.empty() ? "no checkpoint is there yet"
+                                 : "the newest checkpoint is " + last_checkpoint_));
   say_no_checkpoint(e, step);
 }
 
@@ -290,7 +331,10 @@ void TrainLoop::count_saved(const std::filesystem::path& path) {
   save_seconds_ = seconds_since(saving_.begin);
   log_info("step {}: checkpoint {} in {:.2f} s, training waited {:.2f} s", saving_.step,
            last_checkpoint_, save_seconds_, saving_.waited);
-  record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
+  // Removing old checkpoints may take its time.
+  at_root(trainer_.axes().world, Pace::slow, [&] {
+    record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
+  });
 }
 
 // On a run's end by an error, which is what it ends with.

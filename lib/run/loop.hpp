@@ -73,13 +73,18 @@ class TrainLoop {
   std::int64_t step() const { return meta_.step; }  // finished steps
   const std::string& last_checkpoint() const { return last_checkpoint_; }
   const std::string& reason() const { return reason_; }  // why it stopped early
+  // At the end: time, mean rate, and where the results are.
+  std::string summary() const;
 
  private:
   // What the ranks agree on at the end of a step.
   struct Decision {
-    bool stop_signal, checkpoint_signal, time_is_near, save_due, writing;
+    const char* stop;  // why, or nothing
+    bool checkpoint, save_due, writing;
   };
   Decision decide();
+  // By the files stop_now and checkpoint_now in the run directory.
+  Asked asked_by_file();
   bool on_any_rank(bool here) const;
   Ending run_steps();
   void one_step();
@@ -117,14 +122,20 @@ class TrainLoop {
   CheckpointMeta meta_;
   bool evaluation_missing_;
   std::int64_t total_steps_, step_tokens_;
-  std::int64_t first_step_;       // of this process
+  std::int64_t first_step_;  // of this process
+  struct {
+    std::int64_t step;
+    std::chrono::steady_clock::time_point at;
+    double evaluating;            // seconds since
+  } line_;                        // the newest of the log's lines about a step
   std::int64_t saved_step_ = -1;  // of the newest checkpoint
   StateSaver saver_;
   struct {
     std::int64_t step = 0;
     std::chrono::steady_clock::time_point begin;
-    double waited = 0;  // seconds that training stood still
-  } saving_;            // what the saver is busy with
+    double waited = 0;                                 // seconds that training stood still
+  } saving_;                                           // what the saver is busy with
+  std::chrono::steady_clock::time_point looked_at_{};  // for the files that ask
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   double save_estimate_ = 0;  // before the first save
   double save_seconds_ = 0, steps_seconds_ = 0, evaluation_seconds_ = 0;

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-static std::string clock_text(double seconds) {
+std::string clock_text(double seconds) {
   if (seconds < 0) return "--:--:--";
   const auto s = static_cast<std::int64_t>(seconds + 0.5);
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);

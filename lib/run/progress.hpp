@@ -1,8 +1,12 @@
 #pragma once
 // The progress line of a run on a terminal; prints nothing elsewhere.
 #include <cstdint>
+#include <string>
 
 namespace trireme {
+
+// hh:mm:ss; seconds below 0: unknown.
+std::string clock_text(double seconds);
 
 class Progress {
  public:

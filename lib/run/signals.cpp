@@ -23,9 +23,22 @@ static std::int64_t now_second() {
   clock_gettime(CLOCK_MONOTONIC, &t);  // may be called in a handler
   return t.tv_sec;
 }
-static constexpr std::array watched{SIGTERM, SIGINT, SIGUSR1};
+static constexpr std::array watched{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 static std::array<struct sigaction, watched.size()> previous;
 static sigset_t previous_mask;
+
+// nohup has it ignored, and means it.
+static bool left_alone(int number) {
+  struct sigaction now = {};
+  return number == SIGHUP && sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+// Blocked, it stays pending where a write found no reader; the write itself fails with EPIPE.
+static bool output_is_closed() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+}
 
 extern "C" {
 static void on_signal(int number) {
@@ -58,25 +71,29 @@ SignalWatch::SignalWatch() {
   sigset_t signals;
   sigemptyset(&signals);
   for (std::size_t i = 0; i < watched.size(); ++i) {
-    sigaction(watched[i], &action, &previous[i]);
-    sigaddset(&signals, watched[i]);
+    const bool handled = !left_alone(watched[i]);
+    sigaction(watched[i], handled ? &action : nullptr, &previous[i]);
+    if (handled) sigaddset(&signals, watched[i]);
   }
-  pthread_sigmask(SIG_BLOCK, &signals, &previous_mask);
+  sigset_t blocked = signals;
+  sigaddset(&blocked, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &blocked, &previous_mask);
   listener_ = std::jthread([signals](const std::stop_token& over) { listen(over, signals); });
 }
 
 SignalWatch::~SignalWatch() {
   listener_ = {};
+  if (stop()) return;  // the process ends: what is asked once more is nothing new
   pthread_sigmask(SIG_SETMASK, &previous_mask, nullptr);
   for (std::size_t i = 0; i < watched.size(); ++i) sigaction(watched[i], &previous[i], nullptr);
 }
 
 bool SignalWatch::stop() const {
-  return stop_asked;
+  return stop_asked || output_is_closed();
 }
 
 Asked SignalWatch::take() {
-  if (stop_asked) return Asked::stop;
+  if (stop()) return Asked::stop;
   return checkpoint_asked.exchange(false) ? Asked::checkpoint : Asked::nothing;
 }
 

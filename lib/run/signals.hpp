@@ -1,6 +1,7 @@
 #pragma once
-// Signals to a run: SIGUSR1 asks for a checkpoint, SIGTERM and SIGINT for a checkpoint and the end.
-// They are recorded at once and acted on at the end of a step.
+// Signals to a run: SIGUSR1 asks for a checkpoint; SIGTERM, SIGINT, SIGHUP (the terminal was
+// closed; nohup keeps it away) and SIGPIPE (nobody reads the output any more) for a checkpoint and
+// the end. They are recorded at once and acted on at the end of a step.
 #include <cstdint>
 #include <thread>
 
@@ -8,11 +9,11 @@ namespace trireme {
 
 enum class Asked : std::uint8_t { nothing, checkpoint, stop };
 
-// Handles the signals while it lives; one at a time, made before the threads that compute. A second
-// SIGTERM or SIGINT two seconds after the first ends the process.
-// Handlers run on a thread of their own; this one and those it starts have the signals blocked.
-// For oneDNN's products (2.6, AVX-512) have the stack pointer point into the heap, where a
-// handler's frame would overwrite whatever lies below.
+// Handles the signals while it lives; one at a time, made before the threads that compute and
+// after MPI. Another stop signal two seconds after the first ends the process; once the watch is
+// gone after a stop, none does. Handlers run on a thread of their own; this one and those it starts
+// have the signals blocked. For oneDNN's products (2.6, AVX-512) have the stack pointer point into
+// the heap, where a handler's frame would overwrite whatever lies below.
 class SignalWatch {
  public:
   SignalWatch();

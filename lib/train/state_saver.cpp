@@ -35,7 +35,7 @@ void StateSaver::guarded(const std::function<void()>& phase) {
     const auto error = std::current_exception();
     phase_ = Phase::idle;
     try {  // another rank's thread may still write
-      together(axes_.world, [&] { work_.join(); });
+      together(axes_.world, Pace::slow, [&] { work_.join(); });
     } catch (const SharedError&) {
     }
     if (axes_.world.rank() == 0) abandon_save(checkpoints_, meta_.step);
@@ -50,7 +50,7 @@ void StateSaver::open(CheckpointMeta&& meta) {
   meta_.updates = updates_of(store_, axes_);
   written_ = {};
   std::string partial;
-  at_root(world, [&] { partial = begin_save(checkpoints_, meta_.step).string(); });
+  at_root(world, Pace::slow, [&] { partial = begin_save(checkpoints_, meta_.step).string(); });
   world.broadcast(partial);
   partial_ = partial;
   together(world, [&] { mine_ = rank_slices(store_); });
@@ -88,9 +88,9 @@ std::filesystem::path StateSaver::save(CheckpointMeta meta) {
   std::string path;
   guarded([&] {
     open(std::move(meta));
-    together(world, [&] { write(elements_of(store_, mine_)); });
+    together(world, Pace::slow, [&] { write(elements_of(store_, mine_)); });
     collect();
-    at_root(world, [&] { publish_all(); });
+    at_root(world, Pace::slow, [&] { publish_all(); });
     path = published_;
   });
   world.broadcast(path);
@@ -111,12 +111,12 @@ std::optional<std::filesystem::path> StateSaver::advance() {
   std::string path;
   guarded([&] {
     if (phase_ == Phase::writing) {
-      together(world, [&] { work_.join(); });
+      together(world, Pace::slow, [&] { work_.join(); });
       collect();
       at_root(world, [&] { work_.start([this] { publish_all(); }); });
       phase_ = Phase::publishing;
     } else {
-      at_root(world, [&] { work_.join(); });
+      at_root(world, Pace::slow, [&] { work_.join(); });
       path = published_;
       phase_ = Phase::idle;
     }

@@ -155,6 +155,27 @@ TEST_F(BadInput, OutputThatDoesNotArrive) {
   EXPECT_EQ(here("$TRIREME --help >/dev/full").code, 1);
 }
 
+// Of another program, on a device of this machine, of a job that gave nobody a name.
+TEST_F(BadInput, InNumbersAndPlaces) {
+  ASSERT_EQ(here("$TRIREME train deck.toml").code, 0);
+  const std::string generate = "$TRIREME generate runs/deck --prompt a --tokens 2 ";
+  expect_refused(generate + "--temperature nan", {"temperature"});
+  expect_refused(generate + "--top-p nan", {"top-p"});
+  expect_refused(generate + "--threads -1", {"threads"});
+  expect_refused(generate + "--threads 99999", {"threads"});
+  expect_refused("$TRIREME generate runs/deck --prompt-file . --tokens 2", {"prompt file"});
+  expect_refused("$TRIREME evaluate runs/deck --data text.tokens --samples -3", {"samples"});
+  expect_refused("OMP_NUM_THREADS=99999 $TRIREME train deck.toml run.threads=auto --overwrite",
+                 {"OMP_NUM_THREADS", "4096"});
+  expect_refused("$TRIREME tokenize text.txt --threads 99999 --output more.tokens", {"threads"});
+  expect_refused("$TRIREME tokenize text.txt --output /dev/null", {"/dev/null", "regular file"});
+  EXPECT_EQ(here("test -c /dev/null").code, 0);
+  expect_refused("ulimit -f 1; $TRIREME tokenize text.txt --output more.tokens",
+                 {"more.tokens", "File too large"});
+  EXPECT_EQ(here("ls more.tokens*").out, "");
+  expect_refused("$TRIREME train deck.toml --overwrite --time-limit abc", {"--time-limit", "abc"});
+}
+
 TEST_F(BadInput, OnTheCommandLine) {
   expect_refused("$TRIREME", {"subcommand"});
   expect_refused("$TRIREME fly", {"fly"});

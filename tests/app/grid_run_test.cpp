@@ -161,6 +161,12 @@ TEST_F(GridRun, StopsWithACheckpointWhenTheLauncherIsAskedTo) {
   EXPECT_EQ(row_of("stopped/history.csv")[0], step + 4);
 }
 
+// Within a job, mpiexec starts its helpers with srun: a task a node.
+TEST_F(GridRun, MpiexecWorksWithinAJob) {
+  const auto r = here("SLURM_STEP_NUM_TASKS=1 " + train({2, "zero.stage=1"}, "train.steps=1"));
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
 class GridSignals : public GridTraining {
  protected:
   GridSignals() {
@@ -195,6 +201,20 @@ TEST_F(GridSignals, EndsWhenARankIsStuck) {
   const auto log = contents_of(folder / "run/log");
   EXPECT_EQ(count(log, "is not finished after 5 s"), 1) << log;
   EXPECT_NE(log.find("error rank 0: "), std::string::npos) << log;
+}
+
+// Neither has it a deck by then.
+TEST_F(GridSignals, EndsWhenARankIsStuckAtTheStart) {
+  folder.write("stuck.sh",
+               "#!/bin/bash\n"
+               "if [ ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} = 1 ]; then kill -STOP $$; fi\n"
+               "exec \"$TRIREME\" \"$@\"\n");
+  const auto r =
+      here("$MPIEXEC -n 2 bash stuck.sh train deck.toml parallel.pipe=2 run.hang_timeout=2");
+
+  EXPECT_NE(r.code, 0);
+  EXPECT_NE(r.code, 124) << "it hung";
+  EXPECT_NE(r.err.find("the start of MPI is not finished after 2 s"), std::string::npos) << r.err;
 }
 
 // Its checkpoints are good.

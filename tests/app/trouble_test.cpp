@@ -137,6 +137,86 @@ TEST_F(Trouble, ASecondSignalAtOnceIsTheSameWish) {
   EXPECT_EQ(outcome("runs/deck").at("status"), "stopped");
 }
 
+// Also while MPI ends and after it.
+TEST_F(Trouble, ASecondSignalAtTheEndChangesNothing) {
+  for (int i = 0; i < 10; ++i) {
+    const auto r = here(
+        "$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 --overwrite & p=$!; "
+        "rm -f runs/deck/history.csv; "
+        "while [ $(cat runs/deck/history.csv 2>/dev/null | wc -l) -lt 5 ]; do sleep 0.01; done; "
+        "kill -TERM $p; while kill -TERM $p 2>/dev/null; do sleep 0.001; done; wait $p");
+    ASSERT_EQ(r.code, 75) << r.err;
+  }
+}
+
+// A terminal that is closed, a reader that had enough.
+TEST_F(Trouble, AHangUpAndAnOutputThatNobodyReadsEndWithACheckpoint) {
+  const auto hung = here(
+      "$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 --run-dir a & p=$!; "
+      "while [ $(cat a/history.csv 2>/dev/null | wc -l) -lt 5 ]; do sleep 0.01; done; "
+      "kill -HUP $p; wait $p");
+  const auto unread = here(
+      "set -o pipefail; "
+      "TRIREME_TERMINAL=1 $TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 "
+      "--run-dir b 2>&1 | head -n 1");
+
+  EXPECT_EQ(hung.code, 75) << hung.err;
+  EXPECT_EQ(outcome("a").at("status"), "stopped");
+  EXPECT_EQ(unread.code, 75) << unread.err;
+  EXPECT_EQ(outcome("b").at("status"), "stopped");
+  EXPECT_EQ(here("$TRIREME inspect b --verify").code, 0);
+}
+
+TEST_F(Trouble, FilesAskAsSignalsDo) {
+  const auto r = here(
+      "$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 --run-dir run & p=$!; "
+      "while [ $(cat run/history.csv 2>/dev/null | wc -l) -lt 5 ]; do sleep 0.01; done; "
+      "touch run/checkpoint_now; "
+      "until ls run/checkpoints/step-*/manifest.json >/dev/null 2>&1; do sleep 0.01; done; "
+      "cat /proc/$p/comm; touch run/stop_now; wait $p");
+
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_EQ(r.out, "trireme\n");  // what top and the kernel's messages call it
+  EXPECT_EQ(outcome("run").at("exit_reason"), "the file stop_now asked for it");
+  EXPECT_EQ(here("ls run/*_now").out, "");
+}
+
+// The directory is not made anew behind the user's back.
+TEST_F(Trouble, ARunDirectoryThatIsRemovedEndsTheRun) {
+  const auto r = here(
+      "$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 --run-dir run & p=$!; "
+      "while [ $(cat run/history.csv 2>/dev/null | wc -l) -lt 5 ]; do sleep 0.01; done; "
+      "mv run elsewhere; kill -USR1 $p; wait $p");
+
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_NE(r.err.find("is gone: somebody removed or renamed"), std::string::npos) << r.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
+TEST_F(Trouble, TheLogSaysWhatRanWhereAndHowFast) {
+  const auto r = here(
+      "SLURM_JOB_ID=123 SLURM_RESTART_COUNT=2 SLURM_JOB_NODELIST=n[1-2] $TRIREME train deck.toml "
+      "\"train.seed=\\${SLURM_JOB_ID}\" --run-dir \"runs/\\${SLURM_JOB_ID}\"");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto log = contents_of(folder / "runs/123/log");
+  for (const std::string text : {"info trireme ", "deck.toml, run directory /", "runs/123",
+                                 "Slurm job 123, restart 2, on n[1-2]: 1 rank, ",
+                                 "12 steps in 00:00:", "tokens/s on average",
+                                 "last checkpoint runs/123/checkpoints/step-00000012"})
+    EXPECT_NE(log.find(text), std::string::npos) << text << "\n" << log;
+  EXPECT_NE(contents_of(folder / "runs/123/effective.toml").find("seed = 123"), std::string::npos);
+}
+
+// It died after its last checkpoint, before it wrote how it ended.
+TEST_F(Trouble, ARestartThatFindsTheRunFinishedSaysSoInItsOutcome) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir run && "
+                 "sed -i s/done/running/ run/outcome.json")
+                .code,
+            0);
+  EXPECT_EQ(here("$TRIREME train deck.toml --run-dir run --restart latest").code, 0);
+  EXPECT_EQ(outcome("run").at("status"), "done");
+}
+
 // A step of minutes: the first signal waits for its end, and a second one later does not.
 TEST_F(Trouble, ASecondSignalLaterEndsTheProcess) {
   const auto r = here(

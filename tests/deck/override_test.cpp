@@ -30,6 +30,37 @@ TEST(Override, ArraysAreWhole) {
   EXPECT_EQ(overridden({"data.validation=[/v]"}).data.validation_files.size(), 1U);
 }
 
+TEST(Override, VariablesStandForValuesOfEveryType) {
+  for (const auto& [name, value] : {std::pair{"TRIREME_TEST_N", "7"},
+                                    {"TRIREME_TEST_LR", "1e-3"},
+                                    {"TRIREME_TEST_YES", "true"},
+                                    {"TRIREME_TEST_LIST", "[1, 2]"},
+                                    {"TRIREME_TEST_TIME", "01:00:00"},
+                                    {"TRIREME_TEST_SHAPE", "linear"},
+                                    {"TRIREME_TEST_FILE", "/x/y"}})
+    ASSERT_EQ(setenv(name, value, 1), 0);
+  const Deck d =
+      overridden({"train.seed=${TRIREME_TEST_N}", "train.steps=1${TRIREME_TEST_N}",
+                  "optimizer.lr=${TRIREME_TEST_LR}", "zero.detect_freeze=${TRIREME_TEST_YES}",
+                  "run.trace_steps=${TRIREME_TEST_LIST}", "data.weights=[${TRIREME_TEST_N}, 2]",
+                  "data.path=[/a, /b]", "run.time_limit=${TRIREME_TEST_TIME}",
+                  "schedule.shape=${TRIREME_TEST_SHAPE}", "data.validation=${TRIREME_TEST_FILE}"});
+  EXPECT_EQ(d.train.seed, 7);
+  EXPECT_EQ(d.train.steps, 17);
+  EXPECT_EQ(d.optimizer.lr, 1e-3);
+  EXPECT_TRUE(d.zero.detect_freeze);
+  EXPECT_EQ(d.run.trace_steps, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(d.data.weights, (std::vector{7.0, 2.0}));
+  EXPECT_EQ(d.run.time_limit, 3600);
+  EXPECT_EQ(d.schedule.shape, ScheduleShape::linear);
+  EXPECT_EQ(d.data.validation_files, std::vector<std::string>{"/x/y"});
+  EXPECT_NE(refusal_of_overrides({"train.seed=${TRIREME_TEST_NONE}"}).find("TRIREME_TEST_NONE"),
+            std::string::npos);
+  EXPECT_EQ(refusal_of_overrides({"train.seed=${TRIREME_TEST_FILE}"}),
+            "override 'train.seed=${TRIREME_TEST_FILE}': train.seed takes a whole number, not the "
+            "text \"/x/y\"");
+}
+
 TEST(Override, TheLastOneWins) {
   EXPECT_EQ(overridden({"train.batch=2", "train.batch=4"}).train.batch, 4);
 }

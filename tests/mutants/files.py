@@ -5,7 +5,7 @@ MUTANTS = [
     # checkpoints: written
     ("checkpoint written from the state itself", "lib/train/state_saver.cpp", "write(snapshot_.elements())",
      "write(elements_of(store_, mine_))", ranks(2, "StateSaver*")),
-    ("a failed writer is not asked", "lib/train/state_saver.cpp", "together(world, [&] { work_.join(); });\n      collect();",
+    ("a failed writer is not asked", "lib/train/state_saver.cpp", "together(world, Pace::slow, [&] { work_.join(); });\n      collect();",
      "collect();", ranks(2, "StateSaver*")),
     ("updates of a stage that does not speak for its tables", "lib/train/state_saver.cpp",
      "if (store.speaks_for(id)) counts[i]", "counts[i]", ranks(2, "Restart.On*")),

@@ -12,15 +12,30 @@
 namespace trireme {
 namespace {
 
-constexpr std::array watched{SIGTERM, SIGINT, SIGUSR1};
+constexpr std::array watched{SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1};
 
-int blocked() {
+std::size_t blocked() {
   sigset_t mask;
   pthread_sigmask(SIG_BLOCK, nullptr, &mask);
-  int n = 0;
-  for (const int s : watched) n += sigismember(&mask, s);
+  std::size_t n = 0;
+  for (const int s : watched) n += sigismember(&mask, s) == 1;
   return n;
 }
+
+// As in a new process.
+class Signals : public testing::Test {
+ protected:
+  Signals() {
+    sigset_t all;
+    sigemptyset(&all);
+    for (const int s : watched) {
+      std::signal(s, SIG_IGN);  // drops what is pending
+      std::signal(s, SIG_DFL);
+      sigaddset(&all, s);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
+  }
+};
 
 // Delivery is another thread's work.
 bool soon(const std::function<bool()>& holds) {
@@ -29,7 +44,7 @@ bool soon(const std::function<bool()>& holds) {
   return holds();
 }
 
-TEST(Signals, OneAsksForACheckpointOnce) {
+TEST_F(Signals, OneAsksForACheckpointOnce) {
   SignalWatch signals;
   EXPECT_EQ(signals.take(), Asked::nothing);
   Asked asked{};
@@ -42,8 +57,8 @@ TEST(Signals, OneAsksForACheckpointOnce) {
   EXPECT_FALSE(signals.stop());
 }
 
-TEST(Signals, AStopStays) {
-  for (const int number : {SIGTERM, SIGINT}) {
+TEST_F(Signals, AStopStays) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
     SignalWatch signals;
 
     kill(getpid(), number);
@@ -55,7 +70,34 @@ TEST(Signals, AStopStays) {
   }
 }
 
-TEST(Signals, AreForgottenWithTheirWatch) {
+// A pipe without a reader: the write fails, the signal does not end the process.
+TEST_F(Signals, AnOutputThatNobodyReadsIsAStop) {
+  SignalWatch signals;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  close(ends[0]);
+  EXPECT_FALSE(signals.stop());
+
+  EXPECT_EQ(write(ends[1], "x", 1), -1);
+
+  EXPECT_EQ(signals.take(), Asked::stop);
+  close(ends[1]);
+}
+
+TEST_F(Signals, AHangUpIsIgnoredUnderNohup) {
+  std::signal(SIGHUP, SIG_IGN);
+  SignalWatch signals;
+
+  kill(getpid(), SIGHUP);
+  kill(getpid(), SIGUSR1);
+
+  Asked asked{};
+  EXPECT_TRUE(soon(
+      [&] { return asked == Asked::checkpoint || (asked = signals.take()) == Asked::checkpoint; }));
+  EXPECT_FALSE(signals.stop());
+}
+
+TEST_F(Signals, AreForgottenWithTheirWatch) {
   {
     SignalWatch signals;
     kill(getpid(), SIGTERM);
@@ -67,13 +109,13 @@ TEST(Signals, AreForgottenWithTheirWatch) {
 }
 
 // No handler runs where products are computed: their stack pointer is no stack's.
-TEST(Signals, ComputingThreadsHaveThemBlocked) {
+TEST_F(Signals, ComputingThreadsHaveThemBlocked) {
   {
     const SignalWatch signals;
-    EXPECT_EQ(blocked(), 3);
-    int elsewhere = 0;
+    EXPECT_EQ(blocked(), watched.size());
+    std::size_t elsewhere = 0;
     std::thread([&] { elsewhere = blocked(); }).join();
-    EXPECT_EQ(elsewhere, 3);
+    EXPECT_EQ(elsewhere, watched.size());
   }
   EXPECT_EQ(blocked(), 0);
 }

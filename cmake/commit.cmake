@@ -1,0 +1,7 @@
+# Writes ${FILE} with the commit of ${SOURCE}, at each build; empty where there is no git or no repository.
+execute_process(COMMAND git -C "${SOURCE}" describe --always --dirty=+ --exclude=* OUTPUT_VARIABLE commit
+  OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed)
+  set(commit "")
+endif()
+file(CONFIGURE OUTPUT "${FILE}" CONTENT "static constexpr char commit_text[] = \"@commit@\";\n" @ONLY)

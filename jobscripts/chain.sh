@@ -1,0 +1,18 @@
+#!/bin/bash
+# Where jobs may not be requeued: N jobs, each of which goes on where the one before it ended.
+#   jobscripts/chain.sh 5 --nodes=4 ... jobscripts/train.sbatch DECK [section.key=value ...]
+# Those left over when the run is done end at once. Prints the jobs' ids.
+set -eu
+if [ $# -lt 2 ] || ! [ "$1" -ge 1 ] 2> /dev/null; then
+  echo "usage: chain.sh N [sbatch options] train.sbatch DECK [section.key=value ...]" >&2
+  exit 1
+fi
+jobs=$1
+shift
+export TRIREME_REQUEUE=no
+after=()
+for ((i = 0; i < jobs; ++i)); do
+  id=$(sbatch --parsable "${after[@]}" "$@")
+  echo "${id%%;*}"
+  after=(--dependency=afterany:"${id%%;*}")
+done

@@ -1,0 +1,19 @@
+#pragma once
+// Any exception as a message for users.
+#include <exception>
+#include <new>
+#include <string>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+// An Error speaks for itself; what the language or a library throws does not.
+inline std::string told(const std::exception& e) {
+  if (dynamic_cast<const Error*>(&e)) return e.what();
+  if (dynamic_cast<const std::bad_alloc*>(&e))
+    return "out of memory: give the process more, or lower what the deck asks for";
+  return std::string("unexpected: ") + e.what() + " -- please report this";
+}
+
+}  // namespace trireme

@@ -1,0 +1,141 @@
+#include "lib/io/run_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "lib/base/error.hpp"
+#include "lib/base/host_name.hpp"
+#include "lib/base/log.hpp"
+#include "lib/io/posix_file.hpp"
+#include "lib/launch/batch_job.hpp"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "job 120_3 restart 2 process 4711 on n3"; a process without a job has "job - restart 0".
+struct Holder {
+  std::string job, restart, process, host;
+};
+
+Holder this_process() {
+  auto job = launch::job_id();
+  return {job.empty() ? "-" : job, std::to_string(launch::restart_count()),
+          std::to_string(::getpid()), host_name()};
+}
+
+std::string text_of(const Holder& h) {
+  return fmt::format("job {} restart {} process {} on {}", h.job, h.restart, h.process, h.host);
+}
+
+// None: released, or written by nobody who knows the format.
+std::optional<Holder> parse_holder(const std::string& text) {
+  Holder h;
+  std::istringstream words(text);
+  std::string job, restart, process, on;
+  words >> job >> h.job >> restart >> h.restart >> process >> h.process >> on >> h.host;
+  if (!words || job != "job" || process != "process" || on != "on") return {};
+  return h;
+}
+
+// Whoever holds it on this host has the kernel's lock, too.
+bool gone(const Holder& other, const Holder& me, std::chrono::duration<double> silent) {
+  const bool requeued = me.job != "-" && other.job == me.job && other.restart != me.restart;
+  return other.host == me.host || requeued || silent > RunLock::silence;
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "lock") {
+  const auto me = this_process();
+  mine_ = text_of(me);
+  descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
+  const bool refused = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const auto text = read_text(file_);
+  const auto other = parse_holder(text);
+  const std::chrono::duration<double> silent = now - fs::last_write_time(file_);
+  if (refused && other && other->host != me.host && gone(*other, me, silent)) {
+    // Of a node that is gone: its lock on the old file does not matter any more.
+    ::close(descriptor_);
+    remove_tree(file_);
+    descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
+    ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  } else if (refused || (other && !gone(*other, me, silent))) {
+    ::close(descriptor_);
+    fail(
+        "another process is training in {} ({}, last sign of life {:.0f} s ago): wait for it, or "
+        "choose another --run-dir; once it is silent for {} s the lock is free",
+        run.string(), text, silent.count(), silence.count());
+  }
+  if (other && other->host != me.host)
+    log_warning("{} is taken over from {}, silent for {:.0f} s", file_.string(), text,
+                silent.count());
+  take();
+  try {
+    heart_ = std::jthread([this](const std::stop_token& over) { stay_alive(over); });
+  } catch (const std::system_error& e) {
+    ::close(descriptor_);
+    fail("cannot start a thread: {}", e.code().message());
+  }
+}
+
+void RunLock::take() {
+  if (::ftruncate(descriptor_, 0) == 0 &&
+      ::pwrite(descriptor_, mine_.data(), mine_.size(), 0) == static_cast<ssize_t>(mine_.size()))
+    return;
+  const int reason = errno;
+  ::close(descriptor_);
+  fail("cannot write {}: {}", file_.string(), std::strerror(reason));
+}
+
+void RunLock::stay_alive(const std::stop_token& over) const {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any wake;
+  while (!wake.wait_for(lock, over, beat, [&] { return over.stop_requested(); })) {
+    struct stat held {
+    }, there{};
+    if (::fstat(descriptor_, &held) != 0 || ::stat(file_.c_str(), &there) != 0) continue;
+    std::string text;
+    try {
+      text = read_text(file_);
+    } catch (const Error&) {
+      continue;  // a file system's moment
+    }
+    if (held.st_ino == there.st_ino && text == mine_) {
+      ::futimens(descriptor_, nullptr);
+      continue;
+    }
+    log_error("{} was taken over by {} while this process gave no sign of life: it ends",
+              file_.string(), text);
+    std::_Exit(1);
+  }
+}
+
+RunLock::~RunLock() {
+  heart_ = {};
+  // Emptied, as others must see that it is free whose kernel does not share this lock.
+  if (::ftruncate(descriptor_, 0) != 0) log_warning("cannot release {}", file_.string());
+  ::close(descriptor_);
+}
+
+}  // namespace trireme

@@ -1,0 +1,37 @@
+#pragma once
+// One job at a time trains in a run directory.
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+namespace trireme {
+
+// Holds the file `lock`, which says who does: job, restart, process and host. Two means, as kernels
+// of several nodes may not see each other's locks: the kernel's lock, released however the process
+// ends, and a sign of life every few seconds, the file's time. Error when another process holds it,
+// unless that is on another host and
+//   - gave no sign of life for `silence`,
+//   - or belongs to this job before it was requeued.
+// A process whose lock was taken over ends with code 1.
+class RunLock {
+ public:
+  static constexpr std::chrono::seconds silence{60}, beat{10};
+
+  // `now` by the clock of the file system.
+  RunLock(const std::filesystem::path& run, std::filesystem::file_time_type now);
+  ~RunLock();  // releases it
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  void take();
+  void stay_alive(const std::stop_token&) const;
+
+  std::filesystem::path file_;
+  std::string mine_;
+  int descriptor_ = -1;
+  std::jthread heart_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,73 @@
+// Locks of other hosts, as their files show them.
+#include "lib/io/run_lock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "lib/io/posix_file.hpp"
+#include "tests/io/sample_checkpoint.hpp"
+
+namespace trireme {
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+
+class Lock : public testing::Test {
+ protected:
+  Lock() {
+    for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_RESTART_COUNT"})
+      unsetenv(name);
+  }
+  // That of a process elsewhere which gave a sign of life so long ago.
+  void held(const std::string& by, std::chrono::seconds ago) const {
+    replace_atomically(file, by);
+    std::filesystem::last_write_time(file, now - ago);
+  }
+  std::string refusal() const {
+    return message_of([this] { RunLock(folder.path(), now); });
+  }
+  ScratchFolder folder;
+  std::filesystem::path file = folder.path() / "lock";
+  std::filesystem::file_time_type now = std::filesystem::file_time_type::clock::now();
+};
+
+TEST_F(Lock, SaysWhoHoldsItAndIsEmptyAfterwards) {
+  setenv("SLURM_JOB_ID", "7", 1);
+  {
+    const RunLock lock(folder.path(), now);
+    EXPECT_TRUE(read_text(file).starts_with("job 7 restart 0 process ")) << read_text(file);
+    EXPECT_TRUE(contains(refusal(), "another process is training in"));
+  }
+  EXPECT_EQ(read_text(file), "");
+  EXPECT_EQ(refusal(), "no error");
+}
+
+TEST_F(Lock, OfAnotherHostCountsForAMinute) {
+  held("job 12 restart 0 process 3 on elsewhere", 50s);
+  EXPECT_TRUE(
+      contains(refusal(), "job 12 restart 0 process 3 on elsewhere, last sign of life 50 s"))
+      << refusal();
+  held("job 12 restart 0 process 3 on elsewhere", 61s);
+  EXPECT_EQ(refusal(), "no error");
+}
+
+TEST_F(Lock, OfThisJobBeforeItWasRequeuedIsTakenOver) {
+  setenv("SLURM_JOB_ID", "12", 1);
+  held("job 12 restart 0 process 3 on elsewhere", 1s);
+  EXPECT_NE(refusal(), "no error");  // another step of the same start
+  setenv("SLURM_RESTART_COUNT", "1", 1);
+  EXPECT_EQ(refusal(), "no error");
+  held("job - restart 0 process 3 on elsewhere", 1s);
+  unsetenv("SLURM_JOB_ID");
+  EXPECT_NE(refusal(), "no error");  // who has no job has none in common
+}
+
+TEST_F(Lock, OfNobodyIsFree) {
+  held("process 3 on elsewhere", 1s);  // as earlier versions wrote it
+  EXPECT_EQ(refusal(), "no error");
+}
+
+}  // namespace
+}  // namespace trireme

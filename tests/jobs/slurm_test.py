@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""jobscripts/ on a real Slurm of three virtual nodes: slurm_test.py TRIREME MPIEXEC [--full] [CASE ...]
+
+Each case is a way in which a job may be interrupted; all have to end with the weights of a run that was not. Without Slurm on
+this machine it says so and ends with 77.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CLUSTER = ROOT / "tests/jobs/cluster.sh"
+SCRIPT = ROOT / "jobscripts/train.sbatch"
+STEPS = 300
+PATIENCE_S = 300  # for what takes seconds on an idle machine
+
+DECK = f"""
+[model]
+layers = 2
+width = 64
+heads = 2
+context = 64
+[data]
+path = "text.tokens"
+validation = 0.2
+[train]
+batch = 32
+microbatch = 8
+steps = {STEPS}
+[evaluate]
+every_steps = 100
+batches = 1
+[checkpoint]
+every_steps = 0
+keep_last = 0
+[run]
+backend = "host"
+log_every = 50
+"""
+
+
+class Failure(Exception):
+    pass
+
+
+def require(holds, text):
+    if not holds:
+        raise Failure(text)
+
+
+class Cluster:
+    def __init__(self, program, mpiexec):
+        self.folder = Path(tempfile.mkdtemp(prefix="trireme-slurm-"))
+        self.folder.chmod(0o755)  # munge insists
+        self.program, self.mpiexec = program, mpiexec
+        started = subprocess.run([CLUSTER, "start", self.folder / "slurm"], capture_output=True, text=True)
+        if started.returncode:
+            self.stop()
+            print(started.stderr.strip())
+            sys.exit(77 if started.returncode == 77 else 1)
+        self.work = self.folder / "work"
+        self.work.mkdir()
+        self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm/slurm.conf"), "TRIREME": program}
+        (self.work / "deck.toml").write_text(DECK)
+        (self.work / "text.txt").write_text("the quick brown fox jumps over the lazy dog, " * 400)
+        self.call(program, "tokenize", "text.txt", "--output", "text.tokens")
+
+    def stop(self):
+        subprocess.run([CLUSTER, "stop", self.folder / "slurm"], capture_output=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def call(self, *command, **more):
+        done = subprocess.run([str(c) for c in command], cwd=self.work, text=True, capture_output=True, timeout=PATIENCE_S,
+                              env={**self.environment, **more})
+        require(done.returncode == 0, f"{command}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def submit(self, run, *arguments, options=(), steps=STEPS, nodes=2, **more):
+        """A job on two nodes with a rank each; arguments go to the program."""
+        out = self.call("sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1", "--cpus-per-task=1", "--time=10",
+                        *options, f"--output={run}-%j.out", SCRIPT, "deck.toml", f"train.steps={steps}", "zero.stage=3",
+                        "--run-dir", run, *arguments, **more)
+        return out.strip()
+
+    def state(self, job):
+        shown = self.call("scontrol", "show", "job", job, "-o")
+        return dict(pair.split("=", 1) for pair in shown.split() if "=" in pair)["JobState"]
+
+    def outcome(self, run):
+        try:
+            return json.loads((self.work / run / "outcome.json").read_text())
+        except FileNotFoundError:
+            return {"status": "none", "step": 0, "exit_reason": ""}
+
+    def rows(self, run):
+        file = self.work / run / "history.csv"
+        return [int(line.split(",")[0]) for line in file.read_text().splitlines()[1:]] if file.exists() else []
+
+    def until(self, what, holds):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if holds():
+                return
+            time.sleep(0.2)
+        raise Failure(f"{what}: not within {PATIENCE_S} s")
+
+    def until_ended(self, job):
+        over = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
+        self.until(f"the end of job {job}", lambda: self.state(job) in over)
+        return self.state(job)
+
+    def until_steps(self, run, steps):
+        self.until(f"{steps} steps of {run}", lambda: len(self.rows(run)) >= steps)
+
+    def output(self, run):
+        return "".join(f.read_text() for f in sorted(self.work.glob(f"{run}-*.out")))
+
+    def weights(self, run, steps=STEPS):
+        manifest = json.loads((self.work / run / f"checkpoints/step-{steps:08}/manifest.json").read_text())
+        return [s["chunks"] for f in manifest["content"]["files"] for s in f.get("slices", [])]
+
+    def require_like_whole(self, run, steps=STEPS):
+        """Done, every row once, the weights of the run `whole`."""
+        require(self.outcome(run)["status"] == "done", f"{run}: {self.outcome(run)}\n{self.output(run)}")
+        require(self.rows(run) == list(range(1, steps + 1)), f"{run}: rows of history.csv are missing or double")
+        require(self.weights(run, steps) == self.weights("whole", steps), f"{run}: other weights than without interruption")
+
+    def restarts(self, run):
+        return (self.work / run / "log").read_text().count("restarting from")
+
+
+def submit(c):
+    job = c.submit("whole")
+    require(c.until_ended(job) == "COMPLETED", c.output("whole"))
+    log = (c.work / "whole/log").read_text()
+    for text in (f"Slurm job {job}, restart 0, on n[", "2 ranks", "deck.toml", "tokens/s on average", "last checkpoint"):
+        require(text in log, f"the log lacks '{text}':\n{log}")
+
+
+def requeue(c):
+    """As before a time limit: --signal reaches the ranks."""
+    job = c.submit("limited")
+    c.until_steps("limited", 5)
+    c.call("scancel", "-s", "TERM", job)
+    require(c.until_ended(job) == "COMPLETED", c.output("limited"))
+    c.require_like_whole("limited")
+    require(c.restarts("limited") >= 1, "it was never requeued")
+    require("restart 1" in (c.work / "limited/log").read_text(), "the log does not count restarts")
+
+
+def preemption(c):
+    job = c.submit("preempted", nodes=2)
+    c.until_steps("preempted", 5)
+    urgent = c.call("sbatch", "--parsable", "--partition=urgent", "--nodes=3", "--exclusive", "--output=/dev/null",
+                    "--wrap=sleep 1").strip()
+    require(c.until_ended(urgent) == "COMPLETED", "the urgent job did not run")
+    require(c.until_ended(job) == "COMPLETED", c.output("preempted"))
+    c.require_like_whole("preempted")
+    require(c.restarts("preempted") == 1, "it was not preempted")
+
+
+def cancel(c):
+    job = c.submit("cancelled")
+    c.until_steps("cancelled", 5)
+    c.call("scancel", job)
+    require(c.until_ended(job) == "CANCELLED", c.state(job))
+    c.until("its checkpoint", lambda: c.outcome("cancelled")["status"] == "stopped")
+    again = c.submit("cancelled")
+    require(c.until_ended(again) == "COMPLETED", c.output("cancelled"))
+    c.require_like_whole("cancelled")
+
+
+def checkpoint_signal(c):
+    """A checkpoint by signal and by file, and it goes on; then a stop by file, which is not requeued."""
+    job = c.submit("signalled", steps=1000000)
+    c.until_steps("signalled", 5)
+    saved = lambda: len(list((c.work / "signalled/checkpoints").glob("step-*")))
+    c.call("scancel", "-s", "USR1", job)
+    c.until("the first checkpoint", lambda: saved() == 1)
+    (c.work / "signalled/checkpoint_now").touch()
+    c.until("the second checkpoint", lambda: saved() == 2)
+    require(c.state(job) == "RUNNING", c.state(job))
+    (c.work / "signalled/stop_now").touch()
+    require(c.until_ended(job) == "FAILED", c.state(job))
+    require("stop_now" in c.outcome("signalled")["exit_reason"], str(c.outcome("signalled")))
+
+
+def node_failure(c):
+    job = c.submit("failed")
+    c.until_steps("failed", 5)
+    c.call("scancel", "-s", "USR1", job)
+    c.until("a checkpoint", lambda: list((c.work / "failed").glob("checkpoints/step-*/manifest.json")))
+    node = c.call("squeue", "-h", "-j", job, "-o", "%B").strip()
+    c.call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    for process in Path("/proc").glob("[0-9]*"):  # what a node's failure ends
+        try:
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"SLURM_JOB_ID={job}\0".encode() in environment and f"SLURMD_NODENAME={node}\0".encode() in environment:
+            os.kill(int(process.name), signal.SIGKILL)
+    c.until("the requeue", lambda: c.restarts("failed") == 1)
+    # It may be back already.
+    subprocess.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], env=c.environment, capture_output=True)
+    require(c.until_ended(job) == "COMPLETED", c.output("failed"))
+    c.require_like_whole("failed")
+
+
+def array(c):
+    job = c.submit("tasks/${SLURM_ARRAY_TASK_ID}", "train.seed=${SLURM_ARRAY_TASK_ID}", "--time-limit", "00:05:00",
+                   options=["--array=1-2", "--output=array-%a.out"], steps=20, nodes=1)
+    c.until("both tasks", lambda: all(c.outcome(f"tasks/{i}")["status"] == "done" for i in (1, 2)))
+    require(c.weights("tasks/1", 20) != c.weights("tasks/2", 20), "both tasks trained with one seed")
+    require(f"Slurm job {job}_2" in (c.work / "tasks/2/log").read_text(), "the log does not name the task")
+
+
+def chain(c):
+    made = c.call(ROOT / "jobscripts/chain.sh", 3, "--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--output=chain-%j.out",
+                  SCRIPT, "deck.toml", "zero.stage=3", "--run-dir", "chain")
+    jobs = made.split()
+    c.until_steps("chain", 5)
+    c.call("scancel", "-s", "TERM", jobs[0])
+    require(len(jobs) == 3, made)
+    ends = [c.until_ended(job) for job in jobs]
+    require(ends[-1] == "COMPLETED", f"{ends}\n{c.output('chain')}")
+    c.require_like_whole("chain")
+
+
+def mpiexec(c):
+    job = c.submit("hydra", TRIREME_LAUNCH=f"{c.mpiexec} -n 2", steps=STEPS)
+    require(c.until_ended(job) == "COMPLETED", c.output("hydra"))
+    c.require_like_whole("hydra")
+
+
+def no_program(c):
+    job = c.submit("nothing", TRIREME="trireme-that-is-not-there")
+    require(c.until_ended(job) == "FAILED", c.state(job))
+    require("trireme-that-is-not-there is no program on" in c.output("nothing"), c.output("nothing"))
+
+
+def wrong_deck(c):
+    job = c.submit("wrong", "train.batch=7")
+    require(c.until_ended(job) == "FAILED", c.state(job))
+    require("train.batch" in c.output("wrong"), c.output("wrong"))
+
+
+def time_limit(c):
+    """Slurm's own limit, a minute: the program stops before it by itself."""
+    job = c.submit("minute", options=["--time=1"], steps=1000000)
+    c.until_steps("minute", 5)
+    c.until("the requeue", lambda: c.restarts("minute") >= 1)
+    require("the time limit is near" in (c.work / "minute/log").read_text(), "it did not stop by itself")
+    c.call("scancel", job)
+
+
+CASES = [submit, requeue, preemption, cancel, checkpoint_signal, node_failure, array, chain, mpiexec, no_program, wrong_deck]
+SLOW = [time_limit]
+
+
+def main():
+    arguments = sys.argv[1:]
+    full = "--full" in arguments
+    program, launcher, *names = [a for a in arguments if a != "--full"]
+    chosen = [f for f in CASES + SLOW if f.__name__ in names] if names else CASES + (SLOW if full else [])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the cluster is stopped all the same
+    cluster = Cluster(os.path.abspath(program), launcher)
+    wrong = 0
+    try:
+        for case in chosen:
+            begin = time.monotonic()
+            try:
+                case(cluster)
+                print(f"ok      {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+            except (Failure, subprocess.TimeoutExpired, OSError, KeyError) as e:
+                wrong += 1
+                print(f"FAILED  {case.__name__} ({time.monotonic() - begin:.1f} s): {e}", flush=True)
+    finally:
+        cluster.stop()
+    return 1 if wrong else 0
+
+
+sys.exit(main())

@@ -1,0 +1,44 @@
+// Work that takes longer on one rank than others may wait.
+#include "lib/comm/agree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/parallel/world.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme::test {
+namespace {
+
+constexpr double limit = 0.4;  // seconds
+
+void sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+TEST(Agree, SlowWorkOfOneRankKeepsTheOthersWaiting) {
+  world().configure({.hang_timeout = limit});
+  int runs = 0;
+
+  at_root(world(), Pace::slow, [&] { sleep(3 * limit), ++runs; });
+  EXPECT_EQ(runs, world().rank() == 0 ? 1 : 0);
+
+  const double last = world().rank() == world().size() - 1 ? 3 * limit : 0;
+  together(world(), Pace::slow, [&] { sleep(last), ++runs; });
+  EXPECT_EQ(runs, world().rank() == 0 ? 2 : 1);
+}
+
+TEST(Agree, SlowWorkThatFailsFailsEverywhere) {
+  world().configure({.hang_timeout = limit});
+  const auto fails = [] { sleep(1.5 * limit), fail("the disk is full"); };
+
+  EXPECT_EQ(message_of<SharedError>([&] { at_root(world(), Pace::slow, fails); }),
+            "the disk is full");
+  EXPECT_EQ(message_of<SharedError>([&] { together(world(), Pace::slow, fails); }),
+            "the disk is full");
+}
+
+}  // namespace
+}  // namespace trireme::test
