@@ -65,6 +65,24 @@ std::vector<TokenFile> files_of(const Inputs& in) {
   return files;
 }
 
+// A key of CheckpointMeta::extra: a hash of what identifies the token files.
+constexpr const char* token_files_key = "token_files";
+
+// Other tokens under the same deck are trained on without an error: continued pre-training does so.
+void compare_tokens_with_checkpoint(Inputs& in) {
+  std::string identities;
+  for (const auto& range : in.training.ranges())
+    for (const auto& [_, value] : identity_of(range.file)) identities += value + "\n";
+  const auto here = to_string(hash128(identities));
+  auto& there = in.meta.extra[token_files_key];
+  if (in.from && !there.empty() && there != here)
+    log_warning(
+        "the token files are not those that the checkpoint was trained on: it goes on with these, "
+        "at sample {}",
+        in.meta.samples);
+  there = here;
+}
+
 // Ranks that load different checkpoints would train different models.
 void require_same_checkpoint(const Communicator& world, const std::filesystem::path& from) {
   std::string hash;
@@ -151,6 +169,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   std::optional<Inputs> in;
   together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
   require_same_files(world, files_of(*in));
+  together(world, [&] { compare_tokens_with_checkpoint(*in); });
   if (world.size() > 1) {
     if (in->from) require_same_checkpoint(world, from);
     world.broadcast(in->meta.run);  // a new run's identity is rank 0's

@@ -141,7 +141,7 @@ CASES = [
          setup=damage(f"{LAST}/manifest.json", "cp $older $f"), start="half"),
     *(Case(f"not to be repaired: rank-00001.h5 {way}", [Run(command=f"$TRIREME inspect {LAST} --repair", codes=FAILED, says=("rank-00001.h5",))],
            setup=damage(f"{LAST}/rank-00001.h5", how) + f"; rm {LAST}/manifest.json", start="half", config="data2-zero3", untouched=LAST)
-      for way, how in (WAYS[2], WAYS[5], WAYS[8])),
+      for way, how in (WAYS[10], WAYS[5], WAYS[8])),
     # Tables and small files of the run.
     *(table(name, file, way, says=(() if "cut" in name or "99" in name else (file.replace(".", r"\."),)), fast=(name, file) == ("emptied", "history.csv"))
       for file in ("history.csv", "evaluation.csv") for name, way in TABLE_WAYS if not (file == "evaluation.csv" and "last rows" in name)),
@@ -164,6 +164,10 @@ CASES = [
            setup=f"f=text.tokens; {FLIP} {at}", finish="") for at in (72, 80, 256, 2000, -1)),
     *(Case(f"pipe2: text.tokens {name}", [Run(codes=FAILED, says=("text.tokens",)), TOKENS_BACK], setup=f"f=text.tokens; {how}", config="pipe2")
       for name, how in (TOKEN_WAYS[0], TOKEN_WAYS[13], TOKEN_WAYS[16])),
+    *(Case(f"restart with other tokens, {name}", [Run("--restart latest", says=("not those that the checkpoint was trained on",)), TOKENS_BACK],
+           setup=how, start="half", finish="") for name, how in (("longer", "mv more.tokens text.tokens"), ("tokenized again", "tac text.txt | sed s/fox/cow/ > t; "
+                                                                "$TRIREME tokenize t --output text.tokens"))),
+    Case("restart with a copy of the tokens", [], setup="cp text.tokens t; mv t text.tokens", start="half", finish_silent=("not those that",)),
     # While it runs.
     Case("text.tokens is cut off while it runs",
          [Run(faults="write */run/history.csv 1+ sleep:30", signals=(("row 5", "shell", "truncate -s 1000 text.tokens"),), codes=FAILED,

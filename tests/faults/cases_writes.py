@@ -97,7 +97,7 @@ OTHER = [  # commands beside train: (name, command, rule, file, error)
     ("tokenize: input opens not", "tokenize text.txt --output text.tokens", "open *text.txt 1 EACCES", "text.txt"),
     ("evaluate: shard", "evaluate run", "read *00012/rank-00000.h5 2 EIO", "rank-00000.h5"),
     ("evaluate: tokens", "evaluate run --data text.tokens", "read *text.tokens 3 ESTALE", "text.tokens"),
-    ("generate: shard", "generate run --prompt the --tokens 5", "open *00012/rank-00000.h5 1 EACCES", "rank-00000.h5"),
+    ("generate: shard", "generate run --prompt the --tokens 5", "open *rank-00000.h5 1+ EACCES", "rank-00000.h5"),
     ("inspect: manifest", "inspect run/checkpoints/step-00000012", "read *manifest.json 1 EIO", "manifest.json"),
     ("inspect --verify: shard", "inspect run --verify", "read *00012/rank-00000.h5 4 EIO", "rank-00000.h5"),
     ("plan: deck", "plan deck.toml", "read *deck.toml 1 EIO", "deck.toml"),
