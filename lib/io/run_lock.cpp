@@ -52,10 +52,17 @@ std::optional<Holder> parse_holder(const std::string& text) {
   return h;
 }
 
-// Whoever holds it on this host has the kernel's lock, too.
-bool gone(const Holder& other, const Holder& me, std::chrono::duration<double> silent) {
+bool is_running(const Holder& other) {
+  const auto process = std::atoi(other.process.c_str());
+  return process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
+}
+
+// `locked`: this process has the kernel's lock, which another one of this host would have.
+bool gone(const Holder& other, const Holder& me, bool locked,
+          std::chrono::duration<double> silent) {
   const bool requeued = me.job != "-" && other.job == me.job && other.restart != me.restart;
-  return other.host == me.host || requeued || silent > RunLock::silence;
+  const bool ended = other.host == me.host && (locked || !is_running(other));
+  return ended || requeued || silent > RunLock::silence;
 }
 
 }  // namespace
@@ -65,18 +72,19 @@ RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "loc
   mine_ = text_of(me);
   descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
-  const bool refused = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  const bool refused = !locked && errno == EWOULDBLOCK;  // else there are no such locks here
   const auto text = read_text(file_);
   const auto other = parse_holder(text);
   const std::chrono::duration<double> silent = now - fs::last_write_time(file_);
-  if (refused && other && other->host != me.host && gone(*other, me, silent)) {
+  if (refused && other && other->host != me.host && gone(*other, me, locked, silent)) {
     // Of a node that is gone: its lock on the old file does not matter any more.
     ::close(descriptor_);
     remove_tree(file_);
     descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
     ::flock(descriptor_, LOCK_EX | LOCK_NB);
-  } else if (refused || (other && !gone(*other, me, silent))) {
+  } else if (refused || (other && !gone(*other, me, locked, silent))) {
     ::close(descriptor_);
     fail(
         "another process is training in {} ({}, last sign of life {:.0f} s ago): wait for it, or "
@@ -96,9 +104,14 @@ RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "loc
 }
 
 void RunLock::take() {
-  if (::ftruncate(descriptor_, 0) == 0 &&
-      ::pwrite(descriptor_, mine_.data(), mine_.size(), 0) == static_cast<ssize_t>(mine_.size()))
-    return;
+  bool good = ::ftruncate(descriptor_, 0) == 0;
+  for (std::size_t at = 0; good && at < mine_.size();) {
+    const auto n =
+        ::pwrite(descriptor_, mine_.data() + at, mine_.size() - at, static_cast<off_t>(at));
+    good = n > 0;
+    if (good) at += static_cast<std::size_t>(n);
+  }
+  if (good) return;
   const int reason = errno;
   ::close(descriptor_);
   fail("cannot write {}: {}", file_.string(), std::strerror(reason));

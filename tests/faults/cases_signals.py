@@ -106,6 +106,10 @@ CASES = [
                       "exec $TRIREME train deck.toml --run-dir run --restart latest", faults="write */run/history.csv 4+ sleep:20")]),
     Case("two jobs start at once", [Run(command="$TRIREME train deck.toml --run-dir run --restart latest & $TRIREME train deck.toml --run-dir run --restart latest; a=$?; "
                                                 "wait $!; b=$?; [ $((a * b)) = 0 ]", faults=SLOW, codes=(0,), says=("another process is training|the run is finished",))]),
+    Case("a second job where the file system has no locks",
+         [Run(command="(exec $TRIREME train deck.toml --run-dir run) & until [ -e run/checkpoints/step-00000004 ]; do sleep 0.01; done; "
+                      "timeout 30 $TRIREME train deck.toml --run-dir run --restart latest; a=$?; wait; [ $a = 1 ]",
+              faults="write */run/history.csv 4+ sleep:500; lock * 1+ ENOSYS", codes=(0,), says=("another process is training",))]),
     # The run directory while it runs.
     *(Case(f"the run directory is {what} while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", how),), codes=FAIL, then=back)], finish=finish)
       for what, how, back, finish in (("renamed", "mv run away", "[ ! -e run ]; mv away run", "bits"), ("removed", "rm -r run", "[ ! -e run/checkpoints ]; rm -rf run", "bits"))),
