@@ -60,8 +60,8 @@ def mpiexec_of(build):
     return re.search(r"^MPIEXEC_EXECUTABLE:[^=]*=(.*)$", cache, re.M).group(1)
 
 
-def try_case(bench, case, work):
-    folder = work / "cases" / re.sub(r"[^\w.=+-]+", "_", case.title)
+def try_case(bench, number, case, work):
+    folder = work / "cases" / f"{number}_{re.sub(r'[^A-Za-z0-9.=+-]+', '_', case.title)}"
     begin = time.monotonic()
     try:
         wrong, said = bench.carry_out(case, folder)
@@ -107,7 +107,7 @@ def main():
             return 1
         results = []
         with ThreadPoolExecutor(options.jobs) as pool:
-            for result in pool.map(lambda c: try_case(bench, c, work), cases):
+            for result in pool.map(lambda c: try_case(bench, *c, work), enumerate(cases)):
                 results.append(result)
                 case, good, remark, said, seconds = result
                 if not good:
