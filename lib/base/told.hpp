@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "lib/base/error.hpp"
 
@@ -13,6 +14,10 @@ inline std::string told(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e)) return e.what();
   if (dynamic_cast<const std::bad_alloc*>(&e))
     return "out of memory: give the process more, or lower what the deck asks for";
+  const auto* refused = dynamic_cast<const std::system_error*>(&e);
+  if (refused && refused->code() == std::errc::resource_unavailable_try_again)
+    return "cannot start a thread: " + refused->code().message() +
+           " -- `ulimit -u` or the job's limit of processes allows no more of them";
   return std::string("unexpected: ") + e.what() + " -- please report this";
 }
 

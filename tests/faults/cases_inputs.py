@@ -127,7 +127,7 @@ CASES = [
     *(bad(f"option: {command[:60]}", command, says) for command, says in OPTIONS),
     *(bad(f"option: {command}", command, says, start="done") for command, says in ON_A_RUN),
     # Refused, or started as far as the system goes, which is not tried on everybody else's account.
-    *(Case(f"option: {command} --threads 99999", [Run(command=f"$TRIREME {command} --threads 99999", faults="?thread - 20+ EAGAIN", codes=REFUSED,
+    *(Case(f"option: {command} --threads 99999", [Run(command=f"$TRIREME {command} --threads 99999", faults="?thread * 20+ EAGAIN", codes=REFUSED,
                                                       says=("thread|Resource temporarily",))], start="done", untouched=".", finish="")
       for command in ("tokenize text.txt --output x.tokens", "generate run --prompt a --tokens 3")),
     *(Case(f"to a full device: {command}", [Run(command=f"$TRIREME {command} >/dev/full", codes=(1,), says=("No space left on device",))], start="done",

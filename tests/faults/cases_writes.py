@@ -158,9 +158,9 @@ CASES = [
     *(harmless(f"outcome of a checkpoint: {e}", f"write *outcome.json.new 3 {e}", says=("the checkpoint is saved, but", ERRORS[e]))
       for e in ("ENOSPC", "EIO")),
     *(harmless(f"log: {e}", f"fwrite *run/log 3+ {e}", says=("the log has gaps", ERRORS[e])) for e in ("ENOSPC", "EIO")),
-    Case("no thread for the writer", [Run(faults="thread - 4 EAGAIN", codes=FAILED, says=("cannot start a thread",), then=OUTCOME)]),
-    Case("no thread for the writer, passed over", [Run("checkpoint.on_error=continue", faults="thread - 4 EAGAIN", says=("cannot start a thread", "step 4: no checkpoint"))]),
-    Case("no thread for signals", [Run(faults="thread - 2 EAGAIN", codes=FAILED, says=("thread",))], known="the message does not say that it lacks a thread"),
+    Case("no thread for the writer", [Run(faults="thread *00004.partial 1 EAGAIN", codes=FAILED, says=("cannot start a thread",), then=OUTCOME)]),
+    Case("no thread for the writer, passed over", [Run("checkpoint.on_error=continue", faults="thread *00004.partial 1 EAGAIN", says=("cannot start a thread", "step 4: no checkpoint"))]),
+    *(Case(f"no thread at the start, {n}", [Run(faults=f"thread * {n} EAGAIN", codes=FAILED, says=("cannot start a thread",))]) for n in (2, 3, 4, 5)),
     # Disks that stay full.
     Case("full from step 5 on, restarted while it is still full",
          [Run(faults="write *.h5 100+ ENOSPC", codes=FAILED, says=(ERRORS["ENOSPC"],)),

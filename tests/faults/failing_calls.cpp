@@ -3,7 +3,8 @@
 //
 // CALL: open read write fwrite sync rename exchange mkdir remove truncate stat lock close thread.
 //
-// PATTERN: of the path, as in a shell, but * stands for / as well; "-" where a call has no path.
+// PATTERN: of the path, as in a shell, but * stands for / as well; of a thread, the directory that
+// was made last.
 //
 // N: which matching call of the process; "3" is the third, "3+" the third and all later ones.
 //
@@ -52,6 +53,7 @@ struct FaultRule {
 constexpr int most_rules = 16;
 FaultRule rules[most_rules];
 int rule_count = 0;
+char made_last[PATH_MAX] = "-";
 
 struct FaultName {
   const char* text;
@@ -268,7 +270,12 @@ PLAIN("rename", rename, to, (const char* from, const char* to) noexcept, from, t
 PLAIN("exchange", renameat2, to,
       (int a, const char* from, int b, const char* to, unsigned flags) noexcept, a, from, b, to,
       flags)
-PLAIN("mkdir", mkdir, path, (const char* path, mode_t mode) noexcept, path, mode)
+int mkdir(const char* path, mode_t mode) noexcept {
+  std::strncpy(made_last, path, sizeof made_last - 1);
+  const auto* rule = met("mkdir", path);
+  if (fails(rule)) return -1;
+  return done(rule, NEXT(mkdir)(path, mode));
+}
 PLAIN("remove", unlink, path, (const char* path) noexcept, path)
 PLAIN("remove", unlinkat, path, (int at, const char* path, int flags) noexcept, at, path, flags)
 PLAIN("remove", remove, path, (const char* path) noexcept, path)
@@ -280,7 +287,7 @@ PLAIN("stat", lstat64, path, (const char* path, struct stat64* s) noexcept, path
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*work)(void*),
                    void* with) noexcept {
-  const auto* rule = met("thread", "-");
+  const auto* rule = met("thread", made_last);
   if (fails(rule)) return errno;
   return NEXT(pthread_create)(thread, attributes, work, with);
 }
