@@ -80,7 +80,7 @@ TEST_F(GridTrace, OfSomeRanksAloneOrOfNone) {
               "train deck.toml parallel.pipe=2 --run-dir none train.steps=2 "
               "run.trace_steps=[5,6]"));
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_EQ(count(r.err, "no trace: steps 5 to 6"), 1) << r.err;
+  EXPECT_EQ(count(r.err, "this run made no steps from 5 to 6"), 1) << r.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "none/trace"));
 
   r = here(train(all_axes, "--run-dir bad run.trace_steps=[1,2] run.trace_ranks=[4]"));

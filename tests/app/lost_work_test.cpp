@@ -187,13 +187,13 @@ TEST_F(LostWork, AHistoryMayBeginLate) {
       "$TRIREME train deck.toml --run-dir other --restart whole/checkpoints/step-00000004 "
       "train.steps=9");
   ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_FALSE(says(first, "history.csv")) << first.err;
+  EXPECT_FALSE(says(first, "history.csv:")) << first.err;
   EXPECT_EQ(std::ranges::count(losses("other"), '\n'), 1 + 5);
 
   const auto r = here("$TRIREME train deck.toml --run-dir other --restart latest");
 
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_FALSE(says(r, "history.csv")) << r.err;
+  EXPECT_FALSE(says(r, "history.csv:")) << r.err;
   EXPECT_EQ(std::ranges::count(losses("other"), '\n'), 1 + 8);
 }
 

@@ -95,7 +95,7 @@ TEST_F(Trouble, TheLastSaveIsNotPassedOver) {
   const auto r = here(limited + "checkpoint.on_error=continue");
 
   EXPECT_EQ(r.code, 1) << r.err;
-  EXPECT_EQ(count(r.err, "no checkpoint"), 2) << r.err;  // of steps 4 and 8
+  EXPECT_EQ(count(r.err, "no checkpoint:"), 2) << r.err;  // of steps 4 and 8
   EXPECT_NE(r.err.find("File too large"), std::string::npos) << r.err;
   EXPECT_EQ(rows("run"), 12);
   EXPECT_EQ(outcome("run").at("status"), "failed");

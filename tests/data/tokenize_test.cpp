@@ -119,7 +119,7 @@ TEST_F(Tokenize, BadLinesAreNamed) {
   EXPECT_THAT(refused("{\"body\": \"x\"}\n"),
               AllOf(HasSubstr("a.jsonl:1:"), HasSubstr("\"text\""), HasSubstr("--field")));
   EXPECT_THAT(refused("{\"text\": 3}\n"), HasSubstr("not a string"));
-  EXPECT_THAT(refused("[1]\n"), HasSubstr("no object"));
+  EXPECT_THAT(refused("[1]\n"), HasSubstr("not an object"));
   EXPECT_THAT(refused("{\"text\": \"\xff\"}\n"), HasSubstr("a.jsonl:1:"));
 }
 

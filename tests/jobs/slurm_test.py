@@ -259,15 +259,15 @@ def time_limit(c):
     c.call("scancel", job)
 
 
-CASES = [submit, requeue, preemption, cancel, checkpoint_signal, node_failure, array, chain, mpiexec, no_program, wrong_deck]
-SLOW = [time_limit]
+FAST = [submit, requeue, no_program]
+SLOW = [preemption, cancel, checkpoint_signal, node_failure, array, chain, mpiexec, wrong_deck, time_limit]
 
 
 def main():
     arguments = sys.argv[1:]
     full = "--full" in arguments
     program, launcher, *names = [a for a in arguments if a != "--full"]
-    chosen = [f for f in CASES + SLOW if f.__name__ in names] if names else CASES + (SLOW if full else [])
+    chosen = [f for f in FAST + SLOW if f.__name__ in names] if names else FAST + (SLOW if full else [])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the cluster is stopped all the same
     cluster = Cluster(os.path.abspath(program), launcher)
     wrong = 0

@@ -55,10 +55,6 @@ struct Training {
   int done = 0;
 };
 
-void meet() {
-  together(test::world(), [] {});
-}
-
 // All arrays of all parameters.
 std::string content(const std::filesystem::path& checkpoint) {
   CheckpointReader reader(checkpoint);
@@ -100,6 +96,7 @@ TEST(StateSaver, WritesTheStateAsItWasWhileTrainingGoesOn) {
     EXPECT_EQ(CheckpointReader(behind).meta().updates, CheckpointReader(at_once).meta().updates);
     EXPECT_TRUE(content(behind) == content(at_once));
     EXPECT_FALSE(content(later) == content(at_once));
+    test::meet();
   }
 }
 
@@ -122,13 +119,14 @@ TEST(StateSaver, AFailureBehindTrainingIsEveryRanks) {
   limit_last_rank(before.rlim_cur);
 
   EXPECT_FALSE(run.saver.busy());
-  meet();
+  test::meet();
   if (test::world().rank() == 0) {
     EXPECT_TRUE(std::filesystem::is_empty(run.checkpoints));
   }
-  meet();
+  test::meet();
   run.saver.begin(Training::meta(2));
   EXPECT_TRUE(std::filesystem::exists(run.saver.finish() / manifest_name));
+  test::meet();
 }
 
 TEST(StateSaver, ASaverThatEndsEarlyLeavesNothingThatIsTakenForACheckpoint) {
@@ -140,10 +138,11 @@ TEST(StateSaver, ASaverThatEndsEarlyLeavesNothingThatIsTakenForACheckpoint) {
     StateSaver early(run.trainer->store(), run.trainer->axes(), run.checkpoints);
     early.begin(Training::meta(1));
   }
-  meet();
+  test::meet();
   EXPECT_FALSE(std::filesystem::exists(run.checkpoints / "step-00000001"));
-  meet();
+  test::meet();
   EXPECT_TRUE(std::filesystem::exists(run.saver.save(Training::meta(1)) / manifest_name));
+  test::meet();
 }
 
 }  // namespace trireme
