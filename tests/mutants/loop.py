@@ -56,7 +56,7 @@ MUTANTS = [
     ("the time limit is met when it is over", "lib/run/loop.cpp", "return elapsed() + 1.5 * next + 1 > settings_.time_limit;",
      "return elapsed() > settings_.time_limit;", program("app_test", "Training.TimeLimit*")),
     ("a signal stops its own rank alone", "lib/run/loop.cpp", "  trainer_.axes().world.all_reduce_max(d);\n  const char* stop", "  const char* stop",
-     program("app_test", "GridRun.StopsWith*")),
+     program("app_test", "GridRun.ASignalToOneRank*")),
     ("held-out samples behind the last are counted", "lib/run/evaluation.cpp", "std::min(microbatch, n - first)", "microbatch",
      program("app_test", "GridRun.OneRankReads*")),
     ("padding counts as a target", "lib/run/evaluation.cpp", "batch.targets_BT.resize(static_cast<std::size_t>(samples * tokens), no_target);",
