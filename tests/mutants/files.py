@@ -36,9 +36,6 @@ MUTANTS = [
      program("io_test", "Repair*")),
     ("a repair takes any shard", "lib/io/repair.cpp", "without_extra(record.meta) == without_extra(found.meta) &&",
      "(true || without_extra(record.meta) == without_extra(found.meta)) &&", program("io_test", "*Refused*")),
-    ("a damaged shard's elements are trusted", "lib/io/shard_reader.cpp",
-     "require(static_cast<std::int64_t>(at) == record.chunks[i].at &&", "require(static_cast<std::int64_t>(at) == record.chunks[i].at ||",
-     program("io_test", "Repair*:*Refused*")),
     # tables
     ("the file's row is kept, not the run's", "lib/io/table_rows.cpp", "a.source < b.source", "a.source > b.source",
      program("io_test", "TableRows.*")),
