@@ -84,7 +84,7 @@ class Cluster:
     def submit(self, run, *arguments, options=(), steps=STEPS, nodes=2, **more):
         """A job on two nodes with a rank each; arguments go to the program."""
         out = self.call("sbatch", "--parsable", f"--nodes={nodes}", "--ntasks-per-node=1", "--cpus-per-task=1", "--time=10",
-                        *options, f"--output={run}-%j.out", SCRIPT, "deck.toml", f"train.steps={steps}", "zero.stage=3",
+                        f"--output={run}-%j.out", *options, SCRIPT, "deck.toml", f"train.steps={steps}", "zero.stage=3",
                         "--run-dir", run, *arguments, **more)
         return out.strip()
 
@@ -251,8 +251,8 @@ def wrong_deck(c):
 
 
 def time_limit(c):
-    """Slurm's own limit, a minute: the program stops before it by itself."""
-    job = c.submit("minute", options=["--time=1"], steps=1000000)
+    """Slurm's own limit, a minute: the program stops before it by itself. Slurm may signal a minute earlier than asked."""
+    job = c.submit("minute", options=["--time=1", "--signal=USR1@1"], steps=1000000)
     c.until_steps("minute", 5)
     c.until("the requeue", lambda: c.restarts("minute") >= 1)
     require("the time limit is near" in (c.work / "minute/log").read_text(), "it did not stop by itself")
