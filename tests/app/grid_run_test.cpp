@@ -113,6 +113,17 @@ TEST_F(GridRun, RestartsOnOtherGrids) {
   }
 }
 
+TEST_F(GridRun, ASignalToOneRankStopsAll) {
+  const std::string steps = "train.steps=100000 evaluate.every_steps=0 checkpoint.every_steps=0 ";
+  const auto r = here(train({2, "zero.stage=1"}, "--run-dir run " + steps) + "& p=$!; " +
+                      until_steps("run", 3) +
+                      "kill -TERM $(grep processes.by.rank run/log | grep -o [0-9]*$); wait $p");
+
+  EXPECT_NE(r.err.find("a signal asked for it"), std::string::npos) << r.err;
+  const auto outcome = nlohmann::json::parse(contents_of(folder / "run/outcome.json"));
+  EXPECT_EQ(outcome.at("status"), "stopped") << r.err;
+}
+
 // Each rank reads other files of a checkpoint than the others.
 TEST_F(GridRun, DamageThatAnyRankFindsIsSkipped) {
   const GridCase grid{2, "zero.stage=3"};

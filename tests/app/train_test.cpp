@@ -18,6 +18,15 @@ TEST_F(Training, WritesAllThatARunShould) {
   EXPECT_EQ(here("$TRIREME check runs/deck/effective.toml").code, 0);
 }
 
+TEST_F(Training, ACheckpointCountsSamplesAndTokens) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir run").code, 0);
+  const auto path = folder.path() / "run/checkpoints/step-00000012/manifest.json";
+  const auto meta = nlohmann::json::parse(contents_of(path)).at("content").at("checkpoint");
+
+  EXPECT_EQ(meta.at("samples"), 12 * 4);
+  EXPECT_EQ(meta.at("tokens"), 12 * 4 * 16);
+}
+
 TEST_F(Training, RestartedRunEqualsTheUninterrupted) {
   ASSERT_EQ(here("$TRIREME train deck.toml --run-dir whole").code, 0);
   ASSERT_EQ(

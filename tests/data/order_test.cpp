@@ -159,6 +159,19 @@ TEST(WindowSequence, WithSharesEachFileHasEpochsOfItsOwn) {
   EXPECT_EQ(*seen[1].rbegin(), std::make_tuple(std::int64_t{3}, std::int64_t{9}));
 }
 
+TEST(WindowSequence, FilesOfOneSizeHaveOrdersOfTheirOwn) {
+  const WindowSequence sequence({50, 50}, {0.5, 0.5}, SampleOrder::random, 7);
+  std::vector<std::vector<std::int64_t>> order(2);
+  for (std::int64_t i = 0; i < 100; ++i) {
+    const Window w = sequence(i);
+    order[static_cast<std::size_t>(w.file)].push_back(w.index);
+  }
+  ASSERT_EQ(order[0].size(), order[1].size());
+  int equal = 0;
+  for (std::size_t i = 0; i < 50; ++i) equal += order[0][i] == order[1][i];
+  EXPECT_LT(equal, 10);  // one by chance
+}
+
 TEST(WindowSequence, DependsOnTheSampleAlone) {
   const WindowSequence one({1000, 77}, {3, 1}, SampleOrder::random, 7);
   const WindowSequence other({1000, 77}, {3, 1}, SampleOrder::random, 7);

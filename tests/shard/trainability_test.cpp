@@ -53,6 +53,18 @@ TEST_F(TrainabilityTest, ChangesAreOfWholeSegments) {
   EXPECT_TRUE(trainability.changes().empty());
 }
 
+TEST_F(TrainabilityTest, WhatFrozeItDecidesAboutItsMoments) {
+  wish("blocks.0.ffn*", false, ThawMoments::keep);
+  trainability.settle();
+  wish("blocks.0.ffn*", true, ThawMoments::fresh);
+
+  const auto changes = trainability.changes();
+
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_TRUE(changes[0].trained);
+  EXPECT_EQ(changes[0].moments, ThawMoments::keep);
+}
+
 TEST_F(TrainabilityTest, AWishThatSplitsASegmentIsAnErrorThatNamesBoth) {
   trainability.wish(spec.blocks[0].ffn_in, false, ThawMoments::fresh);
 
