@@ -45,8 +45,41 @@ void repair(const std::filesystem::path& path) {
     fmt::print("made again: {}\n", fmt::join(made, ", "));
 }
 
+// Of a run directory all checkpoints, newest first: the newest intact one as it is, then whether
+// each is intact, and what is wrong with it.
+int verify_all(const std::vector<CheckpointInfo>& all) {
+  std::string intact, report;
+  std::size_t damaged = 0;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    const auto& directory = all[i].directory;
+    std::vector<std::string> problems;
+    try {
+      const CheckpointReader reader(directory);
+      problems = reader.verify();
+      if (problems.empty() && intact.empty()) {
+        intact = directory.string();
+        fmt::print("{}\n", describe(reader));
+      }
+    } catch (const Error& e) {
+      problems = {e.what()};
+    }
+    const auto name = directory.filename().string();
+    for (const auto& p : problems) report += fmt::format("{}: {}\n", name, p);
+    report += fmt::format("{}: {}\n", name, problems.empty() ? "intact" : "damaged");
+    if (!problems.empty()) ++damaged;
+  }
+  fmt::print("{}verdict: {}; {} of {} are damaged\n", report,
+             intact.empty() ? "no checkpoint is intact"
+                            : "every hash is right in " + intact + ", the newest intact one",
+             damaged, all.size());
+  return damaged == 0 ? 0 : 1;
+}
+
 int inspect(const InspectArguments& a) {
   if (a.repair) repair(a.path);
+  if (const auto all = list_checkpoints(std::filesystem::path(a.path) / "checkpoints");
+      a.verify && !all.empty())
+    return verify_all(all);
   const CheckpointReader reader(checkpoint_in(a.path));
   fmt::print("{}\n", describe(reader));
   if (!a.verify) {

@@ -1,5 +1,4 @@
 // trireme train DECK [section.key=value ...]
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +9,6 @@
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
 #include "app/restart.hpp"
-#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
 #include "lib/base/told.hpp"
@@ -49,9 +47,17 @@ void print_differences(const CheckpointReader& from, const Deck& deck) {
 
 LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesystem::path& run,
                            std::chrono::steady_clock::time_point started) {
-  return {d.train,      d.optimizer,     d.schedule, d.evaluate,
-          d.checkpoint, d.run.log_every, time_limit, {d.run.trace_steps, d.run.trace_ranks},
-          run,          started};
+  return {d.train,
+          d.optimizer,
+          d.schedule,
+          d.evaluate,
+          d.checkpoint,
+          d.run.log_every,
+          time_limit,
+          d.run.signal_grace,
+          {d.run.trace_steps, d.run.trace_ranks},
+          run,
+          started};
 }
 
 // Rank 0 clears and fills the run directory, after all checks that could still refuse the run.
@@ -88,13 +94,12 @@ void log_start(const Inputs& in, const Machine& m, const TrainArguments& a,
 // Host and process id of each rank: a launcher's messages and debuggers name these.
 void log_processes(const Communicator& world) {
   if (world.size() == 1) return;
-  const auto hosts = world.all_gather(host_name());
-  const auto processes = world.all_gather(fmt::format("{}", ::getpid()));
+  const auto processes = world.processes();
   std::string text;
-  for (std::size_t r = 0; r < hosts.size(); ++r)
-    text += r > 0 && hosts[r] == hosts[r - 1]
-                ? fmt::format(" {}", processes[r])
-                : fmt::format("{}{} {}", r > 0 ? ", " : "", hosts[r], processes[r]);
+  for (std::size_t r = 0; r < processes.size(); ++r)
+    text += r > 0 && processes[r].host == processes[r - 1].host
+                ? fmt::format(" {}", processes[r].id)
+                : fmt::format("{}{} {}", r > 0 ? ", " : "", processes[r].host, processes[r].id);
   log_detail("processes by rank: {}", text);
 }
 
@@ -117,6 +122,9 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
 void record_lone_failure(const std::filesystem::path& run, const Communicator& world,
                          const TrainLoop& loop, const std::exception& e) {
   try {
+    // Of several ranks rank 0 has the roll call.
+    const auto there = read_outcome(run);
+    if (world.rank() > 0 && there && there->status == "failed") return;
     write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
                         loop.last_checkpoint()});
   } catch (const Error&) {  // another rank may do the same
@@ -126,7 +134,9 @@ void record_lone_failure(const std::filesystem::path& run, const Communicator& w
 int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
              TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
-    record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
+    at_root(machine.axes.world, Pace::slow, [&] {
+      record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
+    });
   };
   Ending ending{};
   try {
@@ -135,7 +145,7 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     try {
       outcome("failed", e.what());
     } catch (const Error& second) {
-      log_error("{}", second.what());
+      if (machine.axes.world.rank() == 0) log_error("{}", second.what());
     }
     throw;
   } catch (const std::exception& e) {
@@ -152,8 +162,10 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   outcome("stopped", loop.reason());
   std::string overrides;
   for (const auto& o : a.deck.overrides) overrides += " '" + o + "'";
-  log_info("stopped after step {}: {}. To go on: trireme train {}{} --run-dir {} --restart latest",
-           loop.step(), loop.reason(), a.deck.path, overrides, run.string());
+  log_info(
+      "stopped after step {}: {}. To go on: {}trireme train {}{} --run-dir {} --restart latest",
+      loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
+      a.deck.path, overrides, run.string());
   return exit_stopped_early;
 }
 

@@ -12,11 +12,13 @@
 #include "kernels/host/wait_policy.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/told.hpp"
+#include "lib/launch/ucx.hpp"
 
 int main(int argc, char** argv) {
   using namespace trireme;
+  launch::settle_ucx(argv);
   host::settle_wait_policy(argv);
-  ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the line above started
+  ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the lines above started
 
   CLI::App app("Trains transformers on clusters: one deck in, a trained model out.", "trireme");
   app.require_subcommand(0, 1);

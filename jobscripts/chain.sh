@@ -1,7 +1,8 @@
 #!/bin/bash
 # Where jobs may not be requeued: N jobs, each of which goes on where the one before it ended.
 #   jobscripts/chain.sh 5 --nodes=4 ... jobscripts/train.sbatch DECK [section.key=value ...]
-# Those left over when the run is done end at once. Prints the jobs' ids.
+# Those left over when the run is done end at once. Prints the jobs' ids: to stop the run before,
+# cancel those that have not begun, and then the one that runs.
 set -eu
 if [ $# -lt 2 ] || ! [ "$1" -ge 1 ] 2> /dev/null; then
   echo "usage: chain.sh N [sbatch options] train.sbatch DECK [section.key=value ...]" >&2
@@ -9,6 +10,14 @@ if [ $# -lt 2 ] || ! [ "$1" -ge 1 ] 2> /dev/null; then
 fi
 jobs=$1
 shift
+for argument; do
+  case $argument in
+    --overwrite | --restart*)
+      echo "chain.sh: each job would do $argument again; run the first by itself, then the chain without it" >&2
+      exit 1
+      ;;
+  esac
+done
 export TRIREME_REQUEUE=no
 after=()
 for ((i = 0; i < jobs; ++i)); do

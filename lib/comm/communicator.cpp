@@ -57,6 +57,18 @@ void Communicator::connect(const transport::OpenDevice& open) const {
                    }});
 }
 
+void Communicator::take_roll() const {
+  if (size_ == 1) return;
+  auto& c = *context_;
+  const Deadline limit("the first meeting of all ranks", settings().hang_timeout);
+  c.progress->take_roll(std::make_unique<engine::RollCall>(c.host->split(0, rank_)));
+}
+
+std::span<const Process> Communicator::processes() const {
+  const auto* roll_call = context_->progress->roll_call();
+  return roll_call ? roll_call->processes() : std::span<const Process>();
+}
+
 std::int64_t Communicator::bytes_sent() const {
   return context_->bytes_sent;
 }
@@ -71,6 +83,13 @@ const CommSettings& Communicator::settings() const {
 
 void Communicator::progress() const {
   context_->progress->poll();
+}
+
+void Communicator::wait(Backend& b, Event e, const std::string& what) const {
+  context_->progress->wait_until([&] { return b.done(e); },
+                                 [&]() -> engine::Wait {
+                                   return {what, "on this rank"};
+                                 });
 }
 
 void Communicator::synchronize() const {
@@ -234,7 +253,9 @@ void Communicator::finish(Transport::Request r, const std::function<std::string(
       fail("{}: {}", what(), e.what());
     }
   };
-  context_->progress->wait_until(test, what);
+  context_->progress->wait_until(test, [&]() -> engine::Wait {
+    return {what(), fmt::format("call {}: rank {} of {}", context_->collectives, rank_, size_)};
+  });
 }
 
 void Communicator::broadcast(std::string& text, int root) const {
@@ -263,6 +284,27 @@ void Communicator::all_reduce(std::span<double> x) const {
 
 void Communicator::all_reduce_max(std::span<double> x) const {
   reduce(x, Reduction::max);
+}
+
+Maximum Communicator::start_max(double x) const {
+  Maximum m(x);
+  if (!context_->host) return m;
+  require_same([] { return std::string("maximum of a number, read later"); });
+  m.request_ = context_->host->all_reduce(Reduction::max, {m.value_.get(), 1});
+  m.communicator_ = this;
+  return m;
+}
+
+Maximum::~Maximum() {
+  if (value_ && communicator_) static_cast<void>(value_.release());
+}
+
+double Maximum::wait() {
+  if (communicator_) {
+    communicator_->finish(request_, [] { return std::string("maximum of a number"); });
+    communicator_ = nullptr;
+  }
+  return *value_;
 }
 
 std::vector<std::string> Communicator::gather_texts(const std::string& mine) const {

@@ -27,9 +27,11 @@
 #include <string>
 #include <vector>
 
+#include "lib/comm/engine/roll_call.hpp"
 #include "lib/comm/engine/settings.hpp"
 #include "lib/comm/pending.hpp"
 #include "lib/comm/transport/device_transport.hpp"
+#include "lib/comm/transport/transport.hpp"
 
 namespace trireme {
 
@@ -39,6 +41,24 @@ struct Call;
 struct Context;
 class Progress;
 }  // namespace engine
+class Communicator;
+using engine::Process;
+
+// A number under way to be compared with those of all ranks. The communicator outlives it.
+class Maximum {
+ public:
+  Maximum(Maximum&&) noexcept = default;
+  Maximum& operator=(Maximum&&) = delete;
+  ~Maximum();
+  double wait();
+
+ private:
+  friend class Communicator;
+  explicit Maximum(double x) : value_(std::make_unique<double>(x)) {}
+  std::unique_ptr<double> value_;               // MPI may write to it until the request is complete
+  const Communicator* communicator_ = nullptr;  // null: complete
+  transport::Transport::Request request_{};
+};
 
 class Communicator {
  public:
@@ -63,12 +83,19 @@ class Communicator {
   // enqueued on one stream, so all operations must be on one queue. Communicators split off this
   // one are not connected.
   void connect(const transport::OpenDevice&) const;
+  // Collective, once, of all ranks of the job: a wait that takes too long then ends with the roll
+  // call of the job's ranks, on rank 0. Not for pretended ones.
+  void take_roll() const;
+  // Where the ranks of the job run, by rank; empty before take_roll().
+  std::span<const Process> processes() const;
 
   // Host memory, blocking, small.
   void broadcast(std::string&, int root = 0) const;
   void all_reduce(std::span<double>) const;  // sum; the same bits on every rank
   void all_reduce_max(std::span<double>) const;
   std::vector<std::string> all_gather(const std::string&) const;  // by rank
+  // A maximum that is started now, and waited for when it is read.
+  Maximum start_max(double) const;
 
   // dst = the ranks' slices one after the other; src may be dst's own slice.
   [[nodiscard]] Pending all_gather(Backend&, Queue, View dst, ConstView src, const Label&) const;
@@ -96,6 +123,8 @@ class Communicator {
   const CommSettings& settings() const;
   // Advances what is in flight: cheap, called between ops.
   void progress() const;
+  // Until an event is done. Throws Error with `what` after CommSettings::hang_timeout.
+  void wait(Backend&, Event, const std::string& what) const;
   // Waits for all operations between devices, so that a following download waits for computing
   // alone. Throws Error naming an operation that failed or is not done within
   // CommSettings::hang_timeout. Does nothing for host memory.
@@ -107,6 +136,7 @@ class Communicator {
   void drain() const;
 
  private:
+  friend class Maximum;
   Communicator(std::shared_ptr<engine::Progress>, std::unique_ptr<transport::HostTransport>);
   Pending begin(Backend&, Queue, engine::Call) const;
   void touch(Backend&, Queue, const ConstView& read, const View& written) const;

@@ -167,9 +167,8 @@ DeckSection run_section() {
                  "checkpoint and stop before that long has passed; 0: no limit")
               .in(0, 1e9),
           KeyRow("signal_grace", duration, plain(&R::signal_grace),
-                 "time that SIGTERM leaves before a step is dropped")
-              .in(0, 1e6)
-              .only({"60"}),
+                 "from a signal to its checkpoint; a step that takes longer is dropped")
+              .in(0, 1e6),
           KeyRow("hang_timeout", duration, plain(&R::hang_timeout),
                  "a rank that waits longer for others ends the job, from its start on; 0: never")
               .in(0, 1e6),

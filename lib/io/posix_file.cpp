@@ -21,8 +21,7 @@ static const char* advice(int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return " -- make room there; a run then goes on from its last checkpoint with --restart "
-             "latest";
+      return " -- make room there; --restart latest then goes on from the last checkpoint";
     case EFBIG:
       return " -- raise the limit of `ulimit -f`";
     case EMFILE:

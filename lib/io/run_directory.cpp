@@ -137,7 +137,19 @@ void write_outcome(const fs::path& run, const Outcome& o) {
                                        {"last_good_checkpoint", o.last_good_checkpoint}};
   // A reason may quote bytes that are no UTF-8, such as a file name.
   const auto text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  replace_atomically(run / "outcome.json", text + "\n");
+  const auto path = run / "outcome.json";
+  try {
+    replace_atomically(path, text + "\n");
+  } catch (const Error&) {
+    // Where there is no room for another file, there may be some in the old one.
+    try {
+      auto file = PosixFile::open_to_write(path);
+      file.write_at(std::as_bytes(std::span(text)), 0);
+      file.resize(static_cast<std::int64_t>(text.size()));
+    } catch (const Error&) {
+    }
+    throw;
+  }
 }
 
 void RunDirectory::write_outcome(const Outcome& o) const {
@@ -145,9 +157,13 @@ void RunDirectory::write_outcome(const Outcome& o) const {
 }
 
 std::optional<Outcome> RunDirectory::read_outcome() const {
-  if (!is_there(path_ / "outcome.json")) return {};
+  return trireme::read_outcome(path_);
+}
+
+std::optional<Outcome> read_outcome(const fs::path& run) {
+  if (!is_there(run / "outcome.json")) return {};
   try {
-    const auto json = nlohmann::json::parse(read_text(path_ / "outcome.json"));
+    const auto json = nlohmann::json::parse(read_text(run / "outcome.json"));
     return Outcome{json.at("status").get<std::string>(), json.at("step").get<std::int64_t>(),
                    json.at("exit_reason").get<std::string>(),
                    json.at("last_good_checkpoint").get<std::string>()};

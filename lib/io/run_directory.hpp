@@ -28,6 +28,7 @@ struct Outcome {
 
 // Writes outcome.json of the run directory `run`, which it does not lock. Error.
 void write_outcome(const std::filesystem::path& run, const Outcome&);
+std::optional<Outcome> read_outcome(const std::filesystem::path& run);
 
 class RunDirectory {
  public:

@@ -65,6 +65,19 @@ bool gone(const Holder& other, const Holder& me, bool locked,
   return ended || requeued || silent > RunLock::silence;
 }
 
+// A job that comes right behind a node's failure: the other's lock was alive seconds ago. Until it
+// shows a sign of life, or somebody else takes it over, or it has been silent for long enough.
+std::chrono::duration<double> wait_for_sign(const fs::path& file) {
+  const auto seen = fs::last_write_time(file);
+  log_info("{}: waiting for a sign of life of {}", file.string(), read_text(file));
+  while (true) {
+    const auto now = fs::file_time_type::clock::now(), newest = fs::last_write_time(file);
+    const std::chrono::duration<double> silent = now - newest;
+    if (silent > RunLock::silence || newest != seen) return silent;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
 }  // namespace
 
 RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "lock") {
@@ -76,7 +89,9 @@ RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "loc
   const bool refused = !locked && errno == EWOULDBLOCK;  // else there are no such locks here
   const auto text = read_text(file_);
   const auto other = parse_holder(text);
-  const std::chrono::duration<double> silent = now - fs::last_write_time(file_);
+  std::chrono::duration<double> silent = now - fs::last_write_time(file_);
+  if (other && me.job != "-" && other->host != me.host && !gone(*other, me, locked, silent))
+    silent = wait_for_sign(file_);
   if (refused && other && other->host != me.host && gone(*other, me, locked, silent)) {
     // Of a node that is gone: its lock on the old file does not matter any more.
     ::close(descriptor_);

@@ -24,6 +24,7 @@ MpiJob::MpiJob(double hang_timeout) {
           "MPI_Init_thread failed");
   require(provided >= MPI_THREAD_SERIALIZED, "this MPI does not support MPI_THREAD_SERIALIZED");
   world_ = Communicator(transport::mpi_world(), {.hang_timeout = hang_timeout});
+  world_.take_roll();
 }
 
 MpiJob::~MpiJob() {

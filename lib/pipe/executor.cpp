@@ -57,8 +57,11 @@ void execute(const Program& program, Stage& stage, Backend& backend, const Pipe&
   const int me = pipe.down.rank();
   Link down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
   Held activation, gradient;
+  int begun = 0;  // microbatches
   for (const auto& [what, m, chunk] : program) {
     expect(chunk == 0, "stages are not interleaved");
+    if (m >= begun) stage.begin(m), begun = m + 1;
+    if (stage.leaves_out(m) && what != Do::forward && what != Do::backward) continue;
     switch (what) {
       case Do::receive_activation:
         activation.put(m, down.receive(stage.boundary(), me - 1, m));

@@ -19,6 +19,11 @@ class Stage {
   virtual ~Stage() = default;
   // The tensor sent between stages, the same everywhere: [B, T, C].
   virtual Boundary boundary() const = 0;
+  // Before a microbatch's first instruction, and before messages of it: for what all ranks decide.
+  virtual void begin(int /*microbatch*/) {}
+  // Since then: is it left out, on all stages? It then has no messages, and forward and backward
+  // get and return absent tensors.
+  virtual bool leaves_out(int /*microbatch*/) const { return false; }
   // The first stage gets an absent tensor, the last returns one.
   virtual Tensor forward(int microbatch, Tensor x_BTC) = 0;
   virtual Tensor backward(int microbatch, Tensor dy_BTC) = 0;

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/plan/plan.hpp"
-#include "lib/run/loop.hpp"
+#include "lib/run/saving.hpp"
 
 namespace trireme {
 

@@ -32,7 +32,7 @@ struct RunConfig {
   Exactness exactness = Exactness::fast;
   std::int64_t exact_chunk = 256;         // tokens that exactness = "invariant" sums as one
   double time_limit = 0;                  // seconds; 0: none
-  double signal_grace = 60;               // seconds from a signal to its checkpoint
+  double signal_grace = 20;               // seconds from a signal to its checkpoint
   double hang_timeout = 1800;             // seconds a rank may wait for others; 0: forever
   std::int64_t log_every = 1;             // steps between log lines; 0: none
   std::vector<std::int64_t> trace_steps;  // first and last step traced; empty: none

@@ -42,43 +42,27 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       step_tokens_(settings_.train.batch * training_.sample_length()),
       first_step_(meta_.step),
       line_{meta_.step, Clock::now(), 0},
-      saved_step_(start.restored.empty() ? -1 : meta_.step),
-      saver_(trainer_.store(), trainer_.axes(), settings_.run / "checkpoints"),
-      last_checkpoint_(std::move(start.restored)),
+      saving_(trainer_, record_, settings_.checkpoint, settings_.run, meta_.step,
+              std::move(start.restored)),
       progress_(total_steps_),
       trace_(trainer_.axes(), settings_.trace, settings_.run / "trace") {
-  const auto& world = trainer_.axes().world;
-  if (settings_.checkpoint.async) together(world, [&] { saver_.reserve(); });
-  const auto size = saver_.size();
-  save_estimate_ = size.largest / save_rate;
-  at_root(world, [&] {
-    record_.outcome({"running", meta_.step, "", last_checkpoint_});
-    warn_of_space(size.all);
+  at_root(trainer_.axes().world, Pace::slow, [&] {
+    record_.outcome({"running", meta_.step, "", last_checkpoint()});
+    saving_.warn_of_space();
+    for (const char* name : {"stop_now", "checkpoint_now"})
+      if (std::error_code unknown; std::filesystem::remove(settings_.run / name, unknown))
+        log_info("{} was there before the start: removed", (settings_.run / name).string());
   });
-}
-
-// An older checkpoint goes when the next one is published.
-void TrainLoop::warn_of_space(double checkpoint_bytes) const {
-  const auto& c = settings_.checkpoint;
-  const double kept = static_cast<double>(std::max<std::int64_t>(1, c.keep_last) + 1);
-  std::error_code unknown;
-  const auto space = std::filesystem::space(settings_.run, unknown);
-  if (unknown || static_cast<double>(space.available) >= kept * checkpoint_bytes) return;
-  log_warning(
-      "{} has {:.3g} GB of free space, and checkpoint.keep_last = {} takes up to {:.0f} "
-      "checkpoints "
-      "of {:.3g} GB at a time: saving may fail for lack of space",
-      settings_.run.string(), static_cast<double>(space.available) * 1e-9, c.keep_last, kept,
-      checkpoint_bytes * 1e-9);
 }
 
 std::string TrainLoop::summary() const {
   const auto steps = meta_.step - first_step_;
   const auto seconds = elapsed();
   return fmt::format(
-      "{} steps in {}, {:.0f} tokens/s on average; rows in {}, {}", steps, clock_text(seconds),
-      static_cast<double>(steps * step_tokens_) / seconds, (settings_.run / "history.csv").string(),
-      last_checkpoint_.empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint_);
+      "{} step{} in {}, {:.0f} tokens/s on average; rows in {}, {}", steps, steps == 1 ? "" : "s",
+      clock_text(seconds), static_cast<double>(steps * step_tokens_) / seconds,
+      (settings_.run / "history.csv").string(),
+      last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());
 }
 
 double TrainLoop::elapsed() const {
@@ -89,18 +73,22 @@ constexpr const char* signal_reason = "a signal asked for it";
 
 TrainLoop::Decision TrainLoop::decide() {
   const auto signal = signals_.take(), file = asked_by_file();
-  std::array<double, 6> d{double(signal == Asked::stop),
+  const double wait = steps_seconds_ / static_cast<double>(meta_.step - first_step_);
+  std::array<double, 8> d{double(signal == Asked::stop),
                           double(file == Asked::stop),
                           double(signal == Asked::checkpoint || file == Asked::checkpoint),
                           double(time_is_near()),
-                          double(save_is_due()),
-                          double(saver_.working())};
+                          double(saving_.is_due(meta_.step)),
+                          double(saving_.writing()),
+                          double(wait + saving_.estimate() > settings_.signal_grace),
+                          double(row_error_ != nullptr)};
   trainer_.axes().world.all_reduce_max(d);
+  if (d[7] > 0) at_root(trainer_.axes().world, [&] { std::rethrow_exception(row_error_); });
   const char* stop = d[0] > 0   ? signal_reason
                      : d[1] > 0 ? "the file stop_now asked for it"
                      : d[3] > 0 ? "the time limit is near"
                                 : "";
-  return {stop, d[2] > 0, d[4] > 0, d[5] > 0};
+  return {stop, d[2] > 0, d[4] > 0, d[5] > 0, d[6] > 0};
 }
 
 // Rank 0 looks once a second, as a file system may be slow to answer. What is found is removed.
@@ -117,6 +105,10 @@ Asked TrainLoop::asked_by_file() {
   return found("checkpoint_now") ? Asked::checkpoint : Asked::nothing;
 }
 
+Saving::Last TrainLoop::last_step() const {
+  return meta_.step == total_steps_ || !reason_.empty() ? Saving::Last(meta_.step) : std::nullopt;
+}
+
 bool TrainLoop::on_any_rank(bool here) const {
   double any = here;
   trainer_.axes().world.all_reduce_max({&any, 1});
@@ -129,7 +121,7 @@ Ending TrainLoop::run() {
     trace_.close();
     return ending;
   } catch (const SharedError&) {
-    finish_saving();
+    saving_.finish();
     throw;
   }
 }
@@ -137,15 +129,20 @@ Ending TrainLoop::run() {
 Ending TrainLoop::run_steps() {
   if (evaluation_missing_ && !evaluate_and_go_on()) return Ending::stopped;
   while (meta_.step < total_steps_) {
-    one_step();
+    if (!one_step()) {
+      reason_ = signal_reason;
+      saving_.save_at_once(meta_, last_step());
+      return Ending::stopped;
+    }
     const bool last = meta_.step == total_steps_;
     const auto decision = decide();
+    droppable_ = decision.droppable;
     if (!last) reason_ = decision.stop;
-    if (saver_.busy() && !decision.writing) advance_save();
-    if (last || !reason_.empty())
-      save_now(Saving::at_once);
+    if (saving_.busy() && !decision.writing) saving_.advance(last_step());
+    if (last_step())
+      saving_.save_at_once(meta_, last_step());
     else if (decision.checkpoint || decision.save_due)
-      save_now(settings_.checkpoint.async ? Saving::behind_training : Saving::at_once);
+      saving_.save_as_usual(meta_);
     if (!reason_.empty()) return Ending::stopped;
     if (evaluation_is_due(meta_.step) && !evaluate_and_go_on()) return Ending::stopped;
   }
@@ -156,7 +153,7 @@ bool TrainLoop::evaluate_and_go_on() {
   const bool complete = evaluate_now(), last = meta_.step == total_steps_;
   if (complete && (last || !on_any_rank(signals_.stop()))) return true;
   reason_ = signal_reason;
-  save_now(Saving::at_once);
+  saving_.save_at_once(meta_, last_step());
   return false;
 }
 
@@ -164,25 +161,13 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
   return validation_ && trireme::evaluation_is_due(settings_.evaluate, step, total_steps_);
 }
 
-bool TrainLoop::save_is_due() const {
-  const auto& c = settings_.checkpoint;
-  return (c.every_steps > 0 && meta_.step % c.every_steps == 0) ||
-         (c.every_minutes > 0 && seconds_since(saved_at_) >= 60 * c.every_minutes);
-}
-
 bool TrainLoop::time_is_near() const {
   if (settings_.time_limit <= 0) return false;
   // The time to the next chance to stop, estimated from this run and taken one and a half times.
-  double next = steps_seconds_ / static_cast<double>(meta_.step - first_step_) + save_estimate();
+  double next = steps_seconds_ / static_cast<double>(meta_.step - first_step_) + saving_.estimate();
   if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1))
     next += evaluation_seconds_;
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
-}
-
-double TrainLoop::save_estimate() const {
-  // Before the end one that is under way is finished, too.
-  if (save_seconds_ > 0) return saver_.busy() ? 2 * save_seconds_ : save_seconds_;
-  return save_estimate_;
 }
 
 // Sample (m * data + d) * microbatch + i of a step goes to data rank d, microbatch m.
@@ -203,14 +188,20 @@ std::vector<Batch> TrainLoop::read_step() const {
 void TrainLoop::save_and_rethrow() {
   const auto error = std::current_exception();
   try {
-    if (meta_.step > first_step_) save_now(Saving::at_once);
+    if (meta_.step > first_step_) saving_.save_at_once(meta_, last_step());
   } catch (const SharedError& e) {
-    say_no_checkpoint(e, meta_.step);
+    saving_.say_none(e, meta_.step);
   }
   std::rethrow_exception(error);
 }
 
-void TrainLoop::one_step() {
+bool TrainLoop::is_too_long(Clock::time_point begin, int done, int of) const {
+  const double left = seconds_since(begin) / done * (of - done);
+  return signals_.stop() &&
+         signals_.seconds_since_stop() + left + saving_.estimate() > settings_.signal_grace;
+}
+
+bool TrainLoop::one_step() {
   const auto begin = Clock::now();
   trace_.begin(meta_.step + 1);
   std::vector<Batch> microbatches;
@@ -221,8 +212,15 @@ void TrainLoop::one_step() {
   }
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
-  const auto result = trainer_.step(meta_.step, lr, microbatches);
+  const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };
+  const auto result =
+      trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp());
   trace_.end(meta_.step + 1);
+  if (result.verdict == Verdict::dropped) {
+    log_info("step {} is dropped: a signal asks for a checkpoint within run.signal_grace = {} s",
+             meta_.step + 1, settings_.signal_grace);
+    return false;
+  }
 
   const auto epoch = training_.epoch_of(meta_.samples);
   ++meta_.step;
@@ -234,6 +232,7 @@ void TrainLoop::one_step() {
   steps_seconds_ += seconds;
   report(result, lr, seconds);
   count_skipped(result);
+  return true;
 }
 
 void TrainLoop::count_skipped(const StepResult& result) {
@@ -269,7 +268,11 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = trainer_.axes().traffic().all() - bytes_sent_;
   bytes_sent_ += row.bytes_sent;
-  record_.add(row);
+  try {
+    record_.add(row);
+  } catch (const Error&) {
+    row_error_ = std::current_exception();  // for all ranks, when they decide
+  }
   if (settings_.log_every > 0 && meta_.step % settings_.log_every == 0) {
     // Over all steps since the line before, with what saving took, without evaluations.
     const auto tokens = static_cast<double>((meta_.step - line_.step) * step_tokens_);
@@ -299,83 +302,13 @@ bool TrainLoop::evaluate_now() {
   } else if (loss->valid == 0) {
     log_warning("step {}: none of the held-out targets counts: all are masked", meta_.step);
   } else {
-    record_.add(EvaluationRow{meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
+    at_root(trainer_.axes().world, Pace::slow, [&] {
+      record_.add(EvaluationRow{meta_.step, meta_.tokens, loss->mean(), std::exp(loss->mean())});
+    });
     log_info("step {}: held-out loss {:.4f}, perplexity {:.3f}", meta_.step, loss->mean(),
              std::exp(loss->mean()));
   }
   return loss.has_value();
-}
-
-// Once, for all ranks.
-void TrainLoop::say_no_checkpoint(const SharedError& e, std::int64_t step) const {
-  if (trainer_.axes().world.rank() == 0) log_error("step {}: no checkpoint: {}", step, e.what());
-}
-
-// The run ends where the deck says so or the checkpoint was its last; that of an earlier step does
-// not keep the last from being written.
-void TrainLoop::save_failed(const SharedError& e, std::int64_t step) const {
-  const bool last = meta_.step == total_steps_ || !reason_.empty();
-  if (last ? step == meta_.step : settings_.checkpoint.on_error == SaveFailure::stop)
-    throw SharedError(fmt::format(
-        "{} -- {}; once that is mended, --restart latest goes on. checkpoint.on_error = "
-        "\"continue\" trains on without",
-        e.what(),
-        last_checkpoint_.empty() ? "no checkpoint is there yet"
-                                 : "the newest checkpoint is " + last_checkpoint_));
-  say_no_checkpoint(e, step);
-}
-
-void TrainLoop::count_saved(const std::filesystem::path& path) {
-  last_checkpoint_ = path.string();
-  saved_step_ = saving_.step;
-  save_seconds_ = seconds_since(saving_.begin);
-  log_info("step {}: checkpoint {} in {:.2f} s, training waited {:.2f} s", saving_.step,
-           last_checkpoint_, save_seconds_, saving_.waited);
-  // Removing old checkpoints may take its time.
-  at_root(trainer_.axes().world, Pace::slow, [&] {
-    record_.saved({"running", saving_.step, "", last_checkpoint_}, settings_.checkpoint);
-  });
-}
-
-// On a run's end by an error, which is what it ends with.
-void TrainLoop::finish_saving() {
-  try {
-    while (saver_.busy()) advance_save();
-  } catch (const SharedError& e) {
-    say_no_checkpoint(e, saving_.step);
-  }
-}
-
-void TrainLoop::advance_save() {
-  const auto begin = Clock::now();
-  try {
-    const auto path = saver_.advance();
-    saving_.waited += seconds_since(begin);
-    if (path) count_saved(*path);
-  } catch (const SharedError& e) {
-    save_failed(e, saving_.step);
-  }
-}
-
-void TrainLoop::save_now(Saving how) {
-  // One at a time; the one of this step is what is wanted.
-  while (saver_.busy() && (how == Saving::at_once || saving_.step != meta_.step)) advance_save();
-  if (saver_.busy() || saved_step_ == meta_.step) return;
-  saving_ = {meta_.step, Clock::now(), 0};
-  saved_at_ = saving_.begin;  // after a failure the next try is when the next save is due
-  try {
-    at_root(trainer_.axes().world, [&] { record_.put_into(meta_); });
-    if (how == Saving::behind_training) {
-      saver_.begin(meta_);
-      saving_.waited = seconds_since(saving_.begin);
-    } else {
-      const auto path = saver_.save(meta_);
-      saving_.waited = seconds_since(saving_.begin);
-      count_saved(path);
-    }
-  } catch (const SharedError& e) {
-    save_failed(e, meta_.step);
-  }
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // The training loop: steps, evaluations, checkpoints and history, until the last step or a stop.
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,19 +14,16 @@
 #include "lib/run/config.hpp"
 #include "lib/run/progress.hpp"
 #include "lib/run/record.hpp"
+#include "lib/run/saving.hpp"
 #include "lib/run/signals.hpp"
 #include "lib/run/step_trace.hpp"
 #include "lib/train/config.hpp"
-#include "lib/train/state_saver.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
 
 // Steps of the whole run: train.steps, or those done and as many as the remaining tokens take.
 std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
-
-// What a checkpoint may take before one was measured.
-inline constexpr double save_rate = 100e6;  // bytes a second and rank
 
 // Is an evaluation due after this step of a run that has held-out data?
 bool evaluation_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_steps);
@@ -38,6 +36,7 @@ struct LoopSettings {
   CheckpointConfig checkpoint;
   std::int64_t log_every = 1;
   double time_limit = 0;  // seconds since `started`; 0: none
+  double signal_grace = RunConfig{}.signal_grace;
   TraceConfig trace;
   std::filesystem::path run;  // the run directory, to which all ranks save
   std::chrono::steady_clock::time_point started;
@@ -71,7 +70,7 @@ class TrainLoop {
 
   Ending run();
   std::int64_t step() const { return meta_.step; }  // finished steps
-  const std::string& last_checkpoint() const { return last_checkpoint_; }
+  const std::string& last_checkpoint() const { return saving_.last_checkpoint(); }
   const std::string& reason() const { return reason_; }  // why it stopped early
   // At the end: time, mean rate, and where the results are.
   std::string summary() const;
@@ -80,14 +79,17 @@ class TrainLoop {
   // What the ranks agree on at the end of a step.
   struct Decision {
     const char* stop;  // why, or nothing
-    bool checkpoint, save_due, writing;
+    bool checkpoint, save_due, writing, droppable;
   };
   Decision decide();
   // By the files stop_now and checkpoint_now in the run directory.
   Asked asked_by_file();
   bool on_any_rank(bool here) const;
   Ending run_steps();
-  void one_step();
+  // False: it was dropped, as its end was too far off for a signal that came.
+  bool one_step();
+  // On this rank: would the checkpoint that a signal asks for come too late behind the whole step?
+  bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
   std::vector<Batch> read_step() const;
   void count_skipped(const StepResult&);
   void report(const StepResult&, double lr, double seconds);
@@ -96,19 +98,10 @@ class TrainLoop {
   // Evaluates; false when the run has to stop: a signal came, unless all steps are made and
   // evaluated.
   bool evaluate_and_go_on();
-  enum class Saving : std::uint8_t { at_once, behind_training };
-  void save_now(Saving);
-  void warn_of_space(double checkpoint_bytes) const;
-  void advance_save();
-  void finish_saving();
-  void count_saved(const std::filesystem::path&);
-  void say_no_checkpoint(const SharedError&, std::int64_t step) const;
-  void save_failed(const SharedError&, std::int64_t step) const;
+  Saving::Last last_step() const;
   // Saves before a SharedError that leaves the model's state intact ends the run. After any other
   // error, which may be on one rank only, a collective would hang.
   void save_and_rethrow();
-  double save_estimate() const;  // seconds
-  bool save_is_due() const;
   bool evaluation_is_due(std::int64_t step) const;
   bool time_is_near() const;
   double elapsed() const;
@@ -126,21 +119,15 @@ class TrainLoop {
   struct {
     std::int64_t step;
     std::chrono::steady_clock::time_point at;
-    double evaluating;            // seconds since
-  } line_;                        // the newest of the log's lines about a step
-  std::int64_t saved_step_ = -1;  // of the newest checkpoint
-  StateSaver saver_;
-  struct {
-    std::int64_t step = 0;
-    std::chrono::steady_clock::time_point begin;
-    double waited = 0;                                 // seconds that training stood still
-  } saving_;                                           // what the saver is busy with
+    double evaluating;  // seconds since
+  } line_;              // the newest of the log's lines about a step
+  Saving saving_;
   std::chrono::steady_clock::time_point looked_at_{};  // for the files that ask
-  std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
-  double save_estimate_ = 0;  // before the first save
-  double save_seconds_ = 0, steps_seconds_ = 0, evaluation_seconds_ = 0;
-  std::string last_checkpoint_, reason_;
-  std::int64_t bytes_sent_ = 0;  // before this step
+  double steps_seconds_ = 0, evaluation_seconds_ = 0;
+  std::string reason_;
+  std::int64_t bytes_sent_ = 0;   // before this step
+  bool droppable_ = true;         // the next step may take longer than run.signal_grace
+  std::exception_ptr row_error_;  // of the last row of history, on rank 0
   Progress progress_;
   StepTrace trace_;
 };

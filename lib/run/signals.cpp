@@ -11,17 +11,17 @@
 namespace trireme {
 
 static std::atomic<bool> stop_asked = false, checkpoint_asked = false;
-static std::atomic<std::int64_t> stop_second = 0;
+static std::atomic<std::int64_t> stop_time = 0, interrupt_time = 0;  // nanoseconds
 static_assert(std::atomic<bool>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);  // a handler may write them
 
 // Launchers and terminals may deliver one request several times; this much later it is another.
-constexpr std::int64_t apart_seconds = 2;
+constexpr std::int64_t apart = 2'000'000'000;
 
-static std::int64_t now_second() {
+static std::int64_t now() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);  // may be called in a handler
-  return t.tv_sec;
+  return t.tv_sec * 1'000'000'000 + t.tv_nsec;
 }
 static constexpr std::array watched{SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 static std::array<struct sigaction, watched.size()> previous;
@@ -44,10 +44,15 @@ extern "C" {
 static void on_signal(int number) {
   if (number == SIGUSR1) {
     checkpoint_asked = true;
-  } else if (!stop_asked) {
-    stop_second = now_second();
-    stop_asked = true;
-  } else if (now_second() - stop_second >= apart_seconds) {
+    return;
+  }
+  const auto time = now();
+  if (!stop_asked) stop_time = time;
+  stop_asked = true;
+  if (number != SIGINT) return;
+  if (interrupt_time == 0) {
+    interrupt_time = time;
+  } else if (time - interrupt_time >= apart) {
     std::signal(number, SIG_DFL);
     std::raise(number);
   }
@@ -65,6 +70,7 @@ static void listen(const std::stop_token& over, const sigset_t& signals) {
 SignalWatch::SignalWatch() {
   stop_asked = false;
   checkpoint_asked = false;
+  interrupt_time = 0;
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -90,6 +96,10 @@ SignalWatch::~SignalWatch() {
 
 bool SignalWatch::stop() const {
   return stop_asked || output_is_closed();
+}
+
+double SignalWatch::seconds_since_stop() const {
+  return stop_asked ? static_cast<double>(now() - stop_time) * 1e-9 : 0;
 }
 
 Asked SignalWatch::take() {

@@ -10,10 +10,11 @@ namespace trireme {
 enum class Asked : std::uint8_t { nothing, checkpoint, stop };
 
 // Handles the signals while it lives; one at a time, made before the threads that compute and
-// after MPI. Another stop signal two seconds after the first ends the process; once the watch is
-// gone after a stop, none does. Handlers run on a thread of their own; this one and those it starts
-// have the signals blocked. For oneDNN's products (2.6, AVX-512) have the stack pointer point into
-// the heap, where a handler's frame would overwrite whatever lies below.
+// after MPI. A second SIGINT two seconds after the first ends the process, for whoever types ^C
+// twice; other signals do not, as a batch system repeats them while a checkpoint is written. Once
+// the watch is gone after a stop, none does. Handlers run on a thread of their own; this one and
+// those it starts have the signals blocked. For oneDNN's products (2.6, AVX-512) have the stack
+// pointer point into the heap, where a handler's frame would overwrite whatever lies below.
 class SignalWatch {
  public:
   SignalWatch();
@@ -24,6 +25,8 @@ class SignalWatch {
   // What was asked since the last call; a stop stays.
   Asked take();
   bool stop() const;  // was a stop asked for?
+  // Since the first signal that asked for a stop; 0: none did.
+  double seconds_since_stop() const;
 
  private:
   std::jthread listener_;

@@ -70,6 +70,10 @@ void Session::start_next() {
   g->unit = step.unit;
   g->uses = step.uses;
   auto& b = store_.backend();
+  if (step.uses == 0) {  // all were left out before it began
+    gathered_.push_back(nullptr);
+    return;
+  }
   if (!sharding_.policy.whole())
     for (const auto i : layout_.of_unit[step.unit.index()]) {
       const auto& segment = layout_.segments[i];
@@ -95,6 +99,21 @@ std::shared_ptr<Gathered> Session::take(UnitId unit) {
   taken_ = std::max(taken_, at + 1);
   if (--g->uses == 0 && !step.stays) gathered_[at].reset();
   return g;
+}
+
+void Session::skip(std::span<const Borrow> read, std::span<const Borrow> added) {
+  for (const auto& b : read) {
+    expect(next_read_ < plan_.reads.size(), "what is left out is in the plan");
+    const auto at = plan_.reads[next_read_++];
+    expect(plan_.gathers[at].unit == b.unit, "units are left out in the plan's order");
+    if (at >= gathered_.size()) {
+      --plan_.gathers[at].uses;
+    } else if (auto& g = gathered_[at]; --g->uses == 0) {
+      arrive(*g);
+      if (!plan_.gathers[at].stays) g.reset();
+    }
+  }
+  for (const auto& b : added) --leases_left_[{b.unit, b.use}];
 }
 
 void Session::look_ahead() {

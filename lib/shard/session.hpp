@@ -69,6 +69,8 @@ class Session {
   Lease gather(std::span<const Borrow> units);
   GradientLease gradients(std::span<const Borrow> units, int microbatch);
   void scatter(GradientLease);
+  // A part's visit that is left out, on all ranks that share its units: nothing is sent for it.
+  void skip(std::span<const Borrow> read, std::span<const Borrow> added);
   std::span<const std::uint8_t> trainable() const { return store_.trainable(); }
   // Waits for what is on its way. Error naming what the plan has and nobody asked for. Without it
   // the session counts as broken off: what was in flight stays named until it is drained.

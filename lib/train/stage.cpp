@@ -99,7 +99,8 @@ ModelStage::ModelStage(const Model& model, PartRange range, Session& session, Ba
       batches_(microbatches),
       backward_(std::move(backward)),
       recompute_(recompute),
-      when_(when),
+      when_(std::move(when)),
+      dropped_from_(static_cast<int>(microbatches.size())),
       results_(last() ? microbatches.size() : 0) {}
 
 static std::int64_t tokens_of(const Batch& b) {
@@ -155,9 +156,8 @@ Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
   const TraceScope span(p.name(), m, Direction::forward, first_unit(p));
   const auto weights = session_.gather(p.units());
   const bool needed = backward_.needed[i];
-  const bool early = backward_.trains[i] && p.gradients_in() == GradientsIn::forward;
-  auto gradients = session_.gradients(early ? p.units() : std::span<const Borrow>(), m);
-  const auto run = run_of(batch, m, weights, early ? &gradients : nullptr);
+  auto gradients = session_.gradients(early(i) ? p.units() : std::span<const Borrow>(), m);
+  const auto run = run_of(batch, m, weights, early(i) ? &gradients : nullptr);
   const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
   Kept k{{}, Tape(needed && !replay ? Record::on : Record::off), -1, -1};
   if (replay) k.input = x;
@@ -165,13 +165,27 @@ Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
   k.leaf = in.slot;
   Value out = p.forward(k.tape, run, std::move(in));
   k.root = out.slot;
-  if (early) session_.scatter(std::move(gradients));
+  if (early(i)) session_.scatter(std::move(gradients));
   if (needed) batch.parts.push_back(std::move(k));
   return std::move(out.data);
 }
 
+// A device lags behind what is queued for it: by at most a microbatch where that can be dropped.
+void ModelStage::begin(int m) {
+  if (!when_.drop || dropped()) return;
+  const Event queued = backend_.record(Queue::compute);
+  if (m > 0) seq_.wait(backend_, before_, "the microbatch before the last");
+  before_ = queued;
+  if (m > 0 && when_.drop(m)) dropped_from_ = m;
+}
+
 Tensor ModelStage::forward(int m, Tensor x) {
   const TraceScope span(forward_span, m);
+  if (leaves_out(m)) {
+    for (std::size_t i = 0; i < range_.end - range_.begin; ++i)
+      session_.skip(part(i).units(), early(i) ? part(i).units() : std::span<const Borrow>());
+    return {};
+  }
   Microbatch batch = upload(batches_[static_cast<std::size_t>(m)]);
   GraphScope graph(backend_, when_.graphs && !when_.logits, graph_of(Direction::forward, m));
   if (first()) x = batch.ids_BT;
@@ -193,6 +207,11 @@ Tensor ModelStage::forward(int m, Tensor x) {
 
 Tensor ModelStage::backward(int m, Tensor dy) {
   const TraceScope span(backward_span, m);
+  if (leaves_out(m)) {
+    for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];)
+      session_.skip(read_backward(i), late(i) ? part(i).units() : std::span<const Borrow>());
+    return {};
+  }
   auto batch = std::move(kept_.at(m));
   kept_.erase(m);
   GraphScope graph(backend_, when_.graphs, graph_of(Direction::backward, m));
@@ -201,11 +220,9 @@ Tensor ModelStage::backward(int m, Tensor dy) {
     const TraceScope span_of_part(p.name(), m, Direction::backward, first_unit(p));
     Kept k = std::move(batch.parts.back());
     batch.parts.pop_back();
-    const auto weights = session_.gather(
-        p.backward_reads() == BackwardReads::weights ? p.units() : std::span<const Borrow>());
-    const bool late = backward_.trains[i] && p.gradients_in() == GradientsIn::backward;
-    auto gradients = session_.gradients(late ? p.units() : std::span<const Borrow>(), m);
-    const auto run = run_of(batch, m, weights, late ? &gradients : nullptr);
+    const auto weights = session_.gather(read_backward(i));
+    auto gradients = session_.gradients(late(i) ? p.units() : std::span<const Borrow>(), m);
+    const auto run = run_of(batch, m, weights, late(i) ? &gradients : nullptr);
     if (k.input) {
       k.tape = Tape(Record::on);
       Value in = k.tape.input(std::move(k.input), input_wanted(i));
@@ -213,7 +230,7 @@ Tensor ModelStage::backward(int m, Tensor dy) {
       k.root = p.forward(k.tape, run, std::move(in)).slot;
     }
     dy = std::move(k.tape).backward(run, k.root, std::move(dy), k.leaf);
-    if (late) session_.scatter(std::move(gradients));
+    if (late(i)) session_.scatter(std::move(gradients));
   }
   graph.end();
   return dy;

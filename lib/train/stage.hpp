@@ -1,6 +1,7 @@
 #pragma once
 // ModelStage: runs a range of a model's parts for one microbatch forward, and later backward, with
 // what is kept between. Weights come from a Session, tokens as host batches.
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -53,6 +54,9 @@ class ModelStage final : public Stage {
     bool logits = false;
     std::optional<std::int64_t> logits_at = std::nullopt;
     bool graphs = false;  // each call is one piece of work to the backend; for one rank
+    // Asked on all ranks before each microbatch but the first: are this and those after it left
+    // out? The same answer everywhere. Empty: never.
+    std::function<bool(int microbatch)> drop = {};
   };
   // This rank's share of each microbatch: the positions of its place in seq. Ids are read on the
   // first stage, targets on the last.
@@ -60,12 +64,15 @@ class ModelStage final : public Stage {
              std::span<const Batch> microbatches, BackwardParts, Recompute, When);
 
   Boundary boundary() const override;
+  void begin(int m) override;
+  bool leaves_out(int m) const override { return m >= dropped_from_; }
   Tensor forward(int m, Tensor x_BTC) override;
   Tensor backward(int m, Tensor dy_BTC) override;
 
   // After the program, on the last stage: one f64 each microbatch, the sum over its valid targets;
   // or the logits.
   std::span<const Tensor> results() const { return results_; }
+  bool dropped() const { return dropped_from_ < static_cast<int>(batches_.size()); }
 
  private:
   struct Kept {
@@ -83,6 +90,18 @@ class ModelStage final : public Stage {
   const Part& part(std::size_t i) const { return *model_.parts()[range_.begin + i]; }
   std::string_view first_unit(const Part& p) const {
     return model_.spec().units[p.units()[0].unit.index()];
+  }
+  // Are a part's gradients made in forward, or in backward?
+  bool early(std::size_t i) const {
+    return backward_.trains[i] && part(i).gradients_in() == GradientsIn::forward;
+  }
+  bool late(std::size_t i) const {
+    return backward_.trains[i] && part(i).gradients_in() == GradientsIn::backward;
+  }
+  // The units whose weights a part's backward reads.
+  std::span<const Borrow> read_backward(std::size_t i) const {
+    return part(i).backward_reads() == BackwardReads::weights ? part(i).units()
+                                                              : std::span<const Borrow>();
   }
   // Does the gradient of a part's input flow on?
   bool input_wanted(std::size_t i) const {
@@ -103,6 +122,8 @@ class ModelStage final : public Stage {
   BackwardParts backward_;
   Recompute recompute_;
   When when_;
+  int dropped_from_;
+  Event before_{};  // of what was queued before the last microbatch
   std::map<int, Microbatch> kept_;
   std::vector<Tensor> results_;
 };

@@ -1,5 +1,6 @@
 #include "lib/train/state_saver.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "lib/comm/agree.hpp"
@@ -49,6 +50,7 @@ void StateSaver::open(CheckpointMeta&& meta) {
   meta_ = std::move(meta);
   meta_.updates = updates_of(store_, axes_);
   written_ = {};
+  seconds_ = 0;
   std::string partial;
   at_root(world, Pace::slow, [&] { partial = begin_save(checkpoints_, meta_.step).string(); });
   world.broadcast(partial);
@@ -56,9 +58,16 @@ void StateSaver::open(CheckpointMeta&& meta) {
   together(world, [&] { mine_ = rank_slices(store_); });
 }
 
+void StateSaver::timed(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 void StateSaver::write(const SliceSource& elements) {
-  if (!mine_.slices.empty())
-    written_ = write_shard(partial_, axes_.world.rank(), meta_, mine_.slices, elements);
+  if (mine_.slices.empty()) return;
+  timed(
+      [&] { written_ = write_shard(partial_, axes_.world.rank(), meta_, mine_.slices, elements); });
 }
 
 void StateSaver::collect() {
@@ -72,7 +81,7 @@ void StateSaver::collect() {
 }
 
 void StateSaver::publish_all() {
-  published_ = publish(checkpoints_, meta_, std::move(collected_)).string();
+  timed([&] { published_ = publish(checkpoints_, meta_, std::move(collected_)).string(); });
 }
 
 StateSaver::Size StateSaver::size() const {
@@ -100,7 +109,7 @@ std::filesystem::path StateSaver::save(CheckpointMeta meta) {
 void StateSaver::begin(CheckpointMeta meta) {
   guarded([&] {
     open(std::move(meta));
-    together(axes_.world, [&] { snapshot_.take(store_, mine_); });
+    together(axes_.world, [&] { timed([&] { snapshot_.take(store_, mine_); }); });
     together(axes_.world, [&] { work_.start([this] { write(snapshot_.elements()); }); });
     phase_ = Phase::writing;
   });

@@ -44,6 +44,8 @@ class StateSaver {
   // The next phase of what was begun; the checkpoint's directory after the last. Where a rank's
   // thread is still at work, all wait for it.
   std::optional<std::filesystem::path> advance();
+  // What this rank's part of the newest checkpoint took, without waits for training or others.
+  double seconds() const { return seconds_; }
   // All phases that are left.
   std::filesystem::path finish();
 
@@ -52,6 +54,7 @@ class StateSaver {
   // Creates the directory to write to.
   void open(CheckpointMeta&&);
   void write(const SliceSource&);
+  void timed(const std::function<void()>&);
   void collect();
   void publish_all();
   // Every phase: after a failure nothing is under way.
@@ -66,6 +69,7 @@ class StateSaver {
   FileRecord written_;                 // by this rank
   std::vector<FileRecord> collected_;  // at rank 0
   std::string published_;              // at rank 0
+  double seconds_ = 0;
   Snapshot snapshot_;
   Phase phase_ = Phase::idle;
   BackgroundWork work_;  // last: ends before what it uses

@@ -92,8 +92,9 @@ static double download_scalar(const Communicator& world, Backend& b, const Tenso
   return value;
 }
 
-std::vector<Tensor> Trainer::run(const Program& program, Purpose purpose,
-                                 std::span<const Batch> microbatches, ModelStage::When when) {
+std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
+                                                std::span<const Batch> microbatches,
+                                                ModelStage::When when) {
   // In evaluation nothing trains, so nothing is kept.
   const bool train = purpose == Purpose::train;
   const std::vector<std::uint8_t> nothing(model_.spec().params.size(), 0);
@@ -107,10 +108,12 @@ std::vector<Tensor> Trainer::run(const Program& program, Purpose purpose,
                    setup_.model.recompute, when);
   execute(program, stage, backend_, {axes_.down, axes_.up});
   session.close();
-  return {stage.results().begin(), stage.results().end()};
+  if (stage.dropped()) return std::nullopt;
+  return std::vector(stage.results().begin(), stage.results().end());
 }
 
-StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches) {
+StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
+                         const GiveUp& give_up) {
   follow_freeze_rules(step);
   StepResult result;
   std::int64_t valid = 0;
@@ -121,18 +124,33 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     return result;
   }
   const double scale = 1.0 / static_cast<double>(result.valid);
-  const auto program = one_f_one_b(axes_.grid.pipe, static_cast<int>(microbatches.size()),
-                                   axes_.at.pipe, first_trainable_stage());
+  const int count = static_cast<int>(microbatches.size());
+  // The ranks' answers before microbatch m count at m + pipe: by then all stages have long
+  // answered, so that none waits for another.
+  std::vector<Maximum> answers;
+  const auto drop = [&](int m) {
+    answers.push_back(axes_.world.start_max(give_up(m, count)));
+    const int asked = m - axes_.grid.pipe;
+    return asked > 0 && answers[static_cast<std::size_t>(asked - 1)].wait() > 0;
+  };
+  const auto program = one_f_one_b(axes_.grid.pipe, count, axes_.at.pipe, first_trainable_stage());
   const auto losses = run(program, Purpose::train, microbatches,
                           {.phase = Phase::train,
                            .seed = setup_.seed,
                            .step = step,
                            .scale = scale,
-                           .graphs = setup_.graphs});
+                           .graphs = setup_.graphs,
+                           .drop = give_up ? drop : std::function<bool(int)>()});
+  for (auto& answer : answers) answer.wait();
+  if (!losses) {
+    store_.discard_gradients();
+    result.verdict = Verdict::dropped;
+    return result;
+  }
   // One sum over all ranks: a square a parameter, then the loss.
   auto sums = finish_gradients();
   sums.push_back(0);
-  for (const auto& loss : losses) sums.back() += download_scalar(axes_.world, backend_, loss);
+  for (const auto& loss : *losses) sums.back() += download_scalar(axes_.world, backend_, loss);
   axes_.world.all_reduce(sums);
   result.loss = sums.back() * scale;
   sums.pop_back();
@@ -189,7 +207,7 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
       forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
   const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
   std::array<double, 2> sums{};
-  for (const auto& loss : losses) sums[0] += download_scalar(axes_.world, backend_, loss);
+  for (const auto& loss : *losses) sums[0] += download_scalar(axes_.world, backend_, loss);
   for (const auto& batch : mine) sums[1] += static_cast<double>(batch.valid);
   axes_.world.all_reduce(sums);
   return {sums[0], static_cast<std::int64_t>(sums[1])};
@@ -230,7 +248,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
   when.logits = true;
   if (here) when.logits_at = t;
   const auto z =
-      run(forward_only(axes_.grid.pipe, 1, axes_.at.pipe), Purpose::forward, {&mine, 1}, when);
+      *run(forward_only(axes_.grid.pipe, 1, axes_.at.pipe), Purpose::forward, {&mine, 1}, when);
   if (!here) return {};
   const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
   backend_.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z[0].view()});

@@ -3,6 +3,8 @@
 // logits. What a step needs of the outside (tokens, learning rate) comes as values, so the same
 // code runs a training, a test and a plan. Every call is collective over Axes::world.
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@ enum class Verdict : std::uint8_t {
   updated,
   no_targets,  // every target of the step is masked
   not_finite,  // a gradient or the loss is not finite
+  dropped,     // a rank gave it up; its other results are not known
 };
 
 // Equal on every rank.
@@ -36,6 +39,11 @@ struct LossSum {
   std::int64_t valid = 0;
   double mean() const { return sum / static_cast<double>(valid); }
 };
+
+// Asked of each rank before each microbatch of a step but the first: may the rest not be waited
+// for? One rank that says yes drops the step on all, from as many microbatches later on as there
+// are stages.
+using GiveUp = std::function<bool(int done, int of)>;
 
 struct TrainerSetup {
   ModelConfig model;  // resolved, vocab known
@@ -63,8 +71,9 @@ class Trainer {
   Trainer(Backend&, Axes, TrainerSetup);
 
   // One step: this rank's share of each microbatch, all of one shape. A skipped step leaves
-  // weights, moments and counts alone.
-  StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches);
+  // weights, moments and counts alone, a dropped one too. All ranks give a GiveUp, or none does.
+  StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
+                  const GiveUp& = {});
   // The sum over all ranks' microbatches, of one shape. A data rank may bring fewer than others,
   // or none: it runs along on masked ones.
   LossSum evaluate(std::span<const Batch> microbatches);
@@ -97,7 +106,9 @@ class Trainer {
   double agree(double) const;
   std::vector<double> finish_gradients();
   void update(double lr, double scale);
-  std::vector<Tensor> run(const Program&, Purpose, std::span<const Batch>, ModelStage::When);
+  // Of the last stage, by microbatch; nothing when the rest of them was dropped.
+  std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
+                                         ModelStage::When);
 
   Backend& backend_;
   Axes axes_;

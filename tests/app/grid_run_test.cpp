@@ -172,6 +172,34 @@ TEST_F(GridRun, StopsWithACheckpointWhenTheLauncherIsAskedTo) {
   EXPECT_EQ(row_of("stopped/history.csv")[0], step + 4);
 }
 
+// The signal comes early in the third step, which takes half a second and in which a rule freezes
+// one block and thaws another. What was computed of it leaves nothing behind.
+TEST_F(GridRun, AStepThatIsTooLongForASignalIsDropped) {
+  folder.write("deck.toml", std::string(grid_deck) +
+                                "[[freeze]]\npattern = \"blocks.0.*\"\nfrom_step = 2\n"
+                                "[[freeze]]\npattern = \"blocks.2.*\"\nto_step = 2\n");
+  const std::string slow =
+      "train.batch=384 schedule.shape=constant checkpoint.every_steps=0 evaluate.every_steps=0 ";
+  for (const GridCase& grid : {GridCase{2, "parallel.pipe=2"}, GridCase{2, "zero.stage=3"}}) {
+    ASSERT_EQ(here("rm -rf stopped whole").code, 0);
+    const auto stopped =
+        here(train(grid, "--run-dir stopped train.steps=9 run.signal_grace=0.001 " + slow) +
+             "& p=$!; " + until_steps("stopped", 2) +
+             "sleep 0.1; kill -TERM $(grep processes.by.rank "
+             "stopped/log | grep -o [0-9]*$); wait $p");
+
+    EXPECT_EQ(stopped.code, 75) << stopped.err;
+    EXPECT_EQ(count(stopped.err, "step 3 is dropped"), 1) << stopped.err;
+    EXPECT_EQ(row_of("stopped/history.csv")[0], 2);
+    const auto steps = slow + "train.steps=5";
+    const auto r = here(train(grid, "--run-dir stopped --restart latest " + steps));
+    ASSERT_EQ(r.code, 0) << r.err;
+    ASSERT_EQ(here(train(grid, "--run-dir whole " + steps)).code, 0);
+    EXPECT_EQ(losses("stopped"), losses("whole"));
+    EXPECT_EQ(arrays("stopped", "00000005"), arrays("whole", "00000005"));
+  }
+}
+
 // Within a job, mpiexec starts its helpers with srun: a task a node.
 TEST_F(GridRun, MpiexecWorksWithinAJob) {
   const auto r = here("SLURM_STEP_NUM_TASKS=1 " + train({2, "zero.stage=1"}, "train.steps=1"));

@@ -1,4 +1,6 @@
 // The program from the outside: deck in, trained model out, restarted after every kind of end.
+#include <gmock/gmock.h>
+
 #include "tests/app/training.hpp"
 
 namespace trireme {
@@ -156,9 +158,10 @@ TEST_F(Training, TwoProcessesCannotShareARunDirectory) {
 }
 
 TEST_F(Training, TimeLimitStopsWithACheckpoint) {
-  const auto r = here("$TRIREME train deck.toml train.steps=1000000 --time-limit 00:00:03", 20);
+  const auto r = here("$TRIREME train deck.toml train.steps=1000000 --time-limit 00:00:04", 20);
 
   EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_THAT(r.err, testing::ContainsRegex(" steps in 00:00:0[0-3], ")) << "a second is left";
   EXPECT_NE(r.err.find("time limit"), std::string::npos) << r.err;
   EXPECT_FALSE(std::filesystem::is_empty(folder / "runs/deck/checkpoints"));
 }
@@ -184,6 +187,24 @@ TEST_F(Training, StepsThatAreNotFiniteStopTheRun) {
   EXPECT_NE(r.err.find("5 steps in a row were not finite"), std::string::npos) << r.err;
   const auto outcome = nlohmann::json::parse(contents_of(folder / "runs/deck/outcome.json"));
   EXPECT_EQ(outcome.at("status"), "failed");
+}
+
+TEST_F(Training, StepsThatAreNotFiniteAreCountedAcrossARestart) {
+  const std::string wild = "$TRIREME train deck.toml optimizer.lr=1000 schedule.shape=constant ";
+  const auto last_of = [](const std::string& text) {
+    const std::string_view before = "the last at step ";
+    const auto at = text.find(before);
+    return at == std::string::npos ? 0 : std::stoi(text.substr(at + before.size()));
+  };
+  const int last = last_of(here(wild + "train.steps=50 --run-dir whole").err);
+  ASSERT_GT(last, 5);
+  const auto until = std::to_string(last - 2);
+  ASSERT_EQ(here(wild + "--run-dir run train.steps=" + until).code, 0);
+
+  const auto r = here(wild + "--run-dir run train.steps=50 --restart latest");
+
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(last_of(r.err), last) << r.err;
 }
 
 TEST_F(Training, GeneratesEvaluatesInspects) {

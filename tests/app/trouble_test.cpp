@@ -217,14 +217,31 @@ TEST_F(Trouble, ARestartThatFindsTheRunFinishedSaysSoInItsOutcome) {
   EXPECT_EQ(outcome("run").at("status"), "done");
 }
 
-// A step of minutes: the first signal waits for its end, and a second one later does not.
-TEST_F(Trouble, ASecondSignalLaterEndsTheProcess) {
-  const auto r = here(
-      "$TRIREME train deck.toml model.width=256 train.batch=60000 train.microbatch=1 & p=$!; "
-      "while [ ! -e runs/deck/outcome.json ]; do sleep 0.01; done; "
-      "kill -TERM $p; sleep 3.1; kill -0 $p || exit 99; kill -TERM $p; wait $p");
+// Steps of minutes.
+const std::string slow_step =
+    "$TRIREME train deck.toml model.width=256 train.batch=60000 train.microbatch=1 ";
+const std::string until_it_trains = "while [ ! -e runs/deck/outcome.json ]; do sleep 0.01; done; ";
 
-  EXPECT_EQ(r.code, 128 + SIGTERM) << r.err;
+TEST_F(Trouble, AStepThatASignalCannotWaitForIsDropped) {
+  const auto r = here(slow_step + "run.signal_grace=30 & p=$!; " + until_it_trains +
+                      "SECONDS=0; kill -TERM $p; wait $p; code=$?; echo $SECONDS; exit $code");
+
+  EXPECT_EQ(r.code, 75) << r.err;
+  EXPECT_LT(std::stoi(r.out), 20) << "by what the rest would take";
+  EXPECT_NE(r.err.find("step 1 is dropped"), std::string::npos) << r.err;
+  EXPECT_EQ(rows("runs/deck"), 0);
+  EXPECT_EQ(outcome("runs/deck").at("status"), "stopped");
+  EXPECT_EQ(here("$TRIREME inspect runs/deck --verify").code, 0);
+}
+
+// The first signal waits for the end of the step, as do those of a batch system; whoever types ^C
+// again does not.
+TEST_F(Trouble, ASecondInterruptLaterEndsTheProcess) {
+  const auto r = here(slow_step + "run.signal_grace=1e6 & p=$!; " + until_it_trains +
+                      "kill -TERM $p; sleep 3.1; kill -TERM $p; kill -HUP $p; sleep 0.2; "
+                      "kill -INT $p; sleep 2.3; kill -0 $p || exit 99; kill -INT $p; wait $p");
+
+  EXPECT_EQ(r.code, 128 + SIGINT) << r.err;
   EXPECT_EQ(rows("runs/deck"), 0);
   EXPECT_EQ(outcome("runs/deck").at("status"), "running");
 }

@@ -63,7 +63,9 @@ CASES = [
       for a, b, pause in (("SIGTERM", "SIGTERM", 0.05), ("SIGINT", "SIGTERM", 0.05), ("SIGTERM", "SIGUSR1", 0.01), ("SIGUSR1", "SIGTERM", 0.01),
                           ("SIGTERM", "SIGHUP", 0.05))),
     Case("SIGTERM while the last save is slow, again", [Run(faults="write */run/history.csv 5 SIGTERM; write *00005.partial/rank-00000.h5 3+ sleep:5; "
-                                                            "sync *00005.partial/rank-00000.h5 1 SIGTERM" + HEARD, codes=(75, 143))]),
+                                                            "sync *00005.partial/rank-00000.h5 1 SIGTERM" + HEARD, codes=STOPPED)]),
+    Case("SIGTERM, and SIGINT while the last save is slow", [Run(faults="write */run/history.csv 5 SIGTERM; write *00005.partial/rank-00000.h5 3+ sleep:5; "
+                                                                 "sync *00005.partial/rank-00000.h5 1 SIGINT" + HEARD, codes=STOPPED)]),
     Case("SIGTERM, and SIGKILL in the save it asked for", [Run(faults="write */run/history.csv 5 SIGTERM; write *00005.partial/rank-00000.h5 20 torn" + HEARD,
                                                               codes=(137,))], fast=True),
     Case("SIGUSR1 at every row", [Run(faults="write */run/history.csv 1+ SIGUSR1")]),
@@ -74,6 +76,12 @@ CASES = [
     Case("SIGSTOP and SIGCONT of one rank", [Run(faults=SLOW, signals=(("row 3", "SIGSTOP", "rank 1"), ("0.3 s", "SIGCONT", "rank 1")))], config="pipe2"),
     *(Case(f"{config}: a rank that stops for good", [Run("run.hang_timeout=2", faults="read *text.tokens 9 SIGSTOP @1", codes=FAIL, limit=40)], config=config)
       for config in ("data2", "pipe2")),
+    Case("data2: rank 0 stops for good", [Run("run.hang_timeout=2", faults="read *text.tokens 9 SIGSTOP @0", codes=FAIL, says=("rank 0 .process .* does not answer",),
+                                             limit=40)], config="data2"),
+    # What is slow on rank 0 for longer than run.hang_timeout, but not for good.
+    *(Case(f"data2: a slow {name} of rank 0", [Run("run.hang_timeout=2", faults=f"{rule} sleep:5000 @0", limit=60)], config="data2")
+      for name, rule in (("first outcome", "rename *outcome.json* 1"), ("last outcome", "rename *outcome.json* 5"), ("history", "sync *history.csv 1"),
+                         ("shard", "write *00004.partial/rank-00000.h5 3"))),
     # A reader that goes away, a terminal that closes.
     Case("stderr ends: | head", [Run(command="exec 9>&1; { TRIREME_TERMINAL=0 $TRIREME train deck.toml --run-dir run 2>&1; echo $? > code; } | head -1; exit $(cat code)",
                                      faults=SLOW, codes=(0, 75))]),

@@ -158,6 +158,9 @@ CASES = [
     *(harmless(f"outcome of a checkpoint: {e}", f"write *outcome.json.new 3 {e}", says=("the checkpoint is saved, but", ERRORS[e]))
       for e in ("ENOSPC", "EIO")),
     *(harmless(f"log: {e}", f"fwrite *run/log 3+ {e}", says=("the log has gaps", ERRORS[e])) for e in ("ENOSPC", "EIO")),
+    *(Case(f"{config}: a row that fails beside a save, which is finished",
+           [Run(faults="write *00004.partial/rank-00000.h5 5 sleep:1500; write */run/history.csv 7 ENOSPC", codes=FAIL, says=("history.csv", ERRORS["ENOSPC"]),
+                then=f"{OUTCOME}; [ -d run/checkpoints/step-00000004 ] && {INTACT}")], config=config) for config in ("one", "data2")),
     Case("no thread for the writer", [Run(faults="thread *00004.partial 1 EAGAIN", codes=FAILED, says=("cannot start a thread",), then=OUTCOME)]),
     Case("no thread for the writer, passed over", [Run("checkpoint.on_error=continue", faults="thread *00004.partial 1 EAGAIN", says=("cannot start a thread", "step 4: no checkpoint"))]),
     *(Case(f"no thread at the start, {n}", [Run(faults=f"thread * {n} EAGAIN", codes=FAILED, says=("cannot start a thread",))]) for n in (2, 3, 4, 5)),

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "lib/io/posix_file.hpp"
 #include "tests/io/sample_checkpoint.hpp"
@@ -56,12 +57,26 @@ TEST_F(Lock, OfAnotherHostCountsForAMinute) {
 TEST_F(Lock, OfThisJobBeforeItWasRequeuedIsTakenOver) {
   setenv("SLURM_JOB_ID", "12", 1);
   held("job 12 restart 0 process 3 on elsewhere", 1s);
-  EXPECT_NE(refusal(), "no error");  // another step of the same start
+  {
+    const std::jthread other([this] {  // another step of the same start, which lives
+      std::this_thread::sleep_for(300ms);
+      std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now());
+    });
+    const auto text = refusal();
+    EXPECT_TRUE(contains(text, "another process is training in")) << text;
+  }
   setenv("SLURM_RESTART_COUNT", "1", 1);
   EXPECT_EQ(refusal(), "no error");
   held("job - restart 0 process 3 on elsewhere", 1s);
   unsetenv("SLURM_JOB_ID");
   EXPECT_NE(refusal(), "no error");  // who has no job has none in common
+}
+
+// The next job of a chain, right behind a node's failure.
+TEST_F(Lock, AJobWaitsForTheSilenceOfAnotherHost) {
+  setenv("SLURM_JOB_ID", "13", 1);
+  held("job 12 restart 0 process 3 on elsewhere", 59s);
+  EXPECT_EQ(refusal(), "no error");
 }
 
 TEST_F(Lock, OfNobodyIsFree) {

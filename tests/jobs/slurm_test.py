@@ -220,6 +220,24 @@ def array(c):
     require(f"Slurm job {job}_2" in (c.work / "tasks/2/log").read_text(), "the log does not name the task")
 
 
+def array_task(c):
+    """One task stops and is requeued, the other is not touched; a task that was cancelled stays so. Slurm names the last by the
+    array's own number."""
+    job = c.submit("pair/${SLURM_ARRAY_TASK_ID}", "train.seed=${SLURM_ARRAY_TASK_ID}", options=["--array=1-2", "--output=pair-%a.out"],
+                   steps=1000000, nodes=1)
+    for task in (1, 2):
+        c.until_steps(f"pair/{task}", 3)
+    c.call("scancel", "-s", "TERM", f"{job}_2")
+    c.until("the task's requeue", lambda: "restart 1" in (c.work / "pair/2/log").read_text())
+    require("stopped after" not in (c.work / "pair/1/log").read_text(), "the other task was stopped")
+    c.call("scancel", f"{job}_2")
+    c.until("the task's end", lambda: c.outcome("pair/2")["status"] == "stopped")
+    time.sleep(3)
+    require("stopped after" not in (c.work / "pair/1/log").read_text(), "cancelling one task stopped the other")
+    require("cancelled at step" in (c.work / "pair-2.out").read_text(), (c.work / "pair-2.out").read_text())
+    c.call("scancel", job)
+
+
 def chain(c):
     made = c.call(ROOT / "jobscripts/chain.sh", 3, "--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--output=chain-%j.out",
                   SCRIPT, "deck.toml", "zero.stage=3", "--run-dir", "chain")
@@ -260,7 +278,7 @@ def time_limit(c):
 
 
 FAST = [submit, requeue, no_program]
-SLOW = [preemption, cancel, checkpoint_signal, node_failure, array, chain, mpiexec, wrong_deck, time_limit]
+SLOW = [preemption, cancel, checkpoint_signal, node_failure, array, array_task, chain, mpiexec, wrong_deck, time_limit]
 
 
 def main():

@@ -23,6 +23,7 @@ std::vector<ParityCase> cases() {
     p.grid = grid;
     p.zero.stage = zero;
     p.size = n == 3 ? 24 : 16;
+    p.microbatches = grid.pipe == 1 ? 4 : 2 * grid.pipe;
     p.optimizer = OptimizerKind::adamw;
     p.freeze = {{"blocks.0.*", 2, 0}};  // right behind the bad step: its sums must be gone
   };
@@ -35,8 +36,8 @@ std::vector<ParityCase> cases() {
 
 struct Running {
   explicit Running(const ParityCase& c) : p(c) { trainer->store().initialize(3, 1); }
-  StepResult step(int s) {
-    return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s));
+  StepResult step(int s, const GiveUp& give_up = {}) {
+    return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s), give_up);
   }
   // All weights that are here.
   std::vector<std::vector<double>> weights() {
@@ -63,6 +64,23 @@ double put(Store& store, double x) {
   return before;
 }
 
+void expect_equal(Running& one, Running& other) {
+  for (int s = 2; s < 4; ++s) {
+    const auto a = one.step(s), b = other.step(s);
+    EXPECT_EQ(a.verdict, Verdict::updated);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.grad_norm, b.grad_norm);
+  }
+  EXPECT_EQ(one.weights(), other.weights());
+  const auto& store = one.trainer->store();
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+    const ParamId id{static_cast<std::int32_t>(i)};
+    if (store.holds(id)) {
+      EXPECT_EQ(store.count(id), other.trainer->store().count(id)) << i;
+    }
+  }
+}
+
 }  // namespace
 
 TEST(BadStep, OfOneRankIsSkippedByAllAndLeavesNothing) {
@@ -84,19 +102,30 @@ TEST(BadStep, OfOneRankIsSkippedByAllAndLeavesNothing) {
     store.refresh();
     EXPECT_EQ(bad.verdict, Verdict::not_finite);
     EXPECT_NE(bad.culprit, "");
-    for (int s = 2; s < 4; ++s) {
-      const auto one = spoiled.step(s), other = spared.step(s);
-      EXPECT_EQ(one.verdict, Verdict::updated);
-      EXPECT_EQ(one.loss, other.loss);
-      EXPECT_EQ(one.grad_norm, other.grad_norm);
-    }
-    EXPECT_EQ(spoiled.weights(), spared.weights());
-    for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-      const ParamId id{static_cast<std::int32_t>(i)};
-      if (store.holds(id)) {
-        EXPECT_EQ(store.count(id), spared.trainer->store().count(id)) << i;
-      }
-    }
+    expect_equal(spoiled, spared);
+  }
+}
+
+// By the last rank, early enough for the last microbatch to be left out; those before it were
+// computed and sent.
+TEST(BadStep, ThatOneRankGivesUpIsDroppedByAllAndLeavesNothing) {
+  const bool last = test::world().rank() == test::world().size() - 1;
+  for (const auto& c : cases()) {
+    const auto name = test::name_of(c);
+    SCOPED_TRACE(name);
+    if (!test::next_case(name)) return;
+    Running dropping(c), spared(c);
+    for (auto* run : {&dropping, &spared}) ASSERT_EQ(run->step(0).verdict, Verdict::updated);
+    int asked = 0;
+
+    const auto dropped = dropping.step(1, [&](int done, int of) {
+      EXPECT_EQ(done, ++asked);
+      return last && done == of - 1 - c.grid.pipe;
+    });
+
+    EXPECT_EQ(asked, c.microbatches - 1);
+    EXPECT_EQ(dropped.verdict, Verdict::dropped);
+    expect_equal(dropping, spared);
   }
 }
 

@@ -1,5 +1,5 @@
-// The whole product of settings, a case for each grid; `make test` has every pair of them. A launch
-// runs the grids of its number of ranks.
+// The whole product of settings, a case for each grid, and on eight ranks every triple of them;
+// `make test` has every pair. A launch runs the grids of its number of ranks.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/parity.hpp"
@@ -17,7 +17,8 @@ INSTANTIATE_TEST_SUITE_P(Grids, Product, testing::ValuesIn(parity_grids({1, 2, 4
 
 TEST_P(Product, OfAllSettings) {
   if (GetParam().ranks() != world().size()) GTEST_SKIP() << "for other ranks";
-  for (const auto& c : all_cases(GetParam())) {
+  const auto& grid = GetParam();
+  for (const auto& c : grid.ranks() > 4 ? triple_cases(grid) : all_cases(grid)) {
     SCOPED_TRACE(name_of(c));
     if (!next_case(name_of(c))) break;
     expect_parity(c, f64_bound);

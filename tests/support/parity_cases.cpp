@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "lib/base/rng.hpp"
 
@@ -158,25 +158,47 @@ ParityCase make_case(const std::vector<Factor>& all, const Choice& choice) {
   return c;
 }
 
-using Pair = std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>;
+// Settings of a few factors, each with its factor.
+using Meeting = std::vector<std::pair<std::size_t, std::size_t>>;
 
-std::vector<Pair> pairs_of(const Choice& c) {
-  std::vector<Pair> pairs;
-  for (std::size_t a = 0; a < c.size(); ++a)
-    for (std::size_t b = a + 1; b < c.size(); ++b) pairs.emplace_back(a, c[a], b, c[b]);
-  return pairs;
+// All of `size` factors that a choice makes.
+void add_meetings(const Choice& c, std::size_t size, std::size_t from, Meeting& so_far,
+                  std::vector<Meeting>& all) {
+  if (so_far.size() == size) {
+    all.push_back(so_far);
+    return;
+  }
+  for (auto f = from; f < c.size(); ++f) {
+    so_far.emplace_back(f, c[f]);
+    add_meetings(c, size, f + 1, so_far, all);
+    so_far.pop_back();
+  }
 }
 
-}  // namespace
+std::vector<Meeting> meetings_of(const Choice& c, std::size_t size, std::size_t first) {
+  Meeting so_far;
+  std::vector<Meeting> all;
+  add_meetings(c, size, first, so_far, all);
+  return all;
+}
 
-// Greedy: from pseudo-random candidates the one that covers most pairs not covered yet.
-std::vector<ParityCase> pairwise_cases(int ranks) {
-  const auto all = factors(ranks);
-  std::set<Pair> missing;
-  for (std::size_t a = 0; a < all.size(); ++a)
-    for (std::size_t b = a + 1; b < all.size(); ++b)
-      for (std::size_t i = 0; i < all[a].size(); ++i)
-        for (std::size_t j = 0; j < all[b].size(); ++j) missing.insert({a, i, b, j});
+// Every choice there is, in the order of an odometer.
+void for_each_choice(const std::vector<Factor>& all, const std::function<void(const Choice&)>& f) {
+  Choice c(all.size(), 0);
+  for (std::size_t i = 0; i < all.size();) {
+    f(c);
+    for (i = 0; i < all.size() && ++c[i] == all[i].size(); ++i) c[i] = 0;
+  }
+}
+
+// Every setting of every `size` factors meets at least once. Greedy: from pseudo-random candidates
+// the one that covers most that is not covered yet.
+std::vector<ParityCase> covering_cases(const std::vector<Factor>& all, std::size_t size) {
+  const std::size_t first = all[0].size() > 1 ? 0 : 1;  // one grid: it meets all
+  std::set<Meeting> missing;
+  for_each_choice(all, [&](const Choice& c) {
+    for (auto& m : meetings_of(c, size, first)) missing.insert(std::move(m));
+  });
   std::vector<ParityCase> cases;
   std::uint64_t draw = 0;
   while (!missing.empty()) {
@@ -185,22 +207,54 @@ std::vector<ParityCase> pairwise_cases(int ranks) {
     for (int candidate = 0; candidate < 60; ++candidate) {
       Choice c;
       for (const auto& f : all) c.push_back(mix64(++draw) % f.size());
-      // Every candidate covers the first pair that is missing, so the search ends.
-      const auto [a, i, b, j] = *missing.begin();
-      c[a] = i;
-      c[b] = j;
-      const auto pairs = pairs_of(c);
+      // Every candidate covers the first that is missing, so the search ends.
+      for (const auto& [f, setting] : *missing.begin()) c[f] = setting;
+      const auto meetings = meetings_of(c, size, first);
       const auto gain = static_cast<std::size_t>(
-          std::ranges::count_if(pairs, [&](const Pair& p) { return missing.contains(p); }));
+          std::ranges::count_if(meetings, [&](const Meeting& m) { return missing.contains(m); }));
       if (gain > most) {
         most = gain;
         best = c;
       }
     }
-    for (const auto& p : pairs_of(best)) missing.erase(p);
+    for (const auto& m : meetings_of(best, size, first)) missing.erase(m);
     cases.push_back(make_case(all, best));
   }
   return cases;
+}
+
+// Of those that mean the same on their grid, one.
+std::vector<ParityCase> without_repeats(std::vector<ParityCase> cases) {
+  std::set<std::string> names;
+  std::erase_if(cases, [&](const ParityCase& c) { return !names.insert(name_of(c)).second; });
+  return cases;
+}
+
+std::vector<Factor> factors_on(const Grid& grid) {
+  auto all = factors(grid.ranks());
+  std::erase_if(all[0], [&](const Change& choose) {
+    ParityCase c;
+    choose(c);
+    return c.grid != grid;
+  });
+  return all;
+}
+
+}  // namespace
+
+std::vector<ParityCase> pairwise_cases(int ranks) {
+  return covering_cases(factors(ranks), 2);
+}
+
+std::vector<ParityCase> triple_cases(const Grid& grid) {
+  return without_repeats(covering_cases(factors_on(grid), 3));
+}
+
+std::vector<ParityCase> all_cases(const Grid& grid) {
+  const auto all = factors_on(grid);
+  std::vector<ParityCase> cases;
+  for_each_choice(all, [&](const Choice& c) { cases.push_back(make_case(all, c)); });
+  return without_repeats(std::move(cases));
 }
 
 // One for each grid, the other settings drawn.
@@ -242,24 +296,6 @@ std::vector<Grid> parity_grids(const std::vector<int>& ranks) {
       for (int seq = 1; pipe * seq <= n; ++seq)
         if (n % (pipe * seq) == 0) grids.push_back({pipe, n / (pipe * seq), seq});
   return grids;
-}
-
-std::vector<ParityCase> all_cases(const Grid& grid) {
-  auto all = factors(grid.ranks());
-  std::erase_if(all[0], [&](const Change& choose) {
-    ParityCase c;
-    choose(c);
-    return c.grid != grid;
-  });
-  std::vector<ParityCase> cases;
-  std::set<std::string> names;
-  Choice c(all.size(), 0);
-  for (std::size_t f = 0; f < all.size();) {
-    auto made = make_case(all, c);
-    if (names.insert(name_of(made)).second) cases.push_back(std::move(made));
-    for (f = 0; f < all.size() && ++c[f] == all[f].size(); ++f) c[f] = 0;
-  }
-  return cases;
 }
 
 }  // namespace trireme::test

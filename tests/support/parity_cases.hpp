@@ -47,5 +47,7 @@ std::vector<ParityCase> device_wire_cases(int ranks);
 std::vector<Grid> parity_grids(const std::vector<int>& ranks);
 // The whole product of the other settings; of those that mean the same on this grid, one.
 std::vector<ParityCase> all_cases(const Grid&);
+// Every setting of every three of the other factors at least once.
+std::vector<ParityCase> triple_cases(const Grid&);
 
 }  // namespace trireme::test

@@ -155,7 +155,7 @@ Event Operation::release() {
 std::string Operation::state() const {
   if (!context_->host) return "its queue is not done with earlier work";
   const auto& t = *context_->host;
-  auto text = fmt::format("rank {} of {} ", t.rank(), t.size());
+  auto text = fmt::format("call {}: rank {} of {}, ", number_ + 1, t.rank(), t.size());
   if (!begun_) return text + "has not begun it, earlier work is not finished";
   const auto waits = [&](const char* what, const auto& way) {
     if (way.complete()) return;

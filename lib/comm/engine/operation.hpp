@@ -70,7 +70,8 @@ class Operation {
   void remember_name() { name_ = to_string(label_); }
   const Label& label() const { return label_; }  // its unit lives until remember_name()
   std::string name() const { return name_.empty() ? to_string(label_) : name_; }
-  std::string state() const;  // who waits for what, for a wait that is too long
+  // Its number among those of its kind, and what is missing: for a wait that is too long.
+  std::string state() const;
 
  private:
   bool begin();  // true: it has begun

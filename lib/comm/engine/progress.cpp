@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -9,6 +10,8 @@
 #include "kernels/trace.hpp"
 
 namespace trireme::engine {
+
+using Clock = std::chrono::steady_clock;
 
 // MPI may still write to the memory of a failed operation, so it is never given back.
 static void never_destroy(std::unique_ptr<Operation> failed) {
@@ -53,7 +56,9 @@ void Progress::synchronize() {
         }
         return on_stream_.empty();
       },
-      oldest);
+      [&]() -> Wait {
+        return {oldest(), "on the device's stream"};
+      });
 }
 
 bool Progress::poll() {
@@ -75,25 +80,82 @@ static void yield(std::chrono::duration<double> idle) {
     std::this_thread::sleep_for(20us);
 }
 
-void Progress::wait_until(const std::function<bool()>& done,
-                          const std::function<std::string()>& what) {
-  using Clock = std::chrono::steady_clock;
+static double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Ranks begin to wait, and so give up, at different times; all wait this much longer for answers.
+static double patience(double limit) {
+  return std::clamp(limit / 4, 0.5, 10.0);
+}
+
+void Progress::ask(const std::function<Wait()>& own, const std::function<bool()>& done) {
+  roll_call_->ask();
   const auto began = Clock::now();
-  auto moved = began;
+  while (!roll_call_->everyone_answered() && !done() &&
+         seconds_between(began, Clock::now()) < patience(settings_.hang_timeout)) {
+    poll();
+    roll_call_->poll(own, false);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Progress::hang(const Wait& own, bool overdue) {
+  std::string all = ": another rank has died, is stuck or calls operations in another order. ";
+  if (roll_call_ && roll_call_->rank() == 0) {
+    all = roll_call_->account(own) + "\n";
+  } else if (roll_call_ && !roll_call_->heard()) {
+    const auto& root = roll_call_->processes()[0];
+    all = fmt::format(
+        ", and rank 0 (process {} on {}) does not answer: it has died, is stuck or still "
+        "computes. ",
+        root.id, root.host);
+  }
+  const auto what = overdue ? fmt::format("{} is not finished after {} s ({})", own.what,
+                                          settings_.hang_timeout, own.state)
+                            : std::string("a rank has waited for longer than run.hang_timeout");
+  fail("{}{}A longer run.hang_timeout waits longer, run.debug compares the order", what, all);
+}
+
+void Progress::wait_until(const std::function<bool()>& done, const std::function<Wait()>& what) {
+  using namespace std::chrono_literals;
+  const auto began = Clock::now();
+  auto moved = began, looked = began;
   const double limit = settings_.hang_timeout;
-  while (!done()) {
+  const bool root = roll_call_ && roll_call_->rank() == 0;
+  struct Alarm {
+    RollCall* roll_call = nullptr;
+    ~Alarm() {
+      if (roll_call) roll_call->withdraw();
+    }
+  } alarm;
+  bool came = false;  // `done` may be asked no more
+  const std::function<bool()> is_done = [&] { return came = came || done(); };
+  while (!is_done()) {
     if (poll()) {
       moved = Clock::now();
       continue;
     }
     const auto now = Clock::now();
     yield(now - moved);
-    const std::chrono::duration<double> waited = now - began;
-    if (limit > 0 && waited.count() > limit)
-      fail(
-          "{} is not finished after {} s: another rank has died, is stuck or calls operations in "
-          "another order. A longer run.hang_timeout waits longer, run.debug compares the order",
-          what(), limit);
+    if (limit <= 0) continue;
+    const double waited = seconds_between(began, now);
+    const bool overdue = waited > limit;
+    if (roll_call_ && (overdue || now - looked > 20ms)) {
+      looked = now;
+      const bool alarmed = roll_call_->poll(what, overdue);
+      if (root && (alarmed || overdue)) {
+        ask(what, is_done);
+        // What was waited for may have come since.
+        if (!is_done() && (overdue || roll_call_->anyone_overdue())) hang(what(), overdue);
+        continue;
+      }
+    }
+    if (!overdue) continue;
+    if (!roll_call_ || waited > limit + 2 * patience(limit)) hang(what(), true);
+    if (alarm.roll_call) continue;
+    roll_call_->alarm(what());
+    alarm.roll_call = roll_call_.get();
   }
 }
 
@@ -103,8 +165,7 @@ void Progress::wait(Operation& o) {
     const auto& [doing, unit, microbatch] = o.label();
     span.emplace(fmt::format("wait for {}", name_of(doing)), microbatch, Direction::forward, unit);
   }
-  wait_until([&] { return o.ended(); },
-             [&] { return fmt::format("{} ({})", o.name(), o.state()); });
+  wait_until([&] { return o.ended(); }, [&]() -> Wait { return {o.name(), o.state()}; });
   if (!o.error().empty()) throw Error(o.error());
 }
 
@@ -128,7 +189,7 @@ void Progress::drain() {
   }
   while (!abandoned_.empty()) {
     auto& o = *abandoned_.front();
-    wait_until([&] { return o.ended(); }, [&] { return o.name(); });
+    wait_until([&] { return o.ended(); }, [&]() -> Wait { return {o.name(), o.state()}; });
     if (o.complete()) {
       o.backend().wait(Queue::compute, o.release());
     } else {

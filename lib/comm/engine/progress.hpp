@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/comm/engine/operation.hpp"
+#include "lib/comm/engine/roll_call.hpp"
 #include "lib/comm/engine/settings.hpp"
 
 namespace trireme::engine {
@@ -23,10 +24,14 @@ class Progress {
   const Settings& settings() const { return settings_; }
   DelaySource& delays() { return delays_; }
 
+  // From now on waits that are too long are known to all ranks.
+  void take_roll(std::unique_ptr<RollCall> r) { roll_call_ = std::move(r); }
+  const RollCall* roll_call() const { return roll_call_.get(); }
+
   void start(Operation&);
   bool poll();  // advances everything in flight; true: something changed
-  // Polls and yields. Throws Error with `what()` after Settings::hang_timeout.
-  void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
+  // Polls and yields. After Settings::hang_timeout it throws Error, on rank 0 with the roll call.
+  void wait_until(const std::function<bool()>& done, const std::function<Wait()>& what);
   // Until it is complete; throws its error.
   void wait(Operation&);
 
@@ -46,8 +51,13 @@ class Progress {
     Label label;  // its unit lives as long as the model
   };
   void watch(const Operation&);
+  // On rank 0: asks who waits for what, until all have answered, for a while, or until `done`.
+  void ask(const std::function<Wait()>& own, const std::function<bool()>& done);
+  // Throws the Error of a wait that is too long: this rank's, or another's.
+  [[noreturn]] void hang(const Wait&, bool overdue);
 
   Settings settings_;
+  std::unique_ptr<RollCall> roll_call_;  // null: one rank, or pretended ones
   DelaySource delays_;
   std::vector<OnStream> on_stream_;
   std::vector<Operation*> in_flight_;  // in the order in which they were called

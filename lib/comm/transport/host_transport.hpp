@@ -1,6 +1,7 @@
 #pragma once
 // Between host memories; with the small collectives by which ranks agree.
 #include <memory>
+#include <optional>
 
 #include "lib/comm/transport/transport.hpp"
 
@@ -16,6 +17,9 @@ class HostTransport : public Transport {
   // `bytes[r]` from rank r, concatenated in `all`.
   virtual Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
                              std::span<const int> bytes) = 0;
+
+  // Who sent a message with this tag that has arrived and that no receive waits for; none: nobody.
+  virtual std::optional<int> arrived(int tag) = 0;
 
   // Collective and blocking: transports between the ranks of one color (>= 0), ordered by key; and
   // between the ranks of one node.

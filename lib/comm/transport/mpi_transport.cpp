@@ -71,6 +71,13 @@ class MpiTransport final : public HostTransport {
     });
   }
 
+  std::optional<int> arrived(int tag) override {
+    int there = 0;
+    MPI_Status status;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &there, &status), "MPI_Iprobe");
+    return there ? std::optional(status.MPI_SOURCE) : std::nullopt;
+  }
+
   bool test(Request r) override {
     auto& s = slots_[static_cast<std::size_t>(r)];
     int done = 0;

@@ -29,6 +29,7 @@ class PretendedHost final : public HostTransport {
     return {};
   }
   bool test(Request) override { return true; }
+  std::optional<int> arrived(int) override { return std::nullopt; }
   std::unique_ptr<HostTransport> split(int, int) override {
     fail(
         "a pretended communicator cannot be split, the others' colors are not known: pretend each "

@@ -73,6 +73,15 @@ TEST_F(Synchronize, GivesUpAfterTheHangTimeout) {
       << text;
 }
 
+TEST_F(Synchronize, AnEventIsWaitedForAsLongAsAnythingElse) {
+  world.configure({.hang_timeout = 0.02});
+  const auto event = backend.record(Queue::compute);
+  const auto text = message_of<Error>([&] { world.wait(backend, event, "the first half"); });
+  EXPECT_EQ(text.find("the first half is not finished after 0.02 s (on this rank)"), 0U) << text;
+  backend.finished = true;
+  world.wait(backend, event, "the first half");
+}
+
 TEST_F(Synchronize, ForgetsACommunicatorThatIsGone) {
   gather([](const transport::Bootstrap&) { return std::make_unique<Breaking>(); });
   world = {};

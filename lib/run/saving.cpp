@@ -1,0 +1,131 @@
+#include "lib/run/saving.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "lib/base/log.hpp"
+
+namespace trireme {
+
+using Clock = std::chrono::steady_clock;
+
+static double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
+               std::filesystem::path run, std::int64_t step, std::string restored)
+    : world_(trainer.axes().world),
+      record_(record),
+      config_(config),
+      run_(std::move(run)),
+      saver_(trainer.store(), trainer.axes(), run_ / "checkpoints"),
+      last_checkpoint_(std::move(restored)),
+      saved_step_(last_checkpoint_.empty() ? -1 : step) {
+  if (config_.async) together(world_, [&] { saver_.reserve(); });
+  size_ = saver_.size();
+}
+
+// An older checkpoint goes when the next one is published.
+void Saving::warn_of_space() const {
+  const double kept = static_cast<double>(std::max<std::int64_t>(1, config_.keep_last) + 1);
+  std::error_code unknown;
+  const auto space = std::filesystem::space(run_, unknown);
+  if (unknown || static_cast<double>(space.available) >= kept * size_.all) return;
+  log_warning(
+      "{} has {:.3g} GB of free space, and checkpoint.keep_last = {} takes {} {:.0f} checkpoints "
+      "of "
+      "{:.3g} GB at a time: saving may fail for lack of space",
+      run_.string(), static_cast<double>(space.available) * 1e-9, config_.keep_last,
+      config_.keep_last == 0 ? "at least" : "up to", kept, size_.all * 1e-9);
+}
+
+bool Saving::is_due(std::int64_t step) const {
+  return (config_.every_steps > 0 && step % config_.every_steps == 0) ||
+         (config_.every_minutes > 0 && seconds_since(tried_) >= 60 * config_.every_minutes);
+}
+
+double Saving::estimate() const {
+  // Before the end one that is under way is finished, too.
+  if (seconds_ > 0) return saver_.busy() ? 2 * seconds_ : seconds_;
+  return size_.largest / save_rate;
+}
+
+void Saving::say_none(const SharedError& e, std::int64_t step) const {
+  if (world_.rank() == 0) log_error("step {}: no checkpoint: {}", step, e.what());
+}
+
+void Saving::failed(const SharedError& e, std::int64_t step, Last last) const {
+  if (!(last ? step == *last : config_.on_error == SaveFailure::stop)) return say_none(e, step);
+  throw SharedError(fmt::format(
+      "{} -- {}. checkpoint.on_error = \"continue\" trains on without", e.what(),
+      last_checkpoint_.empty()
+          ? "no checkpoint is there yet"
+          : fmt::format("--restart latest goes on from {} once that is mended", last_checkpoint_)));
+}
+
+void Saving::complete(const std::filesystem::path& path) {
+  last_checkpoint_ = path.string();
+  saved_step_ = now_.step;
+  seconds_ = saver_.seconds();
+  log_info("step {}: checkpoint {} in {:.2f} s, training waited {:.2f} s", now_.step,
+           last_checkpoint_, std::max(seconds_, now_.waited), now_.waited);
+  // Removing old checkpoints may take its time.
+  at_root(world_, Pace::slow, [&] {
+    record_.saved({"running", now_.step, "", last_checkpoint_}, config_);
+  });
+}
+
+void Saving::begin(CheckpointMeta& meta) {
+  now_ = {meta.step, Clock::now(), 0};
+  tried_ = now_.begin;  // after a failure the next try is when the next one is due
+  at_root(world_, Pace::slow, [&] { record_.put_into(meta); });
+}
+
+void Saving::advance(Last last) {
+  const auto begin = Clock::now();
+  try {
+    const auto path = saver_.advance();
+    now_.waited += seconds_since(begin);
+    if (path) complete(*path);
+  } catch (const SharedError& e) {
+    failed(e, now_.step, last);
+  }
+}
+
+void Saving::save_at_once(CheckpointMeta& meta, Last last) {
+  while (busy()) advance(last);
+  if (saved_step_ == meta.step) return;
+  try {
+    begin(meta);
+    const auto path = saver_.save(meta);
+    now_.waited = seconds_since(now_.begin);
+    complete(path);
+  } catch (const SharedError& e) {
+    failed(e, meta.step, last);
+  }
+}
+
+void Saving::save_as_usual(CheckpointMeta& meta) {
+  if (!config_.async) return save_at_once(meta, {});
+  while (busy() && now_.step != meta.step) advance({});
+  if (busy() || saved_step_ == meta.step) return;
+  try {
+    begin(meta);
+    saver_.begin(meta);
+    now_.waited = seconds_since(now_.begin);
+  } catch (const SharedError& e) {
+    failed(e, meta.step, {});
+  }
+}
+
+void Saving::finish() {
+  try {
+    while (busy()) advance({});
+  } catch (const SharedError& e) {
+    say_none(e, now_.step);
+  }
+}
+
+}  // namespace trireme
