@@ -7,6 +7,8 @@ namespace trireme {
 
 // Starting write-back early overlaps it with hashing; in pieces large enough for a disk array.
 constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
+// Less is written before a thread for it would have started.
+constexpr std::size_t behind_bytes = 256 << 10;
 
 void Hdf5Sink::keep(const std::exception& e) noexcept {
   if (error_.empty()) error_ = e.what();
@@ -16,21 +18,52 @@ void Hdf5Sink::check() const {
   require(error_.empty(), "{}", error_);
 }
 
-void Hdf5Sink::write(std::span<const std::byte> bytes, std::int64_t offset) noexcept {
-  end_ = std::max(end_, offset + static_cast<std::int64_t>(bytes.size()));
-  if (!error_.empty()) return;
+void Hdf5Sink::finish() {
+  join();
+  check();
+}
+
+std::span<std::byte> Hdf5Sink::staging(std::size_t bytes) {
+  auto& s = staging_[turn_];
+  if (s.size() < bytes) s.resize(bytes);
+  return std::span(s).first(bytes);
+}
+
+void Hdf5Sink::join() noexcept {
   try {
-    file_->write_at(bytes, offset);
+    behind_.join();
   } catch (const std::exception& e) {
     keep(e);
-    return;
   }
-  if (end_ - written_back_ < writeback_bytes) return;
-  file_->start_writeback(written_back_, end_ - written_back_);
-  written_back_ = end_;
+}
+
+void Hdf5Sink::write(std::span<const std::byte> bytes, std::int64_t offset) noexcept {
+  join();
+  end_ = std::max(end_, offset + static_cast<std::int64_t>(bytes.size()));
+  if (!error_.empty()) return;
+  const bool staged = bytes.data() == staging_[turn_].data();
+  try {
+    if (staged && bytes.size() >= behind_bytes) {
+      behind_.start([this, bytes, offset] { store(bytes, offset); });
+      turn_ = 1 - turn_;
+    } else {
+      store(bytes, offset);
+    }
+  } catch (const std::exception& e) {
+    keep(e);
+  }
+}
+
+void Hdf5Sink::store(std::span<const std::byte> bytes, std::int64_t offset) {
+  file_->write_at(bytes, offset);
+  const auto end = offset + static_cast<std::int64_t>(bytes.size());
+  if (end - written_back_ < writeback_bytes) return;
+  file_->start_writeback(written_back_, end - written_back_);
+  written_back_ = end;
 }
 
 bool Hdf5Sink::read(std::span<std::byte> out, std::int64_t offset) noexcept {
+  join();
   std::fill(out.begin(), out.end(), std::byte{0});
   try {
     const auto there =
@@ -44,6 +77,7 @@ bool Hdf5Sink::read(std::span<std::byte> out, std::int64_t offset) noexcept {
 }
 
 void Hdf5Sink::resize(std::int64_t bytes) noexcept {
+  join();
   end_ = bytes;
   if (!error_.empty()) return;
   try {

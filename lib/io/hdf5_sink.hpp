@@ -5,10 +5,13 @@
 // stays open and the process may crash at exit. HDF5's in-memory driver avoids that but holds a
 // second copy of the shard. This one streams, stores the first error and reports success to HDF5,
 // which therefore always closes cleanly; `check()` then throws the error with its errno text.
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "lib/base/background_work.hpp"
 #include "lib/io/hdf5_handle.hpp"
 #include "lib/io/posix_file.hpp"
 
@@ -23,8 +26,13 @@ class Hdf5Sink {
 
   // A new HDF5 file in it, in the format that the oldest readers know.
   Hdf5Handle create();
-  // Throws the first error that a write met.
+  // Memory to fill for the next large write. There are two in turns: what HDF5 writes out of one
+  // goes to the file in a thread while the caller fills the other.
+  std::span<std::byte> staging(std::size_t bytes);
+  // Throws the first error that a finished write met.
   void check() const;
+  // Waits for the last write, then check().
+  void finish();
 
   // Called by the driver.
   void write(std::span<const std::byte>, std::int64_t offset) noexcept;
@@ -34,11 +42,16 @@ class Hdf5Sink {
 
  private:
   void keep(const std::exception&) noexcept;
+  void store(std::span<const std::byte>, std::int64_t offset);
+  void join() noexcept;
 
   PosixFile* file_;
   std::int64_t end_ = 0;           // as HDF5 must see it, also after a failed write
   std::int64_t written_back_ = 0;  // the kernel was asked to write up to here
   std::string error_;
+  std::array<std::vector<std::byte>, 2> staging_;
+  std::size_t turn_ = 0;
+  BackgroundWork behind_;  // last: ends before what it uses
 };
 
 }  // namespace trireme

@@ -47,23 +47,24 @@ void set_attribute(hid_t object, const char* name, const std::string& text, cons
   hdf5_ok(H5Awrite(attribute, type, text.c_str()), "H5Awrite", path);
 }
 
-// A chunk as HDF5 stores it: elements, zeros up to the chunk's size, checksum. Copying, checksum
-// and hash go over the same small piece while it is in the cache.
-Hash128 pack_chunk(std::span<const std::byte> elements, std::span<std::byte> stored) {
+constexpr std::size_t checksum_bytes = 4;
+
+// Makes of elements a chunk as HDF5 stores it: zeros up to the chunk's size, checksum. Checksum and
+// hash go over the same small piece while it is in the cache.
+Hash128 pack_chunk(std::size_t elements, std::span<std::byte> stored) {
   constexpr std::size_t piece = 64 << 10;
   Hasher hasher;
   Fletcher32 checksum;
-  for (std::size_t at = 0; at < elements.size(); at += piece) {
-    const auto part = elements.subspan(at, std::min(piece, elements.size() - at));
-    std::memcpy(stored.data() + at, part.data(), part.size());
+  for (std::size_t at = 0; at < elements; at += piece) {
+    const auto part = stored.subspan(at, std::min(piece, elements - at));
     hasher.update(part);
     checksum.update(part);
   }
-  const auto padding = stored.subspan(elements.size(), stored.size() - 4 - elements.size());
+  const auto padding = stored.subspan(elements, stored.size() - checksum_bytes - elements);
   std::fill(padding.begin(), padding.end(), std::byte{0});
   checksum.update(padding);
   const auto sum = checksum.digest();
-  std::memcpy(stored.data() + stored.size() - 4, &sum, 4);
+  std::memcpy(stored.data() + stored.size() - checksum_bytes, &sum, checksum_bytes);
   return hasher.digest();
 }
 
@@ -77,8 +78,7 @@ void check_slice(const ParamSlice& s) {
           to_string(s.shape));
 }
 
-SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& source,
-                        std::vector<std::byte>& staging, const Hdf5Sink& sink,
+SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& source, Hdf5Sink& sink,
                         const fs::path& path) {
   check_slice(s);
   const auto bytes = static_cast<std::int64_t>(bytes_of(s.dtype));
@@ -103,13 +103,12 @@ SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& sou
   set_attribute(dataset, "shape", {shape, static_cast<std::size_t>(s.shape.dims())}, path);
   set_attribute(dataset, "offset", {&s.begin, 1}, path);
 
-  const auto stored =
-      std::span(staging).first(static_cast<std::size_t>(record.chunk_elements * bytes + 4));
   for (std::int64_t first = 0; first < s.count; first += record.chunk_elements) {
-    const auto n = std::min(record.chunk_elements, s.count - first);
-    const auto elements = source(s, first, n);
-    require(elements.size() == static_cast<std::size_t>(n * bytes),
-            "{} bytes were given for {} elements of {}", elements.size(), n, s.name);
+    const auto stored =
+        sink.staging(static_cast<std::size_t>(record.chunk_elements * bytes) + checksum_bytes);
+    const auto elements =
+        static_cast<std::size_t>(std::min(record.chunk_elements, s.count - first) * bytes);
+    source(s, first, stored.first(elements));
     record.chunks.push_back({0, pack_chunk(elements, stored)});
     const hsize_t at = static_cast<hsize_t>(first);
     hdf5_ok(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &at, stored.size(), stored.data()),
@@ -214,23 +213,22 @@ FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta
     set_attribute(hdf5, "step", {&meta.step, 1}, path);
     set_attribute(hdf5, "run", meta.run, path);
     std::map<std::string, Hdf5Handle> groups;
-    std::vector<std::byte> staging(static_cast<std::size_t>(max_chunk_bytes) + 4);
     for (const auto& s : slices) {
       if (!groups.contains(s.array)) {
         groups.emplace(s.array, Hdf5Handle(H5Gcreate2(hdf5, s.array.c_str(), H5P_DEFAULT,
                                                       H5P_DEFAULT, H5P_DEFAULT),
                                            H5Gclose, "H5Gcreate2", path));
       }
-      record.slices.push_back(write_slice(groups.at(s.array), s, source, staging, sink, path));
+      record.slices.push_back(write_slice(groups.at(s.array), s, source, sink, path));
     }
     groups.clear();
     write_record(hdf5, to_text(ShardRecord{meta, hash128(meta.tokenizer), record.slices}), path);
     hdf5.close("H5Fclose", path);
   } catch (const Error&) {
-    sink.check();  // first, as a failed write is the cause of what HDF5 reports
+    sink.finish();  // first, as a failed write is the cause of what HDF5 reports
     throw;
   }
-  sink.check();
+  sink.finish();
   record.size = file.size();
   record.hash = hash_around_chunks(file, record.slices);
   file.sync();

@@ -12,14 +12,14 @@
 
 namespace trireme {
 
-// Elements [first, first + n) of a slice, counted from the slice's begin, as bytes that stay valid
-// until the next call. At most max_chunk_bytes are asked for at a time, each element once.
-using SliceSource = std::function<std::span<const std::byte>(const ParamSlice&, std::int64_t first,
-                                                             std::int64_t n)>;
+// Copies elements of a slice, from `first` on, counted from the slice's begin. At most
+// max_chunk_bytes are asked for at a time, each element once.
+using SliceSource =
+    std::function<void(const ParamSlice&, std::int64_t first, std::span<std::byte> to)>;
 
 std::string shard_name(int rank);  // "rank-00003.h5"
 
-// Writes the shard of `rank` and syncs it. Beyond the source's memory it needs one chunk.
+// Writes the shard of `rank` and syncs it. Beyond the source's memory it needs two chunks.
 // Throws Error (a full disk with its errno text) and leaves the unfinished file behind.
 FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);

@@ -1,5 +1,6 @@
 #include "lib/train/snapshot.hpp"
 
+#include <cstring>
 #include <memory>
 
 namespace trireme {
@@ -34,12 +35,9 @@ SliceSource elements_of(const Store& store, const RankSlices& all) {
   std::map<std::string, ParamId> ids;
   for (std::size_t i = 0; i < all.slices.size(); ++i)
     ids.emplace(all.slices[i].name, all.params[i]);
-  return [&store, ids = std::move(ids), buffer = std::vector<std::byte>()](
-             const ParamSlice& s, std::int64_t first,
-             std::int64_t n) mutable -> std::span<const std::byte> {
-    buffer.resize(static_cast<std::size_t>(n) * bytes_of(s.dtype));
-    store.read(ids.at(s.name), s.array, s.begin + first, buffer);
-    return buffer;
+  return [&store, ids = std::move(ids)](const ParamSlice& s, std::int64_t first,
+                                        std::span<std::byte> to) {
+    store.read(ids.at(s.name), s.array, s.begin + first, to);
   };
 }
 
@@ -67,11 +65,10 @@ void Snapshot::take(const Store& store, const RankSlices& all) {
 }
 
 SliceSource Snapshot::elements() const {
-  return [this](const ParamSlice& s, std::int64_t first,
-                std::int64_t n) -> std::span<const std::byte> {
-    const auto size = static_cast<std::int64_t>(bytes_of(s.dtype));
+  return [this](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
     const auto begin = begins_.at({s.name, s.array}) + first;
-    return {copy_.view().data + begin * size, static_cast<std::size_t>(n * size)};
+    const auto* from = copy_.view().data + begin * static_cast<std::int64_t>(bytes_of(s.dtype));
+    std::memcpy(to.data(), from, to.size());
   };
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include <fstream>
 
 #include "tests/io/sample_checkpoint.hpp"
@@ -16,10 +18,8 @@ static void save_small(const fs::path& checkpoints, std::int64_t step) {
   const std::vector<float> w = {1, 2, 3};
   const std::vector<ParamSlice> slices = {{"w", "weights", {3}, 0, 3, DType::f32}};
   save_checkpoint(checkpoints, sample_meta(step), slices,
-                  [&](const ParamSlice&, std::int64_t first, std::int64_t n) {
-                    return std::as_bytes(std::span(w))
-                        .subspan(static_cast<std::size_t>(4 * first),
-                                 static_cast<std::size_t>(4 * n));
+                  [&](const ParamSlice&, std::int64_t first, std::span<std::byte> to) {
+                    std::memcpy(to.data(), w.data() + first, to.size());
                   });
 }
 

@@ -186,9 +186,9 @@ TEST(FailedSave, ASourceThatThrowsLeavesNothing) {
   Folder folder;
   int calls = 0;
   SampleSource good(2);
-  const SliceSource source = [&](const ParamSlice& s, std::int64_t first, std::int64_t n) {
+  const SliceSource source = [&](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
     require(++calls < 4, "the device is gone");
-    return good(s, first, n);
+    good(s, first, to);
   };
   EXPECT_EQ(message_of([&] {
               save_checkpoint(folder.path(), sample_meta(2), sample_slices(0, 1), source);
@@ -207,9 +207,10 @@ TEST(KilledSave, LeavesDebrisThatIsNotListedAndIsRemoved) {
     if (child == 0) {
       SampleSource good(2);
       int left = calls_left;
-      const SliceSource source = [&](const ParamSlice& s, std::int64_t first, std::int64_t n) {
+      const SliceSource source = [&](const ParamSlice& s, std::int64_t first,
+                                     std::span<std::byte> to) {
         if (left-- == 0) ::kill(::getpid(), SIGKILL);
-        return good(s, first, n);
+        good(s, first, to);
       };
       try {
         save_checkpoint(folder.path(), sample_meta(2), sample_slices(0, 1), source);

@@ -87,7 +87,7 @@ inline std::vector<ParamSlice> sample_slices(int rank, int ranks) {
 class SampleSource {
  public:
   explicit SampleSource(std::int64_t step) : step_(step) {}
-  std::span<const std::byte> operator()(const ParamSlice& s, std::int64_t first, std::int64_t n) {
+  void operator()(const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
     const auto& model = sample_model();
     const auto p =
         std::find_if(model.begin(), model.end(), [&](auto& q) { return q.name == s.name; });
@@ -95,8 +95,8 @@ class SampleSource {
     name_ = s.name;
     array_ = s.array;
     const auto size = bytes_of(s.dtype);
-    return std::span(bytes_).subspan(static_cast<std::size_t>(s.begin + first) * size,
-                                     static_cast<std::size_t>(n) * size);
+    std::memcpy(to.data(), bytes_.data() + static_cast<std::size_t>(s.begin + first) * size,
+                to.size());
   }
 
  private:
