@@ -46,7 +46,12 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
                   .debug = d.run.debug};
   together(world, [&] { c.name = decide_backend(c.name); });
   const auto names = world.all_gather(c.name);
-  together(world, [&] { launch::require_one_backend(names); });
+  together(world, [&] {
+    launch::require_one_backend(names);
+    require(d.run.exactness != Exactness::invariant || c.name != "cuda",
+            "run.exactness = \"invariant\" is for the backends host and ref, and run.backend = "
+            "\"auto\" found a GPU: give run.backend = \"host\"");
+  });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
   return c;
@@ -76,6 +81,7 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   s.compute = compute;
   s.reduce = d.precision.reduce;
   s.seed = static_cast<std::uint64_t>(d.train.seed);
+  s.exact_chunk = exact_chunk(d);
   s.graphs = d.run.cuda_graph;
   return s;
 }

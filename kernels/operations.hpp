@@ -6,7 +6,9 @@
 // H query heads, G key/value heads, D head dim, F hidden width, V vocabulary, M N K of a product,
 // N elements of any shape. Views are dense unless strided is said.
 // Dtypes: one compute type (bf16, f32 or f64) in an operation; statistics, gradients of weights,
-// master weights and moments in wide(compute); token ids i32; sample numbers i64; sums f64.
+// master weights and moments in wide(compute); token ids i32; sample numbers i64; sums f64. Where
+// i64 is said of a sum it counts quanta (lib/base/fixed.hpp) and `largest` (f32, one element), if
+// it is there, becomes the larger of itself and every term's magnitude, infinite with a NaN.
 #include <algorithm>
 #include <string_view>
 #include <variant>
@@ -71,6 +73,20 @@ struct Fill {
   View dst;
   double value = 0;
   static void operands(auto& o, auto&& f) { write(f, o.dst); }
+};
+
+// sum (i64) = x, or sum += x, as counts of gradients' quanta; x is f32.
+struct AddFixed {
+  static constexpr std::string_view name = "add_fixed";
+  View sum_N;
+  Accumulate how = Accumulate::overwrite;
+  ConstView x_N;
+  View largest{};
+  static void operands(auto& o, auto&& f) {
+    result(f, o.how, o.sum_N);
+    read(f, o.x_N);
+    may_result(f, Accumulate::add, o.largest);
+  }
 };
 
 // c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
@@ -287,15 +303,17 @@ struct Embedding {
   }
 };
 
-// Rows of the same id are added in row order.
+// Rows of the same id are added in row order, or into i64.
 struct EmbeddingGrad {
   static constexpr std::string_view name = "embedding_grad";
   View dtable_VC;
   Accumulate how = Accumulate::overwrite;
   ConstView dy_TC, ids_T;
+  View largest{};
   static void operands(auto& o, auto&& f) {
     result(f, o.how, o.dtable_VC);
     read(f, o.dy_TC, o.ids_T);
+    may_result(f, Accumulate::add, o.largest);
   }
   double bytes() const {
     return bytes_seen(dy_TC) + bytes_seen(ids_T) + 2 * bytes_of_rows(dtable_VC, dy_TC.extent[0]) +
@@ -303,8 +321,9 @@ struct EmbeddingGrad {
   }
 };
 
-// loss (f64, one element) gets the sum over rows of -log softmax(logits)[target], rows with target
-// -1 contribute nothing; logits become scale * d(that sum)/d(logits) when asked to.
+// loss (f64 or i64, one element) gets the sum over rows of -log softmax(logits)[target], rows with
+// target -1 contribute nothing; logits become scale * d(that sum)/d(logits) when asked to. As i64 a
+// row counts loss quanta.
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   View loss;
@@ -313,28 +332,32 @@ struct CrossEntropy {
   ConstView target_T;
   double scale = 1;
   Logits logits = Logits::keep;
+  View largest{};
   static void operands(auto& o, auto&& f) {
     result(f, o.how, o.loss);
     f(o.logits_TV, o.logits == Logits::keep ? Role::read : Role::add);
     read(f, o.target_T);
+    may_result(f, Accumulate::add, o.largest);
   }
 };
 
-// out = sum over rows, in the wide type.
+// out = sum over rows, in the wide type or as i64.
 struct ColumnSum {
   static constexpr std::string_view name = "column_sum";
   View out_C;
   Accumulate how = Accumulate::overwrite;
   ConstView x_TC;
+  View largest{};
   static void operands(auto& o, auto&& f) {
     result(f, o.how, o.out_C);
     read(f, o.x_TC);
+    may_result(f, Accumulate::add, o.largest);
   }
 };
 
 // An optimizer's step over flat shards, many of which are small; they do not overlap. `state_N` is
-// one view for each of arrays_of(rule); `copy` is the compute-type copy of the new weights, absent
-// when master serves; copies are of one dtype.
+// one view for each of arrays_of(rule); gradients may be i64; `copy` is the compute-type copy of
+// the new weights, absent when master serves; copies are of one dtype.
 struct Update {
   static constexpr std::string_view name = "update";
   struct Shard {
@@ -356,7 +379,7 @@ struct Update {
 };
 
 // out[i] (f64) = sum of squares of x[i] in f64: finite exactly when every element is. All x are of
-// one dtype.
+// one dtype; of i64, out[4 i] to out[4 i + 3] are the limbs of the squares' exact sum.
 struct SumSquares {
   static constexpr std::string_view name = "sum_squares";
   View out_N;
@@ -368,7 +391,7 @@ struct SumSquares {
 };
 
 using Operation =
-    std::variant<Copy, Fill, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
+    std::variant<Copy, Fill, AddFixed, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
                  ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding,
                  EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares>;
 

@@ -6,6 +6,7 @@
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/stream.hpp"
+#include "lib/base/fixed.hpp"
 
 namespace trireme::host {
 namespace {
@@ -102,6 +103,10 @@ struct Add {
   void operator()(D& to, const S& from) const {
     put(to, value(to) + value(from));
   }
+};
+
+struct AddCounts {
+  void operator()(std::int64_t& to, std::int64_t from) const { to = fixed::wrapping_sum(to, from); }
 };
 
 template <class Op, class D, class S>
@@ -214,6 +219,8 @@ void run(const kernel::Copy& o, View) {
         return move<std::uint64_t>(dst, src, n);
     }
   }
+  if (dst.dtype == DType::i64 && src.dtype == DType::i64)
+    return run_nest(data<std::int64_t>(dst), data<std::int64_t>(src), n, AddCounts{});
   by_value(dst.dtype, [&]<class D>(D) {
     by_value(src.dtype, [&]<class S>(S) {
       if (how == Accumulate::add) {

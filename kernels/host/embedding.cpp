@@ -3,6 +3,7 @@
 
 #include "kernels/host/blocks.hpp"
 #include "kernels/host/kernels.hpp"
+#include "kernels/host/quanta.hpp"
 
 namespace trireme::host {
 
@@ -22,12 +23,22 @@ void run(const kernel::Embedding& o, View) {
 
 // Each thread adds all rows of its own channels, in row order.
 void run(const kernel::EmbeddingGrad& o, View scratch) {
-  const auto& [dtable_VC, how, dy_TC, ids_T] = o;
+  const auto& [dtable_VC, how, dy_TC, ids_T, most] = o;
   if (how == Accumulate::overwrite) run(kernel::Fill{.dst = dtable_VC, .value = 0}, scratch);
   const auto rows = ids_T.extent[0], width = dtable_VC.extent[1];
   const auto* ids = data<std::int32_t>(ids_T);
   by_type(dy_TC.dtype, "embedding_grad", [&]<class T>(T) {
     for_chunks(width, block_size, [&](std::int64_t begin, std::int64_t end) {
+      if (dtable_VC.dtype == DType::i64) {
+        Largest largest;
+        for (std::int64_t t = 0; t < rows; ++t) {
+          const T* from = data<T>(dy_TC) + t * width + begin;
+          add_quanta(data<std::int64_t>(dtable_VC) + ids[t] * width + begin, Accumulate::add, from,
+                     end - begin);
+          largest.take(from, end - begin);
+        }
+        return largest.put(most);
+      }
       for (std::int64_t t = 0; t < rows; ++t) {
         float* to = data<float>(dtable_VC) + ids[t] * width;
         const T* from = data<T>(dy_TC) + t * width;

@@ -6,6 +6,7 @@
 #include "kernels/host/kernels.hpp"
 #include "kernels/math/exp.hpp"
 #include "kernels/math/log.hpp"
+#include "lib/base/fixed.hpp"
 
 namespace trireme::host {
 namespace {
@@ -52,12 +53,14 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
 }  // namespace
 
 void run(const kernel::CrossEntropy& o, View scratch) {
-  const auto& [loss, how, logits_TV, target_T, scale, what] = o;
+  const auto& [loss, how, logits_TV, target_T, scale, what, largest] = o;
   const auto rows = logits_TV.extent[0], width = logits_TV.extent[1];
   const auto* target = data<std::int32_t>(target_T);
   const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(double));
   double* losses = data<double>(scratch);
-  double total = how == Accumulate::add ? *data<double>(loss) : 0.0;
+  const bool add = how == Accumulate::add, as_quanta = loss.dtype == DType::i64;
+  double total = add && !as_quanta ? *data<double>(loss) : 0.0;
+  std::int64_t quanta = add && as_quanta ? *data<std::int64_t>(loss) : 0;
   by_type(logits_TV.dtype, "cross_entropy", [&]<class T>(T) {
     for (std::int64_t first = 0; first < rows; first += room) {
       const auto n = std::min(rows - first, room);
@@ -74,10 +77,19 @@ void run(const kernel::CrossEntropy& o, View scratch) {
           }
         }
       });
-      for (std::int64_t r = 0; r < n; ++r) total += losses[r];
+      for (std::int64_t r = 0; r < n; ++r) {
+        total += losses[r];
+        quanta = fixed::wrapping_sum(quanta, fixed::of_loss(losses[r]));
+        if (largest)
+          *data<float>(largest) =
+              fixed::larger(*data<float>(largest), static_cast<float>(losses[r]));
+      }
     }
   });
-  *data<double>(loss) = total;
+  if (as_quanta)
+    *data<std::int64_t>(loss) = quanta;
+  else
+    *data<double>(loss) = total;
 }
 
 }  // namespace trireme::host

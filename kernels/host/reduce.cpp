@@ -1,11 +1,30 @@
 // Sums over rows and over whole arrays. T rows, C width.
 #include "kernels/host/kernels.hpp"
+#include "kernels/host/quanta.hpp"
 #include "kernels/host/rows.hpp"
 
 namespace trireme::host {
 
+// Each thread adds all rows of its own columns.
+static void add_quanta(const kernel::ColumnSum& o) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  by_type(o.x_TC.dtype, "column_sum", [&]<class T>(T) {
+    for_chunks(width, 8 * block_size, [&](std::int64_t begin, std::int64_t end) {
+      Largest largest;
+      for (std::int64_t t = 0; t < rows; ++t) {
+        const T* x = data<T>(o.x_TC) + t * width + begin;
+        add_quanta(data<std::int64_t>(o.out_C) + begin, t == 0 ? o.how : Accumulate::add, x,
+                   end - begin);
+        largest.take(x, end - begin);
+      }
+      largest.put(o.largest);
+    });
+  });
+}
+
 void run(const kernel::ColumnSum& o, View scratch) {
-  const auto& [out_C, how, x_TC] = o;
+  if (o.out_C.dtype == DType::i64) return add_quanta(o);
+  const auto& [out_C, how, x_TC, largest] = o;
   const auto rows = x_TC.extent[0], width = x_TC.extent[1];
   by_type(x_TC.dtype, "column_sum", [&]<class T>(T) {
     float* parts = data<float>(scratch);
@@ -59,9 +78,33 @@ static double sum_of_squares(const ConstView& x, const View& scratch) {
   return total;
 }
 
+static fixed::Int128 sum_of_squared_quanta(const ConstView& x, const View& scratch) {
+  constexpr std::int64_t chunk = 16384;
+  const auto n = x.count();
+  const auto room = static_cast<std::int64_t>(scratch.span_bytes() / sizeof(fixed::Int128));
+  auto* parts = data<fixed::Int128>(scratch);
+  fixed::Int128 total = 0;
+  for (std::int64_t first = 0; first < n; first += room * chunk) {
+    const auto size = std::min(n - first, room * chunk);
+    for_chunks(size, chunk, [&](std::int64_t begin, std::int64_t end) {
+      fixed::Int128 sum = 0;
+      for (auto i = first + begin; i < first + end; ++i)
+        sum = fixed::capped_sum(sum, fixed::square_of(data<std::int64_t>(x)[i]));
+      parts[begin / chunk] = sum;
+    });
+    for (std::int64_t k = 0; k < (size + chunk - 1) / chunk; ++k)
+      total = fixed::capped_sum(total, parts[k]);
+  }
+  return total;
+}
+
 void run(const kernel::SumSquares& o, View scratch) {
   auto* out = data<double>(o.out_N);
-  for (const auto& x : o.x) *out++ = sum_of_squares(x, scratch);
+  for (const auto& x : o.x)
+    if (x.dtype == DType::i64)
+      out = std::ranges::copy(fixed::to_limbs(sum_of_squared_quanta(x, scratch)), out).out;
+    else
+      *out++ = sum_of_squares(x, scratch);
 }
 
 }  // namespace trireme::host

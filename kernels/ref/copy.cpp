@@ -1,5 +1,6 @@
 #include "kernels/ref/elements.hpp"
 #include "kernels/ref/kernels.hpp"
+#include "lib/base/fixed.hpp"
 
 namespace trireme::ref {
 namespace {
@@ -64,7 +65,7 @@ void run(const kernel::Copy& o) {
   }
   if (dst.dtype == DType::i64 && src.dtype == DType::i64)
     return for_pairs<std::int64_t, std::int64_t>(
-        dst, src, [](std::int64_t& to, std::int64_t from) { to += from; });
+        dst, src, [](std::int64_t& to, std::int64_t from) { to = fixed::wrapping_sum(to, from); });
   with_compute_type(dst.dtype, [&](auto to) {
     with_compute_type(src.dtype, [&](auto from) {
       copy_cast<decltype(to), decltype(from)>(o.dst, o.src, o.how);

@@ -2,6 +2,7 @@
 
 #include "kernels/ref/elements.hpp"
 #include "kernels/ref/kernels.hpp"
+#include "kernels/ref/quanta.hpp"
 
 namespace trireme::ref {
 namespace {
@@ -37,6 +38,17 @@ void embedding_grad_as(const View& dtable_VC, const ConstView& dy_TC, const Cons
   }
 }
 
+void add_quanta(const kernel::EmbeddingGrad& o) {
+  const Quanta dtable(o.dtable_VC, o.largest);
+  const auto* ids = ids_of(o.ids_T);
+  const auto width = o.dy_TC.extent[1];
+  with_compute_type(o.dy_TC.dtype, [&](auto t) {
+    const Elements<const decltype(t)> dy(o.dy_TC);
+    for (std::int64_t row = 0; row < o.dy_TC.extent[0]; ++row)
+      for (std::int64_t c = 0; c < width; ++c) dtable.add(ids[row] * width + c, dy(row, c));
+  });
+}
+
 }  // namespace
 
 void run(const kernel::Embedding& o) {
@@ -46,6 +58,7 @@ void run(const kernel::Embedding& o) {
 
 void run(const kernel::EmbeddingGrad& o) {
   if (o.how == Accumulate::overwrite) run(kernel::Fill{.dst = o.dtable_VC, .value = 0});
+  if (o.dtable_VC.dtype == DType::i64) return add_quanta(o);
   with_compute_type(o.dy_TC.dtype,
                     [&](auto t) { embedding_grad_as<decltype(t)>(o.dtable_VC, o.dy_TC, o.ids_T); });
 }

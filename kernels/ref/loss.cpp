@@ -5,17 +5,18 @@
 
 #include "kernels/ref/elements.hpp"
 #include "kernels/ref/kernels.hpp"
+#include "lib/base/fixed.hpp"
 
 namespace trireme::ref {
 namespace {
 
-template <class T>
-double cross_entropy_as(const View& logits_TV, const ConstView& target_T, double scale,
-                        Logits after) {
+// take(loss) of each row with a target.
+template <class T, class Take>
+void cross_entropy_as(const View& logits_TV, const ConstView& target_T, double scale, Logits after,
+                      const Take& take) {
   const Elements<T> z(logits_TV);
   const auto* target = reinterpret_cast<const std::int32_t*>(target_T.data);
   const auto V = logits_TV.extent[1];
-  double loss = 0;
   for (std::int64_t t = 0; t < logits_TV.extent[0]; ++t) {
     if (target[t] < 0) {
       if (after == Logits::become_gradient)
@@ -26,24 +27,37 @@ double cross_entropy_as(const View& logits_TV, const ConstView& target_T, double
     for (std::int64_t v = 1; v < V; ++v) largest = std::max(largest, z(t, v));
     for (std::int64_t v = 0; v < V; ++v) total += std::exp(z(t, v) - largest);
     const double lse = largest + std::log(total);
-    loss += lse - z(t, target[t]);
+    take(lse - z(t, target[t]));
     if (after == Logits::keep) continue;
     for (std::int64_t v = 0; v < V; ++v)
       z.put(scale * (std::exp(z(t, v) - largest) / total - (v == target[t] ? 1.0 : 0.0)), t, v);
   }
-  return loss;
 }
 
 }  // namespace
 
 void run(const kernel::CrossEntropy& o) {
-  expect(o.loss.dtype == DType::f64 && o.target_T.dtype == DType::i32,
-         "the loss is f64, targets i32");
-  auto& slot = *reinterpret_cast<double*>(o.loss.data);
+  const bool as_quanta = o.loss.dtype == DType::i64;
+  expect((as_quanta || o.loss.dtype == DType::f64) && o.target_T.dtype == DType::i32,
+         "the loss is f64 or i64, targets i32");
+  double sum = 0;
+  std::int64_t quanta = 0;
+  auto* const largest = reinterpret_cast<float*>(o.largest.data);
   with_compute_type(o.logits_TV.dtype, [&](auto t) {
-    const double sum = cross_entropy_as<decltype(t)>(o.logits_TV, o.target_T, o.scale, o.logits);
-    slot = o.how == Accumulate::add ? slot + sum : sum;
+    cross_entropy_as<decltype(t)>(o.logits_TV, o.target_T, o.scale, o.logits, [&](double loss) {
+      sum += loss;
+      quanta = fixed::wrapping_sum(quanta, fixed::of_loss(loss));
+      if (largest) *largest = fixed::larger(*largest, static_cast<float>(loss));
+    });
   });
+  const bool add = o.how == Accumulate::add;
+  if (as_quanta) {
+    auto& slot = *reinterpret_cast<std::int64_t*>(o.loss.data);
+    slot = add ? fixed::wrapping_sum(slot, quanta) : quanta;
+  } else {
+    auto& slot = *reinterpret_cast<double*>(o.loss.data);
+    slot = add ? slot + sum : sum;
+  }
 }
 
 }  // namespace trireme::ref

@@ -6,6 +6,7 @@
 
 #include "kernels/ref/elements.hpp"
 #include "kernels/ref/kernels.hpp"
+#include "lib/base/fixed.hpp"
 
 namespace trireme::ref {
 namespace {
@@ -60,7 +61,12 @@ template <class W, class Rule, std::size_t... k>
 void update(const AtWork<Rule>& rule, const kernel::Update::Shard& s, std::index_sequence<k...>) {
   const auto& o = s.factors;
   const Elements<W> master(s.master_N);
-  const Elements<const W> grad(s.grad_N);
+  const bool quanta = s.grad_N.dtype == DType::i64;
+  const auto* counts = reinterpret_cast<const std::int64_t*>(s.grad_N.data);
+  const Elements<const W> grads(quanta ? ConstView{} : s.grad_N);
+  const auto grad = [&](std::int64_t i) {
+    return quanta ? double{fixed::to_gradient(counts[i])} : grads(i);
+  };
   const std::tuple state{Elements<W>(s.state_N[k])...};
   for (std::int64_t i = 0; i < s.master_N.count(); ++i) {
     const double w = master(i);

@@ -28,12 +28,17 @@ struct Rows {
 
 // Where all weight gradients are added: sums over tokens. `fill` writes or adds, by its Accumulate,
 // the sums over the given rows to one view of wide(compute) for each parameter, absent if frozen. A
-// kernel that also makes dx does so for these rows, so every row is visited exactly once.
+// kernel that also makes dx does so for these rows, so every row is visited exactly once. Where
+// sums are counts of quanta (lib/base/fixed.hpp), rows come in leaves of Place::exact_chunk.
 class Gradients {
  public:
   virtual ~Gradients() = default;
   using Fill = std::function<void(Rows, std::span<const View> dst, Accumulate)>;
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
+  // For kernels that add counts of quanta themselves, a row a leaf: then dst is i64, and `largest`
+  // is there.
+  using FillRows = std::function<void(View dst, View largest, Accumulate)>;
+  virtual void add_rows(ParamId, std::int64_t rows, const FillRows&) = 0;
 };
 
 // Dropout is off in evaluation.
@@ -48,6 +53,9 @@ struct Place {
   SampleRows rows;         // the samples, and where this rank's T positions of them begin
   ConstView targets_BT{};  // i32, -1 is masked; the head's
   double scale = 1;        // 1 / valid targets of the whole step
+  // run.exactness = "invariant": tokens that are summed as one, a divisor of this rank's T. A
+  // row's bits may depend on how many are computed at once, so products take that many. 0: fast.
+  std::int64_t exact_chunk = 0;
 };
 
 struct Run {

@@ -145,12 +145,31 @@ class Checker {
     for (const auto r : deck_.run.trace_ranks)
       rule(ranks == 0 || r < ranks, {"run.trace_ranks"},
            "run.trace_ranks names rank {}, the last one is {}", r, ranks - 1);
+    if (deck_.run.exactness == Exactness::invariant) exact();
     for (const auto& f : deck_.freeze) {
       rule(!f.pattern.empty(), {"freeze.pattern"}, "freeze.pattern is missing; name parameters");
       rule(f.to_step == 0 || f.to_step > f.from_step, {"freeze.to_step", "freeze.from_step"},
            "[[freeze]] of '{}' ends at step {} and starts at {}; 0 freezes to the end", f.pattern,
            f.to_step, f.from_step);
     }
+  }
+
+  void exact() {
+    const auto chunk = exact_chunk(deck_), tokens = deck_.model.context / deck_.parallel.seq;
+    rule(deck_.precision.compute != DType::f64, {"run.exactness", "precision.compute"},
+         "run.exactness = \"invariant\" is for f32 and bf16, not for f64: its sums have quanta of "
+         "2^-50");
+    rule(
+        deck_.run.backend != "cuda" && !deck_.run.cuda_graph, {"run.exactness", "run.backend"},
+        "run.exactness = \"invariant\" is for the backends host and ref: a GPU's products and sums "
+        "are not proven to give the same bits on any grid");
+    rule(tokens % chunk == 0, {"run.exact_chunk", "parallel.seq", "model.context"},
+         "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank "
+         "(model.context "
+         "/ parallel.seq); chunks that do: {}. Another chunk gives other bits, so choose one for "
+         "all "
+         "grids",
+         chunk, tokens, legal_text(divisors(tokens), chunk));
   }
 
   // Patterns are matched with parameter names, so the model must be sound.
@@ -181,6 +200,11 @@ class Checker {
 
 std::vector<DeckProblem> check_deck(const Deck& deck) {
   return Checker(deck).all();
+}
+
+std::int64_t exact_chunk(const Deck& d) {
+  if (d.run.exactness != Exactness::invariant) return 0;
+  return std::min(d.run.exact_chunk, d.model.context);
 }
 
 std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe) {

@@ -46,6 +46,9 @@ Deck parse_deck(std::string_view text, std::string source_name,
 // checked. Every run and every plan calls this once; throws Error naming legal values.
 Deck fit_to_ranks(Deck, std::int64_t ranks);
 
+// With run.exactness = "invariant", tokens that are summed as one, else 0.
+std::int64_t exact_chunk(const Deck&);
+
 // The deck as text with every key and its meaning; parse_deck of it gives an equal Deck.
 std::string dump_deck(const Deck&);
 

@@ -156,13 +156,12 @@ DeckSection run_section() {
               .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the cores of the rank"),
           KeyRow("exactness", choice, named_member(section, &R::exactness, grades),
                  "same bits: no promise, on the same grid, or on any grid")
-              .of(grades)
-              .only({"\"fast\"", "\"repeatable\""}),
+              .of(grades),
           KeyRow("exact_chunk", integer, plain(&R::exact_chunk),
-                 "tokens whose gradients are added as one number when invariant")
+                 "tokens whose gradients are added as one number when invariant; at most the "
+                 "context, and a divisor of context / seq")
               .in(1, 256)
-              .in_units("tokens")
-              .only({"256"}),
+              .in_units("tokens"),
           KeyRow("time_limit", duration, plain(&R::time_limit),
                  "checkpoint and stop before that long has passed; 0: no limit")
               .in(0, 1e9),

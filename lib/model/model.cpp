@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-Model::Model(Backend& backend, ModelSpec spec, DType compute)
+Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
     : spec_(std::move(spec)), compute_(compute) {
   const auto& c = spec_.config;
   Tensor rotary_T2E;
@@ -12,7 +12,7 @@ Model::Model(Backend& backend, ModelSpec spec, DType compute)
     rotary_T2E = ops::rotary_table(backend, c.context, c.head_dim(), c.rope_theta, wide(compute));
   parts_.push_back(std::make_unique<EmbeddingPart>(spec_, compute));
   for (std::int64_t l = 0; l < c.layers; ++l)
-    parts_.push_back(std::make_unique<BlockPart>(spec_, l, rotary_T2E));
+    parts_.push_back(std::make_unique<BlockPart>(spec_, l, rotary_T2E, exact));
   parts_.push_back(std::make_unique<FinalNormPart>(spec_));
   parts_.push_back(std::make_unique<HeadPart>(spec_));
 }

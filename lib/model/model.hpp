@@ -39,7 +39,8 @@ class Part {
 
 class Model {
  public:
-  Model(Backend&, ModelSpec, DType compute);
+  // exact: sums of gradients depend on no layout, key/value heads' included.
+  Model(Backend&, ModelSpec, DType compute, bool exact = false);
   ~Model();
 
   const ModelSpec& spec() const { return spec_; }

@@ -13,6 +13,11 @@ static ops::Heads heads_of(const ModelConfig& c) {
   return {c.heads, c.kv_heads, c.head_dim()};
 }
 
+// That attention sees.
+static ops::Heads attended(const ModelConfig& c, bool exact) {
+  return {c.heads, exact ? c.heads : c.kv_heads, c.head_dim()};
+}
+
 // Site 0 is the embedding, then two a block.
 static ops::DropoutSite site(const ModelConfig& c, std::int64_t n) {
   return {n, c.dropout};
@@ -54,30 +59,32 @@ static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const Block
   return chain;
 }
 
-BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E)
-    : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E) {}
+BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E, bool exact)
+    : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E, exact) {}
 
 BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t layer,
-                     const Tensor& rotary_T2E)
+                     const Tensor& rotary_T2E, bool exact)
     : name_("block " + std::to_string(layer)),
       units_{{p.unit, Use::own}},
       attention_norm_(norm_weights(s.config, p.attention_norm, p.attention_norm_bias)),
       qkv_(make_linear(s, p.qkv, p.qkv_bias)),
-      split_heads_(heads_of(s.config)),
-      attention_(heads_of(s.config)),
-      join_heads_(heads_of(s.config)),
+      split_heads_(attended(s.config, exact)),
+      attention_(attended(s.config, exact)),
+      join_heads_(attended(s.config, exact)),
       projection_(make_linear(s, p.projection, p.projection_bias)),
       attention_residual_(site(s.config, 1 + 2 * layer),
                           norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
       ffn_(make_ffn(s, p)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {
   if (rotary_T2E) rotary_.emplace(heads_of(s.config), rotary_T2E);
+  if (exact && s.config.kv_heads < s.config.heads) repeat_heads_.emplace(heads_of(s.config));
 }
 
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   Value h = tape.apply(run, attention_norm_, x);
   h = tape.apply(run, qkv_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
+  if (repeat_heads_) h = tape.apply(run, *repeat_heads_, std::move(h));
   const bool shared = run.seq.size() > 1;
   if (shared) h = tape.apply(run, split_heads_, std::move(h));
   h = tape.apply(run, attention_, std::move(h));

@@ -7,6 +7,7 @@
 #include "lib/ops/collective.hpp"
 #include "lib/ops/embedding.hpp"
 #include "lib/ops/linear.hpp"
+#include "lib/ops/repeat_heads.hpp"
 #include "lib/ops/residual_norm.hpp"
 
 namespace trireme {
@@ -31,20 +32,22 @@ class EmbeddingPart final : public Part {
 class BlockPart final : public Part {
  public:
   // rotary_T2E is absent with learned positions.
-  BlockPart(const ModelSpec&, std::int64_t layer, const Tensor& rotary_T2E);
+  BlockPart(const ModelSpec&, std::int64_t layer, const Tensor& rotary_T2E, bool exact);
   std::string_view name() const override { return name_; }
   std::span<const Borrow> units() const override { return units_; }
   bool recomputable() const override { return true; }
   Value forward(Tape&, const Run&, Value x_BTC) const override;
 
  private:
-  BlockPart(const ModelSpec&, const BlockParams&, std::int64_t layer, const Tensor& rotary_T2E);
+  BlockPart(const ModelSpec&, const BlockParams&, std::int64_t layer, const Tensor& rotary_T2E,
+            bool exact);
 
   std::string name_;
   std::vector<Borrow> units_;
   ops::Norm attention_norm_;
   ops::Linear qkv_;
   std::optional<ops::Rotary> rotary_;
+  std::optional<ops::RepeatHeads> repeat_heads_;
   ops::SplitHeads split_heads_;
   ops::Attention attention_;
   ops::JoinHeads join_heads_;

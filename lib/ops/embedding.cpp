@@ -24,12 +24,13 @@ void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, S
   const ConstView dy_TC = as_rows(grad_out[0]);
   const ConstView ids_T = saved[0].view().reshaped({dy_TC.extent[0]});
   if (wants_any(run, params_))
-    run.gradients->add(
-        params_, dy_TC.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
-          run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dst[0],
+    run.gradients->add_rows(
+        params_[0], dy_TC.extent[0], [&](View dtable_VC, View largest, Accumulate how) {
+          run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dtable_VC,
                                                                 .how = how,
-                                                                .dy_TC = rows_of(dy_TC, r),
-                                                                .ids_T = rows_of(ids_T, r)});
+                                                                .dy_TC = dy_TC,
+                                                                .ids_T = ids_T,
+                                                                .largest = largest});
         });
 }
 
@@ -68,15 +69,17 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
   const auto batch = dy.shape()[0], tokens = dy.shape()[1], width = dy.shape()[2];
   // Rows of this sum are samples: a position's gradient adds over them.
   if (wants_any(run, params_))
-    run.gradients->add(params_, batch, [&](Rows r, std::span<const View> dst, Accumulate how) {
-      if (tokens < dst[0].extent[0] && how == Accumulate::overwrite) {
-        run.backend.put(Queue::compute, kernel::Fill{.dst = dst[0], .value = 0});
+    run.gradients->add_rows(params_[0], batch, [&](View dtable, View largest, Accumulate how) {
+      if (tokens < dtable.extent[0] && how == Accumulate::overwrite) {
+        run.backend.put(Queue::compute, kernel::Fill{.dst = dtable, .value = 0});
         how = Accumulate::add;
       }
-      const View used = positions_of(dst[0], run, tokens).reshaped({tokens * width});
-      const ConstView dy_BX = dy.view().reshaped({batch, tokens * width});
-      run.backend.put(Queue::compute,
-                      kernel::ColumnSum{.out_C = used, .how = how, .x_TC = rows_of(dy_BX, r)});
+      run.backend.put(
+          Queue::compute,
+          kernel::ColumnSum{.out_C = positions_of(dtable, run, tokens).reshaped({tokens * width}),
+                            .how = how,
+                            .x_TC = dy.view().reshaped({batch, tokens * width}),
+                            .largest = largest});
     });
 }
 

@@ -1,6 +1,8 @@
 #include "lib/ops/head.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "lib/ops/support.hpp"
 
@@ -8,10 +10,15 @@ namespace trireme::ops {
 
 Tensor Head::logits(const Run& run, ConstView x_RC) const {
   Tensor z = Tensor::empty(run.backend, {x_RC.extent[0], vocab_}, x_RC.dtype, Kind::transient);
-  run.backend.put(
-      Queue::compute,
-      kernel::Matmul{.c_MN = z.view(), .a_MK = x_RC, .b_KN = run.weights[params_[0]].transposed()});
+  multiply_rows(run,
+                {.c_MN = z.view(), .a_MK = x_RC, .b_KN = run.weights[params_[0]].transposed()});
   return z;
+}
+
+// Whole chunks at a time, where there are some.
+static std::int64_t rows_at_once(const Run& run) {
+  const auto most = run.backend.head_rows(), chunk = run.place.exact_chunk;
+  return chunk == 0 ? most : std::max(chunk, most / chunk * chunk);
 }
 
 std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
@@ -20,26 +27,32 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   const ConstView x_TC = as_rows(x);
   const auto tokens = x_TC.extent[0];
   const ConstView target_T = run.place.targets_BT.reshaped({tokens});
-  Tensor loss = Tensor::empty(b, {1}, DType::f64, Kind::transient);
+  const bool exact = run.place.exact_chunk > 0;
+  Tensor loss = Tensor::empty(b, {exact ? 2 : 1}, exact ? DType::i64 : DType::f64, Kind::transient);
+  View largest;
+  if (exact) {
+    b.put(Queue::compute, kernel::Fill{.dst = loss.view(), .value = 0});
+    largest = View(loss.slice(1, {1}).view().data, DType::f32, {1});
+  }
   Tensor dx;
   if (saved) dx = Tensor::empty(b, x.shape(), x.dtype(), Kind::saved);
-  const auto most = b.head_rows();
+  const auto most = rows_at_once(run);
   for (std::int64_t begin = 0; begin < tokens; begin += most) {
     const Rows chunk{begin, std::min(tokens, begin + most)};
     const ConstView x_RC = rows_of(x_TC, chunk);
     const Tensor z = logits(run, x_RC);
     b.put(Queue::compute,
-          kernel::CrossEntropy{.loss = loss.view(),
+          kernel::CrossEntropy{.loss = loss.slice(0, {1}).view(),
                                .how = begin ? Accumulate::add : Accumulate::overwrite,
                                .logits_TV = z.view(),
                                .target_T = rows_of(target_T, chunk),
                                .scale = run.place.scale,
-                               .logits = saved ? Logits::become_gradient : Logits::keep});
+                               .logits = saved ? Logits::become_gradient : Logits::keep,
+                               .largest = largest});
     if (!saved) continue;
     const ConstView dz_RV = z.view();
-    b.put(Queue::compute,
-          kernel::Matmul{
-              .c_MN = rows_of(as_rows(dx), chunk), .a_MK = dz_RV, .b_KN = run.weights[params_[0]]});
+    multiply_rows(
+        run, {.c_MN = rows_of(as_rows(dx), chunk), .a_MK = dz_RV, .b_KN = run.weights[params_[0]]});
     if (wants_any(run, params_))
       run.gradients->add(
           params_, dz_RV.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
@@ -51,6 +64,19 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
   }
   if (saved) *saved = {dx};
   return {loss};
+}
+
+Head::Loss Head::download(Backend& b, const Tensor& t) {
+  Loss loss;
+  if (t.dtype() == DType::f64) {
+    b.download(Queue::compute, std::as_writable_bytes(std::span(&loss.sum, 1)), t.view());
+    return loss;
+  }
+  std::array<std::int64_t, 2> both{};
+  b.download(Queue::compute, std::as_writable_bytes(std::span(both)), t.view());
+  loss.quanta = both[0];
+  loss.largest = std::bit_cast<float>(static_cast<std::uint32_t>(both[1]));
+  return loss;
 }
 
 std::vector<Tensor> Head::input_gradients(const Run&, std::vector<Tensor>&, Saved& saved,

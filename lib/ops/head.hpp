@@ -3,7 +3,8 @@
 // Forward computes loss, dx and dw together, in chunks of Backend::head_rows() tokens, so logits
 // are neither kept nor computed twice: the seed of backward is 1 by convention, scaled by
 // Place::scale.
-// Output: one f64, the sum over this rank's valid targets, not divided by anything.
+// Output: one f64, the sum over this rank's valid targets, not divided by anything. With
+// Place::exact_chunk two i64: that sum as a count of quanta, and the bits of its largest term.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -18,6 +19,13 @@ class Head final : public Op {
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
+  // A result of forward, on the host.
+  struct Loss {
+    double sum = 0;           // without exact_chunk
+    std::int64_t quanta = 0;  // with it
+    float largest = 0;        //
+  };
+  static Loss download(Backend&, const Tensor&);
   // Logits [R, V] of rows x_RC, for generation.
   Tensor logits(const Run&, ConstView x_RC) const;
 

@@ -15,18 +15,18 @@ Shape Linear::output_shape(const Shape& s) const {
 
 void Linear::multiply(const Run& run, const Tensor& y, const Tensor& x, Epilogue epilogue) const {
   if (params_.size() > 1) epilogue.bias_N = run.weights[params_[1]];
-  run.backend.put(Queue::compute, kernel::Matmul{.c_MN = as_rows(y),
-                                                 .a_MK = as_rows(x),
-                                                 .b_KN = run.weights[params_[0]].transposed(),
-                                                 .epilogue = epilogue});
+  multiply_rows(run, {.c_MN = as_rows(y),
+                      .a_MK = as_rows(x),
+                      .b_KN = run.weights[params_[0]].transposed(),
+                      .epilogue = epilogue});
 }
 
 void Linear::multiply_grad(const Run& run, const Tensor& dx, const Tensor& dy,
                            const Epilogue& epilogue) const {
-  run.backend.put(Queue::compute, kernel::Matmul{.c_MN = as_rows(dx),
-                                                 .a_MK = as_rows(dy),
-                                                 .b_KN = run.weights[params_[0]],
-                                                 .epilogue = epilogue});
+  multiply_rows(run, {.c_MN = as_rows(dx),
+                      .a_MK = as_rows(dy),
+                      .b_KN = run.weights[params_[0]],
+                      .epilogue = epilogue});
 }
 
 void Linear::add_gradients(const Run& run, const Tensor& dy, const Tensor& x) const {

@@ -15,6 +15,9 @@ BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
 // [.., C] as a matrix of rows.
 View as_rows(const Tensor&);
 
+// A product whose rows are tokens; in blocks of Place::exact_chunk where that is set.
+void multiply_rows(const Run&, const kernel::Matmul&);
+
 // Is the gradient of one of `params` wanted?
 bool wants_any(const Run&, std::span<const ParamId> params);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/fixed.hpp"
+
 namespace trireme {
 
 static std::size_t index(Use use) {
@@ -9,16 +11,21 @@ static std::size_t index(Use use) {
 }
 
 GradientSums::GradientSums(Backend& b, const ModelSpec& spec, const Layout& layout,
-                           const Sharding& sharding, DType master)
+                           const Sharding& sharding, DType master, std::int64_t exact_chunk)
     : backend_(b),
       spec_(spec),
       layout_(layout),
       sharding_(sharding),
-      master_(master),
-      sums_(layout.segments.size()) {}
+      exact_chunk_(exact_chunk),
+      type_(exact_chunk > 0 ? DType::i64 : master),
+      sums_(layout.segments.size()) {
+  if (exact_chunk_ == 0) return;
+  largest_ = Tensor::empty(b, {std::ssize(spec.params)}, DType::f32, Kind::gradients);
+  leaves_.resize(spec.params.size());
+}
 
 GradientBuffer GradientSums::block(std::size_t segment, std::int64_t elements) const {
-  return {Tensor::empty(backend_, {elements}, master_, Kind::gradients),
+  return {Tensor::empty(backend_, {elements}, type_, Kind::gradients),
           std::vector<std::uint8_t>(layout_.segments[segment].slots.size(), 0)};
 }
 
@@ -42,6 +49,14 @@ void GradientSums::start() {
     for (auto& g : s.of_use)
       if (g) std::ranges::fill(g->written, 0);
   }
+  if (!largest_) return;
+  backend_.put(Queue::compute, kernel::Fill{.dst = largest_.view(), .value = 0});
+  std::ranges::fill(leaves_, 0);
+}
+
+View GradientSums::count_leaves(ParamId p, std::int64_t leaves) {
+  leaves_[p.index()] += static_cast<double>(leaves);
+  return largest_.slice(static_cast<std::int64_t>(p.index()), {1}).view();
 }
 
 std::shared_ptr<GradientBuffer> GradientSums::buffer(std::size_t segment, Use use) const {
@@ -57,7 +72,7 @@ Pending GradientSums::reduce(std::size_t i, Use use, GradientBuffer& whole, int 
   auto& begun = sum.begun[index(use)];
   auto leaving = sharding_.scatter.reduce_scatter(
       backend_, Queue::scatter, sum.of_use[index(use)]->flat.view(), whole.flat.view(),
-      begun ? Accumulate::add : Accumulate::overwrite, sharding_.policy.reduce,
+      begun ? Accumulate::add : Accumulate::overwrite, wire(),
       {Doing::scatter, segment.name, microbatch});
   begun = true;
   leaving.keep(std::move(whole.flat));
@@ -152,14 +167,14 @@ void GradientSums::sum_replicas() const {
     const View part = flat.slice(r.rank() * n, {n}).view();
     backend_.wait(Queue::scatter, backend_.record(Queue::compute));
     auto summed = r.reduce_scatter(backend_, Queue::scatter, part, flat.view(),
-                                   Accumulate::overwrite, sharding_.policy.reduce, label);
+                                   Accumulate::overwrite, wire(), label);
     flat.used(summed.wait(Queue::compute));
     auto all = r.all_gather(backend_, Queue::scatter, flat.view(), part, label);
     flat.used(all.wait(Queue::compute));
   }
 }
 
-std::vector<double> GradientSums::squares() const {
+GradientNorms GradientSums::norms() const {
   std::vector<std::size_t> params;  // that this rank speaks for, a view of each
   std::vector<ConstView> own_parts;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
@@ -173,27 +188,34 @@ std::vector<double> GradientSums::squares() const {
       own_parts.push_back(sum(i).slice(r.begin - mine.begin, {r.count()}).view());
     }
   }
-  std::vector<double> by_param(spec_.params.size());
-  if (params.empty()) {
-    sharding_.gather.synchronize();
-    return by_param;
+  const std::size_t each = exact_chunk_ > 0 ? fixed::limbs : 1;
+  GradientNorms norms{std::vector<double>(spec_.params.size() * each), {}, leaves_};
+  Tensor of_views;
+  if (!params.empty()) {
+    of_views = Tensor::empty(backend_, {static_cast<std::int64_t>(params.size() * each)},
+                             DType::f64, Kind::transient);
+    backend_.put(Queue::compute, kernel::SumSquares{.out_N = of_views.view(), .x = own_parts});
   }
-  const auto count = static_cast<std::int64_t>(params.size());
-  const Tensor of_views = Tensor::empty(backend_, {count}, DType::f64, Kind::transient);
-  backend_.put(Queue::compute, kernel::SumSquares{.out_N = of_views.view(), .x = own_parts});
   sharding_.gather.synchronize();
-  std::vector<double> sums(params.size());
-  backend_.download(Queue::compute, std::as_writable_bytes(std::span(sums)), of_views.view());
-  for (std::size_t i = 0; i < params.size(); ++i) by_param[params[i]] = sums[i];
-  return by_param;
+  std::vector<double> sums(params.size() * each);
+  if (of_views)
+    backend_.download(Queue::compute, std::as_writable_bytes(std::span(sums)), of_views.view());
+  for (std::size_t i = 0; i < params.size(); ++i)
+    std::copy_n(sums.data() + i * each, each, norms.squares.data() + params[i] * each);
+  if (largest_) {
+    std::vector<float> largest(spec_.params.size());
+    backend_.download(Queue::compute, std::as_writable_bytes(std::span(largest)), largest_.view());
+    norms.largest.assign(largest.begin(), largest.end());
+  }
+  return norms;
 }
 
-std::vector<double> GradientSums::finish() {
+GradientNorms GradientSums::finish() {
   complete_own_uses();
   add_tied_uses();
   sum_replicas();
   share_tied_sums();
-  return squares();
+  return norms();
 }
 
 }  // namespace trireme

@@ -17,10 +17,21 @@ struct GradientBuffer {
   std::vector<std::uint8_t> written;  // by slot
 };
 
+// What a step's gradients come to, by ParamId, of the elements that this rank speaks for. To be
+// added over all ranks, but the largest, to be compared.
+struct GradientNorms {
+  std::vector<double> squares;  // a sum of squares each; as counts of quanta fixed::limbs each
+  // As counts of quanta alone: the largest leaf, infinite where one is not finite, and how many
+  // leaves there were.
+  std::vector<double> largest, leaves;
+};
+
 class GradientSums {
  public:
-  // All that is referred to outlives it.
-  GradientSums(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType master);
+  // All that is referred to outlives it. exact_chunk > 0: sums are counts of quanta, of leaves of
+  // that many tokens.
+  GradientSums(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType master,
+               std::int64_t exact_chunk);
   GradientSums(const GradientSums&) = delete;
   GradientSums& operator=(const GradientSums&) = delete;
 
@@ -36,10 +47,11 @@ class GradientSums {
   // Sends such a block to the ranks that sum its shards; `whole` is kept until it has left.
   Pending reduce(std::size_t segment, Use, GradientBuffer& whole, int microbatch);
   // After the last: parameters that no token reached get zeros, uses of a tied table are added in
-  // order, replicas are summed, a table's other stage gets that sum, and one sum of squares a
-  // parameter comes back, by ParamId: of the elements that this rank speaks for. To be added over
-  // all ranks.
-  std::vector<double> finish();
+  // order, replicas are summed, and a table's other stage gets that sum.
+  GradientNorms finish();
+  std::int64_t exact_chunk() const { return exact_chunk_; }
+  // Leaves that are added to a parameter's counts on this rank; where their largest is kept.
+  View count_leaves(ParamId, std::int64_t leaves);
   const Tensor& sum(std::size_t segment) const { return sums_[segment].of_use[0]->flat; }
 
  private:
@@ -55,14 +67,18 @@ class GradientSums {
   void add_tied_uses() const;
   void sum_replicas() const;
   void share_tied_sums() const;
-  std::vector<double> squares() const;
+  GradientNorms norms() const;
+  DType wire() const { return exact_chunk_ > 0 ? DType::i64 : sharding_.policy.reduce; }
 
   Backend& backend_;
   const ModelSpec& spec_;
   const Layout& layout_;
   const Sharding& sharding_;
-  DType master_;
+  std::int64_t exact_chunk_;
+  DType type_;             // of sums
   std::vector<Sum> sums_;  // by segment
+  Tensor largest_;         // by ParamId; of counts of quanta, as what follows
+  std::vector<double> leaves_;
 };
 
 }  // namespace trireme

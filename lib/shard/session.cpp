@@ -24,7 +24,7 @@ ConstView Lease::operator[](ParamId p) const {
       .view();
 }
 
-void GradientLease::add(std::span<const ParamId> params, std::int64_t rows, const Fill& fill) {
+GradientLease::Destination GradientLease::destination(std::span<const ParamId> params) {
   std::vector<View> dst;
   std::optional<std::uint8_t> before;  // were they written? One answer serves the fill
   for (const ParamId p : params) {
@@ -48,7 +48,45 @@ void GradientLease::add(std::span<const ParamId> params, std::int64_t rows, cons
     dst.push_back(
         held->buffer->flat.slice(where.slot.begin, store_.spec().params[p.index()].shape).view());
   }
-  fill({0, rows}, dst, before.value_or(0) ? Accumulate::add : Accumulate::overwrite);
+  return {std::move(dst), before.value_or(0) ? Accumulate::add : Accumulate::overwrite};
+}
+
+void GradientLease::add(std::span<const ParamId> params, std::int64_t rows, const Fill& fill) {
+  if (store_.gradients().exact_chunk() > 0) return add_leaves(params, rows, fill);
+  const auto [dst, how] = destination(params);
+  fill({0, rows}, dst, how);
+}
+
+// Each leaf by itself, then into the counts.
+void GradientLease::add_leaves(std::span<const ParamId> params, std::int64_t rows,
+                               const Fill& fill) {
+  auto& sums = store_.gradients();
+  auto& b = store_.backend();
+  const auto chunk = sums.exact_chunk();
+  require(rows % chunk == 0, "{} rows are no multiple of run.exact_chunk = {}", rows, chunk);
+  auto [dst, how] = destination(params);
+  std::vector<Tensor> leaves;
+  std::vector<View> views;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const auto& shape = store_.spec().params[params[i].index()].shape;
+    if (dst[i]) leaves.push_back(Tensor::empty(b, shape, store_.master(), Kind::transient));
+    views.push_back(dst[i] ? leaves.back().view() : View{});
+  }
+  for (std::int64_t begin = 0; begin < rows; begin += chunk, how = Accumulate::add) {
+    fill({begin, begin + chunk}, views, Accumulate::overwrite);
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (dst[i])
+        b.put(Queue::compute, kernel::AddFixed{.sum_N = dst[i],
+                                               .how = how,
+                                               .x_N = views[i],
+                                               .largest = sums.count_leaves(params[i], 1)});
+  }
+}
+
+void GradientLease::add_rows(ParamId p, std::int64_t rows, const FillRows& fill) {
+  const auto [dst, how] = destination({&p, 1});
+  const bool exact = store_.gradients().exact_chunk() > 0;
+  fill(dst[0], exact ? store_.gradients().count_leaves(p, rows) : View{}, how);
 }
 
 Session::Session(Store& s, Purpose purpose, BorrowPlan plan)

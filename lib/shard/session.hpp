@@ -41,6 +41,7 @@ class Lease final : public Weights {
 class GradientLease final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
+  void add_rows(ParamId, std::int64_t rows, const FillRows&) override;
 
  private:
   friend class Session;
@@ -51,6 +52,13 @@ class GradientLease final : public Gradients {
     Use use;
     std::shared_ptr<GradientBuffer> buffer;
   };
+  struct Destination {
+    std::vector<View> of_param;  // absent where it is frozen
+    Accumulate how;
+  };
+  Destination destination(std::span<const ParamId>);
+  void add_leaves(std::span<const ParamId>, std::int64_t rows, const Fill&);
+
   Store& store_;
   std::span<const Borrow> units_;
   int microbatch_;

@@ -19,14 +19,15 @@ static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_tr
 }
 
 Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute,
-             std::optional<UpdateRule> rule, Sharding sharding, std::vector<std::uint8_t> trainable)
+             std::optional<UpdateRule> rule, Sharding sharding, std::vector<std::uint8_t> trainable,
+             std::int64_t exact_chunk)
     : backend_(b),
       spec_(spec),
       layout_(std::move(layout)),
       sharding_(std::move(sharding)),
       rule_(rule),
       shards_(b, spec, layout_, sharding_, compute, names_of_arrays(rule)),
-      gradients_(b, spec, layout_, sharding_, wide(compute)),
+      gradients_(b, spec, layout_, sharding_, wide(compute), rule ? exact_chunk : 0),
       trainability_(spec, layout_, wanted_first(spec, rule.has_value(), std::move(trainable))) {
   settle_trainable();
 }

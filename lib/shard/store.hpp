@@ -28,9 +28,9 @@ class Store {
  public:
   // Takes weights, gradients and the optimizer's arrays; weights are undefined until initialize()
   // or write(), all else is zero. Without a rule there are neither gradients nor arrays, and
-  // nothing can be trained. `trainable` by ParamId; empty: all.
+  // nothing can be trained. `trainable` by ParamId; empty: all. exact_chunk: see GradientSums.
   Store(Backend&, const ModelSpec&, Layout, DType compute, std::optional<UpdateRule>, Sharding = {},
-        std::vector<std::uint8_t> trainable = {});
+        std::vector<std::uint8_t> trainable = {}, std::int64_t exact_chunk = 0);
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -75,7 +75,7 @@ class Store {
   void discard_gradients() { pending_ = false; }
 
   // After backward: GradientSums::finish.
-  std::vector<double> finish_gradients() { return gradients_.finish(); }
+  GradientNorms finish_gradients() { return gradients_.finish(); }
   // One step of the rule: weights, arrays and compute copy. The counts are the store's own, and so
   // is what is not decayed.
   void update(UpdateFactors);

@@ -140,6 +140,7 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
   place.rows = {batch.sample_B.view(), seq_.rank() * boundary().shape[1]};
   place.targets_BT = batch.targets_BT.view();
   place.scale = when_.scale;
+  place.exact_chunk = when_.exact_chunk;
   return {backend_, seq_, weights, gradients, session_.trainable(), place};
 }
 

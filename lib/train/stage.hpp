@@ -53,7 +53,8 @@ class ModelStage final : public Stage {
     // of its share of sample 0; none: another rank holds that position.
     bool logits = false;
     std::optional<std::int64_t> logits_at = std::nullopt;
-    bool graphs = false;  // each call is one piece of work to the backend; for one rank
+    std::int64_t exact_chunk = 0;  // Place's
+    bool graphs = false;           // each call is one piece of work to the backend; for one rank
     // Asked on all ranks before each microbatch but the first: are this and those after it left
     // out? The same answer everywhere. Empty: never.
     std::function<bool(int microbatch)> drop = {};

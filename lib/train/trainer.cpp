@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "kernels/trace.hpp"
+#include "lib/base/fixed.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/train/optimizer.hpp"
 
@@ -33,7 +35,7 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
     : backend_(backend),
       axes_(std::move(axes)),
       setup_(checked(std::move(setup), axes_.grid)),
-      model_(backend, make_spec(setup_.model), setup_.compute),
+      model_(backend, make_spec(setup_.model), setup_.compute, setup_.exact_chunk > 0),
       stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, axes_.grid.pipe)),
       range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
       freeze_(setup_.freeze, model_.spec()),
@@ -42,7 +44,7 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
           backend, model_.spec(), layout(), setup_.compute, rule_of(setup_),
           make_sharding(model_.spec(),
                         zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce), axes_),
-          trained_in(standings_)) {}
+          trained_in(standings_), setup_.exact_chunk) {}
 
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, range_), axes_.grid.places(), setup_.optimizer.no_decay,
@@ -85,11 +87,38 @@ double Trainer::agree(double value) const {
   return value;
 }
 
-static double download_scalar(const Communicator& world, Backend& b, const Tensor& t) {
-  double value = 0;
+// The sum of microbatches' losses: in their order, or as a count of quanta.
+struct Losses {
+  double sum = 0;
+  fixed::Int128 quanta = 0;
+  double largest = 0;  // that a sum of counts could have come to; infinite where one is not finite
+};
+static Losses download(const Communicator& world, Backend& b, std::span<const Tensor> losses,
+                       std::int64_t tokens) {
+  Losses all;
   world.synchronize();
-  b.download(Queue::compute, std::as_writable_bytes(std::span(&value, 1)), t.view());
-  return value;
+  for (const auto& t : losses) {
+    const auto one = ops::Head::download(b, t);
+    all.sum += one.sum;
+    all.quanta += one.quanta;
+    all.largest =
+        std::max(all.largest, static_cast<double>(one.largest) * static_cast<double>(tokens));
+  }
+  return all;
+}
+static void append(std::vector<double>& to, fixed::Int128 x) {
+  const auto limbs = fixed::to_limbs(x);
+  to.insert(to.end(), limbs.begin(), limbs.end());
+}
+static std::span<const double, fixed::limbs> limbs_at(std::span<const double> all, std::size_t i) {
+  return all.subspan(i * fixed::limbs).first<fixed::limbs>();
+}
+static void require_room(double largest) {
+  if (largest >= fixed::loss_limit && std::isfinite(largest))
+    throw SharedError(fmt::format(
+        "the losses of one microbatch may come to {:.3g}, and run.exactness = \"invariant\" counts "
+        "up to {:.3g}: the model has diverged, or take a smaller train.microbatch",
+        largest, fixed::loss_limit));
 }
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
@@ -101,6 +130,7 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
   const auto trainable = train ? store_.trainable() : std::span<const std::uint8_t>(nothing);
   const bool input_wanted = train && axes_.at.pipe > first_trainable_stage();
   const auto backward = backward_parts(model_, range_, trainable, input_wanted);
+  when.exact_chunk = setup_.exact_chunk;
   Session session(
       store_, purpose,
       make_borrow_plan(visits(program, model_, range_, backward), store_.sharding().policy));
@@ -147,24 +177,15 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.verdict = Verdict::dropped;
     return result;
   }
-  // One sum over all ranks: a square a parameter, then the loss.
-  auto sums = finish_gradients();
-  sums.push_back(0);
-  for (const auto& loss : *losses) sums.back() += download_scalar(axes_.world, backend_, loss);
-  axes_.world.all_reduce(sums);
-  result.loss = sums.back() * scale;
-  sums.pop_back();
-  double squares = 0;
-  for (double s : sums) squares += s;
-  result.grad_norm = std::sqrt(squares);
-  if (!std::isfinite(squares) || !std::isfinite(result.loss)) {
+  const auto sums = setup_.exact_chunk > 0 ? add_counts(*losses, std::ssize(microbatches[0].ids_BT))
+                                           : add_in_order(*losses);
+  result.loss = sums.loss * scale;
+  result.grad_norm = std::sqrt(sums.squares);
+  if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
     result.verdict = Verdict::not_finite;
-    const auto bad = std::ranges::find_if(sums, [](double s) { return !std::isfinite(s); });
-    result.culprit =
-        bad == sums.end()
-            ? "the loss"
-            : fmt::format("the gradient of {}",
-                          model_.spec().params[static_cast<std::size_t>(bad - sums.begin())].name);
+    result.culprit = sums.not_finite ? fmt::format("the gradient of {}",
+                                                   model_.spec().params[*sums.not_finite].name)
+                                     : "the loss";
     store_.discard_gradients();
     return result;
   }
@@ -173,9 +194,68 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   return result;
 }
 
-std::vector<double> Trainer::finish_gradients() {
+GradientNorms Trainer::finish_gradients() {
   const TraceScope span("gradient norm");
   return store_.finish_gradients();
+}
+
+static std::optional<std::size_t> first_not_finite(std::span<const double> x) {
+  const auto bad = std::ranges::find_if(x, [](double s) { return !std::isfinite(s); });
+  if (bad == x.end()) return std::nullopt;
+  return static_cast<std::size_t>(bad - x.begin());
+}
+
+// One sum over all ranks: a square a parameter, then the loss.
+Trainer::StepSums Trainer::add_in_order(std::span<const Tensor> losses) {
+  auto sums = finish_gradients().squares;
+  sums.push_back(download(axes_.world, backend_, losses, 0).sum);
+  axes_.world.all_reduce(sums);
+  StepSums s;
+  s.loss = sums.back();
+  sums.pop_back();
+  for (double square : sums) s.squares += square;
+  s.not_finite = first_not_finite(sums);
+  return s;
+}
+
+// The same with limbs of counts, which have no order, and how many leaves there were; then the
+// largest terms, which say whether the counts can be true.
+Trainer::StepSums Trainer::add_counts(std::span<const Tensor> losses, std::int64_t tokens) {
+  const auto params = model_.spec().params.size();
+  auto norms = finish_gradients();
+  const auto loss = download(axes_.world, backend_, losses, tokens);
+  auto& sums = norms.squares;
+  append(sums, loss.quanta);
+  sums.insert(sums.end(), norms.leaves.begin(), norms.leaves.end());
+  axes_.world.all_reduce(sums);
+  auto& largest = norms.largest;
+  largest.push_back(loss.largest);
+  axes_.world.all_reduce_max(largest);
+  StepSums s;
+  s.not_finite = first_not_finite(std::span(largest).first(params));
+  if (s.not_finite || !std::isfinite(largest.back())) {
+    s.loss = s.squares = std::nan("");
+    return s;
+  }
+  require_room(largest.back());
+  fixed::Int128 squares = 0;
+  for (std::size_t i = 0; i < params; ++i) {
+    const double bound = largest[i] * sums[(params + 1) * fixed::limbs + i];
+    if (bound >= fixed::gradient_limit)
+      throw SharedError(fmt::format(
+          "the gradient of {} may come to {:.3g}, and run.exactness = \"invariant\" counts up to "
+          "{:.3g}: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
+          model_.spec().params[i].name, bound, fixed::gradient_limit));
+    squares = fixed::capped_sum(squares, fixed::of_limbs(limbs_at(sums, i)));
+  }
+  if (squares == fixed::most)
+    throw SharedError(fmt::format(
+        "the gradient's norm is {:.0f} or more, which is as far as run.exactness = \"invariant\" "
+        "counts: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
+        std::sqrt(fixed::to_double(fixed::most, fixed::square_bits))));
+  s.squares = fixed::to_double(squares, fixed::square_bits);
+  s.loss = fixed::to_double(fixed::of_limbs(limbs_at(sums, params)), fixed::loss_bits);
+  return s;
 }
 
 void Trainer::update(double lr, double scale) {
@@ -206,11 +286,21 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
   const auto program =
       forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
   const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
-  std::array<double, 2> sums{};
-  for (const auto& loss : *losses) sums[0] += download_scalar(axes_.world, backend_, loss);
-  for (const auto& batch : mine) sums[1] += static_cast<double>(batch.valid);
+  const auto loss =
+      download(axes_.world, backend_, *losses, static_cast<std::int64_t>(most[1] * most[2]));
+  std::vector<double> sums{0, loss.sum};
+  for (const auto& batch : mine) sums[0] += static_cast<double>(batch.valid);
+  append(sums, loss.quanta);
   axes_.world.all_reduce(sums);
-  return {sums[0], static_cast<std::int64_t>(sums[1])};
+  const auto valid = static_cast<std::int64_t>(sums[0]);
+  if (setup_.exact_chunk == 0) return {sums[1], valid};
+  double largest = loss.largest;
+  axes_.world.all_reduce_max({&largest, 1});
+  require_room(largest);
+  if (!std::isfinite(largest)) return {std::nan(""), valid};
+  return {fixed::to_double(fixed::of_limbs(std::span(sums).subspan<2, fixed::limbs>()),
+                           fixed::loss_bits),
+          valid};
 }
 
 Batch Trainer::share(const Batch& whole) const {

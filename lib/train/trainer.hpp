@@ -53,7 +53,10 @@ struct TrainerSetup {
   std::vector<std::string> segments;       // further patterns of what freezes together
   std::vector<std::int64_t> stage_layers;  // blocks of each stage; empty: chosen by cost
   DType compute = DType::f32;
-  DType reduce = DType::f32;  // gradients on the wire
+  DType reduce = DType::f32;  // gradients on the wire, unless they are counted
+  // run.exactness = "invariant": tokens that are summed as one, a divisor of a rank's T; 0: another
+  // exactness. Gradients and losses are then sums of counts (lib/base/fixed.hpp), as 8 bytes each.
+  std::int64_t exact_chunk = 0;
   std::uint64_t seed = 1;
   std::int64_t first_step = 0;  // what is frozen then has no training state from the start
   bool trainable = true;        // false: to be evaluated only, without what training needs
@@ -104,7 +107,16 @@ class Trainer {
  private:
   Layout layout() const;
   double agree(double) const;
-  std::vector<double> finish_gradients();
+  GradientNorms finish_gradients();
+  // The two ways to bring a step's loss and squares together over all ranks. Squares by ParamId,
+  // not finite where a gradient is not.
+  struct StepSums {
+    double loss = 0;  // over valid targets
+    double squares = 0;
+    std::optional<std::size_t> not_finite;  // ParamId of the first such gradient
+  };
+  StepSums add_in_order(std::span<const Tensor> losses);
+  StepSums add_counts(std::span<const Tensor> losses, std::int64_t microbatch_tokens);
   void update(double lr, double scale);
   // Of the last stage, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,

@@ -189,14 +189,16 @@ TEST_F(GridRun, AStepThatIsTooLongForASignalIsDropped) {
              "stopped/log | grep -o [0-9]*$); wait $p");
 
     EXPECT_EQ(stopped.code, 75) << stopped.err;
-    EXPECT_EQ(count(stopped.err, "step 3 is dropped"), 1) << stopped.err;
-    EXPECT_EQ(row_of("stopped/history.csv")[0], 2);
-    const auto steps = slow + "train.steps=5";
+    // Which step it is depends on the machine.
+    const auto rows = static_cast<int>(row_of("stopped/history.csv")[0]);
+    EXPECT_GE(rows, 2);
+    EXPECT_EQ(count(stopped.err, fmt::format("step {} is dropped", rows + 1)), 1) << stopped.err;
+    const auto steps = slow + "train.steps=9";
     const auto r = here(train(grid, "--run-dir stopped --restart latest " + steps));
     ASSERT_EQ(r.code, 0) << r.err;
     ASSERT_EQ(here(train(grid, "--run-dir whole " + steps)).code, 0);
     EXPECT_EQ(losses("stopped"), losses("whole"));
-    EXPECT_EQ(arrays("stopped", "00000005"), arrays("whole", "00000005"));
+    EXPECT_EQ(arrays("stopped", "00000009"), arrays("whole", "00000009"));
   }
 }
 

@@ -120,8 +120,8 @@ const Course& one_rank_course(const ParityCase& given) {
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
   std::string key =
-      fmt::format("{} {} {} {} {} {} {} {}", p.size, p.flavour, p.dropout, int(p.optimizer),
-                  p.momentum, p.backend, trireme::name_of(p.compute), p.steps);
+      fmt::format("{} {} {} {} {} {} {} {} {}", p.exact_chunk, p.size, p.flavour, p.dropout,
+                  int(p.optimizer), p.momentum, p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;

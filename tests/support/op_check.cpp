@@ -78,6 +78,10 @@ class SumsInLab final : public Gradients {
     }
     for (std::size_t i = 0; i < params.size(); ++i) rows[first + i] += n;
   }
+  void add_rows(ParamId p, std::int64_t n, const FillRows& fill) override {
+    add({&p, 1}, n,
+        [&](Rows, std::span<const View> dst, Accumulate how) { fill(dst[0], {}, how); });
+  }
 
   // Rows added to each parameter: the same for all that are trainable.
   std::int64_t rows_of_each() const {

@@ -34,7 +34,8 @@ std::string name_of(const ParityCase& c) {
       text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
       c.dropout > 0 ? "_dropout" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
-      (c.backend == "ref" ? "" : "_" + c.backend) + (c.reduce == DType::bf16 ? "_wire16" : "") +
+      (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
+          (c.reduce == DType::bf16 ? "_wire16" : "") +
           (c.transport == TransportKind::device ? "_between_devices" : ""));
 }
 
@@ -75,6 +76,7 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.stage_layers = p.stage_layers;
   s.compute = p.compute;
   s.reduce = p.reduce;
+  s.exact_chunk = p.exact_chunk;
   s.seed = 11;
   return s;
 }

@@ -259,6 +259,10 @@ void run(const kernel::CrossEntropy& o, const Resources& r) {
   });
 }
 
+void run(const kernel::AddFixed&, const Resources&) {
+  fail("add_fixed: a GPU does not count quanta yet; run.exactness = \"invariant\" needs the host");
+}
+
 void run(const kernel::ColumnSum& o, const Resources& r) {
   const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
   auto* const partials = scratch<float>(o, r, column_scratch(rows, width));

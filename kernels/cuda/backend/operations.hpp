@@ -15,6 +15,7 @@ struct Resources {
 
 void run(const kernel::Copy&, const Resources&);
 void run(const kernel::Fill&, const Resources&);
+void run(const kernel::AddFixed&, const Resources&);
 void run(const kernel::Matmul&, const Resources&);
 void run(const kernel::Attention&, const Resources&);
 void run(const kernel::AttentionGrad&, const Resources&);
