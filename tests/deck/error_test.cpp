@@ -1,4 +1,5 @@
 // Every kind of mistake in a deck: what is said, and the exact place.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/deck/sample.hpp"
@@ -116,11 +117,20 @@ TEST(DeckErrors, AMistakeIsNotReportedTwice) {
             "d.toml:6:1: there is no key 'haeds' in [model]; did you mean 'heads'?");
 }
 
+TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
+  const auto refused = [](std::initializer_list<const char*> more, const char* what) {
+    std::vector<std::string> all{"run.exactness=invariant"};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_THAT(refusal_of_overrides(all), testing::HasSubstr(what));
+  };
+  refused({"run.backend=cuda"}, "run.exactness = \"invariant\" is for the backends host and ref");
+  refused({"run.backend=ref", "precision.compute=f64"}, "not for f64");
+  refused({"run.exact_chunk=48", "model.context=64"},
+          "run.exact_chunk = 48 does not divide the 64 tokens of a sample on each rank");
+  refused({"run.exact_chunk=64", "model.context=64", "parallel.seq=2"}, "the 32 tokens");
+}
+
 TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {
-  EXPECT_EQ(
-      refusal_of_addition("[run]\nexactness = 'invariant'\n"),
-      "d.toml:6:13: run.exactness = \"invariant\" is not supported in this version; it can be "
-      "\"fast\" or \"repeatable\"");
   for (const auto* value :
        {"data.attention=document", "run.digest_every=1", "run.replay_every=1"}) {
     EXPECT_NE(refusal_of_overrides({value}).find("is not supported in this version; it can be "),

@@ -41,7 +41,7 @@ OVERRIDES = [
     ("checkpoint.on_error=ignore", "on_error"), ("checkpoint.ranks_per_file=2", "ranks_per_file"), ("run.backend=tpu", "backend"),
     ("run.threads=99999", "threads"), ("run.threads=-3", "threads"), ("run.time_limit=soon", "time_limit"),
     ("run.time_limit=1:99:00", "time_limit"), ("run.time_limit=-5", "time_limit"), ("run.hang_timeout=x", "hang_timeout"),
-    ("run.trace_steps=[3]", "trace_steps"), ("run.exactness=invariant", "exactness"), ("layers=2", r"\[model\]|model.layers"), ("nonsense", "nonsense"),
+    ("run.trace_steps=[3]", "trace_steps"), ("run.exactness=exact", "exactness"), ("layers=2", r"\[model\]|model.layers"), ("nonsense", "nonsense"),
     ("=3", "="), ("model.=3", "model"), (".layers=3", "layers"), ("model.layers.x=3", "layers"), ("model.layers=[2]", "layers"),
     ("model.width=1e300", "width"), ("model.layers=0x10000000000000000", "layers"), ("model.layers='2'", "layers"), ("train.steps=1e5x", "steps"),
 ]

@@ -3,6 +3,9 @@
 #include "lib/io/repair.hpp"
 
 #include <gtest/gtest.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 #include <fstream>
 #include <functional>
@@ -194,7 +197,17 @@ TEST(RepairOfStages, MissesTheParametersOfALostShard) {
 
 // Wherever a byte of a shard is changed, either a manifest is refused, or the elements, names and
 // counts are what they were: a byte between HDF5's records means nothing.
+// HDF5 1.10 loses memory when it refuses damaged records of its own.
+#ifdef __SANITIZE_ADDRESS__
+using LibraryMayLeak = __lsan::ScopedDisabler;
+#else
+struct LibraryMayLeak {
+  LibraryMayLeak() {}  // declared for its scope alone
+};
+#endif
+
 TEST(RepairOfDamagedShards, NeverGivesOtherNumbers) {
+  const LibraryMayLeak while_damaged;
   Folder folder;
   const auto checkpoint = save_sample(folder.path(), 20);
   const auto meta = CheckpointReader(checkpoint).meta();

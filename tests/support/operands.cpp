@@ -64,11 +64,17 @@ View Operands::wide_values(const Shape& s, double amplitude) {
 View Operands::of_type(DType t, const Shape& s, double amplitude) {
   return random(t, t, s, amplitude);
 }
+View Operands::around(double x, DType t, DType held, const Shape& s) {
+  auto values = random_values(s.count(), allocations_.size() + 1, x / 2);
+  for (double& v : values) v += x;
+  return take(t, s, decode(held, encode(held, values)));
+}
+
 View Operands::positive(const Shape& s) {
-  auto values = random_values(s.count(), allocations_.size() + 1, 0.5);
-  for (double& x : values) x += 1;
-  const auto held = wide(tested_);
-  return take(wide(compute), s, decode(held, encode(held, values)));
+  return around(1, wide(compute), wide(tested_), s);
+}
+View Operands::large(const Shape& s) {
+  return around(100, DType::f32, DType::f32, s);
 }
 View Operands::ids(const std::vector<std::int32_t>& v) {
   return take(DType::i32, {static_cast<std::int64_t>(v.size())}, {v.begin(), v.end()});

@@ -34,6 +34,7 @@ class Operands {
   View wide_values(const Shape&, double amplitude = 1);
   View of_type(DType, const Shape&, double amplitude = 1);  // on every backend
   View positive(const Shape&);                              // wide, in [0.5, 1.5)
+  View large(const Shape&);                                 // f32, in [50, 150)
   View ids(const std::vector<std::int32_t>&);
   View numbers(const std::vector<std::int64_t>&);
   View workspace(std::size_t bytes);  // absent for none
@@ -64,6 +65,7 @@ class Operands {
 
   View take(DType, const Shape&, const std::vector<double>&, Kind = Kind::transient);
   View random(DType, DType held, const Shape&, double amplitude);
+  View around(double, DType, DType held, const Shape&);
   std::size_t allocation_of(const ConstView&) const;
   std::vector<std::size_t> elements_of(const ConstView&) const;
   Contents start(std::byte before, const Operand* with_other_numbers) const;

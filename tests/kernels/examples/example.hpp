@@ -14,6 +14,7 @@ template <class O>
 struct Example {
   std::string name;
   std::function<O(Operands&)> make;
+  bool counts = false;  // quanta, which no GPU does
 };
 template <class O>
 using Examples = std::vector<Example<O>>;
@@ -21,6 +22,14 @@ using Examples = std::vector<Example<O>>;
 // Examples<O> examples(Of<O>) is there for every operation.
 template <class O>
 struct Of {};
+
+// Counts of quanta, and where the largest of some terms is kept, which are smaller.
+inline View counts(Operands& o, const Shape& s) {
+  return o.of_type(DType::i64, s, 0x1p49);
+}
+inline View largest(Operands& o) {
+  return o.large({1});
+}
 
 inline constexpr Accumulate both_ways[] = {Accumulate::overwrite, Accumulate::add};
 inline std::string way(Accumulate how) {

@@ -23,6 +23,17 @@ inline Examples<kernel::Embedding> examples(Of<kernel::Embedding>) {
 inline Examples<kernel::EmbeddingGrad> examples(Of<kernel::EmbeddingGrad>) {
   Examples<kernel::EmbeddingGrad> list;
   for (const auto how : both_ways)
+    for (const std::int64_t C : {7, 130})
+      list.push_back({"counts of width " + std::to_string(C) + way(how),
+                      [=](Operands& o) {
+                        return kernel::EmbeddingGrad{.dtable_VC = counts(o, {vocabulary, C}),
+                                                     .how = how,
+                                                     .dy_TC = o.values({7, C}),
+                                                     .ids_T = some_ids(o),
+                                                     .largest = largest(o)};
+                      },
+                      true});
+  for (const auto how : both_ways)
     for (const std::int64_t C : {1, 7, 72})
       list.push_back({"width " + std::to_string(C) + way(how), [=](Operands& o) {
                         return kernel::EmbeddingGrad{.dtable_VC = o.wide_values({vocabulary, C}),
@@ -35,6 +46,16 @@ inline Examples<kernel::EmbeddingGrad> examples(Of<kernel::EmbeddingGrad>) {
 
 inline Examples<kernel::CrossEntropy> examples(Of<kernel::CrossEntropy>) {
   Examples<kernel::CrossEntropy> list;
+  for (const auto how : both_ways)
+    list.push_back({"counts" + way(how),
+                    [=](Operands& o) {
+                      return kernel::CrossEntropy{.loss = counts(o, {1}),
+                                                  .how = how,
+                                                  .logits_TV = o.values({5, 72}, 3),
+                                                  .target_T = o.ids({6, -1, 0, 3, -1}),
+                                                  .largest = largest(o)};
+                    },
+                    true});
   for (const auto how : both_ways)
     for (const auto logits : {Logits::keep, Logits::become_gradient})
       for (const std::int64_t V : {7, 72, 257})

@@ -3,8 +3,34 @@
 
 namespace trireme {
 
+inline Examples<kernel::AddFixed> examples(Of<kernel::AddFixed>) {
+  Examples<kernel::AddFixed> list;
+  for (const auto how : both_ways)
+    for (const bool compared : {false, true})
+      for (const std::int64_t n : {1, 70, 40000})
+        list.push_back({std::to_string(n) + (compared ? " compared" : "") + way(how),
+                        [=](Operands& o) {
+                          return kernel::AddFixed{.sum_N = counts(o, {n}),
+                                                  .how = how,
+                                                  .x_N = o.of_type(DType::f32, {n}, 0.25),
+                                                  .largest = compared ? largest(o) : View{}};
+                        },
+                        true});
+  return list;
+}
+
 inline Examples<kernel::ColumnSum> examples(Of<kernel::ColumnSum>) {
   Examples<kernel::ColumnSum> list;
+  for (const auto how : both_ways)
+    for (const std::int64_t C : {1, 7, 600})
+      list.push_back({"counts of " + std::to_string(C) + way(how),
+                      [=](Operands& o) {
+                        return kernel::ColumnSum{.out_C = counts(o, {C}),
+                                                 .how = how,
+                                                 .x_TC = o.values({5, C}),
+                                                 .largest = largest(o)};
+                      },
+                      true});
   for (const auto how : both_ways)
     for (const std::int64_t T : {1, 5, 70})
       for (const std::int64_t C : {1, 7, 72})
@@ -66,7 +92,14 @@ inline Examples<kernel::Update> examples(Of<kernel::Update>) {
 }
 
 inline Examples<kernel::SumSquares> examples(Of<kernel::SumSquares>) {
-  return {{"one",
+  return {{"counts",
+           [](Operands& o) {
+             const View all = counts(o, {40000});
+             return kernel::SumSquares{.out_N = o.of_type(DType::f64, {8}),
+                                       .x = {shard_of(all, 2), all.slice(0, 100, 39000)}};
+           },
+           true},
+          {"one",
            [](Operands& o) {
              return kernel::SumSquares{.out_N = o.of_type(DType::f64, {1}), .x = {o.values({65})}};
            }},
