@@ -1,4 +1,6 @@
 // Runs on grids as their users see them: restarts, checkpoints that one rank reads, signals.
+#include <fmt/format.h>
+
 #include "tests/app/grid_training.hpp"
 
 namespace trireme {

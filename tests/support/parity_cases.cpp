@@ -248,6 +248,18 @@ std::vector<ParityCase> pairwise_cases(int ranks) {
   return covering_cases(factors(ranks), 2);
 }
 
+std::vector<ParityCase> exact_cases(std::vector<ParityCase> cases, const char* backend,
+                                    DType compute) {
+  for (auto& c : cases) {
+    c.backend = backend;
+    c.compute = compute;
+    c.reduce = DType::f32;
+    c.exact_chunk = 2;  // of 16 or 24 tokens, on up to 8 ranks
+    c.steps = 3;
+  }
+  return cases;
+}
+
 std::vector<ParityCase> triple_cases(const Grid& grid) {
   return without_repeats(covering_cases(factors_on(grid), 3));
 }

@@ -40,6 +40,8 @@ PlanInput plan_input(const ParityCase&);
 
 // Every setting of every pair of factors at least once, for grids of that many ranks.
 std::vector<ParityCase> pairwise_cases(int ranks);
+// The same with run.exactness = "invariant".
+std::vector<ParityCase> exact_cases(std::vector<ParityCase>, const char* backend, DType compute);
 // One case for each grid, in f32 on memory that the host may not touch; some send bf16.
 std::vector<ParityCase> fenced_cases(int ranks);
 // One case for each grid, in f32 between devices; some send bf16.
