@@ -5,7 +5,7 @@ MUTANTS = [
     # a step
     ("clipping lengthens short gradients", "lib/train/trainer.cpp", "std::min(1.0, clip / (result.grad_norm + 1e-6))",
      "clip / (result.grad_norm + 1e-6)", program("train_test", "Step.Clipping*")),
-    ("a loss that is not finite updates", "lib/train/trainer.cpp", "if (!std::isfinite(squares) || !std::isfinite(result.loss)) {",
+    ("a loss that is not finite updates", "lib/train/trainer.cpp", "if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {",
      "if (!std::isfinite(result.loss)) {", program("train_test", "Step.Whose*")),
     ("sums of a skipped step stay", "lib/train/trainer.cpp", "    store_.discard_gradients();\n    return result;\n  }\n  const double clip",
      "    return result;\n  }\n  const double clip", ranks(2, "BadStep.*")),

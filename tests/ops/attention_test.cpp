@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/repeat_heads.hpp"
 #include "tests/ops/cases.hpp"
 
 namespace trireme {
@@ -57,12 +58,27 @@ OpCase rotary(std::string name, const ops::Heads& h, std::int64_t t0) {
   return c;
 }
 
+// Copies are exact; the adjoint adds as many gradients as a head has copies.
+OpCase repeat_heads(std::string name, const ops::Heads& h) {
+  OpCase c;
+  c.name = std::move(name);
+  c.make = [=](Backend&, DType) { return std::make_unique<ops::RepeatHeads>(h); };
+  c.in = {random_numbers({B, T, h.packed()}, 1)};
+  c.grad_out = random_numbers({B, T, 3 * h.query * h.dim}, 2);
+  const auto copies = h.query / h.kv;
+  c.slack = {0, {sum_error(DType::f32, copies, static_cast<double>(copies))}, {}};
+  return c;
+}
+
 }  // namespace
 
 std::vector<OpCase> attention_cases() {
-  return {attention("attention", {3, 3, 6}), attention("attention with shared keys", {4, 2, 6}),
-          attention("attention with one key head", {3, 1, 8}), rotary("rotary", {3, 3, 6}, 0),
-          rotary("rotary from the third position on", {4, 2, 6}, 3)};
+  return {attention("attention", {3, 3, 6}),
+          attention("attention with shared keys", {4, 2, 6}),
+          attention("attention with one key head", {3, 1, 8}),
+          rotary("rotary", {3, 3, 6}, 0),
+          rotary("rotary from the third position on", {4, 2, 6}, 3),
+          repeat_heads("repeated heads", {6, 2, 4})};
 }
 
 }  // namespace trireme

@@ -78,9 +78,14 @@ class SumsInLab final : public Gradients {
     }
     for (std::size_t i = 0; i < params.size(); ++i) rows[first + i] += n;
   }
+  // Kernels add all rows at once.
   void add_rows(ParamId p, std::int64_t n, const FillRows& fill) override {
-    add({&p, 1}, n,
-        [&](Rows, std::span<const View> dst, Accumulate how) { fill(dst[0], {}, how); });
+    ASSERT_LT(p.index(), sums.size());
+    ASSERT_TRUE(sums[p.index()]) << "a gradient is added for a frozen parameter";
+    ASSERT_GT(n, 0);
+    auto& so_far = rows[p.index()];
+    fill(sums[p.index()], {}, so_far == 0 ? Accumulate::overwrite : Accumulate::add);
+    so_far += n;
   }
 
   // Rows added to each parameter: the same for all that are trainable.
