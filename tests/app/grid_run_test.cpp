@@ -204,6 +204,24 @@ TEST_F(GridRun, AStepThatIsTooLongForASignalIsDropped) {
   }
 }
 
+// Three changes of the grid, none at an evaluation, and other microbatches: as if there were none.
+TEST_F(GridRun, InvariantBitsOutliveChangesOfTheGrid) {
+  const std::string exact = "run.exactness=invariant run.exact_chunk=4 schedule.shape=constant ";
+  const auto run = [&](const GridCase& grid, const std::string& arguments) {
+    const auto r = here(train(grid, exact + arguments));
+    ASSERT_EQ(r.code, 0) << r.err;
+  };
+  run({1, "train.microbatch=6"}, "--run-dir whole");
+  run({4, "parallel.pipe=2 parallel.seq=2 zero.stage=3"}, "--run-dir moved train.steps=5");
+  run({2, "zero.stage=2"}, "--run-dir moved --restart latest train.steps=7");
+  run({4, "parallel.seq=4 zero.stage=1 train.microbatch=12"},
+      "--run-dir moved --restart latest train.steps=10");
+  run({1, ""}, "--run-dir moved --restart latest");
+
+  EXPECT_EQ(losses("moved"), losses("whole"));
+  EXPECT_EQ(arrays("moved", "00000012"), arrays("whole", "00000012"));
+}
+
 // Within a job, mpiexec starts its helpers with srun: a task a node.
 TEST_F(GridRun, MpiexecWorksWithinAJob) {
   const auto r = here("SLURM_STEP_NUM_TASKS=1 " + train({2, "zero.stage=1"}, "train.steps=1"));
