@@ -107,9 +107,11 @@ ZeroConfig zero(int stage, ZeroCadence gather = ZeroCadence::microbatch,
   return z;
 }
 
-// Three ranks are the ones that do not divide 16.
+// Four microbatches of a sample on each rank, and two positions at least.
 std::int64_t size_for(const Grid& g) {
-  return g.ranks() % 3 == 0 ? 24 : 16;
+  for (const int odd : {3, 5, 7})
+    if (g.ranks() % odd == 0) return odd == 3 ? 24 : 4 * odd;
+  return 16;
 }
 
 Factor grids(int ranks) {
@@ -254,7 +256,7 @@ std::vector<ParityCase> exact_cases(std::vector<ParityCase> cases, const char* b
     c.backend = backend;
     c.compute = compute;
     c.reduce = DType::f32;
-    c.exact_chunk = 2;  // of 16 or 24 tokens, on up to 8 ranks
+    c.exact_chunk = 2;  // divides what each of up to 8 ranks has
     c.steps = 3;
   }
   return cases;
