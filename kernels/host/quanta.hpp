@@ -2,6 +2,7 @@
 // Terms added to counts of gradients' quanta, a block at a time; the largest term of a call.
 #include <atomic>
 
+#include "kernels/accumulate.hpp"
 #include "kernels/host/blocks.hpp"
 #include "lib/base/fixed.hpp"
 
