@@ -40,6 +40,9 @@ Deck with_vocab(Deck deck) {
   return deck;
 }
 
+// The most that were tried and found to give the same bits.
+static constexpr std::int64_t most_exact_threads = 6;
+
 BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   BackendChoice c{.name = d.run.backend,
                   .threads = launch::threads_of_rank(d.run.threads, world),
@@ -51,6 +54,11 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
     require(d.run.exactness != Exactness::invariant || c.name != "cuda",
             "run.exactness = \"invariant\" is for the backends host and ref, and run.backend = "
             "\"auto\" found a GPU: give run.backend = \"host\"");
+    require(
+        d.run.exactness != Exactness::invariant || c.threads <= most_exact_threads,
+        "run.exactness = \"invariant\" is for up to {} threads a rank, not {}: from 8 on oneDNN "
+        "splits long sums of small products between threads; give run.threads",
+        most_exact_threads, c.threads);
   });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;

@@ -38,7 +38,8 @@ class Gradients {
   // For kernels that add counts of quanta themselves, a row a leaf: then dst is i64, and `largest`
   // is there.
   using FillRows = std::function<void(View dst, View largest, Accumulate)>;
-  virtual void add_rows(ParamId, std::int64_t rows, const FillRows&) = 0;
+  // `leaves`: how many this rank adds to the most that one element gets of all ranks.
+  virtual void add_rows(ParamId, std::int64_t leaves, const FillRows&) = 0;
 };
 
 // Dropout is off in evaluation.

@@ -67,20 +67,21 @@ std::vector<Tensor> AddPositions::input_gradients(const Run&, std::vector<Tensor
 void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved) const {
   const Tensor& dy = grad_out[0];
   const auto batch = dy.shape()[0], tokens = dy.shape()[1], width = dy.shape()[2];
-  // Rows of this sum are samples: a position's gradient adds over them.
-  if (wants_any(run, params_))
-    run.gradients->add_rows(params_[0], batch, [&](View dtable, View largest, Accumulate how) {
-      if (tokens < dtable.extent[0] && how == Accumulate::overwrite) {
-        run.backend.put(Queue::compute, kernel::Fill{.dst = dtable, .value = 0});
-        how = Accumulate::add;
-      }
-      run.backend.put(
-          Queue::compute,
-          kernel::ColumnSum{.out_C = positions_of(dtable, run, tokens).reshaped({tokens * width}),
-                            .how = how,
-                            .x_TC = dy.view().reshaped({batch, tokens * width}),
-                            .largest = largest});
-    });
+  if (!wants_any(run, params_)) return;
+  // Rows of this sum are samples: a position's gradient adds over them, on one rank of seq.
+  const auto leaves = run.seq.rank() == 0 ? batch : 0;
+  run.gradients->add_rows(params_[0], leaves, [&](View dtable, View largest, Accumulate how) {
+    if (tokens < dtable.extent[0] && how == Accumulate::overwrite) {
+      run.backend.put(Queue::compute, kernel::Fill{.dst = dtable, .value = 0});
+      how = Accumulate::add;
+    }
+    run.backend.put(
+        Queue::compute,
+        kernel::ColumnSum{.out_C = positions_of(dtable, run, tokens).reshaped({tokens * width}),
+                          .how = how,
+                          .x_TC = dy.view().reshaped({batch, tokens * width}),
+                          .largest = largest});
+  });
 }
 
 }  // namespace trireme::ops

@@ -115,10 +115,10 @@ static std::span<const double, fixed::limbs> limbs_at(std::span<const double> al
 }
 static void require_room(double largest) {
   if (largest >= fixed::loss_limit && std::isfinite(largest))
-    throw SharedError(fmt::format(
-        "the losses of one microbatch may come to {:.3g}, and run.exactness = \"invariant\" counts "
-        "up to {:.3g}: the model has diverged, or take a smaller train.microbatch",
-        largest, fixed::loss_limit));
+    throw SharedError(
+        fmt::format("the losses may come to {:.3g}, and run.exactness = \"invariant\" counts "
+                    "up to {:.3g}: the model has diverged",
+                    largest, fixed::loss_limit));
 }
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
@@ -177,8 +177,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.verdict = Verdict::dropped;
     return result;
   }
-  const auto sums = setup_.exact_chunk > 0 ? add_counts(*losses, std::ssize(microbatches[0].ids_BT))
-                                           : add_in_order(*losses);
+  const auto sums =
+      setup_.exact_chunk > 0 ? add_counts(*losses, result.valid) : add_in_order(*losses);
   result.loss = sums.loss * scale;
   result.grad_norm = std::sqrt(sums.squares);
   if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
@@ -220,10 +220,10 @@ Trainer::StepSums Trainer::add_in_order(std::span<const Tensor> losses) {
 
 // The same with limbs of counts, which have no order, and how many leaves there were; then the
 // largest terms, which say whether the counts can be true.
-Trainer::StepSums Trainer::add_counts(std::span<const Tensor> losses, std::int64_t tokens) {
+Trainer::StepSums Trainer::add_counts(std::span<const Tensor> losses, std::int64_t valid) {
   const auto params = model_.spec().params.size();
   auto norms = finish_gradients();
-  const auto loss = download(axes_.world, backend_, losses, tokens);
+  const auto loss = download(axes_.world, backend_, losses, valid);
   auto& sums = norms.squares;
   append(sums, loss.quanta);
   sums.insert(sums.end(), norms.leaves.begin(), norms.leaves.end());

@@ -116,7 +116,7 @@ class Trainer {
     std::optional<std::size_t> not_finite;  // ParamId of the first such gradient
   };
   StepSums add_in_order(std::span<const Tensor> losses);
-  StepSums add_counts(std::span<const Tensor> losses, std::int64_t microbatch_tokens);
+  StepSums add_counts(std::span<const Tensor> losses, std::int64_t valid);
   void update(double lr, double scale);
   // Of the last stage, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
