@@ -16,7 +16,7 @@ using Int128 = __int128;
 
 inline constexpr int gradient_bits = 50, square_bits = 96, loss_bits = 32;
 inline constexpr float gradient_limit = 0x1p13F;  // of a sum
-inline constexpr double loss_limit = 0x1p31;      // of a microbatch's sum
+inline constexpr double loss_limit = 0x1p31;      // of a sum
 
 inline std::int64_t of_gradient(float x) {
   const float fits = std::fabs(x) < gradient_limit ? x : 0.0F;

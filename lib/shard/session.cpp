@@ -83,10 +83,10 @@ void GradientLease::add_leaves(std::span<const ParamId> params, std::int64_t row
   }
 }
 
-void GradientLease::add_rows(ParamId p, std::int64_t rows, const FillRows& fill) {
+void GradientLease::add_rows(ParamId p, std::int64_t leaves, const FillRows& fill) {
   const auto [dst, how] = destination({&p, 1});
   const bool exact = store_.gradients().exact_chunk() > 0;
-  fill(dst[0], exact ? store_.gradients().count_leaves(p, rows) : View{}, how);
+  fill(dst[0], exact ? store_.gradients().count_leaves(p, leaves) : View{}, how);
 }
 
 Session::Session(Store& s, Purpose purpose, BorrowPlan plan)

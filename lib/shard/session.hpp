@@ -41,7 +41,7 @@ class Lease final : public Weights {
 class GradientLease final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
-  void add_rows(ParamId, std::int64_t rows, const FillRows&) override;
+  void add_rows(ParamId, std::int64_t leaves, const FillRows&) override;
 
  private:
   friend class Session;

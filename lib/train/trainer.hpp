@@ -108,8 +108,8 @@ class Trainer {
   Layout layout() const;
   double agree(double) const;
   GradientNorms finish_gradients();
-  // The two ways to bring a step's loss and squares together over all ranks. Squares by ParamId,
-  // not finite where a gradient is not.
+  // The two ways to bring a step's loss and squares together over all ranks. Squares are not finite
+  // where a gradient is not.
   struct StepSums {
     double loss = 0;  // over valid targets
     double squares = 0;
