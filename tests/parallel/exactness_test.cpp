@@ -30,6 +30,26 @@ TEST(Exactness, InvariantHasTheBitsOfOneRankInBf16) {
   expect_bits_of_one_rank(DType::bf16);
 }
 
+// Whether a step overflows depends on them. Learned positions are shared out over seq.
+TEST(Exactness, LeavesAreCountedAlikeOnEveryGrid) {
+  const int n = test::world().size();
+  std::vector<std::vector<double>> leaves;
+  for (const Grid& grid : {Grid{1, 1, n}, Grid{1, n, 1}}) {
+    test::ParityCase c;
+    c.grid = grid;
+    c.size = n == 3 ? 24 : 16;
+    c = test::exact_cases({c}, "host", DType::f32)[0];
+    const auto backend = open_backend(test::backend_of(c, false));
+    const Workspace workspace(*backend);
+    Trainer trainer(*backend, test::parity_axes(c), test::parity_setup(c));
+    trainer.store().initialize(3, 1);
+    trainer.step(0, test::learning_rate(c), test::parity_step(c, trainer, 0));
+    leaves.push_back(trainer.store().finish_gradients().leaves);
+    test::world().all_reduce(leaves.back());
+  }
+  EXPECT_EQ(leaves[0], leaves[1]);
+}
+
 // Elsewhere the grid shows: the comparison can fail.
 TEST(Exactness, FastHasOtherBits) {
   const int n = test::world().size();
