@@ -16,24 +16,22 @@ std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
   return (each + unit - 1) / unit * unit;
 }
 
-// While this lives oneDNN uses one thread, as it does inside a parallel loop.
-class OneThread {
- public:
-  OneThread() { set_threads(1); }
-  ~OneThread() { set_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_ = threads();
-};
-
 void add_rows(const View& c, const ConstView& bias) {
   const auto* const b = reinterpret_cast<const float*>(bias.data);
   for (std::int64_t i = 0; i < c.extent[0]; ++i) {
     auto* const row = reinterpret_cast<float*>(c.data) + i * c.stride[0];
     for (std::int64_t j = 0; j < c.extent[1]; ++j) row[j] += b[j];
   }
+}
+
+// one(i) for each i below count, each on one thread.
+template <class One>
+void each_alone(std::int64_t count, const One& one) {
+  if (count == 1) {
+    const OneThread alone;
+    return one(0);
+  }
+  for_chunks(count, 1, [&](std::int64_t i, std::int64_t) { one(i); });
 }
 
 }  // namespace
@@ -54,11 +52,25 @@ void multiply_in_tiles(const Product& p) {
     onednn::sgemm(part.c, part.a, part.b, part.how);
     if (part.bias) add_rows(part.c, part.bias);
   };
-  if (across * down == 1) {
-    const OneThread alone;
-    return one(0);
-  }
-  for_chunks(across * down, 1, [&](std::int64_t i, std::int64_t) { one(i); });
+  each_alone(across * down, one);
+}
+
+void multiply_in_blocks(const Product& p, Block kind) {
+  const auto M = p.c.extent[0], N = p.c.extent[1];
+  // Enough for a tenth of a millisecond and more, as many as keep some threads busy.
+  constexpr std::int64_t worth_two = 1 << 21, worth_one = 1 << 26, most = 32, unit = 64;
+  const auto size = M * N * p.a.extent[1], length = std::max(M, N);
+  auto count = std::clamp<std::int64_t>(size / worth_one, size < worth_two ? 1 : 2, most);
+  const auto each = ((length + count - 1) / count + unit - 1) / unit * unit;
+  count = (length + each - 1) / each;
+  each_alone(count, [&](std::int64_t i) {
+    const auto begin = i * each, n = std::min(each, length - begin);
+    const auto part = N >= M ? p.columns(begin, n) : p.rows(begin, n);
+    if (kind == Block::primitive)
+      onednn::matmul_alone(part);
+    else
+      onednn::sgemm(part.c, part.a, part.b, part.how);
+  });
 }
 
 }  // namespace trireme::host

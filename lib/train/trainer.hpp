@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/fixed.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/shard/freeze.hpp"
@@ -34,9 +36,18 @@ struct StepResult {
   std::string culprit;  // not_finite: "the gradient of" the first parameter, or "the loss"
 };
 
+// A sum may be larger than counts of quanta can be (lib/base/fixed.hpp). Nothing was updated.
+struct CountOverflow : SharedError {
+  using SharedError::SharedError;
+};
+
 struct LossSum {
   double sum = 0;
   std::int64_t valid = 0;
+  std::optional<fixed::Int128> quanta{};  // the sum as a count, where losses are counted
+
+  static LossSum counted(fixed::Int128 quanta, std::int64_t valid);
+  LossSum& operator+=(const LossSum&);
   double mean() const { return sum / static_cast<double>(valid); }
 };
 
@@ -75,6 +86,7 @@ class Trainer {
 
   // One step: this rank's share of each microbatch, all of one shape. A skipped step leaves
   // weights, moments and counts alone, a dropped one too. All ranks give a GiveUp, or none does.
+  // Throws CountOverflow.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                   const GiveUp& = {});
   // The sum over all ranks' microbatches, of one shape. A data rank may bring fewer than others,

@@ -220,6 +220,8 @@ TEST_F(GridRun, InvariantBitsOutliveChangesOfTheGrid) {
 
   EXPECT_EQ(losses("moved"), losses("whole"));
   EXPECT_EQ(arrays("moved", "00000012"), arrays("whole", "00000012"));
+  EXPECT_EQ(contents_of(folder / "moved/evaluation.csv"),
+            contents_of(folder / "whole/evaluation.csv"));
 }
 
 // Within a job, mpiexec starts its helpers with srun: a task a node.
