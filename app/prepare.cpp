@@ -144,7 +144,8 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
     kinds.push_back(all[r]);
     if (r > 0 && in.deck.run.exactness == Exactness::invariant)
       throw SharedError(fmt::format(
-          "run.exactness = \"invariant\" needs CPUs of one kind: rank 0 has {}, rank {} has {}. Ask "
+          "run.exactness = \"invariant\" needs CPUs of one kind: rank 0 has {}, rank {} has {}. "
+          "Ask "
           "for nodes of one kind (Slurm: --constraint), or give run.exactness = \"fast\"",
           all[0], r, all[r]));
   }

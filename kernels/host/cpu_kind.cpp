@@ -8,6 +8,7 @@
 
 #include "kernels/host/cpu.hpp"
 #include "kernels/host/onednn.hpp"
+#include "kernels/host/simd.hpp"
 
 namespace trireme::host {
 
@@ -49,18 +50,12 @@ std::string brand() {
   return text.empty() ? "no name" : text;
 }
 
-#ifdef __AVX512F__
-constexpr const char* vectors = "AVX-512";
-#else
-constexpr const char* vectors = "AVX2";
-#endif
-
 }  // namespace
 
 std::string cpu_kind() {
-  return fmt::format("{} {} ({}), {}, kernels for {} with {}", text_of(ask(0), {1, 3, 2}),
-                     family_and_model(), brand(), onednn::version_and_instructions(),
-                     build_architecture(), vectors);
+  return fmt::format("{} {} ({}), {}, kernels for {}, {} numbers at once",
+                     text_of(ask(0), {1, 3, 2}), family_and_model(), brand(),
+                     onednn::version_and_instructions(), build_architecture(), lanes);
 }
 
 }  // namespace trireme::host

@@ -1,6 +1,7 @@
 // c_MN = a_MK b_KN. How a product is computed was chosen by measurements on transformers (M, N, K
 // from 128 to 50304) and depends on its shape alone, so its bits are the same each time. oneDNN may
-// give the K of a small product to several threads: SumOrder::by_shape leaves it one thread a block.
+// give the K of a small product to several threads: SumOrder::by_shape leaves it one thread a
+// block.
 #include <algorithm>
 #include <cstring>
 

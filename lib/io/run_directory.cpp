@@ -167,8 +167,7 @@ std::optional<Outcome> read_outcome(const fs::path& run) {
     const auto json = nlohmann::json::parse(read_text(run / "outcome.json"));
     return Outcome{json.at("status").get<std::string>(), json.at("step").get<std::int64_t>(),
                    json.at("exit_reason").get<std::string>(),
-                   json.at("last_good_checkpoint").get<std::string>(),
-                   json.value("machine", "")};
+                   json.at("last_good_checkpoint").get<std::string>(), json.value("machine", "")};
   } catch (const std::exception&) {
     return {};
   }

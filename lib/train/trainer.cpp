@@ -298,10 +298,11 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
     microbatches.push_back(
         padding(static_cast<std::int64_t>(most[1]), static_cast<std::int64_t>(most[2])));
   if (microbatches.empty()) return {};
-  require(setup_.exact_chunk == 0 || most[1] * most[2] <= fixed::loss_terms,
-          "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
-          "lower train.microbatch",
-          fixed::loss_terms, most[1] * most[2]);
+  require(
+      setup_.exact_chunk == 0 || most[1] * most[2] <= fixed::loss_terms,
+      "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
+      "lower train.microbatch",
+      fixed::loss_terms, most[1] * most[2]);
   const auto program =
       forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
   const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});

@@ -36,8 +36,9 @@ TEST_F(Format1, GoesOnAsIfItHadNeverStopped) {
     SCOPED_TRACE(grid);
     ASSERT_EQ(here("rm -rf again && cp -r old again").code, 0);
 
-    const auto r = here(std::string("$MPIEXEC ") + grid +
-                        " $TRIREME train d.toml --run-dir again --restart latest run.exactness=repeatable");
+    const auto r =
+        here(std::string("$MPIEXEC ") + grid +
+             " $TRIREME train d.toml --run-dir again --restart latest run.exactness=repeatable");
 
     ASSERT_EQ(r.code, 0) << r.err;
     EXPECT_EQ(r.err.find("another kind of machine"), std::string::npos) << r.err;

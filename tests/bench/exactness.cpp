@@ -72,8 +72,9 @@ int run(const bench::Job& job, std::string_view exactness) {
     world.all_reduce_max({&more, 1});
   }
   if (world.rank() == 0)
-    fmt::print("fast_ms {:.3f} other_ms {:.3f} times {:.4f} pairs {}\n", 1e3 * bench::median(fast_s),
-               1e3 * bench::median(other_s), bench::median(ratios), ratios.size());
+    fmt::print("fast_ms {:.3f} other_ms {:.3f} times {:.4f} pairs {}\n",
+               1e3 * bench::median(fast_s), 1e3 * bench::median(other_s), bench::median(ratios),
+               ratios.size());
   return 0;
 }
 
