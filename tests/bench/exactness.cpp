@@ -1,7 +1,10 @@
 // What run.exactness costs: `[mpiexec -n N] bench_exactness MODEL DTYPE invariant|repeatable` takes
 // steps of a fast training and of the other one in turns, on one backend, and prints the medians of
-// both and of the ratios of neighbours. Several ranks shard by data with zero.stage = 3, a batch of
+// both and of the ratios of neighbours, in time and in seconds of CPU, which other work on the
+// machine disturbs less. Several ranks shard by data with zero.stage = 3, a batch of
 // the model each; all ranks together have two threads.
+#include <ctime>
+
 #include "kernels/host/wait_policy.hpp"
 #include "kernels/open/open.hpp"
 #include "lib/launch/mpi_job.hpp"
@@ -20,10 +23,14 @@ class Course {
         batch_{bench::random_batch(job.model.B, job.model.T, job.model.V, 1)} {
     trainer_.store().initialize(1, 2);
   }
-  double step(std::int64_t s) {
+  struct Seconds {
+    double time = 0, cpu = 0;
+  };
+  Seconds step(std::int64_t s) {
     const double begin = bench::seconds();
+    const auto cpu = std::clock();
     trainer_.step(s, 1e-4, batch_);
-    return bench::seconds() - begin;
+    return {bench::seconds() - begin, static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC};
   }
 
  private:
@@ -54,27 +61,28 @@ int run(const bench::Job& job, std::string_view exactness) {
   const auto axes = make_axes(world, grid, shard_ranks(zero, grid));
   Course fast(*backend, axes, job, 0),
       other(*backend, axes, job, invariant ? std::min<std::int64_t>(256, job.model.T) : 0);
-  std::vector<double> fast_s, other_s, ratios;
+  std::vector<double> fast_s, other_s, ratios, cpu_ratios;
   double more = 1;
   const double enough = bench::seconds() + 12;
   for (std::int64_t s = 0; more > 0; ++s) {
     // Who is first alternates: what is slow for a while meets both.
-    double f = 0, o = 0;
+    Course::Seconds f, o;
     if (s % 2 == 0) f = fast.step(s);
     o = other.step(s);
     if (s % 2 == 1) f = fast.step(s);
     if (s >= 1) {
-      fast_s.push_back(f);
-      other_s.push_back(o);
-      ratios.push_back(o / f);
+      fast_s.push_back(f.time);
+      other_s.push_back(o.time);
+      ratios.push_back(o.time / f.time);
+      cpu_ratios.push_back(o.cpu / f.cpu);
     }
     more = s < 6 || (bench::seconds() < enough && s < 1000);
     world.all_reduce_max({&more, 1});
   }
   if (world.rank() == 0)
-    fmt::print("fast_ms {:.3f} other_ms {:.3f} times {:.4f} pairs {}\n",
+    fmt::print("fast_ms {:.3f} other_ms {:.3f} times {:.4f} of_cpu {:.4f} pairs {}\n",
                1e3 * bench::median(fast_s), 1e3 * bench::median(other_s), bench::median(ratios),
-               ratios.size());
+               bench::median(cpu_ratios), ratios.size());
   return 0;
 }
 
