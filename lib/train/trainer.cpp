@@ -1,13 +1,11 @@
 #include "lib/train/trainer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "kernels/trace.hpp"
-#include "lib/base/fixed.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/shard/digests.hpp"
@@ -98,41 +96,6 @@ int Trainer::first_trainable_stage() const {
 double Trainer::agree(double value) const {
   axes_.world.all_reduce({&value, 1});
   return value;
-}
-
-// The sum of microbatches' losses: in their order, or as a count of quanta.
-struct Losses {
-  double sum = 0;
-  fixed::Int128 quanta = 0;
-  double largest = 0;  // that a sum of counts could have come to; infinite where one is not finite
-};
-static Losses download(const Communicator& world, Backend& b, std::span<const Tensor> losses,
-                       std::int64_t tokens) {
-  Losses all;
-  world.synchronize();
-  for (const auto& t : losses) {
-    const auto one = ops::Head::download(b, t);
-    all.sum += one.sum;
-    all.quanta += one.quanta;
-    all.largest =
-        std::max(all.largest, static_cast<double>(one.largest) * static_cast<double>(tokens));
-  }
-  return all;
-}
-static void append(std::vector<double>& to, fixed::Int128 x) {
-  const auto limbs = fixed::to_limbs(x);
-  to.insert(to.end(), limbs.begin(), limbs.end());
-}
-static std::span<const double, fixed::limbs> limbs_at(std::span<const double> all, std::size_t i) {
-  return all.subspan(i * fixed::limbs).first<fixed::limbs>();
-}
-// Why the count of losses cannot be true; empty: it is.
-static std::string overflow_of_losses(double largest) {
-  if (largest < fixed::loss_limit || !std::isfinite(largest)) return {};
-  return fmt::format(
-      "the losses may come to {:.3g}, and run.exactness = \"invariant\" counts up to {:.3g}: the "
-      "model has diverged",
-      largest, fixed::loss_limit);
 }
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
@@ -231,13 +194,19 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   return result;
 }
 
-std::optional<Trainer::StepSums> Trainer::compute(std::span<const Batch> microbatches,
-                                                  std::int64_t valid, ModelStage::When when) {
+std::optional<StepSums> Trainer::compute(std::span<const Batch> microbatches, std::int64_t valid,
+                                         ModelStage::When when) {
   const auto program = one_f_one_b(axes_.grid.pipe, static_cast<int>(microbatches.size()),
                                    axes_.at.pipe, first_trainable_stage());
   const auto losses = run(program, Purpose::train, microbatches, std::move(when));
   if (!losses) return std::nullopt;
-  return setup_.exact_chunk > 0 ? add_counts(*losses, valid) : add_in_order(*losses);
+  auto norms = [&] {
+    const TraceScope span("gradient norm");
+    return store_.finish_gradients();
+  }();
+  const auto loss = download(axes_.world, backend_, *losses, valid);
+  return setup_.exact_chunk > 0 ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
+                                : add_in_order(axes_.world, std::move(norms), loss);
 }
 
 Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
@@ -272,70 +241,6 @@ Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
                               where, as_first ? "first" : "second")};
 }
 
-GradientNorms Trainer::finish_gradients() {
-  const TraceScope span("gradient norm");
-  return store_.finish_gradients();
-}
-
-static std::optional<std::size_t> first_not_finite(std::span<const double> x) {
-  const auto bad = std::ranges::find_if(x, [](double s) { return !std::isfinite(s); });
-  if (bad == x.end()) return std::nullopt;
-  return static_cast<std::size_t>(bad - x.begin());
-}
-
-// One sum over all ranks: a square a parameter, then the loss.
-Trainer::StepSums Trainer::add_in_order(std::span<const Tensor> losses) {
-  auto sums = finish_gradients().squares;
-  sums.push_back(download(axes_.world, backend_, losses, 0).sum);
-  axes_.world.all_reduce(sums);
-  StepSums s;
-  s.loss = sums.back();
-  sums.pop_back();
-  for (double square : sums) s.squares += square;
-  s.not_finite = first_not_finite(sums);
-  return s;
-}
-
-// The same with limbs of counts, which have no order, and how many leaves there were; then the
-// largest terms, which say whether the counts can be true.
-Trainer::StepSums Trainer::add_counts(std::span<const Tensor> losses, std::int64_t valid) {
-  const auto params = model_.spec().params.size();
-  auto norms = finish_gradients();
-  const auto loss = download(axes_.world, backend_, losses, valid);
-  auto& sums = norms.squares;
-  append(sums, loss.quanta);
-  sums.insert(sums.end(), norms.leaves.begin(), norms.leaves.end());
-  axes_.world.all_reduce(sums);
-  auto& largest = norms.largest;
-  largest.push_back(loss.largest);
-  axes_.world.all_reduce_max(largest);
-  StepSums s;
-  s.not_finite = first_not_finite(std::span(largest).first(params));
-  if (s.not_finite || !std::isfinite(largest.back())) {
-    s.loss = s.squares = std::nan("");
-    return s;
-  }
-  s.overflow = overflow_of_losses(largest.back());
-  fixed::Int128 squares = 0;
-  for (std::size_t i = 0; i < params; ++i) {
-    const double bound = largest[i] * sums[(params + 1) * fixed::limbs + i];
-    if (bound >= fixed::gradient_limit && s.overflow.empty())
-      s.overflow = fmt::format(
-          "the gradient of {} may come to {:.3g}, and run.exactness = \"invariant\" counts up to "
-          "{:.3g}: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
-          model_.spec().params[i].name, bound, fixed::gradient_limit);
-    squares = fixed::capped_sum(squares, fixed::of_limbs(limbs_at(sums, i)));
-  }
-  if (squares == fixed::most && s.overflow.empty())
-    s.overflow = fmt::format(
-        "the gradient's norm is {:.0f} or more, which is as far as run.exactness = \"invariant\" "
-        "counts: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
-        std::sqrt(fixed::to_double(fixed::most, fixed::square_bits)));
-  s.squares = fixed::to_double(squares, fixed::square_bits);
-  s.loss = fixed::to_double(fixed::of_limbs(limbs_at(sums, params)), fixed::loss_bits);
-  return s;
-}
-
 void Trainer::update(double lr, double scale) {
   const TraceScope span("optimizer");
   check_memory();
@@ -360,61 +265,6 @@ void Trainer::check_memory() {
         changed));
 }
 
-// A share without targets, where a rank has fewer microbatches than others.
-static Batch padding(std::int64_t samples, std::int64_t tokens) {
-  const auto n = static_cast<std::size_t>(samples * tokens);
-  return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target),
-          std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), 0};
-}
-
-LossSum Trainer::evaluate(std::span<const Batch> mine) {
-  // Agreed before the first gather: how many microbatches, and of what shape.
-  std::array<double, 3> most{static_cast<double>(mine.size()), 0, 0};
-  if (!mine.empty()) {
-    most[1] = static_cast<double>(mine[0].sample_B.size());
-    most[2] = static_cast<double>(mine[0].ids_BT.size()) / most[1];
-  }
-  axes_.world.all_reduce_max(most);
-  std::vector<Batch> microbatches(mine.begin(), mine.end());
-  while (static_cast<double>(microbatches.size()) < most[0])
-    microbatches.push_back(
-        padding(static_cast<std::int64_t>(most[1]), static_cast<std::int64_t>(most[2])));
-  if (microbatches.empty()) return {};
-  require(
-      setup_.exact_chunk == 0 || most[1] * most[2] <= fixed::loss_terms,
-      "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
-      "lower train.microbatch",
-      fixed::loss_terms, most[1] * most[2]);
-  const auto program =
-      forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
-  const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
-  const auto loss = download(axes_.world, backend_, *losses, fixed::loss_terms);
-  std::vector<double> sums{0, loss.sum};
-  for (const auto& batch : mine) sums[0] += static_cast<double>(batch.valid);
-  append(sums, loss.quanta);
-  axes_.world.all_reduce(sums);
-  const auto valid = static_cast<std::int64_t>(sums[0]);
-  if (setup_.exact_chunk == 0) return {sums[1], valid};
-  double largest = loss.largest;
-  axes_.world.all_reduce_max({&largest, 1});
-  if (auto overflow = overflow_of_losses(largest); !overflow.empty()) throw CountOverflow(overflow);
-  if (!std::isfinite(largest)) return {std::nan(""), valid};
-  return LossSum::counted(fixed::of_limbs(std::span(sums).subspan<2, fixed::limbs>()), valid);
-}
-
-LossSum LossSum::counted(fixed::Int128 quanta, std::int64_t valid) {
-  return {fixed::to_double(quanta, fixed::loss_bits), valid, quanta};
-}
-
-LossSum& LossSum::operator+=(const LossSum& x) {
-  valid += x.valid;
-  sum += x.sum;
-  // The sum of counts, rounded once; what is not finite stays so.
-  if ((quanta || x.quanta) && std::isfinite(sum))
-    *this = counted(quanta.value_or(0) + x.quanta.value_or(0), valid);
-  return *this;
-}
-
 Batch Trainer::share(const Batch& whole) const {
   const auto samples = static_cast<std::int64_t>(whole.sample_B.size());
   const auto all = static_cast<std::int64_t>(whole.ids_BT.size()) / samples;
@@ -431,39 +281,6 @@ Batch Trainer::share(const Batch& whole) const {
   if (axes_.last_stage())
     mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
   return mine;
-}
-
-std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
-  const auto& config = model_.spec().config;
-  const auto n = static_cast<std::int64_t>(ids.size());
-  require(n >= 1 && n <= config.context, "logits need 1 to {} tokens, got {}", config.context, n);
-  // Lengths in steps of 64: tokens behind the last change nothing, and few shapes are built.
-  const std::int64_t step = 64 * axes_.grid.seq;
-  const auto padded = std::min(config.context, (n + step - 1) / step * step);
-  Batch whole{{ids.begin(), ids.end()}, {}, {0}, 0};
-  whole.ids_BT.resize(static_cast<std::size_t>(padded), 0);
-  whole.targets_BT.resize(static_cast<std::size_t>(padded), no_target);
-  const auto mine = share(whole);
-  const auto tokens = padded / axes_.grid.seq, t = n - 1 - axes_.at.seq * tokens;
-  const bool here = axes_.last_stage() && axes_.at.data == 0 && t >= 0 && t < tokens;
-  ModelStage::When when{.phase = Phase::evaluate};
-  when.logits = true;
-  if (here) when.logits_at = t;
-  const auto z =
-      *run(forward_only(axes_.grid.pipe, 1, axes_.at.pipe), Purpose::forward, {&mine, 1}, when);
-  if (!here) return {};
-  const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
-  backend_.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z[0].view()});
-  std::vector<double> out(static_cast<std::size_t>(config.vocab));
-  axes_.world.synchronize();
-  if (wide_z.dtype() == DType::f64) {
-    backend_.download(Queue::compute, std::as_writable_bytes(std::span(out)), wide_z.view());
-  } else {
-    std::vector<float> f(out.size());
-    backend_.download(Queue::compute, std::as_writable_bytes(std::span(f)), wide_z.view());
-    std::ranges::copy(f, out.begin());
-  }
-  return out;
 }
 
 // FLOPs a token, forward and backward: six a weight that it meets in a product (Kaplan et al.

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "lib/base/digest.hpp"
-#include "lib/base/fixed.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
@@ -18,6 +17,7 @@
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
 #include "lib/train/stage.hpp"
+#include "lib/train/sums.hpp"
 
 namespace trireme {
 
@@ -41,16 +41,6 @@ struct StepResult {
 // A sum may be larger than counts of quanta can be (lib/base/fixed.hpp). Nothing was updated.
 struct CountOverflow : SharedError {
   using SharedError::SharedError;
-};
-
-struct LossSum {
-  double sum = 0;
-  std::int64_t valid = 0;
-  std::optional<fixed::Int128> quanta{};  // the sum as a count, where losses are counted
-
-  static LossSum counted(fixed::Int128 quanta, std::int64_t valid);
-  LossSum& operator+=(const LossSum&);
-  double mean() const { return sum / static_cast<double>(valid); }
 };
 
 // Asked of each rank before each microbatch of a step but the first, and before a step is computed
@@ -138,17 +128,6 @@ class Trainer {
  private:
   Layout layout() const;
   double agree(double) const;
-  GradientNorms finish_gradients();
-  // The two ways to bring a step's loss and squares together over all ranks. Squares are not finite
-  // where a gradient is not.
-  struct StepSums {
-    double loss = 0;  // over valid targets
-    double squares = 0;
-    std::optional<std::size_t> not_finite;  // ParamId of the first such gradient
-    std::string overflow;                   // counts cannot be true: why
-  };
-  StepSums add_in_order(std::span<const Tensor> losses);
-  StepSums add_counts(std::span<const Tensor> losses, std::int64_t valid);
   // Forward and backward of all microbatches; nothing when some were dropped.
   std::optional<StepSums> compute(std::span<const Batch>, std::int64_t valid, ModelStage::When);
   struct Replayed {

@@ -6,7 +6,7 @@
   gpu.py DIR --backend host --tiny  the same with tiny shapes on the CPU: a trial of this script, no measurement
   gpu.py --self-test                checks the arithmetic of the tables
 
-Where no GPU answers it says so in a line and exits with 0. Ceilings are measured in the same run on
+Where there is no GPU it says so in a line and exits with 0; one that does not answer is an error. Ceilings are measured in the same run on
 random data: the fastest product that cuBLASLt made, and a copy of 1 GiB. The roofline of a kernel
 class is the time that its products need at the one or its bytes at the other, whichever is longer.
 """
@@ -17,6 +17,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gpu"))
+import presence  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 
@@ -222,6 +225,8 @@ def main():
     if "error" in device:
         sys.exit(device["error"])
     if device["device"] is None:
+        if signs := presence.signs_of_a_gpu():
+            sys.exit(f"gpu-bench: {presence.why_it_does_not_answer(device['why'], signs)}")
         print(f"gpu-bench: skipped, no GPU answers: {device['why']}")
         return None
     print("; ".join(filter(None, (device["device"], device["libraries"]))))

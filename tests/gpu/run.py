@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the cuda backend on a machine with a GPU: tests/gpu/run.py [BUILD]
 
-BUILD is a build folder, or an unpacked bundle. Where no device answers it says so and ends with 0. Needs Python alone.
+BUILD is a build folder, or an unpacked bundle. Where there is no GPU it says so and ends with 0; one that does not answer is
+a failure. Needs Python alone.
 """
 import argparse
 import os
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 import checks
+import presence
 from machine import Failed, Machine, Skipped
 
 NAMES = {check.__name__.replace("_", "-"): check for check in checks.CHECKS}
@@ -58,6 +60,7 @@ def self_test():
     if checks.furthest([2.0, 1.5, 1.25 * (1 + 1e-6)], want, checks.relative(want), "") > 1:
         say("found without reason")
         mistakes += 1
+    mistakes += presence.self_test()
     say(f"gpu-test: {len(wrong)} wrong courses, {mistakes} mistakes")
     return 1 if mistakes else 0
 
@@ -102,8 +105,12 @@ def main():
         shutil.rmtree(work)
         return 1
     if a.backend == "cuda" and devices == 0:
-        say(f"gpu-test: skipped, no device answers here: {version.splitlines()[-1]}")
         shutil.rmtree(work)
+        said = version.splitlines()[-1]
+        if signs := presence.signs_of_a_gpu():
+            say(f"gpu-test: FAILED, {presence.why_it_does_not_answer(said, signs)}")
+            return 1
+        say(f"gpu-test: skipped, no device answers here: {said}")
         return 0
     say(f"{version}\n{os.cpu_count()} cores, backend {a.backend}, build {machine.build}")
     endings = [perform(name, machine) for name in (a.only or NAMES) if name not in a.skip]

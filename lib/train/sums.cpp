@@ -1,0 +1,128 @@
+#include "lib/train/sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "lib/ops/head.hpp"
+
+namespace trireme {
+
+LossSum LossSum::counted(fixed::Int128 quanta, std::int64_t valid) {
+  return {fixed::to_double(quanta, fixed::loss_bits), valid, quanta};
+}
+
+LossSum& LossSum::operator+=(const LossSum& x) {
+  valid += x.valid;
+  sum += x.sum;
+  // The sum of counts, rounded once; what is not finite stays so.
+  if ((quanta || x.quanta) && std::isfinite(sum))
+    *this = counted(quanta.value_or(0) + x.quanta.value_or(0), valid);
+  return *this;
+}
+
+Losses download(const Communicator& world, Backend& b, std::span<const Tensor> losses,
+                std::int64_t tokens) {
+  Losses all;
+  world.synchronize();
+  for (const auto& t : losses) {
+    const auto one = ops::Head::download(b, t);
+    all.sum += one.sum;
+    all.quanta += one.quanta;
+    all.largest =
+        std::max(all.largest, static_cast<double>(one.largest) * static_cast<double>(tokens));
+  }
+  return all;
+}
+static void append(std::vector<double>& to, fixed::Int128 x) {
+  const auto limbs = fixed::to_limbs(x);
+  to.insert(to.end(), limbs.begin(), limbs.end());
+}
+static std::span<const double, fixed::limbs> limbs_at(std::span<const double> all, std::size_t i) {
+  return all.subspan(i * fixed::limbs).first<fixed::limbs>();
+}
+// Why the count of losses cannot be true; empty: it is.
+static std::string overflow_of_losses(double largest) {
+  if (largest < fixed::loss_limit || !std::isfinite(largest)) return {};
+  return fmt::format(
+      "the losses may come to {:.3g}, and run.exactness = \"invariant\" counts up to {:.3g}: the "
+      "model has diverged",
+      largest, fixed::loss_limit);
+}
+
+static std::optional<std::size_t> first_not_finite(std::span<const double> x) {
+  const auto bad = std::ranges::find_if(x, [](double s) { return !std::isfinite(s); });
+  if (bad == x.end()) return std::nullopt;
+  return static_cast<std::size_t>(bad - x.begin());
+}
+
+// One sum over all ranks: a square a parameter, then the loss.
+StepSums add_in_order(const Communicator& world, GradientNorms norms, const Losses& losses) {
+  auto& sums = norms.squares;
+  sums.push_back(losses.sum);
+  world.all_reduce(sums);
+  StepSums s;
+  s.loss = sums.back();
+  sums.pop_back();
+  for (double square : sums) s.squares += square;
+  s.not_finite = first_not_finite(sums);
+  return s;
+}
+
+// The same with limbs of counts, which have no order, and how many leaves there were; then the
+// largest terms, which say whether the counts can be true.
+StepSums add_counts(const Communicator& world, const ModelSpec& spec, GradientNorms norms,
+                    const Losses& losses) {
+  const auto params = spec.params.size();
+  auto& sums = norms.squares;
+  append(sums, losses.quanta);
+  sums.insert(sums.end(), norms.leaves.begin(), norms.leaves.end());
+  world.all_reduce(sums);
+  auto& largest = norms.largest;
+  largest.push_back(losses.largest);
+  world.all_reduce_max(largest);
+  StepSums s;
+  s.not_finite = first_not_finite(std::span(largest).first(params));
+  if (s.not_finite || !std::isfinite(largest.back())) {
+    s.loss = s.squares = std::nan("");
+    return s;
+  }
+  s.overflow = overflow_of_losses(largest.back());
+  fixed::Int128 squares = 0;
+  for (std::size_t i = 0; i < params; ++i) {
+    const double bound = largest[i] * sums[(params + 1) * fixed::limbs + i];
+    if (bound >= fixed::gradient_limit && s.overflow.empty())
+      s.overflow = fmt::format(
+          "the gradient of {} may come to {:.3g}, and run.exactness = \"invariant\" counts up to "
+          "{:.3g}: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
+          spec.params[i].name, bound, fixed::gradient_limit);
+    squares = fixed::capped_sum(squares, fixed::of_limbs(limbs_at(sums, i)));
+  }
+  if (squares == fixed::most && s.overflow.empty())
+    s.overflow = fmt::format(
+        "the gradient's norm is {:.0f} or more, which is as far as run.exactness = \"invariant\" "
+        "counts: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
+        std::sqrt(fixed::to_double(fixed::most, fixed::square_bits)));
+  s.squares = fixed::to_double(squares, fixed::square_bits);
+  s.loss = fixed::to_double(fixed::of_limbs(limbs_at(sums, params)), fixed::loss_bits);
+  return s;
+}
+
+EvaluationSums add_losses(const Communicator& world, const Losses& losses, std::int64_t valid,
+                          bool counted) {
+  std::vector<double> sums{static_cast<double>(valid), losses.sum};
+  append(sums, losses.quanta);
+  world.all_reduce(sums);
+  const auto all_valid = static_cast<std::int64_t>(sums[0]);
+  if (!counted) return {{sums[1], all_valid}, {}};
+  double largest = losses.largest;
+  world.all_reduce_max({&largest, 1});
+  if (auto overflow = overflow_of_losses(largest); !overflow.empty())
+    return {{0, all_valid}, std::move(overflow)};
+  if (!std::isfinite(largest)) return {{std::nan(""), all_valid}, {}};
+  return {LossSum::counted(fixed::of_limbs(std::span(sums).subspan<2, fixed::limbs>()), all_valid),
+          {}};
+}
+
+}  // namespace trireme
