@@ -1,8 +1,9 @@
-// What run.exactness costs: `[mpiexec -n N] bench_exactness MODEL DTYPE invariant|repeatable` takes
-// steps of a fast training and of the other one in turns, on one backend, and prints the medians of
-// both and of the ratios of neighbours, in time and in seconds of CPU, which other work on the
-// machine disturbs less. Several ranks shard by data with zero.stage = 3, a batch of
-// the model each; all ranks together have two threads.
+// What exactness costs: `[mpiexec -n N] bench_exactness MODEL DTYPE WHAT` takes steps of a fast
+// training and of another one in turns: WHAT is invariant or repeatable (run.exactness), digests
+// (made after each step) or checked (as with run.replay_every, without the steps that run twice),
+// on one backend, and prints the medians of both and of the ratios of neighbours, in time and in
+// seconds of CPU, which other work on the machine disturbs less. Several ranks shard by data with
+// zero.stage = 3, a batch of the model each; all ranks together have two threads.
 #include <ctime>
 
 #include "kernels/host/wait_policy.hpp"
@@ -15,11 +16,22 @@ namespace {
 
 using namespace trireme;
 
+enum class What : std::uint8_t { fast, repeatable, invariant, digests, checked };
+
+What what_is(std::string_view word) {
+  if (word == "repeatable") return What::repeatable;
+  if (word == "invariant") return What::invariant;
+  if (word == "digests") return What::digests;
+  require(word == "checked", "{} is not invariant, repeatable, digests or checked", word);
+  return What::checked;
+}
+
 // One rank's half of a comparison.
 class Course {
  public:
-  Course(Backend& b, const Axes& axes, const bench::Job& job, std::int64_t exact_chunk)
-      : trainer_(b, axes, setup_of(job, axes.grid, exact_chunk)),
+  Course(Backend& b, const Axes& axes, const bench::Job& job, What what)
+      : what_(what),
+        trainer_(b, axes, setup_of(job, axes.grid, what)),
         batch_{bench::random_batch(job.model.B, job.model.T, job.model.V, 1)} {
     trainer_.store().initialize(1, 2);
   }
@@ -30,37 +42,38 @@ class Course {
     const double begin = bench::seconds();
     const auto cpu = std::clock();
     trainer_.step(s, 1e-4, batch_);
+    if (what_ == What::digests) trainer_.digests();
     return {bench::seconds() - begin, static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC};
   }
 
  private:
-  static TrainerSetup setup_of(const bench::Job& job, const Grid& grid, std::int64_t exact_chunk) {
+  static TrainerSetup setup_of(const bench::Job& job, const Grid& grid, What what) {
     TrainerSetup s;
     s.model = bench::config_of(job.model);
     s.compute = job.dtype;
     s.zero.stage = grid.data > 1 ? 3 : 0;
-    s.exact_chunk = exact_chunk;
+    s.exact_chunk = what == What::invariant ? std::min<std::int64_t>(256, job.model.T) : 0;
+    s.check_memory = what == What::checked;
     return s;
   }
 
+  What what_;
   Trainer trainer_;
   std::vector<Batch> batch_;
 };
 
-int run(const bench::Job& job, std::string_view exactness) {
+int run(const bench::Job& job, What what) {
   const launch::MpiJob mpi;
   const auto& world = mpi.world();
-  const bool invariant = exactness == "invariant";
   BackendChoice choice{.name = "host", .threads = std::max(1, 2 / world.size())};
-  if (!invariant) choice.bits = CudaBits::repeatable;
+  if (what == What::repeatable) choice.bits = CudaBits::repeatable;
   const auto backend = open_backend(choice);
   const Workspace workspace(*backend);
   const Grid grid{1, world.size(), 1};
   ZeroConfig zero;
   zero.stage = world.size() > 1 ? 3 : 0;
   const auto axes = make_axes(world, grid, shard_ranks(zero, grid));
-  Course fast(*backend, axes, job, 0),
-      other(*backend, axes, job, invariant ? std::min<std::int64_t>(256, job.model.T) : 0);
+  Course fast(*backend, axes, job, What::fast), other(*backend, axes, job, what);
   std::vector<double> fast_s, other_s, ratios, cpu_ratios;
   double more = 1;
   const double enough = bench::seconds() + 12;
@@ -90,8 +103,6 @@ int run(const bench::Job& job, std::string_view exactness) {
 
 int main(int argc, char** argv) {
   trireme::host::settle_wait_policy(argv);
-  const std::string_view exactness = argc == 4 ? argv[3] : "";
-  trireme::require(exactness == "invariant" || exactness == "repeatable",
-                   "usage: {} quick|124M|124M-256 f32|bf16 invariant|repeatable", argv[0]);
-  return run(trireme::bench::parse(argc - 1, argv), exactness);
+  trireme::require(argc == 4, "usage: {} quick|124M|124M-256 f32|bf16 WHAT", argv[0]);
+  return run(trireme::bench::parse(argc - 1, argv), what_is(argv[3]));
 }
