@@ -41,7 +41,7 @@ static bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-bool have_same_results(const Communicator& world, const Execution& a, const Execution& b) {
+bool have_same_results(const Communicator& world, const Computation& a, const Computation& b) {
   double differs = a.trail != b.trail || a.gradients != b.gradients || !same_bits(a.loss, b.loss) ||
                    !same_bits(a.squares, b.squares);
   world.all_reduce_max({&differs, 1});
@@ -60,8 +60,8 @@ static std::string told_by(const Communicator& world, const std::string& mine) {
   return all;
 }
 
-std::string first_difference(const Communicator& world, const Model& model, const Execution& a,
-                             const Execution& b) {
+std::string first_difference(const Communicator& world, const Model& model, const Computation& a,
+                             const Computation& b) {
   // Microbatches do not meet before their gradients are added: of each the first counts.
   const auto parts = model.parts().size(), each = 2 * parts;
   constexpr auto none = std::numeric_limits<double>::infinity();

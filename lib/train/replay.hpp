@@ -14,7 +14,7 @@
 namespace trireme {
 
 // Digests of what the parts of this rank's stage make for each microbatch: outputs forward,
-// gradients of inputs backward. In the order of cause and effect, so that of two executions the
+// gradients of inputs backward. In the order of cause and effect, so that of two computations the
 // first that differ say where a fault came in.
 class Trail {
  public:
@@ -36,18 +36,18 @@ class Trail {
   Tensor digests_;
 };
 
-// What one execution of a step's forward and backward came to.
-struct Execution {
+// What one computation of a step's forward and backward came to.
+struct Computation {
   DigestTable gradients;         // of what this rank speaks for
   double loss = 0, squares = 0;  // of all ranks
   std::vector<std::uint64_t> trail;
 };
 
 // Collective: is it the same on every rank?
-bool have_same_results(const Communicator& world, const Execution&, const Execution&);
+bool have_same_results(const Communicator& world, const Computation&, const Computation&);
 // Collective: where two with different results first differ: unit, microbatch, rank, host.
-std::string first_difference(const Communicator& world, const Model&, const Execution&,
-                             const Execution&);
+std::string first_difference(const Communicator& world, const Model&, const Computation&,
+                             const Computation&);
 
 // Collective: which of a rank's arrays differ between two tables that both have them; empty: none.
 std::string changed_arrays(const Communicator& world, const ModelSpec&, const DigestTable& before,

@@ -215,7 +215,7 @@ Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
   const auto& world = axes_.world;
   when.drop = {};
   const auto come_to = [&](const StepSums& s, const Trail& t) {
-    return Execution{digests_of_gradients(store_), s.loss, s.squares, t.read(world)};
+    return Computation{digests_of_gradients(store_), s.loss, s.squares, t.read(world)};
   };
   StepSums newest;
   const auto execute = [&](std::vector<int> order) {

@@ -35,7 +35,7 @@ struct StepResult {
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
   std::string culprit;  // not_finite: "the gradient of" the first parameter, or "the loss"
-  std::string fault;    // what a second execution found; the rest is what two of three agree on
+  std::string fault;    // what a second computation found; the rest is what two of three agree on
 };
 
 // A sum may be larger than counts of quanta can be (lib/base/fixed.hpp). Nothing was updated.
@@ -48,9 +48,9 @@ struct CountOverflow : SharedError {
 // as many microbatches later on as there are stages; a second time is left out.
 using GiveUp = std::function<bool(int done, int of)>;
 
-// Is forward and backward executed twice, to compare what comes of it? With exact_chunk the second
-// time in another order of microbatches. Where they differ, a third execution decides; SharedError
-// when it agrees with neither.
+// Is forward and backward computed twice, to compare what comes of it? With exact_chunk the second
+// time in another order of microbatches. Where they differ, a third computation decides;
+// SharedError when it agrees with neither.
 enum class Replay : std::uint8_t { no, yes };
 
 // Weights or the optimizer's arrays changed between two updates: a state not to be saved.

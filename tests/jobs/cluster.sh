@@ -123,7 +123,10 @@ stop() {
   pids=$(cat "$dir"/run/slurmctld.pid "$dir"/run/slurmd.*.pid 2> /dev/null || true)
   scontrol shutdown 2> /dev/null || true
   ended $pids
-  [ ! -s "$dir/run/munged.pid" ] || kill "$(cat "$dir/run/munged.pid")" || true # last, as the others need it to end
+  [ -s "$dir/run/munged.pid" ] || return 0
+  pids=$(cat "$dir/run/munged.pid")
+  kill "$pids" 2> /dev/null || true # last, as the others need it to end
+  ended "$pids"
 }
 
 try() {
