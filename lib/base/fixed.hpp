@@ -6,6 +6,7 @@
 //
 // A term that is too large for a sum, or NaN, counts as nothing: the largest one tells of it.
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -21,12 +22,36 @@ inline constexpr double loss_limit = 0x1p31;      // of a sum
 // depends on the largest loss alone, on no grid.
 inline constexpr std::int64_t loss_terms = 1 << 20;
 
+// Between floating point and 64-bit integers vector units have no instructions before AVX-512; what
+// follows is additions that move a number's bits to where an integer's are.
+
+// x to the nearest integer, of two the even one, for |x| < 2^63 with at most 32 significant bits.
+inline std::int64_t nearest(double x) {
+  constexpr double one_is_last = 0x1.8p52;  // of sums with it the last bit counts ones
+  constexpr auto its_bits = std::bit_cast<std::int64_t>(one_is_last);
+  const double high = x * 0x1p-32 + one_is_last;
+  const double low = (x - (high - one_is_last) * 0x1p32) + one_is_last;
+  return static_cast<std::int64_t>(
+      (static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(high) - its_bits) << 32) +
+      static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(low) - its_bits));
+}
+// x, rounded to double's 53 bits.
+inline double to_double(std::int64_t x) {
+  constexpr std::uint64_t ones = 0x4330000000000000,  // 2^52, with 32 bits of ones below
+      highs = 0x4530000080000000;                     // 2^84 + 2^63, with 32 bits of 2^32 below
+  const auto u = static_cast<std::uint64_t>(x);
+  const double low = std::bit_cast<double>((u & 0xffffffffU) | ones);
+  const double high = std::bit_cast<double>((u >> 32) ^ highs);
+  return (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
+}
+
 inline std::int64_t of_gradient(float x) {
   const float fits = std::fabs(x) < gradient_limit ? x : 0.0F;
-  return static_cast<std::int64_t>(std::rint(fits * 0x1p50F));  // rounded once, to a count
+  return nearest(static_cast<double>(fits) * 0x1p50);  // rounded once, to a count
 }
+// Rounded to double, then to float.
 inline float to_gradient(std::int64_t quanta) {
-  return static_cast<float>(quanta) * 0x1p-50F;
+  return static_cast<float>(to_double(quanta) * 0x1p-50);
 }
 // Of a sum of gradients: counts of 2^-100 without their last four bits.
 inline Int128 square_of(std::int64_t quanta) {
