@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -93,6 +95,25 @@ TEST(Fixed, BecomesTheNearestDouble) {
   // Between two doubles, and a last bit beyond the middle.
   EXPECT_EQ(to_double((Int128{1} << 100) + (Int128{1} << 47), 100), 1);
   EXPECT_EQ(to_double((Int128{1} << 100) + (Int128{1} << 47) + 1, 100), 1 + 0x1p-52);
+}
+
+// By the processor's own conversions: random bits, and where rounding turns.
+TEST(Fixed, ConversionsAreTheProcessors) {
+  std::uint64_t seed = 0;
+  for (int i = 0; i < 1000000; ++i) {
+    const auto bits = mix64(++seed);
+    const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    const float fits = std::fabs(x) < fixed::gradient_limit ? x : 0.0F;
+    ASSERT_EQ(fixed::of_gradient(x), static_cast<std::int64_t>(std::rint(fits * 0x1p50F))) << x;
+    const auto q = static_cast<std::int64_t>(mix64(++seed)) >> (bits >> 58);
+    ASSERT_EQ(fixed::to_double(q), static_cast<double>(q)) << q;
+  }
+  for (const float halves : {0.5F, 1.5F, 2.5F, -0.5F, -1.5F, 1e6F + 0.5F, 8388607.5F})
+    EXPECT_EQ(fixed::of_gradient(halves * 0x1p-50F), static_cast<std::int64_t>(std::rint(halves)))
+        << halves;
+  for (const std::int64_t q : {INT64_MIN, INT64_MIN + 1, INT64_MAX, std::int64_t{-1},
+                               std::int64_t{0}, std::int64_t{1} << 32, (std::int64_t{1} << 32) - 1})
+    EXPECT_EQ(fixed::to_double(q), static_cast<double>(q)) << q;
 }
 
 }  // namespace
