@@ -25,6 +25,14 @@ std::optional<std::uint64_t> ulps_between(double a, double b) {
   return distance(std::bit_cast<std::int64_t>(a), std::bit_cast<std::int64_t>(b));
 }
 
+std::optional<std::uint64_t> ulps_between(std::int64_t a, std::int64_t b) {
+  return a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
+               : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
+}
+
+static std::int64_t bits_of(std::int64_t x) {
+  return x;
+}
 static std::uint32_t bits_of(float x) {
   return std::bit_cast<std::uint32_t>(x);
 }
@@ -32,6 +40,9 @@ static std::uint64_t bits_of(double x) {
   return std::bit_cast<std::uint64_t>(x);
 }
 
+static double unit_of(std::int64_t) {
+  return 1;
+}
 template <class T>
 static double unit_of(T x) {
   const T size = std::fabs(x);
@@ -46,7 +57,7 @@ void Tally::add(std::int64_t begin, std::span<const T> a, std::span<const T> b) 
   require(a.size() == b.size(), "{} elements were compared with {}", a.size(), b.size());
   elements += std::ssize(a);
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const double x = a[i];
+    const auto x = static_cast<double>(a[i]);
     a_squares += x * x;
     const double unit = unit_of(a[i]), unit_square = unit * unit / 12;
     unit_squares += unit_square;
@@ -66,12 +77,14 @@ void Tally::add(std::int64_t begin, std::span<const T> a, std::span<const T> b) 
       largest_ulps = *ulps;
       largest_at = at;
       largest_a = x;
-      largest_b = b[i];
+      largest_b = static_cast<double>(b[i]);
     }
   }
 }
 
 template void Tally::add(std::int64_t, std::span<const float>, std::span<const float>);
 template void Tally::add(std::int64_t, std::span<const double>, std::span<const double>);
+template void Tally::add(std::int64_t, std::span<const std::int64_t>,
+                         std::span<const std::int64_t>);
 
 }  // namespace trireme

@@ -13,6 +13,8 @@ namespace trireme {
 // None where one of them is NaN.
 std::optional<std::uint64_t> ulps_between(float a, float b);
 std::optional<std::uint64_t> ulps_between(double a, double b);
+// Of counts of quanta: how many.
+std::optional<std::uint64_t> ulps_between(std::int64_t a, std::int64_t b);
 
 struct Tally {
   std::int64_t elements = 0;

@@ -1,0 +1,58 @@
+#include "lib/io/digests.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+constexpr std::size_t digits = 16;
+
+std::string to_csv(const DigestRow& row) {
+  std::string text = fmt::format("{},{},", row.step, fmt::join(row.arrays, " "));
+  for (const auto& of_array : row.of)
+    for (const auto& d : of_array)
+      text += d ? fmt::format("{:016x}", *d) : std::string(digits, '-');
+  return text;
+}
+
+static std::optional<std::uint64_t> parse_digest(std::string_view text) {
+  if (text == std::string(digits, '-')) return {};
+  std::uint64_t value = 0;
+  const auto [end, e] = std::from_chars(text.begin(), text.end(), value, 16);
+  require(e == std::errc() && end == text.end(), "a digest is 16 hexadecimal digits, not \"{}\"",
+          text);
+  return value;
+}
+
+DigestRow parse_digest_row(std::string_view text) {
+  const auto first = text.find(','), second = text.find(',', first + 1);
+  require(second != std::string_view::npos, "a row of digests has the columns {}", digest_columns);
+  DigestRow row;
+  const auto step = text.substr(0, first);
+  const auto [end, e] = std::from_chars(step.begin(), step.end(), row.step);
+  require(e == std::errc() && end == step.end(),
+          "a row of digests begins with its step, not \"{}\"", step);
+  auto names = text.substr(first + 1, second - first - 1);
+  while (!names.empty()) {
+    const auto space = std::min(names.find(' '), names.size());
+    row.arrays.emplace_back(names.substr(0, space));
+    names.remove_prefix(std::min(space + 1, names.size()));
+  }
+  const auto all = text.substr(second + 1);
+  const auto a_parameter = row.arrays.size() * digits;
+  require(a_parameter > 0 && all.size() % a_parameter == 0,
+          "{} characters of digests are no whole number for {} arrays", all.size(),
+          row.arrays.size());
+  const auto params = all.size() / a_parameter;
+  for (std::size_t i = 0; i < row.arrays.size() * params; ++i) {
+    if (i % params == 0) row.of.emplace_back();
+    row.of.back().push_back(parse_digest(all.substr(i * digits, digits)));
+  }
+  return row;
+}
+
+}  // namespace trireme
