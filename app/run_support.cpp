@@ -60,6 +60,11 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
         "splits long sums of small products between threads; give run.threads",
         most_exact_threads, c.threads);
   });
+  together(world, [&] {
+    require(d.run.replay_every == 0 || d.run.exactness != Exactness::fast || c.name != "cuda",
+            "run.replay_every compares bits, which a GPU repeats with run.exactness = "
+            "\"repeatable\" alone: give that");
+  });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
   return c;
@@ -90,6 +95,7 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   s.reduce = d.precision.reduce;
   s.seed = static_cast<std::uint64_t>(d.train.seed);
   s.exact_chunk = exact_chunk(d);
+  s.check_memory = d.run.replay_every > 0;
   s.graphs = d.run.cuda_graph;
   return s;
 }

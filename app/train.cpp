@@ -56,6 +56,9 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
           time_limit,
           d.run.signal_grace,
           {d.run.trace_steps, d.run.trace_ranks},
+          d.run.digest_every,
+          d.run.replay_every,
+          d.run.on_fault,
           run,
           started};
 }
@@ -256,7 +259,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
                         : same_run ? Origin::this_run
                                    : Origin::another_run;
     record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
-                       in.meta);
+                       in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta);
     log_start(in, machine, a, run);
   });
   if (world.rank() != 0) log_errors_to(run / "log");

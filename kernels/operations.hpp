@@ -390,10 +390,27 @@ struct SumSquares {
   }
 };
 
+// out[i] (i64) = the digest (lib/base/digest.hpp) of dense x[i], as far as it is here: the array's
+// elements from `first` on, which begin a block. Digests of what others have of it are added
+// modulo 2^64.
+struct Digest {
+  static constexpr std::string_view name = "digest";
+  struct Part {
+    ConstView x;
+    std::int64_t first = 0;
+  };
+  View out_N;
+  std::vector<Part> parts;
+  static void operands(auto& o, auto&& f) {
+    write(f, o.out_N);
+    for (auto& part : o.parts) read(f, part.x);
+  }
+};
+
 using Operation =
     std::variant<Copy, Fill, AddFixed, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
                  ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding,
-                 EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares>;
+                 EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares, Digest>;
 
 std::string_view name_of(const Operation&);
 // Throws Error where an operand that must be there is absent.

@@ -26,6 +26,7 @@ void run(const kernel::CrossEntropy&, View scratch);   // loss.cpp
 void run(const kernel::ColumnSum&, View scratch);      // reduce.cpp
 void run(const kernel::SumSquares&, View scratch);     //
 void run(const kernel::Update&, View scratch);         // optimizer.cpp
+void run(const kernel::Digest&, View scratch);         // digest.cpp
 
 bool bf16_products();  // can oneDNN multiply bf16 on this processor?
 

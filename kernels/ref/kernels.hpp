@@ -27,6 +27,7 @@ void run(const kernel::CrossEntropy&);   // loss.cpp
 void run(const kernel::ColumnSum&);      // reduce.cpp
 void run(const kernel::SumSquares&);     //
 void run(const kernel::Update&);         // optimizer.cpp
+void run(const kernel::Digest&);         // digest.cpp
 
 std::size_t attention_workspace(const AttentionShape&, Direction);
 

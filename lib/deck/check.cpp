@@ -146,6 +146,9 @@ class Checker {
       rule(ranks == 0 || r < ranks, {"run.trace_ranks"},
            "run.trace_ranks names rank {}, the last one is {}", r, ranks - 1);
     if (deck_.run.exactness == Exactness::invariant) exact();
+    rule(deck_.run.replay_every == 0 || !deck_.run.cuda_graph,
+         {"run.replay_every", "run.cuda_graph"},
+         "run.replay_every is for runs without run.cuda_graph: a graph's steps keep no digests");
     for (const auto& f : deck_.freeze) {
       rule(!f.pattern.empty(), {"freeze.pattern"}, "freeze.pattern is missing; name parameters");
       rule(f.to_step == 0 || f.to_step > f.from_step, {"freeze.to_step", "freeze.from_step"},

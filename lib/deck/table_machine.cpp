@@ -143,6 +143,7 @@ DeckSection run_section() {
   const auto section = section_of(&Deck::run);
   const auto plain = [&](auto field) { return member(section, field); };
   const auto automatic = [&](auto field) { return automatic_member(section, field); };
+  const std::vector<std::string> faults = {"stop", "continue"};
   const std::vector<std::string> grades = {"fast", "repeatable", "invariant"};
   return {
       .name = "run",
@@ -182,15 +183,19 @@ DeckSection run_section() {
               .in(0, 1 << 20)
               .automatically("all"),
           KeyRow("digest_every", integer, plain(&R::digest_every),
-                 "steps between digests of every tensor; 0: none")
+                 "steps between digests of every gradient, weight and moment, into digests.csv; 0: "
+                 "none")
               .in(0, step_most)
-              .in_units("steps")
-              .only({"0"}),
+              .in_units("steps"),
           KeyRow("replay_every", integer, plain(&R::replay_every),
-                 "steps between those that run twice, to find hardware faults; 0: none")
+                 "steps between those that are computed twice, to find faults of hardware; weights "
+                 "and moments are then checked at every step; 0: none")
               .in(0, step_most)
-              .in_units("steps")
-              .only({"0"}),
+              .in_units("steps"),
+          KeyRow("on_fault", choice, named_member(section, &R::on_fault, faults),
+                 "what the run does when a step that is computed twice has two results and a third "
+                 "decides; a changed weight or moment always ends it")
+              .of(faults),
           KeyRow(
               "debug", flag, plain(&R::debug),
               "poison memory that is given back, compare the labels of collectives between ranks"),

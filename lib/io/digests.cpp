@@ -55,4 +55,13 @@ DigestRow parse_digest_row(std::string_view text) {
   return row;
 }
 
+bool is_digest_row(std::string_view text) {
+  try {
+    parse_digest_row(text);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace trireme

@@ -18,5 +18,6 @@ struct DigestRow : DigestTable {
 std::string to_csv(const DigestRow&);
 // Error saying what is wrong with the row.
 DigestRow parse_digest_row(std::string_view);
+bool is_digest_row(std::string_view);
 
 }  // namespace trireme

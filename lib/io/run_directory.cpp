@@ -18,11 +18,13 @@ namespace trireme {
 namespace fs = std::filesystem;
 
 // Everything that a run writes.
-constexpr std::array<std::string_view, 12> own_names = {"log",
+constexpr std::array<std::string_view, 14> own_names = {"log",
                                                         "history.csv",
                                                         "history.csv.damaged",
                                                         "evaluation.csv",
                                                         "evaluation.csv.damaged",
+                                                        "digests.csv",
+                                                        "digests.csv.damaged",
                                                         "effective.toml",
                                                         "outcome.json",
                                                         "checkpoints",
@@ -65,8 +67,8 @@ static Entries entries_of(const fs::path& path) {
 
 // Opening a pipe in place of a file would block.
 static void require_regular_files(const fs::path& run) {
-  for (const char* name :
-       {"lock", "log", "history.csv", "evaluation.csv", "effective.toml", "outcome.json"}) {
+  for (const char* name : {"lock", "log", "history.csv", "evaluation.csv", "digests.csv",
+                           "effective.toml", "outcome.json"}) {
     std::error_code e;
     require(!is_there(run / name) || fs::is_regular_file(run / name, e),
             "{} is not a regular file -- remove it, or choose another --run-dir",

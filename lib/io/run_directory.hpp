@@ -42,6 +42,7 @@ class RunDirectory {
   std::filesystem::path log() const { return path_ / "log"; }
   std::filesystem::path history() const { return path_ / "history.csv"; }
   std::filesystem::path evaluation() const { return path_ / "evaluation.csv"; }
+  std::filesystem::path digests() const { return path_ / "digests.csv"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path trace() const { return path_ / "trace"; }
 

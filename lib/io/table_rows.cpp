@@ -24,19 +24,25 @@ bool is_number(std::string_view field) {
   return end == field.data() + field.size() && (e == std::errc{} || field.empty());
 }
 
-// The step of a line if it is a row: as many fields as columns, the first a step, the others
-// numbers or empty.
-std::optional<std::int64_t> step_of(std::string_view line, std::ptrdiff_t columns) {
+bool has_numbers(std::string_view line) {
+  for (auto rest = line;;) {
+    const auto comma = rest.find(',');
+    if (!is_number(rest.substr(0, comma))) return false;
+    if (comma == std::string_view::npos) return true;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+// The step of a line if it is a row: as many fields as columns, the first a step, the others as the
+// table wants them.
+std::optional<std::int64_t> step_of(std::string_view line, std::ptrdiff_t columns,
+                                    const TableStart& start) {
   if (std::ranges::count(line, ',') + 1 != columns) return {};
   std::int64_t step = 0;
   const auto [end, e] = std::from_chars(line.data(), line.data() + line.size(), step);
   if (e != std::errc{} || end == line.data() + line.size() || *end != ',' || step < 0) return {};
-  for (auto rest = line;;) {
-    const auto comma = rest.find(',');
-    if (!is_number(rest.substr(0, comma))) return {};
-    if (comma == std::string_view::npos) return step;
-    rest.remove_prefix(comma + 1);
-  }
+  if (!(start.is_row ? start.is_row : has_numbers)(line)) return {};
+  return step;
 }
 
 // Calls `f` with each whole line.
@@ -133,12 +139,12 @@ OrderedTable put_in_order(const std::optional<std::string>& file, std::string_vi
   if (file)
     each_line(*file, [&](std::string_view line) {
       if (++line_number == 1) return;
-      const auto step = step_of(line, columns);
+      const auto step = step_of(line, columns, start);
       if (!step && ++found.strange == 1) found.first_strange_line = line_number;
       if (step && *step <= start.step) rows.push_back({*step, line, Source::file});
     });
   each_line(start.carried, [&](std::string_view line) {
-    const auto step = step_of(line, columns);
+    const auto step = step_of(line, columns, start);
     if (step && *step <= start.step) rows.push_back({*step, line, Source::checkpoint});
   });
   keep_one_a_step(rows, found);

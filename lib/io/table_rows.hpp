@@ -11,6 +11,8 @@ namespace trireme {
 
 // Where a table is continued.
 struct TableStart {
+  // May a line be a row, beside its step and number of fields? null: if all its fields are numbers.
+  bool (*is_row)(std::string_view line) = nullptr;
   std::int64_t step = 0;                // restored; rows past it are dropped
   std::string carried = {};             // the newest rows up to it, from the checkpoint
   std::optional<std::int64_t> first{};  // each step from here on has a row; none: some steps have

@@ -127,6 +127,8 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
     };
     save();
     for (std::size_t i = 0; i < steps.all.size(); ++i) {
+      if (i == steps.busiest && in.setup.check_memory)  // takes more than a step that runs once
+        trainer.step(steps.all[i], 1e-3, microbatches, {}, Replay::yes);
       if (i == steps.busiest)
         measure_step(plan, trainer, backend, steps.all[i], microbatches);
       else

@@ -25,6 +25,7 @@ struct EvaluateConfig {
 };
 
 enum class Exactness : std::uint8_t { fast, repeatable, invariant };
+enum class OnFault : std::uint8_t { stop, proceed };
 
 struct RunConfig {
   std::string backend = "auto";  // auto, host, ref, fenced, cuda
@@ -39,6 +40,7 @@ struct RunConfig {
   std::vector<std::int64_t> trace_ranks;  // ranks traced; empty: all
   std::int64_t digest_every = 0;          // steps between digests of every tensor
   std::int64_t replay_every = 0;          // steps between steps that run twice
+  OnFault on_fault = OnFault::stop;       // what such a step's fault does to the run
   bool debug = false;                     // poison freed memory, check labels of collectives
   bool share_gpu = false;                 // several ranks on one GPU
   bool cuda_graph = false;                // a microbatch's forward and its backward as a graph each

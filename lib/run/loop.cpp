@@ -20,6 +20,10 @@ static double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
+static bool is_multiple(std::int64_t step, std::int64_t every) {
+  return every > 0 && step % every == 0;
+}
+
 std::int64_t steps_of_run(const TrainConfig& t, std::int64_t context, const CheckpointMeta& meta) {
   if (t.steps > 0) return t.steps;
   const auto left = std::max<std::int64_t>(0, t.tokens - meta.tokens), each = t.batch * context;
@@ -27,7 +31,7 @@ std::int64_t steps_of_run(const TrainConfig& t, std::int64_t context, const Chec
 }
 
 bool evaluation_is_due(const EvaluateConfig& e, std::int64_t step, std::int64_t total_steps) {
-  return step > 0 && (step == total_steps || (e.every_steps > 0 && step % e.every_steps == 0));
+  return step > 0 && (step == total_steps || is_multiple(step, e.every_steps));
 }
 
 TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
@@ -200,7 +204,8 @@ bool TrainLoop::one_step() {
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
   const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };
   const auto result =
-      trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp());
+      trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp(),
+                    is_multiple(meta_.step + 1, settings_.replay_every) ? Replay::yes : Replay::no);
   trace_.end(meta_.step + 1);
   if (result.verdict == Verdict::dropped) {
     log_info("step {} is dropped: a signal asks for a checkpoint within run.signal_grace = {} s",
@@ -215,8 +220,20 @@ bool TrainLoop::one_step() {
   const double seconds = seconds_since(begin);
   steps_seconds_ += seconds;
   report(result, lr, seconds);
+  judge_fault(result.fault);
   count_skipped(result);
   return true;
+}
+
+// The step itself is good, as two of three computations agree.
+void TrainLoop::judge_fault(const std::string& fault) {
+  if (fault.empty()) return;
+  const auto text = fmt::format("step {} was {}", meta_.step, fault);
+  if (settings_.on_fault == OnFault::proceed) return log_warning("{}", text);
+  saving_.save_at_once(meta_, last_step());
+  throw SharedError(text +
+                    ": a machine computes wrong; leave that node out and go on with --restart "
+                    "latest, or set run.on_fault = \"continue\"");
 }
 
 void TrainLoop::count_skipped(const StepResult& result) {
@@ -252,8 +269,11 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = trainer_.axes().traffic().all() - bytes_sent_;
   bytes_sent_ += row.bytes_sent;
+  std::optional<DigestTable> digests;
+  if (is_multiple(meta_.step, settings_.digest_every)) digests = trainer_.digests();
   try {
     record_.add(row);
+    if (digests) record_.add(DigestRow{std::move(*digests), meta_.step});
   } catch (const Error&) {
     row_error_ = std::current_exception();  // for all ranks, when they decide
   }

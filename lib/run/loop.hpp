@@ -38,6 +38,9 @@ struct LoopSettings {
   double time_limit = 0;  // seconds since `started`; 0: none
   double signal_grace = RunConfig{}.signal_grace;
   TraceConfig trace;
+  std::int64_t digest_every = 0;  // steps; 0: none
+  std::int64_t replay_every = 0;  // steps; 0: none
+  OnFault on_fault = OnFault::stop;
   std::filesystem::path run;  // the run directory, to which all ranks save
   std::chrono::steady_clock::time_point started;
 };
@@ -91,6 +94,7 @@ class TrainLoop {
   // On this rank: would the checkpoint that a signal asks for come too late behind the whole step?
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
   void count_skipped(const StepResult&);
+  void judge_fault(const std::string& fault);
   void report(const StepResult&, double lr, double seconds);
   // False when a signal interrupted it.
   bool evaluate_now();

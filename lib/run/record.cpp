@@ -3,6 +3,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 
@@ -27,7 +28,9 @@ static std::optional<TableStart> history_start(Origin origin, const CheckpointMe
   if (origin == Origin::fresh) return {};
   if (origin == Origin::another_run) return TableStart{.step = meta.step};
   const auto begins = extra(meta, begins_key);
-  return TableStart{meta.step, extra(meta, history_key), begins.empty() ? 1 : std::stoll(begins)};
+  return TableStart{.step = meta.step,
+                    .carried = extra(meta, history_key),
+                    .first = begins.empty() ? 1 : std::stoll(begins)};
 }
 
 static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta) {
@@ -39,19 +42,28 @@ static std::optional<TableStart> evaluation_start(Origin origin, const Checkpoin
 void require_tables(const RunDirectory& directory) {
   require_columns(directory.history(), history_columns);
   require_columns(directory.evaluation(), evaluation_columns);
+  require_columns(directory.digests(), digest_columns);
 }
 
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations evaluations,
-                     const CheckpointMeta& meta) {
+                     Digests digests, const CheckpointMeta& meta) {
   files_.emplace(
       Files{directory,
             open_table(directory.history(), history_columns, history_start(origin, meta)),
+            {},
             {},
             0});
   files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
   if (evaluations == Evaluations::some)
     files_->evaluation.emplace(
         open_table(directory.evaluation(), evaluation_columns, evaluation_start(origin, meta)));
+  // A table of earlier steps ends with the step restored, also when no more rows come.
+  if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
+    files_->digests.emplace(
+        open_table(directory.digests(), digest_columns,
+                   origin == Origin::fresh
+                       ? std::nullopt
+                       : std::optional(TableStart{.is_row = is_digest_row, .step = meta.step})));
 }
 
 void RunRecord::add(const HistoryRow& row) {
@@ -62,6 +74,10 @@ void RunRecord::add(const EvaluationRow& row) {
   if (files_ && files_->evaluation) files_->evaluation->append(to_csv(row));
 }
 
+void RunRecord::add(const DigestRow& row) {
+  if (files_ && files_->digests) files_->digests->append(to_csv(row));
+}
+
 void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
   files_->history.sync();
@@ -70,6 +86,7 @@ void RunRecord::put_into(CheckpointMeta& meta) {
     files_->evaluation->sync();
     meta.extra[evaluation_key] = files_->evaluation->newest_rows();
   }
+  if (files_->digests) files_->digests->sync();
   meta.extra[begins_key] = std::to_string(files_->history_begins);
 }
 

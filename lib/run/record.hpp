@@ -1,11 +1,13 @@
 #pragma once
-// The files that a run writes beside its checkpoints: history.csv, evaluation.csv, outcome.json.
+// The files that a run writes beside its checkpoints: history.csv, evaluation.csv, digests.csv,
+// outcome.json.
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
+#include "lib/io/digests.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/io/run_tables.hpp"
 
@@ -21,6 +23,7 @@ enum class Origin : std::uint8_t {
 void require_tables(const RunDirectory&);
 
 enum class Evaluations : std::uint8_t { none, some };
+enum class Digests : std::uint8_t { none, some };
 
 // Default-constructed, as on ranks other than 0, it does nothing.
 class RunRecord {
@@ -28,10 +31,11 @@ class RunRecord {
   RunRecord() = default;
   // Opens the tables to continue after meta.step; damage is repaired and logged. `meta` is the
   // checkpoint's.
-  RunRecord(const RunDirectory&, Origin, Evaluations, const CheckpointMeta& meta);
+  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, const CheckpointMeta& meta);
 
   void add(const HistoryRow&);
   void add(const EvaluationRow&);
+  void add(const DigestRow&);
   // Before a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
   void put_into(CheckpointMeta&);
   void outcome(const Outcome&) const;
@@ -42,7 +46,7 @@ class RunRecord {
   struct Files {
     RunDirectory directory;
     CsvFile history;
-    std::optional<CsvFile> evaluation;
+    std::optional<CsvFile> evaluation, digests;
     std::int64_t history_begins;  // the first step with a row
   };
   std::optional<Files> files_;

@@ -16,7 +16,8 @@ static double seconds_since(Clock::time_point t) {
 
 Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
                std::filesystem::path run, std::int64_t step, std::string restored)
-    : world_(trainer.axes().world),
+    : trainer_(trainer),
+      world_(trainer.axes().world),
       record_(record),
       config_(config),
       run_(std::move(run)),
@@ -78,6 +79,7 @@ void Saving::complete(const std::filesystem::path& path) {
 }
 
 void Saving::begin(CheckpointMeta& meta) {
+  trainer_.check_memory();
   now_ = {meta.step, Clock::now(), 0};
   tried_ = now_.begin;  // after a failure the next try is when the next one is due
   at_root(world_, Pace::slow, [&] { record_.put_into(meta); });

@@ -57,6 +57,7 @@ class Saving {
   void failed(const SharedError&, std::int64_t step, Last) const;
   void begin(CheckpointMeta&);
 
+  Trainer& trainer_;
   const Communicator& world_;
   RunRecord& record_;
   CheckpointConfig config_;

@@ -167,6 +167,7 @@ Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
   Value out = p.forward(k.tape, run, std::move(in));
   k.root = out.slot;
   if (early(i)) session_.scatter(std::move(gradients));
+  if (when_.trail) when_.trail->add(Direction::forward, m, range_.begin + i, out.data);
   if (needed) batch.parts.push_back(std::move(k));
   return std::move(out.data);
 }
@@ -232,6 +233,7 @@ Tensor ModelStage::backward(int m, Tensor dy) {
     }
     dy = std::move(k.tape).backward(run, k.root, std::move(dy), k.leaf);
     if (late(i)) session_.scatter(std::move(gradients));
+    if (when_.trail) when_.trail->add(Direction::backward, m, range_.begin + i, dy);
   }
   graph.end();
   return dy;

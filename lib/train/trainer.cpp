@@ -4,11 +4,14 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/trace.hpp"
 #include "lib/base/fixed.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/pipe/partition.hpp"
+#include "lib/shard/digests.hpp"
+#include "lib/train/digests.hpp"
 #include "lib/train/optimizer.hpp"
 
 namespace trireme {
@@ -113,12 +116,13 @@ static void append(std::vector<double>& to, fixed::Int128 x) {
 static std::span<const double, fixed::limbs> limbs_at(std::span<const double> all, std::size_t i) {
   return all.subspan(i * fixed::limbs).first<fixed::limbs>();
 }
-static void require_room(double largest) {
-  if (largest >= fixed::loss_limit && std::isfinite(largest))
-    throw SharedError(
-        fmt::format("the losses may come to {:.3g}, and run.exactness = \"invariant\" counts "
-                    "up to {:.3g}: the model has diverged",
-                    largest, fixed::loss_limit));
+// Why the count of losses cannot be true; empty: it is.
+static std::string overflow_of_losses(double largest) {
+  if (largest < fixed::loss_limit || !std::isfinite(largest)) return {};
+  return fmt::format(
+      "the losses may come to {:.3g}, and run.exactness = \"invariant\" counts up to {:.3g}: the "
+      "model has diverged",
+      largest, fixed::loss_limit);
 }
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
@@ -142,9 +146,20 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
   return std::vector(stage.results().begin(), stage.results().end());
 }
 
+static std::vector<int> in_order(int n) {
+  std::vector<int> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+static std::vector<int> reversed(std::vector<int> all) {
+  std::ranges::reverse(all);
+  return all;
+}
+
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
-                         const GiveUp& give_up) {
+                         const GiveUp& give_up, Replay replay_wanted) {
   follow_freeze_rules(step);
+  has_gradients_ = false;
   StepResult result;
   std::int64_t valid = 0;
   for (const auto& batch : microbatches) valid += batch.valid;
@@ -163,22 +178,30 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     const int asked = m - axes_.grid.pipe;
     return asked > 0 && answers[static_cast<std::size_t>(asked - 1)].wait() > 0;
   };
-  const auto program = one_f_one_b(axes_.grid.pipe, count, axes_.at.pipe, first_trainable_stage());
-  const auto losses = run(program, Purpose::train, microbatches,
-                          {.phase = Phase::train,
-                           .seed = setup_.seed,
-                           .step = step,
-                           .scale = scale,
-                           .graphs = setup_.graphs,
-                           .drop = give_up ? drop : std::function<bool(int)>()});
+  ModelStage::When when{.phase = Phase::train,
+                        .seed = setup_.seed,
+                        .step = step,
+                        .scale = scale,
+                        .graphs = setup_.graphs,
+                        .drop = give_up ? drop : std::function<bool(int)>()};
+  std::optional<Trail> trail;
+  if (replay_wanted == Replay::yes) trail.emplace(backend_, model_, in_order(count));
+  when.trail = trail ? &*trail : nullptr;
+  auto computed = compute(microbatches, result.valid, when);
   for (auto& answer : answers) answer.wait();
-  if (!losses) {
+  if (!computed) {
     store_.discard_gradients();
     result.verdict = Verdict::dropped;
     return result;
   }
-  const auto sums =
-      setup_.exact_chunk > 0 ? add_counts(*losses, result.valid) : add_in_order(*losses);
+  auto& sums = *computed;
+  if (trail) {
+    auto replayed = replay(sums, *trail, microbatches, result.valid, when);
+    sums = std::move(replayed.sums);
+    result.fault = std::move(replayed.fault);
+  }
+  has_gradients_ = true;
+  if (!sums.overflow.empty()) throw SharedError(sums.overflow);
   result.loss = sums.loss * scale;
   result.grad_norm = std::sqrt(sums.squares);
   if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
@@ -192,6 +215,47 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   const double clip = setup_.optimizer.clip;
   update(lr, clip > 0 ? std::min(1.0, clip / (result.grad_norm + 1e-6)) : 1.0);
   return result;
+}
+
+std::optional<Trainer::StepSums> Trainer::compute(std::span<const Batch> microbatches,
+                                                  std::int64_t valid, ModelStage::When when) {
+  const auto program = one_f_one_b(axes_.grid.pipe, static_cast<int>(microbatches.size()),
+                                   axes_.at.pipe, first_trainable_stage());
+  const auto losses = run(program, Purpose::train, microbatches, std::move(when));
+  if (!losses) return std::nullopt;
+  return setup_.exact_chunk > 0 ? add_counts(*losses, valid) : add_in_order(*losses);
+}
+
+Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
+                                  std::span<const Batch> microbatches, std::int64_t valid,
+                                  ModelStage::When when) {
+  const auto& world = axes_.world;
+  when.drop = {};
+  const auto come_to = [&](const StepSums& s, const Trail& t) {
+    return Execution{digests_of_gradients(store_), s.loss, s.squares, t.read(world)};
+  };
+  StepSums newest;
+  const auto execute = [&](std::vector<int> order) {
+    std::vector<Batch> ordered;
+    for (const int m : order) ordered.push_back(microbatches[static_cast<std::size_t>(m)]);
+    Trail of_this(backend_, model_, std::move(order));
+    when.trail = &of_this;
+    newest = *compute(ordered, valid, when);
+    return come_to(newest, of_this);
+  };
+  const auto order = in_order(static_cast<int>(microbatches.size()));
+  const auto first = come_to(sums, trail);
+  const auto second = execute(setup_.exact_chunk > 0 ? reversed(order) : order);
+  if (have_same_results(world, first, second)) return {newest, ""};
+  const auto third = execute(order);
+  const auto where = first_difference(world, model_, first, second);
+  const bool as_first = have_same_results(world, third, first);
+  if (!as_first && !have_same_results(world, third, second))
+    throw SharedError(
+        fmt::format("a step was computed three times, with three results, which differ {}", where));
+  return {newest, fmt::format("computed twice, with two results, which differ {}; a third "
+                              "computation has the {} one",
+                              where, as_first ? "first" : "second")};
 }
 
 GradientNorms Trainer::finish_gradients() {
@@ -237,22 +301,22 @@ Trainer::StepSums Trainer::add_counts(std::span<const Tensor> losses, std::int64
     s.loss = s.squares = std::nan("");
     return s;
   }
-  require_room(largest.back());
+  s.overflow = overflow_of_losses(largest.back());
   fixed::Int128 squares = 0;
   for (std::size_t i = 0; i < params; ++i) {
     const double bound = largest[i] * sums[(params + 1) * fixed::limbs + i];
-    if (bound >= fixed::gradient_limit)
-      throw SharedError(fmt::format(
+    if (bound >= fixed::gradient_limit && s.overflow.empty())
+      s.overflow = fmt::format(
           "the gradient of {} may come to {:.3g}, and run.exactness = \"invariant\" counts up to "
           "{:.3g}: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
-          model_.spec().params[i].name, bound, fixed::gradient_limit));
+          model_.spec().params[i].name, bound, fixed::gradient_limit);
     squares = fixed::capped_sum(squares, fixed::of_limbs(limbs_at(sums, i)));
   }
-  if (squares == fixed::most)
-    throw SharedError(fmt::format(
+  if (squares == fixed::most && s.overflow.empty())
+    s.overflow = fmt::format(
         "the gradient's norm is {:.0f} or more, which is as far as run.exactness = \"invariant\" "
         "counts: the model has diverged; lower optimizer.lr or lengthen schedule.warmup_steps",
-        std::sqrt(fixed::to_double(fixed::most, fixed::square_bits))));
+        std::sqrt(fixed::to_double(fixed::most, fixed::square_bits)));
   s.squares = fixed::to_double(squares, fixed::square_bits);
   s.loss = fixed::to_double(fixed::of_limbs(limbs_at(sums, params)), fixed::loss_bits);
   return s;
@@ -260,7 +324,26 @@ Trainer::StepSums Trainer::add_counts(std::span<const Tensor> losses, std::int64
 
 void Trainer::update(double lr, double scale) {
   const TraceScope span("optimizer");
+  check_memory();
   store_.update({.lr = lr, .decay = setup_.optimizer.weight_decay, .scale = scale});
+  if (setup_.check_memory) memory_ = digests_of_memory(store_);
+}
+
+DigestTable Trainer::digests() {
+  auto gradients = digests_of_gradients(store_);
+  if (!has_gradients_) std::ranges::fill(gradients.of[0], std::nullopt);
+  return sum_over_ranks(axes_.world, joined(std::move(gradients), digests_of_state(store_)));
+}
+
+void Trainer::check_memory() {
+  if (!memory_) return;
+  const auto changed =
+      changed_arrays(axes_.world, model_.spec(), *memory_, digests_of_memory(store_));
+  if (!changed.empty())
+    throw MemoryFault(fmt::format(
+        "memory changed by itself between two updates: {}. Nothing of this state is saved; leave "
+        "that node out and go on with --restart latest",
+        changed));
 }
 
 // A share without targets, where a rank has fewer microbatches than others.
@@ -296,7 +379,7 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
   if (setup_.exact_chunk == 0) return {sums[1], valid};
   double largest = loss.largest;
   axes_.world.all_reduce_max({&largest, 1});
-  require_room(largest);
+  if (auto overflow = overflow_of_losses(largest); !overflow.empty()) throw SharedError(overflow);
   if (!std::isfinite(largest)) return {std::nan(""), valid};
   return {fixed::to_double(fixed::of_limbs(std::span(sums).subspan<2, fixed::limbs>()),
                            fixed::loss_bits),

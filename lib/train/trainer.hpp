@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/digest.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/shard/freeze.hpp"
@@ -32,6 +34,7 @@ struct StepResult {
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
   std::string culprit;  // not_finite: "the gradient of" the first parameter, or "the loss"
+  std::string fault;    // what a second execution found; the rest is what two of three agree on
 };
 
 struct LossSum {
@@ -44,6 +47,16 @@ struct LossSum {
 // for? One rank that says yes drops the step on all, from as many microbatches later on as there
 // are stages.
 using GiveUp = std::function<bool(int done, int of)>;
+
+// Is forward and backward executed twice, to compare what comes of it? With exact_chunk the second
+// time in another order of microbatches. Where they differ, a third execution decides; SharedError
+// when it agrees with neither.
+enum class Replay : std::uint8_t { no, yes };
+
+// Weights or the optimizer's arrays changed between two updates: a state not to be saved.
+struct MemoryFault : SharedError {
+  using SharedError::SharedError;
+};
 
 struct TrainerSetup {
   ModelConfig model;  // resolved, vocab known
@@ -60,7 +73,9 @@ struct TrainerSetup {
   std::uint64_t seed = 1;
   std::int64_t first_step = 0;  // what is frozen then has no training state from the start
   bool trainable = true;        // false: to be evaluated only, without what training needs
-  bool graphs = false;          // a microbatch's forward and its backward as a graph each; one rank
+  // Are weights and arrays compared, from one update to the next, by their digests?
+  bool check_memory = false;
+  bool graphs = false;  // a microbatch's forward and its backward as a graph each; one rank
 };
 
 // Blocks of each stage: as the deck says, or by cost.
@@ -76,7 +91,12 @@ class Trainer {
   // One step: this rank's share of each microbatch, all of one shape. A skipped step leaves
   // weights, moments and counts alone, a dropped one too. All ranks give a GiveUp, or none does.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
-                  const GiveUp& = {});
+                  const GiveUp& = {}, Replay = Replay::no);
+  // Of the last step's gradients, where it had any, weights and the optimizer's arrays; the same on
+  // every rank and for every layout that has the same numbers.
+  DigestTable digests();
+  // Throws MemoryFault when what is checked changed since the last update.
+  void check_memory();
   // The sum over all ranks' microbatches, of one shape. A data rank may bring fewer than others,
   // or none: it runs along on masked ones.
   LossSum evaluate(std::span<const Batch> microbatches);
@@ -114,9 +134,19 @@ class Trainer {
     double loss = 0;  // over valid targets
     double squares = 0;
     std::optional<std::size_t> not_finite;  // ParamId of the first such gradient
+    std::string overflow;                   // counts cannot be true: why
   };
   StepSums add_in_order(std::span<const Tensor> losses);
   StepSums add_counts(std::span<const Tensor> losses, std::int64_t valid);
+  // Forward and backward of all microbatches; nothing when some were dropped.
+  std::optional<StepSums> compute(std::span<const Batch>, std::int64_t valid, ModelStage::When);
+  struct Replayed {
+    StepSums sums;
+    std::string fault;
+  };
+  // Once more, and a third time where that differs.
+  Replayed replay(const StepSums& first, const Trail& trail, std::span<const Batch>,
+                  std::int64_t valid, ModelStage::When);
   void update(double lr, double scale);
   // Of the last stage, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
@@ -131,6 +161,8 @@ class Trainer {
   FreezeSchedule freeze_;
   std::vector<Standing> standings_;
   Store store_;
+  bool has_gradients_ = false;         // of the last step
+  std::optional<DigestTable> memory_;  // after the last update
   double detection_seconds_ = 0;
 };
 

@@ -45,6 +45,14 @@ TEST_F(FreezePlan, LeavesOutWhatThawsAfterTheRun) {
   EXPECT_EQ(plan("thawing.toml", "train.steps=6").at("freeze_borders").size(), 0U);
 }
 
+// Digests on the way take their place, too.
+TEST_F(FreezePlan, IsOfStepsThatAreComputedTwice) {
+  const std::string keys = " train.microbatch=1 run.replay_every=2 run.digest_every=1";
+  ASSERT_EQ(here("$TRIREME train thawing.toml --run-dir run" + keys).code, 0);
+
+  EXPECT_EQ(plan("thawing.toml", keys).at("reserved_bytes"), reserved("run"));
+}
+
 TEST_F(FreezePlan, DeviceMemoryMustHoldItAll) {
   const auto most = plan("thawing.toml").at("reserved_bytes").get<std::int64_t>();
   const auto with = [&](std::int64_t bytes) {

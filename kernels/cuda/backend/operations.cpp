@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/views.hpp"
+#include "lib/base/digest.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -298,6 +299,16 @@ void run(const kernel::SumSquares& o, const Resources& r) {
     for (const auto& v : o.x) arrays.push_back({at<T>(v), v.count()});
     sum_squares<T>(r.stream, at<double>(o.out_N), arrays, parts);
   });
+}
+
+void run(const kernel::Digest& o, const Resources& r) {
+  std::vector<DigestPart> parts;
+  for (const auto& [x, first] : o.parts)
+    parts.push_back({reinterpret_cast<const std::byte*>(x.data),
+                     x.count() * static_cast<std::int64_t>(bytes_of(x.dtype)),
+                     first * static_cast<std::int64_t>(bytes_of(x.dtype)) / digest::bytes_a_block});
+  digest_parts(r.stream, at<std::int64_t>(o.out_N), parts,
+               scratch<std::byte>(o, r, digest_scratch(parts)));
 }
 
 }  // namespace trireme::cuda

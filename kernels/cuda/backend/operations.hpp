@@ -34,5 +34,6 @@ void run(const kernel::CrossEntropy&, const Resources&);
 void run(const kernel::ColumnSum&, const Resources&);
 void run(const kernel::Update&, const Resources&);
 void run(const kernel::SumSquares&, const Resources&);
+void run(const kernel::Digest&, const Resources&);
 
 }  // namespace trireme::cuda

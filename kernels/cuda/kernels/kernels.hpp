@@ -149,6 +149,16 @@ struct UpdateShard {
 template <class T>
 void update(Stream, const UpdateRule&, std::span<const UpdateShard<T>>);
 
+// digest.cu. `bytes` of an array on 4 bytes, from its block `first` on (lib/base/digest.hpp);
+// out_N[i] gets the digest of parts[i].
+// Scratch: digest_scratch bytes.
+struct DigestPart {
+  const std::byte* data;
+  std::int64_t bytes, first;
+};
+void digest_parts(Stream, std::int64_t* out_N, std::span<const DigestPart>, std::byte* scratch);
+std::size_t digest_scratch(std::span<const DigestPart>);
+
 // attention.cu, attention_grad.cu: any head dim up to 256 and any number of heads; for what cuDNN
 // refuses. Query head h reads key/value head h * G / H.
 struct AttentionDims {

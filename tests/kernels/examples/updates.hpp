@@ -111,4 +111,21 @@ inline Examples<kernel::SumSquares> examples(Of<kernel::SumSquares>) {
            }}};
 }
 
+// Of arrays that end within a block, within a word, and of a part behind the first block.
+inline Examples<kernel::Digest> examples(Of<kernel::Digest>) {
+  return {{"three types",
+           [](Operands& o) {
+             return kernel::Digest{.out_N = o.of_type(DType::i64, {3}),
+                                   .parts = {{.x = o.of_type(DType::f32, {150})},
+                                             {.x = o.of_type(DType::bf16, {77})},
+                                             {.x = o.of_type(DType::i64, {9})}}};
+           }},
+          {"a part of a long one", [](Operands& o) {
+             const View all = o.of_type(DType::f32, {70000});
+             return kernel::Digest{
+                 .out_N = o.of_type(DType::i64, {2}),
+                 .parts = {{.x = all.slice(0, 64, 69000), .first = 64}, {.x = o.ids({1, 2, 3})}}};
+           }}};
+}
+
 }  // namespace trireme

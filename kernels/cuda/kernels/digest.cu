@@ -1,0 +1,87 @@
+// Digests of many arrays at a time: sums over parts of a fixed size, then of each array its parts.
+#include <vector>
+
+#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/parts.cuh"
+#include "kernels/cuda/kernels/sums.cuh"
+#include "lib/base/digest.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+using namespace digest;
+using Sum = unsigned long long;
+
+constexpr std::int64_t part_size = 1 << 10;  // blocks of a digest
+constexpr int most = 64;
+
+struct Blocks {
+  const std::byte* data;
+  std::int64_t bytes, first, count;
+};
+using Arrays = Parts<Blocks, most, part_size>;
+
+__device__ std::uint32_t word_of(const Blocks& a, std::int64_t word) {
+  const auto* const p = a.data + 4 * word;
+  const auto left = a.bytes - 4 * word;
+  if (left >= 4) return *reinterpret_cast<const std::uint32_t*>(p);
+  std::uint32_t w = 0;
+  for (int k = 0; k < static_cast<int>(left); ++k) w |= static_cast<std::uint32_t>(p[k]) << 8 * k;
+  return w;
+}
+
+// A thread has one lane of every 32nd block.
+__global__ void __launch_bounds__(block_threads) digest_blocks(Sum* out_P, Arrays arrays) {
+  const auto [i, begin, end] = arrays.of_block();
+  const auto& a = arrays.array[i];
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const auto key_a = lane_key(lane), key_b = lane_key(lane + lanes);
+  Sum sum[1] = {0};
+  for (auto b = begin + threadIdx.x / lanes; b < end; b += block_threads / lanes) {
+    const auto keys = keys_of(a.first + b);
+    const auto word = b * words_a_block + lane;
+    sum[0] += static_cast<Sum>(word_of(a, word) + (keys.low + key_a)) *
+              (word_of(a, word + lanes) + (keys.high + key_b));
+  }
+  block_sums<block_threads>(sum);
+  if (threadIdx.x == 0) out_P[blockIdx.x] = sum[0];
+}
+
+__global__ void __launch_bounds__(block_threads)
+    add_digests(Sum* out_N, const Sum* x_P, Arrays arrays) {
+  const auto i = blockIdx.x;
+  Sum sum[1] = {0};
+  for (int part = arrays.first[i] + static_cast<int>(threadIdx.x); part < arrays.first[i + 1];
+       part += block_threads)
+    sum[0] += x_P[part];
+  block_sums<block_threads>(sum);
+  if (threadIdx.x == 0) out_N[i] = sum[0];
+}
+
+}  // namespace
+
+static std::int64_t blocks_of(const DigestPart& p) {
+  return (p.bytes + bytes_a_block - 1) / bytes_a_block;
+}
+
+std::size_t digest_scratch(std::span<const DigestPart> parts) {
+  std::size_t n = 0;
+  for (const auto& p : parts) n += blocks_for(blocks_of(p), part_size);
+  return n * sizeof(Sum);
+}
+
+void digest_parts(Stream stream, std::int64_t* out_N, std::span<const DigestPart> parts,
+                  std::byte* scratch) {
+  std::vector<Blocks> all;
+  for (const auto& p : parts) all.push_back({p.data, p.bytes, p.first, blocks_of(p)});
+  auto* const sums = reinterpret_cast<Sum*>(scratch);
+  in_parts<most, part_size>(
+      std::span<const Blocks>(all), [&](const Arrays& arrays, std::size_t begin) {
+        if (arrays.blocks() > 0)
+          start("digest", digest_blocks, arrays.blocks(), block_threads, 0, stream, sums, arrays);
+        start("digest", add_digests, static_cast<unsigned>(arrays.arrays), block_threads, 0, stream,
+              reinterpret_cast<Sum*>(out_N) + begin, sums, arrays);
+      });
+}
+
+}  // namespace trireme::cuda

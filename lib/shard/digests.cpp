@@ -1,0 +1,91 @@
+#include "lib/shard/digests.hpp"
+
+namespace trireme {
+
+namespace {
+
+// Arrays whose digests are asked for, and where they belong in the table.
+class Request {
+ public:
+  Request(const Store& store, std::vector<std::string> arrays) : table_{std::move(arrays), {}} {
+    table_.of.resize(table_.arrays.size());
+    for (auto& of_array : table_.of) of_array.resize(store.spec().params.size());
+  }
+
+  void add(std::size_t array, ParamId p, const View& x, std::int64_t first) {
+    operation_.parts.push_back({.x = x, .first = first});
+    places_.emplace_back(array, p.index());
+  }
+
+  DigestTable answer(Backend& b, const Communicator& ranks) {
+    const auto n = std::ssize(places_);
+    if (n == 0) return std::move(table_);
+    const Tensor out = Tensor::empty(b, {n}, DType::i64, Kind::transient);
+    operation_.out_N = out.view();
+    b.put(Queue::compute, operation_);
+    ranks.synchronize();
+    std::vector<std::uint64_t> values(places_.size());
+    b.download(Queue::compute, std::as_writable_bytes(std::span(values)), out.view());
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      table_.of[places_[i].first][places_[i].second] = values[i];
+    return std::move(table_);
+  }
+
+ private:
+  DigestTable table_;
+  kernel::Digest operation_;
+  std::vector<std::pair<std::size_t, std::size_t>> places_;
+};
+
+enum class Of : std::uint8_t { spoken_for, all };
+
+// f(segment, which of its elements, where they begin in the parameter, parameter)
+template <class F>
+void for_each_slice(const Store& store, Of which, const F& f) {
+  const auto& segments = store.layout().segments;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (which == Of::spoken_for && !store.sharding().speaks_for(segments[i])) continue;
+    for (const auto& slot : segments[i].slots) {
+      const auto r =
+          intersection(store.sharding().own(segments[i]), {slot.begin, slot.begin + slot.count});
+      if (r.count() > 0) f(i, r, r.begin - slot.begin, slot.param);
+    }
+  }
+}
+
+}  // namespace
+
+DigestTable digests_of_gradients(Store& store) {
+  Request request(store, {std::string(gradients_array)});
+  const auto& segments = store.layout().segments;
+  for_each_slice(store, Of::spoken_for, [&](auto i, Range r, auto first, ParamId p) {
+    if (!store.trainability().trains(segments[i])) return;
+    const auto begin = r.begin - store.sharding().own(segments[i]).begin;
+    request.add(0, p, store.gradients().sum(i).slice(begin, {r.count()}).view(), first);
+  });
+  return request.answer(store.backend(), store.sharding().gather);
+}
+
+static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
+  std::vector<std::string> names{std::string(weights_array)};
+  names.insert(names.end(), store.arrays().begin(), store.arrays().end());
+  if (copies) names.emplace_back(copies_array);
+  Request request(store, names);
+  for_each_slice(store, which, [&](auto i, Range r, auto first, ParamId p) {
+    const auto [master, copy, arrays] = store.shards().views(i, r);
+    request.add(0, p, master, first);
+    for (std::size_t k = 0; k < arrays.size(); ++k) request.add(1 + k, p, arrays[k], first);
+    if (copies && copy) request.add(names.size() - 1, p, copy, first);
+  });
+  return request.answer(store.backend(), store.sharding().gather);
+}
+
+DigestTable digests_of_state(Store& store) {
+  return digests_of_shards(store, Of::spoken_for, false);
+}
+
+DigestTable digests_of_memory(Store& store) {
+  return digests_of_shards(store, Of::all, true);
+}
+
+}  // namespace trireme

@@ -1,0 +1,21 @@
+#pragma once
+// Digests (lib/base/digest.hpp) of what this rank holds of a store.
+#include "lib/base/digest.hpp"
+#include "lib/shard/store.hpp"
+
+namespace trireme {
+
+// The names of gradients in a DigestTable, and of the weights in the compute type, where they are
+// copies.
+inline constexpr std::string_view gradients_array = "gradients", copies_array = "copies";
+
+// The sums that the next update reads, as far as this rank speaks for them; to be added over all
+// ranks.
+DigestTable digests_of_gradients(Store&);
+// Weights, then the optimizer's arrays, likewise.
+DigestTable digests_of_state(Store&);
+// All that this rank keeps from one update to the next: copies of the weights, too, and what
+// another rank speaks for.
+DigestTable digests_of_memory(Store&);
+
+}  // namespace trireme

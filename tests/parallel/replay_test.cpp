@@ -1,0 +1,143 @@
+// Digests of a model do not depend on the grid that trains it; a fault on one rank is found on all,
+// named by its rank, and leaves nothing behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include "tests/parallel/parity.hpp"
+#include "tests/parallel/world.hpp"
+#include "tests/support/tampering.hpp"
+
+namespace trireme {
+namespace {
+
+using test::ParityCase;
+using testing::HasSubstr;
+
+// Every axis and stage that this launch has; counted, so that all have the same bits.
+std::vector<ParityCase> cases() {
+  const int n = test::world().size();
+  std::vector<ParityCase> all;
+  const auto add = [&](const Grid& grid, int zero, int shard = 0) {
+    auto& p = all.emplace_back();
+    p.grid = grid;
+    p.zero.stage = zero;
+    p.zero.shard = shard;
+    p.size = n == 3 ? 24 : 16;
+    p.microbatches = grid.pipe == 1 ? 4 : 2 * grid.pipe;
+    p.optimizer = OptimizerKind::adamw;
+  };
+  add({1, n, 1}, 0);
+  add({1, n, 1}, 3);
+  if (n > 1) add({n, 1, 1}, 1);
+  if (n > 1 && n != 3) add({1, 1, n}, 2);
+  if (n == 4) add({2, 2, 1}, 3);
+  if (n == 4) add({1, 4, 1}, 3, 2);
+  return test::exact_cases(all, "host", DType::f32);
+}
+
+struct Running {
+  explicit Running(const ParityCase& c) : p(c) { trainer->store().initialize(3, 1); }
+  StepResult step(int s, Replay replay) {
+    return trainer->step(s, test::learning_rate(p), test::parity_step(p, *trainer, s), {}, replay);
+  }
+
+  ParityCase p;
+  std::unique_ptr<Backend> host = open_backend(test::backend_of(p, false));
+  test::Tampering backend{*host};
+  Workspace workspace{backend};
+  std::unique_ptr<Trainer> trainer = [this] {
+    auto setup = test::parity_setup(p);
+    setup.check_memory = true;
+    return std::make_unique<Trainer>(backend, test::parity_axes(p), setup);
+  }();
+};
+
+TEST(Replay, DigestsAreThoseOfAnyGrid) {
+  std::map<std::pair<std::int64_t, std::int64_t>, DigestTable> seen;  // by what is trained
+  std::size_t compared = 0;
+  for (const auto& c : cases()) {
+    SCOPED_TRACE(test::name_of(c));
+    if (!test::next_case(test::name_of(c))) break;
+    Running run(c);
+    run.step(0, Replay::no);
+    const auto first = run.trainer->digests();
+    EXPECT_EQ(run.step(1, Replay::yes).fault, "");
+    const auto second = run.trainer->digests();
+    EXPECT_NE(first, second);
+    const auto [it, fresh] = seen.try_emplace({c.size, c.microbatches}, second);
+    EXPECT_EQ(it->second, second);
+    compared += !fresh;
+  }
+  EXPECT_TRUE(compared > 0);
+}
+
+// A norm's output in the forward of the rank's second microbatch.
+TEST(Replay, AFaultIsNamedByItsRankAndLeavesNothing) {
+  const int n = test::world().size(), culprit = n - 1;
+  for (const auto& c : cases()) {
+    SCOPED_TRACE(test::name_of(c));
+    if (!test::next_case(test::name_of(c))) break;
+    Running clean(c), faulty(c);
+    clean.step(0, Replay::no);
+    if (test::world().rank() == culprit)
+      faulty.backend.after = test::flip_in(5, &kernel::ResidualNorm::y_BTC, 20);
+
+    const auto fault = faulty.step(0, Replay::yes).fault;
+
+    EXPECT_THAT(fault, HasSubstr("first in the forward of"));
+    EXPECT_THAT(fault, HasSubstr(fmt::format("on rank {} (", culprit)));
+    EXPECT_EQ(faulty.trainer->digests(), clean.trainer->digests());
+    EXPECT_EQ(faulty.step(1, Replay::yes).fault, "");
+  }
+}
+
+// What a scatter brought: the gradients are right until they leave.
+TEST(Replay, AFaultOnTheWayIsFoundInTheSum) {
+  const int n = test::world().size();
+  if (n == 1) GTEST_SKIP() << "one rank sends nothing";
+  ParityCase c = cases()[1];
+  Running faulty(c);
+  auto& store = faulty.trainer->store();
+  if (test::world().rank() == 0)
+    faulty.backend.after = [&, done = false](const kernel::Operation& o) mutable {
+      if (done || !std::holds_alternative<kernel::SumSquares>(o)) return;
+      done = true;
+      test::flip(store.gradients().sum(1).view(), 2, 33);
+    };
+
+  const auto fault = faulty.step(0, Replay::yes).fault;
+
+  EXPECT_THAT(fault, HasSubstr("in the sum of the gradient of"));
+  EXPECT_THAT(fault, HasSubstr("on rank 0 ("));
+}
+
+TEST(Replay, AChangedWeightOfOneRankEndsTheStepOnAll) {
+  const int n = test::world().size();
+  for (const auto& c : cases()) {
+    SCOPED_TRACE(test::name_of(c));
+    if (!test::next_case(test::name_of(c))) break;
+    Running run(c);
+    run.step(0, Replay::no);
+    auto& store = run.trainer->store();
+    if (test::world().rank() == n - 1) {
+      const auto id = store.spec().blocks.back().ffn_out;
+      const auto segment = store.layout().of_param[id.index()]->segment;
+      test::flip(store.shards()
+                     .views(segment, store.sharding().own(store.layout().segments[segment]))
+                     .master,
+                 3, 1);
+    }
+    try {
+      run.step(1, Replay::no);
+      ADD_FAILURE() << "no fault";
+    } catch (const MemoryFault& e) {
+      EXPECT_THAT(e.what(), HasSubstr(fmt::format("on rank {} (", n - 1)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
