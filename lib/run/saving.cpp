@@ -104,6 +104,8 @@ void Saving::save_at_once(CheckpointMeta& meta, Last last) {
     const auto path = saver_.save(meta);
     now_.waited = seconds_since(now_.begin);
     complete(path);
+  } catch (const MemoryFault&) {
+    throw;
   } catch (const SharedError& e) {
     failed(e, meta.step, last);
   }
@@ -117,6 +119,8 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
     begin(meta);
     saver_.begin(meta);
     now_.waited = seconds_since(now_.begin);
+  } catch (const MemoryFault&) {
+    throw;
   } catch (const SharedError& e) {
     failed(e, meta.step, {});
   }

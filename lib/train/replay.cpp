@@ -42,8 +42,8 @@ static bool same_bits(double a, double b) {
 }
 
 bool have_same_results(const Communicator& world, const Execution& a, const Execution& b) {
-  double differs =
-      a.gradients != b.gradients || !same_bits(a.loss, b.loss) || !same_bits(a.squares, b.squares);
+  double differs = a.trail != b.trail || a.gradients != b.gradients || !same_bits(a.loss, b.loss) ||
+                   !same_bits(a.squares, b.squares);
   world.all_reduce_max({&differs, 1});
   return differs == 0;
 }

@@ -195,7 +195,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     return result;
   }
   auto& sums = *computed;
-  if (trail) {
+  // A second time may be too long for a signal.
+  if (trail && !(give_up && axes_.world.start_max(give_up(count, 2 * count)).wait() > 0)) {
     auto replayed = replay(sums, *trail, microbatches, result.valid, when);
     sums = std::move(replayed.sums);
     result.fault = std::move(replayed.fault);

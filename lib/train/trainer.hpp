@@ -43,9 +43,9 @@ struct LossSum {
   double mean() const { return sum / static_cast<double>(valid); }
 };
 
-// Asked of each rank before each microbatch of a step but the first: may the rest not be waited
-// for? One rank that says yes drops the step on all, from as many microbatches later on as there
-// are stages.
+// Asked of each rank before each microbatch of a step but the first, and before a step is computed
+// a second time: may the rest not be waited for? One rank that says yes drops the step on all, from
+// as many microbatches later on as there are stages; a second time is left out.
 using GiveUp = std::function<bool(int done, int of)>;
 
 // Is forward and backward executed twice, to compare what comes of it? With exact_chunk the second

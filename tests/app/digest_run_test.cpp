@@ -14,7 +14,8 @@ class DigestRun : public GridTraining {
 };
 
 TEST_F(DigestRun, RowsAreThoseOfAnyGridAndGoOnAfterARestart) {
-  const std::string exact = "run.exactness=invariant run.exact_chunk=4 run.digest_every=2 ";
+  const std::string exact =
+      "run.exactness=invariant run.exact_chunk=4 run.digest_every=2 schedule.shape=constant ";
   const auto run = [&](const GridCase& grid, const std::string& arguments) {
     const auto r = here(train(grid, exact + arguments));
     ASSERT_EQ(r.code, 0) << r.err;

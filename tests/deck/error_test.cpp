@@ -131,8 +131,7 @@ TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
 }
 
 TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {
-  for (const auto* value :
-       {"data.attention=document", "run.digest_every=1", "run.replay_every=1"}) {
+  for (const auto* value : {"data.attention=document", "checkpoint.ranks_per_file=2"}) {
     EXPECT_NE(refusal_of_overrides({value}).find("is not supported in this version; it can be "),
               std::string::npos)
         << value;

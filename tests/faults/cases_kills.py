@@ -34,6 +34,13 @@ STEPPING = [(f"{how} row {n}", f"write */run/history.csv {n} {action}")
                                    (5, "within", "torn"), (6, "behind", "then:SIGKILL"), (7, "before", "SIGKILL"),
                                    (8, "behind", "then:SIGKILL"), (9, "within", "torn"), (11, "before", "SIGKILL"),
                                    (12, "within", "torn"), (12, "behind", "then:SIGKILL"))]
+DIGESTING = [
+    ("before row 1", "write */run/digests.csv 1 SIGKILL"),
+    ("within row 5", "write */run/digests.csv 5 torn"),
+    ("behind row 6", "write */run/digests.csv 6 then:SIGKILL"),
+    ("within row 9", "write */run/digests.csv 9 torn"),
+    ("while the table is put in order", "write *digests.csv.new 1 torn"),
+]
 STEPPING += [
     ("before the first evaluation's row", "write */run/evaluation.csv 1 SIGKILL"),
     ("within the first evaluation's row", "write */run/evaluation.csv 1 torn"),
@@ -110,6 +117,7 @@ GRIDS = [("data2", 2), ("data2-zero3", 2), ("data2-at-once", 2), ("pipe2", 2), (
 CASES = [
     *(killed(f"start: {name}", rule, codes=KILLED, fast=i in (3, 9)) for i, (name, rule) in enumerate(STARTING)),
     *(killed(f"step: {name}", rule, codes=KILLED, fast=name == "within row 5") for name, rule in STEPPING),
+    *(killed(f"digests: {name}", rule, "digests", KILLED) for name, rule in DIGESTING),
     *(killed(f"save behind training: {name}", rule, codes=KILLED, fast=i in (4, 12)) for i, (name, rule) in enumerate(SAVING)),
     *(killed(f"save at once: {name}", rule, "at-once", KILLED, fast=i == 7) for i, (name, rule) in enumerate(SAVING)),
     *(killed(f"end: {name}", rule, codes=KILLED) for name, rule in LAST_SAVE),

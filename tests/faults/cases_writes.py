@@ -119,6 +119,8 @@ CASES = [
       for i, (name, rule, file) in enumerate(START) for error in (("EROFS", "ENOSPC")[i % 2], "EACCES")),
     *(failing(f"running, {error}: {name}", f"{rule} {error}", file, then=OUTCOME if "outcome" not in name else "",
               fast=(error, name) == ("ENOSPC", "row 5")) for name, rule, file in RUNNING for error in ("ENOSPC", "EIO")),
+    *(failing(f"row {n} of the digests, {error}", f"write */run/digests.csv {n} {error}", "digests.csv", "digests",
+              then=f"{OUTCOME}; {INTACT}") for n in (5, 12) for error in ("ENOSPC", "EIO")),
     *(failing(f"samples, {error}", f"read *text.tokens {n} {error}", "text.tokens", then=f"{OUTCOME}; {INTACT}")
       for n, error in ((20, "EIO"), (30, "ESTALE"))),
     *(Case(f"restart passes over, {error}: {name}", [Run("--restart latest", faults=f"{rule} {error}", says=("skipped: ",))],

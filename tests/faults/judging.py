@@ -75,6 +75,8 @@ def compare_bits(run, reference, tables):
             wrong.append("another history.csv than without the fault")
         if (run / "evaluation.csv").read_text() != (reference / "evaluation.csv").read_text():
             wrong.append("another evaluation.csv than without the fault")
+        if (reference / "digests.csv").exists() and (run / "digests.csv").read_text() != (reference / "digests.csv").read_text():
+            wrong.append("another digests.csv than without the fault")
     return wrong
 
 

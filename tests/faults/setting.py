@@ -48,6 +48,7 @@ CONFIGS = {
     "one": ("", 0),
     "at-once": ("checkpoint.async=false", 0),
     "sgd": ("optimizer.name=sgd optimizer.momentum=0.9", 0),
+    "digests": ("run.digest_every=1 run.replay_every=2", 0),
     "lion": ("optimizer.name=lion", 0),
     "llama": (same_bits.GQA + " model.recompute=block", 0),
     "two-files": ('data.path=["text.tokens","more.tokens"] data.weights=[1,3]', 0),

@@ -2,7 +2,6 @@
 // A backend that calls somebody after each operation, who may change what it wrote: a fault of
 // hardware. Operations have to be done by then, as on host and ref.
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -51,12 +50,26 @@ inline void flip(const View& v, std::int64_t i, int bit) {
   v.data[i * static_cast<std::int64_t>(bytes_of(v.dtype)) + bit / 8] ^= std::byte(1 << bit % 8);
 }
 
+// The first element from the middle on that is not zero: what is masked has no gradient to spoil.
+inline std::int64_t element_to_spoil(const View& v) {
+  const auto size = static_cast<std::int64_t>(bytes_of(v.dtype));
+  auto i = v.count() / 2;
+  const auto is_zero = [&] {  // of either sign
+    auto any = std::byte{0};
+    for (std::int64_t k = 0; k < size; ++k)
+      any |= v.data[i * size + k] & std::byte(k + 1 == size ? 0x7f : 0xff);
+    return any == std::byte{0};
+  };
+  while (i + 1 < v.count() && is_zero()) ++i;
+  return i;
+}
+
 // An `after` that flips a bit in what the n-th operation of its kind (from 0) wrote, once.
 template <class O>
 Tampering::After flip_in(int n, View O::*operand, int bit) {
   return [n, operand, bit](const kernel::Operation& o) mutable {
     const auto* const it = std::get_if<O>(&o);
-    if (it && n-- == 0) flip(it->*operand, (it->*operand).count() / 2, bit);
+    if (it && n-- == 0) flip(it->*operand, element_to_spoil(it->*operand), bit);
   };
 }
 
