@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app/commands.hpp"
+#include "app/compare_replay.hpp"
 #include "app/compare_rounding.hpp"
 #include "app/compare_side.hpp"
 #include "app/output.hpp"
@@ -30,7 +31,7 @@ struct CompareArguments {
 
 class Comparison {
  public:
-  Comparison(const CompareArguments& arguments)
+  explicit Comparison(const CompareArguments& arguments)
       : arguments_(arguments), a_(open_side("A", arguments.a)), b_(open_side("B", arguments.b)) {
     places_.spec = make_spec(a_.deck.model);
     const auto blocks = blocks_of_stages(places_.spec, a_.deck.parallel.stage_layers,
@@ -47,7 +48,7 @@ class Comparison {
     require(compared_, "{} and {} have nothing in common: no step, and no checkpoint of one step",
             a_.path.string(), b_.path.string());
     if (differs_ && !arguments_.no_replay) {
-      if (first_ > 0) replay();
+      if (first_ > 0) replay_both();
       look_at_rounding();
     }
     return verdict();
@@ -141,51 +142,21 @@ class Comparison {
     if (same_step && differ) state_step_ = steps->first;
   }
 
-  // What a side's steps come to on one rank, up to the first that differs.
-  struct Replayed {
-    StepResult result;
-    TensorValues values;
-  };
-  std::optional<Replayed> replay_of(const Side& side) {
-    const auto from = checkpoint_before(side, first_);
-    const auto begin = from ? from->step : 0;
-    if (first_ - begin > arguments_.replay_steps) {
-      report_.add("replays", {{"side", side.label}, {"steps", first_ - begin}, {"made", false}},
-                  fmt::format("replay of {}: left out: {} steps lie between {} and step {}; "
-                              "--replay-steps {} makes them",
-                              side.label, first_ - begin, from ? "its checkpoint" : "the beginning",
-                              first_, first_ - begin));
-      return {};
-    }
-    try {
-      Rerun run(deck_of_step(side, first_), from ? from->directory.string() : "");
-      Replayed r;
-      while (run.step() < first_) r.result = run.next();
-      r.values = gradients_of(run.trainer());
-      r.values.merge(state_of(run.trainer()));
-      report_.add("replays", {{"side", side.label}, {"from", begin}, {"made", true}},
-                  fmt::format("replay of {} on one rank, steps {} to {}{}", side.label, begin + 1,
-                              first_, ""));
-      return r;
-    } catch (const Error& e) {
-      report_.add("replays", {{"side", side.label}, {"made", false}, {"error", e.what()}},
-                  fmt::format("replay of {}: not possible: {}", side.label, e.what()));
-      return {};
-    }
-  }
-
-  void replay() {
-    const auto x = replay_of(a_);
-    const auto y = x ? replay_of(b_) : std::nullopt;
+  // Both sides' steps up to the first that differs.
+  void replay_both() {
+    const auto one = [&](const Side& side) {
+      return replay(side, first_, arguments_.replay_steps, places_, report_);
+    };
+    const auto x = one(a_), y = one(b_);
     if (!x || !y) return;
     const auto all = compare_values(x->values, y->values);
-    report_.tensors(fmt::format("step {} of both replays", first_), all, places_);
+    report_.tensors(fmt::format("step {} in both replays", first_), all, places_);
     if (count_differing(all) == 0)
       report_.say("replays_equal", true,
-                  "  so the decks do not make the difference, but the grid, the program or the "
-                  "machine");
+                  "  so what the decks compute is the same: their grids, programs or machines make "
+                  "the difference");
     std::ranges::copy_if(all, std::back_inserter(gradients_),
-                         [](const TensorDifference& d) { return d.name.array == gradients_name; });
+                         [](const TensorDifference& d) { return d.name.array == gradients_array; });
   }
 
   bool both_invariant() const {
@@ -226,12 +197,15 @@ class Comparison {
     q.step = first_;
     if (first_ > 0) add_numbers(q);
     if (count_differing(gradients_) > 0) q.gradients = gradients_;
-    q.state_step = state_step_;
-    if (state_step_ > 0) q.state = state_;
     const auto begin = first_ > 0 ? first_ : state_step_;
     if (const auto start = common_start(begin)) {
       q.from = start->directory.string();
       q.from_step = start->step;
+    }
+    // Tensors that are far off are left out where numbers are near.
+    if (first_ == 0 || state_step_ - q.from_step <= arguments_.replay_steps) {
+      q.state_step = state_step_;
+      if (state_step_ > 0) q.state = state_;
     }
     if (const auto why = no_question(q); !why.empty()) {
       report_.say("rounding", {{"not_asked", why}}, fmt::format("rounding: not asked: {}", why));

@@ -19,7 +19,11 @@ static Deck deck_here(Deck deck, bool moved) {
 
 Rerun::Rerun(const Deck& deck, const std::string& checkpoint, std::uint64_t rounding)
     : in_(open_inputs({}, deck_here(deck, rounding != 0), checkpoint)),
-      machine_(open_machine({}, in_, rounding)) {}
+      machine_(open_machine({}, in_, rounding)) {
+  const auto wanted = deck.precision.compute, here = trainer().model().compute();
+  require(here == wanted, "its steps are computed in {}, which this processor cannot: try another",
+          name_of(wanted));
+}
 
 StepResult Rerun::next() {
   const auto& deck = in_.deck;

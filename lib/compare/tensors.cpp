@@ -125,7 +125,7 @@ TensorValues gradients_of(Trainer& trainer) {
     const auto& segment = store.layout().segments[i];
     if (!store.trainability().trains(segment)) continue;
     for (const auto& slot : segment.slots)
-      values[{std::string(gradients_name), slot.param}] = downloaded(
+      values[{std::string(gradients_array), slot.param}] = downloaded(
           trainer.backend(), store.gradients().sum(i).slice(slot.begin, {slot.count}).view());
   }
   return values;
@@ -153,7 +153,7 @@ TensorValues state_of(Trainer& trainer) {
 
 // As compare_states orders them.
 static int rank_of(const std::string& array) {
-  return array == gradients_name ? 0 : array == weights_name ? 1 : 2;
+  return array == gradients_array ? 0 : array == weights_name ? 1 : 2;
 }
 
 TensorDifferences compare_values(const TensorValues& a, const TensorValues& b) {

@@ -14,11 +14,12 @@
 #include "lib/compare/tally.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/model/spec.hpp"
+#include "lib/shard/digests.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
 
-// An array of a parameter: "gradients", weights_name, or the optimizer's.
+// An array of a parameter: gradients_array, weights_name, or the optimizer's.
 struct TensorName {
   std::string array;
   ParamId param;
@@ -61,8 +62,6 @@ TensorValues state_of(Trainer&);
 
 // Of the tensors that both have.
 TensorDifferences compare_values(const TensorValues& a, const TensorValues& b);
-
-inline constexpr std::string_view gradients_name = "gradients";
 
 // By UnitId: the stage that holds the unit, of the first where two do, with so many blocks a stage.
 std::vector<int> stages_of_units(const ModelSpec&, std::span<const std::int64_t> stage_blocks);
