@@ -103,7 +103,7 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
                          : replayed.faulty ? fmt::format("\n  {}: the machine or the program that "
                                                          "{} ran on made a difference",
                                                          why, side.label)
-                                           : ", as another order of sums gives"));
+                                           : ", as sums in another order may"));
   return replayed;
 }
 

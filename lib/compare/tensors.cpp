@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/fixed.hpp"
 
 namespace trireme {
 
@@ -151,24 +152,42 @@ TensorValues state_of(Trainer& trainer) {
   return values;
 }
 
+// Counts as the optimizer reads them.
+static Values as_floats(const std::vector<std::int64_t>& counts) {
+  std::vector<float> values;
+  for (const auto quanta : counts) values.push_back(fixed::to_gradient(quanta));
+  return values;
+}
+
 // As compare_states orders them.
 static int rank_of(const std::string& array) {
   return array == gradients_array ? 0 : array == weights_name ? 1 : 2;
+}
+
+static void add(Tally& tally, const Values& a, const Values& b) {
+  if (const auto* counts = std::get_if<std::vector<std::int64_t>>(&a);
+      counts && a.index() != b.index())
+    return add(tally, as_floats(*counts), b);
+  if (const auto* counts = std::get_if<std::vector<std::int64_t>>(&b);
+      counts && a.index() != b.index())
+    return add(tally, a, as_floats(*counts));
+  std::visit(
+      [&](const auto& x) {
+        using T = typename std::remove_cvref_t<decltype(x)>::value_type;
+        const auto* y = std::get_if<std::vector<T>>(&b);
+        require(y != nullptr, "the two were trained in other types");
+        tally.add(0, std::span<const T>(x), std::span<const T>(*y));
+      },
+      a);
 }
 
 TensorDifferences compare_values(const TensorValues& a, const TensorValues& b) {
   TensorDifferences all;
   for (const auto& [name, x] : a) {
     const auto y = b.find(name);
-    if (y == b.end() || y->second.index() != x.index()) continue;
+    if (y == b.end()) continue;
     TensorDifference d{name, {}, ""};
-    std::visit(
-        [&](const auto& of) {
-          using T = typename std::remove_cvref_t<decltype(of)>::value_type;
-          d.tally.add(0, std::span<const T>(of),
-                      std::span<const T>(std::get<std::vector<T>>(y->second)));
-        },
-        x);
+    add(d.tally, x, y->second);
     all.push_back(std::move(d));
   }
   std::ranges::stable_sort(all, [](const auto& x, const auto& y) {
