@@ -132,7 +132,7 @@ class Mover {
  private:
   void move_one(std::byte* at, DType t, double deviation) {
     const double x = load(at, t);
-    if (!std::isfinite(x)) return;
+    if (x == 0 || !std::isfinite(x)) return;
     const auto bits = mix64(key_ + count_++ * 0x9e3779b97f4a7c15ULL);
     // Uniform ones, in (-1/2, 1/2) and of variance 1.
     const auto half = [](std::uint64_t b) {
