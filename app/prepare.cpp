@@ -133,6 +133,32 @@ void require_memory(const Communicator& world, const Inputs& in, const BackendCh
   });
 }
 
+// Ranks of several kinds have no bits of one run. A restart elsewhere goes on, with other bits.
+void compare_machines(const Communicator& world, Inputs& in, const BackendChoice& choice) {
+  std::string kind;
+  together(world, [&] { kind = machine_kind(choice); });
+  const auto all = world.all_gather(kind);
+  std::vector<std::string> kinds;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (std::ranges::count(kinds, all[r]) > 0) continue;
+    kinds.push_back(all[r]);
+    if (r > 0 && in.deck.run.exactness == Exactness::invariant)
+      throw SharedError(fmt::format(
+          "run.exactness = \"invariant\" needs CPUs of one kind: rank 0 has {}, rank {} has {}. "
+          "Ask "
+          "for nodes of one kind (Slurm: --constraint), or give run.exactness = \"fast\"",
+          all[0], r, all[r]));
+  }
+  const auto here = fmt::format("{}", fmt::join(kinds, " and "));
+  auto& there = in.meta.extra[machine_key];
+  if (in.from && !there.empty() && there != here && in.deck.run.exactness != Exactness::fast)
+    log_warning(
+        "the checkpoint comes from another kind of machine: from here on the bits are those of {}, "
+        "no longer those of {}",
+        here, there);
+  there = here;
+}
+
 // The model and its state.
 void open_model(Machine& machine, Inputs& in, DType compute) {
   machine.workspace = std::make_unique<Workspace>(*machine.backend);
@@ -182,6 +208,7 @@ Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t roundi
   m.choice = backend_choice(in.deck, world);
   m.choice.rounding = rounding;
   m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", in.deck.run.share_gpu, world);
+  compare_machines(world, in, m.choice);
   const auto compute = agreed_compute(world, m.choice, in.deck.precision.compute);
   const auto grid = grid_of(in.deck);
   require_memory(world, in, m.choice, compute);

@@ -89,6 +89,7 @@ void log_start(const Inputs& in, const Machine& m, const TrainArguments& a,
            static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
+  log_detail("bits are those of {}", in.meta.extra.at(machine_key));
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
   print_differences(*in.from, in.deck);
@@ -129,7 +130,7 @@ void record_lone_failure(const std::filesystem::path& run, const Communicator& w
     const auto there = read_outcome(run);
     if (world.rank() > 0 && there && there->status == "failed") return;
     write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
-                        loop.last_checkpoint()});
+                        loop.last_checkpoint(), there ? there->machine : ""});
   } catch (const Error&) {  // another rank may do the same
   }
 }
@@ -210,7 +211,8 @@ int end_finished(const RunDirectory* directory, const Inputs& in) {
   if (!directory) return 0;
   const auto outcome = directory->read_outcome();
   if (!outcome || outcome->status != "done")
-    directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string()});
+    directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string(),
+                              outcome ? outcome->machine : ""});
   return 0;
 }
 

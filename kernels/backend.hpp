@@ -66,6 +66,8 @@ struct BackendProperties {
   std::size_t workspace_bytes = 0;
   // Rows of logits that the head makes at a time: enough to keep this machine busy.
   std::int64_t head_rows = 256;
+  // Has it what run.exactness = "invariant" asks for: counts of quanta and SumOrder::by_shape?
+  bool invariant = true;
 };
 
 class Backend {

@@ -52,6 +52,10 @@ struct Epilogue {
 
 enum class Logits : std::uint8_t { keep, become_gradient };
 
+// The order in which a product's sums over K are made: any, or by shapes and strides alone, so that
+// it has the same bits on any number of threads.
+enum class SumOrder : std::uint8_t { any, by_shape };
+
 namespace kernel {
 
 // dst = src, or dst += src. Strided on both sides, any dims of one shape; casts between compute
@@ -97,6 +101,7 @@ struct Matmul {
   ConstView a_MK, b_KN;
   Accumulate how = Accumulate::overwrite;
   Epilogue epilogue{};
+  SumOrder order = SumOrder::any;
   static void operands(auto& o, auto&& f) {
     result(f, o.how, o.c_MN);
     read(f, o.a_MK, o.b_KN);

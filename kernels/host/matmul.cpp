@@ -1,5 +1,7 @@
 // c_MN = a_MK b_KN. How a product is computed was chosen by measurements on transformers (M, N, K
-// from 128 to 50304) and depends on its shape alone, so its bits are the same each time.
+// from 128 to 50304) and depends on its shape alone, so its bits are the same each time. oneDNN may
+// give the K of a small product to several threads: SumOrder::by_shape leaves it one thread a
+// block.
 #include <algorithm>
 #include <cstring>
 
@@ -58,12 +60,15 @@ void by_primitive(const Product& p, const View& scratch) {
 
 // x W' is best by the primitive, dy W by sgemm; of dy' x the primitive takes large tall results.
 // Both give a row the same bits whatever rows stand beside it, except sgemm where none does.
-void multiply_f32(const Product& p, const View& scratch) {
+void multiply_f32(const Product& p, const View& scratch, SumOrder order) {
   if (!onednn::same_in_every_place()) return multiply_in_tiles(p);
   const auto M = p.c.extent[0], N = p.c.extent[1];
   const bool forward = row_major(p.a) && !row_major(p.b);
   const bool tall = !row_major(p.a) && row_major(p.b) && M >= N && M * N >= (1 << 19);
-  if (p.bias || forward || tall) {
+  const bool primitive = p.bias || forward || tall;
+  if (order == SumOrder::by_shape) {
+    multiply_in_blocks(p, primitive ? Block::primitive : Block::sgemm);
+  } else if (primitive) {
     by_primitive(p, scratch);
   } else {
     onednn::sgemm(p.c, p.a, p.b, p.how);
@@ -118,7 +123,7 @@ Cut cut(std::int64_t length, std::int64_t edge) {
 
 // bf16 in blocks widened to f32, where that beats the processor's own bf16. Products of bf16 are
 // exact in f32, so only the order of the sum differs.
-void multiply_widened(const Product& p, const View& scratch) {
+void multiply_widened(const Product& p, const View& scratch, SumOrder order) {
   const auto& [c, a, b, how, bias] = p;
   constexpr std::size_t for_primitive = 2 << 20;
   std::int64_t edge = 1024;
@@ -157,7 +162,7 @@ void multiply_widened(const Product& p, const View& scratch) {
         }
         const bool add = k > 0 || (direct && how == Accumulate::add);
         const auto into = add ? Accumulate::add : Accumulate::overwrite;
-        multiply_f32({sum, a_wide, b_wide, into}, rest);
+        multiply_f32({sum, a_wide, b_wide, into}, rest, order);
       }
       if (!direct) {
         narrow(c_block, sum, how, bias ? bias.slice(0, n, ns.size(n)) : bias);
@@ -180,7 +185,7 @@ bool bf16_products() {
 }
 
 void run(const kernel::Matmul& o, View scratch) {
-  const auto& [c_MN, a_MK, b_KN, how, epilogue] = o;
+  const auto& [c_MN, a_MK, b_KN, how, epilogue, order] = o;
   const auto& bias = epilogue.bias_N;
   const auto M = c_MN.extent[0], N = c_MN.extent[1], K = a_MK.extent[1];
   require(a_MK.extent[0] == M && b_KN.extent[0] == K && b_KN.extent[1] == N,
@@ -200,7 +205,8 @@ void run(const kernel::Matmul& o, View scratch) {
     run(kernel::Matmul{.c_MN = c.transposed(),
                        .a_MK = b_KN.transposed(),
                        .b_KN = a_MK.transposed(),
-                       .how = how},
+                       .how = how,
+                       .order = order},
         scratch);
   } else if (K == 0) {
     require(!bias, "matmul: a bias goes with a product of something");
@@ -208,11 +214,13 @@ void run(const kernel::Matmul& o, View scratch) {
   } else {
     const Product product{c, normal(a_MK, "a"), normal(b_KN, "b"), how, bias};
     if (a_MK.dtype == DType::f32) {
-      multiply_f32(product, scratch);
-    } else if (onednn::multiplies_bf16_fast()) {
-      by_primitive(product, scratch);
+      multiply_f32(product, scratch, order);
+    } else if (!onednn::multiplies_bf16_fast()) {
+      multiply_widened(product, scratch, order);
+    } else if (order == SumOrder::by_shape) {
+      multiply_in_blocks(product, Block::primitive);
     } else {
-      multiply_widened(product, scratch);
+      by_primitive(product, scratch);
     }
   }
   if (epilogue.activated_MN)

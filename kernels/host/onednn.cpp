@@ -20,7 +20,7 @@ const dnnl::engine& engine() {
 }
 
 const dnnl::stream& stream() {
-  static const dnnl::stream in_order(engine());
+  static const thread_local dnnl::stream in_order(engine());
   return in_order;
 }
 
@@ -123,9 +123,9 @@ struct KeyHash {
 };
 
 // Building a primitive takes far longer than a small product, so each is built once. The number of
-// threads is part of it.
+// threads is part of it, as a primitive is made for that many; each thread has its own.
 Primitive& find(const Product& p) {
-  static std::unordered_map<Key, Primitive, KeyHash> cache;
+  static thread_local std::unordered_map<Key, Primitive, KeyHash> cache;
   const View& c = p.c;
   const ConstView &a = p.a, &b = p.b;
   const Key key{{c.extent[0], c.extent[1], a.extent[1], c.stride[0], a.stride[0], a.stride[1],
@@ -156,6 +156,13 @@ bool multiplies_bf16_fast() {
   return has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+std::string version_and_instructions() {
+  const auto& v = *dnnl_version();
+  std::string isa = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+  if (isa.starts_with("cpu_isa_")) isa.erase(0, 8);
+  return fmt::format("oneDNN {}.{}.{} for {}", v.major, v.minor, v.patch, isa);
+}
+
 bool same_in_every_place() {
   return has(dnnl_cpu_isa_avx512_core);
 }
@@ -166,6 +173,18 @@ std::size_t matmul_scratch(const Product& p) {
 
 void matmul(const Product& p, const View& scratch) {
   find(p).run(p, scratch);
+}
+
+void matmul_alone(const Product& p) {
+  static thread_local std::vector<float> memory;
+  constexpr std::size_t line = 64;  // bytes: that many beyond, to begin at a line of the cache
+  const OneThread alone;
+  auto& primitive = find(p);
+  const auto floats = (primitive.scratch_bytes() + line) / sizeof(float) + 1;
+  if (memory.size() < floats) memory.resize(floats);
+  const auto at = (reinterpret_cast<std::uintptr_t>(memory.data()) + line - 1) / line * line;
+  primitive.run(p, View(reinterpret_cast<std::byte*>(at), DType::f32,
+                        Shape{static_cast<std::int64_t>(floats - line / sizeof(float))}));
 }
 
 void sgemm(const View& c, const ConstView& a, const ConstView& b, Accumulate how) {

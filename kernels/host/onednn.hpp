@@ -1,7 +1,8 @@
 #pragma once
 // The one door to oneDNN, for versions 2.6 and 3.x. Matrices are Views of two dims whose strides
 // are {ld, 1} or {1, ld}; c is row-major.
-// `matmul` is for one thread at a time; `sgemm`, from inside a parallel loop, stays on its thread.
+// `matmul` is for one thread at a time; `matmul_alone` always, `sgemm` from inside a parallel loop
+// are for any, on which they stay.
 #include "kernels/operations.hpp"
 
 namespace trireme::host {
@@ -28,6 +29,9 @@ namespace onednn {
 bool multiplies_bf16();
 bool multiplies_bf16_fast();
 
+// E.g. "oneDNN 2.6.3 for avx2": the version in use and the instructions that it may use here.
+std::string version_and_instructions();
+
 // In f32, has an element the same bits wherever it is in a product and on any number of threads?
 bool same_in_every_place();
 
@@ -35,6 +39,9 @@ bool same_in_every_place();
 // for each shape; `matmul_scratch` is in bytes.
 std::size_t matmul_scratch(const Product&);
 void matmul(const Product&, const View& scratch);
+
+// The same on the calling thread alone, with scratch that the thread keeps.
+void matmul_alone(const Product&);
 
 // The same in f32 by the BLAS-like call, without bias; it finds its own scratch.
 void sgemm(const View& c, const ConstView& a, const ConstView& b, Accumulate);

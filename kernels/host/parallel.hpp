@@ -18,6 +18,18 @@ inline void set_threads(int n) {
   omp_set_num_threads(n);
 }
 
+// While this lives the calling thread has no other threads, as inside a parallel loop.
+class OneThread {
+ public:
+  OneThread() { set_threads(1); }
+  ~OneThread() { set_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_ = threads();
+};
+
 // Makes the calling thread treat denormals as zero. They cost a hundred cycles each, and a first
 // moment that gets no gradient becomes one: it shrinks by 0.9 a step and stops at the smallest.
 inline void flush_denormals() {

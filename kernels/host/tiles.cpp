@@ -7,6 +7,8 @@
 namespace trireme::host {
 namespace {
 
+constexpr std::int64_t large = 768;  // a tile's side
+
 // The length of tiles: at most `most`, a multiple of `unit` but for the last, all about the same
 // and, where there are several, such that two threads share them evenly.
 std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
@@ -16,18 +18,6 @@ std::int64_t tile(std::int64_t length, std::int64_t most, std::int64_t unit) {
   return (each + unit - 1) / unit * unit;
 }
 
-// While this lives oneDNN uses one thread, as it does inside a parallel loop.
-class OneThread {
- public:
-  OneThread() { set_threads(1); }
-  ~OneThread() { set_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_ = threads();
-};
-
 void add_rows(const View& c, const ConstView& bias) {
   const auto* const b = reinterpret_cast<const float*>(bias.data);
   for (std::int64_t i = 0; i < c.extent[0]; ++i) {
@@ -36,12 +26,21 @@ void add_rows(const View& c, const ConstView& bias) {
   }
 }
 
+// one(i) for each i below count, each on one thread.
+template <class One>
+void each_alone(std::int64_t count, const One& one) {
+  if (count == 1) {
+    const OneThread alone;
+    return one(0);
+  }
+  for_chunks(count, 1, [&](std::int64_t i, std::int64_t) { one(i); });
+}
+
 }  // namespace
 
 void multiply_in_tiles(const Product& p) {
   const auto M = p.c.extent[0], N = p.c.extent[1];
   // oneDNN copies large tiles first, small ones not, which is slow where `a` stands in columns.
-  constexpr std::int64_t large = 768;
   const bool copied = p.a.stride[1] != 1 && std::min(M, N) >= large && M * N >= 4 * large * large;
   const auto cols = tile(N, copied ? large : 384, 24);
   auto rows = tile(M, copied ? large : 192, 8);
@@ -54,11 +53,28 @@ void multiply_in_tiles(const Product& p) {
     onednn::sgemm(part.c, part.a, part.b, part.how);
     if (part.bias) add_rows(part.c, part.bias);
   };
-  if (across * down == 1) {
-    const OneThread alone;
-    return one(0);
-  }
-  for_chunks(across * down, 1, [&](std::int64_t i, std::int64_t) { one(i); });
+  each_alone(across * down, one);
+}
+
+void multiply_in_blocks(const Product& p, Block kind) {
+  const auto M = p.c.extent[0], N = p.c.extent[1];
+  // Enough for a tenth of a millisecond and more, as many as keep some threads busy; long ones
+  // where `a` stands in columns, which oneDNN copies for them alone.
+  constexpr std::int64_t worth_two = 1 << 21, worth_one = 1 << 26, most = 32, unit = 64;
+  const auto size = M * N * p.a.extent[1], length = std::max(M, N);
+  const auto many = p.a.stride[1] == 1 ? most : std::min(most, length / large / 2 * 2);
+  auto count = std::min(size / worth_one, many);
+  count = std::max<std::int64_t>(count, size < worth_two ? 1 : 2);
+  const auto each = ((length + count - 1) / count + unit - 1) / unit * unit;
+  count = (length + each - 1) / each;
+  each_alone(count, [&](std::int64_t i) {
+    const auto begin = i * each, n = std::min(each, length - begin);
+    const auto part = N >= M ? p.columns(begin, n) : p.rows(begin, n);
+    if (kind == Block::primitive)
+      onednn::matmul_alone(part);
+    else
+      onednn::sgemm(part.c, part.a, part.b, part.how);
+  });
 }
 
 }  // namespace trireme::host

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "kernels/fenced/fenced.hpp"
+#include "kernels/host/cpu_kind.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/ref/ref.hpp"
 #include "kernels/rounding/rounding.hpp"
@@ -66,6 +67,13 @@ DryTarget dry_target(const BackendChoice& c) {
           .attention_workspace = [backend](const AttentionShape& s, DType t, Direction d) {
             return backend->attention_workspace(s, t, d);
           }};
+}
+
+std::string machine_kind(const BackendChoice& c) {
+  if (decide_backend(c.name) != "cuda") return host::cpu_kind();
+  const int architecture = cuda_architecture(c.device);
+  return fmt::format("GPU of compute capability {}.{}, {}", architecture / 10, architecture % 10,
+                     cuda_libraries());
 }
 
 DType compute_type(const BackendChoice& c, DType wanted) {

@@ -30,6 +30,10 @@ std::string decide_backend(std::string_view name);
 std::unique_ptr<Backend> open_backend(const BackendChoice&);
 DryTarget dry_target(const BackendChoice&);
 
+// What the bits of a backend depend on beside deck, grid and program, in a line of text: the kind
+// of CPU or GPU, versions of libraries, instructions in use.
+std::string machine_kind(const BackendChoice&);
+
 // The type that the backend computes in when `wanted` is asked for: bf16 becomes f32 where this
 // machine cannot multiply it. Error for a type that it has no kernels for.
 DType compute_type(const BackendChoice&, DType wanted);

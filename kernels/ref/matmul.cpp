@@ -63,7 +63,7 @@ void multiply(const kernel::Matmul& o) {
 }  // namespace
 
 void run(const kernel::Matmul& o) {
-  const auto& [c_MN, a_MK, b_KN, how, epilogue] = o;
+  const auto& [c_MN, a_MK, b_KN, how, epilogue, order] = o;
   expect(c_MN.dims == 2 && a_MK.dims == 2 && b_KN.dims == 2, "matmul takes matrices");
   expect(a_MK.extent[0] == c_MN.extent[0] && b_KN.extent[1] == c_MN.extent[1] &&
              a_MK.extent[1] == b_KN.extent[0],

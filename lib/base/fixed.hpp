@@ -17,6 +17,9 @@ using Int128 = __int128;
 inline constexpr int gradient_bits = 50, square_bits = 96, loss_bits = 32;
 inline constexpr float gradient_limit = 0x1p13F;  // of a sum
 inline constexpr double loss_limit = 0x1p31;      // of a sum
+// Of an evaluation's sums of losses, tokens that one has at most: so whether their counts have room
+// depends on the largest loss alone, on no grid.
+inline constexpr std::int64_t loss_terms = 1 << 20;
 
 inline std::int64_t of_gradient(float x) {
   const float fits = std::fabs(x) < gradient_limit ? x : 0.0F;

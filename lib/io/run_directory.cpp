@@ -136,7 +136,8 @@ void write_outcome(const fs::path& run, const Outcome& o) {
   const nlohmann::ordered_json json = {{"status", o.status},
                                        {"step", o.step},
                                        {"exit_reason", o.exit_reason},
-                                       {"last_good_checkpoint", o.last_good_checkpoint}};
+                                       {"last_good_checkpoint", o.last_good_checkpoint},
+                                       {"machine", o.machine}};
   // A reason may quote bytes that are no UTF-8, such as a file name.
   const auto text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto path = run / "outcome.json";
@@ -168,7 +169,7 @@ std::optional<Outcome> read_outcome(const fs::path& run) {
     const auto json = nlohmann::json::parse(read_text(run / "outcome.json"));
     return Outcome{json.at("status").get<std::string>(), json.at("step").get<std::int64_t>(),
                    json.at("exit_reason").get<std::string>(),
-                   json.at("last_good_checkpoint").get<std::string>()};
+                   json.at("last_good_checkpoint").get<std::string>(), json.value("machine", "")};
   } catch (const std::exception&) {
     return {};
   }

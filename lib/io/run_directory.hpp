@@ -23,6 +23,7 @@ struct Outcome {
   std::int64_t step = 0;
   std::string exit_reason;
   std::string last_good_checkpoint;  // empty: none
+  std::string machine{};             // its kind, on which the bits depend; empty: not known
   bool operator==(const Outcome&) const = default;
 };
 

@@ -59,7 +59,8 @@ std::vector<Tensor> Head::forward(const Run& run, std::vector<Tensor> in, Saved*
             b.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
                                                  .a_MK = rows_of(dz_RV, r).transposed(),
                                                  .b_KN = rows_of(x_RC, r),
-                                                 .how = how});
+                                                 .how = how,
+                                                 .order = sum_order(run)});
           });
   }
   if (saved) *saved = {dx};

@@ -41,7 +41,8 @@ void Linear::add_gradients(const Run& run, const Tensor& dy, const Tensor& x) co
                                                          .a_MK = dy_RN.transposed(),
                                                          .b_KN = rows_of(x_TC, r),
                                                          .how = how,
-                                                         .epilogue = {.row_sum_M = db}});
+                                                         .epilogue = {.row_sum_M = db},
+                                                         .order = sum_order(run)});
         } else if (db) {
           run.backend.put(Queue::compute,
                           kernel::ColumnSum{.out_C = db, .how = how, .x_TC = dy_RN});

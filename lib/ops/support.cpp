@@ -10,6 +10,10 @@ View as_rows(const Tensor& x) {
   return x.view().reshaped({s.count() / width, width});
 }
 
+SumOrder sum_order(const Run& run) {
+  return run.place.exact_chunk > 0 ? SumOrder::by_shape : SumOrder::any;
+}
+
 void multiply_rows(const Run& run, const kernel::Matmul& all) {
   const auto rows = all.c_MN.extent[0], chunk = run.place.exact_chunk;
   if (chunk == 0) return run.backend.put(Queue::compute, all);
@@ -17,6 +21,7 @@ void multiply_rows(const Run& run, const kernel::Matmul& all) {
     const Rows r{begin, std::min(rows, begin + chunk)};
     const auto part = [&](const auto& v) { return v ? rows_of(v, r) : v; };
     auto one = all;
+    one.order = sum_order(run);
     one.c_MN = part(all.c_MN);
     one.a_MK = part(all.a_MK);
     one.epilogue.activated_MN = part(all.epilogue.activated_MN);

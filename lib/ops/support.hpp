@@ -15,6 +15,9 @@ BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
 // [.., C] as a matrix of rows.
 View as_rows(const Tensor&);
 
+// run.exactness = "invariant" asks for sums by shape alone.
+SumOrder sum_order(const Run&);
+
 // A product whose rows are tokens; in blocks of Place::exact_chunk where that is set.
 void multiply_rows(const Run&, const kernel::Matmul&);
 

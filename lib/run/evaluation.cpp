@@ -47,9 +47,7 @@ std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int6
         mine.push_back(trainer.share(
             padded(read_samples(data, first, std::min(microbatch, n - first)), microbatch)));
     });
-    const auto part = trainer.evaluate(mine);
-    total.sum += part.sum;
-    total.valid += part.valid;
+    total += trainer.evaluate(mine);
   }
   return total;
 }

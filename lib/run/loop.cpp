@@ -203,9 +203,15 @@ bool TrainLoop::one_step() {
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
   const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };
-  const auto result =
-      trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp(),
-                    is_multiple(meta_.step + 1, settings_.replay_every) ? Replay::yes : Replay::no);
+  const auto replay =
+      is_multiple(meta_.step + 1, settings_.replay_every) ? Replay::yes : Replay::no;
+  StepResult result;
+  try {
+    result = trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp(),
+                           replay);
+  } catch (const CountOverflow&) {
+    save_and_rethrow();
+  }
   trace_.end(meta_.step + 1);
   if (result.verdict == Verdict::dropped) {
     log_info("step {} is dropped: a signal asks for a checkpoint within run.signal_grace = {} s",

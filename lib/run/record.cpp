@@ -52,7 +52,8 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
             open_table(directory.history(), history_columns, history_start(origin, meta)),
             {},
             {},
-            0});
+            0,
+            extra(meta, machine_key)});
   files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
   if (evaluations == Evaluations::some)
     files_->evaluation.emplace(
@@ -90,8 +91,10 @@ void RunRecord::put_into(CheckpointMeta& meta) {
   meta.extra[begins_key] = std::to_string(files_->history_begins);
 }
 
-void RunRecord::outcome(const Outcome& o) const {
-  if (files_) files_->directory.write_outcome(o);
+void RunRecord::outcome(Outcome o) const {
+  if (!files_) return;
+  o.machine = files_->machine;
+  files_->directory.write_outcome(o);
 }
 
 void RunRecord::saved(const Outcome& o, const CheckpointConfig& c) const {

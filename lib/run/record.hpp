@@ -19,6 +19,9 @@ enum class Origin : std::uint8_t {
   another_run  // restarted from another directory's checkpoint, with new tables
 };
 
+// Of CheckpointMeta::extra: the kind of machine (kernels/open), which outcome.json names as well.
+inline constexpr const char* machine_key = "machine";
+
 // Error when a table to be continued has other columns than this program writes.
 void require_tables(const RunDirectory&);
 
@@ -38,7 +41,7 @@ class RunRecord {
   void add(const DigestRow&);
   // Before a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
   void put_into(CheckpointMeta&);
-  void outcome(const Outcome&) const;
+  void outcome(Outcome) const;  // of this machine
   // After a checkpoint: writes the outcome and prunes old checkpoints. A failure is a warning.
   void saved(const Outcome&, const CheckpointConfig&) const;
 
@@ -48,6 +51,7 @@ class RunRecord {
     CsvFile history;
     std::optional<CsvFile> evaluation, digests;
     std::int64_t history_begins;  // the first step with a row
+    std::string machine;
   };
   std::optional<Files> files_;
 };

@@ -26,18 +26,28 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
   return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
 }
 
-static TrainerSetup checked(TrainerSetup s, const Grid& grid) {
+static TrainerSetup checked(TrainerSetup s, const Grid& grid, const Backend& b) {
   require(!s.graphs || grid.ranks() == 1,
           "run.cuda_graph = true is for one rank, not for {}: what ranks exchange is no part of a "
           "graph",
           grid.ranks());
+  const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
+  require(chunk == 0 || b.properties().invariant,
+          "run.exactness = \"invariant\" is for the backends host (f32, bf16) and ref (f32): that "
+          "a GPU's products and sums give the same bits on any grid is not proven; give "
+          "run.backend = \"host\", or \"repeatable\" for the same bits on one grid");
+  require(chunk == 0 || s.compute != DType::f64,
+          "run.exactness = \"invariant\" counts gradients of f32, precision.compute is f64");
+  require(chunk == 0 || tokens % chunk == 0,
+          "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank", chunk,
+          tokens);
   return s;
 }
 
 Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
     : backend_(backend),
       axes_(std::move(axes)),
-      setup_(checked(std::move(setup), axes_.grid)),
+      setup_(checked(std::move(setup), axes_.grid, backend)),
       model_(backend, make_spec(setup_.model), setup_.compute, setup_.exact_chunk > 0),
       stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, axes_.grid.pipe)),
       range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
@@ -202,7 +212,10 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.fault = std::move(replayed.fault);
   }
   has_gradients_ = true;
-  if (!sums.overflow.empty()) throw SharedError(sums.overflow);
+  if (!sums.overflow.empty()) {
+    store_.discard_gradients();
+    throw CountOverflow(sums.overflow);
+  }
   result.loss = sums.loss * scale;
   result.grad_norm = std::sqrt(sums.squares);
   if (!std::isfinite(sums.squares) || !std::isfinite(result.loss)) {
@@ -367,11 +380,15 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
     microbatches.push_back(
         padding(static_cast<std::int64_t>(most[1]), static_cast<std::int64_t>(most[2])));
   if (microbatches.empty()) return {};
+  require(
+      setup_.exact_chunk == 0 || most[1] * most[2] <= fixed::loss_terms,
+      "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
+      "lower train.microbatch",
+      fixed::loss_terms, most[1] * most[2]);
   const auto program =
       forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
   const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
-  const auto loss =
-      download(axes_.world, backend_, *losses, static_cast<std::int64_t>(most[1] * most[2]));
+  const auto loss = download(axes_.world, backend_, *losses, fixed::loss_terms);
   std::vector<double> sums{0, loss.sum};
   for (const auto& batch : mine) sums[0] += static_cast<double>(batch.valid);
   append(sums, loss.quanta);
@@ -380,11 +397,22 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
   if (setup_.exact_chunk == 0) return {sums[1], valid};
   double largest = loss.largest;
   axes_.world.all_reduce_max({&largest, 1});
-  if (auto overflow = overflow_of_losses(largest); !overflow.empty()) throw SharedError(overflow);
+  if (auto overflow = overflow_of_losses(largest); !overflow.empty()) throw CountOverflow(overflow);
   if (!std::isfinite(largest)) return {std::nan(""), valid};
-  return {fixed::to_double(fixed::of_limbs(std::span(sums).subspan<2, fixed::limbs>()),
-                           fixed::loss_bits),
-          valid};
+  return LossSum::counted(fixed::of_limbs(std::span(sums).subspan<2, fixed::limbs>()), valid);
+}
+
+LossSum LossSum::counted(fixed::Int128 quanta, std::int64_t valid) {
+  return {fixed::to_double(quanta, fixed::loss_bits), valid, quanta};
+}
+
+LossSum& LossSum::operator+=(const LossSum& x) {
+  valid += x.valid;
+  sum += x.sum;
+  // The sum of counts, rounded once; what is not finite stays so.
+  if ((quanta || x.quanta) && std::isfinite(sum))
+    *this = counted(quanta.value_or(0) + x.quanta.value_or(0), valid);
+  return *this;
 }
 
 Batch Trainer::share(const Batch& whole) const {

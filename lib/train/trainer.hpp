@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/digest.hpp"
+#include "lib/base/fixed.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
@@ -37,9 +38,18 @@ struct StepResult {
   std::string fault;    // what a second execution found; the rest is what two of three agree on
 };
 
+// A sum may be larger than counts of quanta can be (lib/base/fixed.hpp). Nothing was updated.
+struct CountOverflow : SharedError {
+  using SharedError::SharedError;
+};
+
 struct LossSum {
   double sum = 0;
   std::int64_t valid = 0;
+  std::optional<fixed::Int128> quanta{};  // the sum as a count, where losses are counted
+
+  static LossSum counted(fixed::Int128 quanta, std::int64_t valid);
+  LossSum& operator+=(const LossSum&);
   double mean() const { return sum / static_cast<double>(valid); }
 };
 
@@ -90,6 +100,7 @@ class Trainer {
 
   // One step: this rank's share of each microbatch, all of one shape. A skipped step leaves
   // weights, moments and counts alone, a dropped one too. All ranks give a GiveUp, or none does.
+  // Throws CountOverflow.
   StepResult step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                   const GiveUp& = {}, Replay = Replay::no);
   // Of the last step's gradients, where it had any, weights and the optimizer's arrays; the same on

@@ -220,6 +220,10 @@ TEST_F(GridRun, InvariantBitsOutliveChangesOfTheGrid) {
 
   EXPECT_EQ(losses("moved"), losses("whole"));
   EXPECT_EQ(arrays("moved", "00000012"), arrays("whole", "00000012"));
+  // Beside them one at the end of each process.
+  const auto evaluations = contents_of(folder / "moved/evaluation.csv");
+  std::istringstream rows(contents_of(folder / "whole/evaluation.csv"));
+  for (std::string row; std::getline(rows, row);) EXPECT_EQ(count(evaluations, row), 1) << row;
 }
 
 // Within a job, mpiexec starts its helpers with srun: a task a node.

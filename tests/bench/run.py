@@ -27,6 +27,11 @@ GRIDS = {
              (8, 1, 8, 1, 1, 0, 10), (8, 1, 1, 8, 1, 3, 10)],
 }
 
+# model, dtype, ranks, run.exactness, and how many times the fast step it may take
+EXACTNESS = [("124M", "f32", 1, "invariant", 1.4), ("124M-256", "f32", 1, "invariant", 1.1),
+             ("124M-256", "bf16", 1, "invariant", 1.5), ("124M", "f32", 2, "invariant", 1.5),
+             ("124M", "f32", 1, "repeatable", 1.02)]
+
 
 def cpu():
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -132,6 +137,23 @@ class Bench:
                 print(f"{model:<6}{f'{line[0]} x {line[1]}':>16}{' '.join(map(str, line[2:6])):>20}{ms:>9.2f}{sent:>10.2f}"
                       f"{times:>7.2f}{f'  MISSED (at most {most})' if times > most else ''}", flush=True)
 
+    def exactness(self):
+        """Steps in turns with those of a fast training, within one process; the median of several processes."""
+        print(f"\n{'exactness':<12}{'step':<10}{'dtype':<6}{'ranks':>6}{'fast ms':>9}{'ms':>9}{'times':>7}{'of CPU':>8}{'most':>6}")
+        with open("/proc/cpuinfo") as f:
+            multiplies_bf16 = "avx512bw" in f.read()
+        for model, dtype, ranks, exactness, most in EXACTNESS:
+            if dtype == "bf16" and not multiplies_bf16:
+                print(f"{exactness:<12}{model:<10}{dtype:<6}  skipped: this processor cannot multiply bf16")
+                continue
+            lines = []
+            for _ in range(min(self.rounds, 3)):
+                said = self.on_ranks(ranks, "bench_exactness", model, dtype, exactness)
+                lines.append([float(x) for x in re.search(r"fast_ms (\S+) other_ms (\S+) times (\S+) of_cpu (\S+)", said).groups()])
+            fast, ms, times, of_cpu = sorted(lines, key=lambda line: line[2])[len(lines) // 2]
+            print(f"{exactness:<12}{model:<10}{dtype:<6}{ranks:>6}{fast:>9.1f}{ms:>9.1f}{times:>7.3f}{of_cpu:>8.3f}{most:>6.2f}"
+                  f"{'' if times <= most else '  MISSED'}", flush=True)
+
     def checkpoints(self, folder):
         """Shares of what the disk gives, and what training waits for."""
         said = self.on_ranks(2, "bench_checkpoint", str(folder), str(self.rounds))
@@ -182,6 +204,7 @@ def main():
     bench.waiting()
     bench.scattering()
     bench.grids()
+    bench.exactness()
     with tempfile.TemporaryDirectory(dir=build) as folder:
         bench.checkpoints(Path(folder))
         bench.text(Path(folder))

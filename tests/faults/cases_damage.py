@@ -146,7 +146,7 @@ CASES = [
     *(table(name, file, way, says=(() if "cut" in name or "99" in name else (file.replace(".", r"\."),)), fast=(name, file) == ("emptied", "history.csv"))
       for file in ("history.csv", "evaluation.csv") for name, way in TABLE_WAYS if not (file == "evaluation.csv" and "last rows" in name)),
     *(Case(f"digests.csv {name}", [Run("--restart latest")], start="half", config="digests", setup=f"f=run/digests.csv; {way}")
-      for name, way in (TABLE_WAYS[2], TABLE_WAYS[6], TABLE_WAYS[7])),
+      for name, way in (TABLE_WAYS[2], TABLE_WAYS[6])),
     *(refused(f"{file} with other columns", f"sed -i 1s/step/row/ run/{file}", "--restart latest", (file, "columns other than"), untouched="run")
       for file in ("history.csv", "evaluation.csv")),
     *(table(name, "outcome.json", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], TABLE_WAYS[2], ("rubbish", "echo rubbish > $f"))),

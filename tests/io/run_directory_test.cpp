@@ -21,11 +21,12 @@ TEST(RunDirectory, IsCreatedAndKeepsItsFiles) {
   run.write_deck("[model]\nwidth = 8\n");
   EXPECT_EQ(read_text(run.path() / "effective.toml"), "[model]\nwidth = 8\n");
   EXPECT_FALSE(run.read_outcome());
-  const Outcome outcome{"stopped", 420, "time limit \xff", "step-00000420"};
+  const Outcome outcome{"stopped", 420, "time limit \xff", "step-00000420", "a CPU"};
   run.write_outcome(outcome);
   ASSERT_TRUE(run.read_outcome());
   EXPECT_EQ(run.read_outcome()->step, 420);
   EXPECT_EQ(run.read_outcome()->last_good_checkpoint, "step-00000420");
+  EXPECT_EQ(run.read_outcome()->machine, "a CPU");
   std::ofstream(run.path() / "outcome.json") << "{\"status\": ";
   EXPECT_FALSE(run.read_outcome());
 }

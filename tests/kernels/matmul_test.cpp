@@ -8,66 +8,10 @@
 
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/onednn.hpp"
-#include "lib/base/rng.hpp"
+#include "tests/kernels/matrix.hpp"
 
 namespace trireme {
 namespace {
-
-enum class Major { rows, columns };
-
-// A matrix of pseudo-random values in [-1, 1), its leading dimension `padding` over the shortest.
-class Matrix {
- public:
-  Matrix(std::int64_t rows, std::int64_t cols, DType t, Major major, std::int64_t padding,
-         std::uint64_t seed) {
-    const bool by_rows = major == Major::rows;
-    const auto ld = (by_rows ? cols : rows) + padding;
-    bytes_.resize(static_cast<std::size_t>(ld * (by_rows ? rows : cols)) * bytes_of(t));
-    view_ = View(bytes_.data(), t, Shape{rows, cols});
-    if (by_rows) {
-      view_.stride[0] = ld;
-    } else {
-      view_.stride[0] = 1;
-      view_.stride[1] = ld;
-    }
-    const auto count = static_cast<std::int64_t>(bytes_.size() / bytes_of(t));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto r = static_cast<std::uint32_t>(hash64(seed, static_cast<std::uint64_t>(i)));
-      store(i, 2.0 * unit_float(r) - 1.0);
-    }
-  }
-
-  const View& view() const { return view_; }
-  std::vector<std::byte>& bytes() { return bytes_; }
-  double at(std::int64_t i, std::int64_t j) const {
-    return load(i * view_.stride[0] + j * view_.stride[1]);
-  }
-  double load(std::int64_t i) const {
-    if (view_.dtype == DType::bf16) {
-      return static_cast<float>(reinterpret_cast<const bf16*>(bytes_.data())[i]);
-    }
-    return reinterpret_cast<const float*>(bytes_.data())[i];
-  }
-  void store(std::int64_t i, double x) {
-    if (view_.dtype == DType::bf16) {
-      reinterpret_cast<bf16*>(bytes_.data())[i] = bf16(static_cast<float>(x));
-    } else {
-      reinterpret_cast<float*>(bytes_.data())[i] = static_cast<float>(x);
-    }
-  }
-
- private:
-  std::vector<std::byte> bytes_;
-  View view_;
-};
-
-View scratch(std::size_t bytes = 16U << 20) {
-  static auto* memory = new std::vector<float>;
-  memory->resize(std::max(memory->size(), bytes / sizeof(float) + 16));
-  const auto at = (reinterpret_cast<std::uintptr_t>(memory->data()) + 63) / 64 * 64;
-  return {reinterpret_cast<std::byte*>(at), DType::f32,
-          Shape{static_cast<std::int64_t>(bytes / sizeof(float))}};
-}
 
 struct Case {
   std::int64_t M, N, K;
@@ -91,7 +35,7 @@ void check(const Case& t) {
   host::run(
       kernel::Matmul{
           .c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view(), .how = t.how, .epilogue = epilogue},
-      scratch(t.scratch_bytes));
+      scratch_of(t.scratch_bytes));
 
   const bool add = t.how == Accumulate::add;
   const double u32 = std::ldexp(1.0, -24);
@@ -124,9 +68,6 @@ void check(const Case& t) {
     }
   }
 }
-
-constexpr std::pair<DType, DType> types[] = {
-    {DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}};
 
 TEST(Matmul, EveryLayoutTypeAndAccumulate) {
   for (auto [in, out] : types) {
@@ -183,12 +124,12 @@ TEST(Matmul, Gelu) {
         c(13, 29, t, Major::rows, 0, 3), plain = c, activated(13, 29, t, Major::rows, 0, 4);
     Matrix reference(13, 29, t, Major::rows, 0, 3);
     host::run(kernel::Matmul{.c_MN = reference.view(), .a_MK = a.view(), .b_KN = b.view()},
-              scratch());
+              scratch_of());
     Epilogue epilogue;
     epilogue.activated_MN = activated.view();
     host::run(
         kernel::Matmul{.c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view(), .epilogue = epilogue},
-        scratch());
+        scratch_of());
     EXPECT_EQ(c.bytes(), reference.bytes());
     // A few ulp of the result, and of x where tanh nears -1 and the result is a difference.
     const double u = t == DType::bf16 ? std::ldexp(1.0, -8) : std::ldexp(1.0, -22);
@@ -208,8 +149,8 @@ TEST(Matmul, SameBitsAgain) {
     for (auto b_major : {Major::rows, Major::columns}) {
       Matrix a(130, 700, in, Major::rows, 0, 1), b(700, 190, in, b_major, 0, 2),
           c(130, 190, out, Major::rows, 0, 3), d(130, 190, out, Major::rows, 0, 5);
-      host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch());
-      host::run(kernel::Matmul{.c_MN = d.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch());
+      host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch_of());
+      host::run(kernel::Matmul{.c_MN = d.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch_of());
       EXPECT_EQ(c.bytes(), d.bytes());
     }
   }
@@ -223,12 +164,12 @@ TEST(Matmul, RowsDoNotDependOnTheirNumber) {
     constexpr std::int64_t M = 130, N = 384, K = 512;
     const Matrix a(M, K, DType::f32, Major::rows, 0, 1), b(K, N, DType::f32, b_major, 0, 2),
         all(M, N, DType::f32, Major::rows, 0, 3), some(M, N, DType::f32, Major::rows, 0, 4);
-    host::run(kernel::Matmul{.c_MN = all.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch());
+    host::run(kernel::Matmul{.c_MN = all.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch_of());
     for (std::int64_t m : {2, 3, 7, 16, 64, 129}) {
       host::run(kernel::Matmul{.c_MN = some.view().slice(0, 0, m),
                                .a_MK = a.view().slice(0, M - m, m),
                                .b_KN = b.view()},
-                scratch());
+                scratch_of());
       const auto bytes = static_cast<std::size_t>(m * N) * sizeof(float);
       EXPECT_EQ(0, std::memcmp(some.view().data, all.view().slice(0, M - m, m).data, bytes))
           << m << " rows";
@@ -244,7 +185,7 @@ TEST(Matmul, NativeBf16) {
     for (auto a_major : {Major::rows, Major::columns}) {
       const Matrix a(M, K, DType::bf16, a_major, 0, 1), b(K, N, DType::bf16, Major::columns, 0, 2);
       const Matrix c(M, N, out, Major::rows, 0, 3), before = c;
-      host::onednn::matmul({c.view(), a.view(), b.view(), Accumulate::add}, scratch());
+      host::onednn::matmul({c.view(), a.view(), b.view(), Accumulate::add}, scratch_of());
       for (std::int64_t i = 0; i < M; ++i) {
         for (std::int64_t j = 0; j < N; ++j) {
           double sum = before.at(i, j), size = std::abs(sum);
@@ -280,7 +221,7 @@ TEST(Matmul, RefusesWhatDoesNotFit) {
   const Matrix a(4, 5, DType::f32, Major::rows, 0, 1), b(6, 7, DType::f32, Major::rows, 0, 2),
       c(4, 7, DType::f32, Major::rows, 0, 3), half(5, 7, DType::bf16, Major::rows, 0, 4);
   const auto run = [&](const View& x, const View& y) {
-    host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = x, .b_KN = y}, scratch());
+    host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = x, .b_KN = y}, scratch_of());
   };
   EXPECT_THROW(run(a.view(), b.view()), Error);
   EXPECT_THROW(run(a.view(), half.view()), Error);

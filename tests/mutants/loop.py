@@ -59,6 +59,8 @@ MUTANTS = [
      program("app_test", "Trouble.TheLastSave*")),
     ("unreadable data ends a run without a checkpoint", "lib/run/loop.cpp", "if (meta_.step > first_step_) saving_.save_at_once(meta_, last_step());",
      "", program("app_test", "Trouble.ATokenFile*")),
+    ("an overflow ends a run without a checkpoint", "lib/run/loop.cpp", "  } catch (const CountOverflow&) {\n    save_and_rethrow();",
+     "  } catch (const CountOverflow&) {\n    throw;", program("app_test", "ExactRun.AnOverflow*")),
     ("the time limit is met when it is over", "lib/run/loop.cpp", "return elapsed() + 1.5 * next + 1 > settings_.time_limit;",
      "return elapsed() > settings_.time_limit;", program("app_test", "Training.TimeLimit*")),
     ("the rest of a step takes no time", "lib/run/loop.cpp", "signals_.seconds_since_stop() + left + saving_.estimate()",

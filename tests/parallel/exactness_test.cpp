@@ -50,6 +50,41 @@ TEST(Exactness, LeavesAreCountedAlikeOnEveryGrid) {
   EXPECT_EQ(leaves[0], leaves[1]);
 }
 
+// A rank's share of the losses is small or large, the largest loss is one.
+TEST(Exactness, EvaluationsAreRefusedAlikeOnEveryGrid) {
+  const int n = test::world().size();
+  const auto evaluated = [&](const Grid& grid, float scale) {
+    test::ParityCase c;
+    c.grid = grid;
+    c.size = n == 3 ? 24 : 16;
+    c = test::exact_cases({c}, "host", DType::f32)[0];
+    const auto backend = open_backend(test::backend_of(c, false));
+    const Workspace workspace(*backend);
+    Trainer trainer(*backend, test::parity_axes(c), test::parity_setup(c));
+    trainer.store().initialize(3, 1);
+    const auto norm = trainer.store().spec().final_norm;
+    const auto mine = trainer.store().own(norm);
+    const std::vector<float> w(static_cast<std::size_t>(mine.count()), scale);
+    if (!w.empty())
+      trainer.store().write(norm, weights_array, mine.begin, std::as_bytes(std::span(w)));
+    trainer.store().refresh();
+    try {
+      return fmt::format("{}", trainer.evaluate(test::parity_step(c, trainer, 0)).sum);
+    } catch (const CountOverflow& e) {
+      return std::string(e.what());
+    }
+  };
+  int refused = 0, counted = 0;
+  for (float scale = 1; scale < 1e9F; scale *= 4) {
+    const auto whole = evaluated({1, 1, n}, scale);
+    EXPECT_EQ(evaluated({1, n, 1}, scale), whole) << scale;
+    EXPECT_EQ(evaluated({n, 1, 1}, scale), whole) << scale;
+    (whole.find("may come to") == std::string::npos ? counted : refused) += 1;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(counted, 0);
+}
+
 // Elsewhere the grid shows: the comparison can fail.
 TEST(Exactness, FastHasOtherBits) {
   const int n = test::world().size();

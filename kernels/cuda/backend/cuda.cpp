@@ -185,7 +185,8 @@ BackendProperties cuda_properties() {
           .host_readable = false,
           .workspace_bytes = Products::workspace_bytes,
           // Each chunk adds to the whole gradient of the head's weight, so they are large.
-          .head_rows = 4096};
+          .head_rows = 4096,
+          .invariant = false};
 }
 
 }  // namespace trireme

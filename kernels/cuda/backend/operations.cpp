@@ -125,6 +125,9 @@ void run(const kernel::Fill& o, const Resources& r) {
 }
 
 void run(const kernel::Matmul& o, const Resources& r) {
+  require(o.order == SumOrder::any,
+          "matmul: a GPU's products do not sum in an order by shape alone; run.exactness = "
+          "\"invariant\" needs the host");
   r.products.run(r.stream, o, r.scratch);
 }
 
