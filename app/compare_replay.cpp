@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/rerun.hpp"
+#include "lib/run/record.hpp"
 
 namespace trireme {
 
@@ -51,7 +52,13 @@ class Witness {
   std::vector<DigestPlace> tensors_;
 };
 
-// Why a replay on one rank must have the record's bits; null: it need not.
+bool is_machine_of(const Side& side, const std::string& here) {
+  if (!side.meta) return true;
+  const auto there = side.meta->extra.find(machine_key);
+  return there == side.meta->extra.end() || there->second.empty() || there->second == here;
+}
+
+// Why a replay on one rank of this kind of machine must have the record's bits; null: it need not.
 const char* promise(const Deck& deck) {
   const auto& p = deck.parallel;
   if (deck.run.exactness == Exactness::invariant)
@@ -80,8 +87,10 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   const auto deck = deck_of_step(side, step);
   Replayed replayed;
   Witness witness(side);
+  bool same_machine = true;
   try {
     Rerun run(deck, from ? from->directory.string() : "");
+    same_machine = is_machine_of(side, run.machine());
     while (run.step() < step) {
       const auto result = run.next();
       witness.hold(run.step(), result, run.trainer());
@@ -91,7 +100,7 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   } catch (const Error& e) {
     return without(e.what());
   }
-  const auto* const why = promise(deck);
+  const auto* const why = same_machine ? promise(deck) : nullptr;
   replayed.faulty = witness.first() > 0 && why;
   json["differs_from_record_at"] =
       witness.first() > 0 ? Report::Json(witness.first()) : Report::Json();
@@ -103,7 +112,8 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
                          : replayed.faulty ? fmt::format("\n  {}: the machine or the program that "
                                                          "{} ran on made a difference",
                                                          why, side.label)
-                                           : ", as sums in another order may"));
+                         : same_machine    ? ", as sums in another order may"
+                                           : ", as on another kind of machine"));
   return replayed;
 }
 

@@ -109,19 +109,10 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
 
 std::vector<std::string> other_training(const std::vector<std::string>& differences) {
   // Lengths of a run act by the learning rate alone, which histories show.
-  constexpr std::array<std::string_view, 13> same{"parallel.",
-                                                  "zero.",
-                                                  "checkpoint.",
-                                                  "evaluate.",
-                                                  "run.",
-                                                  "train.steps:",
-                                                  "train.tokens:",
-                                                  "train.microbatch:",
-                                                  "model.recompute:",
-                                                  "precision.reduce:",
-                                                  "version:",
-                                                  "data.path:",
-                                                  "cpu"};
+  constexpr std::array<std::string_view, 13> same{
+      "parallel.",    "zero.",         "checkpoint.",       "evaluate.",        "run.",
+      "train.steps:", "train.tokens:", "train.microbatch:", "model.recompute:", "precision.reduce:",
+      "version:",     "data.path:",    "machine:"};
   std::vector<std::string> others;
   std::ranges::copy_if(differences, std::back_inserter(others), [&](const std::string& line) {
     return std::ranges::none_of(same, [&](auto prefix) { return line.starts_with(prefix); });

@@ -23,6 +23,7 @@ class Rerun {
   // Makes the next one.
   StepResult next();
   Trainer& trainer() { return *machine_.trainer; }
+  std::string machine() const { return machine_kind(machine_.choice); }
 
  private:
   Inputs in_;
