@@ -159,6 +159,11 @@ class Comparison {
                          [](const TensorDifference& d) { return d.name.array == gradients_array; });
   }
 
+  static bool rounds_on_the_way(const Deck& d) {
+    return d.precision.reduce == DType::bf16 && d.parallel.data * d.parallel.seq > 1 &&
+           d.run.exactness != Exactness::invariant;
+  }
+
   bool both_invariant() const {
     const auto &x = a_.deck, &y = b_.deck;
     return x.run.exactness == Exactness::invariant && y.run.exactness == Exactness::invariant &&
@@ -182,6 +187,10 @@ class Comparison {
       return "run.exactness = \"invariant\" promises equal bits: no rounding explains a difference";
     if (const auto other = other_training(settings_); !other.empty())
       return fmt::format("these are two trainings, for {} differs", other[0]);
+    for (const auto* side : {&a_, &b_})
+      if (rounds_on_the_way(side->deck))
+        return fmt::format("{} sends gradients as bf16, whose rounding is not measured",
+                           side->label);
     if (rates_differ_) return "the learning rates differ";
     if (q.last() == 0) return "nothing that can be made again differs";
     if (q.last() - q.from_step > arguments_.replay_steps)

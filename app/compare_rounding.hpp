@@ -1,6 +1,8 @@
 #pragma once
 // Whether two runs differ by rounding alone: their steps made again, moved at random by what
 // rounding may move them (lib/compare/rounding.hpp says how that is judged).
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

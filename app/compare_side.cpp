@@ -86,6 +86,8 @@ Deck deck_of_step(const Side& side, std::int64_t step) {
   return side.deck;
 }
 
+constexpr std::string_view same_tokens = " (the same tokens)";
+
 // What a checkpoint says of its making beside the deck, without what its loop counts.
 static std::map<std::string, std::string> making(const Side& side) {
   std::map<std::string, std::string> all;
@@ -101,6 +103,10 @@ static std::map<std::string, std::string> making(const Side& side) {
 std::vector<std::string> setting_differences(const Side& a, const Side& b) {
   auto lines = deck_differences(a.deck, b.deck);
   const auto x = making(a), y = making(b);
+  const auto tokens = x.find("token_files"), others = y.find("token_files");
+  if (tokens != x.end() && others != y.end() && tokens->second == others->second)
+    for (auto& line : lines)
+      if (line.starts_with("data.path:")) line += same_tokens;
   for (const auto& [key, value] : x)
     if (const auto other = y.find(key); other != y.end() && other->second != value)
       lines.push_back(fmt::format("{}: {} -> {}", key, value, other->second));
@@ -109,13 +115,14 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
 
 std::vector<std::string> other_training(const std::vector<std::string>& differences) {
   // Lengths of a run act by the learning rate alone, which histories show.
-  constexpr std::array<std::string_view, 13> same{
+  constexpr std::array<std::string_view, 12> same{
       "parallel.",    "zero.",         "checkpoint.",       "evaluate.",        "run.",
       "train.steps:", "train.tokens:", "train.microbatch:", "model.recompute:", "precision.reduce:",
-      "version:",     "data.path:",    "machine:"};
+      "version:",     "machine:"};
   std::vector<std::string> others;
   std::ranges::copy_if(differences, std::back_inserter(others), [&](const std::string& line) {
-    return std::ranges::none_of(same, [&](auto prefix) { return line.starts_with(prefix); });
+    return !line.ends_with(same_tokens) &&
+           std::ranges::none_of(same, [&](auto prefix) { return line.starts_with(prefix); });
   });
   return others;
 }

@@ -21,8 +21,6 @@
 // the distribution's two tails (Student 1908). A difference is explained where all its chances,
 // each times the number of tests (Bonferroni), are above `false_alarm`.
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "lib/compare/tally.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 // Where the tables of two runs first differ: rows by step, numbers by their bits. Pure.
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>

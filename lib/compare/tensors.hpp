@@ -2,7 +2,6 @@
 // Two states of a model, tensor by tensor: from two checkpoints, streamed, or from values in
 // memory.
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
