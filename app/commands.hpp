@@ -14,6 +14,7 @@ void add_tokenize(CLI::App&, std::function<int()>& chosen);
 void add_evaluate(CLI::App&, std::function<int()>& chosen);
 void add_generate(CLI::App&, std::function<int()>& chosen);
 void add_inspect(CLI::App&, std::function<int()>& chosen);
+void add_compare(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
 
 // For a `train` that only prints help or what is wrong with its arguments: initialises MPI, so that

@@ -203,9 +203,10 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   return std::move(*in);
 }
 
-Machine open_machine(const Communicator& world, Inputs& in) {
+Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t rounding) {
   Machine m;
   m.choice = backend_choice(in.deck, world);
+  m.choice.rounding = rounding;
   m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", in.deck.run.share_gpu, world);
   compare_machines(world, in, m.choice);
   const auto compute = agreed_compute(world, m.choice, in.deck.precision.compute);

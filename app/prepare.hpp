@@ -36,7 +36,8 @@ struct Machine {
   std::unique_ptr<Trainer> trainer;
 };
 
-// Collective. Error before any memory is taken when the run needs more than there is.
-Machine open_machine(const Communicator& world, Inputs&);
+// Collective. Error before any memory is taken when the run needs more than there is. `rounding`:
+// BackendChoice's.
+Machine open_machine(const Communicator& world, Inputs&, std::uint64_t rounding = 0);
 
 }  // namespace trireme

@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   add_evaluate(app, chosen);
   add_generate(app, chosen);
   add_inspect(app, chosen);
+  add_compare(app, chosen);
   add_version(app, chosen);
   try {
     app.parse(argc, argv);

@@ -6,6 +6,7 @@
 #include "kernels/host/cpu_kind.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/ref/ref.hpp"
+#include "kernels/rounding/rounding.hpp"
 
 namespace trireme {
 
@@ -32,7 +33,7 @@ static CudaChoice cuda_choice(const BackendChoice& c) {
   return {.device = c.device, .bits = c.bits, .tf32 = c.tf32, .debug = c.debug};
 }
 
-std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
+static std::unique_ptr<Backend> open_named(const BackendChoice& c) {
   const auto name = decide_backend(c.name);
   const auto poison = c.debug ? Poison::on : Poison::off;
   if (name == "host") return std::make_unique<Host>(c.threads, poison);
@@ -40,6 +41,12 @@ std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
   if (name == "fenced") return std::make_unique<Fenced>(c.threads);
   if (name == "cuda") return open_cuda(cuda_choice(c));
   fail("\"{}\" is not a backend: run.backend is auto, host, ref, fenced or cuda", name);
+}
+
+std::unique_ptr<Backend> open_backend(const BackendChoice& c) {
+  auto backend = open_named(c);
+  if (c.rounding == 0) return backend;
+  return std::make_unique<Rounding>(std::move(backend), c.rounding);
 }
 
 DryTarget dry_target(const BackendChoice& c) {

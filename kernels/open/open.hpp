@@ -14,7 +14,10 @@ struct BackendChoice {
   std::string name = "auto";  // auto, host, ref, fenced, cuda
   int threads = 1;
   bool debug = false;  // poison memory as it is given back
-  int device = 0;      // of the cuda backend, as all below
+  // Not 0: all results are moved by what rounding may move them, at random from this seed
+  // (kernels/rounding).
+  std::uint64_t rounding = 0;
+  int device = 0;  // of the cuda backend, as all below
   CudaBits bits = CudaBits::fast;
   bool tf32 = false;
 };

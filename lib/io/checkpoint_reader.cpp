@@ -57,7 +57,7 @@ std::vector<std::string> CheckpointReader::arrays_of(const std::string& name) co
   return found->arrays;
 }
 
-void CheckpointReader::require_model(
+std::string CheckpointReader::model_differences(
     const std::vector<std::pair<std::string, Shape>>& model) const {
   std::vector<std::string> differences;
   std::map<std::string, Shape> saved;
@@ -75,17 +75,22 @@ void CheckpointReader::require_model(
     saved.erase(found);
   }
   for (const auto& [name, shape] : saved) differences.push_back(name + " is only there");
-  if (differences.empty()) return;
   const auto shown = std::min<std::size_t>(differences.size(), 3);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) text += (i ? "; " : "") + differences[i];
   if (shown < differences.size()) {
     text += fmt::format("; and {} more", differences.size() - shown);
   }
-  fail(
-      "{} holds another model: {} -- give the [model] section of its deck ({}) or another run "
-      "directory",
-      directory_.string(), text, manifest_name);
+  return text;
+}
+
+void CheckpointReader::require_model(
+    const std::vector<std::pair<std::string, Shape>>& model) const {
+  const auto differences = model_differences(model);
+  require(differences.empty(),
+          "{} holds another model: {} -- give the [model] section of its deck ({}) or another run "
+          "directory",
+          directory_.string(), differences, manifest_name);
 }
 
 const std::vector<CheckpointReader::Place>& CheckpointReader::places_of(

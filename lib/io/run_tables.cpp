@@ -1,6 +1,7 @@
 #include "lib/io/run_tables.hpp"
 
 #include <charconv>
+#include <limits>
 
 #include "lib/base/error.hpp"
 
@@ -96,6 +97,65 @@ std::string to_csv(const HistoryRow& r) {
 
 std::string to_csv(const EvaluationRow& r) {
   return fmt::format("{},{},{},{}", r.step, r.tokens, r.loss, r.perplexity);
+}
+
+// The fields of each row, by column; empty ones are 0.
+static std::vector<std::vector<std::string_view>> fields_of(std::string_view rows) {
+  std::vector<std::vector<std::string_view>> all;
+  for (std::size_t at = 0; at < rows.size();) {
+    const auto end = rows.find('\n', at);
+    auto& fields = all.emplace_back();
+    for (auto row = rows.substr(at, end - at);;) {
+      const auto comma = row.find(',');
+      fields.push_back(row.substr(0, comma));
+      if (comma == std::string_view::npos) break;
+      row.remove_prefix(comma + 1);
+    }
+    at = end + 1;
+  }
+  return all;
+}
+
+template <class T>
+static void parse(std::string_view field, T& to) {
+  std::from_chars(field.data(), field.data() + field.size(), to);
+}
+
+// f(row to fill, its fields) for each row.
+template <class Row, class F>
+static std::vector<Row> read_rows(const fs::path& path, std::string_view header, F f) {
+  const auto text = checked_text(path, header);
+  if (!text) return {};
+  const auto table =
+      put_in_order(*text, header, {.step = std::numeric_limits<std::int64_t>::max()});
+  std::vector<Row> rows;
+  for (const auto& fields : fields_of(std::string_view(table.text).substr(header.size() + 1)))
+    f(rows.emplace_back(), fields);
+  return rows;
+}
+
+std::vector<HistoryRow> read_history(const fs::path& path) {
+  return read_rows<HistoryRow>(path, history_columns, [](HistoryRow& r, const auto& fields) {
+    parse(fields[0], r.step);
+    parse(fields[1], r.tokens);
+    parse(fields[2], r.loss);
+    parse(fields[3], r.grad_norm);
+    parse(fields[4], r.lr);
+    parse(fields[5], r.seconds);
+    parse(fields[6], r.tokens_per_second);
+    parse(fields[8], r.bytes_sent);
+    parse(fields[9], r.bytes_peak);
+  });
+}
+
+std::vector<EvaluationRow> read_evaluations(const fs::path& path) {
+  return read_rows<EvaluationRow>(path, evaluation_columns,
+                                  [](EvaluationRow& r, const auto& fields) {
+                                    parse(fields[0], r.step);
+                                    parse(fields[1], r.tokens);
+                                    parse(fields[2], r.loss);
+                                    parse(fields[3], r.perplexity);
+                                  });
 }
 
 bool has_row(const fs::path& path, std::string_view header, std::int64_t step) {

@@ -57,6 +57,11 @@ struct EvaluationRow {
 };
 std::string to_csv(const EvaluationRow&);
 
+// The whole rows of a table as far as it is there, in order of their steps, one a step. Error if it
+// has other columns.
+std::vector<HistoryRow> read_history(const std::filesystem::path&);
+std::vector<EvaluationRow> read_evaluations(const std::filesystem::path&);
+
 // Error if the table exists with other columns.
 void require_columns(const std::filesystem::path&, std::string_view header);
 // Is there a whole row for this step?

@@ -10,6 +10,7 @@
 #include "lib/base/log.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/run/schedule.hpp"
+#include "lib/run/step_inputs.hpp"
 
 namespace trireme {
 
@@ -174,21 +175,6 @@ bool TrainLoop::time_is_near() const {
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
 }
 
-// Sample (m * data + d) * microbatch + i of a step goes to data rank d, microbatch m.
-std::vector<Batch> TrainLoop::read_step() const {
-  const auto& t = settings_.train;
-  const auto& axes = trainer_.axes();
-  const TraceScope span("read samples");
-  std::vector<Batch> microbatches;
-  together(axes.world, [&] {
-    for (std::int64_t i = axes.at.data * t.microbatch; i < t.batch;
-         i += axes.grid.data * t.microbatch)
-      microbatches.push_back(
-          trainer_.share(read_samples(training_, meta_.samples + i, t.microbatch)));
-  });
-  return microbatches;
-}
-
 void TrainLoop::save_and_rethrow() {
   const auto error = std::current_exception();
   try {
@@ -210,7 +196,7 @@ bool TrainLoop::one_step() {
   trace_.begin(meta_.step + 1);
   std::vector<Batch> microbatches;
   try {
-    microbatches = read_step();
+    microbatches = batches_of_step(trainer_, training_, settings_.train, meta_.samples);
   } catch (const SharedError&) {
     save_and_rethrow();
   }
@@ -234,9 +220,7 @@ bool TrainLoop::one_step() {
   }
 
   const auto epoch = training_.epoch_of(meta_.samples);
-  ++meta_.step;
-  meta_.samples += settings_.train.batch;
-  meta_.tokens += step_tokens_;
+  count_step(meta_, settings_.train, training_.sample_length());
   if (training_.epoch_of(meta_.samples) != epoch)
     log_info("step {}: epoch {} begins", meta_.step, training_.epoch_of(meta_.samples) + 1);
   const double seconds = seconds_since(begin);

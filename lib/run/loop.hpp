@@ -93,7 +93,6 @@ class TrainLoop {
   bool one_step();
   // On this rank: would the checkpoint that a signal asks for come too late behind the whole step?
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
-  std::vector<Batch> read_step() const;
   void count_skipped(const StepResult&);
   void judge_fault(const std::string& fault);
   void report(const StepResult&, double lr, double seconds);

@@ -1,0 +1,308 @@
+// trireme compare A B: where two runs, or two checkpoints, first differ, and whether rounding
+// explains it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/commands.hpp"
+#include "app/compare_replay.hpp"
+#include "app/compare_rounding.hpp"
+#include "app/compare_side.hpp"
+#include "app/output.hpp"
+#include "app/rerun.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/told.hpp"
+#include "lib/train/trainer.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr int exit_equal = 0, exit_differ = 1, exit_trouble = 2;
+
+struct CompareArguments {
+  std::string a, b;
+  bool json = false, no_replay = false;
+  std::int64_t replay_steps = usual_rerun_steps;
+};
+
+class Comparison {
+ public:
+  explicit Comparison(const CompareArguments& arguments)
+      : arguments_(arguments), a_(open_side("A", arguments.a)), b_(open_side("B", arguments.b)) {
+    places_.spec = make_spec(a_.deck.model);
+    const auto blocks = blocks_of_stages(places_.spec, a_.deck.parallel.stage_layers,
+                                         static_cast<int>(a_.deck.parallel.pipe));
+    places_.stage_of_unit = stages_of_units(places_.spec, blocks);
+  }
+
+  int run() {
+    describe(a_, "a");
+    describe(b_, "b");
+    settings();
+    if (a_.is_run && b_.is_run) compare_tables();
+    compare_checkpoints();
+    require(compared_, "{} and {} have nothing in common: no step, and no checkpoint of one step",
+            a_.path.string(), b_.path.string());
+    if (differs_ && !arguments_.no_replay) {
+      if (first_ > 0) replay_both();
+      look_at_rounding();
+    }
+    return verdict();
+  }
+  const Report& report() const { return report_; }
+
+ private:
+  void describe(const Side& side, const char* key) {
+    const auto& p = side.deck.parallel;
+    report_.say(key,
+                {{"path", side.path.string()},
+                 {"kind", side.is_run ? "run" : "checkpoint"},
+                 {"step", side.step},
+                 {"grid", {p.pipe, p.data, p.seq}}},
+                fmt::format("{}: {} {}, step {}, grid pipe {} x data {} x seq {}", side.label,
+                            side.is_run ? "run" : "checkpoint", side.path.string(), side.step,
+                            p.pipe, p.data, p.seq));
+  }
+
+  void settings() {
+    settings_ = setting_differences(a_, b_);
+    report_.say("settings", settings_,
+                settings_.empty()
+                    ? "settings: deck, version and token files are the same, as far as recorded"
+                    : fmt::format("settings that differ:\n  {}", fmt::join(settings_, "\n  ")));
+  }
+
+  void take(std::int64_t common, const std::optional<std::int64_t>& first) {
+    compared_ = compared_ || common > 0;
+    differs_ = differs_ || first;
+    if (first && (first_ == 0 || *first < first_)) first_ = *first;
+  }
+
+  void compare_tables() {
+    const auto history = compare_histories(a_.history, b_.history);
+    report_.table("history", history);
+    take(history.steps, history.first);
+    for (const auto& c : history.differ) rates_differ_ = rates_differ_ || c.column == "lr";
+    const auto digests = compare_digests(a_.digests, b_.digests);
+    report_.digests(digests, places_);
+    take(digests.steps, digests.first);
+    const auto evaluations = compare_evaluations(a_.evaluations, b_.evaluations);
+    if (evaluations.steps > 0) report_.table("evaluations", evaluations);
+    // An evaluation belongs to the state after its step; that may have come of the step itself.
+    compared_ = compared_ || evaluations.steps > 0;
+    differs_ = differs_ || evaluations.first;
+  }
+
+  // The steps whose checkpoints are compared, of A and of B; none: there are none.
+  std::optional<std::pair<std::int64_t, std::int64_t>> steps_to_compare() const {
+    if (!a_.is_run && !b_.is_run) return std::pair(a_.step, b_.step);
+    if (!a_.is_run || !b_.is_run) {
+      const auto &run = a_.is_run ? a_ : b_, &checkpoint = a_.is_run ? b_ : a_;
+      if (!checkpoint_of(run, checkpoint.step)) {
+        std::vector<std::int64_t> there;
+        for (const auto& info : run.checkpoints) there.push_back(info.step);
+        fail("{} is of step {}, and {} has {}: name one of its checkpoints to compare other steps",
+             checkpoint.path.string(), checkpoint.step, run.path.string(),
+             there.empty() ? "no checkpoint"
+                           : fmt::format("checkpoints of steps {} alone", fmt::join(there, ", ")));
+      }
+      return std::pair(checkpoint.step, checkpoint.step);
+    }
+    const auto common = common_checkpoints(a_, b_);
+    if (common.empty()) return {};
+    const auto at = first_ == 0 ? common.end() : std::ranges::lower_bound(common, first_);
+    const auto step = first_ > 0 && at != common.end() ? *at : common.back();
+    return std::pair(step, step);
+  }
+
+  void compare_checkpoints() {
+    const auto steps = steps_to_compare();
+    if (!steps) return;
+    auto x = checkpoint_of(a_, steps->first), y = checkpoint_of(b_, steps->second);
+    if (!x || !y) return;
+    require_comparable(places_.spec, *x, *y);
+    const bool same_step = steps->first == steps->second;
+    state_ = compare_states(places_.spec, *x, *y);
+    report_.tensors(same_step ? fmt::format("checkpoints of step {}", steps->first)
+                              : fmt::format("checkpoints of different steps, {} and {}",
+                                            steps->first, steps->second),
+                    state_, places_);
+    if (x->meta().updates != y->meta().updates)
+      report_.say("updates", "differ",
+                  "  the numbers of updates to parameters differ: steps were skipped, or other "
+                  "parameters frozen");
+    compared_ = true;
+    const bool differ =
+        count_differing(state_) > 0 || !same_step || x->meta().updates != y->meta().updates;
+    differs_ = differs_ || differ;
+    if (same_step && differ) state_step_ = steps->first;
+  }
+
+  // Both sides' steps up to the first that differs.
+  void replay_both() {
+    const auto one = [&](const Side& side) {
+      return replay(side, first_, arguments_.replay_steps, places_, report_);
+    };
+    const auto x = one(a_), y = one(b_);
+    if (!x || !y) return;
+    const auto all = compare_values(x->values, y->values);
+    report_.tensors(fmt::format("step {} in both replays", first_), all, places_);
+    if (count_differing(all) == 0)
+      report_.say("replays_equal", true,
+                  "  so what the decks compute is the same: their grids, programs or machines make "
+                  "the difference");
+    std::ranges::copy_if(all, std::back_inserter(gradients_),
+                         [](const TensorDifference& d) { return d.name.array == gradients_array; });
+  }
+
+  static bool rounds_on_the_way(const Deck& d) {
+    return d.precision.reduce == DType::bf16 && d.parallel.data * d.parallel.seq > 1 &&
+           d.run.exactness != Exactness::invariant;
+  }
+
+  bool both_invariant() const {
+    const auto &x = a_.deck, &y = b_.deck;
+    return x.run.exactness == Exactness::invariant && y.run.exactness == Exactness::invariant &&
+           exact_chunk(x) == exact_chunk(y);
+  }
+
+  // The newest checkpoint before `step` that both have alike; nothing: the beginning.
+  std::optional<CheckpointInfo> common_start(std::int64_t step) const {
+    auto common = common_checkpoints(a_, b_);
+    for (auto at = common.rbegin(); at != common.rend(); ++at) {
+      if (*at >= step) continue;
+      auto x = checkpoint_of(a_, *at), y = checkpoint_of(b_, *at);
+      if (x && y && equal_states(places_.spec, *x, *y)) return CheckpointInfo{x->directory(), *at};
+    }
+    return {};
+  }
+
+  // Why rounding cannot be asked for; empty: it can.
+  std::string no_question(const RoundingQuestion& q) const {
+    if (both_invariant())
+      return "run.exactness = \"invariant\" promises equal bits: no rounding explains a difference";
+    if (const auto other = other_training(settings_); !other.empty())
+      return fmt::format("these are two trainings, for {} differs", other[0]);
+    for (const auto* side : {&a_, &b_})
+      if (rounds_on_the_way(side->deck))
+        return fmt::format("{} sends gradients as bf16, whose rounding is not measured",
+                           side->label);
+    if (rates_differ_) return "the learning rates differ";
+    if (q.last() == 0) return "nothing that can be made again differs";
+    if (q.last() - q.from_step > arguments_.replay_steps)
+      return fmt::format(
+          "{} steps lie between what both have alike and what differs; --replay-steps {} makes "
+          "them",
+          q.last() - q.from_step, q.last() - q.from_step);
+    return {};
+  }
+
+  void look_at_rounding() {
+    RoundingQuestion q;
+    q.step = first_;
+    if (first_ > 0) add_numbers(q);
+    if (count_differing(gradients_) > 0) q.gradients = gradients_;
+    const auto begin = first_ > 0 ? first_ : state_step_;
+    if (const auto start = common_start(begin)) {
+      q.from = start->directory.string();
+      q.from_step = start->step;
+    }
+    // Tensors that are far off are left out where numbers are near.
+    if (first_ == 0 || state_step_ - q.from_step <= arguments_.replay_steps) {
+      q.state_step = state_step_;
+      if (state_step_ > 0) q.state = state_;
+    }
+    if (const auto why = no_question(q); !why.empty()) {
+      report_.say("rounding", {{"not_asked", why}}, fmt::format("rounding: not asked: {}", why));
+      return;
+    }
+    q.deck = deck_of_step(a_, q.last());
+    try {
+      explained_ = explain(q, places_, report_);
+    } catch (const Error& e) {
+      report_.say("rounding", {{"error", e.what()}},
+                  fmt::format("rounding: the steps cannot be made again: {}", e.what()));
+    }
+  }
+
+  void add_numbers(RoundingQuestion& q) const {
+    const auto row = [&](const Side& side) {
+      return std::ranges::find(side.history, first_, &HistoryRow::step);
+    };
+    const auto x = row(a_), y = row(b_);
+    if (x == a_.history.end() || y == b_.history.end()) return;
+    q.numbers = {{"loss", x->loss, y->loss}, {"grad_norm", x->grad_norm, y->grad_norm}};
+  }
+
+  int verdict() {
+    if (!differs_) {
+      report_.say("verdict", "equal", "verdict: equal in all that both have");
+      return exit_equal;
+    }
+    if (explained_ == Explained::yes) {
+      report_.say("verdict", "explained",
+                  "verdict: they differ by rounding: sums in another order explain all of it");
+      return exit_equal;
+    }
+    report_.say("verdict", "differ",
+                explained_ == Explained::numbers_alone
+                    ? "verdict: they differ. Loss and norm do by rounding alone; tensors could not "
+                      "be judged: checkpoints of one step after it would show them"
+                : explained_ == Explained::no ? "verdict: they differ, and not by rounding alone"
+                                              : "verdict: they differ");
+    return exit_differ;
+  }
+
+  const CompareArguments& arguments_;
+  Side a_, b_;
+  ModelPlaces places_;
+  Report report_;
+  std::vector<std::string> settings_;
+  bool compared_ = false, differs_ = false, rates_differ_ = false;
+  std::int64_t first_ = 0;       // step that differs in the tables; 0: none
+  std::int64_t state_step_ = 0;  // of checkpoints of one step that differ; 0: none
+  TensorDifferences state_, gradients_;
+  std::optional<Explained> explained_;
+};
+
+int compare(const CompareArguments& a) {
+  try {
+    Comparison comparison(a);
+    const int code = comparison.run();
+    fmt::print("{}", a.json ? comparison.report().json() : comparison.report().text());
+    flush_output();
+    return code;
+  } catch (const Error& e) {
+    log_error("{}", told(e));
+    return exit_trouble;
+  }
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, std::function<int()>& chosen) {
+  auto* command = app.add_subcommand(
+      "compare", "where two runs or checkpoints first differ, and whether rounding explains it");
+  auto a = std::make_shared<CompareArguments>();
+  command->add_option("A", a->a, "a run directory or a checkpoint")
+      ->required()
+      ->transform(with_environment());
+  command->add_option("B", a->b, "another")->required()->transform(with_environment());
+  command->add_flag("--json", a->json, "print an object instead of text");
+  command->add_flag("--no-replay", a->no_replay,
+                    "compare what is recorded alone, without making steps again");
+  command
+      ->add_option("--replay-steps", a->replay_steps,
+                   "make at most this many steps again at a time (default: 100)")
+      ->check(CLI::PositiveNumber);
+  command->footer(
+      "Exit code: 0 when they are equal, or differ by rounding alone (the last line says which); 1 "
+      "when they differ; 2 when they could not be compared.");
+  command->callback([&chosen, a] { chosen = [a] { return compare(*a); }; });
+}
+
+}  // namespace trireme

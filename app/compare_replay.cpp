@@ -1,0 +1,120 @@
+#include "app/compare_replay.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/rerun.hpp"
+#include "lib/run/record.hpp"
+
+namespace trireme {
+
+namespace {
+
+// What a replay is held against, and how it went.
+class Witness {
+ public:
+  explicit Witness(const Side& side) : side_(side) {}
+
+  void hold(std::int64_t step, const StepResult& now, Trainer& trainer) {
+    if (first_ > 0) return;  // what follows from a difference differs
+    const auto row = std::ranges::find(side_.digests, step, &DigestRow::step);
+    if (row != side_.digests.end()) {
+      ++steps_;
+      tensors_ = differing_tensors(*row, trainer.digests());
+      if (!tensors_.empty()) first_ = step;
+      return;
+    }
+    const auto line = std::ranges::find(side_.history, step, &HistoryRow::step);
+    if (line == side_.history.end() || now.verdict == Verdict::no_targets) return;
+    ++steps_;
+    if (line->loss != now.loss || line->grad_norm != now.grad_norm) first_ = step;
+  }
+
+  std::int64_t first() const { return first_; }  // step with other bits; 0: none
+  // "the bits of its record in 4 steps"
+  std::string text(const ModelPlaces& places) const {
+    if (steps_ == 0) return "nothing is recorded of them";
+    if (first_ == 0)
+      return fmt::format("the bits of its record in {} step{}", steps_, steps_ == 1 ? "" : "s");
+    if (tensors_.empty())
+      return fmt::format("another loss or norm than its record from step {} on", first_);
+    return fmt::format("other bits than its record from step {} on, in {} tensors, the first {}",
+                       first_, tensors_.size(),
+                       tensor_text({tensors_[0].array, tensors_[0].param}, places));
+  }
+
+ private:
+  const Side& side_;
+  int steps_ = 0;
+  std::int64_t first_ = 0;
+  std::vector<DigestPlace> tensors_;
+};
+
+bool is_machine_of(const Side& side, const std::string& here) {
+  if (!side.meta) return true;
+  const auto there = side.meta->extra.find(machine_key);
+  return there == side.meta->extra.end() || there->second.empty() || there->second == here;
+}
+
+// Why a replay on one rank of this kind of machine must have the record's bits; null: it need not.
+const char* promise(const Deck& deck) {
+  const auto& p = deck.parallel;
+  if (deck.run.exactness == Exactness::invariant)
+    return "run.exactness = \"invariant\" promises these bits on any grid";
+  if (p.pipe * p.data * p.seq == 1 && deck.run.backend != "cuda") return "it ran on one rank, too";
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t most,
+                               const ModelPlaces& places, Report& report) {
+  const auto from = checkpoint_before(side, step);
+  const auto begin = from ? from->step : 0;
+  const auto name = fmt::format("replay of {}", side.label);
+  Report::Json json{{"side", side.label}, {"from_step", begin}, {"to_step", step}};
+  const auto without = [&](const std::string& why) {
+    json["left_out"] = why;
+    report.add("replays", json, fmt::format("{}: left out: {}", name, why));
+    return std::nullopt;
+  };
+  if (step - begin > most)
+    return without(fmt::format("{} steps lie between {} and step {}; --replay-steps {} makes them",
+                               step - begin, from ? "its checkpoint" : "the beginning", step,
+                               step - begin));
+  const auto deck = deck_of_step(side, step);
+  Replayed replayed;
+  Witness witness(side);
+  bool same_machine = true;
+  try {
+    Rerun run(deck, from ? from->directory.string() : "");
+    same_machine = is_machine_of(side, run.machine());
+    while (run.step() < step) {
+      const auto result = run.next();
+      witness.hold(run.step(), result, run.trainer());
+    }
+    replayed.values = gradients_of(run.trainer());
+    replayed.values.merge(state_of(run.trainer()));
+  } catch (const Error& e) {
+    return without(e.what());
+  }
+  const auto* const why = same_machine ? promise(deck) : nullptr;
+  replayed.faulty = witness.first() > 0 && why;
+  json["differs_from_record_at"] =
+      witness.first() > 0 ? Report::Json(witness.first()) : Report::Json();
+  json["faulty"] = replayed.faulty;
+  report.add("replays", json,
+             fmt::format("{}, steps {} to {} on one rank: {}{}", name, begin + 1, step,
+                         witness.text(places),
+                         witness.first() == 0 ? ""
+                         : replayed.faulty ? fmt::format("\n  {}: the machine or the program that "
+                                                         "{} ran on made a difference",
+                                                         why, side.label)
+                         : same_machine    ? ", as sums in another order may"
+                                           : ", as on another kind of machine"));
+  return replayed;
+}
+
+}  // namespace trireme

@@ -1,0 +1,156 @@
+#include "app/compare_rounding.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "app/rerun.hpp"
+#include "lib/base/log.hpp"
+
+namespace trireme {
+
+namespace {
+
+// What a rerun comes to, as far as the question asks for it.
+struct Made {
+  std::map<std::string, double> numbers;
+  TensorValues gradients, state;
+};
+
+Made make(const RoundingQuestion& q, std::uint64_t rounding) {
+  Rerun run(q.deck, q.from, rounding);
+  Made made;
+  while (run.step() < q.last()) {
+    const auto result = run.next();
+    if (run.step() == q.step) {
+      made.numbers = {{"loss", result.loss}, {"grad_norm", result.grad_norm}};
+      if (!q.gradients.empty()) made.gradients = gradients_of(run.trainer());
+    }
+    if (run.step() == q.state_step) made.state = state_of(run.trainer());
+  }
+  return made;
+}
+
+Tally of_numbers(double a, double b) {
+  Tally t;
+  t.add(0, std::span<const double>(&a, 1), std::span<const double>(&b, 1));
+  return t;
+}
+
+// Something that differs, and how replays scatter there.
+struct Judged {
+  std::string what;
+  Report::Json json;
+  Tally difference;
+  bool comparable;  // both have it
+  Spread spread{};
+  Judgement judgement{};
+  bool explained = false;
+};
+
+class Jury {
+ public:
+  Jury(const RoundingQuestion& q, const ModelPlaces& places) : q_(q) {
+    for (const auto& n : q.numbers)
+      if (const auto t = of_numbers(n.a, n.b); !t.equal())
+        numbers_[n.name] = {n.name, {{"number", n.name}}, t, true};
+    for (const auto* all : {&q.gradients, &q.state})
+      for (const auto& d : *all)
+        if (d.differs())
+          tensors_[d.name] = {tensor_text(d.name, places), tensor_json(d.name, places), d.tally,
+                              d.only_in.empty()};
+  }
+
+  void hear_replays() {
+    const auto still = make(q_, 0);
+    for (int r = 1; r <= rounding_replays; ++r) {
+      const auto moved = make(q_, static_cast<std::uint64_t>(r));
+      for (auto& [name, j] : numbers_)
+        j.spread.add(of_numbers(still.numbers.at(name), moved.numbers.at(name)));
+      add(compare_values(still.gradients, moved.gradients));
+      add(compare_values(still.state, moved.state));
+    }
+    judge_all();
+  }
+
+  std::size_t tensors() const { return tensors_.size(); }
+  std::size_t tests() const { return numbers_.size() + tensors_.size(); }
+  std::vector<const Judged*> all() const {
+    std::vector<const Judged*> list;
+    for (const auto& [_, j] : numbers_) list.push_back(&j);
+    for (const auto& [_, j] : tensors_) list.push_back(&j);
+    // The least likely first.
+    std::ranges::stable_sort(list, {}, [](const Judged* j) { return j->judgement.chance; });
+    return list;
+  }
+
+ private:
+  void add(const TensorDifferences& replay) {
+    for (const auto& d : replay)
+      if (const auto j = tensors_.find(d.name); j != tensors_.end()) j->second.spread.add(d.tally);
+  }
+  void judge_all() {
+    const auto one = [&](Judged& j) {
+      j.judgement = judge(j.difference, j.spread);
+      j.explained = j.comparable && explained(j.judgement, tests());
+    };
+    for (auto& [_, j] : numbers_) one(j);
+    for (auto& [_, j] : tensors_) one(j);
+  }
+
+  const RoundingQuestion& q_;
+  std::map<std::string, Judged> numbers_;
+  std::map<TensorName, Judged> tensors_;
+};
+
+std::string judged_text(const Judged& j) {
+  if (!j.comparable) return fmt::format("  {}: one of them does not have it", j.what);
+  return fmt::format(
+      "  {}{}: {:.3g} times the size that rounding gives it, projection {:.3g} times (B is 1 {} "
+      "{:.3g} times A)",
+      j.explained ? "" : "NOT explained: ", j.what, j.judgement.size,
+      std::fabs(j.judgement.projection), j.judgement.alpha < 0 ? "-" : "+",
+      std::fabs(j.judgement.alpha));
+}
+
+}  // namespace
+
+Explained explain(const RoundingQuestion& q, const ModelPlaces& places, Report& report) {
+  Jury jury(q, places);
+  log_quietly();  // each rerun would say the same
+  jury.hear_replays();
+  const auto all = jury.all();
+  const auto bad = std::ranges::count(all, false, &Judged::explained);
+  constexpr std::size_t most_named = 5;
+  auto line = fmt::format(
+      "rounding: {} reruns of steps {} to {} {}, with all results moved by it: {} of {} "
+      "differences "
+      "are what it makes; the least likely:",
+      rounding_replays, q.from_step + 1, q.last(),
+      q.from.empty() ? "from the beginning" : "from " + q.from, std::ssize(all) - bad, all.size());
+  Report::Json judged = Report::Json::array();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& j = *all[i];
+    if (i < most_named) line += "\n" + judged_text(j);
+    auto json = j.json;
+    json["explained"] = j.explained;
+    json["size"] = j.judgement.size;
+    json["projection"] = j.judgement.projection;
+    json["alpha"] = j.judgement.alpha;
+    json["chance"] = j.judgement.chance;
+    judged.push_back(std::move(json));
+  }
+  report.say("rounding",
+             {{"replays", rounding_replays},
+              {"from_step", q.from_step},
+              {"to_step", q.last()},
+              {"judged", judged},
+              {"explained", bad == 0}},
+             line);
+  if (bad > 0) return Explained::no;
+  return jury.tensors() > 0 ? Explained::yes : Explained::numbers_alone;
+}
+
+}  // namespace trireme

@@ -1,0 +1,130 @@
+#include "app/compare_side.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <string_view>
+
+#include "lib/base/error.hpp"
+#include "lib/io/posix_file.hpp"
+#include "lib/io/shard_file.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+static void open_checkpoint(Side& side) {
+  const CheckpointReader reader(side.path);
+  side.meta = reader.meta();
+  side.step = reader.meta().step;
+  side.deck = parse_deck(reader.meta().deck, (side.path / "deck").string());
+  side.deck.model.vocab = reader.meta().vocab;
+  const auto folder = fs::absolute(side.path).lexically_normal();
+  const auto parent =
+      folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path();
+  side.checkpoints = list_checkpoints(parent);
+}
+
+static void open_run(Side& side) {
+  const auto deck = side.path / "effective.toml";
+  side.is_run = true;
+  side.deck = parse_deck(read_text(deck), deck.string());
+  side.history = read_history(side.path / "history.csv");
+  side.evaluations = read_evaluations(side.path / "evaluation.csv");
+  side.digests = read_digests(side.path / "digests.csv");
+  side.checkpoints = list_checkpoints(side.path / "checkpoints");
+  if (!side.history.empty()) side.step = side.history.back().step;
+  const auto newest = newest_intact(side.path / "checkpoints", Check::sizes);
+  if (newest.found) side.meta = CheckpointReader(newest.found->directory).meta();
+}
+
+Side open_side(std::string label, const fs::path& path) {
+  Side side;
+  side.label = std::move(label);
+  side.path = path;
+  if (is_there(path / manifest_name) || is_there(path / shard_name(0)))
+    open_checkpoint(side);
+  else if (is_there(path / "effective.toml"))
+    open_run(side);
+  else
+    fail("{} is neither a checkpoint (no {}) nor a run directory (no effective.toml)",
+         path.string(), manifest_name);
+  return side;
+}
+
+std::optional<CheckpointReader> checkpoint_of(const Side& side, std::int64_t step) {
+  if (!side.is_run && side.step == step) return CheckpointReader(side.path);
+  for (const auto& info : side.checkpoints)
+    if (info.step == step && !damage_of(info.directory, Check::sizes))
+      return CheckpointReader(info.directory);
+  return {};
+}
+
+std::optional<CheckpointInfo> checkpoint_before(const Side& side, std::int64_t step) {
+  for (auto i = side.checkpoints.rbegin(); i != side.checkpoints.rend(); ++i)
+    if (i->step < step && !damage_of(i->directory, Check::sizes)) return *i;
+  return {};
+}
+
+std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b) {
+  std::vector<std::int64_t> steps;
+  for (const auto& info : a.checkpoints)
+    if (std::ranges::find(b.checkpoints, info.step, &CheckpointInfo::step) != b.checkpoints.end())
+      steps.push_back(info.step);
+  return steps;
+}
+
+Deck deck_of_step(const Side& side, std::int64_t step) {
+  for (const auto& info : side.checkpoints) {
+    if (info.step < step || damage_of(info.directory, Check::sizes)) continue;
+    const CheckpointReader reader(info.directory);
+    auto deck = parse_deck(reader.meta().deck, info.directory.string());
+    deck.model.vocab = reader.meta().vocab;
+    return deck;
+  }
+  return side.deck;
+}
+
+constexpr std::string_view same_tokens = " (the same tokens)";
+
+// What a checkpoint says of its making beside the deck, without what its loop counts.
+static std::map<std::string, std::string> making(const Side& side) {
+  std::map<std::string, std::string> all;
+  if (!side.meta) return all;
+  all["version"] = side.meta->version;
+  for (const auto& [key, value] : side.meta->extra)
+    if (key != "not_finite_in_row" && key != "history_begins" &&
+        value.find('\n') == std::string::npos)
+      all[key] = value;
+  return all;
+}
+
+std::vector<std::string> setting_differences(const Side& a, const Side& b) {
+  auto lines = deck_differences(a.deck, b.deck);
+  const auto x = making(a), y = making(b);
+  const auto tokens = x.find("token_files"), others = y.find("token_files");
+  if (tokens != x.end() && others != y.end() && tokens->second == others->second)
+    for (auto& line : lines)
+      if (line.starts_with("data.path:")) line += same_tokens;
+  for (const auto& [key, value] : x)
+    if (const auto other = y.find(key); other != y.end() && other->second != value)
+      lines.push_back(fmt::format("{}: {} -> {}", key, value, other->second));
+  return lines;
+}
+
+std::vector<std::string> other_training(const std::vector<std::string>& differences) {
+  // Lengths of a run act by the learning rate alone, which histories show.
+  constexpr std::array<std::string_view, 12> same{
+      "parallel.",    "zero.",         "checkpoint.",       "evaluate.",        "run.",
+      "train.steps:", "train.tokens:", "train.microbatch:", "model.recompute:", "precision.reduce:",
+      "version:",     "machine:"};
+  std::vector<std::string> others;
+  std::ranges::copy_if(differences, std::back_inserter(others), [&](const std::string& line) {
+    return !line.ends_with(same_tokens) &&
+           std::ranges::none_of(same, [&](auto prefix) { return line.starts_with(prefix); });
+  });
+  return others;
+}
+
+}  // namespace trireme

@@ -1,0 +1,236 @@
+#include "kernels/rounding/rounding.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "lib/base/rng.hpp"
+
+namespace trireme {
+
+namespace {
+
+// Half a unit in the last place of 1 in the type that results of this type are summed in.
+double roundoff(DType t) {
+  return t == DType::f64 ? 0x1p-53 : 0x1p-24;
+}
+
+bool is_real(DType t) {
+  return t == DType::f32 || t == DType::bf16 || t == DType::f64;
+}
+
+double load(const std::byte* at, DType t) {
+  switch (t) {
+    case DType::f64:
+      return *reinterpret_cast<const double*>(at);
+    case DType::bf16:
+      return static_cast<float>(*reinterpret_cast<const bf16*>(at));
+    default:
+      return *reinterpret_cast<const float*>(at);
+  }
+}
+
+void store(std::byte* at, DType t, double x) {
+  switch (t) {
+    case DType::f64:
+      *reinterpret_cast<double*>(at) = x;
+      return;
+    case DType::bf16:
+      *reinterpret_cast<bf16*>(at) = bf16(static_cast<float>(x));
+      return;
+    default:
+      *reinterpret_cast<float*>(at) = static_cast<float>(x);
+  }
+}
+
+// The distance of x to its neighbours in its type, in normal range.
+double unit_of(double x, DType t) {
+  const int bits = t == DType::f64 ? 53 : t == DType::bf16 ? 8 : 24;
+  return x == 0 ? 0 : std::ldexp(1.0, std::ilogb(x) + 1 - bits);
+}
+
+// f(first element, number of the row) for each row along the last dim; `row` is the index by all
+// other dims, flat.
+template <class AnyView, class F>
+void each_row(const AnyView& v, F f) {
+  std::int64_t rows = 1;
+  for (int d = 0; d + 1 < v.dims; ++d) rows *= v.extent[static_cast<std::size_t>(d)];
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t left = row, at = 0;
+    for (int d = v.dims - 1; d-- > 0;) {
+      const auto i = static_cast<std::size_t>(d);
+      at += left % v.extent[i] * v.stride[i];
+      left /= v.extent[i];
+    }
+    f(v.data + at * static_cast<std::int64_t>(bytes_of(v.dtype)), row);
+  }
+}
+
+template <class AnyView>
+std::int64_t last_extent(const AnyView& v) {
+  return v.dims == 0 ? 1 : v.extent[static_cast<std::size_t>(v.dims - 1)];
+}
+template <class AnyView>
+std::int64_t last_stride(const AnyView& v) {
+  return v.dims == 0 ? 1
+                     : v.stride[static_cast<std::size_t>(v.dims - 1)] *
+                           static_cast<std::int64_t>(bytes_of(v.dtype));
+}
+
+double norm_of(const std::byte* at, DType t, std::int64_t n, std::int64_t stride) {
+  double squares = 0;
+  for (std::int64_t i = 0; i < n; ++i, at += stride) {
+    const double x = load(at, t);
+    squares += x * x;
+  }
+  return std::sqrt(squares);
+}
+
+// Of each row of a matrix.
+std::vector<double> row_norms(const ConstView& m) {
+  std::vector<double> norms;
+  each_row(m, [&](const std::byte* at, std::int64_t) {
+    norms.push_back(norm_of(at, m.dtype, last_extent(m), last_stride(m)));
+  });
+  return norms;
+}
+
+// Moves elements of results, by random numbers of its own.
+class Mover {
+ public:
+  explicit Mover(std::uint64_t key) : key_(key) {}
+
+  // deviation(row, column): of sums; what each element's own rounding does is added.
+  template <class F>
+  void move(const View& v, F deviation) {
+    if (!v || !is_real(v.dtype)) return;
+    const auto n = last_extent(v), stride = last_stride(v);
+    each_row(v, [&](std::byte* at, std::int64_t row) {
+      for (std::int64_t i = 0; i < n; ++i, at += stride) move_one(at, v.dtype, deviation(row, i));
+    });
+  }
+  void each_alone(const View& v) {
+    move(v, [](std::int64_t, std::int64_t) { return 0.0; });
+  }
+  // terms(row): how many were summed into each of its elements.
+  template <class F>
+  void sums(const View& v, F terms) {
+    if (!v || !is_real(v.dtype)) return;
+    const auto n = last_extent(v), stride = last_stride(v);
+    each_row(v, [&](std::byte* at, std::int64_t row) {
+      const double rms = norm_of(at, v.dtype, n, stride) / std::sqrt(static_cast<double>(n)),
+                   deviation = roundoff(v.dtype) * std::sqrt(terms(row) / 6) * rms;
+      for (std::int64_t i = 0; i < n; ++i, at += stride) move_one(at, v.dtype, deviation);
+    });
+  }
+  void sums_of(const View& v, std::int64_t terms) {
+    sums(v, [&](std::int64_t) { return static_cast<double>(terms); });
+  }
+
+ private:
+  void move_one(std::byte* at, DType t, double deviation) {
+    const double x = load(at, t);
+    if (x == 0 || !std::isfinite(x)) return;
+    const auto bits = mix64(key_ + count_++ * 0x9e3779b97f4a7c15ULL);
+    // Uniform ones, in (-1/2, 1/2) and of variance 1.
+    const auto half = [](std::uint64_t b) {
+      return (static_cast<double>(b) + 0.5) * 0x1p-32 - 0.5;
+    };
+    const double before = half(bits >> 32), spread = std::sqrt(12.0) * half(bits & 0xffffffffU);
+    const double own = roundoff(t) * std::fabs(x) / std::sqrt(3.0);
+    const double moved =
+        unit_of(x, t) * before + std::sqrt(deviation * deviation + own * own) * spread;
+    store(at, t, x + moved);
+  }
+
+  std::uint64_t key_, count_ = 0;
+};
+
+// What is said of an operation below is said of those that are no plain element by element work.
+template <class O>
+void move(Mover& mover, const O& o) {
+  auto copy = o;
+  each_operand(copy, [&](auto& v, Role role) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, View>)
+      if (role == Role::write || role == Role::add) mover.each_alone(v);
+  });
+}
+
+void move(Mover& mover, const kernel::Copy& o) {
+  if (o.how == Accumulate::add) mover.each_alone(o.dst);
+}
+void move(Mover&, const kernel::Fill&) {}
+void move(Mover&, const kernel::AddFixed&) {}
+void move(Mover&, const kernel::Embedding&) {}
+void move(Mover&, const kernel::Update&) {}
+void move(Mover&, const kernel::SumSquares&) {}
+
+void move(Mover& mover, const kernel::Matmul& o) {
+  if (!is_real(o.c_MN.dtype)) return;
+  const auto a = row_norms(o.a_MK), b = row_norms(o.b_KN.transposed());
+  const double u = roundoff(o.c_MN.dtype) / std::sqrt(6.0);
+  const auto deviation = [&](std::int64_t m, std::int64_t n) {
+    return u * a[static_cast<std::size_t>(m)] * b[static_cast<std::size_t>(n)];
+  };
+  mover.move(o.c_MN, deviation);
+  mover.move(o.epilogue.activated_MN, deviation);  // its slope is about 1 or less
+  const double ones = std::sqrt(static_cast<double>(o.a_MK.extent[1]));
+  mover.move(o.epilogue.row_sum_M, [&](std::int64_t, std::int64_t m) {
+    return u * a[static_cast<std::size_t>(m)] * ones;
+  });
+}
+
+void move(Mover& mover, const kernel::Attention& o) {
+  mover.sums_of(o.o_BTHD, o.shape.tokens);
+  mover.each_alone(o.lse_BHT);
+}
+void move(Mover& mover, const kernel::AttentionGrad& o) {
+  for (const auto& v : {o.dq_BTHD, o.dk_BTGD, o.dv_BTGD}) mover.sums_of(v, o.shape.tokens);
+}
+
+void move(Mover& mover, const kernel::NormGrad& o) {
+  mover.sums_of(o.dx_TC, last_extent(o.x_TC));
+  for (const auto& v : {o.dw_C, o.db_C}) mover.sums_of(v, o.x_TC.extent[0]);
+}
+
+void move(Mover& mover, const kernel::ColumnSum& o) {
+  mover.sums_of(o.out_C, o.x_TC.extent[0]);
+}
+
+void move(Mover& mover, const kernel::EmbeddingGrad& o) {
+  std::vector<double> rows(static_cast<std::size_t>(o.dtable_VC.extent[0]), 0);
+  for (std::int64_t t = 0; t < o.ids_T.extent[0]; ++t)
+    ++rows[static_cast<std::size_t>(
+        *reinterpret_cast<const std::int32_t*>(o.ids_T.data + t * o.ids_T.stride[0] * 4))];
+  mover.sums(o.dtable_VC, [&](std::int64_t row) { return rows[static_cast<std::size_t>(row)]; });
+}
+
+// A loss is a sum in double of what was rounded to single.
+void move(Mover& mover, const kernel::CrossEntropy& o) {
+  if (o.logits == Logits::become_gradient) mover.each_alone(o.logits_TV);
+  if (o.loss.dtype != DType::f64) return;
+  auto& loss = *reinterpret_cast<double*>(o.loss.data);
+  const double u = roundoff(o.logits_TV.dtype) /
+                   std::sqrt(static_cast<double>(std::max<std::int64_t>(1, o.logits_TV.extent[0])));
+  mover.move(o.loss, [&](std::int64_t, std::int64_t) { return u * std::fabs(loss); });
+}
+
+}  // namespace
+
+Rounding::Rounding(std::unique_ptr<Backend> inner, std::uint64_t seed)
+    : inner_(std::move(inner)), seed_(seed) {
+  require(inner_->host_readable(),
+          "rounding can be varied in host memory alone, not on the backend {}: use run.backend = "
+          "\"host\"",
+          inner_->name());
+}
+
+void Rounding::put(Queue q, const kernel::Operation& operation) {
+  inner_->put(q, operation);
+  Mover mover(hash64(seed_, operations_++));
+  std::visit([&](const auto& o) { move(mover, o); }, operation);
+}
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+#include "lib/compare/tables.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "lib/base/error.hpp"
+#include "lib/io/posix_file.hpp"
+
+namespace trireme {
+
+// f(row of a, row of b) for each step that both have, until it says that they differ.
+template <class Comparison, class Row, class F>
+static Comparison compare(std::span<const Row> a, std::span<const Row> b, F differ) {
+  Comparison c;
+  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
+    if (i->step != j->step) {
+      ++(i->step < j->step ? i : j);
+      continue;
+    }
+    ++c.steps;
+    c.last = i->step;
+    if (!c.first && differ(c, *i, *j)) c.first = i->step;
+    if (!c.first) c.equal_until = i->step;
+    ++i;
+    ++j;
+  }
+  return c;
+}
+
+static void add_if_other(TableComparison& c, const char* column, double a, double b) {
+  if (std::bit_cast<std::uint64_t>(a) != std::bit_cast<std::uint64_t>(b))
+    c.differ.push_back({column, a, b});
+}
+
+TableComparison compare_histories(std::span<const HistoryRow> a, std::span<const HistoryRow> b) {
+  return compare<TableComparison>(a, b,
+                                  [](TableComparison& c, const HistoryRow& x, const HistoryRow& y) {
+                                    add_if_other(c, "loss", x.loss, y.loss);
+                                    add_if_other(c, "grad_norm", x.grad_norm, y.grad_norm);
+                                    add_if_other(c, "lr", x.lr, y.lr);
+                                    return !c.differ.empty();
+                                  });
+}
+
+TableComparison compare_evaluations(std::span<const EvaluationRow> a,
+                                    std::span<const EvaluationRow> b) {
+  return compare<TableComparison>(
+      a, b, [](TableComparison& c, const EvaluationRow& x, const EvaluationRow& y) {
+        add_if_other(c, "loss", x.loss, y.loss);
+        return !c.differ.empty();
+      });
+}
+
+// f(name, digests of row, digests of other) for each array of the row that the other has, too.
+template <class F>
+static void each_common(const DigestTable& row, const DigestTable& other, F f) {
+  for (std::size_t i = 0; i < row.arrays.size(); ++i) {
+    const auto j = std::ranges::find(other.arrays, row.arrays[i]) - other.arrays.begin();
+    if (j == std::ssize(other.arrays)) continue;
+    const auto &x = row.of[i], &y = other.of[static_cast<std::size_t>(j)];
+    require(x.size() == y.size(), "digests of {} parameters cannot be compared with those of {}",
+            x.size(), y.size());
+    f(row.arrays[i], x, y);
+  }
+}
+
+std::vector<DigestPlace> differing_tensors(const DigestTable& row, const DigestTable& other) {
+  std::vector<DigestPlace> places;
+  each_common(row, other, [&](const std::string& array, const auto& x, const auto& y) {
+    for (std::size_t p = 0; p < x.size(); ++p)
+      if (x[p] != y[p])
+        places.push_back({array, {static_cast<std::int32_t>(p)}, !x[p] ? "A" : !y[p] ? "B" : ""});
+  });
+  return places;
+}
+
+DigestComparison compare_digests(std::span<const DigestRow> a, std::span<const DigestRow> b) {
+  return compare<DigestComparison>(
+      a, b, [](DigestComparison& c, const DigestRow& x, const DigestRow& y) {
+        c.differ = differing_tensors(x, y);
+        c.tensors = 0;
+        each_common(
+            x, y, [&](const std::string&, const auto& of, const auto&) { c.tensors += of.size(); });
+        return !c.differ.empty();
+      });
+}
+
+std::vector<DigestRow> read_digests(const std::filesystem::path& path) {
+  if (!is_there(path)) return {};
+  const auto text = read_text(path);
+  if (text.empty()) return {};
+  require(text.starts_with(std::string(digest_columns) + "\n"), "{} has other columns than {}",
+          path.string(), digest_columns);
+  std::map<std::int64_t, DigestRow> rows;
+  int line = 2;
+  for (auto at = digest_columns.size() + 1; at < text.size(); ++line) {
+    const auto end = text.find('\n', at);
+    if (end == std::string::npos) break;  // was never written
+    try {
+      auto row = parse_digest_row(std::string_view(text).substr(at, end - at));
+      const auto step = row.step;
+      rows.insert_or_assign(step, std::move(row));
+    } catch (const Error& e) {
+      fail("{}, line {}: {}", path.string(), line, e.what());
+    }
+    at = end + 1;
+  }
+  std::vector<DigestRow> all;
+  for (auto& [_, row] : rows) all.push_back(std::move(row));
+  return all;
+}
+
+}  // namespace trireme

@@ -1,0 +1,125 @@
+// The moved results of products against the scatter of sums in f32 over orders of their terms.
+#include "kernels/rounding/rounding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/ref/ref.hpp"
+
+namespace trireme {
+namespace {
+
+template <class T>
+View view_of(std::vector<T>& v, const Shape& s) {
+  return {reinterpret_cast<std::byte*>(v.data()), dtype_of<T>, s};
+}
+
+std::vector<float> random_floats(std::size_t n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(n);
+  for (auto& v : x) v = normal(random);
+  return x;
+}
+
+constexpr std::int64_t M = 5, N = 6, K = 300;
+
+std::vector<float> product(Backend& b, std::vector<float>& a, std::vector<float>& w) {
+  std::vector<float> c(M * N);
+  b.put(Queue::compute,
+        kernel::Matmul{
+            .c_MN = view_of(c, {M, N}), .a_MK = view_of(a, {M, K}), .b_KN = view_of(w, {K, N})});
+  return c;
+}
+
+// Root of the mean square of what many draws differ from `center` by.
+double scatter(const std::vector<float>& center, int draws, auto&& draw) {
+  double squares = 0;
+  for (int r = 0; r < draws; ++r) {
+    const auto x = draw(r);
+    for (std::size_t i = 0; i < x.size(); ++i) squares += std::pow(double(x[i]) - center[i], 2);
+  }
+  return std::sqrt(squares / draws / static_cast<double>(center.size()));
+}
+
+// A sum of K terms has no more than a few percent of relative scatter in its mean square after 40
+// draws of 30 elements: 1200 numbers, 1 / sqrt(2 x 1200) = 2%. The model itself takes signs for
+// random and roundings for uniform: it is held within 1.5.
+TEST(Rounding, MovesAProductAsOtherOrdersOfItsTermsWould) {
+  auto a = random_floats(M * K, 1), w = random_floats(K * N, 2);
+  Ref ref;
+  const auto center = product(ref, a, w);
+  std::mt19937_64 random(3);
+  std::vector<std::size_t> order(K);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+
+  const double other_orders = scatter(center, 40, [&](int) {
+    std::ranges::shuffle(order, random);
+    std::vector<float> c(M * N, 0);
+    for (std::size_t m = 0; m < M; ++m)
+      for (std::size_t n = 0; n < N; ++n)
+        for (const auto k : order) c[m * N + n] += a[m * K + k] * w[k * N + n];
+    return c;
+  });
+  const double moved = scatter(center, 40, [&](int r) {
+    Rounding rounding(std::make_unique<Ref>(), static_cast<std::uint64_t>(r));
+    return product(rounding, a, w);
+  });
+  EXPECT_GT(moved, other_orders / 1.5);
+  EXPECT_LT(moved, other_orders * 1.5);
+}
+
+TEST(Rounding, DrawsTheSameForASeedAndLeavesCopiesAlone) {
+  auto a = random_floats(M * K, 1), w = random_floats(K * N, 2);
+  const auto of_seed = [&](std::uint64_t seed) {
+    Rounding rounding(std::make_unique<Ref>(), seed);
+    return product(rounding, a, w);
+  };
+  EXPECT_EQ(of_seed(1), of_seed(1));
+  EXPECT_NE(of_seed(1), of_seed(2));
+
+  Rounding rounding(std::make_unique<Ref>(), 1);
+  std::vector<float> b(a.size());
+  rounding.put(Queue::compute, kernel::Copy{.dst = view_of(b, {M, K}), .src = view_of(a, {M, K})});
+  EXPECT_EQ(a, b);
+}
+
+// Every kind of result by a little: a few units, and not beyond.
+TEST(Rounding, MovesWhatIsPointwiseByAUnitOrTwo) {
+  auto x = random_floats(4000, 5);
+  std::vector<float> still(x.size()), moved(x.size());
+  Ref ref;
+  Rounding rounding(std::make_unique<Ref>(), 7);
+  for (auto [b, y] : {std::pair<Backend*, std::vector<float>*>{&ref, &still}, {&rounding, &moved}})
+    b->put(Queue::compute, kernel::Activate{.activation = Activation::gelu,
+                                            .y_N = view_of(*y, {std::ssize(*y)}),
+                                            .x_N = view_of(x, {std::ssize(x)})});
+  int differ = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    differ += still[i] != moved[i];
+    EXPECT_LE(std::fabs(still[i] - moved[i]), 0x1p-22F * std::fabs(still[i]));
+  }
+  EXPECT_GT(differ, 1000);
+  EXPECT_LT(differ, 3800);
+}
+
+TEST(Rounding, ColumnSumsOfCountsStayAsTheyAre) {
+  auto x = random_floats(64, 9);
+  std::vector<std::int64_t> sums(8), again(8);
+  std::vector<float> largest(1);
+  Ref ref;
+  Rounding rounding(std::make_unique<Ref>(), 7);
+  for (auto [b, s] :
+       {std::pair<Backend*, std::vector<std::int64_t>*>{&ref, &sums}, {&rounding, &again}})
+    b->put(Queue::compute,
+           kernel::ColumnSum{.out_C = view_of(*s, {8}), .x_TC = view_of(x, {8, 8})});
+  EXPECT_EQ(sums, again);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,49 @@
+#include "tests/support/recorded_run.hpp"
+
+#include "lib/run/loop.hpp"
+#include "lib/tensor/tensor.hpp"
+
+namespace trireme::test {
+
+static TrainerSetup setup_of(const Deck& d) {
+  TrainerSetup s;
+  s.model = d.model;
+  s.optimizer = d.optimizer;
+  s.freeze = d.freeze;
+  s.compute = d.precision.compute;
+  s.seed = static_cast<std::uint64_t>(d.train.seed);
+  s.exact_chunk = exact_chunk(d);
+  return s;
+}
+
+void record_run(const std::filesystem::path& run, const Deck& d, Backend& backend) {
+  const auto training = training_data(d.data, d.model.context, d.model.vocab,
+                                      static_cast<std::uint64_t>(d.train.seed));
+  CheckpointMeta meta;
+  meta.seed = static_cast<std::uint64_t>(d.train.seed);
+  meta.deck = dump_deck(d);
+  meta.version = "another";
+  meta.run = "another";
+  meta.vocab = d.model.vocab;
+  for (const auto& p : make_spec(d.model).params) meta.updates[p.name] = 0;
+
+  const RunDirectory directory(run, Existing::refuse);
+  directory.write_deck(meta.deck);
+  Workspace scratch(backend);
+  Trainer trainer(backend, {}, setup_of(d));
+  trainer.store().initialize(meta.seed, 1);
+  RunRecord record(directory, Origin::fresh, Evaluations::none, Digests::some, meta);
+  SignalWatch signals;
+  LoopSettings settings;
+  settings.train = d.train;
+  settings.optimizer = d.optimizer;
+  settings.schedule = d.schedule;
+  settings.checkpoint = d.checkpoint;
+  settings.log_every = 0;
+  settings.digest_every = d.run.digest_every;
+  settings.run = run;
+  settings.started = std::chrono::steady_clock::now();
+  TrainLoop({trainer, training, nullptr, record, signals}, settings, {meta}).run();
+}
+
+}  // namespace trireme::test
