@@ -9,8 +9,7 @@
 namespace trireme {
 
 static void expect_bits_of_one_rank(const char* backend, DType compute) {
-  for (const auto& c :
-       test::exact_cases(test::pairwise_cases(test::world().size()), backend, compute)) {
+  for (const auto& c : test::exact_pairs(test::world().size(), backend, compute)) {
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, 0);

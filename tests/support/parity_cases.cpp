@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/rng.hpp"
+#include "tests/support/covering.hpp"
 
 namespace trireme::test {
 
@@ -25,7 +26,8 @@ static std::string text(const ZeroConfig& z) {
 static const char* word_of(const ParityCase& c) {
   if (c.optimizer == OptimizerKind::adamw) return "adamw";
   if (c.optimizer == OptimizerKind::lion) return "lion";
-  return c.momentum > 0 ? "nesterov" : "sgd";
+  if (c.momentum == 0) return "sgd";
+  return c.nesterov ? "nesterov" : "momentum";
 }
 
 std::string name_of(const ParityCase& c) {
@@ -35,6 +37,7 @@ std::string name_of(const ParityCase& c) {
       c.dropout > 0 ? "_dropout" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
+          (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
           (c.reduce == DType::bf16 ? "_wire16" : "") +
           (c.transport == TransportKind::device ? "_between_devices" : ""));
 }
@@ -65,12 +68,13 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.model = parity_model(p);
   s.optimizer.name = p.optimizer;
   s.optimizer.momentum = p.momentum;
-  s.optimizer.nesterov = p.momentum > 0;
+  s.optimizer.nesterov = p.momentum > 0 && p.nesterov;
   const bool plain = p.optimizer == OptimizerKind::sgd;
   if (plain) {  // Adam and clipping hide constant factors
     s.optimizer.weight_decay = 0;
     s.optimizer.clip = 0;
   }
+  if (p.clip) s.optimizer.clip = *p.clip;
   s.zero = p.zero;
   s.freeze = p.freeze;
   s.stage_layers = p.stage_layers;
@@ -154,7 +158,11 @@ std::vector<Factor> factors(int ranks) {
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
 }
 
-using Choice = std::vector<std::size_t>;  // of a setting, by factor
+std::vector<std::size_t> settings_of(const std::vector<Factor>& all) {
+  std::vector<std::size_t> n;
+  for (const auto& f : all) n.push_back(f.size());
+  return n;
+}
 
 ParityCase make_case(const std::vector<Factor>& all, const Choice& choice) {
   ParityCase c;
@@ -162,68 +170,11 @@ ParityCase make_case(const std::vector<Factor>& all, const Choice& choice) {
   return c;
 }
 
-// Settings of a few factors, each with its factor.
-using Meeting = std::vector<std::pair<std::size_t, std::size_t>>;
-
-// All of `size` factors that a choice makes.
-void add_meetings(const Choice& c, std::size_t size, std::size_t from, Meeting& so_far,
-                  std::vector<Meeting>& all) {
-  if (so_far.size() == size) {
-    all.push_back(so_far);
-    return;
-  }
-  for (auto f = from; f < c.size(); ++f) {
-    so_far.emplace_back(f, c[f]);
-    add_meetings(c, size, f + 1, so_far, all);
-    so_far.pop_back();
-  }
-}
-
-std::vector<Meeting> meetings_of(const Choice& c, std::size_t size, std::size_t first) {
-  Meeting so_far;
-  std::vector<Meeting> all;
-  add_meetings(c, size, first, so_far, all);
-  return all;
-}
-
-// Every choice there is, in the order of an odometer.
-void for_each_choice(const std::vector<Factor>& all, const std::function<void(const Choice&)>& f) {
-  Choice c(all.size(), 0);
-  for (std::size_t i = 0; i < all.size();) {
-    f(c);
-    for (i = 0; i < all.size() && ++c[i] == all[i].size(); ++i) c[i] = 0;
-  }
-}
-
-// Every setting of every `size` factors meets at least once. Greedy: from pseudo-random candidates
-// the one that covers most that is not covered yet.
 std::vector<ParityCase> covering_cases(const std::vector<Factor>& all, std::size_t size) {
   const std::size_t first = all[0].size() > 1 ? 0 : 1;  // one grid: it meets all
-  std::set<Meeting> missing;
-  for_each_choice(all, [&](const Choice& c) {
-    for (auto& m : meetings_of(c, size, first)) missing.insert(std::move(m));
-  });
   std::vector<ParityCase> cases;
-  std::uint64_t draw = 0;
-  while (!missing.empty()) {
-    Choice best;
-    std::size_t most = 0;
-    for (int candidate = 0; candidate < 60; ++candidate) {
-      Choice c;
-      for (const auto& f : all) c.push_back(mix64(++draw) % f.size());
-      // Every candidate covers the first that is missing, so the search ends.
-      for (const auto& [f, setting] : *missing.begin()) c[f] = setting;
-      const auto meetings = meetings_of(c, size, first);
-      const auto gain = static_cast<std::size_t>(
-          std::ranges::count_if(meetings, [&](const Meeting& m) { return missing.contains(m); }));
-      if (gain > most) {
-        most = gain;
-        best = c;
-      }
-    }
-    for (const auto& m : meetings_of(best, size, first)) missing.erase(m);
-    cases.push_back(make_case(all, best));
-  }
+  for (const auto& choice : covering_choices(settings_of(all), size, first))
+    cases.push_back(make_case(all, choice));
   return cases;
 }
 
@@ -262,6 +213,77 @@ std::vector<ParityCase> exact_cases(std::vector<ParityCase> cases, const char* b
   return cases;
 }
 
+// Every optimizer, and what parity in f64 has suites of its own for.
+static std::vector<Factor> exact_factors(std::vector<Factor> all) {
+  const auto sgd = [](double momentum, bool nesterov) {
+    return [=](ParityCase& c) {
+      c.momentum = momentum;
+      c.nesterov = nesterov;
+    };
+  };
+  const auto named = [](OptimizerKind k) { return [k](ParityCase& c) { c.optimizer = k; }; };
+  const auto frozen = [](std::vector<FreezeRule> rules) {
+    return [rules](ParityCase& c) { c.freeze = rules; };
+  };
+  all.back() = {sgd(0, false), sgd(0.8, false), sgd(0.8, true), named(OptimizerKind::adamw),
+                named(OptimizerKind::lion)};
+  all.push_back(
+      {[](ParityCase&) {},
+       frozen({{"blocks.2.*", 1, 2, ThawMoments::fresh}, {"*norm*", 0, 2, ThawMoments::keep}}),
+       frozen({{"embedding.*", 0, 0}, {"blocks.0.*", 0, 2}})});
+  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.clip = 0.01; }});
+  all.push_back({[](ParityCase&) {},
+                 [](ParityCase& c) {
+                   if (c.grid.pipe == 1) return;
+                   c.stage_layers.assign(static_cast<std::size_t>(c.grid.pipe), 1);
+                   c.stage_layers[0] = 9 - c.grid.pipe;
+                 }});
+  return all;
+}
+
+std::vector<ParityCase> exact_pairs(int ranks, const char* backend, DType compute) {
+  return exact_cases(covering_cases(exact_factors(factors(ranks)), 2), backend, compute);
+}
+
+std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType compute) {
+  auto all = exact_factors(factors(1));
+  all[0].clear();
+  for (int n = 1; n <= 8; ++n) std::ranges::copy(grids(n), std::back_inserter(all[0]));
+  std::vector<ParityCase> cases;
+  std::size_t grid = 0;
+  for (auto choice : covering_choices(settings_of(all), 2, 1)) {
+    choice[0] = grid++ % all[0].size();
+    cases.push_back(make_case(all, choice));
+  }
+  std::erase_if(cases, [&](const ParityCase& c) { return c.grid.ranks() != ranks; });
+  return exact_cases(std::move(cases), backend, compute);
+}
+
+std::vector<ParityCase> few_cases(int n) {
+  std::vector<ParityCase> cases(5);
+  for (auto& c : cases) c.zero.stage = 3;
+  cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
+  cases[0].dropout = 0.1;
+  cases[0].recompute = Recompute::block;
+  cases[0].microbatches = 4;
+  cases[0].optimizer = OptimizerKind::adamw;
+  cases[1].grid = {1, n >= 4 ? n / 2 : 1, n >= 4 ? 2 : n};
+  cases[1].flavour = "llama";
+  cases[1].microbatches = 4;
+  cases[2].grid = {n >= 4 ? 2 : 1, n >= 4 ? n / 2 : n, 1};
+  cases[2].flavour = "gqa";
+  cases[2].zero.stage = 1;
+  cases[3].grid = {1, n, 1};
+  cases[3].zero.shard = n >= 4 ? n / 2 : 1;
+  cases[3].zero.reduce = ZeroCadence::step;
+  cases[3].microbatches = cases[3].size / n >= 4 ? 4 : 1;
+  cases[4].grid = {n, 1, 1};
+  cases[4].microbatches = 8;
+  for (auto& c : cases)
+    if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
+  return cases;
+}
+
 std::vector<ParityCase> triple_cases(const Grid& grid) {
   return without_repeats(covering_cases(factors_on(grid), 3));
 }
@@ -269,7 +291,7 @@ std::vector<ParityCase> triple_cases(const Grid& grid) {
 std::vector<ParityCase> all_cases(const Grid& grid) {
   const auto all = factors_on(grid);
   std::vector<ParityCase> cases;
-  for_each_choice(all, [&](const Choice& c) { cases.push_back(make_case(all, c)); });
+  for_each_choice(settings_of(all), [&](const Choice& c) { cases.push_back(make_case(all, c)); });
   return without_repeats(std::move(cases));
 }
 
