@@ -53,6 +53,8 @@ MUTANTS = [
      "if (begin == 0) fill({0, rows}, views, Accumulate::overwrite); else break;\n", ranks(2, "Exactness.*")),
     ("the first copy of a head alone has a gradient", "lib/ops/repeat_heads.cpp",
      "copy == 0 ? Accumulate::overwrite : Accumulate::add);", "Accumulate::overwrite);", program("ops_test", "Ops.*")),
+    ("quanta of 2^-34", "lib/base/fixed.hpp", "std::rint(fits * 0x1p50F));  // rounded once", "65536 * std::rint(fits * 0x1p34F));  // rounded once",
+     program("train_full_test", "*CountedAccuracy.Gradients*")),
     ("an overflow passes", "lib/train/trainer.cpp", "if (bound >= fixed::gradient_limit)",
      "if (bound >= 2 * 0x1p63 * fixed::gradient_limit)", program("train_test", "CountedStep.*")),
     ("leaves are not counted", "lib/shard/gradients.cpp", "leaves_[p.index()] += static_cast<double>(leaves);",

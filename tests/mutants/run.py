@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-import device
+import device as devices
 import engine
 import files
 import loop
@@ -27,7 +27,7 @@ from suites import SIMULATED, Suite
 ROOT = Path(__file__).resolve().parents[2]
 HANG_S = 10  # without progress in a case; a clean case takes a second or two
 
-MUTANTS = [*engine.MUTANTS, *files.MUTANTS, *loop.MUTANTS, *orders.MUTANTS, *device.MUTANTS]
+MUTANTS = [*engine.MUTANTS, *files.MUTANTS, *loop.MUTANTS, *orders.MUTANTS, *devices.MUTANTS]
 
 
 def suites_of(mutant):
@@ -54,7 +54,7 @@ def run(*command, cwd=None, timeout=None, env=None):
 class Tree:
     """A copy of the sources with a build of its own."""
 
-    def __init__(self, build):
+    def __init__(self, build, device):
         self.root = build / "mutants" / "tree"
         self.build = self.root / "build"  # as deep as one of BUILD's own, so that a compiler cache knows the objects
         self.mpiexec = os.environ.get("MPIEXEC") or shutil.which("mpiexec.mpich") or "mpiexec"
@@ -62,13 +62,13 @@ class Tree:
             self.sync(folder)
         for file in ("CMakeLists.txt", "VERSION"):
             shutil.copy2(ROOT / file, self.root / file)
-        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", "-DTRIREME_CUDA=AUTO",
+        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", f"-DTRIREME_CUDA={'AUTO' if device else 'OFF'}",
                         "-DCMAKE_CUDA_ARCHITECTURES=90",
                         *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []))
         if code:
             sys.exit(out)
         self.bits = {}  # told by a suite without a mutant
-        self.cuda = (self.build / "tests/cuda/simulated").is_dir()
+        self.cuda = device and (self.build / "tests/cuda/simulated").is_dir()
 
     def sync(self, folder):
         """Copies what differs, so that a second run builds little."""
@@ -168,8 +168,9 @@ def main():
         sys.exit(f"no mutant is named {sorted(unknown)[0]!r}")
     chosen = [m for m in MUTANTS if not a.names or m[0] in a.names]
     begin = time.monotonic()
-    tree = Tree(build)
-    if not tree.cuda and any(s.program == SIMULATED for m in chosen for s in suites_of(m)):
+    device = any(s.program == SIMULATED for m in chosen for s in suites_of(m))
+    tree = Tree(build, device)
+    if device and not tree.cuda:
         print("without the CUDA toolkit: no mutants of device kernels", flush=True)
         chosen = [m for m in chosen if all(s.program != SIMULATED for s in suites_of(m))]
     slowest = clean_run(tree, [s for m in chosen for s in suites_of(m)])
