@@ -159,6 +159,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", type=Path, metavar="BUILD")
     p.add_argument("names", nargs="*", metavar="NAME")
+    p.add_argument("--bits", action="store_true", help="suites that compare bits alone, and the mutants that have one")
     a = p.parse_args()
     build = a.build.resolve()
     if not (build / "CMakeCache.txt").is_file():
@@ -167,6 +168,8 @@ def main():
     if unknown:
         sys.exit(f"no mutant is named {sorted(unknown)[0]!r}")
     chosen = [m for m in MUTANTS if not a.names or m[0] in a.names]
+    if a.bits:
+        chosen = [(*m[:4], [s for s in suites_of(m) if s.bits]) for m in chosen if any(s.bits for s in suites_of(m))]
     begin = time.monotonic()
     device = any(s.program == SIMULATED for m in chosen for s in suites_of(m))
     tree = Tree(build, device)
