@@ -72,7 +72,7 @@ exactness = "invariant"
 exact_chunk = {chunk}
 """
 GPT = "heads = 12\nkv_heads = 3\n"
-LLAMA = ('heads = 6\nkv_heads = 2\nffn_width = 40\nnorm = "rms"\nbias = false\nactivation = "swiglu"\npositions = "rotary"\n'
+LLAMA = ('heads = 12\nkv_heads = 4\nffn_width = 40\nnorm = "rms"\nbias = false\nactivation = "swiglu"\npositions = "rotary"\n'
          "tied = true\n")
 
 
