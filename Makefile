@@ -28,7 +28,7 @@ help:
 	@echo 'make build      build/trireme and the quick start'\''s token file'
 	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; an hour and a half or more on 2 cores'
 	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on up to 4 ranks'
-	@echo 'make mutants    small wrong edits, each of which a test must find'
+	@echo 'make mutants    small wrong edits, each of which a test must find, and a few that none may'
 	@echo 'make bench      step time, memory and throughput as tables'
 	@echo 'make gpu-bench  the same on one NVIDIA GPU, by kernel class, beside torch; 8 minutes'
 	@echo 'make gpu-test   the cuda backend on this machine'\''s GPU; without one it says so and ends'

@@ -1,49 +1,63 @@
 """Mutants of the engine: gradients, sharding, sessions, positions, pipeline: name, file, right, wrong, suite."""
-from suites import FEW, program, ranks
+from suites import FEW, bits, program, ranks
+
+
+def few(n):
+    """A handful of settings, in f64 to rounding and as counts to the bit."""
+    return [ranks(n, FEW), bits(n)]
+
 
 MUTANTS = [
     # factors
     ("loss scaled by seq", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
-     "const double scale = 1.0 * axes_.grid.seq / ", ranks(4, FEW)),
+     "const double scale = 1.0 * axes_.grid.seq / ", few(4)),
     ("loss scaled by data", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
-     "const double scale = 1.0 / axes_.grid.data / ", ranks(4, FEW)),
+     "const double scale = 1.0 / axes_.grid.data / ", few(4)),
     ("loss scaled by microbatches", "lib/train/trainer.cpp", "const double scale = 1.0 / ",
-     "const double scale = 1.0 / static_cast<double>(microbatches.size()) / ", ranks(1, FEW)),
+     "const double scale = 1.0 / static_cast<double>(microbatches.size()) / ", few(1)),
     ("targets counted on this rank alone", "lib/train/trainer.cpp",
      "static_cast<std::int64_t>(agree(static_cast<double>(valid)))",
-     "static_cast<std::int64_t>(agree(0) + 1 + static_cast<double>(valid))", ranks(2, FEW)),
+     "static_cast<std::int64_t>(agree(0) + 1 + static_cast<double>(valid))", few(2)),
     # norm and update
     ("norm of this rank alone", "lib/train/trainer.cpp", "  axes_.world.all_reduce(sums);\n  StepSums s;\n  s.loss",
      "  auto loss_alone = sums.back();\n  axes_.world.all_reduce({&loss_alone, 1});\n  sums.back() = loss_alone;\n"
      "  StepSums s;\n  s.loss", ranks(2, FEW)),
     ("norm counts every replica", "lib/shard/sharding.hpp", "return replicas.rank() == 0 && sums_here(s);",
-     "return sums_here(s);", ranks(2, FEW)),
+     "return sums_here(s);", few(2)),
     ("norm counts a tied table twice", "lib/shard/sharding.hpp",
-     "return replicas.rank() == 0 && sums_here(s);", "return replicas.rank() == 0;", ranks(2, FEW)),
+     "return replicas.rank() == 0 && sums_here(s);", "return replicas.rank() == 0 && (sums_here(s) || true);", few(2)),
     ("update of the wrong part of a shard", "lib/shard/shards.cpp",
-     "return t.slice(begin, {r.count()}).view();", "return t.slice(0 * begin, {r.count()}).view();", ranks(2, FEW)),
+     "return t.slice(begin, {r.count()}).view();", "return t.slice(0 * begin, {r.count()}).view();", few(2)),
     ("initial weights count from the shard's begin", "lib/shard/shards.cpp",
-     "upload_normal(backend_, v, mine.begin, hash64", "upload_normal(backend_, v, 0, hash64", ranks(2, FEW)),
+     "upload_normal(backend_, v, mine.begin, hash64", "upload_normal(backend_, v, 0, hash64", few(2)),
+    ("norm of this rank alone, in counts", "lib/train/trainer.cpp", "  axes_.world.all_reduce(sums);\n  auto& largest",
+     "  const auto alone = sums;\n  axes_.world.all_reduce(sums);\n"
+     "  std::copy_n(alone.begin(), params * fixed::limbs, sums.begin());\n  auto& largest", bits(2)),
     # gradients
     ("a microbatch's reduce-scatter overwrites", "lib/shard/gradients.cpp",
-     "begun ? Accumulate::add : Accumulate::overwrite", "Accumulate::overwrite", ranks(2, FEW)),
-    ("sums go on from the last step", "lib/shard/gradients.cpp", "    s.begun = {};\n", "", ranks(2, FEW)),
+     "begun ? Accumulate::add : Accumulate::overwrite", "Accumulate::overwrite", few(2)),
+    ("sums go on from the last step", "lib/shard/gradients.cpp", "    s.begun = {};\n", "", few(2)),
     ("a tied use is dropped", "lib/shard/gradients.cpp",
      "    backend_.put(\n        Queue::compute,\n        kernel::Copy{.dst = g[0]->flat.view(), .src = g[1]->flat.view(), "
      ".how = Accumulate::add});\n", "",
-     program("train_test", "*ModelGradient*")),
+     [program("train_test", "*ModelGradient*"), bits(2)]),
     ("replicas are not summed", "lib/shard/gradients.cpp", "if (r.size() == 1) return;", "return;",
-     ranks(2, FEW)),
+     few(2)),
     ("replicas send gradients unrounded", "lib/shard/gradients.cpp",
      "Accumulate::overwrite, wire(), label);", "Accumulate::overwrite, type_, label);",
      ranks(2, "Precision.Replicas*")),
-    ("both stages of a tied table sum it", "lib/shard/gradients.cpp", "  share_tied_sums();\n", "", ranks(4, "TiedTable.*")),
+    ("both stages of a tied table sum it", "lib/shard/gradients.cpp", "  share_tied_sums();\n", "", [ranks(4, "TiedTable.*"), bits(4)]),
     # counts of quanta
     ("leaves of a microbatch are summed in floats", "lib/shard/session.cpp",
      "fill({begin, begin + chunk}, views, Accumulate::overwrite);\n",
      "if (begin == 0) fill({0, rows}, views, Accumulate::overwrite); else break;\n", ranks(2, "Exactness.*")),
     ("the first copy of a head alone has a gradient", "lib/ops/repeat_heads.cpp",
-     "copy == 0 ? Accumulate::overwrite : Accumulate::add);", "Accumulate::overwrite);", program("ops_test", "Ops.*")),
+     "copy == 0 ? Accumulate::overwrite : Accumulate::add);", "Accumulate::overwrite);", [program("ops_test", "Ops.*"), bits(2)]),
+    # Wrong alike on every grid.
+    ("copies of heads are dealt out in turn", "lib/ops/repeat_heads.cpp", "many.slice(2, query + g * each + copy, 1),",
+     "many.slice(2, query + g + copy * 2 * kv, 1),", bits(2)),
+    ("quanta of 2^-34", "lib/base/fixed.hpp", "std::rint(fits * 0x1p50F));  // rounded once", "65536 * std::rint(fits * 0x1p34F));  // rounded once",
+     program("train_full_test", "*CountedAccuracy.Gradients*")),
     ("an overflow passes", "lib/train/trainer.cpp", "if (bound >= fixed::gradient_limit)",
      "if (bound >= 2 * 0x1p63 * fixed::gradient_limit)", program("train_test", "*CountedStep.*")),
     ("leaves are not counted", "lib/shard/gradients.cpp", "leaves_[p.index()] += static_cast<double>(leaves);",
@@ -80,29 +94,29 @@ MUTANTS = [
     ("what thaws is not planned", "lib/plan/plan.cpp",
      "  for (const auto border : borders_of(in, freeze)) steps.all.push_back(border);\n", "",
      program("plan_test", "*PlanAccount*")),
-    # positions and heads
+    # positions and heads; counted, heads are repeated before they are spread, see above
     ("positions off by the shard", "lib/train/stage.cpp", "seq_.rank() * boundary().shape[1]",
-     "(0 * seq_.rank())", ranks(2, FEW)),
+     "(0 * seq_.rank())", few(2)),
     ("rotary angles off by the shard", "lib/ops/attention.cpp", "slice(0, run.place.rows.t0, qkv.shape()[1])",
-     "slice(0, 0, qkv.shape()[1])", ranks(2, FEW)),
+     "slice(0, 0, qkv.shape()[1])", few(2)),
     ("learned positions off by the shard", "lib/ops/embedding.cpp", "table.slice(0, run.place.rows.t0, tokens)",
-     "table.slice(0, 0 * run.place.rows.t0, tokens)", ranks(4, FEW)),
+     "table.slice(0, 0 * run.place.rows.t0, tokens)", few(4)),
     ("key and value gradients are not summed", "lib/ops/collective.cpp",
      "before ? Accumulate::add : Accumulate::overwrite", "Accumulate::overwrite",
      ranks(4, FEW + ":*Adjoint*")),
     ("positions arrive in another order", "lib/ops/collective.cpp",
      "const View here_BthD = y_BThD.slice(1, d * t, t);",
-     "const View here_BthD = y_BThD.slice(1, (size - 1 - d) * t, t);", ranks(2, FEW)),
+     "const View here_BthD = y_BThD.slice(1, (size - 1 - d) * t, t);", few(2)),
     ("uneven heads read the wrong keys", "lib/ops/heads.cpp", "  if (even) return", "  if (even || h.kv > 1) return",
      ranks(2, FEW)),
     # pipeline
     ("one input fewer in flight", "lib/pipe/schedule.cpp", "stages - stage - 1", "stages - stage - 2",
-     program("pipe_test", "*")),
+     [program("pipe_test", "*"), bits(4)]),
     ("gradients down the activations' way", "lib/pipe/executor.cpp", "up.send(gradient.take(m), me - 1, m);",
-     "down.send(gradient.take(m), me - 1, m);", ranks(2, FEW)),
-    ("the last message is not waited for", "lib/pipe/executor.cpp", "  up.settle();\n", "", ranks(2, FEW)),
+     "down.send(gradient.take(m), me - 1, m);", few(2)),
+    ("the last message is not waited for", "lib/pipe/executor.cpp", "  up.settle();\n", "", few(2)),
     ("another microbatch's activation", "lib/pipe/executor.cpp",
      "activation.put(m, stage.forward(m, activation.take(m)));",
      "activation.put(m, stage.forward(m > 0 ? m - 1 : m, activation.take(m)));",
-     ranks(2, FEW)),
+     few(2)),
 ]

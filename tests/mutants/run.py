@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Applies small wrong edits, one at a time, and sees each found by the suite that it names.
+"""Applies small wrong edits, one at a time, and sees each found by the suites that it names.
 
-  tests/mutants/run.py BUILD [NAME...]   one line a mutant; exit code 1 when one survives or cannot be tried
+  tests/mutants/run.py BUILD [NAME...]   a line for each suite of a mutant; exit code 1 when one is not found, or found
+                                         where it may not be, or cannot be tried
 
 The tree is copied and built in BUILD/mutants, so that nothing here is touched. A suite runs with
-random delays in all messages and freed memory poisoned; one that hangs counts as having found it.
+random delays in all messages and freed memory poisoned; one that hangs counts as having found it. A suite of bits has
+found it too when it tells of other bits than without the mutant.
 Those of the cuda backend run on a simulated device, and need the toolkit to build.
 """
 import argparse
@@ -15,16 +17,25 @@ import sys
 import time
 from pathlib import Path
 
-import device
+import device as devices
 import engine
 import files
 import loop
-from suites import SIMULATED
+import orders
+from suites import SIMULATED, Suite
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_S = 10  # without progress in a case; a clean case takes a second or two
 
-MUTANTS = [*engine.MUTANTS, *files.MUTANTS, *loop.MUTANTS, *device.MUTANTS]
+MUTANTS = [*engine.MUTANTS, *files.MUTANTS, *loop.MUTANTS, *orders.MUTANTS, *devices.MUTANTS]
+
+
+def suites_of(mutant):
+    return [mutant[4]] if isinstance(mutant[4], Suite) else mutant[4]
+
+
+def bits_told(out):
+    return [line for line in out.splitlines() if line.startswith("bits ")]
 
 
 def run(*command, cwd=None, timeout=None, env=None):
@@ -43,7 +54,7 @@ def run(*command, cwd=None, timeout=None, env=None):
 class Tree:
     """A copy of the sources with a build of its own."""
 
-    def __init__(self, build):
+    def __init__(self, build, device):
         self.root = build / "mutants" / "tree"
         self.build = self.root / "build"  # as deep as one of BUILD's own, so that a compiler cache knows the objects
         self.mpiexec = os.environ.get("MPIEXEC") or shutil.which("mpiexec.mpich") or "mpiexec"
@@ -51,12 +62,13 @@ class Tree:
             self.sync(folder)
         for file in ("CMakeLists.txt", "VERSION"):
             shutil.copy2(ROOT / file, self.root / file)
-        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", "-DTRIREME_CUDA=AUTO",
+        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", f"-DTRIREME_CUDA={'AUTO' if device else 'OFF'}",
                         "-DCMAKE_CUDA_ARCHITECTURES=90",
                         *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []))
         if code:
             sys.exit(out)
-        self.cuda = (self.build / "tests/cuda/simulated").is_dir()
+        self.bits = {}  # told by a suite without a mutant
+        self.cuda = device and (self.build / "tests/cuda/simulated").is_dir()
 
     def sync(self, folder):
         """Copies what differs, so that a second run builds little."""
@@ -78,11 +90,10 @@ class Tree:
 
     def test(self, suite):
         """Exit code (None: hung) and output of a suite."""
-        program, n, cases = suite
-        file = "simulated/tests/gpu_test" if program == SIMULATED else f"tests/{program}"
-        command = [str(self.build / file), f"--gtest_filter={cases}"]
-        if n:
-            command = [self.mpiexec, "-n", str(n), *command]
+        file = "simulated/tests/gpu_test" if suite.program == SIMULATED else f"tests/{suite.program}"
+        command = [str(self.build / file), f"--gtest_filter={suite.cases}"]
+        if suite.ranks:
+            command = [self.mpiexec, "-n", str(suite.ranks), *command]
         env = {"TRIREME_HANG_LIMIT": str(HANG_S * self.slow), "TRIREME_RANDOM_DELAYS": "5"}
         return run(*command, cwd=self.root, timeout=2 * HANG_S * self.slow + 20, env=env)
 
@@ -91,44 +102,64 @@ class Tree:
 
 def clean_run(tree, suites):
     """Every suite passes on the sources as they are; how slow this machine is decides what a hang is."""
-    for program in sorted({s[0] for s in suites}):
+    for program in sorted({s.program for s in suites}):
         code, out = tree.make(program)
         if code:
             sys.exit(f"the sources do not build:\n{out[-3000:]}")
     tree.slow = 12
-    for suite in sorted(set(suites)):
+    slowest = 0
+    for suite in sorted({s._replace(survives=False) for s in suites}):
         begin = time.monotonic()
         code, out = tree.test(suite)
         if code != 0:
-            sys.exit(f"suite {suite} fails without a mutant:\n{out[-3000:]}")
-        yield suite, time.monotonic() - begin
+            sys.exit(f"suite {suite.name()} fails without a mutant:\n{out[-3000:]}")
+        tree.bits[suite] = bits_told(out)
+        if suite.bits and not tree.bits[suite]:
+            sys.exit(f"suite {suite.name()} tells no bits")
+        slowest = max(slowest, time.monotonic() - begin)
+    tree.slow = max(1, -(-slowest // HANG_S))
+    return slowest
 
 
-def verdict(tree, mutant):
-    name, file, right, wrong, suite = mutant
-    path = tree.root / file
-    text = path.read_text()
-    if text.count(right) != 1:
-        return f"NOT TRIED: {file} holds {text.count(right)} times {right!r}"
-    path.write_text(text.replace(right, wrong))
-    try:
-        code, out = tree.make(suite[0])
-        if code:
-            return f"NOT TRIED: does not compile: {out[-600:]}"
-        code, out = tree.test(suite)
-    finally:
-        path.write_text(text)
+def outcome(tree, suite):
+    """How a suite takes the mutant that is in the tree."""
+    code, out = tree.test(suite)
     if code is None:
         return "found (hung)"
     if code == 0:
-        return "SURVIVED"
+        told = bits_told(out)
+        return "found (bits)" if suite.bits and told != tree.bits[suite._replace(survives=False)] else "SURVIVED"
     return "found (hung)" if "hang" in out.lower() and "FAILED" not in out else "found"
+
+
+def as_expected(suite, said):
+    return said == "SURVIVED" if suite.survives else said.startswith("found")
+
+
+def verdicts(tree, mutant):
+    """What each of its suites says."""
+    _, file, right, wrong, _ = mutant
+    suites = suites_of(mutant)
+    path = tree.root / file
+    text = path.read_text()
+    if text.count(right) != 1:
+        return [f"NOT TRIED: {file} holds {text.count(right)} times {right!r}"] * len(suites)
+    path.write_text(text.replace(right, wrong))
+    said = []
+    try:
+        for suite in suites:
+            code, out = tree.make(suite.program)
+            said.append(f"NOT TRIED: does not compile: {out[-600:]}" if code else outcome(tree, suite))
+    finally:
+        path.write_text(text)
+    return said
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("build", type=Path, metavar="BUILD")
     p.add_argument("names", nargs="*", metavar="NAME")
+    p.add_argument("--bits", action="store_true", help="suites that compare bits alone, and the mutants that have one")
     a = p.parse_args()
     build = a.build.resolve()
     if not (build / "CMakeCache.txt").is_file():
@@ -137,21 +168,28 @@ def main():
     if unknown:
         sys.exit(f"no mutant is named {sorted(unknown)[0]!r}")
     chosen = [m for m in MUTANTS if not a.names or m[0] in a.names]
+    if a.bits:
+        chosen = [(*m[:4], [s for s in suites_of(m) if s.bits]) for m in chosen if any(s.bits for s in suites_of(m))]
     begin = time.monotonic()
-    tree = Tree(build)
-    if not tree.cuda and any(m[4][0] == SIMULATED for m in chosen):
+    device = any(s.program == SIMULATED for m in chosen for s in suites_of(m))
+    tree = Tree(build, device)
+    if device and not tree.cuda:
         print("without the CUDA toolkit: no mutants of device kernels", flush=True)
-        chosen = [m for m in chosen if m[4][0] != SIMULATED]
-    slowest = max(t for _, t in clean_run(tree, [m[4] for m in chosen]))
-    tree.slow = max(1, -(-slowest // HANG_S))
+        chosen = [m for m in chosen if all(s.program != SIMULATED for s in suites_of(m))]
+    slowest = clean_run(tree, [s for m in chosen for s in suites_of(m)])
     print(f"{len(chosen)} mutants; the suites pass without them, the slowest in {slowest:.1f} s", flush=True)
     lost = 0
     for i, mutant in enumerate(chosen):
         started = time.monotonic()
-        said = verdict(tree, mutant)
-        lost += not said.startswith("found")
-        print(f"{i + 1:3} {mutant[0]:<48} {mutant[1]:<26} {said} [{time.monotonic() - started:.0f} s]", flush=True)
-    print(f"{len(chosen) - lost} of {len(chosen)} found in {(time.monotonic() - begin) / 60:.1f} minutes")
+        wrong = False
+        for suite, said in zip(suites_of(mutant), verdicts(tree, mutant)):
+            good = as_expected(suite, said)
+            wrong = wrong or not good
+            told = "survives, as it must" if good and suite.survives else said if good or not suite.survives else f"FALSELY {said}"
+            print(f"{i + 1:3} {mutant[0]:<48} {mutant[1]:<26} {told:<14} {suite.name()}", flush=True)
+        print(f"    [{time.monotonic() - started:.0f} s]", flush=True)
+        lost += wrong
+    print(f"{len(chosen) - lost} of {len(chosen)} as expected in {(time.monotonic() - begin) / 60:.1f} minutes")
     sys.exit(1 if lost else 0)
 
 

@@ -1,15 +1,43 @@
-"""What a mutant's suite is: (program, ranks or 0, googletest's filter)."""
+"""What a mutant's suite is, and what is expected of it. A mutant names one suite, or a list, each of which is tried."""
+from typing import NamedTuple
+
 SIMULATED = "simulated_gpu_test"
 FEW = "Parity.OfAFewSettings"
 
 
+class Suite(NamedTuple):
+    program: str
+    ranks: int  # 0: without a launcher
+    cases: str  # googletest's filter
+    bits: bool = False      # what it tells of bits is compared with what the sources as they are told
+    survives: bool = False  # the mutant changes nothing that this suite may see
+
+    def name(self):
+        told = f"{self.program} {self.cases}" + (f" on {self.ranks}" if self.ranks else "")
+        return told + (", recorded bits" if self.bits else "")
+
+
 def ranks(n, cases):
-    return ("parallel_test", n, cases)
+    return Suite("parallel_test", n, cases)
 
 
 def simulated(cases):
-    return (SIMULATED, 0, cases)
+    return Suite(SIMULATED, 0, cases)
 
 
 def program(name, cases):
-    return (name, 0, cases)
+    return Suite(name, 0, cases)
+
+
+def bits(n, cases="Exactness.OfAFewSettings"):
+    """Three steps with run.exactness = "invariant" on grids of n ranks: losses, norms and weights."""
+    return Suite("parallel_test", n, cases, bits=True)
+
+
+def fast_bits(n):
+    """The same with "fast", whose bits are those of an order of sums."""
+    return bits(n, "Exactness.FastRepeatsItsBits")
+
+
+def survives(suite):
+    return suite._replace(survives=True)

@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-static void expect_bits_of_one_rank(const char* backend, DType compute) {
-  for (const auto& c :
-       test::exact_cases(test::pairwise_cases(test::world().size()), backend, compute)) {
+static void expect_bits_of_one_rank(const char* backend, DType compute, int steps = 5) {
+  for (auto& c : test::exact_pairs(test::world().size(), backend, compute)) {
+    c.steps = steps;
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, 0);
@@ -27,7 +27,7 @@ TEST(ExactnessOfEveryPair, InBf16) {
 }
 
 TEST(ExactnessOfEveryPair, OnTheReference) {
-  expect_bits_of_one_rank("ref", DType::f32);
+  expect_bits_of_one_rank("ref", DType::f32, 3);  // slow
 }
 
 }  // namespace trireme

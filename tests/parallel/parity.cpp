@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "lib/base/hash.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "tests/parallel/counted.hpp"
@@ -120,8 +121,9 @@ const Course& one_rank_course(const ParityCase& given) {
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
   std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {}", p.exact_chunk, p.size, p.flavour, p.dropout,
-                  int(p.optimizer), p.momentum, p.backend, trireme::name_of(p.compute), p.steps);
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {}", p.exact_chunk, p.size, p.flavour, p.dropout,
+                  int(p.optimizer), p.momentum, p.nesterov, p.clip.value_or(-1), p.backend,
+                  trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;
@@ -140,6 +142,58 @@ const Course& one_rank_course(const ParityCase& given) {
   c.norms = take(bytes, at);
   while (at < bytes.size()) c.weights.push_back(take(bytes, at));
   return courses.emplace(key, std::move(c)).first->second;
+}
+
+// Every rank's parts of a parameter: where each begins, its bits.
+static std::vector<double> whole(Store& store, ParamId id) {
+  std::string mine;
+  const auto here = weights_here(store, id);
+  append(mine, {static_cast<double>(store.own(id).begin)});
+  append(mine, here);
+  const auto n = static_cast<std::size_t>(store.spec().params[id.index()].shape.count());
+  std::vector<double> w(n);
+  std::vector<std::uint8_t> filled(n, 0);
+  for (const auto& part : world().all_gather(mine)) {
+    std::size_t at = 0;
+    const auto begin = static_cast<std::size_t>(take(part, at)[0]);
+    const auto values = take(part, at);
+    for (std::size_t e = 0; e < values.size(); ++e) {
+      if (filled[begin + e]) {
+        EXPECT_EQ(values[e], w[begin + e]) << "copies of " << store.spec().params[id.index()].name;
+      }
+      w[begin + e] = values[e];
+      filled[begin + e] = 1;
+    }
+  }
+  EXPECT_EQ(std::ranges::count(filled, 0), 0) << store.spec().params[id.index()].name;
+  return w;
+}
+
+Course grid_course(const ParityCase& p) {
+  const auto backend = open_backend(backend_of(p, true));
+  const Workspace workspace(*backend);
+  Trainer trainer(*backend, parity_axes(p), parity_setup(p));
+  trainer.store().initialize(3, 1);
+  Course course;
+  for (int s = 0; s < p.steps; ++s) {
+    const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
+    course.losses.push_back(r.loss);
+    course.norms.push_back(r.grad_norm);
+  }
+  for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i)
+    course.weights.push_back(whole(trainer.store(), {static_cast<std::int32_t>(i)}));
+  return course;
+}
+
+std::string digest_of(const Course& c) {
+  Hasher hasher;
+  const auto add = [&](const std::vector<double>& v) {
+    hasher.update(std::as_bytes(std::span(v)));
+  };
+  add(c.losses);
+  add(c.norms);
+  for (const auto& w : c.weights) add(w);
+  return to_string(hasher.digest());
 }
 
 static double largest(const std::vector<double>& v) {
@@ -191,6 +245,7 @@ void expect_parity(const ParityCase& p, double bound) {
     if (steady) counted.step_sent(axes);
     const auto step = static_cast<std::size_t>(s);
     EXPECT_EQ(r.verdict, Verdict::updated);
+    EXPECT_GT(r.grad_norm, p.clip.value_or(0)) << "nothing was clipped";
     EXPECT_NEAR(r.loss, expected.losses[step], bound * expected.losses[step]) << "step " << s;
     EXPECT_NEAR(r.grad_norm, expected.norms[step], bound * expected.norms[step]) << "step " << s;
   }

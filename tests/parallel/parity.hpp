@@ -2,6 +2,7 @@
 // The same training on a grid and on one rank. The grid's losses, norms and weights are held
 // against the one rank's, weights by each rank for what it holds; what each rank takes and sends
 // against its plan.
+#include <string>
 #include <vector>
 
 #include "kernels/open/open.hpp"
@@ -41,6 +42,10 @@ struct Course {
 };
 // On one rank, made once for all cases that train the same, on rank 0, and sent to the others.
 const Course& one_rank_course(const ParityCase&);
+// On the case's grid; weights from all ranks, whose copies must be equal.
+Course grid_course(const ParityCase&);
+// 32 hex digits of all its bits.
+std::string digest_of(const Course&);
 
 // Trains and compares; failures are GoogleTest's. |a - b| <= bound * max(max |b|, 0.02).
 void expect_parity(const ParityCase&, double bound);

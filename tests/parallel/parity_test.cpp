@@ -46,39 +46,13 @@ TEST(Parity, BetweenDevicesWithDelays) {
   }
 }
 
-// A handful that crosses all axes, in seconds.
-static std::vector<test::ParityCase> few_cases(int n) {
-  std::vector<test::ParityCase> cases(5);
-  for (auto& c : cases) c.zero.stage = 3;
-  cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
-  cases[0].dropout = 0.1;
-  cases[0].recompute = Recompute::block;
-  cases[0].microbatches = 4;
-  cases[0].optimizer = OptimizerKind::adamw;
-  cases[1].grid = {1, n >= 4 ? n / 2 : 1, n >= 4 ? 2 : n};
-  cases[1].flavour = "llama";
-  cases[1].microbatches = 4;
-  cases[2].grid = {n >= 4 ? 2 : 1, n >= 4 ? n / 2 : n, 1};
-  cases[2].flavour = "gqa";
-  cases[2].zero.stage = 1;
-  cases[3].grid = {1, n, 1};
-  cases[3].zero.shard = n >= 4 ? n / 2 : 1;
-  cases[3].zero.reduce = ZeroCadence::step;
-  cases[3].microbatches = cases[3].size / n >= 4 ? 4 : 1;
-  cases[4].grid = {n, 1, 1};
-  cases[4].microbatches = 8;
-  for (auto& c : cases)
-    if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
-  return cases;
-}
-
 static void expect_parity_of_few(TransportKind transport) {
   const int n = test::world().size();
   if (n == 3) GTEST_SKIP() << "its grids are of powers of two";
   auto settings = test::world().settings();
   settings.chunk = 100;  // smaller than most weights
   test::world().configure(settings);
-  for (auto& c : few_cases(n)) {
+  for (auto& c : test::few_cases(n)) {
     c.transport = transport;
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "lib/base/rng.hpp"
+#include "tests/support/parity_factors.hpp"
 
 namespace trireme::test {
 
@@ -25,7 +26,8 @@ static std::string text(const ZeroConfig& z) {
 static const char* word_of(const ParityCase& c) {
   if (c.optimizer == OptimizerKind::adamw) return "adamw";
   if (c.optimizer == OptimizerKind::lion) return "lion";
-  return c.momentum > 0 ? "nesterov" : "sgd";
+  if (c.momentum == 0) return "sgd";
+  return c.nesterov ? "nesterov" : "momentum";
 }
 
 std::string name_of(const ParityCase& c) {
@@ -35,6 +37,7 @@ std::string name_of(const ParityCase& c) {
       c.dropout > 0 ? "_dropout" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
+          (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
           (c.reduce == DType::bf16 ? "_wire16" : "") +
           (c.transport == TransportKind::device ? "_between_devices" : ""));
 }
@@ -65,12 +68,13 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.model = parity_model(p);
   s.optimizer.name = p.optimizer;
   s.optimizer.momentum = p.momentum;
-  s.optimizer.nesterov = p.momentum > 0;
+  s.optimizer.nesterov = p.momentum > 0 && p.nesterov;
   const bool plain = p.optimizer == OptimizerKind::sgd;
   if (plain) {  // Adam and clipping hide constant factors
     s.optimizer.weight_decay = 0;
     s.optimizer.clip = 0;
   }
+  if (p.clip) s.optimizer.clip = *p.clip;
   s.zero = p.zero;
   s.freeze = p.freeze;
   s.stage_layers = p.stage_layers;
@@ -94,138 +98,6 @@ PlanInput plan_input(const ParityCase& p) {
 }
 
 namespace {
-
-using Change = std::function<void(ParityCase&)>;
-using Factor = std::vector<Change>;  // its settings
-
-ZeroConfig zero(int stage, ZeroCadence gather = ZeroCadence::microbatch,
-                ZeroCadence reduce = ZeroCadence::microbatch) {
-  ZeroConfig z;
-  z.stage = stage;
-  z.gather = gather;
-  z.reduce = reduce;
-  return z;
-}
-
-// Four microbatches of a sample on each rank, and two positions at least.
-std::int64_t size_for(const Grid& g) {
-  for (const int odd : {3, 5, 7})
-    if (g.ranks() % odd == 0) return odd == 3 ? 24 : 4 * odd;
-  return 16;
-}
-
-Factor grids(int ranks) {
-  Factor f;
-  for (const auto& g : parity_grids({ranks}))
-    f.push_back([g](ParityCase& c) {
-      c.grid = g;
-      c.size = size_for(g);
-    });
-  return f;
-}
-
-std::vector<Factor> factors(int ranks) {
-  constexpr auto step = ZeroCadence::step, micro = ZeroCadence::microbatch;
-  Factor zeros;
-  for (const auto& z : {zero(0), zero(1), zero(2), zero(3), zero(3, step), zero(3, micro, step),
-                        zero(3, step, step)})
-    zeros.push_back([z](ParityCase& c) { c.zero = z; });
-  zeros.push_back([](ParityCase& c) {  // two copies, or as good as that on this grid
-    c.zero = zero(3);
-    if (c.grid.places() % 2 == 0) c.zero.shard = c.grid.places() / 2;
-  });
-  zeros.push_back([](ParityCase& c) {
-    c.zero = zero(3);
-    c.zero.prefetch = 3;
-    c.zero.scatters = 2;
-  });
-  const auto flavour = [](const char* name) { return [name](ParityCase& c) { c.flavour = name; }; };
-  const auto microbatches = [](int m) {
-    return [m](ParityCase& c) {
-      c.microbatches = std::min(m, static_cast<int>(c.size) / c.grid.data);
-    };
-  };
-  return {grids(ranks),
-          zeros,
-          {flavour("gpt2"), flavour("llama"), flavour("gqa")},
-          {microbatches(1), microbatches(2), microbatches(4)},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; }},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
-}
-
-using Choice = std::vector<std::size_t>;  // of a setting, by factor
-
-ParityCase make_case(const std::vector<Factor>& all, const Choice& choice) {
-  ParityCase c;
-  for (std::size_t f = 0; f < all.size(); ++f) all[f][choice[f]](c);
-  return c;
-}
-
-// Settings of a few factors, each with its factor.
-using Meeting = std::vector<std::pair<std::size_t, std::size_t>>;
-
-// All of `size` factors that a choice makes.
-void add_meetings(const Choice& c, std::size_t size, std::size_t from, Meeting& so_far,
-                  std::vector<Meeting>& all) {
-  if (so_far.size() == size) {
-    all.push_back(so_far);
-    return;
-  }
-  for (auto f = from; f < c.size(); ++f) {
-    so_far.emplace_back(f, c[f]);
-    add_meetings(c, size, f + 1, so_far, all);
-    so_far.pop_back();
-  }
-}
-
-std::vector<Meeting> meetings_of(const Choice& c, std::size_t size, std::size_t first) {
-  Meeting so_far;
-  std::vector<Meeting> all;
-  add_meetings(c, size, first, so_far, all);
-  return all;
-}
-
-// Every choice there is, in the order of an odometer.
-void for_each_choice(const std::vector<Factor>& all, const std::function<void(const Choice&)>& f) {
-  Choice c(all.size(), 0);
-  for (std::size_t i = 0; i < all.size();) {
-    f(c);
-    for (i = 0; i < all.size() && ++c[i] == all[i].size(); ++i) c[i] = 0;
-  }
-}
-
-// Every setting of every `size` factors meets at least once. Greedy: from pseudo-random candidates
-// the one that covers most that is not covered yet.
-std::vector<ParityCase> covering_cases(const std::vector<Factor>& all, std::size_t size) {
-  const std::size_t first = all[0].size() > 1 ? 0 : 1;  // one grid: it meets all
-  std::set<Meeting> missing;
-  for_each_choice(all, [&](const Choice& c) {
-    for (auto& m : meetings_of(c, size, first)) missing.insert(std::move(m));
-  });
-  std::vector<ParityCase> cases;
-  std::uint64_t draw = 0;
-  while (!missing.empty()) {
-    Choice best;
-    std::size_t most = 0;
-    for (int candidate = 0; candidate < 60; ++candidate) {
-      Choice c;
-      for (const auto& f : all) c.push_back(mix64(++draw) % f.size());
-      // Every candidate covers the first that is missing, so the search ends.
-      for (const auto& [f, setting] : *missing.begin()) c[f] = setting;
-      const auto meetings = meetings_of(c, size, first);
-      const auto gain = static_cast<std::size_t>(
-          std::ranges::count_if(meetings, [&](const Meeting& m) { return missing.contains(m); }));
-      if (gain > most) {
-        most = gain;
-        best = c;
-      }
-    }
-    for (const auto& m : meetings_of(best, size, first)) missing.erase(m);
-    cases.push_back(make_case(all, best));
-  }
-  return cases;
-}
 
 // Of those that mean the same on their grid, one.
 std::vector<ParityCase> without_repeats(std::vector<ParityCase> cases) {
@@ -257,8 +129,50 @@ std::vector<ParityCase> exact_cases(std::vector<ParityCase> cases, const char* b
     c.compute = compute;
     c.reduce = DType::f32;
     c.exact_chunk = 2;  // divides what each of up to 8 ranks has
-    c.steps = 3;
   }
+  return cases;
+}
+
+std::vector<ParityCase> exact_pairs(int ranks, const char* backend, DType compute) {
+  return exact_cases(covering_cases(exact_factors(factors(ranks)), 2), backend, compute);
+}
+
+std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType compute) {
+  auto all = exact_factors(factors(1));
+  all[0].clear();
+  for (int n = 1; n <= 8; ++n) std::ranges::copy(grids(n), std::back_inserter(all[0]));
+  std::vector<ParityCase> cases;
+  std::size_t grid = 0;
+  for (auto choice : covering_choices(settings_of(all), 2, 1)) {
+    choice[0] = grid++ % all[0].size();
+    cases.push_back(make_case(all, choice));
+  }
+  std::erase_if(cases, [&](const ParityCase& c) { return c.grid.ranks() != ranks; });
+  return exact_cases(std::move(cases), backend, compute);
+}
+
+std::vector<ParityCase> few_cases(int n) {
+  std::vector<ParityCase> cases(5);
+  for (auto& c : cases) c.zero.stage = 3;
+  cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
+  cases[0].dropout = 0.1;
+  cases[0].recompute = Recompute::block;
+  cases[0].microbatches = 4;
+  cases[0].optimizer = OptimizerKind::adamw;
+  cases[1].grid = {1, n >= 4 ? n / 2 : 1, n >= 4 ? 2 : n};
+  cases[1].flavour = "llama";
+  cases[1].microbatches = 4;
+  cases[2].grid = {n >= 4 ? 2 : 1, n >= 4 ? n / 2 : n, 1};
+  cases[2].flavour = "gqa";
+  cases[2].zero.stage = 1;
+  cases[3].grid = {1, n, 1};
+  cases[3].zero.shard = n >= 4 ? n / 2 : 1;
+  cases[3].zero.reduce = ZeroCadence::step;
+  cases[3].microbatches = cases[3].size / n >= 4 ? 4 : 1;
+  cases[4].grid = {n, 1, 1};
+  cases[4].microbatches = 8;
+  for (auto& c : cases)
+    if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;
 }
 
@@ -269,7 +183,7 @@ std::vector<ParityCase> triple_cases(const Grid& grid) {
 std::vector<ParityCase> all_cases(const Grid& grid) {
   const auto all = factors_on(grid);
   std::vector<ParityCase> cases;
-  for_each_choice(all, [&](const Choice& c) { cases.push_back(make_case(all, c)); });
+  for_each_choice(settings_of(all), [&](const Choice& c) { cases.push_back(make_case(all, c)); });
   return without_repeats(std::move(cases));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Trainings whose numbers are the same on every grid: the combinations of settings that a suite
 // runs, their model and their step. Without MPI.
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -17,7 +18,9 @@ struct ParityCase {
   Recompute recompute = Recompute::none;
   double dropout = 0;
   OptimizerKind optimizer = OptimizerKind::sgd;
-  double momentum = 0;  // of sgd, with Nesterov's look ahead
+  double momentum = 0;  // of sgd
+  bool nesterov = true;
+  std::optional<double> clip;  // else none with sgd, 1 with others
   std::vector<FreezeRule> freeze;
   std::vector<std::int64_t> stage_layers;
   std::string backend = "ref";
@@ -40,8 +43,14 @@ PlanInput plan_input(const ParityCase&);
 
 // Every setting of every pair of factors at least once, for grids of that many ranks.
 std::vector<ParityCase> pairwise_cases(int ranks);
-// The same with run.exactness = "invariant".
+// A handful that crosses all axes, in seconds: for 1, 2, 4 or 8 ranks.
+std::vector<ParityCase> few_cases(int ranks);
+// With run.exactness = "invariant": these; every setting of every pair of more factors at least
+// once, for grids of that many ranks; a selection in which every pair of settings but the grid
+// meets somewhere on 1 to 8 ranks, and every grid of these has a case.
 std::vector<ParityCase> exact_cases(std::vector<ParityCase>, const char* backend, DType compute);
+std::vector<ParityCase> exact_pairs(int ranks, const char* backend, DType compute);
+std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType compute);
 // One case for each grid, in f32 on memory that the host may not touch; some send bf16.
 std::vector<ParityCase> fenced_cases(int ranks);
 // One case for each grid, in f32 between devices; some send bf16.

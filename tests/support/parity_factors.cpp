@@ -1,0 +1,114 @@
+#include "tests/support/parity_factors.hpp"
+
+#include <algorithm>
+
+namespace trireme::test {
+
+namespace {
+
+ZeroConfig zero(int stage, ZeroCadence gather = ZeroCadence::microbatch,
+                ZeroCadence reduce = ZeroCadence::microbatch) {
+  ZeroConfig z;
+  z.stage = stage;
+  z.gather = gather;
+  z.reduce = reduce;
+  return z;
+}
+
+// Four microbatches of a sample on each rank, and two positions at least.
+std::int64_t size_for(const Grid& g) {
+  for (const int odd : {3, 5, 7})
+    if (g.ranks() % odd == 0) return odd == 3 ? 24 : 4 * odd;
+  return 16;
+}
+
+}  // namespace
+
+Factor grids(int ranks) {
+  Factor f;
+  for (const auto& g : parity_grids({ranks}))
+    f.push_back([g](ParityCase& c) {
+      c.grid = g;
+      c.size = size_for(g);
+    });
+  return f;
+}
+
+std::vector<Factor> factors(int ranks) {
+  constexpr auto step = ZeroCadence::step, micro = ZeroCadence::microbatch;
+  Factor zeros;
+  for (const auto& z : {zero(0), zero(1), zero(2), zero(3), zero(3, step), zero(3, micro, step),
+                        zero(3, step, step)})
+    zeros.push_back([z](ParityCase& c) { c.zero = z; });
+  zeros.push_back([](ParityCase& c) {  // two copies, or as good as that on this grid
+    c.zero = zero(3);
+    if (c.grid.places() % 2 == 0) c.zero.shard = c.grid.places() / 2;
+  });
+  zeros.push_back([](ParityCase& c) {
+    c.zero = zero(3);
+    c.zero.prefetch = 3;
+    c.zero.scatters = 2;
+  });
+  const auto flavour = [](const char* name) { return [name](ParityCase& c) { c.flavour = name; }; };
+  const auto microbatches = [](int m) {
+    return [m](ParityCase& c) {
+      c.microbatches = std::min(m, static_cast<int>(c.size) / c.grid.data);
+    };
+  };
+  return {grids(ranks),
+          zeros,
+          {flavour("gpt2"), flavour("llama"), flavour("gqa")},
+          {microbatches(1), microbatches(2), microbatches(4)},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
+}
+
+std::vector<std::size_t> settings_of(const std::vector<Factor>& all) {
+  std::vector<std::size_t> n;
+  for (const auto& f : all) n.push_back(f.size());
+  return n;
+}
+
+ParityCase make_case(const std::vector<Factor>& all, const Choice& choice) {
+  ParityCase c;
+  for (std::size_t f = 0; f < all.size(); ++f) all[f][choice[f]](c);
+  return c;
+}
+
+std::vector<ParityCase> covering_cases(const std::vector<Factor>& all, std::size_t size) {
+  const std::size_t first = all[0].size() > 1 ? 0 : 1;  // one grid: it meets all
+  std::vector<ParityCase> cases;
+  for (const auto& choice : covering_choices(settings_of(all), size, first))
+    cases.push_back(make_case(all, choice));
+  return cases;
+}
+
+std::vector<Factor> exact_factors(std::vector<Factor> all) {
+  const auto sgd = [](double momentum, bool nesterov) {
+    return [=](ParityCase& c) {
+      c.momentum = momentum;
+      c.nesterov = nesterov;
+    };
+  };
+  const auto named = [](OptimizerKind k) { return [k](ParityCase& c) { c.optimizer = k; }; };
+  const auto frozen = [](std::vector<FreezeRule> rules) {
+    return [rules](ParityCase& c) { c.freeze = rules; };
+  };
+  all.back() = {sgd(0, false), sgd(0.8, false), sgd(0.8, true), named(OptimizerKind::adamw),
+                named(OptimizerKind::lion)};
+  all.push_back(
+      {[](ParityCase&) {},
+       frozen({{"blocks.2.*", 1, 2, ThawMoments::fresh}, {"*norm*", 0, 2, ThawMoments::keep}}),
+       frozen({{"embedding.*", 0, 0}, {"blocks.0.*", 0, 2}})});
+  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.clip = 0.01; }});
+  all.push_back({[](ParityCase&) {},
+                 [](ParityCase& c) {
+                   if (c.grid.pipe == 1) return;
+                   c.stage_layers.assign(static_cast<std::size_t>(c.grid.pipe), 1);
+                   c.stage_layers[0] = 9 - c.grid.pipe;
+                 }});
+  return all;
+}
+
+}  // namespace trireme::test
