@@ -5,7 +5,7 @@
 namespace trireme::host {
 
 // One line, e.g. "AuthenticAMD family 25 model 1 (AMD EPYC), oneDNN 2.6.3 for avx2, kernels for
-// native, 8 numbers at once". Equal where products and kernels round alike.
+// native, 8 numbers at once". Where it is equal, products and kernels round alike.
 std::string cpu_kind();
 
 }  // namespace trireme::host

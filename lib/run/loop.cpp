@@ -78,7 +78,7 @@ constexpr const char* signal_reason = "a signal asked for it";
 
 TrainLoop::Decision TrainLoop::decide() {
   const auto signal = signals_.take(), file = asked_by_file();
-  const double wait = steps_seconds_ / static_cast<double>(meta_.step - first_step_);
+  const double wait = next_step_seconds();
   std::array<double, 8> d{double(signal == Asked::stop),
                           double(file == Asked::stop),
                           double(signal == Asked::checkpoint || file == Asked::checkpoint),
@@ -166,10 +166,16 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
   return validation_ && trireme::evaluation_is_due(settings_.evaluate, step, total_steps_);
 }
 
+// As long as those so far on average; twice that where it is computed twice.
+double TrainLoop::next_step_seconds() const {
+  const double mean = steps_seconds_ / static_cast<double>(meta_.step - first_step_);
+  return is_multiple(meta_.step + 1, settings_.replay_every) ? 2 * mean : mean;
+}
+
 bool TrainLoop::time_is_near() const {
   if (settings_.time_limit <= 0) return false;
   // The time to the next chance to stop, estimated from this run and taken one and a half times.
-  double next = steps_seconds_ / static_cast<double>(meta_.step - first_step_) + saving_.estimate();
+  double next = next_step_seconds() + saving_.estimate();
   if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1))
     next += evaluation_seconds_;
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
@@ -226,20 +232,22 @@ bool TrainLoop::one_step() {
   const double seconds = seconds_since(begin);
   steps_seconds_ += seconds;
   report(result, lr, seconds);
-  judge_fault(result.fault);
+  // Told first, as what follows may end the run for a reason of its own; the checkpoint of a step
+  // that was skipped says so.
+  if (!result.fault.empty()) log_warning("step {} was {}", meta_.step, result.fault);
   count_skipped(result);
+  judge_fault(result.fault);
   return true;
 }
 
 // The step itself is good, as two of three computations agree.
 void TrainLoop::judge_fault(const std::string& fault) {
-  if (fault.empty()) return;
-  const auto text = fmt::format("step {} was {}", meta_.step, fault);
-  if (settings_.on_fault == OnFault::proceed) return log_warning("{}", text);
+  if (fault.empty() || settings_.on_fault == OnFault::proceed) return;
   saving_.save_at_once(meta_, last_step());
-  throw SharedError(text +
-                    ": a machine computes wrong; leave that node out and go on with --restart "
-                    "latest, or set run.on_fault = \"continue\"");
+  throw SharedError(fmt::format(
+      "step {} was {}: a machine computes wrong; leave that node out and go on with --restart "
+      "latest, or set run.on_fault = \"continue\"",
+      meta_.step, fault));
 }
 
 void TrainLoop::count_skipped(const StepResult& result) {

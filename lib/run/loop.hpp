@@ -106,6 +106,7 @@ class TrainLoop {
   // error, which may be on one rank only, a collective would hang.
   void save_and_rethrow();
   bool evaluation_is_due(std::int64_t step) const;
+  double next_step_seconds() const;
   bool time_is_near() const;
   double elapsed() const;
 

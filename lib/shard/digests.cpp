@@ -55,15 +55,23 @@ void for_each_slice(const Store& store, Of which, const F& f) {
 
 }  // namespace
 
-DigestTable digests_of_gradients(Store& store) {
+static DigestTable digests_of_sums(Store& store, Of which) {
   Request request(store, {std::string(gradients_array)});
   const auto& segments = store.layout().segments;
-  for_each_slice(store, Of::spoken_for, [&](auto i, Range r, auto first, ParamId p) {
+  for_each_slice(store, which, [&](auto i, Range r, auto first, ParamId p) {
     if (!store.trainability().trains(segments[i])) return;
     const auto begin = r.begin - store.sharding().own(segments[i]).begin;
     request.add(0, p, store.gradients().sum(i).slice(begin, {r.count()}).view(), first);
   });
   return request.answer(store.backend(), store.sharding().gather);
+}
+
+DigestTable digests_of_gradients(Store& store) {
+  return digests_of_sums(store, Of::spoken_for);
+}
+
+DigestTable digests_of_all_gradients(Store& store) {
+  return digests_of_sums(store, Of::all);
 }
 
 static DigestTable digests_of_shards(Store& store, Of which, bool copies) {

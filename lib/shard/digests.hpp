@@ -12,6 +12,8 @@ inline constexpr std::string_view gradients_array = "gradients", copies_array = 
 // The sums that the next update reads, as far as this rank speaks for them; to be added over all
 // ranks.
 DigestTable digests_of_gradients(Store&);
+// All that this rank updates its weights with, also where another rank speaks for them.
+DigestTable digests_of_all_gradients(Store&);
 // Weights, then the optimizer's arrays, likewise.
 DigestTable digests_of_state(Store&);
 // All that this rank keeps from one update to the next: copies of the weights, too, and what

@@ -52,11 +52,14 @@ static std::string rank_text(const Communicator& world) {
   return fmt::format("rank {} ({})", world.rank(), host_name());
 }
 
-// The texts of the ranks that have one.
+// The texts of the first ranks that have one, and how many more do.
 static std::string told_by(const Communicator& world, const std::string& mine) {
+  constexpr int most = 8;
   std::string all;
+  int count = 0;
   for (const auto& text : world.all_gather(mine))
-    if (!text.empty()) all += (all.empty() ? "" : "; ") + text;
+    if (!text.empty() && ++count <= most) all += (all.empty() ? "" : "; ") + text;
+  if (count > most) all += fmt::format("; and on {} more ranks", count - most);
   return all;
 }
 
@@ -88,7 +91,9 @@ std::string first_difference(const Communicator& world, const Model& model, cons
     if (a.gradients.of[0][p] != b.gradients.of[0][p])
       mine = fmt::format("the gradient of {} on {}", model.spec().params[p].name, rank_text(world));
   const auto told = told_by(world, mine);
-  return told.empty() ? "in the sum of the loss or of the squares" : "in the sum of " + told;
+  return told.empty() ? "in the sum of the loss or of the squares"
+                      : "in the sum of " + told +
+                            ", to which any rank that shares it may have added what is wrong";
 }
 
 std::string changed_arrays(const Communicator& world, const ModelSpec& spec,

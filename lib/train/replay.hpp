@@ -38,7 +38,7 @@ class Trail {
 
 // What one computation of a step's forward and backward came to.
 struct Computation {
-  DigestTable gradients;         // of what this rank speaks for
+  DigestTable gradients;         // all that this rank updates with
   double loss = 0, squares = 0;  // of all ranks
   std::vector<std::uint64_t> trail;
 };

@@ -79,9 +79,19 @@ void Trainer::follow_freeze_rules(std::int64_t step) {
     }
     standings_ = std::move(now);
   }
-  if (settle) store_.settle_trainable();
+  if (settle && store_.settle_trainable()) forget_dropped_arrays();
   detection_seconds_ +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// They may come back, as zeros, before the next update.
+void Trainer::forget_dropped_arrays() {
+  if (!memory_) return;
+  for (std::size_t k = 0; k < memory_->arrays.size(); ++k) {
+    if (std::ranges::find(store_.arrays(), memory_->arrays[k]) == store_.arrays().end()) continue;
+    for (std::size_t p = 0; p < memory_->of[k].size(); ++p)
+      if (!store_.has_arrays({static_cast<std::int32_t>(p)})) memory_->of[k][p] = std::nullopt;
+  }
 }
 
 int Trainer::first_trainable_stage() const {
@@ -175,6 +185,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.fault = std::move(replayed.fault);
   }
   has_gradients_ = true;
+  check_memory();  // before sums are judged that a changed weight may have spoiled
   if (!sums.overflow.empty()) {
     store_.discard_gradients();
     throw CountOverflow(sums.overflow);
@@ -215,7 +226,7 @@ Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
   const auto& world = axes_.world;
   when.drop = {};
   const auto come_to = [&](const StepSums& s, const Trail& t) {
-    return Computation{digests_of_gradients(store_), s.loss, s.squares, t.read(world)};
+    return Computation{digests_of_all_gradients(store_), s.loss, s.squares, t.read(world)};
   };
   StepSums newest;
   const auto execute = [&](std::vector<int> order) {
@@ -243,7 +254,6 @@ Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
 
 void Trainer::update(double lr, double scale) {
   const TraceScope span("optimizer");
-  check_memory();
   store_.update({.lr = lr, .decay = setup_.optimizer.weight_decay, .scale = scale});
   if (setup_.check_memory) memory_ = digests_of_memory(store_);
 }

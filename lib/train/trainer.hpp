@@ -137,6 +137,7 @@ class Trainer {
   // Once more, and a third time where that differs.
   Replayed replay(const StepSums& first, const Trail& trail, std::span<const Batch>,
                   std::int64_t valid, ModelStage::When);
+  void forget_dropped_arrays();
   void update(double lr, double scale);
   // Of the last stage, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,

@@ -64,7 +64,7 @@ MUTANTS = [
      "leaves_[p.index()] += static_cast<double>(leaves) * 0;", program("train_test", "*CountedStep.*")),
     ("NaN is no largest term", "lib/base/fixed.hpp", "const float size = x == x ? std::fabs(x) : INFINITY;",
      "const float size = std::fabs(x);", program("train_test", "*CountedStep.*")),
-    ("a grid decides whether an evaluation overflows", "lib/train/trainer.cpp", "*losses, fixed::loss_terms);",
+    ("a grid decides whether an evaluation overflows", "lib/train/trainer_forward.cpp", "*losses, fixed::loss_terms);",
      "*losses, static_cast<std::int64_t>(most[1] * most[2]));", ranks(2, "Exactness.Evaluations*")),
     # sessions
     ("a gather is not waited for", "lib/shard/session.cpp", "  for (const auto& g : lease.held_) arrive(*g);\n",

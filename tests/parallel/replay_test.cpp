@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "lib/comm/transport/mpi_transport.hpp"
+#include "lib/shard/digests.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/tampering.hpp"
@@ -154,6 +155,42 @@ TEST(Replay, ABitOfAMessageIsFound) {
     }
     EXPECT_GT(found, 0);
   }
+}
+
+// The sums that a replica is sent back, of whose weights another rank speaks; in the second
+// execution, as the third is the one that stays. Without a second one the replicas would part.
+TEST(Replay, ABitOfASumThatAReplicaGetsIsFound) {
+  const int n = test::world().size();
+  if (n == 1) GTEST_SKIP() << "one rank sends nothing";
+  const auto fault = std::make_shared<test::MessageFault>();
+  const Communicator spoiled(
+      std::make_unique<test::TamperingTransport>(transport::mpi_world(), fault));
+  auto c = cases()[0];
+  c.grid = {1, n, 1};
+  c.zero = {};
+  c.zero.stage = 0;
+  const auto axes = make_axes(spoiled, c.grid, shard_ranks(c.zero, c.grid));
+  Running clean(c, axes), faulty(c, axes);
+  *fault = {};
+  clean.step(0, Replay::no);
+  const auto messages = fault->received;
+  fault->received = 0;
+  if (test::world().rank() == n - 1) fault->spoiled = 2 * messages - 1;
+
+  EXPECT_THAT(faulty.step(0, Replay::yes).fault, HasSubstr("in the sum of the gradient of"));
+  EXPECT_EQ(digests_of_memory(faulty.trainer->store()), digests_of_memory(clean.trainer->store()));
+}
+
+// Whose sum it is, is not who spoiled it.
+TEST(Replay, AFaultInASumThatRanksShareIsLaidAtNoOnesDoor) {
+  const int n = test::world().size();
+  if (n == 1) GTEST_SKIP() << "one rank shares nothing";
+  Running faulty(cases()[0]);
+  if (test::world().rank() == n - 1)
+    faulty.backend.after = test::flip_in(5, &kernel::AddFixed::sum_N, 40);
+
+  EXPECT_THAT(faulty.step(0, Replay::yes).fault,
+              HasSubstr("any rank that shares it may have added what is wrong"));
 }
 
 TEST(Replay, AChangedWeightOfOneRankEndsTheStepOnAll) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 
 #include "kernels/host/host.hpp"
@@ -181,6 +182,34 @@ TEST_P(ReplayTest, FreezingAndThawingIsNoFault) {
   freezing.store().initialize(3, 1);
   for (int i = 0; i < 6; ++i)
     EXPECT_EQ(freezing.step(i, 1e-2, batches(i), {}, Replay::yes).fault, "");
+}
+
+// Else the steps that it spoils would be skipped one after the other, for a reason that is not so.
+TEST_P(ReplayTest, AWeightThatIsNoNumberAnyMoreIsAFaultOfMemory) {
+  auto& store = trainer.store();
+  const auto where = *store.layout().of_param[store.spec().blocks[1].qkv.index()];
+  step(0, Replay::no);
+  const auto weights =
+      store.shards().views(where.segment, {where.slot.begin, where.slot.begin + 8}).master;
+  backend.put(Queue::compute, kernel::Fill{.dst = weights, .value = std::nan("")});
+  EXPECT_THROW(step(1, Replay::no), MemoryFault);
+  EXPECT_THROW(step(1, Replay::yes), MemoryFault);
+}
+
+// Nor is it where no step between was an update.
+TEST_P(ReplayTest, ThawingAfterSkippedStepsIsNoFault) {
+  auto s = setup();
+  s.freeze = {{"blocks.0.*", 1, 2, ThawMoments::fresh}};
+  Trainer freezing(backend, {}, s);
+  freezing.store().initialize(3, 1);
+  auto masked = batches(1);
+  for (auto& b : masked) {
+    std::ranges::fill(b.targets_BT, no_target);
+    b.valid = 0;
+  }
+  freezing.step(0, 1e-2, batches(0));
+  EXPECT_EQ(freezing.step(1, 1e-2, masked).verdict, Verdict::no_targets);
+  EXPECT_EQ(freezing.step(2, 1e-2, batches(2)).verdict, Verdict::updated);
 }
 
 TEST_P(ReplayTest, DigestsHaveNoGradientsOfAStepWithoutTargets) {
