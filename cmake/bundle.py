@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
-UNPACKED_LIMIT, PACKED_LIMIT = 64 * MIB, 20_000_000  # one of them is to be kept
+UNPACKED_LIMIT, PACKED_LIMIT = 64 * MIB, 24_000_000  # one of them is to be kept; MPI and oneDNN alone are 80 MB unpacked
 
 PROGRAMS = ["trireme", "tests/gpu_test", "tests/bench_gpu"]
 TREE = ["inputs", "tests/gpu", "tests/bench/gpu.py", "tests/bench/torch_gpt.py", "tests/cuda/attention/h200_deviceprop.json", "README.md",
