@@ -13,8 +13,8 @@ MUTANTS = [
      "static_cast<std::int64_t>(agree(static_cast<double>(valid)))",
      "static_cast<std::int64_t>(agree(0) + 1 + static_cast<double>(valid))", ranks(2, FEW)),
     # norm and update
-    ("norm of this rank alone", "lib/train/trainer.cpp", "  axes_.world.all_reduce(sums);\n  StepSums s;\n  s.loss",
-     "  auto loss_alone = sums.back();\n  axes_.world.all_reduce({&loss_alone, 1});\n  sums.back() = loss_alone;\n"
+    ("norm of this rank alone", "lib/train/sums.cpp", "  world.all_reduce(sums);\n  StepSums s;\n  s.loss",
+     "  auto loss_alone = sums.back();\n  world.all_reduce({&loss_alone, 1});\n  sums.back() = loss_alone;\n"
      "  StepSums s;\n  s.loss", ranks(2, FEW)),
     ("norm counts every replica", "lib/shard/sharding.hpp", "return replicas.rank() == 0 && sums_here(s);",
      "return sums_here(s);", ranks(2, FEW)),
@@ -44,8 +44,8 @@ MUTANTS = [
      "if (begin == 0) fill({0, rows}, views, Accumulate::overwrite); else break;\n", ranks(2, "Exactness.*")),
     ("the first copy of a head alone has a gradient", "lib/ops/repeat_heads.cpp",
      "copy == 0 ? Accumulate::overwrite : Accumulate::add);", "Accumulate::overwrite);", program("ops_test", "Ops.*")),
-    ("an overflow passes", "lib/train/trainer.cpp", "if (bound >= fixed::gradient_limit)",
-     "if (bound >= 2 * 0x1p63 * fixed::gradient_limit)", program("train_test", "*CountedStep.*")),
+    ("an overflow passes", "lib/train/sums.cpp", "if (bound >= fixed::gradient_limit &&",
+     "if (bound >= 2 * 0x1p63 * fixed::gradient_limit &&", program("train_test", "*CountedStep.*")),
     ("leaves are not counted", "lib/shard/gradients.cpp", "leaves_[p.index()] += static_cast<double>(leaves);",
      "leaves_[p.index()] += static_cast<double>(leaves) * 0;", program("train_test", "*CountedStep.*")),
     ("NaN is no largest term", "lib/base/fixed.hpp", "const float size = x == x ? std::fabs(x) : INFINITY;",

@@ -11,7 +11,7 @@ MUTANTS = [
      "    return result;\n  }\n  const double clip", ranks(2, "BadStep.*")),
     ("a rank alone drops a step", "lib/train/trainer.cpp", "answers.push_back(axes_.world.start_max(give_up(m, count)));",
      "answers.push_back(Communicator().start_max(give_up(m, count)));", ranks(2, "BadStep.*")),
-    ("a dropped step is made", "lib/train/trainer.cpp", "  if (!losses) {", "  if (false) {", ranks(2, "BadStep.*")),
+    ("a dropped step is made", "lib/train/trainer.cpp", "  if (!computed) {", "  if (false) {", ranks(2, "BadStep.*")),
     ("a microbatch that is left out stays in the plan", "lib/shard/session.cpp", "const auto at = plan_.reads[next_read_++];\n    expect",
      "const auto at = plan_.reads[next_read_];\n    expect", ranks(2, "BadStep.*")),
     ("nothing is spared from decay", "lib/train/trainer.cpp", "axes_.grid.places(), setup_.optimizer.no_decay,",
