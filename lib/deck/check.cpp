@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/fixed.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/model/spec.hpp"
@@ -173,6 +174,12 @@ class Checker {
          "all "
          "grids",
          chunk, tokens, legal_text(divisors(tokens), chunk));
+    rule(
+        !deck_.data.has_validation() || deck_.train.microbatch <= fixed::loss_terms / tokens,
+        {"run.exactness", "train.microbatch"},
+        "run.exactness = \"invariant\" evaluates up to {} tokens of a microbatch on each rank, not "
+        "{} samples of {}; lower train.microbatch",
+        fixed::loss_terms, deck_.train.microbatch, tokens);
   }
 
   // Patterns are matched with parameter names, so the model must be sound.

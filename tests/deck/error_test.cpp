@@ -128,6 +128,9 @@ TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
   refused({"run.exact_chunk=48", "model.context=64"},
           "run.exact_chunk = 48 does not divide the 64 tokens of a sample on each rank");
   refused({"run.exact_chunk=64", "model.context=64", "parallel.seq=2"}, "the 32 tokens");
+  refused({"data.validation=0.1", "model.context=64", "run.exact_chunk=64", "train.batch=16385",
+           "train.microbatch=16385"},
+          "evaluates up to 1048576 tokens of a microbatch on each rank, not 16385 samples of 64");
 }
 
 TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {

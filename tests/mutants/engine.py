@@ -19,8 +19,8 @@ MUTANTS = [
      "static_cast<std::int64_t>(agree(static_cast<double>(valid)))",
      "static_cast<std::int64_t>(agree(0) + 1 + static_cast<double>(valid))", few(2)),
     # norm and update
-    ("norm of this rank alone", "lib/train/trainer.cpp", "  axes_.world.all_reduce(sums);\n  StepSums s;\n  s.loss",
-     "  auto loss_alone = sums.back();\n  axes_.world.all_reduce({&loss_alone, 1});\n  sums.back() = loss_alone;\n"
+    ("norm of this rank alone", "lib/train/sums.cpp", "  world.all_reduce(sums);\n  StepSums s;\n  s.loss",
+     "  auto loss_alone = sums.back();\n  world.all_reduce({&loss_alone, 1});\n  sums.back() = loss_alone;\n"
      "  StepSums s;\n  s.loss", ranks(2, FEW)),
     ("norm counts every replica", "lib/shard/sharding.hpp", "return replicas.rank() == 0 && sums_here(s);",
      "return sums_here(s);", few(2)),
@@ -30,8 +30,8 @@ MUTANTS = [
      "return t.slice(begin, {r.count()}).view();", "return t.slice(0 * begin, {r.count()}).view();", few(2)),
     ("initial weights count from the shard's begin", "lib/shard/shards.cpp",
      "upload_normal(backend_, v, mine.begin, hash64", "upload_normal(backend_, v, 0, hash64", few(2)),
-    ("norm of this rank alone, in counts", "lib/train/trainer.cpp", "  axes_.world.all_reduce(sums);\n  auto& largest",
-     "  const auto alone = sums;\n  axes_.world.all_reduce(sums);\n"
+    ("norm of this rank alone, in counts", "lib/train/sums.cpp", "  world.all_reduce(sums);\n  auto& largest",
+     "  const auto alone = sums;\n  world.all_reduce(sums);\n"
      "  std::copy_n(alone.begin(), params * fixed::limbs, sums.begin());\n  auto& largest", bits(2)),
     # gradients
     ("a microbatch's reduce-scatter overwrites", "lib/shard/gradients.cpp",
@@ -56,10 +56,10 @@ MUTANTS = [
     # Wrong alike on every grid.
     ("copies of heads are dealt out in turn", "lib/ops/repeat_heads.cpp", "many.slice(2, query + g * each + copy, 1),",
      "many.slice(2, query + g + copy * 2 * kv, 1),", bits(2)),
-    ("quanta of 2^-34", "lib/base/fixed.hpp", "std::rint(fits * 0x1p50F));  // rounded once", "65536 * std::rint(fits * 0x1p34F));  // rounded once",
+    ("quanta of 2^-34", "lib/base/fixed.hpp", "return nearest(static_cast<double>(fits) * 0x1p50);", "return 65536 * nearest(static_cast<double>(fits) * 0x1p34);",
      program("train_full_test", "*CountedAccuracy.Gradients*")),
-    ("an overflow passes", "lib/train/trainer.cpp", "if (bound >= fixed::gradient_limit)",
-     "if (bound >= 2 * 0x1p63 * fixed::gradient_limit)", program("train_test", "*CountedStep.*")),
+    ("an overflow passes", "lib/train/sums.cpp", "if (bound >= fixed::gradient_limit &&",
+     "if (bound >= 2 * 0x1p63 * fixed::gradient_limit &&", program("train_test", "*CountedStep.*")),
     ("leaves are not counted", "lib/shard/gradients.cpp", "leaves_[p.index()] += static_cast<double>(leaves);",
      "leaves_[p.index()] += static_cast<double>(leaves) * 0;", program("train_test", "*CountedStep.*")),
     ("NaN is no largest term", "lib/base/fixed.hpp", "const float size = x == x ? std::fabs(x) : INFINITY;",
