@@ -160,7 +160,7 @@ def main():
     p.add_argument("build", type=Path, metavar="BUILD")
     p.add_argument("names", nargs="*", metavar="NAME")
     p.add_argument("--bits", action="store_true", help="suites that compare bits alone, and the mutants that have one")
-    a = p.parse_args()
+    a = p.parse_intermixed_args()
     build = a.build.resolve()
     if not (build / "CMakeCache.txt").is_file():
         sys.exit(f"{build} is no build folder: run `make build`")
