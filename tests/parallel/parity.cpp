@@ -80,6 +80,21 @@ std::vector<double> weights_here(Store& store, ParamId id) {
                                       : read_range<float>(store, id, mine);
 }
 
+// Trains from the start; `weights` of a parameter, at the end.
+template <class Weights>
+static Course course_of(const ParityCase& p, Trainer& trainer, const Weights& weights) {
+  trainer.store().initialize(3, 1);
+  Course course;
+  for (int s = 0; s < p.steps; ++s) {
+    const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
+    course.losses.push_back(r.loss);
+    course.norms.push_back(r.grad_norm);
+  }
+  for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i)
+    course.weights.push_back(weights(trainer.store(), {static_cast<std::int32_t>(i)}));
+  return course;
+}
+
 static Course train_alone(const ParityCase& grid_case) {
   ParityCase p = grid_case;
   p.grid = {};
@@ -89,16 +104,7 @@ static Course train_alone(const ParityCase& grid_case) {
   const auto backend = open_backend(backend_of(p, true));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, {}, parity_setup(p));
-  trainer.store().initialize(3, 1);
-  Course course;
-  for (int s = 0; s < p.steps; ++s) {
-    const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
-    course.losses.push_back(r.loss);
-    course.norms.push_back(r.grad_norm);
-  }
-  for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i)
-    course.weights.push_back(weights_here(trainer.store(), {static_cast<std::int32_t>(i)}));
-  return course;
+  return course_of(p, trainer, weights_here);
 }
 
 static void append(std::string& to, const std::vector<double>& v) {
@@ -173,16 +179,7 @@ Course grid_course(const ParityCase& p) {
   const auto backend = open_backend(backend_of(p, true));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, parity_axes(p), parity_setup(p));
-  trainer.store().initialize(3, 1);
-  Course course;
-  for (int s = 0; s < p.steps; ++s) {
-    const auto r = trainer.step(s, learning_rate(p), parity_step(p, trainer, s));
-    course.losses.push_back(r.loss);
-    course.norms.push_back(r.grad_norm);
-  }
-  for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i)
-    course.weights.push_back(whole(trainer.store(), {static_cast<std::int32_t>(i)}));
-  return course;
+  return course_of(p, trainer, whole);
 }
 
 std::string digest_of(const Course& c) {
