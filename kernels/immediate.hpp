@@ -1,7 +1,10 @@
 #pragma once
-// What backends share that run every operation at once, in host memory: memory over one reserved
-// address range, queues that are always finished, upload and download. Kernels stay abstract.
+// What backends share that run every operation at once, in host memory: memory over reserved
+// addresses, queues that are always finished, upload and download. Kernels stay abstract.
 
+#include <array>
+
+#include "kernels/address_range.hpp"
 #include "kernels/arena.hpp"
 #include "kernels/backend.hpp"
 
@@ -18,7 +21,6 @@ class Immediate : public Backend {
 
   // Poison fills blocks with NaN patterns as they are given back.
   explicit Immediate(std::string name, Poison poison = Poison::off);
-  ~Immediate() override;
 
   const BackendProperties& properties() const final { return properties_; }
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;
@@ -38,12 +40,12 @@ class Immediate : public Backend {
   View scratch() const { return scratch_; }
 
  private:
-  std::byte* base(Memory) const;
+  AddressRange& range(Memory m) { return ranges_[static_cast<std::size_t>(m)]; }
 
   BackendProperties properties_;
   Poison poison_;
   std::size_t capacity_;
-  std::byte* base_;
+  std::array<AddressRange, 2> ranges_;  // by Memory
   Arena arena_;
   View scratch_;
 };

@@ -1,7 +1,5 @@
 #include "kernels/cuda/runtime/memory.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -16,13 +14,6 @@ static std::size_t up(std::size_t n, std::size_t to) {
   return (n + to - 1) / to * to;
 }
 
-static std::byte* reserve_host(std::size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  require(p != MAP_FAILED, "cannot reserve {} bytes of address space; raise `ulimit -v`", bytes);
-  return static_cast<std::byte*>(p);
-}
-
 static std::size_t down(std::size_t n, std::size_t to) {
   return n / to * to;
 }
@@ -31,16 +22,15 @@ DeviceMemory::DeviceMemory(Runtime& runtime, Queues& queues)
     : runtime_(runtime),
       queues_(queues),
       device_{nullptr, down(runtime.device_bytes(), runtime.page_bytes()), 0, runtime.page_bytes()},
-      host_{nullptr, down(physical_memory(), pinned_page), 0, pinned_page},
+      host_addresses_(down(physical_memory(), pinned_page)),
+      host_{host_addresses_.begin(), host_addresses_.bytes(), 0, pinned_page},
       arena_(device_.reserved, host_.reserved) {
   device_.begin = runtime_.reserve(device_.reserved);
-  host_.begin = reserve_host(host_.reserved);
 }
 
 DeviceMemory::~DeviceMemory() {
   runtime_.release(device_.begin, device_.reserved, device_.backed);
   for (auto* p : pins_) runtime_.unpin(p);
-  munmap(host_.begin, host_.reserved);
 }
 
 void DeviceMemory::grow(Memory m, std::size_t end) {
@@ -51,6 +41,7 @@ void DeviceMemory::grow(Memory m, std::size_t end) {
   if (m == Memory::device) {
     runtime_.back(at, bytes);
   } else {
+    host_addresses_.open_to(r.backed + bytes);
     runtime_.pin(at, bytes);
     pins_.push_back(at);
   }

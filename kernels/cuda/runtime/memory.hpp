@@ -4,6 +4,7 @@
 // every other backend.
 #include <span>
 
+#include "kernels/address_range.hpp"
 #include "kernels/arena.hpp"
 #include "kernels/cuda/runtime/queues.hpp"
 
@@ -37,7 +38,9 @@ class DeviceMemory {
 
   Runtime& runtime_;
   Queues& queues_;
-  Range device_, host_;
+  Range device_;
+  AddressRange host_addresses_;
+  Range host_;
   std::vector<std::byte*> pins_;
   Arena arena_;
 };
