@@ -215,7 +215,7 @@ Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t roundi
   m.axes = make_axes(world, grid, shard_ranks(in.deck.zero, grid));
   together(world, [&] { m.backend = open_backend(m.choice); });
   if (transport_of(in.deck, m.choice) == TransportKind::device)
-    connect(m.axes, transport::open_nccl);
+    connect(m.axes, transport::nccl_on(m.choice.device));
   together(world, Pace::slow, [&] { open_model(m, in, compute); });
   return m;
 }

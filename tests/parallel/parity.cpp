@@ -221,7 +221,8 @@ const Axes& parity_axes(const ParityCase& p) {
   if (const auto it = made.find(key); it != made.end()) return it->second;
   const auto axes = make_axes(world(), p.grid, shard);
   if (p.transport == TransportKind::device)
-    connect(axes, through_nccl(p) ? transport::open_nccl : device_on_host);
+    connect(axes, through_nccl(p) ? transport::nccl_on(backend_of(p, false).device)
+                                  : transport::OpenDevice(device_on_host));
   return made.emplace(key, axes).first->second;
 }
 

@@ -7,8 +7,10 @@ std::string nccl_library() {
   return {};
 }
 
-std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap&) {
-  fail("this build has no NCCL: set run.share_gpu = true, or build with NCCL");
+OpenDevice nccl_on(int) {
+  return [](const Bootstrap&) -> std::unique_ptr<DeviceTransport> {
+    fail("this build has no NCCL: set run.share_gpu = true, or build with NCCL");
+  };
 }
 
 }  // namespace trireme::transport

@@ -89,14 +89,23 @@ static void launch_in_order() {
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
-std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap& ranks) {
-  launch_in_order();
-  auto& host = ranks.host;
-  ncclUniqueId id{};
-  if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
-  ranks.wait(host.broadcast(0, std::as_writable_bytes(std::span(&id, 1))),
-             "NCCL's address from the first rank");
-  return std::make_unique<NcclTransport>(host.rank(), host.size(), id);
+static void choose_device(int device) {
+  const auto code = cudaSetDevice(device);
+  require(code == cudaSuccess, "CUDA: cudaSetDevice({}) failed: {}", device,
+          cudaGetErrorString(code));
+}
+
+OpenDevice nccl_on(int device) {
+  return [device](const Bootstrap& ranks) -> std::unique_ptr<DeviceTransport> {
+    launch_in_order();
+    choose_device(device);
+    auto& host = ranks.host;
+    ncclUniqueId id{};
+    if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId", nullptr);
+    ranks.wait(host.broadcast(0, std::as_writable_bytes(std::span(&id, 1))),
+               "NCCL's address from the first rank");
+    return std::make_unique<NcclTransport>(host.rank(), host.size(), id);
+  };
 }
 
 }  // namespace trireme::transport

@@ -10,7 +10,9 @@ namespace trireme::transport {
 // e.g. "NCCL 2.28.9"; empty in a build without NCCL. Needs no device.
 std::string nccl_library();
 
-// An OpenDevice, for the calling thread's current device. Throws Error in a build without NCCL.
-std::unique_ptr<DeviceTransport> open_nccl(const Bootstrap&);
+// Transports of this device, which opening one makes the calling thread's current one: NCCL takes
+// that, and number 0 is everybody's until somebody chooses. Opening throws Error in a build without
+// NCCL.
+OpenDevice nccl_on(int device);
 
 }  // namespace trireme::transport

@@ -21,7 +21,7 @@ class Nccl : public testing::Test {
     if (nccl_library().empty()) GTEST_SKIP() << "built without NCCL";
     backend = open_backend({.name = "cuda"});
     const auto alone = pretended_host(0, 1);
-    nccl = open_nccl(
+    nccl = nccl_on(0)(
         {*alone, [&](Transport::Request r, const auto&) { EXPECT_TRUE(alone->test(r)); }});
   }
 

@@ -19,8 +19,16 @@ cudaError_t cudaGetDeviceCount(int* n) {
   *n = devices();
   return cudaSuccess;
 }
+// Each thread's own, as on real devices: a thread that chose none has number 0.
+static thread_local int current = 0;
 cudaError_t cudaSetDevice(int device) {
-  return there(device) ? cudaSuccess : cudaErrorInvalidDevice;
+  if (!there(device)) return cudaErrorInvalidDevice;
+  current = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   if (!there(device)) return cudaErrorInvalidDevice;

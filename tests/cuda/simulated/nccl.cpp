@@ -7,6 +7,7 @@
 #include <nccl.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -20,7 +21,7 @@
 #include "tests/cuda/simulated/streams.hpp"
 
 struct ncclComm {
-  int rank, size, tag;
+  int rank, size, tag, device;
   std::vector<int> world;  // of each rank, its number in MPI_COMM_WORLD
   cudaStream_t stream = nullptr;
 };
@@ -125,6 +126,7 @@ ncclResult_t put(const std::shared_ptr<Group>& g, const char* name) {
 template <class Fill>
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const char* name, const Fill& fill) {
   if (comm->stream && comm->stream != stream) return ncclInvalidUsage;  // the program has one
+  if (device_of(stream) != comm->device) return ncclInvalidUsage;
   comm->stream = stream;
   const auto g = depth > 0 ? open_group : std::make_shared<Group>();
   if (g->stream && g->stream != stream) return ncclInvalidUsage;
@@ -190,25 +192,33 @@ ncclResult_t ncclCommInitRank(ncclComm_t* out, int size, ncclUniqueId unique, in
   Id id{};
   std::memcpy(&id, unique.internal, sizeof id);
   auto* const comm =
-      new ncclComm{rank, size, id.tag, std::vector<int>(static_cast<std::size_t>(size))};
+      new ncclComm{rank, size, id.tag, 0, std::vector<int>(static_cast<std::size_t>(size))};
+  cudaGetDevice(&comm->device);
   *out = comm;
   if (size == 1) return ncclSuccess;
-  int mine[2] = {rank, 0};
+  int mine[3] = {rank, 0, comm->device};
   PMPI_Comm_rank(MPI_COMM_WORLD, &mine[1]);
+  std::vector<int> devices(static_cast<std::size_t>(size), comm->device);
   if (rank == 0) {
     comm->world[0] = mine[1];
     for (int i = 1; i < size; ++i) {
-      int theirs[2] = {};
+      int theirs[3] = {};
       receive(MPI_ANY_SOURCE, id.tag, theirs);
       comm->world[static_cast<std::size_t>(theirs[0])] = theirs[1];
+      devices[static_cast<std::size_t>(theirs[0])] = theirs[2];
     }
-    for (int r = 1; r < size; ++r)
+    for (int r = 1; r < size; ++r) {
       send(comm->world[static_cast<std::size_t>(r)], id.tag, comm->world);
+      send(comm->world[static_cast<std::size_t>(r)], id.tag, devices);
+    }
   } else {
     send(id.world, id.tag, mine);
     receive(id.world, id.tag, comm->world);
+    receive(id.world, id.tag, devices);
   }
-  return ncclSuccess;
+  // "Duplicate GPU detected"
+  std::ranges::sort(devices);
+  return std::ranges::adjacent_find(devices) == devices.end() ? ncclSuccess : ncclInvalidUsage;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   delete comm;

@@ -57,5 +57,25 @@ TEST_F(SimulatedMessages, StayOnOneStreamAndOnTheDevice) {
   ncclGroupEnd();
 }
 
+// With a device for each rank, number 0 is the wrong one for all but one of them.
+TEST(SimulatedDevices, NcclRefusesStreamsOfAnother) {
+  setenv("TRIREME_SIMULATED_DEVICES", "2", 1);
+  simulated::mend();
+  ncclUniqueId id{};
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  const auto backend = open_cuda({.device = 1});
+  const Block block = backend->take(1024, Kind::transient, Queue::gather);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);  // as if nobody had chosen
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  auto* const stream = static_cast<cudaStream_t>(backend->native(Queue::gather));
+  EXPECT_EQ(ncclSend(block.data, 64, ncclUint8, 0, comm, stream), ncclInvalidUsage);
+  ncclCommAbort(comm);
+  EXPECT_EQ(cudaMemsetAsync(block.data, 0, 64, stream), cudaErrorInvalidResourceHandle);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  backend->give(block, {});
+}
+
 }  // namespace
 }  // namespace trireme::cuda

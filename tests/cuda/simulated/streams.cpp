@@ -32,17 +32,25 @@ struct Task {
   bool stepwise = false;
 };
 struct Stream {
+  int device;
   std::deque<Task> tasks;
   bool recording = false;
   std::vector<Task> recorded;
 };
 struct Event {
+  int device;
   bool timed;
   std::shared_ptr<Point> point;
 };
 struct Graph {
   std::shared_ptr<std::vector<Task>> tasks;
 };
+
+int current_device() {
+  int device = 0;
+  cudaGetDevice(&device);
+  return device;
+}
 
 std::vector<Stream*> streams;
 std::optional<std::string> fault_text;
@@ -135,7 +143,12 @@ cudaError_t add(Stream& s, Task task) {
 
 }  // namespace
 
+int device_of(cudaStream_t stream) {
+  return of(stream).device;
+}
+
 cudaError_t put(cudaStream_t stream, const char* name, std::function<void()> work) {
+  if (device_of(stream) != current_device()) return cudaErrorInvalidResourceHandle;
   return add(of(stream), {name, [work = std::move(work)] { return work(), true; }, {}});
 }
 
@@ -171,7 +184,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int) {
   if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
-  streams.push_back(new Stream);
+  streams.push_back(new Stream{current_device(), {}, false, {}});
   *out = reinterpret_cast<cudaStream_t>(streams.back());
   return cudaSuccess;
 }
@@ -186,11 +199,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* out) {
-  *out = reinterpret_cast<cudaEvent_t>(new Event{true, {}});
+  *out = reinterpret_cast<cudaEvent_t>(new Event{current_device(), true, {}});
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
-  *out = reinterpret_cast<cudaEvent_t>(new Event{(flags & cudaEventDisableTiming) == 0, {}});
+  *out = reinterpret_cast<cudaEvent_t>(
+      new Event{current_device(), (flags & cudaEventDisableTiming) == 0, {}});
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -198,6 +212,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (of(event).device != of(stream).device) return cudaErrorInvalidResourceHandle;
   if (of(stream).recording) return cudaErrorStreamCaptureUnsupported;  // ... and mark nothing
   auto point = std::make_shared<Point>(Point{&of(stream)});
   of(event).point = point;

@@ -9,8 +9,8 @@
 
 namespace trireme::simulated {
 
-// Puts work on a stream, or into the graph that it records. What `work` throws is a fault of the
-// device: the code and text of every later call.
+// Puts work on a stream of the current device, or into the graph that it records. What `work`
+// throws is a fault of the device: the code and text of every later call.
 cudaError_t put(cudaStream_t, const char* name, std::function<void()> work);
 
 // The same of work that is done in steps, such as what other ranks have a part in: false, it has
@@ -19,6 +19,9 @@ cudaError_t put_stepwise(cudaStream_t, const char* name, std::function<bool()> s
 
 // The device goes on for a moment, or does not: it does so while the program waits for other ranks.
 void go_on();
+
+// The device of a stream: the one that was current when it was made.
+int device_of(cudaStream_t);
 
 // Does all that is on the stream.
 cudaError_t finish(cudaStream_t);
