@@ -2,8 +2,8 @@
 """Packs a build for a machine that has nothing but CUDA's libraries: bundle.py BUILD OUTPUT
 
 BUILD is a folder configured with the preset "bundle". OUTPUT gets trireme-VERSION-x86_64.tar.xz and its unpacked folder:
-trireme, the tests of a GPU and what measures its speed, the shared objects that these use (none of NVIDIA's, nor glibc), MPICH's
-launcher, decks, the quick start's tokens, and the licence texts of all of it.
+trireme, the tests of a GPU and what measures its speed, the shared objects that these use (none of NVIDIA's, nor glibc, nor GCC's
+libstdc++ and libgcc_s), MPICH's launcher, decks, the quick start's tokens, and the licence texts of all of it.
 """
 import lzma
 import re
@@ -24,6 +24,9 @@ LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "gpu-bench.sh", "mpiexec"]
 
 # The target has its own.
 GLIBC = re.compile(r"(lib(c|m|dl|rt|pthread|resolv|util|nsl|anl)|ld-linux[-\w]*)\.so")
+GCC = re.compile(r"lib(stdc\+\+|gcc_s)\.so")
+# What the oldest targets have: RHEL 9 (glibc 2.34, GCC 11); Ubuntu 22.04 is younger.
+OLDEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
 NVIDIA = re.compile(r"lib(cud|cublas|cudnn|nv|nccl|cufft|curand|cusolver|cusparse)")
 # What Debian's HDF5 uses to read from S3, and its hydra to find the nodes of a Slurm job: with what they load in turn, a
 # third of the bundle. Libraries of these names stand in for them, whose functions say so and end the program.
@@ -51,7 +54,7 @@ def cached(build, name):
 def wanted(file):
     """Names of the shared objects that a file asks for and that are not the target's own."""
     names = re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", file))
-    return [n for n in names if not NVIDIA.match(n) and not GLIBC.match(n)]
+    return [n for n in names if not any(own.match(n) for own in (NVIDIA, GLIBC, GCC))]
 
 
 def left_out(name):
@@ -78,6 +81,25 @@ def symbols(file, which):
     """Name and version ("" for none) of the symbols that a shared object defines, or of those that it does not."""
     lines = output_of("nm", "-D", f"--{which}-only", "--with-symbol-versions", file)
     return {(m[1], m[2] or "") for m in re.finditer(r" \w (\w+)(?:@@?(\S+))?$", lines, re.M)}
+
+
+def too_young(file):
+    """Symbols that a program or shared object takes from a younger glibc or libstdc++ than the oldest target has."""
+    found = []
+    for symbol, of in sorted(symbols(file, "undefined")):
+        library, _, version = of.partition("_")
+        numbers = re.fullmatch(r"\d+(\.\d+)*", version)
+        if library in OLDEST and numbers and tuple(map(int, version.split("."))) > OLDEST[library]:
+            found.append(f"{symbol}@{of}")
+    return found
+
+
+def require_old_enough(files):
+    young = {f: too_young(f) for f in files}
+    if any(young.values()):
+        stop("these do not start on RHEL 9 or Ubuntu 22.04:\n"
+             + "".join(f"  {f} needs {', '.join(s)}\n" for f, s in young.items() if s)
+             + "bind them to older versions (cmake/bundle/older_symbols.hpp), or use the library's headers alone")
 
 
 def put_stand_in(name, original, users, compiler, target):
@@ -231,6 +253,7 @@ def main():
     for file in [*(build / name for name in PROGRAMS), *hydra]:
         objects.update(needed_by(file))
     carried = {name: file for name, file in objects.items() if not left_out(name)}
+    require_old_enough([*(build / name for name in PROGRAMS), *hydra, *carried.values()])
     for name, file in sorted(carried.items()):
         put_stripped(file, folder / "lib" / name)
     for name in sorted(filter(left_out, objects)):

@@ -77,8 +77,13 @@ add_library(trireme_sentencepiece INTERFACE)
 target_include_directories(trireme_sentencepiece SYSTEM INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
 target_link_libraries(trireme_sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})
 
+# Debian's library of spdlog needs a younger C++ library than a bundle's targets have.
+set(spdlog spdlog::spdlog)
+if(TRIREME_BUNDLE)
+  set(spdlog spdlog::spdlog_header_only)
+endif()
 add_library(trireme_dependencies INTERFACE)
 target_link_libraries(trireme_dependencies INTERFACE MPI::MPI_CXX PkgConfig::HDF5 OpenMP::OpenMP_CXX Kokkos::kokkos
-  trireme_dnnl fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json CLI11::CLI11 tomlplusplus::tomlplusplus PkgConfig::XXHASH
+  trireme_dnnl fmt::fmt ${spdlog} nlohmann_json::nlohmann_json CLI11::CLI11 tomlplusplus::tomlplusplus PkgConfig::XXHASH
   trireme_sentencepiece)
 message(STATUS "MPI ${MPI_CXX_VERSION} (${MPI_CXX_COMPILER}), HDF5 ${HDF5_VERSION}, Kokkos ${Kokkos_VERSION}, oneDNN ${DNNL_VERSION}")

@@ -37,7 +37,7 @@ for program in "$bundle"/hydra/*; do
   others=$others$($clean LD_LIBRARY_PATH="$bundle/lib" ldd "$program" | loaded "$program")
 done
 [ -z "$others" ] || wrong "libraries of the system are loaded: $others"
-for name in libcud libcublas libnvrtc libnccl libc.so libm.so ld-linux; do
+for name in libcud libcublas libnvrtc libnccl libc.so libm.so ld-linux libstdc++ libgcc_s; do
   set -- "$bundle/lib/$name"*
   [ -e "$1" ] && wrong "it holds $1"
 done
@@ -69,8 +69,18 @@ $clean SLURM_JOBID=1 SLURM_JOB_ID=1 SLURM_NODELIST=node1 SLURM_JOB_NODELIST=node
   parallel.seq=2 zero.stage=3 run.backend=host run.threads=1 data.validation=0 > train.txt 2>&1 || wrong "training on 2 ranks failed: $(cat train.txt)"
 [ "$(wc -l < runs/quickstart/history.csv)" -eq 4 ] || wrong "training on 2 ranks left no history of 3 steps"
 LD_DEBUG=libs "$bundle/trireme.sh" inspect runs/quickstart 2> debug.txt > /dev/null || wrong "inspect failed"
-grep -o "calling init: .*" debug.txt | sort -u | grep -E "libmpich|libhdf5|libdnnl|libstdc" | grep -v "$bundle" &&
+grep -o "calling init: .*" debug.txt | sort -u | grep -E "libmpich|libhdf5|libdnnl" | grep -v "$bundle" &&
   wrong "libraries above are not the bundle's"
+
+# In a root of another system: TRIREME_OLDER_ROOT=DIR, such as an unpacked container of RHEL 9 or Ubuntu 22.04.
+if [ -d "${TRIREME_OLDER_ROOT:-}/usr" ]; then
+  cp -r "$bundle" "$TRIREME_OLDER_ROOT/trireme-bundle"
+  chroot "$TRIREME_OLDER_ROOT" /trireme-bundle/trireme.sh version | grep -F "trireme $version" ||
+    wrong "it does not start in $TRIREME_OLDER_ROOT"
+  rm -r "$TRIREME_OLDER_ROOT/trireme-bundle"
+else
+  echo "bundle: skipped: starting in an older root (TRIREME_OLDER_ROOT is not set)"
+fi
 
 $clean "$bundle/gpu-test.sh" --only device > gpu.txt 2>&1 || wrong "gpu-test.sh fails without a GPU: $(cat gpu.txt)"
 $clean "$bundle/gpu-test.sh" --backend host --patience 5 --only plans --only device --only gradients --only parity-two-ranks
