@@ -82,11 +82,23 @@ std::string nccl_library() {
   return fmt::format("NCCL {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
 }
 
-// Launches the work of all communicators of a device in the order of the calls. Without it two of
-// them may deadlock, each waiting for the other's room on the device ("Using multiple NCCL
-// communicators concurrently" in NCCL's guide).
+void require_launch_order(int driver, int nccl) {
+  constexpr int least_driver = 12030, least_nccl = 22600;
+  require(driver >= least_driver && nccl >= least_nccl,
+          "NCCL {}.{}.{} on a driver for CUDA {}.{} cannot keep several communicators in order, so "
+          "ranks could wait for each other for ever: use NCCL 2.26 or newer and a driver for CUDA "
+          "12.3 or newer, or set run.share_gpu = true, which sends messages through the host",
+          nccl / 10000, nccl / 100 % 100, nccl % 100, driver / 1000, driver % 1000 / 10);
+}
+
+// It is to launch the work of all communicators of a device in the order of the calls.
 static void launch_in_order() {
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  int driver = 0, nccl = 0;
+  const auto code = cudaDriverGetVersion(&driver);
+  require(code == cudaSuccess, "CUDA: cudaDriverGetVersion failed: {}", cudaGetErrorString(code));
+  check_nccl(ncclGetVersion(&nccl), "ncclGetVersion", nullptr);
+  require_launch_order(driver, nccl);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
 }
 
 static void choose_device(int device) {
@@ -97,7 +109,7 @@ static void choose_device(int device) {
 
 OpenDevice nccl_on(int device) {
   return [device](const Bootstrap& ranks) -> std::unique_ptr<DeviceTransport> {
-    launch_in_order();
+    if (ranks.host.size() > 1) launch_in_order();
     choose_device(device);
     auto& host = ranks.host;
     ncclUniqueId id{};

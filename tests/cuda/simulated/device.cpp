@@ -48,6 +48,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int device) 
     return cudaErrorNotSupported;
   return cudaSuccess;
 }
+// TRIREME_SIMULATED_DRIVER: an older one.
+cudaError_t cudaDriverGetVersion(int* version) {
+  const char* given = std::getenv("TRIREME_SIMULATED_DRIVER");
+  *version = given ? std::atoi(given) : CUDART_VERSION;
+  return cudaSuccess;
+}
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

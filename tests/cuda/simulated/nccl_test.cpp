@@ -4,6 +4,9 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/cuda/backend/cuda.hpp"
+#include "lib/base/error.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
 #include "tests/cuda/simulated/streams.hpp"
 
 namespace trireme::cuda {
@@ -75,6 +78,26 @@ TEST(SimulatedDevices, NcclRefusesStreamsOfAnother) {
   EXPECT_EQ(cudaMemsetAsync(block.data, 0, 64, stream), cudaErrorInvalidResourceHandle);
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   backend->give(block, {});
+}
+
+// Before CUDA 12.3 work of several communicators has no order: a pipeline may stand still.
+TEST(SimulatedDevices, AnOldDriverIsRefusedBeforeRanksCanWaitForEver) {
+  setenv("TRIREME_SIMULATED_DRIVER", "12020", 1);
+  const auto two = transport::pretended_host(0, 2);
+  try {
+    transport::nccl_on(0)({*two, [](transport::Transport::Request, const std::string&) {}});
+    ADD_FAILURE() << "it was not refused";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("a driver for CUDA 12.2"));
+    EXPECT_THAT(e.what(), HasSubstr("run.share_gpu"));
+  }
+  unsetenv("TRIREME_SIMULATED_DRIVER");
+}
+
+TEST(SimulatedDevices, LaunchesAreInOrderFromTheseVersionsOn) {
+  EXPECT_NO_THROW(transport::require_launch_order(12030, 22600));
+  EXPECT_THROW(transport::require_launch_order(12030, 22505), Error);
+  EXPECT_THROW(transport::require_launch_order(12020, 22809), Error);
 }
 
 }  // namespace
