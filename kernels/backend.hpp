@@ -68,6 +68,10 @@ struct BackendProperties {
   std::int64_t head_rows = 256;
   // Has it what run.exactness = "invariant" asks for: counts of quanta and SumOrder::by_shape?
   bool invariant = true;
+  // Can attention be kept within documents: start_BT and position_BT?
+  bool documents = true;
+  // Has it what keeps keys and values: CachedAttention and SumOrder::by_row?
+  bool caches = true;
 };
 
 class Backend {

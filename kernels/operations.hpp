@@ -52,9 +52,11 @@ struct Epilogue {
 
 enum class Logits : std::uint8_t { keep, become_gradient };
 
-// The order in which a product's sums over K are made: any, or by shapes and strides alone, so that
-// it has the same bits on any number of threads.
-enum class SumOrder : std::uint8_t { any, by_shape };
+// The order in which a product's sums over K are made: any; by shapes and strides alone, so that it
+// has the same bits on any number of threads; or by those of a row alone, so that a row has the
+// same bits whatever rows stand beside it: for few rows, a dense b' (rows of b along K), no wide
+// result.
+enum class SumOrder : std::uint8_t { any, by_shape, by_row };
 
 namespace kernel {
 
@@ -114,7 +116,9 @@ struct Matmul {
   }
 };
 
-// Causal softmax(scale q k') v over heads; query head h reads key/value head h * G / H. Strided:
+// Causal softmax(scale q k') v over heads; query head h reads key/value head h * G / H. Where
+// start_BT (i32) is there, query t sees keys start(t) to t alone: those of its document, which
+// starts there; a row never falls, and start(t) <= t. flops() counts as if it were absent. Strided:
 // only the last dim is dense. lse is the log of the sum of exponentials, the one thing backward
 // needs beside inputs and output. The workspace has the bytes that Backend::attention_workspace
 // asks for by shape and direction, and is absent where those are none.
@@ -124,10 +128,12 @@ struct Attention {
   ConstView q_BTHD, k_BTGD, v_BTGD;
   AttentionShape shape;
   View workspace{};
+  ConstView start_BT{};
   static void operands(auto& o, auto&& f) {
     write(f, o.o_BTHD, o.lse_BHT);
     read(f, o.q_BTHD, o.k_BTGD, o.v_BTGD);
     may_scratch(f, o.workspace);
+    may_read(f, o.start_BT);
   }
   double flops() const { return attention_flops(shape, Direction::forward); }
 };
@@ -138,12 +144,38 @@ struct AttentionGrad {
   ConstView do_BTHD, o_BTHD, lse_BHT, q_BTHD, k_BTGD, v_BTGD;
   AttentionShape shape;
   View workspace{};
+  ConstView start_BT{};
   static void operands(auto& o, auto&& f) {
     write(f, o.dq_BTHD, o.dk_BTGD, o.dv_BTGD);
     read(f, o.do_BTHD, o.o_BTHD, o.lse_BHT, o.q_BTHD, o.k_BTGD, o.v_BTGD);
     may_scratch(f, o.workspace);
+    may_read(f, o.start_BT);
   }
   double flops() const { return attention_flops(shape, Direction::backward); }
+};
+
+// Attention of a few more positions of one sample, whose earlier keys and values are kept: rows of
+// k and v become positions `at` and on of the caches, and each query attends to the positions up to
+// its own, as Attention has it. Caches hold P >= at + T positions; what is behind stays as it is.
+// Strided: only the last dim is dense. A head's bits depend on that head and position alone.
+struct CachedAttention {
+  static constexpr std::string_view name = "cached_attention";
+  View o_THD, k_cache_PGD, v_cache_PGD;
+  ConstView q_THD, k_TGD, v_TGD;
+  std::int64_t at = 0;
+  double scale = 1;
+  static void operands(auto& o, auto&& f) {
+    write(f, o.o_THD);
+    add(f, o.k_cache_PGD, o.v_cache_PGD);
+    read(f, o.q_THD, o.k_TGD, o.v_TGD);
+  }
+  double seen() const { return static_cast<double>(at + q_THD.extent[0]); }
+  double bytes() const {
+    const double row = static_cast<double>(k_TGD.extent[1] * k_TGD.extent[2]);
+    return 2 * bytes_seen(o_THD) + 2 * bytes_seen(k_TGD) +
+           2 * seen() * row * static_cast<double>(bytes_of(k_TGD.dtype));
+  }
+  double flops() const { return 4 * static_cast<double>(q_THD.count()) * seen(); }
 };
 
 // Layer norm (Ba et al. 2016): y = (x - mean) * rstd * w + b over each row; b may be absent.
@@ -232,15 +264,17 @@ struct ResidualNorm {
 // Su et al. 2021. In place on a strided view: the halves (x1, x2) of each head turn by the angle of
 // their position: forward (x1 c - x2 s, x2 c + x1 s), backward the inverse. The table holds cos
 // then sin for E = D/2 frequencies in the wide type; its first row belongs to the view's position
-// 0.
+// 0, or, where position_BT (i32) is there, row position(b, t) to row t of sample b.
 struct Rotary {
   static constexpr std::string_view name = "rotary";
   View x_BTHD;
   ConstView table_T2E;
   Direction direction = Direction::forward;
+  ConstView position_BT{};
   static void operands(auto& o, auto&& f) {
     add(f, o.x_BTHD);
     read(f, o.table_T2E);
+    may_read(f, o.position_BT);
   }
 };
 
@@ -412,10 +446,10 @@ struct Digest {
   }
 };
 
-using Operation =
-    std::variant<Copy, Fill, AddFixed, Matmul, Attention, AttentionGrad, Norm, NormGrad, Dropout,
-                 ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding,
-                 EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares, Digest>;
+using Operation = std::variant<Copy, Fill, AddFixed, Matmul, Attention, AttentionGrad,
+                               CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary,
+                               Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding, EmbeddingGrad,
+                               CrossEntropy, ColumnSum, Update, SumSquares, Digest>;
 
 std::string_view name_of(const Operation&);
 // Throws Error where an operand that must be there is absent.

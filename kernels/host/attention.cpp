@@ -27,20 +27,22 @@ struct Tiles {
 // s becomes exp(s - max), 0 where hidden; updates max, sum and the factor by which earlier results
 // shrink.
 void softmax_tile(const Tiles& t, std::int64_t keys, std::int64_t queries, bool first,
-                  bool diagonal) {
-  constexpr Vec lowest = Vec{} - std::numeric_limits<float>::infinity();
+                  const Sight& sight) {
+  using limits = std::numeric_limits<float>;
+  // A query that has seen no key yet must not come to infinity less infinity.
+  const Vec lowest = Vec{} - (sight.first ? limits::max() / 2 : limits::infinity());
   for (std::int64_t column = 0; column < queries; column += lanes) {
     float* s = t.s + column;
     const Vec before = first ? lowest : load(t.max + column);
     std::array<Vec, 4> most{before, before, before, before};  // four chains hide the latency
-    for_keys(column, keys, diagonal, [&](std::int64_t key, VecInt seen) {
+    for_keys(column, keys, sight, [&](std::int64_t key, VecInt seen) {
       auto& m = most[key % 4];
       m = larger(seen ? load(s + key * edge) : lowest, m);
     });
     const Vec max = larger(larger(most[0], most[1]), larger(most[2], most[3]));
     const Vec shrink = first ? Vec{} : exp_below(before - max);
     Vec sum = first ? Vec{} : load(t.sum + column) * shrink;
-    for_keys(column, keys, diagonal, [&](std::int64_t key, VecInt seen) {
+    for_keys(column, keys, sight, [&](std::int64_t key, VecInt seen) {
       const Vec p = seen ? exp_below(load(s + key * edge) - max) : Vec{};
       store(s + key * edge, p);
       sum += p;
@@ -61,20 +63,23 @@ void query_tile(const kernel::Attention& a, const Tiling& tiling, std::int64_t b
   load_transposed(t.qT, rows_of<T>(q, b, i * edge, h), q.stride[1], queries, D, E,
                   static_cast<float>(tiling.shape.scale), t.rows);
 
-  for (std::int64_t j = 0; j <= i; ++j) {
-    const bool diagonal = j == i;
+  const FirstKeys first_keys(a.start_BT, b, i * edge, queries);
+  const auto first = first_keys.tile();
+  for (auto j = first; j <= i; ++j) {
+    const Sight sight(first_keys, i, j);
+    const bool diagonal = sight.diagonal;
     const auto keys = tiling.size(j);
     load_tile(t.rows, rows_of<T>(k, b, j * edge, g), k.stride[1], keys, D, E);
     score_tile(t.s, t.rows, t.qT, keys, queries, tiling, diagonal);
-    softmax_tile(t, keys, queries, j == 0, diagonal);
-    if (j > 0) {
+    softmax_tile(t, keys, queries, j == first, sight);
+    if (j > first) {
       for (std::int64_t r = 0; r < queries; ++r) {
         for (std::int64_t e = 0; e < E; ++e) t.o[r * E + e] *= t.shrink[r];
       }
     }
     load_tile(t.rows, rows_of<T>(v, b, j * edge, g), v.stride[1], keys, D, E);
-    product(t.o, E, j == 0 ? Accumulate::overwrite : Accumulate::add, Columns{t.s, edge}, t.rows, E,
-            queries, E, [&](std::int64_t row) {
+    product(t.o, E, j == first ? Accumulate::overwrite : Accumulate::add, Columns{t.s, edge},
+            t.rows, E, queries, E, [&](std::int64_t row) {
               return Part{0, diagonal ? std::min(keys, row + block_rows) : keys, 0};
             });
   }
@@ -113,7 +118,7 @@ std::size_t attention_workspace(const AttentionShape& shape, DType, Direction di
 
 void run(const kernel::Attention& o, View) {
   check_attention(o.shape, {o.o_BTHD, o.q_BTHD}, {o.k_BTGD, o.v_BTGD}, o.lse_BHT, o.workspace,
-                  Direction::forward);
+                  o.start_BT, Direction::forward);
   const Tiling tiling(o.shape);
   if (o.q_BTHD.dtype == DType::bf16)
     forward<bf16>(o, tiling);
@@ -123,7 +128,7 @@ void run(const kernel::Attention& o, View) {
 
 void check_attention(const AttentionShape& s, std::initializer_list<ConstView> query_side,
                      std::initializer_list<ConstView> key_side, const ConstView& lse,
-                     const View& workspace, Direction direction) {
+                     const View& workspace, const ConstView& start_BT, Direction direction) {
   require(s.head_dim >= 1 && s.head_dim <= max_head_dim,
           "attention: a head dim of {} is not supported; use 1 to {}", s.head_dim, max_head_dim);
   require(s.kv_heads >= 1 && s.kv_heads <= s.heads,
@@ -148,6 +153,9 @@ void check_attention(const AttentionShape& s, std::initializer_list<ConstView> q
   require(lse.dims == 3 && lse.dtype == DType::f32 && lse.extent[0] == s.batch &&
               lse.extent[1] == s.heads && lse.extent[2] == s.tokens,
           "attention: lse is not f32 [{}, {}, {}]", s.batch, s.heads, s.tokens);
+  require(!start_BT || (start_BT.dims == 2 && start_BT.dtype == DType::i32 &&
+                        start_BT.extent[0] == s.batch && start_BT.extent[1] == s.tokens),
+          "attention: documents' starts are not i32 [{}, {}]", s.batch, s.tokens);
   const auto needed = attention_workspace(s, type, direction);
   require(workspace.span_bytes() >= needed,
           "attention: the workspace has {} bytes and needs {}: ask attention_workspace with the "

@@ -72,16 +72,21 @@ class Pass {
     load_tile(t.v, rows_of<T>(g_.v_BTGD, b, at, g), g_.v_BTGD.stride[1], n, D, t_.E);
   }
 
+  FirstKeys first_keys(std::int64_t b, std::int64_t i) const {
+    return {g_.start_BT, b, i * edge, t_.size(i)};
+  }
+
   // p and ds of the loaded query tile i and key tile j, both as [key][query].
-  void pair(const Tiles& t, std::int64_t i, std::int64_t j) const {
+  void pair(const Tiles& t, const FirstKeys& first, std::int64_t i, std::int64_t j) const {
     const auto keys = t_.size(j), queries = t_.size(i);
-    const bool diagonal = i == j;
+    const Sight sight(first, i, j);
+    const bool diagonal = sight.diagonal;
     score_tile(t.p, t.k, t.qT, keys, queries, t_, diagonal);
     score_tile(t.ds, t.v, t.d_oT, keys, queries, t_, diagonal);
     const auto scale = static_cast<float>(t_.shape.scale);
     for (std::int64_t column = 0; column < queries; column += lanes) {
       const Vec lse = load(t.lse + column), delta = load(t.delta + column);
-      for_keys(column, keys, diagonal, [&](std::int64_t key, VecInt seen) {
+      for_keys(column, keys, sight, [&](std::int64_t key, VecInt seen) {
         float* at_p = t.p + key * edge + column;
         float* at_ds = t.ds + key * edge + column;
         const Vec p = seen ? exp_below(load(at_p) - lse) : Vec{};
@@ -104,10 +109,10 @@ class Pass {
     return h == t_.first_head(g) && i == j ? Accumulate::overwrite : Accumulate::add;
   }
 
-  void add_query(const Tiles& t, std::int64_t i, std::int64_t j) const {
+  void add_query(const Tiles& t, const FirstKeys& first, std::int64_t i, std::int64_t j) const {
     const auto E = t_.E, keys = t_.size(j);
-    product(t.dq, E, j == 0 ? Accumulate::overwrite : Accumulate::add, Columns{t.ds, edge}, t.k, E,
-            t_.size(i), E, [&](std::int64_t row) {
+    product(t.dq, E, j == first.tile() ? Accumulate::overwrite : Accumulate::add,
+            Columns{t.ds, edge}, t.k, E, t_.size(i), E, [&](std::int64_t row) {
               return Part{0, i == j ? std::min(keys, row + block_rows) : keys, 0};
             });
   }
@@ -129,11 +134,12 @@ class Pass {
     for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
       for (std::int64_t i = 0; i < t_.tiles; ++i) {
         load_query(t, b, h, i);
-        for (std::int64_t j = 0; j <= i; ++j) {
+        const auto keys = first_keys(b, i);
+        for (auto j = keys.tile(); j <= i; ++j) {
           load_key(t, b, g, j);
-          pair(t, i, j);
+          pair(t, keys, i, j);
           add_key(t, sum.dk + j * edge * t_.E, sum.dv + j * edge * t_.E, i, j, first(h, g, i, j));
-          add_query(t, i, j);
+          add_query(t, keys, i, j);
         }
         store_query(t, b, h, i);
       }
@@ -146,8 +152,10 @@ class Pass {
     load_key(t, b, g, j);
     for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
       for (auto i = j; i < t_.tiles; ++i) {
+        const auto keys = first_keys(b, i);
+        if (keys.tile() > j) break;  // neither do those behind it see this tile
         load_query(t, b, h, i);
-        pair(t, i, j);
+        pair(t, keys, i, j);
         add_key(t, sum.dk, sum.dv, i, j, first(h, g, i, j));
       }
     }
@@ -156,10 +164,11 @@ class Pass {
 
   void query_tile(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
     load_query(t, b, h, i);
-    for (std::int64_t j = 0; j <= i; ++j) {
+    const auto keys = first_keys(b, i);
+    for (auto j = keys.tile(); j <= i; ++j) {
       load_key(t, b, t_.kv_head(h), j);
-      pair(t, i, j);
-      add_query(t, i, j);
+      pair(t, keys, i, j);
+      add_query(t, keys, i, j);
     }
     store_query(t, b, h, i);
   }
@@ -225,7 +234,7 @@ std::size_t attention_grad_workspace(const Tiling& tiling) {
 
 void run(const kernel::AttentionGrad& o, View) {
   check_attention(o.shape, {o.dq_BTHD, o.do_BTHD, o.o_BTHD, o.q_BTHD},
-                  {o.dk_BTGD, o.dv_BTGD, o.k_BTGD, o.v_BTGD}, o.lse_BHT, o.workspace,
+                  {o.dk_BTGD, o.dv_BTGD, o.k_BTGD, o.v_BTGD}, o.lse_BHT, o.workspace, o.start_BT,
                   Direction::backward);
   const Tiling tiling(o.shape);
   if (o.q_BTHD.dtype == DType::bf16)

@@ -117,12 +117,50 @@ inline void score_tile(float* s, const float* k, const float* xT, std::int64_t k
           });
 }
 
+// Where the keys that the queries of a tile see begin, by position in the sample: at 0, or where
+// their documents do. They never fall.
+struct FirstKeys {
+  FirstKeys(const ConstView& start_BT, std::int64_t b, std::int64_t at, std::int64_t queries) {
+    if (!start_BT) return;
+    const auto* const row = reinterpret_cast<const std::int32_t*>(start_BT.data) +
+                            b * start_BT.stride[0] + at * start_BT.stride[1];
+    for (std::int64_t r = 0; r < edge; ++r)
+      key[static_cast<std::size_t>(r)] = row[std::min(r, queries - 1) * start_BT.stride[1]];
+  }
+  std::int64_t tile() const { return key[0] / edge; }  // the first one that any query sees
+
+  std::array<std::int32_t, edge> key{};
+};
+
+// What a query tile sees of key tile j.
+struct Sight {
+  Sight(const FirstKeys& f, std::int64_t i, std::int64_t j)
+      : diagonal(i == j),
+        first(f.key.back() > j * edge ? f.key.data() : nullptr),
+        begin(j * edge) {}
+  bool diagonal;              // a query sees no key behind it
+  const std::int32_t* first;  // null: none is hidden for being before a query's first
+  std::int64_t begin;         // position of the first key
+};
+
 // body(key, seen) for the keys that a vector of queries from `column` on may see; lanes of `seen`
-// are 0 where causality hides the key.
+// are 0 where the key is hidden.
 template <class Body>
-inline void for_keys(std::int64_t column, std::int64_t keys, bool diagonal, const Body& body) {
+inline void for_keys(std::int64_t column, std::int64_t keys, const Sight& sight, const Body& body) {
+  const bool diagonal = sight.diagonal;
   const auto open = diagonal ? std::min(keys, column) : keys;
   const auto all = diagonal ? std::min(keys, column + lanes) : keys;
+  if (sight.first) {
+    VecInt first;
+    std::memcpy(&first, sight.first + column, sizeof first);
+    first -= static_cast<std::int32_t>(sight.begin);
+    const VecInt last = diagonal ? counted_from(column) : VecInt{} + static_cast<int>(edge);
+    for (std::int64_t key = 0; key < all; ++key) {
+      const auto k = static_cast<std::int32_t>(key);
+      body(key, (first <= k) & (last >= k));
+    }
+    return;
+  }
   for (std::int64_t key = 0; key < open; ++key) body(key, VecInt{} - 1);
   const VecInt query = counted_from(column);
   for (auto key = open; key < all; ++key) body(key, query >= static_cast<std::int32_t>(key));
@@ -147,6 +185,6 @@ std::size_t attention_grad_workspace(const Tiling&);
 // Throws Error naming what does not fit.
 void check_attention(const AttentionShape&, std::initializer_list<ConstView> query_side,
                      std::initializer_list<ConstView> key_side, const ConstView& lse,
-                     const View& workspace, Direction);
+                     const View& workspace, const ConstView& start_BT, Direction);
 
 }  // namespace trireme::host

@@ -5,28 +5,29 @@
 
 namespace trireme::host {
 
-void run(const kernel::Copy&, View scratch);           // copy.cpp
-void run(const kernel::Fill&, View scratch);           //
-void run(const kernel::AddFixed&, View scratch);       // fixed.cpp
-void run(const kernel::Matmul&, View scratch);         // matmul.cpp, through oneDNN
-void run(const kernel::Attention&, View scratch);      // attention.cpp
-void run(const kernel::AttentionGrad&, View scratch);  // attention_grad.cpp
-void run(const kernel::Norm&, View scratch);           // norm.cpp
-void run(const kernel::NormGrad&, View scratch);       //
-void run(const kernel::ResidualNorm&, View scratch);   //
-void run(const kernel::Dropout&, View scratch);        // dropout.cpp
-void run(const kernel::Rotary&, View scratch);         // pointwise.cpp
-void run(const kernel::Activate&, View scratch);       //
-void run(const kernel::ActivateGrad&, View scratch);   //
-void run(const kernel::Swiglu&, View scratch);         //
-void run(const kernel::SwigluGrad&, View scratch);     //
-void run(const kernel::Embedding&, View scratch);      // embedding.cpp
-void run(const kernel::EmbeddingGrad&, View scratch);  //
-void run(const kernel::CrossEntropy&, View scratch);   // loss.cpp
-void run(const kernel::ColumnSum&, View scratch);      // reduce.cpp
-void run(const kernel::SumSquares&, View scratch);     //
-void run(const kernel::Update&, View scratch);         // optimizer.cpp
-void run(const kernel::Digest&, View scratch);         // digest.cpp
+void run(const kernel::Copy&, View scratch);             // copy.cpp
+void run(const kernel::Fill&, View scratch);             //
+void run(const kernel::AddFixed&, View scratch);         // fixed.cpp
+void run(const kernel::Matmul&, View scratch);           // matmul.cpp, through oneDNN
+void run(const kernel::Attention&, View scratch);        // attention.cpp
+void run(const kernel::AttentionGrad&, View scratch);    // attention_grad.cpp
+void run(const kernel::CachedAttention&, View scratch);  // cached_attention.cpp
+void run(const kernel::Norm&, View scratch);             // norm.cpp
+void run(const kernel::NormGrad&, View scratch);         //
+void run(const kernel::ResidualNorm&, View scratch);     //
+void run(const kernel::Dropout&, View scratch);          // dropout.cpp
+void run(const kernel::Rotary&, View scratch);           // pointwise.cpp
+void run(const kernel::Activate&, View scratch);         //
+void run(const kernel::ActivateGrad&, View scratch);     //
+void run(const kernel::Swiglu&, View scratch);           //
+void run(const kernel::SwigluGrad&, View scratch);       //
+void run(const kernel::Embedding&, View scratch);        // embedding.cpp
+void run(const kernel::EmbeddingGrad&, View scratch);    //
+void run(const kernel::CrossEntropy&, View scratch);     // loss.cpp
+void run(const kernel::ColumnSum&, View scratch);        // reduce.cpp
+void run(const kernel::SumSquares&, View scratch);       //
+void run(const kernel::Update&, View scratch);           // optimizer.cpp
+void run(const kernel::Digest&, View scratch);           // digest.cpp
 
 bool bf16_products();  // can oneDNN multiply bf16 on this processor?
 

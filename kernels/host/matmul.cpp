@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/host/few_rows.hpp"
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/tiles.hpp"
@@ -213,7 +214,9 @@ void run(const kernel::Matmul& o, View scratch) {
     if (how == Accumulate::overwrite) clear(c);
   } else {
     const Product product{c, normal(a_MK, "a"), normal(b_KN, "b"), how, bias};
-    if (a_MK.dtype == DType::f32) {
+    if (order == SumOrder::by_row) {
+      multiply_few_rows(product);
+    } else if (a_MK.dtype == DType::f32) {
       multiply_f32(product, scratch, order);
     } else if (!onednn::multiplies_bf16_fast()) {
       multiply_widened(product, scratch, order);

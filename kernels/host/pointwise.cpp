@@ -87,16 +87,20 @@ void run(const kernel::SwigluGrad& o, View) {
 }
 
 void run(const kernel::Rotary& o, View) {
-  const auto& [x_BTHD, table_T2E, direction] = o;
+  const auto& [x_BTHD, table_T2E, direction, position_BT] = o;
   const auto tokens = x_BTHD.extent[1], heads = x_BTHD.extent[2], half = x_BTHD.extent[3] / 2;
   const float sign = direction == Direction::forward ? 1.0F : -1.0F;
   const auto& stride = x_BTHD.stride;
   expect(x_BTHD.extent[3] == 1 || stride[3] == 1, "rotary: heads are dense");
+  expect(!position_BT || (position_BT.dtype == DType::i32 && position_BT.stride[1] == 1),
+         "rotary: positions are dense i32");
   by_type(x_BTHD.dtype, "rotary", [&]<class T>(T) {
     for_rows(x_BTHD.extent[0] * tokens, heads * half, [&](std::int64_t begin, std::int64_t end) {
       for (auto row = begin; row < end; ++row) {
         const auto b = row / tokens, t = row % tokens;
-        const float* c = data<float>(table_T2E) + t * 2 * half;
+        const auto at =
+            position_BT ? data<std::int32_t>(position_BT)[b * position_BT.stride[0] + t] : t;
+        const float* c = data<float>(table_T2E) + at * 2 * half;
         const float* s = c + half;
         for (std::int64_t h = 0; h < heads; ++h) {
           T* x1 = data<T>(x_BTHD) + b * stride[0] + t * stride[1] + h * stride[2];

@@ -1,6 +1,6 @@
 // o(t) = sum over s <= t of p(t, s) v(s), p(t, s) = exp(scale q(t).k(s) - lse(t)),
 // lse(t) = log of the sum over s <= t of exp(scale q(t).k(s)); query head h reads k, v of h * G /
-// H.
+// H. s begins where the document of t does, if starts are given.
 //
 // With dp(t, s) = do(t).v(s) and delta(t) = do(t).o(t) = sum over s of p(t, s) dp(t, s):
 //   ds = scale p (dp - delta),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),  dv(s) = sum_t p
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/ref/elements.hpp"
+#include "kernels/ref/dot.hpp"
 #include "kernels/ref/kernels.hpp"
 
 namespace trireme::ref {
@@ -31,21 +31,22 @@ class Scratch {
   std::size_t left_;
 };
 
-template <class T>
-double dot(const T* a, const T* b, std::int64_t n) {
-  double sum = 0;
-  for (std::int64_t d = 0; d < n; ++d) sum += load(a[d]) * load(b[d]);
-  return sum;
-}
+// The first key that a query sees.
+class FirstKey {
+ public:
+  explicit FirstKey(const ConstView& start_BT) : start_(start_BT) {}
+  std::int64_t operator()(std::int64_t b, std::int64_t t) const {
+    return start_ ? start_.at(b, t) : 0;
+  }
 
-template <class T>
-void add_scaled(double* sum, double factor, const T* x, std::int64_t n) {
-  for (std::int64_t d = 0; d < n; ++d) sum[d] += factor * load(x[d]);
-}
+ private:
+  Elements<const std::int32_t> start_;
+};
 
 template <class T>
 void forward(const kernel::Attention& a) {
   const auto& s = a.shape;
+  const FirstKey first_key(a.start_BT);
   const Elements<const T> q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD);
   const Elements<T> o(a.o_BTHD);
   const Elements<Wide<T>> lse(a.lse_BHT);
@@ -55,14 +56,14 @@ void forward(const kernel::Attention& a) {
     for (std::int64_t h = 0; h < s.heads; ++h) {
       const auto g = h * s.kv_heads / s.heads;
       for (std::int64_t t = 0; t < s.tokens; ++t) {
-        for (std::int64_t j = 0; j <= t; ++j)
+        const auto first = first_key(b, t);
+        for (auto j = first; j <= t; ++j)
           p[j] = s.scale * dot(&q.at(b, t, h), &k.at(b, j, g), s.head_dim);
-        const double largest = *std::max_element(p, p + t + 1);
+        const double largest = *std::max_element(p + first, p + t + 1);
         double total = 0;
-        for (std::int64_t j = 0; j <= t; ++j) total += p[j] = std::exp(p[j] - largest);
+        for (auto j = first; j <= t; ++j) total += p[j] = std::exp(p[j] - largest);
         std::fill_n(sum, s.head_dim, 0.0);
-        for (std::int64_t j = 0; j <= t; ++j)
-          add_scaled(sum, p[j] / total, &v.at(b, j, g), s.head_dim);
+        for (auto j = first; j <= t; ++j) add_scaled(sum, p[j] / total, &v.at(b, j, g), s.head_dim);
         for (std::int64_t d = 0; d < s.head_dim; ++d) o.put(sum[d], b, t, h, d);
         lse.put(largest + std::log(total), b, h, t);
       }
@@ -75,6 +76,7 @@ void backward(const kernel::AttentionGrad& a) {
   const Elements<const T> d_o(a.do_BTHD), o(a.o_BTHD), q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD);
   const Elements<const Wide<T>> lse(a.lse_BHT);
   const Elements<T> dq(a.dq_BTHD), dk(a.dk_BTGD), dv(a.dv_BTGD);
+  const FirstKey first_key(a.start_BT);
   const auto D = s.head_dim;
   Scratch scratch(a.workspace);
   double* dq_sum = scratch.take(D);
@@ -88,7 +90,7 @@ void backward(const kernel::AttentionGrad& a) {
         for (std::int64_t t = 0; t < s.tokens; ++t) {
           const double delta = dot<T>(&d_o.at(b, t, h), &o.at(b, t, h), D);
           std::fill_n(dq_sum, D, 0.0);
-          for (std::int64_t j = 0; j <= t; ++j) {
+          for (auto j = first_key(b, t); j <= t; ++j) {
             const double p =
                 std::exp(s.scale * dot(&q.at(b, t, h), &k.at(b, j, g), D) - lse(b, h, t));
             const double dp = dot(&d_o.at(b, t, h), &v.at(b, j, g), D);

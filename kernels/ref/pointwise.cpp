@@ -54,17 +54,19 @@ void map(const View& y_N, const F& f, const In&... x_N) {
 }
 
 template <class T>
-void rotary_as(const View& x_BTHD, const ConstView& table_T2E, Direction direction) {
-  const Elements<T> x(x_BTHD);
-  const Elements<const Wide<T>> table(table_T2E);
-  const auto [B, Tokens, H, D, unused5, unused6] = x_BTHD.extent;
+void rotary_as(const kernel::Rotary& o) {
+  const Elements<T> x(o.x_BTHD);
+  const Elements<const Wide<T>> table(o.table_T2E);
+  const Elements<const std::int32_t> position(o.position_BT);
+  const auto [B, Tokens, H, D, unused5, unused6] = o.x_BTHD.extent;
   const auto E = D / 2;
   for (std::int64_t b = 0; b < B; ++b)
     for (std::int64_t t = 0; t < Tokens; ++t)
       for (std::int64_t h = 0; h < H; ++h)
         for (std::int64_t e = 0; e < E; ++e) {
-          const double c = table(t, 0, e), s0 = table(t, 1, e);
-          const double s = direction == Direction::forward ? s0 : -s0;
+          const std::int64_t row = position ? position.at(b, t) : t;
+          const double c = table(row, 0, e), s0 = table(row, 1, e);
+          const double s = o.direction == Direction::forward ? s0 : -s0;
           const double x1 = x(b, t, h, e), x2 = x(b, t, h, E + e);
           x.put(x1 * c - x2 * s, b, t, h, e);
           x.put(x2 * c + x1 * s, b, t, h, E + e);
@@ -121,8 +123,7 @@ void dropout_as(const kernel::Dropout& o) {
 }  // namespace
 
 void run(const kernel::Rotary& o) {
-  with_compute_type(o.x_BTHD.dtype,
-                    [&](auto t) { rotary_as<decltype(t)>(o.x_BTHD, o.table_T2E, o.direction); });
+  with_compute_type(o.x_BTHD.dtype, [&](auto t) { rotary_as<decltype(t)>(o); });
 }
 
 void run(const kernel::Activate& o) {

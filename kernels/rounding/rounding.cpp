@@ -186,6 +186,9 @@ void move(Mover& mover, const kernel::Attention& o) {
   mover.sums_of(o.o_BTHD, o.shape.tokens);
   mover.each_alone(o.lse_BHT);
 }
+void move(Mover& mover, const kernel::CachedAttention& o) {
+  mover.sums_of(o.o_THD, o.at + o.q_THD.extent[0]);
+}
 void move(Mover& mover, const kernel::AttentionGrad& o) {
   for (const auto& v : {o.dq_BTHD, o.dk_BTGD, o.dv_BTGD}) mover.sums_of(v, o.shape.tokens);
 }

@@ -53,11 +53,16 @@ struct Place {
   int microbatch = 0;
   SampleRows rows;         // the samples, and where this rank's T positions of them begin
   ConstView targets_BT{};  // i32, -1 is masked; the head's
-  double scale = 1;        // 1 / valid targets of the whole step
+  // i32, where documents stand apart: the position in the sample where a token's document begins,
+  // of all positions; and the position in its document, of this rank's.
+  ConstView start_BT{}, position_BT{};
+  double scale = 1;  // 1 / valid targets of the whole step
   // run.exactness = "invariant": tokens that are summed as one, a divisor of this rank's T. A
   // row's bits may depend on how many are computed at once, so products take that many. 0: fast.
   std::int64_t exact_chunk = 0;
 };
+
+struct Cached;  // lib/ops/key_values.hpp
 
 struct Run {
   Backend& backend;
@@ -66,6 +71,7 @@ struct Run {
   Gradients* gradients;                     // null: no weight gradient is wanted
   std::span<const std::uint8_t> trainable;  // by ParamId
   Place place;
+  const Cached* cached = nullptr;  // keys and values of earlier positions, in generation
 
   bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
 };

@@ -6,6 +6,7 @@
 
 #include "kernels/trace.hpp"
 #include "lib/base/deadline.hpp"
+#include "lib/base/timesheet.hpp"
 #include "lib/comm/engine/progress.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 
@@ -86,6 +87,7 @@ void Communicator::progress() const {
 }
 
 void Communicator::wait(Backend& b, Event e, const std::string& what) const {
+  const TaskScope task(Task::device);
   context_->progress->wait_until([&] { return b.done(e); },
                                  [&]() -> engine::Wait {
                                    return {what, "on this rank"};
@@ -93,6 +95,7 @@ void Communicator::wait(Backend& b, Event e, const std::string& what) const {
 }
 
 void Communicator::synchronize() const {
+  const TaskScope task(Task::device);
   context_->progress->synchronize();
 }
 
@@ -246,6 +249,7 @@ Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
 
 void Communicator::finish(Transport::Request r, const std::function<std::string()>& what) const {
   const TraceScope span(Trace::on() ? "wait for " + what() : "");
+  const TaskScope task(Task::agreeing);
   const auto test = [&] {
     try {
       return context_->host->test(r);

@@ -1,50 +1,113 @@
 #include "lib/model/config.hpp"
 
-#include <array>
+#include <utility>
 
 #include "lib/base/error.hpp"
 
 namespace trireme {
 namespace {
 
-struct Preset {
-  std::string_view name;
-  std::int64_t layers, width, heads, kv_heads, ffn_width, vocab, context;
-};
-
-// GPT-2: Radford et al. 2019; the vocabulary of 50257 is padded to a multiple of 64. ffn_width
-// follows from width.
-constexpr std::array gpt2 = {
-    Preset{"gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024},
-    Preset{"gpt2-350M", 24, 1024, 16, 0, 0, 50304, 1024},
-    Preset{"gpt2-774M", 36, 1280, 20, 0, 0, 50304, 1024},
-    Preset{"gpt2-1558M", 48, 1600, 25, 0, 0, 50304, 1024},
-};
-
-// 7B and 70B: Touvron et al. 2023, "Llama 2"; 1B: the shape of Zhang et al. 2024, "TinyLlama".
-constexpr std::array llama = {
-    Preset{"llama-1B", 22, 2048, 32, 4, 5632, 32000, 2048},
-    Preset{"llama-7B", 32, 4096, 32, 32, 11008, 32000, 4096},
-    Preset{"llama-70B", 80, 8192, 64, 8, 28672, 32000, 4096},
-};
-
-ModelConfig with_shape(const Preset& s) {
+ModelConfig with_shape(std::string_view name, std::int64_t layers, std::int64_t width,
+                       std::int64_t heads, std::int64_t kv_heads, std::int64_t ffn_width,
+                       std::int64_t vocab, std::int64_t context) {
   ModelConfig c;
-  c.preset = s.name;
-  c.layers = s.layers;
-  c.width = s.width;
-  c.heads = s.heads;
-  c.kv_heads = s.kv_heads;
-  c.ffn_width = s.ffn_width;
-  c.vocab = s.vocab;
-  c.context = s.context;
+  c.preset = name;
+  c.layers = layers;
+  c.width = width;
+  c.heads = heads;
+  c.kv_heads = kv_heads;
+  c.ffn_width = ffn_width;
+  c.vocab = vocab;
+  c.context = context;
   return c;
+}
+
+ModelConfig llama(ModelConfig c) {
+  c.norm = NormKind::rms;
+  c.bias = false;
+  c.activation = ActivationKind::swiglu;
+  c.positions = Positions::rotary;
+  c.tied = false;
+  return c;
+}
+
+ModelConfig llama_3(ModelConfig c) {
+  c = llama(std::move(c));
+  c.rope_theta = 500000;
+  return c;
+}
+
+ModelConfig llama_3_2(ModelConfig c) {
+  c = llama_3(std::move(c));
+  c.tied = true;
+  c.rope_scaling = RopeScaling::llama3;
+  c.rope_factor = 32;
+  return c;
+}
+
+ModelConfig mistral(ModelConfig c) {
+  c = llama(std::move(c));
+  c.rope_theta = 1e6;
+  return c;
+}
+
+ModelConfig smollm2(ModelConfig c) {
+  c = llama(std::move(c));
+  c.tied = true;
+  c.rope_theta = 100000;
+  return c;
+}
+
+ModelConfig qwen(ModelConfig c) {
+  c = llama(std::move(c));
+  c.tied = true;
+  c.norm_eps = 1e-6;
+  c.rope_theta = 1e6;
+  return c;
+}
+
+ModelConfig qwen_2(ModelConfig c) {
+  c = qwen(std::move(c));
+  c.qkv_bias = true;
+  return c;
+}
+
+ModelConfig qwen_3(ModelConfig c) {
+  c = qwen(std::move(c));
+  c.qk_norm = true;
+  c.head_dim = 128;
+  return c;
+}
+
+// GPT-2: Radford et al. 2019; the vocabulary of 50257 is padded to a multiple of 64; ffn_width
+// follows from width. llama-7B and 70B: Touvron et al. 2023, "Llama 2"; 1B: the shape of Zhang et
+// al. 2024, "TinyLlama". The others from config.json of Llama-3.2-1B, Meta-Llama-3-8B,
+// Mistral-7B-v0.3, SmolLM2-135M, Qwen2-0.5B and Qwen3-0.6B as their makers published them on
+// huggingface.co, the context being max_position_embeddings.
+const std::vector<ModelConfig>& presets() {
+  static const std::vector<ModelConfig> all = {
+      with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
+      with_shape("gpt2-350M", 24, 1024, 16, 0, 0, 50304, 1024),
+      with_shape("gpt2-774M", 36, 1280, 20, 0, 0, 50304, 1024),
+      with_shape("gpt2-1558M", 48, 1600, 25, 0, 0, 50304, 1024),
+      llama(with_shape("llama-1B", 22, 2048, 32, 4, 5632, 32000, 2048)),
+      llama(with_shape("llama-7B", 32, 4096, 32, 32, 11008, 32000, 4096)),
+      llama(with_shape("llama-70B", 80, 8192, 64, 8, 28672, 32000, 4096)),
+      llama_3_2(with_shape("llama-3.2-1B", 16, 2048, 32, 8, 8192, 128256, 131072)),
+      llama_3(with_shape("llama-3-8B", 32, 4096, 32, 8, 14336, 128256, 8192)),
+      mistral(with_shape("mistral-7B-v0.3", 32, 4096, 32, 8, 14336, 32768, 32768)),
+      smollm2(with_shape("smollm2-135M", 30, 576, 9, 3, 1536, 49152, 8192)),
+      qwen_2(with_shape("qwen2-0.5B", 24, 896, 14, 2, 4864, 151936, 131072)),
+      qwen_3(with_shape("qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960)),
+  };
+  return all;
 }
 
 }  // namespace
 
 ModelConfig resolved(ModelConfig c) {
   if (c.kv_heads == 0) c.kv_heads = c.heads;
+  if (c.head_dim == 0 && c.width % c.heads == 0) c.head_dim = c.width / c.heads;
   if (c.ffn_width == 0) {
     if (c.activation == ActivationKind::swiglu) {
       const std::int64_t least = (8 * c.width + 2) / 3;
@@ -58,25 +121,13 @@ ModelConfig resolved(ModelConfig c) {
 
 std::vector<std::string_view> model_preset_names() {
   std::vector<std::string_view> names;
-  for (const auto& s : gpt2) names.push_back(s.name);
-  for (const auto& s : llama) names.push_back(s.name);
+  for (const auto& c : presets()) names.emplace_back(c.preset);
   return names;
 }
 
 ModelConfig model_preset(std::string_view name) {
-  for (const auto& s : gpt2) {
-    if (s.name == name) return with_shape(s);
-  }
-  for (const auto& s : llama) {
-    if (s.name != name) continue;
-    ModelConfig c = with_shape(s);
-    c.norm = NormKind::rms;
-    c.bias = false;
-    c.activation = ActivationKind::swiglu;
-    c.positions = Positions::rotary;
-    c.tied = false;
-    return c;
-  }
+  for (const auto& c : presets())
+    if (c.preset == name) return c;
   fail("there is no model preset '{}'", name);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/ops/norm_kind.hpp"
+#include "lib/ops/rope_scaling.hpp"
 
 namespace trireme {
 
@@ -19,32 +20,40 @@ struct ModelConfig {
   std::string preset;           // name of the shape that the other values started from, or empty
   std::int64_t layers = 12;     // transformer blocks
   std::int64_t width = 768;     // channels of the residual stream
-  std::int64_t heads = 12;      // query heads; head dim = width / heads
+  std::int64_t heads = 12;      // query heads
   std::int64_t kv_heads = 0;    // key/value heads; 0: as many as heads
+  std::int64_t head_dim = 0;    // channels of a head; 0: width / heads
   std::int64_t ffn_width = 0;   // channels of the MLP; 0: 4*width (gelu), 8/3*width (swiglu)
   std::int64_t vocab = 0;       // rows of the embedding; 0: the caller takes the token file's
   std::int64_t context = 1024;  // tokens of a sample
   NormKind norm = NormKind::layer;
   double norm_eps = 1e-5;
-  bool bias = true;  // biases in the projections and in layer norm
+  bool bias = true;       // biases in the projections and in layer norm
+  bool qkv_bias = false;  // a bias in the product to queries, keys and values; bias has it anyway
+  bool qk_norm = false;   // RMS norm of each head's query and key, before positions
   ActivationKind activation = ActivationKind::gelu;
   Positions positions = Positions::learned;
   double rope_theta = 10000;  // base of the rotary frequencies
-  bool tied = true;           // embedding and head share one table
-  double dropout = 0;         // probability, on residual branches and the embedding
+  RopeScaling rope_scaling = RopeScaling::none;
+  double rope_factor = 1;                     // what scaled frequencies are divided by
+  double rope_low_freq_factor = 1;            // llama3: turns in the original context at which
+  double rope_high_freq_factor = 4;           // ... the division is whole, and none
+  std::int64_t rope_original_context = 8192;  // llama3: tokens
+  bool tied = true;                           // embedding and head share one table
+  double dropout = 0;                         // probability, on residual branches and the embedding
   Recompute recompute = Recompute::none;
   std::string init_from;  // checkpoint whose weights start the run at step 0, or empty
 
-  std::int64_t head_dim() const { return width / heads; }
   bool operator==(const ModelConfig&) const = default;
 };
 
-// kv_heads and ffn_width decided; swiglu's 8/3*width is rounded up to a multiple of 64. vocab may
-// still be 0. Checks nothing, so it takes illegal shapes too.
+// kv_heads, head_dim and ffn_width decided; swiglu's 8/3*width is rounded up to a multiple of 64.
+// vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim stays 0 where
+// heads does not divide width.
 ModelConfig resolved(ModelConfig);
 
-// The names, smallest model first, and the shape of one (not resolved, so that a deck may change
-// its width). Throws Error when no preset has that name.
+// The names, each family's smallest first, and the shape of one (not resolved, so that a deck may
+// change its width). Throws Error when no preset has that name.
 std::vector<std::string_view> model_preset_names();
 ModelConfig model_preset(std::string_view name);
 

@@ -1,5 +1,6 @@
 #include "lib/model/parts.hpp"
 
+#include "lib/ops/key_values.hpp"
 #include "lib/ops/mlp.hpp"
 #include "lib/ops/norm.hpp"
 
@@ -10,12 +11,12 @@ static ops::NormWeights norm_weights(const ModelConfig& c, ParamId weight, Param
 }
 
 static ops::Heads heads_of(const ModelConfig& c) {
-  return {c.heads, c.kv_heads, c.head_dim()};
+  return {c.heads, c.kv_heads, c.head_dim};
 }
 
 // That attention sees.
 static ops::Heads attended(const ModelConfig& c, bool exact) {
-  return {c.heads, exact ? c.heads : c.kv_heads, c.head_dim()};
+  return {c.heads, exact ? c.heads : c.kv_heads, c.head_dim};
 }
 
 // Site 0 is the embedding, then two a block.
@@ -69,13 +70,14 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
       attention_norm_(norm_weights(s.config, p.attention_norm, p.attention_norm_bias)),
       qkv_(make_linear(s, p.qkv, p.qkv_bias)),
       split_heads_(attended(s.config, exact)),
-      attention_(attended(s.config, exact)),
+      attention_(attended(s.config, exact), static_cast<std::size_t>(layer)),
       join_heads_(attended(s.config, exact)),
       projection_(make_linear(s, p.projection, p.projection_bias)),
       attention_residual_(site(s.config, 1 + 2 * layer),
                           norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
       ffn_(make_ffn(s, p)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {
+  if (s.config.qk_norm) qk_norm_.emplace(heads_of(s.config), p.q_norm, p.k_norm, s.config.norm_eps);
   if (rotary_T2E) rotary_.emplace(heads_of(s.config), rotary_T2E);
   if (exact && s.config.kv_heads < s.config.heads) repeat_heads_.emplace(heads_of(s.config));
 }
@@ -83,9 +85,10 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   Value h = tape.apply(run, attention_norm_, x);
   h = tape.apply(run, qkv_, std::move(h));
+  if (qk_norm_) h = tape.apply(run, *qk_norm_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
   if (repeat_heads_) h = tape.apply(run, *repeat_heads_, std::move(h));
-  const bool shared = run.seq.size() > 1;
+  const bool shared = run.seq.size() > 1 && !extends(run);
   if (shared) h = tape.apply(run, split_heads_, std::move(h));
   h = tape.apply(run, attention_, std::move(h));
   if (shared) h = tape.apply(run, join_heads_, std::move(h));

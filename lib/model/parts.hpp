@@ -7,8 +7,10 @@
 #include "lib/ops/collective.hpp"
 #include "lib/ops/embedding.hpp"
 #include "lib/ops/linear.hpp"
+#include "lib/ops/qk_norm.hpp"
 #include "lib/ops/repeat_heads.hpp"
 #include "lib/ops/residual_norm.hpp"
+#include "lib/ops/rotary.hpp"
 
 namespace trireme {
 
@@ -46,6 +48,7 @@ class BlockPart final : public Part {
   std::vector<Borrow> units_;
   ops::Norm attention_norm_;
   ops::Linear qkv_;
+  std::optional<ops::QkNorm> qk_norm_;
   std::optional<ops::Rotary> rotary_;
   std::optional<ops::RepeatHeads> repeat_heads_;
   ops::SplitHeads split_heads_;

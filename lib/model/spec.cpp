@@ -18,17 +18,26 @@ class Builder {
     return add({name + ".weight", shape, u, true, std, 0});
   }
   ParamId bias(UnitId u, const std::string& name, std::int64_t n) {
-    if (!spec_.config.bias) return {};
-    return add({name + ".bias", {n}, u, false, 0, 0});
+    return spec_.config.bias ? any_bias(u, name, n) : ParamId{};
   }
-  ParamId norm(UnitId u, const std::string& name) {
-    return add({name + ".weight", {spec_.config.width}, u, false, 0, 1});
+  ParamId qkv_bias(UnitId u, const std::string& name, std::int64_t n) {
+    return spec_.config.bias || spec_.config.qkv_bias ? any_bias(u, name, n) : ParamId{};
   }
+  ParamId norm(UnitId u, const std::string& name, std::int64_t n) {
+    return add({name + ".weight", {n}, u, false, 0, 1});
+  }
+  ParamId norm(UnitId u, const std::string& name) { return norm(u, name, spec_.config.width); }
   ParamId norm_bias(UnitId u, const std::string& name) {
     return spec_.config.norm == NormKind::layer ? bias(u, name, spec_.config.width) : ParamId{};
   }
+  ParamId qk_norm(UnitId u, const std::string& name) {
+    return spec_.config.qk_norm ? norm(u, name, spec_.config.head_dim) : ParamId{};
+  }
 
  private:
+  ParamId any_bias(UnitId u, const std::string& name, std::int64_t n) {
+    return add({name + ".bias", {n}, u, false, 0, 0});
+  }
   ParamId add(ParamSpec p) {
     spec_.params.push_back(std::move(p));
     return {static_cast<std::int32_t>(spec_.params.size()) - 1};
@@ -42,7 +51,7 @@ constexpr double init_std = 0.02;  // Radford et al. 2019
 
 static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer);
-  const auto packed = (c.heads + 2 * c.kv_heads) * c.head_dim();
+  const auto packed = (c.heads + 2 * c.kv_heads) * c.head_dim;
   const auto hidden = c.activation == ActivationKind::swiglu ? 2 * c.ffn_width : c.ffn_width;
   // The residual stream sums 2 layers branches.
   const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(c.layers));
@@ -51,8 +60,11 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   p.attention_norm = b.norm(p.unit, name + ".attention_norm");
   p.attention_norm_bias = b.norm_bias(p.unit, name + ".attention_norm");
   p.qkv = b.weight(p.unit, name + ".qkv", {packed, c.width}, init_std);
-  p.qkv_bias = b.bias(p.unit, name + ".qkv", packed);
-  p.projection = b.weight(p.unit, name + ".projection", {c.width, c.width}, residual_std);
+  p.qkv_bias = b.qkv_bias(p.unit, name + ".qkv", packed);
+  p.q_norm = b.qk_norm(p.unit, name + ".q_norm");
+  p.k_norm = b.qk_norm(p.unit, name + ".k_norm");
+  p.projection =
+      b.weight(p.unit, name + ".projection", {c.width, c.heads * c.head_dim}, residual_std);
   p.projection_bias = b.bias(p.unit, name + ".projection", c.width);
   p.ffn_norm = b.norm(p.unit, name + ".ffn_norm");
   p.ffn_norm_bias = b.norm_bias(p.unit, name + ".ffn_norm");
@@ -64,8 +76,8 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
 }
 
 ModelSpec make_spec(const ModelConfig& c) {
-  require(c.vocab > 0 && c.kv_heads > 0 && c.ffn_width > 0,
-          "the model's vocab, kv_heads and ffn_width must be decided before it is built");
+  require(c.vocab > 0 && c.kv_heads > 0 && c.head_dim > 0 && c.ffn_width > 0,
+          "the model's vocab, kv_heads, head_dim and ffn_width must be decided before it is built");
   ModelSpec s;
   s.config = c;
   Builder b(s);
@@ -99,7 +111,7 @@ double ModelSpec::train_flops_per_token() const {
   if (positions != ParamId{}) n -= params[positions.index()].shape.count();
   if (!config.tied) n -= params[table.index()].shape.count();
   return 6.0 * static_cast<double>(n) +
-         6.0 * static_cast<double>(config.layers * config.width * config.context);
+         6.0 * static_cast<double>(config.layers * config.heads * config.head_dim * config.context);
 }
 
 }  // namespace trireme

@@ -23,7 +23,8 @@ struct ParamSpec {
 // Parameters of one block; value -1 where the model has none.
 struct BlockParams {
   UnitId unit;
-  ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, projection, projection_bias;
+  ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm;
+  ParamId projection, projection_bias;
   ParamId ffn_norm, ffn_norm_bias, ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;
 };
 
@@ -36,8 +37,8 @@ struct ModelSpec {
   std::vector<BlockParams> blocks;
 
   std::int64_t parameter_count() const;
-  // Floating-point operations of training on one token: 6 N + 6 L C T (Kaplan et al. 2020 with
-  // causal attention); N counts a tied table once and no position table.
+  // Floating-point operations of training on one token: 6 N + 6 L H D T (Kaplan et al. 2020 with
+  // causal attention of H heads of D channels); N counts a tied table once and no position table.
   double train_flops_per_token() const;
 };
 

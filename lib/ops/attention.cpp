@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/cached_attention.hpp"
+#include "lib/ops/support.hpp"
+
 namespace trireme::ops {
-
-struct Packed {
-  View q_BTHD, k_BTGD, v_BTGD;
-};
-
-static Packed unpack(const Tensor& qkv, std::int64_t query, std::int64_t kv, std::int64_t dim) {
-  const auto all = qkv.view().reshaped({qkv.shape()[0], qkv.shape()[1], query + 2 * kv, dim});
-  return {all.slice(2, 0, query), all.slice(2, query, kv), all.slice(2, query + kv, kv)};
-}
 
 namespace {
 
@@ -35,7 +29,7 @@ struct Calls {
                       1 / std::sqrt(static_cast<double>(dim))}});
   }
   Packed packed(const Tensor& qkv, const HeadGroup& g) const {
-    const auto p = unpack(qkv, share.query.count, share.kv.count, dim);
+    const auto p = unpack(qkv, {share.query.count, share.kv.count, dim});
     return {p.q_BTHD.slice(2, g.query.begin, g.query.count),
             p.k_BTGD.slice(2, g.kv.begin, g.kv.count), p.v_BTGD.slice(2, g.kv.begin, g.kv.count)};
   }
@@ -66,6 +60,7 @@ struct Calls {
 std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   auto& b = run.backend;
   const Tensor qkv = std::move(in[0]);
+  if (extends(run)) return {extend(run, heads_, block_, qkv)};
   const Calls calls(run, heads_, qkv);
   const auto query = calls.share.query.count;
   Tensor o =
@@ -81,8 +76,11 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
                                             .k_BTGD = p.k_BTGD,
                                             .v_BTGD = p.v_BTGD,
                                             .shape = shape,
-                                            .workspace = scratch.view()});
+                                            .workspace = scratch.view(),
+                                            .start_BT = run.place.start_BT});
   }
+  if (run.cached)
+    fill(run, block_, unpack(qkv, {calls.share.query.count, calls.share.kv.count, calls.dim}));
   if (saved) *saved = {qkv, o, lse};
   return {o};
 }
@@ -106,63 +104,10 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
                                                 .k_BTGD = p.k_BTGD,
                                                 .v_BTGD = p.v_BTGD,
                                                 .shape = shape,
-                                                .workspace = scratch.view()});
+                                                .workspace = scratch.view(),
+                                                .start_BT = run.place.start_BT});
   }
   return {dqkv};
-}
-
-Tensor Rotary::turn(const Run& run, Tensor qkv, Direction direction, Kind kind) const {
-  auto& b = run.backend;
-  if (!qkv.unique()) {
-    Tensor fresh = Tensor::empty(b, qkv.shape(), qkv.dtype(), kind);
-    b.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = qkv.view()});
-    qkv = std::move(fresh);
-  }
-  const auto p = unpack(qkv, heads_.query, heads_.kv, heads_.dim);
-  const auto table = table_.view().slice(0, run.place.rows.t0, qkv.shape()[1]);
-  for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD})
-    b.put(Queue::compute,
-          kernel::Rotary{.x_BTHD = x_BTHD, .table_T2E = table, .direction = direction});
-  return qkv;
-}
-
-std::vector<Tensor> Rotary::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
-  return {turn(run, std::move(in[0]), Direction::forward, kind_of(saved))};
-}
-
-std::vector<Tensor> Rotary::input_gradients(const Run& run, std::vector<Tensor>& grad_out, Saved&,
-                                            std::span<const std::uint8_t>) const {
-  return {turn(run, std::move(grad_out[0]), Direction::backward, Kind::transient)};
-}
-
-template <class T>
-static void upload_angles(Backend& b, const Tensor& table, double theta) {
-  const auto positions = table.shape()[0], half = table.shape()[2];
-  const auto chunk = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / (2 * half));  // 4 MiB
-  std::vector<T> values;
-  for (std::int64_t begin = 0; begin < positions; begin += chunk) {
-    const auto n = std::min(chunk, positions - begin);
-    values.resize(static_cast<std::size_t>(n * 2 * half));
-    for (std::int64_t t = 0; t < n; ++t) {
-      auto* const row = values.data() + t * 2 * half;
-      for (std::int64_t e = 0; e < half; ++e) {
-        const double angle = static_cast<double>(begin + t) *
-                             std::pow(theta, -static_cast<double>(e) / static_cast<double>(half));
-        row[e] = static_cast<T>(std::cos(angle));
-        row[half + e] = static_cast<T>(std::sin(angle));
-      }
-    }
-    b.upload(Queue::compute, table.view().slice(0, begin, n), std::as_bytes(std::span(values)));
-  }
-}
-
-Tensor rotary_table(Backend& b, std::int64_t positions, std::int64_t dim, double theta, DType t) {
-  Tensor table = Tensor::empty(b, {positions, 2, dim / 2}, t, Kind::weights);
-  if (t == DType::f64)
-    upload_angles<double>(b, table, theta);
-  else
-    upload_angles<float>(b, table, theta);
-  return table;
 }
 
 }  // namespace trireme::ops

@@ -149,6 +149,34 @@ Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind)
 
 }  // namespace
 
+Tensor all_heads(const Run& run, const Heads& heads, const Tensor& mine) {
+  auto& b = run.backend;
+  const int me = run.seq.rank(), size = run.seq.size();
+  const Ownership own(heads, size, false);
+  const auto batch = mine.shape()[0], t = mine.shape()[1];
+  const Tensor x = Tensor::empty(b, {batch, t, own.full * own.dim}, mine.dtype(), Kind::transient);
+  std::vector<PeerBuffer> out(static_cast<std::size_t>(size)), in(out.size());
+  View none;
+  none.dtype = mine.dtype();
+  for (int d = 0; d < size; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    in[i] = d == me ? PeerBuffer{{}, mine.view()}
+                    : peer_buffer(b, none, {batch, t, own.owned(d) * own.dim});
+    if (d != me) out[i].view = mine.view();
+  }
+  exchange_buffers(run, out, in, std::array{mine});
+  const View x_BtFD = x.view().reshaped({batch, t, own.full, own.dim});
+  for (int d = 0; d < size; ++d) {
+    const auto from =
+        in[static_cast<std::size_t>(d)].view.reshaped({batch, t, own.owned(d), own.dim});
+    own.each(d, [&](const HeadRange& r, std::int64_t at) {
+      b.put(Queue::compute, kernel::Copy{.dst = x_BtFD.slice(2, r.begin, r.count),
+                                         .src = from.slice(2, at, r.count)});
+    });
+  }
+  return x;
+}
+
 std::vector<Tensor> SplitHeads::forward(const Run& run, std::vector<Tensor> in,
                                         Saved* saved) const {
   return {spread(run, in[0], Ownership(heads_, run.seq.size(), true), kind_of(saved))};

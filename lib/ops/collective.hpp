@@ -12,6 +12,9 @@
 
 namespace trireme::ops {
 
+// Of rows that every rank has, each with its own heads: all heads, o_BT(h)D -> o_BT(H)D.
+Tensor all_heads(const Run&, const Heads&, const Tensor& own);
+
 class SplitHeads final : public Op {
  public:
   explicit SplitHeads(Heads heads) : heads_(heads) {}

@@ -1,5 +1,6 @@
 #include "lib/ops/embedding.hpp"
 
+#include "lib/ops/key_values.hpp"
 #include "lib/ops/support.hpp"
 
 namespace trireme::ops {
@@ -20,18 +21,23 @@ std::vector<Tensor> Embedding::input_gradients(const Run&, std::vector<Tensor>&,
   return {Tensor{}};
 }
 
+// Each row of dy to the table's row that its id names.
+static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
+                        const ConstView& ids_T) {
+  run.gradients->add_rows(
+      table, dy_TC.extent[0], [&](View dtable_VC, View largest, Accumulate how) {
+        run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dtable_VC,
+                                                              .how = how,
+                                                              .dy_TC = dy_TC,
+                                                              .ids_T = ids_T,
+                                                              .largest = largest});
+      });
+}
+
 void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ConstView dy_TC = as_rows(grad_out[0]);
-  const ConstView ids_T = saved[0].view().reshaped({dy_TC.extent[0]});
   if (wants_any(run, params_))
-    run.gradients->add_rows(
-        params_[0], dy_TC.extent[0], [&](View dtable_VC, View largest, Accumulate how) {
-          run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dtable_VC,
-                                                                .how = how,
-                                                                .dy_TC = dy_TC,
-                                                                .ids_T = ids_T,
-                                                                .largest = largest});
-        });
+    add_rows_of(run, params_[0], dy_TC, saved[0].view().reshaped({dy_TC.extent[0]}));
 }
 
 // The rows of the table that these tokens use.
@@ -50,12 +56,32 @@ std::vector<Tensor> AddPositions::forward(const Run& run, std::vector<Tensor> in
     run.backend.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = y.view()});
     y = std::move(fresh);
   }
-  ConstView table = positions_of(run.weights[params_[0]], run, tokens);
-  table.dims = 3;
-  table.extent = {batch, tokens, width};
-  table.stride = {0, width, 1};
-  run.backend.put(Queue::compute,
-                  kernel::Copy{.dst = y.view(), .src = table, .how = Accumulate::add});
+  if (const auto& position_BT = run.place.position_BT) {
+    const Tensor rows =
+        Tensor::empty(run.backend, {batch, tokens, width}, y.dtype(), Kind::transient);
+    run.backend.put(Queue::compute,
+                    kernel::Embedding{.y_TC = as_rows(rows),
+                                      .ids_T = position_BT.reshaped({batch * tokens}),
+                                      .table_VC = run.weights[params_[0]]});
+    run.backend.put(Queue::compute,
+                    kernel::Copy{.dst = y.view(), .src = rows.view(), .how = Accumulate::add});
+    return {y};
+  }
+  const auto add = [&](const View& rows_BTC, ConstView table) {
+    table.dims = 3;
+    table.extent = {rows_BTC.extent[0], tokens, width};
+    table.stride = {0, width, 1};
+    run.backend.put(Queue::compute,
+                    kernel::Copy{.dst = rows_BTC, .src = table, .how = Accumulate::add});
+  };
+  const ConstView table = run.weights[params_[0]];
+  if (!extends(run)) {
+    add(y.view(), positions_of(table, run, tokens));
+  } else {
+    for (std::int64_t i = 0; i < batch; ++i)
+      add(y.view().slice(0, i, 1),
+          table.slice(0, run.cached->at_B[static_cast<std::size_t>(i)], tokens));
+  }
   return {y};
 }
 
@@ -68,6 +94,10 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
   const Tensor& dy = grad_out[0];
   const auto batch = dy.shape()[0], tokens = dy.shape()[1], width = dy.shape()[2];
   if (!wants_any(run, params_)) return;
+  if (const auto& position_BT = run.place.position_BT) {
+    add_rows_of(run, params_[0], as_rows(dy), position_BT.reshaped({batch * tokens}));
+    return;
+  }
   // Rows of this sum are samples: a position's gradient adds over them, on one rank of seq.
   const auto leaves = run.seq.rank() == 0 ? batch : 0;
   run.gradients->add_rows(params_[0], leaves, [&](View dtable, View largest, Accumulate how) {

@@ -1,6 +1,7 @@
 #pragma once
 // Embedding  y_BTC = table_VC[ids_BT];  the gradient adds rows of the same id in token order
-// AddPositions  y_BTC = x_BTC + table_PC[t0 + t]
+// AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] where documents stand
+//               apart: then a position may come often in a sample
 #include <vector>
 
 #include "lib/autograd/op.hpp"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/ops/key_values.hpp"
+
 namespace trireme::ops {
 
 View as_rows(const Tensor& x) {
@@ -10,12 +12,30 @@ View as_rows(const Tensor& x) {
   return x.view().reshaped({s.count() / width, width});
 }
 
+Tensor owned(const Run& run, Tensor x, Kind kind) {
+  if (x.unique()) return x;
+  Tensor fresh = Tensor::empty(run.backend, x.shape(), x.dtype(), kind);
+  run.backend.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = x.view()});
+  return fresh;
+}
+
+Packed unpack(const Tensor& qkv, const Heads& h) {
+  const auto all = qkv.view().reshaped({qkv.shape()[0], qkv.shape()[1], h.query + 2 * h.kv, h.dim});
+  return {all.slice(2, 0, h.query), all.slice(2, h.query, h.kv),
+          all.slice(2, h.query + h.kv, h.kv)};
+}
+
 SumOrder sum_order(const Run& run) {
   return run.place.exact_chunk > 0 ? SumOrder::by_shape : SumOrder::any;
 }
 
 void multiply_rows(const Run& run, const kernel::Matmul& all) {
   const auto rows = all.c_MN.extent[0], chunk = run.place.exact_chunk;
+  if (extends(run)) {
+    auto by_row = all;
+    by_row.order = SumOrder::by_row;
+    return run.backend.put(Queue::compute, by_row);
+  }
   if (chunk == 0) return run.backend.put(Queue::compute, all);
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const Rows r{begin, std::min(rows, begin + chunk)};

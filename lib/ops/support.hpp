@@ -3,6 +3,7 @@
 #include <span>
 
 #include "lib/autograd/op.hpp"
+#include "lib/ops/heads.hpp"
 
 namespace trireme::ops {
 
@@ -14,6 +15,15 @@ BasicView<Byte> rows_of(const BasicView<Byte>& v, Rows r) {
 
 // [.., C] as a matrix of rows.
 View as_rows(const Tensor&);
+
+// The tensor itself where nobody else holds it, so that it may be overwritten; else a copy.
+Tensor owned(const Run&, Tensor, Kind);
+
+// The heads of packed projections qkv_BT(H+2G)D.
+struct Packed {
+  View q_BTHD, k_BTGD, v_BTGD;
+};
+Packed unpack(const Tensor& qkv, const Heads&);
 
 // run.exactness = "invariant" asks for sums by shape alone.
 SumOrder sum_order(const Run&);

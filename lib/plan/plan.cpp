@@ -12,11 +12,16 @@
 
 namespace trireme {
 
-// As many tokens as a rank's share has; their ids do not matter here.
-static Batch any_batch(std::int64_t samples, std::int64_t tokens) {
-  const auto n = static_cast<std::size_t>(samples * tokens);
-  return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, 0),
-          std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), samples * tokens};
+// As many tokens as a rank's share has; their ids and documents do not matter here.
+static Batch any_batch(const PlanInput& in) {
+  const auto samples = in.train.microbatch, context = in.setup.model.context;
+  const auto n = static_cast<std::size_t>(samples * context / in.grid.seq);
+  Batch batch{std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, 0),
+              std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0),
+              static_cast<std::int64_t>(n)};
+  if (in.setup.attention == AttentionSpan::document)
+    batch.start_BT.resize(static_cast<std::size_t>(samples * context), 0);
+  return batch;
 }
 
 // FLOPs of one microbatch, from a trace whose clock counts FLOPs.
@@ -111,7 +116,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;
-  const auto batch = any_batch(in.train.microbatch, in.setup.model.context / in.grid.seq);
+  const auto batch = any_batch(in);
   const std::vector<Batch> microbatches(
       static_cast<std::size_t>(in.train.batch / (in.train.microbatch * in.grid.data)), batch);
   const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)), batch);
@@ -161,7 +166,7 @@ static Timeline timeline_of(const Plan& plan, int stages) {
 
 // One rank of seq for each distinct share of the heads.
 static std::vector<int> kinds_of_shares(const ModelConfig& c, int seq) {
-  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim()};
+  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
   std::map<std::vector<std::int64_t>, int> first_of;  // by what attention does
   for (int s = seq; s-- > 0;) {
     std::vector<std::int64_t> kind;

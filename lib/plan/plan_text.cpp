@@ -1,35 +1,91 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/sizes.hpp"
 #include "lib/plan/plan.hpp"
 #include "lib/run/saving.hpp"
 
 namespace trireme {
 
-static double gib(std::size_t bytes) {
-  return static_cast<double>(bytes) / (1 << 30);
+// A table with a column for each planned rank, as many side by side as fit a terminal.
+class RankTable {
+ public:
+  explicit RankTable(std::size_t columns) : columns_(columns) {}
+  void row(std::string_view what, std::vector<std::string> cells) {
+    rows_.emplace_back(std::string(what), std::move(cells));
+  }
+  std::string text() const {
+    constexpr std::size_t side_by_side = 6;
+    std::string out;
+    for (std::size_t first = 0; first < columns_; first += side_by_side) {
+      if (first > 0) out += "\n";
+      for (const auto& [what, cells] : rows_) {
+        out += cells.empty() ? what : fmt::format("{:<16}", what);
+        for (std::size_t c = first; c < std::min(cells.size(), first + side_by_side); ++c)
+          out += fmt::format(" {:>11}", cells[c]);
+        out += "\n";
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::size_t columns_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> rows_;
+};
+
+// `value` of each rank, unless all are empty or 0.
+template <class Value>
+static void add_sizes(RankTable& table, const Plan& p, std::string_view what,
+                      std::string (*text)(double), Value value) {
+  std::vector<std::string> cells;
+  bool any = false;
+  for (const auto& r : p.ranks) {
+    const auto bytes = static_cast<double>(value(r));
+    any |= bytes > 0;
+    cells.push_back(bytes > 0 ? text(bytes) : "-");
+  }
+  if (any) table.row(what, std::move(cells));
 }
 
-static std::string line(std::string_view what, std::size_t bytes) {
-  return fmt::format("  {:<10} {:>16} bytes {:>10.3f} GiB\n", what, bytes, gib(bytes));
-}
-
-static std::string rank_text(const RankPlan& r, std::int64_t blocks, const Grid& grid) {
-  std::string text = grid.ranks() == 1
-                         ? "memory of the rank:\n"
-                         : fmt::format("stage {}, {} blocks, rank {} (data {}, seq {}):\n",
-                                       r.at.pipe, blocks, r.rank, r.at.data, r.at.seq);
+static std::string ranks_text(const Plan& p, const Grid& grid, const BackendProperties& machine) {
+  RankTable table(p.ranks.size());
+  const auto plain = [&](std::string_view what, auto value) {
+    std::vector<std::string> cells;
+    for (const auto& r : p.ranks) cells.push_back(fmt::format("{}", value(r)));
+    table.row(what, std::move(cells));
+  };
+  if (grid.ranks() > 1) {
+    plain("rank", [](const RankPlan& r) { return r.rank; });
+    if (grid.pipe > 1) plain("stage", [](const RankPlan& r) { return r.at.pipe; });
+    if (grid.seq > 1) plain("seq", [](const RankPlan& r) { return r.at.seq; });
+    plain("blocks",
+          [&](const RankPlan& r) { return p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]; });
+  }
+  table.row("memory", {});
   for (std::size_t k = 0; k < kind_count; ++k)
-    if (r.account.peak[k]) text += line(name_of(static_cast<Kind>(k)), r.account.peak[k]);
-  text += line("live peak", r.account.peak_all);
-  text += line("reserved", r.account.reserved);
-  if (r.account.pinned_reserved) text += line("pinned", r.account.pinned_reserved);
-  text += fmt::format("  writes {:.0f} bytes of a checkpoint, {:.1f} s at {:.0f} MB/s\n",
-                      r.checkpoint_bytes, r.checkpoint_bytes / save_rate, save_rate * 1e-6);
-  if (grid.ranks() > 1)
-    text += fmt::format("  sent a step: {} bytes of shards, {} along seq, {} along pipe\n",
-                        r.step_traffic.shard, r.step_traffic.seq, r.step_traffic.pipe);
-  return text;
+    add_sizes(table, p, fmt::format("  {}", name_of(static_cast<Kind>(k))), memory_text,
+              [k](const RankPlan& r) { return r.account.peak[k]; });
+  add_sizes(table, p, "  live peak", memory_text,
+            [](const RankPlan& r) { return r.account.peak_all; });
+  add_sizes(table, p, "  reserved", memory_text, [](const RankPlan& r) { return r.reserved; });
+  add_sizes(table, p, machine.host_readable ? "  pinned of it" : "  host, pinned", memory_text,
+            [](const RankPlan& r) { return r.account.pinned_reserved; });
+  table.row("a checkpoint", {});
+  add_sizes(table, p, "  writes", traffic_text,
+            [](const RankPlan& r) { return r.checkpoint_bytes; });
+  plain(fmt::format("  s at {:.0f} MB/s", save_rate * 1e-6),
+        [](const RankPlan& r) { return fmt::format("{:.1f}", r.checkpoint_bytes / save_rate); });
+  if (grid.ranks() > 1) {
+    table.row("sends a step", {});
+    add_sizes(table, p, "  shards", traffic_text,
+              [](const RankPlan& r) { return r.step_traffic.shard; });
+    add_sizes(table, p, "  along seq", traffic_text,
+              [](const RankPlan& r) { return r.step_traffic.seq; });
+    add_sizes(table, p, "  along pipe", traffic_text,
+              [](const RankPlan& r) { return r.step_traffic.pipe; });
+  }
+  return table.text();
 }
 
 static std::string freeze_text(const Plan& p) {
@@ -81,9 +137,7 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
       describe(in.grid), target.properties.name);
   text += freeze_text(p);
-  for (const auto& r : p.ranks)
-    text += rank_text(r, p.stage_blocks[static_cast<std::size_t>(r.at.pipe)], in.grid);
-  return text + schedule_text(p, in.grid);
+  return text + ranks_text(p, in.grid, target.properties) + schedule_text(p, in.grid);
 }
 
 std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& target) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/fixed.hpp"
+#include "lib/base/timesheet.hpp"
 
 namespace trireme {
 
@@ -197,6 +198,7 @@ GradientNorms GradientSums::norms() const {
     backend_.put(Queue::compute, kernel::SumSquares{.out_N = of_views.view(), .x = own_parts});
   }
   sharding_.gather.synchronize();
+  const TaskScope task(Task::device);  // what was put before is waited for here
   std::vector<double> sums(params.size() * each);
   if (of_views)
     backend_.download(Queue::compute, std::as_writable_bytes(std::span(sums)), of_views.view());

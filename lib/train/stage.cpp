@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "kernels/trace.hpp"
+#include "lib/base/timesheet.hpp"
+#include "lib/ops/key_values.hpp"
 
 namespace trireme {
 
@@ -127,6 +129,15 @@ ModelStage::Microbatch ModelStage::upload(const Batch& batch) const {
   if (last() && !when_.logits)
     m.targets_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT);
   m.sample_B = to_device<std::int64_t>(backend_, {samples}, batch.sample_B);
+  if (batch.start_BT.empty()) return m;
+  const auto all = tokens * seq_.size(), begin = tokens * seq_.rank();
+  m.start_BT = to_device<std::int32_t>(backend_, {samples, all}, batch.start_BT);
+  std::vector<std::int32_t> position;
+  for (std::int64_t b = 0; b < samples; ++b)
+    for (auto t = begin; t < begin + tokens; ++t)
+      position.push_back(static_cast<std::int32_t>(t) -
+                         batch.start_BT[static_cast<std::size_t>(b * all + t)]);
+  m.position_BT = to_device<std::int32_t>(backend_, {samples, tokens}, position);
   return m;
 }
 
@@ -139,9 +150,11 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
   place.microbatch = m;
   place.rows = {batch.sample_B.view(), seq_.rank() * boundary().shape[1]};
   place.targets_BT = batch.targets_BT.view();
+  place.start_BT = batch.start_BT.view();
+  place.position_BT = batch.position_BT.view();
   place.scale = when_.scale;
   place.exact_chunk = when_.exact_chunk;
-  return {backend_, seq_, weights, gradients, session_.trainable(), place};
+  return {backend_, seq_, weights, gradients, session_.trainable(), place, when_.cached};
 }
 
 // The first microbatch of a step overwrites sums where others add; what is frozen adds none.
@@ -183,6 +196,7 @@ void ModelStage::begin(int m) {
 
 Tensor ModelStage::forward(int m, Tensor x) {
   const TraceScope span(forward_span, m);
+  const TaskScope task(Task::forward);
   if (leaves_out(m)) {
     for (std::size_t i = 0; i < range_.end - range_.begin; ++i)
       session_.skip(part(i).units(), early(i) ? part(i).units() : std::span<const Borrow>());
@@ -209,6 +223,7 @@ Tensor ModelStage::forward(int m, Tensor x) {
 
 Tensor ModelStage::backward(int m, Tensor dy) {
   const TraceScope span(backward_span, m);
+  const TaskScope task(Task::backward);
   if (leaves_out(m)) {
     for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];)
       session_.skip(read_backward(i), late(i) ? part(i).units() : std::span<const Borrow>());
@@ -242,8 +257,10 @@ Tensor ModelStage::backward(int m, Tensor dy) {
 void ModelStage::make_logits(const Microbatch& batch, const Tensor& x_BTC) {
   const auto weights = session_.gather(part(range_.end - range_.begin - 1).units());
   if (!when_.logits_at) return;
-  const auto width = x_BTC.shape()[2];
-  const ConstView row = x_BTC.slice(*when_.logits_at * width, {1, width}).view();
+  const auto width = x_BTC.shape()[2], rows = x_BTC.shape()[0];
+  const ConstView row = when_.cached && when_.cached->use == Cached::Use::extend
+                            ? x_BTC.view().reshaped({rows, width})
+                            : x_BTC.slice(*when_.logits_at * width, {1, width}).view();
   results_[0] = model_.head().logits(run_of(batch, 0, weights, nullptr), row);
 }
 

@@ -54,6 +54,9 @@ class ModelStage final : public Stage {
     // of its share of sample 0; none: another rank holds that position.
     bool logits = false;
     std::optional<std::int64_t> logits_at = std::nullopt;
+    // Keys and values of earlier positions; where they are extended, the logits are those of all
+    // rows, [B, V].
+    const Cached* cached = nullptr;
     std::int64_t exact_chunk = 0;  // Place's
     bool graphs = false;           // each call is one piece of work to the backend; for one rank
     // Asked on all ranks before each microbatch but the first: are this and those after it left
@@ -62,7 +65,7 @@ class ModelStage final : public Stage {
     Trail* trail = nullptr;  // gets what the parts make; null: none
   };
   // This rank's share of each microbatch: the positions of its place in seq. Ids are read on the
-  // first stage, targets on the last.
+  // first stage, targets on the last, starts of documents on all.
   ModelStage(const Model&, PartRange, Session&, Backend&, const Communicator& seq,
              std::span<const Batch> microbatches, BackwardParts, Recompute, When);
 
@@ -84,9 +87,10 @@ class ModelStage final : public Stage {
     std::int32_t leaf = -1, root = -1;
   };
   struct Microbatch {
-    Tensor ids_BT, targets_BT;  // i32
-    Tensor sample_B;            // i64
-    std::vector<Kept> parts;    // of those that need backward
+    Tensor ids_BT, targets_BT;     // i32
+    Tensor sample_B;               // i64
+    Tensor start_BT, position_BT;  // i32, where documents stand apart; of all T, of this share
+    std::vector<Kept> parts;       // of those that need backward
   };
   bool first() const { return range_.begin == 0; }
   bool last() const { return range_.end == model_.parts().size(); }

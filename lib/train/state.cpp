@@ -1,6 +1,7 @@
 #include "lib/train/state.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,8 +22,18 @@ struct Wanted {
   std::string array;
 };
 
+using Elements = std::span<const std::byte>;
+
+// Exact.
+static std::vector<double> widened(Elements f32) {
+  std::vector<float> narrow(f32.size() / sizeof(float));
+  std::memcpy(narrow.data(), f32.data(), f32.size());
+  return {narrow.begin(), narrow.end()};
+}
+
 // Each as far as it is here. While one is read the disk fetches the next one's first bytes.
-static void load(Store& store, CheckpointReader& reader, std::span<const Wanted> all) {
+static void load(Store& store, CheckpointReader& reader, std::span<const Wanted> all,
+                 bool widen = false) {
   const auto name = [&](const Wanted& w) { return store.spec().params[w.param.index()].name; };
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i + 1 < all.size()) {
@@ -32,8 +43,10 @@ static void load(Store& store, CheckpointReader& reader, std::span<const Wanted>
     const auto& [p, array] = all[i];
     const auto mine = store.own(p);
     reader.read(name(all[i]), array, mine.begin, mine.count(),
-                [&](std::int64_t first, std::span<const std::byte> elements) {
-                  store.write(p, array, first, elements);
+                [&](std::int64_t first, Elements elements) {
+                  if (!widen) return store.write(p, array, first, elements);
+                  const auto wide_elements = widened(elements);
+                  store.write(p, array, first, std::as_bytes(std::span(wide_elements)));
                 });
   }
 }
@@ -71,22 +84,36 @@ void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
   reader.require_model(model);
 }
 
-void load_weights(Store& store, CheckpointReader& reader) {
-  require_model(reader, store.spec());
+// Of all its parameters.
+static DType saved_type(const CheckpointReader& reader) {
+  return reader.params().front().dtype;
+}
+
+static void require_master(const CheckpointReader& reader, DType master, bool may_widen) {
   for (const auto& p : reader.params())
-    require(p.dtype == store.master(),
+    require(p.dtype == saved_type(reader) &&
+                (p.dtype == master || (may_widen && p.dtype == DType::f32 && master == DType::f64)),
             "{}: {} was saved as {}, this run keeps its weights in {}; use the precision.compute "
             "that the checkpoint was trained with",
-            reader.directory().string(), p.name, name_of(p.dtype), name_of(store.master()));
+            reader.directory().string(), p.name, name_of(p.dtype), name_of(master));
+}
+
+static void load_weights(Store& store, CheckpointReader& reader, bool may_widen) {
+  require_model(reader, store.spec());
+  require_master(reader, store.master(), may_widen);
   std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < store.spec().params.size(); ++i)
     if (store.holds(param(i))) wanted.push_back({param(i), std::string(weights_array)});
-  load(store, reader, wanted);
+  load(store, reader, wanted, saved_type(reader) != store.master());
   store.refresh();
 }
 
+void load_weights(Store& store, CheckpointReader& reader) {
+  load_weights(store, reader, true);
+}
+
 void load_state(Store& store, CheckpointReader& reader, std::span<const Standing> standings) {
-  load_weights(store, reader);
+  load_weights(store, reader, false);
   std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < standings.size(); ++i)
     if (store.holds(param(i)) && standings[i].resumes) resume(store, reader, param(i), wanted);

@@ -14,7 +14,8 @@ void require_model(const CheckpointReader&, const ModelSpec&);
 // Each rank reads what it holds. Error when the checkpoint is of another model, naming the first
 // differences, or of another master type.
 //
-// Weights alone: moments and counts start afresh.
+// Weights alone: moments and counts start afresh. Those of an f32 checkpoint also start a run in
+// f64.
 void load_weights(Store&, CheckpointReader&);
 // Weights, and moments and counts of what `standings` (by ParamId) says resumes in the step that
 // comes next; nothing is taken for what is dropped there.

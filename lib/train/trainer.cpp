@@ -6,11 +6,13 @@
 #include <numeric>
 
 #include "kernels/trace.hpp"
+#include "lib/base/timesheet.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/shard/digests.hpp"
 #include "lib/train/digests.hpp"
 #include "lib/train/optimizer.hpp"
+#include "lib/train/work.hpp"
 
 namespace trireme {
 
@@ -29,6 +31,10 @@ static TrainerSetup checked(TrainerSetup s, const Grid& grid, const Backend& b) 
           "run.cuda_graph = true is for one rank, not for {}: what ranks exchange is no part of a "
           "graph",
           grid.ranks());
+  require(s.attention == AttentionSpan::causal || b.properties().documents,
+          "data.attention = \"document\" is for the backends host and ref, not for {}: give "
+          "run.backend = \"host\" or data.attention = \"causal\"",
+          b.name());
   const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
   require(chunk == 0 || b.properties().invariant,
           "run.exactness = \"invariant\" is for the backends host (f32, bf16) and ref (f32): that "
@@ -141,6 +147,9 @@ static std::vector<int> reversed(std::vector<int> all) {
 
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                          const GiveUp& give_up, Replay replay_wanted) {
+  for (const auto& batch : microbatches)
+    expect(batch.start_BT.empty() == (setup_.attention == AttentionSpan::causal),
+           "batches have starts of documents where attention is kept within them");
   follow_freeze_rules(step);
   has_gradients_ = false;
   StepResult result;
@@ -213,6 +222,7 @@ std::optional<StepSums> Trainer::compute(std::span<const Batch> microbatches, st
   if (!losses) return std::nullopt;
   auto norms = [&] {
     const TraceScope span("gradient norm");
+    const TaskScope task(Task::optimizer);
     return store_.finish_gradients();
   }();
   const auto loss = download(axes_.world, backend_, *losses, valid);
@@ -254,6 +264,7 @@ Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
 
 void Trainer::update(double lr, double scale) {
   const TraceScope span("optimizer");
+  const TaskScope task(Task::optimizer);
   store_.update({.lr = lr, .decay = setup_.optimizer.weight_decay, .scale = scale});
   if (setup_.check_memory) memory_ = digests_of_memory(store_);
 }
@@ -288,23 +299,28 @@ Batch Trainer::share(const Batch& whole) const {
   };
   cut(whole.ids_BT, mine.ids_BT);
   cut(whole.targets_BT, mine.targets_BT);
+  mine.start_BT = whole.start_BT;
   if (axes_.last_stage())
     mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
   return mine;
 }
 
-// FLOPs a token, forward and backward: six a weight that it meets in a product (Kaplan et al.
-// 2020), and attention's, causal.
+// As of flops_of_token.
 static PartCosts part_costs(const ModelSpec& spec) {
   const auto& c = spec.config;
   std::int64_t weights = 0;
   for (const auto& p : spec.params)
     if (p.unit == spec.blocks[0].unit) weights += p.shape.count();
   PartCosts costs;
-  costs.block = 6.0 * static_cast<double>(weights + c.width * c.context);
+  costs.block = 6.0 * static_cast<double>(weights + c.heads * c.head_dim * c.context);
   costs.embedding = static_cast<double>(c.width);  // a row copied, another added to
   costs.head = 6.0 * static_cast<double>(c.vocab * c.width);
   return costs;
+}
+
+double flops_of_token(const ModelSpec& spec) {
+  const auto costs = part_costs(spec);
+  return costs.head + costs.block * static_cast<double>(spec.config.layers);
 }
 
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec& spec,

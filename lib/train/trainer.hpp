@@ -13,6 +13,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/ops/key_values.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
@@ -70,6 +71,7 @@ struct TrainerSetup {
   // run.exactness = "invariant": tokens that are summed as one, a divisor of a rank's T; 0: another
   // exactness. Gradients and losses are then sums of counts (lib/base/fixed.hpp), as 8 bytes each.
   std::int64_t exact_chunk = 0;
+  AttentionSpan attention = AttentionSpan::causal;  // what batches have starts of documents for
   std::uint64_t seed = 1;
   std::int64_t first_step = 0;  // what is frozen then has no training state from the start
   bool trainable = true;        // false: to be evaluated only, without what training needs
@@ -102,9 +104,22 @@ class Trainer {
   // or none: it runs along on masked ones.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
-  // Logits of the token after the last of `ids`, at most context of them; empty on all ranks but
-  // one of the last stage.
-  std::vector<double> logits(std::span<const std::int32_t> ids);
+  // This rank's part of each microbatch's loss, a sum over its valid targets: the ranks' parts add
+  // to it. Data ranks may bring different ones, as in evaluate. Not for exact_chunk.
+  std::vector<double> losses(std::span<const Batch> microbatches);
+  // Logits of the token after the last of `ids`, at most context of them; for each data rank of its
+  // own ids. Empty on all ranks but one of the last stage (of each data rank). `keep`, if given and
+  // with room for them, gets the keys and values of this rank's blocks.
+  std::vector<double> logits(std::span<const std::int32_t> ids, KeyValues* keep = nullptr);
+  // The same for the next token of each of some samples, whose keys and values before it are kept
+  // and joined by its own: one row of work each, with the same bits whatever samples stand beside
+  // it. Needs BackendProperties::caches.
+  struct Next {
+    std::int32_t token;
+    std::int64_t at;  // its position
+    KeyValues* kept;
+  };
+  std::vector<std::vector<double>> extend(std::span<const Next>);
 
   // This rank's share of whole samples: the positions of its place in seq. Targets count on the
   // last stage.
@@ -139,6 +154,7 @@ class Trainer {
                   std::int64_t valid, ModelStage::When);
   void forget_dropped_arrays();
   void update(double lr, double scale);
+  std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
   // Of the last stage, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
                                          ModelStage::When);

@@ -7,10 +7,11 @@
 namespace trireme {
 
 // A share without targets, where a rank has fewer microbatches than others.
-static Batch padding(std::int64_t samples, std::int64_t tokens) {
+static Batch padding(std::int64_t samples, std::int64_t tokens, std::int64_t starts = 0) {
   const auto n = static_cast<std::size_t>(samples * tokens);
   return {std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target),
-          std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), 0};
+          std::vector<std::int64_t>(static_cast<std::size_t>(samples), 0), 0,
+          std::vector<std::int32_t>(static_cast<std::size_t>(samples * starts), 0)};
 }
 
 LossSum Trainer::evaluate(std::span<const Batch> mine) {
@@ -22,19 +23,18 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
   }
   axes_.world.all_reduce_max(most);
   std::vector<Batch> microbatches(mine.begin(), mine.end());
+  const auto tokens = static_cast<std::int64_t>(most[2]);
+  const auto starts = setup_.attention == AttentionSpan::document ? tokens * axes_.grid.seq : 0;
   while (static_cast<double>(microbatches.size()) < most[0])
-    microbatches.push_back(
-        padding(static_cast<std::int64_t>(most[1]), static_cast<std::int64_t>(most[2])));
+    microbatches.push_back(padding(static_cast<std::int64_t>(most[1]), tokens, starts));
   if (microbatches.empty()) return {};
   require(
       setup_.exact_chunk == 0 || most[1] * most[2] <= fixed::loss_terms,
       "run.exactness = \"invariant\" adds the losses of up to {} tokens of a microbatch, not {}: "
       "lower train.microbatch",
       fixed::loss_terms, most[1] * most[2]);
-  const auto program =
-      forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
-  const auto losses = run(program, Purpose::forward, microbatches, {.phase = Phase::evaluate});
-  const auto loss = download(axes_.world, backend_, *losses, fixed::loss_terms);
+  const auto losses = run_forward(microbatches, {.phase = Phase::evaluate});
+  const auto loss = download(axes_.world, backend_, losses, fixed::loss_terms);
   std::int64_t valid = 0;
   for (const auto& batch : mine) valid += batch.valid;
   const auto sums = add_losses(axes_.world, loss, valid, setup_.exact_chunk > 0);
@@ -42,7 +42,53 @@ LossSum Trainer::evaluate(std::span<const Batch> mine) {
   return sums.loss;
 }
 
-std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
+std::vector<double> Trainer::losses(std::span<const Batch> mine) {
+  require(setup_.exact_chunk == 0, "losses of single samples are not counted as quanta");
+  double most = static_cast<double>(mine.size());
+  axes_.world.all_reduce_max({&most, 1});
+  std::vector<Batch> microbatches(mine.begin(), mine.end());
+  const auto tokens = mine.empty() ? 1 : static_cast<std::int64_t>(mine[0].ids_BT.size());
+  while (static_cast<double>(microbatches.size()) < most)
+    microbatches.push_back(padding(1, tokens));
+  std::vector<double> sums(mine.size(), 0);
+  if (microbatches.empty()) return sums;
+  const auto losses = run_forward(microbatches, {.phase = Phase::evaluate});
+  axes_.world.synchronize();
+  for (std::size_t i = 0; i < std::min(sums.size(), losses.size()); ++i)
+    sums[i] = ops::Head::download(backend_, losses[i]).sum;
+  return sums;
+}
+
+std::vector<Tensor> Trainer::run_forward(std::span<const Batch> microbatches,
+                                         ModelStage::When when) {
+  const auto program =
+      forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
+  return *run(program, Purpose::forward, microbatches, std::move(when));
+}
+
+// Rows of logits, on the host.
+static std::vector<std::vector<double>> download_rows(const Communicator& world, Backend& b,
+                                                      const Tensor& z) {
+  const Tensor wide_z = Tensor::empty(b, z.shape(), wide(z.dtype()), Kind::transient);
+  b.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z.view()});
+  world.synchronize();
+  std::vector<std::vector<double>> rows;
+  const auto vocab = z.shape()[1];
+  for (std::int64_t r = 0; r < z.shape()[0]; ++r) {
+    auto& out = rows.emplace_back(static_cast<std::size_t>(vocab));
+    const auto row = wide_z.slice(r * vocab, {vocab}).view();
+    if (row.dtype == DType::f64) {
+      b.download(Queue::compute, std::as_writable_bytes(std::span(out)), row);
+    } else {
+      std::vector<float> f(out.size());
+      b.download(Queue::compute, std::as_writable_bytes(std::span(f)), row);
+      std::ranges::copy(f, out.begin());
+    }
+  }
+  return rows;
+}
+
+std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues* keep) {
   const auto& config = model_.spec().config;
   const auto n = static_cast<std::int64_t>(ids.size());
   require(n >= 1 && n <= config.context, "logits need 1 to {} tokens, got {}", config.context, n);
@@ -54,25 +100,40 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids) {
   whole.targets_BT.resize(static_cast<std::size_t>(padded), no_target);
   const auto mine = share(whole);
   const auto tokens = padded / axes_.grid.seq, t = n - 1 - axes_.at.seq * tokens;
-  const bool here = axes_.last_stage() && axes_.at.data == 0 && t >= 0 && t < tokens;
+  const bool here = axes_.last_stage() && t >= 0 && t < tokens;
+  const Cached cached{.use = Cached::Use::fill, .rows = n, .kept_B = {&keep, 1}};
   ModelStage::When when{.phase = Phase::evaluate};
   when.logits = true;
   if (here) when.logits_at = t;
-  const auto z =
-      *run(forward_only(axes_.grid.pipe, 1, axes_.at.pipe), Purpose::forward, {&mine, 1}, when);
+  if (keep) when.cached = &cached;
+  const auto z = run_forward({&mine, 1}, when);
   if (!here) return {};
-  const Tensor wide_z = Tensor::empty(backend_, z[0].shape(), wide(z[0].dtype()), Kind::transient);
-  backend_.put(Queue::compute, kernel::Copy{.dst = wide_z.view(), .src = z[0].view()});
-  std::vector<double> out(static_cast<std::size_t>(config.vocab));
-  axes_.world.synchronize();
-  if (wide_z.dtype() == DType::f64) {
-    backend_.download(Queue::compute, std::as_writable_bytes(std::span(out)), wide_z.view());
-  } else {
-    std::vector<float> f(out.size());
-    backend_.download(Queue::compute, std::as_writable_bytes(std::span(f)), wide_z.view());
-    std::ranges::copy(f, out.begin());
+  return std::move(download_rows(axes_.world, backend_, z[0])[0]);
+}
+
+std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
+  Batch batch;
+  std::vector<KeyValues*> kept_B;
+  std::vector<std::int64_t> at_B;
+  for (const auto& [token, at, kept] : rows) {
+    require(at < model_.spec().config.context && at < kept->positions,
+            "a token at position {} has no room in a context of {}", at,
+            model_.spec().config.context);
+    batch.ids_BT.push_back(token);
+    batch.targets_BT.push_back(no_target);
+    batch.sample_B.push_back(0);
+    kept_B.push_back(kept);
+    at_B.push_back(at);
   }
-  return out;
+  const Cached cached{.use = Cached::Use::extend, .kept_B = kept_B, .at_B = at_B};
+  const bool here = axes_.last_stage() && axes_.at.seq == 0;
+  ModelStage::When when{.phase = Phase::evaluate};
+  when.logits = true;
+  when.cached = &cached;
+  if (here) when.logits_at = 0;
+  const auto z = run_forward({&batch, 1}, when);
+  if (!here) return {};
+  return download_rows(axes_.world, backend_, z[0]);
 }
 
 }  // namespace trireme

@@ -75,6 +75,8 @@ CASES = [
     Case("llama-recompute", 1, GQA + " model.recompute=block"),
     Case("masks", 1, "data.path=chat.tokens"),
     Case("separator-masks", 1, "data.path=chat.tokens data.separator_masks=true data.order=sequential"),
+    Case("documents", 1, "data.path=chat.tokens data.attention=document"),
+    Case("documents-llama", 1, f"data.path=chat.tokens data.attention=document {GQA} model.recompute=block"),
     Case("two-files", 1, 'data.path=["text.tokens","chat.tokens"] data.weights=[1,3]'),
     Case("evaluation", 1, EVALUATE),
     Case("two-threads", 1, "run.threads=2 model.width=128 model.context=64"),

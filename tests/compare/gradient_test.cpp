@@ -17,6 +17,7 @@ ModelConfig model(const ModelConfig& like) {
   auto c = like;
   c.width = 48;
   c.heads = 6;
+  c.head_dim = 0;
   c.ffn_width = 80;
   c.context = 16;
   c.dropout = 0.1;

@@ -21,6 +21,7 @@ struct Flavour {
   std::int64_t width, context;
   double dropout;
   Recompute recompute;
+  std::int64_t head_dim = 0;  // width / heads
 };
 
 constexpr Flavour flavours[] = {
@@ -30,11 +31,14 @@ constexpr Flavour flavours[] = {
     {"llama", test::tiny_llama, 24, 7, 0, Recompute::none},
     {"llama_recompute", test::tiny_llama, 96, 21, 0, Recompute::block},
     {"llama_dropout_recompute", test::tiny_llama, 48, 21, 0.3, Recompute::block},
+    {"qwen", test::tiny_qwen, 24, 7, 0, Recompute::none, 6},
+    {"qwen_dropout_recompute", test::tiny_qwen, 48, 21, 0.3, Recompute::block, 16},
 };
 
 ModelConfig model_of(const Flavour& f) {
   auto c = f.base();
   c.width = f.width;
+  c.head_dim = f.head_dim;
   c.context = f.context;
   c.dropout = f.dropout;
   c.recompute = f.recompute;

@@ -147,10 +147,37 @@ class AttentionContract : public ContractTest {
 INSTANTIATE_TEST_SUITE_P(Backends, AttentionContract, testing::ValuesIn(tested_backends()),
                          name_of_tested);
 
+// Lengths of a sample's documents, of which the last goes on to its end; none: causal.
+using Lengths = std::vector<std::int64_t>;
+
+std::vector<std::int32_t> starts(std::int64_t T, const Lengths& lengths) {
+  std::vector<std::int32_t> start;
+  std::int64_t begin = 0;
+  for (const auto n : lengths) {
+    start.insert(start.end(), static_cast<std::size_t>(std::min(n, T - begin)),
+                 static_cast<std::int32_t>(begin));
+    begin += std::min(n, T - begin);
+  }
+  start.resize(static_cast<std::size_t>(T), static_cast<std::int32_t>(begin));
+  return start;
+}
+
+// Of every sample, the lengths turned round in each second one.
+View documents(Lab& lab, const AttentionShape& s, Lengths lengths) {
+  if (lengths.empty()) return {};
+  std::vector<std::int32_t> all;
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    const auto one = starts(s.tokens, lengths);
+    all.insert(all.end(), one.begin(), one.end());
+    std::ranges::reverse(lengths);
+  }
+  return lab.ids(all).reshaped({s.batch, s.tokens});
+}
+
 struct Forward {
   View o, lse;
 };
-Forward attend(Lab& lab, const Packed& in, const AttentionShape& s) {
+Forward attend(Lab& lab, const Packed& in, const AttentionShape& s, const Lengths& lengths = {}) {
   const Forward f{lab.fresh(output_shape(s)), lab.wide_fresh({s.batch, s.heads, s.tokens})};
   const View work =
       lab.workspace(lab.backend.attention_workspace(s, lab.compute, Direction::forward));
@@ -160,16 +187,39 @@ Forward attend(Lab& lab, const Packed& in, const AttentionShape& s) {
                                            .k_BTGD = in.k,
                                            .v_BTGD = in.v,
                                            .shape = s,
-                                           .workspace = work});
+                                           .workspace = work,
+                                           .start_BT = documents(lab, s, lengths)});
   return f;
+}
+
+// One for each shape, that separate in all ways: a token each; a border of tiles inside of, at the
+// begin and at the end of a document; a tile and more without any.
+const std::vector<Lengths> lengths_of{
+    {}, {1, 1, 1, 30, 40}, {70, 1, 1}, {64}, {10, 100, 90, 60}, {128, 64, 1, 1}, {127, 1}, {63, 1}};
+
+struct Apart {
+  AttentionShape shape;
+  Lengths lengths;
+};
+// Causal ones first; a GPU has no others.
+std::vector<Apart> all_shapes(const Tested& t) {
+  std::vector<Apart> all;
+  for (const auto& s : shapes) all.push_back({s, {}});
+  for (std::size_t i = 1; i < shapes.size() && !t.name.starts_with("cuda"); ++i)
+    all.push_back({shapes[i], lengths_of[i]});
+  return all;
+}
+std::string describe(const Apart& a) {
+  return describe(a.shape) + (a.lengths.empty() ? "" : " documents");
 }
 
 // o is a mean of v with weights p that add to 1.
 TEST_P(AttentionContract, Forward) {
-  for (const auto& s : shapes)
-    compare(describe(s), [s, narrow = narrowed_here(s, Direction::forward)](Lab& lab) {
+  for (const auto& a : all_shapes(GetParam()))
+    compare(describe(a), [a, s = a.shape,
+                          narrow = narrowed_here(a.shape, Direction::forward)](Lab& lab) {
       const auto in = inputs(lab, s);
-      const auto f = attend(lab, in, s);
+      const auto f = attend(lab, in, s, a.lengths);
       const Errors e(lab.tested, s, lab.longest_row(in.whole));
       lab.result("o", f.o, narrow.o + e.p * amplitude + sum_error(lab.tested, s.tokens, amplitude));
       lab.result("lse", f.lse, e.lse);
@@ -177,7 +227,7 @@ TEST_P(AttentionContract, Forward) {
 }
 
 View backward(Lab& lab, const Packed& in, const View& d_o, const View& o, const View& lse,
-              const AttentionShape& s) {
+              const AttentionShape& s, const Lengths& lengths = {}) {
   const View dqkv = lab.fresh(packed_shape(s));
   const Packed d(dqkv, s);
   const View work =
@@ -192,7 +242,8 @@ View backward(Lab& lab, const Packed& in, const View& d_o, const View& o, const 
                                                .k_BTGD = in.k,
                                                .v_BTGD = in.v,
                                                .shape = s,
-                                               .workspace = work});
+                                               .workspace = work,
+                                               .start_BT = documents(lab, s, lengths)});
   return dqkv;
 }
 
@@ -200,14 +251,15 @@ View backward(Lab& lab, const Packed& in, const View& d_o, const View& o, const 
 // by p each_ds. dq(t) sums ds k over keys, where p adds to 1; dk(s) and dv(s) sum ds q and p do
 // over queries, where p adds to `column`: what dv is for a do of ones.
 TEST_P(AttentionContract, Gradient) {
-  for (const auto& s : shapes) {
-    const auto forward = oracle([s](Lab& lab) {
-      const auto f = attend(lab, inputs(lab, s), s);
+  for (const auto& apart : all_shapes(GetParam())) {
+    const auto s = apart.shape;
+    const auto forward = oracle([s, apart](Lab& lab) {
+      const auto f = attend(lab, inputs(lab, s), s, apart.lengths);
       lab.result("o", f.o, 0);
       lab.result("lse", f.lse, 0);
       const std::vector<double> ones(static_cast<std::size_t>(f.o.count()), 1.0);
-      const auto d =
-          backward(lab, inputs(lab, s), lab.values(output_shape(s), ones), f.o, f.lse, s);
+      const auto d = backward(lab, inputs(lab, s), lab.values(output_shape(s), ones), f.o, f.lse, s,
+                              apart.lengths);
       const auto dv = d.slice(2, s.heads + s.kv_heads, s.kv_heads);
       const View dense = lab.fresh({s.batch, s.tokens, s.kv_heads, s.head_dim});
       lab.backend.put(queue, kernel::Copy{.dst = dense, .src = dv});
@@ -215,12 +267,12 @@ TEST_P(AttentionContract, Gradient) {
     });
     double column = 0;
     for (double x : forward[2].values) column = std::max(column, x);
-    compare(describe(s), [=, narrow = narrowed_here(s, Direction::backward)](Lab& lab) {
+    compare(describe(apart), [=, narrow = narrowed_here(s, Direction::backward)](Lab& lab) {
       const View o = lab.values(output_shape(s), forward[0].values);
       const View lse = lab.wide_values({s.batch, s.heads, s.tokens}, forward[1].values);
       const View d_o = lab.random(output_shape(s), 2);
       const auto in = inputs(lab, s);
-      const View dqkv = backward(lab, in, d_o, o, lse, s);
+      const View dqkv = backward(lab, in, d_o, o, lse, s, apart.lengths);
       const double row = lab.longest_row(in.whole), d_o_row = lab.longest_row(d_o);
       const double p = Errors(lab.tested, s, row).given;
       const double dot = sum_error(lab.tested, s.head_dim, row * d_o_row);
@@ -263,6 +315,42 @@ TEST_P(AttentionContract, SamplesStandAlone) {
                 lab.bytes(all.o.slice(0, 0, 1).slice(1, 0, 40)));
     });
   }
+}
+
+// A document has the gradient's bits of a sample that it fills, and the output's where it begins at
+// a border of tiles: sums over keys are chains in their order, but maxima are taken tile by tile.
+TEST_P(AttentionContract, DocumentsStandAlone) {
+  if (GetParam().name.starts_with("cuda")) GTEST_SKIP() << "a GPU has no documents";
+  for (const std::int64_t D : {32, 20})
+    run([D](Lab& lab) {
+      const AttentionShape s{1, 300, 6, 2, D, 0.2};
+      const Lengths lengths{64, 1, 1, 62, 65, 63, 44};
+      const auto in = inputs(lab, s);
+      const auto all = attend(lab, in, s, lengths);
+      const View d_o = lab.random(output_shape(s), 2);
+      const View dqkv = backward(lab, in, d_o, all.o, all.lse, s, lengths);
+      std::int64_t begin = 0;
+      int aligned = 0;
+      for (const auto n : lengths) {
+        SCOPED_TRACE(begin);
+        const auto part = [&](const View& v, int dim) { return lab.dense(v.slice(dim, begin, n)); };
+        AttentionShape one = s;
+        one.tokens = n;
+        const Packed alone_in(part(in.whole, 1), one);
+        const auto alone = attend(lab, alone_in, one);
+        if (begin % 64 == 0 || GetParam().name.starts_with("ref")) {
+          ++aligned;
+          EXPECT_EQ(lab.bytes(alone.o), lab.bytes(part(all.o, 1)));
+          EXPECT_EQ(lab.bytes(alone.lse), lab.bytes(part(all.lse, 2)));
+        }
+        const View d_alone =
+            backward(lab, alone_in, part(d_o, 1), part(all.o, 1), part(all.lse, 2), one);
+        EXPECT_EQ(lab.bytes(d_alone), lab.bytes(part(dqkv, 1)));
+        begin += n;
+      }
+      EXPECT_EQ(begin, s.tokens);
+      EXPECT_GE(aligned, 4);
+    });
 }
 
 // Scores far beyond the range of exp.

@@ -182,6 +182,29 @@ TEST_P(NormContract, RmsNormGradient) {
   }
 }
 
+TEST_P(NormContract, RmsNormGradientMayTakeTheMemoryOfWhatComesIn) {
+  for (const Size& s : sizes())
+    run([&](Lab& lab) {
+      const View x = inputs(lab, s), w = lab.random({s.width}, 2);
+      const View y = lab.fresh({s.rows, s.width}), rstd = lab.wide_fresh({s.rows});
+      lab.backend.put(queue,
+                      kernel::Norm{.y_TC = y, .rstd_T = rstd, .x_TC = x, .w_C = w, .eps = s.eps});
+      const View dy = lab.random({s.rows, s.width}, 3), both = lab.random({s.rows, s.width}, 3);
+      const View dx = lab.fresh({s.rows, s.width});
+      const View dw = lab.wide_fresh({s.width}), dw_both = lab.wide_fresh({s.width});
+      kernel::NormGrad o{.dx_TC = dx, .dw_C = dw, .dy_TC = dy, .x_TC = x, .w_C = w, .rstd_T = rstd};
+      lab.backend.put(queue, o);
+      o.dx_TC = both;
+      o.dy_TC = both;
+      o.dw_C = dw_both;
+
+      lab.backend.put(queue, o);
+
+      EXPECT_EQ(lab.bytes(both), lab.bytes(dx)) << describe(s);
+      EXPECT_EQ(lab.bytes(dw_both), lab.bytes(dw)) << describe(s);
+    });
+}
+
 TEST_P(NormContract, RmsNormGradientLeavesOutWhatNobodyWants) {
   for (const auto how : {Accumulate::overwrite, Accumulate::add}) {
     check_gradient({33, 65, 1e-5}, Norm::rms, {false, true, false}, how);

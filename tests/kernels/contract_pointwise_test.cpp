@@ -129,6 +129,22 @@ TEST_P(PointwiseContract, Rotary) {
       });
 }
 
+// Row t of sample b is turned as row position(b, t) of the table says.
+TEST_P(PointwiseContract, RotaryAtPositions) {
+  if (GetParam().name.starts_with("cuda")) GTEST_SKIP() << "a GPU has no documents";
+  compare("D 16", [](Lab& lab) {
+    const std::int64_t B = 2, T = 5, H = 3, D = 16;
+    const View x = lab.random({B, T, H + 2, D}, 1, 4);
+    const View table = lab.wide_random({T + 7, 2, D / 2}, 2);
+    const View at = lab.ids({0, 1, 2, 0, 1, 11, 0, 0, 0, 1}).reshaped({B, T});
+    lab.backend.put(queue, kernel::Rotary{.x_BTHD = x.slice(2, 1, H),
+                                          .table_T2E = table,
+                                          .direction = Direction::backward,
+                                          .position_BT = at});
+    lab.result("x", x, rounded(lab, 3, 2 * 4));
+  });
+}
+
 void PointwiseContract::check_dropout(const Drop& drop, std::int64_t width, std::int64_t t0) {
   const auto what = fmt::format("p {} skip {} width {} t0 {}", drop.p, drop.skip, width, t0);
   compare(what, [=](Lab& lab) {

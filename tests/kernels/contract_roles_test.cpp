@@ -70,7 +70,7 @@ void for_each_example(const F& f) {
 class RolesContract : public ContractTest {
  protected:
   static bool has(const auto& example) {
-    return !example.counts || GetParam().name.find("cuda") == std::string::npos;
+    return !example.on_host_alone || GetParam().name.find("cuda") == std::string::npos;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, RolesContract, testing::ValuesIn(tested_backends()),

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "lib/ops/repeat_heads.hpp"
+#include "lib/ops/rope_scaling.hpp"
+#include "lib/ops/rotary.hpp"
 #include "tests/ops/cases.hpp"
 
 namespace trireme {
@@ -47,14 +49,22 @@ OpCase rotary(std::string name, const ops::Heads& h, std::int64_t t0) {
   OpCase c;
   c.name = std::move(name);
   c.make = [=](Backend& b, DType compute) {
+    const auto frequencies = ops::RotaryFrequencies{}.of_pairs(h.dim);
     return std::make_unique<ops::Rotary>(h,
-                                         ops::rotary_table(b, T + 4, h.dim, 10000, wide(compute)));
+                                         ops::rotary_table(b, T + 4, frequencies, wide(compute)));
   };
   c.in = {random_numbers({B, T, h.packed()}, 1, amplitude)};
   c.grad_out = random_numbers({B, T, h.packed()}, 2);
   c.t0 = t0;
   const double turned = 5 * roundoff(DType::f32) * 2 * amplitude;  // the table is rounded too
   c.slack = {turned, {turned}, {}};
+  return c;
+}
+
+// A document of three tokens, one of one, and what is left; a whole sample, a token each.
+OpCase in_documents(OpCase c) {
+  c.name += " within documents";
+  c.starts = {0, 0, 0, 3, 4, 4, 4, 0, 1, 2, 3, 4, 5, 6};
   return c;
 }
 
@@ -78,6 +88,9 @@ std::vector<OpCase> attention_cases() {
           attention("attention with one key head", {3, 1, 8}),
           rotary("rotary", {3, 3, 6}, 0),
           rotary("rotary from the third position on", {4, 2, 6}, 3),
+          in_documents(attention("attention", {3, 3, 6})),
+          in_documents(attention("attention with shared keys", {4, 2, 6})),
+          in_documents(rotary("rotary", {4, 2, 6}, 0)),
           repeat_heads("repeated heads", {6, 2, 4})};
 }
 

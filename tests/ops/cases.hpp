@@ -14,6 +14,7 @@ std::vector<OpCase> residual_norm_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> pointwise_cases();
 std::vector<OpCase> attention_cases();
+std::vector<OpCase> qk_norm_cases();
 std::vector<OpCase> head_cases();
 
 }  // namespace trireme

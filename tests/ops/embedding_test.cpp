@@ -36,11 +36,20 @@ OpCase positions(std::string name, std::int64_t table, std::int64_t t0) {
   return c;
 }
 
+// A position comes several times in a sample, so the rows are tokens.
+OpCase positions_in_documents() {
+  auto c = positions("positions within documents", T + 4, 0);
+  c.starts = {0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 2, 2, 4};
+  c.rows = B * T;
+  c.slack.params = {sum_error(DType::f32, B * T, B * T)};
+  return c;
+}
+
 }  // namespace
 
 std::vector<OpCase> embedding_cases() {
   return {embedding(), positions("positions", T, 0), positions("some of the positions", T + 4, 0),
-          positions("positions from the third on", T + 4, 3)};
+          positions("positions from the third on", T + 4, 3), positions_in_documents()};
 }
 
 }  // namespace trireme

@@ -54,9 +54,14 @@ static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t
   return b;
 }
 
+// Of 29 ids: a document has about 7 tokens, and a few begin in each sample of 16.
+constexpr std::int32_t separators = 4;
+
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
   const auto micro = p.size / (p.grid.data * p.microbatches);
-  return masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
+  auto b = masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);
+  if (p.documents) b.start_BT = starts_of(b, separators);
+  return b;
 }
 
 std::vector<Batch> parity_step(const ParityCase& p, const Trainer& trainer, int step) {
@@ -127,9 +132,9 @@ const Course& one_rank_course(const ParityCase& given) {
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
   std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {}", p.exact_chunk, p.size, p.flavour, p.dropout,
-                  int(p.optimizer), p.momentum, p.nesterov, p.clip.value_or(-1), p.backend,
-                  trireme::name_of(p.compute), p.steps);
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", p.exact_chunk, p.documents, p.size,
+                  p.flavour, p.dropout, int(p.optimizer), p.momentum, p.nesterov,
+                  p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;

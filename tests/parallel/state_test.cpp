@@ -45,9 +45,8 @@ struct Model8 {
   double step(int s) { return trainer->step(s, 1e-3, test::parity_step(parity, *trainer, s)).loss; }
   double evaluate() { return trainer->evaluate(test::parity_step(parity, *trainer, 100)).mean(); }
   std::vector<std::int32_t> write(int count) {
-    std::vector<std::int32_t> ids{1, 5, 9};
-    generate(*trainer, ids, count, {}, 29, [] {});
-    return ids;
+    const Request request{{1, 5, 9}, count, {}};
+    return generate(*trainer, {&request, 1}, {.vocab = 29})[0].ids;
   }
 
   ParityCase parity;

@@ -40,10 +40,11 @@ TEST(ParityCases, ASelectionHasEveryGridAndEverySetting) {
                               c.momentum > 0 && c.nesterov));
       seen.insert(fmt::format("freeze {}", c.freeze.empty() ? "" : c.freeze[0].pattern));
       seen.insert(fmt::format("clip {}", c.clip.has_value()));
+      seen.insert(fmt::format("documents {}", c.documents));
       seen.insert(fmt::format("uneven {}", !c.stage_layers.empty()));
     }
   EXPECT_EQ(grids.size(), parity_grids({1, 2, 3, 4, 5, 6, 7, 8}).size());
-  EXPECT_EQ(seen.size(), 5U + 3U + 2U + 2U);
+  EXPECT_EQ(seen.size(), 5U + 3U + 2U + 2U + 2U);
 }
 
 }  // namespace trireme::test

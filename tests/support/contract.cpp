@@ -170,6 +170,16 @@ std::vector<std::byte> Lab::bytes(const View& v) {
   return bytes;
 }
 
+View Lab::dense(const View& v) {
+  View copy = take(v.dtype, {v.count()});
+  copy.dims = v.dims;
+  copy.extent = v.extent;
+  std::int64_t n = 1;
+  for (auto d = static_cast<std::size_t>(v.dims); d-- > 0; n *= v.extent[d]) copy.stride[d] = n;
+  backend.put(Queue::compute, kernel::Copy{.dst = copy, .src = v});
+  return copy;
+}
+
 std::vector<double> Lab::read(const View& v) {
   return decode(v.dtype, bytes(v));
 }

@@ -61,6 +61,7 @@ class Lab {
   View numbers(const std::vector<std::int64_t>&);
   View workspace(std::size_t bytes);
 
+  View dense(const View&);  // a copy
   std::vector<double> read(const View& dense);
   std::vector<std::byte> bytes(const View& dense);
   double largest(const View& dense);      // magnitude; NaNs are left out

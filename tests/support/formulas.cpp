@@ -70,7 +70,7 @@ std::int64_t shard_traffic(const RankStep& s) {
 std::int64_t seq_traffic(const RankStep& s) {
   const auto& c = s.spec.config;
   const auto ranks = s.grid.seq;
-  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim()};
+  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
   const auto own = ops::head_share(heads, s.at.seq, ranks);
   std::int64_t kv_of_others = -own.kv.count;
   for (int d = 0; d < ranks; ++d) kv_of_others += ops::head_share(heads, d, ranks).kv.count;
@@ -87,11 +87,12 @@ std::int64_t seq_traffic(const RankStep& s) {
     // The gradient of attention's input is wanted where something before it trains.
     const auto& b = *block;
     bool wanted = i > 0 ? s.parts[i - 1].needed : count(s, Do::send_gradient) > 0;
-    for (const ParamId id : {b.attention_norm, b.attention_norm_bias, b.qkv, b.qkv_bias})
+    for (const ParamId id :
+         {b.attention_norm, b.attention_norm_bias, b.qkv, b.qkv_bias, b.q_norm, b.k_norm})
       wanted = wanted || (id != ParamId{} && s.trainable[id.index()]);
     if (wanted) sum += count(s, Do::backward) * (others + (ranks - 1) * (hq + 2 * hk));
   }
-  return ranks == 1 ? 0 : sum * s.positions * c.head_dim() * bytes(s.compute);
+  return ranks == 1 ? 0 : sum * s.positions * c.head_dim * bytes(s.compute);
 }
 
 std::int64_t pipe_traffic(const RankStep& s) {
@@ -175,7 +176,7 @@ StateBytes state_bytes(const RankStep& s) {
   StateBytes most;
   const auto& c = s.spec.config;
   if (c.positions == Positions::rotary)
-    most.weights += block(c.context * 2 * (c.head_dim() / 2), s.master);
+    most.weights += block(c.context * 2 * (c.head_dim / 2), s.master);
   for (const auto& g : s.layout.segments) {
     const auto n = g.elements / s.sharers;
     most.weights += block(n, s.master);

@@ -131,6 +131,13 @@ struct Staged {
     for (const auto& g : c.more_grad_out) more_grad_out.push_back(lab.values(g.shape, g.values));
     place.rows = {lab.numbers(c.samples), c.t0};
     if (!c.targets.empty()) place.targets_BT = lab.ids(c.targets);
+    if (c.starts.empty()) return;
+    const auto B = c.in[0].shape[0], T = c.in[0].shape[1];
+    std::vector<std::int32_t> position;
+    for (std::size_t i = 0; i < c.starts.size(); ++i)
+      position.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(i) % T) - c.starts[i]);
+    place.start_BT = lab.ids(c.starts).reshaped({B, T});
+    place.position_BT = lab.ids(position).reshaped({B, T});
   }
   std::vector<View> weights, in, more_grad_out;
   View grad_out;

@@ -35,6 +35,7 @@ struct OpCase {
   std::vector<std::int64_t> samples{0};
   std::int64_t t0 = 0;
   std::vector<std::int32_t> targets;
+  std::vector<std::int32_t> starts{};  // of documents, B x T of them, all of which are here
   // How far an f32 result may be off: y, the inputs' gradients, the parameters', further outputs.
   struct Slack {
     double y = 0;

@@ -32,9 +32,9 @@ static const char* word_of(const ParityCase& c) {
 
 std::string name_of(const ParityCase& c) {
   return fmt::format(
-      "pipe{}_data{}_seq{}_{}_{}_m{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq, c.flavour,
+      "pipe{}_data{}_seq{}_{}_{}_m{}{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq, c.flavour,
       text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
-      c.dropout > 0 ? "_dropout" : "", word_of(c),
+      c.dropout > 0 ? "_dropout" : "", c.documents ? "_documents" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
           (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
@@ -57,6 +57,19 @@ ModelConfig parity_model(const ParityCase& p) {
     c.activation = ActivationKind::swiglu;
     c.positions = Positions::rotary;
     c.tied = false;
+  }
+  if (p.flavour == "qwen") {
+    c.norm = NormKind::rms;
+    c.bias = false;
+    c.qkv_bias = true;
+    c.qk_norm = true;
+    c.head_dim = 4;
+    c.activation = ActivationKind::swiglu;
+    c.positions = Positions::rotary;
+    c.rope_theta = 100;
+    c.rope_scaling = RopeScaling::llama3;
+    c.rope_factor = 8;
+    c.rope_original_context = 16;
   }
   c.dropout = p.dropout;
   c.recompute = p.recompute;
@@ -81,6 +94,7 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.compute = p.compute;
   s.reduce = p.reduce;
   s.exact_chunk = p.exact_chunk;
+  s.attention = p.documents ? AttentionSpan::document : AttentionSpan::causal;
   s.seed = 11;
   return s;
 }
@@ -152,7 +166,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(5);
+  std::vector<ParityCase> cases(7);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -171,6 +185,10 @@ std::vector<ParityCase> few_cases(int n) {
   cases[3].microbatches = cases[3].size / n >= 4 ? 4 : 1;
   cases[4].grid = {n, 1, 1};
   cases[4].microbatches = 8;
+  // Learned positions, and rotary ones.
+  cases[5] = cases[0];
+  cases[6] = cases[1];
+  cases[5].documents = cases[6].documents = true;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;

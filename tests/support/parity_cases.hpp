@@ -12,11 +12,12 @@ namespace trireme::test {
 
 struct ParityCase {
   Grid grid;
-  std::string flavour = "gpt2";  // gpt2 (12 kv heads, tied), llama (3, untied), gqa (3, tied)
+  std::string flavour = "gpt2";  // gpt2 (12 kv heads, tied), llama (3, untied), gqa, qwen (3, tied)
   ZeroConfig zero;
   int microbatches = 2;  // of each data rank
   Recompute recompute = Recompute::none;
   double dropout = 0;
+  bool documents = false;  // data.attention = "document"
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd
   bool nesterov = true;

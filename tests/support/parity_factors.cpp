@@ -57,10 +57,11 @@ std::vector<Factor> factors(int ranks) {
   };
   return {grids(ranks),
           zeros,
-          {flavour("gpt2"), flavour("llama"), flavour("gqa")},
+          {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen")},
           {microbatches(1), microbatches(2), microbatches(4)},
           {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
 }
 

@@ -34,6 +34,21 @@ inline ModelConfig tiny_llama() {
   return resolved(c);
 }
 
+// Qwen's and Llama 3's: norms of queries and keys, whose heads are wider than the model's share,
+// biases of theirs, and frequencies of which one keeps its own, one is scaled in part, one whole.
+inline ModelConfig tiny_qwen() {
+  ModelConfig c = tiny_llama();
+  c.head_dim = 6;
+  c.tied = true;
+  c.qkv_bias = true;
+  c.qk_norm = true;
+  c.rope_theta = 100;
+  c.rope_scaling = RopeScaling::llama3;
+  c.rope_factor = 8;
+  c.rope_original_context = 64;
+  return resolved(c);
+}
+
 // `samples` samples from number `first` on; about a fifth of the targets masked, unevenly.
 inline Batch random_batch(const ModelConfig& c, std::int64_t samples, std::int64_t first = 0,
                           std::uint64_t seed = 7) {
@@ -50,6 +65,16 @@ inline Batch random_batch(const ModelConfig& c, std::int64_t samples, std::int64
     }
   }
   return b;
+}
+
+// Where documents begin whose separators are the ids below `separators`, of which there are many.
+inline std::vector<std::int32_t> starts_of(const Batch& b, std::int32_t separators) {
+  const auto T = b.ids_BT.size() / b.sample_B.size();
+  std::vector<std::int32_t> start(b.ids_BT.size(), 0);
+  for (std::size_t i = 0; i < start.size(); ++i)
+    if (const auto t = i % T; t > 0)
+      start[i] = b.ids_BT[i - 1] < separators ? static_cast<std::int32_t>(t) : start[i - 1];
+  return start;
 }
 
 inline OptimizerConfig plain_sgd() {

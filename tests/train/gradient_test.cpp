@@ -13,6 +13,14 @@ class ModelGradient : public testing::TestWithParam<const char*> {};
 static ModelConfig model_named(std::string_view name) {
   if (name == "gpt2") return test::tiny_gpt2();
   if (name == "llama") return test::tiny_llama();
+  if (name == "qwen") return test::tiny_qwen();
+  if (name == "learned_qk_norm") {
+    auto c = test::tiny_gpt2();
+    c.qk_norm = true;
+    c.head_dim = 5;
+    c.recompute = Recompute::block;
+    return c;
+  }
   auto c = name == "gpt2_dropout" ? test::tiny_gpt2() : test::tiny_llama();
   c.dropout = 0.3;
   c.recompute = name == "llama_dropout_recompute" ? Recompute::block : Recompute::none;
@@ -64,7 +72,7 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Flavours, ModelGradient,
-                         testing::Values("gpt2", "llama", "gpt2_dropout",
+                         testing::Values("gpt2", "llama", "qwen", "learned_qk_norm", "gpt2_dropout",
                                          "llama_dropout_recompute"),
                          [](const auto& info) { return std::string(info.param); });
 

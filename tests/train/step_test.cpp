@@ -117,6 +117,7 @@ TEST(Step, StartsAtTheEntropyOfTheVocabulary) {
   auto c = test::tiny_gpt2();
   c.width = 96;
   c.heads = 6;
+  c.head_dim = 16;
   c.ffn_width = 384;
   c.context = 64;
   c.vocab = 301;

@@ -186,7 +186,9 @@ BackendProperties cuda_properties() {
           .workspace_bytes = Products::workspace_bytes,
           // Each chunk adds to the whole gradient of the head's weight, so they are large.
           .head_rows = 4096,
-          .invariant = false};
+          .invariant = false,
+          .documents = false,
+          .caches = false};
 }
 
 }  // namespace trireme

@@ -126,12 +126,19 @@ void run(const kernel::Fill& o, const Resources& r) {
 
 void run(const kernel::Matmul& o, const Resources& r) {
   require(o.order == SumOrder::any,
-          "matmul: a GPU's products do not sum in an order by shape alone; run.exactness = "
+          "matmul: a GPU's products do not sum in an order by shape or row alone; run.exactness = "
           "\"invariant\" needs the host");
   r.products.run(r.stream, o, r.scratch);
 }
 
+// Trainer refuses it before: BackendProperties::documents.
+static void refuse_documents(const ConstView& starts_or_positions) {
+  require(!starts_or_positions,
+          "a GPU computes no attention within documents: give run.backend = \"host\"");
+}
+
 void run(const kernel::Attention& o, const Resources& r) {
+  refuse_documents(o.start_BT);
   const auto type = o.o_BTHD.dtype;
   if (r.sdpa.supports(o.shape, type, Direction::forward)) return r.sdpa.run(r.stream, o);
   with_type(type, [&]<class T>(T) {
@@ -140,6 +147,7 @@ void run(const kernel::Attention& o, const Resources& r) {
 }
 
 void run(const kernel::AttentionGrad& o, const Resources& r) {
+  refuse_documents(o.start_BT);
   const auto type = o.o_BTHD.dtype;
   if (r.sdpa.supports(o.shape, type, Direction::backward)) return r.sdpa.run(r.stream, o);
   with_type(type, [&]<class T>(T) {
@@ -152,6 +160,10 @@ void run(const kernel::AttentionGrad& o, const Resources& r) {
                                           .delta_BHT = reinterpret_cast<float*>(o.workspace.data)};
     attention_grad(r.stream, gradients, inputs_of<T>(o));
   });
+}
+
+void run(const kernel::CachedAttention&, const Resources&) {
+  fail("cached_attention: a GPU keeps no keys and values yet: BackendProperties::caches says so");
 }
 
 void run(const kernel::Norm& o, const Resources& r) {
@@ -199,6 +211,7 @@ void run(const kernel::ResidualNorm& o, const Resources& r) {
 }
 
 void run(const kernel::Rotary& o, const Resources& r) {
+  refuse_documents(o.position_BT);
   const auto& x = o.x_BTHD;
   const float sign = o.direction == Direction::forward ? 1.0F : -1.0F;
   with_type(x.dtype, [&]<class T>(T) {

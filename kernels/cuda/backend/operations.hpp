@@ -19,6 +19,7 @@ void run(const kernel::AddFixed&, const Resources&);
 void run(const kernel::Matmul&, const Resources&);
 void run(const kernel::Attention&, const Resources&);
 void run(const kernel::AttentionGrad&, const Resources&);
+void run(const kernel::CachedAttention&, const Resources&);
 void run(const kernel::Norm&, const Resources&);
 void run(const kernel::NormGrad&, const Resources&);
 void run(const kernel::Dropout&, const Resources&);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/trace.hpp"
+#include "lib/base/timesheet.hpp"
 
 namespace trireme::engine {
 
@@ -159,12 +160,30 @@ void Progress::wait_until(const std::function<bool()>& done, const std::function
   }
 }
 
+static Task task_of(Doing d) {
+  switch (d) {
+    case Doing::gather:
+      return Task::gather;
+    case Doing::exchange:
+      return Task::exchange;
+    case Doing::send:
+    case Doing::receive:
+      return Task::pipeline;
+    case Doing::scatter:
+    case Doing::tie:
+      break;
+  }
+  return Task::scatter;
+}
+
 void Progress::wait(Operation& o) {
   std::optional<TraceScope> span;
   if (Trace::on() && !o.ended()) {
     const auto& [doing, unit, microbatch] = o.label();
     span.emplace(fmt::format("wait for {}", name_of(doing)), microbatch, Direction::forward, unit);
   }
+  std::optional<TaskScope> task;
+  if (!o.ended()) task.emplace(task_of(o.label().doing));
   wait_until([&] { return o.ended(); }, [&]() -> Wait { return {o.name(), o.state()}; });
   if (!o.error().empty()) throw Error(o.error());
 }

@@ -14,7 +14,8 @@ template <class O>
 struct Example {
   std::string name;
   std::function<O(Operands&)> make;
-  bool counts = false;  // quanta, which no GPU does
+  bool on_host_alone =
+      false;  // what no GPU does: counts of quanta, documents, kept keys and values
 };
 template <class O>
 using Examples = std::vector<Example<O>>;

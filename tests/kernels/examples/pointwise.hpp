@@ -47,6 +47,14 @@ inline Examples<kernel::Rotary> examples(Of<kernel::Rotary>) {
                                    .table_T2E = o.wide_values({7, 2, D / 2}).slice(0, 2, 5),
                                    .direction = direction};
            }});
+  list.push_back({"at positions",
+                  [](Operands& o) {
+                    return kernel::Rotary{
+                        .x_BTHD = o.values({2, 5, 6, 16}).slice(2, 1, 3),
+                        .table_T2E = o.wide_values({7, 2, 8}),
+                        .position_BT = o.ids({0, 1, 2, 0, 1, 6, 0, 0, 0, 1}).reshaped({2, 5})};
+                  },
+                  true});
   return list;
 }
 

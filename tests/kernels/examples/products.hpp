@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "tests/kernels/examples/example.hpp"
 
 namespace trireme {
@@ -74,21 +76,34 @@ inline std::string text_of(const AttentionShape& s) {
   return "T " + std::to_string(s.tokens) + " D " + std::to_string(s.head_dim);
 }
 
+// Documents of four tokens, of which the first in sample b lacks b + 1.
+inline View documents(Operands& o, const AttentionShape& s) {
+  std::vector<std::int32_t> start;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t t = 0; t < s.tokens; ++t)
+      start.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(0, t - (t + b + 1) % 4)));
+  return o.ids(start).reshaped({s.batch, s.tokens});
+}
+
 inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
   Examples<kernel::Attention> list;
   for (const auto& s : attention_shapes)
-    list.push_back({text_of(s), [s](Operands& o) {
-                      const PackedAttention x(o, s);
-                      return kernel::Attention{
-                          .o_BTHD = x.o,
-                          .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
-                          .q_BTHD = x.q,
-                          .k_BTGD = x.k,
-                          .v_BTGD = x.v,
-                          .shape = s,
-                          .workspace = o.workspace(
-                              o.backend.attention_workspace(s, o.compute, Direction::forward))};
-                    }});
+    for (const bool apart : {false, true})
+      list.push_back({text_of(s) + (apart ? " within documents" : ""),
+                      [s, apart](Operands& o) {
+                        const PackedAttention x(o, s);
+                        return kernel::Attention{
+                            .o_BTHD = x.o,
+                            .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                            .q_BTHD = x.q,
+                            .k_BTGD = x.k,
+                            .v_BTGD = x.v,
+                            .shape = s,
+                            .workspace = o.workspace(
+                                o.backend.attention_workspace(s, o.compute, Direction::forward)),
+                            .start_BT = apart ? documents(o, s) : View{}};
+                      },
+                      apart});
   return list;
 }
 
@@ -96,22 +111,57 @@ inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
 inline Examples<kernel::AttentionGrad> examples(Of<kernel::AttentionGrad>) {
   Examples<kernel::AttentionGrad> list;
   for (const auto& s : attention_shapes)
-    list.push_back({text_of(s), [s](Operands& o) {
-                      const PackedAttention x(o, s), d(o, s);
-                      return kernel::AttentionGrad{
-                          .dq_BTHD = d.q,
-                          .dk_BTGD = d.k,
-                          .dv_BTGD = d.v,
-                          .do_BTHD = d.o,
-                          .o_BTHD = x.o,
-                          .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
-                          .q_BTHD = x.q,
-                          .k_BTGD = x.k,
-                          .v_BTGD = x.v,
-                          .shape = s,
-                          .workspace = o.workspace(
-                              o.backend.attention_workspace(s, o.compute, Direction::backward))};
-                    }});
+    for (const bool apart : {false, true})
+      list.push_back({text_of(s) + (apart ? " within documents" : ""),
+                      [s, apart](Operands& o) {
+                        const PackedAttention x(o, s), d(o, s);
+                        return kernel::AttentionGrad{
+                            .dq_BTHD = d.q,
+                            .dk_BTGD = d.k,
+                            .dv_BTGD = d.v,
+                            .do_BTHD = d.o,
+                            .o_BTHD = x.o,
+                            .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                            .q_BTHD = x.q,
+                            .k_BTGD = x.k,
+                            .v_BTGD = x.v,
+                            .shape = s,
+                            .workspace = o.workspace(
+                                o.backend.attention_workspace(s, o.compute, Direction::backward)),
+                            .start_BT = apart ? documents(o, s) : View{}};
+                      },
+                      apart});
+  return list;
+}
+
+// Rows of q, k, v and o stand packed; what the caches have behind the last position stays.
+inline Examples<kernel::CachedAttention> examples(Of<kernel::CachedAttention>) {
+  Examples<kernel::CachedAttention> list;
+  struct Sizes {
+    std::int64_t rows, at, heads, kv_heads, dim;
+  };
+  for (const auto& [T, at, H, G, D] :
+       {Sizes{1, 0, 2, 2, 16}, {1, 70, 6, 2, 20}, {3, 62, 2, 1, 64}, {2, 5, 3, 3, 8}})
+    list.push_back({"at " + std::to_string(at) + " D " + std::to_string(D),
+                    [=](Operands& o) {
+                      const auto packed = o.values({T, 2 * H + 2 * G, D});
+                      const auto caches = o.values({2 * G, at + T + 2, D});
+                      auto cache = [&](std::int64_t first) {
+                        auto v = caches.slice(0, first, G);
+                        std::swap(v.extent[0], v.extent[1]);
+                        std::swap(v.stride[0], v.stride[1]);
+                        return v;
+                      };
+                      return kernel::CachedAttention{.o_THD = packed.slice(1, H + 2 * G, H),
+                                                     .k_cache_PGD = cache(0),
+                                                     .v_cache_PGD = cache(G),
+                                                     .q_THD = packed.slice(1, 0, H),
+                                                     .k_TGD = packed.slice(1, H, G),
+                                                     .v_TGD = packed.slice(1, H + G, G),
+                                                     .at = at,
+                                                     .scale = 0.25};
+                    },
+                    true});
   return list;
 }
 

@@ -1,0 +1,55 @@
+// As attention.cpp, with the same sums in the same order: scores are computed again for want of
+// memory to keep them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/ref/dot.hpp"
+#include "kernels/ref/kernels.hpp"
+
+namespace trireme::ref {
+namespace {
+
+template <class T>
+void append(const View& cache_PGD, const ConstView& x_TGD, std::int64_t at) {
+  const Elements<T> cache(cache_PGD);
+  const Elements<const T> x(x_TGD);
+  for (std::int64_t t = 0; t < x_TGD.extent[0]; ++t)
+    for (std::int64_t g = 0; g < x_TGD.extent[1]; ++g)
+      std::copy_n(&x.at(t, g), x_TGD.extent[2], &cache.at(at + t, g));
+}
+
+template <class T>
+void attend(const kernel::CachedAttention& a) {
+  append<T>(a.k_cache_PGD, a.k_TGD, a.at);
+  append<T>(a.v_cache_PGD, a.v_TGD, a.at);
+  const Elements<const T> q(a.q_THD);
+  const Elements<T> o(a.o_THD), k(a.k_cache_PGD), v(a.v_cache_PGD);
+  const auto H = a.q_THD.extent[1], D = a.q_THD.extent[2], G = a.k_TGD.extent[1];
+  for (std::int64_t t = 0; t < a.q_THD.extent[0]; ++t)
+    for (std::int64_t h = 0; h < H; ++h) {
+      const auto g = h * G / H, keys = a.at + t + 1;
+      const auto score = [&](std::int64_t j) {
+        return a.scale * dot<T>(&q.at(t, h), &k.at(j, g), D);
+      };
+      double largest = -std::numeric_limits<double>::infinity(), total = 0;
+      for (std::int64_t j = 0; j < keys; ++j) largest = std::max(largest, score(j));
+      for (std::int64_t j = 0; j < keys; ++j) total += std::exp(score(j) - largest);
+      constexpr std::int64_t block = 64;
+      for (std::int64_t begin = 0; begin < D; begin += block) {
+        const auto n = std::min(block, D - begin);
+        double sum[block] = {};
+        for (std::int64_t j = 0; j < keys; ++j)
+          add_scaled<T>(sum, std::exp(score(j) - largest) / total, &v.at(j, g, begin), n);
+        for (std::int64_t d = 0; d < n; ++d) o.put(sum[d], t, h, begin + d);
+      }
+    }
+}
+
+}  // namespace
+
+void run(const kernel::CachedAttention& o) {
+  with_compute_type(o.q_THD.dtype, [&](auto t) { attend<decltype(t)>(o); });
+}
+
+}  // namespace trireme::ref

@@ -1,0 +1,79 @@
+#include "lib/ops/cached_attention.hpp"
+
+#include <cmath>
+
+#include "lib/ops/collective.hpp"
+
+namespace trireme::ops {
+
+namespace {
+
+// [2, G, P, D] as keys or values [P, G, D].
+View cache_PGD(const Tensor& kept, std::int64_t which) {
+  const auto& s = kept.shape();
+  View v = kept.slice(which * s[1] * s[2] * s[3], {s[1], s[2], s[3]}).view();
+  std::swap(v.extent[0], v.extent[1]);
+  std::swap(v.stride[0], v.stride[1]);
+  return v;
+}
+
+View without_first_dim(View v) {
+  for (std::size_t d = 0; d + 1 < static_cast<std::size_t>(v.dims); ++d) {
+    v.extent[d] = v.extent[d + 1];
+    v.stride[d] = v.stride[d + 1];
+  }
+  --v.dims;
+  return v;
+}
+
+View sample(const View& v_BTHD, std::int64_t b, std::int64_t rows) {
+  return without_first_dim(v_BTHD.slice(0, b, 1).slice(1, 0, rows));
+}
+
+}  // namespace
+
+void fill(const Run& run, std::size_t block, const Packed& own) {
+  auto& kept = *run.cached->kept_B[0];
+  const auto heads = own.k_BTGD.extent[2], dim = own.k_BTGD.extent[3], rows = run.cached->rows;
+  expect(own.k_BTGD.extent[0] == 1 && rows <= kept.positions, "a sample's positions fit");
+  if (kept.of_block.size() <= block) kept.of_block.resize(block + 1);
+  auto& tensor = kept.of_block[block];
+  tensor =
+      Tensor::empty(run.backend, {2, heads, kept.positions, dim}, own.k_BTGD.dtype, Kind::saved);
+  for (const int which : {0, 1})
+    run.backend.put(Queue::compute,
+                    kernel::Copy{.dst = cache_PGD(tensor, which).slice(0, 0, rows),
+                                 .src = sample(which == 0 ? own.k_BTGD : own.v_BTGD, 0, rows)});
+}
+
+Tensor extend(const Run& run, const Heads& heads, std::size_t block, const Tensor& qkv) {
+  const auto batch = qkv.shape()[0];
+  const auto share = head_share(heads, run.seq.rank(), run.seq.size());
+  const auto all = unpack(qkv, heads);
+  const Tensor o = Tensor::empty(run.backend, {batch, 1, share.query.count * heads.dim},
+                                 qkv.dtype(), Kind::transient);
+  const View o_BTHD = o.view().reshaped({batch, 1, share.query.count, heads.dim});
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const auto& kept = run.cached->kept_B[static_cast<std::size_t>(b)]->of_block[block];
+    const auto of = [&](const View& v, HeadRange r) {
+      return sample(v, b, 1).slice(1, r.begin, r.count);
+    };
+    for (const auto& g : head_groups(heads, share)) {
+      const HeadRange q{share.query.begin + g.query.begin, g.query.count},
+          kv{share.kv.begin + g.kv.begin, g.kv.count};
+      run.backend.put(
+          Queue::compute,
+          kernel::CachedAttention{.o_THD = of(o_BTHD, g.query),
+                                  .k_cache_PGD = cache_PGD(kept, 0).slice(1, g.kv.begin, kv.count),
+                                  .v_cache_PGD = cache_PGD(kept, 1).slice(1, g.kv.begin, kv.count),
+                                  .q_THD = of(all.q_BTHD, q),
+                                  .k_TGD = of(all.k_BTGD, kv),
+                                  .v_TGD = of(all.v_BTGD, kv),
+                                  .at = run.cached->at_B[static_cast<std::size_t>(b)],
+                                  .scale = 1 / std::sqrt(static_cast<double>(heads.dim))});
+    }
+  }
+  return run.seq.size() > 1 ? all_heads(run, heads, o) : o;
+}
+
+}  // namespace trireme::ops

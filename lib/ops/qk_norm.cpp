@@ -1,0 +1,92 @@
+#include "lib/ops/qk_norm.hpp"
+
+#include <array>
+
+#include "lib/ops/support.hpp"
+
+namespace trireme::ops {
+
+// Norms work on dense rows, and heads lie apart in their tokens.
+static Tensor dense(const Run& run, const View& x_BTHD, Kind kind) {
+  const auto& n = x_BTHD.extent;
+  Tensor rows = Tensor::empty(run.backend, {n[0], n[1], n[2], n[3]}, x_BTHD.dtype, kind);
+  run.backend.put(Queue::compute, kernel::Copy{.dst = rows.view(), .src = x_BTHD});
+  return rows;
+}
+
+std::vector<Tensor> QkNorm::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  auto& b = run.backend;
+  const Tensor qkv = owned(run, std::move(in[0]), kind_of(saved));
+  const auto p = unpack(qkv, heads_);
+  std::size_t param = 0;
+  for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD}) {
+    const Tensor x = dense(run, x_BTHD, kind_of(saved));
+    const Tensor y = Tensor::empty(b, x.shape(), x.dtype(), Kind::transient);
+    const Tensor rstd =
+        Tensor::empty(b, {x.shape().count() / heads_.dim}, wide(x.dtype()), kind_of(saved));
+    b.put(Queue::compute, kernel::Norm{.y_TC = as_rows(y),
+                                       .rstd_T = rstd.view(),
+                                       .x_TC = as_rows(x),
+                                       .w_C = run.weights[params_[param++]],
+                                       .eps = eps_});
+    b.put(Queue::compute, kernel::Copy{.dst = x_BTHD, .src = y.view()});
+    if (saved) saved->insert(saved->end(), {x, rstd});
+  }
+  return {qkv};
+}
+
+Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bool wanted,
+                             Half half) const {
+  const auto tokens = dqkv.shape()[0] * dqkv.shape()[1];
+  const std::array heads = {heads_.query, heads_.kv};
+  const auto p = unpack(dqkv, heads_);
+  const std::array d = {dense(run, p.q_BTHD, Kind::transient),
+                        dense(run, p.k_BTGD, Kind::transient)};
+  const auto fill = [&](Rows r, std::span<const View> dst, Accumulate how) {
+    for (std::size_t i = 0; i < d.size(); ++i) {
+      if (!wanted && !dst[i]) continue;
+      const Rows own{r.begin * heads[i], r.end * heads[i]};
+      const View dy = rows_of(as_rows(d[i]), own);
+      run.backend.put(Queue::compute,
+                      kernel::NormGrad{.dx_TC = wanted ? dy : View{},
+                                       .dw_C = dst[i],
+                                       .how = how,
+                                       .dy_TC = dy,
+                                       .x_TC = rows_of(as_rows(saved[2 * i]), own),
+                                       .w_C = run.weights[params_[i]],
+                                       .rstd_T = rows_of(saved[2 * i + 1].view(), own)});
+    }
+  };
+  if (half != Half::input && wants_any(run, params_))
+    run.gradients->add(params_, tokens, fill);
+  else
+    fill({0, tokens}, std::array<View, 2>{}, Accumulate::overwrite);
+  if (!wanted) return {};
+  Tensor dx = owned(run, std::move(dqkv), Kind::transient);
+  const auto to = unpack(dx, heads_);
+  run.backend.put(Queue::compute, kernel::Copy{.dst = to.q_BTHD, .src = d[0].view()});
+  run.backend.put(Queue::compute, kernel::Copy{.dst = to.k_BTGD, .src = d[1].view()});
+  return dx;
+}
+
+std::vector<Tensor> QkNorm::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                            Saved& saved,
+                                            std::span<const std::uint8_t> wanted) const {
+  if (!wanted[0]) return {Tensor{}};
+  // The weights' half reads what comes in here.
+  Tensor dqkv = wants_any(run, params_) ? grad_out[0] : std::move(grad_out[0]);
+  return {differentiate(run, std::move(dqkv), saved, true, Half::input)};
+}
+
+void QkNorm::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
+  if (!wants_any(run, params_)) return;
+  differentiate(run, std::move(grad_out[0]), saved, false, Half::weight);
+}
+
+std::vector<Tensor> QkNorm::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
+                                     std::span<const std::uint8_t> wanted) const {
+  if (!wanted[0] && !wants_any(run, params_)) return {Tensor{}};
+  return {differentiate(run, std::move(grad_out[0]), saved, wanted[0] != 0, Half::both)};
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,36 @@
+#pragma once
+// RMS norm of each query and key head of packed projections qkv_BT(H+2G)D (Henry et al. 2020,
+// "Query-Key Normalization", as Qwen3 has it): all query heads share one weight of D numbers, all
+// key heads another; values pass. Saved: the query and key heads, and a number for each.
+//   y = x rstd w;  with n = x rstd and g = dy w:  dx = rstd (g - n mean(g n)),  dw = sum dy n
+// over tokens and heads.
+#include <vector>
+
+#include "lib/autograd/op.hpp"
+#include "lib/ops/heads.hpp"
+
+namespace trireme::ops {
+
+class QkNorm final : public Op {
+ public:
+  QkNorm(Heads heads, ParamId q, ParamId k, double eps) : heads_(heads), params_{q, k}, eps_(eps) {}
+  std::string_view name() const override { return "qk_norm"; }
+  std::span<const ParamId> params() const override { return params_; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
+  std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,
+                               std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  enum class Half : std::uint8_t { input, weight, both };
+  // The gradient by the input, absent if not wanted; never wanted with Half::weight.
+  Tensor differentiate(const Run&, Tensor dqkv, const Saved&, bool wanted, Half) const;
+
+  Heads heads_;
+  std::vector<ParamId> params_;  // of queries, of keys
+  double eps_;
+};
+
+}  // namespace trireme::ops

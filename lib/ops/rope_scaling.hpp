@@ -1,0 +1,28 @@
+#pragma once
+// Frequencies of rotary positions: theta^(-e/E) for e of E = dim / 2 pairs of channels (Su et al.
+// 2021), radians a position, and how they are lowered for contexts beyond the original one:
+//   linear  all are divided by `factor` (Chen et al. 2023, position interpolation)
+//   llama3  a pair that turns n times in the original context keeps its frequency f where n is
+//           high_freq_factor or more, gets f / factor where it is low_freq_factor or less, and
+//           in between s f + (1 - s) f / factor with s = (n - low) / (high - low) (Llama 3.1,
+//           "The Llama 3 Herd of Models" 2024 and its reference code)
+#include <cstdint>
+#include <vector>
+
+namespace trireme {
+
+enum class RopeScaling : std::uint8_t { none, linear, llama3 };
+
+namespace ops {
+
+struct RotaryFrequencies {
+  double theta = 10000;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  std::int64_t original_context = 8192;  // tokens
+
+  std::vector<double> of_pairs(std::int64_t dim) const;
+};
+
+}  // namespace ops
+}  // namespace trireme

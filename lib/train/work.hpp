@@ -1,0 +1,11 @@
+#pragma once
+// What a model is to compute, whatever computes it.
+#include "lib/model/spec.hpp"
+
+namespace trireme {
+
+// FLOPs of a token, forward and backward, if all of the model is trained: six a weight that it
+// meets in a product (Kaplan et al. 2020), and attention's, causal.
+double flops_of_token(const ModelSpec&);
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// Against the published formulas, worked out with 40 digits by wavelengths: 2 pi / f above
+// original / low_freq_factor or below original / high_freq_factor.
+#include "lib/ops/rope_scaling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace trireme::ops {
+
+static void expect_frequencies(const RotaryFrequencies& r, std::int64_t dim,
+                               const std::map<std::size_t, double>& wanted) {
+  const auto found = r.of_pairs(dim);
+  ASSERT_EQ(std::ssize(found), dim / 2);
+  // An exponent's rounding is multiplied by ln(theta) < 14, and a few others follow. A frequency
+  // that is kept in part is at least 1 / factor of one whose share is off by as much.
+  const double span = r.high_freq_factor - r.low_freq_factor;
+  const double rounded = 18 * 0x1p-53 * (1 + r.factor * r.high_freq_factor / span);
+  for (const auto& [pair, f] : wanted) EXPECT_NEAR(found[pair], f, rounded * f) << pair;
+}
+
+TEST(RopeScaling, None) {
+  expect_frequencies({1e6}, 128,
+                     {{0, 1}, {1, 0.80584218776148182}, {32, 1e-3}, {63, 1.2409377607517196e-6}});
+}
+
+TEST(RopeScaling, Linear) {
+  expect_frequencies(
+      {10000, RopeScaling::linear, 4}, 128,
+      {{0, 0.25}, {1, 0.21649108084001634}, {32, 0.0025}, {63, 2.8869549617236454e-5}});
+}
+
+// Llama 3.2's settings, and 3.1's. The originals have 14 frequencies and 29 that are kept.
+TEST(RopeScaling, Llama3) {
+  expect_frequencies({500000, RopeScaling::llama3, 32}, 64,
+                     {{0, 1},
+                      {1, 0.66360123769608844},
+                      {14, 0.003211445994752591},
+                      {15, 0.0012905479282092638},
+                      {16, 0.0004295567965593682},
+                      {17, 9.7082878026276723e-5},
+                      {18, 1.9461638184831124e-5},
+                      {19, 1.291476718704739e-5},
+                      {31, 9.4183067254349098e-8}});
+  expect_frequencies({500000, RopeScaling::llama3, 8}, 128,
+                     {{0, 1},
+                      {28, 0.003211445994752591},
+                      {29, 0.0021665707635033586},
+                      {32, 0.00052484616099295467},
+                      {34, 0.00017850781276799642},
+                      {35, 9.556212353964683e-5},
+                      {63, 3.0689259889145111e-7}});
+}
+
+// Turns in the original context: 100 / 2 pi = 16 of the fastest pair, 1.6, 0.16.
+TEST(RopeScaling, Llama3WithOtherFactors) {
+  const RotaryFrequencies r{1000, RopeScaling::llama3, 2, 0.5, 8, 100};
+  expect_frequencies(r, 6, {{0, 1}, {1, 0.057276996206126356}, {2, 0.005}});
+}
+
+}  // namespace trireme::ops
