@@ -2,9 +2,11 @@
 #include "lib/data/tokenize.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <charconv>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +14,8 @@
 
 #include "app/commands.hpp"
 #include "lib/base/error.hpp"
+#include "lib/data/chat_jinja.hpp"
+#include "lib/deck/chat_template_file.hpp"
 
 namespace trireme {
 
@@ -19,14 +23,17 @@ namespace {
 
 struct Arguments {
   TokenizeOptions options;
-  std::string output, tokenizer, separator = "auto";
+  std::string output, tokenizer, tiktoken, separator = "auto";
+  bool chat = false;
+  std::string chat_template;
 };
 
 const std::map<std::string, InputFormat> formats = {
-    {"auto", InputFormat::by_name},     {"text", InputFormat::text},
-    {"jsonl", InputFormat::jsonl},      {"raw-u16", InputFormat::raw_u16},
-    {"raw-u32", InputFormat::raw_u32},  {"llmc", InputFormat::llmc},
-    {"megatron", InputFormat::megatron}};
+    {"auto", InputFormat::by_name},      {"text", InputFormat::text},
+    {"jsonl", InputFormat::jsonl},       {"raw-u16", InputFormat::raw_u16},
+    {"raw-u32", InputFormat::raw_u32},   {"llmc", InputFormat::llmc},
+    {"megatron", InputFormat::megatron}, {"npy", InputFormat::npy},
+    {"nanogpt", InputFormat::nanogpt}};
 
 // "auto": the tokenizer's own, none for imported ids; "none"; or an id.
 std::optional<std::int32_t> chosen_separator(const std::string& text, const Tokenizer* tokenizer,
@@ -35,15 +42,24 @@ std::optional<std::int32_t> chosen_separator(const std::string& text, const Toke
   if (text == "auto") {
     if (tokenizer == nullptr || imports) return std::nullopt;
     const auto own = tokenizer->separator();
-    require(own.has_value(),
-            "this SentencePiece model has no end-of-text id: give --separator ID or none");
+    require(own.has_value(), "this tokenizer names no end-of-text id: give --separator ID or none");
     return own;
   }
   std::int32_t id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  require(error == std::errc() && end == text.data() + text.size() && id >= 0,
-          "--separator {}: give auto, none, or an id", text);
+  const bool is_id = error == std::errc() && end == text.data() + text.size() && id >= 0;
+  if (const auto named = tokenizer && !is_id ? tokenizer->id_of(text) : std::nullopt) return named;
+  require(is_id, "--separator {}: give auto, none, an id, or the text of one token", text);
   return id;
+}
+
+// By name, from a file, or the tokenizer's own.
+ChatTemplate chosen_template(const std::string& given, const Tokenizer& tokenizer) {
+  const bool file = given.ends_with(".toml") || std::filesystem::is_regular_file(given);
+  return with_tokens_of(given.empty() ? chat_template_of(tokenizer)
+                        : file        ? read_chat_template(given)
+                                      : chat_template_named(given),
+                        tokenizer);
 }
 
 // Blocks of text and ids are freed by the megabyte: returning each to the kernel would cost a page
@@ -59,13 +75,14 @@ int run(Arguments a) {
   const bool imports = o.format >= InputFormat::raw_u16;
   if (a.tokenizer.empty() && !imports) a.tokenizer = "bytes";
   std::unique_ptr<Tokenizer> tokenizer;
-  if (a.tokenizer == "bytes") {
-    tokenizer = bytes_tokenizer();
-  } else if (!a.tokenizer.empty()) {
-    tokenizer = sentencepiece_tokenizer(a.tokenizer);
-  }
+  if (!a.tokenizer.empty()) tokenizer = tokenizer_at(a.tokenizer, a.tiktoken);
   o.output = a.output;
   o.tokenizer = tokenizer.get();
+  require(!a.chat || !imports,
+          "--chat reads JSON lines, not ids of other programs: leave --from out");
+  std::optional<ChatTemplate> chat;
+  if (a.chat) chat = chosen_template(a.chat_template, *tokenizer);
+  o.chat = chat ? &*chat : nullptr;
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   const TokenizeSummary s = tokenize(o);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
@@ -88,13 +105,17 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       ->required();
   command->add_option("-o,--output", a->output, "the token file to write")->required();
   command->add_option("--tokenizer", a->tokenizer,
-                      "bytes (default for text), or a SentencePiece .model file");
-  auto* from = command
-                   ->add_option("--from", o.format,
-                                "what the inputs are: auto (by name), text (each file one "
-                                "document), jsonl, raw-u16, raw-u32, llmc or megatron")
-                   ->transform(CLI::CheckedTransformer(formats))
-                   ->option_text("FORMAT");
+                      "bytes (default for text), a Hugging Face tokenizer.json or its folder, a "
+                      "SentencePiece .model file, or a table of tiktoken");
+  command->add_option("--tiktoken", a->tiktoken,
+                      "whose table of tiktoken it is: gpt2, cl100k or llama3");
+  auto* from =
+      command
+          ->add_option("--from", o.format,
+                       "what the inputs are: auto (by name), text (each file one "
+                       "document), jsonl, raw-u16, raw-u32, nanogpt, npy, llmc or megatron")
+          ->transform(CLI::CheckedTransformer(formats))
+          ->option_text("FORMAT");
   auto* field = command->add_option("--field", o.field, "JSON lines: the text's field")
                     ->capture_default_str();
   auto* prompt = command->add_option("--prompt", o.prompt, "JSON lines: the prompt's field");
@@ -103,16 +124,28 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       "JSON lines: the completion's field; only it and the separator are trained on");
   prompt->needs(completion)->excludes(field);
   completion->needs(prompt)->excludes(field);
+  auto* chat = command->add_flag(
+      "--chat", a->chat,
+      "JSON lines: each is a conversation; only what its assistant says is trained on");
+  chat->excludes(field)->excludes(prompt);
+  command
+      ->add_option("--template", a->chat_template,
+                   fmt::format("how a conversation is written: {}, or a file (default: as the "
+                               "tokenizer says)",
+                               fmt::join(chat_template_names(), ", ")))
+      ->needs(chat)
+      ->option_text("NAME|FILE");
   command
       ->add_option("--separator", a->separator,
-                   "id after each document: auto (the tokenizer's; bytes: 0), none, or an id")
+                   "id after each document: auto (the tokenizer's; bytes: 0), none, an id, or a "
+                   "token's text")
       ->capture_default_str();
   command->add_option("--vocab", o.vocab,
                       "vocabulary of imported ids (default: the tokenizer's, or largest id + 1)");
   command->add_option("--threads", o.threads, "threads (default: all that this process may use)")
       ->check(CLI::Range(1, 4096));
   command->callback([a, from, field, prompt, &chosen] {
-    const bool json = !field->empty() || !prompt->empty();
+    const bool json = a->chat || !field->empty() || !prompt->empty();
     if (json && from->empty()) a->options.format = InputFormat::jsonl;
     chosen = [a] { return run(*a); };
   });

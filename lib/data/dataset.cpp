@@ -37,6 +37,10 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
           "data.separator_masks is on, but {} names no separator id: tokenize again with "
           "--separator, or switch it off",
           name);
+  require(s.attention == AttentionSpan::causal || header.separator,
+          "data.attention is \"document\", but {} names no separator id, behind which a document "
+          "begins: tokenize again with --separator, or give \"causal\"",
+          name);
 }
 
 void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
@@ -82,7 +86,8 @@ TokenizerSpec Dataset::tokenizer() const {
 }
 
 std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
-                           std::span<std::int32_t> targets_T) const {
+                           std::span<std::int32_t> targets_T,
+                           std::span<std::int32_t> start_T) const {
   const std::int64_t T = settings_.T;
   expect(static_cast<std::int64_t>(ids_T.size()) == T &&
              static_cast<std::int64_t>(targets_T.size()) == T,
@@ -93,6 +98,8 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
   const std::int64_t start = range.begin + window.index * T;
   range.file.read(start, ids_T);
   range.file.read(start + 1, targets_T);
+  if (settings_.attention == AttentionSpan::document && !start_T.empty())
+    find_documents(ids_T, *header.separator, start_T);
 
   // Without separator masks no input equals this.
   const std::int32_t separator = settings_.separator_masks ? header.separator.value_or(-1) : -1;
@@ -104,6 +111,16 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
     valid += counts;
   }
   return valid;
+}
+
+void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
+                    std::span<std::int32_t> start_T) {
+  expect(start_T.size() == ids_T.size(), "a start for each token");
+  std::int32_t start = 0;
+  for (std::size_t t = 0; t < ids_T.size(); ++t) {
+    if (t > 0 && ids_T[t - 1] == separator) start = static_cast<std::int32_t>(t);
+    start_T[t] = start;
+  }
 }
 
 Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t vocab,
@@ -119,7 +136,8 @@ Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t voc
                                      .shares = config.weights,
                                      .order = config.order,
                                      .seed = seed,
-                                     .separator_masks = config.separator_masks});
+                                     .separator_masks = config.separator_masks,
+                                     .attention = config.attention});
 }
 
 std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
@@ -150,7 +168,8 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
                                      .shares = {},
                                      .order = SampleOrder::sequential,
                                      .seed = 0,
-                                     .separator_masks = config.separator_masks});
+                                     .separator_masks = config.separator_masks,
+                                     .attention = config.attention});
 }
 
 std::int64_t vocabulary_of(const DataConfig& config) {
@@ -167,9 +186,14 @@ Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
   batch.sample_B.assign(samples.begin(), samples.end());
   batch.ids_BT.resize(samples.size() * T);
   batch.targets_BT.resize(samples.size() * T);
+  if (data.attention() == AttentionSpan::document) batch.start_BT.resize(samples.size() * T);
+  const auto starts = [&](std::size_t b) {
+    return batch.start_BT.empty() ? std::span<std::int32_t>()
+                                  : std::span(batch.start_BT).subspan(b * T, T);
+  };
   for (std::size_t b = 0; b < samples.size(); ++b) {
     batch.valid += data.read(samples[b], std::span(batch.ids_BT).subspan(b * T, T),
-                             std::span(batch.targets_BT).subspan(b * T, T));
+                             std::span(batch.targets_BT).subspan(b * T, T), starts(b));
   }
   return batch;
 }

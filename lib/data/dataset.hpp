@@ -31,14 +31,16 @@ class Dataset {
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;
     bool separator_masks = false;
+    AttentionSpan attention = AttentionSpan::causal;
   };
 
   // Throws Error, naming the file, when a range holds no whole sample, when a vocabulary exceeds
   // the model's, when files were made with different tokenizers, or when separators are to mask
-  // targets and a file names none.
+  // targets or to keep attention within documents and a file names none.
   Dataset(std::vector<TokenRange>, Settings);
 
   std::int64_t sample_length() const { return settings_.T; }
+  AttentionSpan attention() const { return settings_.attention; }
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
   // Epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
@@ -47,16 +49,22 @@ class Dataset {
   TokenizerSpec tokenizer() const;
 
   // Fills T inputs and T targets of one sample (any number from 0) and returns how many targets
-  // count; the others are no_target. Throws Error naming file, position and id for an id that is
-  // not in the vocabulary.
+  // count; the others are no_target; also T starts of documents, where they are asked for and
+  // attention is kept within them. Throws Error naming file, position and id for an id that is not
+  // in the vocabulary.
   std::int64_t read(std::int64_t sample, std::span<std::int32_t> ids_T,
-                    std::span<std::int32_t> targets_T) const;
+                    std::span<std::int32_t> targets_T, std::span<std::int32_t> start_T = {}) const;
 
  private:
   std::vector<TokenRange> ranges_;
   Settings settings_;
   WindowSequence sequence_;
 };
+
+// The position in its sample where each token's document begins: a document begins behind a
+// separator. The first tokens of a sample are of the document that they continue, from 0 on.
+void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
+                    std::span<std::int32_t> start_T);
 
 // The training data of a deck's [data] section: without what is held out.
 Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed);
@@ -71,6 +79,8 @@ struct Batch {
   std::vector<std::int32_t> ids_BT, targets_BT;
   std::vector<std::int64_t> sample_B;  // global sample numbers
   std::int64_t valid = 0;              // targets that are not masked
+  // Of whole samples, also in a share of them; empty: no document stands apart.
+  std::vector<std::int32_t> start_BT{};
 };
 
 Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);

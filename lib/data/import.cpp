@@ -10,6 +10,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/data/inputs.hpp"
+#include "lib/data/npy.hpp"
 
 namespace trireme {
 
@@ -52,6 +53,14 @@ IdType megatron_type(int code, const std::string& file) {
   }
 }
 
+IdType npy_type(const std::string& type, const std::string& file) {
+  if (type == "<u2") return id_type<std::uint16_t>;
+  if (type == "<u4") return id_type<std::uint32_t>;
+  if (type == "<i4") return id_type<std::int32_t>;
+  if (type == "<i8") return id_type<std::int64_t>;
+  fail("{}: the array's type {} is not one of ids: save it as <u2, <u4, <i4 or <i8", file, type);
+}
+
 // Copies the ids of one file after the other to the writer, block by block.
 class Importer {
  public:
@@ -65,6 +74,12 @@ class Importer {
             "{} has {} bytes, which is not a whole number of {}-byte ids", file.name(), file.size(),
             type.bytes);
     add_ids(file, type, 0, file.size() / type.bytes, 0);
+    count_separators_ = true;
+  }
+
+  void add_npy(InputFile& file) {
+    const NpyHeader npy = read_npy_header(file);
+    add_ids(file, npy_type(npy.type, file.name()), npy.data_begin, npy.count, 0);
     count_separators_ = true;
   }
 
@@ -223,7 +238,7 @@ std::vector<std::string> megatron_bins(const std::vector<std::string>& inputs) {
 }  // namespace
 
 int import_width(InputFormat format) {
-  return format == InputFormat::raw_u16 ? 2 : 4;
+  return format == InputFormat::raw_u16 || format == InputFormat::nanogpt ? 2 : 4;
 }
 
 TokenizeSummary import_tokens(const TokenizeOptions& options, std::optional<std::int64_t> vocab,
@@ -237,10 +252,12 @@ TokenizeSummary import_tokens(const TokenizeOptions& options, std::optional<std:
     InputFile file(path);
     ++sum.files;
     sum.bytes += file.size();
-    if (options.format == InputFormat::raw_u16) {
+    if (options.format == InputFormat::raw_u16 || options.format == InputFormat::nanogpt) {
       importer.add_raw(file, id_type<std::uint16_t>);
     } else if (options.format == InputFormat::raw_u32) {
       importer.add_raw(file, id_type<std::uint32_t>);
+    } else if (options.format == InputFormat::npy) {
+      importer.add_npy(file);
     } else if (options.format == InputFormat::llmc) {
       importer.add_llmc(file);
     } else {

@@ -1,6 +1,7 @@
 #pragma once
-// Token files of other programs: ids and nothing else, llm.c's .bin (header of 256 i32: magic
-// 20240520 with u16 ids or 20240801 with u32, version, count), and Megatron's .bin with its .idx.
+// Token files of other programs: ids and nothing else (nanoGPT), arrays of numpy, llm.c's .bin
+// (header of 256 i32: magic 20240520 with u16 ids or 20240801 with u32, version, count), and
+// Megatron's .bin with its .idx.
 #include <cstdint>
 #include <optional>
 

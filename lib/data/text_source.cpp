@@ -4,10 +4,13 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/data/not_text.hpp"
 
 namespace trireme {
 
 namespace {
+
+constexpr std::size_t checked_bytes = std::size_t{1} << 16;  // of a file that must be text
 
 bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
@@ -42,22 +45,34 @@ void TextSource::finish() {
   if (!item_.pieces.empty()) emit_(std::exchange(item_, {}));
 }
 
-void TextSource::add_text(InputFile& file) {
+void TextSource::add_text(InputFile& file, Contents contents) {
   std::string pending;
   TextPlace place = TextPlace::start;
+  std::size_t most = item_bytes;  // of this item
   for (bool more = true; more;) {
     // One byte beyond an item shows whether the document goes on.
-    const std::size_t wanted = item_bytes + 1 - pending.size();
+    const std::size_t wanted = most + 1 - pending.size();
     const std::size_t got = file.append_to(pending, wanted);
     bytes_ += static_cast<std::int64_t>(got);
     more = got == wanted;
-    const std::size_t n = more ? cut_place(pending, item_bytes) : pending.size();
+    if (contents == Contents::checked && place == TextPlace::start)
+      require_text(std::string_view(pending).substr(0, checked_bytes), file.name());
+    const auto cut = more ? cut_(pending, most) : pending.size();
+    if (!cut) {
+      require(most < longest_line_,
+              "{}: {} MiB of this document have no place where they can be cut with the same ids "
+              "from this tokenizer: split the document",
+              file.name(), longest_line_ >> 20);
+      most = std::min(2 * most, longest_line_);
+      continue;
+    }
     TextPiece piece;
     piece.place = std::exchange(place, TextPlace::continuation);
     piece.ends_document = !more;
     piece.file = file.name();
-    add(std::string_view(pending).substr(0, n), std::move(piece));
-    pending.erase(0, n);
+    add(std::string_view(pending).substr(0, *cut), std::move(piece));
+    pending.erase(0, *cut);
+    most = std::max(item_bytes, pending.size());
   }
 }
 

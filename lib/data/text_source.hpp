@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,8 @@ inline constexpr std::size_t longest_line = std::size_t{1} << 25;
 
 // Where to cut `text`, longer than `limit`: a place in [1, limit].
 std::size_t cut_place(std::string_view text, std::size_t limit);
+// As Tokenizer::cut.
+using Cutter = std::function<std::optional<std::size_t>(std::string_view text, std::size_t limit)>;
 
 enum class PieceKind : std::uint8_t { document, json_lines };
 
@@ -41,13 +44,18 @@ struct TextItem {
   std::vector<TextPiece> pieces;
 };
 
+// Whether a file must look like text, or is taken as it is.
+enum class Contents : std::uint8_t { checked, taken };
+
 // Collects pieces of one file after the other into items of about item_bytes.
 class TextSource {
  public:
-  explicit TextSource(std::function<void(TextItem)> emit, std::size_t longest = longest_line)
-      : emit_(std::move(emit)), longest_line_(longest) {}
+  explicit TextSource(std::function<void(TextItem)> emit, std::size_t longest = longest_line,
+                      Cutter cut = cut_place)
+      : emit_(std::move(emit)), longest_line_(longest), cut_(std::move(cut)) {}
 
-  void add_text(InputFile&);
+  // Throws Error where more than the longest line cannot be cut, and for what is no text.
+  void add_text(InputFile&, Contents = Contents::taken);
   void add_json_lines(InputFile&);  // throws Error for a line that is longer
   void finish();                    // emits what is left
   std::int64_t bytes() const { return bytes_; }
@@ -57,6 +65,7 @@ class TextSource {
 
   std::function<void(TextItem)> emit_;
   std::size_t longest_line_;
+  Cutter cut_;
   TextItem item_;
   std::int64_t bytes_ = 0;
 };

@@ -67,9 +67,9 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
   sound(h.largest >= 0 && h.largest < h.vocab, "the largest id is not below the vocabulary");
   sound(separator >= -1 && separator < h.vocab, "the separator is not below the vocabulary");
   sound(mask <= 1, "the mask is neither there nor absent");
-  sound(tokenizer <= static_cast<std::uint32_t>(TokenizerKind::sentencepiece),
+  sound(tokenizer == 0 || kind_named(name_of(h.tokenizer)) != TokenizerKind::none,
         "the kind of tokenizer is unknown");
-  sound((h.tokenizer_bytes > 0) == (h.tokenizer == TokenizerKind::sentencepiece),
+  sound((h.tokenizer_bytes > 0) == has_contents(h.tokenizer),
         "kind and size of the tokenizer disagree");
   for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
     sound(first[i] == std::byte{0}, "reserved bytes are not zero");

@@ -11,6 +11,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/vendor_text.hpp"
+#include "lib/data/chat_text.hpp"
 #include "lib/data/import.hpp"
 #include "lib/data/inputs.hpp"
 #include "lib/data/ordered_pool.hpp"
@@ -18,6 +19,10 @@
 #include "lib/data/token_writer.hpp"
 
 namespace trireme {
+
+static bool has_mask(const TokenizeOptions& o) {
+  return o.chat || !o.prompt.empty();
+}
 
 namespace {
 
@@ -33,7 +38,10 @@ struct Encoded {
 class Encoder {
  public:
   Encoder(const TokenizeOptions& options, int token_bytes)
-      : options_(options), token_bytes_(token_bytes), masked_(!options.prompt.empty()) {}
+      : options_(options),
+        token_bytes_(token_bytes),
+        masked_(has_mask(options)),
+        prefix_(options.tokenizer->prefix()) {}
 
   Encoded operator()(const TextItem& item) const {
     Encoded out;
@@ -59,8 +67,11 @@ class Encoder {
 
   void add_text(std::string_view text, TextPlace place, bool target, Encoded& out) const {
     std::vector<std::int32_t> ids;
+    if (place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
     while (!text.empty()) {
-      const std::size_t n = text.size() > piece_bytes ? cut_place(text, piece_bytes) : text.size();
+      const auto cut =
+          text.size() > piece_bytes ? options_.tokenizer->cut(text, piece_bytes) : std::nullopt;
+      const std::size_t n = cut.value_or(text.size());
       ids.clear();
       options_.tokenizer->encode(text.substr(0, n), std::exchange(place, TextPlace::continuation),
                                  ids);
@@ -71,7 +82,21 @@ class Encoder {
 
   void end_document(Encoded& out) const {
     ++out.documents;
-    if (options_.separator) add_ids({&*options_.separator, 1}, true, out);
+    if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
+  }
+
+  void add_chat(const nlohmann::json& object, Encoded& out) const {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> targets;
+    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation_of(object)), ids,
+                targets);
+    if (options_.separator && std::ranges::find(ids, *options_.separator) != ids.end())
+      fail(
+          "the separator {} (\"{}\") stands inside of a conversation, which is one document: give "
+          "another --separator, such as '<|endoftext|>', or none",
+          *options_.separator, options_.tokenizer->decode({&*options_.separator, 1}));
+    out.packed.append(ids, token_bytes_);
+    out.packed.targets.insert(out.packed.targets.end(), targets.begin(), targets.end());
   }
 
   void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
@@ -103,7 +128,15 @@ class Encoder {
       return found->get_ref<const std::string&>();
     };
     const std::int64_t before = out.packed.count;
-    if (masked_) {
+    if (options_.chat) {
+      try {
+        add_chat(object, out);
+      } catch (const Error& e) {
+        fail("{}:{}: {}", file, number, e.what());
+      } catch (const nlohmann::json::exception& e) {
+        fail("{}:{}: this conversation cannot be read ({})", file, number, e.what());
+      }
+    } else if (masked_) {
       add_text(field(options_.prompt), TextPlace::start, false, out);
       const bool alone = out.packed.count == before;
       add_text(field(options_.completion), alone ? TextPlace::start : TextPlace::continuation, true,
@@ -117,6 +150,7 @@ class Encoder {
   const TokenizeOptions& options_;
   int token_bytes_;
   bool masked_;
+  std::vector<std::int32_t> prefix_;
 };
 
 // The inputs' files. The output of an earlier run may be in a folder that is named, and is left
@@ -132,7 +166,7 @@ std::vector<std::string> input_files(const TokenizeOptions& options) {
 }
 
 bool holds_json_lines(const TokenizeOptions& options, const std::string& file) {
-  if (!options.prompt.empty()) return true;
+  if (has_mask(options)) return true;
   if (options.format != InputFormat::by_name) return options.format == InputFormat::jsonl;
   return file.ends_with(".jsonl") || file.ends_with(".ndjson");
 }
@@ -147,7 +181,8 @@ int usable_threads() {
 void check(const TokenizeOptions& o, bool ids) {
   require(o.prompt.empty() == o.completion.empty(),
           "prompt and completion come together: name both fields or neither");
-  require(ids || o.tokenizer != nullptr, "text needs a tokenizer: bytes or a SentencePiece model");
+  require(ids || o.tokenizer != nullptr,
+          "text needs a tokenizer: bytes, a SentencePiece model or a tokenizer.json");
   if (o.vocab) {
     require(*o.vocab > 0 && *o.vocab <= std::int64_t{1} << 30,
             "a vocabulary of {} is not possible: give 1 to 2^30", *o.vocab);
@@ -174,16 +209,22 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab
                                         writer.append(encoded.packed);
                                         sum.documents += encoded.documents;
                                       });
-  TextSource source([&](TextItem item) {
-    const std::size_t n = item.text.size();
-    pool.add(std::move(item), n);
-  });
+  TextSource source(
+      [&](TextItem item) {
+        const std::size_t n = item.text.size();
+        pool.add(std::move(item), n);
+      },
+      longest_line,
+      [&](std::string_view text, std::size_t limit) {
+        return options.tokenizer->cut(text, limit);
+      });
   for (const auto& path : input_files(options)) {
     InputFile file(path);
     if (holds_json_lines(options, path)) {
       source.add_json_lines(file);
     } else {
-      source.add_text(file);
+      source.add_text(file,
+                      options.format == InputFormat::text ? Contents::taken : Contents::checked);
     }
     ++sum.files;
   }
@@ -204,7 +245,7 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
 
   TokenizeSummary sum;
   TokenWriter writer(options.output, vocab ? token_bytes_for(*vocab) : import_width(options.format),
-                     options.prompt.empty() ? TargetMask::absent : TargetMask::present);
+                     has_mask(options) ? TargetMask::present : TargetMask::absent);
   sum = ids ? import_tokens(options, vocab, writer) : tokenize_text(options, *vocab, writer);
   require(writer.count() > 0, "the inputs hold no tokens: {} was not written",
           options.output.string());

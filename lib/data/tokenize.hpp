@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/data/chat_template.hpp"
 #include "lib/data/tokenizer.hpp"
 
 namespace trireme {
@@ -19,6 +20,8 @@ enum class InputFormat : std::uint8_t {
   raw_u32,
   llmc,      // llm.c's .bin
   megatron,  // Megatron's .bin and .idx
+  npy,       // a numpy array of one dimension
+  nanogpt,   // nanoGPT's .bin: raw_u16
 };
 
 struct TokenizeOptions {
@@ -28,6 +31,9 @@ struct TokenizeOptions {
   // JSON lines: the field that holds the text; or, when prompt and completion are named, the
   // fields of both: then only the completion and the separator are targets.
   std::string field = "text", prompt, completion;
+  // JSON lines: each is a conversation, written as this says; only what its assistant says is a
+  // target. Not owned; with_tokens_of(tokenizer).
+  const ChatTemplate* chat = nullptr;
   const Tokenizer* tokenizer = nullptr;   // not owned; required for text, stored beside ids
   std::optional<std::int32_t> separator;  // written after each document; none: nothing is
   // Ids are below it; none: the tokenizer's, without one the largest id + 1.

@@ -11,6 +11,9 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/hash.hpp"
+#include "lib/data/huggingface.hpp"
+#include "lib/data/text_source.hpp"
+#include "lib/data/tiktoken.hpp"
 
 namespace trireme {
 
@@ -88,6 +91,11 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   std::int32_t vocab() const override { return processor_.GetPieceSize(); }
+  std::optional<std::int32_t> id_of(std::string_view token) const override {
+    const int id = processor_.PieceToId(token);
+    if (id < 0 || id >= vocab() || processor_.IdToPiece(id) != token) return std::nullopt;
+    return id;
+  }
   std::optional<std::int32_t> separator() const override {
     if (processor_.eos_id() >= 0) return processor_.eos_id();
     if (processor_.bos_id() >= 0) return processor_.bos_id();
@@ -111,23 +119,81 @@ class SentencePieceTokenizer final : public Tokenizer {
 
 }  // namespace
 
-std::string_view name_of(TokenizerKind kind) {
-  switch (kind) {
-    case TokenizerKind::bytes:
-      return "bytes";
-    case TokenizerKind::sentencepiece:
-      return "sentencepiece";
-    default:
-      return "none";
+namespace {
+
+struct Kind {
+  TokenizerKind kind;
+  std::string_view name;
+  bool has_contents;
+};
+
+constexpr Kind kinds[] = {{TokenizerKind::none, "none", false},
+                          {TokenizerKind::bytes, "bytes", false},
+                          {TokenizerKind::sentencepiece, "sentencepiece", true},
+                          {TokenizerKind::huggingface, "huggingface", true}};
+
+// A number that no kind has, as a damaged file may hold it, is none.
+const Kind& row_of(TokenizerKind kind) {
+  const auto* found = std::ranges::find(kinds, kind, &Kind::kind);
+  return found == std::end(kinds) ? kinds[0] : *found;
+}
+
+}  // namespace
+
+// Each text between marks begins one of its own, as those are that models were trained on.
+std::vector<std::size_t> Tokenizer::encode_marked(std::string_view text,
+                                                  std::span<const TextSpan> marked,
+                                                  std::vector<std::int32_t>& ids) const {
+  const auto encode_run = [&](std::string_view run) {
+    const auto begin = static_cast<std::ptrdiff_t>(ids.size());
+    auto place = TextPlace::start;
+    while (!run.empty()) {
+      const auto place_to_cut = run.size() > piece_bytes ? cut(run, piece_bytes) : std::nullopt;
+      const auto n = place_to_cut.value_or(run.size());
+      encode(run.substr(0, n), std::exchange(place, TextPlace::continuation), ids);
+      run.remove_prefix(n);
+    }
+    for (const auto& mark : marked) {
+      const auto token = text.substr(mark.begin, mark.end - mark.begin);
+      require(std::find(ids.begin() + begin, ids.end(), id_of(token)) == ids.end(),
+              "{} stands in a content, and this tokenizer cannot take it for plain text", token);
+    }
+  };
+  std::vector<std::size_t> places;
+  std::size_t at = 0;
+  for (const auto& mark : marked) {
+    encode_run(text.substr(at, mark.begin - at));
+    places.push_back(ids.size());
+    const auto id = id_of(text.substr(mark.begin, mark.end - mark.begin));
+    expect(id.has_value(), "what is marked is a token");
+    ids.push_back(*id);
+    at = mark.end;
   }
+  encode_run(text.substr(at));
+  return places;
+}
+
+std::string_view name_of(TokenizerKind kind) {
+  return row_of(kind).name;
+}
+
+TokenizerKind kind_named(std::string_view name) {
+  const auto* found = std::ranges::find(kinds, name, &Kind::name);
+  return found == std::end(kinds) ? TokenizerKind::none : found->kind;
+}
+
+bool has_contents(TokenizerKind kind) {
+  return row_of(kind).has_contents;
 }
 
 std::string TokenizerSpec::identity() const {
   std::string text(name_of(kind));
-  if (kind == TokenizerKind::sentencepiece) {
-    text.append(":").append(to_string(hash128(bytes)));
-  }
+  if (has_contents(kind)) text.append(":").append(to_string(hash128(bytes)));
   return text;
+}
+
+std::optional<std::size_t> Tokenizer::cut(std::string_view text, std::size_t limit) const {
+  return cut_place(text, limit);
 }
 
 std::unique_ptr<Tokenizer> bytes_tokenizer() {
@@ -137,10 +203,24 @@ std::unique_ptr<Tokenizer> bytes_tokenizer() {
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model) {
   std::ifstream in(model, std::ios::binary);
   require(in.is_open() && !std::filesystem::is_directory(model),
-          "cannot open SentencePiece model {}: {}; name a .model file, or \"bytes\"",
+          "cannot open SentencePiece model {}: {}; name a .model file, a tokenizer.json or its "
+          "folder, or \"bytes\"",
           model.string(), in.is_open() ? "it is a directory" : std::strerror(errno));
   std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   return std::make_unique<SentencePieceTokenizer>(std::move(bytes), model.string());
+}
+
+std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_view encoding) {
+  if (path == "bytes") return bytes_tokenizer();
+  if (std::filesystem::is_directory(path)) return huggingface_tokenizer(path);
+  std::ifstream in(path, std::ios::binary);
+  std::string beginning(1024, '\0');
+  in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<std::size_t>(in.gcount()));
+  const auto first = beginning.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && beginning[first] == '{') return huggingface_tokenizer(path);
+  if (is_tiktoken(beginning)) return tiktoken_tokenizer(path, encoding);
+  return sentencepiece_tokenizer(path);
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec, std::string_view where) {
@@ -149,6 +229,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec, std::string
           "--tokenizer to turn ids into text",
           where);
   if (spec.kind == TokenizerKind::bytes) return bytes_tokenizer();
+  if (spec.kind == TokenizerKind::huggingface) return huggingface_from_spec(spec, where);
   return std::make_unique<SentencePieceTokenizer>(spec.bytes, where);
 }
 

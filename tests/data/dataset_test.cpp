@@ -104,6 +104,39 @@ TEST(Dataset, MasksTheFirstTokenAfterASeparator) {
               AllOf(HasSubstr(scratch / "b"), HasSubstr("--separator")));
 }
 
+TEST(Dataset, ADocumentBeginsBehindASeparator) {
+  const auto starts = [](const std::vector<std::int32_t>& ids) {
+    std::vector<std::int32_t> start(ids.size(), -1);
+    find_documents(ids, 0, start);
+    return start;
+  };
+  EXPECT_THAT(starts({5, 6, 0, 7, 8, 0, 9}), ElementsAre(0, 0, 0, 3, 3, 3, 6));
+  EXPECT_THAT(starts({0, 0, 7, 0, 0, 8}), ElementsAre(0, 1, 2, 2, 4, 5));  // in a row
+  EXPECT_THAT(starts({0, 0, 0, 0}), ElementsAre(0, 1, 2, 3));              // nothing else
+  EXPECT_THAT(starts({5, 6, 7, 0}), ElementsAre(0, 0, 0, 0));              // the last of a sample
+  EXPECT_THAT(starts({0}), ElementsAre(0));
+  EXPECT_THAT(starts({1}), ElementsAre(0));
+}
+
+// A sample begins inside of a document, and positions begin there all the same.
+TEST(Dataset, DocumentsOfASampleBeginInIt) {
+  const ScratchFolder scratch;
+  write_token_file(scratch / "a", {5, 6, 0, 7, 0, 8, 9, 0, 4}, {.separator = 0});
+  auto config = config_for({scratch / "a"});
+  config.order = SampleOrder::sequential;
+  config.validation_files = {write_token_file(scratch / "held", {1, 0, 0, 2, 3}, {.separator = 0})};
+  const std::vector<std::int64_t> both{0, 1}, one{0};
+  EXPECT_TRUE(read_batch(training_data(config, 4, 256, 0), both).start_BT.empty());
+  config.attention = AttentionSpan::document;
+  EXPECT_THAT(read_batch(training_data(config, 4, 256, 0), both).start_BT,
+              ElementsAre(0, 0, 0, 3, 0, 1, 1, 1));
+  EXPECT_THAT(read_batch(*validation_data(config, 4, 256), one).start_BT, ElementsAre(0, 0, 2, 3));
+
+  config.path = {write_token_file(scratch / "b", counting(20))};
+  EXPECT_THAT(message_of<Error>([&] { training_data(config, 4, 256, 0); }),
+              AllOf(HasSubstr(scratch / "b"), HasSubstr("--separator")));
+}
+
 TEST(Dataset, WeightsAreSharesOfSamples) {
   const ScratchFolder scratch;
   write_token_file(scratch / "a", std::vector<std::int32_t>(1001, 1));

@@ -1,0 +1,48 @@
+#pragma once
+// How a conversation stands in a text: what is written before and behind the content of each turn.
+// Some are known by name; others are read from a file (lib/deck/chat_template_file.hpp).
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/data/tokenizer.hpp"
+
+namespace trireme {
+
+struct ChatTemplate {
+  struct Turn {
+    std::string before, after;
+    bool operator==(const Turn&) const = default;
+  };
+  // A system text in the first user turn stands before its content.
+  enum class SystemPlace : std::uint8_t { own_turn, first_user_turn };
+
+  std::string name;
+  std::map<std::string, Turn, std::less<>> turns;  // by role; "assistant" is there
+  std::string begin, end;                          // of a conversation
+  // Texts that are one token each wherever they stand above. In contents they are plain text.
+  std::vector<std::string> special;
+  std::string default_system;  // content of the system turn where a conversation has none
+  SystemPlace system = SystemPlace::own_turn;
+  bool trimmed = false;      // contents are written without white space at both ends
+  bool alternating = false;  // user and assistant take turns, the user begins
+  // Written behind `before` of the last turn, if that is the assistant's; line ends at the begin of
+  // its content are then left out.
+  std::string before_last;
+  // A text that contents may not hold, as the model's own template treats it in another way.
+  std::string refused;
+};
+
+std::vector<std::string> chat_template_names();
+// Throws Error, naming all, when none has this name.
+ChatTemplate chat_template_named(std::string_view name);
+
+// "{bos}" and "{eos}" stand for what begins and ends a text of the tokenizer: the bos_token and
+// eos_token of its tokenizer_config.json, else "<s>" and "</s>". Throws Error where these are no
+// tokens, or a text of `special` is none.
+ChatTemplate with_tokens_of(ChatTemplate, const Tokenizer&);
+
+}  // namespace trireme

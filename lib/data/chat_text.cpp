@@ -1,0 +1,196 @@
+#include "lib/data/chat_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/tokenizer/utf8.hpp"
+
+namespace trireme {
+
+namespace {
+
+using SystemPlace = ChatTemplate::SystemPlace;
+
+// What Python's str.strip() takes for white space.
+bool is_stripped(std::int32_t c) {
+  return is_space(c) || (c >= 0x1c && c <= 0x1f);
+}
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_stripped(first_code_point(text).value))
+    text.remove_prefix(first_code_point(text).bytes);
+  while (!text.empty() && is_stripped(last_code_point(text).value))
+    text.remove_suffix(last_code_point(text).bytes);
+  return text;
+}
+
+class Writer {
+ public:
+  explicit Writer(const ChatTemplate& t) : template_(t) {}
+
+  // Text of the template; returns where its first special token ends, or where all of it does.
+  std::size_t write(std::string_view text) {
+    const auto at = chat_.text.size();
+    chat_.text += text;
+    std::size_t first_end = chat_.text.size();
+    bool any = false;
+    for (std::size_t i = 0; i < text.size();) {
+      const auto n = special_at(text.substr(i));
+      if (n > 0) {
+        chat_.special.push_back({at + i, at + i + n});
+        if (!std::exchange(any, true)) first_end = at + i + n;
+      }
+      i += std::max<std::size_t>(n, 1);
+    }
+    return first_end;
+  }
+  void write_content(std::string_view text) { chat_.text += text; }
+  std::size_t place() const { return chat_.text.size(); }
+  void learn(std::size_t begin, std::size_t end) {
+    if (end > begin) chat_.targets.push_back({begin, end});
+  }
+  ChatText take() { return std::move(chat_); }
+
+ private:
+  // Bytes of the longest special text that `text` begins with.
+  std::size_t special_at(std::string_view text) const {
+    std::size_t most = 0;
+    for (const auto& s : template_.special)
+      if (text.starts_with(s)) most = std::max(most, s.size());
+    return most;
+  }
+
+  const ChatTemplate& template_;
+  ChatText chat_;
+};
+
+const ChatTemplate::Turn& turn_of(const ChatTemplate& t, const std::string& role,
+                                  std::size_t number) {
+  const auto found = t.turns.find(role);
+  if (found != t.turns.end()) return found->second;
+  std::vector<std::string> roles;
+  for (const auto& [name, turn] : t.turns) roles.push_back(name);
+  fail("message {} is of \"{}\", a role that the chat template {} does not have: it has {}", number,
+       role, t.name, fmt::join(roles, ", "));
+}
+
+void check(const ChatTemplate& t, const Conversation& c) {
+  const std::size_t turns_begin = !c.empty() && c[0].role == "system" ? 1 : 0;
+  require(c.size() > turns_begin, "the conversation has no turn");
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    turn_of(t, c[i].role, i + 1);
+    require(t.refused.empty() || c[i].content.find(t.refused) == std::string::npos,
+            "message {} holds {}, which the chat template {} does not write here", i + 1, t.refused,
+            t.name);
+    require(i == 0 || c[i].role != "system" || t.system == SystemPlace::own_turn,
+            "message {} is of the system: the chat template {} has one at the begin alone", i + 1,
+            t.name);
+    require(i != turns_begin || t.system != SystemPlace::first_user_turn || c[i].role == "user" ||
+                (turns_begin == 0 && t.default_system.empty()),
+            "message {} is of \"{}\": the chat template {} writes the system's text into the first "
+            "user's turn, which has to come first",
+            i + 1, c[i].role, t.name);
+    if (!t.alternating || i < turns_begin) continue;
+    const auto* const role = (i - turns_begin) % 2 == 0 ? "user" : "assistant";
+    require(c[i].role == role,
+            "message {} is of \"{}\": in the chat template {} user and assistant take turns, the "
+            "user begins",
+            i + 1, c[i].role, t.name);
+  }
+}
+
+// With the default system text where there is none, and in the first user's where it belongs there.
+Conversation prepared(const ChatTemplate& t, Conversation c) {
+  if (c[0].role != "system" && !t.default_system.empty())
+    c.insert(c.begin(), {"system", t.default_system});
+  if (t.system == SystemPlace::first_user_turn && c[0].role == "system") {
+    const auto& turn = turn_of(t, "system", 1);
+    c[1].content = turn.before + c[0].content + turn.after + c[1].content;
+    c.erase(c.begin());
+  }
+  for (auto& message : c)
+    if (t.trimmed) message.content = trimmed(message.content);
+  if (c.back().role == "assistant" && !t.before_last.empty()) {
+    auto& content = c.back().content;
+    content.erase(0, std::min(content.find_first_not_of('\n'), content.size()));
+  }
+  return c;
+}
+
+// How many tokens lie before a place of the text: those that end there or before.
+class Places {
+ public:
+  Places(const Tokenizer& tokenizer, const ChatText& chat) : tokenizer_(tokenizer), chat_(chat) {
+    index_ = tokenizer.encode_marked(chat.text, chat.special, ids_);
+  }
+  const std::vector<std::int32_t>& ids() const { return ids_; }
+
+  struct Count {
+    std::size_t whole;  // tokens that end there or before
+    bool divides;       // the place is inside of the next one
+  };
+  // The text between two special tokens is encoded once more up to the place, behind the token
+  // before it.
+  Count before(std::size_t place) const {
+    const auto above = std::ranges::upper_bound(chat_.special, place, {}, &TextSpan::end);
+    const auto n = static_cast<std::size_t>(above - chat_.special.begin());
+    const auto from = n == 0 ? 0 : chat_.special[n - 1].begin;
+    const auto first = n == 0 ? 0 : index_[n - 1];
+    std::vector<TextSpan> mark;
+    if (n > 0) mark.push_back({0, chat_.special[n - 1].end - from});
+    std::vector<std::int32_t> part;
+    tokenizer_.encode_marked(std::string_view(chat_.text).substr(from, place - from), mark, part);
+    const auto rest = std::span(ids_).subspan(first);
+    const auto same =
+        static_cast<std::size_t>(std::ranges::mismatch(part, rest).in1 - part.begin());
+    return {first + same, same < part.size()};
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const ChatText& chat_;
+  std::vector<std::int32_t> ids_;
+  std::vector<std::size_t> index_;  // of the special tokens among the ids
+};
+
+}  // namespace
+
+ChatText write_chat(const ChatTemplate& t, const Conversation& conversation) {
+  check(t, conversation);
+  const auto turns = prepared(t, conversation);
+  Writer writer(t);
+  writer.write(t.begin);
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    const auto& [role, content] = turns[i];
+    const auto& turn = turn_of(t, role, i + 1);
+    writer.write(turn.before);
+    if (i + 1 == turns.size() && role == "assistant") writer.write(t.before_last);
+    const auto begin = writer.place();
+    writer.write_content(content);
+    const auto end = writer.write(turn.after);
+    if (role == "assistant") writer.learn(begin, end);
+  }
+  writer.write(t.end);
+  return writer.take();
+}
+
+void encode_chat(const Tokenizer& tokenizer, const ChatText& chat, std::vector<std::int32_t>& ids,
+                 std::vector<std::uint8_t>& targets) {
+  const Places places(tokenizer, chat);
+  const auto& all = places.ids();
+  std::vector<std::uint8_t> learnt(all.size(), 0);
+  for (const auto& target : chat.targets) {
+    const auto end = places.before(target.end);
+    const auto begin = places.before(target.begin).whole;
+    for (auto i = begin; i < std::min(all.size(), end.whole + (end.divides ? 1 : 0)); ++i)
+      learnt[i] = 1;
+  }
+  ids.insert(ids.end(), all.begin(), all.end());
+  targets.insert(targets.end(), learnt.begin(), learnt.end());
+}
+
+}  // namespace trireme

@@ -1,0 +1,142 @@
+#include "lib/data/huggingface.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/text_file.hpp"
+#include "lib/base/vendor_text.hpp"
+#include "lib/data/tiktoken.hpp"
+#include "lib/tokenizer/text_pipeline.hpp"
+
+namespace trireme {
+
+namespace {
+
+using Files = std::vector<std::pair<std::string, std::string>>;  // names and texts
+
+TokenizerSpec spec_of(const Files& files, const std::string& where) {
+  nlohmann::json all = nlohmann::json::object();
+  for (const auto& [name, text] : files) all[name] = text;
+  try {
+    return {TokenizerKind::huggingface, all.dump()};
+  } catch (const nlohmann::json::exception& e) {
+    fail("{}: a tokenizer's file is no UTF-8 text ({}): copy it again", where,
+         without_tag(e.what()));
+  }
+}
+
+Files files_of(const TokenizerSpec& spec, std::string_view where) {
+  Files files;
+  try {
+    const auto all = nlohmann::json::parse(spec.bytes);
+    for (const auto& [name, text] : all.items()) files.emplace_back(name, text.get<std::string>());
+  } catch (const nlohmann::json::exception& e) {
+    fail("{} holds a damaged tokenizer ({}): tokenize again or copy it again", where,
+         without_tag(e.what()));
+  }
+  return files;
+}
+
+class HuggingFaceTokenizer final : public Tokenizer {
+ public:
+  using Tokenizer::encode;
+  HuggingFaceTokenizer(TokenizerSpec spec, std::string_view where)
+      : spec_(std::move(spec)), files_(files_of(spec_, where)), pipeline_(read(where)) {
+    separator_ = read_separator(where);
+  }
+
+  void encode(std::string_view text, TextPlace place,
+              std::vector<std::int32_t>& ids) const override {
+    pipeline_.encode(text, place == TextPlace::continuation, ids);
+  }
+  std::optional<std::size_t> cut(std::string_view text, std::size_t limit) const override {
+    return pipeline_.cut_place(text, limit);
+  }
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    for (const auto id : ids)
+      require(id >= 0 && id < vocab(), "id {} is outside the tokenizer's vocabulary of {}", id,
+              vocab());
+    return pipeline_.decode(ids);
+  }
+  std::int32_t vocab() const override { return pipeline_.vocab(); }
+  std::optional<std::int32_t> separator() const override { return separator_; }
+  const TokenizerSpec& spec() const override { return spec_; }
+  std::vector<std::int32_t> prefix() const override { return pipeline_.prefix(); }
+  std::optional<std::int32_t> id_of(std::string_view token) const override {
+    return pipeline_.id_of(token);
+  }
+  std::vector<std::size_t> encode_marked(std::string_view text, std::span<const TextSpan> marked,
+                                         std::vector<std::int32_t>& ids) const override {
+    return pipeline_.encode_marked(text, marked, ids);
+  }
+  std::optional<std::string> file(std::string_view name) const override {
+    for (const auto& [known, text] : files_)
+      if (known == name) return text;
+    return std::nullopt;
+  }
+
+ private:
+  TextPipeline read(std::string_view where) const {
+    const auto text = file(tokenizer_files[0]);
+    require(text.has_value(), "{} holds no {}: tokenize again", where, tokenizer_files[0]);
+    try {
+      return TextPipeline(*text);
+    } catch (const Error& e) {
+      fail("{}: {} cannot be used: {}", where, tokenizer_files[0], e.what());
+    }
+  }
+
+  // eos_token of the tokenizer's configuration: a text, or an object with the text.
+  std::optional<std::int32_t> read_separator(std::string_view where) const {
+    const auto text = file("tokenizer_config.json");
+    if (!text) return std::nullopt;
+    try {
+      const auto config = nlohmann::json::parse(*text);
+      const auto found = config.find("eos_token");
+      if (found == config.end() || found->is_null()) return std::nullopt;
+      const auto token = found->is_object() ? found->at("content") : *found;
+      const auto id = pipeline_.id_of(token.get<std::string>());
+      require(id.has_value(), "{}: eos_token {} of tokenizer_config.json is no token of {}", where,
+              token.dump(), tokenizer_files[0]);
+      return id;
+    } catch (const nlohmann::json::exception& e) {
+      fail("{}: tokenizer_config.json is damaged ({})", where, without_tag(e.what()));
+    }
+  }
+
+  TokenizerSpec spec_;
+  Files files_;
+  TextPipeline pipeline_;
+  std::optional<std::int32_t> separator_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path& given) {
+  const bool folder = std::filesystem::is_directory(given);
+  const auto place = folder ? given : given.parent_path();
+  require(!folder || std::filesystem::exists(place / tokenizer_files[0]),
+          "{} holds no {}: name the folder of a Hugging Face model, or a tokenizer's file",
+          given.string(), tokenizer_files[0]);
+  Files files;
+  for (const auto& name : tokenizer_files) {
+    const bool first = name == tokenizer_files[0];
+    const auto path = first && !folder ? given : place / name;
+    if (first || std::filesystem::exists(path)) files.emplace_back(name, read_file(path));
+  }
+  return huggingface_from_spec(spec_of(files, given.string()), given.string());
+}
+
+std::unique_ptr<Tokenizer> huggingface_from_spec(const TokenizerSpec& spec,
+                                                 std::string_view where) {
+  return std::make_unique<HuggingFaceTokenizer>(spec, where);
+}
+
+std::unique_ptr<Tokenizer> tiktoken_tokenizer(const std::filesystem::path& table,
+                                              std::string_view encoding) {
+  const Files files = tiktoken_files(read_file(table), encoding, table.string());
+  return huggingface_from_spec(spec_of(files, table.string()), table.string());
+}
+
+}  // namespace trireme

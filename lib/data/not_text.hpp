@@ -1,0 +1,13 @@
+#pragma once
+// Files that are no text: archives, arrays, token files of other programs.
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+// Throws Error when `beginning`, the first bytes of the file `name`, is not the beginning of a
+// text: it says what the file is and what to do. Told from magic numbers, bytes that are zero, and
+// the share of bytes that are no UTF-8.
+void require_text(std::string_view beginning, const std::string& name);
+
+}  // namespace trireme

@@ -1,0 +1,218 @@
+#include "lib/data/tiktoken.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+
+#include "lib/base/error.hpp"
+#include "lib/tokenizer/byte_alphabet.hpp"
+#include "lib/tokenizer/split_patterns.hpp"
+
+namespace trireme {
+
+namespace {
+
+using Ranks = std::unordered_map<std::string, std::int32_t>;
+
+struct Encoding {
+  std::string_view name, pattern;
+  std::int32_t tokens;  // of the table
+  std::vector<std::pair<std::string, std::int32_t>> special;
+  std::string_view end, begin;  // of a text; begin may be empty
+};
+
+std::vector<std::pair<std::string, std::int32_t>> llama3_special() {
+  constexpr std::int32_t first = 128000;
+  std::vector<std::pair<std::string, std::int32_t>> all;
+  const auto add = [&](std::string name) {
+    all.emplace_back(std::move(name), first + static_cast<std::int32_t>(all.size()));
+  };
+  for (const auto* name :
+       {"<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>",
+        "<|reserved_special_token_1|>", "<|finetune_right_pad_id|>", "<|reserved_special_token_2|>",
+        "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>"})
+    add(name);
+  for (int i = 3; all.size() < 256; ++i) add(fmt::format("<|reserved_special_token_{}|>", i));
+  return all;
+}
+
+const std::vector<Encoding>& encodings() {
+  static const std::vector<Encoding> all = {
+      {"gpt2", gpt2_pattern, 50256, {{"<|endoftext|>", 50256}}, "<|endoftext|>", ""},
+      {"cl100k",
+       llama3_pattern,
+       100256,
+       {{"<|endoftext|>", 100257},
+        {"<|fim_prefix|>", 100258},
+        {"<|fim_middle|>", 100259},
+        {"<|fim_suffix|>", 100260},
+        {"<|endofprompt|>", 100276}},
+       "<|endoftext|>",
+       ""},
+      {"llama3", llama3_pattern, 128000, llama3_special(), "<|end_of_text|>", "<|begin_of_text|>"}};
+  return all;
+}
+
+// None for what is not base64.
+std::optional<std::string> from_base64(std::string_view text) {
+  constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (text.empty() || text.size() % 4 != 0) return std::nullopt;
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string bytes;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const auto digit = digits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    bits = bits << 6 | static_cast<unsigned>(digit);
+    count += 6;
+    if (count >= 8) bytes.push_back(static_cast<char>(bits >> (count -= 8) & 0xffU));
+  }
+  return bytes;
+}
+
+struct Row {
+  std::string token;
+  std::int32_t rank;
+};
+
+std::optional<Row> row_of(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  const auto space = line.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  auto token = from_base64(line.substr(0, space));
+  std::int32_t rank = 0;
+  const char* end = line.data() + line.size();
+  const auto read = std::from_chars(line.data() + space + 1, end, rank);
+  if (!token || token->empty() || read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return Row{std::move(*token), rank};
+}
+
+// Every way to merge a token out of two, by the token's rank, then by those of its parts.
+nlohmann::json merges_of(const std::map<std::int32_t, std::string>& by_rank, const Ranks& ranks) {
+  auto merges = nlohmann::json::array();
+  for (const auto& [rank, token] : by_rank) {
+    std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> ways;
+    for (std::size_t i = 1; i < token.size(); ++i) {
+      const auto left = ranks.find(token.substr(0, i)), right = ranks.find(token.substr(i));
+      if (left != ranks.end() && right != ranks.end())
+        ways.emplace_back(left->second, right->second, i);
+    }
+    std::ranges::sort(ways);
+    for (const auto& [left, right, i] : ways)
+      merges.push_back({token_of_bytes(token.substr(0, i)), token_of_bytes(token.substr(i))});
+  }
+  return merges;
+}
+
+nlohmann::json special_token(const std::string& text, std::int32_t id) {
+  return {{"id", id},        {"content", text},     {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+}  // namespace
+
+std::string tiktoken_encodings() {
+  std::string all;
+  for (const auto& e : encodings()) all.append(all.empty() ? "" : ", ").append(e.name);
+  return all;
+}
+
+bool is_tiktoken(std::string_view beginning) {
+  const auto end = beginning.find('\n');
+  return end != std::string_view::npos && row_of(beginning.substr(0, end));
+}
+
+std::vector<std::pair<std::string, std::string>> tiktoken_files(std::string_view table,
+                                                                std::string_view encoding,
+                                                                const std::string& where) {
+  const auto known = std::ranges::find(encodings(), encoding, &Encoding::name);
+  require(known != encodings().end(),
+          "{} is a table of tiktoken, which names neither pattern nor special tokens: say whose it "
+          "is with --tiktoken and one of {}, or give a tokenizer.json",
+          where, tiktoken_encodings());
+  Ranks ranks;
+  std::map<std::int32_t, std::string> by_rank;
+  for (std::int64_t number = 1; !table.empty(); ++number) {
+    const auto line = table.substr(0, table.find('\n'));
+    table.remove_prefix(std::min(table.size(), line.size() + 1));
+    if (line.empty()) continue;
+    auto row = row_of(line);
+    require(row.has_value(), "{}:{}: this is no token in base64 with its rank", where, number);
+    require(by_rank.emplace(row->rank, row->token).second &&
+                ranks.emplace(row->token, row->rank).second,
+            "{}:{}: this token or rank has been before", where, number);
+  }
+  require(!by_rank.empty() && by_rank.begin()->first == 0 &&
+              by_rank.rbegin()->first == known->tokens - 1 && std::ssize(by_rank) == known->tokens,
+          "{} has {} tokens, {} has {}: name another encoding", where, by_rank.size(), encoding,
+          known->tokens);
+  auto vocab = nlohmann::json::object();
+  for (const auto& [rank, token] : by_rank) vocab[token_of_bytes(token)] = rank;
+  auto added = nlohmann::json::array();
+  for (const auto& [text, id] : known->special) {
+    added.push_back(special_token(text, id));
+    vocab[text] = id;  // else tokenizers would number them behind the table, without its gaps
+  }
+  nlohmann::json all = {{"version", "1.0"},
+                        {"truncation", nullptr},
+                        {"padding", nullptr},
+                        {"added_tokens", added},
+                        {"normalizer", nullptr},
+                        {"pre_tokenizer",
+                         {{"type", "Sequence"},
+                          {"pretokenizers",
+                           {{{"type", "Split"},
+                             {"pattern", {{"Regex", known->pattern}}},
+                             {"behavior", "Isolated"},
+                             {"invert", false}},
+                            {{"type", "ByteLevel"},
+                             {"add_prefix_space", false},
+                             {"trim_offsets", true},
+                             {"use_regex", false}}}}}},
+                        {"post_processor", nullptr},
+                        {"decoder",
+                         {{"type", "ByteLevel"},
+                          {"add_prefix_space", true},
+                          {"trim_offsets", true},
+                          {"use_regex", true}}},
+                        {"model",
+                         {{"type", "BPE"},
+                          {"dropout", nullptr},
+                          {"unk_token", nullptr},
+                          {"continuing_subword_prefix", nullptr},
+                          {"end_of_word_suffix", nullptr},
+                          {"fuse_unk", false},
+                          {"byte_fallback", false},
+                          {"ignore_merges", true},
+                          {"vocab", vocab},
+                          {"merges", merges_of(by_rank, ranks)}}}};
+  nlohmann::json config = {{"eos_token", known->end},
+                           {"clean_up_tokenization_spaces", false},
+                           {"tokenizer_class", "PreTrainedTokenizerFast"}};
+  if (!known->begin.empty()) {
+    const auto id = known->special.front().second;
+    config["bos_token"] = known->begin;
+    all["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single",
+         {{{"SpecialToken", {{"id", known->begin}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+        {"pair",
+         {{{"SpecialToken", {{"id", known->begin}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+          {{"SpecialToken", {{"id", known->begin}, {"type_id", 1}}}},
+          {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
+        {"special_tokens",
+         {{std::string(known->begin),
+           {{"id", known->begin}, {"ids", {id}}, {"tokens", {known->begin}}}}}}};
+  }
+  return {{"tokenizer.json", all.dump()}, {"tokenizer_config.json", config.dump(2)}};
+}
+
+}  // namespace trireme

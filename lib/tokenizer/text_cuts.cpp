@@ -1,0 +1,79 @@
+// Where a text can be cut, so that the ids of both parts are those of the whole: before a space
+// behind a character that is none; or behind a line end that stands between two that are none.
+// Which of them depends on what splits the text into words. Known patterns have a boundary there
+// (split_patterns.hpp). Without words, what would join the two sides is a token of the vocabulary
+// that holds both characters.
+#include <algorithm>
+
+#include "lib/tokenizer/text_pipeline.hpp"
+#include "lib/tokenizer/utf8.hpp"
+
+namespace trireme {
+
+namespace {
+
+std::optional<std::int32_t> whole_first(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  const std::size_t n = std::min(utf8_length(text[0]), text.size());
+  if (well_formed_bytes(text.substr(0, n)) != n) return std::nullopt;
+  return first_code_point(text).value;
+}
+
+std::optional<std::int32_t> whole_last(std::string_view text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(4, text.size()); ++n) {
+    const auto end = text.substr(text.size() - n);
+    if ((static_cast<unsigned char>(end[0]) & 0xc0U) == 0x80U) continue;
+    return utf8_length(end[0]) == n ? whole_first(end) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void TextPipeline::prepare_cuts() {
+  const auto& space = pre_tokenizer_.of_space();
+  if (!space.empty() && utf8_length(space[0]) == space.size())
+    space_ = first_code_point(space).value;
+  allows_cuts_ = space_ && pre_tokenizer_.cuts() != Cuts::never && normalizer_.local();
+  if (pre_tokenizer_.cuts() == Cuts::by_vocabulary)
+    allows_cuts_ = allows_cuts_ && normalizer_.only_spaces_change() && !pre_tokenizer_.byte_level();
+  constexpr std::string_view spaces = " \n\t\r";
+  for (const auto& token : added_) {
+    // It could stand across a cut, or need to see what is behind one.
+    const bool spaces_alone = token.text.find_first_not_of(spaces) == std::string::npos;
+    if (token.text.find_first_of(spaces) != std::string::npos &&
+        (!spaces_alone || token.single_word))
+      allows_cuts_ = false;
+    for (const auto& text : {token.text, normalizer_(token.text, true)}) {
+      if (text.empty()) continue;
+      if (token.rstrip) no_space_after_.push_back(last_code_point(text).value);
+      if (token.lstrip) no_line_before_.push_back(first_code_point(text).value);
+    }
+  }
+}
+
+std::optional<std::size_t> TextPipeline::cut_place(std::string_view text, std::size_t limit) const {
+  if (!allows_cuts_) return std::nullopt;
+  for (std::size_t place = limit; place > 1; --place)
+    if (cuts_at(text, place)) return place;
+  return std::nullopt;
+}
+
+bool TextPipeline::cuts_at(std::string_view text, std::size_t place) const {
+  const bool at_space = text[place] == ' ';
+  if (!at_space && text[place - 1] != '\n') return false;
+  const auto before = whole_last(text.substr(0, at_space ? place : place - 1));
+  const auto behind = whole_first(text.substr(place));
+  if (!before || is_space(*before) || !behind) return false;
+  if (at_space && std::ranges::count(no_space_after_, *before) > 0) return false;
+  if (!at_space &&
+      (is_space(*behind) || *behind == '/' || std::ranges::count(no_line_before_, *behind) > 0))
+    return false;
+  if (pre_tokenizer_.cuts() == Cuts::at_spaces) return true;
+  // Composition may change a character by what stands before or behind it, but no ASCII character
+  // before a space, and no space.
+  if (normalizer_.composes() && (!at_space || *before >= 0x80)) return false;
+  return at_space ? bpe_.separable(*before, *space_) : bpe_.separable('\n', *behind);
+}
+
+}  // namespace trireme

@@ -1,0 +1,12 @@
+#pragma once
+#include <cstddef>
+
+namespace trireme {
+
+// Bytes [begin, end) of a text.
+struct TextSpan {
+  std::size_t begin = 0, end = 0;
+  bool operator==(const TextSpan&) const = default;
+};
+
+}  // namespace trireme

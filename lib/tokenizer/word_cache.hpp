@@ -1,0 +1,65 @@
+#pragma once
+// Ids of words seen before: text repeats its words, and merging takes ten times as long as looking
+// up. Belongs to one thread.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+class WordCache {
+ public:
+  static constexpr std::size_t longest_word = 64;  // bytes; longer ones hardly repeat
+
+  // Null where the word is not known. The ids stay until `add`.
+  const std::span<const std::int32_t>* find(std::string_view word) {
+    hash_ = std::hash<std::string_view>()(word);
+    for (place_ = hash_ & mask; slots_[place_].bytes != 0; place_ = (place_ + 1) & mask) {
+      const Slot& slot = slots_[place_];
+      if (slot.hash != hash_ || slot.bytes != word.size() ||
+          std::memcmp(words_.data() + slot.word, word.data(), word.size()) != 0)
+        continue;
+      found_ = std::span(ids_).subspan(slot.ids, slot.count);
+      return &found_;
+    }
+    return nullptr;
+  }
+
+  // Of the word that `find` did not know. A full cache starts over.
+  void add(std::string_view word, std::span<const std::int32_t> ids) {
+    if (used_ == mask / 2 || words_.size() > most_bytes) {
+      slots_.assign(slots_.size(), {});
+      words_.clear();
+      ids_.clear();
+      used_ = 0;
+      place_ = hash_ & mask;
+    }
+    slots_[place_] = {
+        hash_, static_cast<std::uint32_t>(words_.size()), static_cast<std::uint32_t>(ids_.size()),
+        static_cast<std::uint32_t>(word.size()), static_cast<std::uint32_t>(ids.size())};
+    words_.insert(words_.end(), word.begin(), word.end());
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    ++used_;
+  }
+
+ private:
+  // At most 3 MiB of slots, 1 MiB of words, and 4 MiB of ids.
+  static constexpr std::size_t mask = (std::size_t{1} << 17) - 1, most_bytes = std::size_t{1} << 20;
+  struct Slot {
+    std::size_t hash = 0;
+    std::uint32_t word = 0, ids = 0;  // where they begin
+    std::uint32_t bytes = 0, count = 0;
+  };
+
+  std::vector<Slot> slots_ = std::vector<Slot>(mask + 1);
+  std::vector<char> words_;
+  std::vector<std::int32_t> ids_;
+  std::size_t used_ = 0, hash_ = 0, place_ = 0;
+  std::span<const std::int32_t> found_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+#include "lib/data/ids_tokenizer.hpp"
+
+#include <gmock/gmock.h>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(IdsTokenizer, NumbersAreIds) {
+  const auto ids = ids_tokenizer(100, "a checkpoint");
+  EXPECT_THAT(ids->encode("1 2,\n 99"), ElementsAre(1, 2, 99));
+  EXPECT_EQ(ids->decode(std::vector<std::int32_t>{1, 2, 99}), "1 2 99");
+}
+
+TEST(IdsTokenizer, WhatIsNoIdIsNamed) {
+  const auto ids = ids_tokenizer(100, "a checkpoint");
+  for (const auto* wrong : {"1 100", "1 -1", "1 2x", "words", "1.5"}) {
+    try {
+      ids->encode(wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("a checkpoint was trained on imported ids"));
+      EXPECT_THAT(e.what(), HasSubstr("no id below 100"));
+    }
+  }
+  EXPECT_THROW(ids->encode(" "), Error);
+}
+
+}  // namespace
+}  // namespace trireme

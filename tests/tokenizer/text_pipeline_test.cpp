@@ -1,0 +1,152 @@
+#include "lib/tokenizer/text_pipeline.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "lib/base/error.hpp"
+#include "tests/support/source_dir.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+
+const nlohmann::json& fixtures() {
+  static const auto all =
+      nlohmann::json::parse(std::ifstream(test::source_dir() / "tests/tokenizer/fixtures.json"));
+  return all;
+}
+
+std::vector<std::int32_t> ids_of(const TextPipeline& pipeline, std::string_view text,
+                                 bool continues = false) {
+  std::vector<std::int32_t> ids;
+  pipeline.encode(text, continues, ids);
+  return ids;
+}
+
+TEST(TextPipeline, IdsAndTextsAreThoseOfTheReference) {
+  ASSERT_EQ(fixtures().size(), 5U);
+  for (const auto& f : fixtures()) {
+    const TextPipeline pipeline(f.at("tokenizer").dump());
+    for (std::size_t i = 0; i < f.at("texts").size(); ++i) {
+      const auto text = f.at("texts")[i].get<std::string>();
+      const auto ids = f.at("ids")[i].get<std::vector<std::int32_t>>();
+      EXPECT_EQ(ids_of(pipeline, text), ids) << f.at("name") << " of " << f.at("texts")[i];
+      EXPECT_EQ(pipeline.decode(ids), f.at("decoded")[i].get<std::string>()) << f.at("name");
+    }
+  }
+}
+
+std::string random_text(std::size_t pieces, std::mt19937& random) {
+  const std::vector<std::string> parts = {"the", "word", " ",  " ",      "  ",   "\n",   "\n\n",
+                                          "é",   "'s",   "12", "3456",   ".",    ");\n", "/",
+                                          "日",  "\t",   "ab", "<mask>", "<pad>"};
+  std::string text;
+  for (std::size_t i = 0; i < pieces; ++i) text += parts[random() % parts.size()];
+  return text;
+}
+
+TEST(TextPipeline, PartsOfACutTextHaveTheIdsOfTheWhole) {
+  std::mt19937 random(1);
+  for (const auto& f : fixtures()) {
+    const TextPipeline pipeline(f.at("tokenizer").dump());
+    int cuts = 0;
+    for (int t = 0; t < 400; ++t) {
+      const auto text = random_text(60, random);
+      const auto cut = pipeline.cut_place(text, 1 + random() % (text.size() - 1));
+      if (!cut) continue;
+      ++cuts;
+      auto ids = ids_of(pipeline, text.substr(0, *cut));
+      const auto rest = ids_of(pipeline, text.substr(*cut), true);
+      ids.insert(ids.end(), rest.begin(), rest.end());
+      EXPECT_EQ(ids, ids_of(pipeline, text)) << f.at("name") << " at " << *cut << " of " << text;
+    }
+    EXPECT_GT(cuts, 200) << f.at("name");
+  }
+}
+
+TEST(TextPipeline, ByteLevelGivesTheTextBack) {
+  std::mt19937 random(2);
+  const TextPipeline pipeline(fixtures()[0].at("tokenizer").dump());
+  for (int t = 0; t < 200; ++t) {
+    std::string text = random_text(30, random);
+    for (const auto* taken : {"<mask>", "<pad>"})  // they take the spaces beside them
+      for (auto at = text.find(taken); at != std::string::npos; at = text.find(taken))
+        text.erase(at, std::string_view(taken).size());
+    EXPECT_EQ(pipeline.decode(ids_of(pipeline, text)), text);
+  }
+}
+
+TEST(TextPipeline, BytesThatAreNoTextCountAsReplacements) {
+  const TextPipeline pipeline(fixtures()[0].at("tokenizer").dump());
+  EXPECT_EQ(ids_of(pipeline, "a\xff\xe2\x82z"), ids_of(pipeline, "a\xEF\xBF\xBD\xEF\xBF\xBDz"));
+}
+
+TEST(TextPipeline, WhatIsNotSupportedIsRefusedByName) {
+  const auto refusal = [](const char* key, const nlohmann::json& value) {
+    auto all = fixtures()[0].at("tokenizer");
+    all[nlohmann::json::json_pointer(key)] = value;
+    try {
+      const TextPipeline pipeline(all.dump());
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  using Json = nlohmann::json;
+  EXPECT_EQ(refusal("/normalizer", nullptr), "");
+  EXPECT_THAT(refusal("/normalizer", Json{{"type", "BertNormalizer"}}),
+              HasSubstr("BertNormalizer"));
+  EXPECT_THAT(refusal("/pre_tokenizer", Json{{"type", "Whitespace"}}), HasSubstr("Whitespace"));
+  EXPECT_THAT(refusal("/decoder", Json{{"type", "WordPiece"}}), HasSubstr("WordPiece"));
+  EXPECT_THAT(refusal("/model/type", "Unigram"), HasSubstr("Unigram"));
+  EXPECT_THAT(refusal("/model/dropout", 0.1), HasSubstr("dropout"));
+  EXPECT_THAT(refusal("/model/end_of_word_suffix", "</w>"), HasSubstr("end_of_word_suffix"));
+  EXPECT_THAT(refusal("/model/merges", 3), HasSubstr("merge"));
+  EXPECT_THAT(refusal("/post_processor", Json{{"type", "Other"}}), HasSubstr("Other"));
+  const Json spaces{{"type", "Metaspace"}, {"replacement", ""}, {"prepend_scheme", "never"}};
+  EXPECT_THAT(refusal("/pre_tokenizer", spaces), HasSubstr("Metaspace"));
+  EXPECT_THAT(refusal("/decoder", spaces), HasSubstr("Metaspace"));
+  Json deep{{"type", "NFC"}};
+  for (int i = 0; i < 100; ++i) deep = {{"type", "Sequence"}, {"normalizers", Json::array({deep})}};
+  EXPECT_THAT(refusal("/normalizer", deep), HasSubstr("nested more deeply"));
+  EXPECT_THAT(refusal("/added_tokens", Json::array({{{"id", 1 << 20},
+                                                     {"content", "<far>"},
+                                                     {"special", true},
+                                                     {"normalized", false},
+                                                     {"lstrip", false},
+                                                     {"rstrip", false},
+                                                     {"single_word", false}}})),
+              HasSubstr("tokenizers gives it"));
+  for (const auto* pattern : {"a{2}+", "[a-z&&[aeiou]]", "^a", "\\h", "(?<name>a)", "(", "(?m)a"})
+    EXPECT_THAT(refusal("/pre_tokenizer", Json{{"type", "Split"},
+                                               {"pattern", {{"Regex", pattern}}},
+                                               {"behavior", "Isolated"}}),
+                HasSubstr("pattern"))
+        << pattern;
+}
+
+TEST(Split, MatchesGoWhereTheBehaviorSays) {
+  // As the documentation of tokenizers has it: "the-final--countdown" split at '-'.
+  const std::vector<Found> parts = {{{0, 3}, false}, {{3, 4}, true},   {{4, 9}, false},
+                                    {{9, 10}, true}, {{10, 11}, true}, {{11, 20}, false}};
+  const auto spans = [&](Delimiter delimiter) {
+    std::vector<TextSpan> out;
+    join(parts, delimiter, out);
+    return out;
+  };
+  using TextSpans = std::vector<TextSpan>;
+  EXPECT_EQ(spans(Delimiter::removed), (TextSpans{{0, 3}, {4, 9}, {11, 20}}));
+  EXPECT_EQ(spans(Delimiter::isolated),
+            (TextSpans{{0, 3}, {3, 4}, {4, 9}, {9, 10}, {10, 11}, {11, 20}}));
+  EXPECT_EQ(spans(Delimiter::previous), (TextSpans{{0, 4}, {4, 10}, {10, 11}, {11, 20}}));
+  EXPECT_EQ(spans(Delimiter::next), (TextSpans{{0, 3}, {3, 9}, {9, 10}, {10, 20}}));
+  EXPECT_EQ(spans(Delimiter::contiguous), (TextSpans{{0, 3}, {3, 4}, {4, 9}, {9, 11}, {11, 20}}));
+}
+
+}  // namespace
+}  // namespace trireme
