@@ -5,9 +5,11 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/posix_file.hpp"
+#include "lib/io/shard_file.hpp"
 
 namespace trireme {
 
@@ -98,6 +100,21 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check) {
     result.skipped.push_back(*damage);
   }
   return result;
+}
+
+fs::path find_checkpoint(const fs::path& path) {
+  if (fs::exists(path / manifest_name)) return path;
+  require(!fs::exists(path / shard_name(0)),
+          "{} is damaged: {} is missing -- `trireme inspect {} --repair` makes it again",
+          path.string(), manifest_name, path.string());
+  require(fs::is_directory(path / "checkpoints"),
+          "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints)", path.string(),
+          manifest_name);
+  const auto newest = newest_intact(path / "checkpoints", Check::sizes);
+  for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
+  require(newest.found.has_value(), "{} holds no intact checkpoint",
+          (path / "checkpoints").string());
+  return newest.found->directory;
 }
 
 // Renamed first, so that a removal that is interrupted never looks like a damaged checkpoint.

@@ -33,6 +33,10 @@ struct NewestIntact {
 };
 NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
 
+// A checkpoint directory, or the newest intact checkpoint of a run directory, with a warning for
+// each newer one that is damaged. Error when it is neither.
+std::filesystem::path find_checkpoint(const std::filesystem::path&);
+
 // Keeps the newest `keep_last` good ones (by their sizes; 0: all), every step that `keep_every`
 // divides (0: none) and whatever is newer than the oldest of the former.
 void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,

@@ -3,16 +3,9 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/base/sizes.hpp"
 
 namespace trireme {
-
-static std::string human_bytes(std::int64_t bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double x = static_cast<double>(bytes);
-  int unit = 0;
-  for (; x >= 1024 && unit < 4; ++unit) x /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", x, units[unit]);
-}
 
 std::string describe(const CheckpointReader& reader) {
   const auto& m = reader.meta();
@@ -43,11 +36,11 @@ std::string describe(const CheckpointReader& reader) {
     const auto rows = std::ranges::count(value, '\n');
     line(key, rows > 0 ? fmt::format("{} rows", rows) : value);
   }
-  line("size", fmt::format("{} in {} shards", human_bytes(bytes), shards));
+  line("size", fmt::format("{} in {} shards", memory_text(static_cast<double>(bytes)), shards));
 
   out += "\nfiles\n";
   for (const auto& f : reader.files()) {
-    out += fmt::format("  {:<18} {:>12}", f.name, human_bytes(f.size));
+    out += fmt::format("  {:<18} {:>12}", f.name, memory_text(static_cast<double>(f.size)));
     if (f.rank >= 0) out += fmt::format("  rank {}, {} slices", f.rank, f.slices.size());
     out += "\n";
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
 #include "lib/io/shard_file.hpp"
 
@@ -121,16 +122,12 @@ FileRecord write_master(const std::filesystem::path& directory, std::int64_t ste
   Hdf5Sink sink(file);
   try {
     auto hdf5 = sink.create();
-    Hdf5Handle scalar(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate", path);
-    Hdf5Handle attribute(H5Acreate2(hdf5, "step", H5T_STD_I64LE, scalar, H5P_DEFAULT, H5P_DEFAULT),
-                         H5Aclose, "H5Acreate2", path);
-    hdf5_ok(H5Awrite(attribute, H5T_NATIVE_INT64, &step), "H5Awrite", path);
+    set_number(hdf5, "step", step, path);
     for (const auto& [name, names] : parameters) {
       Hdf5Handle group(H5Gcreate2(hdf5, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                        H5Gclose, "H5Gcreate2", path);
       for (const auto& [parameter, sources] : names) write_virtual(group, sources, path);
     }
-    attribute.close("H5Aclose", path);
     hdf5.close("H5Fclose", path);
   } catch (const Error&) {
     sink.check();

@@ -18,7 +18,7 @@ namespace trireme {
 namespace fs = std::filesystem;
 
 // Everything that a run writes.
-constexpr std::array<std::string_view, 14> own_names = {"log",
+constexpr std::array<std::string_view, 16> own_names = {"log",
                                                         "history.csv",
                                                         "history.csv.damaged",
                                                         "evaluation.csv",
@@ -28,7 +28,9 @@ constexpr std::array<std::string_view, 14> own_names = {"log",
                                                         "effective.toml",
                                                         "outcome.json",
                                                         "checkpoints",
+                                                        "timing.json",
                                                         "trace",
+                                                        "tensorboard",
                                                         "lock",
                                                         "checkpoint_now",
                                                         "stop_now"};
@@ -68,7 +70,7 @@ static Entries entries_of(const fs::path& path) {
 // Opening a pipe in place of a file would block.
 static void require_regular_files(const fs::path& run) {
   for (const char* name : {"lock", "log", "history.csv", "evaluation.csv", "digests.csv",
-                           "effective.toml", "outcome.json"}) {
+                           "effective.toml", "outcome.json", "timing.json"}) {
     std::error_code e;
     require(!is_there(run / name) || fs::is_regular_file(run / name, e),
             "{} is not a regular file -- remove it, or choose another --run-dir",

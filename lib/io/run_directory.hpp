@@ -46,6 +46,7 @@ class RunDirectory {
   std::filesystem::path digests() const { return path_ / "digests.csv"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path trace() const { return path_ / "trace"; }
+  std::filesystem::path events() const { return path_ / "tensorboard"; }
 
   void write_deck(std::string_view effective_deck) const;  // effective.toml
   void write_outcome(const Outcome&) const;                // outcome.json

@@ -7,6 +7,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/io/fletcher32.hpp"
+#include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
 
 namespace trireme {
@@ -27,25 +28,6 @@ std::int64_t chunk_bytes(const SliceRecord& r, std::size_t i) {
 }
 
 namespace {
-
-void set_attribute(hid_t object, const char* name, std::span<const std::int64_t> values,
-                   const fs::path& path) {
-  const hsize_t n = values.size();
-  Hdf5Handle space(H5Screate_simple(1, &n, nullptr), H5Sclose, "H5Screate_simple", path);
-  Hdf5Handle attribute(H5Acreate2(object, name, H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT),
-                       H5Aclose, "H5Acreate2", path);
-  hdf5_ok(H5Awrite(attribute, H5T_NATIVE_INT64, values.data()), "H5Awrite", path);
-}
-
-void set_attribute(hid_t object, const char* name, const std::string& text, const fs::path& path) {
-  Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "H5Tcopy", path);
-  hdf5_ok(H5Tset_size(type, text.size() + 1), "H5Tset_size", path);
-  hdf5_ok(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset", path);
-  Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate", path);
-  Hdf5Handle attribute(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                       "H5Acreate2", path);
-  hdf5_ok(H5Awrite(attribute, type, text.c_str()), "H5Awrite", path);
-}
 
 constexpr std::size_t checksum_bytes = 4;
 

@@ -1,0 +1,75 @@
+#include <span>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/interchange/export.hpp"
+#include "lib/interchange/stored_model.hpp"
+#include "lib/io/draft.hpp"
+#include "lib/io/weights_file.hpp"
+
+namespace trireme {
+
+// Under the names of the deck's keys; flags are 0 and 1.
+static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMeta& meta) {
+  using Text = std::string;
+  using Count = std::int64_t;
+  constexpr const char* scalings[] = {"none", "linear", "llama3"};
+  return {{"layers", c.layers},
+          {"width", c.width},
+          {"heads", c.heads},
+          {"kv_heads", c.kv_heads},
+          {"head_dim", c.head_dim},
+          {"ffn_width", c.ffn_width},
+          {"vocab", c.vocab},
+          {"context", c.context},
+          {"norm", Text(c.norm == NormKind::rms ? "rms" : "layer")},
+          {"norm_eps", c.norm_eps},
+          {"bias", Count{c.bias}},
+          {"qkv_bias", Count{c.qkv_bias}},
+          {"qk_norm", Count{c.qk_norm}},
+          {"activation", Text(c.activation == ActivationKind::swiglu ? "swiglu" : "gelu")},
+          {"positions", Text(c.positions == Positions::rotary ? "rotary" : "learned")},
+          {"rope_theta", c.rope_theta},
+          {"rope_scaling", Text(scalings[static_cast<int>(c.rope_scaling)])},
+          {"rope_factor", c.rope_factor},
+          {"rope_low_freq_factor", c.rope_low_freq_factor},
+          {"rope_high_freq_factor", c.rope_high_freq_factor},
+          {"rope_original_context", c.rope_original_context},
+          {"tied", Count{c.tied}},
+          {"step", meta.step},
+          {"tokenizer_kind", meta.tokenizer_kind.empty() ? Text("none") : meta.tokenizer_kind}};
+}
+
+ExportSummary export_hdf5(CheckpointReader& reader, const ModelConfig& model,
+                          const std::filesystem::path& file, std::optional<ElementType> type) {
+  const auto stored = stored_dtype(reader);
+  ExportSummary summary;
+  summary.type = type.value_or(element_type(stored));
+  require(summary.type != ElementType::bf16, "HDF5 has no bf16: give --dtype f32, or leave it out");
+  const auto spec = spec_of(reader, model);
+  std::vector<WeightsDataset> datasets;
+  for (const auto& p : spec.params) {
+    datasets.push_back(
+        {p.name, p.shape, summary.type == ElementType::f64 ? DType::f64 : DType::f32});
+    summary.bytes += p.shape.count() * static_cast<std::int64_t>(bytes_of(summary.type));
+  }
+  summary.tensors = datasets.size();
+  summary.files = 1;
+
+  Draft draft(file);
+  std::vector<std::byte> rounded;
+  write_weights_file(
+      draft.path(), datasets, settings_of(model, reader.meta()), reader.meta().tokenizer,
+      [&](const WeightsDataset& d, const ElementSink& next) {
+        reader.read(d.name, weights_name, 0, d.shape.count(),
+                    [&](std::int64_t, std::span<const std::byte> elements) {
+                      rounded.resize(elements.size() / bytes_of(stored) * bytes_of(summary.type));
+                      write_elements(stored, elements, summary.type, rounded);
+                      next(rounded);
+                    });
+      });
+  draft.publish();
+  return summary;
+}
+
+}  // namespace trireme

@@ -1,0 +1,167 @@
+#include "lib/interchange/export.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/json_text.hpp"
+#include "lib/interchange/safetensors.hpp"
+#include "lib/interchange/stored_model.hpp"
+#include "lib/interchange/tokenizer_files.hpp"
+#include "lib/io/draft.hpp"
+
+namespace trireme {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Elements of a checkpoint's parameters as a file's.
+class ElementStream {
+ public:
+  ElementStream(CheckpointReader& reader, ElementType type)
+      : reader_(reader), stored_(stored_dtype(reader)), type_(type) {}
+
+  void copy(const HfTensor& t, SafetensorsWriter& to) {
+    if (t.order == Order::transposed)
+      transpose(t, to);
+    else
+      reader_.read(t.param, weights_name, t.begin, t.shape.count(),
+                   [&](std::int64_t, std::span<const std::byte> elements) {
+                     append(stored_, elements, to);
+                   });
+  }
+
+ private:
+  void append(DType type, std::span<const std::byte> elements, SafetensorsWriter& to) {
+    rounded_.resize(elements.size() / bytes_of(type) * bytes_of(type_));
+    write_elements(type, elements, type_, rounded_);
+    to.append(rounded_);
+  }
+
+  void transpose(const HfTensor& t, SafetensorsWriter& to) {
+    if (stored_ == DType::f64)
+      transpose_as<double>(t, to);
+    else
+      transpose_as<float>(t, to);
+  }
+
+  // Of [out, in] as it is stored, the rows of [in, out] a panel at a time.
+  template <class T>
+  void transpose_as(const HfTensor& t, SafetensorsWriter& to) {
+    const auto in = static_cast<std::size_t>(t.shape[0]),
+               out = static_cast<std::size_t>(t.shape[1]);
+    std::vector<T> stored(in * out);
+    reader_.read(t.param, weights_name, 0, t.shape.count(),
+                 std::as_writable_bytes(std::span(stored)));
+    constexpr std::size_t panel_rows = 16;  // about a cache line of each stored row
+    std::vector<T> panel(panel_rows * out);
+    for (std::size_t first = 0; first < in; first += panel_rows) {
+      const auto rows = std::min(panel_rows, in - first);
+      for (std::size_t o = 0; o < out; ++o)
+        for (std::size_t i = 0; i < rows; ++i) panel[i * out + o] = stored[o * in + first + i];
+      append(dtype_of<T>, std::as_bytes(std::span(panel).first(rows * out)), to);
+    }
+  }
+
+  CheckpointReader& reader_;
+  DType stored_;
+  ElementType type_;
+  std::vector<std::byte> rounded_;
+};
+
+SafeTensor in_file(const HfTensor& t, ElementType type) {
+  SafeTensor s{t.name, std::string(safetensors_name(type)), {}, 0, 0};
+  for (int d = 0; d < t.shape.dims(); ++d) s.shape.push_back(t.shape[d]);
+  s.bytes = s.count() * static_cast<std::int64_t>(bytes_of(type));
+  return s;
+}
+
+struct Shard {
+  std::size_t begin = 0, end = 0;  // tensors
+};
+
+// As many tensors a file as fit.
+std::vector<Shard> shards_of(const std::vector<SafeTensor>& tensors, std::int64_t most) {
+  constexpr std::int64_t frame = 64;  // of a header without tensors
+  std::vector<Shard> shards;
+  std::int64_t size = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto more = tensors[i].bytes + SafetensorsWriter::header_bound(tensors[i]);
+    if (shards.empty() || size + more > most) {
+      shards.push_back({i, i});
+      size = frame;
+    }
+    shards.back().end = i + 1;
+    size += more;
+  }
+  return shards;
+}
+
+std::string shard_file_name(std::size_t i, std::size_t n) {
+  if (n == 1) return "model.safetensors";
+  return fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, n);
+}
+
+void write_weights(ElementStream& stream, const std::vector<HfTensor>& tensors,
+                   const std::vector<SafeTensor>& entries, const std::vector<Shard>& shards,
+                   const fs::path& folder) {
+  Json places = Json::object();
+  std::int64_t bytes = 0;
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    const auto name = shard_file_name(s, shards.size());
+    const auto [begin, end] = shards[s];
+    SafetensorsWriter file(folder / name, {entries.begin() + static_cast<std::ptrdiff_t>(begin),
+                                           entries.begin() + static_cast<std::ptrdiff_t>(end)});
+    for (auto i = begin; i < end; ++i) {
+      stream.copy(tensors[i], file);
+      places[entries[i].name] = name;
+      bytes += entries[i].bytes;
+    }
+    file.finish();
+  }
+  if (shards.size() == 1) return;
+  const Json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", places}};
+  write_new(folder / "model.safetensors.index.json", to_lines(index));
+}
+
+}  // namespace
+
+ExportSummary export_safetensors(CheckpointReader& reader, const ModelConfig& model,
+                                 const fs::path& folder, std::optional<ElementType> type,
+                                 std::int64_t shard_bytes) {
+  ExportSummary summary;
+  summary.architecture = architecture_of(model);
+  summary.type = type.value_or(element_type(stored_dtype(reader)));
+  const auto spec = spec_of(reader, model);
+  const auto& meta = reader.meta();
+  const auto tokenizer =
+      files_of({kind_named(meta.tokenizer_kind), meta.tokenizer}, reader.directory().string());
+  const auto tensors = hf_tensors(spec);
+  std::vector<SafeTensor> entries;
+  for (const auto& t : tensors) entries.push_back(in_file(t, summary.type));
+  const auto shards = shards_of(entries, shard_bytes);
+
+  Draft draft(folder);
+  make_directory(draft.path());
+  ElementStream stream(reader, summary.type);
+  write_weights(stream, tensors, entries, shards, draft.path());
+  write_new(draft.path() / "config.json",
+            to_lines(config_of_model(model, tokenizer.ids, summary.type)));
+  if (!tokenizer.contents.contains("generation_config.json"))
+    write_new(draft.path() / "generation_config.json", to_lines(generation_config(tokenizer.ids)));
+  for (const auto& [name, text] : tokenizer.contents) write_new(draft.path() / name, text);
+  sync_directory(draft.path());
+  draft.publish();
+
+  summary.tensors = tensors.size();
+  summary.files = shards.size();
+  for (const auto& e : entries) summary.bytes += e.bytes;
+  return summary;
+}
+
+}  // namespace trireme

@@ -1,0 +1,235 @@
+#include "lib/interchange/hf_folder.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/interchange/json_text.hpp"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *one_file = "model.safetensors", *index_file = "model.safetensors.index.json";
+
+// By tensor.
+std::map<std::string, std::string> read_index(const fs::path& path) {
+  const auto json = read_object(path);
+  try {
+    std::map<std::string, std::string> index;
+    for (const auto& [tensor, file] : JsonFields{json}.object("weight_map").items()) {
+      require(file.is_string(), "the file of {} is no text", tensor);
+      index[tensor] = file.get<std::string>();
+      require(fs::path(index[tensor]).filename() == index[tensor] && index[tensor] != "..",
+              "'{}' is not a plain file name", index[tensor]);
+    }
+    require(!index.empty(), "it names no tensor");
+    return index;
+  } catch (const Error& e) {
+    fail("{} is damaged: {}", path.string(), e.what());
+  }
+}
+
+[[noreturn]] void refuse_folder(const fs::path& path) {
+  std::error_code e;
+  require(fs::is_directory(path, e), "{} is no folder: give one with config.json and {}",
+          path.string(), one_file);
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const auto name = entry.path().filename().string();
+    require(
+        !name.starts_with("pytorch_model") || !name.ends_with(".bin"),
+        "{} holds its weights as {}, which can run any program when it is read. Load the model in "
+        "Python and save it again: AutoModelForCausalLM.from_pretrained(\"{}\")"
+        ".save_pretrained(\"NEW\"); then import NEW",
+        path.string(), name, path.string());
+    require(!name.starts_with("adapter_model"),
+            "{} holds an adapter ({}) and no model: merge it into its model in Python "
+            "(merge_and_unload), save that and import it",
+            path.string(), name);
+  }
+  fail("{} holds neither {} nor {}", path.string(), one_file, index_file);
+}
+
+// The first few of a list, "a, b, c and 5 more".
+std::string some_of(const std::vector<std::string>& all) {
+  constexpr std::size_t shown = 5;
+  auto text = fmt::format("{}", fmt::join(std::span(all).first(std::min(shown, all.size())), ", "));
+  if (all.size() > shown) text += fmt::format(" and {} more", all.size() - shown);
+  return text;
+}
+
+bool same_shape(const SafeTensor& t, const Shape& shape) {
+  if (t.shape.size() != static_cast<std::size_t>(shape.dims())) return false;
+  for (int d = 0; d < shape.dims(); ++d)
+    if (t.shape[static_cast<std::size_t>(d)] != shape[d]) return false;
+  return true;
+}
+
+}  // namespace
+
+HfFolder::HfFolder(const fs::path& path) : path_(path) {
+  std::map<std::string, std::string> index;
+  std::set<std::string> names;
+  if (is_there(path / index_file)) {
+    index = read_index(path / index_file);
+    for (const auto& [_, file] : index) names.insert(file);
+  } else if (is_there(path / one_file)) {
+    names.insert(one_file);
+  } else {
+    refuse_folder(path);
+  }
+  for (const auto& name : names) files_.emplace_back(path / name);
+  for (const auto& file : files_) {
+    const auto name = file.path().filename().string();
+    for (const auto& t : file.tensors()) {
+      const auto [it, fresh] = places_.emplace(t.name, Place{&file, &t});
+      require(fresh, "{} and {} of {} both hold {}", it->second.file->path().filename().string(),
+              name, path.string(), t.name);
+    }
+  }
+  for (const auto& [tensor, file] : index) {
+    const auto found = places_.find(tensor);
+    require(found != places_.end() && found->second.file->path().filename() == file,
+            "{} is incomplete: by {} the file {} holds {}, and it does not", path.string(),
+            index_file, file, tensor);
+  }
+}
+
+HfWeights::HfWeights(const HfFolder& folder, const ModelSpec& spec) : folder_(folder) {
+  take(spec);
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    of_param_[tensors_[i].tensor.param].push_back(i);
+}
+
+void HfWeights::take(const ModelSpec& spec) {
+  const auto& places = folder_.places();
+  const auto prefix = hf_prefix(spec.config);
+  const bool bare = std::ranges::none_of(
+      places, [&](const auto& place) { return place.first.starts_with(prefix); });
+  std::set<std::string> known;
+  std::vector<std::string> missing, unknown, wrong;
+  for (auto& t : hf_tensors(spec)) {
+    const auto name = bare && t.name.starts_with(prefix) ? t.name.substr(prefix.size()) : t.name;
+    const auto found = places.find(name);
+    known.insert(name);
+    if (found == places.end()) {
+      missing.push_back(name);
+      continue;
+    }
+    const auto& there = *found->second.tensor;
+    const auto type = element_type(there.type);
+    if (!type || !same_shape(there, t.shape)) {
+      wrong.push_back(fmt::format("{} is {}, not {} {}", name, described(there),
+                                  type ? there.type : "F32, F16 or BF16", to_string(t.shape)));
+      continue;
+    }
+    tensors_.push_back({std::move(t), found->second, *type});
+  }
+  const bool head_again = spec.config.tied && places.contains(std::string(hf_head));
+  for (const auto& [name, _] : places) {
+    const bool head = head_again && name == hf_head;
+    if (known.contains(name)) continue;
+    if (head || is_known_buffer(name))
+      ++skipped_;
+    else
+      unknown.push_back(name);
+  }
+  std::string problems;
+  const auto add = [&](std::string_view what, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    problems += fmt::format("{}{} {} {}: {}", problems.empty() ? "" : "; ", names.size(),
+                            names.size() == 1 ? "tensor" : "tensors", what, some_of(names));
+  };
+  add("missing that config.json asks for", missing);
+  add("that this model has no place for", unknown);
+  add("of another shape or type", wrong);
+  require(problems.empty(), "{} does not hold the model of its config.json: {}",
+          folder_.path().string(), problems);
+  if (head_again) require_head_is_table();
+}
+
+// A tied model's head may be saved once more.
+void HfWeights::require_head_is_table() const {
+  const auto head = folder_.places().at(std::string(hf_head));
+  const auto& table = tensors_.front().place;
+  bool same = head.tensor->type == table.tensor->type && head.tensor->shape == table.tensor->shape;
+  std::vector<std::byte> a(1 << 20), b(a.size());
+  for (std::int64_t at = 0; same && at < head.tensor->bytes;) {
+    const auto n = static_cast<std::size_t>(
+        std::min<std::int64_t>(head.tensor->bytes - at, static_cast<std::int64_t>(a.size())));
+    head.file->read(*head.tensor, at, std::span(a).first(n));
+    table.file->read(*table.tensor, at, std::span(b).first(n));
+    same = std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin());
+    at += static_cast<std::int64_t>(n);
+  }
+  require(same,
+          "{} holds an {} that differs from its table, while its config.json ties the two: set "
+          "'tie_word_embeddings' to what the model was trained with",
+          folder_.path().string(), hf_head);
+}
+
+DType HfWeights::master() const {
+  const bool any =
+      std::ranges::any_of(tensors_, [](const Source& s) { return s.type == ElementType::f64; });
+  return any ? DType::f64 : DType::f32;
+}
+
+void HfWeights::read(const std::string& param, std::int64_t first, DType dtype,
+                     std::span<std::byte> to) {
+  const auto size = static_cast<std::int64_t>(bytes_of(dtype));
+  const auto count = static_cast<std::int64_t>(to.size()) / size;
+  for (const auto i : of_param_.at(param)) {
+    const auto& source = tensors_[i];
+    const auto begin = std::max(first, source.tensor.begin);
+    const auto end = std::min(first + count, source.tensor.begin + source.tensor.shape.count());
+    if (begin >= end) continue;
+    const auto part = to.subspan(static_cast<std::size_t>((begin - first) * size),
+                                 static_cast<std::size_t>((end - begin) * size));
+    if (source.tensor.order == Order::transposed) {
+      if (kept_ != param) transpose(source, dtype);
+      std::copy_n(whole_.begin() + begin * size, part.size(), part.begin());
+    } else {
+      read_rows(source, begin - source.tensor.begin, dtype, part);
+    }
+  }
+}
+
+void HfWeights::read_rows(const Source& source, std::int64_t first, DType dtype,
+                          std::span<std::byte> to) {
+  const auto stored = bytes_of(source.type);
+  stored_.resize(to.size() / bytes_of(dtype) * stored);
+  source.place.file->read(*source.place.tensor, first * static_cast<std::int64_t>(stored), stored_);
+  read_elements(source.type, stored_, dtype, to);
+}
+
+void HfWeights::transpose(const Source& source, DType dtype) {
+  if (dtype == DType::f64)
+    transpose_as<double>(source);
+  else
+    transpose_as<float>(source);
+  kept_ = source.tensor.param;
+}
+
+// Theirs is [in, out].
+template <class T>
+void HfWeights::transpose_as(const Source& source) {
+  const auto in = static_cast<std::size_t>(source.tensor.shape[0]),
+             out = static_cast<std::size_t>(source.tensor.shape[1]);
+  whole_.resize(in * out * sizeof(T));
+  auto* const whole = reinterpret_cast<T*>(whole_.data());
+  constexpr std::size_t panel_rows = 16;  // about a cache line of each row of ours
+  std::vector<T> panel(panel_rows * out);
+  for (std::size_t row = 0; row < in; row += panel_rows) {
+    const auto rows = std::min(panel_rows, in - row);
+    read_rows(source, static_cast<std::int64_t>(row * out), dtype_of<T>,
+              std::as_writable_bytes(std::span(panel).first(rows * out)));
+    for (std::size_t o = 0; o < out; ++o)
+      for (std::size_t i = 0; i < rows; ++i) whole[o * in + row + i] = panel[i * out + o];
+  }
+}
+
+}  // namespace trireme

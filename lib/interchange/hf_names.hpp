@@ -1,0 +1,42 @@
+#pragma once
+// The tensors of Hugging Face's models and where their elements lie in our parameters: one table
+// for both directions.
+//
+// Ours are [out, in]. GPT-2's projections (Conv1D) are [in, out], so they are transposed. qkv packs
+// the rows of all query heads, then key heads, then value heads; ffn_in of a SwiGLU the rows of
+// gate, then up. The halves of a head that rotary positions turn are theirs: nothing is permuted.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/model/spec.hpp"
+
+namespace trireme {
+
+enum class Order : std::uint8_t { same, transposed };
+
+struct HfTensor {
+  std::string name;
+  Shape shape;
+  std::string param;          // of ours
+  std::int64_t begin = 0;     // elements [begin, begin + shape.count()) of it, row-major
+  Order order = Order::same;  // transposed: the whole parameter
+  bool operator==(const HfTensor&) const = default;
+};
+
+// All tensors of a model, in order of the forward pass; those of a parameter in order of begin.
+// Every element of every parameter is in one of them. Error when no architecture has the model's
+// parameters.
+std::vector<HfTensor> hf_tensors(const ModelSpec&);
+
+// Names of a model without its head begin with this, unless the file was saved from that alone.
+std::string_view hf_prefix(const ModelConfig&);
+// The head's tensor.
+inline constexpr std::string_view hf_head = "lm_head.weight";
+
+// Masks and frequencies that old files hold beside the weights: a function of the settings.
+bool is_known_buffer(std::string_view name);
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "lib/interchange/import.hpp"
+
+#include <random>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/base/version.hpp"
+#include "lib/deck/deck.hpp"
+#include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_folder.hpp"
+#include "lib/interchange/json_text.hpp"
+#include "lib/interchange/tokenizer_files.hpp"
+#include "lib/io/checkpoint_save.hpp"
+#include "lib/io/draft.hpp"
+
+namespace trireme {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A deck that is whole, with the model and without a run: [data] and [train] say what they must.
+Deck deck_of(const ModelConfig& model, DType master, const fs::path& folder) {
+  Deck deck;
+  deck.name = folder.filename().string();
+  deck.model = model;
+  deck.data.path = {(folder / "name-token-files-in-your-own-deck").string()};
+  deck.train.steps = 1;
+  deck.train.batch = deck.train.microbatch = 1;
+  deck.schedule.warmup_steps = 0;
+  deck.schedule.min_lr = 0;
+  if (master == DType::f64) {
+    deck.precision.compute = deck.precision.reduce = DType::f64;
+    deck.run.backend = "ref";
+  }
+  return deck;
+}
+
+std::string random_id() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+CheckpointMeta meta_of(const Deck& deck, const ModelSpec& spec, TokenizerSpec tokenizer) {
+  CheckpointMeta meta;
+  meta.deck = dump_deck(deck);
+  meta.version = version();
+  meta.run = random_id();
+  meta.tokenizer_kind = name_of(tokenizer.kind);
+  meta.tokenizer = std::move(tokenizer.bytes);
+  meta.vocab = deck.model.vocab;
+  for (const auto& p : spec.params) meta.updates[p.name] = 0;
+  return meta;
+}
+
+}  // namespace
+
+ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
+                            const ImportOptions& options) {
+  auto folder = fs::absolute(given).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const HfFolder files(folder);
+  const auto config = folder / "config.json";
+  const auto model = model_of_config(read_object(config), config.string(), options.context);
+  const auto spec = make_spec(model);
+  HfWeights weights(files, spec);
+  const auto master = options.master.value_or(weights.master());
+  const auto deck = deck_of(model, master, folder);
+  const auto meta = meta_of(deck, spec, tokenizer_of(folder));
+  try {  // ranges of all values
+    parse_deck(meta.deck, deck.name);
+  } catch (const Error& problem) {
+    fail("{} describes a model that no deck can: {}", config.string(), problem.what());
+  }
+
+  std::vector<ParamSlice> slices;
+  for (const auto& p : spec.params)
+    slices.push_back({p.name, std::string(weights_name), p.shape, 0, p.shape.count(), master});
+  Draft draft(checkpoint);
+  make_directory(draft.path());
+  const auto saved =
+      save_checkpoint(draft.path(), meta, slices,
+                      [&](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
+                        weights.read(s.name, first, s.dtype, to);
+                      });
+  draft.publish(saved);
+  return {model, meta.tokenizer_kind, master, weights.tensors(), files.files(), weights.skipped()};
+}
+
+}  // namespace trireme

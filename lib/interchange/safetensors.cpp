@@ -1,0 +1,184 @@
+#include "lib/interchange/safetensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/interchange/json_text.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr std::int64_t length_bytes = 8, most_header = 100'000'000;  // as its own reader has it
+constexpr const char* metadata_name = "__metadata__";
+
+struct TypeSize {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr std::array type_sizes = {
+    TypeSize{"BOOL", 1},    TypeSize{"U8", 1},      TypeSize{"I8", 1},  TypeSize{"F8_E5M2", 1},
+    TypeSize{"F8_E4M3", 1}, TypeSize{"F8_E8M0", 1}, TypeSize{"I16", 2}, TypeSize{"U16", 2},
+    TypeSize{"F16", 2},     TypeSize{"BF16", 2},    TypeSize{"I32", 4}, TypeSize{"U32", 4},
+    TypeSize{"F32", 4},     TypeSize{"F64", 8},     TypeSize{"I64", 8}, TypeSize{"U64", 8},
+    TypeSize{"C64", 8}};
+
+std::int64_t size_of(std::string_view type) {
+  const auto found = std::ranges::find(type_sizes, type, &TypeSize::name);
+  require(found != type_sizes.end(), "it has the type '{}', which this program does not know",
+          type);
+  return found->bytes;
+}
+
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  require(b == 0 || a <= std::numeric_limits<std::int64_t>::max() / b, "its shape is too large");
+  return a * b;
+}
+
+SafeTensor tensor_from(const std::string& name, const Json& json, std::int64_t data_begin,
+                       std::int64_t data) {
+  const JsonFields f{json};
+  SafeTensor t;
+  t.name = name;
+  t.type = f.text("dtype");
+  std::int64_t bytes = size_of(t.type);
+  for (const auto& n : f.array("shape")) {
+    t.shape.push_back(JsonFields::integer_of(n, "shape"));
+    bytes = product(bytes, t.shape.back());
+  }
+  const auto& offsets = f.array("data_offsets");
+  require(offsets.size() == 2, "'data_offsets' is not a pair");
+  const auto begin = JsonFields::integer_of(offsets[0], "data_offsets", 0, data);
+  const auto end = JsonFields::integer_of(offsets[1], "data_offsets", begin, data);
+  t.begin = data_begin + begin;
+  t.bytes = end - begin;
+  require(t.bytes == bytes, "its shape takes {} bytes, its place has {}", bytes, t.bytes);
+  return t;
+}
+
+void require_covered(const std::vector<SafeTensor>& tensors, std::int64_t begin, std::int64_t end,
+                     std::string_view where) {
+  const std::string* before = nullptr;
+  for (const auto& t : tensors) {
+    require(t.begin >= begin, "{} is damaged: {} and {} overlap", where, before ? *before : "",
+            t.name);
+    require(t.begin == begin, "{} is damaged: {} bytes before {} belong to no tensor", where,
+            t.begin - begin, t.name);
+    begin += t.bytes;
+    before = &t.name;
+  }
+  require(begin == end, "{} is damaged: its last {} bytes belong to no tensor", where, end - begin);
+}
+
+std::uint64_t header_size(const PosixFile& file) {
+  std::array<std::byte, length_bytes> bytes;
+  const auto& path = file.path().string();
+  require(file.size() >= length_bytes, "{} is damaged: {} bytes are too few for a header", path,
+          file.size());
+  file.read_at(bytes, 0);
+  std::uint64_t n = 0;
+  std::memcpy(&n, bytes.data(), sizeof(n));
+  require(n <= static_cast<std::uint64_t>(most_header),
+          "{} is no safetensors file: its header would have {} bytes, more than 100 MB", path, n);
+  require(n <= static_cast<std::uint64_t>(file.size() - length_bytes),
+          "{} is damaged: it ends within its header of {} bytes", path, n);
+  return n;
+}
+
+Json json_of(const SafeTensor& t, std::int64_t data_begin) {
+  return {{"dtype", t.type},
+          {"shape", t.shape},
+          {"data_offsets", {t.begin - data_begin, t.begin - data_begin + t.bytes}}};
+}
+
+}  // namespace
+
+std::int64_t SafeTensor::count() const {
+  std::int64_t n = 1;
+  for (const auto extent : shape) n *= extent;
+  return n;
+}
+
+std::string described(const SafeTensor& t) {
+  return fmt::format("{} [{}]", t.type, fmt::join(t.shape, ", "));
+}
+
+std::vector<SafeTensor> parse_header(std::string_view text, std::int64_t data_begin,
+                                     std::int64_t data, std::string_view where) {
+  const auto header = parse_object(text, where);
+  std::vector<SafeTensor> tensors;
+  for (const auto& [name, json] : header.items()) {
+    if (name == metadata_name) continue;
+    try {
+      tensors.push_back(tensor_from(name, json, data_begin, data));
+    } catch (const Error& e) {
+      fail("{} is damaged: {}: {}", where, name, e.what());
+    }
+  }
+  // What is empty lies before what begins at the same byte.
+  std::ranges::sort(tensors, {}, [](const SafeTensor& t) { return std::pair(t.begin, t.bytes); });
+  require_covered(tensors, data_begin, data_begin + data, where);
+  return tensors;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(PosixFile::open(path)) {
+  std::string text(header_size(file_), '\0');
+  file_.read_at(std::as_writable_bytes(std::span(text)), length_bytes);
+  const auto begin = length_bytes + static_cast<std::int64_t>(text.size());
+  tensors_ = parse_header(text, begin, file_.size() - begin, path.string());
+}
+
+void SafetensorsFile::read(const SafeTensor& t, std::int64_t at, std::span<std::byte> out) const {
+  const auto n = static_cast<std::int64_t>(out.size());
+  require(at >= 0 && n <= t.bytes && at <= t.bytes - n, "bytes [{}, {}) were asked of {} {}", at,
+          at + n, t.name, described(t));
+  file_.read_at(out, t.begin + at);
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
+                                     std::vector<SafeTensor> tensors)
+    : file_(PosixFile::create(path)) {
+  Json header = {{metadata_name, {{"format", "pt"}}}};
+  std::int64_t data = 0;
+  for (auto& t : tensors) {
+    t.begin = data;
+    t.bytes = product(size_of(t.type), t.count());
+    header[t.name] = json_of(t, 0);
+    data += t.bytes;
+  }
+  auto text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // elements begin at a multiple of 8
+  const std::uint64_t length = text.size();
+  file_.write_at(std::as_bytes(std::span(&length, 1)), 0);
+  file_.write_at(std::as_bytes(std::span(text)), length_bytes);
+  at_ = length_bytes + static_cast<std::int64_t>(length);
+  end_ = at_ + data;
+}
+
+std::int64_t SafetensorsWriter::header_bound(const SafeTensor& t) {
+  // Names and numbers of 20 digits between the words.
+  return static_cast<std::int64_t>(2 * t.name.size() + 21 * (t.shape.size() + 2)) + 80;
+}
+
+void SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  constexpr std::int64_t writeback_bytes = std::int64_t{32} << 20;
+  const auto n = static_cast<std::int64_t>(bytes.size());
+  require(n <= end_ - at_, "{} was given more elements than its tensors have",
+          file_.path().string());
+  file_.write_at(bytes, at_);
+  at_ += n;
+  if (at_ - written_back_ < writeback_bytes) return;
+  file_.start_writeback(written_back_, at_ - written_back_);
+  written_back_ = at_;
+}
+
+void SafetensorsWriter::finish() {
+  require(at_ == end_, "{} lacks {} bytes of its tensors", file_.path().string(), end_ - at_);
+  file_.sync();
+}
+
+}  // namespace trireme

@@ -1,0 +1,166 @@
+#include "lib/interchange/tokenizer_files.hpp"
+
+#include <sentencepiece_processor.h>
+
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "lib/interchange/json_text.hpp"
+#include "lib/io/posix_file.hpp"
+#include "lib/tokenizer/byte_alphabet.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr const char *whole = "tokenizer.json", *settings = "tokenizer_config.json",
+                     *sentencepiece_model = "tokenizer.model";
+// Byte 0 ends a text, but its token is no special one: a text may hold the character that stands
+// for it.
+TokenizerFiles of_bytes() {
+  Json vocabulary = Json::object();
+  for (int b = 0; b < 256; ++b)
+    vocabulary[token_of_bytes(std::string(1, static_cast<char>(b)))] = b;
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", false},
+                           {"use_regex", false}};
+  const Json tokenizer = {{"version", "1.0"},
+                          {"truncation", nullptr},
+                          {"padding", nullptr},
+                          {"added_tokens", Json::array()},
+                          {"normalizer", nullptr},
+                          {"pre_tokenizer", byte_level},
+                          {"post_processor", nullptr},
+                          {"decoder", byte_level},
+                          {"model",
+                           {{"type", "BPE"},
+                            {"dropout", nullptr},
+                            {"unk_token", nullptr},
+                            {"continuing_subword_prefix", nullptr},
+                            {"end_of_word_suffix", nullptr},
+                            {"fuse_unk", false},
+                            {"byte_fallback", false},
+                            {"vocab", vocabulary},
+                            {"merges", Json::array()}}}};
+  const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                       {"clean_up_tokenization_spaces", false}};
+  return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, 0}};
+}
+
+std::optional<std::int64_t> id_unless_negative(int id) {
+  if (id < 0) return {};
+  return id;
+}
+
+TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where) {
+  sentencepiece::SentencePieceProcessor processor;
+  const auto status = processor.LoadFromSerializedProto(model);
+  require(status.ok(), "{}: its SentencePiece model cannot be read: {}", where, status.ToString());
+  log_warning(
+      "transformers reads a SentencePiece model as Llama's: one that is not BPE, or that "
+      "normalises "
+      "text or puts no space first, gives other ids there; compare some texts");
+  Json config = {{"tokenizer_class", "LlamaTokenizer"},
+                 {"add_bos_token", false},
+                 {"add_eos_token", false},
+                 {"legacy", true},
+                 {"clean_up_tokenization_spaces", false}};
+  const auto name = [&](const char* key, int id) {
+    if (id >= 0) config[key] = processor.IdToPiece(id);
+  };
+  name("bos_token", processor.bos_id());
+  name("eos_token", processor.eos_id());
+  name("unk_token", processor.unk_id());
+  name("pad_token", processor.pad_id());
+  return {{{sentencepiece_model, model}, {settings, to_lines(config)}},
+          {id_unless_negative(processor.bos_id()), id_unless_negative(processor.eos_id())}};
+}
+
+// Of {"eos_token": "</s>"} and of {"eos_token": {"content": "</s>", ...}}.
+std::string token_named(const Json& config, const char* key) {
+  if (!config.contains(key)) return {};
+  const auto& v = config.at(key);
+  if (v.is_string()) return v.get<std::string>();
+  if (v.is_object() && v.contains("content") && v.at("content").is_string())
+    return v.at("content").get<std::string>();
+  return {};
+}
+
+// The id of a token that its settings name.
+class TokenIds {
+ public:
+  TokenIds(const std::string& tokenizer, std::string_view where)
+      : tokenizer_(tokenizer), where_(where) {}
+
+  std::optional<std::int64_t> id_of(const std::string& token) const {
+    if (token.empty()) return {};
+    const auto added = parse_member(tokenizer_, "added_tokens", where_);
+    if (added.contains("added_tokens"))
+      for (const auto& t : added.at("added_tokens"))
+        if (t.is_object() && t.value("content", "") == token) return JsonFields{t}.integer("id", 0);
+    const auto model = parse_member(tokenizer_, "model", where_);
+    if (!model.contains("model") || !model.at("model").is_object()) return {};
+    const auto vocabulary = model.at("model").find("vocab");
+    if (vocabulary == model.at("model").end() || !vocabulary->contains(token)) return {};
+    return JsonFields::integer_of(vocabulary->at(token), token.c_str());
+  }
+
+ private:
+  const std::string& tokenizer_;
+  std::string_view where_;
+};
+
+TokenizerFiles of_huggingface(const std::string& packed, std::string_view where) {
+  TokenizerFiles files;
+  const auto all = parse_object(packed, fmt::format("the tokenizer of {}", where));
+  for (const auto& [name, text] : all.items()) {
+    require(text.is_string(), "the tokenizer of {} holds no text as its {}", where, name);
+    require(!name.empty() && name.find('/') == std::string::npos && name[0] != '.',
+            "the tokenizer of {} names a file '{}'", where, name);
+    files.contents[name] = text.get<std::string>();
+  }
+  const auto tokenizer = files.contents.find(whole);
+  require(tokenizer != files.contents.end(), "the tokenizer of {} lacks its {}", where, whole);
+  Json config = Json::object();
+  for (const auto* name : {"special_tokens_map.json", settings})
+    if (const auto found = files.contents.find(name); found != files.contents.end())
+      config.update(parse_object(found->second, name));
+  const TokenIds ids(tokenizer->second, where);
+  files.ids = {ids.id_of(token_named(config, "bos_token")),
+               ids.id_of(token_named(config, "eos_token"))};
+  return files;
+}
+
+}  // namespace
+
+TokenizerFiles files_of(const TokenizerSpec& t, std::string_view where) {
+  switch (t.kind) {
+    case TokenizerKind::bytes:
+      return of_bytes();
+    case TokenizerKind::sentencepiece:
+      return of_sentencepiece(t.bytes, where);
+    case TokenizerKind::huggingface:
+      return of_huggingface(t.bytes, where);
+    case TokenizerKind::none:
+      return {};
+  }
+  return {};
+}
+
+TokenizerSpec tokenizer_of(const std::filesystem::path& folder) {
+  if (is_there(folder / whole)) {
+    Json packed = Json::object();
+    for (const auto name : tokenizer_files)
+      if (is_there(folder / name)) packed[std::string(name)] = read_text(folder / name);
+    try {
+      return {TokenizerKind::huggingface, packed.dump()};
+    } catch (const Json::exception&) {
+      fail("{} holds a tokenizer that is not UTF-8 text", folder.string());
+    }
+  }
+  if (is_there(folder / sentencepiece_model))
+    return {TokenizerKind::sentencepiece, read_text(folder / sentencepiece_model)};
+  return {};
+}
+
+}  // namespace trireme

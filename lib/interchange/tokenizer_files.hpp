@@ -1,0 +1,27 @@
+#pragma once
+// A checkpoint's tokenizer as files in a folder of Hugging Face, and back.
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "lib/data/tokenizer.hpp"
+#include "lib/interchange/hf_config.hpp"
+
+namespace trireme {
+
+struct TokenizerFiles {
+  std::map<std::string, std::string> contents;  // by file name
+  TextIds ids;
+};
+
+// Of bytes, a tokenizer.json that encodes alike: byte-level BPE without merges, ids the values of
+// bytes. Of SentencePiece the model itself. Of Hugging Face's the files as they came. `where` names
+// the checkpoint in messages.
+TokenizerFiles files_of(const TokenizerSpec&, std::string_view where);
+
+// Hugging Face's, which is {"tokenizer.json": text, ...} of the files that are there; else
+// SentencePiece's model; else none.
+TokenizerSpec tokenizer_of(const std::filesystem::path& folder);
+
+}  // namespace trireme

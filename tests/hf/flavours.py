@@ -1,0 +1,116 @@
+"""Small random models of each flavour, made by transformers: odd sizes, nothing at its default, no weight at zero or one."""
+import json
+from pathlib import Path
+
+import safetensors.torch
+import torch
+import transformers
+
+CONTEXT = 40
+
+SHAPE = {
+    "vocab_size": 101,
+    "hidden_size": 48,
+    "intermediate_size": 88,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": CONTEXT,
+    "rms_norm_eps": 2e-6,
+    "initializer_range": 0.1,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+GPT2 = {
+    "vocab_size": 101,
+    "n_embd": 48,
+    "n_layer": 3,
+    "n_head": 6,
+    "n_positions": CONTEXT,
+    "n_inner": 88,
+    "layer_norm_epsilon": 2e-5,
+    "initializer_range": 0.1,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "attn_pdrop": 0.0,
+    "embd_pdrop": 0.0,
+    "resid_pdrop": 0.0,
+}
+
+
+def shaped(kind, **keys):
+    """A config's maker, which takes changes."""
+    return lambda **changes: kind(**SHAPE | keys | changes)
+
+
+def rope(theta, **scaling):
+    return {"rope_type": "default", "rope_theta": theta} | scaling
+
+
+# Of the 4 pairs of a head one keeps its frequency, one is between, two are divided.
+LLAMA3 = rope(5000.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=60)
+
+CONFIGS = {
+    "gpt2": lambda **changes: transformers.GPT2Config(**GPT2 | changes),
+    "llama2": shaped(transformers.LlamaConfig, rope_parameters=rope(7000.0)),
+    "llama3": shaped(transformers.LlamaConfig, rope_parameters=LLAMA3),
+    "llama-linear": shaped(transformers.LlamaConfig, rope_parameters=rope(7000.0, rope_type="linear", factor=2.5)),
+    "llama-biases": shaped(transformers.LlamaConfig, rope_parameters=rope(7000.0), attention_bias=True, mlp_bias=True),
+    "smollm": shaped(transformers.LlamaConfig, rope_parameters=rope(3000.0), tie_word_embeddings=True),
+    "mistral": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=None),
+    # A window that reaches as far as the context changes nothing.
+    "mistral-window": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=CONTEXT),
+    "qwen2": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0)),
+    "qwen2-tied": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0), tie_word_embeddings=True),
+    "qwen3": shaped(transformers.Qwen3Config, rope_parameters=rope(30000.0), head_dim=10),
+}
+
+
+def make(name, folder, seed=1, dtype=torch.float32, **changes):
+    """Writes a model of this flavour and gives it. Norm weights and biases are random, too, since transformers starts
+    them at one and zero, where their mistakes cannot be seen."""
+    torch.manual_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(CONFIGS[name](**changes), attn_implementation="eager").eval()
+    with torch.no_grad():
+        for key, w in model.named_parameters():
+            if w.dim() == 1:
+                w.copy_(torch.randn_like(w) * 0.2 + (0 if key.endswith("bias") else 1))
+    model = model.to(dtype)
+    model.save_pretrained(folder)
+    return model
+
+
+def old_keys(folder):
+    """Rewrites config.json with the keys of transformers before version 5, which most published folders have."""
+    path = Path(folder) / "config.json"
+    config = json.loads(path.read_text())
+    rope = config.pop("rope_parameters", None)
+    if rope:
+        config["rope_theta"] = rope.pop("rope_theta")
+        config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    config["torch_dtype"] = config.pop("dtype")
+    path.write_text(json.dumps(config, indent=2))
+
+
+def random_ids(samples, tokens, seed=2):
+    return torch.randint(0, SHAPE["vocab_size"], (samples, tokens), generator=torch.Generator().manual_seed(seed))
+
+
+def edit_tensors(folder, edit):
+    """edit(name -> tensor) changes what the folder's one file of weights holds."""
+    path = Path(folder) / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    edit(tensors)
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+
+
+def as_published_gpt2(folder):
+    """The names of the folder that OpenAI's weights are published in: no prefix, and the causal mask of each layer."""
+    def edit(tensors):
+        for name in list(tensors):
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+        for i in range(3):
+            tensors[f"h.{i}.attn.bias"] = torch.ones(CONTEXT, CONTEXT).tril()[None, None]
+    edit_tensors(folder, edit)

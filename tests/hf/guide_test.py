@@ -1,0 +1,72 @@
+"""docs/finetune.md word for word, on a small model and tokenizer that transformers made, to the answer that was taught."""
+import os
+import re
+import subprocess
+import sys
+
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import flavours
+import texts
+from program import ROOT
+
+# As the repositories of SmolLM2 have it.
+CHAT = ("{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n"
+        "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}"
+        "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+VOCAB = 400
+
+
+def blocks(page):
+    return re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def make_theirs(folder):
+    flavours.make("smollm", folder, vocab_size=VOCAB, max_position_embeddings=256, bos_token_id=1, eos_token_id=0)
+    bare = Tokenizer(models.BPE())
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bare.decoder = decoders.ByteLevel()
+    bare.train_from_iterator(texts.lines(), trainers.BpeTrainer(
+        vocab_size=VOCAB, special_tokens=[AddedToken(t, special=True) for t in SPECIAL],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=bare, bos_token=SPECIAL[1], eos_token=SPECIAL[0])
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(folder)
+
+
+def page_of_fine_tuning(program):
+    work = program.work
+    make_theirs(work / "theirs")
+    (work / "build").mkdir()
+    (work / "bin").mkdir()
+    (work / "inputs").symlink_to(ROOT / "inputs")
+    # The page's rate is for models that have learnt; this one begins with nothing.
+    (work / "build/trireme").write_text(f"""#!/bin/sh
+[ "$1" = train ] && set -- "$@" run.threads=1 optimizer.lr=1e-2 && [ "$2" != mine.toml ] && set -- "$@" train.steps=2
+exec "{program.build}/trireme" "$@"
+""")
+    (work / "bin/mpiexec").write_text(f'#!/bin/sh\nexec "{program.mpiexec}" "$@"\n')
+    for name in ("build/trireme", "bin/mpiexec"):
+        (work / name).chmod(0o755)
+    environment = {**program.environment, "PATH": f"{work}/bin:{os.environ['PATH']}"}
+    said = ""
+    for language, text in blocks("docs/finetune.md"):
+        if language == "toml":
+            (work / "mine.toml").write_text(text)
+            continue
+        command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]
+        ran = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True, timeout=300,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert ran.returncode == 0, f"{text}\nexit code {ran.returncode}\n{ran.stdout[-1000:]}{ran.stderr[-3000:]}"
+        said = ran.stdout
+    losses = program.history("runs/tuned")["loss"]
+    assert losses[-1] < 0.5 * losses[0], f"the loss went from {losses[0]} to {losses[-1]}"
+    assert said.startswith("170."), f"it answers {said!r}"
+    return f"loss {losses[0]:.2f} to {losses[-1]:.2f}; it answers {said.strip()!r}"
+
+
+def cases():
+    yield "fine-tuning", page_of_fine_tuning

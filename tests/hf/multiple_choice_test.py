@@ -1,0 +1,73 @@
+"""`trireme evaluate --multiple-choice` scores endings as the reference in f64 does, with tokens as lm-evaluation-harness cuts them."""
+import json
+
+import torch
+
+import flavours
+import reference
+import texts
+from program import GRID
+
+VOCAB = 400
+QUESTIONS = [
+    ("A checkpoint is written by", ["all ranks.", "nobody", "the moon, late at night", "h5py"], 0),
+    ("The run ends ", [" with a table", "with exit code 75", "never"], 1),  # spaces at the end move to the ending
+    ("x" * 90, ["y", "of the context " * 4], 0),                           # longer than the context
+    ("Größe: 你好", ["café", "№ 7"], 1),
+]
+
+
+def log_likelihoods(w, shape, tokenizer, context, ending):
+    """By the words of lm-evaluation-harness (EleutherAI): its encode_pair, its cut, a sum of log probabilities."""
+    ending = ending if ending.startswith(" ") else " " + ending
+    spaces = len(context) - len(context.rstrip())
+    if spaces:
+        context, ending = context[:-spaces], context[-spaces:] + ending
+    whole, start = (tokenizer(t, add_special_tokens=False).input_ids for t in (context + ending, context))
+    added = whole[len(start):]
+    ids = (start + added)[-(flavours.CONTEXT + 1):]
+    logp = torch.log_softmax(reference.logits(w, shape, torch.tensor([ids[:-1]]))[0], dim=-1)
+    seen = min(len(added), len(ids) - 1)
+    targets = torch.tensor(ids[-seen:])
+    return float(logp[-seen:].gather(1, targets[:, None]).sum()), seen
+
+
+def scores(flavour, program):
+    folder = program.work / "model"
+    flavours.make(flavour, folder, vocab_size=VOCAB)
+    tokenizer = texts.train_tokenizer(folder, VOCAB)
+    program("import", folder, "imported")
+    with (program.work / "questions.jsonl").open("w") as file:
+        for context, endings, label in QUESTIONS:
+            file.write(json.dumps({"ctx": context, "endings": endings, "label": str(label)}) + "\n")
+    shape, w = reference.load(folder, torch.float64)
+    want = []
+    with torch.no_grad():
+        for context, endings, label in QUESTIONS:
+            want.append([log_likelihoods(w, shape, tokenizer, context, e) for e in endings])
+    f64 = ["run.backend=ref", "run.threads=1", "precision.compute=f64", "precision.reduce=f64"]
+    f32 = ["run.backend=host", "run.threads=1", "precision.compute=f32"]
+    worst = {}
+    for name, ranks, words, bound in (("f64", 1, f64, 1e-10), ("f64 on a grid", GRID[0], [*f64, *GRID[1]], 1e-10),
+                                      ("f32", 1, f32, 1e-4)):
+        said = program("evaluate", "imported", *words, "--multiple-choice", "questions.jsonl", "--output", "out.jsonl", ranks=ranks)
+        rows = [json.loads(line) for line in (program.work / "out.jsonl").read_text().splitlines()]
+        assert len(rows) == len(QUESTIONS)
+        right = 0
+        for row, expected, (_, _, label) in zip(rows, want, QUESTIONS):
+            sums, counts = zip(*expected)
+            assert row["tokens"] == list(counts), f"{name}: {row['tokens']} tokens, not {counts}"
+            off = max(abs(a - b) / abs(b) for a, b in zip(row["log_likelihood"], sums))
+            worst[name] = max(worst.get(name, 0), off)
+            assert off <= bound, f"{name}: log-likelihoods {row['log_likelihood']} differ from {sums} by {off:.1e}"
+            best = max(range(len(sums)), key=lambda i: sums[i])
+            mean = max(range(len(sums)), key=lambda i: sums[i] / counts[i])
+            assert (row["by_sum"], row["by_mean"], row["label"]) == (best, mean, label), row
+            right += best == label
+        assert f"{right} of {len(QUESTIONS)}" in said, said
+    return ", ".join(f"{name} {off:.1e}" for name, off in worst.items())
+
+
+def cases():
+    for flavour in ("gpt2", "qwen3"):
+        yield flavour, lambda program, flavour=flavour: scores(flavour, program)

@@ -1,0 +1,45 @@
+"""Trireme's parameters from those of a Hugging Face folder, in Python and apart from `trireme import`."""
+import torch
+
+
+def from_gpt2(w, layers):
+    """Conv1D keeps [in, out]."""
+    named = {"embedding.weight": w["wte.weight"], "positions.weight": w["wpe.weight"]}
+    pairs = {"attention_norm": "ln_1", "qkv": "attn.c_attn", "projection": "attn.c_proj", "ffn_norm": "ln_2",
+             "ffn_in": "mlp.c_fc", "ffn_out": "mlp.c_proj"}
+    for i in range(layers):
+        for ours, theirs in pairs.items():
+            x = w[f"h.{i}.{theirs}.weight"]
+            named[f"blocks.{i}.{ours}.weight"] = x.T if x.dim() == 2 else x
+            named[f"blocks.{i}.{ours}.bias"] = w[f"h.{i}.{theirs}.bias"]
+    for kind in ("weight", "bias"):
+        named[f"final_norm.{kind}"] = w[f"ln_f.{kind}"]
+    return named
+
+
+def from_llama(w, layers):
+    """Also Mistral, Qwen2, Qwen3: q, k, v and gate, up lie side by side, each with all its rows."""
+    named = {"embedding.weight": w["model.embed_tokens.weight"], "final_norm.weight": w["model.norm.weight"]}
+    if "lm_head.weight" in w:
+        named["head.weight"] = w["lm_head.weight"]
+    groups = {
+        "attention_norm": ["input_layernorm"],
+        "qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        "q_norm": ["self_attn.q_norm"],
+        "k_norm": ["self_attn.k_norm"],
+        "projection": ["self_attn.o_proj"],
+        "ffn_norm": ["post_attention_layernorm"],
+        "ffn_in": ["mlp.gate_proj", "mlp.up_proj"],
+        "ffn_out": ["mlp.down_proj"],
+    }
+    for i in range(layers):
+        for ours, theirs in groups.items():
+            for kind in ("weight", "bias"):
+                parts = [w[key] for name in theirs if (key := f"model.layers.{i}.{name}.{kind}") in w]
+                if parts:
+                    named[f"blocks.{i}.{ours}.{kind}"] = torch.cat(parts)
+    return named
+
+
+def from_hf(w, shape):
+    return (from_gpt2 if shape.gpt2 else from_llama)(w, shape.layers)

@@ -1,0 +1,177 @@
+"""A decoder in torch that computes in one dtype throughout, and its plain SGD: the oracle of `make test-hf`.
+
+transformers casts norms, rotary positions and softmax to f32, so a comparison in f64 needs another model. Written from
+the papers: GPT-2 (Radford et al. 2019), Llama 2 (Touvron et al. 2023), RMS norm (Zhang and Sennrich 2019), rotary
+positions (Su et al. 2021), grouped queries (Ainslie et al. 2023), SwiGLU (Shazeer 2020), norms of queries and keys
+(Henry et al. 2020), Llama 3's frequencies (its model card). Names and keys are those of transformers' folders.
+
+Letters: B samples, T tokens, C width, H query heads, K key heads, D head dim, V vocabulary.
+"""
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+
+@dataclass
+class Shape:
+    gpt2: bool
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    eps: float
+    rope_theta: float = 0.0
+    rope: dict = field(default_factory=dict)
+
+
+def shape_of(config):
+    """From the keys of a config.json."""
+    if config["model_type"] == "gpt2":
+        heads = config["n_head"]
+        return Shape(True, config["n_layer"], heads, heads, config["n_embd"] // heads, config["layer_norm_epsilon"])
+    heads = config["num_attention_heads"]
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return Shape(False, config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
+                 config.get("head_dim") or config["hidden_size"] // heads, config["rms_norm_eps"],
+                 rope.get("rope_theta") or config["rope_theta"], rope)
+
+
+def load(folder, dtype):
+    """Shape and weights of a folder that transformers wrote, each tied table once."""
+    folder = Path(folder)
+    weights = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        weights |= load_file(file)
+    return (shape_of(json.loads((folder / "config.json").read_text())),
+            {name.removeprefix("transformer."): w.to(dtype) for name, w in weights.items()
+             if not name.endswith(".attn.bias")})  # GPT-2's masks
+
+
+def layer_norm(x, weight, bias, eps):
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + eps) * weight + bias
+
+
+def rms_norm(x, weight, eps):
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+def silu(x):
+    return x / (1 + torch.exp(-x))
+
+
+def frequencies(shape, dtype):
+    """Radians a position, of each pair of a head."""
+    f = shape.rope_theta ** (-torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim)
+    kind = shape.rope.get("rope_type") or shape.rope.get("type") or "default"
+    if kind == "linear":
+        f = f / shape.rope["factor"]
+    elif kind == "llama3":
+        low, high = shape.rope["low_freq_factor"], shape.rope["high_freq_factor"]
+        turns = shape.rope["original_max_position_embeddings"] * f / (2 * math.pi)
+        kept = ((turns - low) / (high - low)).clamp(0, 1)
+        f = kept * f + (1 - kept) * f / shape.rope["factor"]
+    else:
+        assert kind == "default", kind
+    return f.to(dtype)
+
+
+def rotate(x_BHTD, shape):
+    """Channel d and d + D/2 are a pair."""
+    t = torch.arange(x_BHTD.shape[2], dtype=x_BHTD.dtype)
+    angle = t[:, None] * frequencies(shape, x_BHTD.dtype)
+    a, b = x_BHTD.chunk(2, -1)
+    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+
+def attention(q_BHTD, k_BKTD, v_BKTD):
+    group = q_BHTD.shape[1] // k_BKTD.shape[1]
+    k, v = (x.repeat_interleave(group, 1) for x in (k_BKTD, v_BKTD))
+    scores = q_BHTD @ k.transpose(2, 3) / math.sqrt(q_BHTD.shape[3])
+    later = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
+    scores = scores.masked_fill(later, -math.inf)
+    e = torch.exp(scores - scores.amax(-1, keepdim=True))
+    y_BTHD = (e / e.sum(-1, keepdim=True) @ v).transpose(1, 2)
+    return y_BTHD.reshape(*y_BTHD.shape[:2], -1)
+
+
+def heads_of(x_BTC, count):
+    return x_BTC.view(*x_BTC.shape[:2], count, -1).transpose(1, 2)
+
+
+def gpt2(w, shape, ids_BT):
+    def conv(x, name):  # stored [in, out]
+        return x @ w[name + ".weight"] + w[name + ".bias"]
+
+    def norm(x, name):
+        return layer_norm(x, w[name + ".weight"], w[name + ".bias"], shape.eps)
+
+    x = w["wte.weight"][ids_BT] + w["wpe.weight"][: ids_BT.shape[1]]
+    for i in range(shape.layers):
+        h = f"h.{i}."
+        q, k, v = (heads_of(y, shape.heads) for y in conv(norm(x, h + "ln_1"), h + "attn.c_attn").chunk(3, -1))
+        x = x + conv(attention(q, k, v), h + "attn.c_proj")
+        x = x + conv(gelu_tanh(conv(norm(x, h + "ln_2"), h + "mlp.c_fc")), h + "mlp.c_proj")
+    return norm(x, "ln_f") @ w["wte.weight"].T
+
+
+def llama(w, shape, ids_BT):
+    """Also Mistral's, Qwen2's and Qwen3's: what a model has beyond Llama shows in its weights' names."""
+    def linear(x, name):
+        y = x @ w[name + ".weight"].T
+        return y + w[name + ".bias"] if name + ".bias" in w else y
+
+    def norm(x, name):
+        return rms_norm(x, w[name + ".weight"], shape.eps)
+
+    x = w["model.embed_tokens.weight"][ids_BT]
+    for i in range(shape.layers):
+        h = f"model.layers.{i}."
+        y = norm(x, h + "input_layernorm")
+        q = heads_of(linear(y, h + "self_attn.q_proj"), shape.heads)
+        k = heads_of(linear(y, h + "self_attn.k_proj"), shape.kv_heads)
+        v = heads_of(linear(y, h + "self_attn.v_proj"), shape.kv_heads)
+        if h + "self_attn.q_norm.weight" in w:
+            q, k = norm(q, h + "self_attn.q_norm"), norm(k, h + "self_attn.k_norm")
+        x = x + linear(attention(rotate(q, shape), rotate(k, shape), v), h + "self_attn.o_proj")
+        y = norm(x, h + "post_attention_layernorm")
+        gated = silu(linear(y, h + "mlp.gate_proj")) * linear(y, h + "mlp.up_proj")
+        x = x + linear(gated, h + "mlp.down_proj")
+    x = norm(x, "model.norm")
+    return x @ w["lm_head.weight" if "lm_head.weight" in w else "model.embed_tokens.weight"].T
+
+
+def logits(w, shape, ids_BT):
+    return (gpt2 if shape.gpt2 else llama)(w, shape, ids_BT)
+
+
+def mean_loss(w, shape, ids_BT, targets_BT):
+    z = logits(w, shape, ids_BT)
+    picked = z.gather(-1, targets_BT[..., None])[..., 0]
+    return (torch.logsumexp(z, -1) - picked).mean()
+
+
+def sgd(w, shape, steps, lr, clip=0.0):
+    """w - lr * gradient for each of the (ids_BT, targets_BT) in `steps`, the gradient shortened to a norm of `clip`
+    as torch.nn.utils.clip_grad_norm_ does, where that is set. Gives weights, losses and norms before clipping."""
+    w = {name: x.clone() for name, x in w.items()}
+    losses, norms = [], []
+    for ids_BT, targets_BT in steps:
+        for x in w.values():
+            x.requires_grad_(True)
+        loss = mean_loss(w, shape, ids_BT, targets_BT)
+        gradients = torch.autograd.grad(loss, list(w.values()))
+        norm = math.sqrt(sum(float((g * g).sum()) for g in gradients))
+        factor = lr * (min(1.0, clip / (norm + 1e-6)) if clip else 1.0)
+        w = {name: (x - factor * g).detach() for (name, x), g in zip(w.items(), gradients)}
+        losses.append(float(loss.detach()))
+        norms.append(norm)
+    return w, losses, norms

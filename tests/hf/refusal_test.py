@@ -1,0 +1,147 @@
+"""Folders that are not taken: `trireme import` fails, leaves nothing behind, and names what stands against it."""
+import json
+
+import torch
+
+import flavours
+from program import weights_of
+
+
+def edit_config(folder, **changes):
+    path = folder / "config.json"
+    config = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not REMOVED}))
+
+
+REMOVED = object()
+
+
+def rope(kind, **keys):
+    return {"rope_type": kind, "rope_theta": 7000.0, "factor": 4.0, "original_max_position_embeddings": 24} | keys
+
+
+def with_tensor(name, shape=(48,)):
+    return lambda folder: flavours.edit_tensors(folder, lambda tensors: tensors.update({name: torch.ones(shape)}))
+
+
+def without(name):
+    return lambda folder: flavours.edit_tensors(folder, lambda tensors: tensors.pop(name))
+
+
+def as_type(name, dtype):
+    return lambda folder: flavours.edit_tensors(
+        folder, lambda tensors: tensors.update({name: torch.ones(tensors[name].shape, dtype=dtype)}))
+
+
+def config(**changes):
+    return lambda folder: edit_config(folder, **changes)
+
+
+def as_bin(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def truncated(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def garbage(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00{\"a\": 1" + path.read_bytes()[16:])
+
+
+def huge_header(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(b"\xff" * 8 + path.read_bytes()[8:])
+
+
+def shard_missing(folder):
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    names = ["model.norm.weight"]
+    index = {"metadata": {}, "weight_map": {name: "model-00002-of-00002.safetensors" for name in names}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def shard_outside(folder):
+    """A file's name in the index leads out of the folder."""
+    (folder / "model.safetensors").rename(folder.parent / "elsewhere.safetensors")
+    index = {"weight_map": {"model.norm.weight": "../elsewhere.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+UP = "model.layers.1.mlp.up_proj.weight"
+
+# flavour, what is done to its folder, words of the message
+CASES = {
+    "mistral-with-a-short-window": ("mistral", config(sliding_window=16), ["sliding_window", "16"]),
+    "qwen2-with-a-short-window": (
+        "qwen2", config(use_sliding_window=True, sliding_window=16, max_window_layers=1,
+                        layer_types=["full_attention", "sliding_attention", "sliding_attention"]), ["sliding"]),
+    "an-unknown-tensor": ("llama2", with_tensor("model.layers.0.extra.weight"), ["model.layers.0.extra.weight"]),
+    "a-bias-that-llama-lacks": ("llama2", with_tensor("model.layers.0.self_attn.q_proj.bias"),
+                                ["model.layers.0.self_attn.q_proj.bias"]),
+    "a-layer-too-many": ("llama2", with_tensor("model.layers.3.input_layernorm.weight"),
+                         ["model.layers.3.input_layernorm.weight"]),
+    "a-missing-tensor": ("llama2", without(UP), [UP]),
+    "a-missing-head": ("llama2", without("lm_head.weight"), ["lm_head.weight"]),
+    "a-missing-norm-of-queries": ("qwen3", without("model.layers.2.self_attn.q_norm.weight"),
+                                  ["model.layers.2.self_attn.q_norm.weight"]),
+    "another-shape": ("llama2", with_tensor(UP, (87, 48)), [UP, "87", "88"]),
+    "a-transposed-product": ("gpt2", with_tensor("transformer.h.1.mlp.c_fc.weight", (88, 48)),
+                             ["h.1.mlp.c_fc.weight", "88", "48"]),
+    "whole-numbers": ("llama2", as_type(UP, torch.int8), [UP, "I8"]),
+    "quantised": ("llama2", config(quantization_config={"quant_method": "gptq"}), ["quantization_config"]),
+    "another-kind-of-model": ("llama2", config(model_type="phi3"), ["phi3"]),
+    "another-activation": ("llama2", config(hidden_act="gelu"), ["hidden_act", "gelu"]),
+    "another-activation-of-gpt2": ("gpt2", config(activation_function="relu"), ["activation_function", "relu"]),
+    "gpt2-scaled-by-layer": ("gpt2", config(scale_attn_by_inverse_layer_idx=True), ["scale_attn_by_inverse_layer_idx"]),
+    "gpt2-unscaled": ("gpt2", config(scale_attn_weights=False), ["scale_attn_weights"]),
+    "rope-of-yarn": ("llama2", config(rope_parameters=rope("yarn")), ["yarn"]),
+    "rope-of-yarn-in-old-keys": ("llama2", config(rope_parameters=REMOVED, rope_theta=7000.0,
+                                                  rope_scaling={"type": "yarn", "factor": 4.0}), ["yarn"]),
+    "rope-dynamic": ("llama2", config(rope_parameters=rope("dynamic")), ["dynamic"]),
+    "rope-of-half-a-head": ("llama2", config(rope_parameters=rope("default", partial_rotary_factor=0.5)),
+                            ["partial_rotary_factor"]),
+    "pytorch-files": ("llama2", as_bin, ["pytorch_model.bin", "save_pretrained"]),
+    "a-truncated-file": ("llama2", truncated, ["model.safetensors"]),
+    "a-damaged-header": ("llama2", garbage, ["model.safetensors"]),
+    "a-header-beyond-the-file": ("llama2", huge_header, ["model.safetensors"]),
+    "a-missing-shard": ("llama2", shard_missing, ["model-00002-of-00002.safetensors"]),
+    "a-shard-outside": ("llama2", shard_outside, ["../elsewhere.safetensors"]),
+    "no-config": ("llama2", lambda folder: (folder / "config.json").unlink(), ["config.json"]),
+    "a-damaged-config": ("llama2", lambda folder: (folder / "config.json").write_text("{"), ["config.json"]),
+    "a-config-without-layers": ("llama2", config(num_hidden_layers=REMOVED), ["num_hidden_layers"]),
+    "a-config-with-text-for-a-number": ("llama2", config(hidden_size="48"), ["hidden_size"]),
+}
+
+
+def refused(program, flavour, prepare, naming):
+    folder = program.work / "model"
+    flavours.make(flavour, folder)
+    prepare(folder)
+    said = program.refuses("import", folder, "imported", naming=naming)
+    assert not (program.work / "imported").exists(), "it left something behind"
+    left = sorted(p.name for p in program.work.iterdir() if p.name not in ("model", "elsewhere.safetensors"))
+    assert not left, f"it left {left}"
+    return said.splitlines()[-1][-160:]
+
+
+def nothing_is_replaced(program):
+    """Where something is already, it stays as it is."""
+    flavours.make("llama2", program.work / "model")
+    program("import", "model", "imported")
+    before = weights_of(program.work / "imported")
+    flavours.make("llama2", program.work / "other", seed=5)
+    program.refuses("import", "other", "imported", naming=["imported"])
+    after = weights_of(program.work / "imported")
+    assert all(torch.equal(w, after[name]) for name, w in before.items())
+    program("export", "imported", "out", "--format", "safetensors")
+    program.refuses("export", "imported", "out", "--format", "safetensors", naming=["out"])
+    return "neither a checkpoint nor a folder"
+
+
+def cases():
+    for name, (flavour, prepare, naming) in CASES.items():
+        yield name, lambda program, case=(flavour, prepare, naming): refused(program, *case)
+    yield "nothing-is-replaced", nothing_is_replaced

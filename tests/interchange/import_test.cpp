@@ -1,0 +1,227 @@
+// What a folder may hold, and what it must not.
+#include "lib/interchange/import.hpp"
+
+#include "lib/deck/preset.hpp"
+#include "lib/interchange/export.hpp"
+#include "lib/interchange/json_text.hpp"
+#include "lib/interchange/safetensors.hpp"
+#include "tests/interchange/model_files.hpp"
+
+namespace trireme {
+
+using namespace test;
+
+namespace {
+
+struct Tensor {
+  SafeTensor entry;
+  std::vector<std::byte> bytes;
+};
+
+std::vector<Tensor> read_tensors(const std::string& path) {
+  const SafetensorsFile file(path);
+  std::vector<Tensor> all;
+  for (const auto& t : file.tensors()) {
+    all.push_back({t, std::vector<std::byte>(static_cast<std::size_t>(t.bytes))});
+    file.read(t, 0, all.back().bytes);
+  }
+  return all;
+}
+
+void write_tensors(const std::string& path, const std::vector<Tensor>& all) {
+  std::filesystem::remove(path);
+  std::vector<SafeTensor> entries;
+  for (const auto& t : all) entries.push_back(t.entry);
+  SafetensorsWriter file(path, entries);
+  for (const auto& t : all) file.append(t.bytes);
+  file.finish();
+}
+
+class Import : public testing::Test {
+ protected:
+  void export_model(const ModelConfig& model, std::int64_t shard = default_shard_bytes) {
+    CheckpointReader from(save_model(folder.path() / "c", model));
+    export_safetensors(from, model_of(from), folder / "hf", {}, shard);
+  }
+  // Changes the only file's tensors.
+  template <class F>
+  void change(F f) {
+    auto all = read_tensors(weights());
+    f(all);
+    write_tensors(weights(), all);
+  }
+  std::string weights() const { return folder / "hf/model.safetensors"; }
+  void import() { import_folder(folder / "hf", folder / "back", {}); }
+  void expect_refused(const std::string& says) {
+    const auto text = message_of<Error>([&] { import(); });
+    EXPECT_NE(text.find(says), std::string::npos) << text;
+    EXPECT_FALSE(std::filesystem::exists(folder / "back"));
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      EXPECT_FALSE(entry.path().filename().string().starts_with(".back.partial"));
+  }
+  ScratchFolder folder;
+};
+
+Tensor tensor(std::string name, std::string type, std::vector<std::int64_t> shape,
+              std::size_t bytes) {
+  return {{std::move(name), std::move(type), std::move(shape), 0, 0},
+          std::vector<std::byte>(bytes)};
+}
+
+}  // namespace
+
+TEST_F(Import, AllTensorsThatAreMissingUnknownOrOfAnotherShapeAreNamed) {
+  export_model(small_llama());
+  change([](auto& all) {
+    std::erase_if(all, [](auto& t) { return t.entry.name == "model.norm.weight"; });
+    all.push_back(tensor("model.layers.0.extra", "F32", {1}, 4));
+    for (auto& t : all)
+      if (t.entry.name == "lm_head.weight") std::swap(t.entry.shape[0], t.entry.shape[1]);
+  });
+  const auto text = message_of<Error>([&] { import(); });
+  for (const char* says :
+       {"1 tensor missing that config.json asks for: model.norm.weight",
+        "no place for: model.layers.0.extra", "lm_head.weight is F32 [24, 257], not F32 [257, 24]"})
+    EXPECT_NE(text.find(says), std::string::npos) << text;
+  EXPECT_FALSE(std::filesystem::exists(folder / "back"));
+}
+
+TEST_F(Import, OtherTypesAreRefused) {
+  export_model(small_llama());
+  change([](auto& all) {
+    for (auto& t : all)
+      if (t.entry.name == "model.norm.weight") t = tensor("model.norm.weight", "F8_E4M3", {24}, 24);
+  });
+  expect_refused("model.norm.weight is F8_E4M3 [24]");
+}
+
+TEST_F(Import, KnownBuffersAreLeftOutAndNamesMayLackTheirPrefix) {
+  export_model(small_gpt2());
+  change([](auto& all) {
+    for (auto& t : all) t.entry.name.erase(0, std::string("transformer.").size());
+    all.push_back(tensor("h.0.attn.bias", "U8", {1, 1, 2, 2}, 4));
+    all.push_back(tensor("h.1.attn.masked_bias", "F32", {}, 4));
+  });
+  EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).skipped, 2U);
+  expect_weights(folder / "back", small_gpt2());
+}
+
+TEST_F(Import, ATiedModelsHeadMayBeItsTableOnceMoreAndNothingElse) {
+  export_model(small_gpt2());
+  const auto add_head = [](auto& all) {
+    auto head = all[0];
+    for (auto& t : all)
+      if (t.entry.name == "transformer.wte.weight") head = t;
+    head.entry.name = "lm_head.weight";
+    all.push_back(head);
+  };
+  change(add_head);
+  import();
+  expect_weights(folder / "back", small_gpt2());
+  std::filesystem::remove_all(folder / "back");
+  change([](auto& all) {
+    for (auto& t : all)
+      if (t.entry.name == "lm_head.weight") t.bytes.back() ^= std::byte{1};
+  });
+  expect_refused("'tie_word_embeddings'");
+}
+
+TEST_F(Import, HalvesAndBf16AreReadExactly) {
+  export_model(small_llama());
+  std::vector<std::uint16_t> bits(24);
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(0x3c00 + i);
+  change([&](auto& all) {
+    for (auto& t : all) {
+      const bool first = t.entry.name == "model.layers.0.input_layernorm.weight";
+      if (!first && t.entry.name != "model.norm.weight") continue;
+      t.entry.type = first ? "F16" : "BF16";
+      const auto half = std::as_bytes(std::span(bits));
+      t.bytes.assign(half.begin(), half.end());
+    }
+  });
+  import();
+  CheckpointReader back(folder / "back");
+  std::vector<float> x(24);
+  back.read("blocks.0.attention_norm.weight", weights_name, 0, 24,
+            std::as_writable_bytes(std::span(x)));
+  EXPECT_EQ(x[3], 1 + 3 * 0x1p-10F);
+  back.read("final_norm.weight", weights_name, 0, 24, std::as_writable_bytes(std::span(x)));
+  EXPECT_EQ(x[3], 0x1p-7F * (1 + 3 * 0x1p-7F));  // 0x3c03
+}
+
+TEST_F(Import, FilesAndTheirIndexMustAgree) {
+  export_model(small_llama(), 30000);
+  const auto index = folder / "hf/model.safetensors.index.json";
+  auto json = read_object(index);
+  const std::string first = json["weight_map"]["model.norm.weight"];
+  json["weight_map"]["model.norm.weight"] = "model-00001-of-00003.safetensors";
+  json["weight_map"]["lm_head.weight"] = first;
+  folder.write("hf/model.safetensors.index.json", json.dump());
+  expect_refused("is incomplete");
+  json["weight_map"]["lm_head.weight"] = "../elsewhere.safetensors";
+  folder.write("hf/model.safetensors.index.json", json.dump());
+  expect_refused("not a plain file name");
+  json["weight_map"]["lm_head.weight"] = "gone.safetensors";
+  folder.write("hf/model.safetensors.index.json", json.dump());
+  expect_refused("gone.safetensors");
+}
+
+TEST_F(Import, FoldersWithoutSafetensorsAreToldWhatToDo) {
+  expect_refused("is no folder");
+  folder.write("hf/config.json", "{}");
+  expect_refused("holds neither");
+  folder.write("hf/pytorch_model-00001-of-00002.bin", "x");
+  expect_refused("save_pretrained(\"NEW\")");
+  std::filesystem::remove(folder / "hf/pytorch_model-00001-of-00002.bin");
+  folder.write("hf/adapter_model.safetensors", "x");
+  expect_refused("adapter");
+}
+
+TEST_F(Import, AFolderWithoutSettingsOrWithSettingsOfAnotherModelIsRefused) {
+  export_model(small_llama());
+  auto json = read_object(folder / "hf/config.json");
+  json["num_hidden_layers"] = 3;
+  folder.write("hf/config.json", json.dump());
+  expect_refused("model.layers.2.input_layernorm.weight");
+  json["num_hidden_layers"] = 100000;
+  folder.write("hf/config.json", json.dump());
+  expect_refused("model.layers.2.");
+  folder.write("hf/config.json", "{");
+  expect_refused("config.json is damaged");
+  std::filesystem::remove(folder / "hf/config.json");
+  expect_refused("config.json");
+}
+
+TEST_F(Import, WhatExistsStays) {
+  export_model(small_llama());
+  folder.write("back", "mine");
+  const auto text = message_of<Error>([&] { import(); });
+  EXPECT_NE(text.find("exists"), std::string::npos) << text;
+  EXPECT_EQ(contents_of(folder / "back"), "mine");
+}
+
+TEST_F(Import, APresetTakesTheShapeAndKeysOverrideIt) {
+  export_model(small_llama());
+  import();
+  const std::string rest = "[data]\npath = \"/x\"\n[train]\nsteps = 1\n";
+  const auto deck = parse_deck(
+      "[model]\npreset = \"from:" + (folder / "back") + "\"\ncontext = 5\ndropout = 0.25\n" + rest,
+      "d.toml");
+  auto expected = small_llama();
+  expected.context = 5;
+  expected.dropout = 0.25;
+  EXPECT_EQ(deck.model, expected);
+  EXPECT_EQ(parse_deck(dump_deck(deck), "d.toml").model, expected);
+  const auto run =
+      parse_deck("[model]\npreset = \"from:" + (folder / "c").substr(0) + "\"\n" + rest, "d.toml",
+                 std::vector<std::string>{"model.preset=from:" + (folder / "back")});
+  EXPECT_EQ(run.model, small_llama());
+  const auto text = message_of<Error>(
+      [&] { parse_deck("[model]\npreset = \"from:/nowhere\"\n" + rest, "d.toml"); });
+  EXPECT_NE(text.find("d.toml:2:10: model.preset: /nowhere is neither"), std::string::npos) << text;
+  const auto empty =
+      message_of<Error>([&] { parse_deck("[model]\npreset = \"from:\"\n" + rest, "d.toml"); });
+  EXPECT_NE(empty.find("\"from:DIR\""), std::string::npos) << empty;
+}
+
+}  // namespace trireme

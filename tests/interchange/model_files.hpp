@@ -1,0 +1,169 @@
+#pragma once
+// Small models of each architecture, checkpoints of them with weights without a pattern, and how to
+// compare two checkpoints.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/rng.hpp"
+#include "lib/deck/deck.hpp"
+#include "lib/io/checkpoint_reader.hpp"
+#include "lib/io/checkpoint_save.hpp"
+#include "lib/model/spec.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme::test {
+
+struct NamedModel {
+  std::string name;
+  ModelConfig config;
+};
+
+inline ModelConfig small_gpt2() {
+  ModelConfig c;
+  c.layers = 2;
+  c.width = 24;
+  c.heads = 3;
+  c.vocab = 257;
+  c.context = 17;
+  return resolved(c);
+}
+
+inline ModelConfig small_llama() {
+  auto c = small_gpt2();
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.head_dim = 6;
+  c.ffn_width = 20;
+  c.norm = NormKind::rms;
+  c.bias = false;
+  c.activation = ActivationKind::swiglu;
+  c.positions = Positions::rotary;
+  c.tied = false;
+  return c;
+}
+
+// Every architecture, and every setting that changes names, shapes or config.json.
+inline std::vector<NamedModel> small_models() {
+  std::vector<NamedModel> models = {{"gpt2", small_gpt2()}, {"llama", small_llama()}};
+  const auto add = [&](const char* name, ModelConfig c, auto change) {
+    change(c);
+    models.push_back({name, c});
+  };
+  add("gpt2_untied_narrow", small_gpt2(), [](auto& c) { c.tied = false, c.ffn_width = 40; });
+  add("llama_tied", small_llama(), [](auto& c) { c.tied = true; });
+  add("llama_bias", small_llama(), [](auto& c) { c.bias = true; });
+  add("llama_heads", small_llama(), [](auto& c) { c.kv_heads = 4, c.head_dim = 10; });
+  add("llama_linear", small_llama(), [](auto& c) {
+    c.rope_scaling = RopeScaling::linear;
+    c.rope_factor = 2.5;
+  });
+  add("llama3", small_llama(), [](auto& c) {
+    c.rope_theta = 500000;
+    c.rope_scaling = RopeScaling::llama3;
+    c.rope_factor = 8;
+    c.rope_low_freq_factor = 1.5;
+    c.rope_high_freq_factor = 3;
+    c.rope_original_context = 9;
+  });
+  add("qwen2", small_llama(), [](auto& c) { c.qkv_bias = true, c.norm_eps = 1e-6; });
+  add("qwen3", small_llama(), [](auto& c) { c.qk_norm = true, c.tied = true, c.head_dim = 8; });
+  return models;
+}
+
+// Where the ranks of a stage and stages cut a model: `pipe` stages of parameters in their order,
+// each parameter in `zero` slices.
+struct Cut {
+  int pipe = 1, zero = 1;
+};
+
+inline Deck deck_of(const ModelConfig& model) {
+  Deck deck;
+  deck.model = model;
+  deck.data.path = {"/none"};
+  deck.train.steps = 1;
+  return deck;
+}
+
+inline std::vector<std::byte> weights_of(const std::string& name, std::int64_t begin,
+                                         std::int64_t count, DType dtype) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * bytes_of(dtype));
+  const auto key = hash64(std::uint64_t{7}, name);
+  for (std::int64_t i = 0; i < count; ++i) {
+    // Of all magnitudes and signs, finite.
+    const auto x = mix64(key + static_cast<std::uint64_t>(begin + i));
+    const double value = (static_cast<double>(x >> 11) * 0x1p-53 - 0.5) * ((x & 1) ? 1e-3 : 3.0);
+    const auto narrow = static_cast<float>(value);
+    auto* const to = bytes.data() + static_cast<std::size_t>(i) * bytes_of(dtype);
+    if (dtype == DType::f64)
+      std::memcpy(to, &value, 8);
+    else
+      std::memcpy(to, &narrow, 4);
+  }
+  return bytes;
+}
+
+// The checkpoint's directory.
+inline std::filesystem::path save_model(const std::filesystem::path& checkpoints,
+                                        const ModelConfig& model, Cut cut = {},
+                                        DType dtype = DType::f32, std::string tokenizer_kind = "",
+                                        std::string tokenizer = "") {
+  std::filesystem::create_directories(checkpoints);
+  const auto spec = make_spec(model);
+  CheckpointMeta meta;
+  meta.step = 3;
+  auto deck = deck_of(model);
+  if (dtype == DType::f64) {
+    deck.precision = {DType::f64, DType::f64};
+    deck.run.backend = "ref";
+  }
+  meta.deck = dump_deck(deck);
+  meta.run = "f00d";
+  meta.vocab = model.vocab;
+  meta.tokenizer_kind = std::move(tokenizer_kind);
+  meta.tokenizer = std::move(tokenizer);
+  for (const auto& p : spec.params) meta.updates[p.name] = 3;
+  const auto partial = begin_save(checkpoints, meta.step);
+  std::vector<FileRecord> files;
+  const auto n = static_cast<int>(spec.params.size());
+  for (int stage = 0; stage < cut.pipe; ++stage)
+    for (int place = 0; place < cut.zero; ++place) {
+      std::vector<ParamSlice> slices;
+      for (int i = n * stage / cut.pipe; i < n * (stage + 1) / cut.pipe; ++i) {
+        const auto& p = spec.params[static_cast<std::size_t>(i)];
+        const auto count = p.shape.count();
+        const auto begin = count * place / cut.zero, end = count * (place + 1) / cut.zero;
+        if (begin < end)
+          slices.push_back({p.name, std::string(weights_name), p.shape, begin, end - begin, dtype});
+      }
+      files.push_back(write_shard(partial, static_cast<int>(files.size()), meta, slices,
+                                  [](const ParamSlice& s, std::int64_t first, auto to) {
+                                    const auto bytes = weights_of(
+                                        s.name, s.begin + first,
+                                        static_cast<std::int64_t>(to.size() / bytes_of(s.dtype)),
+                                        s.dtype);
+                                    std::memcpy(to.data(), bytes.data(), bytes.size());
+                                  }));
+    }
+  return publish(checkpoints, meta, std::move(files));
+}
+
+// Every weight is the one that save_model wrote, bit for bit, and there are no others.
+inline void expect_weights(const std::filesystem::path& checkpoint, const ModelConfig& model,
+                           DType dtype = DType::f32) {
+  CheckpointReader reader(checkpoint);
+  const auto spec = make_spec(model);
+  EXPECT_EQ(reader.params().size(), spec.params.size());
+  EXPECT_TRUE(reader.verify().empty());
+  for (const auto& p : spec.params) {
+    std::vector<std::byte> found(static_cast<std::size_t>(p.shape.count()) * bytes_of(dtype));
+    reader.read(p.name, weights_name, 0, p.shape.count(), found);
+    EXPECT_TRUE(found == weights_of(p.name, 0, p.shape.count(), dtype)) << p.name;
+  }
+}
+
+}  // namespace trireme::test

@@ -1,0 +1,123 @@
+// A checkpoint that is exported and imported again is the checkpoint.
+#include <nlohmann/json.hpp>
+
+#include "lib/deck/preset.hpp"
+#include "lib/interchange/export.hpp"
+#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/import.hpp"
+#include "lib/interchange/safetensors.hpp"
+#include "tests/interchange/model_files.hpp"
+
+namespace trireme {
+
+using namespace test;
+
+TEST(RoundTrip, KeepsEveryBitOfEveryArchitecture) {
+  for (const auto& [name, config] : small_models()) {
+    SCOPED_TRACE(name);
+    const ScratchFolder folder;
+    CheckpointReader from(save_model(folder.path() / "checkpoints", config));
+    const auto made = export_safetensors(from, model_of(from), folder / "hf", {});
+    EXPECT_EQ(made.files, 1U);
+    EXPECT_FALSE(std::filesystem::exists(folder / "hf/model.safetensors.index.json"));
+
+    const auto back = import_folder(folder / "hf", folder / "back", {});
+
+    EXPECT_EQ(back.tensors, made.tensors);
+    expect_weights(folder / "back", config);
+    EXPECT_EQ(model_of(CheckpointReader(folder / "back")), config);
+  }
+}
+
+TEST(RoundTrip, TakesAnyLayoutAndShards) {
+  for (const auto& cut : {Cut{2, 1}, Cut{1, 3}, Cut{2, 2}})
+    for (const auto& [name, config] : small_models()) {
+      if (name != "gpt2" && name != "qwen3") continue;
+      const ScratchFolder folder;
+      CheckpointReader from(save_model(folder.path() / "checkpoints", config, cut));
+      constexpr std::int64_t most = 30000;
+
+      const auto made = export_safetensors(from, model_of(from), folder / "hf", {}, most);
+
+      EXPECT_GT(made.files, 2U);
+      for (const auto& entry : std::filesystem::directory_iterator(folder / "hf")) {
+        if (entry.path().extension() != ".safetensors") continue;
+        EXPECT_LE(entry.file_size(), static_cast<std::uintmax_t>(most)) << entry.path();
+      }
+      const auto index =
+          nlohmann::json::parse(contents_of(folder / "hf/model.safetensors.index.json"));
+      EXPECT_EQ(index.at("metadata").at("total_size"), made.bytes);
+      EXPECT_EQ(index.at("weight_map").size(), made.tensors);
+      EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).files, made.files);
+      expect_weights(folder / "back", config);
+    }
+}
+
+TEST(RoundTrip, KeepsDoubles) {
+  const ScratchFolder folder;
+  CheckpointReader from(save_model(folder.path() / "c", small_llama(), {}, DType::f64));
+  export_safetensors(from, model_of(from), folder / "hf", {});
+  EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).master, DType::f64);
+  expect_weights(folder / "back", small_llama(), DType::f64);
+}
+
+// What import(export) cannot show: the order of what is packed, against the definition.
+TEST(RoundTrip, PacksQueriesKeysValuesAndTransposes) {
+  const auto value = [](const std::string& param, std::int64_t i) {
+    float x;
+    std::memcpy(&x, weights_of(param, i, 1, DType::f32).data(), 4);
+    return x;
+  };
+  const auto read = [](const std::string& file, const std::string& name) {
+    const SafetensorsFile f(file);
+    const auto t = std::ranges::find(f.tensors(), name, &SafeTensor::name);
+    EXPECT_NE(t, f.tensors().end()) << name;
+    std::vector<float> x(static_cast<std::size_t>(t->count()));
+    f.read(*t, 0, std::as_writable_bytes(std::span(x)));
+    return std::pair(t->shape, x);
+  };
+  const ScratchFolder folder;
+  CheckpointReader llama(save_model(folder.path() / "l", small_llama()));
+  CheckpointReader gpt2(save_model(folder.path() / "g", small_gpt2()));
+  export_safetensors(llama, model_of(llama), folder / "llama", {});
+  export_safetensors(gpt2, model_of(gpt2), folder / "gpt2", {});
+
+  // 4 heads of queries and 2 each of keys and values, of 6 channels: rows 0, 24 and 36 of 48.
+  const std::string l = folder / "llama/model.safetensors", g = folder / "gpt2/model.safetensors";
+  const auto [k_shape, k] = read(l, "model.layers.1.self_attn.k_proj.weight");
+  EXPECT_EQ(k_shape, (std::vector<std::int64_t>{12, 24}));
+  EXPECT_EQ(k[5 * 24 + 7], value("blocks.1.qkv.weight", (24 + 5) * 24 + 7));
+  EXPECT_EQ(read(l, "model.layers.0.self_attn.v_proj.weight").second[3],
+            value("blocks.0.qkv.weight", 36 * 24 + 3));
+  EXPECT_EQ(read(l, "model.layers.0.mlp.up_proj.weight").second[2 * 24 + 1],
+            value("blocks.0.ffn_in.weight", (20 + 2) * 24 + 1));
+  const auto [c_shape, c] = read(g, "transformer.h.1.attn.c_attn.weight");
+  EXPECT_EQ(c_shape, (std::vector<std::int64_t>{24, 72}));
+  EXPECT_EQ(c[5 * 72 + 60], value("blocks.1.qkv.weight", 60 * 24 + 5));
+}
+
+TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
+  const ScratchFolder folder;
+  CheckpointReader from(save_model(folder.path() / "c", small_llama()));
+  export_safetensors(from, model_of(from), folder / "hf", {});
+  const std::pair<const char*, std::string> files[] = {
+      {"tokenizer.json",
+       R"({"added_tokens": [{"id": 9, "content": "<e>"}], "model": {"vocab": {"<b>": 4}}})"},
+      {"tokenizer_config.json", R"({"eos_token": {"content": "<e>"},  "bos_token": "<b>"})"},
+      {"chat_template.jinja", "{{ \u00e4 }}\n\n"},
+      {"special_tokens_map.json", "{ }"},
+      {"generation_config.json", R"({"eos_token_id": [9, 10]} )"}};
+  for (const auto& [name, text] : files) folder.write(std::string("hf/") + name, text);
+
+  EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).tokenizer, "huggingface");
+  CheckpointReader back(folder / "back");
+  export_safetensors(back, model_of(back), folder / "again", {});
+
+  for (const auto& [name, text] : files)
+    EXPECT_EQ(contents_of(folder.path() / "again" / name), text) << name;
+  const auto config = nlohmann::json::parse(contents_of(folder / "again/config.json"));
+  EXPECT_EQ(config.at("eos_token_id"), 9);
+  EXPECT_EQ(config.at("bos_token_id"), 4);
+}
+
+}  // namespace trireme
