@@ -15,7 +15,11 @@ void add_evaluate(CLI::App&, std::function<int()>& chosen);
 void add_generate(CLI::App&, std::function<int()>& chosen);
 void add_inspect(CLI::App&, std::function<int()>& chosen);
 void add_compare(CLI::App&, std::function<int()>& chosen);
+void add_export(CLI::App&, std::function<int()>& chosen);
+void add_import(CLI::App&, std::function<int()>& chosen);
+void add_report(CLI::App&, std::function<int()>& chosen);
 void add_version(CLI::App&, std::function<int()>& chosen);
+void add_manual(CLI::App&, std::function<int()>& chosen);
 
 // For a `train` that only prints help or what is wrong with its arguments: initialises MPI, so that
 // ranks started by one launcher end together even if others have arguments to train with. `print`

@@ -1,10 +1,13 @@
-// trireme deck [KEY], trireme version
+// trireme deck [KEY], trireme version, trireme --version
 #include "lib/deck/deck.hpp"
 #include <fmt/format.h>
 
 #include "app/commands.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/host/cpu.hpp"
+#include "kernels/host/cpu_kind.hpp"
 #include "lib/base/version.hpp"
+#include "lib/launch/mpi_job.hpp"
 
 namespace trireme {
 
@@ -20,15 +23,25 @@ void add_deck(CLI::App& app, std::function<int()>& chosen) {
   });
 }
 
+static std::string version_text() {
+  std::string why;
+  const int devices = cuda_devices(&why);
+  const auto libraries = cuda_libraries();
+  return fmt::format(
+      "trireme {}{}\ncompiler: {}\nMPI: {}\nCPU: built for {}, this is {}\nCUDA: {}\n"
+      "CUDA devices: {}{}\n",
+      version(), commit().empty() ? "" : fmt::format(", commit {}", commit()), compiler(),
+      launch::mpi_library(), build_architecture(), host::cpu_kind(),
+      libraries.empty() ? "no, built without it" : "yes, " + libraries, devices,
+      devices ? "" : " (" + why + ")");
+}
+
 void add_version(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("version", "what this program is and was built with");
+  app.set_version_flag("--version", version_text, "what this program is and was built with");
+  auto* command = app.add_subcommand("version", "the same as --version");
   command->callback([&chosen] {
     chosen = [] {
-      std::string why;
-      const int devices = cuda_devices(&why);
-      fmt::print("trireme {}{}\n{}\nCUDA devices: {}{}\n", version(),
-                 commit().empty() ? "" : fmt::format(", commit {}", commit()), cuda_libraries(),
-                 devices, devices ? "" : " (" + why + ")");
+      fmt::print("{}", version_text());
       return 0;
     };
   });

@@ -3,7 +3,10 @@
 #include <cstdio>
 
 #include "app/commands.hpp"
-#include "app/run_support.hpp"
+#include "app/launch.hpp"
+#include "app/loaded_model.hpp"
+#include "app/multiple_choice.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/run/evaluation.hpp"
 
 namespace trireme {
@@ -11,13 +14,21 @@ namespace trireme {
 namespace {
 
 struct EvaluateArguments {
-  std::string checkpoint, backend;
+  ModelArguments model;
   std::vector<std::string> data;
-  std::int64_t samples = 0, threads = 0;
+  std::int64_t samples = 0;
+  std::string questions, output;
+
+  std::string text() const {
+    return fmt::format("evaluate {} --data {} --samples {} --multiple-choice '{}' --output '{}'",
+                       model.text(), fmt::join(data, " "), samples, questions, output);
+  }
 };
 
-int evaluate_checkpoint(const EvaluateArguments& a) {
-  const auto loaded = LoadedModel::open(a.checkpoint, a.backend, a.threads);
+int evaluate_checkpoint(const Communicator& world, const EvaluateArguments& a) {
+  if (!a.questions.empty())
+    return evaluate_choices(world, a.model, a.questions, a.output, a.samples);
+  const auto loaded = LoadedModel::open(world, a.model);
   auto& model = *loaded;
   DataConfig data = model.deck().data;
   if (!a.data.empty()) {
@@ -25,13 +36,18 @@ int evaluate_checkpoint(const EvaluateArguments& a) {
     data.validation_files = a.data;
     data.validation_fraction = 0;
   }
-  require(data.has_validation(),
-          "the checkpoint's deck holds no data out: name token files with --data");
-  const auto held_out = validation_data(data, model.deck().model.context, model.deck().model.vocab);
+  std::optional<Dataset> held_out;
+  together(world, Pace::slow, [&] {
+    require(data.has_validation(),
+            "the checkpoint's deck holds no data out: name token files with --data");
+    held_out = validation_data(data, model.deck().model.context, model.deck().model.vocab);
+    require_tokens_of(model.meta(), a.model.checkpoint, held_out->tokenizer());
+  });
   const auto loss = *evaluate(model.trainer(), *held_out, a.samples, model.deck().train.microbatch);
-  require(loss.valid > 0, "none of the held-out targets counts: all are masked");
-  fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets\n", model.meta().step,
-             loss.mean(), std::exp(loss.mean()), loss.valid);
+  if (loss.valid == 0) throw SharedError("none of the held-out targets counts: all are masked");
+  if (model.speaks())
+    fmt::print("step {}: loss {:.6f}, perplexity {:.4f}, over {} targets\n", model.meta().step,
+               loss.mean(), std::exp(loss.mean()), loss.valid);
   return 0;
 }
 
@@ -40,17 +56,25 @@ int evaluate_checkpoint(const EvaluateArguments& a) {
 void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("evaluate", "loss of a checkpoint on held-out tokens");
   auto a = std::make_shared<EvaluateArguments>();
-  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")
-      ->required()
-      ->transform(with_environment());
+  add_model_arguments(*command, a->model);
   command->add_option("--data", a->data, "token files (default: what its deck holds out)")
       ->transform(with_environment());
-  command->add_option("--samples", a->samples, "use at most this many (default: all)")
+  command->add_option("--samples", a->samples, "use at most this many, or questions (default: all)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
-  command->add_option("--threads", a->threads, "as run.threads (default: the deck's)")
-      ->check(CLI::Range(0, 4096));
-  command->callback([&chosen, a] { chosen = [a] { return evaluate_checkpoint(*a); }; });
+  auto* questions = command
+                        ->add_option("--multiple-choice", a->questions,
+                                     "questions, as HellaSwag's: JSON lines of ctx, endings, label")
+                        ->excludes("--data")
+                        ->transform(with_environment());
+  command->add_option("--output", a->output, "a line of JSON for each question")
+      ->needs(questions)
+      ->transform(with_environment());
+  command->callback([&chosen, a] {
+    chosen = [a] {
+      return on_all_ranks(a->text(),
+                          [&](const Communicator& w) { return evaluate_checkpoint(w, *a); });
+    };
+  });
 }
 
 }  // namespace trireme

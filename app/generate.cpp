@@ -1,16 +1,16 @@
 // trireme generate CHECKPOINT --prompt TEXT --tokens N
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "app/commands.hpp"
+#include "app/launch.hpp"
+#include "app/loaded_model.hpp"
 #include "app/output.hpp"
-#include "app/run_support.hpp"
+#include "app/prompts.hpp"
+#include "lib/base/text_file.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/data/tokenizer.hpp"
 #include "lib/run/generation.hpp"
 
 namespace trireme {
@@ -18,9 +18,20 @@ namespace trireme {
 namespace {
 
 struct GenerateArguments {
-  std::string checkpoint, prompt, prompt_file, backend;
-  std::int64_t tokens = 100, threads = 0;
+  ModelArguments model;
+  std::string prompt, prompt_file, prompts, output;
+  std::vector<std::string> stop;
+  std::int64_t tokens = 100, batch = 8;
+  bool ignore_eos = false, no_cache = false;
   Sampling sampling;
+
+  std::string text() const {
+    return fmt::format(
+        "generate {} --prompt '{}' --prompt-file '{}' --prompts '{}' --output '{}' --stop {} "
+        "--tokens {} --batch-size {} --ignore-eos {} --no-cache {} {} {} {} {}",
+        model.text(), prompt, prompt_file, prompts, output, fmt::join(stop, " "), tokens, batch,
+        ignore_eos, no_cache, sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed);
+  }
 };
 
 // A NaN is neither below nor above any bound.
@@ -44,49 +55,142 @@ CLI::Validator a_seed() {
           ""};
 }
 
-std::string prompt_of(const GenerateArguments& a) {
-  if (a.prompt_file.empty()) return a.prompt;
-  std::ifstream file(a.prompt_file, std::ios::binary);
-  std::error_code unknown;
-  require(file.is_open() && std::filesystem::is_regular_file(a.prompt_file, unknown),
-          "cannot read the prompt file {}: {}", a.prompt_file,
-          file.is_open() ? "it is no regular file" : std::strerror(errno));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-TokenizerKind kind_of(std::string_view name, const std::string& checkpoint) {
-  for (const auto kind : {TokenizerKind::bytes, TokenizerKind::sentencepiece})
-    if (name_of(kind) == name) return kind;
-  fail("{} holds no tokenizer to encode the prompt with: it was trained on token files without one",
-       checkpoint);
-}
-
-int generate_text(const GenerateArguments& a) {
-  const auto loaded = LoadedModel::open(a.checkpoint, a.backend, a.threads);
-  auto& model = *loaded;
-  const auto tokenizer = make_tokenizer(
-      {kind_of(model.meta().tokenizer_kind, a.checkpoint), model.meta().tokenizer}, a.checkpoint);
-  const auto prompt = prompt_of(a);
-  auto ids = tokenizer->encode(prompt);
-  if (ids.empty()) {
-    require(tokenizer->separator().has_value(), "the prompt holds no token: give a longer one");
-    ids.push_back(*tokenizer->separator());
+// Rank 0's file.
+std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArguments& a) {
+  std::string text = a.prompt;
+  const auto& path = a.prompts.empty() ? a.prompt_file : a.prompts;
+  if (!path.empty()) {
+    at_root(world, Pace::slow, [&] { text = read_file(path); });
+    world.broadcast(text);
   }
-  fmt::print("{}", prompt);
-  // All ids are decoded each time: a token's text may depend on those before it. A character of
-  // which bytes are missing decodes to U+FFFD and is printed once they are there.
+  if (a.prompts.empty()) return {{text, {}, {}}};
+  std::vector<Prompt> prompts;
+  together(world, [&] { prompts = parse_prompts(path, text); });
+  return prompts;
+}
+
+// Where the first of the stop texts begins; npos: none is there.
+std::size_t stop_at(std::string_view text, const std::vector<std::string>& stops) {
+  auto first = std::string_view::npos;
+  for (const auto& stop : stops) first = std::min(first, text.find(stop));
+  return first;
+}
+
+// How much of a text may be shown: not what may become a stop text, nor a character of which bytes
+// are missing, which decodes to U+FFFD, in some tokenizers one for each byte.
+std::size_t settled(std::string_view text, const std::vector<std::string>& stops) {
   constexpr std::string_view unfinished = "\xEF\xBF\xBD";
-  std::size_t printed = tokenizer->decode(ids).size();
-  const auto show = [&](bool all) {
-    const auto text = tokenizer->decode(ids);
-    if (text.size() <= printed || (!all && text.ends_with(unfinished))) return;
-    fmt::print("{}", std::string_view(text).substr(printed));
+  auto size = std::min(text.size(), stop_at(text, stops));
+  if (size < text.size()) return size;
+  while (text.substr(0, size).ends_with(unfinished)) size -= unfinished.size();
+  for (const auto& stop : stops)
+    for (auto n = std::min(stop.size() - 1, text.size()); n > 0; --n)
+      if (text.ends_with(std::string_view(stop).substr(0, n))) {
+        size = std::min(size, text.size() - n);
+        break;
+      }
+  return size;
+}
+
+// The texts that requests become. All ids are decoded each time: a token's text may depend on those
+// before it.
+class Texts {
+ public:
+  Texts(const Tokenizer& tokenizer, std::span<const Request> requests,
+        const std::vector<std::string>& stops)
+      : tokenizer_(tokenizer), requests_(requests), stops_(stops) {
+    for (const auto& r : requests) begins_.push_back(tokenizer.decode(r.ids).size());
+  }
+  // What was added, with a stop text and what follows it.
+  std::string raw(std::size_t i, std::span<const std::int32_t> fresh) const {
+    auto ids = requests_[i].ids;
+    ids.insert(ids.end(), fresh.begin(), fresh.end());
+    const auto text = tokenizer_.decode(ids);
+    return text.substr(std::min(text.size(), begins_[i]));
+  }
+  std::string of(std::size_t i, std::span<const std::int32_t> fresh) const {
+    auto text = raw(i, fresh);
+    text.resize(std::min(text.size(), stop_at(text, stops_)));
+    return text;
+  }
+  bool stopped(std::size_t i, std::span<const std::int32_t> fresh) const {
+    return !stops_.empty() && stop_at(raw(i, fresh), stops_) != std::string::npos;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::span<const Request> requests_;
+  const std::vector<std::string>& stops_;
+  std::vector<std::size_t> begins_;  // bytes of the prompt's own text
+};
+
+std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
+                                 const GenerateArguments& a) {
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    auto& r = requests.emplace_back(
+        Request{tokenizer.prefix(), prompts[i].tokens.value_or(a.tokens), a.sampling});
+    tokenizer.encode(prompts[i].text, TextPlace::start, r.ids);
+    // A stream of random numbers for each.
+    r.sampling.seed = prompts[i].seed.value_or(a.sampling.seed + i);
+    if (!r.ids.empty()) continue;
+    require(tokenizer.separator().has_value(), "a prompt holds no token: give a longer one");
+    r.ids.push_back(*tokenizer.separator());
+  }
+  return requests;
+}
+
+void print_one(const Prompt& prompt, const Texts& texts, GenerationSettings& settings,
+               const std::vector<std::string>& stops, const std::function<void()>& run) {
+  fmt::print("{}", prompt.text);
+  std::size_t printed = 0;
+  const auto show = [&](std::string_view text, std::size_t size) {
+    if (size <= printed) return;
+    fmt::print("{}", text.substr(printed, size - printed));
     flush_output();
-    printed = text.size();
+    printed = size;
   };
-  generate(model.trainer(), ids, a.tokens, a.sampling, tokenizer->vocab(), [&] { show(false); });
-  show(true);
+  std::string last;
+  settings.emit = [&](std::size_t i, std::span<const std::int32_t> fresh) {
+    last = texts.raw(i, fresh);
+    show(last, settled(last, stops));
+  };
+  run();
+  show(last, std::min(last.size(), stop_at(last, stops)));
   fmt::print("\n");
+}
+
+int generate_text(const Communicator& world, const GenerateArguments& a) {
+  const auto prompts = prompts_of(world, a);
+  const auto loaded = LoadedModel::open(world, a.model, LossesAre::of_samples);
+  auto& model = *loaded;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<Request> requests;
+  together(world, [&] {
+    tokenizer = model.tokenizer(a.model.checkpoint);
+    requests = requests_of(prompts, *tokenizer, a);
+  });
+  const Texts texts(*tokenizer, requests, a.stop);
+  GenerationSettings settings{.vocab = tokenizer->vocab(),
+                              .end_of_text = a.ignore_eos ? std::nullopt : tokenizer->separator(),
+                              .batch = a.batch,
+                              .cache = !a.no_cache};
+  settings.stops = [&](std::size_t i, std::span<const std::int32_t> fresh) {
+    return texts.stopped(i, fresh);
+  };
+  const auto run = [&] { generate(model.trainer(), requests, settings); };
+  if (!model.speaks()) {
+    run();
+  } else if (a.prompts.empty()) {
+    print_one(prompts[0], texts, settings, a.stop, run);
+  } else {
+    ContinuationWriter writer(a.output);
+    settings.ended = [&](std::size_t i, const Continued& c) {
+      writer.add(i, prompts[i].text, texts.of(i, c.ids), static_cast<std::int64_t>(c.ids.size()),
+                 name_of(c.ended));
+    };
+    run();
+  }
   return 0;
 }
 
@@ -95,13 +199,31 @@ int generate_text(const GenerateArguments& a) {
 void add_generate(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand("generate", "text from a trained model");
   auto a = std::make_shared<GenerateArguments>();
-  command->add_option("checkpoint", a->checkpoint, "a checkpoint or run directory")
-      ->required()
-      ->transform(with_environment());
-  auto* prompt = command->add_option("--prompt", a->prompt, "what the text begins with");
+  add_model_arguments(*command, a->model);
+  auto* prompt = command->add_option("--prompt", a->prompt,
+                                     "what the text begins with; ids, for a model of imported ids");
   command->add_option("--prompt-file", a->prompt_file, "the same from a file")
       ->excludes(prompt)
       ->transform(with_environment());
+  auto* prompts =
+      command
+          ->add_option("--prompts", a->prompts,
+                       "many: a prompt a line, or a .jsonl of {\"prompt\", \"tokens\", \"seed\"}")
+          ->excludes(prompt)
+          ->excludes("--prompt-file")
+          ->transform(with_environment());
+  command->add_option("--output", a->output, "where their texts go as JSON lines (default: stdout)")
+      ->needs(prompts)
+      ->transform(with_environment());
+  command->add_option("--batch-size", a->batch, "how many of them at a time, on each data rank")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--stop", a->stop, "end a text before this one; may be given several times")
+      ->allow_extra_args(false)
+      ->check([](const std::string& t) { return t.empty() ? "a stop text is not empty" : ""; });
+  command->add_flag("--ignore-eos", a->ignore_eos, "go on behind the tokenizer's end of text");
+  command->add_flag("--no-cache", a->no_cache,
+                    "keep no keys and values: every token costs a whole context");
   command->add_option("--tokens", a->tokens, "how many to generate")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
@@ -117,13 +239,15 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
       ->check(CLI::Range(0.0, 1.0))
       ->check(a_number())
       ->capture_default_str();
-  command->add_option("--seed", s.seed, "seed of the sampling")
+  command
+      ->add_option("--seed", s.seed, "seed of the sampling; prompt i of many, from 0, has seed + i")
       ->check(a_seed())
       ->capture_default_str();
-  command->add_option("--backend", a->backend, "as run.backend (default: the deck's)");
-  command->add_option("--threads", a->threads, "as run.threads (default: the deck's)")
-      ->check(CLI::Range(0, 4096));
-  command->callback([&chosen, a] { chosen = [a] { return generate_text(*a); }; });
+  command->callback([&chosen, a] {
+    chosen = [a] {
+      return on_all_ranks(a->text(), [&](const Communicator& w) { return generate_text(w, *a); });
+    };
+  });
 }
 
 }  // namespace trireme

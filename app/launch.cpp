@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/hash.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/value.hpp"
 #include "lib/launch/mpi_job.hpp"
@@ -39,6 +41,25 @@ double hang_timeout_before_deck(const std::vector<std::string>& overrides) {
     }
   }
   return seconds;
+}
+
+int on_all_ranks(const std::string& arguments,
+                 const std::function<int(const Communicator&)>& work) {
+  if (launch::launched_ranks() < 2) return work(Communicator());
+  const launch::MpiJob job(RunConfig{}.hang_timeout);
+  const auto& world = job.world();
+  try {
+    require_launch(world);
+    if (world.rank() != 0) log_quietly();
+    require_same_arguments(world, arguments);
+    return work(world);
+  } catch (const SharedError& e) {  // every rank is here
+    if (world.rank() == 0) log_error("{}", e.what());
+    return 1;
+  } catch (const std::exception& e) {
+    log_error("rank {}: {}", world.rank(), told(e));
+    job.abort(1);
+  }
 }
 
 Deck read_deck(const Communicator& world, const DeckArguments& a) {

@@ -1,5 +1,6 @@
 #pragma once
 // How the ranks of a job start: checks of the launch, and the deck.
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,10 @@ double hang_timeout_before_deck(const std::vector<std::string>& overrides);
 
 // Rank 0 reads the deck, fits it to the number of ranks and broadcasts the result. SharedError.
 Deck read_deck(const Communicator& world, const DeckArguments&);
+
+// A command that any number of ranks run: `work` with the world of this launch, on which errors end
+// all ranks as they end `train`. Without a launcher MPI is left alone. `arguments`: the command
+// line as text, the same on all ranks.
+int on_all_ranks(const std::string& arguments, const std::function<int(const Communicator&)>& work);
 
 }  // namespace trireme

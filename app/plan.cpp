@@ -6,7 +6,9 @@
 #include "app/run_support.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/sizes.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/io/checkpoint_list.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -26,41 +28,89 @@ Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overr
   return deck.model.vocab == 0 ? with_vocab(std::move(deck)) : deck;
 }
 
-constexpr std::size_t most_grids_named = 8;
+constexpr std::size_t most_named = 8;
 
-struct GridThatFits {
-  Grid grid;
+struct Fit {
+  std::vector<std::string> overrides;
   std::size_t reserved;
 };
 
+// Sharding from what is asked to what takes least memory: weights gathered for a step take more
+// than for a microbatch.
+std::vector<std::vector<std::string>> zero_settings(const ZeroConfig& asked, std::int64_t ranks) {
+  std::vector<std::vector<std::string>> all = {{}};
+  if (ranks == 1) return all;
+  for (auto stage = asked.stage + 1; stage < 3; ++stage)
+    all.push_back({fmt::format("zero.stage={}", stage)});
+  const bool gathered_often = asked.stage == 3 && asked.gather == ZeroCadence::microbatch;
+  const bool reduced_often = asked.stage == 3 && asked.reduce == ZeroCadence::microbatch;
+  if (asked.stage < 3) all.push_back({"zero.stage=3", "zero.gather=step", "zero.reduce=step"});
+  if (!gathered_often && !reduced_often)
+    all.push_back({"zero.stage=3", "zero.gather=microbatch", "zero.reduce=step"});
+  if (!gathered_often || !reduced_often)
+    all.push_back({"zero.stage=3", "zero.gather=microbatch", "zero.reduce=microbatch"});
+  return all;
+}
+
 // Of all grids of that many ranks, those nearest to the asked one whose ranks reserve at most
-// `limit`. `more` overrides the deck further.
-std::vector<GridThatFits> grids_that_fit(const PlanArguments& a, const PlanInput& asked,
-                                         const DryTarget& target, std::size_t limit,
-                                         const std::vector<std::string>& more) {
+// `limit`, each with the first setting of `zero` that does.
+std::vector<Fit> what_fits(const PlanArguments& a, const PlanInput& asked, const DryTarget& target,
+                           std::size_t limit) {
   auto grids = legal_grids({}, a.ranks);
   nearest_first(grids, asked.grid);
-  std::vector<GridThatFits> fitting;
+  std::vector<Fit> fitting;
   for (const auto& g : grids) {
-    if (g == asked.grid && more.empty()) continue;
-    auto overrides = a.deck.overrides;
-    overrides.insert(overrides.end(), more.begin(), more.end());
-    overrides.insert(
-        overrides.end(),
-        {fmt::format("parallel.pipe={}", g.pipe), "parallel.stage_layers=[]",
-         fmt::format("parallel.data={}", g.data), fmt::format("parallel.seq={}", g.seq)});
-    std::optional<Deck> deck;
-    try {
-      deck = deck_to_plan(a.deck.path, overrides, a.ranks);
-    } catch (const Error&) {
-      continue;  // the model or the batch does not fit this grid
+    for (const auto& zero : zero_settings(asked.setup.zero, a.ranks)) {
+      if (g == asked.grid && zero.empty()) continue;
+      Fit fit{{fmt::format("parallel.pipe={}", g.pipe), fmt::format("parallel.data={}", g.data),
+               fmt::format("parallel.seq={}", g.seq)},
+              0};
+      fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());
+      auto overrides = a.deck.overrides;
+      overrides.emplace_back("parallel.stage_layers=[]");
+      overrides.insert(overrides.end(), fit.overrides.begin(), fit.overrides.end());
+      try {
+        const auto deck = deck_to_plan(a.deck.path, overrides, a.ranks);
+        const auto reserved = reserved_within(
+            plan_input(deck, deck.precision.compute, asked.transport), target, limit);
+        if (!reserved) continue;
+        fit.reserved = *reserved;
+      } catch (const Error&) {
+        break;  // the model or the batch does not fit this grid
+      }
+      fitting.push_back(std::move(fit));
+      break;
     }
-    if (const auto reserved = reserved_within(
-            plan_input(*deck, deck->precision.compute, asked.transport), target, limit))
-      fitting.push_back({g, *reserved});
-    if (fitting.size() == most_grids_named) break;
+    if (fitting.size() == most_named) break;
   }
   return fitting;
+}
+
+// A line for each: what to set, and what it costs in memory, idle time and traffic.
+std::string fits_text(const PlanArguments& a, const PlanInput& asked, DryTarget target,
+                      const std::vector<Fit>& fitting) {
+  target.order = false;
+  std::size_t widest = 0;
+  for (const auto& f : fitting)
+    widest = std::max(widest, fmt::format("{}", fmt::join(f.overrides, " ")).size());
+  std::string text = fmt::format("\n  {:<{}} {:>10} {:>7} {:>12}", "", widest, "reserved", "bubble",
+                                 "sends a step");
+  for (const auto& f : fitting) {
+    auto overrides = a.deck.overrides;
+    overrides.emplace_back("parallel.stage_layers=[]");
+    overrides.insert(overrides.end(), f.overrides.begin(), f.overrides.end());
+    const auto deck = deck_to_plan(a.deck.path, overrides, a.ranks);
+    const auto plan = make_plan(plan_input(deck, deck.precision.compute, asked.transport), target);
+    double sent = 0;
+    for (const auto& r : plan.ranks)
+      sent = std::max(sent, static_cast<double>(r.step_traffic.shard + r.step_traffic.seq +
+                                                r.step_traffic.pipe));
+    text += fmt::format("\n  {:<{}} {:>10} {:>6.1f}% {:>12}",
+                        fmt::format("{}", fmt::join(f.overrides, " ")), widest,
+                        memory_text(static_cast<double>(f.reserved)), 100 * bubble(plan.timeline),
+                        traffic_text(sent));
+  }
+  return text;
 }
 
 void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& plan,
@@ -72,28 +122,19 @@ void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& 
     fail("--device-memory: {}", e.what());
   }
   if (plan.most_reserved() <= limit) return;
-  const auto named = [&](const std::vector<std::string>& more) {
-    std::string lines;
-    for (const auto& [grid, reserved] : grids_that_fit(a, input, target, limit, more))
-      lines += fmt::format(
-          "\n  parallel.pipe={} parallel.data={} parallel.seq={}{}{} reserves about {:.3f} GiB a "
-          "rank",
-          grid.pipe, grid.data, grid.seq, more.empty() ? "" : " ", fmt::join(more, " "),
-          static_cast<double>(reserved) / (1 << 30));
-    return lines;
-  };
-  std::string fitting;
-  if (a.ranks > 1) fitting = named({});
-  if (a.ranks > 1 && fitting.empty() && input.setup.zero.stage != 3)
-    fitting = named({"zero.stage=3"});
-  const auto others = fitting.empty()
-                          ? fmt::format("no other grid of {} ranks fits: ", a.ranks)
-                          : fmt::format("grids of {} ranks that fit:{}\nor ", a.ranks, fitting);
+  std::string others;
+  if (a.ranks > 1) {
+    const auto fitting = what_fits(a, input, target, limit);
+    others = fitting.empty()
+                 ? fmt::format("no other grid of {} ranks fits, at any zero.stage: ", a.ranks)
+                 : fmt::format("on {} ranks these fit:{}\nor ", a.ranks,
+                               fits_text(a, input, target, fitting));
+  }
   fail(
-      "a rank reserves {} bytes, more than --device-memory {}; {}lower train.microbatch or "
-      "model.context, set model.recompute = \"block\"{}{}, or take more ranks",
-      plan.most_reserved(), a.device_memory, a.ranks == 1 ? "" : others,
-      input.setup.zero.stage == 3 ? "" : " or zero.stage = 3",
+      "a rank reserves {} ({} bytes), more than --device-memory {}; {}lower train.microbatch or "
+      "model.context, set model.recompute = \"block\"{}, or take more ranks",
+      memory_text(static_cast<double>(plan.most_reserved())), plan.most_reserved(), a.device_memory,
+      others,
       target.properties.host_readable && input.snapshot == PlanSnapshot::included
           ? " or checkpoint.async = false"
           : "");
@@ -130,6 +171,14 @@ struct CheckArguments {
   bool verify = false;
 };
 
+// Reads all of the files.
+void verify(const std::vector<TokenRange>& ranges) {
+  for (const auto& range : ranges)
+    if (range.file.verify() == Verified::ids_only)
+      fmt::print("{} has no hash: its ids are in the vocabulary, and no more can be said of them\n",
+                 range.file.path().string());
+}
+
 // Checks the deck, its files, and that the model of one rank fits this machine.
 int check(const CheckArguments& a) {
   const auto deck = with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks));
@@ -137,21 +186,23 @@ int check(const CheckArguments& a) {
                                       static_cast<std::uint64_t>(deck.train.seed));
   const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
   if (a.verify) {
-    for (const auto& range : training.ranges()) range.file.verify();
-    if (validation)
-      for (const auto& range : validation->ranges()) range.file.verify();
+    verify(training.ranges());
+    if (validation) verify(validation->ranges());
   }
   const auto choice = backend_choice(deck, {});
-  if (!deck.model.init_from.empty())
-    require_model(CheckpointReader(find_checkpoint(deck.model.init_from)), make_spec(deck.model));
+  if (const auto& model = deck.model.init_from; !model.empty()) {
+    const CheckpointReader reader(find_checkpoint(model));
+    require_model(reader, make_spec(deck.model));
+    require_tokens_of(reader.meta(), model, training.tokenizer());
+  }
   const auto compute = usable_compute(choice, deck.precision.compute);
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
   const auto plan = make_plan(plan_input(deck, compute, transport_of(deck, choice)), target);
-  fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} bytes reserved a rank\n",
+  fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} reserved a rank\n",
              a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
-             plan.most_reserved());
+             memory_text(static_cast<double>(plan.most_reserved())));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),
                 static_cast<double>(here) / (1 << 30));
@@ -167,7 +218,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
   command
       ->add_option("--device-memory", a->device_memory,
-                   "fail when a rank reserves more than this, such as 80G")
+                   "fail when a rank reserves more than this, such as 80G, 80GiB or 40GB")
       ->transform(with_environment());
   command->add_flag("--json", a->json, "as JSON");
   command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });

@@ -12,6 +12,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
+#include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/run/loop.hpp"
@@ -177,25 +178,18 @@ void open_model(Machine& machine, Inputs& in, DType compute) {
   }
 }
 
-// The compute type of the deck, or the one that the machines of all ranks support instead.
-DType agreed_compute(const Communicator& world, const BackendChoice& choice, DType wanted) {
-  DType usable{};
-  together(world, [&] { usable = usable_compute(choice, wanted); });
-  double wider = usable != wanted;
-  world.all_reduce_max({&wider, 1});
-  if (wider == 0 || usable != wanted) return usable;
-  log_warning("the processor of another rank cannot multiply {}: computing in {}", name_of(wanted),
-              name_of(wide(wanted)));
-  return wide(wanted);
-}
-
 }  // namespace
 
 Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from) {
   std::optional<Inputs> in;
   together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
   require_same_files(world, files_of(*in));
-  together(world, [&] { compare_tokens_with_checkpoint(*in); });
+  together(world, Pace::slow, [&] {
+    compare_tokens_with_checkpoint(*in);
+    if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
+      require_tokens_of(CheckpointReader(find_checkpoint(model)).meta(), model,
+                        {kind_named(in->meta.tokenizer_kind), in->meta.tokenizer});
+  });
   if (world.size() > 1) {
     if (in->from) require_same_checkpoint(world, from);
     world.broadcast(in->meta.run);  // a new run's identity is rank 0's

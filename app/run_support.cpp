@@ -6,10 +6,8 @@
 #include "lib/data/dataset.hpp"
 #include "lib/deck/value.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/shard_file.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
-#include "lib/train/state.hpp"
 
 namespace trireme {
 
@@ -52,6 +50,10 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
             "run.exactness = \"invariant\" is for the backends host and ref, and run.backend = "
             "\"{}\" means a GPU: give run.backend = \"host\"",
             d.run.backend);
+    require(d.data.attention == AttentionSpan::causal || c.name != "cuda",
+            "data.attention = \"document\" is for the backends host and ref, and run.backend = "
+            "\"{}\" means a GPU: give run.backend = \"host\" or data.attention = \"causal\"",
+            d.run.backend);
   });
   together(world, [&] {
     require(d.run.replay_every == 0 || d.run.exactness != Exactness::fast || c.name != "cuda",
@@ -71,6 +73,17 @@ DType usable_compute(const BackendChoice& choice, DType wanted) {
   return usable;
 }
 
+DType agreed_compute(const Communicator& world, const BackendChoice& choice, DType wanted) {
+  DType usable{};
+  together(world, [&] { usable = usable_compute(choice, wanted); });
+  double wider = usable != wanted;
+  world.all_reduce_max({&wider, 1});
+  if (wider == 0 || usable != wanted) return usable;
+  log_warning("the processor of another rank cannot multiply {}: computing in {}", name_of(wanted),
+              name_of(wide(wanted)));
+  return wide(wanted);
+}
+
 TransportKind transport_of(const Deck& d, const BackendChoice& choice) {
   const bool device =
       choice.name == "cuda" && !d.run.share_gpu && !transport::nccl_library().empty();
@@ -86,6 +99,7 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   s.stage_layers = d.parallel.stage_layers;
   s.compute = compute;
   s.reduce = d.precision.reduce;
+  s.attention = d.data.attention;
   s.seed = static_cast<std::uint64_t>(d.train.seed);
   s.exact_chunk = exact_chunk(d);
   s.check_memory = d.run.replay_every > 0;
@@ -115,51 +129,24 @@ Deck on_one_rank(Deck d) {
   return fit_to_ranks(std::move(d), 1);
 }
 
-std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
-  if (std::filesystem::exists(path / manifest_name)) return path;
-  require(!std::filesystem::exists(path / shard_name(0)),
-          "{} is damaged: {} is missing -- `trireme inspect {} --repair` makes it again",
-          path.string(), manifest_name, path.string());
-  require(std::filesystem::is_directory(path / "checkpoints"),
-          "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints)", path.string(),
-          manifest_name);
-  const auto newest = newest_intact(path / "checkpoints", Check::sizes);
-  for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
-  require(newest.found.has_value(), "{} holds no intact checkpoint",
-          (path / "checkpoints").string());
-  return newest.found->directory;
-}
-
-LoadedModel::LoadedModel(const std::filesystem::path& checkpoint, const std::string& backend,
-                         std::int64_t threads)
-    : reader_(checkpoint),
-      deck_(parse_deck(reader_.meta().deck, (reader_.directory() / "deck").string())) {
-  if (!backend.empty()) deck_.run.backend = backend;
-  if (threads > 0) deck_.run.threads = threads;
-  deck_ = on_one_rank(std::move(deck_));
-  deck_.model.vocab = reader_.meta().vocab;
-  auto choice = backend_choice(deck_, axes_.world);
-  choice.device = launch::gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, axes_.world);
-  backend_ = open_backend(choice);
-  workspace_ = std::make_unique<Workspace>(*backend_);
-  auto setup = trainer_setup(deck_, usable_compute(choice, deck_.precision.compute));
-  setup.trainable = false;
-  trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
-  load_weights(trainer_->store(), reader_);
-}
-
-std::unique_ptr<LoadedModel> LoadedModel::open(const std::filesystem::path& path,
-                                               const std::string& backend, std::int64_t threads) {
-  constexpr int tries = 10;
-  for (int i = 1;; ++i) {
-    const auto checkpoint = find_checkpoint(path);
-    try {
-      return std::make_unique<LoadedModel>(checkpoint, backend, threads);
-    } catch (const Error&) {
-      if (i == tries || std::filesystem::exists(checkpoint / manifest_name)) throw;
-    }
-    log_info("{} was removed meanwhile: looking for a newer one", checkpoint.string());
-  }
+void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
+                       const TokenizerSpec& files) {
+  const TokenizerSpec there{kind_named(meta.tokenizer_kind), meta.tokenizer};
+  if (there.kind == TokenizerKind::none || files.kind == TokenizerKind::none || there == files)
+    return;
+  const auto ids = [](const TokenizerSpec& spec, const std::string& where) {
+    return make_tokenizer(spec, where)->encode("The 42 oars,\n\tof a na\u00efve \u65e5\u672c.");
+  };
+  if (ids(there, model) == ids(files, "the token files")) return;
+  require(there.kind == files.kind,
+          "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}: "
+          "tokenize the text again with the model's (--tokenizer)",
+          name_of(files.kind), model, name_of(there.kind));
+  log_warning(
+      "the token files were made with another {} tokenizer than the model in {}: its ids mean "
+      "other "
+      "texts",
+      name_of(there.kind), model);
 }
 
 }  // namespace trireme

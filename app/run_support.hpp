@@ -3,14 +3,13 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/open/open.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/deck/deck.hpp"
-#include "lib/io/checkpoint_reader.hpp"
+#include "lib/io/checkpoint.hpp"
 #include "lib/plan/plan.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -34,6 +33,8 @@ Deck with_vocab(Deck);
 BackendChoice backend_choice(const Deck&, const Communicator& world);
 // The compute type of the deck, or the one that this machine supports instead, with a warning.
 DType usable_compute(const BackendChoice&, DType wanted);
+// Collective. The same for the machines of all ranks.
+DType agreed_compute(const Communicator& world, const BackendChoice&, DType wanted);
 
 // Device if each rank has a GPU of its own and the build has NCCL, else host.
 TransportKind transport_of(const Deck&, const BackendChoice&);
@@ -43,33 +44,11 @@ TrainerSetup trainer_setup(const Deck&, DType compute);
 Grid grid_of(const Deck&);
 // The same for a plan of the run.
 PlanInput plan_input(const Deck&, DType compute, TransportKind);
+// Tokens have to mean to a model what they meant when it was trained. Where its tokenizer and the
+// token files' give a text other ids: Error when they are of two kinds, else a warning. `model` is
+// its name.
+void require_tokens_of(const CheckpointMeta&, const std::string& model, const TokenizerSpec& files);
 // The deck for one rank, whatever grid it was written for.
 Deck on_one_rank(Deck);
-
-// A checkpoint directory, or the newest intact checkpoint of a run directory.
-std::filesystem::path find_checkpoint(const std::filesystem::path&);
-
-// A trained model from a checkpoint, for evaluation and generation on one rank.
-class LoadedModel {
- public:
-  // `backend` and `threads` as run.backend and run.threads; `checkpoint` is the directory of one.
-  LoadedModel(const std::filesystem::path& checkpoint, const std::string& backend,
-              std::int64_t threads);
-  // find_checkpoint's; where a run prunes what it is about to read, the next newest.
-  static std::unique_ptr<LoadedModel> open(const std::filesystem::path&, const std::string& backend,
-                                           std::int64_t threads);
-
-  const Deck& deck() const { return deck_; }
-  const CheckpointMeta& meta() const { return reader_.meta(); }
-  Trainer& trainer() { return *trainer_; }
-
- private:
-  CheckpointReader reader_;
-  Deck deck_;
-  Axes axes_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Workspace> workspace_;
-  std::unique_ptr<Trainer> trainer_;
-};
 
 }  // namespace trireme

@@ -59,6 +59,7 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
           d.run.digest_every,
           d.run.replay_every,
           d.run.on_fault,
+          1e12 * d.run.peak_tflops,
           run,
           started};
 }
@@ -114,6 +115,17 @@ void log_memory(const Communicator& world, const Backend& backend) {
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
 }
 
+// A failing write is no reason to end the run with an error: all that is in it was printed.
+void tell_timing(const Communicator& world, const RunTiming& t, const std::filesystem::path& run) {
+  if (world.rank() != 0) return;
+  for (const auto& line : timing_lines(t)) log_info("{}", line);
+  try {
+    add_timing(run / "timing.json", t);
+  } catch (const Error& e) {
+    log_warning("the table of times is not written: {}", e.what());
+  }
+}
+
 void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
   log_memory(m.axes.world, *m.backend);
   if (deck.freeze.empty()) return;
@@ -157,6 +169,7 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     throw;
   }
   log_resources(deck, machine, loop.step());
+  tell_timing(machine.axes.world, loop.timing(), run);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);
@@ -205,6 +218,20 @@ bool evaluation_missing(const Communicator& world, const Inputs& in,
   return !missing.empty();
 }
 
+// To write evaluate.sample_prompt and what follows; null: the deck has none.
+std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const Inputs& in) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (in.deck.evaluate.sample_prompt.empty()) return tokenizer;
+  together(world, [&] {
+    const auto spec = in.training.tokenizer();
+    require(spec.kind != TokenizerKind::none,
+            "evaluate.sample_prompt needs a tokenizer, and the token files of data.path hold none: "
+            "leave it out, or tokenize the text with one");
+    tokenizer = make_tokenizer(spec, in.deck.data.path[0]);
+  });
+  return tokenizer;
+}
+
 // All steps are made and evaluated; the last process may have died before it wrote its outcome.
 int end_finished(const RunDirectory* directory, const Inputs& in) {
   log_info("the run is finished: {} steps are done", in.meta.step);
@@ -218,6 +245,7 @@ int end_finished(const RunDirectory* directory, const Inputs& in) {
 
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
+  Timesheet::start(started);
   require_launch(world);
   if (world.rank() != 0) log_quietly();
   require_same_arguments(world, text_of(a));
@@ -251,6 +279,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in);
+  const auto tokenizer = tokenizer_of_samples(world, in);
   auto machine = open_machine(world, in);
 
   RunRecord record;
@@ -262,14 +291,16 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
                                    : Origin::another_run;
     record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta);
+    if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a, run);
   });
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);
-  TrainLoop loop(
-      {*machine.trainer, in.training, in.validation ? &*in.validation : nullptr, record, signals},
-      loop_settings(in.deck, time_limit, run, started), {std::move(in.meta), from, missing});
+  TrainLoop loop({*machine.trainer, in.training, in.validation ? &*in.validation : nullptr, record,
+                  signals, tokenizer.get()},
+                 loop_settings(in.deck, time_limit, run, started),
+                 {std::move(in.meta), from, missing});
   in.from.reset();
   return train_in(run, in.deck, machine, loop, record, a);
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "app/commands.hpp"
+#include "app/hints.hpp"
 #include "app/output.hpp"
 #include "kernels/host/wait_policy.hpp"
 #include "lib/base/log.hpp"
@@ -32,7 +33,11 @@ int main(int argc, char** argv) {
   add_generate(app, chosen);
   add_inspect(app, chosen);
   add_compare(app, chosen);
+  add_export(app, chosen);
+  add_import(app, chosen);
+  add_report(app, chosen);
   add_version(app, chosen);
+  add_manual(app, chosen);
   try {
     app.parse(argc, argv);
     if (chosen) {
@@ -43,8 +48,17 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\na subcommand is required\n", app.help());
     return 1;
   } catch (const CLI::ParseError& e) {
-    const bool train = argc > 1 && std::string_view(argv[1]) == "train";
-    const int code = train ? end_train([&] { return app.exit(e); }) : app.exit(e);
+    const std::string_view command = argc > 1 ? argv[1] : "";
+    const bool train = command == "train";
+    // Keys of a deck as options; other commands have none.
+    const bool keys = (train || command == "check" || command == "plan") &&
+                      dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr;
+    const auto say = [&] {
+      const int code = app.exit(e);
+      if (keys) fmt::print(stderr, "{}", hints_for(argc, argv));
+      return code;
+    };
+    const int code = train ? end_train(say) : say();
     return std::fflush(stdout) == 0 ? code : 1;
   } catch (const std::exception& e) {
     log_error("{}", told(e));

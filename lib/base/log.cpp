@@ -17,6 +17,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log_errors.hpp"
+#include "lib/base/terminal.hpp"
 
 namespace trireme {
 
@@ -26,7 +27,7 @@ bool on_terminal() {
   if (quiet) return false;
   static const bool terminal = [] {
     const char* given = std::getenv("TRIREME_TERMINAL");
-    return given ? std::string_view(given) == "1" : isatty(STDERR_FILENO) == 1;
+    return given ? std::string_view(given) == "1" : stderr_ends_at_terminal();
   }();
   return terminal;
 }

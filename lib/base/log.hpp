@@ -13,8 +13,8 @@ namespace trireme {
 // `detail` goes to the file, and to stderr unless that is a terminal (which shows progress).
 enum class LogLevel : std::uint8_t { detail, info, warning, error };
 
-// Is stderr a terminal? Where a launcher puts a pipe between, TRIREME_TERMINAL=1 says that it ends
-// at one.
+// Does stderr end at a terminal, as lib/base/terminal.hpp finds out? TRIREME_TERMINAL=1 says that
+// it does, 0 that it does not.
 bool on_terminal();
 
 void log_line(LogLevel, std::string_view);

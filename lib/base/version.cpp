@@ -12,4 +12,8 @@ std::string_view commit() {
   return commit_text;
 }
 
+std::string_view compiler() {
+  return TRIREME_COMPILER;
+}
+
 }  // namespace trireme

@@ -20,6 +20,10 @@ struct ScheduleConfig {
 struct EvaluateConfig {
   std::int64_t every_steps = 500;  // 0: never while training
   std::int64_t batches = 20;       // of train.batch samples each; 0: all held-out samples
+  std::string sample_prompt;       // what a text of the model begins with; empty: none is made
+  std::int64_t sample_tokens = 64;
+  std::int64_t sample_every = 0;    // steps between texts; 0: as every_steps
+  double sample_temperature = 0.8;  // 0: always the most likely token
 
   bool operator==(const EvaluateConfig&) const = default;
 };
@@ -41,6 +45,8 @@ struct RunConfig {
   std::int64_t digest_every = 0;          // steps between digests of every tensor
   std::int64_t replay_every = 0;          // steps between steps that run twice
   OnFault on_fault = OnFault::stop;       // what such a step's fault does to the run
+  bool tensorboard = false;               // event files as well as history.csv
+  double peak_tflops = 0;                 // a rank's machine can do; 0: not known
   bool debug = false;                     // poison freed memory, check labels of collectives
   bool share_gpu = false;                 // several ranks on one GPU
   bool cuda_graph = false;                // a microbatch's forward and its backward as a graph each

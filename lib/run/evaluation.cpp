@@ -25,6 +25,7 @@ static Batch padded(Batch batch, std::int64_t samples) {
   batch.ids_BT.resize(static_cast<std::size_t>(samples * tokens), 0);
   batch.targets_BT.resize(static_cast<std::size_t>(samples * tokens), no_target);
   batch.sample_B.resize(static_cast<std::size_t>(samples), 0);
+  if (!batch.start_BT.empty()) batch.start_BT.resize(static_cast<std::size_t>(samples * tokens), 0);
   return batch;
 }
 

@@ -1,75 +1,223 @@
 #include "lib/run/generation.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <numeric>
+#include <memory>
+#include <string>
+
+#include "lib/comm/agree.hpp"
 
 namespace trireme {
 
-std::int32_t sample_token(std::span<const double> logits, const Sampling& s,
-                          std::int64_t position) {
-  require(std::ranges::all_of(logits, [](double z) { return std::isfinite(z); }),
-          "the model's logits are not finite: its weights have diverged");
-  std::vector<std::int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  // Most likely first; ties by id, so that the choice is the same everywhere.
-  std::ranges::sort(order, [&](std::int32_t a, std::int32_t b) {
-    const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
-    return x != y ? x > y : a < b;
-  });
-  const double best = logits[static_cast<std::size_t>(order[0])];
-  if (s.temperature == 0) return order[0];
-  if (s.top_k > 0 && s.top_k < static_cast<std::int64_t>(order.size()))
-    order.resize(static_cast<std::size_t>(s.top_k));
-  std::vector<double> p;
-  for (const auto id : order)
-    p.push_back(std::exp((logits[static_cast<std::size_t>(id)] - best) / s.temperature));
-  double total = std::accumulate(p.begin(), p.end(), 0.0);
-  if (s.top_p < 1) {
-    double sum = 0;
-    std::size_t n = 0;
-    while (n < p.size() && sum < s.top_p * total) sum += p[n++];
-    p.resize(std::max<std::size_t>(1, n));
-    total = sum;
+std::string_view name_of(Ended e) {
+  switch (e) {
+    case Ended::length:
+      return "length";
+    case Ended::stop:
+      return "stop";
+    case Ended::end_of_text:
+      return "end of text";
   }
-  const auto r = philox4x32(hash64(s.seed, "generate"), static_cast<std::uint64_t>(position), 0);
-  double left = total * (static_cast<double>(r[0]) + 0.5) * 0x1p-32;
-  for (std::size_t i = 0; i < p.size(); ++i)
-    if ((left -= p[i]) < 0) return order[i];
-  return order[p.size() - 1];
+  return {};
 }
 
-// One rank of the last stage samples; the sum over ranks takes its token, or its failure, to all.
-static std::int32_t agree_on_token(const Communicator& world, std::span<const double> logits,
-                                   const Sampling& sampling, std::int64_t position) {
-  std::array<double, 2> drawn{};  // token, failed
-  std::string why;
-  if (!logits.empty()) {
-    try {
-      drawn[0] = sample_token(logits, sampling, position);
-    } catch (const Error& e) {
-      drawn[1] = 1;
-      why = e.what();
+namespace {
+
+struct Sequence {
+  std::size_t request;
+  std::vector<std::int32_t> ids;
+  KeyValues kept{};  // of the data rank that has it; empty elsewhere, and past the context
+};
+using Active = std::vector<std::unique_ptr<Sequence>>;
+
+// Every rank knows every sequence and so what all ranks do next; a data rank computes its own.
+class Generator {
+ public:
+  Generator(Trainer& t, std::span<const Request> requests, const GenerationSettings& s)
+      : trainer_(t),
+        requests_(requests),
+        settings_(s),
+        context_(t.model().spec().config.context),
+        caches_(s.cache && t.backend().properties().caches),
+        active_(static_cast<std::size_t>(t.axes().grid.data)),
+        results_(requests.size()) {}
+
+  std::vector<Continued> run() {
+    while (admit() || std::ranges::any_of(active_, [](const auto& a) { return !a.empty(); })) {
+      read_again();
+      extend();
+    }
+    return std::move(results_);
+  }
+
+ private:
+  using Drawn = std::vector<std::vector<Sequence*>>;  // by data rank: those that get a token
+  std::size_t me() const { return static_cast<std::size_t>(trainer_.axes().at.data); }
+
+  // New sequences where there is room, one at a time on each data rank.
+  bool admit() {
+    bool any = false;
+    while (next_ < requests_.size()) {
+      Drawn read(active_.size());
+      for (std::size_t d = 0; d < active_.size() && next_ < requests_.size(); ++d) {
+        if (static_cast<std::int64_t>(active_[d].size()) >= settings_.batch) continue;
+        active_[d].push_back(std::make_unique<Sequence>(Sequence{next_, requests_[next_].ids}));
+        read[d] = {active_[d].back().get()};
+        ++next_;
+      }
+      if (std::ranges::all_of(read, [](const auto& s) { return s.empty(); })) break;
+      whole_pass(read);
+      any = true;
+    }
+    return any;
+  }
+
+  // Those that nothing is kept of: past the context, or without a cache.
+  void read_again() {
+    std::vector<std::vector<Sequence*>> again(active_.size());
+    std::size_t rounds = 0;
+    for (std::size_t d = 0; d < active_.size(); ++d) {
+      for (const auto& s : active_[d])
+        if (!extendable(*s)) again[d].push_back(s.get());
+      rounds = std::max(rounds, again[d].size());
+    }
+    for (std::size_t r = 0; r < rounds; ++r) {
+      Drawn read(active_.size());
+      for (std::size_t d = 0; d < active_.size(); ++d)
+        if (r < again[d].size()) read[d] = {again[d][r]};
+      whole_pass(read);
     }
   }
-  world.all_reduce(drawn);
-  require(drawn[1] == 0, "{}",
-          why.empty() ? "the last stage could not sample a token: its message says why" : why);
-  return static_cast<std::int32_t>(drawn[0]);
+
+  bool extendable(const Sequence& s) const {
+    return caches_ && static_cast<std::int64_t>(s.ids.size()) <= context_ &&
+           s.ids.size() > requests_[s.request].ids.size();
+  }
+
+  // The last `context` tokens of at most one sequence a data rank; a rank without one reads a token
+  // along, as others may need its share of the weights.
+  void whole_pass(const Drawn& read) {
+    std::vector<std::vector<double>> logits;
+    const std::int32_t nothing = 0;
+    if (read[me()].empty()) {
+      trainer_.logits({&nothing, 1});
+    } else {
+      auto& s = *read[me()][0];
+      const auto n = static_cast<std::int64_t>(s.ids.size());
+      const auto end =
+          static_cast<std::int64_t>(requests_[s.request].ids.size()) + requests_[s.request].tokens;
+      s.kept = {.positions = std::min(context_, end), .of_block = {}};
+      const bool keep = caches_ && n < context_;
+      auto row =
+          trainer_.logits(std::span(s.ids).last(static_cast<std::size_t>(std::min(context_, n))),
+                          keep ? &s.kept : nullptr);
+      if (!row.empty()) logits.push_back(std::move(row));
+    }
+    draw(read, logits);
+  }
+
+  void extend() {
+    Drawn rows(active_.size());
+    bool any = false;
+    for (std::size_t d = 0; d < active_.size(); ++d)
+      for (const auto& s : active_[d])
+        if (extendable(*s)) {
+          rows[d].push_back(s.get());
+          any = true;
+        }
+    if (!any) return;
+    std::vector<std::vector<double>> logits;
+    const std::int32_t nothing = 0;
+    if (rows[me()].empty()) {
+      trainer_.logits({&nothing, 1});
+    } else {
+      std::vector<Trainer::Next> next;
+      for (auto* s : rows[me()])
+        next.push_back({s->ids.back(), static_cast<std::int64_t>(s->ids.size()) - 1, &s->kept});
+      logits = trainer_.extend(next);
+    }
+    draw(rows, logits);
+  }
+
+  // One rank of each data index has its sequences' logits and samples; the sum over ranks takes its
+  // tokens, or its failure, to all.
+  void draw(const Drawn& all, std::span<std::vector<double>> logits) {
+    std::vector<double> drawn{0};  // failed; then tokens by data rank
+    std::string why;
+    for (std::size_t d = 0; d < all.size(); ++d)
+      for (std::size_t i = 0; i < all[d].size(); ++i) {
+        drawn.push_back(0);
+        if (d != me() || logits.empty()) continue;
+        const auto& s = *all[d][i];
+        const auto usable = std::min(logits[i].size(), static_cast<std::size_t>(settings_.vocab));
+        try {
+          drawn.back() =
+              sample_token(std::span(logits[i]).first(usable), requests_[s.request].sampling,
+                           static_cast<std::int64_t>(s.ids.size()));
+        } catch (const Error& e) {
+          drawn[0] = 1;
+          why = e.what();
+        }
+      }
+    const auto& world = trainer_.axes().world;
+    world.all_reduce(drawn);
+    if (drawn[0] > 0)
+      throw SharedError(!why.empty() ? why
+                                     : "a rank could not sample a token: its logits are not "
+                                       "finite");
+    auto token = drawn.begin() + 1;
+    for (std::size_t d = 0; d < all.size(); ++d)
+      for (auto* s : all[d]) append(d, *s, static_cast<std::int32_t>(*token++));
+  }
+
+  void append(std::size_t d, Sequence& s, std::int32_t token) {
+    const auto& request = requests_[s.request];
+    auto& result = results_[s.request];
+    if (token == settings_.end_of_text) return end(d, s, Ended::end_of_text);
+    s.ids.push_back(token);
+    result.ids.push_back(token);
+    if (static_cast<std::int64_t>(s.ids.size()) > context_) s.kept = {};
+    if (settings_.emit) settings_.emit(s.request, result.ids);
+    if (settings_.stops && settings_.stops(s.request, result.ids)) return end(d, s, Ended::stop);
+    if (static_cast<std::int64_t>(result.ids.size()) >= request.tokens) end(d, s, Ended::length);
+  }
+
+  void end(std::size_t d, Sequence& s, Ended how) {
+    results_[s.request].ended = how;
+    if (settings_.ended) settings_.ended(s.request, results_[s.request]);
+    std::erase_if(active_[d], [&](const auto& other) { return other.get() == &s; });
+  }
+
+  Trainer& trainer_;
+  std::span<const Request> requests_;
+  const GenerationSettings& settings_;
+  std::int64_t context_;
+  bool caches_;
+  std::vector<Active> active_;  // by data rank
+  std::size_t next_ = 0;        // request
+  std::vector<Continued> results_;
+};
+
+}  // namespace
+
+void require_ids(std::span<const std::int32_t> ids, std::int64_t vocab) {
+  for (const auto id : ids)
+    require(
+        id >= 0 && id < vocab,
+        "the tokenizer gives the id {}, and the model has ids below {}: its tokenizer is another "
+        "one",
+        id, vocab);
 }
 
-void generate(Trainer& trainer, std::vector<std::int32_t>& ids, std::int64_t count,
-              const Sampling& sampling, std::int32_t vocab, const std::function<void()>& emit) {
-  const auto context = static_cast<std::size_t>(trainer.model().spec().config.context);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto seen = std::span(ids).last(std::min(context, ids.size()));
-    auto logits = trainer.logits(seen);
-    logits.resize(std::min(logits.size(), static_cast<std::size_t>(vocab)));
-    ids.push_back(agree_on_token(trainer.axes().world, logits, sampling,
-                                 static_cast<std::int64_t>(ids.size())));
-    emit();
-  }
+static void require_sequence(const Request& r, std::int64_t vocab) {
+  require(!r.ids.empty() && r.tokens >= 1 && r.tokens <= most_tokens,
+          "a text to continue needs a token, and 1 to {} to add", most_tokens);
+  require_ids(r.ids, vocab);
+}
+
+std::vector<Continued> generate(Trainer& trainer, std::span<const Request> requests,
+                                const GenerationSettings& settings) {
+  for (const auto& r : requests) require_sequence(r, trainer.model().spec().config.vocab);
+  return Generator(trainer, requests, settings).run();
 }
 
 }  // namespace trireme

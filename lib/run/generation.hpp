@@ -1,27 +1,54 @@
 #pragma once
-// Sampling text from a model, token by token.
+// Continuing texts, token by token, many at a time. Keys and values of what was read are kept, so a
+// token costs one row of work; past the model's context each token costs a whole one, as the last
+// `context` tokens then begin one later and every key and value changes.
+//
+// A sequence gets the tokens that it gets alone, whatever stands beside it: its first pass has no
+// other sequence in it, and a row's bits depend on that row alone afterwards.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "lib/run/sampling.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
 
-struct Sampling {
-  double temperature = 1;  // 0: greedy
-  std::int64_t top_k = 0;  // only the k most likely tokens; 0: all
-  double top_p = 1;        // nucleus sampling (Holtzman et al. 2020); 1: all
-  std::uint64_t seed = 1;
+inline constexpr std::int64_t most_tokens = std::int64_t{1} << 40;
+
+// Error for an id that the model has no row for, as its tokenizer may have more ids.
+void require_ids(std::span<const std::int32_t> ids, std::int64_t vocab);
+
+struct Request {
+  std::vector<std::int32_t> ids;  // what it begins with; not empty
+  std::int64_t tokens = 100;      // at most so many more
+  Sampling sampling;
 };
 
-// A token drawn from these logits; a pure function of them, the options and `position`.
-std::int32_t sample_token(std::span<const double> logits, const Sampling&, std::int64_t position);
+enum class Ended : std::uint8_t { length, stop, end_of_text };
+std::string_view name_of(Ended);  // "length", "stop", "end of text"
 
-// Appends `count` tokens below `vocab` to `ids` (not empty), each predicted from the last `context`
-// ones, and calls `emit` after each. Collective; every rank gets the same tokens.
-void generate(Trainer&, std::vector<std::int32_t>& ids, std::int64_t count, const Sampling&,
-              std::int32_t vocab, const std::function<void()>& emit);
+struct Continued {
+  std::vector<std::int32_t> ids;  // new ones; an end of text is not among them
+  Ended ended = Ended::length;
+};
+
+struct GenerationSettings {
+  std::int32_t vocab = 0;                        // ids below it are drawn
+  std::optional<std::int32_t> end_of_text = {};  // ends a sequence that draws it
+  std::int64_t batch = 8;                        // sequences at a time, on each data rank
+  bool cache = true;                             // false: every token costs a whole context
+  // Called with a sequence's number and its new tokens after each; `stops` on every rank alike.
+  std::function<bool(std::size_t, std::span<const std::int32_t>)> stops = {};
+  std::function<void(std::size_t, std::span<const std::int32_t>)> emit = {};
+  std::function<void(std::size_t, const Continued&)> ended = {};  // once for each
+};
+
+// By request. Collective, with the same arguments and results on every rank; requests are dealt out
+// to the data ranks in order, each as there is room.
+std::vector<Continued> generate(Trainer&, std::span<const Request>, const GenerationSettings&);
 
 }  // namespace trireme

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "lib/base/log.hpp"
+#include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
+#include "lib/run/sample.hpp"
 #include "lib/run/schedule.hpp"
 #include "lib/run/step_inputs.hpp"
+#include "lib/train/work.hpp"
 
 namespace trireme {
 
@@ -40,6 +43,7 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       validation_(parts.validation),
       record_(parts.record),
       signals_(parts.signals),
+      tokenizer_(parts.tokenizer),
       settings_(std::move(settings)),
       meta_(std::move(start.meta)),
       evaluation_missing_(start.evaluation_missing),
@@ -49,7 +53,6 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       line_{meta_.step, Clock::now(), 0},
       saving_(trainer_, record_, settings_.checkpoint, settings_.run, meta_.step,
               std::move(start.restored)),
-      progress_(total_steps_),
       trace_(trainer_.axes(), settings_.trace, settings_.run / "trace") {
   at_root(trainer_.axes().world, Pace::slow, [&] {
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
@@ -68,6 +71,18 @@ std::string TrainLoop::summary() const {
       clock_text(seconds), static_cast<double>(steps * step_tokens_) / seconds,
       (settings_.run / "history.csv").string(),
       last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());
+}
+
+RunTiming TrainLoop::timing() const {
+  return {trainer_.axes().grid,
+          std::string(trainer_.backend().name()),
+          first_step_,
+          meta_.step,
+          (meta_.step - first_step_) * step_tokens_,
+          steps_seconds_,
+          flops_of_token(trainer_.model().spec()),
+          settings_.peak_flops,
+          gather_timing(trainer_.axes(), trainer_.backend().account())};
 }
 
 double TrainLoop::elapsed() const {
@@ -121,6 +136,7 @@ bool TrainLoop::on_any_rank(bool here) const {
 }
 
 Ending TrainLoop::run() {
+  Timesheet::turn_to(Task::other);
   try {
     const auto ending = run_steps();
     trace_.close();
@@ -149,6 +165,7 @@ Ending TrainLoop::run_steps() {
     else if (decision.checkpoint || decision.save_due)
       saving_.save_as_usual(meta_);
     if (!reason_.empty()) return Ending::stopped;
+    sample_now();
     if (evaluation_is_due(meta_.step) && !evaluate_and_go_on()) return Ending::stopped;
   }
   return Ending::done;
@@ -178,6 +195,9 @@ bool TrainLoop::time_is_near() const {
   double next = next_step_seconds() + saving_.estimate();
   if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1))
     next += evaluation_seconds_;
+  if (tokenizer_ && (sample_is_due(settings_.evaluate, meta_.step, total_steps_) ||
+                     sample_is_due(settings_.evaluate, meta_.step + 1, total_steps_)))
+    next += sample_seconds_;
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
 }
 
@@ -301,10 +321,24 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   }
   const double left = static_cast<double>(total_steps_ - meta_.step) * steps_seconds_ /
                       static_cast<double>(meta_.step - first_step_);
-  progress_.show(meta_.step, row.loss, row.tokens_per_second, left);
+  progress_.show({meta_.step, total_steps_, row.loss, lr, row.tokens_per_second, left});
+}
+
+void TrainLoop::sample_now() {
+  if (!tokenizer_ || !sample_is_due(settings_.evaluate, meta_.step, total_steps_)) return;
+  const TaskScope task(Task::sampling);
+  const auto begin = Clock::now();
+  const auto text =
+      sample_text(trainer_, *tokenizer_, settings_.evaluate, [this] { return signals_.stop(); });
+  sample_seconds_ = seconds_since(begin);
+  line_.evaluating += sample_seconds_;
+  if (!text) return;
+  log_info("step {}: the model writes: {}", meta_.step, in_one_line(*text));
+  record_.add_sample(meta_.step, *text);
 }
 
 bool TrainLoop::evaluate_now() {
+  const TaskScope task(Task::evaluating);
   const auto begin = Clock::now();
   std::optional<LossSum> loss;
   try {

@@ -9,6 +9,7 @@
 
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/data/tokenizer.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
 #include "lib/run/config.hpp"
@@ -17,6 +18,7 @@
 #include "lib/run/saving.hpp"
 #include "lib/run/signals.hpp"
 #include "lib/run/step_trace.hpp"
+#include "lib/run/timing.hpp"
 #include "lib/train/config.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -41,6 +43,7 @@ struct LoopSettings {
   std::int64_t digest_every = 0;  // steps; 0: none
   std::int64_t replay_every = 0;  // steps; 0: none
   OnFault on_fault = OnFault::stop;
+  double peak_flops = 0;      // a second and rank; 0: not known
   std::filesystem::path run;  // the run directory, to which all ranks save
   std::chrono::steady_clock::time_point started;
 };
@@ -52,6 +55,7 @@ struct LoopParts {
   const Dataset* validation;  // null: nothing is held out
   RunRecord& record;
   SignalWatch& signals;
+  const Tokenizer* tokenizer = nullptr;  // null: no text of the model is asked for
 };
 
 // Where training starts or continues.
@@ -77,6 +81,8 @@ class TrainLoop {
   const std::string& reason() const { return reason_; }  // why it stopped early
   // At the end: time, mean rate, and where the results are.
   std::string summary() const;
+  // Collective: what the run took until now.
+  RunTiming timing() const;
 
  private:
   // What the ranks agree on at the end of a step.
@@ -101,6 +107,8 @@ class TrainLoop {
   // Evaluates; false when the run has to stop: a signal came, unless all steps are made and
   // evaluated.
   bool evaluate_and_go_on();
+  // A text of the model, where the deck wants one. One that a signal interrupts is left out.
+  void sample_now();
   Saving::Last last_step() const;
   // Saves before a SharedError that leaves the model's state intact ends the run. After any other
   // error, which may be on one rank only, a collective would hang.
@@ -115,6 +123,7 @@ class TrainLoop {
   const Dataset* validation_;
   RunRecord& record_;
   SignalWatch& signals_;
+  const Tokenizer* tokenizer_;
   LoopSettings settings_;
   CheckpointMeta meta_;
   bool evaluation_missing_;
@@ -127,7 +136,7 @@ class TrainLoop {
   } line_;              // the newest of the log's lines about a step
   Saving saving_;
   std::chrono::steady_clock::time_point looked_at_{};  // for the files that ask
-  double steps_seconds_ = 0, evaluation_seconds_ = 0;
+  double steps_seconds_ = 0, evaluation_seconds_ = 0, sample_seconds_ = 0;
   std::string reason_;
   std::int64_t bytes_sent_ = 0;   // before this step
   bool droppable_ = true;         // the next step may take longer than run.signal_grace

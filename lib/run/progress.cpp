@@ -1,7 +1,10 @@
 #include "lib/run/progress.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -21,14 +24,29 @@ static void put(const std::string& text) {
   std::fflush(stderr);
 }
 
-Progress::Progress(std::int64_t total_steps) : total_(total_steps), terminal_(on_terminal()) {}
+std::string progress_text(const ProgressLine& p, int columns) {
+  const auto numbers =
+      fmt::format("step {}/{}  loss {:.4f}  lr {:.3g}  {:.0f} tokens/s  {} left", p.done, p.total,
+                  p.loss, p.lr, p.tokens_per_second, clock_text(p.seconds_left));
+  const auto room = columns - static_cast<int>(numbers.size()) - 3;
+  if (room < 4) return numbers.substr(0, static_cast<std::size_t>(std::max(columns, 0)));
+  const auto wide = static_cast<std::size_t>(std::min(room, 30));
+  const auto full = static_cast<std::size_t>(
+      p.total > 0 ? static_cast<std::int64_t>(wide) * p.done / p.total : 0);
+  return fmt::format("[{}{}] {}", std::string(full, '#'), std::string(wide - full, '-'), numbers);
+}
+
+// Of the terminal; a launcher's cannot be asked.
+static int columns() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+Progress::Progress() : terminal_(on_terminal()) {}
 
 // Leaves the cursor at the start of the line, so that whatever is printed next overwrites it.
-void Progress::show(std::int64_t done, double loss, double tokens_per_second,
-                    double seconds_left) const {
-  if (!terminal_) return;
-  put(fmt::format("\033[Kstep {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left\r", done, total_, loss,
-                  tokens_per_second, clock_text(seconds_left)));
+void Progress::show(const ProgressLine& p) const {
+  if (terminal_) put(fmt::format("\033[K{}\r", progress_text(p, columns() - 1)));
 }
 
 Progress::~Progress() {

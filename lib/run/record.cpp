@@ -1,5 +1,7 @@
 #include "lib/run/record.hpp"
 
+#include <array>
+
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -53,7 +55,8 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
             {},
             {},
             0,
-            extra(meta, machine_key)});
+            extra(meta, machine_key),
+            {}});
   files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
   if (evaluations == Evaluations::some)
     files_->evaluation.emplace(
@@ -67,12 +70,48 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
                        : std::optional(TableStart{.is_row = is_digest_row, .step = meta.step})));
 }
 
+template <class Write>
+void RunRecord::into_events(Write write) {
+  if (!files_) return;
+  try {
+    write(files_->events);
+  } catch (const Error& e) {
+    files_->events.reset();
+    log_warning("no more events for TensorBoard, history.csv goes on: {}", e.what());
+  }
+}
+
+void RunRecord::also_for_tensorboard(std::int64_t step) {
+  into_events([&](auto& events) { events.emplace(files_->directory.events(), step); });
+}
+
 void RunRecord::add(const HistoryRow& row) {
-  if (files_) files_->history.append(to_csv(row));
+  if (!files_) return;
+  files_->history.append(to_csv(row));
+  into_events([&](auto& events) {
+    if (events)
+      events->add(row.step,
+                  std::array<Scalar, 4>{{{"train/loss", row.loss},
+                                         {"train/grad_norm", row.grad_norm},
+                                         {"train/lr", row.lr},
+                                         {"train/tokens_per_second", row.tokens_per_second}}});
+  });
 }
 
 void RunRecord::add(const EvaluationRow& row) {
-  if (files_ && files_->evaluation) files_->evaluation->append(to_csv(row));
+  if (!files_ || !files_->evaluation) return;
+  files_->evaluation->append(to_csv(row));
+  into_events([&](auto& events) {
+    if (events)
+      events->add(row.step, std::array<Scalar, 2>{{{"held_out/loss", row.loss},
+                                                   {"held_out/perplexity", row.perplexity}}});
+  });
+}
+
+void RunRecord::add_sample(std::int64_t step, const std::string& text) {
+  into_events([&](auto& events) {
+    if (events) events->add(step, "sample", text);
+  });
 }
 
 void RunRecord::add(const DigestRow& row) {

@@ -8,6 +8,7 @@
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
 #include "lib/io/digests.hpp"
+#include "lib/io/event_file.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/io/run_tables.hpp"
 
@@ -36,9 +37,13 @@ class RunRecord {
   // checkpoint's.
   RunRecord(const RunDirectory&, Origin, Evaluations, Digests, const CheckpointMeta& meta);
 
+  // Rows and texts go into an event file, too; one that cannot be written is left with a warning.
+  void also_for_tensorboard(std::int64_t step);
+
   void add(const HistoryRow&);
   void add(const EvaluationRow&);
   void add(const DigestRow&);
+  void add_sample(std::int64_t step, const std::string& text);
   // Before a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
   void put_into(CheckpointMeta&);
   void outcome(Outcome) const;  // of this machine
@@ -46,12 +51,16 @@ class RunRecord {
   void saved(const Outcome&, const CheckpointConfig&) const;
 
  private:
+  template <class Write>
+  void into_events(Write);
+
   struct Files {
     RunDirectory directory;
     CsvFile history;
     std::optional<CsvFile> evaluation, digests;
     std::int64_t history_begins;  // the first step with a row
     std::string machine;
+    std::optional<EventFile> events;
   };
   std::optional<Files> files_;
 };

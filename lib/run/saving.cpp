@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
+#include "lib/base/timesheet.hpp"
 
 namespace trireme {
 
@@ -86,6 +87,7 @@ void Saving::begin(CheckpointMeta& meta) {
 }
 
 void Saving::advance(Last last) {
+  const TaskScope task(Task::saving);
   const auto begin = Clock::now();
   try {
     const auto path = saver_.advance();
@@ -97,6 +99,7 @@ void Saving::advance(Last last) {
 }
 
 void Saving::save_at_once(CheckpointMeta& meta, Last last) {
+  const TaskScope task(Task::saving);
   while (busy()) advance(last);
   if (saved_step_ == meta.step) return;
   try {
@@ -112,6 +115,7 @@ void Saving::save_at_once(CheckpointMeta& meta, Last last) {
 }
 
 void Saving::save_as_usual(CheckpointMeta& meta) {
+  const TaskScope task(Task::saving);
   if (!config_.async) return save_at_once(meta, {});
   while (busy() && now_.step != meta.step) advance({});
   if (busy() || saved_step_ == meta.step) return;
@@ -127,6 +131,7 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
 }
 
 void Saving::finish() {
+  const TaskScope task(Task::saving);
   try {
     while (busy()) advance({});
   } catch (const SharedError& e) {

@@ -1,6 +1,7 @@
 #include "lib/run/step_inputs.hpp"
 
 #include "kernels/trace.hpp"
+#include "lib/base/timesheet.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/evaluation.hpp"
 
@@ -10,6 +11,7 @@ std::vector<Batch> batches_of_step(const Trainer& trainer, const Dataset& data,
                                    const TrainConfig& t, std::int64_t first) {
   const auto& axes = trainer.axes();
   const TraceScope span("read samples");
+  const TaskScope task(Task::reading);
   std::vector<Batch> microbatches;
   together(axes.world, [&] {
     for (std::int64_t i = axes.at.data * t.microbatch; i < t.batch;

@@ -58,6 +58,10 @@ TEST_F(BadInput, InTheDeck) {
   expect_refused("$TRIREME check twice.toml", {"twice.toml:16"});
   folder.write("typo.toml", std::string(deck) + "[optimizer]\nlearning_rate = 1\n");
   expect_refused("$TRIREME check typo.toml", {"typo.toml:17:1", "learning_rate"});
+  // A key of the deck, in our words or another's, written as an option.
+  expect_refused("$TRIREME check deck.toml --model.layers=2", {"hint: write model.layers=VALUE"});
+  expect_refused("$TRIREME check deck.toml --learning-rate 1", {"learning_rate is optimizer.lr"});
+  expect_refused("$TRIREME train deck.toml --lr=1", {"hint: write optimizer.lr=VALUE"});
 }
 
 TEST_F(BadInput, InTokenFiles) {
@@ -163,7 +167,7 @@ TEST_F(BadInput, InNumbersAndPlaces) {
   expect_refused(generate + "--top-p nan", {"top-p"});
   expect_refused(generate + "--threads -1", {"threads"});
   expect_refused(generate + "--threads 99999", {"threads"});
-  expect_refused("$TRIREME generate runs/deck --prompt-file . --tokens 2", {"prompt file"});
+  expect_refused("$TRIREME generate runs/deck --prompt-file . --tokens 2", {"cannot read ."});
   expect_refused("$TRIREME evaluate runs/deck --data text.tokens --samples -3", {"samples"});
   expect_refused("OMP_NUM_THREADS=99999 $TRIREME train deck.toml run.threads=auto --overwrite",
                  {"OMP_NUM_THREADS", "4096"});

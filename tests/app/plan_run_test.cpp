@@ -53,6 +53,14 @@ TEST_F(FreezePlan, IsOfStepsThatAreComputedTwice) {
   EXPECT_EQ(plan("thawing.toml", keys).at("reserved_bytes"), reserved("run"));
 }
 
+// Starts and positions of documents take their place in each microbatch, also in evaluations.
+TEST_F(FreezePlan, IsOfAttentionWithinDocuments) {
+  const std::string keys = " data.attention=document train.microbatch=1";
+  ASSERT_EQ(here("$TRIREME train thawing.toml --run-dir run" + keys).code, 0);
+
+  EXPECT_EQ(plan("thawing.toml", keys).at("reserved_bytes"), reserved("run"));
+}
+
 TEST_F(FreezePlan, DeviceMemoryMustHoldItAll) {
   const auto most = plan("thawing.toml").at("reserved_bytes").get<std::int64_t>();
   const auto with = [&](std::int64_t bytes) {
@@ -84,6 +92,21 @@ TEST_F(GridTraining, APlanHoldsWhatAnEvaluationTakes) {
   for (const auto& r : plan.at("ranks")) said += " " + r.at("reserved_bytes").dump();
   const auto log = contents_of(folder / "run/log");
   EXPECT_NE(log.find(said), std::string::npos) << said << "\n" << log;
+}
+
+TEST_F(GridTraining, WhatFitsIsNamedWithItsCosts) {
+  const std::string plan = "$TRIREME plan deck.toml --ranks 4 ";
+  const auto json = here(plan + "zero.stage=3 --json");
+  ASSERT_EQ(json.code, 0) << json.err;
+  const auto limit =
+      nlohmann::json::parse(json.out).at("reserved_bytes").get<std::int64_t>() + (64 << 10);
+  const auto refused = here(plan + "--device-memory " + std::to_string(limit) + "B");
+
+  EXPECT_EQ(refused.code, 1);
+  for (const auto* word :
+       {"on 4 ranks these fit:", "reserved", "bubble", "sends a step", "zero.stage=", "%"})
+    EXPECT_NE(refused.err.find(word), std::string::npos) << word << "\n" << refused.err;
+  EXPECT_NE(here(plan + "--device-memory 80").err.find("80 bytes? write 80G"), std::string::npos);
 }
 
 }  // namespace

@@ -119,6 +119,25 @@ TEST_F(Training, FineTuningTakesTheWeightsAlone) {
   EXPECT_EQ(manifest.at("content").at("checkpoint").at("updates").at("embedding.weight"), 2);
 }
 
+TEST_F(Training, WeightsOfF32StartARunInF64) {
+  ASSERT_EQ(here("$TRIREME train deck.toml --run-dir base train.steps=4").code, 0);
+  const std::string tune =
+      "$TRIREME train deck.toml model.init_from=base train.steps=1 model.dropout=0 "
+      "run.backend=ref --run-dir ";
+  ASSERT_EQ(here(tune + "in32").code, 0);
+
+  const auto r = here(tune + "in64 precision.compute=f64");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(first_loss("in64"), first_loss("in32"));
+  EXPECT_NEAR(first_loss("in64"), first_loss("in32"), 1e-5);  // roundings of f32
+  const auto restart = here(
+      "$TRIREME train deck.toml --run-dir base --restart latest train.steps=5 "
+      "run.backend=ref precision.compute=f64");
+  EXPECT_NE(restart.code, 0);
+  EXPECT_NE(restart.err.find("precision.compute"), std::string::npos) << restart.err;
+}
+
 // Going back leaves what came later out of the way, and nothing that is saved from then on is lost.
 TEST_F(Training, GoingBackKeepsWhatIsSavedAfterwards) {
   ASSERT_EQ(here("$TRIREME train deck.toml --run-dir run").code, 0);

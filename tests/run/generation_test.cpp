@@ -47,4 +47,12 @@ TEST(Sampling, IsAFunctionOfSeedAndPosition) {
   EXPECT_GT(differ, 50);
 }
 
+// An imported model's tokenizer may have more ids than the model has rows.
+TEST(Generation, IdsThatTheModelLacksAreRefused) {
+  const std::vector<std::int32_t> ids{0, 279, 280};
+  EXPECT_NO_THROW(require_ids(ids, 281));
+  EXPECT_THROW(require_ids(ids, 280), Error);
+  EXPECT_THROW(require_ids(std::vector<std::int32_t>{-1}, 280), Error);
+}
+
 }  // namespace trireme

@@ -1,0 +1,117 @@
+#include "app/loaded_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "lib/base/log.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
+#include "lib/data/ids_tokenizer.hpp"
+#include "lib/io/checkpoint_list.hpp"
+#include "lib/launch/devices.hpp"
+#include "lib/train/state.hpp"
+
+namespace trireme {
+
+std::string ModelArguments::text() const {
+  return fmt::format("{} {} --backend '{}' --threads {}", checkpoint, fmt::join(overrides, " "),
+                     backend, threads);
+}
+
+void add_model_arguments(CLI::App& command, ModelArguments& a) {
+  command.add_option("checkpoint", a.checkpoint, "a checkpoint or run directory")
+      ->required()
+      ->transform(with_environment());
+  command.add_option("overrides", a.overrides,
+                     "section.key=value of [parallel], [zero], [precision] or [run]");
+  command.add_option("--backend", a.backend, "as run.backend (default: the deck's)");
+  command.add_option("--threads", a.threads, "as run.threads (default: the deck's)")
+      ->check(CLI::Range(0, 4096));
+}
+
+static void require_machine_keys(const std::vector<std::string>& overrides) {
+  constexpr std::array<std::string_view, 4> sections{"parallel.", "zero.", "precision.", "run."};
+  for (const auto& o : overrides)
+    require(std::ranges::any_of(sections, [&](auto s) { return o.starts_with(s); }),
+            "override '{}': a trained model is what its checkpoint says; keys of [parallel], "
+            "[zero], [precision] and [run] say how it is computed",
+            o);
+}
+
+// The checkpoint's deck for `ranks` ranks.
+static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, int ranks) {
+  require_machine_keys(a.overrides);
+  auto deck = parse_deck(reader.meta().deck, (reader.directory() / "deck").string());
+  if (!a.backend.empty()) deck.run.backend = a.backend;
+  if (a.threads > 0) deck.run.threads = a.threads;
+  deck = on_one_rank(std::move(deck));
+  deck.model.vocab = reader.meta().vocab;
+  if (ranks == 1 && a.overrides.empty()) return deck;
+  deck.parallel.data = 0;
+  // What the run's steps were of says nothing here.
+  deck.train.batch = deck.train.microbatch * ranks;
+  const auto name = deck.name;
+  deck = fit_to_ranks(parse_deck(dump_deck(deck), name, a.overrides), ranks);
+  deck.name = name;
+  return deck;
+}
+
+LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,
+                         const ModelArguments& a, LossesAre losses) {
+  together(world, Pace::slow, [&] {
+    reader_ = std::make_unique<CheckpointReader>(checkpoint);
+    deck_ = deck_for(*reader_, a, world.size());
+  });
+  world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
+  auto choice = backend_choice(deck_, world);
+  choice.device = launch::gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, world);
+  const auto compute = agreed_compute(world, choice, deck_.precision.compute);
+  const auto grid = grid_of(deck_);
+  axes_ = make_axes(world, grid, shard_ranks(deck_.zero, grid));
+  together(world, [&] { backend_ = open_backend(choice); });
+  if (transport_of(deck_, choice) == TransportKind::device)
+    connect(axes_, transport::nccl_on(choice.device));
+  together(world, Pace::slow, [&] {
+    workspace_ = std::make_unique<Workspace>(*backend_);
+    auto setup = trainer_setup(deck_, compute);
+    setup.trainable = false;
+    setup.graphs = setup.graphs && world.size() == 1;
+    if (losses == LossesAre::of_samples) setup.exact_chunk = 0;
+    trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
+    load_weights(trainer_->store(), *reader_);
+  });
+}
+
+std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,
+                                               LossesAre losses) {
+  constexpr int tries = 10;
+  for (int i = 1;; ++i) {
+    std::string checkpoint;
+    at_root(world, [&] { checkpoint = find_checkpoint(a.checkpoint).string(); });
+    world.broadcast(checkpoint);
+    try {
+      return std::make_unique<LoadedModel>(world, checkpoint, a, losses);
+    } catch (const SharedError&) {
+      std::string gone;
+      if (world.rank() == 0 && i < tries &&
+          !std::filesystem::exists(std::filesystem::path(checkpoint) / manifest_name))
+        gone = "yes";
+      world.broadcast(gone);
+      if (gone.empty()) throw;
+    }
+    log_info("{} was removed meanwhile: looking for a newer one", checkpoint);
+  }
+}
+
+std::unique_ptr<Tokenizer> LoadedModel::tokenizer(const std::string& checkpoint) const {
+  const auto& name = meta().tokenizer_kind;
+  if (name.empty() || name == name_of(TokenizerKind::none))
+    return ids_tokenizer(static_cast<std::int32_t>(deck().model.vocab), checkpoint);
+  const auto kind = kind_named(name);
+  require(kind != TokenizerKind::none,
+          "{} holds a tokenizer of the kind {}, which this build does not know", checkpoint, name);
+  return make_tokenizer(TokenizerSpec{kind, meta().tokenizer}, checkpoint);
+}
+
+}  // namespace trireme

@@ -1,0 +1,134 @@
+#include "app/multiple_choice.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lib/base/text_file.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/run/choices.hpp"
+
+namespace trireme {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// The first of these fields that there is.
+const Json& field(const Json& row, std::initializer_list<const char*> names,
+                  const std::string& where) {
+  for (const auto* name : names)
+    if (row.contains(name)) return row[name];
+  fail("{} has none of the fields {}", where, fmt::join(names, ", "));
+}
+
+Question question_of(const std::string& line, const std::string& where) {
+  const auto row = Json::parse(line, nullptr, false);
+  require(row.is_object(), "{} is no JSON object", where);
+  const auto &context = field(row, {"ctx", "context", "query"}, where),
+             &endings = field(row, {"endings", "choices"}, where),
+             &label = field(row, {"label", "gold"}, where);
+  Question q;
+  require(context.is_string() && endings.is_array() && endings.size() >= 2,
+          "{}: a question is a text with a list of at least two endings", where);
+  q.context = context.get<std::string>();
+  for (const auto& e : endings) {
+    require(e.is_string(), "{}: the ending {} is no text", where, e.dump());
+    q.endings.push_back(e.get<std::string>());
+  }
+  // HellaSwag's files have it as a text.
+  const auto text = label.is_string() ? label.get<std::string>() : label.dump();
+  const auto index = Json::parse(text, nullptr, false);
+  require(index.is_number_integer() && index >= 0 && index < endings.size(),
+          "{}: the label {} is no index of its {} endings", where, label.dump(), endings.size());
+  q.label = index.get<std::int64_t>();
+  return q;
+}
+
+std::vector<Question> questions_of(const std::string& path, const std::string& text,
+                                   std::int64_t most) {
+  std::vector<Question> questions;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
+    if (line.empty() || line == "\r") continue;
+    if (most > 0 && std::ssize(questions) == most) break;
+    questions.push_back(question_of(line, fmt::format("{}:{}", path, number)));
+  }
+  require(!questions.empty(), "{} holds no question", path);
+  return questions;
+}
+
+std::int64_t best(const std::vector<Score>& scores, double (*of)(const Score&)) {
+  return std::ranges::max_element(scores, {}, of) - scores.begin();
+}
+double sum_of(const Score& s) {
+  return s.log_likelihood;
+}
+double mean_of(const Score& s) {
+  return s.mean();
+}
+
+// Of `right` out of n, with the standard error of that share.
+std::string line(std::string_view by, std::int64_t right, std::int64_t n) {
+  const double p = static_cast<double>(right) / static_cast<double>(n);
+  return fmt::format("{:<16}  {:>8.4f}  {:>8.4f}  {:>6} of {}\n", by, p,
+                     std::sqrt(p * (1 - p) / static_cast<double>(std::max<std::int64_t>(1, n - 1))),
+                     right, n);
+}
+
+void report(const std::vector<Question>& questions, const std::vector<std::vector<Score>>& scores,
+            const std::string& output) {
+  std::int64_t by_sum = 0, by_mean = 0;
+  std::string rows;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const auto& q = questions[i];
+    const auto sum = best(scores[i], sum_of), mean = best(scores[i], mean_of);
+    by_sum += sum == q.label;
+    by_mean += mean == q.label;
+    nlohmann::ordered_json row{
+        {"question", i}, {"label", q.label}, {"by_sum", sum}, {"by_mean", mean}};
+    for (const auto& s : scores[i]) {
+      row["log_likelihood"].push_back(s.log_likelihood);
+      row["tokens"].push_back(s.tokens);
+    }
+    rows += row.dump() + "\n";
+  }
+  if (!output.empty()) {
+    std::ofstream file(output, std::ios::binary);
+    file << rows << std::flush;
+    require(file.good(), "cannot write {}: {}", output, std::strerror(errno));
+  }
+  const auto n = std::ssize(questions);
+  fmt::print("{:<16}  {:>8}  {:>8}\n{}{}", "ending by", "accuracy", "error",
+             line("sum of logs", by_sum, n), line("mean a token", by_mean, n));
+}
+
+}  // namespace
+
+int evaluate_choices(const Communicator& world, const ModelArguments& a, const std::string& path,
+                     const std::string& output, std::int64_t samples) {
+  std::string text;
+  at_root(world, Pace::slow, [&] { text = read_file(path); });
+  world.broadcast(text);
+  std::vector<Question> questions;
+  together(world, [&] { questions = questions_of(path, text, samples); });
+  const auto model = LoadedModel::open(world, a, LossesAre::of_samples);
+  std::vector<std::vector<Choice>> choices;
+  together(world, [&] {
+    const auto tokenizer = model->tokenizer(a.checkpoint);
+    for (const auto& q : questions) {
+      auto& of = choices.emplace_back();
+      for (const auto& e : q.endings) of.push_back(encode_choice(*tokenizer, q.context, e));
+    }
+  });
+  const auto scores = score(model->trainer(), choices);
+  at_root(world, Pace::slow, [&] { report(questions, scores, output); });
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,76 @@
+#include "app/prompts.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lib/base/error.hpp"
+#include "lib/run/generation.hpp"
+
+namespace trireme {
+
+static Prompt prompt_of(const std::string& line, const std::string& where) {
+  using Json = nlohmann::json;
+  const auto row = Json::parse(line, nullptr, false);
+  require(row.is_object(), "{} is no JSON object: each line is {{\"prompt\": \"...\"}}", where);
+  require(row.contains("prompt") && row["prompt"].is_string(),
+          "{} has no \"prompt\" that is a text", where);
+  Prompt p{row["prompt"].get<std::string>(), {}, {}};
+  for (const auto& [name, value] : row.items()) {
+    if (name == "tokens") {
+      require(value.is_number_integer() && value >= 1 && value <= most_tokens,
+              "{}: \"tokens\" is {}, not a whole number from 1 to {}", where, value.dump(),
+              most_tokens);
+      p.tokens = value.get<std::int64_t>();
+    } else if (name == "seed") {
+      require(value.is_number_unsigned(), "{}: \"seed\" is {}, not a whole number from 0 on", where,
+              value.dump());
+      p.seed = value.get<std::uint64_t>();
+    }
+  }
+  return p;
+}
+
+std::vector<Prompt> parse_prompts(const std::filesystem::path& path, const std::string& text) {
+  const bool json = path.extension() == ".jsonl";
+  std::vector<Prompt> prompts;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    prompts.push_back(json ? prompt_of(line, fmt::format("{}:{}", path.string(), number))
+                           : Prompt{line, {}, {}});
+  }
+  require(!prompts.empty(), "{} holds no prompt", path.string());
+  return prompts;
+}
+
+void ContinuationWriter::Close::operator()(std::FILE* f) const {
+  if (f != stdout) std::fclose(f);
+}
+
+ContinuationWriter::ContinuationWriter(const std::filesystem::path& path)
+    : path_(path), file_(path.empty() ? stdout : std::fopen(path.c_str(), "wb")) {
+  require(file_ != nullptr, "cannot write {}: {}", path.string(), std::strerror(errno));
+}
+
+void ContinuationWriter::add(std::size_t index, const std::string& prompt, const std::string& text,
+                             std::int64_t tokens, std::string_view ended) {
+  const nlohmann::ordered_json row{
+      {"prompt", prompt}, {"text", text}, {"tokens", tokens}, {"ended", std::string(ended)}};
+  // A text may end within a character.
+  waiting_[index] = row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  while (!waiting_.empty() && waiting_.begin()->first == next_) {
+    const auto& line = waiting_.begin()->second;
+    const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
+                         std::fflush(file_.get()) == 0;
+    require(written, "cannot write {}: {}", path_.empty() ? "the output" : path_.string(),
+            std::strerror(errno));
+    waiting_.erase(waiting_.begin());
+    ++next_;
+  }
+}
+
+}  // namespace trireme

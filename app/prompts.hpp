@@ -1,0 +1,43 @@
+#pragma once
+// Many prompts in a file, and what became of them.
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+struct Prompt {
+  std::string text;
+  std::optional<std::int64_t> tokens;  // how many to add; none: as all
+  std::optional<std::uint64_t> seed;
+};
+
+// A .jsonl file: an object a line with "prompt" and, if it likes, "tokens" and "seed". Any other: a
+// prompt a line, empty lines left out. `text` is the file's. Error naming file, line and field.
+std::vector<Prompt> parse_prompts(const std::filesystem::path&, const std::string& text);
+
+// A line of JSON for each prompt in their order, written as soon as those before it are there.
+class ContinuationWriter {
+ public:
+  // To stdout when `path` is empty. Error when it cannot be opened.
+  explicit ContinuationWriter(const std::filesystem::path& path);
+  void add(std::size_t index, const std::string& prompt, const std::string& text,
+           std::int64_t tokens, std::string_view ended);
+
+ private:
+  struct Close {
+    void operator()(std::FILE*) const;
+  };
+  std::filesystem::path path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::size_t next_ = 0;
+  std::map<std::size_t, std::string> waiting_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,106 @@
+// trireme report RUN... -o FILE: a page to look at runs with.
+#include <fmt/chrono.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/commands.hpp"
+#include "app/run_support.hpp"
+#include "lib/base/version.hpp"
+#include "lib/io/posix_file.hpp"
+#include "lib/report/page.hpp"
+#include "lib/report/run_report.hpp"
+
+namespace trireme {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ReportArguments {
+  std::vector<std::string> runs;
+  std::string output = "report.html";
+};
+
+// As `trireme plan` would say of the run's own deck, on the backend that it ran on.
+Json plan_of(Deck deck, const Json& run) {
+  if (!run.at("timing").empty()) deck.run.backend = run.at("timing").back().at("backend");
+  const auto ranks = deck.parallel.pipe * deck.parallel.data * deck.parallel.seq;
+  require(ranks > 0, "its deck does not say on how many ranks");
+  deck = fit_to_ranks(std::move(deck), ranks);
+  if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
+  const auto choice = backend_choice(deck, {});
+  auto target = dry_target(choice);
+  target.capacity = std::size_t{1} << 60;
+  const auto input =
+      plan_input(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice));
+  return Json::parse(plan_json(make_plan(input, target), input, target));
+}
+
+void add_plan_to(Json& run, const Deck& deck) {
+  try {
+    run["plan"] = plan_of(deck, run);
+  } catch (const std::exception& e) {
+    run["problems"].push_back(fmt::format("no plan to compare with: {}", e.what()));
+  }
+}
+
+int report(const ReportArguments& a) {
+  Json runs = Json::array();
+  std::optional<Deck> first;  // of the first run, which the others are compared with
+  for (const auto& path : a.runs) {
+    require(
+        std::ranges::any_of(std::array{"history.csv", "outcome.json", "log"},
+                            [&](const char* name) {
+                              return std::filesystem::exists(std::filesystem::path(path) / name);
+                            }),
+        "{} is no run directory: it holds neither history.csv nor outcome.json nor log", path);
+    auto run = run_report(path);
+    run["plan"] = nullptr;
+    run["differences"] = nullptr;
+    if (const auto text = run.at("deck").get<std::string>(); !text.empty()) {
+      try {
+        auto deck = parse_deck(text, path + "/effective.toml");
+        add_plan_to(run, deck);
+        if (first) run["differences"] = deck_differences(*first, deck);
+        if (runs.empty()) first = std::move(deck);
+      } catch (const Error&) {  // run_report names it
+      }
+    }
+    runs.push_back(std::move(run));
+  }
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  const Json all = {
+      {"version", version()}, {"made", fmt::format("{:%Y-%m-%d %H:%M}", local)}, {"runs", runs}};
+  const auto page = report_page(all);
+  replace_atomically(a.output, page);
+  for (const auto& run : all.at("runs"))
+    for (const auto& problem : run.at("problems"))
+      fmt::print("{}: {}\n", run.at("path").get<std::string>(), problem.get<std::string>());
+  fmt::print("{}: {} run{}, {:.2f} MB; open it in a browser\n", a.output, runs.size(),
+             runs.size() == 1 ? "" : "s", static_cast<double>(page.size()) * 1e-6);
+  return 0;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, std::function<int()>& chosen) {
+  auto* command =
+      app.add_subcommand("report", "a page that shows runs: curves, time, memory, schedule, decks");
+  auto a = std::make_shared<ReportArguments>();
+  command->add_option("runs", a->runs, "run directories")
+      ->required()
+      ->transform(with_environment());
+  command->add_option("-o,--output", a->output, "the HTML file")
+      ->capture_default_str()
+      ->transform(with_environment());
+  command->callback([&chosen, a] { chosen = [a] { return report(*a); }; });
+}
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+#pragma once
+// Numbers of bytes for people: memory in powers of 2, what travels or is stored in powers of 10.
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+namespace trireme {
+
+namespace detail {
+
+// The largest unit that leaves at least 1; what would round up to a whole step is one of the next.
+inline std::string sized(double bytes, double step, int digits,
+                         const std::array<const char*, 6>& units) {
+  std::size_t u = 0;
+  const double half = digits == 1 ? 0.05 : 0.005;
+  for (; u + 1 < units.size() && bytes >= step - (u == 0 ? 0 : half); ++u) bytes /= step;
+  return fmt::format("{:.{}f} {}", bytes, u == 0 ? 0 : digits, units[u]);
+}
+
+}  // namespace detail
+
+// "35.6 GiB".
+inline std::string memory_text(double bytes) {
+  return detail::sized(bytes, 1024, 1, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+}
+// "16.95 TB".
+inline std::string traffic_text(double bytes) {
+  return detail::sized(bytes, 1000, 2, {"B", "kB", "MB", "GB", "TB", "PB"});
+}
+
+}  // namespace trireme

@@ -1,0 +1,66 @@
+#include "lib/report/log_events.hpp"
+
+#include <charconv>
+#include <optional>
+
+namespace trireme {
+
+// "date time level message" -> message.
+static std::string_view message_of(std::string_view line) {
+  for (int word = 0; word < 3; ++word) {
+    const auto space = line.find(' ');
+    if (space == std::string_view::npos) return {};
+    line.remove_prefix(space + 1);
+  }
+  return line;
+}
+
+// The number that `text` begins with, which is taken off it.
+static std::optional<std::int64_t> take_number(std::string_view& text) {
+  std::int64_t n = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (read.ec != std::errc()) return {};
+  text.remove_prefix(static_cast<std::size_t>(read.ptr - text.data()));
+  return n;
+}
+
+static bool take(std::string_view& text, std::string_view begin) {
+  if (!text.starts_with(begin)) return false;
+  text.remove_prefix(begin.size());
+  return true;
+}
+
+static void restart(LogEvents& e, std::int64_t step) {
+  e.restarts.push_back(step);
+  e.skipped.erase(e.skipped.upper_bound(step), e.skipped.end());
+  e.checkpoints.erase(e.checkpoints.upper_bound(step), e.checkpoints.end());
+}
+
+static void read_line(LogEvents& e, std::string_view text) {
+  if (take(text, "restarting from ")) {
+    const auto at = text.rfind("(step ");
+    if (at == std::string_view::npos) return;
+    text.remove_prefix(at + 6);
+    if (const auto step = take_number(text)) restart(e, *step);
+    return;
+  }
+  if (!take(text, "step ")) return;
+  const auto step = take_number(text);
+  if (!step) return;
+  if (take(text, " is skipped: "))
+    e.skipped[*step] = text;
+  else if (text.starts_with(": checkpoint "))
+    e.checkpoints.insert(*step);
+}
+
+LogEvents log_events(std::string_view log) {
+  LogEvents events;
+  while (!log.empty()) {
+    const auto end = log.find('\n');
+    read_line(events, message_of(log.substr(0, end)));
+    log.remove_prefix(end == std::string_view::npos ? log.size() : end + 1);
+  }
+  return events;
+}
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+#include "lib/report/page.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "lib/base/error.hpp"
+
+// The files themselves, as bytes of this object file.
+#define TRIREME_ASSET(name, path)                                                           \
+  asm(".section .rodata\n.global trireme_asset_" #name "\n.global trireme_asset_end_" #name \
+      "\ntrireme_asset_" #name ":\n.incbin \"" path "\"\ntrireme_asset_end_" #name          \
+      ":\n.byte 0\n.previous\n");                                                           \
+  extern "C" const char trireme_asset_##name[], trireme_asset_end_##name[];                 \
+  static std::string_view asset_##name() {                                                  \
+    return {trireme_asset_##name,                                                           \
+            static_cast<std::size_t>(trireme_asset_end_##name - trireme_asset_##name)};     \
+  }
+TRIREME_ASSET(html, TRIREME_REPORT_PAGE "/page.html")
+TRIREME_ASSET(css, TRIREME_REPORT_PAGE "/page.css")
+TRIREME_ASSET(js, TRIREME_REPORT_PAGE "/page.js")
+TRIREME_ASSET(chart, TRIREME_CHART_JS)
+
+namespace trireme {
+
+std::string json_for_script(const nlohmann::ordered_json& json) {
+  // A file's name or a deck's comment may be no UTF-8.
+  const auto text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(text.size());
+  for (const char c : text) {
+    if (c == '<' || c == '>' || c == '&')
+      safe += c == '<' ? "\\u003c" : c == '>' ? "\\u003e" : "\\u0026";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+std::string report_page(const nlohmann::ordered_json& report) {
+  require(
+      !asset_chart().empty(),
+      "this program was built without Chart.js, which draws the report: install libjs-chart.js, "
+      "or give CHART_JS=/path/to/chart.min.js, and build again");
+  std::string page(asset_html());
+  const auto put = [&](std::string_view mark, std::string_view text) {
+    const auto at = page.find(mark);
+    ensure(at != std::string::npos, "the page has each mark once");
+    page.replace(at, mark.size(), text);
+  };
+  // The data last: what it holds may look like a mark.
+  put("/*{style}*/", asset_css());
+  put("/*{chart}*/", asset_chart());
+  put("/*{script}*/", asset_js());
+  put("/*{data}*/", json_for_script(report));
+  return page;
+}
+
+}  // namespace trireme

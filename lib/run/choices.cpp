@@ -1,0 +1,91 @@
+#include "lib/run/choices.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/comm/agree.hpp"
+#include "lib/run/generation.hpp"
+
+namespace trireme {
+
+Choice encode_choice(const Tokenizer& tokenizer, std::string_view context,
+                     std::string_view ending) {
+  const auto kept = context.find_last_not_of(" \t\n\r") + 1;  // 0: none
+  std::string text(context.substr(kept));
+  if (!ending.starts_with(' ')) text += ' ';
+  text += ending;
+  context = context.substr(0, kept);
+  Choice c;
+  if (context.empty()) {
+    require(tokenizer.separator().has_value(),
+            "a question without a context needs a tokenizer "
+            "with a separator");
+    c.ids.push_back(*tokenizer.separator());
+    c.first = 1;
+    tokenizer.encode(text, TextPlace::start, c.ids);
+  } else {
+    c.first = tokenizer.encode(context).size();
+    c.ids = tokenizer.encode(std::string(context) + text);
+  }
+  require(c.first >= 1 && c.first < c.ids.size(), "the ending '{}' holds no token", ending);
+  return c;
+}
+
+// A choice as a sample of `tokens` positions, of which the ending's are targets.
+static Batch sample_of(const Choice& c, std::int64_t tokens) {
+  const auto n = static_cast<std::size_t>(tokens);
+  Batch b{std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target), {0}, 0};
+  const auto skipped = c.ids.size() > n + 1 ? c.ids.size() - n - 1 : 0;
+  require(c.first > skipped, "an ending of {} tokens is longer than the model's context of {}",
+          c.ids.size() - c.first, tokens);
+  for (auto i = skipped; i + 1 < c.ids.size(); ++i) {
+    b.ids_BT[i - skipped] = c.ids[i];
+    if (i + 1 >= c.first) b.targets_BT[i - skipped] = c.ids[i + 1];
+  }
+  b.valid = static_cast<std::int64_t>(c.ids.size() - c.first);
+  return b;
+}
+
+std::vector<std::vector<Score>> score(Trainer& trainer,
+                                      std::span<const std::vector<Choice>> questions) {
+  const auto& axes = trainer.axes();
+  const auto context = trainer.model().spec().config.context;
+  std::vector<std::size_t> begins;  // of each question's endings among all
+  std::size_t all = 0;
+  for (const auto& q : questions) {
+    for (const auto& c : q) require_ids(c.ids, trainer.model().spec().config.vocab);
+    begins.push_back(all);
+    all += q.size();
+  }
+  std::vector<double> losses(all, 0);
+  const auto stride = static_cast<std::size_t>(axes.grid.data);
+  for (std::size_t q = static_cast<std::size_t>(axes.at.data); q - q % stride < questions.size();
+       q += stride) {
+    std::vector<Batch> mine;
+    if (q < questions.size()) {
+      std::size_t longest = 0;
+      for (const auto& c : questions[q]) longest = std::max(longest, c.ids.size() - 1);
+      // Few shapes, that the ranks of seq share evenly.
+      const std::int64_t step = 64 * axes.grid.seq;
+      const auto tokens =
+          std::min(context, (static_cast<std::int64_t>(longest) + step - 1) / step * step);
+      for (const auto& c : questions[q]) mine.push_back(trainer.share(sample_of(c, tokens)));
+    }
+    const auto parts = trainer.losses(mine);
+    std::ranges::copy(
+        parts, losses.begin() + static_cast<std::ptrdiff_t>(q < questions.size() ? begins[q] : 0));
+  }
+  axes.world.all_reduce(losses);
+  if (!std::ranges::all_of(losses, [](double x) { return std::isfinite(x); }))
+    throw SharedError("the loss of an ending is not finite: the model's weights are not");
+  std::vector<std::vector<Score>> scores;
+  auto loss = losses.begin();
+  for (const auto& q : questions) {
+    auto& of = scores.emplace_back();
+    for (const auto& c : q)
+      of.push_back({-*loss++, static_cast<std::int64_t>(c.ids.size() - c.first)});
+  }
+  return scores;
+}
+
+}  // namespace trireme
