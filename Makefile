@@ -1,9 +1,9 @@
 # Everything a user or developer types. CMake does the work; cmake/setup.sh brings what it needs.
-# ARCH, CUDA and MPI_CXX_COMPILER stay as they are in $(BUILD) until given again.
+# ARCH, CUDA, MPI_CXX_COMPILER and CHART_JS stay as they are in $(BUILD) until given again.
 BUILD = build
 PREFIX = $(HOME)/.local
 JOBS = $(shell nproc)
-export BUILD ARCH CUDA MPI_CXX_COMPILER PRESET HELLO
+export BUILD ARCH CUDA MPI_CXX_COMPILER CHART_JS PRESET HELLO
 
 trireme = $(BUILD)/trireme
 cached = $(shell sed -n 's/^$(1):[^=]*=//p' $(BUILD)/CMakeCache.txt)
@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup setup-slurm build test test-full test-asan mutants bench gpu-test gpu-bench bundle check format install clean
+.PHONY: help run setup setup-slurm build test test-full test-asan mutants bench test-hf gpu-test gpu-bench bundle check format install clean
 .NOTPARALLEL:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo 'make build      build/trireme and the quick start'\''s token file'
 	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; an hour and a half or more on 2 cores'
 	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on up to 4 ranks'
+	@echo 'make test-hf    models in and out, held to transformers and torch in a virtual environment of their own'
 	@echo 'make mutants    small wrong edits, each of which a test must find, and a few that none may'
 	@echo 'make bench      step time, memory and throughput as tables'
 	@echo 'make gpu-bench  the same on one NVIDIA GPU, by kernel class, beside torch; 8 minutes'
@@ -38,7 +39,7 @@ help:
 	@echo 'make install    PREFIX=DIR: for any CPU with AVX2 (x86-64-v3), with decks, job scripts, modulefile'
 	@echo 'make clean      remove what was built'
 	@echo
-	@echo 'Options: ARCH=native|x86-64-v3|x86-64-v4  CUDA=AUTO|ON|OFF  MPI_CXX_COMPILER=/path/mpicxx  BUILD=DIR  JOBS=N'
+	@echo 'Options: ARCH=native|x86-64-v3|x86-64-v4  CUDA=AUTO|ON|OFF  MPI_CXX_COMPILER=/path/mpicxx  CHART_JS=FILE|OFF  BUILD=DIR  JOBS=N'
 
 setup:
 	@cmake/setup.sh
@@ -52,7 +53,6 @@ build: setup
 	@cmake/quickstart_tokens.sh $(BUILD)
 
 run: build
-	@if [ -t 2 ]; then export TRIREME_TERMINAL=1; fi; \
 	$(mpiexec) -n 4 $(trireme) train inputs/quickstart.toml $(quickstart_grid) --run-dir $(BUILD)/quickstart --overwrite
 	$(trireme) evaluate $(BUILD)/quickstart
 	$(trireme) generate $(BUILD)/quickstart --prompt '#include ' --tokens 400 --temperature 0.8 --seed 1
@@ -69,6 +69,10 @@ test-asan:
 	@BUILD=build/asan PRESET=asan CUDA=OFF cmake/setup.sh
 	@cmake --build build/asan -j $(JOBS)
 	@tests/run.sh build/asan $(JOBS) -L fast
+
+test-hf: build
+	@cmake --build $(BUILD) -j $(JOBS) --target hf_logits
+	@tests/hf/run.py $(BUILD) $(if $(ONLY),--only '$(ONLY)')
 
 mutants: setup
 	@tests/mutants/run.py $(BUILD)

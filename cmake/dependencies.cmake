@@ -70,6 +70,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.30)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 # Debian 13's sentencepiece.pc asks for protobuf's headers, which its own header does not.
 find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h REQUIRED)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
@@ -82,8 +84,19 @@ set(spdlog spdlog::spdlog)
 if(TRIREME_BUNDLE)
   set(spdlog spdlog::spdlog_header_only)
 endif()
+# Chart.js, as one file that a page can hold: it draws what `trireme report` writes. -DCHART_JS=OFF builds without, and
+# the subcommand says so.
+if(NOT DEFINED CHART_JS OR CHART_JS)
+  find_file(CHART_JS NAMES chart.umd.min.js chart.umd.js chart.min.js Chart.min.js REQUIRED
+    PATH_SUFFIXES share/javascript/chart.js share/nodejs/chart.js/dist DOC "Chart.js 3.9 or 4 as one file, or OFF")
+  set(CHART_JS_FILE ${CHART_JS})
+else()
+  set(CHART_JS_FILE ${CMAKE_BINARY_DIR}/no_chart.js)
+  file(TOUCH ${CHART_JS_FILE})
+endif()
+
 add_library(trireme_dependencies INTERFACE)
 target_link_libraries(trireme_dependencies INTERFACE MPI::MPI_CXX PkgConfig::HDF5 OpenMP::OpenMP_CXX Kokkos::kokkos
   trireme_dnnl fmt::fmt ${spdlog} nlohmann_json::nlohmann_json CLI11::CLI11 tomlplusplus::tomlplusplus PkgConfig::XXHASH
-  trireme_sentencepiece)
+  trireme_sentencepiece PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 message(STATUS "MPI ${MPI_CXX_VERSION} (${MPI_CXX_COMPILER}), HDF5 ${HDF5_VERSION}, Kokkos ${Kokkos_VERSION}, oneDNN ${DNNL_VERSION}")

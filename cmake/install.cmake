@@ -1,9 +1,22 @@
-# bin/trireme, share/trireme/{inputs,jobscripts} and a modulefile that knows where they went.
+# bin/trireme, share/trireme/{inputs,jobscripts}, documents, manual pages and a modulefile that knows where they went.
 include(GNUInstallDirs)
 if(TARGET trireme)
   install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY inputs jobscripts DESTINATION ${CMAKE_INSTALL_DATADIR}/trireme USE_SOURCE_PERMISSIONS)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages come from the installed program; a build for another kind of CPU cannot start here and goes without.
+install(CODE "
+  set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+  execute_process(COMMAND \"\${prefix}/${CMAKE_INSTALL_BINDIR}/trireme\" manual \"\${prefix}/${CMAKE_INSTALL_MANDIR}/man1\"
+    RESULT_VARIABLE failed)
+  if(failed)
+    message(WARNING \"no manual pages: the installed trireme does not start on this machine\")
+  else()
+    message(STATUS \"Installing: \${prefix}/${CMAKE_INSTALL_MANDIR}/man1/trireme*.1\")
+  endif()
+")
 install(CODE "
   get_filename_component(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
   get_filename_component(root \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)

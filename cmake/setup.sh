@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes $BUILD ready to build: configures it, installs packages only when that fails for want of
 # them, and ends with two MPI ranks that greet each other. Nothing to do takes a few milliseconds.
-#   BUILD PRESET ARCH CUDA MPI_CXX_COMPILER  see the Makefile; CHECK=yes needs clang-format as well
+#   BUILD PRESET ARCH CUDA MPI_CXX_COMPILER CHART_JS  see the Makefile; CHECK=yes needs clang-format as well
 #   SLURM=yes installs Slurm and munge, too, for the tests of job scripts
 #   HELLO=no  leaves the two ranks out, where mpiexec may not run (a login node)
 set -u
@@ -36,7 +36,10 @@ libfmt-dev fmt
 libspdlog-dev spdlog
 nlohmann-json3-dev nlohmann_json
 libxxhash-dev libxxhash
+libpcre2-dev libpcre2-8
+libutf8proc-dev libutf8proc
 libsentencepiece-dev SENTENCEPIECE_INCLUDE_DIR SENTENCEPIECE_LIBRARY
+libjs-chart.js CHART_JS
 libgtest-dev GTest GTest::gtest GTest::gtest_main
 libgmock-dev GTest::gmock GTest::gmock_main
 libbenchmark-dev benchmark benchmark::benchmark
@@ -45,7 +48,7 @@ python3-h5py
 clang-format
 "
 spack="gcc@12: cmake@3.25: ninja ccache pkgconf mpich hdf5~mpi onednn kokkos tomlplusplus cli11 fmt spdlog
-  nlohmann-json xxhash sentencepiece googletest benchmark"
+  nlohmann-json xxhash pcre2 utf8proc sentencepiece googletest benchmark"
 
 installed() { dpkg-query -W -f '${Status}' "$1" 2> /dev/null | grep -q "ok installed"; }
 
@@ -90,6 +93,7 @@ by_hand() {
   echo "  apt-get update && apt-get install -y --no-install-recommends" $2 >&2
   echo "With Spack nobody needs root:" >&2
   echo "  spack install" $spack "&& spack load" $spack >&2
+  echo "CHART_JS=OFF builds without what \`trireme report\` draws with; CHART_JS=/path/to/chart.min.js names it." >&2
   echo "On a cluster, load modules for GCC, CMake, MPI and HDF5 first. Then run make again." >&2
   exit 1
 }
@@ -125,6 +129,7 @@ configure() {
   [ -n "${ARCH:-}" ] && set -- "$@" "-DTRIREME_ARCH=$ARCH"
   [ -n "${CUDA:-}" ] && set -- "$@" "-DTRIREME_CUDA=$CUDA"
   [ -n "${MPI_CXX_COMPILER:-}" ] && set -- "$@" "-DMPI_CXX_COMPILER=$MPI_CXX_COMPILER"
+  [ -n "${CHART_JS:-}" ] && set -- "$@" "-DCHART_JS=$CHART_JS"
   [ "$fresh" ] && set -- --fresh "$@"
   cmake "$@" > "$log" 2>&1
 }

@@ -15,13 +15,17 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/jobs.md"]
+PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/guide.md", "docs/finetune.md", "docs/results.md", "docs/jobs.md", "docs/install.md"]
 LIMIT_S = 240  # of a block
 
 # How a block begins that cannot run here, and why.
 NOT_RUN = {
     ("README.md", "make run"): "tests/bare_debian_test.sh runs them on a system of their own",
     ("README.md", "TRIREME="): "tests/jobs/slurm_test.py submits jobs",
+    ("docs/finetune.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
+    ("docs/finetune.md", "build/trireme plan mine.toml --ranks 2"): "tests/hf/guide_test.py does",
+    ("docs/finetune.md", "from transformers"): "tests/hf/guide_test.py does",
+    ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
     ("docs/jobs.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
 }
 
@@ -62,6 +66,21 @@ def dead_paths(page):
         path = re.match(r"(?:app|cmake|docs|inputs|jobscripts|kernels|lib|tests)/[\w./*-]*", code)
         if path and "NAME" not in path[0] and not any(ROOT.glob(path[0])):
             yield path[0]
+
+
+def unsaid_errors():
+    """Of the guide's table of errors those that no source file says; ... stands for anything."""
+    sources = [re.sub(r'"\s*\n\s*"', "", p.read_text()).replace("\n      ", " ")
+               for folder in ("app", "lib", "kernels") for p in (ROOT / folder).rglob("*.cpp")]
+    literals = [m for text in sources for m in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
+    table = (ROOT / "docs/guide.md").read_text().split("## When something goes wrong")[1]
+    quoted = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    if len(quoted) < 10:
+        yield "(the table itself is not found)"
+    for text in quoted:
+        parts = [part.strip() for part in text.split("...")]
+        if not any(re.search(".*".join(map(re.escape, parts)), literal) for literal in literals):
+            yield text
 
 
 def python_with_h5py():
@@ -152,6 +171,7 @@ def main():
     for page in ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").glob("*.md")))]:
         mistakes += [f"{page}: the link to {target} leads nowhere" for target in dead_links(page)]
         mistakes += [f"{page}: there is no {path}" for path in dead_paths(page)]
+    mistakes += [f"docs/guide.md: no source says '{text}'" for text in unsaid_errors()]
     for text in mistakes:
         print(f"docs: WRONG: {text}")
     print(f"docs: {ran} commands and blocks ran, {len(mistakes)} mistakes")

@@ -31,6 +31,7 @@ ORDER = [
     ["lib/model"],
     ["lib/shard"],
     ["lib/pipe"],
+    ["lib/tokenizer"],
     ["lib/data"],
     ["lib/io"],
     ["lib/train"],
@@ -38,6 +39,8 @@ ORDER = [
     ["lib/compare"],
     ["lib/plan"],
     ["lib/deck"],
+    ["lib/interchange"],
+    ["lib/report"],
     ["app"],
     ["tests"],
 ]
@@ -56,6 +59,8 @@ FENCES = [
     (r"mpi\.h", r"lib/(comm/transport/[^/]*|launch/mpi_job)\.cpp$", "in .cpp files of lib/comm/transport and the job's"),
     (r"nccl\.h", r"lib/comm/transport/[^/]*\.cpp$", "in .cpp files of lib/comm/transport"),
     (r"hdf5|H5", r"lib/io/", "in lib/io"),
+    (r"pcre2", r"lib/tokenizer/regex\.cpp$", "in lib/tokenizer/regex.cpp"),
+    (r"utf8proc", r"lib/tokenizer/utf8\.cpp$", "in lib/tokenizer/utf8.cpp"),
 ]
 # Benchmarks time vendor libraries themselves; parallel tests start MPI; a simulated NCCL goes through it.
 TESTS_MAY = {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "lib/base/error.hpp"
+#include "lib/deck/familiar.hpp"
 #include "lib/deck/key.hpp"
 #include "lib/deck/nearest.hpp"
 
@@ -175,8 +176,9 @@ class Acceptor {
     }
   }
 
-  std::string path(const RawValue& raw) const {
-    const std::string value = text(raw);
+  std::string path(const RawValue& raw) const { return path(text(raw), raw); }
+
+  std::string path(const std::string& value, const RawValue& raw) const {
     if (value.empty()) return value;
     std::error_code failed;
     const auto whole = std::filesystem::absolute(value, failed).lexically_normal();
@@ -191,8 +193,12 @@ class Acceptor {
   std::string choice(const RawValue& raw) const {
     const std::string name = text(raw);
     const auto& known = key_.choices;
+    if (!key_.prefix.empty() && name.starts_with(key_.prefix) && name != key_.prefix)
+      return key_.prefix + path(name.substr(key_.prefix.size()), raw);
     if (std::find(known.begin(), known.end(), name) != known.end()) return name;
-    const std::string near = nearest_name(name, known);
+    std::string near = nearest_name(name, known);
+    for (const auto& [value, ours] : familiar_values())
+      if (value == name && std::ranges::find(known, ours) != known.end()) near = ours;
     throw BadValue(fmt::format("{} = {} is not known{}; it can be {}", key_.path(), to_toml(name),
                                near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
                                range_text(key_)),

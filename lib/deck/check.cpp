@@ -6,6 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/fixed.hpp"
 #include "lib/comm/grid.hpp"
+#include "lib/deck/sections.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
@@ -52,21 +53,45 @@ class Checker {
   void model() {
     const ModelConfig& m = deck_.model;
     const bool rotary = m.positions == Positions::rotary;
-    if (m.width % m.heads != 0) {
+    if (m.head_dim == 0) {
       auto legal = divisors(m.width);
       std::erase_if(legal, [&](std::int64_t h) { return rotary && m.width / h % 2 != 0; });
       rule(false, {"model.heads", "model.width", "model.positions"},
-           "model.heads = {} does not divide model.width = {}; heads that do: {}", m.heads, m.width,
-           legal_text(legal, m.heads));
+           "model.heads = {} does not divide model.width = {}; heads that do: {}; or give "
+           "model.head_dim",
+           m.heads, m.width, legal_text(legal, m.heads));
     } else {
-      rule(!rotary || m.head_dim() % 2 == 0, {"model.heads", "model.width", "model.positions"},
-           "rotary positions turn pairs of channels, and a head of width / heads = {} / {} has {}; "
-           "choose an even one",
-           m.width, m.heads, m.head_dim());
+      rule(m.heads <= static_cast<std::int64_t>(row_most) / m.head_dim,
+           {"model.head_dim", "model.heads"},
+           "{} heads of model.head_dim = {} have more than {} channels", m.heads, m.head_dim,
+           static_cast<std::int64_t>(row_most));
+      rule(!rotary || m.head_dim % 2 == 0,
+           {"model.head_dim", "model.heads", "model.width", "model.positions"},
+           "rotary positions turn pairs of channels, and a head has {}; give an even "
+           "model.head_dim, or heads with an even share of model.width = {}",
+           m.head_dim, m.width);
     }
     rule(m.heads % m.kv_heads == 0, {"model.kv_heads", "model.heads"},
          "model.kv_heads = {} does not divide model.heads = {}; key and value heads that do: {}",
          m.kv_heads, m.heads, legal_text(divisors(m.heads), m.kv_heads));
+    rope();
+  }
+
+  void rope() {
+    const ModelConfig& m = deck_.model;
+    const bool scaled = m.rope_scaling != RopeScaling::none;
+    rule(!scaled || m.positions == Positions::rotary, {"model.rope_scaling", "model.positions"},
+         "model.rope_scaling is of rotary positions: give model.positions = \"rotary\", or leave "
+         "it out");
+    rule(scaled || m.rope_factor == 1, {"model.rope_factor", "model.rope_scaling"},
+         "model.rope_factor = {} scales nothing: give model.rope_scaling, \"linear\" or "
+         "\"llama3\", or leave it out",
+         number_text(m.rope_factor));
+    rule(m.rope_scaling != RopeScaling::llama3 || m.rope_high_freq_factor > m.rope_low_freq_factor,
+         {"model.rope_high_freq_factor", "model.rope_low_freq_factor"},
+         "model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}: between "
+         "the two, frequencies are scaled in part",
+         number_text(m.rope_high_freq_factor), number_text(m.rope_low_freq_factor));
   }
 
   void data() {
@@ -147,6 +172,10 @@ class Checker {
       rule(ranks == 0 || r < ranks, {"run.trace_ranks"},
            "run.trace_ranks names rank {}, the last one is {}", r, ranks - 1);
     if (deck_.run.exactness == Exactness::invariant) exact();
+    rule(deck_.data.attention == AttentionSpan::causal || deck_.run.backend != "cuda",
+         {"data.attention", "run.backend"},
+         "data.attention = \"document\" is for the backends host and ref, not for cuda; give "
+         "run.backend = \"host\" or data.attention = \"causal\"");
     rule(deck_.run.replay_every == 0 || !deck_.run.cuda_graph,
          {"run.replay_every", "run.cuda_graph"},
          "run.replay_every is for runs without run.cuda_graph: a graph's steps keep no digests");

@@ -1,5 +1,6 @@
 // What keys mean: for the terminal, and as the reference in docs/.
 #include "lib/base/error.hpp"
+#include "lib/deck/familiar.hpp"
 #include "lib/deck/nearest.hpp"
 #include "lib/deck/table.hpp"
 
@@ -63,6 +64,10 @@ std::string describe_key(std::string_view name) {
     }
   }
   if (!text.empty()) return text;
+  if (const auto* familiar = find_familiar(name)) {
+    const DeckKey* key = find_key(familiar->key);
+    return hint_of(*familiar) + "\n" + (key ? "\n" + described(*key) : "");
+  }
   std::vector<std::string> known = deck_key_paths();
   for (const auto& section : deck_sections()) {
     known.push_back(section.name);

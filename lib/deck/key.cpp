@@ -72,6 +72,7 @@ std::string range_text(const DeckKey& key) {
     std::vector<std::string> words;
     for (const auto& name : key.choices) words.push_back(to_toml(name));
     if (!key.automatic.empty()) words.insert(words.begin(), to_toml(Automatic{}));
+    if (!key.prefix.empty()) words.push_back(to_toml(key.prefix + "DIR"));
     return joined(words);
   }
   std::string text;

@@ -8,7 +8,9 @@
 
 #include "lib/base/error.hpp"
 #include "lib/deck/check.hpp"
+#include "lib/deck/familiar.hpp"
 #include "lib/deck/nearest.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/deck/toml_reader.hpp"
 
@@ -53,6 +55,10 @@ class Loader {
     const auto equals = argument.find('=');
     const std::string path = trimmed(argument.substr(0, equals));
     const DeckKey* key = find_key(path);
+    if (const auto* familiar = key ? nullptr : find_familiar(path)) {
+      report(where, fmt::format("'{}' is not a key: {}", path, hinted(*familiar)));
+      return;
+    }
     if (!key || equals == std::string::npos) {
       const std::string near = key ? path : nearest_path(path);
       report(where, fmt::format("{}; write section.key=value{}",
@@ -102,11 +108,20 @@ class Loader {
   }
 
   static std::string nearest_path(const std::string& wrong) {
-    // A key without its section is the most common mistake.
-    for (const auto& path : deck_key_paths()) {
-      if (path.substr(path.find('.') + 1) == wrong) return path;
-    }
-    return nearest_name(wrong, deck_key_paths());
+    // A key without its section, or in another one, is the most common mistake.
+    std::vector<std::string> of_that_name;
+    const auto last = wrong.substr(wrong.rfind('.') + 1);
+    for (const auto& path : deck_key_paths())
+      if (path.substr(path.find('.') + 1) == last) of_that_name.push_back(path);
+    if (of_that_name.empty()) return nearest_name(wrong, deck_key_paths());
+    const auto near = nearest_name(wrong, of_that_name);
+    return near.empty() ? of_that_name[0] : near;
+  }
+
+  // A hint to a key that probably has that value: rules about it are not checked.
+  std::string hinted(const FamiliarName& familiar) {
+    failed_.insert(std::string(familiar.key));
+    return hint_of(familiar);
   }
 
   std::string at(SourceLocation place) const {
@@ -134,9 +149,11 @@ class Loader {
       return;
     }
     const std::string homes = homes_of(entry.key);
-    report(entry.place, fmt::format("key '{}' stands in no section{}", entry.key,
-                                    homes.empty() ? "; a deck starts with one, such as [model]"
-                                                  : "; it belongs to " + homes));
+    const auto* familiar = find_familiar(entry.key);
+    report(entry.place, fmt::format("key '{}' stands in no section; {}", entry.key,
+                                    !homes.empty() ? "it belongs to " + homes
+                                    : familiar     ? hinted(*familiar)
+                                                   : "a deck starts with one, such as [model]"));
   }
 
   const DeckSection* section_named(const RawSection& section) {
@@ -148,6 +165,8 @@ class Loader {
                          near.empty() ? fmt::format("; sections: {}",
                                                     fmt::join(names_of(deck_sections()), ", "))
                                       : fmt::format("; did you mean [{}]?", near)));
+      for (const auto& entry : section.entries)
+        if (const auto* familiar = find_familiar(entry.key)) report(entry.place, hinted(*familiar));
       // What a misspelt section would have set is unknown, so rules about it are not checked.
       if (const DeckSection* meant = find_section(near)) {
         for (const auto& key : meant->keys) failed_.insert(key.path());
@@ -175,6 +194,8 @@ class Loader {
       std::string hint;
       if (!homes.empty()) {
         hint = fmt::format("; it belongs to {}", homes);
+      } else if (const auto* familiar = find_familiar(entry.key)) {
+        hint = "; " + hinted(*familiar);
       } else if (!near.empty()) {
         hint = fmt::format("; did you mean '{}'?", near);
         failed_.insert(section.name + "." + near);
@@ -205,10 +226,15 @@ class Loader {
   void fill() {
     const auto preset = given_.find("model.preset");
     if (preset != given_.end()) {
-      const auto& name = std::get<std::string>(preset->second.value);
-      if (!name.empty()) deck_.model = model_preset(name);
+      try {
+        deck_.model = preset_named(std::get<std::string>(preset->second.value));
+      } catch (const Error& e) {
+        failed_.insert("model.preset");
+        report(&preset->second, fmt::format("model.preset: {}", e.what()));
+      }
     }
     for (const auto& [id, given] : given_) given.key->access.set(deck_, given.row, given.value);
+    if (deck_.model.preset.starts_with(checkpoint_preset)) deck_.model.preset.clear();
     deck_.model = resolved(deck_.model);
     const auto reduce = given_.find("precision.reduce");
     if (reduce == given_.end() || std::holds_alternative<Automatic>(reduce->second.value)) {

@@ -8,19 +8,45 @@
 
 namespace trireme {
 
+namespace {
+
+// What a number's ending multiplies it by: none and B 1, G and GiB 2^30, GB 10^9; 0 for what is no
+// unit.
+double scale_of(std::string_view unit) {
+  constexpr std::string_view letters = "kmgt";
+  std::string lower(unit);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  if (lower.empty() || lower == "b") return 1;
+  const auto power = letters.find(lower[0]);
+  if (power == std::string_view::npos) return 0;
+  const auto rest = lower.substr(1);
+  const bool binary = rest.empty() || rest == "i" || rest == "ib";
+  if (!binary && rest != "b") return 0;
+  return std::pow(binary ? 1024.0 : 1000.0, static_cast<double>(power + 1));
+}
+
+}  // namespace
+
 std::int64_t parse_byte_count(std::string_view text) {
-  constexpr std::string_view letters = "KMGT";
-  double scale = 1;
-  std::string_view digits = text;
-  const auto letter = text.empty() ? std::string_view::npos : letters.find(text.back());
-  if (letter != std::string_view::npos) {
-    scale = std::pow(1024.0, static_cast<double>(letter + 1));
-    digits.remove_suffix(1);
-  }
+  // No machine has so little: a smaller number without a unit is one whose unit was forgotten.
+  constexpr std::int64_t least_plain = 1 << 20;
+  const auto last = text.find_last_of("0123456789.");
+  const auto digits = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+  auto unit = text.substr(digits.size());
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
   double number = 0;
   std::int64_t bytes = 0;
-  require(read_number(digits, number) && number >= 0 && whole_number(number * scale, bytes),
-          "'{}' is not a number of bytes; write one such as 80G, 512M or 1000000", text);
+  const double scale = scale_of(unit);
+  require(scale > 0 && read_number(digits, number) && number >= 0 &&
+              whole_number(std::floor(number * scale), bytes) &&
+              (scale > 1 || static_cast<double>(bytes) == number),
+          "'{}' is not a number of bytes; write one such as 80G or 80GiB (2^30 bytes each), 40GB "
+          "(10^9), 512M or 8000000000",
+          text);
+  require(!unit.empty() || bytes >= least_plain || bytes == 0,
+          "{0} bytes? write {0}G for that many GiB, {0}GB for 10^9 bytes each, or {0}B if bytes "
+          "are meant",
+          digits);
   return bytes;
 }
 

@@ -26,6 +26,7 @@ struct KeyRow : DeckKey {
   KeyRow below(double min, double max) { return range = Interval{min, max, false, true}, *this; }
   KeyRow above(double min, double max) { return range = Interval{min, max, true, false}, *this; }
   KeyRow of(std::vector<std::string> names) { return choices = std::move(names), *this; }
+  KeyRow or_path_behind(std::string text) { return prefix = std::move(text), *this; }
   KeyRow in_units(std::string text) { return unit = std::move(text), *this; }
   KeyRow elements(std::size_t n) { return count = n, *this; }
   KeyRow automatically(std::string rule) { return automatic = std::move(rule), *this; }

@@ -89,17 +89,31 @@ DeckSection freeze_section() {
 DeckSection evaluate_section() {
   using E = EvaluateConfig;
   const auto plain = [](auto field) { return member(section_of(&Deck::evaluate), field); };
-  return {.name = "evaluate",
-          .meaning = "Loss on data.validation, into evaluation.csv.",
-          .keys = {
-              KeyRow("every_steps", integer, plain(&E::every_steps),
-                     "steps between evaluations while training; 0: none")
-                  .in(0, step_most)
-                  .in_units("steps"),
-              KeyRow("batches", integer, plain(&E::batches),
-                     "length of one evaluation, in batches of train.batch samples; 0: all there is")
-                  .in(0, step_most),
-          }};
+  return {
+      .name = "evaluate",
+      .meaning = "Loss on data.validation, into evaluation.csv.",
+      .keys = {
+          KeyRow("every_steps", integer, plain(&E::every_steps),
+                 "steps between evaluations while training; 0: none")
+              .in(0, step_most)
+              .in_units("steps"),
+          KeyRow("batches", integer, plain(&E::batches),
+                 "length of one evaluation, in batches of train.batch samples; 0: all there is")
+              .in(0, step_most),
+          KeyRow(
+              "sample_prompt", text, plain(&E::sample_prompt),
+              "what a text that the model writes into the log begins with; \"\": none is written"),
+          KeyRow("sample_tokens", integer, plain(&E::sample_tokens), "length of that text")
+              .in(1, 100000)
+              .in_units("tokens"),
+          KeyRow("sample_every", integer, plain(&E::sample_every),
+                 "steps between such texts; 0: after each evaluation's step, every_steps")
+              .in(0, step_most)
+              .in_units("steps"),
+          KeyRow("sample_temperature", real, plain(&E::sample_temperature),
+                 "of their sampling; 0: always the most likely token")
+              .in(0, 1e6),
+      }};
 }
 
 DeckSection checkpoint_section() {
@@ -182,6 +196,13 @@ DeckSection run_section() {
           KeyRow("trace_ranks", integers, automatic(&R::trace_ranks), "ranks in that trace")
               .in(0, 1 << 20)
               .automatically("all"),
+          KeyRow("tensorboard", flag, plain(&R::tensorboard),
+                 "write event files for TensorBoard into tensorboard/ of the run directory, too"),
+          KeyRow(
+              "peak_tflops", real, plain(&R::peak_tflops),
+              "TFLOP/s that a rank's machine can do, for the utilisation that a run ends with; 0: "
+              "not known")
+              .in(0, 1e6),
           KeyRow("digest_every", integer, plain(&R::digest_every),
                  "steps between digests of every gradient, weight and moment, into digests.csv; 0: "
                  "none")

@@ -1,4 +1,5 @@
 // What is trained, on which tokens and how.
+#include "lib/deck/preset.hpp"
 #include "lib/deck/sections.hpp"
 
 namespace trireme {
@@ -29,17 +30,22 @@ DeckSection model_section() {
       .meaning = "The transformer.",
       .keys = {
           KeyRow("preset", ValueKind::choice, plain(&M::preset),
-                 "a known shape that the keys below start from; empty: GPT-2's smallest")
-              .of(presets()),
+                 "a known shape that the keys below start from, or that of a checkpoint or run "
+                 "directory DIR; empty: GPT-2's smallest")
+              .of(presets())
+              .or_path_behind(std::string(checkpoint_preset)),
           KeyRow("layers", integer, plain(&M::layers), "transformer blocks").in(1, 10000),
           KeyRow("width", integer, plain(&M::width), "channels of the residual stream")
               .in(1, row_most),
-          KeyRow("heads", integer, plain(&M::heads), "query heads; must divide width")
-              .in(1, row_most),
+          KeyRow("heads", integer, plain(&M::heads), "query heads").in(1, row_most),
           KeyRow("kv_heads", integer, automatic(&M::kv_heads),
                  "key and value heads; must divide heads")
               .in(1, row_most)
               .automatically("heads"),
+          KeyRow("head_dim", integer, automatic(&M::head_dim),
+                 "channels of a head; even for rotary positions")
+              .in(1, row_most)
+              .automatically("width/heads, which must be whole"),
           KeyRow("ffn_width", integer, automatic(&M::ffn_width), "channels inside the MLP")
               .in(1, row_most)
               .automatically("4*width for gelu; 8/3*width for swiglu, up to a multiple of 64"),
@@ -54,11 +60,32 @@ DeckSection model_section() {
           KeyRow("norm_eps", real, plain(&M::norm_eps), "added to the variance in a norm")
               .inside(0, 1),
           KeyRow("bias", flag, plain(&M::bias), "biases in projections and layer norms"),
+          KeyRow("qkv_bias", flag, plain(&M::qkv_bias),
+                 "a bias in the product to queries, keys and values (Qwen2); bias = true has it "
+                 "anyway"),
+          KeyRow("qk_norm", flag, plain(&M::qk_norm),
+                 "RMS norm of each head's query and key, before positions (Qwen3)"),
           choice("activation", &M::activation, {"gelu", "swiglu"}, "pointwise function of the MLP"),
           choice("positions", &M::positions, {"learned", "rotary"},
                  "a table added to the embedding, or rotation of queries and keys"),
           KeyRow("rope_theta", real, plain(&M::rope_theta), "base of the rotary frequencies")
               .above(0, 1e12),
+          choice("rope_scaling", &M::rope_scaling, {"none", "linear", "llama3"},
+                 "rotary frequencies for a longer context than the original: as they are, all "
+                 "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1)"),
+          KeyRow("rope_factor", real, plain(&M::rope_factor),
+                 "what scaled rotary frequencies are divided by")
+              .in(1, 1e6),
+          KeyRow("rope_low_freq_factor", real, plain(&M::rope_low_freq_factor),
+                 "llama3: up to so many turns in the original context, division is whole")
+              .above(0, 1e6),
+          KeyRow("rope_high_freq_factor", real, plain(&M::rope_high_freq_factor),
+                 "llama3: from so many turns in the original context on, there is none")
+              .above(0, 1e6),
+          KeyRow("rope_original_context", integer, plain(&M::rope_original_context),
+                 "llama3: context before scaling")
+              .in(1, int32_most)
+              .in_units("tokens"),
           KeyRow("tied", flag, plain(&M::tied), "embedding and head share one table"),
           KeyRow("dropout", real, plain(&M::dropout),
                  "probability on residual branches and the embedding")
@@ -107,9 +134,9 @@ DeckSection data_section() {
                      "a permutation of all samples each epoch, or as they stand in the files")
                   .of(orders),
               KeyRow("attention", choice, named_member(section, &D::attention, spans),
-                     "a token sees all earlier ones of its sample, or those of its document")
-                  .of(spans)
-                  .only({"\"causal\""}),
+                     "a token sees all earlier ones of its sample, or those of its document, "
+                     "which a separator ends and whose positions begin at 0")
+                  .of(spans),
               KeyRow("separator_masks", flag, plain(&D::separator_masks),
                      "no loss on a document's first token, which follows a separator"),
           }};

@@ -33,18 +33,46 @@ TEST(Check, Heads) {
   Deck d = sound();
   d.model.heads = 10;
   d.model.kv_heads = 10;
+  d.model.head_dim = 0;
   expect_problem(d, "model.heads", "heads that do: 1, 2, 3, 4, 6, 8, 12, 16");
 
   d = sound();
   d.model.width = 36;
+  d.model.head_dim = 3;
   d.model.positions = Positions::rotary;
-  expect_problem(d, "model.heads", "36 / 12 has 3; choose an even one");
+  expect_problem(d, "model.head_dim", "a head has 3; give an even model.head_dim");
   d.model.heads = d.model.kv_heads = 7;
+  d.model.head_dim = 0;
   expect_problem(d, "model.heads", "heads that do: 1, 2, 3, 6, 9, 18");  // all of even head dim
 
   d = sound();
   d.model.kv_heads = 5;
   expect_problem(d, "model.kv_heads", "that do: 1, 2, 3, 4, 6, 12");
+
+  d = sound();
+  d.model.heads = d.model.kv_heads = 1 << 14;
+  d.model.head_dim = 1 << 11;
+  expect_problem(d, "model.head_dim", "16384 heads of model.head_dim = 2048 have more than");
+}
+
+TEST(Check, RotaryScaling) {
+  Deck d = sound();
+  d.model.rope_scaling = RopeScaling::linear;
+  expect_problem(d, "model.rope_scaling", "give model.positions = \"rotary\"");
+  d.model.positions = Positions::rotary;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.rope_scaling = RopeScaling::none;
+  d.model.rope_factor = 8;
+  expect_problem(d, "model.rope_factor", "model.rope_factor = 8 scales nothing");
+  d.model.rope_scaling = RopeScaling::llama3;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.rope_low_freq_factor = 4;
+  expect_problem(d, "model.rope_high_freq_factor",
+                 "model.rope_high_freq_factor = 4 is not above model.rope_low_freq_factor = 4");
+  d.model.rope_scaling = RopeScaling::linear;
+  EXPECT_TRUE(check_deck(d).empty());
+  EXPECT_NE(refusal_of_addition("[model]\nrope_factor = 0.5\n").find("d.toml:6:15: "),
+            std::string::npos);
 }
 
 TEST(Check, Data) {

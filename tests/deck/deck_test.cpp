@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
+#include "lib/model/spec.hpp"
 #include "tests/deck/sample.hpp"
 
 namespace trireme {
@@ -71,6 +73,74 @@ TEST(Deck, PresetIsAStartThatKeysChange) {
   EXPECT_EQ(d.model.norm, NormKind::rms);
   EXPECT_EQ(d.model.positions, Positions::rotary);
   EXPECT_EQ(overridden({"model.preset=gpt2-1558M"}).model.ffn_width, 6400);
+}
+
+// Counts of the published weights: of Llama 3.2, Llama 3, Mistral 7B v0.3, SmolLM2, Qwen2, Qwen3.
+TEST(Deck, PresetsHaveAsManyParametersAsTheModelsOfTheirNames) {
+  const std::pair<const char*, std::int64_t> published[] = {
+      {"llama-3.2-1B", 1235814400}, {"llama-3-8B", 8030261248}, {"mistral-7B-v0.3", 7248023552},
+      {"smollm2-135M", 134515008},  {"qwen2-0.5B", 494032768},  {"qwen3-0.6B", 596049920},
+      {"llama-7B", 6738415616}};
+  for (const auto& [name, count] : published) {
+    const Deck d = overridden({std::string("model.preset=") + name});
+    EXPECT_EQ(make_spec(d.model).parameter_count(), count) << name;
+  }
+}
+
+TEST(Deck, HeadsMayBeWiderThanTheModel) {
+  EXPECT_EQ(parsed(least_deck).model.head_dim, 64);
+  const Deck d = overridden({"model.preset=qwen3-0.6B"});
+  EXPECT_EQ(d.model.head_dim, 128);
+  const auto spec = make_spec(d.model);
+  const auto& block = spec.blocks[0];
+  EXPECT_EQ(spec.params[block.qkv.index()].shape, (Shape{(16 + 2 * 8) * 128, 1024}));
+  EXPECT_EQ(spec.params[block.projection.index()].shape, (Shape{1024, 16 * 128}));
+  const auto& norm = spec.params[block.k_norm.index()];
+  EXPECT_EQ(norm.name, "blocks.0.k_norm.weight");
+  EXPECT_EQ(norm.shape, Shape{128});
+  EXPECT_FALSE(norm.decay);
+  EXPECT_EQ(norm.init_mean, 1);
+  EXPECT_EQ(overridden({"model.preset=qwen3-0.6B", "model.head_dim=auto"}).model.head_dim, 64);
+  // 28 layers of 16 heads of 128, 4096 tokens.
+  const double attention = 6.0 * 28 * 16 * 128 * 4096;
+  auto m = d.model;
+  m.context = 4096;
+  EXPECT_EQ(make_spec(m).train_flops_per_token(), 6.0 * 596049920 + attention);
+}
+
+TEST(Deck, BiasOfQkvAlone) {
+  const auto biases = [](const Deck& d) {
+    std::vector<std::string> names;
+    auto m = d.model;
+    m.vocab = 10;
+    for (const auto& p : make_spec(m).params)
+      if (p.name.starts_with("blocks.0.") && p.name.ends_with(".bias")) names.push_back(p.name);
+    return names;
+  };
+  EXPECT_EQ(biases(overridden({"model.preset=qwen2-0.5B"})),
+            std::vector<std::string>{"blocks.0.qkv.bias"});
+  EXPECT_EQ(biases(overridden({"model.qkv_bias=true"})), biases(parsed(least_deck)));
+}
+
+// As checkpoints hold them.
+TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
+  for (const char* preset : {"gpt2-124M", "llama-1B"}) {
+    const Deck d = overridden({std::string("model.preset=") + preset});
+    std::string old;
+    std::istringstream lines(dump_deck(d));
+    std::size_t left_out = 0;
+    for (std::string line; std::getline(lines, line);) {
+      bool is_new = false;
+      for (const char* key :
+           {"head_dim", "qkv_bias", "qk_norm", "rope_scaling", "rope_factor",
+            "rope_low_freq_factor", "rope_high_freq_factor", "rope_original_context"})
+        is_new = is_new || line.starts_with(std::string(key) + " = ");
+      left_out += is_new;
+      if (!is_new) old += line + "\n";
+    }
+    EXPECT_EQ(left_out, 8U);
+    EXPECT_EQ(parse_deck(old, "d.toml"), d);
+  }
 }
 
 TEST(Deck, LengthInTokensIsRoundedUpToSteps) {
@@ -179,9 +249,29 @@ TEST(Deck, LoadsFilesAndNamesThem) {
 TEST(Quantity, BytesAndDurations) {
   EXPECT_EQ(parse_byte_count("80G"), 80LL << 30);
   EXPECT_EQ(parse_byte_count("1.5K"), 1536);
-  EXPECT_EQ(parse_byte_count("1_000"), 1000);
-  for (const auto* wrong : {"", "G", "-1", "80GB", "1e300", "1.5", "x"}) {
+  EXPECT_EQ(parse_byte_count("1_000_000_000"), 1'000'000'000);
+  EXPECT_EQ(parse_byte_count("2e9"), 2'000'000'000);
+  EXPECT_EQ(parse_byte_count("40GB"), 40'000'000'000);
+  EXPECT_EQ(parse_byte_count("1.5 tb"), 1'500'000'000'000);
+  for (const auto* same : {"80GiB", "80Gi", "80g", "80 G", "0.078125T", "81920MiB"}) {
+    EXPECT_EQ(parse_byte_count(same), 80LL << 30) << same;
+  }
+  EXPECT_EQ(parse_byte_count("512MiB"), 512LL << 20);
+  EXPECT_EQ(parse_byte_count("80B"), 80);
+  EXPECT_EQ(parse_byte_count("0"), 0);
+  for (const auto* wrong :
+       {"", "G", "-1", "-1G", "80GX", "80iB", "1e300", "1.5", "1.5B", "x", "nanG"}) {
     EXPECT_THROW(parse_byte_count(wrong), Error) << wrong;
+  }
+  for (const auto* bare : {"80", "1_000", "64e3"}) {
+    try {
+      parse_byte_count(bare);
+      ADD_FAILURE() << bare;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(std::string(bare) + " bytes? write " + bare + "G"),
+                std::string::npos)
+          << e.what();
+    }
   }
   EXPECT_EQ(parse_duration("01:30:05"), 5405);
   EXPECT_EQ(parse_duration("2:30"), 150);

@@ -27,7 +27,8 @@ const Mistake mistakes[] = {
     {"KeyOfAnotherSection", "[model]\nlr = 1\n",
      "d.toml:6:1: there is no key 'lr' in [model]; it belongs to [optimizer]"},
     {"NothingLikeIt", "[evaluate]\nxyzzy = 1\n",
-     "d.toml:6:1: there is no key 'xyzzy' in [evaluate]; keys: every_steps, batches"},
+     "d.toml:6:1: there is no key 'xyzzy' in [evaluate]; keys: every_steps, batches, "
+     "sample_prompt, sample_tokens, sample_every, sample_temperature"},
     {"UnknownSection", "[optimiser]\nlr = 1\n",
      "d.toml:5:1: there is no section [optimiser]; did you mean [optimizer]?"},
     {"SectionTwice", "[[model]]\nlayers = 1\n", "d.toml:5:1: section model is written [model]"},
@@ -106,7 +107,7 @@ TEST(DeckErrors, AreReportedTogetherInOrder) {
               {"optimizer.lr=fast"}),
       "d.toml:2:9: train.steps takes a whole number, not the text \"x\"\n"
       "d.toml:4:9: model.heads = 5 does not divide model.width = 768; heads that do: 1, 2, 3, "
-      "4, 6, 8, 12, 16\n"
+      "4, 6, 8, 12, 16; or give model.head_dim\n"
       "d.toml:5:1: there is no key 'tide' in [model]; did you mean 'tied'?\n"
       "override 'optimizer.lr=fast': optimizer.lr takes a number, not the text \"fast\"");
 }
@@ -134,11 +135,13 @@ TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
 }
 
 TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {
-  for (const auto* value : {"data.attention=document", "checkpoint.ranks_per_file=2"}) {
-    EXPECT_NE(refusal_of_overrides({value}).find("is not supported in this version; it can be "),
-              std::string::npos)
-        << value;
-  }
+  EXPECT_THAT(refusal_of_overrides({"checkpoint.ranks_per_file=2"}),
+              testing::HasSubstr("is not supported in this version; it can be "));
+}
+
+TEST(DeckErrors, AttentionWithinDocumentsIsRefusedOnAGpu) {
+  EXPECT_THAT(refusal_of_overrides({"data.attention=document", "run.backend=cuda"}),
+              testing::HasSubstr("data.attention = \"document\" is for the backends host and ref"));
 }
 
 }  // namespace trireme

@@ -92,7 +92,7 @@ TEST(Override, ErrorsNameTheArgumentAndTheNearestKey) {
             "override 'train.steps=1__0': train.steps takes a whole number, not the text \"1__0\"");
   EXPECT_EQ(refusal_of_overrides({"model.heads=7"}),
             "override 'model.heads=7': model.heads = 7 does not divide model.width = 768; heads "
-            "that do: 1, 2, 3, 4, 6, 8, 12, 16");
+            "that do: 1, 2, 3, 4, 6, 8, 12, 16; or give model.head_dim");
   EXPECT_NE(refusal_of_overrides({""}).find("override ''"), std::string::npos);
 }
 

@@ -1,0 +1,27 @@
+#include "lib/deck/preset.hpp"
+
+#include "lib/deck/deck.hpp"
+#include "lib/io/checkpoint_list.hpp"
+
+namespace trireme {
+
+ModelConfig model_of(const CheckpointReader& reader) {
+  auto model = parse_deck(reader.meta().deck, (reader.directory() / "deck").string()).model;
+  model.vocab = reader.meta().vocab;
+  return model;
+}
+
+ModelConfig preset_named(std::string_view name) {
+  if (name.empty()) return {};
+  if (!name.starts_with(checkpoint_preset)) return model_preset(name);
+  const CheckpointReader reader(find_checkpoint(name.substr(checkpoint_preset.size())));
+  auto shape = model_of(reader);
+  const ModelConfig plain;
+  shape.preset = plain.preset;
+  shape.dropout = plain.dropout;
+  shape.recompute = plain.recompute;
+  shape.init_from = plain.init_from;
+  return shape;
+}
+
+}  // namespace trireme

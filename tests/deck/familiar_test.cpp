@@ -1,0 +1,129 @@
+// What is said of names that other trainers use: wherever they stand, a hint to a key that exists.
+#include "lib/deck/familiar.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+
+#include "lib/deck/table.hpp"
+#include "tests/deck/sample.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Familiar, EveryRowLeadsToAKeyThatExists) {
+  std::set<std::string_view> seen;
+  const std::regex path("\\b([a-z]+)\\.([a-z_]+)\\b");
+  for (const auto& f : familiar_names()) {
+    EXPECT_TRUE(seen.insert(f.name).second) << f.name << " has two rows";
+    EXPECT_TRUE(f.key.empty() || find_key(f.key)) << f.name << " -> " << f.key;
+    EXPECT_FALSE(f.key.empty() && f.says.empty()) << f.name << " says nothing";
+    EXPECT_EQ(find_familiar(f.name), &f) << f.name << " cannot be found";
+    for (const auto& section : deck_sections())
+      EXPECT_EQ(find_key(section, f.name), nullptr) << f.name << " is a key of " << section.name;
+    const auto hint = hint_of(f);
+    for (std::sregex_iterator at(hint.begin(), hint.end(), path), end; at != end; ++at)
+      EXPECT_TRUE(find_key(at->str())) << f.name << " says " << at->str();
+  }
+}
+
+TEST(Familiar, EveryValueIsOneOfAKey) {
+  for (const auto& v : familiar_values()) {
+    bool known = false, taken = false;
+    for (const auto& section : deck_sections())
+      for (const auto& key : section.keys) {
+        known |= std::ranges::find(key.choices, v.ours) != key.choices.end();
+        taken |= std::ranges::find(key.choices, v.value) != key.choices.end();
+      }
+    EXPECT_TRUE(known) << v.ours;
+    EXPECT_FALSE(taken) << v.value;
+  }
+}
+
+struct Known {
+  const char *name, *hint;
+};
+const Known known[] = {
+    {"learning_rate", "learning_rate is optimizer.lr here"},
+    {"batch_size", "batch_size is train.batch here"},
+    {"micro_batch_size", "micro_batch_size is train.microbatch here"},
+    {"n_embd", "n_embd is model.width here"},
+    {"n_layer", "n_layer is model.layers here"},
+    {"n_head", "n_head is model.heads here"},
+    {"block_size", "block_size is model.context here"},
+    {"seq_len", "seq_len is model.context here"},
+    {"max_seq_len", "max_seq_len is model.context here"},
+    {"hidden_size", "hidden_size is model.width here"},
+    {"num_hidden_layers", "num_hidden_layers is model.layers here"},
+    {"num_attention_heads", "num_attention_heads is model.heads here"},
+    {"num_key_value_heads", "num_key_value_heads is model.kv_heads here"},
+    {"intermediate_size", "intermediate_size is model.ffn_width here"},
+    {"dtype", "dtype is precision.compute here"},
+    {"max_steps", "max_steps is train.steps here"},
+    {"max_iters", "max_iters is train.steps here"},
+    {"grad_clip", "grad_clip is optimizer.clip here"},
+    {"max_grad_norm", "max_grad_norm is optimizer.clip here"},
+    {"pipeline_parallel_size", "pipeline_parallel_size is parallel.pipe here"},
+    {"context_parallel_size", "context_parallel_size is parallel.seq here"},
+    {"zero_stage", "zero_stage is zero.stage here"},
+    {"gradient_accumulation_steps", "train.batch is the whole step's, train.microbatch"},
+    {"tensor_parallel_size", "zero.stage = 3 divides weights between ranks"},
+    // Ours by name, in another section.
+    {"weight_decay", "optimizer"},
+    {"warmup_steps", "schedule"},
+    {"min_lr", "schedule"},
+    {"seed", "train"},
+};
+
+class FamiliarPlaces : public testing::TestWithParam<Known> {};
+
+TEST_P(FamiliarPlaces, GiveTheSameHint) {
+  const std::string name = GetParam().name, line = name + " = 1\n";
+  const auto hint = HasSubstr(GetParam().hint);
+
+  EXPECT_THAT(refusal(line + std::string(least_deck)), hint);
+  for (const auto* section : {"model", "evaluate", "run"})
+    EXPECT_THAT(refusal_of_addition(std::string("[") + section + "]\n" + line), hint);
+  EXPECT_THAT(refusal_of_overrides({name + "=1"}), hint);
+  EXPECT_THAT(refusal_of_overrides({"training." + name + "=1"}), hint);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamiliarPlaces, testing::ValuesIn(known),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Familiar, AnySpellingAndAnUnknownSection) {
+  EXPECT_EQ(refusal_of_overrides({"Learning-Rate=1"}),
+            "override 'Learning-Rate=1': 'Learning-Rate' is not a key: learning_rate is "
+            "optimizer.lr here");
+  EXPECT_EQ(refusal_of_addition("[training]\nmax_norm = 1\n"),
+            "d.toml:5:1: there is no section [training]; did you mean [train]?\n"
+            "d.toml:6:1: max_norm is optimizer.clip here");
+}
+
+// The one mistake is named, not what follows from it.
+TEST(Familiar, WhatAHintStandsForIsNotMissed) {
+  EXPECT_EQ(refusal("[data]\npath = 'x'\n[train]\nmax_iters = 3\n"),
+            "d.toml:4:1: there is no key 'max_iters' in [train]; max_iters is train.steps here");
+}
+
+TEST(Familiar, ValuesInOtherWords) {
+  for (const auto& [value, ours] :
+       {std::pair("float32", "f32"), {"bfloat16", "bf16"}, {"double", "f64"}})
+    EXPECT_THAT(refusal_of_overrides({std::string("precision.compute=") + value}),
+                HasSubstr(std::string("did you mean \"") + ours + "\"?"));
+}
+
+TEST(Familiar, IsDescribedToo) {
+  EXPECT_THAT(describe_key("learning_rate"),
+              HasSubstr("learning_rate is optimizer.lr here\n\noptimizer.lr"));
+  EXPECT_THAT(describe_key("out_dir"), HasSubstr("--run-dir"));
+  EXPECT_THAT(describe_key("lr"), Not(HasSubstr("here")));
+}
+
+}  // namespace
+}  // namespace trireme
