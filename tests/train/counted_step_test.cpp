@@ -117,6 +117,7 @@ TEST_P(CountedStep, OneThatIsNotFiniteIsSkippedAndNamed) {
 TEST_P(CountedStep, ANormBeyond128BitsIsNamed) {
   auto config = model();
   config.width = 96;
+  config.head_dim = 0;
   auto s = setup();
   s.model = resolved(config);
   Trainer wide(*backend, {}, s);

@@ -98,6 +98,7 @@ TEST(Step, OverfitsOneBatch) {
   for (const DType t : {DType::f32, DType::bf16}) {
     auto c = test::tiny_gpt2();
     c.width = 48;
+    c.head_dim = c.width / c.heads;
     c.ffn_width = 192;
     Host host(2);
     const Workspace host_scratch(host);
