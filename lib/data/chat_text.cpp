@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -133,11 +134,47 @@ class Places {
     std::size_t whole;  // tokens that end there or before
     bool divides;       // the place is inside of the next one
   };
-  // The text between two special tokens is encoded once more up to the place, behind the token
-  // before it.
+  // Places are between the parts that a conversation is written of, so never inside a special
+  // token.
   Count before(std::size_t place) const {
     const auto above = std::ranges::upper_bound(chat_.special, place, {}, &TextSpan::end);
     const auto n = static_cast<std::size_t>(above - chat_.special.begin());
+    const Run run{n == 0 ? 0 : chat_.special[n - 1].end,
+                  n == chat_.special.size() ? chat_.text.size() : chat_.special[n].begin,
+                  n == 0 ? 0 : index_[n - 1] + 1, n == index_.size() ? ids_.size() : index_[n]};
+    if (place == run.text_begin) return {run.ids_begin, false};
+    if (const auto ends = ends_of_tokens(run)) {
+      const auto whole = std::ranges::upper_bound(*ends, place) - ends->begin();
+      const auto end = whole == 0 ? run.text_begin : (*ends)[static_cast<std::size_t>(whole) - 1];
+      return {run.ids_begin + static_cast<std::size_t>(whole), end < place};
+    }
+    return encoded_up_to(place, n);
+  }
+
+ private:
+  // Between two special tokens.
+  struct Run {
+    std::size_t text_begin, text_end, ids_begin, ids_end;
+  };
+
+  // Where each token's text ends; none where a normalizer made other text of it.
+  std::optional<std::vector<std::size_t>> ends_of_tokens(const Run& run) const {
+    std::vector<std::size_t> ends;
+    std::size_t at = run.text_begin;
+    for (auto i = run.ids_begin; i < run.ids_end; ++i) {
+      const auto bytes = tokenizer_.text_bytes(ids_[i]);
+      if (!bytes) return std::nullopt;
+      ends.push_back(at += *bytes);
+    }
+    const auto more = at - run.text_end;  // 1: of a space that was put first
+    if (at < run.text_end || more > 1) return std::nullopt;
+    for (auto& end : ends) end -= more;
+    return ends;
+  }
+
+  // The text behind special token n - 1 is encoded once more up to the place: where it differs from
+  // the whole, a token goes across. Right when that is the one before the place.
+  Count encoded_up_to(std::size_t place, std::size_t n) const {
     const auto from = n == 0 ? 0 : chat_.special[n - 1].begin;
     const auto first = n == 0 ? 0 : index_[n - 1];
     std::vector<TextSpan> mark;
@@ -150,7 +187,6 @@ class Places {
     return {first + same, same < part.size()};
   }
 
- private:
   const Tokenizer& tokenizer_;
   const ChatText& chat_;
   std::vector<std::int32_t> ids_;

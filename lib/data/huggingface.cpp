@@ -66,6 +66,9 @@ class HuggingFaceTokenizer final : public Tokenizer {
   std::optional<std::int32_t> id_of(std::string_view token) const override {
     return pipeline_.id_of(token);
   }
+  std::optional<std::size_t> text_bytes(std::int32_t id) const override {
+    return pipeline_.text_bytes(id);
+  }
   std::vector<std::size_t> encode_marked(std::string_view text, std::span<const TextSpan> marked,
                                          std::vector<std::int32_t>& ids) const override {
     return pipeline_.encode_marked(text, marked, ids);

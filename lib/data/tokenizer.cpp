@@ -37,6 +37,7 @@ class BytesTokenizer final : public Tokenizer {
     return text;
   }
   std::int32_t vocab() const override { return 256; }
+  std::optional<std::size_t> text_bytes(std::int32_t) const override { return 1; }
   std::optional<std::int32_t> separator() const override { return 0; }
   const TokenizerSpec& spec() const override { return spec_; }
 
@@ -91,6 +92,17 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   std::int32_t vocab() const override { return processor_.GetPieceSize(); }
+  std::optional<std::size_t> text_bytes(std::int32_t id) const override {
+    if (processor_.IsUnknown(id) || processor_.IsControl(id)) return std::nullopt;
+    if (processor_.IsByte(id)) return 1;
+    constexpr std::string_view space = "\xe2\x96\x81";  // U+2581
+    const auto& piece = processor_.IdToPiece(id);
+    std::size_t bytes = piece.size();
+    for (auto at = piece.find(space); at != std::string::npos;
+         at = piece.find(space, at + space.size()))
+      bytes -= space.size() - 1;
+    return bytes;
+  }
   std::optional<std::int32_t> id_of(std::string_view token) const override {
     const int id = processor_.PieceToId(token);
     if (id < 0 || id >= vocab() || processor_.IdToPiece(id) != token) return std::nullopt;

@@ -68,6 +68,9 @@ class Tokenizer {
   virtual std::vector<std::int32_t> prefix() const { return {}; }
   // The id of one token by its text, as "<|im_end|>" or a word of the vocabulary.
   virtual std::optional<std::int32_t> id_of(std::string_view) const { return std::nullopt; }
+  // Bytes of text that a token stands for, none where that is not known. The first token of a text
+  // may stand for a space, too, that the text does not have.
+  virtual std::optional<std::size_t> text_bytes(std::int32_t) const { return std::nullopt; }
   // Appends the ids of a whole text in which each of `marked`, in order, is the text of one token
   // and becomes its id; gives where in `ids` each of these is. Elsewhere the texts of special
   // tokens are text like any other: Error (without a place) where the tokenizer cannot keep them

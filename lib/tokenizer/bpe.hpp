@@ -24,6 +24,9 @@ class Bpe {
   // Appends the ids of a word, which is well-formed UTF-8 and not empty.
   void encode(std::string_view word, WordCache&, std::vector<std::int32_t>& ids) const;
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  // Do tokens like <0x0A> stand for bytes?
+  bool byte_fallback() const { return byte_fallback_; }
+  std::optional<std::int32_t> unknown() const { return unknown_; }
 
   // Whether no token holds `a` and, right behind it, `b`, so that a text cut between them has the
   // ids of both parts. Of code points, and not for byte_level.

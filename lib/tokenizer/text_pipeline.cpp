@@ -5,6 +5,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/vendor_text.hpp"
+#include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/json.hpp"
 #include "lib/tokenizer/utf8.hpp"
 
@@ -111,6 +112,25 @@ void TextPipeline::read_prefix(const nlohmann::json& post) {
 std::optional<std::int32_t> TextPipeline::id_of(std::string_view token) const {
   const auto found = std::ranges::find(added_, token, &AddedToken::text);
   return found != added_.end() ? std::optional(found->id) : bpe_.vocabulary().id_of(token);
+}
+
+std::optional<std::size_t> TextPipeline::text_bytes(std::int32_t id) const {
+  const auto added = added_by_id_.find(id);
+  if (added != added_by_id_.end()) return added->second->text.size();
+  const auto* token = bpe_.vocabulary().token(id);
+  if (!token || id == bpe_.unknown()) return std::nullopt;
+  if (pre_tokenizer_.byte_level()) {
+    const auto bytes = bytes_of_token(*token);
+    return bytes ? std::optional(bytes->size()) : std::nullopt;
+  }
+  if (bpe_.byte_fallback() && token->size() == 6 && token->starts_with("<0x")) return 1;
+  const auto& space = pre_tokenizer_.of_space();
+  if (space.empty()) return std::nullopt;
+  std::size_t bytes = token->size();
+  for (auto at = token->find(space); at != std::string::npos;
+       at = token->find(space, at + space.size()))
+    bytes -= space.size() - 1;
+  return bytes;
 }
 
 void TextPipeline::encode(std::string_view text, bool continues,

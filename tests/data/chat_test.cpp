@@ -147,6 +147,52 @@ TEST(ChatText, TheAssistantsContentAndTheTokenBehindItAreLearnt) {
             "Q: x\nA: [y\n\n]Q: \nz\n");
 }
 
+// Byte-level, without a split: merges may cross from a template's text into a content.
+std::unique_ptr<Tokenizer> with_merges(const std::vector<std::string>& merges) {
+  nlohmann::json vocab, pairs = nlohmann::json::array();
+  const auto add = [&](const std::string& token) {
+    const auto id = vocab.size();
+    vocab[token] = id;
+  };
+  for (char c = '!'; c <= '~'; ++c) add(std::string(1, c));
+  for (const auto& merge : merges) {
+    pairs.push_back(merge);
+    add(merge.substr(0, merge.find(' ')) + merge.substr(merge.find(' ') + 1));
+  }
+  const nlohmann::json all{
+      {"added_tokens", nlohmann::json::array()},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}},
+      {"post_processor", nullptr},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", pairs}}}};
+  const nlohmann::json files{{"tokenizer.json", all.dump()}};
+  return make_tokenizer({TokenizerKind::huggingface, files.dump()}, "a test");
+}
+
+// The tokens of a chat, those that are learnt in brackets.
+std::string tokens_of(const ChatTemplate& t, const Conversation& c, const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> targets;
+  encode_chat(tokenizer, write_chat(with_tokens_of(t, tokenizer), c), ids, targets);
+  std::string text;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto token = tokenizer.decode({&ids[i], 1});
+    text += (i > 0 ? " " : "") + (targets[i] ? "[" + token + "]" : token);
+  }
+  return text;
+}
+
+TEST(ChatText, ATokenIsLearntWhenItHasAByteOfWhatIsLearnt) {
+  const auto tokenizer = with_merges({"c d", "b cd", "a b"});
+  auto t = chat_template_named("chatml");
+  t.special.clear();
+  t.turns = {{"user", {"U", ""}}, {"assistant", {"abc", "."}}};
+  EXPECT_EQ(tokens_of(t, {{"user", "x"}, {"assistant", "dy"}}, *tokenizer), "U x a [bcd] [y] [.]");
+  t.turns = {{"user", {"d", ""}}, {"assistant", {"A", "abc"}}};
+  EXPECT_EQ(tokens_of(t, {{"assistant", "y"}, {"user", "x"}}, *tokenizer), "A [y] [a] [bcd] x");
+}
+
 TEST(ChatText, TextsOfSpecialTokensInContentsArePlainText) {
   const ToyTokenizer tokenizer({"<|im_start|>", "<|im_end|>"});
   const auto t = with_tokens_of(chat_template_named("chatml"), tokenizer);
