@@ -87,10 +87,11 @@ int run(Arguments a) {
   const TokenizeSummary s = tokenize(o);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
   fmt::print(
-      "{}: {} documents, {} tokens of a vocabulary of {} from {:.1f} MB in {} files, "
+      "{}: {} documents, {} tokens of a vocabulary of {}{} from {:.1f} MB in {} files, "
       "{:.2f} s, {:.1f} MB/s\n",
-      a.output, s.documents, s.tokens, s.vocab, megabytes, s.files, s.seconds,
-      s.seconds > 0 ? megabytes / s.seconds : 0.0);
+      a.output, s.documents, s.tokens, s.vocab,
+      s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(), megabytes, s.files,
+      s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
   return 0;
 }
 

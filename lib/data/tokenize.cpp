@@ -203,12 +203,14 @@ void check(const TokenizeOptions& o, bool ids) {
 TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab,
                               TokenWriter& writer) {
   TokenizeSummary sum;
-  OrderedPool<TextItem, Encoded> pool(options.threads > 0 ? options.threads : usable_threads(),
-                                      text_under_way, Encoder(options, token_bytes_for(vocab)),
-                                      [&](Encoded encoded) {
-                                        writer.append(encoded.packed);
-                                        sum.documents += encoded.documents;
-                                      });
+  if (has_mask(options)) sum.learnt = 0;
+  OrderedPool<TextItem, Encoded> pool(
+      options.threads > 0 ? options.threads : usable_threads(), text_under_way,
+      Encoder(options, token_bytes_for(vocab)), [&](Encoded encoded) {
+        if (sum.learnt) *sum.learnt += std::ranges::count(encoded.packed.targets, std::uint8_t{1});
+        writer.append(encoded.packed);
+        sum.documents += encoded.documents;
+      });
   TextSource source(
       [&](TextItem item) {
         const std::size_t n = item.text.size();
@@ -248,6 +250,10 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
                      has_mask(options) ? TargetMask::present : TargetMask::absent);
   sum = ids ? import_tokens(options, vocab, writer) : tokenize_text(options, *vocab, writer);
   require(writer.count() > 0, "the inputs hold no tokens: {} was not written",
+          options.output.string());
+  require(!sum.learnt || *sum.learnt > 0,
+          "nothing of the inputs is learnt, as no conversation has a turn of the assistant: {} was "
+          "not written",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
   writer.finish(*vocab, options.separator, sum.documents,

@@ -44,10 +44,12 @@ struct TokenizeOptions {
 struct TokenizeSummary {
   std::int64_t files = 0, documents = 0, tokens = 0, bytes = 0;  // bytes of input
   std::int64_t vocab = 0;
+  std::optional<std::int64_t> learnt = {};  // tokens that count in the loss, where not all do
   double seconds = 0;
 };
 
-// Throws Error naming file and place; the output then stays as it was.
+// Throws Error naming file and place, and where nothing is there to be learnt; the output then
+// stays as it was.
 TokenizeSummary tokenize(const TokenizeOptions&);
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/interchange/hf_config.hpp"
 
 namespace trireme {
@@ -209,6 +210,9 @@ ModelConfig model_of_config(const Json& json, std::string_view where,
     if (context) {
       require(c.positions == Positions::rotary || *context == c.context,
               "--context {}: its table has {} positions", *context, c.context);
+      if (*context > c.context)
+        log_warning("--context {} is more than the {} positions that {} speaks of", *context,
+                    c.context, where);
       c.context = *context;
     }
     const auto family = std::ranges::find(families, f.text("model_type", ""), &Family::model_type);

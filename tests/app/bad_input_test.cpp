@@ -169,6 +169,11 @@ TEST_F(BadInput, InNumbersAndPlaces) {
   expect_refused(generate + "--threads 99999", {"threads"});
   expect_refused("$TRIREME generate runs/deck --prompt-file . --tokens 2", {"cannot read ."});
   expect_refused("$TRIREME evaluate runs/deck --data text.tokens --samples -3", {"samples"});
+  folder.write("many.jsonl", R"({"prompt": "a", "tokens": 9223372036854775807})");
+  expect_refused("$TRIREME generate runs/deck --prompts many.jsonl", {"many.jsonl:1", "tokens"});
+  expect_refused("$TRIREME report .", {"no run directory"});
+  // Its own option is wrong; no key of a deck is meant.
+  EXPECT_EQ(here(generate + "--seed abc").err.find("hint"), std::string::npos);
   expect_refused("OMP_NUM_THREADS=99999 $TRIREME train deck.toml run.threads=auto --overwrite",
                  {"OMP_NUM_THREADS", "4096"});
   expect_refused("$TRIREME tokenize text.txt --threads 99999 --output more.tokens", {"threads"});

@@ -335,7 +335,9 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
   const ScratchFolder scratch;
   const ToyTokenizer tokenizer({"<|im_start|>", "<|im_end|>"});
   const auto chat = with_tokens_of(chat_template_named("chatml"), tokenizer);
-  const std::string good = R"({"messages": [{"role": "user", "content": "a"}]})";
+  const std::string question = R"({"messages": [{"role": "user", "content": "a"}]})";
+  const std::string good =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
   TokenizeOptions o;
   o.output = scratch / "out.tokens";
   o.tokenizer = &tokenizer;
@@ -353,6 +355,13 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
   EXPECT_EQ(tokenize(o).documents, 1);
   EXPECT_EQ(all_ids(o.output).back(), 0);
   EXPECT_FALSE(is_target(TokenFile(o.output), std::ssize(all_ids(o.output)) - 1));
+  EXPECT_EQ(tokenize(o).learnt, 2);  // "b" and what ends the turn
+  o.inputs = {
+      scratch.write("c.jsonl", R"({"messages": [{"role": "user", "content": [{"type": 5}]}]})")};
+  EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
+              HasSubstr("c.jsonl:1: message 1 has a part"));
+  o.inputs = {scratch.write("d.jsonl", question + "\n" + question)};
+  EXPECT_THAT(message_of<Error>([&] { tokenize(o); }), HasSubstr("no conversation has a turn"));
 }
 
 }  // namespace

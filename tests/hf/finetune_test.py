@@ -71,7 +71,12 @@ def path_of_a_user(flavour, program):
     got = ids.tolist()
     assert got[:len(want)] == want and len(got) <= len(want) + 1, "other tokens than those of tokenizers"
 
-    program("train", program.write_deck("mine.toml", DECK), "--run-dir", "run", ranks=2)
+    deck = program.write_deck("mine.toml", DECK)
+    program("tokenize", "own.txt", "--output", "bytes.tokens")
+    for command in ("check", "train"):
+        program.refuses(command, deck, "data.path=bytes.tokens", naming=["tokenizer bytes", "tokenizer huggingface"])
+    program("train", deck, "--run-dir", "run", ranks=2)
+    program.refuses("evaluate", "run", "--data", "bytes.tokens", naming=["tokenizer bytes"])
     losses = program.history("run")["loss"]
     before, after = sum(losses[:3]) / 3, sum(losses[-3:]) / 3
     assert after < before - 0.5, f"the loss went from {before:.3f} to {after:.3f}"

@@ -68,6 +68,31 @@ def scores(flavour, program):
     return ", ".join(f"{name} {off:.1e}" for name, off in worst.items())
 
 
+def diverged(program):
+    """Of a model of NaN nothing is said to be right."""
+    folder = program.work / "model"
+    flavours.make("smollm", folder, vocab_size=VOCAB)
+    texts.train_tokenizer(folder, VOCAB)
+    flavours.edit_tensors(folder, lambda tensors: tensors["model.norm.weight"].fill_(float("nan")))
+    program("import", folder, "imported")
+    (program.work / "questions.jsonl").write_text(json.dumps({"ctx": "a", "endings": ["b", "c"], "label": 0}) + "\n")
+    return program.refuses("evaluate", "imported", "--multiple-choice", "questions.jsonl", naming=["not finite"])
+
+
+def more_ids_than_rows(program):
+    """A tokenizer whose ids go beyond the model's table is refused, not read beyond it."""
+    folder = program.work / "model"
+    flavours.make("smollm", folder, vocab_size=300)
+    tokenizer = texts.train_tokenizer(folder, VOCAB)
+    word = max((t for t in tokenizer.get_vocab() if t.isalpha()), key=lambda t: tokenizer.get_vocab()[t])
+    program("import", folder, "imported")
+    (program.work / "questions.jsonl").write_text(json.dumps({"ctx": word, "endings": ["b", "c"], "label": 0}) + "\n")
+    program.refuses("evaluate", "imported", "--multiple-choice", "questions.jsonl", naming=["the model has ids below 300"])
+    return program.refuses("generate", "imported", "--prompt", word, naming=["the model has ids below 300"])
+
+
 def cases():
+    yield "diverged", diverged
+    yield "more_ids_than_rows", more_ids_than_rows
     for flavour in ("gpt2", "qwen3"):
         yield flavour, lambda program, flavour=flavour: scores(flavour, program)

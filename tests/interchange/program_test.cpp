@@ -74,6 +74,13 @@ TEST_F(Interchange, ArgumentsAreChecked) {
   EXPECT_EQ(contents_of(folder / ".out.partial"), "mine, too");
   std::filesystem::remove(folder / ".out.partial");
   std::filesystem::remove_all(folder / "out");
+  EXPECT_EQ(here("$TRIREME export run hf").code, 0);
+  const auto positions = small_llama().context;
+  const auto import = [&](std::int64_t context, const char* to) {
+    return here("$TRIREME import hf " + std::string(to) + " --context " + std::to_string(context));
+  };
+  EXPECT_NE(import(2 * positions, "long").err.find("is more than the"), std::string::npos);
+  EXPECT_EQ(import(positions / 2, "short").err.find("is more than the"), std::string::npos);
   EXPECT_NE(here("$TRIREME export run a/b").err.find("there is no folder"), std::string::npos);
   EXPECT_NE(here("$TRIREME export nowhere out").err.find("nowhere"), std::string::npos);
   EXPECT_NE(here("$TRIREME export run out --format gguf").code, 0);
