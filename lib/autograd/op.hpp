@@ -54,7 +54,8 @@ struct Place {
   SampleRows rows;         // the samples, and where this rank's T positions of them begin
   ConstView targets_BT{};  // i32, -1 is masked; the head's
   // i32, where documents stand apart: the position in the sample where a token's document begins,
-  // of all positions; and the position in its document, of this rank's.
+  // of all positions; and the position in its document, of this rank's. In generation with kept
+  // keys and values the second alone: each row's position.
   ConstView start_BT{}, position_BT{};
   double scale = 1;  // 1 / valid targets of the whole step
   // run.exactness = "invariant": tokens that are summed as one, a divisor of this rank's T. A

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "lib/base/error.hpp"
+#include "lib/tokenizer/utf8.hpp"
 
 namespace trireme {
 namespace {
@@ -134,22 +135,7 @@ bool read_number(std::string_view text, double& value) {
 }
 
 bool is_text(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t more = lead < 0x80 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-    if (lead == 0 || (lead >= 0x80 && lead < 0xc2) || lead > 0xf4) return false;
-    if (i + more >= text.size()) return false;
-    std::uint32_t code = more == 0 ? lead : lead & (0x3fU >> more);
-    for (std::size_t k = 1; k <= more; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xc0) != 0x80) return false;
-      code = code << 6 | (next & 0x3fU);
-    }
-    constexpr std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    if (code < least[more] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return false;
-    i += more + 1;
-  }
-  return true;
+  return text.find('\0') == std::string_view::npos && well_formed_bytes(text) == text.size();
 }
 
 std::string expand_environment(std::string_view text) {

@@ -1,6 +1,5 @@
 #include "lib/ops/embedding.hpp"
 
-#include "lib/ops/key_values.hpp"
 #include "lib/ops/support.hpp"
 
 namespace trireme::ops {
@@ -49,13 +48,8 @@ static BasicView<Byte> positions_of(const BasicView<Byte>& table, const Run& run
 
 std::vector<Tensor> AddPositions::forward(const Run& run, std::vector<Tensor> in,
                                           Saved* saved) const {
-  Tensor y = std::move(in[0]);
+  const Tensor y = owned(run, std::move(in[0]), kind_of(saved));
   const auto batch = y.shape()[0], tokens = y.shape()[1], width = y.shape()[2];
-  if (!y.unique()) {
-    Tensor fresh = Tensor::empty(run.backend, y.shape(), y.dtype(), kind_of(saved));
-    run.backend.put(Queue::compute, kernel::Copy{.dst = fresh.view(), .src = y.view()});
-    y = std::move(fresh);
-  }
   if (const auto& position_BT = run.place.position_BT) {
     const Tensor rows =
         Tensor::empty(run.backend, {batch, tokens, width}, y.dtype(), Kind::transient);
@@ -67,21 +61,12 @@ std::vector<Tensor> AddPositions::forward(const Run& run, std::vector<Tensor> in
                     kernel::Copy{.dst = y.view(), .src = rows.view(), .how = Accumulate::add});
     return {y};
   }
-  const auto add = [&](const View& rows_BTC, ConstView table) {
-    table.dims = 3;
-    table.extent = {rows_BTC.extent[0], tokens, width};
-    table.stride = {0, width, 1};
-    run.backend.put(Queue::compute,
-                    kernel::Copy{.dst = rows_BTC, .src = table, .how = Accumulate::add});
-  };
-  const ConstView table = run.weights[params_[0]];
-  if (!extends(run)) {
-    add(y.view(), positions_of(table, run, tokens));
-  } else {
-    for (std::int64_t i = 0; i < batch; ++i)
-      add(y.view().slice(0, i, 1),
-          table.slice(0, run.cached->at_B[static_cast<std::size_t>(i)], tokens));
-  }
+  ConstView table = positions_of(run.weights[params_[0]], run, tokens);
+  table.dims = 3;
+  table.extent = {batch, tokens, width};
+  table.stride = {0, width, 1};
+  run.backend.put(Queue::compute,
+                  kernel::Copy{.dst = y.view(), .src = table, .how = Accumulate::add});
   return {y};
 }
 

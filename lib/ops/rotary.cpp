@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/ops/key_values.hpp"
 #include "lib/ops/support.hpp"
 
 namespace trireme::ops {
@@ -11,20 +10,14 @@ namespace trireme::ops {
 Tensor Rotary::turn(const Run& run, Tensor qkv, Direction direction, Kind kind) const {
   qkv = owned(run, std::move(qkv), kind);
   const auto p = unpack(qkv, heads_);
-  const auto turn_rows = [&](std::int64_t first, std::int64_t samples, const View& table) {
-    for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD})
-      run.backend.put(Queue::compute, kernel::Rotary{.x_BTHD = x_BTHD.slice(0, first, samples),
-                                                     .table_T2E = table,
-                                                     .direction = direction,
-                                                     .position_BT = run.place.position_BT});
-  };
-  const auto from = [&](std::int64_t t0) { return table_.view().slice(0, t0, qkv.shape()[1]); };
-  if (extends(run)) {
-    for (std::size_t i = 0; i < run.cached->at_B.size(); ++i)
-      turn_rows(static_cast<std::int64_t>(i), 1, from(run.cached->at_B[i]));
-  } else {
-    turn_rows(0, qkv.shape()[0], run.place.position_BT ? table_.view() : from(run.place.rows.t0));
-  }
+  const auto& position_BT = run.place.position_BT;
+  const View table =
+      position_BT ? table_.view() : table_.view().slice(0, run.place.rows.t0, qkv.shape()[1]);
+  for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD})
+    run.backend.put(Queue::compute, kernel::Rotary{.x_BTHD = x_BTHD,
+                                                   .table_T2E = table,
+                                                   .direction = direction,
+                                                   .position_BT = position_BT});
   return qkv;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/run/generation.hpp"
+#include "lib/tokenizer/utf8.hpp"
 
 namespace trireme {
 
@@ -32,22 +33,10 @@ std::optional<std::string> sample_text(Trainer& trainer, const Tokenizer& tokeni
   return tokenizer.decode(request.ids);
 }
 
-// Bytes of the UTF-8 character that begins here; 0: none does (Unicode, table 3-7).
+// Bytes of the UTF-8 character that begins here; 0: none does.
 static std::size_t character_at(std::string_view s) {
-  const auto byte = [&](std::size_t i) {
-    return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U;
-  };
-  const auto next = [&](std::size_t i, unsigned from = 0x80, unsigned to = 0xbf) {
-    return byte(i) >= from && byte(i) <= to;
-  };
-  const unsigned b = byte(0);
-  if (b < 0x80) return 1;
-  if (b >= 0xc2 && b <= 0xdf) return next(1) ? 2 : 0;
-  if (b >= 0xe0 && b <= 0xef)
-    return next(1, b == 0xe0 ? 0xa0 : 0x80, b == 0xed ? 0x9f : 0xbf) && next(2) ? 3 : 0;
-  if (b >= 0xf0 && b <= 0xf4)
-    return next(1, b == 0xf0 ? 0x90 : 0x80, b == 0xf4 ? 0x8f : 0xbf) && next(2) && next(3) ? 4 : 0;
-  return 0;
+  const auto first = s.substr(0, utf8_length(s[0]));
+  return well_formed_bytes(first) == first.size() ? first.size() : 0;
 }
 
 std::string in_one_line(const std::string& text) {

@@ -129,6 +129,10 @@ ModelStage::Microbatch ModelStage::upload(const Batch& batch) const {
   if (last() && !when_.logits)
     m.targets_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT);
   m.sample_B = to_device<std::int64_t>(backend_, {samples}, batch.sample_B);
+  if (when_.cached && when_.cached->use == Cached::Use::extend) {
+    const std::vector<std::int32_t> at(when_.cached->at_B.begin(), when_.cached->at_B.end());
+    m.position_BT = to_device<std::int32_t>(backend_, {samples, 1}, at);
+  }
   if (batch.start_BT.empty()) return m;
   const auto all = tokens * seq_.size(), begin = tokens * seq_.rank();
   m.start_BT = to_device<std::int32_t>(backend_, {samples, all}, batch.start_BT);

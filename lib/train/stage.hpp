@@ -89,7 +89,7 @@ class ModelStage final : public Stage {
   struct Microbatch {
     Tensor ids_BT, targets_BT;     // i32
     Tensor sample_B;               // i64
-    Tensor start_BT, position_BT;  // i32, where documents stand apart; of all T, of this share
+    Tensor start_BT, position_BT;  // i32, Place's
     std::vector<Kept> parts;       // of those that need backward
   };
   bool first() const { return range_.begin == 0; }
