@@ -49,9 +49,9 @@ done
 [ "${pages:-0}" -ge 9 ] && [ -f "$man/trireme.1" ] || wrong "only ${pages:-0} manual pages in $man"
 if command -v groff > /dev/null; then
   for page in "$man"/trireme*.1; do
-    groff -ww -man -Tutf8 "$page" > page.txt 2> complaints.txt || wrong "groff cannot read $page"
+    groff -ww -man -Tutf8 -P-cbou "$page" > page.txt 2> complaints.txt || wrong "groff cannot read $page"
     [ -s complaints.txt ] && wrong "$page: $(cat complaints.txt)"
-    grep -q "NAME" page.txt || wrong "$page shows no NAME"
+    grep -q "^NAME" page.txt || wrong "$page shows no NAME"
   done
 fi
 for page in README.md guide.md install.md deck.md; do
