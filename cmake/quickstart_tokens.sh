@@ -6,7 +6,7 @@ build=$1
 tokens=$build/quickstart.tokens
 folders="app lib kernels inputs jobscripts tests docs README.md"
 
-files=$(find $folders -type f ! -name '*.pyc' | LC_ALL=C sort)
+files=$(find $folders -type f ! -name '*.pyc' ! -name '*.png' | LC_ALL=C sort)
 if [ -f "$tokens" ] && [ -z "$(find $folders "$build/trireme" -newer "$tokens" ! -name '*.pyc' ! -name __pycache__ -print -quit)" ]; then
   exit 0
 fi
