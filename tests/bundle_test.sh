@@ -73,7 +73,7 @@ grep -o "calling init: .*" debug.txt | sort -u | grep -E "libmpich|libhdf5|libdn
   wrong "libraries above are not the bundle's"
 
 # In a root of another system: TRIREME_OLDER_ROOT=DIR, such as an unpacked container of RHEL 9 or Ubuntu 22.04.
-if [ -d "${TRIREME_OLDER_ROOT:-}/usr" ]; then
+if [ -n "${TRIREME_OLDER_ROOT:-}" ]; then
   cp -r "$bundle" "$TRIREME_OLDER_ROOT/trireme-bundle"
   chroot "$TRIREME_OLDER_ROOT" /trireme-bundle/trireme.sh version | grep -F "trireme $version" ||
     wrong "it does not start in $TRIREME_OLDER_ROOT"
