@@ -81,6 +81,9 @@ void execute(const Program& program, Stage& stage, Backend& backend, const Pipe&
       case Do::send_gradient:
         up.send(gradient.take(m), me - 1, m);
         break;
+      case Do::input_gradients:
+      case Do::weight_gradients:
+        fail("backward has no halves yet");
     }
     pipe.down.progress();
   }

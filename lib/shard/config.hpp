@@ -6,6 +6,9 @@
 
 namespace trireme {
 
+// The order of a pipeline's work (lib/pipe/schedule.hpp).
+enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble };
+
 struct ParallelConfig {
   std::int64_t pipe = 1;                   // pipeline stages
   std::int64_t data = 0;                   // data ranks; 0: what pipe and seq leave of the ranks
