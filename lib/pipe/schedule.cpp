@@ -34,9 +34,7 @@ class Writer {
     program_.push_back({what, m, chunk});
     message(at > first_trainable_, Do::send_gradient, m, chunk);
   }
-  void weight_gradients(int m) {
-    if (stage_ >= first_trainable_) program_.push_back({Do::weight_gradients, m});
-  }
+  void weight_gradients(int m) { program_.push_back({Do::weight_gradients, m}); }
   Program take() { return std::move(program_); }
 
  private:
@@ -79,10 +77,11 @@ Program one_f_one_b(int stages, int microbatches, int stage, int first_trainable
 
 Program zero_bubble(int stages, int microbatches, int stage, WeightGradients weights,
                     int first_trainable) {
+  if (stage <= first_trainable) return one_f_one_b(stages, microbatches, stage, first_trainable);
   expect_microbatches(microbatches);
   Writer w(stages, 1, stage, first_trainable);
   const int ahead = std::min(stages - stage - 1, microbatches);
-  const int late = weights == WeightGradients::late ? std::max(stage - first_trainable, 0) : 0;
+  const int late = weights == WeightGradients::late ? stage - first_trainable : 0;
   for (int i = 0; i < microbatches + ahead; ++i) {
     if (i < microbatches) w.forward(i);
     if (i >= ahead) w.backward(i - ahead, 0, Do::input_gradients);

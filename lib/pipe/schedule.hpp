@@ -62,7 +62,7 @@ enum class WeightGradients : std::uint8_t { late, at_once };
 // halves. Weight gradients are `stage` microbatches late (counted from the first that trains): they
 // fill the time in which later stages would wait for inputs, and gradients reach earlier ones
 // sooner. It holds as many inputs as 1F1B, and for as many microbatches as they are late what
-// weight gradients read.
+// weight gradients read. The first stage that trains sends no gradient, so its backward is whole.
 Program zero_bubble(int stages, int microbatches, int stage,
                     WeightGradients = WeightGradients::late, int first_trainable = 0);
 

@@ -163,9 +163,9 @@ std::string timeline_text(const Timeline& t, int columns) {
     text += fmt::format("stage {:>{}} {}\n", s, digits, row);
   }
   text += fmt::format("m> forward{} of microbatch m{}{}, . idle\n",
-                      whole    ? ", m< backward"
-                      : halves ? ", m< gradients of inputs, mw of weights"
-                               : "",
+                      !whole && !halves ? ""
+                      : halves          ? ", m< backward, mw its weight gradients"
+                                        : ", m< backward",
                       most > 9 ? " (its last digit)" : "", chunks ? ", once a chunk" : "");
   if (width > room) {
     text += fmt::format("cut after {:.0f}% of {} microbatches\n",

@@ -52,7 +52,7 @@ struct Schedule {
   }
   // Microbatches that wait for their weight gradients; the one at work is one of them.
   int weights(int stage) const {
-    if (!is(ScheduleKind::zero_bubble) || stage < first) return 0;
+    if (!is(ScheduleKind::zero_bubble) || stage <= first) return 0;
     const int late = pipe.weights == WeightGradients::late ? stage - first : 0;
     return std::min(late + 1, microbatches);
   }

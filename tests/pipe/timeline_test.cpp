@@ -114,9 +114,9 @@ TEST(Timeline, BubblesBesideEachOther) {
 TEST(Timeline, ZeroBubbleByHand) {
   const Schedule s({ScheduleKind::zero_bubble, 2}, 3, 0);
   EXPECT_EQ(timeline_text(timeline(s.programs)),
-            "stage 0 0>1>..0<0w2>1<1w2<2w\n"
+            "stage 0 0>1>..0<<<2>1<<<2<<<\n"
             "stage 1 ..0>0<1>1<0w2>2<1w2w\n"
-            "m> forward, m< gradients of inputs, mw of weights of microbatch m, . idle\n");
+            "m> forward, m< backward, mw its weight gradients of microbatch m, . idle\n");
 }
 
 TEST(Timeline, InterleavedByHand) {
