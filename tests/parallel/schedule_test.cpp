@@ -15,12 +15,12 @@ std::vector<ParityCase> pipelines(int stages) {
   std::vector<ParityCase> cases(6);
   for (auto& c : cases) {
     c.grid = {stages, 1, 1};
-    c.size = 8 * stages;
+    c.size = 4 * stages;
     c.microbatches = 2 * stages;
     c.optimizer = OptimizerKind::adamw;
     c.backend = "host";
     c.compute = c.reduce = DType::f32;
-    c.steps = 3;
+    c.steps = 2;
   }
   cases[1].flavour = "qwen";
   cases[1].dropout = 0.1;

