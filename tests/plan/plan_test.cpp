@@ -247,6 +247,23 @@ TEST(PlanSchedule, OthersThan1F1BIdleLess) {
   }
 }
 
+// Queues of devices would wait for each other around the ring of chunks.
+TEST(PlanSchedule, NothingIsInterleavedBetweenDevices) {
+  auto input = of_schedule(ScheduleKind::interleaved, 2);
+  input.transport = TransportKind::device;
+  try {
+    plan_rank(input, dry_target({"host", 1, false}), 0);
+    FAIL() << "a plan of what would hang";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("would wait for each other between devices"),
+              std::string::npos)
+        << e.what();
+  }
+  input.setup.schedule = ScheduleKind::zero_bubble;
+  input.setup.chunks = 1;
+  plan_rank(input, dry_target({"host", 1, false}), 0);
+}
+
 // What reserved_by takes for granted: a step of few microbatches holds as much as one of many, but
 // for a number of each one's loss. An input would be some 30 KiB.
 TEST(PlanSchedule, FewMicrobatchesHoldAsMuchAsMany) {
