@@ -17,6 +17,7 @@
 #include "lib/run/record.hpp"
 #include "lib/run/saving.hpp"
 #include "lib/run/signals.hpp"
+#include "lib/run/step_times.hpp"
 #include "lib/run/step_trace.hpp"
 #include "lib/run/timing.hpp"
 #include "lib/train/config.hpp"
@@ -101,7 +102,8 @@ class TrainLoop {
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
   void count_skipped(const StepResult&);
   void judge_fault(const std::string& fault);
-  void report(const StepResult&, double lr, double seconds);
+  // `sent`: bytes of payload from this rank.
+  void report(const StepResult&, double lr, double seconds, std::int64_t sent);
   // False when a signal interrupted it.
   bool evaluate_now();
   // Evaluates; false when the run has to stop: a signal came, unless all steps are made and
@@ -136,9 +138,8 @@ class TrainLoop {
   } line_;              // the newest of the log's lines about a step
   Saving saving_;
   std::chrono::steady_clock::time_point looked_at_{};  // for the files that ask
-  double steps_seconds_ = 0, evaluation_seconds_ = 0, sample_seconds_ = 0;
+  StepTimes times_;
   std::string reason_;
-  std::int64_t bytes_sent_ = 0;   // before this step
   bool droppable_ = true;         // the next step may take longer than run.signal_grace
   std::exception_ptr row_error_;  // of the last row of history, on rank 0
   Progress progress_;

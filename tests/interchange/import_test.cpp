@@ -1,6 +1,8 @@
 // What a folder may hold, and what it must not.
 #include "lib/interchange/import.hpp"
 
+#include "lib/base/log.hpp"
+#include "lib/base/text_file.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/json_text.hpp"
@@ -124,6 +126,20 @@ TEST_F(Import, ATiedModelsHeadMayBeItsTableOnceMoreAndNothingElse) {
       if (t.entry.name == "lm_head.weight") t.bytes.back() ^= std::byte{1};
   });
   expect_refused("'tie_word_embeddings'");
+}
+
+TEST_F(Import, ATokenizerThatCannotBeUsedIsNamedAndGoesAlong) {
+  export_model(small_llama());
+  const std::string unigram = R"({"model": {"type": "Unigram", "vocab": []}})";
+  folder.write("hf/tokenizer.json", unigram);
+  log_to(folder.path() / "log");
+  import();
+  log_to({});
+  const auto said = read_file(folder / "log");
+  EXPECT_NE(said.find("Unigram"), std::string::npos) << said;
+  EXPECT_NE(said.find("texts need another tokenizer"), std::string::npos) << said;
+  const CheckpointReader back(folder / "back");
+  EXPECT_NE(back.meta().tokenizer.find("Unigram"), std::string::npos);
 }
 
 TEST_F(Import, HalvesAndBf16AreReadExactly) {
