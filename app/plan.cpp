@@ -113,14 +113,17 @@ std::string fits_text(const PlanArguments& a, const PlanInput& asked, DryTarget 
   return text;
 }
 
-void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& plan,
-                    const DryTarget& target) {
-  std::size_t limit = 0;
+std::optional<std::size_t> device_memory(const PlanArguments& a) {
+  if (a.device_memory.empty()) return {};
   try {
-    limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
+    return static_cast<std::size_t>(parse_byte_count(a.device_memory));
   } catch (const Error& e) {
     fail("--device-memory: {}", e.what());
   }
+}
+
+void require_memory(const PlanArguments& a, std::size_t limit, const PlanInput& input,
+                    const Plan& plan, const DryTarget& target) {
   if (plan.most_reserved() <= limit) return;
   std::string others;
   if (a.ranks > 1) {
@@ -151,6 +154,7 @@ void require_ordered(const Plan& plan) {
 }
 
 int plan(const PlanArguments& a) {
+  const auto limit = device_memory(a);
   const auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
   const auto choice = backend_choice(deck, {});
   // Not limited by this machine's memory: the run is elsewhere.
@@ -161,7 +165,7 @@ int plan(const PlanArguments& a) {
   fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
   flush_output();  // before errors
   require_ordered(plan);
-  if (!a.device_memory.empty()) require_memory(a, input, plan, target);
+  if (limit) require_memory(a, *limit, input, plan, target);
   return 0;
 }
 

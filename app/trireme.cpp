@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
                       dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr;
     const auto say = [&] {
       const int code = app.exit(e);
+      if (app.get_subcommands().empty()) fmt::print(stderr, "{}", hint_of_command(app, command));
       if (keys) fmt::print(stderr, "{}", hints_for(argc, argv));
       return code;
     };

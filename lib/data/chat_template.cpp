@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
@@ -144,8 +145,10 @@ std::vector<std::string> chat_template_names() {
 ChatTemplate chat_template_named(std::string_view name) {
   auto all = known();
   const auto found = std::ranges::find(all, name, &ChatTemplate::name);
-  require(found != all.end(), "\"{}\" is no chat template: there are {}", name,
-          fmt::join(chat_template_names(), ", "));
+  const auto names = chat_template_names();
+  const auto near = nearest_name(name, names);
+  require(found != all.end(), "\"{}\" is no chat template{}: there are {}, or a file", name,
+          near.empty() ? "" : fmt::format(", did you mean {}", near), fmt::join(names, ", "));
   return std::move(*found);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
@@ -67,7 +68,7 @@ std::string TrainLoop::summary() const {
   const auto steps = meta_.step - first_step_;
   const auto seconds = elapsed();
   return fmt::format(
-      "{} step{} in {}, {:.0f} tokens/s on average; rows in {}, {}", steps, steps == 1 ? "" : "s",
+      "{} in {}, {:.0f} tokens/s on average; rows in {}, {}", counted(steps, "step"),
       clock_text(seconds), static_cast<double>(steps * step_tokens_) / seconds,
       (settings_.run / "history.csv").string(),
       last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());

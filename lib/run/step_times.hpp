@@ -14,9 +14,7 @@ class StepTimes {
   std::int64_t steps() const { return steps_; }
   double steps_seconds() const { return steps_seconds_; }
   // On average so far; 0 before the first.
-  double step() const {
-    return steps_ > 0 ? steps_seconds_ / static_cast<double>(steps_) : 0;
-  }
+  double step() const { return steps_ > 0 ? steps_seconds_ / static_cast<double>(steps_) : 0; }
 
   double evaluation = 0, sample = 0;  // the last one
 

@@ -205,7 +205,8 @@ TEST_F(Training, StepsThatAreNotFiniteStopTheRun) {
       here("$TRIREME train deck.toml optimizer.lr=1000 schedule.shape=constant train.steps=50");
 
   EXPECT_EQ(r.code, 1);
-  EXPECT_NE(r.err.find("5 steps in a row were skipped, the last at step "), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("5 steps in a row were skipped, the last at step "), std::string::npos)
+      << r.err;
   const auto outcome = nlohmann::json::parse(contents_of(folder / "runs/deck/outcome.json"));
   EXPECT_EQ(outcome.at("status"), "failed");
 }
