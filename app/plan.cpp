@@ -8,7 +8,10 @@
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/posix_file.hpp"
+#include "lib/predict/prediction.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -19,8 +22,29 @@ struct PlanArguments {
   DeckArguments deck;
   std::int64_t ranks = 1;
   std::string device_memory;
+  std::string machine, trace;
   bool json = false;
 };
+
+// What a machine file predicts.
+struct Predicted {
+  Machine machine;
+  Prediction prediction;
+};
+
+Predicted predict_run(const PlanArguments& a, const Deck& deck, const PlanInput& input,
+                      const DryTarget& target, const Plan& plan) {
+  Predicted p{load_machine(a.machine), {}};
+  const auto kinds = record_kinds(input, target, p.machine);
+  const auto times = simulate(p.machine, kinds);
+  double checkpoint = 0;
+  for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
+  const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
+                     deck.precision.tf32};
+  p.prediction = predict(input, run, p.machine, kinds, times, checkpoint);
+  if (!a.trace.empty()) replace_atomically(a.trace, prediction_trace(kinds, times));
+  return p;
+}
 
 Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overrides,
                   std::int64_t ranks) {
@@ -158,7 +182,10 @@ int plan(const PlanArguments& a) {
   target.capacity = std::size_t{1} << 60;
   const auto input = plan_input(deck, deck.precision.compute, transport_of(deck, choice));
   const auto plan = make_plan(input, target);
+  std::optional<Predicted> predicted;
+  if (!a.machine.empty()) predicted = predict_run(a, deck, input, target, plan);
   fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
+  if (predicted) fmt::print("{}", prediction_text(predicted->prediction, predicted->machine));
   flush_output();  // before errors
   require_ordered(plan);
   if (!a.device_memory.empty()) require_memory(a, input, plan, target);
@@ -219,6 +246,13 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   command
       ->add_option("--device-memory", a->device_memory,
                    "fail when a rank reserves more than this, such as 80G, 80GiB or 40GB")
+      ->transform(with_environment());
+  auto* machine =
+      command->add_option("--machine", a->machine, "predict times on the machine of this file")
+          ->transform(with_environment());
+  command
+      ->add_option("--trace", a->trace, "write the predicted step there, as run.trace_steps does")
+      ->needs(machine)
       ->transform(with_environment());
   command->add_flag("--json", a->json, "as JSON");
   command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });

@@ -1,0 +1,76 @@
+// Rates of attention by length and head dim, on queries, keys and values that lie as a model's do:
+// side by side in one row.
+#include "lib/calibrate/calibrate.hpp"
+#include "lib/calibrate/operands.hpp"
+
+namespace trireme {
+namespace {
+
+struct Rates {
+  double forward, backward;
+};
+
+Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
+            std::int64_t tokens) {
+  Operands memory(b);
+  constexpr std::int64_t heads = 4;
+  const std::int64_t samples = tokens < 256 ? 4 : 1;
+  const AttentionShape shape{samples, tokens, heads, heads, head_dim, 0.125};
+  const Shape packed{samples, tokens, 3 * heads, head_dim}, own{samples, tokens, heads, head_dim};
+  const View qkv = memory.take(t, packed), dqkv = memory.take(t, packed);
+  const View o = memory.take(t, own), d_o = memory.take(t, own),
+             lse = memory.take(wide(t), {samples, heads, tokens});
+  const auto part = [](const View& v, std::int64_t i) { return v.slice(2, i * heads, heads); };
+  const auto scratch = [&](Direction d) {
+    const auto bytes = b.attention_workspace(shape, t, d);
+    return bytes > 0 ? memory.take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)})
+                     : View{};
+  };
+  const View forward = scratch(Direction::forward), backward = scratch(Direction::backward);
+  const double there = watch.seconds(Queue::compute, [&](int) {
+    b.put(Queue::compute, kernel::Attention{.o_BTHD = o,
+                                            .lse_BHT = lse,
+                                            .q_BTHD = part(qkv, 0),
+                                            .k_BTGD = part(qkv, 1),
+                                            .v_BTGD = part(qkv, 2),
+                                            .shape = shape,
+                                            .workspace = forward});
+  });
+  const double back = watch.seconds(Queue::compute, [&](int) {
+    b.put(Queue::compute, kernel::AttentionGrad{.dq_BTHD = part(dqkv, 0),
+                                                .dk_BTGD = part(dqkv, 1),
+                                                .dv_BTGD = part(dqkv, 2),
+                                                .do_BTHD = d_o,
+                                                .o_BTHD = o,
+                                                .lse_BHT = lse,
+                                                .q_BTHD = part(qkv, 0),
+                                                .k_BTGD = part(qkv, 1),
+                                                .v_BTGD = part(qkv, 2),
+                                                .shape = shape,
+                                                .workspace = backward});
+  });
+  return {attention_flops(shape, Direction::forward) / there,
+          attention_flops(shape, Direction::backward) / back};
+}
+
+}  // namespace
+
+std::vector<AttentionRates> attention_rates(Backend& b, const Stopwatch& watch, DType t) {
+  std::vector<AttentionRates> all;
+  for (const std::int64_t head_dim : {32, 64, 128}) {
+    AttentionRates forward{t, Direction::forward, head_dim, {}, {}};
+    AttentionRates backward{t, Direction::backward, head_dim, {}, {}};
+    for (const std::int64_t tokens : {32, 64, 128, 256, 512, 1024}) {
+      const auto r = rates(b, watch, t, head_dim, tokens);
+      for (auto* way : {&forward, &backward}) {
+        way->tokens.push_back(static_cast<double>(tokens));
+        way->flops.push_back(way == &forward ? r.forward : r.backward);
+      }
+    }
+    all.push_back(std::move(forward));
+    all.push_back(std::move(backward));
+  }
+  return all;
+}
+
+}  // namespace trireme
