@@ -12,42 +12,39 @@ struct Rates {
 
 Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
             std::int64_t tokens) {
-  Operands memory(b);
   constexpr std::int64_t heads = 4;
   const std::int64_t samples = tokens < 256 ? 4 : 1;
   const AttentionShape shape{samples, tokens, heads, heads, head_dim, 0.125};
   const Shape packed{samples, tokens, 3 * heads, head_dim}, own{samples, tokens, heads, head_dim};
-  const View qkv = memory.take(t, packed), dqkv = memory.take(t, packed);
-  const View o = memory.take(t, own), d_o = memory.take(t, own),
-             lse = memory.take(wide(t), {samples, heads, tokens});
   const auto part = [](const View& v, std::int64_t i) { return v.slice(2, i * heads, heads); };
-  const auto scratch = [&](Direction d) {
+  const auto scratch = [&](Operands& memory, Direction d) {
     const auto bytes = b.attention_workspace(shape, t, d);
     return bytes > 0 ? memory.take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)})
                      : View{};
   };
-  const View forward = scratch(Direction::forward), backward = scratch(Direction::backward);
-  const double there = watch.seconds(Queue::compute, [&](int) {
-    b.put(Queue::compute, kernel::Attention{.o_BTHD = o,
-                                            .lse_BHT = lse,
-                                            .q_BTHD = part(qkv, 0),
-                                            .k_BTGD = part(qkv, 1),
-                                            .v_BTGD = part(qkv, 2),
-                                            .shape = shape,
-                                            .workspace = forward});
+  const double there = seconds_of_calls(b, watch, [&](Operands& memory) {
+    const View qkv = memory.take(t, packed);
+    return kernel::Attention{.o_BTHD = memory.take(t, own),
+                             .lse_BHT = memory.take(wide(t), {samples, heads, tokens}),
+                             .q_BTHD = part(qkv, 0),
+                             .k_BTGD = part(qkv, 1),
+                             .v_BTGD = part(qkv, 2),
+                             .shape = shape,
+                             .workspace = scratch(memory, Direction::forward)};
   });
-  const double back = watch.seconds(Queue::compute, [&](int) {
-    b.put(Queue::compute, kernel::AttentionGrad{.dq_BTHD = part(dqkv, 0),
-                                                .dk_BTGD = part(dqkv, 1),
-                                                .dv_BTGD = part(dqkv, 2),
-                                                .do_BTHD = d_o,
-                                                .o_BTHD = o,
-                                                .lse_BHT = lse,
-                                                .q_BTHD = part(qkv, 0),
-                                                .k_BTGD = part(qkv, 1),
-                                                .v_BTGD = part(qkv, 2),
-                                                .shape = shape,
-                                                .workspace = backward});
+  const double back = seconds_of_calls(b, watch, [&](Operands& memory) {
+    const View qkv = memory.take(t, packed), dqkv = memory.take(t, packed);
+    return kernel::AttentionGrad{.dq_BTHD = part(dqkv, 0),
+                                 .dk_BTGD = part(dqkv, 1),
+                                 .dv_BTGD = part(dqkv, 2),
+                                 .do_BTHD = memory.take(t, own),
+                                 .o_BTHD = memory.take(t, own),
+                                 .lse_BHT = memory.take(wide(t), {samples, heads, tokens}),
+                                 .q_BTHD = part(qkv, 0),
+                                 .k_BTGD = part(qkv, 1),
+                                 .v_BTGD = part(qkv, 2),
+                                 .shape = shape,
+                                 .workspace = scratch(memory, Direction::backward)};
   });
   return {attention_flops(shape, Direction::forward) / there,
           attention_flops(shape, Direction::backward) / back};

@@ -12,7 +12,7 @@ namespace trireme {
 struct CalibrationSettings {
   std::vector<DType> dtypes;   // to compute in
   int threads = 1;             // of a rank
-  double least = 0.02;         // seconds that each measurement lasts at least
+  double least = 0.01;         // seconds that each measurement lasts at least
   std::filesystem::path disk;  // a directory that checkpoints would be written to
   std::string name;            // of the machine
 };

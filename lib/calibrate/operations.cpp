@@ -25,15 +25,16 @@ class Table {
 
   void add(std::span<const Rows> sizes, const Make& make) {
     OperationSeconds all;
+    all.dtype = dtype_;
     for (const auto& size : sizes) {
-      Operands memory(backend_);
-      const auto operation = make(memory, size);
-      const auto asking = askings_of(operation, Epilogues::fused).front();
-      all.name = asking.name;
-      all.dtype = dtype_;
-      all.bytes.push_back(asking.bytes);
-      all.seconds.push_back(
-          watch_.seconds(Queue::compute, [&](int) { backend_.put(Queue::compute, operation); }));
+      all.bytes.push_back(0);
+      all.seconds.push_back(seconds_of_calls(backend_, watch_, [&](Operands& memory) {
+        auto operation = make(memory, size);
+        const auto asking = askings_of(operation, Epilogues::fused).front();
+        all.name = asking.name;
+        all.bytes.back() = asking.bytes;
+        return operation;
+      }));
     }
     table.push_back(std::move(all));
   }

@@ -9,7 +9,6 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-
 double Stopwatch::seconds(Queue queue, const std::function<void(int)>& put) const {
   int next = 0;
   const auto batch = [&](int calls) {
@@ -24,7 +23,7 @@ double Stopwatch::seconds(Queue queue, const std::function<void(int)>& put) cons
   // Ranks have to make the same calls: the slowest says how many.
   double once = batch(1);
   world_.all_reduce_max({&once, 1});
-  constexpr int batches = 5;
+  constexpr int batches = 4;
   const int calls = std::clamp(static_cast<int>(least_ / batches / once), 1, 1000);
   std::vector<double> times;
   for (int i = 0; i < batches; ++i) times.push_back(batch(calls));

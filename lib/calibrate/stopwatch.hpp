@@ -14,8 +14,9 @@ class Stopwatch {
   Stopwatch(Backend& b, const Communicator& world, double least)
       : backend_(b), world_(world), least_(least) {}
 
-  // Seconds of one call of `put`, which puts work on a queue: of the fastest of several batches, the
-  // mean over the ranks. Called with 0, 1, 2, ..., so that it may take other operands each time. Collective.
+  // Seconds of one call of `put`, which puts work on a queue: of the fastest of several batches,
+  // the mean over the ranks. Called with 0, 1, 2, ..., so that it may take other operands each
+  // time. Collective.
   double seconds(Queue, const std::function<void(int)>& put) const;
   // Seconds of one call of something that is done when it returns.
   double seconds(const std::function<void()>& call) const;

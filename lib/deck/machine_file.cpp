@@ -372,7 +372,8 @@ class Reader {
 };
 
 std::string number_of(double x) {
-  return fmt::format("{:.4g}", x);
+  return x == std::round(x) && x < 1e9 ? fmt::format("{}", static_cast<std::int64_t>(x))
+                                       : fmt::format("{:.4g}", x);
 }
 
 std::string numbers_of(const std::vector<double>& all) {
