@@ -1,4 +1,5 @@
 // trireme plan DECK, trireme check DECK
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/commands.hpp"
@@ -26,24 +27,31 @@ struct PlanArguments {
   bool json = false;
 };
 
-// What a machine file predicts.
-struct Predicted {
-  Machine machine;
-  Prediction prediction;
-};
-
-Predicted predict_run(const PlanArguments& a, const Deck& deck, const PlanInput& input,
-                      const DryTarget& target, const Plan& plan) {
-  Predicted p{load_machine(a.machine), {}};
-  const auto kinds = record_kinds(input, target, p.machine);
-  const auto times = simulate(p.machine, kinds);
+Prediction predict_run(const PlanArguments& a, const Machine& machine, const Deck& deck,
+                       const PlanInput& input, const DryTarget& target, const Plan& plan) {
+  const auto kinds = record_kinds(input, target, machine);
+  const auto times = simulate(machine, kinds);
   double checkpoint = 0;
   for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
   const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
                      deck.precision.tf32};
-  p.prediction = predict(input, run, p.machine, kinds, times, checkpoint);
   if (!a.trace.empty()) replace_atomically(a.trace, prediction_trace(kinds, times));
-  return p;
+  return predict(input, run, machine, kinds, times, checkpoint);
+}
+
+// A plan is made for the machine of the file, whatever is here.
+std::optional<Machine> machine_of(const PlanArguments& a, Deck& deck) {
+  if (a.machine.empty()) return std::nullopt;
+  auto machine = load_machine(a.machine);
+  auto& backend = deck.run.backend;
+  require(backend == "auto" || backend == machine.backend,
+          "run.backend = \"{}\", and {} is of a machine for \"{}\"", backend, a.machine,
+          machine.backend);
+  backend = machine.backend;
+  require(backend == "host" || a.ranks == 1 || !deck.run.share_gpu,
+          "ranks that share a GPU send messages through the host, whose times are not predicted: "
+          "set run.share_gpu = false");
+  return machine;
 }
 
 Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overrides,
@@ -175,17 +183,26 @@ void require_ordered(const Plan& plan) {
 }
 
 int plan(const PlanArguments& a) {
-  const auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
+  auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
+  const auto machine = machine_of(a, deck);
   const auto choice = backend_choice(deck, {});
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input = plan_input(deck, deck.precision.compute, transport_of(deck, choice));
+  const auto input = plan_input(
+      deck, deck.precision.compute,
+      machine && machine->backend == "cuda" ? TransportKind::device : transport_of(deck, choice));
   const auto plan = make_plan(input, target);
-  std::optional<Predicted> predicted;
-  if (!a.machine.empty()) predicted = predict_run(a, deck, input, target, plan);
-  fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
-  if (predicted) fmt::print("{}", prediction_text(predicted->prediction, predicted->machine));
+  std::optional<Prediction> predicted;
+  if (machine) predicted = predict_run(a, *machine, deck, input, target, plan);
+  if (a.json) {
+    auto json = nlohmann::ordered_json::parse(plan_json(plan, input, target));
+    if (predicted) json["predicted"] = prediction_json(*predicted, *machine);
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}{}", plan_text(plan, input, target),
+               predicted ? prediction_text(*predicted, *machine) : "");
+  }
   flush_output();  // before errors
   require_ordered(plan);
   if (!a.device_memory.empty()) require_memory(a, input, plan, target);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "lib/base/sizes.hpp"
 #include "lib/predict/recorder.hpp"
@@ -47,6 +48,7 @@ Prediction predict(const PlanInput& in, const RunInput& run, const Machine& m,
     p.utilisation = flops_of_token(spec) * p.tokens_a_second / (*peak * in.grid.ranks());
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     p.bubble += s.kinds[k].bubble / (s.seconds * static_cast<double>(kinds.size()));
+    p.starved = std::max(p.starved, s.kinds[k].starved);
     for (std::size_t a = 0; a < axis_count; ++a)
       p.exposed[a] = std::max(p.exposed[a], s.kinds[k].exposed[a]);
   }
@@ -88,12 +90,33 @@ std::string prediction_text(const Prediction& p, const Machine& m) {
     if (const double x = p.exposed[static_cast<std::size_t>(a)]; x > 0)
       row(fmt::format("exposed, {}", name_of(static_cast<Axis>(a))),
           fmt::format("{} ({:.1f}%)", duration_text(x), 100 * x / p.step));
+  if (p.starved > 0)
+    row("waits for the host",
+        fmt::format("{} ({:.1f}%)", duration_text(p.starved), 100 * p.starved / p.step));
   if (p.run > 0)
     row("the whole run",
         p.checkpoint > 0
             ? fmt::format("{}, with {} checkpoints", duration_text(p.run), p.checkpoints)
             : fmt::format("{}, without checkpoints: no disk.write is known", duration_text(p.run)));
   return text;
+}
+
+nlohmann::ordered_json prediction_json(const Prediction& p, const Machine& m) {
+  nlohmann::ordered_json exposed;
+  for (int a = 0; a < axis_count; ++a)
+    exposed[std::string(name_of(static_cast<Axis>(a)))] = p.exposed[static_cast<std::size_t>(a)];
+  nlohmann::ordered_json json{{"machine", m.name},
+                              {"measured", m.measured},
+                              {"step_seconds", p.step},
+                              {"tokens_per_second", p.tokens_a_second},
+                              {"bubble", p.bubble},
+                              {"exposed_seconds", exposed},
+                              {"seconds_waiting_for_host", p.starved},
+                              {"run_seconds", p.run},
+                              {"checkpoints", p.checkpoints}};
+  json["flop_utilisation"] = p.utilisation > 0 ? nlohmann::ordered_json(p.utilisation) : nullptr;
+  json["checkpoint_seconds"] = m.disk_write ? nlohmann::ordered_json(p.checkpoint) : nullptr;
+  return json;
 }
 
 static std::int64_t nanoseconds(double seconds) {

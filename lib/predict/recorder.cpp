@@ -191,7 +191,7 @@ void Recorder::poll() {
 }
 
 void Recorder::agree(const Context&, std::size_t) {
-  if (writing()) act({.what = What::agree});
+  if (writing() && grid_.ranks() > 1) act({.what = What::agree});
 }
 
 Recording record_step(const PlanInput& in, const DryTarget& target, Placement placement,
