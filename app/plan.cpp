@@ -13,6 +13,7 @@
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/predict/prediction.hpp"
+#include "lib/predict/search.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -24,7 +25,7 @@ struct PlanArguments {
   std::int64_t ranks = 1;
   std::string device_memory;
   std::string machine, trace;
-  bool json = false;
+  bool json = false, search = false;
 };
 
 Prediction predict_run(const PlanArguments& a, const Machine& machine, const Deck& deck,
@@ -182,7 +183,28 @@ void require_ordered(const Plan& plan) {
   require(!defect, "the step has accesses that nothing orders: please report this");
 }
 
+// The fastest ways to run the deck, whose own grid and settings do not matter.
+int search_plans(const PlanArguments& a) {
+  const auto loaded = load_deck(a.deck.path, a.deck.overrides);
+  auto deck = on_one_rank(loaded);
+  deck.zero.prefetch = loaded.zero.prefetch;
+  deck.zero.scatters = loaded.zero.scatters;
+  if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
+  const auto machine = machine_of(a, deck);
+  const auto choice = backend_choice(deck, {});
+  auto target = dry_target(choice);
+  target.capacity = std::size_t{1} << 60;
+  auto memory = machine->memory_bytes;
+  if (!a.device_memory.empty()) memory = static_cast<double>(parse_byte_count(a.device_memory));
+  const auto input =
+      plan_input(deck, deck.precision.compute,
+                 machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
+  fmt::print("{}", search_text(search(input, target, *machine, a.ranks, memory), memory));
+  return 0;
+}
+
 int plan(const PlanArguments& a) {
+  if (a.search) return search_plans(a);
   auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
   const auto machine = machine_of(a, deck);
   const auto choice = backend_choice(deck, {});
@@ -271,7 +293,13 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--trace", a->trace, "write the predicted step there, as run.trace_steps does")
       ->needs(machine)
       ->transform(with_environment());
-  command->add_flag("--json", a->json, "as JSON");
+  auto* json = command->add_flag("--json", a->json, "as JSON");
+  command
+      ->add_flag("--search", a->search,
+                 "the fastest grids and settings of that many ranks that fit --device-memory, or "
+                 "the machine's")
+      ->needs(machine)
+      ->excludes(json);
   command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });
 }
 

@@ -195,7 +195,7 @@ void Recorder::agree(const Context&, std::size_t) {
 }
 
 Recording record_step(const PlanInput& in, const DryTarget& target, Placement placement,
-                      const std::vector<int>& kinds, std::size_t which) {
+                      const std::vector<int>& kinds, std::size_t which, Account* account) {
   Recorder recorder(target, in, placement, kinds, which);
   const Workspace workspace(recorder);
   const auto axes =
@@ -209,6 +209,7 @@ Recording record_step(const PlanInput& in, const DryTarget& target, Placement pl
   recorder.start(axes);
   trainer.step(step, 1e-3, microbatches);
   axes.world.tell(nullptr);
+  if (account) *account = recorder.account();
   return recorder.stop();
 }
 

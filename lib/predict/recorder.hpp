@@ -61,8 +61,9 @@ class Recorder final : public Dry, public engine::Observer {
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
 };
 
-// One step of the run that trains most, on the rank kinds[which]; no replay.
+// One step of the run that trains most, on the rank kinds[which]; no replay. `account`, if given,
+// gets the memory that it takes.
 Recording record_step(const PlanInput&, const DryTarget&, Placement, const std::vector<int>& kinds,
-                      std::size_t which);
+                      std::size_t which, Account* account = nullptr);
 
 }  // namespace trireme

@@ -1,5 +1,7 @@
 #include "lib/predict/simulate.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -40,6 +42,44 @@ std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Recording
     }
   }
   return other;
+}
+
+// Rings, as NCCL has them: what a rank receives goes through the slowest of its links, and a
+// group's ranks of one node share all of their links out. On hosts each rank sends to all others.
+double transfer_seconds(const Machine& m, const Transfer& t) {
+  using Pattern = Transfer::Pattern;
+  if (t.ranks == 1 || (t.bytes_in() == 0 && t.bytes_out() == 0)) return 0;
+  const auto bandwidth = [&](const LinkRates& link, const char* name) {
+    return required(m, link.bandwidth, fmt::format("{}.bandwidth", name), "messages") /
+           static_cast<double>(link.shared_by);
+  };
+  const auto latency = [&](const LinkRates& link, const char* name) {
+    return required(m, link.latency, fmt::format("{}.latency", name), "messages");
+  };
+  const bool far = t.in_far.messages + t.out_far.messages > 0;
+  const bool near = t.in_near.messages + t.out_near.messages > 0;
+  const bool ring = m.backend == "cuda";
+  if (ring && (t.pattern == Pattern::gather || t.pattern == Pattern::scatter)) {
+    const int nodes = std::max(1, t.ranks / std::max(1, t.ranks_of_node));
+    double rate = std::numeric_limits<double>::infinity(), wait = 0;
+    if (near) {
+      rate = bandwidth(m.near, "near");
+      wait += (t.ranks - nodes) * latency(m.near, "near");
+    }
+    if (far) {
+      rate = std::min(rate, bandwidth(m.far, "far") * t.ranks_of_node);
+      wait += nodes * latency(m.far, "far");
+    }
+    return wait + t.bytes_in() / rate;
+  }
+  double seconds = 0;
+  if (near)
+    seconds += latency(m.near, "near") +
+               std::max(t.in_near.bytes, t.out_near.bytes) / bandwidth(m.near, "near");
+  if (far)
+    seconds +=
+        latency(m.far, "far") + std::max(t.in_far.bytes, t.out_far.bytes) / bandwidth(m.far, "far");
+  return seconds;
 }
 
 Simulated simulate(const Machine& machine, std::span<const Recording> kinds) {

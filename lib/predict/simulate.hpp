@@ -50,6 +50,9 @@ Simulated simulate(const Machine&, std::span<const Recording>);
 Simulated simulate_host(const Machine&, std::span<const Recording>);
 Simulated simulate_device(const Machine&, std::span<const Recording>);
 
+// Seconds of a transfer once all that take part are there.
+double transfer_seconds(const Machine&, const Transfer&);
+
 // By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
 // and for a collective its number on its way. Error where they do not match.
 std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Recording>);

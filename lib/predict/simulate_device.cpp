@@ -57,42 +57,6 @@ Axis axis_of(Queue q) {
   return q == Queue::down || q == Queue::up ? Axis::pipe : Axis::shard;
 }
 
-// Of a transfer alone, once all are there. Rings, as NCCL has them: what a rank receives goes
-// through the slowest of its links, and a group's ranks of one node share all of their links out.
-double duration(const Machine& m, const Transfer& t) {
-  if (t.ranks == 1 || (t.bytes_in() == 0 && t.bytes_out() == 0)) return 0;
-  const auto bandwidth = [&](const LinkRates& link, const char* name) {
-    return required(m, link.bandwidth, fmt::format("{}.bandwidth", name), "messages") /
-           static_cast<double>(link.shared_by);
-  };
-  const auto latency = [&](const LinkRates& link, const char* name) {
-    return required(m, link.latency, fmt::format("{}.latency", name), "messages");
-  };
-  const bool far = t.in_far.messages + t.out_far.messages > 0;
-  const bool near = t.in_near.messages + t.out_near.messages > 0;
-  if (t.pattern == Pattern::gather || t.pattern == Pattern::scatter) {
-    const int nodes = std::max(1, t.ranks / std::max(1, t.ranks_of_node));
-    double rate = never, wait = 0;
-    if (near) {
-      rate = bandwidth(m.near, "near");
-      wait += (t.ranks - nodes) * latency(m.near, "near");
-    }
-    if (far) {
-      rate = std::min(rate, bandwidth(m.far, "far") * t.ranks_of_node);
-      wait += nodes * latency(m.far, "far");
-    }
-    return wait + t.bytes_in() / rate;
-  }
-  double seconds = 0;
-  if (near)
-    seconds += latency(m.near, "near") +
-               std::max(t.in_near.bytes, t.out_near.bytes) / bandwidth(m.near, "near");
-  if (far)
-    seconds +=
-        latency(m.far, "far") + std::max(t.in_far.bytes, t.out_far.bytes) / bandwidth(m.far, "far");
-  return seconds;
-}
-
 class DeviceSimulation {
  public:
   DeviceSimulation(const Machine& m, std::span<const Recording> kinds)
@@ -260,7 +224,7 @@ class DeviceSimulation {
                     static_cast<std::size_t>(other)));
     if (start == never) return false;
     r.started[at] = start;
-    s.now = start + duration(machine_, t) + r.cost(t.sum);
+    s.now = start + transfer_seconds(machine_, t) + r.cost(t.sum);
     s.last_transfer = i;
     r.times.transfers[at] = {start, s.now};
     return true;

@@ -55,8 +55,8 @@ int run(double seconds, const Deck& asked) {
   for (std::int64_t step = 0; more > 0; ++step) {
     const double begin = bench::seconds();
     trainer.step(step, 1e-4, batches);
-    if (step >= 2) times.push_back(bench::seconds() - begin);
-    more = step < 4 || (bench::seconds() < enough && step < 1000);
+    if (step >= 1) times.push_back(bench::seconds() - begin);
+    more = step < 3 || (bench::seconds() < enough && step < 1000);
     world.all_reduce_max({&more, 1});
   }
   if (world.rank() == 0)
