@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   add_train(app, chosen);
   add_check(app, chosen);
   add_plan(app, chosen);
+  add_calibrate(app, chosen);
   add_deck(app, chosen);
   add_tokenize(app, chosen);
   add_evaluate(app, chosen);

@@ -104,6 +104,17 @@ void measure_step(RankPlan& plan, Trainer& trainer, const Dry& backend, std::int
 
 }  // namespace
 
+std::vector<Batch> any_microbatches(const PlanInput& in) {
+  return std::vector<Batch>(
+      static_cast<std::size_t>(in.train.batch / (in.train.microbatch * in.grid.data)),
+      any_batch(in));
+}
+
+std::int64_t busiest_step(const PlanInput& in) {
+  const auto steps = steps_to_plan(in);
+  return steps.all[steps.busiest];
+}
+
 std::size_t memory_of(const Account& a, const BackendProperties& p) {
   return a.reserved + (p.host_readable ? a.pinned_reserved : 0);
 }
@@ -116,10 +127,9 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;
-  const auto batch = any_batch(in);
-  const std::vector<Batch> microbatches(
-      static_cast<std::size_t>(in.train.batch / (in.train.microbatch * in.grid.data)), batch);
-  const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)), batch);
+  const auto microbatches = any_microbatches(in);
+  const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)),
+                                 microbatches[0]);
   const auto steps = steps_to_plan(in);
   {
     Trainer trainer(backend, axes, in.setup);
@@ -180,8 +190,7 @@ static std::vector<int> kinds_of_shares(const ModelConfig& c, int seq) {
   return ranks;
 }
 
-// One rank for each stage and distinct share of the heads.
-static std::vector<int> kinds_of_ranks(const PlanInput& in) {
+std::vector<int> kinds_of_ranks(const PlanInput& in) {
   std::vector<int> ranks;
   const auto shares = kinds_of_shares(in.setup.model, in.grid.seq);
   for (int stage = 0; stage < in.grid.pipe; ++stage)
@@ -227,8 +236,7 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);
   plan.stage_blocks = blocks_of_stages(spec, in.setup.stage_layers, in.grid.pipe);
   plan.freeze_borders = borders_of(in, FreezeSchedule(in.setup.freeze, spec));
-  const auto steps = steps_to_plan(in);
-  plan.busiest_step = steps.all[steps.busiest];
+  plan.busiest_step = busiest_step(in);
   for (const int rank : kinds_of_ranks(in)) plan.ranks.push_back(plan_rank(in, target, rank));
   plan.timeline = timeline_of(plan, in.grid.pipe);
   return plan;

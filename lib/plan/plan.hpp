@@ -30,6 +30,13 @@ struct PlanInput {
 // pinned there.
 std::size_t memory_of(const Account&, const BackendProperties&);
 
+// A rank of each kind: of each stage and distinct share of the heads.
+std::vector<int> kinds_of_ranks(const PlanInput&);
+// What a rank gets in a step: as many tokens as its share has, of any ids.
+std::vector<Batch> any_microbatches(const PlanInput&);
+// The step of the run that trains most.
+std::int64_t busiest_step(const PlanInput&);
+
 // One rank. Memory is the maximum over all states; work and traffic are those of the step that
 // trains most parameters.
 struct RankPlan {
