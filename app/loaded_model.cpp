@@ -73,9 +73,10 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
   const auto compute = agreed_compute(world, choice, deck_.precision.compute);
   const auto grid = grid_of(deck_);
   axes_ = make_axes(world, grid, shard_ranks(deck_.zero, grid));
-  together(world, [&] { backend_ = open_backend(choice); });
+  // A backend takes what is free of its device then.
   if (transport_of(deck_, choice) == TransportKind::device)
     connect(axes_, transport::nccl_on(choice.device));
+  together(world, [&] { backend_ = open_backend(choice); });
   together(world, Pace::slow, [&] {
     workspace_ = std::make_unique<Workspace>(*backend_);
     auto setup = trainer_setup(deck_, compute);

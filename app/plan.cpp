@@ -157,7 +157,7 @@ std::optional<std::size_t> device_memory(const PlanArguments& a) {
 
 void require_memory(const PlanArguments& a, std::size_t limit, const PlanInput& input,
                     const Plan& plan, const DryTarget& target) {
-  if (plan.most_reserved() <= limit) return;
+  if (plan.most_needed() <= limit) return;
   std::string others;
   if (a.ranks > 1) {
     const auto fitting = what_fits(a, input, target, limit);
@@ -167,9 +167,9 @@ void require_memory(const PlanArguments& a, std::size_t limit, const PlanInput& 
                                fits_text(a, input, target, fitting));
   }
   fail(
-      "a rank reserves {} ({} bytes), more than --device-memory {}; {}lower train.microbatch or "
+      "a rank needs {} ({} bytes), more than --device-memory {}; {}lower train.microbatch or "
       "model.context, set model.recompute = \"block\"{}, or take more ranks",
-      memory_text(static_cast<double>(plan.most_reserved())), plan.most_reserved(), a.device_memory,
+      memory_text(static_cast<double>(plan.most_needed())), plan.most_needed(), a.device_memory,
       others,
       target.properties.host_readable && input.snapshot == PlanSnapshot::included
           ? " or checkpoint.async = false"
@@ -287,7 +287,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
   command
       ->add_option("--device-memory", a->device_memory,
-                   "fail when a rank reserves more than this, such as 80G, 80GiB or 40GB")
+                   "fail when a rank needs more than this, such as 80G, 80GiB or 40GB")
       ->transform(with_environment());
   auto* machine =
       command->add_option("--machine", a->machine, "predict times on the machine of this file")

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "lib/deck/nearest.hpp"
+#include "lib/base/nearest.hpp"
 #include "lib/deck/toml_reader.hpp"
 #include "lib/io/posix_file.hpp"
 

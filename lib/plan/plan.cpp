@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/trace.hpp"
+#include "lib/comm/nccl_memory.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/ops/heads.hpp"
 #include "lib/run/evaluation.hpp"
@@ -119,6 +120,11 @@ std::size_t memory_of(const Account& a, const BackendProperties& p) {
   return a.reserved + (p.host_readable ? a.pinned_reserved : 0);
 }
 
+Beside beside_account(const PlanInput& in, const BackendProperties& p, const Axes& axes) {
+  return {in.transport == TransportKind::device ? nccl_memory(axes) : 0,
+          p.host_readable ? 0 : in.headroom};
+}
+
 RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   Dry backend(target);
   const Workspace workspace(backend);
@@ -127,6 +133,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;
+  plan.beside = beside_account(in, target.properties, axes);
   const auto microbatches = any_microbatches(in);
   const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)),
                                  microbatches[0]);
@@ -213,7 +220,8 @@ Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
   const auto plan = plan_rank(in, target, rank);
   const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
-  return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0)};
+  return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0),
+          plan.beside};
 }
 
 std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget& target,
@@ -223,7 +231,8 @@ std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget&
       blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, in.grid.pipe);
   for (const int rank : kinds_of_ranks(in)) {
     if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
-    most = std::max(most, reserved_by(in, target, rank).all);
+    const auto r = reserved_by(in, target, rank);
+    most = std::max(most, r.all + r.beside.all());
     if (most > limit) return std::nullopt;
   }
   return most;
@@ -243,9 +252,11 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
 }
 
 std::size_t Plan::most_reserved() const {
-  std::size_t most = 0;
-  for (const auto& r : ranks) most = std::max(most, r.reserved);
-  return most;
+  return std::ranges::max(ranks, {}, &RankPlan::reserved).reserved;
+}
+
+std::size_t Plan::most_needed() const {
+  return std::ranges::max(ranks, {}, &RankPlan::needed).needed();
 }
 
 }  // namespace trireme

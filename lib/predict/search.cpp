@@ -68,7 +68,9 @@ Found simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     Account account;
     recordings.push_back(record_step(input, target, placement, kinds, k, &account));
-    f.reserved = std::max(f.reserved, memory_of(account, target.properties));
+    const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), kinds[k]);
+    f.reserved = std::max(f.reserved, memory_of(account, target.properties) +
+                                          beside_account(input, target.properties, axes).all());
     double sent = 0;
     for (const auto& t : recordings.back().transfers) sent += t.bytes_out();
     f.sent = std::max(f.sent, sent);
