@@ -34,9 +34,11 @@ class Comparison {
   explicit Comparison(const CompareArguments& arguments)
       : arguments_(arguments), a_(open_side("A", arguments.a)), b_(open_side("B", arguments.b)) {
     places_.spec = make_spec(a_.deck.model);
-    const auto blocks = blocks_of_stages(places_.spec, a_.deck.parallel.stage_layers,
-                                         static_cast<int>(a_.deck.parallel.pipe));
+    const auto& p = a_.deck.parallel;
+    const auto blocks =
+        blocks_of_stages(places_.spec, p.stage_layers, static_cast<int>(p.pipe * p.chunks));
     places_.stage_of_unit = stages_of_units(places_.spec, blocks);
+    for (auto& stage : places_.stage_of_unit) stage %= static_cast<int>(p.pipe);
   }
 
   int run() {

@@ -102,6 +102,8 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   s.zero = d.zero;
   s.freeze = d.freeze;
   s.stage_layers = d.parallel.stage_layers;
+  s.schedule = d.parallel.schedule;
+  s.chunks = static_cast<int>(d.parallel.chunks);
   s.compute = compute;
   s.reduce = d.precision.reduce;
   s.attention = d.data.attention;

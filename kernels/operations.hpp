@@ -196,17 +196,18 @@ struct Norm {
 
 // dx, absent when it is not wanted, gets dsum (which may be absent) + the norm's gradient by x; dw
 // and db are absent when their parameter is frozen, and `how` applies to them. dx alone, or dw and
-// db alone, have the same bits as all together. dx may be dy, but not dsum.
+// db alone, have the same bits as all together. w may be absent where dx is. dx may be dy, but not
+// dsum.
 struct NormGrad {
   static constexpr std::string_view name = "norm_grad";
   View dx_TC{}, dw_C{}, db_C{};
   Accumulate how = Accumulate::overwrite;
-  ConstView dsum_TC{}, dy_TC, x_TC, w_C, mean_T{}, rstd_T;
+  ConstView dsum_TC{}, dy_TC, x_TC, w_C{}, mean_T{}, rstd_T;
   static void operands(auto& o, auto&& f) {
     may_write(f, o.dx_TC);
     may_result(f, o.how, o.dw_C, o.db_C);
-    may_read(f, o.dsum_TC, o.mean_T);
-    read(f, o.dy_TC, o.x_TC, o.w_C, o.rstd_T);
+    may_read(f, o.dsum_TC, o.mean_T, o.w_C);
+    read(f, o.dy_TC, o.x_TC, o.rstd_T);
   }
   static void in_steps(const NormGrad& o, const auto& put) {
     auto alone = o;

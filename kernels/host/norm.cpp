@@ -47,7 +47,7 @@ void normalise(const kernel::Norm& o) {
 
 // One row of the gradients, n = (x - mean) rstd the normalised row and g = dy w:
 //   dx = rstd (g - average(g) - n average(g n)), dw += dy n, db += dy
-// with dw and db the chunk's sums so far, null when nobody wants them.
+// with dw and db the chunk's sums so far, null when nobody wants them. w may be null where dx is.
 template <class T>
 void gradient_row(T* dx, float* dw, float* db, const T* dy, const T* x, const T* w, float mean,
                   float rstd, bool centred, std::int64_t width) {
@@ -57,15 +57,19 @@ void gradient_row(T* dx, float* dw, float* db, const T* dy, const T* x, const T*
     g_sum[l] += g;
     gn_sum[l] += g * ((static_cast<float>(x[i]) - mean) * rstd);
   };
-  if (dw) {
+  const auto add_weights = [&](auto i) {
+    dw[i] += static_cast<float>(dy[i]) * ((static_cast<float>(x[i]) - mean) * rstd);
+    db[i] += static_cast<float>(dy[i]);
+  };
+  if (dw && !dx)
+    for_lanes(width, [&](auto i, auto) { add_weights(i); });
+  else if (dw)
     for_lanes(width, [&](auto i, auto l) {
       add_sums(i, l);
-      dw[i] += static_cast<float>(dy[i]) * ((static_cast<float>(x[i]) - mean) * rstd);
-      db[i] += static_cast<float>(dy[i]);
+      add_weights(i);
     });
-  } else {
+  else
     for_lanes(width, add_sums);
-  }
   if (!dx) return;
   const auto count = static_cast<float>(width);
   const float g_mean = centred ? g_sum.sum() / count : 0.0F, gn_mean = gn_sum.sum() / count;

@@ -92,7 +92,7 @@ class Op {
   // grad_out and Saved what weight_gradients does not need.
   virtual std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                               std::span<const std::uint8_t> wanted) const = 0;
-  // Adds the gradients of params() that are wanted.
+  // Adds the gradients of params() that are wanted. Reads no weights.
   virtual void weight_gradients(const Run&, std::vector<Tensor> /*grad_out*/, Saved) const {}
   // Both, with the same bits; overridden where one pass can make both.
   virtual std::vector<Tensor> backward(const Run&, std::vector<Tensor> grad_out, Saved,

@@ -60,7 +60,10 @@ static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
   b.put(Queue::compute, kernel::Copy{.dst = sum.view(), .src = g.view(), .how = Accumulate::add});
 }
 
-Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) && {
+// Steps are given back one by one. adjoint(step, gradients of its outputs, wanted inputs).
+template <class Adjoint>
+Tensor Tape::walk(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf,
+                  const Adjoint& adjoint) {
   std::vector<Tensor> grad(wanted_.size());
   grad[static_cast<std::size_t>(root)] = std::move(seed);
   while (!steps_.empty()) {
@@ -73,7 +76,7 @@ Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32
     std::vector<Tensor> grad_in;
     {
       const TraceScope span(s.op->name(), run.place.microbatch, Direction::backward);
-      grad_in = s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
+      grad_in = adjoint(s, std::move(grad_out), wanted);
     }
     for (std::size_t i = 0; i < grad_in.size(); ++i)
       if (grad_in[i] && wanted[i])
@@ -81,6 +84,32 @@ Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32
     run.seq.progress();
   }
   return std::move(grad[static_cast<std::size_t>(leaf)]);
+}
+
+Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) && {
+  return walk(run, root, std::move(seed), leaf, [&](Step& s, auto grad_out, const auto& wanted) {
+    return s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
+  });
+}
+
+Tensor Tape::input_gradients(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) {
+  return walk(run, root, std::move(seed), leaf, [&](Step& s, auto grad_out, const auto& wanted) {
+    auto grad_in = s.op->input_gradients(run, grad_out, s.saved, wanted);
+    if (std::ranges::any_of(s.op->params(), [&](ParamId p) { return run.wants(p); }))
+      later_.push_back({s.op, std::move(grad_out), std::move(s.saved)});
+    return grad_in;
+  });
+}
+
+void Tape::weight_gradients(const Run& run) && {
+  std::ranges::reverse(later_);
+  while (!later_.empty()) {
+    Later l = std::move(later_.back());
+    later_.pop_back();
+    const TraceScope span(l.op->name(), run.place.microbatch, Direction::backward);
+    l.op->weight_gradients(run, std::move(l.grad_out), std::move(l.saved));
+    run.seq.progress();
+  }
 }
 
 }  // namespace trireme

@@ -29,6 +29,10 @@ class Tape {
   // Backpropagates from `root`, whose gradient is `seed` (absent if its op needs none), and returns
   // the gradient of `leaf`, absent if that was not wanted.
   Tensor backward(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf) &&;
+  // The same in two halves, with the same bits. The first gets a Run whose gradients say what is
+  // wanted, and adds none; it keeps of each op what the second reads. The second reads no weights.
+  Tensor input_gradients(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf);
+  void weight_gradients(const Run&) &&;
   bool empty() const { return steps_.empty(); }
 
  private:
@@ -37,9 +41,19 @@ class Tape {
     std::vector<std::int32_t> in, out;
     Saved saved;
   };
+  // What an op's second half reads.
+  struct Later {
+    const Op* op;
+    std::vector<Tensor> grad_out;
+    Saved saved;
+  };
+  template <class Adjoint>
+  Tensor walk(const Run&, std::int32_t root, Tensor seed, std::int32_t leaf, const Adjoint&);
+
   Record record_;
   std::vector<std::uint8_t> wanted_;
   std::vector<Step> steps_;
+  std::vector<Later> later_;  // in the order of the first half
 };
 
 }  // namespace trireme

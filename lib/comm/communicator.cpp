@@ -48,6 +48,10 @@ Communicator Communicator::node() const {
   return {context_->progress, host ? host->node() : nullptr};
 }
 
+bool Communicator::connected() const {
+  return context_->device != nullptr;
+}
+
 void Communicator::connect(const transport::OpenDevice& open) const {
   if (size_ == 1) return;
   auto& c = *context_;

@@ -84,6 +84,7 @@ class Communicator {
   // enqueued on one stream, so all operations must be on one queue. Communicators split off this
   // one are not connected.
   void connect(const transport::OpenDevice&) const;
+  bool connected() const;
   // Collective, once, of all ranks of the job: a wait that takes too long then ends with the roll
   // call of the job's ranks, on rank 0. Not for pretended ones.
   void take_roll() const;

@@ -10,6 +10,7 @@
 #include "lib/deck/table.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
+#include "lib/pipe/schedule.hpp"
 #include "lib/shard/layout.hpp"
 
 namespace trireme {
@@ -135,11 +136,32 @@ class Checker {
       problems_.push_back({std::move(problem.keys), std::move(problem.message)});
     }
     zero();
+    schedule();
     if (p.stage_layers.empty()) return;
-    std::string fault = stage_layers_fault(p.stage_layers, deck_.model.layers, p.pipe);
+    std::string fault = stage_layers_fault(p.stage_layers, deck_.model.layers, p.pipe, p.chunks);
     if (fault.empty()) return;
     problems_.push_back(
-        {{"parallel.stage_layers", "parallel.pipe", "model.layers"}, std::move(fault)});
+        {{"parallel.stage_layers", "parallel.chunks", "parallel.pipe", "model.layers"},
+         std::move(fault)});
+  }
+
+  void schedule() {
+    const ParallelConfig& p = deck_.parallel;
+    const auto& [batch, micro] = std::pair(deck_.train.batch, deck_.train.microbatch);
+    std::int64_t microbatches = 0;  // not known yet
+    if (micro > 0 && p.data > 0 && batch % (micro * p.data) == 0)
+      microbatches = batch / (micro * p.data);
+    const auto fault = pipeline_fault(p.schedule, p.pipe, p.chunks, microbatches);
+    rule(fault.empty(),
+         {"parallel.schedule", "parallel.chunks", "train.microbatch", "train.batch",
+          "parallel.pipe"},
+         "{}", fault);
+    rule(
+        p.chunks == 1 || p.pipe * p.chunks <= deck_.model.layers,
+        {"parallel.chunks", "parallel.pipe", "model.layers"},
+        "parallel.pipe = {} x parallel.chunks = {} needs {} blocks, model.layers is {}: each chunk "
+        "needs one",
+        p.pipe, p.chunks, p.pipe * p.chunks, deck_.model.layers);
   }
 
   void optimizer() {
@@ -246,10 +268,12 @@ std::int64_t exact_chunk(const Deck& d) {
   return std::min(d.run.exact_chunk, d.model.context);
 }
 
-std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe) {
+std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe, ScheduleKind schedule) {
   if (pipe == 1) return samples;
+  const bool groups = schedule == ScheduleKind::interleaved;
   std::int64_t best = 1;
   for (const std::int64_t m : divisors(samples)) {
+    if (groups && samples / m % pipe != 0) continue;
     if (samples / m >= 2 * pipe) best = std::max(best, m);
   }
   return best;
@@ -266,7 +290,7 @@ Deck fit_to_ranks(Deck deck, std::int64_t ranks) {
   }
   require(problems.empty(), "on {} ranks: {}", ranks, problems);
   if (deck.train.microbatch == 0) {
-    deck.train.microbatch = default_microbatch(deck.train.batch / p.data, p.pipe);
+    deck.train.microbatch = default_microbatch(deck.train.batch / p.data, p.pipe, p.schedule);
   }
   return deck;
 }

@@ -19,6 +19,7 @@ std::vector<DeckProblem> check_deck(const Deck&);
 
 // The microbatch of a deck that gives none. With pipe > 1: the largest that leaves 2*pipe of
 // them, so that the pipeline's bubble stays small.
-std::int64_t default_microbatch(std::int64_t samples_per_data_rank, std::int64_t pipe);
+std::int64_t default_microbatch(std::int64_t samples_per_data_rank, std::int64_t pipe,
+                                ScheduleKind = ScheduleKind::one_f_one_b);
 
 }  // namespace trireme

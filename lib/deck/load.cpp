@@ -243,7 +243,8 @@ class Loader {
     const auto& [batch, microbatch] = std::pair(deck_.train.batch, deck_.train.microbatch);
     const std::int64_t data = deck_.parallel.data;
     if (microbatch == 0 && data > 0 && batch % data == 0) {
-      deck_.train.microbatch = default_microbatch(batch / data, deck_.parallel.pipe);
+      deck_.train.microbatch =
+          default_microbatch(batch / data, deck_.parallel.pipe, deck_.parallel.schedule);
     }
   }
 

@@ -9,6 +9,7 @@ DeckSection parallel_section() {
   using P = ParallelConfig;
   const auto section = section_of(&Deck::parallel);
   const auto plain = [&](auto field) { return member(section, field); };
+  const std::vector<std::string> schedules = {"1f1b", "interleaved", "zero-bubble"};
   return {.name = "parallel",
           .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
           .keys = {
@@ -23,9 +24,19 @@ DeckSection parallel_section() {
                   .in(1, 65536)
                   .in_units("ranks"),
               KeyRow("stage_layers", integers, automatic_member(section, &P::stage_layers),
-                     "transformer blocks of each stage")
+                     "transformer blocks of each stage; with chunks of each chunk, in the order "
+                     "of the model")
                   .in(0, 10000)
                   .automatically("balanced by cost"),
+              KeyRow("schedule", choice, named_member(section, &P::schedule, schedules),
+                     "the order of a pipeline's work: one forward, one backward; the same for "
+                     "several chunks of each stage, which idles less and sends more; or with "
+                     "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
+                     "and keeps more")
+                  .of(schedules),
+              KeyRow("chunks", integer, plain(&P::chunks),
+                     "parts of the model on each stage, with parallel.schedule = \"interleaved\"")
+                  .in(1, 64),
           }};
 }
 

@@ -35,6 +35,7 @@ Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& save
   if (wanted && half != Half::weight)
     dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
   const auto rows = as_rows(grad.dy).extent[0];
+  const ConstView w_C = half == Half::weight ? ConstView{} : weight(run);
   const auto fill = [&](Rows r, std::span<const View> dst, Accumulate how) {
     run.backend.put(Queue::compute, kernel::NormGrad{.dx_TC = part(dx, r),
                                                      .dw_C = dst[0],
@@ -43,7 +44,7 @@ Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& save
                                                      .dsum_TC = part(grad.dsum, r),
                                                      .dy_TC = part(grad.dy, r),
                                                      .x_TC = part(x, r),
-                                                     .w_C = weight(run),
+                                                     .w_C = w_C,
                                                      .mean_T = part(mean, r),
                                                      .rstd_T = part(rstd, r)});
   };

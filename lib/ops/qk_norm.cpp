@@ -53,7 +53,7 @@ Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bo
                                        .how = how,
                                        .dy_TC = dy,
                                        .x_TC = rows_of(as_rows(saved[2 * i]), own),
-                                       .w_C = run.weights[params_[i]],
+                                       .w_C = wanted ? run.weights[params_[i]] : ConstView{},
                                        .rstd_T = rows_of(saved[2 * i + 1].view(), own)});
     }
   };

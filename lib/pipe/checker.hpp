@@ -10,24 +10,26 @@
 namespace trireme {
 
 // What is wrong with the programs (one a stage) under any execution; empty: nothing. Sound programs
-// run every microbatch forward once, and backward once on all stages from some stage on; they send
-// each tensor after it is made and receive it before it is read; and their messages match in order,
-// with none left over.
-std::vector<std::string> program_faults(std::span<const Program>, int microbatches);
+// run every microbatch forward once in each chunk, and backward once (whole or in halves, the
+// weights' second) on all virtual stages from some one on; they send each tensor after it is made
+// and receive it before it is read; and their messages match in order, with none left over.
+std::vector<std::string> program_faults(std::span<const Program>, int microbatches, int chunks = 1);
 
 // An input is held, with what was saved for it and the gradient that replaces it, from `begins` to
 // `ends` of its microbatch: from its arrival (first stage: its forward) until the gradient has been
-// sent (after its backward or forward, where nothing comes later).
+// sent (after its backward or forward, where nothing comes later). What weight gradients read of it
+// later is not counted here.
 struct InputLife {
   Do begins, ends;
 };
-InputLife input_life(const Program&);
+InputLife input_life(const Program&, int chunk = 0);
 
-// The largest numbers that a stage holds at once, in program order.
+// The largest numbers that a stage holds at once, of all its chunks, in program order.
 struct PeakHeld {
   int inputs = 0;
   int arriving = 0;  // tensors received and not yet read, the larger of both directions
   int leaving = 0;   // tensors made and not yet sent, the larger of both directions
+  int weights = 0;   // gradients of inputs made whose weight gradients are still to come
   bool operator==(const PeakHeld&) const = default;
 };
 PeakHeld peak_in_flight(const Program&);

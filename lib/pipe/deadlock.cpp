@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
 
 #include "lib/base/error.hpp"
 #include "lib/pipe/checker.hpp"
@@ -32,30 +34,46 @@ Way way_of(Do message) {
 }
 
 std::size_t queue_of(Do what, Queues queues) {
-  if (queues == Queues::host || what == forward || what == backward) return 0;
+  if (queues == Queues::host || computes(what)) return 0;
   return queues == Queues::joint || way_of(what) == Way::down ? 1 : 2;
+}
+
+// Of each kind the one whose result it reads, of the same microbatch and chunk.
+Do read_by(Do what, Do back) {
+  switch (what) {
+    case receive_activation:
+    case receive_gradient:
+      return what;  // none
+    case forward:
+      return receive_activation;
+    case send_activation:
+      return forward;
+    case backward:
+    case input_gradients:
+      return receive_gradient;
+    case send_gradient:
+      return back;
+    case weight_gradients:
+      return input_gradients;
+  }
+  return what;
 }
 
 // One stage: its program split into queues, and the progress of each.
 struct Stage {
-  Stage(const Program& p, Queues queues, int sets)
-      : program(p), life(input_life(p)), free_sets(sets), done(p.size(), 0) {
-    // Within a microbatch an instruction reads what the one before it in this order left.
-    constexpr std::array<int, 6> read_by_kind = {none, 0, 1, none, 3, 4};
-    std::vector<std::array<int, 6>> place;
+  Stage(const Program& p, Queues queues, int chunks, int sets)
+      : program(p), free_sets(sets), done(p.size(), 0) {
+    for (int c = 0; c < chunks; ++c) life.push_back(input_life(p, c));
+    std::map<std::tuple<Do, int, int>, int> place;
     for (std::size_t i = 0; i < p.size(); ++i) {
-      const auto kind = static_cast<std::size_t>(p[i].what);
-      const auto m = static_cast<std::size_t>(p[i].microbatch);
-      while (place.size() <= m) place.push_back({none, none, none, none, none, none});
-      place[m][kind] = static_cast<int>(i);
+      place[{p[i].what, p[i].microbatch, p[i].chunk}] = static_cast<int>(i);
       queue[queue_of(p[i].what, queues)].push_back(i);
     }
+    const Do back = backward_of(p);
     for (const auto& i : p) {
-      const int kind = read_by_kind[static_cast<std::size_t>(i.what)];
-      reads.push_back(
-          kind == none
-              ? none
-              : place[static_cast<std::size_t>(i.microbatch)][static_cast<std::size_t>(kind)]);
+      const Do kind = read_by(i.what, back);
+      const auto read = place.find({kind, i.microbatch, i.chunk});
+      reads.push_back(kind == i.what || read == place.end() ? none : read->second);
     }
   }
 
@@ -68,20 +86,25 @@ struct Stage {
     return read == none || done[static_cast<std::size_t>(read)] != 0 ? none : read;
   }
   bool has_room(std::size_t q) const {
-    return free_sets > 0 || program[head(q)].what != life.begins;
+    return free_sets > 0 || program[head(q)].what != life_of(q).begins;
   }
   bool prepared(std::size_t q) const { return lacks(q) == none && has_room(q); }
 
   void complete(std::size_t q) {
     const Do what = program[head(q)].what;
-    if (what == life.begins) --free_sets;
-    if (what == life.ends) ++free_sets;
+    const auto [begins, ends] = life_of(q);
+    if (what == begins) --free_sets;
+    if (what == ends) ++free_sets;
     done[head(q)] = 1;
     ++next[q];
   }
 
+  const InputLife& life_of(std::size_t q) const {
+    return life[static_cast<std::size_t>(program[head(q)].chunk)];
+  }
+
   const Program& program;
-  InputLife life;
+  std::vector<InputLife> life;  // by chunk
   int free_sets;
   std::array<std::vector<std::size_t>, most_queues> queue;  // indices into the program
   std::array<std::size_t, most_queues> next = {};
@@ -94,8 +117,10 @@ class Simulation {
   Simulation(std::span<const Program> programs, const Execution& e)
       : sends_(e.sends), queues_(e.queues), links_(2 * programs.size()) {
     expect(e.sets.empty() || e.sets.size() == programs.size(), "sets are given for every stage");
+    for (const auto& p : programs)
+      for (const auto& i : p) chunks_ = std::max(chunks_, i.chunk + 1);
     for (std::size_t s = 0; s < programs.size(); ++s) {
-      stages_.emplace_back(programs[s], queues_, e.sets.empty() ? unlimited : e.sets[s]);
+      stages_.emplace_back(programs[s], queues_, chunks_, e.sets.empty() ? unlimited : e.sets[s]);
     }
   }
 
@@ -122,14 +147,16 @@ class Simulation {
 
   int count() const { return static_cast<int>(stages_.size()); }
   Stage& at(int s) { return stages_[static_cast<std::size_t>(s)]; }
-  bool exists(int s) const { return s >= 0 && s < count(); }
 
-  static int peer_of(int s, Do message) {
-    return s + ((way_of(message) == Way::down) == is_send(message) ? 1 : -1);
+  // The stage at the other end, or none.
+  int peer_of(int s, const Instruction& message) const {
+    const int step = (way_of(message.what) == Way::down) == is_send(message.what) ? 1 : -1;
+    const int at = message.chunk * count() + s + step;
+    return at >= 0 && at < chunks_ * count() ? at % count() : none;
   }
-  Link& link(int s, Do message) {
-    const int sender = is_send(message) ? s : peer_of(s, message);
-    return links_[static_cast<std::size_t>(2 * sender + static_cast<int>(way_of(message)))];
+  Link& link(int s, const Instruction& message) {
+    const int sender = is_send(message.what) ? s : peer_of(s, message);
+    return links_[static_cast<std::size_t>(2 * sender + static_cast<int>(way_of(message.what)))];
   }
 
   bool advance(int s) {
@@ -146,14 +173,16 @@ class Simulation {
     return moved;
   }
 
+  const Instruction& next(int s, std::size_t q) { return at(s).program[at(s).head(q)]; }
+
   bool may_run(int s, std::size_t q) {
-    const Do what = at(s).program[at(s).head(q)].what;
+    const auto& i = next(s, q);
     if (!at(s).prepared(q)) return false;
-    if (!is_send(what) && !is_receive(what)) return true;
-    if (!exists(peer_of(s, what))) return false;
-    const Link& l = link(s, what);
-    if (is_receive(what)) return l.sent > l.received;
-    if (sends_ == Sends::blocking) return receives_now(peer_of(s, what), what);
+    if (!is_send(i.what) && !is_receive(i.what)) return true;
+    if (peer_of(s, i) == none) return false;
+    const Link& l = link(s, i);
+    if (is_receive(i.what)) return l.sent > l.received;
+    if (sends_ == Sends::blocking) return receives_now(peer_of(s, i), i.what);
     return sends_ == Sends::posted || l.sent == l.received;
   }
 
@@ -166,23 +195,23 @@ class Simulation {
   }
 
   void complete(int s, std::size_t q) {
-    const Do what = at(s).program[at(s).head(q)].what;
+    const Instruction i = next(s, q);
     at(s).complete(q);
-    if (is_receive(what)) ++link(s, what).received;
-    if (!is_send(what)) return;
-    ++link(s, what).sent;
-    if (sends_ == Sends::blocking) complete(peer_of(s, what), queue_of(what, queues_));
+    if (is_receive(i.what)) ++link(s, i).received;
+    if (!is_send(i.what)) return;
+    ++link(s, i).sent;
+    if (sends_ == Sends::blocking) complete(peer_of(s, i), queue_of(i.what, queues_));
   }
 
   std::string reason(int s, std::size_t q) {
     const Stage& stage = at(s);
-    const Do what = stage.program[stage.head(q)].what;
+    const Do what = next(s, q).what;
     if (const int read = stage.lacks(q); read != none) {
       return "its own " + describe(stage.program[static_cast<std::size_t>(read)]);
     }
     if (!stage.has_room(q)) return "room for one more input";
-    const int peer = peer_of(s, what);
-    if (!exists(peer)) return "a stage that does not exist";
+    const int peer = peer_of(s, next(s, q));
+    if (peer == none) return "a stage that does not exist";
     const std::size_t there = queue_of(what, queues_);
     const std::string stands =
         at(peer).ended(there) ? "has ended"
@@ -196,6 +225,7 @@ class Simulation {
 
   Sends sends_;
   Queues queues_;
+  int chunks_ = 1;
   std::vector<Link> links_;  // two a stage: what it sends down, what it sends up
   std::vector<Stage> stages_;
 };

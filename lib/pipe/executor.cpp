@@ -35,12 +35,12 @@ class Link {
   Pending leaving_;  // holds its tensor, also when a stage fails
 };
 
-// Tensors between one instruction and the next of the same microbatch.
+// Tensors between one instruction and the next of the same microbatch, by chunk.
 class Held {
  public:
-  void put(int m, Tensor t) { tensors_[m] = std::move(t); }
-  Tensor take(int m) {
-    const auto it = tensors_.find(m);
+  void put(int m, int chunk, Tensor t) { tensors_[{m, chunk}] = std::move(t); }
+  Tensor take(int m, int chunk) {
+    const auto it = tensors_.find({m, chunk});
     if (it == tensors_.end()) return {};
     Tensor t = std::move(it->second);
     tensors_.erase(it);
@@ -48,38 +48,45 @@ class Held {
   }
 
  private:
-  std::map<int, Tensor> tensors_;
+  std::map<std::pair<int, int>, Tensor> tensors_;
 };
 
 }  // namespace
 
 void execute(const Program& program, Stage& stage, Backend& backend, const Pipe& pipe) {
-  const int me = pipe.down.rank();
+  const int me = pipe.down.rank(), stages = pipe.down.size();
+  const int below = (me + 1) % stages, above = (me + stages - 1) % stages;
+  const int step = stages == 1 ? 1 : 0;  // alone, a stage hands on to its own chunks
   Link down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
   Held activation, gradient;
   int begun = 0;  // microbatches
-  for (const auto& [what, m, chunk] : program) {
-    expect(chunk == 0, "stages are not interleaved");
+  for (const auto& [what, m, c] : program) {
     if (m >= begun) stage.begin(m), begun = m + 1;
-    if (stage.leaves_out(m) && what != Do::forward && what != Do::backward) continue;
+    if (stage.leaves_out(m) && !computes(what)) continue;
     switch (what) {
       case Do::receive_activation:
-        activation.put(m, down.receive(stage.boundary(), me - 1, m));
+        activation.put(m, c, down.receive(stage.boundary(), above, m));
         break;
       case Do::forward:
-        activation.put(m, stage.forward(m, activation.take(m)));
+        activation.put(m, c + step, stage.forward(m, c, activation.take(m, c)));
         break;
       case Do::send_activation:
-        down.send(activation.take(m), me + 1, m);
+        down.send(activation.take(m, c), below, m);
         break;
       case Do::receive_gradient:
-        gradient.put(m, up.receive(stage.boundary(), me + 1, m));
+        gradient.put(m, c, up.receive(stage.boundary(), below, m));
         break;
       case Do::backward:
-        gradient.put(m, stage.backward(m, gradient.take(m)));
+        gradient.put(m, c - step, stage.backward(m, c, gradient.take(m, c)));
+        break;
+      case Do::input_gradients:
+        gradient.put(m, c - step, stage.input_gradients(m, c, gradient.take(m, c)));
+        break;
+      case Do::weight_gradients:
+        stage.weight_gradients(m, c);
         break;
       case Do::send_gradient:
-        up.send(gradient.take(m), me - 1, m);
+        up.send(gradient.take(m, c), above, m);
         break;
     }
     pipe.down.progress();

@@ -1,7 +1,8 @@
 #pragma once
 // Runs a program: each instruction is a call of the stage or a message. Activations (down) and
 // gradients (up) have a communicator and a queue each: one in-order queue for both would deadlock.
-// At most one send is in flight in each direction.
+// At most one send is in flight in each direction. With chunks both go around: between devices,
+// whose queues wait for their messages, that would deadlock too.
 #include "lib/comm/communicator.hpp"
 #include "lib/pipe/schedule.hpp"
 #include "lib/tensor/tensor.hpp"
@@ -24,9 +25,12 @@ class Stage {
   // Since then: is it left out, on all stages? It then has no messages, and forward and backward
   // get and return absent tensors.
   virtual bool leaves_out(int /*microbatch*/) const { return false; }
-  // The first stage gets an absent tensor, the last returns one.
-  virtual Tensor forward(int microbatch, Tensor x_BTC) = 0;
-  virtual Tensor backward(int microbatch, Tensor dy_BTC) = 0;
+  // The first virtual stage gets an absent tensor, the last returns one.
+  virtual Tensor forward(int microbatch, int chunk, Tensor x_BTC) = 0;
+  virtual Tensor backward(int microbatch, int chunk, Tensor dy_BTC) = 0;
+  // Backward in halves, for programs that have it so.
+  virtual Tensor input_gradients(int microbatch, int chunk, Tensor dy_BTC) = 0;
+  virtual void weight_gradients(int microbatch, int chunk) = 0;
 };
 
 // Two communicators of the same stages, in which rank = stage. Default: one stage.

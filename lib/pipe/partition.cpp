@@ -42,9 +42,15 @@ std::vector<double> stage_costs(const std::vector<std::int64_t>& stage_layers,
 }
 
 std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, std::int64_t layers,
-                               std::int64_t stages) {
+                               std::int64_t stages, std::int64_t chunks) {
   const auto given = static_cast<std::int64_t>(stage_layers.size());
-  if (given != stages) {
+  if (given != stages * chunks && chunks > 1) {
+    return fmt::format(
+        "parallel.stage_layers has {} entries and there are parallel.pipe * parallel.chunks = {} "
+        "chunks; give one each, in the order of the model",
+        given, stages * chunks);
+  }
+  if (given != stages * chunks) {
     return fmt::format(
         "parallel.stage_layers has {} entries and parallel.pipe is {}; give one a stage", given,
         stages);

@@ -1,6 +1,7 @@
 #pragma once
 // Which transformer blocks each stage runs, as a number for each stage, since blocks are alike; the
-// first stage also embeds tokens, the last one also runs the head. Pure.
+// first stage also embeds tokens, the last one also runs the head. With chunks, stages are virtual
+// ones (lib/pipe/schedule.hpp). Pure.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,10 +21,10 @@ std::vector<std::int64_t> partition(std::int64_t layers, int stages, const PartC
 // Cost of each stage under that partition.
 std::vector<double> stage_costs(const std::vector<std::int64_t>& stage_layers, const PartCosts&);
 
-// The deck's parallel.stage_layers: why it does not give `layers` blocks to `stages` stages, or
-// empty.
+// The deck's parallel.stage_layers: why it does not give `layers` blocks to `stages` stages of
+// `chunks` each, or empty.
 std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, std::int64_t layers,
-                               std::int64_t stages);
+                               std::int64_t stages, std::int64_t chunks = 1);
 
 // stage_layers where the deck gives them (throws Error where they are wrong), else partition().
 std::vector<std::int64_t> choose_stage_layers(const std::vector<std::int64_t>& stage_layers,

@@ -47,12 +47,20 @@ class Clocks {
   bool advance(std::size_t s) {
     Stage& stage = stages_[s];
     const Instruction& i = programs_[s][stage.next];
+    const std::size_t stages = stages_.size();
+    const auto& cost = costs_[static_cast<std::size_t>(i.chunk) * stages + s];
     switch (i.what) {
       case forward:
-        work(stage, i, costs_[s].forward);
+        work(stage, i, cost.forward);
         break;
       case backward:
-        work(stage, i, costs_[s].backward);
+        work(stage, i, cost.backward);
+        break;
+      case input_gradients:
+        work(stage, i, cost.backward - cost.weights);
+        break;
+      case weight_gradients:
+        work(stage, i, cost.weights);
         break;
       case send_activation:
         stage.sent_down.push_back(stage.now);
@@ -61,10 +69,11 @@ class Clocks {
         stage.sent_up.push_back(stage.now);
         break;
       case receive_activation:
-        if (!receive(stage, stages_[s - 1].sent_down, stage.received_down)) return false;
+        if (!receive(stage, stages_[(s + stages - 1) % stages].sent_down, stage.received_down))
+          return false;
         break;
       case receive_gradient:
-        if (!receive(stage, stages_[s + 1].sent_up, stage.received_up)) return false;
+        if (!receive(stage, stages_[(s + 1) % stages].sent_up, stage.received_up)) return false;
         break;
     }
     ++stage.next;
@@ -90,8 +99,17 @@ class Clocks {
 }  // namespace
 
 Timeline make_timeline(std::span<const Program> programs, std::span<const StageCost> costs) {
-  expect(programs.size() == costs.size(), "each stage has a cost");
-  for (const auto& c : costs) expect(c.forward > 0 && c.backward > 0, "costs are above 0");
+  std::size_t chunks = 1;
+  bool halves = false;
+  for (const auto& p : programs) {
+    halves |= backward_of(p) == input_gradients;
+    for (const auto& i : p) chunks = std::max(chunks, static_cast<std::size_t>(i.chunk) + 1);
+  }
+  expect(programs.size() * chunks == costs.size(), "each virtual stage has a cost");
+  for (const auto& c : costs)
+    expect(
+        c.forward > 0 && c.backward > 0 && (!halves || (c.weights > 0 && c.weights < c.backward)),
+        "costs are above 0");
   const auto waits = stuck(programs, {.sends = Sends::posted, .queues = Queues::host, .sets = {}});
   require(waits.empty(), "these programs never finish:\n{}", describe(waits));
   return Clocks(programs, costs).run();
@@ -105,16 +123,22 @@ double bubble(const Timeline& t) {
   return t.end > 0 ? 1 - busy / (t.end * static_cast<double>(t.stages.size())) : 0;
 }
 
+static char mark_of(Do what) {
+  return what == forward ? '>' : what == weight_gradients ? 'w' : '<';
+}
+
 std::string timeline_text(const Timeline& t, int columns) {
   expect(columns >= 70, "a timeline has room for its legend");
   double shortest = t.end;
   int most = 0;
-  bool trains = false;
+  bool whole = false, halves = false, chunks = false;
   for (const auto& stage : t.stages) {
     for (const auto& [what, begin, end] : stage) {
       shortest = std::min(shortest, end - begin);
       most = std::max(most, what.microbatch);
-      trains |= what.what == backward;
+      whole |= what.what == backward;
+      halves |= what.what == input_gradients;
+      chunks |= what.chunk > 0;
     }
   }
   // Two columns for the shortest span: a digit and its direction.
@@ -133,13 +157,16 @@ std::string timeline_text(const Timeline& t, int columns) {
     for (const auto& [what, begin, end] : t.stages[s]) {
       const std::size_t from = column(begin), to = std::min(column(end), shown);
       if (from >= shown) break;
-      row.replace(from, to - from, to - from, what.what == forward ? '>' : '<');
+      row.replace(from, to - from, to - from, mark_of(what.what));
       row[from] = static_cast<char>('0' + what.microbatch % 10);
     }
     text += fmt::format("stage {:>{}} {}\n", s, digits, row);
   }
-  text += fmt::format("m> forward{} of microbatch m{}, . idle\n", trains ? ", m< backward" : "",
-                      most > 9 ? " (its last digit)" : "");
+  text += fmt::format("m> forward{} of microbatch m{}{}, . idle\n",
+                      !whole && !halves ? ""
+                      : halves          ? ", m< backward, mw its weight gradients"
+                                        : ", m< backward",
+                      most > 9 ? " (its last digit)" : "", chunks ? ", once a chunk" : "");
   if (width > room) {
     text += fmt::format("cut after {:.0f}% of {} microbatches\n",
                         100.0 * static_cast<double>(room) / static_cast<double>(width), most + 1);

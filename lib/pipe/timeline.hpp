@@ -12,10 +12,11 @@ namespace trireme {
 // Of one microbatch on one stage, in seconds or any other unit; above 0.
 struct StageCost {
   double forward = 1, backward = 2;
+  double weights = 1;  // what of backward weight gradients take, where they come by themselves
 };
 
 struct Span {
-  Instruction what;  // forward or backward
+  Instruction what;  // one that computes
   double begin, end;
 };
 
@@ -24,7 +25,7 @@ struct Timeline {
   double end = 0;                         // of the last span
 };
 
-// One program and one cost a stage. Throws Error when the programs do not finish.
+// One program a stage and one cost a virtual stage. Throws Error when the programs do not finish.
 Timeline make_timeline(std::span<const Program>, std::span<const StageCost>);
 
 // The fraction of all stages' time that is idle: (S-1) / (M+S-1) for S stages of equal cost and M

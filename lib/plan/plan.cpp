@@ -25,15 +25,22 @@ static Batch any_batch(const PlanInput& in) {
   return batch;
 }
 
-// FLOPs of one microbatch, from a trace whose clock counts FLOPs.
-static StageCost cost_of(std::span<const TraceSpan> spans, std::int64_t microbatches) {
-  StageCost c{0, 0};
+// FLOPs of one microbatch in each chunk, from a trace whose clock counts FLOPs: a span for each
+// instruction of the program that computes.
+static std::vector<StageCost> costs_of(std::span<const TraceSpan> spans, const Program& program,
+                                       int chunks, std::int64_t microbatches) {
+  std::vector<StageCost> costs(static_cast<std::size_t>(chunks), {0, 0, 0});
+  auto next = program.begin();
   for (const auto& s : spans) {
+    const bool half = s.name == input_span || s.name == weight_span;
+    if (s.name != forward_span && s.name != backward_span && !half) continue;
+    next = std::find_if(next, program.end(), [](const auto& i) { return computes(i.what); });
+    auto& c = costs[static_cast<std::size_t>(next++->chunk)];
     const auto flops = static_cast<double>(s.end - s.begin) / static_cast<double>(microbatches);
-    if (s.name == forward_span) c.forward += flops;
-    if (s.name == backward_span) c.backward += flops;
+    (s.name == forward_span ? c.forward : c.backward) += flops;
+    if (s.name == weight_span) c.weights += flops;
   }
-  return c;
+  return costs;
 }
 
 namespace {
@@ -89,15 +96,18 @@ void take_kept_arrays(const PlanInput& in, Trainer& trainer) {
 }
 
 // Runs one step and records its work and traffic.
-void measure_step(RankPlan& plan, Trainer& trainer, const Dry& backend, std::int64_t step,
-                  std::span<const Batch> microbatches) {
+void measure_step(RankPlan& plan, Trainer& trainer, const Pipeline& pipe, const Dry& backend,
+                  std::int64_t step, std::span<const Batch> microbatches) {
   const auto before = trainer.axes().traffic();
   const auto flops = backend.flops();
   Trace::start([&] { return static_cast<std::int64_t>(backend.flops()); });
   trainer.step(step, 1e-3, microbatches);
-  plan.microbatch_flops = cost_of(Trace::stop(), std::ssize(microbatches));
+  const auto spans = Trace::stop();
   plan.step_flops = backend.flops() - flops;
   plan.first_trainable_stage = trainer.first_trainable_stage();
+  const auto program = training_program(pipe, static_cast<int>(microbatches.size()), plan.at.pipe,
+                                        plan.first_trainable_stage);
+  plan.microbatch_flops = costs_of(spans, program, pipe.chunks, std::ssize(microbatches));
   const auto after = trainer.axes().traffic();
   plan.step_traffic = {after.shard - before.shard, after.seq - before.seq,
                        after.pipe - before.pipe};
@@ -152,7 +162,8 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
       if (i == steps.busiest && in.setup.check_memory)  // takes more than a step that runs once
         trainer.step(steps.all[i], 1e-3, microbatches, {}, Replay::yes);
       if (i == steps.busiest)
-        measure_step(plan, trainer, backend, steps.all[i], microbatches);
+        measure_step(plan, trainer, pipeline_of(in.setup, in.grid.pipe), backend, steps.all[i],
+                     microbatches);
       else
         trainer.step(steps.all[i], 1e-3, microbatches);
       save();
@@ -167,17 +178,20 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
 
 // A stage's cost is that of its rank with most heads. make_timeline needs costs above 0, also for a
 // stage without a backward.
-static Timeline timeline_of(const Plan& plan, int stages) {
-  std::vector<StageCost> costs(static_cast<std::size_t>(stages), {1, 1});
+static Timeline timeline_of(const Plan& plan, const Pipeline& pipe) {
+  std::vector<StageCost> costs(static_cast<std::size_t>(pipe.virtual_stages()), {1, 2, 1});
   std::vector<Program> programs;
-  for (const auto& r : plan.ranks) {
-    auto& c = costs[static_cast<std::size_t>(r.at.pipe)];
-    c.forward = std::max(c.forward, r.microbatch_flops.forward);
-    c.backward = std::max(c.backward, r.microbatch_flops.backward);
-  }
-  for (int s = 0; s < stages; ++s)
-    programs.push_back(one_f_one_b(stages, static_cast<int>(plan.microbatches), s,
-                                   plan.ranks[0].first_trainable_stage));
+  for (const auto& r : plan.ranks)
+    for (int chunk = 0; chunk < pipe.chunks; ++chunk) {
+      auto& c = costs[static_cast<std::size_t>(pipe.virtual_stage(r.at.pipe, chunk))];
+      const auto& of_rank = r.microbatch_flops[static_cast<std::size_t>(chunk)];
+      c.forward = std::max(c.forward, of_rank.forward);
+      c.weights = std::max(c.weights, of_rank.weights);
+      c.backward = std::max({c.backward, of_rank.backward, c.weights + 1});
+    }
+  for (int s = 0; s < pipe.stages; ++s)
+    programs.push_back(training_program(pipe, static_cast<int>(plan.microbatches), s,
+                                        plan.ranks[0].first_trainable_stage));
   return make_timeline(programs, costs);
 }
 
@@ -205,18 +219,31 @@ std::vector<int> kinds_of_ranks(const PlanInput& in) {
   return ranks;
 }
 
-// Of equal stages the first holds most, as it has most microbatches in flight. With freeze rules no
-// two stages count as equal.
+// With 1F1B the first of equal stages holds most, as it has most microbatches in flight. With
+// freeze rules no two stages count as equal.
 static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blocks, int stage) {
-  if (!in.setup.freeze.empty() || stage <= 1 || stage == in.grid.pipe - 1) return true;
+  if (in.setup.schedule != ScheduleKind::one_f_one_b || !in.setup.freeze.empty() || stage <= 1 ||
+      stage == in.grid.pipe - 1)
+    return true;
   const auto before = blocks.subspan(1, static_cast<std::size_t>(stage) - 1);
   return std::ranges::find(before, blocks[static_cast<std::size_t>(stage)]) == before.end();
+}
+
+// Of all chunks of each stage.
+static std::vector<std::int64_t> blocks_of_ranks(const PlanInput& in) {
+  const auto pipe = pipeline_of(in.setup, in.grid.pipe);
+  const auto each =
+      blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, pipe.virtual_stages());
+  std::vector<std::int64_t> all(static_cast<std::size_t>(pipe.stages), 0);
+  for (std::size_t v = 0; v < each.size(); ++v) all[v % all.size()] += each[v];
+  return all;
 }
 
 Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
   // As many microbatches as a pipeline holds at once, and some more.
-  const std::int64_t some = 2 * in.grid.pipe + 2;
+  const std::int64_t some =
+      in.setup.schedule == ScheduleKind::interleaved ? 3 * in.grid.pipe : 2 * in.grid.pipe + 2;
   in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
   const auto plan = plan_rank(in, target, rank);
   const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
@@ -227,8 +254,7 @@ Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
 std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget& target,
                                            std::size_t limit) {
   std::size_t most = 0;
-  const auto blocks =
-      blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, in.grid.pipe);
+  const auto blocks = blocks_of_ranks(in);
   for (const int rank : kinds_of_ranks(in)) {
     if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
     const auto r = reserved_by(in, target, rank);
@@ -243,11 +269,11 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   const auto spec = make_spec(in.setup.model);
   plan.parameters = spec.parameter_count();
   plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);
-  plan.stage_blocks = blocks_of_stages(spec, in.setup.stage_layers, in.grid.pipe);
+  plan.stage_blocks = blocks_of_ranks(in);
   plan.freeze_borders = borders_of(in, FreezeSchedule(in.setup.freeze, spec));
   plan.busiest_step = busiest_step(in);
   for (const int rank : kinds_of_ranks(in)) plan.ranks.push_back(plan_rank(in, target, rank));
-  plan.timeline = timeline_of(plan, in.grid.pipe);
+  plan.timeline = timeline_of(plan, pipeline_of(in.setup, in.grid.pipe));
   return plan;
 }
 

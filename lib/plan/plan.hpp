@@ -54,18 +54,18 @@ struct RankPlan {
   std::size_t reserved = 0;  // as memory_of(account) says
   Beside beside;
   std::size_t needed() const { return reserved + beside.all(); }
-  double checkpoint_bytes = 0;  // that it writes, at most
-  Axes::Traffic step_traffic;   // payload sent in one step
-  double step_flops = 0;        // of products and attention in one step
-  StageCost microbatch_flops{0, 0};
-  int first_trainable_stage = 0;
-  std::vector<std::string> races;  // unordered accesses: a defect
+  double checkpoint_bytes = 0;              // that it writes, at most
+  Axes::Traffic step_traffic;               // payload sent in one step
+  double step_flops = 0;                    // of products and attention in one step
+  std::vector<StageCost> microbatch_flops;  // by chunk
+  int first_trainable_stage = 0;            // a virtual one
+  std::vector<std::string> races;           // unordered accesses: a defect
 };
 
 struct Plan {
   std::vector<RankPlan> ranks;  // one of each kind: for each stage, each share of the heads
   std::int64_t parameters = 0, microbatches = 0;
-  std::vector<std::int64_t> stage_blocks;
+  std::vector<std::int64_t> stage_blocks;  // of all chunks of each stage
   Timeline timeline;  // of one step's programs, in FLOPs: as if all ran at one rate
   std::vector<std::int64_t> freeze_borders;  // steps that train other parameters than the last did
   std::int64_t busiest_step = 0;             // the one that trains most

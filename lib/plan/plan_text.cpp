@@ -121,6 +121,7 @@ static nlohmann::ordered_json schedule_json(const Plan& p) {
     for (const auto& [what, begin, end] : spans)
       row.push_back({{"what", name_of(what.what)},
                      {"microbatch", what.microbatch},
+                     {"chunk", what.chunk},
                      {"begin", begin},
                      {"end", end}});
     stages.push_back(std::move(row));
@@ -152,6 +153,11 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
     nlohmann::ordered_json kinds;
     for (std::size_t k = 0; k < kind_count; ++k)
       if (r.account.peak[k]) kinds[std::string(name_of(static_cast<Kind>(k)))] = r.account.peak[k];
+    StageCost flops{0, 0, 0};
+    for (const auto& chunk : r.microbatch_flops) {
+      flops.forward += chunk.forward;
+      flops.backward += chunk.backward;
+    }
     ranks.push_back(
         {{"rank", r.rank},
          {"pipe", r.at.pipe},
@@ -159,8 +165,7 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"seq", r.at.seq},
          {"blocks", p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]},
          {"step_flops", r.step_flops},
-         {"microbatch_flops",
-          {{"forward", r.microbatch_flops.forward}, {"backward", r.microbatch_flops.backward}}},
+         {"microbatch_flops", {{"forward", flops.forward}, {"backward", flops.backward}}},
          {"sent_bytes_a_step",
           {{"shard", r.step_traffic.shard},
            {"seq", r.step_traffic.seq},

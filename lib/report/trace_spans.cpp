@@ -14,7 +14,8 @@ namespace trireme {
 static std::optional<Task> task_of(std::string_view name) {
   constexpr std::string_view waiting = "wait for ";
   if (name == "forward") return Task::forward;
-  if (name == "backward") return Task::backward;
+  if (name == "backward" || name == "input gradients" || name == "weight gradients")
+    return Task::backward;
   if (name == "optimizer" || name == "gradient norm") return Task::optimizer;
   if (name == "read samples") return Task::reading;
   if (!name.starts_with(waiting)) return std::nullopt;

@@ -6,11 +6,16 @@
 
 namespace trireme {
 
+// The order of a pipeline's work (lib/pipe/schedule.hpp).
+enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble };
+
 struct ParallelConfig {
   std::int64_t pipe = 1;                   // pipeline stages
   std::int64_t data = 0;                   // data ranks; 0: what pipe and seq leave of the ranks
   std::int64_t seq = 1;                    // sequence ranks (Ulysses)
-  std::vector<std::int64_t> stage_layers;  // blocks of each stage; empty: chosen by cost
+  std::vector<std::int64_t> stage_layers;  // blocks of each virtual stage; empty: chosen by cost
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::int64_t chunks = 1;  // that each stage's layers are divided into
 
   bool operator==(const ParallelConfig&) const = default;
 };

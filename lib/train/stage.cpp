@@ -30,80 +30,33 @@ class GraphScope {
   Backend* backend_;
 };
 
+// Weight gradients are wanted, and a later call adds them.
+class LaterGradients final : public Gradients {
+ public:
+  void add(std::span<const ParamId>, std::int64_t, const Fill&) override { refuse(); }
+  void add_rows(ParamId, std::int64_t, const FillRows&) override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    fail("an op adds weight gradients with those of its inputs, in a schedule of halves");
+  }
+};
+
 }  // namespace
 
-PartRange stage_parts(std::span<const std::int64_t> blocks, std::size_t stage) {
-  std::size_t begin = 1;  // behind the embedding
-  for (std::size_t s = 0; s < stage; ++s) begin += static_cast<std::size_t>(blocks[s]);
-  const auto end = begin + static_cast<std::size_t>(blocks[stage]);
-  return {stage == 0 ? 0 : begin, stage + 1 == blocks.size() ? end + 2 : end};
-}
-
-static std::span<const std::unique_ptr<Part>> parts_of(const Model& model, PartRange r) {
-  return model.parts().subspan(r.begin, r.end - r.begin);
-}
-
-std::vector<UnitId> units_of(const Model& model, PartRange range) {
-  std::vector<UnitId> units;
-  for (const auto& part : parts_of(model, range))
-    for (const auto& b : part->units())
-      if (std::ranges::find(units, b.unit) == units.end()) units.push_back(b.unit);
-  return units;
-}
-
-static bool trains_any(const ModelSpec& spec, const Part& part,
-                       std::span<const std::uint8_t> trainable) {
-  for (std::size_t i = 0; i < spec.params.size(); ++i)
-    if (trainable[i] &&
-        std::ranges::find(part.units(), spec.params[i].unit, &Borrow::unit) != part.units().end())
-      return true;
-  return false;
-}
-
-BackwardParts backward_parts(const Model& model, PartRange range,
-                             std::span<const std::uint8_t> trainable, bool input_wanted) {
-  BackwardParts b{{}, {}, input_wanted};
-  bool flows = input_wanted;
-  for (const auto& part : parts_of(model, range)) {
-    b.trains.push_back(trains_any(model.spec(), *part, trainable));
-    flows = flows || b.trains.back();
-    b.needed.push_back(flows);
-  }
-  return b;
-}
-
-std::vector<Visit> visits(const Program& program, const Model& model, PartRange range,
-                          const BackwardParts& backward) {
-  const auto parts = parts_of(model, range);
-  const auto& [trains, needed, input] = backward;
-  std::vector<Visit> all;
-  for (const auto& [what, m, chunk] : program) {
-    if (what == Do::forward)
-      for (std::size_t i = 0; i < parts.size(); ++i)
-        all.push_back({parts[i]->units(), m, true,
-                       trains[i] && parts[i]->gradients_in() == GradientsIn::forward});
-    if (what == Do::backward)
-      for (std::size_t i = parts.size(); i-- > 0 && needed[i];)
-        all.push_back({parts[i]->units(), m, parts[i]->backward_reads() == BackwardReads::weights,
-                       trains[i] && parts[i]->gradients_in() == GradientsIn::backward});
-  }
-  return all;
-}
-
-ModelStage::ModelStage(const Model& model, PartRange range, Session& session, Backend& backend,
-                       const Communicator& seq, std::span<const Batch> microbatches,
-                       BackwardParts backward, Recompute recompute, When when)
+ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Session& session,
+                       Backend& backend, const Communicator& seq,
+                       std::span<const Batch> microbatches, Recompute recompute, When when)
     : model_(model),
-      range_(range),
+      chunks_(chunks),
       session_(session),
       backend_(backend),
       seq_(seq),
       batches_(microbatches),
-      backward_(std::move(backward)),
       recompute_(recompute),
       when_(std::move(when)),
       dropped_from_(static_cast<int>(microbatches.size())),
-      results_(last() ? microbatches.size() : 0) {}
+      results_(chunks.back().last() ? microbatches.size() : 0) {}
 
 static std::int64_t tokens_of(const Batch& b) {
   return static_cast<std::int64_t>(b.ids_BT.size() / b.sample_B.size());
@@ -121,12 +74,12 @@ static Tensor to_device(Backend& b, const Shape& shape, std::span<const T> value
   return t;
 }
 
-ModelStage::Microbatch ModelStage::upload(const Batch& batch) const {
+ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) const {
   const auto samples = static_cast<std::int64_t>(batch.sample_B.size());
   const auto tokens = tokens_of(batch);
   Microbatch m;
-  if (first()) m.ids_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.ids_BT);
-  if (last() && !when_.logits)
+  if (c.first()) m.ids_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.ids_BT);
+  if (c.last() && !when_.logits)
     m.targets_BT = to_device<std::int32_t>(backend_, {samples, tokens}, batch.targets_BT);
   m.sample_B = to_device<std::int64_t>(backend_, {samples}, batch.sample_B);
   if (when_.cached && when_.cached->use == Cached::Use::extend) {
@@ -162,29 +115,30 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
 }
 
 // The first microbatch of a step overwrites sums where others add; what is frozen adds none.
-std::uint64_t ModelStage::graph_of(Direction d, int m) const {
-  auto which = hash64(static_cast<std::uint64_t>(d), m == 0 ? 1 : 0, 0);
-  for (const auto trains : backward_.trains) which = hash64(which, trains, 0);
+std::uint64_t ModelStage::graph_of(const Instruction& i) const {
+  auto which = hash64(static_cast<std::uint64_t>(i.what), i.microbatch == 0 ? 1 : 0,
+                      static_cast<std::uint64_t>(i.chunk));
+  for (const auto trains : chunk_of(i.chunk).backward().trains) which = hash64(which, trains, 0);
   return which;
 }
 
 // Forward of one part; what its backward needs is kept.
-Tensor ModelStage::run_part(std::size_t i, int m, Microbatch& batch, Tensor x) {
-  const Part& p = part(i);
+Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& batch, Tensor x) {
+  const Part& p = c.part(i);
   const TraceScope span(p.name(), m, Direction::forward, first_unit(p));
   const auto weights = session_.gather(p.units());
-  const bool needed = backward_.needed[i];
-  auto gradients = session_.gradients(early(i) ? p.units() : std::span<const Borrow>(), m);
-  const auto run = run_of(batch, m, weights, early(i) ? &gradients : nullptr);
+  const bool needed = c.needed(i);
+  auto gradients = session_.gradients(c.early_units(i), m);
+  const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr);
   const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
   Kept k{{}, Tape(needed && !replay ? Record::on : Record::off), -1, -1};
   if (replay) k.input = x;
-  Value in = k.tape.input(std::move(x), input_wanted(i));
+  Value in = k.tape.input(std::move(x), c.input_wanted(i));
   k.leaf = in.slot;
   Value out = p.forward(k.tape, run, std::move(in));
   k.root = out.slot;
-  if (early(i)) session_.scatter(std::move(gradients));
-  if (when_.trail) when_.trail->add(Direction::forward, m, range_.begin + i, out.data);
+  if (c.early(i)) session_.scatter(std::move(gradients));
+  if (when_.trail) when_.trail->add(Direction::forward, m, c.place(i), out.data);
   if (needed) batch.parts.push_back(std::move(k));
   return std::move(out.data);
 }
@@ -198,68 +152,118 @@ void ModelStage::begin(int m) {
   if (m > 0 && when_.drop(m)) dropped_from_ = m;
 }
 
-Tensor ModelStage::forward(int m, Tensor x) {
+Tensor ModelStage::forward(int m, int chunk, Tensor x) {
   const TraceScope span(forward_span, m);
   const TaskScope task(Task::forward);
+  const Chunk& c = chunk_of(chunk);
   if (leaves_out(m)) {
-    for (std::size_t i = 0; i < range_.end - range_.begin; ++i)
-      session_.skip(part(i).units(), early(i) ? part(i).units() : std::span<const Borrow>());
+    for (std::size_t i = 0; i < c.size(); ++i) session_.skip(c.part(i).units(), c.early_units(i));
     return {};
   }
-  Microbatch batch = upload(batches_[static_cast<std::size_t>(m)]);
-  GraphScope graph(backend_, when_.graphs && !when_.logits, graph_of(Direction::forward, m));
-  if (first()) x = batch.ids_BT;
-  const auto count = range_.end - range_.begin;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (last() && when_.logits && i + 1 == count) {
-      make_logits(batch, x);
+  Microbatch batch = upload(c, batches_[static_cast<std::size_t>(m)]);
+  GraphScope graph(backend_, when_.graphs && !when_.logits, graph_of({Do::forward, m, chunk}));
+  if (c.first()) x = batch.ids_BT;
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    if (c.last() && when_.logits && i + 1 == c.size()) {
+      make_logits(c, batch, x);
       return {};
     }
-    x = run_part(i, m, batch, std::move(x));
+    x = run_part(c, i, m, batch, std::move(x));
   }
   graph.end();
   batch.ids_BT = batch.targets_BT = {};
-  if (!batch.parts.empty()) kept_[m] = std::move(batch);
-  if (!last()) return x;
+  if (!batch.parts.empty()) kept_[{m, chunk}] = std::move(batch);
+  if (!c.last()) return x;
   results_[static_cast<std::size_t>(m)] = std::move(x);
   return {};
 }
 
-Tensor ModelStage::backward(int m, Tensor dy) {
+Tensor ModelStage::backward(int m, int chunk, Tensor dy) {
   const TraceScope span(backward_span, m);
+  return run_backward({Do::backward, m, chunk}, std::move(dy));
+}
+
+Tensor ModelStage::input_gradients(int m, int chunk, Tensor dy) {
+  const TraceScope span(input_span, m);
+  return run_backward({Do::input_gradients, m, chunk}, std::move(dy));
+}
+
+Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
   const TaskScope task(Task::backward);
+  const int m = what.microbatch;
+  const bool whole = what.what == Do::backward;
+  const Chunk& c = chunk_of(what.chunk);
+  const auto added = [&](std::size_t i) {
+    return whole ? c.late_units(i) : std::span<const Borrow>();
+  };
   if (leaves_out(m)) {
-    for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];)
-      session_.skip(read_backward(i), late(i) ? part(i).units() : std::span<const Borrow>());
+    for (std::size_t i = c.size(); i-- > 0 && c.needed(i);)
+      session_.skip(c.read_backward(i), added(i));
     return {};
   }
-  auto batch = std::move(kept_.at(m));
-  kept_.erase(m);
-  GraphScope graph(backend_, when_.graphs, graph_of(Direction::backward, m));
-  for (std::size_t i = range_.end - range_.begin; i-- > 0 && backward_.needed[i];) {
-    const Part& p = part(i);
+  auto batch = std::move(kept_.at({m, what.chunk}));
+  kept_.erase({m, what.chunk});
+  GraphScope graph(backend_, when_.graphs, graph_of(what));
+  for (std::size_t i = c.size(); i-- > 0 && c.needed(i);) {
+    const Part& p = c.part(i);
     const TraceScope span_of_part(p.name(), m, Direction::backward, first_unit(p));
     Kept k = std::move(batch.parts.back());
     batch.parts.pop_back();
-    const auto weights = session_.gather(read_backward(i));
-    auto gradients = session_.gradients(late(i) ? p.units() : std::span<const Borrow>(), m);
-    const auto run = run_of(batch, m, weights, late(i) ? &gradients : nullptr);
+    const auto weights = session_.gather(c.read_backward(i));
+    auto gradients = session_.gradients(added(i), m);
+    LaterGradients later;
+    Gradients* const now = whole ? static_cast<Gradients*>(&gradients) : &later;
+    const auto run = run_of(batch, m, weights, c.late(i) ? now : nullptr);
     if (k.input) {
       k.tape = Tape(Record::on);
-      Value in = k.tape.input(std::move(k.input), input_wanted(i));
+      Value in = k.tape.input(std::move(k.input), c.input_wanted(i));
       k.leaf = in.slot;
       k.root = p.forward(k.tape, run, std::move(in)).slot;
     }
-    dy = std::move(k.tape).backward(run, k.root, std::move(dy), k.leaf);
-    if (late(i)) session_.scatter(std::move(gradients));
-    if (when_.trail) when_.trail->add(Direction::backward, m, range_.begin + i, dy);
+    if (whole)
+      dy = std::move(k.tape).backward(run, k.root, std::move(dy), k.leaf);
+    else
+      dy = k.tape.input_gradients(run, k.root, std::move(dy), k.leaf);
+    if (whole && c.late(i)) session_.scatter(std::move(gradients));
+    if (!whole && c.late(i)) batch.later.push_back(std::move(k.tape));
+    if (when_.trail) when_.trail->add(Direction::backward, m, c.place(i), dy);
   }
   graph.end();
+  if (!batch.later.empty()) kept_[{m, what.chunk}] = std::move(batch);
   return dy;
 }
 
-void ModelStage::make_logits(const Microbatch& batch, const Tensor& x_BTC) {
-  const auto weights = session_.gather(part(range_.end - range_.begin - 1).units());
+// In the order of the first half, so that gradients leave in it.
+void ModelStage::weight_gradients(int m, int chunk) {
+  const TraceScope span(weight_span, m);
+  const TaskScope task(Task::backward);
+  const Chunk& c = chunk_of(chunk);
+  if (leaves_out(m)) {
+    for (std::size_t i = c.size(); i-- > 0 && c.needed(i);) session_.skip({}, c.late_units(i));
+    return;
+  }
+  const auto it = kept_.find({m, chunk});
+  if (it == kept_.end()) return;  // nothing in it trains in backward
+  auto batch = std::move(it->second);
+  kept_.erase(it);
+  std::ranges::reverse(batch.later);
+  GraphScope graph(backend_, when_.graphs, graph_of({Do::weight_gradients, m, chunk}));
+  for (std::size_t i = c.size(); i-- > 0 && c.needed(i);) {
+    if (!c.late(i)) continue;
+    const Part& p = c.part(i);
+    const TraceScope span_of_part(p.name(), m, Direction::backward, first_unit(p));
+    Tape tape = std::move(batch.later.back());
+    batch.later.pop_back();
+    const auto weights = session_.gather({});
+    auto gradients = session_.gradients(p.units(), m);
+    std::move(tape).weight_gradients(run_of(batch, m, weights, &gradients));
+    session_.scatter(std::move(gradients));
+  }
+  graph.end();
+}
+
+void ModelStage::make_logits(const Chunk& c, const Microbatch& batch, const Tensor& x_BTC) {
+  const auto weights = session_.gather(c.part(c.size() - 1).units());
   if (!when_.logits_at) return;
   const auto width = x_BTC.shape()[2], rows = x_BTC.shape()[0];
   const ConstView row = when_.cached && when_.cached->use == Cached::Use::extend

@@ -26,7 +26,8 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
   return s.trainable ? std::optional(update_rule(s.optimizer)) : std::nullopt;
 }
 
-static TrainerSetup checked(TrainerSetup s, const Grid& grid, const Backend& b) {
+static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) {
+  const Grid& grid = axes.grid;
   require(!s.graphs || grid.ranks() == 1,
           "run.cuda_graph = true is for one rank, not for {}: what ranks exchange is no part of a "
           "graph",
@@ -35,6 +36,13 @@ static TrainerSetup checked(TrainerSetup s, const Grid& grid, const Backend& b) 
           "data.attention = \"document\" is for the backends host and ref, not for {}: give "
           "run.backend = \"host\" or data.attention = \"causal\"",
           b.name());
+  const std::string fault = pipeline_fault(s.schedule, grid.pipe, s.chunks);
+  require(fault.empty(), "{}", fault);
+  // Each device's queue would wait for the next one's, all around (tests/pipe/deadlock_test.cpp).
+  require(s.schedule != ScheduleKind::interleaved || grid.pipe == 1 || !axes.down.connected(),
+          "parallel.schedule = \"interleaved\" sends activations around all stages, which would "
+          "wait for each other between devices (NCCL): give \"1f1b\" or \"zero-bubble\", or "
+          "run.share_gpu = true, whose messages go through the host");
   const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
   require(chunk == 0 || b.properties().invariant,
           "run.exactness = \"invariant\" is for the backends host (f32, bf16) and ref (f32): that "
@@ -51,10 +59,11 @@ static TrainerSetup checked(TrainerSetup s, const Grid& grid, const Backend& b) 
 Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
     : backend_(backend),
       axes_(std::move(axes)),
-      setup_(checked(std::move(setup), axes_.grid, backend)),
+      setup_(checked(std::move(setup), axes_, backend)),
       model_(backend, make_spec(setup_.model), setup_.compute, setup_.exact_chunk > 0),
-      stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, axes_.grid.pipe)),
-      range_(stage_parts(stage_blocks_, static_cast<std::size_t>(axes_.at.pipe))),
+      pipe_(pipeline_of(setup_, axes_.grid.pipe)),
+      stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, pipe_.virtual_stages())),
+      chunks_(chunk_parts(stage_blocks_, pipe_, axes_.at.pipe)),
       freeze_(setup_.freeze, model_.spec()),
       standings_(freeze_.at(setup_.first_step)),
       store_(
@@ -64,7 +73,7 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
           trained_in(standings_), setup_.exact_chunk) {}
 
 Layout Trainer::layout() const {
-  LayoutInput in{units_of(model_, range_), axes_.grid.places(), setup_.optimizer.no_decay,
+  LayoutInput in{units_of(model_, chunks_), axes_.grid.places(), setup_.optimizer.no_decay,
                  setup_.segments};
   for (const auto& rule : setup_.freeze) in.freeze.push_back(rule.pattern);
   return make_layout(model_.spec(), in);
@@ -106,7 +115,7 @@ int Trainer::first_trainable_stage() const {
             backward_parts(model_, stage_parts(stage_blocks_, s), store_.trainable(), false).trains,
             1))
       return static_cast<int>(s);
-  return axes_.grid.pipe;
+  return pipe_.virtual_stages();
 }
 
 double Trainer::agree(double value) const {
@@ -121,13 +130,17 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
   const bool train = purpose == Purpose::train;
   const std::vector<std::uint8_t> nothing(model_.spec().params.size(), 0);
   const auto trainable = train ? store_.trainable() : std::span<const std::uint8_t>(nothing);
-  const bool input_wanted = train && axes_.at.pipe > first_trainable_stage();
-  const auto backward = backward_parts(model_, range_, trainable, input_wanted);
+  const int first = train ? first_trainable_stage() : pipe_.virtual_stages();
+  std::vector<Chunk> chunks;
+  for (const auto range : chunks_) {
+    const bool input_wanted =
+        pipe_.virtual_stage(axes_.at.pipe, static_cast<int>(chunks.size())) > first;
+    chunks.emplace_back(model_, range, backward_parts(model_, range, trainable, input_wanted));
+  }
   when.exact_chunk = setup_.exact_chunk;
-  Session session(
-      store_, purpose,
-      make_borrow_plan(visits(program, model_, range_, backward), store_.sharding().policy));
-  ModelStage stage(model_, range_, session, backend_, axes_.seq, microbatches, backward,
+  Session session(store_, purpose,
+                  make_borrow_plan(visits(program, chunks), store_.sharding().policy));
+  ModelStage stage(model_, chunks, session, backend_, axes_.seq, microbatches,
                    setup_.model.recompute, when);
   execute(program, stage, backend_, {axes_.down, axes_.up});
   session.close();
@@ -147,6 +160,9 @@ static std::vector<int> reversed(std::vector<int> all) {
 
 StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> microbatches,
                          const GiveUp& give_up, Replay replay_wanted) {
+  const std::string fault =
+      pipeline_fault(pipe_.schedule, pipe_.stages, pipe_.chunks, std::ssize(microbatches));
+  require(fault.empty(), "{}", fault);
   for (const auto& batch : microbatches)
     expect(batch.start_BT.empty() == (setup_.attention == AttentionSpan::causal),
            "batches have starts of documents where attention is kept within them");
@@ -216,8 +232,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
 
 std::optional<StepSums> Trainer::compute(std::span<const Batch> microbatches, std::int64_t valid,
                                          ModelStage::When when) {
-  const auto program = one_f_one_b(axes_.grid.pipe, static_cast<int>(microbatches.size()),
-                                   axes_.at.pipe, first_trainable_stage());
+  const auto program = training_program(pipe_, static_cast<int>(microbatches.size()), axes_.at.pipe,
+                                        first_trainable_stage());
   const auto losses = run(program, Purpose::train, microbatches, std::move(when));
   if (!losses) return std::nullopt;
   auto norms = [&] {
@@ -321,6 +337,13 @@ static PartCosts part_costs(const ModelSpec& spec) {
 double flops_of_token(const ModelSpec& spec) {
   const auto costs = part_costs(spec);
   return costs.head + costs.block * static_cast<double>(spec.config.layers);
+}
+
+// What recompute would have kept until weight gradients come is more than it saves.
+Pipeline pipeline_of(const TrainerSetup& s, int stages) {
+  const bool recompute = s.model.recompute == Recompute::block;
+  return {s.schedule, stages, s.chunks,
+          recompute ? WeightGradients::at_once : WeightGradients::late};
 }
 
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec& spec,

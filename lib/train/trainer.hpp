@@ -65,7 +65,9 @@ struct TrainerSetup {
   ZeroConfig zero;
   std::vector<FreezeRule> freeze;
   std::vector<std::string> segments;       // further patterns of what freezes together
-  std::vector<std::int64_t> stage_layers;  // blocks of each stage; empty: chosen by cost
+  std::vector<std::int64_t> stage_layers;  // blocks of each virtual stage; empty: chosen by cost
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int chunks = 1;  // of each stage; with ScheduleKind::interleaved more
   DType compute = DType::f32;
   DType reduce = DType::f32;  // gradients on the wire, unless they are counted
   // run.exactness = "invariant": tokens that are summed as one, a divisor of a rank's T; 0: another
@@ -80,7 +82,10 @@ struct TrainerSetup {
   bool graphs = false;  // a microbatch's forward and its backward as a graph each; one rank
 };
 
-// Blocks of each stage: as the deck says, or by cost.
+// The pipeline on a grid with that many stages.
+Pipeline pipeline_of(const TrainerSetup&, int stages);
+
+// Blocks of each virtual stage: as the deck says, or by cost.
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
                                            int stages);
 
@@ -129,13 +134,12 @@ class Trainer {
   Store& store() { return store_; }
   Backend& backend() { return backend_; }
   const Axes& axes() const { return axes_; }
-  std::span<const std::int64_t> stage_blocks() const { return stage_blocks_; }
   // By ParamId: what the rules make of it in the step that they were followed to last, at first
   // TrainerSetup::first_step.
   std::span<const Standing> standings() const { return standings_; }
   // Freezes and thaws as the rules say for this step, which step() does by itself.
   void follow_freeze_rules(std::int64_t step);
-  // Stages before it run forward alone; grid.pipe: nothing trains.
+  // Virtual stages before it run forward alone; the number of them: nothing trains.
   int first_trainable_stage() const;
   // Seconds spent so far on finding out what is trainable.
   double detection_seconds() const { return detection_seconds_; }
@@ -163,8 +167,9 @@ class Trainer {
   Axes axes_;
   TrainerSetup setup_;
   Model model_;
-  std::vector<std::int64_t> stage_blocks_;
-  PartRange range_;
+  Pipeline pipe_;
+  std::vector<std::int64_t> stage_blocks_;  // by virtual stage
+  std::vector<PartRange> chunks_;
   FreezeSchedule freeze_;
   std::vector<Standing> standings_;
   Store store_;

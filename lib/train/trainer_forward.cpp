@@ -61,8 +61,7 @@ std::vector<double> Trainer::losses(std::span<const Batch> mine) {
 
 std::vector<Tensor> Trainer::run_forward(std::span<const Batch> microbatches,
                                          ModelStage::When when) {
-  const auto program =
-      forward_only(axes_.grid.pipe, static_cast<int>(microbatches.size()), axes_.at.pipe);
+  const auto program = forward_program(pipe_, static_cast<int>(microbatches.size()), axes_.at.pipe);
   return *run(program, Purpose::forward, microbatches, std::move(when));
 }
 

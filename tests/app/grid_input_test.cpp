@@ -47,6 +47,9 @@ TEST_F(GridInput, GridsThatDoNotFit) {
                     {"pipe 3", "4 ranks", "4 x 1 x 1", "2 x 2 x 1", "2 x 1 x 2"});
   expect_refused_on(4, "parallel.pipe=2 parallel.data=1", {"4 ranks", "2 x 2 x 1"});
   expect_refused_on(4, "parallel.pipe=4 model.layers=2", {"parallel.pipe = 4", "model.layers = 2"});
+  expect_refused_on(2, "parallel.pipe=2 parallel.schedule=interleaved",
+                    {"needs parallel.chunks of 2 or more"});
+  expect_refused_on(2, "parallel.pipe=2 parallel.chunks=2", {"parallel.chunks = 2 is of"});
   expect_refused_on(4, "parallel.seq=4 model.heads=2", {"parallel.seq = 4", "model.heads = 2"});
   expect_refused_on(2, "parallel.seq=2 model.context=15",
                     {"parallel.seq = 2", "model.context = 15", "1, 3"});

@@ -7,6 +7,8 @@ namespace trireme {
 namespace {
 
 const GridCase all_axes{4, "parallel.pipe=2 parallel.seq=2 zero.stage=3"};
+const GridCase in_chunks{2, "parallel.pipe=2 parallel.schedule=interleaved parallel.chunks=2"};
+const GridCase in_halves{2, "parallel.pipe=2 parallel.schedule=zero-bubble"};
 
 class GridRestart : public GridTraining, public testing::WithParamInterface<GridCase> {};
 
@@ -36,7 +38,8 @@ INSTANTIATE_TEST_SUITE_P(
     Grids, GridRestart,
     testing::Values(all_axes, GridCase{4, "parallel.data=2 parallel.seq=2 zero.stage=1"},
                     GridCase{4, "parallel.pipe=2 zero.stage=2 precision.compute=bf16"},
-                    GridCase{2, "parallel.seq=2 zero.stage=3 precision.reduce=bf16"}),
+                    GridCase{2, "parallel.seq=2 zero.stage=3 precision.reduce=bf16"}, in_chunks,
+                    in_halves),
     [](const auto& info) { return std::to_string(info.index); });
 
 class GridRun : public GridTraining {};
@@ -44,8 +47,8 @@ class GridRun : public GridTraining {};
 // 112 samples in microbatches of 3: four data ranks have 30, 28, 27 and 27 of them, in programs of
 // one microbatch each, the last of which two ranks have none of.
 TEST_F(GridRun, OneRankReadsItsCheckpointAndGetsTheLossThatTheRunLogged) {
-  for (const GridCase& grid :
-       {all_axes, GridCase{4, "zero.stage=3"}, GridCase{2, "parallel.pipe=2 zero.stage=1"}}) {
+  for (const GridCase& grid : {all_axes, GridCase{4, "zero.stage=3"},
+                               GridCase{2, "parallel.pipe=2 zero.stage=1"}, in_chunks, in_halves}) {
     const auto trained = here(train(grid, "--run-dir run --overwrite"));
     ASSERT_EQ(trained.code, 0) << trained.err;
     const auto logged = row_of("run/evaluation.csv");
@@ -71,6 +74,19 @@ TEST_F(GridRun, OneRankReadsItsCheckpointAndGetsTheLossThatTheRunLogged) {
     EXPECT_EQ(inspected.code, 0) << inspected.out << inspected.err;
     EXPECT_NE(inspected.out.find("blocks.3.qkv.weight"), std::string::npos) << inspected.out;
   }
+}
+
+// A restart in another schedule goes on with the same bits: checkpoints know parameters.
+TEST_F(GridRun, SchedulesOfOnePipelineHaveTheSameBits) {
+  const GridCase usual{2, "parallel.pipe=2"};
+  ASSERT_EQ(here(train(usual, "--run-dir whole")).code, 0);
+  ASSERT_EQ(here(train(in_chunks, "--run-dir cut")).code, 0);
+  ASSERT_EQ(here("rm -r cut/checkpoints/step-00000008 cut/checkpoints/step-00000012").code, 0);
+  ASSERT_EQ(here(train(in_halves, "--run-dir cut --restart latest")).code, 0);
+  EXPECT_EQ(losses("cut"), losses("whole"));
+  EXPECT_EQ(arrays("cut", "00000012"), arrays("whole", "00000012"));
+  EXPECT_EQ(contents_of(folder / "cut/evaluation.csv"),
+            contents_of(folder / "whole/evaluation.csv"));
 }
 
 // Rounding alone tells a grid's first steps from one rank's.

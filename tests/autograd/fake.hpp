@@ -17,11 +17,18 @@ struct NoWeights final : Weights {
   ConstView operator[](ParamId) const override { return {}; }
 };
 
+// Says that gradients are wanted.
+struct NoGradients final : Gradients {
+  void add(std::span<const ParamId>, std::int64_t, const Fill&) override {}
+  void add_rows(ParamId, std::int64_t, const FillRows&) override {}
+};
+
 // An op made of two functions, which notes how it was called.
 class Fake final : public Op {
  public:
   std::function<Tensors(Tensors, Saved*)> go;
   std::function<Tensors(Tensors, Saved)> back;
+  std::function<void(Tensors, Saved)> weigh;  // weight gradients, where there are any
   std::vector<ParamId> parameters;
   mutable int forwards = 0, backwards = 0;
   mutable bool recorded = false;
@@ -38,7 +45,11 @@ class Fake final : public Op {
                           std::span<const std::uint8_t> w) const override {
     ++backwards;
     wanted.assign(w.begin(), w.end());
+    if (weigh) return back(grad_out, saved);
     return back(std::move(grad_out), std::move(saved));
+  }
+  void weight_gradients(const Run&, Tensors grad_out, Saved saved) const override {
+    if (weigh) weigh(std::move(grad_out), std::move(saved));
   }
 };
 

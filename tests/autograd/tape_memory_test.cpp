@@ -69,6 +69,41 @@ TEST_F(TapeMemory, BackwardLeavesNothing) {
   EXPECT_EQ(live(), start);
 }
 
+// Between the halves stays what weight gradients read: of ops that learn, what comes back and what
+// they saved; and each op's is given back as soon as it is done.
+TEST_F(TapeMemory, TheFirstHalfKeepsWhatTheSecondReads) {
+  NoGradients gradients;
+  run.gradients = &gradients;
+  const auto start = live(), one = Arena::granule;
+  std::vector<std::size_t> seen;
+  const auto learns = [&](ParamId p) {
+    auto op = scale(2, true);
+    op.parameters = {p};
+    op.weigh = [&](Tensors dy, Saved saved) {
+      EXPECT_TRUE(dy[0].unique() && saved[0].unique());
+      seen.push_back(live());
+    };
+    return op;
+  };
+  const auto a = learns(learning), b = learns(frozen), c = scale(3, true), d = learns(learning);
+  {
+    Tape tape;
+    Value h = tape.input(tensor({1}), true);
+    const auto leaf = h.slot;
+    for (const Fake* op : std::initializer_list<const Fake*>{&a, &b, &c, &d})
+      h = tape.apply(run, *op, std::move(h));
+    const auto root = h.slot;
+    h.data = {};
+
+    tape.input_gradients(run, root, tensor({1}), leaf);
+
+    EXPECT_EQ(live(), start + 4 * one);
+    std::move(tape).weight_gradients(run);
+    EXPECT_EQ(seen, (std::vector<std::size_t>{start + 4 * one, start + 2 * one}));
+    EXPECT_EQ(live(), start);
+  }
+}
+
 TEST_F(TapeMemory, ATapeThatIsDroppedLeavesNothing) {
   const auto op = scale(2, true);
   const auto start = live();

@@ -1,5 +1,7 @@
 #include "lib/autograd/tape.hpp"
 
+#include <fmt/format.h>
+
 #include "tests/autograd/fake.hpp"
 
 namespace trireme {
@@ -160,6 +162,35 @@ TEST_F(TapeTest, AnUnusedOutputHasAnAbsentGradient) {
 
   EXPECT_EQ(present, (Flags{0, 1}));
   EXPECT_EQ(values(dx), std::vector<double>{6});
+}
+
+// In halves: gradients flow as in one pass, and weight gradients come later, in the same order.
+TEST_F(TapeTest, WeightGradientsOfTheSecondHalfGetWhatTheFirstGot) {
+  NoGradients gradients;
+  run.gradients = &gradients;
+  std::vector<std::string> calls;
+  const auto learns = [&](double factor) {
+    auto op = scale(factor, true);
+    op.parameters = {learning};
+    op.weigh = [&calls, factor, this](Tensors dy, Saved saved) {
+      calls.push_back(fmt::format("{}: {} {}", factor, values(dy[0])[0], values(saved[0])[0]));
+    };
+    return op;
+  };
+  const auto first = learns(2), last = learns(5);
+  const auto middle = scale(3);
+  Tape tape;
+  Value h = tape.input(tensor({1}), true);
+  const auto leaf = h.slot;
+  for (const Fake* op : std::initializer_list<const Fake*>{&first, &middle, &last})
+    h = tape.apply(run, *op, std::move(h));
+
+  const Tensor dx = tape.input_gradients(run, h.slot, tensor({7}), leaf);
+
+  EXPECT_EQ(values(dx), std::vector<double>{7 * 30});
+  EXPECT_TRUE(calls.empty());
+  std::move(tape).weight_gradients(run);
+  EXPECT_EQ(calls, (std::vector<std::string>{"5: 7 6", "2: 105 1"}));
 }
 
 }  // namespace

@@ -29,6 +29,9 @@ GRIDS = {
              (8, 1, 8, 1, 1, 0, 10), (8, 1, 1, 8, 1, 3, 10)],
 }
 
+# schedule and chunks of 8 blocks on 2 stages with 8 microbatches; the first is what the others compare with
+SCHEDULES = [("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved", 4)]
+
 # model, dtype, ranks, what bench_exactness compares, and how many times the fast step it may take. Digests are made after
 # each step there: a tenth of their cost is that of run.digest_every = 10, which is to be 1% at most.
 EXACTNESS = [("124M", "f32", 1, "invariant", 1.4), ("124M-256", "f32", 1, "invariant", 1.1),
@@ -140,6 +143,20 @@ class Bench:
                 print(f"{model:<6}{f'{line[0]} x {line[1]}':>16}{' '.join(map(str, line[2:6])):>20}{ms:>9.2f}{sent:>10.2f}"
                       f"{times:>7.2f}{f'  MISSED (at most {most})' if times > most else ''}", flush=True)
 
+    def schedules(self):
+        """Steps of one pipeline, a rank and a thread each of two stages; predicted: the plan's, as if all work ran at one rate."""
+        print(f"\n{'schedule':<14}{'chunks':>7}{'ms':>9}{'sent MiB':>10}{'times':>7}{'predicted':>11}")
+        least = {}
+        for _ in range(min(self.rounds, 3)):
+            for line in SCHEDULES:
+                said = self.on_ranks(2, "bench_grid", "deep", "2", "1", "1", "0", "1", line[0], str(line[1]), "8")
+                now = tuple(map(float, re.search(r"step_ms (\S+) sent_MiB (\S+) plan_GFLOP (\S+)", said).groups()))
+                least[line] = min(least.get(line, now), now)
+        first = least[SCHEDULES[0]]
+        for line in SCHEDULES:
+            ms, sent, planned = least[line]
+            print(f"{line[0]:<14}{line[1]:>7}{ms:>9.2f}{sent:>10.2f}{ms / first[0]:>7.3f}{planned / first[2]:>11.3f}", flush=True)
+
     def exactness(self):
         """Steps in turns with those of a fast training, within one process; the median of several processes."""
         print(f"\n{'exactness':<12}{'step':<10}{'dtype':<6}{'ranks':>6}{'fast ms':>9}{'ms':>9}{'times':>7}{'of CPU':>8}{'most':>6}")
@@ -228,6 +245,7 @@ def main():
     bench.waiting()
     bench.scattering()
     bench.grids()
+    bench.schedules()
     bench.exactness()
     with tempfile.TemporaryDirectory(dir=build) as folder:
         bench.checkpoints(Path(folder))

@@ -138,6 +138,35 @@ TEST(Check, Grid) {
   expect_problem(d, "parallel.stage_layers", "gives stage 1 0 blocks");
 }
 
+TEST(Check, Schedules) {
+  Deck d = sound();
+  d.parallel.pipe = 2;
+  d.parallel.schedule = ScheduleKind::interleaved;
+  expect_problem(d, "parallel.schedule", "needs parallel.chunks of 2 or more");
+  d.parallel.chunks = 3;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.parallel.stage_layers = {6, 6};
+  expect_problem(d, "parallel.stage_layers", "parallel.pipe * parallel.chunks = 6 chunks");
+  d.parallel.stage_layers = {1, 2, 3, 1, 2, 3};
+  EXPECT_TRUE(check_deck(d).empty());
+  d.parallel.stage_layers = {};
+  d.parallel.data = 1;
+  d.train.batch = 6;
+  d.train.microbatch = 2;
+  expect_problem(d, "parallel.schedule", "in groups of parallel.pipe = 2, and a step has 3");
+  d.train.microbatch = 3;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.parallel.chunks = 7;
+  expect_problem(d, "parallel.chunks", "needs 14 blocks, model.layers is 12");
+  for (const auto other : {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble}) {
+    d.parallel.schedule = other;
+    d.parallel.chunks = 2;
+    expect_problem(d, "parallel.schedule", "parallel.chunks = 2 is of parallel.schedule");
+    d.parallel.chunks = 1;
+    EXPECT_TRUE(check_deck(d).empty());
+  }
+}
+
 TEST(Check, TraceAndFreeze) {
   Deck d = sound();
   d.run.trace_steps = {3, 1};
@@ -177,6 +206,14 @@ TEST(Check, MicrobatchOfPipelines) {
       ASSERT_GE(samples / m, least);
     }
   }
+}
+
+// Interleaved microbatches come in groups of as many as there are stages.
+TEST(Check, MicrobatchOfInterleavedPipelines) {
+  EXPECT_EQ(default_microbatch(24, 3, ScheduleKind::one_f_one_b), 4);  // 6 of them
+  EXPECT_EQ(default_microbatch(20, 4, ScheduleKind::one_f_one_b), 2);  // 10
+  EXPECT_EQ(default_microbatch(20, 4, ScheduleKind::interleaved), 1);  // 20
+  EXPECT_EQ(default_microbatch(24, 3, ScheduleKind::interleaved), 4);
 }
 
 TEST(Check, QuickStartIsSoundOnItsGrids) {

@@ -140,7 +140,7 @@ void NormContract::check_gradient(const Size& s, Norm norm, const Wants& wants, 
                                             .how = how,
                                             .dy_TC = dy,
                                             .x_TC = x,
-                                            .w_C = w,
+                                            .w_C = wants.dx ? w : View{},
                                             .mean_T = norm == Norm::layer ? mean : View{},
                                             .rstd_T = rstd});
     const double r = lab.largest(rstd);

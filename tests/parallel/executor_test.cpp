@@ -9,27 +9,34 @@
 namespace trireme::test {
 namespace {
 
-// Adds its rank + 1 to what comes down, and ten times that to what comes up; the first stage makes
-// the number 1000 m, the last starts back with m.
+// Adds its virtual stage + 1 to what comes down, and ten times that to what comes up; the first
+// makes the number 1000 m, the last starts back with m.
 class Adding final : public Stage {
  public:
-  Adding(Backend& b, std::int64_t elements) : backend_(b), elements_(elements) {}
+  Adding(Backend& b, std::int64_t elements, int chunks = 1)
+      : backend_(b), elements_(elements), chunks_(chunks) {}
 
   Boundary boundary() const override { return {{elements_}, DType::f32}; }
-  Tensor forward(int m, Tensor x) override {
+  Tensor forward(int m, int chunk, Tensor x) override {
     if (m == fails_at) fail("the stage's own trouble");
-    down[m] = (x ? number(x) : 1000 * m) + world().rank() + 1;
-    return world().rank() + 1 < world().size() ? tensor(down[m]) : Tensor();
+    down[m] = (x ? number(x) : 1000 * m) + at(chunk) + 1;
+    return at(chunk) + 1 < world().size() * chunks_ ? tensor(down[m]) : Tensor();
   }
-  Tensor backward(int m, Tensor dy) override {
-    up[m] = (dy ? number(dy) : m) + 10 * (world().rank() + 1);
-    return world().rank() > 0 ? tensor(up[m]) : Tensor();
+  Tensor backward(int m, int chunk, Tensor dy) override {
+    up[m] = (dy ? number(dy) : m) + 10 * (at(chunk) + 1);
+    return at(chunk) > 0 ? tensor(up[m]) : Tensor();
   }
+  Tensor input_gradients(int m, int chunk, Tensor dy) override {
+    return backward(m, chunk, std::move(dy));
+  }
+  void weight_gradients(int m, int) override { weights.push_back(m); }
 
-  std::map<int, double> down, up;  // by microbatch
+  std::vector<int> weights;        // microbatches
+  std::map<int, double> down, up;  // by microbatch, in the chunk that ran last
   int fails_at = -1;
 
  private:
+  int at(int chunk) const { return chunk * world().size() + world().rank(); }
   // All elements are equal.
   double number(const Tensor& t) {
     const auto all = read(backend_, Queue::compute, t.view());
@@ -45,6 +52,7 @@ class Adding final : public Stage {
 
   Backend& backend_;
   std::int64_t elements_;
+  int chunks_;
 };
 
 class Executor : public testing::TestWithParam<const char*> {
@@ -73,6 +81,34 @@ TEST_P(Executor, TrainsEveryMicrobatch) {
   execute(one_f_one_b(ranks(), 6, rank()), stage, *backend_, pipe());
 
   expect_sums(stage, 6);
+}
+
+TEST_P(Executor, RunsWeightGradientsByThemselves) {
+  world().configure({.chunk = 100, .random_delays = 9});
+  Adding stage(*backend_, 253);
+
+  execute(zero_bubble(ranks(), 6, rank()), stage, *backend_, pipe());
+
+  expect_sums(stage, 6);
+  // The first stage's backward is whole.
+  EXPECT_EQ(stage.weights, rank() > 0 ? (std::vector<int>{0, 1, 2, 3, 4, 5}) : std::vector<int>{});
+}
+
+// What the last chunk makes forward and the first one backward has been through all ranks as often
+// as there are chunks.
+TEST_P(Executor, GoesAroundWithChunks) {
+  world().configure({.chunk = 100, .random_delays = 9});
+  const int n = ranks(), microbatches = 2 * n, chunks = 3, all = n * chunks;
+  Adding stage(*backend_, 253, chunks);
+
+  execute(interleaved(n, chunks, microbatches, rank()), stage, *backend_, pipe());
+
+  const int last = (chunks - 1) * n + rank() + 1, first = rank();
+  for (int m = 0; m < microbatches; ++m) {
+    EXPECT_EQ(stage.down.at(m), 1000 * m + last * (last + 1) / 2) << "microbatch " << m;
+    EXPECT_EQ(stage.up.at(m), m + 10 * (all * (all + 1) / 2 - first * (first + 1) / 2))
+        << "microbatch " << m;
+  }
 }
 
 // Not the order of any schedule: each stage takes its microbatches from the last to the first, its

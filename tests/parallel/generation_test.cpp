@@ -12,12 +12,14 @@ namespace trireme {
 namespace {
 
 std::vector<std::vector<std::int32_t>> tokens_on(const Axes& axes, const ModelConfig& c,
-                                                 const ZeroConfig& zero) {
+                                                 const ZeroConfig& zero, int chunks = 1) {
   Ref ref;
   const Workspace scratch(ref);
   auto setup = test::setup_of(c, test::adamw(), DType::f64);
   setup.trainable = false;
   setup.zero = zero;
+  setup.chunks = chunks;
+  if (chunks > 1) setup.schedule = ScheduleKind::interleaved;
   Trainer trainer(ref, axes, setup);
   trainer.store().initialize(3, 1);
   std::vector<Request> requests;
@@ -37,6 +39,7 @@ TEST(Generation, HasTheTokensOfOneRank) {
   for (const bool llama : {false, true}) {
     auto c = llama ? test::tiny_llama() : test::tiny_gpt2();
     c.context = 12;
+    c.layers = 4;
     const auto expected = tokens_on({}, c, {});
     for (const auto& grid :
          legal_grids({.layers = c.layers, .heads = c.heads, .tokens = c.context}, n)) {
@@ -45,6 +48,8 @@ TEST(Generation, HasTheTokensOfOneRank) {
       zero.stage = llama ? 3 : 0;
       const auto axes = make_axes(test::world(), grid, shard_ranks(zero, grid));
       EXPECT_EQ(tokens_on(axes, c, zero), expected) << describe(grid) << " zero " << zero.stage;
+      if (2 * grid.pipe > c.layers) continue;
+      EXPECT_EQ(tokens_on(axes, c, zero, 2), expected) << describe(grid) << " in chunks";
     }
   }
 }

@@ -55,7 +55,7 @@ static void expect_parity_of_few(TransportKind transport) {
   settings.chunk = 100;  // smaller than most weights
   test::world().configure(settings);
   for (auto& c : test::few_cases(n)) {
-    c.transport = transport;
+    if (transport == TransportKind::device) test::between_devices(c);
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, test::f64_bound);

@@ -47,6 +47,8 @@ struct Layouts {
   int zero_from, zero_to;
   OptimizerKind optimizer = OptimizerKind::adamw;
   double momentum = 0;
+  ScheduleKind schedule_from = ScheduleKind::one_f_one_b;
+  ScheduleKind schedule_to = ScheduleKind::one_f_one_b;
 };
 
 std::vector<Layouts> layouts() {
@@ -61,13 +63,29 @@ std::vector<Layouts> layouts() {
   if (n == 2) {
     all.push_back({pipe, data, 0, 2, OptimizerKind::sgd, 0.9});
     all.push_back({data, seq, 3, 1, OptimizerKind::lion});
+    all.push_back({pipe, pipe, 0, 3, OptimizerKind::adamw, 0, ScheduleKind::interleaved,
+                   ScheduleKind::zero_bubble});
+    all.push_back({data, pipe, 3, 0, OptimizerKind::adamw, 0, ScheduleKind::one_f_one_b,
+                   ScheduleKind::interleaved});
   }
-  if (n == 4) return {{{2, 2, 1}, {2, 1, 2}, 1, 3}, all[1], all[3]};
+  if (n == 4)
+    return {{{2, 2, 1},
+             {2, 1, 2},
+             1,
+             3,
+             OptimizerKind::adamw,
+             0,
+             ScheduleKind::zero_bubble,
+             ScheduleKind::interleaved},
+            all[1],
+            all[3]};
   return all;
 }
 
-ParityCase parity_case(const Grid& grid, int zero, const Layouts& l) {
+ParityCase parity_case(const Grid& grid, int zero, const Layouts& l, ScheduleKind schedule) {
   ParityCase p;
+  p.schedule = schedule;
+  p.chunks = schedule == ScheduleKind::interleaved ? 2 : 1;
   p.grid = grid;
   p.zero.stage = zero;
   p.optimizer = l.optimizer;
@@ -148,7 +166,8 @@ TEST(Restart, OnOtherLayoutsBeforeAtAndBehindFreezeBorders) {
   std::string folder = mine.path().string();
   test::world().broadcast(folder);
   for (const auto& l : layouts()) {
-    const auto from = parity_case(l.from, l.zero_from, l), to = parity_case(l.to, l.zero_to, l);
+    const auto from = parity_case(l.from, l.zero_from, l, l.schedule_from),
+               to = parity_case(l.to, l.zero_to, l, l.schedule_to);
     if (!test::next_case(test::name_of(from))) return;
     const auto checkpoints = train_whole(from, folder);
     for (int step = 1; step < steps; ++step) {
@@ -169,7 +188,8 @@ TEST(Restart, ReadsItsShare) {
   test::world().broadcast(folder);
   for (const auto& l : layouts()) {
     if (l.optimizer != OptimizerKind::adamw) continue;
-    auto from = parity_case(l.from, l.zero_from, l), to = parity_case(l.to, l.zero_to, l);
+    auto from = parity_case(l.from, l.zero_from, l, l.schedule_from),
+         to = parity_case(l.to, l.zero_to, l, l.schedule_to);
     if (!test::next_case(test::name_of(from))) return;
     from.freeze.clear();
     to.freeze.clear();

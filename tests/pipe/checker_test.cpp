@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "tests/pipe/programs.hpp"
@@ -29,30 +30,29 @@ std::vector<std::string> faults_after(F edit) {
 
 TEST(Checker, AllSchedulesAreSound) {
   for_each_schedule([](const Schedule& s) {
-    ASSERT_THAT(program_faults(s.programs, s.microbatches), IsEmpty())
-        << s.stages << " stages, " << s.microbatches << " microbatches, first " << s.first;
+    ASSERT_THAT(program_faults(s.programs, s.microbatches, s.pipe.chunks), IsEmpty()) << s;
   });
 }
 
-TEST(Checker, BackwardRunsInTheSameOrderOnEveryStage) {
+// So that gradients are summed in the order of microbatches.
+TEST(Checker, WorkRunsInTheSameOrderOnEveryStage) {
   for_each_schedule([](const Schedule& s) {
     for (const auto& p : s.programs) {
-      for (const Do what : {forward, backward}) {
-        int next = 0;
-        for (const auto& i : p) {
-          if (i.what != what) continue;
-          ASSERT_EQ(i.microbatch, next++);
+      std::map<std::pair<Do, int>, int> next;  // microbatch, by kind and chunk
+      for (const auto& i : p)
+        if (computes(i.what)) {
+          ASSERT_EQ(i.microbatch, (next[{i.what, i.chunk}]++)) << s;
         }
-      }
     }
   });
 }
 
 TEST(Checker, StagesHoldExactlyTheirInputs) {
   for_each_schedule([](const Schedule& s) {
-    for (int stage = 0; stage < s.stages; ++stage) {
+    for (int stage = 0; stage < s.pipe.stages; ++stage) {
       const PeakHeld peak = peak_in_flight(s.programs[static_cast<std::size_t>(stage)]);
-      ASSERT_EQ(peak.inputs, s.inputs(stage));
+      ASSERT_EQ(peak.inputs, s.inputs(stage)) << s << ", stage " << stage;
+      ASSERT_EQ(peak.weights, s.weights(stage)) << s << ", stage " << stage;
       ASSERT_LE(peak.arriving, 1);
       ASSERT_LE(peak.leaving, 1);
     }
@@ -63,7 +63,8 @@ TEST(Checker, StagesHoldExactlyTheirInputs) {
 // that backward still needs nor a gradient that is still to be sent.
 TEST(Checker, BuffersInTurnAreFreeWhenTheirTurnComes) {
   for_each_schedule([](const Schedule& s) {
-    for (int stage = 0; stage < s.stages; ++stage) {
+    if (s.pipe.chunks > 1) return;
+    for (int stage = 0; stage < s.pipe.stages; ++stage) {
       const Program& p = s.programs[static_cast<std::size_t>(stage)];
       const InputLife life = input_life(p);
       std::vector<char> taken(static_cast<std::size_t>(s.inputs(stage)), 0);
@@ -120,6 +121,39 @@ TEST(Checker, NamesWhatIsMissingTwiceOrTooMuch) {
                 p[0].push_back({forward, 1, 1});
               }),
               ElementsAre("stage 0: forward 1 of chunk 1 is of no microbatch of this step"));
+  // A schedule has one kind of backward.
+  EXPECT_THAT(faults_after([](auto& p) {
+                p[0].push_back({weight_gradients, 1});
+              }),
+              ElementsAre("stage 0: weight_gradients 1 has no counterpart"));
+}
+
+// Of two stages and two microbatches in halves.
+template <class F>
+static std::vector<std::string> halves_after(F edit) {
+  Schedule s({ScheduleKind::zero_bubble, 2}, 2, 0);
+  edit(s.programs[1]);
+  return program_faults(s.programs, 2);
+}
+
+TEST(Checker, NamesWeightGradientsThatAreLostTwiceOrTooEarly) {
+  EXPECT_THAT(halves_after([](auto& p) {
+                std::erase(p, Instruction{weight_gradients, 1});
+              }),
+              ElementsAre("stage 1: weight_gradients 1 is missing"));
+  EXPECT_THAT(halves_after([](auto& p) {
+                p.push_back({weight_gradients, 1});
+              }),
+              ElementsAre("stage 1: weight_gradients 1 comes twice"));
+  EXPECT_THAT(halves_after([](auto& p) {
+                std::iter_swap(std::ranges::find(p, Instruction{input_gradients, 1}),
+                               std::ranges::find(p, Instruction{weight_gradients, 1}));
+              }),
+              testing::Contains("stage 1: weight_gradients 1 comes before input_gradients 1"));
+  EXPECT_THAT(halves_after([](auto& p) {
+                p.push_back({backward, 1});
+              }),
+              ElementsAre("stage 1: backward 1 has no counterpart"));
 }
 
 TEST(Checker, NamesMessagesThatDoNotMatch) {
@@ -154,6 +188,23 @@ TEST(Checker, NamesWhatComesTooEarly) {
                 testing::Contains(fmt::format("stage 1: {} 1 comes before {} 1", name_of(second),
                                               name_of(first))));
   }
+}
+
+// Chunk 0 of the last stage sends to the first one's chunk 1.
+TEST(Checker, NamesChunksWhoseMessagesDoNotMatch) {
+  const Schedule good({ScheduleKind::interleaved, 2, 2}, 2, 0);
+  EXPECT_THAT(program_faults(good.programs, 2, 2), IsEmpty());
+
+  auto programs = good.programs;
+  auto& p = programs[1];
+  std::swap(*std::ranges::find(p, Instruction{send_activation, 0, 0}),
+            *std::ranges::find(p, Instruction{send_activation, 1, 0}));
+  EXPECT_THAT(program_faults(programs, 2, 2),
+              testing::Contains("stage 1 sends 1 where stage 0 receives 0 (message 0 of "
+                                "send_activation)"));
+
+  EXPECT_THAT(program_faults(good.programs, 2, 3),
+              testing::Contains("stage 0: forward 0 of chunk 2 is missing"));
 }
 
 TEST(Checker, TrainedStagesHaveNoFrozenOneBelow) {

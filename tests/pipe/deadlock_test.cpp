@@ -13,7 +13,7 @@ using enum Do;
 
 std::vector<int> exact_sets(const Schedule& s) {
   std::vector<int> sets;
-  for (int stage = 0; stage < s.stages; ++stage) sets.push_back(s.inputs(stage));
+  for (int stage = 0; stage < s.pipe.stages; ++stage) sets.push_back(s.inputs(stage));
   return sets;
 }
 
@@ -21,25 +21,21 @@ bool finishes(const Schedule& s, const Execution& e) {
   return stuck(s.programs, e).empty();
 }
 
-std::string name_of(const Schedule& s) {
-  return fmt::format("{} stages, {} microbatches, first trainable {}", s.stages, s.microbatches,
-                     s.first);
-}
-
 }  // namespace
 
 TEST(Deadlock, PostedSendsFinishInTheirBuffers) {
   for_each_schedule([](const Schedule& s) {
     for (const Sends sends : {Sends::posted, Sends::one_outstanding}) {
-      ASSERT_TRUE(finishes(s, {.sends = sends})) << name_of(s);
-      ASSERT_TRUE(finishes(s, {.sends = sends, .sets = exact_sets(s)})) << name_of(s);
+      ASSERT_TRUE(finishes(s, {.sends = sends})) << s;
+      ASSERT_TRUE(finishes(s, {.sends = sends, .sets = exact_sets(s)})) << s;
     }
   });
 }
 
 TEST(Deadlock, BlockingSendsStickWhereMessagesCross) {
   for_each_schedule([](const Schedule& s) {
-    ASSERT_EQ(finishes(s, {.sends = Sends::blocking}), !s.alternates()) << name_of(s);
+    if (s.pipe.chunks > 1) return;
+    ASSERT_EQ(finishes(s, {.sends = Sends::blocking}), !s.alternates()) << s;
   });
 }
 
@@ -48,21 +44,28 @@ TEST(Deadlock, OneSetFewerAnywhereSticks) {
     for (std::size_t stage = 0; stage < s.programs.size(); ++stage) {
       Execution e{.sets = exact_sets(s)};
       --e.sets[stage];
-      ASSERT_FALSE(finishes(s, e)) << name_of(s) << ", one fewer on stage " << stage;
+      ASSERT_FALSE(finishes(s, e)) << s << ", one fewer on stage " << stage;
     }
   });
 }
 
-// Device queues block on their messages: down and up need one each.
+// Device queues block on their messages: down and up need one each. Around a ring of chunks they
+// would wait for each other.
 TEST(Deadlock, DeviceQueuesFinishWithOneADirection) {
   for_each_schedule([](const Schedule& s) {
+    if (s.pipe.chunks > 1) return;
     for (const Sends sends : {Sends::blocking, Sends::one_outstanding, Sends::posted}) {
       const Execution split{.sends = sends, .queues = Queues::split, .sets = exact_sets(s)};
-      ASSERT_TRUE(finishes(s, split)) << name_of(s);
+      ASSERT_TRUE(finishes(s, split)) << s;
     }
     const Execution joint{.sends = Sends::blocking, .queues = Queues::joint};
-    ASSERT_EQ(finishes(s, joint), !s.alternates()) << name_of(s);
+    ASSERT_EQ(finishes(s, joint), !s.alternates()) << s;
   });
+}
+
+TEST(Deadlock, DeviceQueuesOfARingOfChunksStick) {
+  const Schedule s({ScheduleKind::interleaved, 2, 2}, 2, 0);
+  EXPECT_FALSE(finishes(s, {.sends = Sends::blocking, .queues = Queues::split}));
 }
 
 TEST(Deadlock, AReceiveBeforeTheGradientHasLeftFindsNoRoom) {

@@ -19,38 +19,56 @@ Tensor take(Backend& b, Kind kind, std::int64_t elements) {
   return Tensor::empty(b, {elements}, DType::f32, kind);
 }
 
-// Keeps each input with a block of its own until backward; notes what it is called with.
+// Keeps each input with a block of its own until backward, and half of that until weight gradients
+// that come by themselves; notes what it is called with.
 class Fake final : public Stage {
  public:
-  Fake(Backend& b, int stages, int stage)
-      : backend_(b), first_(stage == 0), last_(stage == stages - 1) {}
+  Fake(Backend& b, const Pipeline& pipe, int stage) : backend_(b), pipe_(pipe), stage_(stage) {}
 
   Boundary boundary() const override { return {crossing, DType::f32}; }
-  Tensor forward(int m, Tensor x) override {
-    calls.push_back({Do::forward, m});
-    EXPECT_EQ(bool(x), !first_) << "microbatch " << m;
-    if (calls.back() == fails_at) fail("the stage's own trouble");
-    kept_[m] = {std::move(x), take(backend_, Kind::saved, saved_bytes / 4)};
-    return last_ ? Tensor() : crossing_tensor();
+  Tensor forward(int m, int chunk, Tensor x) override {
+    call({Do::forward, m, chunk});
+    EXPECT_EQ(bool(x), at(chunk) > 0) << "microbatch " << m;
+    kept_[{m, chunk}] = {std::move(x), take(backend_, Kind::saved, saved_bytes / 4)};
+    return at(chunk) + 1 == pipe_.virtual_stages() ? Tensor() : crossing_tensor();
   }
-  Tensor backward(int m, Tensor dy) override {
-    calls.push_back({Do::backward, m});
-    EXPECT_EQ(bool(dy), !last_) << "microbatch " << m;
-    if (calls.back() == fails_at) fail("the stage's own trouble");
-    kept_.erase(m);
-    return first_ ? Tensor() : crossing_tensor();
+  Tensor backward(int m, int chunk, Tensor dy) override {
+    call({Do::backward, m, chunk});
+    return back(m, chunk, dy);
+  }
+  Tensor input_gradients(int m, int chunk, Tensor dy) override {
+    call({Do::input_gradients, m, chunk});
+    auto dx = back(m, chunk, dy);
+    later_[m] = take(backend_, Kind::gathered, saved_bytes / 8);
+    return dx;
+  }
+  void weight_gradients(int m, int chunk) override {
+    call({Do::weight_gradients, m, chunk});
+    EXPECT_EQ(later_.erase(m), 1U) << "microbatch " << m;
   }
 
   Program calls;
   std::optional<Instruction> fails_at;
 
  private:
+  int at(int chunk) const { return pipe_.virtual_stage(stage_, chunk); }
+  void call(const Instruction& i) {
+    calls.push_back(i);
+    if (i == fails_at) fail("the stage's own trouble");
+  }
+  Tensor back(int m, int chunk, const Tensor& dy) {
+    EXPECT_EQ(bool(dy), at(chunk) + 1 < pipe_.virtual_stages()) << "microbatch " << m;
+    kept_.erase({m, chunk});
+    return at(chunk) == 0 ? Tensor() : crossing_tensor();
+  }
   Tensor crossing_tensor() {
     return Tensor::empty(backend_, crossing, DType::f32, Kind::transient);
   }
   Backend& backend_;
-  bool first_, last_;
-  std::map<int, std::pair<Tensor, Tensor>> kept_;
+  Pipeline pipe_;
+  int stage_;
+  std::map<std::pair<int, int>, std::pair<Tensor, Tensor>> kept_;
+  std::map<int, Tensor> later_;
 };
 
 // Every stage of up to 4 with up to 8 microbatches, on memory that is only counted.
@@ -81,15 +99,14 @@ class ExecutorOnDry : public testing::Test {
 TEST_F(ExecutorOnDry, CallsTheStageInTheProgramsOrder) {
   for_all([](int stages, int microbatches, int stage) {
     const auto backend = open();
-    Fake fake(*backend, stages, stage);
+    Fake fake(*backend, {.stages = stages}, stage);
     const auto program = one_f_one_b(stages, microbatches, stage);
 
     execute(program, fake, *backend, pipe_of(stages, stage));
 
     Program expected;
-    std::ranges::copy_if(program, std::back_inserter(expected), [](const Instruction& i) {
-      return i.what == Do::forward || i.what == Do::backward;
-    });
+    std::ranges::copy_if(program, std::back_inserter(expected),
+                         [](const Instruction& i) { return computes(i.what); });
     EXPECT_EQ(fake.calls, expected);
   });
 }
@@ -97,7 +114,7 @@ TEST_F(ExecutorOnDry, CallsTheStageInTheProgramsOrder) {
 TEST_F(ExecutorOnDry, SendsEveryMicrobatchDownAndUp) {
   for_all([](int stages, int microbatches, int stage) {
     const auto backend = open();
-    Fake fake(*backend, stages, stage);
+    Fake fake(*backend, {.stages = stages}, stage);
     const auto pipe = pipe_of(stages, stage);
 
     execute(one_f_one_b(stages, microbatches, stage), fake, *backend, pipe);
@@ -116,7 +133,7 @@ TEST_F(ExecutorOnDry, HoldsFewInputs) {
   for_all([](int stages, int microbatches, int stage) {
     const auto backend = open();
     {
-      Fake fake(*backend, stages, stage);
+      Fake fake(*backend, {.stages = stages}, stage);
       execute(one_f_one_b(stages, microbatches, stage), fake, *backend, pipe_of(stages, stage));
     }
 
@@ -129,6 +146,50 @@ TEST_F(ExecutorOnDry, HoldsFewInputs) {
     EXPECT_LE(peak(*backend, Kind::transient), (1U + above + below) * tensor_bytes);
     EXPECT_EQ(backend->account().live_all, 0U);
   });
+}
+
+// Beside 1F1B's inputs, what weight gradients read of as many microbatches as they are late, and of
+// the one at work.
+TEST_F(ExecutorOnDry, ZeroBubbleHoldsTheInputsOf1F1B) {
+  for_all([](int stages, int microbatches, int stage) {
+    const auto backend = open();
+    {
+      Fake fake(*backend, {.stages = stages}, stage);
+      execute(zero_bubble(stages, microbatches, stage), fake, *backend, pipe_of(stages, stage));
+    }
+
+    const auto held = static_cast<std::size_t>(std::min(stages - stage, microbatches));
+    const auto late = static_cast<std::size_t>(stage > 0 ? std::min(stage + 1, microbatches) : 0);
+    EXPECT_EQ(peak(*backend, Kind::saved), held * saved_bytes);
+    EXPECT_EQ(peak(*backend, Kind::gathered), late * saved_bytes / 2);
+    EXPECT_EQ(backend->account().live_all, 0U);
+  });
+}
+
+// Tensors go from chunk to chunk, by messages or within the one stage.
+TEST_F(ExecutorOnDry, CallsChunksInTheProgramsOrder) {
+  for (int stages = 1; stages <= 4; ++stages)
+    for (int chunks = 2; chunks <= 3; ++chunks)
+      for (int stage = 0; stage < stages; ++stage) {
+        const Pipeline pipe{ScheduleKind::interleaved, stages, chunks};
+        const auto backend = open();
+        Fake fake(*backend, pipe, stage);
+        const auto program = training_program(pipe, 2 * stages, stage);
+        const auto comm = pipe_of(stages, stage);
+
+        execute(program, fake, *backend, comm);
+
+        Program expected;
+        std::ranges::copy_if(program, std::back_inserter(expected),
+                             [](const Instruction& i) { return computes(i.what); });
+        EXPECT_EQ(fake.calls, expected);
+        const auto each = 2 * stages * static_cast<std::int64_t>(tensor_bytes);
+        const bool first = stage == 0, last = stage == stages - 1;
+        EXPECT_EQ(comm.down.bytes_sent(), stages == 1 ? 0 : (chunks - last) * each);
+        EXPECT_EQ(comm.up.bytes_sent(), stages == 1 ? 0 : (chunks - first) * each);
+        EXPECT_EQ(backend->races(), std::vector<std::string>{});
+        EXPECT_EQ(backend->account().live_all, 0U);
+      }
 }
 
 TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
@@ -145,7 +206,7 @@ TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
         Case{{Do::backward, 0}, {sent(1)}}, Case{{Do::forward, 3}, {sent(2), sent(1)}}}) {
     SCOPED_TRACE(describe(at));
     const auto backend = open();
-    std::optional<Fake> fake(std::in_place, *backend, 3, 1);
+    std::optional<Fake> fake(std::in_place, *backend, Pipeline{.stages = 3}, 1);
     fake->fails_at = at;
 
     const auto pipe = pipe_of(3, 1);
@@ -166,7 +227,7 @@ TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
 
 TEST_F(ExecutorOnDry, StagesThatDoNotTrainRunForwardOnly) {
   const auto backend = open();
-  Fake fake(*backend, 3, 1);
+  Fake fake(*backend, {.stages = 3}, 1);
 
   execute(forward_only(3, 4, 1), fake, *backend, pipe_of(3, 1));
 

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "lib/pipe/checker.hpp"
+#include "lib/pipe/deadlock.hpp"
+
 namespace trireme {
 namespace {
 
@@ -57,6 +60,118 @@ TEST(Schedule, FrozenStagesRunForwardAndGetNoGradient) {
   for (int stage = 0; stage < 3; ++stage) {
     EXPECT_EQ(one_f_one_b(3, 2, stage, 3), forward_only(3, 2, stage));
   }
+}
+
+// The last of 3 stages: weight gradients of the first two microbatches wait while inputs come in.
+TEST(Schedule, ZeroBubbleByHand) {
+  const Program last = {
+      {receive_activation, 0}, {forward, 0},          {input_gradients, 0},  {send_gradient, 0},
+      {receive_activation, 1}, {forward, 1},          {input_gradients, 1},  {send_gradient, 1},
+      {receive_activation, 2}, {forward, 2},          {input_gradients, 2},  {send_gradient, 2},
+      {weight_gradients, 0},  //
+      {receive_activation, 3}, {forward, 3},          {input_gradients, 3},  {send_gradient, 3},
+      {weight_gradients, 1},   {weight_gradients, 2}, {weight_gradients, 3},
+  };
+  EXPECT_EQ(zero_bubble(3, 4, 2), last);
+  EXPECT_EQ(zero_bubble(3, 4, 0), one_f_one_b(3, 4, 0));
+}
+
+TEST(Schedule, ZeroBubbleAtOnceFollowsTheGradientThatHasLeft) {
+  const Program p = zero_bubble(2, 2, 1, WeightGradients::at_once);
+  const Program expected = {
+      {receive_activation, 0},
+      {forward, 0},
+      {input_gradients, 0},
+      {send_gradient, 0},
+      {weight_gradients, 0},
+      {receive_activation, 1},
+      {forward, 1},
+      {input_gradients, 1},
+      {send_gradient, 1},
+      {weight_gradients, 1},
+  };
+  EXPECT_EQ(p, expected);
+}
+
+// Stages before the first that trains run no backward, and lateness counts from it.
+TEST(Schedule, ZeroBubbleOfFrozenStages) {
+  EXPECT_EQ(zero_bubble(3, 4, 0, WeightGradients::late, 1), forward_only(3, 4, 0));
+  EXPECT_EQ(zero_bubble(3, 4, 1, WeightGradients::late, 1), one_f_one_b(3, 4, 1, 1));
+  const Program last = zero_bubble(3, 4, 2, WeightGradients::late, 1);
+  const auto second = std::ranges::find(last, Instruction{input_gradients, 1});
+  EXPECT_EQ(*(second + 2), (Instruction{weight_gradients, 0}));
+}
+
+// Two stages of two chunks: chunk 0 of the last stage goes on in chunk 1 of the first.
+TEST(Schedule, InterleavedByHand) {
+  const Program first = {
+      {forward, 0},
+      {send_activation, 0},  //
+      {forward, 1},
+      {send_activation, 1},  //
+      {receive_activation, 0, 1},
+      {forward, 0, 1},
+      {send_activation, 0, 1},  //
+      {receive_activation, 1, 1},
+      {forward, 1, 1},
+      {send_activation, 1, 1},  //
+      {receive_gradient, 0, 1},
+      {backward, 0, 1},
+      {send_gradient, 0, 1},  //
+      {receive_gradient, 1, 1},
+      {backward, 1, 1},
+      {send_gradient, 1, 1},  //
+      {receive_gradient, 0},
+      {backward, 0},  //
+      {receive_gradient, 1},
+      {backward, 1},
+  };
+  EXPECT_EQ(interleaved(2, 2, 2, 0), first);
+  const Program last = {
+      {receive_activation, 0},    {forward, 0},    {send_activation, 0},                         //
+      {receive_activation, 1},    {forward, 1},    {send_activation, 1},                         //
+      {receive_activation, 0, 1}, {forward, 0, 1}, {backward, 0, 1},     {send_gradient, 0, 1},  //
+      {receive_activation, 1, 1}, {forward, 1, 1}, {backward, 1, 1},     {send_gradient, 1, 1},  //
+      {receive_gradient, 0},      {backward, 0},   {send_gradient, 0},                           //
+      {receive_gradient, 1},      {backward, 1},   {send_gradient, 1},
+  };
+  EXPECT_EQ(interleaved(2, 2, 2, 1), last);
+}
+
+// One stage hands tensors from chunk to chunk without messages.
+TEST(Schedule, InterleavedOnOneStage) {
+  EXPECT_THAT(interleaved(1, 2, 1, 0),
+              ElementsAre(Instruction{forward, 0}, Instruction{forward, 0, 1},
+                          Instruction{backward, 0, 1}, Instruction{backward, 0}));
+}
+
+TEST(Schedule, ForwardOnlyGoesThroughTheChunksInGroups) {
+  EXPECT_THAT(forward_only(1, 2, 0, 2),
+              ElementsAre(Instruction{forward, 0}, Instruction{forward, 0, 1},
+                          Instruction{forward, 1}, Instruction{forward, 1, 1}));
+  for (int stages = 1; stages <= 4; ++stages)
+    for (int chunks = 1; chunks <= 3; ++chunks)
+      for (int microbatches = 1; microbatches <= 9; ++microbatches) {
+        std::vector<Program> all;
+        for (int s = 0; s < stages; ++s)
+          all.push_back(forward_only(stages, microbatches, s, chunks));
+        EXPECT_TRUE(program_faults(all, microbatches, chunks).empty());
+        EXPECT_TRUE(stuck(all, {.sends = Sends::one_outstanding}).empty());
+      }
+}
+
+TEST(Schedule, SaysWhichChunksAndMicrobatchesItTakes) {
+  using enum ScheduleKind;
+  using testing::HasSubstr;
+  EXPECT_EQ(pipeline_fault(ScheduleKind::interleaved, 4, 2, 8), "");
+  EXPECT_EQ(pipeline_fault(ScheduleKind::zero_bubble, 4, 1, 3), "");
+  EXPECT_THAT(pipeline_fault(ScheduleKind::zero_bubble, 4, 2),
+              HasSubstr("parallel.chunks = 2 is of"));
+  EXPECT_THAT(pipeline_fault(ScheduleKind::one_f_one_b, 4, 2),
+              HasSubstr("parallel.chunks = 2 is of"));
+  EXPECT_THAT(pipeline_fault(ScheduleKind::interleaved, 4, 1), HasSubstr("of 2 or more"));
+  EXPECT_THAT(pipeline_fault(ScheduleKind::interleaved, 4, 2, 6),
+              HasSubstr("in groups of parallel.pipe = 4, and a step has 6"));
 }
 
 TEST(Schedule, ForwardOnlyByHand) {

@@ -65,6 +65,68 @@ TEST(Timeline, BubbleOfEqualStages) {
   }
 }
 
+// Qi et al. 2024, section 2.2: (S-1)(F + B - W), of which F = B = W.
+TEST(Timeline, BubbleOfZeroBubble) {
+  for (int stages = 1; stages <= 8; ++stages)
+    for (int microbatches = stages; microbatches <= 32; ++microbatches) {
+      const Schedule s({ScheduleKind::zero_bubble, stages}, microbatches, 0);
+      const double idle = stages - 1, work = 3.0 * microbatches;
+      ASSERT_NEAR(bubble(timeline(s.programs)), idle / (work + idle), 1e-12) << s;
+    }
+}
+
+// With weight gradients at once gradients still leave before them: (S-1)(F + B).
+TEST(Timeline, BubbleOfZeroBubbleAtOnce) {
+  for (int stages = 1; stages <= 8; ++stages)
+    for (int microbatches = 1; microbatches <= 32; ++microbatches) {
+      const Schedule s({ScheduleKind::zero_bubble, stages, 1, WeightGradients::at_once},
+                       microbatches, 0);
+      const double idle = 2.0 * (stages - 1), work = 3.0 * microbatches;
+      ASSERT_NEAR(bubble(timeline(s.programs)), idle / (work + idle), 1e-12) << s;
+    }
+}
+
+// Narayanan et al. 2021, section 2.2: 1F1B's divided by the number of chunks.
+TEST(Timeline, BubbleOfInterleaved) {
+  for (int stages = 1; stages <= 8; ++stages)
+    for (int chunks = 2; chunks <= 4; ++chunks)
+      for (int microbatches = stages; microbatches <= 32; microbatches += stages) {
+        const Schedule s({ScheduleKind::interleaved, stages, chunks}, microbatches, 0);
+        const std::vector<StageCost> costs(static_cast<std::size_t>(stages * chunks),
+                                           {1.0 / chunks, 2.0 / chunks});
+        const double idle = 3.0 * (stages - 1) / chunks, work = 3.0 * microbatches;
+        ASSERT_NEAR(bubble(make_timeline(s.programs, costs)), idle / (work + idle), 1e-12) << s;
+      }
+}
+
+// Eight stages and 32 microbatches, in percent.
+TEST(Timeline, BubblesBesideEachOther) {
+  const auto percent = [](const Pipeline& p) {
+    const std::vector<StageCost> costs(static_cast<std::size_t>(p.virtual_stages()),
+                                       {1.0 / p.chunks, 2.0 / p.chunks, 1.0 / p.chunks});
+    return 100 * bubble(make_timeline(Schedule(p, 32, 0).programs, costs));
+  };
+  EXPECT_NEAR(percent({ScheduleKind::one_f_one_b, 8}), 17.9, 0.05);
+  EXPECT_LE(percent({ScheduleKind::zero_bubble, 8}), 7);
+  EXPECT_LE(percent({ScheduleKind::interleaved, 8, 4}), 6);
+}
+
+TEST(Timeline, ZeroBubbleByHand) {
+  const Schedule s({ScheduleKind::zero_bubble, 2}, 3, 0);
+  EXPECT_EQ(timeline_text(timeline(s.programs)),
+            "stage 0 0>1>..0<<<2>1<<<2<<<\n"
+            "stage 1 ..0>0<1>1<0w2>2<1w2w\n"
+            "m> forward, m< backward, mw its weight gradients of microbatch m, . idle\n");
+}
+
+TEST(Timeline, InterleavedByHand) {
+  const Schedule s({ScheduleKind::interleaved, 2, 2}, 2, 0);
+  EXPECT_EQ(timeline_text(make_timeline(s.programs, std::vector<StageCost>(4))),
+            "stage 0 0>1>0>1>....0<<<..1<<<0<<<1<<<\n"
+            "stage 1 ..0>1>0>0<<<1>1<<<0<<<1<<<....\n"
+            "m> forward, m< backward of microbatch m, once a chunk, . idle\n");
+}
+
 TEST(Timeline, SpansFollowEachOtherAndTheirMessages) {
   const std::vector<StageCost> costs = {{1, 2.5}, {1.5, 2}, {0.5, 3}, {1, 1}};
   const Timeline t = make_timeline(training_programs(4, 7), costs);

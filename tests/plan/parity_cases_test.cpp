@@ -42,9 +42,10 @@ TEST(ParityCases, ASelectionHasEveryGridAndEverySetting) {
       seen.insert(fmt::format("clip {}", c.clip.has_value()));
       seen.insert(fmt::format("documents {}", c.documents));
       seen.insert(fmt::format("uneven {}", !c.stage_layers.empty()));
+      seen.insert(fmt::format("schedule {}", static_cast<int>(c.schedule)));
     }
   EXPECT_EQ(grids.size(), parity_grids({1, 2, 3, 4, 5, 6, 7, 8}).size());
-  EXPECT_EQ(seen.size(), 5U + 3U + 2U + 2U + 2U);
+  EXPECT_EQ(seen.size(), 5U + 3U + 2U + 2U + 2U + 3U);
 }
 
 }  // namespace trireme::test

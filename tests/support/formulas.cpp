@@ -16,6 +16,11 @@ std::int64_t count(const RankStep& s, Do what) {
   return std::ranges::count(s.program, what, &Instruction::what);
 }
 
+std::int64_t count(const RankStep& s, Do what, int chunk) {
+  return std::ranges::count_if(s.program,
+                               [&](const auto& i) { return i.what == what && i.chunk == chunk; });
+}
+
 std::int64_t bytes(DType t) {
   return static_cast<std::int64_t>(bytes_of(t));
 }
@@ -77,20 +82,20 @@ std::int64_t seq_traffic(const RankStep& s) {
   const auto hq = own.query.count, hk = own.kv.count, others = c.heads - hq;
   const auto forward = others + 2 * kv_of_others + (ranks - 1) * hq;
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < s.parts.size(); ++i) {
-    const auto& p = s.parts[i];
+  for (const auto& p : s.parts) {
     const auto block = std::ranges::find(s.spec.blocks, p.units[0].unit, &BlockParams::unit);
     if (block == s.spec.blocks.end()) continue;
-    sum += count(s, Do::forward) * forward;
+    const auto backwards = count(s, Do::backward, p.chunk) + count(s, Do::input_gradients, p.chunk);
+    sum += count(s, Do::forward, p.chunk) * forward;
     if (!p.needed) continue;
-    if (s.recompute == Recompute::block) sum += count(s, Do::backward) * forward;
+    if (s.recompute == Recompute::block) sum += backwards * forward;
     // The gradient of attention's input is wanted where something before it trains.
     const auto& b = *block;
-    bool wanted = i > 0 ? s.parts[i - 1].needed : count(s, Do::send_gradient) > 0;
+    bool wanted = p.passes_down;
     for (const ParamId id :
          {b.attention_norm, b.attention_norm_bias, b.qkv, b.qkv_bias, b.q_norm, b.k_norm})
       wanted = wanted || (id != ParamId{} && s.trainable[id.index()]);
-    if (wanted) sum += count(s, Do::backward) * (others + (ranks - 1) * (hq + 2 * hk));
+    if (wanted) sum += backwards * (others + (ranks - 1) * (hq + 2 * hk));
   }
   return ranks == 1 ? 0 : sum * s.positions * c.head_dim * bytes(s.compute);
 }

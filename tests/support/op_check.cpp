@@ -170,12 +170,19 @@ class Kept {
   std::vector<std::pair<Tensor, std::vector<std::byte>>> held_;
 };
 
+// The second half of an adjoint gets none.
+struct NoWeights final : Weights {
+  ConstView operator[](ParamId) const override { fail("weight gradients read a weight"); }
+};
+
 std::vector<Tensor> run_adjoint(const Op& op, const Run& run, std::vector<Tensor> grad_out,
                                 Saved saved, std::span<const std::uint8_t> wanted, Adjoint how) {
   if (how == Adjoint::together)
     return op.backward(run, std::move(grad_out), std::move(saved), wanted);
   auto grad_in = op.input_gradients(run, grad_out, saved, wanted);
-  op.weight_gradients(run, std::move(grad_out), std::move(saved));
+  const NoWeights none;
+  const Run later{run.backend, run.seq, none, run.gradients, run.trainable, run.place, run.cached};
+  op.weight_gradients(later, std::move(grad_out), std::move(saved));
   return grad_in;
 }
 

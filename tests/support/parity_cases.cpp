@@ -38,6 +38,9 @@ std::string name_of(const ParityCase& c) {
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
           (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
+          (c.schedule == ScheduleKind::zero_bubble   ? "_zero_bubble"
+           : c.schedule == ScheduleKind::interleaved ? fmt::format("_chunks{}", c.chunks)
+                                                     : "") +
           (c.reduce == DType::bf16 ? "_wire16" : "") +
           (c.transport == TransportKind::device ? "_between_devices" : ""));
 }
@@ -91,6 +94,8 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.zero = p.zero;
   s.freeze = p.freeze;
   s.stage_layers = p.stage_layers;
+  s.schedule = p.schedule;
+  s.chunks = p.chunks;
   s.compute = p.compute;
   s.reduce = p.reduce;
   s.exact_chunk = p.exact_chunk;
@@ -166,7 +171,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(7);
+  std::vector<ParityCase> cases(9);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -189,6 +194,12 @@ std::vector<ParityCase> few_cases(int n) {
   cases[5] = cases[0];
   cases[6] = cases[1];
   cases[5].documents = cases[6].documents = true;
+  cases[7] = cases[8] = cases[0];
+  cases[7].recompute = Recompute::none;
+  cases[7].schedule = ScheduleKind::zero_bubble;
+  cases[7].flavour = "qwen";
+  cases[8].schedule = ScheduleKind::interleaved;
+  cases[8].chunks = 2;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;
@@ -222,6 +233,13 @@ static std::vector<ParityCase> f32_cases(int ranks, std::uint64_t draw) {
   return cases;
 }
 
+void between_devices(ParityCase& c) {
+  c.transport = TransportKind::device;
+  if (c.schedule != ScheduleKind::interleaved) return;
+  c.schedule = ScheduleKind::zero_bubble;
+  c.chunks = 1;
+}
+
 std::vector<ParityCase> fenced_cases(int ranks) {
   auto cases = f32_cases(ranks, 0);
   for (auto& c : cases) c.backend = "fenced";
@@ -232,7 +250,7 @@ std::vector<ParityCase> device_wire_cases(int ranks) {
   auto cases = f32_cases(ranks, 1000);
   for (auto& c : cases) {
     c.backend = "host";
-    c.transport = TransportKind::device;
+    between_devices(c);
   }
   return cases;
 }

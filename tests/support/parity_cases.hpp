@@ -24,6 +24,8 @@ struct ParityCase {
   std::optional<double> clip;  // else none with sgd, 1 with others
   std::vector<FreezeRule> freeze;
   std::vector<std::int64_t> stage_layers;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int chunks = 1;
   std::string backend = "ref";
   TransportKind transport = TransportKind::host;  // device: device_on_host
   DType compute = DType::f64, reduce = DType::f64;
@@ -56,6 +58,8 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 std::vector<ParityCase> fenced_cases(int ranks);
 // One case for each grid, in f32 between devices; some send bf16.
 std::vector<ParityCase> device_wire_cases(int ranks);
+// Makes it one between devices, where nothing is interleaved.
+void between_devices(ParityCase&);
 // Every grid of each of these numbers of ranks.
 std::vector<Grid> parity_grids(const std::vector<int>& ranks);
 // The whole product of the other settings; of those that mean the same on this grid, one.

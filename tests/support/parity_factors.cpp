@@ -55,6 +55,14 @@ std::vector<Factor> factors(int ranks) {
       c.microbatches = std::min(m, static_cast<int>(c.size) / c.grid.data);
     };
   };
+  // As far as this grid's stages and microbatches have chunks.
+  const auto chunks = [](int n) {
+    return [n](ParityCase& c) {
+      if (c.grid.pipe * n > 8 || c.microbatches % c.grid.pipe != 0) return;
+      c.schedule = ScheduleKind::interleaved;
+      c.chunks = n;
+    };
+  };
   return {grids(ranks),
           zeros,
           {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen")},
@@ -62,6 +70,8 @@ std::vector<Factor> factors(int ranks) {
           {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },
+           chunks(2)},
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
 }
 
@@ -106,8 +116,9 @@ std::vector<Factor> exact_factors(std::vector<Factor> all) {
   all.push_back({[](ParityCase&) {},
                  [](ParityCase& c) {
                    if (c.grid.pipe == 1) return;
-                   c.stage_layers.assign(static_cast<std::size_t>(c.grid.pipe), 1);
-                   c.stage_layers[0] = 9 - c.grid.pipe;
+                   const int stages = c.grid.pipe * c.chunks;  // virtual ones
+                   c.stage_layers.assign(static_cast<std::size_t>(stages), 1);
+                   c.stage_layers[0] = 9 - stages;
                  }});
   return all;
 }

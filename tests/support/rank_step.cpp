@@ -60,13 +60,17 @@ std::vector<std::vector<StagePart>> stages_of(const ModelSpec& spec, const Train
 std::vector<Turn> turns_of(const Program& program, const std::vector<StagePart>& parts) {
   std::vector<Turn> turns;
   for (const auto& i : program) {
+    const auto is_here = [&](std::size_t p) { return parts[p].chunk == i.chunk; };
     if (i.what == Do::forward)
       for (std::size_t p = 0; p < parts.size(); ++p)
-        turns.push_back({p, true, parts[p].trains && parts[p].gradient_in_forward});
-    if (i.what == Do::backward)
-      for (std::size_t p = parts.size(); p-- > 0 && parts[p].needed;)
-        turns.push_back(
-            {p, parts[p].reads_in_backward, parts[p].trains && !parts[p].gradient_in_forward});
+        if (is_here(p)) turns.push_back({p, true, parts[p].trains && parts[p].gradient_in_forward});
+    const bool inputs = i.what == Do::backward || i.what == Do::input_gradients;
+    const bool weights = i.what == Do::backward || i.what == Do::weight_gradients;
+    if (!inputs && !weights) continue;
+    for (std::size_t p = parts.size(); p-- > 0;)
+      if (is_here(p) && parts[p].needed)
+        turns.push_back({p, inputs && parts[p].reads_in_backward,
+                         weights && parts[p].trains && !parts[p].gradient_in_forward});
   }
   return turns;
 }
@@ -90,16 +94,34 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   const auto frozen = frozen_in(setup.freeze, s.spec, setup.first_step);
   for (const auto f : frozen) s.trainable.push_back(!f);
 
-  auto stages = stages_of(s.spec, setup, grid.pipe, frozen);
+  auto stages = stages_of(s.spec, setup, grid.pipe * setup.chunks, frozen);
   const auto trains = [](const auto& parts) {
     return std::ranges::count(parts, true, &StagePart::trains) > 0;
   };
   const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
-  const auto microbatches = train.batch / (train.microbatch * grid.data);
-  s.program = one_f_one_b(grid.pipe, static_cast<int>(microbatches), s.at.pipe, first);
-  s.parts = std::move(stages[static_cast<std::size_t>(s.at.pipe)]);
-  bool flows = s.at.pipe > first;
-  for (auto& part : s.parts) part.needed = flows = flows || part.trains;
+  const auto microbatches = static_cast<int>(train.batch / (train.microbatch * grid.data));
+  const bool at_once = setup.model.recompute == Recompute::block;
+  switch (setup.schedule) {
+    case ScheduleKind::one_f_one_b:
+      s.program = one_f_one_b(grid.pipe, microbatches, s.at.pipe, first);
+      break;
+    case ScheduleKind::interleaved:
+      s.program = interleaved(grid.pipe, setup.chunks, microbatches, s.at.pipe, first);
+      break;
+    case ScheduleKind::zero_bubble:
+      s.program = zero_bubble(grid.pipe, microbatches, s.at.pipe,
+                              at_once ? WeightGradients::at_once : WeightGradients::late, first);
+  }
+  for (int c = 0; c < setup.chunks; ++c) {
+    const int at = c * grid.pipe + s.at.pipe;
+    bool flows = at > first;
+    for (auto& part : stages[static_cast<std::size_t>(at)]) {
+      part.chunk = c;
+      part.passes_down = flows;
+      part.needed = flows = flows || part.trains;
+      s.parts.push_back(part);
+    }
+  }
   s.turns = turns_of(s.program, s.parts);
 
   LayoutInput in{units_of(s.parts), grid.places(), setup.optimizer.no_decay, setup.segments};

@@ -15,8 +15,10 @@ struct StagePart {
   std::vector<Borrow> units;
   bool reads_in_backward;    // the units' weights
   bool gradient_in_forward;  // else in backward
+  int chunk = 0;
   bool trains = false;
-  bool needed = false;  // in backward: it or what comes before it trains
+  bool needed = false;       // in backward: it or what comes before it trains
+  bool passes_down = false;  // what comes before it trains
 };
 
 // A part at work on a microbatch: does it read its units' weights, does it add to their gradients?
@@ -32,7 +34,7 @@ struct RankStep {
   Grid::At at;
   Layout layout;  // of this stage's units
   Program program;
-  std::vector<StagePart> parts;
+  std::vector<StagePart> parts;          // of all its chunks
   std::vector<Turn> turns;               // in the order of the program
   std::int64_t sharers = 1, copies = 1;  // ranks that share one copy of the weights; copies
   bool gather_once = false, reduce_once = false;  // a step; else for each use, each microbatch

@@ -34,6 +34,11 @@ class StageParts : public testing::Test {
     return mask;
   }
   PartRange whole() const { return {0, model.parts().size()}; }
+  std::vector<Visit> visits_of(const Program& program, PartRange range,
+                               const BackwardParts& backward) const {
+    const std::array chunks{Chunk(model, range, backward)};
+    return visits(program, chunks);
+  }
 
   Ref backend;
   Model model{backend, make_spec(four_blocks()), DType::f64};
@@ -56,7 +61,7 @@ TEST_F(StageParts, AFrozenPrefixHasNoBackward) {
   const auto mask = all_but({"embedding.*", "positions.*", "blocks.0.*", "blocks.1.*"});
   const auto backward = backward_parts(model, whole(), mask, false);
 
-  const auto seen = visits(one_f_one_b(1, 1, 0), model, whole(), backward);
+  const auto seen = visits_of(one_f_one_b(1, 1, 0), whole(), backward);
 
   std::vector<std::string_view> needed;
   for (std::size_t i = 0; i < backward.needed.size(); ++i)
@@ -77,7 +82,7 @@ TEST_F(StageParts, AFrozenPartAboveATrainedOnePassesTheGradientOn) {
   const auto backward = backward_parts(model, whole(), mask, false);
 
   EXPECT_EQ(std::ranges::count(backward.needed, 1), 7);
-  for (const auto& v : visits(one_f_one_b(1, 1, 0), model, whole(), backward))
+  for (const auto& v : visits_of(one_f_one_b(1, 1, 0), whole(), backward))
     for (const auto& b : v.units)
       if (b.unit == model.spec().blocks[3].unit) {
         EXPECT_FALSE(v.gradients);
@@ -97,7 +102,7 @@ TEST_F(StageParts, LeasesInARowShareAGather) {
   const PartRange middle{2, 4};
   const auto backward = backward_parts(model, middle, all_but(""), true);
   const auto program = one_f_one_b(1, 2, 0);
-  const auto seen = visits(program, model, middle, backward);
+  const auto seen = visits_of(program, middle, backward);
 
   const auto each = make_borrow_plan(seen, {.gather_every = ZeroCadence::microbatch});
   const auto once = make_borrow_plan(seen, {.gather_every = ZeroCadence::step});
@@ -112,6 +117,59 @@ TEST_F(StageParts, LeasesInARowShareAGather) {
   EXPECT_EQ(each.gradients, once.gradients);
   EXPECT_EQ(each.gradients.size(), 2U);
   EXPECT_EQ(each.gradients[0].leases, 2);
+}
+
+// The first half of backward reads what it read, the second adds what it added, and reads nothing;
+// the head has added in forward.
+TEST_F(StageParts, WeightGradientsReadNoWeights) {
+  const auto backward = backward_parts(model, whole(), all_but("blocks.1.*"), false);
+  const auto together = visits_of(one_f_one_b(2, 2, 1), whole(), backward);
+  const auto halves = visits_of(zero_bubble(2, 2, 1, WeightGradients::at_once), whole(), backward);
+
+  const auto visited = [&](const std::vector<Visit>& all, bool Visit::*what) {
+    std::vector<std::pair<int, int>> units;  // microbatch, first unit
+    for (const auto& v : all)
+      if (v.*what) units.emplace_back(v.microbatch, v.units[0].unit.index());
+    return units;
+  };
+  EXPECT_EQ(visited(halves, &Visit::weights), visited(together, &Visit::weights));
+  EXPECT_EQ(visited(halves, &Visit::gradients), visited(together, &Visit::gradients));
+  int both = 0;
+  for (const auto& v : halves) both += v.weights && v.gradients;
+  EXPECT_EQ(both, 2);  // the head's forward
+}
+
+// Gathers of a half are not made again for weight gradients, with any cadence.
+TEST_F(StageParts, SchedulesOfHalvesGatherAsOften) {
+  const PartRange middle{2, 4};
+  const auto backward = backward_parts(model, middle, all_but(""), true);
+  for (const auto cadence : {ZeroCadence::microbatch, ZeroCadence::step}) {
+    const ZeroPolicy policy{.gather_every = cadence};
+    const auto together =
+        make_borrow_plan(visits_of(one_f_one_b(3, 8, 1), middle, backward), policy);
+    const auto halves = make_borrow_plan(visits_of(zero_bubble(3, 8, 1), middle, backward), policy);
+    EXPECT_EQ(halves.gathers, together.gathers);
+    EXPECT_EQ(halves.reads, together.reads);
+    EXPECT_EQ(halves.gradients, together.gradients);
+  }
+}
+
+// Of two stages of two chunks the first has blocks 0 and 2.
+TEST_F(StageParts, ChunksAreVirtualStages) {
+  const std::array<std::int64_t, 4> blocks{1, 1, 1, 1};
+  const Pipeline pipe{ScheduleKind::interleaved, 2, 2};
+  const auto parts = chunk_parts(blocks, pipe, 0);
+
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(model.parts()[parts[0].begin]->name(), "embedding");
+  EXPECT_EQ(parts[0].end, 2U);
+  EXPECT_EQ(model.parts()[parts[1].begin]->name(), "block 2");
+  EXPECT_EQ(parts[1].end, 4U);
+  // Tied: the table is one unit of a stage that has both ends of the model.
+  const auto all = chunk_parts(blocks, {ScheduleKind::interleaved, 1, 4}, 0);
+  const auto units = units_of(model, all);
+  EXPECT_EQ(std::ranges::count(units, model.spec().table_unit), 1);
+  EXPECT_EQ(units.size(), model.spec().units.size());
 }
 
 }  // namespace trireme

@@ -173,6 +173,8 @@ void run(const kernel::Norm& o, const Resources& r) {
 void run(const kernel::NormGrad& o, const Resources& r) {
   const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
   check_width(width);
+  // What only dx is made of is multiplied all the same, with any row where it is absent.
+  const ConstView w_C = o.w_C ? o.w_C : o.x_TC;
   with_type(o.x_TC.dtype, [&]<class T>(T) {
     norm_grad(r.stream,
               NormGradRows<T>{.dx = at<T>(o.dx_TC),
@@ -182,7 +184,7 @@ void run(const kernel::NormGrad& o, const Resources& r) {
                               .onto = at<T>(o.dsum_TC),
                               .dy = at<T>(o.dy_TC),
                               .x = at<T>(o.x_TC),
-                              .w = at<T>(o.w_C),
+                              .w = at<T>(w_C),
                               .means = at<float>(o.mean_T),
                               .rstds = at<float>(o.rstd_T),
                               .rows = rows,

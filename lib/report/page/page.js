@@ -319,9 +319,11 @@ function schedules() {
       c.append(element("p", {class: "note"}, "from " + r.trace.file +
         (r.trace.left_out ? "; the " + r.trace.left_out + " shortest spans are left out" : "")));
     } else if (r.plan) {
-      const s = r.plan.schedule, groups = ["forward", "backward"].map(what => ({label: what, color: tasks[what], edges: true,
-        spans: s.stages.flatMap((spans, k) => spans.filter(x => x.what === what)
-          .map(x => ({x: [x.begin, x.end], y: "stage " + k, m: x.microbatch})))}));
+      const s = r.plan.schedule, groups = [["forward", tasks.forward, ["forward"]],
+        ["backward", tasks.backward, ["backward", "input_gradients"]], ["weight gradients", "#7a5cc0", ["weight_gradients"]]]
+        .map(([label, color, kinds]) => ({label, color, edges: true,
+          spans: s.stages.flatMap((spans, k) => spans.filter(x => kinds.includes(x.what))
+            .map(x => ({x: [x.begin, x.end], y: "stage " + k, m: x.microbatch})))})).filter(g => g.spans.length || g.label !== "weight gradients");
       const c = timeline(where, nameOf(i) + ": as planned", s.stages.map((_, k) => "stage " + k), groups, x => count(x) + "FLOP");
       c.append(element("p", {class: "note"}, "bubble " + number(100 * s.bubble, 3) +
         "%; widths are FLOPs of products and attention. run.trace_steps shows a step as it was."));
