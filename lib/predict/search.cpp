@@ -17,13 +17,14 @@ static std::string_view name_of(Recompute r) {
 }
 
 std::string overrides_of(const Choice& c) {
-  auto text = fmt::format(
-      "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} "
-      "model.recompute={} zero.stage={}",
-      c.grid.pipe, c.grid.data, c.grid.seq, c.microbatch, name_of(c.recompute), c.zero_stage);
-  if (c.zero_stage == 3)
-    text += fmt::format(" zero.gather={} zero.reduce={}", name_of(c.gather), name_of(c.reduce));
-  return text;
+  const auto text = fmt::format(
+      "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} model.recompute={}",
+      c.grid.pipe, c.grid.data, c.grid.seq, c.microbatch, name_of(c.recompute));
+  if (c.zero_stage == 0) return text + " zero.stage=0";
+  if (c.gather == ZeroCadence::step)
+    return text + (c.reduce == ZeroCadence::step ? " zero.stage=1" : " zero.stage=2");
+  return text + fmt::format(" zero.stage=3 zero.gather={} zero.reduce={}", name_of(c.gather),
+                            name_of(c.reduce));
 }
 
 std::vector<Choice> choices_of(const PlanInput& in, std::int64_t ranks) {
@@ -41,7 +42,8 @@ std::vector<Choice> choices_of(const PlanInput& in, std::int64_t ranks) {
           all.push_back(c);
           continue;
         }
-        for (c.zero_stage = 0; c.zero_stage < 3; ++c.zero_stage) all.push_back(c);
+        all.push_back(c);
+        c.zero_stage = 3;
         for (const auto gather : {ZeroCadence::microbatch, ZeroCadence::step})
           for (const auto reduce : {ZeroCadence::microbatch, ZeroCadence::step}) {
             c.gather = gather;
@@ -193,14 +195,16 @@ class Search {
              [&](Choice& x) { x.reduce = flip(x.reduce); });
       change(fmt::format("gather = {}", name_of(flip(c.gather))),
              [&](Choice& x) { x.gather = flip(x.gather); });
-    } else if (c.grid.places() > 1) {
-      change("zero.stage = 3", [](Choice& x) { x.zero_stage = 3; });
-    }
-    if (c.zero_stage > 0)
-      change(fmt::format("zero.stage = {}", c.zero_stage - 1), [](Choice& x) {
-        --x.zero_stage;
+      change("zero.stage = 0", [](Choice& x) {
+        x.zero_stage = 0;
         x.gather = x.reduce = ZeroCadence::microbatch;
       });
+    } else if (c.grid.places() > 1) {
+      change("zero.stage = 1", [](Choice& x) {
+        x.zero_stage = 3;
+        x.gather = x.reduce = ZeroCadence::step;
+      });
+    }
     const auto other = c.recompute == Recompute::block ? Recompute::none : Recompute::block;
     change(fmt::format("recompute = {}", name_of(other)), [&](Choice& x) { x.recompute = other; });
     const auto samples = in_.train.batch / c.grid.data;

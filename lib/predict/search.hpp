@@ -14,8 +14,9 @@ namespace trireme {
 
 struct Choice {
   Grid grid;
+  // 0, or 3 with its cadences: stage 1 is 3 with both once a step, stage 2 with gather once a step.
   int zero_stage = 0;
-  ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;  // at stage 3
+  ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
   std::int64_t microbatch = 1;
   Recompute recompute = Recompute::none;
   bool operator==(const Choice&) const = default;

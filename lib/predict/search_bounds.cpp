@@ -4,6 +4,7 @@
 
 #include "kernels/trace.hpp"
 #include "lib/predict/recorder.hpp"
+#include "lib/train/optimizer.hpp"
 
 namespace trireme {
 
@@ -46,11 +47,14 @@ Small measure(const PlanInput& in, const DryTarget& target, const Machine& machi
     double* sum = scope.name == forward_span    ? &s.forward
                   : scope.name == backward_span ? &s.backward
                                                 : nullptr;
-    if (!sum) continue;
-    for (auto i = scope.begin; i < scope.end; ++i)
-      if (const auto& a = r.actions[static_cast<std::size_t>(i)];
-          a.what == Action::What::compute && a.queue == Queue::compute)
+    for (auto i = scope.begin; sum && i < scope.end; ++i) {
+      const auto& a = r.actions[static_cast<std::size_t>(i)];
+      if (a.what == Action::What::compute && a.queue == Queue::compute)
         *sum += seconds_of(machine, r.askings[static_cast<std::size_t>(a.index)]);
+      if (a.what != Action::What::call) continue;
+      const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
+      if (t.way == Way::seq) *sum += transfer_seconds(machine, t);
+    }
   }
   for (const auto& t : r.transfers) {
     if (t.way != Way::gather && t.way != Way::scatter && t.way != Way::replicas) continue;
@@ -68,20 +72,24 @@ SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target, const M
     if (p.unit == spec.blocks[0].unit) block_parameters_ += static_cast<double>(p.shape.count());
 }
 
-std::vector<std::int64_t> SearchBounds::blocks(int stages) const {
-  return blocks_of_stages(make_spec(input_.setup.model), {}, stages);
+const std::vector<std::int64_t>& SearchBounds::blocks(int stages) {
+  auto& known = stages_[stages];
+  if (known.empty()) known = blocks_of_stages(make_spec(input_.setup.model), {}, stages);
+  return known;
 }
 
 const SearchBounds::Block& SearchBounds::block(const Choice& c) {
   auto& b = blocks_[{c.grid.seq, c.microbatch, c.recompute}];
-  if (b.forward > 0) return b;
+  if (b) return *b;
   Choice alone = c;
   alone.grid = {1, 1, c.grid.seq};
   alone.zero_stage = 0;
   const auto one = measure(small(input_, alone, 1, 1), target_, machine_);
   const auto two = measure(small(input_, alone, 2, 1), target_, machine_);
-  b = {two.forward - one.forward, two.backward - one.backward, two.saved - one.saved};
-  return b;
+  const double forward = two.forward - one.forward, backward = two.backward - one.backward;
+  return b.emplace(Block{forward, backward,
+                         std::max(0.0, one.forward + one.backward - forward - backward),
+                         two.saved - one.saved});
 }
 
 const SearchBounds::Shard& SearchBounds::shard(const Choice& c) {
@@ -97,28 +105,32 @@ const SearchBounds::Shard& SearchBounds::shard(const Choice& c) {
   const auto one = at(1, 1), two = at(2, 1), one_twice = at(1, 2), two_twice = at(2, 2);
   const auto of = [&](double Small::*queue) {
     const double once = two.*queue - one.*queue, twice = two_twice.*queue - one_twice.*queue;
-    return Shard{2 * once - twice, twice - once};
+    return Messages{std::max(0.0, 2 * once - twice), std::max(0.0, twice - once)};
   };
-  const auto gather = of(&Small::gather), scatter = of(&Small::scatter);
-  it->second =
-      gather.step + gather.microbatch > scatter.step + scatter.microbatch ? gather : scatter;
+  it->second = {of(&Small::gather), of(&Small::scatter)};
   return it->second;
 }
 
-// A stage works off its microbatches, after the first has come down to it, before the last has gone
-// up from it.
+// A stage works off its microbatches, after the first has come down to it and before the last has
+// gone up from it. What is gathered once a step comes before the end of the first forward, what is
+// reduced once a step after the begin of the last backward.
 double SearchBounds::seconds(const Choice& c) {
   const auto& b = block(c);
   const auto& s = shard(c);
   const auto m = static_cast<double>(input_.train.batch / (c.microbatch * c.grid.data));
-  double most = 0, before = 0;
-  for (const auto n : blocks(c.grid.pipe)) {
-    const double each = static_cast<double>(n) * (b.forward + b.backward);
-    most =
-        std::max({most, before + m * each, static_cast<double>(n) * (s.step + m * s.microbatch)});
-    before += each;
+  const bool whole = c.zero_stage == 0;
+  double most = 0, above = 0, down = 0;
+  for (const auto blocks_here : blocks(c.grid.pipe)) {
+    const auto n = static_cast<double>(blocks_here);
+    const double gather = n * s.gather.of(m), scatter = n * s.scatter.of(m);
+    const double early = c.gather == ZeroCadence::step && !whole ? gather : down + n * b.forward;
+    const double late = c.reduce == ZeroCadence::step || whole ? scatter : n * b.backward;
+    most = std::max(
+        {most, above + m * n * b.both(), gather, scatter, early + (m - 1) * n * b.both() + late});
+    above += n * b.both();
+    down += n * b.forward;
   }
-  return most;
+  return c.grid.pipe == 1 ? std::max(most, m * (above + b.rest)) : most;
 }
 
 // What is kept of the first stage's blocks: state, and inputs of the microbatches under way.
@@ -126,17 +138,15 @@ double SearchBounds::bytes(const Choice& c) {
   const auto first = static_cast<double>(blocks(c.grid.pipe)[0]);
   const double n = c.grid.places();
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
-  const double arrays = 2;          // of AdamW
-  const bool alone = compute == 4;  // master weights serve as they are
-  const double optimizer = (4 * arrays + (alone ? 0 : 4)) / (c.zero_stage >= 1 ? n : 1);
-  const double gradients = 4 / (c.zero_stage >= 2 ? n : 1);
-  const double weights = compute / (c.zero_stage >= 3 ? n : 1);
+  const double arrays = 2;                     // of AdamW
+  const double masters = compute < 4 ? 4 : 0;  // beside the weights that are computed with
+  const bool shards = c.zero_stage == 3 && n > 1;
+  const double kept = (4 * arrays + masters + compute + 4) / (shards ? n : 1);
+  const double gathered = shards && c.gather == ZeroCadence::step ? compute : 0;
+  const double summed = shards && c.reduce == ZeroCadence::step ? 4 : 0;
   const auto m = input_.train.batch / (c.microbatch * c.grid.data);
   const auto under_way = static_cast<double>(std::min<std::int64_t>(c.grid.pipe, m));
-  const double state = input_.setup.optimizer.name == OptimizerKind::adamw
-                           ? optimizer + gradients + weights
-                           : gradients + weights;
-  return first * (block_parameters_ * state + block(c).saved * under_way);
+  return first * (block_parameters_ * (kept + gathered + summed) + block(c).saved * under_way);
 }
 
 }  // namespace trireme
