@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/trace.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/timesheet.hpp"
@@ -54,7 +55,13 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       line_{meta_.step, Clock::now(), 0},
       saving_(trainer_, record_, settings_.checkpoint, settings_.run, meta_.step,
               std::move(start.restored)),
-      trace_(trainer_.axes(), settings_.trace, settings_.run / "trace") {
+      trace_(trainer_.axes(), settings_.trace, settings_.run / "trace"),
+      reading_(
+          [this](std::int64_t first) {
+            return read_step(trainer_, training_, settings_.train, first);
+          },
+          settings_.train.batch,
+          meta_.samples + (total_steps_ - meta_.step) * settings_.train.batch) {
   at_root(trainer_.axes().world, Pace::slow, [&] {
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
     saving_.warn_of_space();
@@ -216,16 +223,23 @@ bool TrainLoop::is_too_long(Clock::time_point begin, int done, int of) const {
          signals_.seconds_since_stop() + left + saving_.estimate() > settings_.signal_grace;
 }
 
+std::vector<Batch> TrainLoop::microbatches_of_step() {
+  const TraceScope span("read samples");
+  const TaskScope task(Task::reading);
+  std::vector<Batch> microbatches;
+  try {
+    together(trainer_.axes().world, [&] { microbatches = reading_.take(meta_.samples); });
+  } catch (const SharedError&) {
+    save_and_rethrow();
+  }
+  return microbatches;
+}
+
 bool TrainLoop::one_step() {
   const auto begin = Clock::now();
   const auto sent_before = trainer_.axes().traffic().all();
   trace_.begin(meta_.step + 1);
-  std::vector<Batch> microbatches;
-  try {
-    microbatches = batches_of_step(trainer_, training_, settings_.train, meta_.samples);
-  } catch (const SharedError&) {
-    save_and_rethrow();
-  }
+  auto microbatches = microbatches_of_step();
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
   const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };

@@ -14,6 +14,7 @@
 #include "lib/io/config.hpp"
 #include "lib/run/config.hpp"
 #include "lib/run/progress.hpp"
+#include "lib/run/read_ahead.hpp"
 #include "lib/run/record.hpp"
 #include "lib/run/saving.hpp"
 #include "lib/run/signals.hpp"
@@ -96,6 +97,7 @@ class TrainLoop {
   Asked asked_by_file();
   bool on_any_rank(bool here) const;
   Ending run_steps();
+  std::vector<Batch> microbatches_of_step();
   // False: it was dropped, as its end was too far off for a signal that came.
   bool one_step();
   // On this rank: would the checkpoint that a signal asks for come too late behind the whole step?
@@ -144,6 +146,7 @@ class TrainLoop {
   std::exception_ptr row_error_;  // of the last row of history, on rank 0
   Progress progress_;
   StepTrace trace_;
+  ReadAhead reading_;
 };
 
 }  // namespace trireme
