@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup setup-slurm build test test-full test-asan mutants bench test-hf gpu-test gpu-bench bundle check format install clean
+.PHONY: help run setup setup-slurm build test test-full test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check format install clean
 .NOTPARALLEL:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo 'make test-hf    models in and out, held to transformers and torch in a virtual environment of their own'
 	@echo 'make mutants    small wrong edits, each of which a test must find, and a few that none may'
 	@echo 'make bench      step time, memory and throughput as tables'
+	@echo 'make predict    calibrate, predict the times of steps, then measure them; half an hour on 2 cores'
 	@echo 'make gpu-bench  the same on one NVIDIA GPU, by kernel class, beside torch; 8 minutes'
 	@echo 'make gpu-test   the cuda backend on this machine'\''s GPU; without one it says so and ends'
 	@echo 'make bundle     build/trireme-VERSION-x86_64.tar.xz: runs where there is nothing but CUDA'\''s libraries'
@@ -84,6 +85,10 @@ bench: build
 gpu-test: build
 	@cmake --build $(BUILD) -j $(JOBS) --target gpu_test
 	@tests/gpu/run.py $(BUILD) $(GPU_TEST)
+
+predict: build
+	@cmake --build $(BUILD) -j $(JOBS) --target bench_deck_step
+	@tests/predict/run.py $(BUILD) --write docs/scale.md
 
 gpu-bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_gpu

@@ -9,6 +9,7 @@ namespace trireme {
 void add_train(CLI::App&, std::function<int()>& chosen);
 void add_check(CLI::App&, std::function<int()>& chosen);
 void add_plan(CLI::App&, std::function<int()>& chosen);
+void add_calibrate(CLI::App&, std::function<int()>& chosen);
 void add_deck(CLI::App&, std::function<int()>& chosen);
 void add_tokenize(CLI::App&, std::function<int()>& chosen);
 void add_evaluate(CLI::App&, std::function<int()>& chosen);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/rerun.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/run/record.hpp"
 
 namespace trireme {
@@ -36,8 +37,7 @@ class Witness {
   // "the bits of its record in 4 steps"
   std::string text(const ModelPlaces& places) const {
     if (steps_ == 0) return "nothing is recorded of them";
-    if (first_ == 0)
-      return fmt::format("the bits of its record in {} step{}", steps_, steps_ == 1 ? "" : "s");
+    if (first_ == 0) return "the bits of its record in " + counted(steps_, "step");
     if (tensors_.empty())
       return fmt::format("another loss or norm than its record from step {} on", first_);
     return fmt::format("other bits than its record from step {} on, in {} tensors, the first {}",

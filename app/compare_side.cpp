@@ -94,8 +94,7 @@ static std::map<std::string, std::string> making(const Side& side) {
   if (!side.meta) return all;
   all["version"] = side.meta->version;
   for (const auto& [key, value] : side.meta->extra)
-    if (key != "not_finite_in_row" && key != "history_begins" &&
-        value.find('\n') == std::string::npos)
+    if (key != "skipped_in_row" && key != "history_begins" && value.find('\n') == std::string::npos)
       all[key] = value;
   return all;
 }

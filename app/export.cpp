@@ -8,6 +8,7 @@
 
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 
@@ -34,10 +35,9 @@ int export_checkpoint(const ExportArguments& a) {
     const auto shard = a.shard_size.empty() ? default_shard_bytes : parse_byte_count(a.shard_size);
     s = export_safetensors(reader, model, a.out, type, shard);
   }
-  fmt::print("{}: {}{} tensors, {:.1f} MB in {}, {} file{}\n", a.out,
+  fmt::print("{}: {}{} tensors, {:.1f} MB in {}, {}\n", a.out,
              s.architecture.empty() ? "" : s.architecture + ", ", s.tensors,
-             static_cast<double>(s.bytes) * 1e-6, name_of(s.type), s.files,
-             s.files == 1 ? "" : "s");
+             static_cast<double>(s.bytes) * 1e-6, name_of(s.type), counted(s.files, "file"));
   return 0;
 }
 

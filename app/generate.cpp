@@ -12,6 +12,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/run/generation.hpp"
+#include "lib/run/stop_texts.hpp"
 
 namespace trireme {
 
@@ -69,29 +70,6 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
   return prompts;
 }
 
-// Where the first of the stop texts begins; npos: none is there.
-std::size_t stop_at(std::string_view text, const std::vector<std::string>& stops) {
-  auto first = std::string_view::npos;
-  for (const auto& stop : stops) first = std::min(first, text.find(stop));
-  return first;
-}
-
-// How much of a text may be shown: not what may become a stop text, nor a character of which bytes
-// are missing, which decodes to U+FFFD, in some tokenizers one for each byte.
-std::size_t settled(std::string_view text, const std::vector<std::string>& stops) {
-  constexpr std::string_view unfinished = "\xEF\xBF\xBD";
-  auto size = std::min(text.size(), stop_at(text, stops));
-  if (size < text.size()) return size;
-  while (text.substr(0, size).ends_with(unfinished)) size -= unfinished.size();
-  for (const auto& stop : stops)
-    for (auto n = std::min(stop.size() - 1, text.size()); n > 0; --n)
-      if (text.ends_with(std::string_view(stop).substr(0, n))) {
-        size = std::min(size, text.size() - n);
-        break;
-      }
-  return size;
-}
-
 // The texts that requests become. All ids are decoded each time: a token's text may depend on those
 // before it.
 class Texts {
@@ -128,14 +106,11 @@ std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Token
                                  const GenerateArguments& a) {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    auto& r = requests.emplace_back(
-        Request{tokenizer.prefix(), prompts[i].tokens.value_or(a.tokens), a.sampling});
-    tokenizer.encode(prompts[i].text, TextPlace::start, r.ids);
+    auto& r = requests.emplace_back(Request{prompt_ids(tokenizer, prompts[i].text),
+                                            prompts[i].tokens.value_or(a.tokens), a.sampling});
+    require(!r.ids.empty(), "a prompt holds no token: give a longer one");
     // A stream of random numbers for each.
     r.sampling.seed = prompts[i].seed.value_or(a.sampling.seed + i);
-    if (!r.ids.empty()) continue;
-    require(tokenizer.separator().has_value(), "a prompt holds no token: give a longer one");
-    r.ids.push_back(*tokenizer.separator());
   }
   return requests;
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <vector>
 
+#include "lib/base/nearest.hpp"
 #include "lib/deck/familiar.hpp"
 #include "lib/deck/table.hpp"
 
@@ -25,6 +27,14 @@ std::string hints_for(int argc, const char* const* argv) {
         text += fmt::format("hint: write {}=VALUE, without dashes\n", path);
   }
   return text;
+}
+
+std::string hint_of_command(const CLI::App& app, std::string_view word) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands([](const auto*) { return true; }))
+    names.push_back(command->get_name());
+  const auto near = word.starts_with('-') ? std::string() : nearest_name(word, names);
+  return near.empty() ? "" : fmt::format("hint: did you mean {} {}?\n", app.get_name(), near);
 }
 
 }  // namespace trireme

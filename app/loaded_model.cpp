@@ -40,11 +40,15 @@ static void require_machine_keys(const std::vector<std::string>& overrides) {
 }
 
 // The checkpoint's deck for `ranks` ranks.
-static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, int ranks) {
+static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
+                     int ranks) {
   require_machine_keys(a.overrides);
   auto deck = parse_deck(reader.meta().deck, (reader.directory() / "deck").string());
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
+  // No sum is over ranks then, so that no chunk must divide their tokens.
+  if (losses == LossesAre::of_samples && deck.run.exactness == Exactness::invariant)
+    deck.run.exactness = Exactness::repeatable;
   deck = on_one_rank(std::move(deck));
   deck.model.vocab = reader.meta().vocab;
   if (ranks == 1 && a.overrides.empty()) return deck;
@@ -61,7 +65,7 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
                          const ModelArguments& a, LossesAre losses) {
   together(world, Pace::slow, [&] {
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
-    deck_ = deck_for(*reader_, a, world.size());
+    deck_ = deck_for(*reader_, a, losses, world.size());
   });
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
   auto choice = backend_choice(deck_, world);
@@ -69,9 +73,10 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
   const auto compute = agreed_compute(world, choice, deck_.precision.compute);
   const auto grid = grid_of(deck_);
   axes_ = make_axes(world, grid, shard_ranks(deck_.zero, grid));
-  together(world, [&] { backend_ = open_backend(choice); });
+  // A backend takes what is free of its device then.
   if (transport_of(deck_, choice) == TransportKind::device)
     connect(axes_, transport::nccl_on(choice.device));
+  together(world, [&] { backend_ = open_backend(choice); });
   together(world, Pace::slow, [&] {
     workspace_ = std::make_unique<Workspace>(*backend_);
     auto setup = trainer_setup(deck_, compute);

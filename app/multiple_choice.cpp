@@ -6,8 +6,8 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "app/json_lines.hpp"
 #include "lib/base/text_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/choices.hpp"
@@ -18,23 +18,25 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* row_form = R"({"ctx": "...", "endings": ["...", "..."], "label": 0})";
+
 // The first of these fields that there is.
 const Json& field(const Json& row, std::initializer_list<const char*> names,
                   const std::string& where) {
   for (const auto* name : names)
     if (row.contains(name)) return row[name];
-  fail("{} has none of the fields {}", where, fmt::join(names, ", "));
+  fail("{} has none of the fields {}: each line is {}", where, fmt::join(names, ", "), row_form);
 }
 
-Question question_of(const std::string& line, const std::string& where) {
-  const auto row = Json::parse(line, nullptr, false);
-  require(row.is_object(), "{} is no JSON object", where);
+Question question_of(const FileLine& line) {
+  const auto row = object_in(line, row_form);
+  const auto& where = line.where;
   const auto &context = field(row, {"ctx", "context", "query"}, where),
              &endings = field(row, {"endings", "choices"}, where),
              &label = field(row, {"label", "gold"}, where);
   Question q;
   require(context.is_string() && endings.is_array() && endings.size() >= 2,
-          "{}: a question is a text with a list of at least two endings", where);
+          "{}: a question is a text with a list of at least two endings, {}", where, row_form);
   q.context = context.get<std::string>();
   for (const auto& e : endings) {
     require(e.is_string(), "{}: the ending {} is no text", where, e.dump());
@@ -52,12 +54,9 @@ Question question_of(const std::string& line, const std::string& where) {
 std::vector<Question> questions_of(const std::string& path, const std::string& text,
                                    std::int64_t most) {
   std::vector<Question> questions;
-  std::istringstream lines(text);
-  std::string line;
-  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
-    if (line.empty() || line == "\r") continue;
+  for (const auto& line : lines_of(path, text)) {
     if (most > 0 && std::ssize(questions) == most) break;
-    questions.push_back(question_of(line, fmt::format("{}:{}", path, number)));
+    questions.push_back(question_of(line));
   }
   require(!questions.empty(), "{} holds no question", path);
   return questions;

@@ -1,4 +1,5 @@
 // trireme plan DECK, trireme check DECK
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/commands.hpp"
@@ -8,7 +9,11 @@
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/posix_file.hpp"
+#include "lib/predict/prediction.hpp"
+#include "lib/predict/search.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -19,8 +24,36 @@ struct PlanArguments {
   DeckArguments deck;
   std::int64_t ranks = 1;
   std::string device_memory;
-  bool json = false;
+  std::string machine, trace;
+  bool json = false, search = false;
 };
+
+Prediction predict_run(const PlanArguments& a, const Machine& machine, const Deck& deck,
+                       const PlanInput& input, const DryTarget& target, const Plan& plan) {
+  const auto kinds = record_kinds(input, target, machine);
+  const auto times = simulate(machine, kinds);
+  double checkpoint = 0;
+  for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
+  const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
+                     deck.precision.tf32};
+  if (!a.trace.empty()) replace_atomically(a.trace, prediction_trace(kinds, times));
+  return predict(input, run, machine, kinds, times, checkpoint);
+}
+
+// A plan is made for the machine of the file, whatever is here.
+std::optional<Machine> machine_of(const PlanArguments& a, Deck& deck) {
+  if (a.machine.empty()) return std::nullopt;
+  auto machine = load_machine(a.machine);
+  auto& backend = deck.run.backend;
+  require(backend == "auto" || backend == machine.backend,
+          "run.backend = \"{}\", and {} is of a machine for \"{}\"", backend, a.machine,
+          machine.backend);
+  backend = machine.backend;
+  require(backend == "host" || a.ranks == 1 || !deck.run.share_gpu,
+          "ranks that share a GPU send messages through the host, whose times are not predicted: "
+          "set run.share_gpu = false");
+  return machine;
+}
 
 Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overrides,
                   std::int64_t ranks) {
@@ -113,15 +146,18 @@ std::string fits_text(const PlanArguments& a, const PlanInput& asked, DryTarget 
   return text;
 }
 
-void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& plan,
-                    const DryTarget& target) {
-  std::size_t limit = 0;
+std::optional<std::size_t> device_memory(const PlanArguments& a) {
+  if (a.device_memory.empty()) return {};
   try {
-    limit = static_cast<std::size_t>(parse_byte_count(a.device_memory));
+    return static_cast<std::size_t>(parse_byte_count(a.device_memory));
   } catch (const Error& e) {
     fail("--device-memory: {}", e.what());
   }
-  if (plan.most_reserved() <= limit) return;
+}
+
+void require_memory(const PlanArguments& a, std::size_t limit, const PlanInput& input,
+                    const Plan& plan, const DryTarget& target) {
+  if (plan.most_needed() <= limit) return;
   std::string others;
   if (a.ranks > 1) {
     const auto fitting = what_fits(a, input, target, limit);
@@ -131,9 +167,9 @@ void require_memory(const PlanArguments& a, const PlanInput& input, const Plan& 
                                fits_text(a, input, target, fitting));
   }
   fail(
-      "a rank reserves {} ({} bytes), more than --device-memory {}; {}lower train.microbatch or "
+      "a rank needs {} ({} bytes), more than --device-memory {}; {}lower train.microbatch or "
       "model.context, set model.recompute = \"block\"{}, or take more ranks",
-      memory_text(static_cast<double>(plan.most_reserved())), plan.most_reserved(), a.device_memory,
+      memory_text(static_cast<double>(plan.most_needed())), plan.most_needed(), a.device_memory,
       others,
       target.properties.host_readable && input.snapshot == PlanSnapshot::included
           ? " or checkpoint.async = false"
@@ -150,18 +186,51 @@ void require_ordered(const Plan& plan) {
   require(!defect, "the step has accesses that nothing orders: please report this");
 }
 
+// The fastest ways to run the deck, whose own grid and settings do not matter.
+int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
+  const auto loaded = load_deck(a.deck.path, a.deck.overrides);
+  auto deck = on_one_rank(loaded);
+  deck.zero.prefetch = loaded.zero.prefetch;
+  deck.zero.scatters = loaded.zero.scatters;
+  if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
+  const auto machine = machine_of(a, deck);
+  const auto choice = backend_choice(deck, {});
+  auto target = dry_target(choice);
+  target.capacity = std::size_t{1} << 60;
+  const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
+  const auto input =
+      plan_input(deck, deck.precision.compute,
+                 machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
+  fmt::print("{}", search_text(search(input, target, *machine, a.ranks, memory), memory));
+  return 0;
+}
+
 int plan(const PlanArguments& a) {
-  const auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
+  const auto limit = device_memory(a);
+  if (a.search) return search_plans(a, limit);
+  auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
+  const auto machine = machine_of(a, deck);
   const auto choice = backend_choice(deck, {});
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input = plan_input(deck, deck.precision.compute, transport_of(deck, choice));
+  const auto input = plan_input(
+      deck, deck.precision.compute,
+      machine && machine->backend == "cuda" ? TransportKind::device : transport_of(deck, choice));
   const auto plan = make_plan(input, target);
-  fmt::print("{}", a.json ? plan_json(plan, input, target) : plan_text(plan, input, target));
+  std::optional<Prediction> predicted;
+  if (machine) predicted = predict_run(a, *machine, deck, input, target, plan);
+  if (a.json) {
+    auto json = nlohmann::ordered_json::parse(plan_json(plan, input, target));
+    if (predicted) json["predicted"] = prediction_json(*predicted, *machine);
+    fmt::print("{}\n", json.dump(2));
+  } else {
+    fmt::print("{}{}", plan_text(plan, input, target),
+               predicted ? prediction_text(*predicted, *machine) : "");
+  }
   flush_output();  // before errors
   require_ordered(plan);
-  if (!a.device_memory.empty()) require_memory(a, input, plan, target);
+  if (limit) require_memory(a, *limit, input, plan, target);
   return 0;
 }
 
@@ -218,9 +287,22 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
   command
       ->add_option("--device-memory", a->device_memory,
-                   "fail when a rank reserves more than this, such as 80G, 80GiB or 40GB")
+                   "fail when a rank needs more than this, such as 80G, 80GiB or 40GB")
       ->transform(with_environment());
-  command->add_flag("--json", a->json, "as JSON");
+  auto* machine =
+      command->add_option("--machine", a->machine, "predict times on the machine of this file")
+          ->transform(with_environment());
+  command
+      ->add_option("--trace", a->trace, "write the predicted step there, as run.trace_steps does")
+      ->needs(machine)
+      ->transform(with_environment());
+  auto* json = command->add_flag("--json", a->json, "as JSON");
+  command
+      ->add_flag("--search", a->search,
+                 "the fastest grids and settings of that many ranks that fit --device-memory, or "
+                 "the machine's")
+      ->needs(machine)
+      ->excludes(json);
   command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });
 }
 

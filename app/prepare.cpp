@@ -110,7 +110,17 @@ void require_memory(const Communicator& world, const Inputs& in, const BackendCh
     auto input = plan_input(in.deck, compute, transport_of(in.deck, choice));
     input.setup.first_step = in.meta.step;
     const auto mine = reserved_by(std::move(input), std::move(target), world.rank());
-    taken = {static_cast<double>(mine.all), static_cast<double>(mine.without_snapshot)};
+    taken = {static_cast<double>(mine.all + mine.beside.headroom),
+             static_cast<double>(mine.without_snapshot + mine.beside.headroom)};
+    // What NCCL really takes is known when all ranks are connected.
+    if (mine.all + mine.beside.headroom <= capacity &&
+        mine.all + mine.beside.headroom + mine.beside.nccl > capacity)
+      log_warning(
+          "a rank reserves {:.2f} GiB and leaves {:.2f} GiB free: by an estimate NCCL takes {:.2f} "
+          "GiB more, which its GPU may not have",
+          static_cast<double>(mine.all) * 0x1p-30,
+          static_cast<double>(mine.beside.headroom) * 0x1p-30,
+          static_cast<double>(mine.beside.nccl) * 0x1p-30);
   });
   if (shared) world.node().all_reduce(taken);
   together(world, [&] {
@@ -207,9 +217,10 @@ Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t roundi
   const auto grid = grid_of(in.deck);
   require_memory(world, in, m.choice, compute);
   m.axes = make_axes(world, grid, shard_ranks(in.deck.zero, grid));
-  together(world, [&] { m.backend = open_backend(m.choice); });
+  // A backend takes what is free of its device then.
   if (transport_of(in.deck, m.choice) == TransportKind::device)
     connect(m.axes, transport::nccl_on(m.choice.device));
+  together(world, [&] { m.backend = open_backend(m.choice); });
   together(world, Pace::slow, [&] { open_model(m, in, compute); });
   return m;
 }

@@ -3,19 +3,18 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "app/json_lines.hpp"
 #include "lib/base/error.hpp"
 #include "lib/run/generation.hpp"
 
 namespace trireme {
 
-static Prompt prompt_of(const std::string& line, const std::string& where) {
-  using Json = nlohmann::json;
-  const auto row = Json::parse(line, nullptr, false);
-  require(row.is_object(), "{} is no JSON object: each line is {{\"prompt\": \"...\"}}", where);
+static Prompt prompt_of(const FileLine& line) {
+  const auto row = object_in(line, "{\"prompt\": \"...\"}");
+  const auto& where = line.where;
   require(row.contains("prompt") && row["prompt"].is_string(),
-          "{} has no \"prompt\" that is a text", where);
+          "{} has no \"prompt\" that is a text: each line is {{\"prompt\": \"...\"}}", where);
   Prompt p{row["prompt"].get<std::string>(), {}, {}};
   for (const auto& [name, value] : row.items()) {
     if (name == "tokens") {
@@ -35,14 +34,8 @@ static Prompt prompt_of(const std::string& line, const std::string& where) {
 std::vector<Prompt> parse_prompts(const std::filesystem::path& path, const std::string& text) {
   const bool json = path.extension() == ".jsonl";
   std::vector<Prompt> prompts;
-  std::istringstream lines(text);
-  std::string line;
-  for (std::int64_t number = 1; std::getline(lines, line); ++number) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.empty()) continue;
-    prompts.push_back(json ? prompt_of(line, fmt::format("{}:{}", path.string(), number))
-                           : Prompt{line, {}, {}});
-  }
+  for (const auto& line : lines_of(path.string(), text))
+    prompts.push_back(json ? prompt_of(line) : Prompt{line.text, {}, {}});
   require(!prompts.empty(), "{} holds no prompt", path.string());
   return prompts;
 }

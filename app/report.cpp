@@ -10,6 +10,7 @@
 
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/version.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/report/page.hpp"
@@ -83,8 +84,8 @@ int report(const ReportArguments& a) {
   for (const auto& run : all.at("runs"))
     for (const auto& problem : run.at("problems"))
       fmt::print("{}: {}\n", run.at("path").get<std::string>(), problem.get<std::string>());
-  fmt::print("{}: {} run{}, {:.2f} MB; open it in a browser\n", a.output, runs.size(),
-             runs.size() == 1 ? "" : "s", static_cast<double>(page.size()) * 1e-6);
+  fmt::print("{}: {}, {:.2f} MB; open it in a browser\n", a.output, counted(runs.size(), "run"),
+             static_cast<double>(page.size()) * 1e-6);
   return 0;
 }
 

@@ -38,6 +38,10 @@ Deck with_vocab(Deck deck) {
   return deck;
 }
 
+static std::size_t headroom_of(const Deck& d) {
+  return static_cast<std::size_t>(d.run.device_headroom * 0x1p30);
+}
+
 BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   BackendChoice c{.name = d.run.backend,
                   .threads = launch::threads_of_rank(d.run.threads, world),
@@ -62,6 +66,7 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
+  c.headroom = headroom_of(d);
   return c;
 }
 
@@ -116,7 +121,8 @@ PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
           d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out,
           transport,
           {},
-          d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out};
+          d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out,
+          headroom_of(d)};
 }
 
 Grid grid_of(const Deck& d) {

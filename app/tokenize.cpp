@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "app/commands.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/data/chat_jinja.hpp"
 #include "lib/deck/chat_template_file.hpp"
@@ -81,17 +82,21 @@ int run(Arguments a) {
   require(!a.chat || !imports,
           "--chat reads JSON lines, not ids of other programs: leave --from out");
   std::optional<ChatTemplate> chat;
+  require(
+      !a.chat || !a.chat_template.empty() || tokenizer->spec().kind == TokenizerKind::huggingface,
+      "--chat: give --tokenizer and the folder of the model that is to be tuned, whose tokens "
+      "set turns apart; or a --template file of plain text");
   if (a.chat) chat = chosen_template(a.chat_template, *tokenizer);
   o.chat = chat ? &*chat : nullptr;
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   const TokenizeSummary s = tokenize(o);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
   fmt::print(
-      "{}: {} documents, {} tokens of a vocabulary of {}{} from {:.1f} MB in {} files, "
+      "{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",
-      a.output, s.documents, s.tokens, s.vocab,
-      s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(), megabytes, s.files,
-      s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
+      a.output, counted(s.documents, "document"), s.tokens, s.vocab,
+      s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(), megabytes,
+      counted(s.files, "file"), s.seconds, s.seconds > 0 ? megabytes / s.seconds : 0.0);
   return 0;
 }
 

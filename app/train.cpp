@@ -9,6 +9,7 @@
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
 #include "app/restart.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
 #include "lib/base/told.hpp"
@@ -84,8 +85,8 @@ void log_start(const Inputs& in, const Machine& m, const TrainArguments& a,
            std::filesystem::absolute(a.deck.path).string(),
            std::filesystem::absolute(run).string());
   const auto job = launch::describe_job();
-  log_info("{}{} rank{}, {}", job.empty() ? "" : job + ": ", m.axes.world.size(),
-           m.axes.world.size() == 1 ? "" : "s", launch::mpi_library());
+  log_info("{}{}, {}", job.empty() ? "" : job + ": ", counted(m.axes.world.size(), "rank"),
+           launch::mpi_library());
   log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
            static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),

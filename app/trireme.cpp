@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   add_train(app, chosen);
   add_check(app, chosen);
   add_plan(app, chosen);
+  add_calibrate(app, chosen);
   add_deck(app, chosen);
   add_tokenize(app, chosen);
   add_evaluate(app, chosen);
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
                       dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr;
     const auto say = [&] {
       const int code = app.exit(e);
+      if (app.get_subcommands().empty()) fmt::print(stderr, "{}", hint_of_command(app, command));
       if (keys) fmt::print(stderr, "{}", hints_for(argc, argv));
       return code;
     };

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the documents' code blocks word for word, in order, in a scratch folder: docs_test.py TRIREME MPIEXEC
 
-A block of `toml` is the deck that the next ones call mine.toml. `train` gets a tiny model and two more steps at each call,
-whatever the deck says; all else is the program as it is. Links to files have to lead somewhere, and so do the paths that
-pages name.
+A block of `toml` is the deck that the next ones call mine.toml, unless its first line is a comment with another name. `train`
+gets a tiny model and two more steps at each call, whatever the deck says; all else is the program as it is. Links to files have
+to lead somewhere, and so do the paths that pages name.
 """
 import os
 import re
@@ -123,6 +123,12 @@ class Scratch:
             return f"did not end within {LIMIT_S} s\n{process.communicate()[0][-3000:]}"
 
 
+def toml_file(text):
+    """The name that a block has in its first line, as a comment."""
+    named = re.match(r"# (\w+\.toml)\n", text)
+    return named[1] if named else "mine.toml"
+
+
 def perform(page, wrong, scratch):
     """The blocks of a page; wrong(line, what) for each that is."""
     unused = {begin for where, begin in NOT_RUN if where == page}
@@ -134,7 +140,7 @@ def perform(page, wrong, scratch):
             unused.remove(reason)
             print(f"docs: {page}:{number} is not run: {NOT_RUN[page, reason]}")
         elif language == "toml":
-            (scratch.folder / "mine.toml").write_text(text)
+            (scratch.folder / toml_file(text)).write_text(text)
         elif language == "python" and not python:
             print(f"docs: {page}:{number} is skipped: no python3 with h5py")
         elif language == "python":

@@ -38,6 +38,8 @@ ORDER = [
     ["lib/run"],
     ["lib/compare"],
     ["lib/plan"],
+    ["lib/predict"],
+    ["lib/calibrate"],
     ["lib/deck"],
     ["lib/interchange"],
     ["lib/report"],

@@ -23,6 +23,8 @@ struct CudaChoice {
   CudaBits bits = CudaBits::fast;
   bool tf32 = false;   // may f32 products round their inputs to 10 bits?
   bool debug = false;  // poisons memory, waits for every operation
+  // Bytes of what is free when the backend is opened that are left to libraries.
+  std::size_t headroom = 0;
   Epilogues epilogues = Epilogues::measured;
 };
 

@@ -30,7 +30,8 @@ std::string decide_backend(std::string_view name) {
 }
 
 static CudaChoice cuda_choice(const BackendChoice& c) {
-  return {.device = c.device, .bits = c.bits, .tf32 = c.tf32, .debug = c.debug};
+  return {
+      .device = c.device, .bits = c.bits, .tf32 = c.tf32, .debug = c.debug, .headroom = c.headroom};
 }
 
 static std::unique_ptr<Backend> open_named(const BackendChoice& c) {

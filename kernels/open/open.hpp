@@ -20,6 +20,7 @@ struct BackendChoice {
   int device = 0;  // of the cuda backend, as all below
   CudaBits bits = CudaBits::fast;
   bool tf32 = false;
+  std::size_t headroom = 0;  // bytes of its memory that are left to others
 };
 
 // "auto" decided: cuda if a device answers, else host. Error when the job was given GPUs and none

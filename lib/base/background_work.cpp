@@ -43,6 +43,11 @@ void BackgroundWork::start(std::function<void()> work) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void BackgroundWork::wait() {
+  if (thread_.joinable()) thread_.join();
+  error_ = nullptr;
+}
+
 void BackgroundWork::join() {
   if (thread_.joinable()) thread_.join();
   if (auto error = std::exchange(error_, nullptr)) std::rethrow_exception(error);

@@ -19,6 +19,8 @@ class BackgroundWork {
   bool running() const { return !finished_.load(std::memory_order_acquire); }
   // Waits, and throws what the work threw.
   void join();
+  // Waits; what the work threw is forgotten.
+  void wait();
 
  private:
   std::thread thread_;

@@ -87,6 +87,7 @@ const CommSettings& Communicator::settings() const {
 }
 
 void Communicator::progress() const {
+  if (auto* observer = context_->progress->observer()) observer->poll();
   context_->progress->poll();
 }
 
@@ -111,6 +112,10 @@ void Communicator::drain() const {
   context_->progress->drain();
 }
 
+void Communicator::tell(engine::Observer* o) const {
+  context_->progress->tell(o);
+}
+
 // The same dense elements in one dim.
 template <class V>
 static V flat(const V& v) {
@@ -128,8 +133,14 @@ static std::int64_t payload(const Call& c) {
 
 Pending Communicator::begin(Backend& backend, Queue queue, Call c) const {
   context_->bytes_sent += payload(c);
+  auto* observer = context_->progress->observer();
+  if (observer) observer->call(*context_, queue, c);
   if (c.native) c.messages = {};
-  return Pending(std::make_unique<Operation>(context_, backend, queue, std::move(c)));
+  auto operation = std::make_unique<Operation>(context_, backend, queue, std::move(c));
+  const auto& called = *operation;
+  Pending pending(std::move(operation));
+  if (observer) observer->called(called);
+  return pending;
 }
 
 // Where the transport accesses the operands directly, it counts as an access of the queue.
@@ -279,6 +290,7 @@ void Communicator::broadcast(std::string& text, int root) const {
 
 void Communicator::reduce(std::span<double> x, Reduction how) const {
   if (!context_->host) return;
+  if (auto* observer = context_->progress->observer()) observer->agree(*context_, x.size_bytes());
   require_same([&] {
     return fmt::format("{} of {} numbers", how == Reduction::sum ? "sum" : "maximum", x.size());
   });

@@ -39,6 +39,7 @@ using CommSettings = engine::Settings;
 namespace engine {
 struct Call;
 struct Context;
+class Observer;
 class Progress;
 }  // namespace engine
 class Communicator;
@@ -135,6 +136,11 @@ class Communicator {
   // failed. For use after an error that all ranks share, while the backends still live.
   std::vector<std::string> abandoned() const;
   void drain() const;
+  // From now on tells `o` what this rank asks of the job's communicators, as long as it lives;
+  // null: nobody.
+  void tell(engine::Observer* o) const;
+  // Equal for copies of a communicator alone.
+  const engine::Context* id() const { return context_.get(); }
 
  private:
   friend class Maximum;

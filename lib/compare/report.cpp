@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include "lib/base/counted.hpp"
 
 namespace trireme {
 
@@ -41,8 +42,7 @@ static Report::Json ulps_json(std::optional<std::uint64_t> ulps) {
 }
 
 static std::string ulps_text(std::optional<std::uint64_t> ulps) {
-  return ulps ? fmt::format("{} unit{} in the last place", *ulps, *ulps == 1 ? "" : "s")
-              : "no number";
+  return ulps ? counted(*ulps, "unit") + " in the last place" : "no number";
 }
 
 static const char* plural(std::int64_t n) {

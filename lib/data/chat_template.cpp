@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
+#include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
 
@@ -108,18 +110,11 @@ std::vector<ChatTemplate> known() {
   };
 }
 
-// "bos_token" or "eos_token" of a tokenizer_config.json: a text, or an object with its content.
-std::optional<std::string> token_named(const Tokenizer& tokenizer, const char* key,
-                                       std::string_view usual) {
-  if (const auto config = tokenizer.file("tokenizer_config.json")) {
-    const auto json = nlohmann::json::parse(*config, nullptr, false);
-    if (json.is_object() && json.contains(key)) {
-      const auto& token = json.at(key);
-      if (token.is_string()) return token.get<std::string>();
-      if (token.is_object() && token.contains("content") && token.at("content").is_string())
-        return token.at("content").get<std::string>();
-    }
-  }
+// The token that the tokenizer's configuration names, or the usual one if it is a token.
+std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
+                                    std::string_view usual) {
+  if (const auto config = tokenizer.file("tokenizer_config.json"))
+    if (auto token = token_named(nlohmann::json::parse(*config, nullptr, false), key)) return token;
   if (tokenizer.id_of(usual)) return std::string(usual);
   return std::nullopt;
 }
@@ -150,8 +145,10 @@ std::vector<std::string> chat_template_names() {
 ChatTemplate chat_template_named(std::string_view name) {
   auto all = known();
   const auto found = std::ranges::find(all, name, &ChatTemplate::name);
-  require(found != all.end(), "\"{}\" is no chat template: there are {}", name,
-          fmt::join(chat_template_names(), ", "));
+  const auto names = chat_template_names();
+  const auto near = nearest_name(name, names);
+  require(found != all.end(), "\"{}\" is no chat template{}: there are {}, or a file", name,
+          near.empty() ? "" : fmt::format(", did you mean {}", near), fmt::join(names, ", "));
   return std::move(*found);
 }
 
@@ -163,7 +160,7 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
       used = used || text.find(mark) != std::string::npos;
     });
     if (!used) continue;
-    const auto token = token_named(tokenizer, key, usual);
+    const auto token = token_of(tokenizer, key, usual);
     require(token && !token->empty(),
             "the chat template {} writes {}, and the tokenizer names no {}: choose another "
             "--template",

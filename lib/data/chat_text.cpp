@@ -75,8 +75,10 @@ const ChatTemplate::Turn& turn_of(const ChatTemplate& t, const std::string& role
   if (found != t.turns.end()) return found->second;
   std::vector<std::string> roles;
   for (const auto& [name, turn] : t.turns) roles.push_back(name);
-  fail("message {} is of \"{}\", a role that the chat template {} does not have: it has {}", number,
-       role, t.name, fmt::join(roles, ", "));
+  fail(
+      "message {} is of \"{}\", a role that the chat template {} does not have: it has {}; rename "
+      "it, or write a template with a turn for it",
+      number, role, t.name, fmt::join(roles, ", "));
 }
 
 void check(const ChatTemplate& t, const Conversation& c) {

@@ -13,8 +13,10 @@ using Json = nlohmann::json;
 
 const std::string& text_in(const Json& object, const char* field, std::size_t number) {
   const auto found = object.find(field);
-  require(found != object.end() && found->is_string(), "message {} has no text in \"{}\"", number,
-          field);
+  require(found != object.end() && found->is_string(),
+          "message {} has no text in \"{}\": a message is {{\"role\": \"user\", \"content\": ..}}, "
+          "in ShareGPT's form {{\"from\": \"human\", \"value\": ..}}",
+          number, field);
   return found->get_ref<const std::string&>();
 }
 

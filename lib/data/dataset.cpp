@@ -24,10 +24,11 @@ std::int64_t training_tokens(const TokenFile& file, double held_out) {
 void check_range(const TokenRange& range, const Dataset::Settings& s) {
   const auto& header = range.file.header();
   const std::string name = range.file.path().string();
-  require(header.vocab <= s.vocab,
-          "{} has a vocabulary of {}, the model one of {}: set model.vocab to {} or more, or "
-          "tokenize with the model's tokenizer",
-          name, header.vocab, s.vocab, header.vocab);
+  require(
+      header.vocab <= s.vocab,
+      "{} has a vocabulary of {}, the model one of {}: tokenize with the model's tokenizer, or, "
+      "for a new model, set model.vocab to {} or more",
+      name, header.vocab, s.vocab, header.vocab);
   require(
       windows_of(range, s.T) > 0,
       "{} has {} tokens for this use (of {} in all), one sample of {} needs {}: give more data, "

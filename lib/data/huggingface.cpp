@@ -7,42 +7,18 @@
 #include "lib/base/text_file.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/data/tiktoken.hpp"
+#include "lib/tokenizer/hf_files.hpp"
 #include "lib/tokenizer/text_pipeline.hpp"
 
 namespace trireme {
 
 namespace {
 
-using Files = std::vector<std::pair<std::string, std::string>>;  // names and texts
-
-TokenizerSpec spec_of(const Files& files, const std::string& where) {
-  nlohmann::json all = nlohmann::json::object();
-  for (const auto& [name, text] : files) all[name] = text;
-  try {
-    return {TokenizerKind::huggingface, all.dump()};
-  } catch (const nlohmann::json::exception& e) {
-    fail("{}: a tokenizer's file is no UTF-8 text ({}): copy it again", where,
-         without_tag(e.what()));
-  }
-}
-
-Files files_of(const TokenizerSpec& spec, std::string_view where) {
-  Files files;
-  try {
-    const auto all = nlohmann::json::parse(spec.bytes);
-    for (const auto& [name, text] : all.items()) files.emplace_back(name, text.get<std::string>());
-  } catch (const nlohmann::json::exception& e) {
-    fail("{} holds a damaged tokenizer ({}): tokenize again or copy it again", where,
-         without_tag(e.what()));
-  }
-  return files;
-}
-
 class HuggingFaceTokenizer final : public Tokenizer {
  public:
   using Tokenizer::encode;
   HuggingFaceTokenizer(TokenizerSpec spec, std::string_view where)
-      : spec_(std::move(spec)), files_(files_of(spec_, where)), pipeline_(read(where)) {
+      : spec_(std::move(spec)), files_(unpack(spec_.bytes, where)), pipeline_(read(where)) {
     separator_ = read_separator(where);
   }
 
@@ -74,9 +50,8 @@ class HuggingFaceTokenizer final : public Tokenizer {
     return pipeline_.encode_marked(text, marked, ids);
   }
   std::optional<std::string> file(std::string_view name) const override {
-    for (const auto& [known, text] : files_)
-      if (known == name) return text;
-    return std::nullopt;
+    const auto found = files_.find(std::string(name));
+    return found == files_.end() ? std::nullopt : std::optional(found->second);
   }
 
  private:
@@ -90,18 +65,16 @@ class HuggingFaceTokenizer final : public Tokenizer {
     }
   }
 
-  // eos_token of the tokenizer's configuration: a text, or an object with the text.
   std::optional<std::int32_t> read_separator(std::string_view where) const {
     const auto text = file("tokenizer_config.json");
     if (!text) return std::nullopt;
     try {
       const auto config = nlohmann::json::parse(*text);
-      const auto found = config.find("eos_token");
-      if (found == config.end() || found->is_null()) return std::nullopt;
-      const auto token = found->is_object() ? found->at("content") : *found;
-      const auto id = pipeline_.id_of(token.get<std::string>());
-      require(id.has_value(), "{}: eos_token {} of tokenizer_config.json is no token of {}", where,
-              token.dump(), tokenizer_files[0]);
+      const auto token = token_named(config, "eos_token");
+      if (!token) return std::nullopt;
+      const auto id = pipeline_.id_of(*token);
+      require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
+              where, *token, tokenizer_files[0]);
       return id;
     } catch (const nlohmann::json::exception& e) {
       fail("{}: tokenizer_config.json is damaged ({})", where, without_tag(e.what()));
@@ -109,7 +82,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   }
 
   TokenizerSpec spec_;
-  Files files_;
+  HfFiles files_;
   TextPipeline pipeline_;
   std::optional<std::int32_t> separator_;
 };
@@ -122,13 +95,14 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path& gi
   require(!folder || std::filesystem::exists(place / tokenizer_files[0]),
           "{} holds no {}: name the folder of a Hugging Face model, or a tokenizer's file",
           given.string(), tokenizer_files[0]);
-  Files files;
+  HfFiles files;
   for (const auto& name : tokenizer_files) {
     const bool first = name == tokenizer_files[0];
     const auto path = first && !folder ? given : place / name;
-    if (first || std::filesystem::exists(path)) files.emplace_back(name, read_file(path));
+    if (first || std::filesystem::exists(path)) files.emplace(name, read_file(path));
   }
-  return huggingface_from_spec(spec_of(files, given.string()), given.string());
+  return huggingface_from_spec({TokenizerKind::huggingface, pack(files, given.string())},
+                               given.string());
 }
 
 std::unique_ptr<Tokenizer> huggingface_from_spec(const TokenizerSpec& spec,
@@ -138,8 +112,9 @@ std::unique_ptr<Tokenizer> huggingface_from_spec(const TokenizerSpec& spec,
 
 std::unique_ptr<Tokenizer> tiktoken_tokenizer(const std::filesystem::path& table,
                                               std::string_view encoding) {
-  const Files files = tiktoken_files(read_file(table), encoding, table.string());
-  return huggingface_from_spec(spec_of(files, table.string()), table.string());
+  const auto where = table.string();
+  const auto files = tiktoken_files(read_file(table), encoding, where);
+  return huggingface_from_spec({TokenizerKind::huggingface, pack(files, where)}, where);
 }
 
 }  // namespace trireme

@@ -128,9 +128,8 @@ bool is_tiktoken(std::string_view beginning) {
   return end != std::string_view::npos && row_of(beginning.substr(0, end));
 }
 
-std::vector<std::pair<std::string, std::string>> tiktoken_files(std::string_view table,
-                                                                std::string_view encoding,
-                                                                const std::string& where) {
+HfFiles tiktoken_files(std::string_view table, std::string_view encoding,
+                       const std::string& where) {
   const auto known = std::ranges::find(encodings(), encoding, &Encoding::name);
   require(known != encodings().end(),
           "{} is a table of tiktoken, which names neither pattern nor special tokens: say whose it "
@@ -159,39 +158,16 @@ std::vector<std::pair<std::string, std::string>> tiktoken_files(std::string_view
     added.push_back(special_token(text, id));
     vocab[text] = id;  // else tokenizers would number them behind the table, without its gaps
   }
-  nlohmann::json all = {{"version", "1.0"},
-                        {"truncation", nullptr},
-                        {"padding", nullptr},
-                        {"added_tokens", added},
-                        {"normalizer", nullptr},
-                        {"pre_tokenizer",
-                         {{"type", "Sequence"},
+  auto all = byte_level_bpe(vocab, merges_of(by_rank, ranks));
+  all["added_tokens"] = std::move(added);
+  all["model"]["ignore_merges"] = true;
+  all["pre_tokenizer"] = {{"type", "Sequence"},
                           {"pretokenizers",
                            {{{"type", "Split"},
                              {"pattern", {{"Regex", known->pattern}}},
                              {"behavior", "Isolated"},
                              {"invert", false}},
-                            {{"type", "ByteLevel"},
-                             {"add_prefix_space", false},
-                             {"trim_offsets", true},
-                             {"use_regex", false}}}}}},
-                        {"post_processor", nullptr},
-                        {"decoder",
-                         {{"type", "ByteLevel"},
-                          {"add_prefix_space", true},
-                          {"trim_offsets", true},
-                          {"use_regex", true}}},
-                        {"model",
-                         {{"type", "BPE"},
-                          {"dropout", nullptr},
-                          {"unk_token", nullptr},
-                          {"continuing_subword_prefix", nullptr},
-                          {"end_of_word_suffix", nullptr},
-                          {"fuse_unk", false},
-                          {"byte_fallback", false},
-                          {"ignore_merges", true},
-                          {"vocab", vocab},
-                          {"merges", merges_of(by_rank, ranks)}}}};
+                            byte_level()}}};
   nlohmann::json config = {{"eos_token", known->end},
                            {"clean_up_tokenization_spaces", false},
                            {"tokenizer_class", "PreTrainedTokenizerFast"}};

@@ -3,8 +3,8 @@
 // The table names neither the pattern that splits text nor the special tokens; an encoding does.
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
+
+#include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
 
@@ -13,8 +13,6 @@ std::string tiktoken_encodings();
 // Whether a file that begins like this is such a table.
 bool is_tiktoken(std::string_view beginning);
 // tokenizer.json and tokenizer_config.json. Throws Error naming `where`.
-std::vector<std::pair<std::string, std::string>> tiktoken_files(std::string_view table,
-                                                                std::string_view encoding,
-                                                                const std::string& where);
+HfFiles tiktoken_files(std::string_view table, std::string_view encoding, const std::string& where);
 
 }  // namespace trireme

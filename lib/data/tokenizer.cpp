@@ -235,6 +235,13 @@ std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_vie
   return sentencepiece_tokenizer(path);
 }
 
+std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, std::string_view text) {
+  auto ids = tokenizer.prefix();
+  tokenizer.encode(text, TextPlace::start, ids);
+  if (ids.empty() && tokenizer.separator()) ids.push_back(*tokenizer.separator());
+  return ids;
+}
+
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerSpec& spec, std::string_view where) {
   require(spec.kind != TokenizerKind::none,
           "{} carries no tokenizer: its tokens were imported as numbers; import them again with "

@@ -88,6 +88,10 @@ class Tokenizer {
   }
 };
 
+// What a model is to continue: a document's beginning. Of an empty text what a document begins
+// with, or the separator behind the one before; empty where the tokenizer has neither.
+std::vector<std::int32_t> prompt_ids(const Tokenizer&, std::string_view text);
+
 // One id for each byte, vocabulary 256. Byte 0 does not occur in text, so it separates documents.
 std::unique_ptr<Tokenizer> bytes_tokenizer();
 // Reads a SentencePiece .model file; throws Error when it is missing or no model.

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
 #include "lib/deck/familiar.hpp"
 #include "lib/deck/key.hpp"
-#include "lib/deck/nearest.hpp"
 
 namespace trireme {
 namespace {

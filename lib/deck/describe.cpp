@@ -1,7 +1,7 @@
 // What keys mean: for the terminal, and as the reference in docs/.
 #include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
 #include "lib/deck/familiar.hpp"
-#include "lib/deck/nearest.hpp"
 #include "lib/deck/table.hpp"
 
 namespace trireme {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
 #include "lib/deck/check.hpp"
 #include "lib/deck/familiar.hpp"
-#include "lib/deck/nearest.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/deck/toml_reader.hpp"

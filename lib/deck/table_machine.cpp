@@ -232,6 +232,11 @@ DeckSection run_section() {
               "debug", flag, plain(&R::debug),
               "poison memory that is given back, compare the labels of collectives between ranks"),
           KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU"),
+          KeyRow("device_headroom", real, plain(&R::device_headroom),
+                 "of a GPU's memory, free when all ranks are connected, so much is left to the "
+                 "libraries: code that is loaded later, NCCL's direct messages")
+              .in(0, 1024)
+              .in_units("GiB"),
           KeyRow("cuda_graph", flag, plain(&R::cuda_graph),
                  "launch a microbatch's forward and its backward as one CUDA graph each; on one "
                  "rank, and not while debugging"),

@@ -173,7 +173,8 @@ DeckSection train_section() {
                  "start of all randomness: initialisation, data order, dropout")
               .in(0, step_most),
           KeyRow("max_skipped", integer, plain(&T::max_skipped),
-                 "steps skipped in a row for non-finite gradients that stop the run")
+                 "steps in a row that stop the run when all are skipped: not finite, or without "
+                 "targets")
               .in(1, step_most)
               .in_units("steps"),
       }};

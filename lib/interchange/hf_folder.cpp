@@ -7,6 +7,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/interchange/json_text.hpp"
+#include "lib/io/checkpoint.hpp"
 
 namespace trireme {
 
@@ -51,7 +52,12 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
             "(merge_and_unload), save that and import it",
             path.string(), name);
   }
-  fail("{} holds neither {} nor {}", path.string(), one_file, index_file);
+  require(!is_there(path / manifest_name) && !is_there(path / "checkpoints"),
+          "{} is Trireme's own: name it as model.init_from, or give it to generate and evaluate, "
+          "without an import",
+          path.string());
+  fail("{} holds neither {} nor {}: give the folder of a model that save_pretrained wrote",
+       path.string(), one_file, index_file);
 }
 
 // The first few of a list, "a, b, c and 5 more".

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/interchange/hf_config.hpp"
@@ -53,6 +54,19 @@ CheckpointMeta meta_of(const Deck& deck, const ModelSpec& spec, TokenizerSpec to
   return meta;
 }
 
+// Weights are of use without it, and export writes its files back.
+void warn_of_tokenizer(const TokenizerSpec& t, const std::string& where) {
+  if (t.kind == TokenizerKind::none) return;
+  try {
+    make_tokenizer(t, where);
+  } catch (const Error& e) {
+    log_warning(
+        "{}; the model is imported with its tokenizer's files, but texts need another "
+        "tokenizer: give tokenize one with --tokenizer",
+        e.what());
+  }
+}
+
 }  // namespace
 
 ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
@@ -66,7 +80,9 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   HfWeights weights(files, spec);
   const auto master = options.master.value_or(weights.master());
   const auto deck = deck_of(model, master, folder);
-  const auto meta = meta_of(deck, spec, tokenizer_of(folder));
+  auto tokenizer = tokenizer_of(folder);
+  warn_of_tokenizer(tokenizer, folder.string());
+  const auto meta = meta_of(deck, spec, std::move(tokenizer));
   try {  // ranges of all values
     parse_deck(meta.deck, deck.name);
   } catch (const Error& problem) {

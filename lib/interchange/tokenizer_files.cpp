@@ -7,6 +7,7 @@
 #include "lib/interchange/json_text.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
+#include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
 
@@ -20,30 +21,9 @@ TokenizerFiles of_bytes() {
   Json vocabulary = Json::object();
   for (int b = 0; b < 256; ++b)
     vocabulary[token_of_bytes(std::string(1, static_cast<char>(b)))] = b;
-  const Json byte_level = {{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", false},
-                           {"use_regex", false}};
-  const Json tokenizer = {{"version", "1.0"},
-                          {"truncation", nullptr},
-                          {"padding", nullptr},
-                          {"added_tokens", Json::array()},
-                          {"normalizer", nullptr},
-                          {"pre_tokenizer", byte_level},
-                          {"post_processor", nullptr},
-                          {"decoder", byte_level},
-                          {"model",
-                           {{"type", "BPE"},
-                            {"dropout", nullptr},
-                            {"unk_token", nullptr},
-                            {"continuing_subword_prefix", nullptr},
-                            {"end_of_word_suffix", nullptr},
-                            {"fuse_unk", false},
-                            {"byte_fallback", false},
-                            {"vocab", vocabulary},
-                            {"merges", Json::array()}}}};
   const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                        {"clean_up_tokenization_spaces", false}};
+  const auto tokenizer = byte_level_bpe(vocabulary, Json::array());
   return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, 0}};
 }
 
@@ -76,24 +56,15 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
           {id_unless_negative(processor.bos_id()), id_unless_negative(processor.eos_id())}};
 }
 
-// Of {"eos_token": "</s>"} and of {"eos_token": {"content": "</s>", ...}}.
-std::string token_named(const Json& config, const char* key) {
-  if (!config.contains(key)) return {};
-  const auto& v = config.at(key);
-  if (v.is_string()) return v.get<std::string>();
-  if (v.is_object() && v.contains("content") && v.at("content").is_string())
-    return v.at("content").get<std::string>();
-  return {};
-}
-
 // The id of a token that its settings name.
 class TokenIds {
  public:
   TokenIds(const std::string& tokenizer, std::string_view where)
       : tokenizer_(tokenizer), where_(where) {}
 
-  std::optional<std::int64_t> id_of(const std::string& token) const {
-    if (token.empty()) return {};
+  std::optional<std::int64_t> id_of(const std::optional<std::string>& named) const {
+    if (!named) return {};
+    const auto& token = *named;
     const auto added = parse_member(tokenizer_, "added_tokens", where_);
     if (added.contains("added_tokens"))
       for (const auto& t : added.at("added_tokens"))
@@ -111,14 +82,7 @@ class TokenIds {
 };
 
 TokenizerFiles of_huggingface(const std::string& packed, std::string_view where) {
-  TokenizerFiles files;
-  const auto all = parse_object(packed, fmt::format("the tokenizer of {}", where));
-  for (const auto& [name, text] : all.items()) {
-    require(text.is_string(), "the tokenizer of {} holds no text as its {}", where, name);
-    require(!name.empty() && name.find('/') == std::string::npos && name[0] != '.',
-            "the tokenizer of {} names a file '{}'", where, name);
-    files.contents[name] = text.get<std::string>();
-  }
+  TokenizerFiles files{unpack(packed, where), {}};
   const auto tokenizer = files.contents.find(whole);
   require(tokenizer != files.contents.end(), "the tokenizer of {} lacks its {}", where, whole);
   Json config = Json::object();
@@ -149,14 +113,10 @@ TokenizerFiles files_of(const TokenizerSpec& t, std::string_view where) {
 
 TokenizerSpec tokenizer_of(const std::filesystem::path& folder) {
   if (is_there(folder / whole)) {
-    Json packed = Json::object();
+    HfFiles files;
     for (const auto name : tokenizer_files)
-      if (is_there(folder / name)) packed[std::string(name)] = read_text(folder / name);
-    try {
-      return {TokenizerKind::huggingface, packed.dump()};
-    } catch (const Json::exception&) {
-      fail("{} holds a tokenizer that is not UTF-8 text", folder.string());
-    }
+      if (is_there(folder / name)) files.emplace(name, read_text(folder / name));
+    return {TokenizerKind::huggingface, pack(files, folder.string())};
   }
   if (is_there(folder / sentencepiece_model))
     return {TokenizerKind::sentencepiece, read_text(folder / sentencepiece_model)};

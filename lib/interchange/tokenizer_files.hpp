@@ -1,17 +1,17 @@
 #pragma once
 // A checkpoint's tokenizer as files in a folder of Hugging Face, and back.
 #include <filesystem>
-#include <map>
 #include <string>
 #include <string_view>
 
 #include "lib/data/tokenizer.hpp"
 #include "lib/interchange/hf_config.hpp"
+#include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
 
 struct TokenizerFiles {
-  std::map<std::string, std::string> contents;  // by file name
+  HfFiles contents;
   TextIds ids;
 };
 

@@ -102,14 +102,24 @@ NewestIntact newest_intact(const fs::path& checkpoints, Check check) {
   return result;
 }
 
+static std::string not_a_checkpoint(const fs::path& path) {
+  if (!fs::exists(path)) return fmt::format("there is no {}: correct the path", path.string());
+  if (fs::exists(path / "config.json"))
+    return fmt::format(
+        "{} is a model in Hugging Face's form: `trireme import {} NEW` makes a checkpoint of it",
+        path.string(), path.string());
+  return fmt::format(
+      "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints): name one that "
+      "`trireme train` wrote",
+      path.string(), manifest_name);
+}
+
 fs::path find_checkpoint(const fs::path& path) {
   if (fs::exists(path / manifest_name)) return path;
   require(!fs::exists(path / shard_name(0)),
           "{} is damaged: {} is missing -- `trireme inspect {} --repair` makes it again",
           path.string(), manifest_name, path.string());
-  require(fs::is_directory(path / "checkpoints"),
-          "{} is neither a checkpoint (no {}) nor a run directory (no checkpoints)", path.string(),
-          manifest_name);
+  require(fs::is_directory(path / "checkpoints"), "{}", not_a_checkpoint(path));
   const auto newest = newest_intact(path / "checkpoints", Check::sizes);
   for (const auto& reason : newest.skipped) log_warning("skipped: {}", reason);
   require(newest.found.has_value(), "{} holds no intact checkpoint",

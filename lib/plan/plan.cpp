@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/trace.hpp"
+#include "lib/comm/nccl_memory.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/ops/heads.hpp"
 #include "lib/run/evaluation.hpp"
@@ -114,8 +115,24 @@ void measure_step(RankPlan& plan, Trainer& trainer, const Pipeline& pipe, const 
 
 }  // namespace
 
+std::vector<Batch> any_microbatches(const PlanInput& in) {
+  return std::vector<Batch>(
+      static_cast<std::size_t>(in.train.batch / (in.train.microbatch * in.grid.data)),
+      any_batch(in));
+}
+
+std::int64_t busiest_step(const PlanInput& in) {
+  const auto steps = steps_to_plan(in);
+  return steps.all[steps.busiest];
+}
+
 std::size_t memory_of(const Account& a, const BackendProperties& p) {
   return a.reserved + (p.host_readable ? a.pinned_reserved : 0);
+}
+
+Beside beside_account(const PlanInput& in, const BackendProperties& p, const Axes& axes) {
+  return {in.transport == TransportKind::device ? nccl_memory(axes) : 0,
+          p.host_readable ? 0 : in.headroom};
 }
 
 RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
@@ -126,10 +143,10 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;
-  const auto batch = any_batch(in);
-  const std::vector<Batch> microbatches(
-      static_cast<std::size_t>(in.train.batch / (in.train.microbatch * in.grid.data)), batch);
-  const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)), batch);
+  plan.beside = beside_account(in, target.properties, axes);
+  const auto microbatches = any_microbatches(in);
+  const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)),
+                                 microbatches[0]);
   const auto steps = steps_to_plan(in);
   {
     Trainer trainer(backend, axes, in.setup);
@@ -194,8 +211,7 @@ static std::vector<int> kinds_of_shares(const ModelConfig& c, int seq) {
   return ranks;
 }
 
-// One rank for each stage and distinct share of the heads.
-static std::vector<int> kinds_of_ranks(const PlanInput& in) {
+std::vector<int> kinds_of_ranks(const PlanInput& in) {
   std::vector<int> ranks;
   const auto shares = kinds_of_shares(in.setup.model, in.grid.seq);
   for (int stage = 0; stage < in.grid.pipe; ++stage)
@@ -231,7 +247,8 @@ Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
   const auto plan = plan_rank(in, target, rank);
   const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
-  return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0)};
+  return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0),
+          plan.beside};
 }
 
 std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget& target,
@@ -240,7 +257,8 @@ std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget&
   const auto blocks = blocks_of_ranks(in);
   for (const int rank : kinds_of_ranks(in)) {
     if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
-    most = std::max(most, reserved_by(in, target, rank).all);
+    const auto r = reserved_by(in, target, rank);
+    most = std::max(most, r.all + r.beside.all());
     if (most > limit) return std::nullopt;
   }
   return most;
@@ -253,17 +271,18 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);
   plan.stage_blocks = blocks_of_ranks(in);
   plan.freeze_borders = borders_of(in, FreezeSchedule(in.setup.freeze, spec));
-  const auto steps = steps_to_plan(in);
-  plan.busiest_step = steps.all[steps.busiest];
+  plan.busiest_step = busiest_step(in);
   for (const int rank : kinds_of_ranks(in)) plan.ranks.push_back(plan_rank(in, target, rank));
   plan.timeline = timeline_of(plan, pipeline_of(in.setup, in.grid.pipe));
   return plan;
 }
 
 std::size_t Plan::most_reserved() const {
-  std::size_t most = 0;
-  for (const auto& r : ranks) most = std::max(most, r.reserved);
-  return most;
+  return std::ranges::max(ranks, {}, &RankPlan::reserved).reserved;
+}
+
+std::size_t Plan::most_needed() const {
+  return std::ranges::max(ranks, {}, &RankPlan::needed).needed();
 }
 
 }  // namespace trireme

@@ -24,11 +24,26 @@ struct PlanInput {
   TransportKind transport = TransportKind::host;
   CommSettings comm{};  // the run's
   PlanSnapshot snapshot = PlanSnapshot::left_out;
+  std::size_t headroom = 0;  // bytes of a device that run.device_headroom keeps free
 };
 
 // Bytes of its machine's memory that a rank reserves: the device's, or the host's with all that is
 // pinned there.
 std::size_t memory_of(const Account&, const BackendProperties&);
+
+// Bytes of its device that a rank leaves to others: NCCL's, estimated, and run.device_headroom.
+struct Beside {
+  std::size_t nccl = 0, headroom = 0;
+  std::size_t all() const { return nccl + headroom; }
+};
+Beside beside_account(const PlanInput&, const BackendProperties&, const Axes&);
+
+// A rank of each kind: of each stage and distinct share of the heads.
+std::vector<int> kinds_of_ranks(const PlanInput&);
+// What a rank gets in a step: as many tokens as its share has, of any ids.
+std::vector<Batch> any_microbatches(const PlanInput&);
+// The step of the run that trains most.
+std::int64_t busiest_step(const PlanInput&);
 
 // One rank. Memory is the maximum over all states; work and traffic are those of the step that
 // trains most parameters.
@@ -36,7 +51,9 @@ struct RankPlan {
   int rank = 0;
   Grid::At at;
   Account account;
-  std::size_t reserved = 0;                 // as memory_of(account) says
+  std::size_t reserved = 0;  // as memory_of(account) says
+  Beside beside;
+  std::size_t needed() const { return reserved + beside.all(); }
   double checkpoint_bytes = 0;              // that it writes, at most
   Axes::Traffic step_traffic;               // payload sent in one step
   double step_flops = 0;                    // of products and attention in one step
@@ -54,6 +71,7 @@ struct Plan {
   std::int64_t busiest_step = 0;             // the one that trains most
 
   std::size_t most_reserved() const;
+  std::size_t most_needed() const;
 };
 
 // Two steps (the second starts with the memory state that the first left), one more for each
@@ -63,11 +81,12 @@ Plan make_plan(const PlanInput&, const DryTarget&);
 
 struct Reserved {
   std::size_t all = 0, without_snapshot = 0;
+  Beside beside;
 };
 // A quick estimate of the bytes that a rank reserves, from a step with few microbatches and without
 // checking the order of accesses.
 Reserved reserved_by(PlanInput, DryTarget, int rank);
-// The most that a rank of the grid reserves by that estimate; none if one is above `limit`.
+// The most that a rank of the grid needs by that estimate; none if one is above `limit`.
 std::optional<std::size_t> reserved_within(const PlanInput&, const DryTarget&, std::size_t limit);
 
 // A table for the terminal, and the same as JSON.

@@ -71,6 +71,12 @@ static std::string ranks_text(const Plan& p, const Grid& grid, const BackendProp
   add_sizes(table, p, "  reserved", memory_text, [](const RankPlan& r) { return r.reserved; });
   add_sizes(table, p, machine.host_readable ? "  pinned of it" : "  host, pinned", memory_text,
             [](const RankPlan& r) { return r.account.pinned_reserved; });
+  if (!machine.host_readable) {
+    add_sizes(table, p, "  NCCL, estimated", memory_text,
+              [](const RankPlan& r) { return r.beside.nccl; });
+    add_sizes(table, p, "  left free", memory_text,
+              [](const RankPlan& r) { return r.beside.headroom; });
+  }
   table.row("a checkpoint", {});
   add_sizes(table, p, "  writes", traffic_text,
             [](const RankPlan& r) { return r.checkpoint_bytes; });
@@ -167,6 +173,8 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"peak_bytes_by_kind", kinds},
          {"peak_bytes", r.account.peak_all},
          {"reserved_bytes", r.reserved},
+         {"nccl_bytes", r.beside.nccl},
+         {"headroom_bytes", r.beside.headroom},
          {"checkpoint_bytes", r.checkpoint_bytes},
          {"pinned_bytes", r.account.pinned_reserved}});
   }
@@ -178,6 +186,7 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
       {"freeze_borders", p.freeze_borders},
       {"busiest_step", p.busiest_step},
       {"reserved_bytes", p.most_reserved()},
+      {"needed_bytes", p.most_needed()},
       {"ranks", ranks},
       {"schedule", schedule_json(p)}};
   return out.dump(2) + "\n";

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/trace.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
@@ -53,7 +55,13 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       line_{meta_.step, Clock::now(), 0},
       saving_(trainer_, record_, settings_.checkpoint, settings_.run, meta_.step,
               std::move(start.restored)),
-      trace_(trainer_.axes(), settings_.trace, settings_.run / "trace") {
+      trace_(trainer_.axes(), settings_.trace, settings_.run / "trace"),
+      reading_(
+          [this](std::int64_t first) {
+            return read_step(trainer_, training_, settings_.train, first);
+          },
+          settings_.train.batch,
+          meta_.samples + (total_steps_ - meta_.step) * settings_.train.batch) {
   at_root(trainer_.axes().world, Pace::slow, [&] {
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
     saving_.warn_of_space();
@@ -67,7 +75,7 @@ std::string TrainLoop::summary() const {
   const auto steps = meta_.step - first_step_;
   const auto seconds = elapsed();
   return fmt::format(
-      "{} step{} in {}, {:.0f} tokens/s on average; rows in {}, {}", steps, steps == 1 ? "" : "s",
+      "{} in {}, {:.0f} tokens/s on average; rows in {}, {}", counted(steps, "step"),
       clock_text(seconds), static_cast<double>(steps * step_tokens_) / seconds,
       (settings_.run / "history.csv").string(),
       last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());
@@ -78,8 +86,8 @@ RunTiming TrainLoop::timing() const {
           std::string(trainer_.backend().name()),
           first_step_,
           meta_.step,
-          (meta_.step - first_step_) * step_tokens_,
-          steps_seconds_,
+          times_.steps() * step_tokens_,
+          times_.steps_seconds(),
           flops_of_token(trainer_.model().spec()),
           settings_.peak_flops,
           gather_timing(trainer_.axes(), trainer_.backend().account())};
@@ -185,19 +193,17 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
 
 // As long as those so far on average; twice that where it is computed twice.
 double TrainLoop::next_step_seconds() const {
-  const double mean = steps_seconds_ / static_cast<double>(meta_.step - first_step_);
-  return is_multiple(meta_.step + 1, settings_.replay_every) ? 2 * mean : mean;
+  return (is_multiple(meta_.step + 1, settings_.replay_every) ? 2 : 1) * times_.step();
 }
 
 bool TrainLoop::time_is_near() const {
   if (settings_.time_limit <= 0) return false;
   // The time to the next chance to stop, estimated from this run and taken one and a half times.
   double next = next_step_seconds() + saving_.estimate();
-  if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1))
-    next += evaluation_seconds_;
+  if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1)) next += times_.evaluation;
   if (tokenizer_ && (sample_is_due(settings_.evaluate, meta_.step, total_steps_) ||
                      sample_is_due(settings_.evaluate, meta_.step + 1, total_steps_)))
-    next += sample_seconds_;
+    next += times_.sample;
   return elapsed() + 1.5 * next + 1 > settings_.time_limit;
 }
 
@@ -217,15 +223,23 @@ bool TrainLoop::is_too_long(Clock::time_point begin, int done, int of) const {
          signals_.seconds_since_stop() + left + saving_.estimate() > settings_.signal_grace;
 }
 
-bool TrainLoop::one_step() {
-  const auto begin = Clock::now();
-  trace_.begin(meta_.step + 1);
+std::vector<Batch> TrainLoop::microbatches_of_step() {
+  const TraceScope span("read samples");
+  const TaskScope task(Task::reading);
   std::vector<Batch> microbatches;
   try {
-    microbatches = batches_of_step(trainer_, training_, settings_.train, meta_.samples);
+    together(trainer_.axes().world, [&] { microbatches = reading_.take(meta_.samples); });
   } catch (const SharedError&) {
     save_and_rethrow();
   }
+  return microbatches;
+}
+
+bool TrainLoop::one_step() {
+  const auto begin = Clock::now();
+  const auto sent_before = trainer_.axes().traffic().all();
+  trace_.begin(meta_.step + 1);
+  auto microbatches = microbatches_of_step();
   const double lr =
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
   const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };
@@ -250,8 +264,8 @@ bool TrainLoop::one_step() {
   if (training_.epoch_of(meta_.samples) != epoch)
     log_info("step {}: epoch {} begins", meta_.step, training_.epoch_of(meta_.samples) + 1);
   const double seconds = seconds_since(begin);
-  steps_seconds_ += seconds;
-  report(result, lr, seconds);
+  if (result.verdict != Verdict::no_targets) times_.add_step(seconds);
+  report(result, lr, seconds, trainer_.axes().traffic().all() - sent_before);
   // Told first, as what follows may end the run for a reason of its own; the checkpoint of a step
   // that was skipped says so.
   if (!result.fault.empty()) log_warning("step {} was {}", meta_.step, result.fault);
@@ -272,25 +286,27 @@ void TrainLoop::judge_fault(const std::string& fault) {
 
 void TrainLoop::count_skipped(const StepResult& result) {
   // Counted in the checkpoint, so that a run that is requeued again and again still stops.
-  auto& in_row = meta_.extra["not_finite_in_row"];
-  const auto count =
-      result.verdict == Verdict::not_finite ? (in_row.empty() ? 0 : std::stoll(in_row)) + 1 : 0;
-  in_row = fmt::format("{}", count);
-  if (result.verdict == Verdict::updated) return;
-  meta_.skipped.push_back(meta_.step);
-  if (result.verdict == Verdict::no_targets) {
-    log_warning("step {} is skipped: none of its targets is valid", meta_.step);
+  auto& in_row = meta_.extra["skipped_in_row"];
+  if (result.verdict == Verdict::updated) {
+    in_row = "0";
     return;
   }
-  log_warning("step {} is skipped: {} is not finite", meta_.step, result.culprit);
+  const auto count = (in_row.empty() ? 0 : std::stoll(in_row)) + 1;
+  in_row = fmt::format("{}", count);
+  meta_.skipped.push_back(meta_.step);
+  const bool masked = result.verdict == Verdict::no_targets;
+  const auto why =
+      masked ? "none of its targets counts, all are masked" : result.culprit + " is not finite";
+  log_warning("step {} is skipped: {}", meta_.step, why);
   if (count < settings_.train.max_skipped) return;
   throw SharedError(fmt::format(
-      "{} steps in a row were not finite, the last at step {}: lower optimizer.lr, lengthen "
-      "schedule.warmup_steps, or look at the data of these steps; train.max_skipped allows more",
-      count, meta_.step));
+      "{} steps in a row were skipped, the last at step {} as {}: {}look at the data of these "
+      "steps; train.max_skipped allows more",
+      count, meta_.step, why,
+      masked ? "" : "lower optimizer.lr, lengthen schedule.warmup_steps, or "));
 }
 
-void TrainLoop::report(const StepResult& r, double lr, double seconds) {
+void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int64_t sent) {
   HistoryRow row;
   row.step = meta_.step;
   row.tokens = meta_.tokens;
@@ -299,10 +315,9 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   row.grad_norm = measured ? r.grad_norm : std::nan("");
   row.lr = lr;
   row.seconds = seconds;
-  row.tokens_per_second = static_cast<double>(step_tokens_) / seconds;
+  row.tokens_per_second = measured ? static_cast<double>(step_tokens_) / seconds : std::nan("");
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
-  row.bytes_sent = trainer_.axes().traffic().all() - bytes_sent_;
-  bytes_sent_ += row.bytes_sent;
+  row.bytes_sent = sent;
   std::optional<DigestTable> digests;
   if (is_multiple(meta_.step, settings_.digest_every)) digests = trainer_.digests();
   try {
@@ -319,8 +334,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
                tokens / (seconds_since(line_.at) - line_.evaluating));
     line_ = {meta_.step, Clock::now(), 0};
   }
-  const double left = static_cast<double>(total_steps_ - meta_.step) * steps_seconds_ /
-                      static_cast<double>(meta_.step - first_step_);
+  const double left = static_cast<double>(total_steps_ - meta_.step) * times_.step();
   progress_.show({meta_.step, total_steps_, row.loss, lr, row.tokens_per_second, left});
 }
 
@@ -330,8 +344,8 @@ void TrainLoop::sample_now() {
   const auto begin = Clock::now();
   const auto text =
       sample_text(trainer_, *tokenizer_, settings_.evaluate, [this] { return signals_.stop(); });
-  sample_seconds_ = seconds_since(begin);
-  line_.evaluating += sample_seconds_;
+  times_.sample = seconds_since(begin);
+  line_.evaluating += times_.sample;
   if (!text) return;
   log_info("step {}: the model writes: {}", meta_.step, in_one_line(*text));
   record_.add_sample(meta_.step, *text);
@@ -347,8 +361,8 @@ bool TrainLoop::evaluate_now() {
   } catch (const SharedError&) {
     save_and_rethrow();
   }
-  evaluation_seconds_ = seconds_since(begin);
-  line_.evaluating += evaluation_seconds_;
+  times_.evaluation = seconds_since(begin);
+  line_.evaluating += times_.evaluation;
   if (!loss) {
     log_info("step {}: a signal interrupted the evaluation", meta_.step);
   } else if (loss->valid == 0) {

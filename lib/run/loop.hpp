@@ -14,9 +14,11 @@
 #include "lib/io/config.hpp"
 #include "lib/run/config.hpp"
 #include "lib/run/progress.hpp"
+#include "lib/run/read_ahead.hpp"
 #include "lib/run/record.hpp"
 #include "lib/run/saving.hpp"
 #include "lib/run/signals.hpp"
+#include "lib/run/step_times.hpp"
 #include "lib/run/step_trace.hpp"
 #include "lib/run/timing.hpp"
 #include "lib/train/config.hpp"
@@ -95,13 +97,15 @@ class TrainLoop {
   Asked asked_by_file();
   bool on_any_rank(bool here) const;
   Ending run_steps();
+  std::vector<Batch> microbatches_of_step();
   // False: it was dropped, as its end was too far off for a signal that came.
   bool one_step();
   // On this rank: would the checkpoint that a signal asks for come too late behind the whole step?
   bool is_too_long(std::chrono::steady_clock::time_point begin, int done, int of) const;
   void count_skipped(const StepResult&);
   void judge_fault(const std::string& fault);
-  void report(const StepResult&, double lr, double seconds);
+  // `sent`: bytes of payload from this rank.
+  void report(const StepResult&, double lr, double seconds, std::int64_t sent);
   // False when a signal interrupted it.
   bool evaluate_now();
   // Evaluates; false when the run has to stop: a signal came, unless all steps are made and
@@ -136,13 +140,13 @@ class TrainLoop {
   } line_;              // the newest of the log's lines about a step
   Saving saving_;
   std::chrono::steady_clock::time_point looked_at_{};  // for the files that ask
-  double steps_seconds_ = 0, evaluation_seconds_ = 0, sample_seconds_ = 0;
+  StepTimes times_;
   std::string reason_;
-  std::int64_t bytes_sent_ = 0;   // before this step
   bool droppable_ = true;         // the next step may take longer than run.signal_grace
   std::exception_ptr row_error_;  // of the last row of history, on rank 0
   Progress progress_;
   StepTrace trace_;
+  ReadAhead reading_;
 };
 
 }  // namespace trireme

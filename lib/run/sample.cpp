@@ -16,9 +16,10 @@ bool sample_is_due(const EvaluateConfig& e, std::int64_t step, std::int64_t tota
 std::optional<std::string> sample_text(Trainer& trainer, const Tokenizer& tokenizer,
                                        const EvaluateConfig& e,
                                        const std::function<bool()>& interrupted) {
-  Request request{tokenizer.prefix(), e.sample_tokens, {.temperature = e.sample_temperature}};
-  tokenizer.encode(e.sample_prompt, TextPlace::start, request.ids);
-  if (request.ids.empty()) request.ids.push_back(tokenizer.separator().value_or(0));
+  Request request{prompt_ids(tokenizer, e.sample_prompt),
+                  e.sample_tokens,
+                  {.temperature = e.sample_temperature}};
+  if (request.ids.empty()) return std::nullopt;
   bool left_off = false;
   GenerationSettings settings{.vocab = tokenizer.vocab()};
   // Asked on every rank after each token.

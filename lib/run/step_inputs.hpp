@@ -11,8 +11,11 @@
 namespace trireme {
 
 // This rank's share of the step that begins with sample `first`: sample
-// first + (m * data + d) * microbatch + i goes to data rank d, microbatch m. Collective;
-// SharedError when a rank cannot read its samples.
+// first + (m * data + d) * microbatch + i goes to data rank d, microbatch m. Not collective: safe
+// in a thread beside a step. Error for samples that cannot be read.
+std::vector<Batch> read_step(const Trainer&, const Dataset&, const TrainConfig&,
+                             std::int64_t first);
+// The same on all ranks; SharedError when one of them cannot.
 std::vector<Batch> batches_of_step(const Trainer&, const Dataset&, const TrainConfig&,
                                    std::int64_t first);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "lib/base/counted.hpp"
 #include "lib/io/posix_file.hpp"
 
 namespace trireme {
@@ -120,7 +121,7 @@ std::string rate_line(const RunTiming& t) {
 std::vector<std::string> timing_lines(const RunTiming& t) {
   const auto wall = spread(t.ranks, [](const auto& r) { return r.wall(); });
   std::vector<std::string> lines = {
-      fmt::format("time of {} rank{}, in seconds", t.ranks.size(), t.ranks.size() == 1 ? "" : "s"),
+      fmt::format("time of {}, in seconds", counted(t.ranks.size(), "rank")),
       fmt::format("  {:<20}{:>12}{:>12}{:>12}{:>8}", "", "min", "mean", "max", "%")};
   for (std::size_t i = 0; i < task_count; ++i) {
     const auto s = spread(t.ranks, [&](const auto& r) { return r.seconds[i]; });

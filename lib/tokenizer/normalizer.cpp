@@ -82,6 +82,11 @@ bool Normalizer::composes() const {
                              [](const auto& s) { return std::holds_alternative<Compose>(s); });
 }
 
+bool Normalizer::prepends() const {
+  return std::ranges::any_of(steps_,
+                             [](const auto& s) { return std::holds_alternative<Prepend>(s); });
+}
+
 std::string Normalizer::of_space() const {
   return (*this)(" ", false);
 }

@@ -37,6 +37,8 @@ class Normalizer {
   bool local() const;
   bool only_spaces_change() const;
   bool composes() const;
+  // Does a text behind an added token get anything before it?
+  bool prepends() const;
   // What a space becomes.
   std::string of_space() const;
 

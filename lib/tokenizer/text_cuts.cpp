@@ -42,11 +42,13 @@ void TextPipeline::prepare_cuts() {
     // It could stand across a cut, or need to see what is behind one.
     const bool spaces_alone = token.text.find_first_not_of(spaces) == std::string::npos;
     if (token.text.find_first_of(spaces) != std::string::npos &&
-        (!spaces_alone || token.single_word))
+        (!spaces_alone || token.single_word || token.text.ends_with('\n')))
       allows_cuts_ = false;
     for (const auto& text : {token.text, normalizer_(token.text, true)}) {
       if (text.empty()) continue;
-      if (token.rstrip) no_space_after_.push_back(last_code_point(text).value);
+      // The other part would not know that it stands behind a token.
+      if (token.rstrip || normalizer_.prepends())
+        no_space_after_.push_back(last_code_point(text).value);
       if (token.lstrip) no_line_before_.push_back(first_code_point(text).value);
     }
   }

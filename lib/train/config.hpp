@@ -14,7 +14,7 @@ struct TrainConfig {
   std::int64_t steps = 0;        // length of the run; exactly one of steps
   std::int64_t tokens = 0;       // and tokens is above 0
   std::int64_t seed = 1;         // of initialisation, data order and dropout
-  std::int64_t max_skipped = 5;  // non-finite steps in a row that stop the run
+  std::int64_t max_skipped = 5;  // skipped steps in a row that stop the run
 
   bool operator==(const TrainConfig&) const = default;
 };

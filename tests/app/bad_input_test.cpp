@@ -185,9 +185,25 @@ TEST_F(BadInput, InNumbersAndPlaces) {
   expect_refused("$TRIREME train deck.toml --overwrite --time-limit abc", {"--time-limit", "abc"});
 }
 
+TEST_F(BadInput, AModelOfOneFormWhereAnotherIsAskedFor) {
+  ASSERT_EQ(here("$TRIREME train deck.toml train.steps=1 --run-dir run").code, 0);
+  ASSERT_EQ(here("$TRIREME export run hf").code, 0);
+  expect_refused("$TRIREME import run new", {"Trireme's own", "model.init_from"});
+  expect_refused("$TRIREME import run/checkpoints/step-00000001 new", {"Trireme's own"});
+  expect_refused("$TRIREME export hf new", {"trireme import hf NEW"});
+  expect_refused("$TRIREME generate nothing --prompt a", {"there is no nothing"});
+  folder.write("chat.jsonl", R"({"messages": [{"role": "user", "content": "a"}]})");
+  expect_refused("$TRIREME tokenize chat.jsonl --chat --output new.tokens", {"--tokenizer"});
+  folder.write("choice.jsonl", R"({"ctx": "a", "endings": ["b"], "label": 0})");
+  expect_refused("$TRIREME evaluate run --multiple-choice choice.jsonl",
+                 {"choice.jsonl:1", "at least two", R"("endings": [)"});
+}
+
 TEST_F(BadInput, OnTheCommandLine) {
   expect_refused("$TRIREME", {"subcommand"});
   expect_refused("$TRIREME fly", {"fly"});
+  expect_refused("$TRIREME generat run", {"did you mean trireme generate?"});
+  EXPECT_EQ(here("$TRIREME plan deck.toml --device-memory 80").out, "");
   expect_refused("$TRIREME train", {"deck"});
   expect_refused("$TRIREME generate runs --tokens -5", {"tokens"});
   expect_refused("$TRIREME deck model.layer", {"model.layers"});

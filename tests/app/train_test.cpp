@@ -1,6 +1,8 @@
 // The program from the outside: deck in, trained model out, restarted after every kind of end.
 #include <gmock/gmock.h>
 
+#include "lib/data/token_writer.hpp"
+#include "lib/data/tokenizer.hpp"
 #include "tests/app/training.hpp"
 
 namespace trireme {
@@ -203,9 +205,55 @@ TEST_F(Training, StepsThatAreNotFiniteStopTheRun) {
       here("$TRIREME train deck.toml optimizer.lr=1000 schedule.shape=constant train.steps=50");
 
   EXPECT_EQ(r.code, 1);
-  EXPECT_NE(r.err.find("5 steps in a row were not finite"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("5 steps in a row were skipped, the last at step "), std::string::npos)
+      << r.err;
   const auto outcome = nlohmann::json::parse(contents_of(folder / "runs/deck/outcome.json"));
   EXPECT_EQ(outcome.at("status"), "failed");
+}
+
+// Tokens of bytes of which the first `masked` are no targets.
+static void write_masked(const std::string& path, std::size_t masked) {
+  TokenWriter file(path, 2, TargetMask::present);
+  PackedTokens tokens;
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 2000; ++i) ids.push_back('a' + i % 7);
+  tokens.append(ids, 2);
+  tokens.targets.assign(ids.size(), 1);
+  std::fill_n(tokens.targets.begin(), masked, 0);
+  file.append(tokens);
+  file.finish(256, 0, 1, bytes_tokenizer()->spec());
+}
+
+// A step is 4 samples of 16 tokens.
+TEST_F(Training, StepsWithoutTargetsStopTheRunAsOthersThatAreSkipped) {
+  write_masked(folder / "masked.tokens", 1000);
+  const auto r = here(
+      "$TRIREME train deck.toml data.path=masked.tokens data.order=sequential data.validation=0");
+
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("5 steps in a row were skipped, the last at step 5 as none of its targets "
+                       "counts"),
+            std::string::npos)
+      << r.err;
+}
+
+TEST_F(Training, StepsWithoutTargetsCountInNoRate) {
+  write_masked(folder / "masked.tokens", 200);  // those of steps 1 to 3 end with token 192
+  const auto r = here(
+      "$TRIREME train deck.toml data.path=masked.tokens data.order=sequential data.validation=0");
+
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::istringstream rows(contents_of(folder / "runs/deck/history.csv"));
+  std::string row;
+  std::getline(rows, row);
+  for (int step = 1; std::getline(rows, row); ++step) {
+    std::vector<std::string> fields;
+    std::istringstream line(row);
+    for (std::string field; std::getline(line, field, ',');) fields.push_back(field);
+    EXPECT_EQ(fields.at(6) == "nan", step <= 3) << row;
+  }
+  const auto timing = nlohmann::json::parse(contents_of(folder / "runs/deck/timing.json"));
+  EXPECT_EQ(timing.at("processes").at(0).at("tokens"), (12 - 3) * 64);
 }
 
 TEST_F(Training, StepsThatAreNotFiniteAreCountedAcrossARestart) {

@@ -1,4 +1,5 @@
 """A new user's path: a folder of others comes in, is trained on own text on two ranks, and goes back to transformers."""
+import math
 import re
 
 import numpy as np
@@ -48,7 +49,8 @@ def token_ids(path):
 
 def held_out_loss(model, ids):
     """Over the tail that data.validation holds out, in samples of the context."""
-    tail = torch.from_numpy(ids[len(ids) - round(len(ids) * 0.1):])
+    # Halves are rounded up, as those of C are.
+    tail = torch.from_numpy(ids[len(ids) - math.floor(len(ids) * 0.1 + 0.5):])
     samples = (len(tail) - 1) // flavours.CONTEXT
     n = samples * flavours.CONTEXT
     inputs, targets = (tail[k:k + n].view(samples, -1) for k in (0, 1))

@@ -11,6 +11,9 @@ import flavours
 import texts
 from program import ROOT
 
+sys.path.insert(0, str(ROOT / "tests"))
+from docs_test import blocks, toml_file
+
 # As the repositories of SmolLM2 have it.
 CHAT = ("{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n"
         "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}"
@@ -18,10 +21,6 @@ CHAT = ("{% for message in messages %}{% if loop.first and messages[0]['role'] !
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 VOCAB = 400
-
-
-def blocks(page):
-    return re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
 def make_theirs(folder):
@@ -53,9 +52,9 @@ exec "{program.build}/trireme" "$@"
         (work / name).chmod(0o755)
     environment = {**program.environment, "PATH": f"{work}/bin:{os.environ['PATH']}"}
     said = ""
-    for language, text in blocks("docs/finetune.md"):
+    for _, language, text in blocks("docs/finetune.md"):
         if language == "toml":
-            (work / "mine.toml").write_text(text)
+            (work / toml_file(text)).write_text(text)
             continue
         command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]
         ran = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True, timeout=300,

@@ -1,6 +1,8 @@
 // What a folder may hold, and what it must not.
 #include "lib/interchange/import.hpp"
 
+#include "lib/base/log.hpp"
+#include "lib/base/text_file.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/json_text.hpp"
@@ -126,6 +128,20 @@ TEST_F(Import, ATiedModelsHeadMayBeItsTableOnceMoreAndNothingElse) {
   expect_refused("'tie_word_embeddings'");
 }
 
+TEST_F(Import, ATokenizerThatCannotBeUsedIsNamedAndGoesAlong) {
+  export_model(small_llama());
+  const std::string unigram = R"({"model": {"type": "Unigram", "vocab": []}})";
+  folder.write("hf/tokenizer.json", unigram);
+  log_to(folder.path() / "log");
+  import();
+  log_to({});
+  const auto said = read_file(folder / "log");
+  EXPECT_NE(said.find("Unigram"), std::string::npos) << said;
+  EXPECT_NE(said.find("texts need another tokenizer"), std::string::npos) << said;
+  const CheckpointReader back(folder / "back");
+  EXPECT_NE(back.meta().tokenizer.find("Unigram"), std::string::npos);
+}
+
 TEST_F(Import, HalvesAndBf16AreReadExactly) {
   export_model(small_llama());
   std::vector<std::uint16_t> bits(24);
@@ -218,7 +234,8 @@ TEST_F(Import, APresetTakesTheShapeAndKeysOverrideIt) {
   EXPECT_EQ(run.model, small_llama());
   const auto text = message_of<Error>(
       [&] { parse_deck("[model]\npreset = \"from:/nowhere\"\n" + rest, "d.toml"); });
-  EXPECT_NE(text.find("d.toml:2:10: model.preset: /nowhere is neither"), std::string::npos) << text;
+  EXPECT_NE(text.find("d.toml:2:10: model.preset: there is no /nowhere"), std::string::npos)
+      << text;
   const auto empty =
       message_of<Error>([&] { parse_deck("[model]\npreset = \"from:\"\n" + rest, "d.toml"); });
   EXPECT_NE(empty.find("\"from:DIR\""), std::string::npos) << empty;

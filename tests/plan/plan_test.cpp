@@ -337,6 +337,27 @@ TEST(PlanSchedule, GridsAreTriedWithFewMicrobatches) {
   EXPECT_FALSE(reserved_within(input, target, *tried - 1));
 }
 
+// What NCCL takes and what is left free counts where a limit does, and in no account.
+TEST(PlanSchedule, ADevicesMemoryIsNotTheRunsAlone) {
+  PlanInput input;
+  input.setup.model = test::tiny_gpt2();
+  input.train.batch = input.train.microbatch = 2;
+  input.grid = {.pipe = 2, .data = 1, .seq = 1};
+  const auto target = dry_target({"cuda", 1, false});
+  const auto alone = make_plan(input, target);
+  EXPECT_EQ(alone.most_needed(), alone.most_reserved());
+
+  input.transport = TransportKind::device;
+  input.headroom = std::size_t{3} << 30;
+  const auto plan = make_plan(input, target);
+
+  const auto beside = std::size_t{3} * (32 * 12 << 20) + input.headroom;
+  EXPECT_EQ(plan.ranks[0].reserved, alone.ranks[0].reserved);
+  EXPECT_EQ(plan.ranks[0].needed(), plan.ranks[0].reserved + beside);
+  EXPECT_TRUE(reserved_within(input, target, plan.most_needed()));
+  EXPECT_FALSE(reserved_within(input, target, plan.most_reserved()));
+}
+
 TEST(PlanSchedule, StagesLeftOutOfATryHoldLess) {
   PlanInput input;
   input.setup.model = test::tiny_gpt2();

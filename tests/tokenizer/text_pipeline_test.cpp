@@ -41,10 +41,13 @@ TEST(TextPipeline, IdsAndTextsAreThoseOfTheReference) {
   }
 }
 
-std::string random_text(std::size_t pieces, std::mt19937& random) {
-  const std::vector<std::string> parts = {"the", "word", " ",  " ",      "  ",   "\n",   "\n\n",
-                                          "é",   "'s",   "12", "3456",   ".",    ");\n", "/",
-                                          "日",  "\t",   "ab", "<mask>", "<pad>"};
+// With the added tokens of a tokenizer.
+std::string random_text(std::size_t pieces, std::mt19937& random,
+                        const nlohmann::json& added = nlohmann::json::array()) {
+  std::vector<std::string> parts = {"the", "word", " ",  " ",      "  ",   "\n",   "\n\n",
+                                    "é",   "'s",   "12", "3456",   ".",    ");\n", "/",
+                                    "日",  "\t",   "ab", "<mask>", "<pad>"};
+  for (const auto& token : added) parts.push_back(token.at("content").get<std::string>());
   std::string text;
   for (std::size_t i = 0; i < pieces; ++i) text += parts[random() % parts.size()];
   return text;
@@ -56,7 +59,7 @@ TEST(TextPipeline, PartsOfACutTextHaveTheIdsOfTheWhole) {
     const TextPipeline pipeline(f.at("tokenizer").dump());
     int cuts = 0;
     for (int t = 0; t < 400; ++t) {
-      const auto text = random_text(60, random);
+      const auto text = random_text(60, random, f.at("tokenizer").at("added_tokens"));
       const auto cut = pipeline.cut_place(text, 1 + random() % (text.size() - 1));
       if (!cut) continue;
       ++cuts;
@@ -66,6 +69,24 @@ TEST(TextPipeline, PartsOfACutTextHaveTheIdsOfTheWhole) {
       EXPECT_EQ(ids, ids_of(pipeline, text)) << f.at("name") << " at " << *cut << " of " << text;
     }
     EXPECT_GT(cuts, 200) << f.at("name");
+  }
+}
+
+// What stands behind an added token begins anew, which a part alone would not know.
+TEST(TextPipeline, NoTextIsCutBehindAnAddedLineEnd) {
+  for (const auto& f : fixtures()) {
+    auto tokenizer = f.at("tokenizer");
+    const auto next = TextPipeline(tokenizer.dump()).vocab();
+    const auto& vocabulary = tokenizer.at("model").at("vocab");
+    tokenizer["added_tokens"].push_back({{"id", vocabulary.value("\n", next)},
+                                         {"content", "\n"},
+                                         {"single_word", false},
+                                         {"lstrip", false},
+                                         {"rstrip", false},
+                                         {"normalized", false},
+                                         {"special", false}});
+    const TextPipeline pipeline(tokenizer.dump());
+    EXPECT_FALSE(pipeline.cut_place("one two\nthree four", 12)) << f.at("name");
   }
 }
 

@@ -27,9 +27,11 @@ class Sdpa {
 
   // Asynchronous on `stream` (a cudaStream_t), and so is its use of the workspace. The
   // first call with new extents or strides builds a plan, which may take a second. lse is the
-  // natural log of the sum of exp(scale q k'). Throw Error with the shape and cuDNN's own words.
-  void run(void* stream, const kernel::Attention&);
-  void run(void* stream, const kernel::AttentionGrad&);
+  // natural log of the sum of exp(scale q k'). An engine may need more than workspace() says: then
+  // smaller pieces are taken, with one warning. False, and nothing was done: no piece is small
+  // enough. Throw Error with the shape and cuDNN's own words.
+  bool run(void* stream, const kernel::Attention&);
+  bool run(void* stream, const kernel::AttentionGrad&);
 
  private:
   struct Plans;

@@ -55,6 +55,22 @@ AttentionShape shape_of(const AttentionShape& whole, const SdpaPiece& p) {
   return s;
 }
 
+std::vector<SdpaPiece> halves_of(const SdpaPiece& p) {
+  auto first = p, second = p;
+  if (p.samples > 1) {
+    first.samples = p.samples / 2;
+    second.sample += first.samples;
+    second.samples -= first.samples;
+  } else if (p.kv_heads > 1) {
+    first.kv_heads = p.kv_heads / 2;
+    second.kv_head += first.kv_heads;
+    second.kv_heads -= first.kv_heads;
+  } else {
+    return {};
+  }
+  return {first, second};
+}
+
 std::vector<SdpaPiece> sdpa_pieces(const AttentionShape& s, Direction direction,
                                    Determinism determinism, std::size_t limit) {
   const auto fits = [&](std::int64_t samples, std::int64_t kv_heads) {

@@ -32,6 +32,9 @@ inline constexpr std::size_t sdpa_piece_limit = std::size_t{1} << 30;
 std::vector<SdpaPiece> sdpa_pieces(const AttentionShape&, Direction, Determinism,
                                    std::size_t limit = sdpa_piece_limit);
 AttentionShape shape_of(const AttentionShape& whole, const SdpaPiece&);
+// The halves of a piece, by samples or else by groups of heads; none: it is one group of one
+// sample. For an engine that needs more than is known here.
+std::vector<SdpaPiece> halves_of(const SdpaPiece&);
 
 // Upper bound of the bytes that the pieces of a shape need, one after the other. It includes what
 // is lost to alignment.

@@ -28,7 +28,7 @@ Cuda::Cuda(const CudaChoice& c)
       timing_(*runtime_),
       queues_(*runtime_),
       graphs_(*runtime_, queues_),
-      memory_(*runtime_, queues_),
+      memory_(*runtime_, queues_, c.headroom),
       ring_(*runtime_),
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
       sdpa_(determinism(c.bits), cuda_architecture(c.device)) {}

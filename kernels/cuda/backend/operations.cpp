@@ -140,7 +140,7 @@ static void refuse_documents(const ConstView& starts_or_positions) {
 void run(const kernel::Attention& o, const Resources& r) {
   refuse_documents(o.start_BT);
   const auto type = o.o_BTHD.dtype;
-  if (r.sdpa.supports(o.shape, type, Direction::forward)) return r.sdpa.run(r.stream, o);
+  if (r.sdpa.supports(o.shape, type, Direction::forward) && r.sdpa.run(r.stream, o)) return;
   with_type(type, [&]<class T>(T) {
     attention(r.stream, heads<T>(o.o_BTHD), at<float>(o.lse_BHT), inputs_of<T>(o));
   });
@@ -149,7 +149,7 @@ void run(const kernel::Attention& o, const Resources& r) {
 void run(const kernel::AttentionGrad& o, const Resources& r) {
   refuse_documents(o.start_BT);
   const auto type = o.o_BTHD.dtype;
-  if (r.sdpa.supports(o.shape, type, Direction::backward)) return r.sdpa.run(r.stream, o);
+  if (r.sdpa.supports(o.shape, type, Direction::backward) && r.sdpa.run(r.stream, o)) return;
   with_type(type, [&]<class T>(T) {
     const AttentionGradients<T> gradients{.dq = heads<T>(o.dq_BTHD),
                                           .dk = heads<T>(o.dk_BTGD),

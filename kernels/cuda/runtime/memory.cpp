@@ -18,10 +18,20 @@ static std::size_t down(std::size_t n, std::size_t to) {
   return n / to * to;
 }
 
-DeviceMemory::DeviceMemory(Runtime& runtime, Queues& queues)
+// Of what is free now.
+static std::size_t usable_bytes(Runtime& runtime, std::size_t headroom) {
+  const auto free = runtime.device_bytes();
+  require(free > headroom,
+          "the GPU has {:.2f} GiB of memory free, and run.device_headroom = {:.2f} GiB leaves all "
+          "of it to others: end what else runs there, or lower it",
+          static_cast<double>(free) * 0x1p-30, static_cast<double>(headroom) * 0x1p-30);
+  return down(free - headroom, runtime.page_bytes());
+}
+
+DeviceMemory::DeviceMemory(Runtime& runtime, Queues& queues, std::size_t headroom)
     : runtime_(runtime),
       queues_(queues),
-      device_{nullptr, down(runtime.device_bytes(), runtime.page_bytes()), 0, runtime.page_bytes()},
+      device_{nullptr, usable_bytes(runtime, headroom), 0, runtime.page_bytes()},
       host_addresses_(down(physical_memory(), pinned_page)),
       host_{host_addresses_.begin(), host_addresses_.bytes(), 0, pinned_page},
       arena_(device_.reserved, host_.reserved) {

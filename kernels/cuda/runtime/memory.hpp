@@ -12,8 +12,9 @@ namespace trireme::cuda {
 
 class DeviceMemory {
  public:
-  // Reserves what is free on the device and as much pinned memory as the host has.
-  DeviceMemory(Runtime&, Queues&);
+  // Reserves what is free on the device but for `headroom` bytes, and as much pinned memory as the
+  // host has. Error where no more than the headroom is free.
+  DeviceMemory(Runtime&, Queues&, std::size_t headroom = 0);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;

@@ -177,6 +177,7 @@ static Task task_of(Doing d) {
 }
 
 void Progress::wait(Operation& o) {
+  if (observer_) observer_->wait(o);
   std::optional<TraceScope> span;
   if (Trace::on() && !o.ended()) {
     const auto& [doing, unit, microbatch] = o.label();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/comm/engine/observer.hpp"
 #include "lib/comm/engine/operation.hpp"
 #include "lib/comm/engine/roll_call.hpp"
 #include "lib/comm/engine/settings.hpp"
@@ -27,6 +28,10 @@ class Progress {
   // From now on waits that are too long are known to all ranks.
   void take_roll(std::unique_ptr<RollCall> r) { roll_call_ = std::move(r); }
   const RollCall* roll_call() const { return roll_call_.get(); }
+
+  // From now on, as long as it lives; null: nobody.
+  void tell(Observer* o) { observer_ = o; }
+  Observer* observer() const { return observer_; }
 
   void start(Operation&);
   bool poll();  // advances everything in flight; true: something changed
@@ -57,6 +62,7 @@ class Progress {
   [[noreturn]] void hang(const Wait&, bool overdue);
 
   Settings settings_;
+  Observer* observer_ = nullptr;
   std::unique_ptr<RollCall> roll_call_;  // null: one rank, or pretended ones
   DelaySource delays_;
   std::vector<OnStream> on_stream_;

@@ -99,6 +99,8 @@ static void launch_in_order() {
   check_nccl(ncclGetVersion(&nccl), "ncclGetVersion", nullptr);
   require_launch_order(driver, nccl);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  // Collectives take their memory now, before the backend takes what is left.
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
 static void choose_device(int device) {

@@ -173,5 +173,22 @@ TEST(SdpaOperands, ThatCudnnCannotReadAreNamed) {
   EXPECT_THROW(check_operands(shape(2, 77, 6, 2, 20), forward, packed.operands()), Error);
 }
 
+// Halved as long as that goes, a piece becomes each group of each sample once.
+TEST(SdpaPlan, HalvesCoverAPieceOnce) {
+  std::vector<SdpaPiece> pieces{{2, 5, 1, 3}}, single;
+  while (!pieces.empty()) {
+    const auto p = pieces.back();
+    pieces.pop_back();
+    const auto halves = halves_of(p);
+    if (halves.empty()) single.push_back(p);
+    pieces.insert(pieces.end(), halves.begin(), halves.end());
+  }
+  std::vector<SdpaPiece> want;
+  for (std::int64_t sample = 2; sample < 7; ++sample)
+    for (std::int64_t group = 1; group < 4; ++group) want.push_back({sample, 1, group, 1});
+  std::ranges::sort(single, {}, [](const auto& p) { return std::pair(p.sample, p.kv_head); });
+  EXPECT_EQ(single, want);
+}
+
 }  // namespace
 }  // namespace trireme::cuda

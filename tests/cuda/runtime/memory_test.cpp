@@ -35,6 +35,13 @@ TEST_F(CudaMemory, PutsPagesBehindWhatTheArenaReserves) {
               ElementsAre(std::pair(a.data, page), std::pair(a.data + page, 3 * page)));
 }
 
+TEST_F(CudaMemory, LeavesItsHeadroomToOthers) {
+  DeviceMemory some(runtime_, queues_, 60 * page);
+  some.take(4 * page, Kind::transient, Queue::compute, Memory::device);
+  EXPECT_THROW(some.take(1, Kind::transient, Queue::compute, Memory::device), Error);
+  EXPECT_THROW(DeviceMemory(runtime_, queues_, 64 * page), Error);
+}
+
 TEST_F(CudaMemory, TakesNothingForWhatIsThere) {
   const auto a = take(page);
   memory_.give(a, {});

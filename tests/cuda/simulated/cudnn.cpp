@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tests/cuda/simulated/attention.hpp"
+#include "tests/cuda/simulated/cudnn.hpp"
 #include "tests/cuda/simulated/memory.hpp"
 #include "tests/cuda/simulated/streams.hpp"
 
@@ -131,6 +132,7 @@ error_object Graph::create_execution_plans(const std::vector<HeurMode_t>& modes)
                  : 4 * heads * q[2] * q[3];
     if (q[1] != tensors_[1]->dim[1]) bytes += 4 * heads * q[2] * q[3];  // dk and dv by query head
   }
+  bytes = static_cast<std::int64_t>(static_cast<double>(bytes) * trireme::simulated::appetite());
   plans.configs = {{"one that needs too much", 4 * bytes + (1 << 20)}, {"one that fits", bytes}};
   state_ = planned;
   return {};

@@ -29,10 +29,10 @@ std::size_t Sdpa::workspace(const AttentionShape&, Direction) const {
   return 0;
 }
 
-void Sdpa::run(void*, const kernel::Attention&) {
+bool Sdpa::run(void*, const kernel::Attention&) {
   fail("no attention through cuDNN: {}", reason);
 }
-void Sdpa::run(void*, const kernel::AttentionGrad&) {
+bool Sdpa::run(void*, const kernel::AttentionGrad&) {
   fail("no attention through cuDNN: {}", reason);
 }
 

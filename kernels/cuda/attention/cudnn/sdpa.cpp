@@ -4,10 +4,13 @@
 #include <cuda_runtime_api.h>
 #include <cudnn_frontend.h>
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -142,34 +145,28 @@ std::vector<SdpaEngine> engines_of(Engines& graph) {
   return found;
 }
 
-AttentionShape shape_of(const SdpaKey& key) {
-  const auto [B, T, H, G, D] = key.extents;
-  return {B, T, H, G, D, key.scale};
-}
+struct Built {
+  std::unique_ptr<Engines> graph;  // null: every engine needs more than `most` bytes of workspace
+  std::size_t least = 0;           // bytes that one of them needs
+};
 
-std::unique_ptr<Engines> build(const SdpaKey& key, cudnnHandle_t handle) {
+// The best engine that needs no more than `most`.
+Built build(const SdpaKey& key, cudnnHandle_t handle, std::size_t most) {
   auto graph = graph_of(key, 0);
   check(graph->validate(), key, "validation");
   check(graph->build_operation_graph(handle), key, "the operation graph");
   check(graph->create_execution_plans(heuristics), key, "heuristics");
-  // What was counted when the workspace was asked for: the best engine that needs no more.
-  const auto planned =
-      sdpa_workspace(shape_of(key), key.direction, key.determinism, SIZE_MAX) - sdpa_alignment;
   std::size_t least = SIZE_MAX;
   for (const auto& engine : engines_of(*graph)) least = std::min(least, engine.workspace);
-  require(least <= planned || least == SIZE_MAX,
-          "cuDNN {}: {} needs {} bytes of workspace, but plans count {}: this version of cuDNN is "
-          "not known yet; take another one, or run.backend = \"host\"",
-          cudnnGetVersion(), describe(key), least, planned);
-  graph->deselect_workspace_greater_than(static_cast<std::int64_t>(planned) - graph->own_bytes());
+  if (least > most && least < SIZE_MAX) return {nullptr, least};
+  graph->deselect_workspace_greater_than(static_cast<std::int64_t>(most) - graph->own_bytes());
   check(graph->check_support(), key, "its check of support");
   check(graph->build_plans(handle), key, "building the plan");
   std::int64_t bytes = 0;
   check(graph->get_workspace_size(bytes), key, "asking for the workspace");
-  require(static_cast<std::size_t>(bytes) <= planned,
-          "cuDNN {}: the plan for {} needs {} bytes of workspace, but plans count {}",
-          cudnnGetVersion(), describe(key), bytes, planned);
-  return graph;
+  // A plan may need more than its engine said.
+  if (static_cast<std::size_t>(bytes) > most) return {nullptr, static_cast<std::size_t>(bytes)};
+  return {std::move(graph), static_cast<std::size_t>(bytes)};
 }
 
 std::byte* aligned(std::byte* p) {
@@ -189,15 +186,56 @@ struct Sdpa::Plans {
   int sm;
   std::size_t limit;  // of a piece's workspace
   std::unique_ptr<Handle> handle;
-  std::map<SdpaKey, std::unique_ptr<Engines>> all;
+  std::map<std::pair<SdpaKey, std::size_t>, Built> all;  // by what it may need
+  bool warned = false;
 
-  const Graph& of(const SdpaKey& key) {
-    auto at = all.find(key);
-    if (at == all.end()) at = all.emplace(key, build(key, handle->get())).first;
-    return *at->second;
+  const Built& of(const SdpaKey& key, std::size_t most) {
+    auto at = all.find({key, most});
+    if (at == all.end())
+      at = all.emplace(std::pair{key, most}, build(key, handle->get(), most)).first;
+    return at->second;
   }
 
-  void run(void* stream, Direction direction, const SdpaOperands& operands,
+  void warn(const SdpaKey& key, std::size_t least, std::size_t most, bool smaller) {
+    if (std::exchange(warned, true)) return;
+    log_warning(
+        "cuDNN {}: {} needs {} bytes of workspace, where plans count {}: {}. Attention is slower "
+        "with this version of cuDNN than with one that is known here",
+        cudnnGetVersion(), describe(key), least, most,
+        smaller ? "smaller pieces are computed one after the other"
+                : "the kernel of our own computes it");
+  }
+
+  struct Call {
+    const Graph* graph;
+    SdpaKey key;
+    SdpaOperands part;
+  };
+  struct Operation {
+    const SdpaOperands& operands;
+    const AttentionShape& shape;
+    Direction direction;
+    std::size_t most;  // bytes of workspace
+  };
+
+  // The calls that compute a piece; false: it cannot be made small enough.
+  bool add_calls(const Operation& o, const SdpaPiece& piece, std::vector<Call>& calls) {
+    const auto part = operands_of(o.operands, o.shape, piece);
+    const auto key = key_of(shape_of(o.shape, piece), o.direction, determinism, part);
+    const auto& built = of(key, o.most);
+    if (built.graph) {
+      calls.push_back({built.graph.get(), key, part});
+      return true;
+    }
+    const auto halves = halves_of(piece);
+    const bool done = !halves.empty() && std::ranges::all_of(halves, [&](const auto& half) {
+      return add_calls(o, half, calls);
+    });
+    warn(key, built.least, o.most, done);
+    return done;
+  }
+
+  bool run(void* stream, Direction direction, const SdpaOperands& operands,
            const AttentionShape& shape, const View& workspace) {
     check_operands(shape, direction, operands);
     const auto needed = sdpa_workspace(shape, direction, determinism, limit);
@@ -206,20 +244,23 @@ struct Sdpa::Plans {
             workspace.span_bytes(), needed);
     if (!handle) handle = std::make_unique<Handle>();
     check(cudnnSetStream(handle->get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream");
-    for (const auto& piece : sdpa_pieces(shape, direction, determinism, limit)) {
-      const auto part = operands_of(operands, shape, piece);
-      const auto key = key_of(shape_of(shape, piece), direction, determinism, part);
-      const auto& graph = of(key);
+    const Operation operation{operands, shape, direction, needed - sdpa_alignment};
+    std::vector<Call> calls;
+    for (const auto& piece : sdpa_pieces(shape, direction, determinism, limit))
+      if (!add_calls(operation, piece, calls)) return false;
+    for (const auto& call : calls) {
       std::unordered_map<std::int64_t, void*> pointers;
       for (std::size_t i = 0; i < operands_of(direction); ++i)
-        pointers.emplace(uid(i), const_cast<std::byte*>(part[i].data));
-      check(graph.execute(handle->get(), pointers, aligned(workspace.data)), key, "execution");
+        pointers.emplace(uid(i), const_cast<std::byte*>(call.part[i].data));
+      check(call.graph->execute(handle->get(), pointers, aligned(workspace.data)), call.key,
+            "execution");
     }
+    return true;
   }
 };
 
 Sdpa::Sdpa(Determinism d, int sm, std::size_t limit)
-    : plans_(new Plans{d, sm, limit, nullptr, {}}) {}
+    : plans_(new Plans{d, sm, limit, nullptr, {}, false}) {}
 Sdpa::~Sdpa() = default;
 Sdpa::Sdpa(Sdpa&&) noexcept = default;
 
@@ -230,16 +271,16 @@ std::size_t Sdpa::workspace(const AttentionShape& s, Direction direction) const 
   return sdpa_workspace(s, direction, plans_->determinism, plans_->limit);
 }
 
-void Sdpa::run(void* stream, const kernel::Attention& o) {
-  plans_->run(stream, Direction::forward, {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT},
-              o.shape, o.workspace);
+bool Sdpa::run(void* stream, const kernel::Attention& o) {
+  return plans_->run(stream, Direction::forward,
+                     {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT}, o.shape, o.workspace);
 }
 
-void Sdpa::run(void* stream, const kernel::AttentionGrad& o) {
-  plans_->run(stream, Direction::backward,
-              {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT, o.do_BTHD, o.dq_BTHD, o.dk_BTGD,
-               o.dv_BTGD},
-              o.shape, o.workspace);
+bool Sdpa::run(void* stream, const kernel::AttentionGrad& o) {
+  return plans_->run(stream, Direction::backward,
+                     {o.q_BTHD, o.k_BTGD, o.v_BTGD, o.o_BTHD, o.lse_BHT, o.do_BTHD, o.dq_BTHD,
+                      o.dk_BTGD, o.dv_BTGD},
+                     o.shape, o.workspace);
 }
 
 std::vector<SdpaEngine> sdpa_engines(const SdpaKey& key, const std::string& device, int sm,

@@ -1,4 +1,4 @@
-#include "lib/deck/nearest.hpp"
+#include "lib/base/nearest.hpp"
 
 #include <gtest/gtest.h>
 

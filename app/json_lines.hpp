@@ -1,0 +1,21 @@
+#pragma once
+// Files of a line each: prompts, questions.
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+struct FileLine {
+  std::string text;
+  std::string where;  // "FILE:LINE", for messages
+};
+
+// Those that are not empty, without their ends.
+std::vector<FileLine> lines_of(std::string_view file, const std::string& text);
+
+// The object that a line is. Error that says what each line is to be, as `form`.
+nlohmann::json object_in(const FileLine&, std::string_view form);
+
+}  // namespace trireme

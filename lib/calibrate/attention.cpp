@@ -1,0 +1,73 @@
+// Rates of attention by length and head dim, on queries, keys and values that lie as a model's do:
+// side by side in one row.
+#include "lib/calibrate/calibrate.hpp"
+#include "lib/calibrate/operands.hpp"
+
+namespace trireme {
+namespace {
+
+struct Rates {
+  double forward, backward;
+};
+
+Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
+            std::int64_t tokens) {
+  constexpr std::int64_t heads = 4;
+  const std::int64_t samples = tokens < 256 ? 4 : 1;
+  const AttentionShape shape{samples, tokens, heads, heads, head_dim, 0.125};
+  const Shape packed{samples, tokens, 3 * heads, head_dim}, own{samples, tokens, heads, head_dim};
+  const auto part = [](const View& v, std::int64_t i) { return v.slice(2, i * heads, heads); };
+  const auto scratch = [&](Operands& memory, Direction d) {
+    const auto bytes = b.attention_workspace(shape, t, d);
+    return bytes > 0 ? memory.take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)})
+                     : View{};
+  };
+  const double there = seconds_of_calls(b, watch, [&](Operands& memory) {
+    const View qkv = memory.take(t, packed);
+    return kernel::Attention{.o_BTHD = memory.take(t, own),
+                             .lse_BHT = memory.take(wide(t), {samples, heads, tokens}),
+                             .q_BTHD = part(qkv, 0),
+                             .k_BTGD = part(qkv, 1),
+                             .v_BTGD = part(qkv, 2),
+                             .shape = shape,
+                             .workspace = scratch(memory, Direction::forward)};
+  });
+  const double back = seconds_of_calls(b, watch, [&](Operands& memory) {
+    const View qkv = memory.take(t, packed), dqkv = memory.take(t, packed);
+    return kernel::AttentionGrad{.dq_BTHD = part(dqkv, 0),
+                                 .dk_BTGD = part(dqkv, 1),
+                                 .dv_BTGD = part(dqkv, 2),
+                                 .do_BTHD = memory.take(t, own),
+                                 .o_BTHD = memory.take(t, own),
+                                 .lse_BHT = memory.take(wide(t), {samples, heads, tokens}),
+                                 .q_BTHD = part(qkv, 0),
+                                 .k_BTGD = part(qkv, 1),
+                                 .v_BTGD = part(qkv, 2),
+                                 .shape = shape,
+                                 .workspace = scratch(memory, Direction::backward)};
+  });
+  return {attention_flops(shape, Direction::forward) / there,
+          attention_flops(shape, Direction::backward) / back};
+}
+
+}  // namespace
+
+std::vector<AttentionRates> attention_rates(Backend& b, const Stopwatch& watch, DType t) {
+  std::vector<AttentionRates> all;
+  for (const std::int64_t head_dim : {32, 64, 128}) {
+    AttentionRates forward{t, Direction::forward, head_dim, {}, {}};
+    AttentionRates backward{t, Direction::backward, head_dim, {}, {}};
+    for (const std::int64_t tokens : {32, 64, 128, 256, 512, 1024}) {
+      const auto r = rates(b, watch, t, head_dim, tokens);
+      for (auto* way : {&forward, &backward}) {
+        way->tokens.push_back(static_cast<double>(tokens));
+        way->flops.push_back(way == &forward ? r.forward : r.backward);
+      }
+    }
+    all.push_back(std::move(forward));
+    all.push_back(std::move(backward));
+  }
+  return all;
+}
+
+}  // namespace trireme

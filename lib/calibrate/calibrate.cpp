@@ -1,0 +1,124 @@
+#include "lib/calibrate/calibrate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "lib/base/log.hpp"
+#include "lib/calibrate/operands.hpp"
+#include "lib/io/posix_file.hpp"
+
+namespace trireme {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Bytes that a large copy reads and writes a second.
+double copy_bandwidth(Backend& b, const Stopwatch& watch) {
+  Operands memory(b);
+  constexpr std::int64_t n = 1 << 25;
+  const View dst = memory.take(DType::f32, {n}), src = memory.take(DType::f32, {n});
+  return 8 * static_cast<double>(n) / watch.seconds(Queue::compute, [&](int) {
+    b.put(Queue::compute, kernel::Copy{.dst = dst, .src = src});
+  });
+}
+
+// Seconds of the host to put an operation on a device's queue, whatever it takes there.
+double launch_seconds(Backend& b) {
+  Operands memory(b);
+  const View dst = memory.take(DType::f32, {8});
+  constexpr int calls = 200;
+  double best = 1;
+  for (int i = 0; i < 5; ++i) {
+    const auto before = b.record(Queue::compute);
+    while (!b.done(before)) {
+    }
+    const double begin = now();
+    for (int n = 0; n < calls; ++n) b.put(Queue::compute, kernel::Fill{.dst = dst});
+    best = std::min(best, (now() - begin) / calls);
+  }
+  return best;
+}
+
+// All ranks gather, in pairs of neighbours: both directions are in use.
+LinkRates link_rates(Backend& b, const Communicator& world, const Stopwatch& watch) {
+  Operands memory(b);
+  const auto gather = [&](std::int64_t n) {
+    const View all = memory.take(DType::f32, {n * world.size()});
+    const View own = all.slice(0, n * world.rank(), n);
+    return watch.seconds([&] {
+      world.all_gather(b, Queue::gather, all, own, {engine::Doing::gather, "a link"})
+          .wait(Queue::compute);
+    });
+  };
+  const double received = static_cast<double>(world.size() - 1) * sizeof(float);
+  constexpr std::int64_t few = 64, many = 1 << 22;
+  LinkRates link;
+  link.latency = gather(few) / (world.size() - 1);
+  link.bandwidth = received * many / gather(many);
+  return link;
+}
+
+double agreement_seconds(const Communicator& world, const Stopwatch& watch) {
+  std::array<double, 128> numbers{};
+  return watch.seconds([&] { world.all_reduce(numbers); });
+}
+
+double disk_bandwidth(const Communicator& world, const std::filesystem::path& folder) {
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  const std::vector<std::byte> data(bytes, std::byte{1});
+  const auto path = folder / fmt::format(".trireme-calibrate-{}", world.rank());
+  std::filesystem::remove(path);
+  const double begin = now();
+  {
+    auto file = PosixFile::create(path);
+    file.write_at(data, 0);
+    file.sync();
+  }
+  double seconds = now() - begin;
+  std::filesystem::remove(path);
+  world.all_reduce_max({&seconds, 1});
+  return static_cast<double>(bytes) / seconds;
+}
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+}  // namespace
+
+Machine calibrate(Backend& b, const Communicator& world, const CalibrationSettings& s) {
+  const Workspace workspace(b);
+  const Stopwatch watch(b, world, s.least);
+  Machine m;
+  m.name = s.name;
+  m.measured = true;
+  m.source = "measured by trireme calibrate";
+  m.backend = b.host_readable() ? "host" : std::string(b.name());
+  m.threads = b.host_readable() ? s.threads : 0;
+  m.ranks_of_node = world.size();
+  m.memory_bandwidth = copy_bandwidth(b, watch);
+  if (!b.host_readable()) m.launch = launch_seconds(b);
+  for (const auto t : s.dtypes) {
+    const auto begin = now();
+    append(m.operations, operation_seconds(b, watch, t));
+    append(m.attention, attention_rates(b, watch, t));
+    append(m.products, product_rates(b, watch, t));
+    double most = 0;
+    for (const auto& p : m.products)
+      if (p.dtype == t) most = std::max(most, std::ranges::max(p.flops));
+    m.peak[t] = most;
+    if (world.rank() == 0) log_info("operations in {}: {:.0f} s", name_of(t), now() - begin);
+  }
+  if (world.size() > 1) {
+    m.near = link_rates(b, world, watch);
+    m.agreement = agreement_seconds(world, watch);
+  }
+  if (!s.disk.empty()) m.disk_write = disk_bandwidth(world, s.disk);
+  return m;
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+#pragma once
+// Measures a machine: operations on their own and messages between ranks, never a training step.
+#include <filesystem>
+#include <vector>
+
+#include "kernels/backend.hpp"
+#include "lib/calibrate/stopwatch.hpp"
+#include "lib/predict/machine.hpp"
+
+namespace trireme {
+
+struct CalibrationSettings {
+  std::vector<DType> dtypes;   // to compute in
+  int threads = 1;             // of a rank
+  double least = 0.01;         // seconds that each measurement lasts at least
+  std::filesystem::path disk;  // a directory that checkpoints would be written to
+  std::string name;            // of the machine
+};
+
+// Collective: all ranks measure at the same time, as they would compute. Links are measured where
+// there are several ranks.
+Machine calibrate(Backend&, const Communicator& world, const CalibrationSettings&);
+
+// Its parts.
+std::vector<ProductRates> product_rates(Backend&, const Stopwatch&, DType);
+std::vector<AttentionRates> attention_rates(Backend&, const Stopwatch&, DType);
+std::vector<OperationSeconds> operation_seconds(Backend&, const Stopwatch&, DType);
+
+}  // namespace trireme

@@ -1,0 +1,30 @@
+#pragma once
+// Memory for what is measured, and how an operation is measured: on other operands in each call, so
+// that they come from where a model's come from. What a step keeps and all of its weights are
+// larger than a cache; the operands of small operations stay in it.
+#include <functional>
+#include <vector>
+
+#include "lib/calibrate/stopwatch.hpp"
+#include "lib/tensor/tensor.hpp"
+
+namespace trireme {
+
+// Tensors of random numbers in [-1, 1): what a device draws for them, and so its clock, depends on
+// them.
+class Operands {
+ public:
+  explicit Operands(Backend&);
+  View take(DType, const Shape&);
+
+ private:
+  Backend& backend_;
+  Tensor random_;
+  std::vector<Tensor> tensors_;
+};
+
+// Seconds of one call of an operation, of which `make` makes one on operands of its own.
+double seconds_of_calls(Backend&, const Stopwatch&,
+                        const std::function<kernel::Operation(Operands&)>& make);
+
+}  // namespace trireme

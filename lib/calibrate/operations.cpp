@@ -1,0 +1,175 @@
+// Seconds of the operations that move memory, by the bytes that they move: from what fits a cache
+// to what does not.
+#include <functional>
+
+#include "lib/calibrate/calibrate.hpp"
+#include "lib/calibrate/operands.hpp"
+#include "lib/predict/askings.hpp"
+
+namespace trireme {
+namespace {
+
+// Rows as wide as a model, T x C.
+struct Rows {
+  std::int64_t T, C;
+};
+constexpr Rows row_sizes[] = {{32, 96}, {128, 192}, {256, 768}, {1024, 768}, {2048, 3072}};
+constexpr std::int64_t flat_sizes[] = {4096, 1 << 16, 1 << 20, 1 << 23, 1 << 25};
+constexpr Rows loss_sizes[] = {{64, 256}, {256, 4096}, {256, 50304}};
+
+using Make = std::function<kernel::Operation(Operands&, Rows)>;
+
+class Table {
+ public:
+  Table(Backend& b, const Stopwatch& w, DType t) : backend_(b), watch_(w), dtype_(t) {}
+
+  void add(std::span<const Rows> sizes, const Make& make) {
+    OperationSeconds all;
+    all.dtype = dtype_;
+    for (const auto& size : sizes) {
+      all.bytes.push_back(0);
+      all.seconds.push_back(seconds_of_calls(backend_, watch_, [&](Operands& memory) {
+        auto operation = make(memory, size);
+        const auto asking = askings_of(operation, Epilogues::fused).front();
+        all.name = asking.name;
+        all.bytes.back() = asking.bytes;
+        return operation;
+      }));
+    }
+    table.push_back(std::move(all));
+  }
+
+  std::vector<OperationSeconds> table;
+
+ private:
+  Backend& backend_;
+  const Stopwatch& watch_;
+  DType dtype_;
+};
+
+View flat(const View& v) {
+  return v.reshaped({v.count()});
+}
+
+void add_rows(Table& table, DType t) {
+  using O = Operands&;
+  const DType s = wide(t);
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::Norm{.y_TC = m.take(t, {r.T, r.C}),
+                        .mean_T = m.take(s, {r.T}),
+                        .rstd_T = m.take(s, {r.T}),
+                        .x_TC = m.take(t, {r.T, r.C}),
+                        .w_C = m.take(t, {r.C}),
+                        .b_C = m.take(t, {r.C}),
+                        .eps = 1e-5};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::NormGrad{.dx_TC = m.take(t, {r.T, r.C}),
+                            .dw_C = m.take(s, {r.C}),
+                            .db_C = m.take(s, {r.C}),
+                            .dsum_TC = m.take(t, {r.T, r.C}),
+                            .dy_TC = m.take(t, {r.T, r.C}),
+                            .x_TC = m.take(t, {r.T, r.C}),
+                            .w_C = m.take(t, {r.C}),
+                            .mean_T = m.take(s, {r.T}),
+                            .rstd_T = m.take(s, {r.T})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::ResidualNorm{.sum_BTC = m.take(t, {1, r.T, r.C}),
+                                .y_BTC = m.take(t, {1, r.T, r.C}),
+                                .mean_T = m.take(s, {r.T}),
+                                .rstd_T = m.take(s, {r.T}),
+                                .x_BTC = m.take(t, {1, r.T, r.C}),
+                                .skip_BTC = m.take(t, {1, r.T, r.C}),
+                                .w_C = m.take(t, {r.C}),
+                                .b_C = m.take(t, {r.C}),
+                                .eps = 1e-5};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::Dropout{.y_BTC = m.take(t, {1, r.T, r.C}),
+                           .x_BTC = m.take(t, {1, r.T, r.C}),
+                           .skip_BTC = m.take(t, {1, r.T, r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    constexpr std::int64_t D = 32;
+    return kernel::Rotary{.x_BTHD = m.take(t, {1, r.T, r.C / D, D}),
+                          .table_T2E = m.take(s, {r.T, 2, D / 2})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::Swiglu{.y_TF = m.take(t, {r.T, r.C}), .gate_up_T2F = m.take(t, {r.T, 2, r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::SwigluGrad{.dgate_up_T2F = m.take(t, {r.T, 2, r.C}),
+                              .dy_TF = m.take(t, {r.T, r.C}),
+                              .gate_up_T2F = m.take(t, {r.T, 2, r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::ColumnSum{.out_C = m.take(s, {r.C}), .x_TC = m.take(t, {r.T, r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::Embedding{.y_TC = m.take(t, {r.T, r.C}),
+                             .ids_T = m.take(DType::i32, {r.T}),
+                             .table_VC = m.take(t, {16 * r.C, r.C})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::EmbeddingGrad{.dtable_VC = m.take(s, {16 * r.C, r.C}),
+                                 .how = Accumulate::add,
+                                 .dy_TC = m.take(t, {r.T, r.C}),
+                                 .ids_T = m.take(DType::i32, {r.T})};
+  });
+}
+
+void add_losses(Table& table, DType t) {
+  for (const auto logits : {Logits::keep, Logits::become_gradient})
+    table.add(loss_sizes, [=](Operands& m, Rows r) {
+      return kernel::CrossEntropy{.loss = m.take(DType::f64, {1}),
+                                  .logits_TV = m.take(t, {r.T, r.C}),
+                                  .target_T = m.take(DType::i32, {r.T}),
+                                  .logits = logits};
+    });
+}
+
+void add_flat(Table& table, DType t) {
+  using O = Operands&;
+  const DType s = wide(t);
+  std::vector<Rows> sizes;
+  for (const auto n : flat_sizes) sizes.push_back({n, 1});
+  for (const auto how : {Accumulate::overwrite, Accumulate::add})
+    table.add(sizes, [=](O m, Rows r) {
+      return kernel::Copy{.dst = m.take(t, {r.T}), .src = m.take(t, {r.T}), .how = how};
+    });
+  table.add(sizes, [=](O m, Rows r) { return kernel::Fill{.dst = m.take(t, {r.T})}; });
+  table.add(sizes, [=](O m, Rows r) {
+    return kernel::Activate{
+        .activation = Activation::gelu, .y_N = m.take(t, {r.T}), .x_N = m.take(t, {r.T})};
+  });
+  table.add(sizes, [=](O m, Rows r) {
+    const View dy = m.take(t, {r.T});
+    return kernel::ActivateGrad{
+        .activation = Activation::gelu, .dx_N = dy, .dy_N = dy, .x_N = m.take(t, {r.T})};
+  });
+  table.add(sizes, [=](O m, Rows r) {
+    kernel::Update u{.rule = rule::AdamW{}, .shards = {}};
+    u.shards.push_back({.master_N = flat(m.take(s, {r.T})),
+                        .copy_N = s == t ? View{} : m.take(t, {r.T}),
+                        .grad_N = m.take(s, {r.T}),
+                        .state_N = {m.take(s, {r.T}), m.take(s, {r.T})},
+                        .factors = {.lr = 1e-6}});
+    return u;
+  });
+  table.add(sizes, [=](O m, Rows r) {
+    return kernel::SumSquares{.out_N = m.take(DType::f64, {1}), .x = {m.take(s, {r.T})}};
+  });
+}
+
+}  // namespace
+
+std::vector<OperationSeconds> operation_seconds(Backend& b, const Stopwatch& watch, DType t) {
+  Table table(b, watch, t);
+  add_rows(table, t);
+  add_losses(table, t);
+  add_flat(table, t);
+  return std::move(table.table);
+}
+
+}  // namespace trireme

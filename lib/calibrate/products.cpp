@@ -1,0 +1,59 @@
+// Rates of products at the sizes that transformers have, in the three layouts of a linear map: what
+// is not measured lies between them.
+#include <algorithm>
+
+#include "lib/calibrate/calibrate.hpp"
+#include "lib/calibrate/operands.hpp"
+
+namespace trireme {
+namespace {
+
+// Widths, hidden widths, rows of a microbatch, and a vocabulary.
+const std::vector<double> sizes = {32, 128, 256, 512, 768, 1536, 3072, 24576};
+constexpr double most_flops = 2.5e9;
+
+double rate(Backend& b, const Stopwatch& watch, DType t, Lay lay, std::int64_t m, std::int64_t n,
+            std::int64_t k) {
+  const bool weight_gradient = lay == Lay::tn;
+  const auto seconds = seconds_of_calls(b, watch, [&](Operands& memory) {
+    const View a = memory.take(t, weight_gradient ? Shape{k, m} : Shape{m, k});
+    const View w = memory.take(t, lay == Lay::nt ? Shape{n, k} : Shape{k, n});
+    return kernel::Matmul{.c_MN = memory.take(weight_gradient ? wide(t) : t, {m, n}),
+                          .a_MK = weight_gradient ? a.transposed() : a,
+                          .b_KN = lay == Lay::nt ? w.transposed() : w};
+  });
+  return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / seconds;
+}
+
+ProductRates rates_of(Backend& b, const Stopwatch& watch, DType t, Lay lay) {
+  ProductRates r{.dtype = t, .lay = lay, .m = sizes, .n = sizes, .k = sizes, .flops = {}};
+  const auto count = sizes.size();
+  const auto at = [&](std::size_t i, std::size_t j, std::size_t l) {
+    return r.flops[(i * count + j) * count + l];
+  };
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t j = 0; j < count; ++j)
+      for (std::size_t l = 0; l < count; ++l) {
+        // Of the largest, fewer rows, columns or terms say as much.
+        if (2 * sizes[i] * sizes[j] * sizes[l] > most_flops) {
+          const auto largest = std::max({i, j, l});
+          r.flops.push_back(i == largest   ? at(i - 1, j, l)
+                            : j == largest ? at(i, j - 1, l)
+                                           : at(i, j, l - 1));
+          continue;
+        }
+        const auto size = [](double x) { return static_cast<std::int64_t>(x); };
+        r.flops.push_back(rate(b, watch, t, lay, size(sizes[i]), size(sizes[j]), size(sizes[l])));
+      }
+  return r;
+}
+
+}  // namespace
+
+std::vector<ProductRates> product_rates(Backend& b, const Stopwatch& watch, DType t) {
+  std::vector<ProductRates> all;
+  for (const auto lay : {Lay::nt, Lay::nn, Lay::tn}) all.push_back(rates_of(b, watch, t, lay));
+  return all;
+}
+
+}  // namespace trireme

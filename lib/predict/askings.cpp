@@ -1,0 +1,139 @@
+#include "lib/predict/askings.hpp"
+
+#include <algorithm>
+
+namespace trireme {
+
+std::string_view name_of(Lay l) {
+  constexpr std::string_view names[] = {"nt", "nn", "tn"};
+  return names[static_cast<int>(l)];
+}
+
+std::string_view name_of(Axis a) {
+  constexpr std::string_view names[] = {"shard", "seq", "pipe", "all"};
+  return names[static_cast<int>(a)];
+}
+
+Axis axis_of(Way w) {
+  switch (w) {
+    case Way::seq:
+      return Axis::seq;
+    case Way::down:
+    case Way::up:
+    case Way::stages:
+      return Axis::pipe;
+    case Way::world:
+      return Axis::all;
+    default:
+      return Axis::shard;
+  }
+}
+
+namespace {
+
+bool is_float(DType t) {
+  return t == DType::f32 || t == DType::bf16 || t == DType::f64;
+}
+
+// The narrowest of the floating types that it touches: what it computes in.
+template <class O>
+DType dtype_of_operation(const O& o) {
+  DType narrowest = DType::f64;
+  bool any = false;
+  each_operand(o, [&](const auto& v, Role) {
+    if (!is_float(v.dtype)) return;
+    if (!any || bytes_of(v.dtype) < bytes_of(narrowest)) narrowest = v.dtype;
+    any = true;
+  });
+  return any ? narrowest : DType::f32;
+}
+
+template <class O>
+Asking plain(const O& o) {
+  const auto w = work_of(o);
+  Asking a;
+  a.name = O::name;
+  a.dtype = dtype_of_operation(o);
+  a.bytes = w.bytes;
+  a.flops = w.flops;
+  return a;
+}
+
+Asking pointwise(std::string_view name, DType t, double bytes) {
+  Asking a;
+  a.name = name;
+  a.dtype = t;
+  a.bytes = bytes;
+  return a;
+}
+
+Lay lay_of(const kernel::Matmul& o) {
+  const bool a_rows = o.a_MK.stride[1] == 1, b_rows = o.b_KN.stride[1] == 1;
+  return !a_rows ? Lay::tn : b_rows ? Lay::nn : Lay::nt;
+}
+
+struct Describe {
+  Epilogues epilogues;
+  std::vector<Asking> out = {};
+
+  template <class O>
+  void operator()(const O& o) {
+    out.push_back(plain(o));
+  }
+  void operator()(const kernel::Copy& o) {
+    out.push_back(plain(o));
+    if (o.how == Accumulate::add) out.back().name = "add";
+  }
+  void operator()(const kernel::CrossEntropy& o) {
+    out.push_back(plain(o));
+    if (o.logits == Logits::become_gradient) out.back().name = "cross_entropy_grad";
+  }
+  void operator()(const kernel::Matmul& o) {
+    Asking p = plain(o);
+    p.dtype = o.a_MK.dtype;
+    p.m = {o.c_MN.extent[0], o.c_MN.extent[1], o.a_MK.extent[1]};
+    p.lay = lay_of(o);
+    const auto& e = o.epilogue;
+    p.bytes = bytes_seen(o.a_MK) + bytes_seen(o.b_KN) +
+              (o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);
+    out.push_back(p);
+    const auto apart = [&](std::string_view name, double bytes) {
+      if (epilogues == Epilogues::apart)
+        out.push_back(pointwise(name, p.dtype, bytes));
+      else
+        out.front().bytes += bytes;
+    };
+    if (e.activated_MN) apart("activate", bytes_seen(o.c_MN) + bytes_seen(e.activated_MN));
+    if (e.activated_at_MN)
+      apart("activate_grad", 2 * bytes_seen(o.c_MN) + bytes_seen(e.activated_at_MN));
+    if (e.row_sum_M) apart("column_sum", bytes_seen(o.a_MK) + bytes_seen(e.row_sum_M));
+  }
+  template <class O>
+  void attention(const O& o, const AttentionShape& s) {
+    Asking a = plain(o);
+    a.dtype = o.q_BTHD.dtype;
+    a.tokens = s.tokens;
+    a.head_dim = s.head_dim;
+    a.heads = s.batch * s.heads;
+    out.push_back(a);
+  }
+  void operator()(const kernel::Attention& o) { attention(o, o.shape); }
+  void operator()(const kernel::AttentionGrad& o) { attention(o, o.shape); }
+};
+
+}  // namespace
+
+std::vector<Asking> askings_of(const kernel::Operation& operation, Epilogues epilogues) {
+  Describe d{epilogues};
+  std::visit([&](const auto& o) { d(o); }, operation);
+  return std::move(d.out);
+}
+
+Asking copy_asking(double elements, DType from, DType to, Accumulate how) {
+  const auto width = [](DType t) { return static_cast<double>(bytes_of(t)); };
+  const bool add = how == Accumulate::add;
+  return pointwise(add ? "add" : "copy", bytes_of(from) < bytes_of(to) ? from : to,
+                   elements * (width(from) + (add ? 2 : 1) * width(to)));
+}
+
+}  // namespace trireme

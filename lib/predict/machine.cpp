@@ -1,0 +1,96 @@
+#include "lib/predict/machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+
+namespace trireme {
+namespace {
+
+// Between which two of `x` a value lies, and how far: 0 at the first.
+struct Between {
+  std::size_t low, high;
+  double weight;
+};
+
+Between between(const std::vector<double>& x, double at) {
+  if (at <= x.front()) return {0, 0, 0};
+  if (at >= x.back()) return {x.size() - 1, x.size() - 1, 0};
+  const auto high = static_cast<std::size_t>(std::ranges::upper_bound(x, at) - x.begin());
+  return {high - 1, high,
+          (std::log(at) - std::log(x[high - 1])) / (std::log(x[high]) - std::log(x[high - 1]))};
+}
+
+double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mnk) {
+  const auto m = between(r.m, static_cast<double>(mnk[0]));
+  const auto n = between(r.n, static_cast<double>(mnk[1]));
+  const auto k = between(r.k, static_cast<double>(mnk[2]));
+  double log_rate = 0;
+  for (const auto& [i, wi] : {std::pair(m.low, 1 - m.weight), std::pair(m.high, m.weight)})
+    for (const auto& [j, wj] : {std::pair(n.low, 1 - n.weight), std::pair(n.high, n.weight)})
+      for (const auto& [l, wl] : {std::pair(k.low, 1 - k.weight), std::pair(k.high, k.weight)})
+        if (const double w = wi * wj * wl; w > 0)
+          log_rate += w * std::log(r.flops[(i * r.n.size() + j) * r.k.size() + l]);
+  return std::exp(log_rate);
+}
+
+double product_seconds(const Machine& machine, const Asking& a) {
+  const auto fits = [&](const ProductRates& r) {
+    return r.dtype == a.dtype && (!r.lay || *r.lay == a.lay);
+  };
+  const auto rates = std::ranges::find_if(machine.products, fits);
+  require(rates != machine.products.end(),
+          "{} has no [[product]] of {} in layout {}, which this step has: measure one with "
+          "`trireme calibrate`, or give its rate",
+          machine.file, name_of(a.dtype), name_of(a.lay));
+  const double computing = a.flops / product_rate(*rates, a.m);
+  return machine.memory_bandwidth ? std::max(computing, a.bytes / *machine.memory_bandwidth)
+                                  : computing;
+}
+
+double attention_seconds(const Machine& machine, const Asking& a) {
+  const auto way = a.name == "attention" ? Direction::forward : Direction::backward;
+  const AttentionRates* nearest = nullptr;
+  for (const auto& r : machine.attention)
+    if (r.dtype == a.dtype && r.direction == way &&
+        (!nearest || std::abs(r.head_dim - a.head_dim) < std::abs(nearest->head_dim - a.head_dim)))
+      nearest = &r;
+  require(nearest != nullptr && (machine.measured || nearest->head_dim == a.head_dim),
+          "{} has no [[attention]] of {}, {}, head_dim = {}, which this step has: measure one with "
+          "`trireme calibrate`, or give its rate",
+          machine.file, name_of(a.dtype), way == Direction::forward ? "forward" : "backward",
+          a.head_dim);
+  return a.flops / interpolate(nearest->tokens, nearest->flops, static_cast<double>(a.tokens),
+                               Beyond::constant);
+}
+
+}  // namespace
+
+double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at,
+                   Beyond beyond) {
+  const auto [low, high, weight] = between(x, at);
+  const double inside = std::exp((1 - weight) * std::log(y[low]) + weight * std::log(y[high]));
+  return beyond == Beyond::proportional && at > x.back() ? inside * at / x.back() : inside;
+}
+
+double required(const Machine& m, const std::optional<double>& value, std::string_view field,
+                std::string_view why) {
+  require(value.has_value(),
+          "{} does not say {}, which {} needs: measure it with `trireme calibrate`, or give it",
+          m.file, field, why);
+  return *value;
+}
+
+double seconds_of(const Machine& machine, const Asking& a) {
+  if (a.name == "matmul") return product_seconds(machine, a);
+  if (a.name == "attention" || a.name == "attention_grad") return attention_seconds(machine, a);
+  const OperationSeconds* found = nullptr;
+  for (const auto& o : machine.operations)
+    if (o.name == a.name && (!found || o.dtype == a.dtype)) found = &o;
+  if (found) return interpolate(found->bytes, found->seconds, a.bytes, Beyond::proportional);
+  return a.bytes / required(machine, machine.memory_bandwidth, "memory.bandwidth",
+                            fmt::format("the operation {}", a.name));
+}
+
+}  // namespace trireme

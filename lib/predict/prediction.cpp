@@ -1,0 +1,177 @@
+#include "lib/predict/prediction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/sizes.hpp"
+#include "lib/predict/recorder.hpp"
+#include "lib/run/step_trace.hpp"
+#include "lib/train/work.hpp"
+
+namespace trireme {
+
+std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target,
+                                    const Machine& machine) {
+  const auto kinds = kinds_of_ranks(in);
+  const Placement placement{static_cast<int>(machine.ranks_of_node)};
+  std::vector<Recording> all;
+  for (std::size_t k = 0; k < kinds.size(); ++k)
+    all.push_back(record_step(in, target, placement, kinds, k));
+  return all;
+}
+
+static std::optional<double> peak_of(const Machine& m, DType t, bool tf32) {
+  if (t == DType::f32 && tf32) return m.peak_tf32;
+  const auto it = m.peak.find(t);
+  return it == m.peak.end() ? std::nullopt : std::optional(it->second);
+}
+
+// Checkpoints of the run, the one at its end too.
+static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
+  std::int64_t n = 0;
+  if (run.checkpoint.every_steps > 0) n += (run.steps - 1) / run.checkpoint.every_steps;
+  if (run.checkpoint.every_minutes > 0)
+    n += static_cast<std::int64_t>(step_seconds * static_cast<double>(run.steps) /
+                                   (60 * run.checkpoint.every_minutes));
+  return run.steps > 0 ? n + 1 : 0;
+}
+
+Prediction predict(const PlanInput& in, const RunInput& run, const Machine& m,
+                   std::span<const Recording> kinds, const Simulated& s, double checkpoint_bytes) {
+  Prediction p;
+  p.step = s.seconds;
+  const auto tokens = static_cast<double>(in.train.batch * in.setup.model.context);
+  p.tokens_a_second = tokens / p.step;
+  const auto spec = make_spec(in.setup.model);
+  if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
+    p.utilisation = flops_of_token(spec) * p.tokens_a_second / (*peak * in.grid.ranks());
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    p.bubble += s.kinds[k].bubble / (s.seconds * static_cast<double>(kinds.size()));
+    p.starved = std::max(p.starved, s.kinds[k].starved);
+    for (std::size_t a = 0; a < axis_count; ++a)
+      p.exposed[a] = std::max(p.exposed[a], s.kinds[k].exposed[a]);
+  }
+  p.checkpoints = checkpoints_of(run, p.step);
+  const double steps = static_cast<double>(run.steps) * p.step;
+  p.run = steps;
+  if (m.disk_write) {
+    const double write = checkpoint_bytes / *m.disk_write;
+    // From a copy that is made first, unless the next one is due before it is written; the last
+    // is waited for.
+    const double copy = m.memory_bandwidth ? 2 * checkpoint_bytes / *m.memory_bandwidth : 0;
+    const double between =
+        p.checkpoints > 1 ? steps / static_cast<double>(p.checkpoints - 1) : steps;
+    p.checkpoint = run.checkpoint.async ? copy + std::max(0.0, write - between) : write;
+    if (p.checkpoints > 0) p.run += static_cast<double>(p.checkpoints - 1) * p.checkpoint + write;
+  }
+  return p;
+}
+
+static std::string duration_text(double seconds) {
+  if (seconds < 1) return fmt::format("{:.2f} ms", 1e3 * seconds);
+  if (seconds < 600) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 2 * 86400) return fmt::format("{:.1f} h", seconds / 3600);
+  return fmt::format("{:.1f} days", seconds / 86400);
+}
+
+std::string prediction_text(const Prediction& p, const Machine& m) {
+  std::string text = fmt::format("predicted on {}{}\n", m.name,
+                                 m.measured ? "" : " (not measured by us: " + m.source + ")");
+  const auto row = [&](std::string_view what, const std::string& value) {
+    text += fmt::format("  {:<20} {}\n", what, value);
+  };
+  row("a step", duration_text(p.step));
+  row("tokens/s", fmt::format("{:.0f}", p.tokens_a_second));
+  row("FLOP utilisation",
+      p.utilisation > 0 ? fmt::format("{:.1f}%", 100 * p.utilisation) : "no peak known");
+  row("bubble", fmt::format("{:.1f}%", 100 * p.bubble));
+  for (int a = 0; a < axis_count; ++a)
+    if (const double x = p.exposed[static_cast<std::size_t>(a)]; x > 0)
+      row(fmt::format("exposed, {}", name_of(static_cast<Axis>(a))),
+          fmt::format("{} ({:.1f}%)", duration_text(x), 100 * x / p.step));
+  if (p.starved > 0)
+    row("waits for the host",
+        fmt::format("{} ({:.1f}%)", duration_text(p.starved), 100 * p.starved / p.step));
+  if (p.run > 0)
+    row("the whole run",
+        p.checkpoint > 0
+            ? fmt::format("{}, with {} checkpoints", duration_text(p.run), p.checkpoints)
+            : fmt::format("{}, without checkpoints: no disk.write is known", duration_text(p.run)));
+  return text;
+}
+
+nlohmann::ordered_json prediction_json(const Prediction& p, const Machine& m) {
+  nlohmann::ordered_json exposed;
+  for (int a = 0; a < axis_count; ++a)
+    exposed[std::string(name_of(static_cast<Axis>(a)))] = p.exposed[static_cast<std::size_t>(a)];
+  nlohmann::ordered_json json{{"machine", m.name},
+                              {"measured", m.measured},
+                              {"step_seconds", p.step},
+                              {"tokens_per_second", p.tokens_a_second},
+                              {"bubble", p.bubble},
+                              {"exposed_seconds", exposed},
+                              {"seconds_waiting_for_host", p.starved},
+                              {"run_seconds", p.run},
+                              {"checkpoints", p.checkpoints}};
+  json["flop_utilisation"] = p.utilisation > 0 ? nlohmann::ordered_json(p.utilisation) : nullptr;
+  json["checkpoint_seconds"] = m.disk_write ? nlohmann::ordered_json(p.checkpoint) : nullptr;
+  return json;
+}
+
+static std::int64_t nanoseconds(double seconds) {
+  return std::llround(seconds * 1e9);
+}
+
+// A scope lasts from its first operation's begin to its last one's end; one without operations, as
+// long as the host was at it.
+static TraceSpan span_of(const Scope& s, const Recording& r, const KindTimes& t) {
+  double begin = 1e300, end = 0;
+  for (auto i = s.begin; i < s.end; ++i) {
+    const auto& p = t.actions[static_cast<std::size_t>(i)];
+    const auto& a = r.actions[static_cast<std::size_t>(i)];
+    if (a.what != Action::What::compute || a.queue != Queue::compute) continue;
+    begin = std::min(begin, p.begin);
+    end = std::max(end, p.end);
+  }
+  if (end == 0 && s.begin < s.end) {
+    begin = t.actions[static_cast<std::size_t>(s.begin)].begin;
+    end = t.actions[static_cast<std::size_t>(s.end - 1)].end;
+  }
+  if (s.begin >= s.end) begin = end = 0;
+  return {Queue::compute, s.name, s.unit, s.microbatch, nanoseconds(begin), nanoseconds(end)};
+}
+
+std::string prediction_trace(std::span<const Recording> kinds, const Simulated& s) {
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const auto& r = kinds[k];
+    const auto& times = s.kinds[k];
+    std::vector<TraceSpan> spans;
+    for (const auto& scope : r.scopes)
+      if (auto span = span_of(scope, r, times); span.end > span.begin)
+        spans.push_back(std::move(span));
+    for (std::size_t i = 0; i < r.transfers.size(); ++i) {
+      const auto& t = r.transfers[i];
+      if (t.ranks == 1) continue;
+      spans.push_back({t.queue, std::string(name_of(t.doing)), t.unit, t.microbatch,
+                       nanoseconds(times.transfers[i].begin), nanoseconds(times.transfers[i].end)});
+    }
+    for (const auto& w : times.waits) {
+      const auto* t = w.transfer < 0 ? nullptr : &r.transfers[static_cast<std::size_t>(w.transfer)];
+      spans.push_back({Queue::compute,
+                       t ? fmt::format("wait for {}", name_of(t->doing)) : "wait for agreement",
+                       t ? t->unit : "", t ? t->microbatch : -1, nanoseconds(w.period.begin),
+                       nanoseconds(w.period.end)});
+    }
+    spans.push_back({Queue::compute, "step", "", -1, 0, nanoseconds(times.end)});
+    text +=
+        (k > 0 ? ",\n" : "") + chrome_events(r.rank,
+                                             fmt::format("rank {} (pipe {}, data {}, seq {})",
+                                                         r.rank, r.at.pipe, r.at.data, r.at.seq),
+                                             spans, 0);
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace trireme

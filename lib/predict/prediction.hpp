@@ -1,0 +1,46 @@
+#pragma once
+// What a run takes on a machine: each kind of rank's step recorded, all of them simulated together.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "lib/io/config.hpp"
+#include "lib/plan/plan.hpp"
+#include "lib/predict/recording.hpp"
+#include "lib/predict/simulate.hpp"
+
+namespace trireme {
+
+// What of a run lies outside its steps.
+struct RunInput {
+  std::int64_t steps = 0;
+  CheckpointConfig checkpoint;
+  bool tf32 = false;  // f32 products on tensor cores
+};
+
+struct Prediction {
+  double step = 0;  // seconds
+  double tokens_a_second = 0;
+  double utilisation = 0;                    // model FLOPs of the peak; 0: no peak known
+  double bubble = 0;                         // of all stages' time
+  double starved = 0;                        // seconds of a step that a device waits for its host
+  std::array<double, axis_count> exposed{};  // seconds of a step, the most of any kind
+  double checkpoint = 0;         // seconds that training waits for one; 0: no disk known
+  std::int64_t checkpoints = 0;  // of the run
+  double run = 0;                // seconds of all steps and checkpoints
+};
+
+// Recordings of all kinds of rank.
+std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const Machine&);
+
+Prediction predict(const PlanInput&, const RunInput&, const Machine&, std::span<const Recording>,
+                   const Simulated&, double checkpoint_bytes);
+
+// Lines for the terminal, and the same as JSON.
+std::string prediction_text(const Prediction&, const Machine&);
+nlohmann::ordered_json prediction_json(const Prediction&, const Machine&);
+
+// The step as a Chrome trace: a process for each kind of rank, named as its first rank, a track for
+// each queue.
+std::string prediction_trace(std::span<const Recording>, const Simulated&);
+
+}  // namespace trireme

@@ -1,0 +1,216 @@
+#include "lib/predict/recorder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/trace.hpp"
+#include "lib/comm/engine/operation.hpp"
+#include "lib/comm/transport/pretended_transport.hpp"
+#include "lib/predict/askings.hpp"
+#include "lib/train/trainer.hpp"
+
+namespace trireme {
+namespace {
+
+using What = Action::What;
+using engine::Call;
+using engine::Context;
+
+std::size_t index(Way w) {
+  return static_cast<std::size_t>(w);
+}
+
+DryTarget without_order(DryTarget t) {
+  t.order = false;
+  return t;
+}
+
+// World ranks of the communicator that `group` names, in its order.
+template <class GroupOf>
+std::vector<int> members(const Grid& grid, int rank, const GroupOf& group) {
+  const Group mine = group(rank);
+  std::vector<int> all(static_cast<std::size_t>(mine.size), -1);
+  for (int r = 0; r < grid.ranks(); ++r)
+    if (const Group g = group(r); g.color == mine.color) all[static_cast<std::size_t>(g.key)] = r;
+  return all;
+}
+
+Transfer::Pattern pattern_of(const Call& c) {
+  if (c.pattern == engine::Pattern::send) return Transfer::Pattern::send;
+  if (c.pattern == engine::Pattern::receive) return Transfer::Pattern::receive;
+  if (c.arriving == Accumulate::add || c.native.summands) return Transfer::Pattern::scatter;
+  return c.own_src ? Transfer::Pattern::gather : Transfer::Pattern::exchange;
+}
+
+}  // namespace
+
+Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement,
+                   std::vector<int> kinds, std::size_t which)
+    : Dry(without_order(target)),
+      placement_(placement),
+      grid_(in.grid),
+      kinds_(std::move(kinds)),
+      places_shared_(shard_ranks(in.setup.zero, in.grid)),
+      immediate_(target.properties.host_readable) {
+  out_.rank = kinds_[which];
+  out_.at = grid_.at(out_.rank);
+}
+
+void Recorder::start(const Axes& a) {
+  using W = Way;
+  const std::pair<const Communicator*, W> named[] = {
+      {&a.gather, W::gather}, {&a.scatter, W::scatter}, {&a.replicas, W::replicas},
+      {&a.seq, W::seq},       {&a.down, W::down},       {&a.up, W::up},
+      {&a.stages, W::stages}, {&a.world, W::world}};
+  for (const auto& [c, way] : named) ways_[c->id()] = way;
+  const auto set = [&](std::initializer_list<W> ways, const auto& group) {
+    const auto all = members(grid_, out_.rank, group);
+    for (const auto w : ways) members_[index(w)] = all;
+  };
+  set({W::gather, W::scatter}, [&](int r) { return shard_group(grid_, places_shared_, r); });
+  set({W::replicas}, [&](int r) { return replica_group(grid_, places_shared_, r); });
+  set({W::seq}, [&](int r) { return seq_group(grid_, r); });
+  set({W::down, W::up, W::stages}, [&](int r) { return pipe_group(grid_, r); });
+  on_ = true;
+  // The clock of scopes counts actions.
+  Trace::start([this] { return std::ssize(out_.actions); });
+}
+
+Recording Recorder::stop() {
+  on_ = false;
+  for (auto& s : Trace::stop())
+    if (s.queue == Queue::compute)
+      out_.scopes.push_back({std::move(s.name), std::move(s.unit), s.microbatch, s.begin, s.end});
+  return std::move(out_);
+}
+
+int Recorder::asking(const Asking& a) {
+  const auto [it, fresh] = known_.try_emplace(a, static_cast<int>(out_.askings.size()));
+  if (fresh) out_.askings.push_back(a);
+  return it->second;
+}
+
+void Recorder::put_asking(Queue q, const Asking& a) {
+  act({.what = What::compute, .queue = q, .index = asking(a)});
+}
+
+void Recorder::put(Queue q, const kernel::Operation& o) {
+  Dry::put(q, o);
+  if (!writing()) return;
+  for (const auto& a : askings_of(o, immediate_ ? Epilogues::apart : Epilogues::fused))
+    put_asking(q, a);
+}
+
+Event Recorder::record(Queue q) {
+  const auto e = Dry::record(q);
+  if (writing() && !immediate_) act({.what = What::record, .queue = q, .event = e});
+  return e;
+}
+
+void Recorder::wait(Queue q, Event e) {
+  Dry::wait(q, e);
+  if (writing() && !immediate_ && e.ticket > 0 && e.queue != q)
+    act({.what = What::wait, .queue = q, .event = e});
+}
+
+void Recorder::upload(Queue q, View dst, std::span<const std::byte> bytes) {
+  Dry::upload(q, dst, bytes);
+  if (writing()) act({.what = What::upload, .queue = q});
+}
+
+void Recorder::download(Queue q, std::span<std::byte> bytes, ConstView src) {
+  Dry::download(q, bytes, src);
+  if (writing()) act({.what = What::download, .queue = q});
+}
+
+// Which kind the rank `peer` is of: its stage, and its place among the heads' shares.
+static int kind_of(const Grid& grid, std::span<const int> kinds, int peer) {
+  const auto at = grid.at(peer);
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const auto of = grid.at(kinds[k]);
+    if (of.pipe == at.pipe && of.seq == at.seq) return static_cast<int>(k);
+  }
+  return -1;
+}
+
+void Recorder::count(Transfer& t, std::span<const int> world, const Call& c) const {
+  const int here = placement_.node(out_.rank);
+  const auto add = [&](Leg& near, Leg& far, int peer, std::int64_t elements) {
+    const bool close = placement_.node(world[static_cast<std::size_t>(peer)]) == here;
+    auto& leg = close ? near : far;
+    leg.bytes += static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));
+    ++leg.messages;
+  };
+  for (const auto& m : c.messages.out) add(t.out_near, t.out_far, m.peer, m.view.count());
+  for (const auto& m : c.messages.in) add(t.in_near, t.in_far, m.peer, m.view.count());
+  t.ranks = static_cast<int>(world.size());
+  t.ranks_of_node = static_cast<int>(
+      std::ranges::count_if(world, [&](int r) { return placement_.node(r) == here; }));
+}
+
+void Recorder::call(const Context& context, Queue q, const Call& c) {
+  if (!on_) return;
+  within_call_ = true;
+  Transfer t;
+  t.pattern = pattern_of(c);
+  t.way = ways_.at(&context);
+  t.queue = q;
+  t.doing = c.label.doing;
+  t.unit = std::string(c.label.unit);
+  t.microbatch = c.label.microbatch;
+  const auto& world = members_[index(t.way)];
+  count(t, world, c);
+  if (c.peer >= 0) t.peer = kind_of(grid_, kinds_, world[static_cast<std::size_t>(c.peer)]);
+  const auto elements = [](const ConstView& v) { return static_cast<double>(v.count()); };
+  if (c.own_dst)
+    t.own = asking(copy_asking(elements(c.own_src), c.own_src.dtype, c.own_dst.dtype, c.own_how));
+  const auto sent = [&](double bytes) { return bytes / static_cast<double>(bytes_of(c.wire)); };
+  if (c.wire != c.type && t.bytes_out() > 0)
+    t.cast = asking(copy_asking(sent(t.bytes_out()), c.type, c.wire, Accumulate::overwrite));
+  if (c.arriving == Accumulate::add && t.bytes_in() > 0)
+    t.sum = asking(copy_asking(sent(t.bytes_in()), c.wire, c.type, Accumulate::add));
+  act({.what = What::call, .queue = q, .index = static_cast<std::int32_t>(out_.transfers.size())});
+  out_.transfers.push_back(std::move(t));
+}
+
+void Recorder::called(const engine::Operation& o) {
+  if (!on_) return;
+  within_call_ = false;
+  in_flight_[&o] = static_cast<std::int32_t>(out_.transfers.size()) - 1;
+}
+
+void Recorder::wait(const engine::Operation& o) {
+  const auto it = in_flight_.find(&o);
+  if (!on_ || it == in_flight_.end()) return;
+  act({.what = What::finish, .queue = o.queue(), .index = it->second});
+  in_flight_.erase(it);
+}
+
+void Recorder::poll() {
+  if (writing()) act({.what = What::poll});
+}
+
+void Recorder::agree(const Context&, std::size_t) {
+  if (writing() && grid_.ranks() > 1) act({.what = What::agree});
+}
+
+Recording record_step(const PlanInput& in, const DryTarget& target, Placement placement,
+                      const std::vector<int>& kinds, std::size_t which, Account* account) {
+  Recorder recorder(target, in, placement, kinds, which);
+  const Workspace workspace(recorder);
+  const auto axes =
+      pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), kinds[which], in.comm);
+  if (in.transport == TransportKind::device) connect(axes, transport::pretended_device);
+  Trainer trainer(recorder, axes, in.setup);
+  const auto microbatches = any_microbatches(in);
+  const auto step = busiest_step(in);
+  trainer.follow_freeze_rules(step);
+  axes.world.tell(&recorder);
+  recorder.start(axes);
+  trainer.step(step, 1e-3, microbatches);
+  axes.world.tell(nullptr);
+  if (account) *account = recorder.account();
+  return recorder.stop();
+}
+
+}  // namespace trireme

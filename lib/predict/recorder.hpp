@@ -1,0 +1,69 @@
+#pragma once
+// Records a step: a dry backend and an observer of the communicators that write down what they are
+// asked for.
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/dry/dry.hpp"
+#include "lib/comm/axes.hpp"
+#include "lib/comm/engine/observer.hpp"
+#include "lib/plan/plan.hpp"
+#include "lib/predict/recording.hpp"
+
+namespace trireme {
+
+// Which ranks stand on one node: consecutive ones.
+struct Placement {
+  int ranks_of_node = 1;
+  int node(int rank) const { return rank / ranks_of_node; }
+};
+
+class Recorder final : public Dry, public engine::Observer {
+ public:
+  // `kinds`: a rank of each kind. Axes and grid are those of rank kinds[which]. Accesses are not
+  // checked.
+  Recorder(DryTarget, const PlanInput&, Placement, std::vector<int> kinds, std::size_t which);
+
+  // Begins to write down; before that everything is only made.
+  void start(const Axes&);
+  Recording stop();
+
+  void put(Queue, const kernel::Operation&) override;
+  Event record(Queue) override;
+  void wait(Queue, Event) override;
+  void upload(Queue, View dst, std::span<const std::byte>) override;
+  void download(Queue, std::span<std::byte>, ConstView src) override;
+
+  void call(const engine::Context&, Queue, const engine::Call&) override;
+  void called(const engine::Operation&) override;
+  void wait(const engine::Operation&) override;
+  void poll() override;
+  void agree(const engine::Context&, std::size_t bytes) override;
+
+ private:
+  bool writing() const { return on_ && !within_call_; }
+  int asking(const Asking&);
+  void act(Action a) { out_.actions.push_back(a); }
+  void put_asking(Queue, const Asking&);
+  void count(Transfer&, std::span<const int> world, const engine::Call&) const;
+
+  Placement placement_;
+  Grid grid_;
+  std::vector<int> kinds_;
+  int places_shared_;  // zero's sharers
+  bool immediate_;     // operations are done when they are put: no event says anything
+  bool on_ = false, within_call_ = false;
+  Recording out_;
+  std::map<Asking, int> known_;
+  std::map<const engine::Context*, Way> ways_;
+  std::array<std::vector<int>, way_count> members_;  // world ranks, by rank in the communicator
+  std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
+};
+
+// One step of the run that trains most, on the rank kinds[which]; no replay. `account`, if given,
+// gets the memory that it takes.
+Recording record_step(const PlanInput&, const DryTarget&, Placement, const std::vector<int>& kinds,
+                      std::size_t which, Account* account = nullptr);
+
+}  // namespace trireme

@@ -1,0 +1,295 @@
+#include "lib/predict/search.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lib/base/sizes.hpp"
+#include "lib/predict/recorder.hpp"
+#include "lib/predict/search_bounds.hpp"
+
+namespace trireme {
+
+static std::string_view name_of(ZeroCadence c) {
+  return c == ZeroCadence::step ? "step" : "microbatch";
+}
+static std::string_view name_of(Recompute r) {
+  return r == Recompute::block ? "block" : "none";
+}
+
+std::string overrides_of(const Choice& c) {
+  const auto text = fmt::format(
+      "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} model.recompute={}",
+      c.grid.pipe, c.grid.data, c.grid.seq, c.microbatch, name_of(c.recompute));
+  if (c.zero_stage == 0) return text + " zero.stage=0";
+  if (c.gather == ZeroCadence::step)
+    return text + (c.reduce == ZeroCadence::step ? " zero.stage=1" : " zero.stage=2");
+  return text + fmt::format(" zero.stage=3 zero.gather={} zero.reduce={}", name_of(c.gather),
+                            name_of(c.reduce));
+}
+
+std::vector<Choice> choices_of(const PlanInput& in, std::int64_t ranks) {
+  const auto& model = in.setup.model;
+  const GridLimits limits{.layers = model.layers, .heads = model.heads, .tokens = model.context};
+  std::vector<Choice> all;
+  for (const auto& grid : legal_grids(limits, ranks)) {
+    if (in.train.batch % grid.data != 0) continue;
+    const auto samples = in.train.batch / grid.data;
+    for (const auto microbatch : divisors(samples)) {
+      if ((microbatch & (microbatch - 1)) != 0 && microbatch != samples) continue;
+      for (const auto recompute : {Recompute::none, Recompute::block}) {
+        Choice c{grid, 0, ZeroCadence::microbatch, ZeroCadence::microbatch, microbatch, recompute};
+        if (grid.places() == 1) {
+          all.push_back(c);
+          continue;
+        }
+        all.push_back(c);
+        c.zero_stage = 3;
+        for (const auto gather : {ZeroCadence::microbatch, ZeroCadence::step})
+          for (const auto reduce : {ZeroCadence::microbatch, ZeroCadence::step}) {
+            c.gather = gather;
+            c.reduce = reduce;
+            all.push_back(c);
+          }
+      }
+    }
+  }
+  return all;
+}
+
+namespace {
+
+// A choice's step with that many microbatches.
+Found simulate_choice(const PlanInput& in, const DryTarget& target, const Machine& machine,
+                      const Choice& c, std::int64_t microbatches) {
+  auto input = input_of(in, c);
+  input.train.batch = microbatches * c.microbatch * c.grid.data;
+  const auto kinds = kinds_of_ranks(input);
+  const Placement placement{static_cast<int>(machine.ranks_of_node)};
+  Found f{.choice = c};
+  std::vector<Recording> recordings;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    Account account;
+    recordings.push_back(record_step(input, target, placement, kinds, k, &account));
+    const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), kinds[k]);
+    f.reserved = std::max(f.reserved, memory_of(account, target.properties) +
+                                          beside_account(input, target.properties, axes).all());
+    double sent = 0;
+    for (const auto& t : recordings.back().transfers) sent += t.bytes_out();
+    f.sent = std::max(f.sent, sent);
+  }
+  const auto times = simulate(machine, recordings);
+  f.seconds = times.seconds;
+  for (const auto& k : times.kinds) {
+    f.bubble += k.bubble / static_cast<double>(kinds.size());
+    f.starved = std::max(f.starved, k.starved);
+    for (std::size_t a = 0; a < axis_count; ++a)
+      f.exposed[a] = std::max(f.exposed[a], k.exposed[a]);
+  }
+  return f;
+}
+
+double along(double few, double more, double steps) {
+  return more + (more - few) * steps;
+}
+
+}  // namespace
+
+// A pipeline that is full repeats itself with each microbatch.
+Found try_choice(const PlanInput& in, const DryTarget& target, const Machine& machine,
+                 const Choice& c) {
+  const auto m = in.train.batch / (c.microbatch * c.grid.data);
+  const std::int64_t few = c.grid.pipe + 2, more = 2 * c.grid.pipe + 2;
+  if (m <= more + 2) return simulate_choice(in, target, machine, c, m);
+  const auto a = simulate_choice(in, target, machine, c, few);
+  auto b = simulate_choice(in, target, machine, c, more);
+  const double steps = static_cast<double>(m - more) / static_cast<double>(more - few);
+  b.seconds = along(a.seconds, b.seconds, steps);
+  b.sent = along(a.sent, b.sent, steps);
+  b.bubble = std::max(0.0, along(a.bubble, b.bubble, steps));
+  b.starved = std::max(0.0, along(a.starved, b.starved, steps));
+  for (std::size_t i = 0; i < axis_count; ++i)
+    b.exposed[i] = std::max(0.0, along(a.exposed[i], b.exposed[i], steps));
+  return b;
+}
+
+namespace {
+
+class Search {
+ public:
+  Search(const PlanInput& in, const DryTarget& target, const Machine& machine,
+         std::optional<double> memory, Bounds bounds, std::size_t most)
+      : in_(in),
+        target_(target),
+        machine_(machine),
+        memory_(memory),
+        bounds_(bounds),
+        most_(most),
+        least_(in_, target_, machine_) {}
+
+  SearchResult run(std::int64_t ranks) {
+    for (const auto& c : choices_of(in_, ranks)) consider(c);
+    std::ranges::stable_sort(waiting_, {}, &Waiting::least);
+    for (const auto& w : waiting_) {
+      const auto& best = out_.best;
+      if (bounds_ == Bounds::prune && best.size() == most_ && w.least >= best.back().seconds) {
+        ++out_.too_slow;
+        continue;
+      }
+      attempt(w.choice);
+    }
+    if (!out_.best.empty()) compare();
+    return std::move(out_);
+  }
+
+ private:
+  struct Waiting {
+    Choice choice;
+    double least;
+  };
+
+  void consider(const Choice& c) {
+    ++out_.choices;
+    if (bounds_ == Bounds::try_all) {
+      waiting_.push_back({c, 0});
+      return;
+    }
+    if (memory_ && least_.bytes(c) > *memory_)
+      ++out_.too_large;
+    else
+      waiting_.push_back({c, least_.seconds(c)});
+  }
+
+  Found tried(const Choice& c) {
+    ++out_.simulated;
+    return try_choice(in_, target_, machine_, c);
+  }
+
+  void attempt(const Choice& c) {
+    const auto found = tried(c);
+    if (memory_ && static_cast<double>(found.reserved) > *memory_) {
+      ++out_.over_memory;
+      return;
+    }
+    auto& best = out_.best;
+    best.insert(std::ranges::upper_bound(best, found.seconds, {}, &Found::seconds), found);
+    if (best.size() > most_) best.pop_back();
+  }
+
+  // The best with one thing changed: what that saves and costs.
+  void compare() {
+    const auto best = out_.best.front();
+    const auto change = [&](std::string_view what, const auto& alter) {
+      Choice c = best.choice;
+      alter(c);
+      if (c == best.choice) return;
+      const auto it = std::ranges::find(out_.best, c, &Found::choice);
+      const auto other = it != out_.best.end() ? *it : tried(c);
+      out_.alternatives.push_back(in_words(std::string(what), best, other));
+    };
+    const auto flip = [](ZeroCadence c) {
+      return c == ZeroCadence::step ? ZeroCadence::microbatch : ZeroCadence::step;
+    };
+    const auto& c = best.choice;
+    if (c.zero_stage == 3) {
+      change(fmt::format("reduce = {}", name_of(flip(c.reduce))),
+             [&](Choice& x) { x.reduce = flip(x.reduce); });
+      change(fmt::format("gather = {}", name_of(flip(c.gather))),
+             [&](Choice& x) { x.gather = flip(x.gather); });
+      change("zero.stage = 0", [](Choice& x) {
+        x.zero_stage = 0;
+        x.gather = x.reduce = ZeroCadence::microbatch;
+      });
+    } else if (c.grid.places() > 1) {
+      change("zero.stage = 1", [](Choice& x) {
+        x.zero_stage = 3;
+        x.gather = x.reduce = ZeroCadence::step;
+      });
+    }
+    const auto other = c.recompute == Recompute::block ? Recompute::none : Recompute::block;
+    change(fmt::format("recompute = {}", name_of(other)), [&](Choice& x) { x.recompute = other; });
+    const auto samples = in_.train.batch / c.grid.data;
+    if (samples % (2 * c.microbatch) == 0)
+      change(fmt::format("microbatch = {}", 2 * c.microbatch),
+             [](Choice& x) { x.microbatch *= 2; });
+    if (c.microbatch % 2 == 0)
+      change(fmt::format("microbatch = {}", c.microbatch / 2),
+             [](Choice& x) { x.microbatch /= 2; });
+  }
+
+  std::string in_words(const std::string& what, const Found& best, const Found& other) const {
+    std::vector<std::string> saves, costs;
+    const auto weigh = [&](double difference, double of, const std::string& text) {
+      if (std::abs(difference) < 0.005 * of) return;
+      (difference < 0 ? saves : costs).push_back(text);
+    };
+    const double time = other.seconds - best.seconds;
+    weigh(time, best.seconds,
+          fmt::format("{:.1f}% of the step", 100 * std::abs(time) / best.seconds));
+    const double sent = other.sent - best.sent;
+    weigh(sent, best.sent, fmt::format("{} sent by a rank", traffic_text(std::abs(sent))));
+    const double bytes = static_cast<double>(other.reserved) - static_cast<double>(best.reserved);
+    weigh(bytes, static_cast<double>(best.reserved), memory_text(std::abs(bytes)));
+    const auto join = [](const auto& all) { return fmt::format("{}", fmt::join(all, " and ")); };
+    std::string text = what;
+    if (!saves.empty()) text += " saves " + join(saves);
+    if (!costs.empty()) text += (saves.empty() ? " costs " : " and costs ") + join(costs);
+    if (saves.empty() && costs.empty()) text += " changes next to nothing";
+    if (memory_ && static_cast<double>(other.reserved) > *memory_) text += ", which does not fit";
+    return text;
+  }
+
+  PlanInput in_;
+  DryTarget target_;
+  const Machine& machine_;
+  std::optional<double> memory_;
+  Bounds bounds_;
+  std::size_t most_;
+  SearchBounds least_;
+  std::vector<Waiting> waiting_;
+  SearchResult out_;
+};
+
+// Where most of a step's lost time goes.
+std::string reason(const Found& f) {
+  std::vector<std::pair<double, std::string>> all{{f.bubble, "bubble"},
+                                                  {f.starved, "waits for the host"}};
+  for (int a = 0; a < axis_count; ++a)
+    all.emplace_back(f.exposed[static_cast<std::size_t>(a)],
+                     fmt::format("messages of {}", name_of(static_cast<Axis>(a))));
+  if (f.choice.recompute == Recompute::block)
+    all.emplace_back(f.seconds / 4, "computing forward twice");  // of 4 parts, one is done again
+  std::ranges::stable_sort(all, std::greater{}, [](const auto& x) { return x.first; });
+  std::string text;
+  for (const auto& [seconds, what] : std::span(all).first(2))
+    if (seconds >= 0.005 * f.seconds)
+      text +=
+          fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", what, 100 * seconds / f.seconds);
+  return text.empty() ? "computes nearly all the time" : text;
+}
+
+}  // namespace
+
+SearchResult search(const PlanInput& in, const DryTarget& target, const Machine& machine,
+                    std::int64_t ranks, std::optional<double> memory, Bounds bounds,
+                    std::size_t most) {
+  return Search(in, target, machine, memory, bounds, most).run(ranks);
+}
+
+std::string search_text(const SearchResult& r, std::optional<double> memory) {
+  std::string text = fmt::format(
+      "{} ways to run it: {} left out as they need more memory ({}), {} as they cannot be among "
+      "the "
+      "{} fastest; {} simulated, of which {} need more memory\n",
+      r.choices, r.too_large, memory ? memory_text(*memory) : "no limit given", r.too_slow,
+      r.best.size(), r.simulated, r.over_memory);
+  for (const auto& f : r.best)
+    text += fmt::format("{:>10.4g} s {:>10}  {}\n{:>25}loses by {}\n", f.seconds,
+                        memory_text(static_cast<double>(f.reserved)), overrides_of(f.choice), "",
+                        reason(f));
+  if (r.best.empty()) text += "none fits: take more ranks, or a machine with more memory\n";
+  if (!r.alternatives.empty()) text += "beside the fastest, one thing changed:\n";
+  for (const auto& a : r.alternatives) text += "  " + a + "\n";
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,152 @@
+#include "lib/predict/search_bounds.hpp"
+
+#include <algorithm>
+
+#include "kernels/trace.hpp"
+#include "lib/predict/recorder.hpp"
+#include "lib/train/optimizer.hpp"
+
+namespace trireme {
+
+PlanInput input_of(const PlanInput& in, const Choice& c) {
+  PlanInput out = in;
+  out.grid = c.grid;
+  out.setup.stage_layers = {};
+  out.setup.zero.stage = c.zero_stage;
+  out.setup.zero.shard = 0;
+  out.setup.zero.gather = c.gather;
+  out.setup.zero.reduce = c.reduce;
+  out.setup.model.recompute = c.recompute;
+  out.train.microbatch = c.microbatch;
+  return out;
+}
+
+namespace {
+
+// A model of `layers` blocks on one stage, in `microbatches`.
+PlanInput small(const PlanInput& in, Choice c, std::int64_t layers, std::int64_t microbatches) {
+  c.grid.pipe = 1;
+  auto out = input_of(in, c);
+  out.setup.model.layers = layers;
+  out.train.batch = microbatches * c.microbatch * c.grid.data;
+  return out;
+}
+
+struct Small {
+  double forward = 0, backward = 0, saved = 0, gather = 0, scatter = 0;
+};
+
+Small measure(const PlanInput& in, const DryTarget& target, const Machine& machine) {
+  const std::vector<int> kinds{0};
+  Account account;
+  const auto r =
+      record_step(in, target, {static_cast<int>(machine.ranks_of_node)}, kinds, 0, &account);
+  Small s;
+  s.saved = static_cast<double>(account.peak[static_cast<std::size_t>(Kind::saved)]);
+  for (const auto& scope : r.scopes) {
+    double* sum = scope.name == forward_span    ? &s.forward
+                  : scope.name == backward_span ? &s.backward
+                                                : nullptr;
+    for (auto i = scope.begin; sum && i < scope.end; ++i) {
+      const auto& a = r.actions[static_cast<std::size_t>(i)];
+      if (a.what == Action::What::compute && a.queue == Queue::compute)
+        *sum += seconds_of(machine, r.askings[static_cast<std::size_t>(a.index)]);
+      if (a.what != Action::What::call) continue;
+      const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
+      if (t.way == Way::seq) *sum += transfer_seconds(machine, t);
+    }
+  }
+  for (const auto& t : r.transfers) {
+    if (t.way != Way::gather && t.way != Way::scatter && t.way != Way::replicas) continue;
+    (t.queue == Queue::gather ? s.gather : s.scatter) += transfer_seconds(machine, t);
+  }
+  return s;
+}
+
+}  // namespace
+
+SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target, const Machine& machine)
+    : input_(in), target_(target), machine_(machine) {
+  const auto spec = make_spec(in.setup.model);
+  for (const auto& p : spec.params)
+    if (p.unit == spec.blocks[0].unit) block_parameters_ += static_cast<double>(p.shape.count());
+}
+
+const std::vector<std::int64_t>& SearchBounds::blocks(int stages) {
+  auto& known = stages_[stages];
+  if (known.empty()) known = blocks_of_stages(make_spec(input_.setup.model), {}, stages);
+  return known;
+}
+
+const SearchBounds::Block& SearchBounds::block(const Choice& c) {
+  auto& b = blocks_[{c.grid.seq, c.microbatch, c.recompute}];
+  if (b) return *b;
+  Choice alone = c;
+  alone.grid = {1, 1, c.grid.seq};
+  alone.zero_stage = 0;
+  const auto one = measure(small(input_, alone, 1, 1), target_, machine_);
+  const auto two = measure(small(input_, alone, 2, 1), target_, machine_);
+  const double forward = two.forward - one.forward, backward = two.backward - one.backward;
+  return b.emplace(Block{forward, backward,
+                         std::max(0.0, one.forward + one.backward - forward - backward),
+                         two.saved - one.saved});
+}
+
+const SearchBounds::Shard& SearchBounds::shard(const Choice& c) {
+  const auto [it, fresh] =
+      shards_.try_emplace({c.grid.data, c.grid.seq, c.zero_stage, c.gather, c.reduce}, Shard{});
+  if (!fresh || c.grid.places() == 1) return it->second;
+  Choice least = c;
+  least.microbatch = 1;
+  least.recompute = Recompute::none;
+  const auto at = [&](std::int64_t layers, std::int64_t microbatches) {
+    return measure(small(input_, least, layers, microbatches), target_, machine_);
+  };
+  const auto one = at(1, 1), two = at(2, 1), one_twice = at(1, 2), two_twice = at(2, 2);
+  const auto of = [&](double Small::*queue) {
+    const double once = two.*queue - one.*queue, twice = two_twice.*queue - one_twice.*queue;
+    return Messages{std::max(0.0, 2 * once - twice), std::max(0.0, twice - once)};
+  };
+  it->second = {of(&Small::gather), of(&Small::scatter)};
+  return it->second;
+}
+
+// A stage works off its microbatches, after the first has come down to it and before the last has
+// gone up from it. What is gathered once a step comes before the end of the first forward, what is
+// reduced once a step after the begin of the last backward.
+double SearchBounds::seconds(const Choice& c) {
+  const auto& b = block(c);
+  const auto& s = shard(c);
+  const auto m = static_cast<double>(input_.train.batch / (c.microbatch * c.grid.data));
+  const bool whole = c.zero_stage == 0;
+  double most = 0, above = 0, down = 0;
+  for (const auto blocks_here : blocks(c.grid.pipe)) {
+    const auto n = static_cast<double>(blocks_here);
+    const double gather = n * s.gather.of(m), scatter = n * s.scatter.of(m);
+    const double early = c.gather == ZeroCadence::step && !whole ? gather : down + n * b.forward;
+    const double late = c.reduce == ZeroCadence::step || whole ? scatter : n * b.backward;
+    most = std::max(
+        {most, above + m * n * b.both(), gather, scatter, early + (m - 1) * n * b.both() + late});
+    above += n * b.both();
+    down += n * b.forward;
+  }
+  return c.grid.pipe == 1 ? std::max(most, m * (above + b.rest)) : most;
+}
+
+// What is kept of the first stage's blocks: state, and inputs of the microbatches under way.
+double SearchBounds::bytes(const Choice& c) {
+  const auto first = static_cast<double>(blocks(c.grid.pipe)[0]);
+  const double n = c.grid.places();
+  const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
+  const double arrays = 2;                     // of AdamW
+  const double masters = compute < 4 ? 4 : 0;  // beside the weights that are computed with
+  const bool shards = c.zero_stage == 3 && n > 1;
+  const double kept = (4 * arrays + masters + compute + 4) / (shards ? n : 1);
+  const double gathered = shards && c.gather == ZeroCadence::step ? compute : 0;
+  const double summed = shards && c.reduce == ZeroCadence::step ? 4 : 0;
+  const auto m = input_.train.batch / (c.microbatch * c.grid.data);
+  const auto under_way = static_cast<double>(std::min<std::int64_t>(c.grid.pipe, m));
+  return first * (block_parameters_ * (kept + gathered + summed) + block(c).saved * under_way);
+}
+
+}  // namespace trireme

@@ -1,0 +1,51 @@
+#pragma once
+// What a choice takes at least, in time and memory, from recordings of models of one and of two
+// blocks. Each is made once for all choices that it serves.
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "lib/predict/search.hpp"
+
+namespace trireme {
+
+class SearchBounds {
+ public:
+  SearchBounds(const PlanInput&, const DryTarget&, const Machine&);
+
+  double seconds(const Choice&);  // of a step, at least
+  double bytes(const Choice&);    // of a rank, at least
+
+ private:
+  // Of one microbatch on one rank.
+  struct Block {
+    double forward = 0, backward = 0;  // seconds, with the exchanges that they wait for
+    double rest = 0;                   // of embedding and head, forward and backward
+    double saved = 0;                  // bytes kept from forward to backward
+    double both() const { return forward + backward; }
+  };
+  // Seconds of a block's messages on a queue: a step's, and a microbatch's beside them.
+  struct Messages {
+    double step = 0, microbatch = 0;
+    double of(double microbatches) const { return step + microbatches * microbatch; }
+  };
+  struct Shard {
+    Messages gather, scatter;
+  };
+  const Block& block(const Choice&);
+  const Shard& shard(const Choice&);
+  const std::vector<std::int64_t>& blocks(int stages);
+
+  const PlanInput& input_;
+  const DryTarget& target_;
+  const Machine& machine_;
+  double block_parameters_ = 0;
+  std::map<std::tuple<int, std::int64_t, Recompute>, std::optional<Block>> blocks_;
+  std::map<std::tuple<int, int, int, ZeroCadence, ZeroCadence>, Shard> shards_;
+  std::map<int, std::vector<std::int64_t>> stages_;
+};
+
+// The input as a choice has it.
+PlanInput input_of(const PlanInput&, const Choice&);
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+#include "lib/predict/simulate.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Recording> kinds) {
+  using Pattern = Transfer::Pattern;
+  std::vector<std::vector<std::int32_t>> other(kinds.size());
+  // Messages of one microbatch between two kinds in order of the calls.
+  using Key = std::tuple<std::size_t, std::size_t, Way, int>;  // from, to
+  std::map<Key, std::vector<std::int32_t>> sends, receives;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const auto& transfers = kinds[k].transfers;
+    other[k].assign(transfers.size(), -1);
+    std::array<std::int32_t, way_count> count{};
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      const auto& t = transfers[i];
+      const auto number = static_cast<std::int32_t>(i);
+      const auto peer = static_cast<std::size_t>(t.peer);
+      if (t.pattern == Pattern::send)
+        sends[{k, peer, t.way, t.microbatch}].push_back(number);
+      else if (t.pattern == Pattern::receive)
+        receives[{peer, k, t.way, t.microbatch}].push_back(number);
+      else
+        other[k][i] = count[static_cast<std::size_t>(t.way)]++;
+    }
+  }
+  for (const auto& [key, out] : sends) {
+    const auto& [from, to, way, microbatch] = key;
+    const auto& in = receives[key];
+    require(in.size() == out.size(), "a prediction's stages send {} and receive {} messages",
+            out.size(), in.size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      other[from][static_cast<std::size_t>(out[i])] = in[i];
+      other[to][static_cast<std::size_t>(in[i])] = out[i];
+    }
+  }
+  return other;
+}
+
+// Rings, as NCCL has them: what a rank receives goes through the slowest of its links, and a
+// group's ranks of one node share all of their links out. On hosts each rank sends to all others.
+double transfer_seconds(const Machine& m, const Transfer& t) {
+  using Pattern = Transfer::Pattern;
+  if (t.ranks == 1 || (t.bytes_in() == 0 && t.bytes_out() == 0)) return 0;
+  const auto bandwidth = [&](const LinkRates& link, const char* name) {
+    return required(m, link.bandwidth, fmt::format("{}.bandwidth", name), "messages") /
+           static_cast<double>(link.shared_by);
+  };
+  const auto latency = [&](const LinkRates& link, const char* name) {
+    return required(m, link.latency, fmt::format("{}.latency", name), "messages");
+  };
+  const bool far = t.in_far.messages + t.out_far.messages > 0;
+  const bool near = t.in_near.messages + t.out_near.messages > 0;
+  const bool ring = m.backend == "cuda";
+  if (ring && (t.pattern == Pattern::gather || t.pattern == Pattern::scatter)) {
+    const int nodes = std::max(1, t.ranks / std::max(1, t.ranks_of_node));
+    double rate = std::numeric_limits<double>::infinity(), wait = 0;
+    if (near) {
+      rate = bandwidth(m.near, "near");
+      wait += (t.ranks - nodes) * latency(m.near, "near");
+    }
+    if (far) {
+      rate = std::min(rate, bandwidth(m.far, "far") * t.ranks_of_node);
+      wait += nodes * latency(m.far, "far");
+    }
+    return wait + t.bytes_in() / rate;
+  }
+  double seconds = 0;
+  if (near)
+    seconds += latency(m.near, "near") +
+               std::max(t.in_near.bytes, t.out_near.bytes) / bandwidth(m.near, "near");
+  if (far)
+    seconds +=
+        latency(m.far, "far") + std::max(t.in_far.bytes, t.out_far.bytes) / bandwidth(m.far, "far");
+  return seconds;
+}
+
+Simulated simulate(const Machine& machine, std::span<const Recording> kinds) {
+  return machine.backend == "cuda" ? simulate_device(machine, kinds)
+                                   : simulate_host(machine, kinds);
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+#pragma once
+// When everything of a step happens: recordings of all kinds of rank run together, each operation
+// taking what the machine takes. Overlap and waiting come of that alone. Pure.
+//
+// On a backend that computes at once (host), operations run in the program's order and messages
+// move only while the program polls or waits, their bytes being copied by the receiver's processor
+// within a node. On a device, queues run beside the host and beside each other, ordered by events;
+// a collective starts when all that take part have come to it on their queues.
+#include <array>
+#include <span>
+#include <vector>
+
+#include "lib/predict/machine.hpp"
+#include "lib/predict/recording.hpp"
+
+namespace trireme {
+
+struct Period {
+  double begin = 0, end = 0;
+  double length() const { return end - begin; }
+};
+
+// Time that a kind of rank loses to others.
+struct Wait {
+  Axis axis{};
+  engine::Doing doing{};
+  std::int32_t transfer = -1;  // -1: agreement
+  Period period;
+};
+
+struct KindTimes {
+  std::vector<Period> actions;    // by action: on its queue; of the host's own, when it was at it
+  std::vector<Period> transfers;  // from the call until it was seen to be complete
+  std::vector<Wait> waits;
+  std::array<double, axis_count> exposed{};  // messages that computing waits for or makes way for
+  double bubble = 0;   // waiting for other stages' work, before any message of it is under way
+  double starved = 0;  // of a device: computing waits for the host to ask for more
+  double end = 0;
+};
+
+struct Simulated {
+  std::vector<KindTimes> kinds;
+  double seconds = 0;  // of the step
+};
+
+// Error naming a field of the machine that is absent and needed.
+Simulated simulate(const Machine&, std::span<const Recording>);
+
+// The two of which simulate takes one.
+Simulated simulate_host(const Machine&, std::span<const Recording>);
+Simulated simulate_device(const Machine&, std::span<const Recording>);
+
+// Seconds of a transfer once all that take part are there.
+double transfer_seconds(const Machine&, const Transfer&);
+
+// By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
+// and for a collective its number on its way. Error where they do not match.
+std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Recording>);
+
+}  // namespace trireme

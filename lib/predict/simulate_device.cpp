@@ -1,0 +1,246 @@
+// A step on devices: the host puts work on queues and goes on; each queue runs its own in order. A
+// time depends on others by being after them alone, so whatever can go on may go first.
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+
+#include "lib/predict/simulate.hpp"
+
+namespace trireme {
+namespace {
+
+using What = Action::What;
+using Pattern = Transfer::Pattern;
+constexpr double never = std::numeric_limits<double>::infinity();
+
+struct Command {
+  std::size_t action;
+  double issued;
+};
+
+struct Stream {
+  std::deque<Command> commands;
+  double now = 0;
+  std::int32_t last_transfer = -1;
+};
+
+// What an event stands for: when its queue came to it, and what it had moved last.
+struct Passed {
+  double at = never;
+  std::int32_t transfer = -1;
+};
+
+struct Rank {
+  const Recording* recording = nullptr;
+  KindTimes times;
+  std::vector<double> seconds;  // by asking
+  std::array<Stream, queue_count> streams;
+  std::map<std::pair<Queue, std::uint64_t>, Passed> events;  // those that are recorded in the step
+  std::vector<double> arrived, started;                      // by transfer
+  std::vector<std::size_t> beside;
+  std::array<std::vector<std::int32_t>, way_count> collectives;
+  std::vector<double> agreements;
+  std::size_t next = 0;
+  double host = 0;
+  bool agreeing = false;
+
+  Stream& stream(Queue q) { return streams[static_cast<std::size_t>(q)]; }
+  double cost(int asking) const {
+    return asking < 0 ? 0 : seconds[static_cast<std::size_t>(asking)];
+  }
+  double& exposed(Axis a) { return times.exposed[static_cast<std::size_t>(a)]; }
+};
+
+Axis axis_of(Queue q) {
+  if (q == Queue::exchange) return Axis::seq;
+  return q == Queue::down || q == Queue::up ? Axis::pipe : Axis::shard;
+}
+
+class DeviceSimulation {
+ public:
+  DeviceSimulation(const Machine& m, std::span<const Recording> kinds)
+      : machine_(m),
+        launch_(required(m, m.launch, "host.launch", "a step on a device")),
+        other_(match_transfers(kinds)),
+        ranks_(kinds.size()) {
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      auto& r = ranks_[k];
+      r.recording = &kinds[k];
+      for (const auto& a : kinds[k].askings) r.seconds.push_back(seconds_of(m, a));
+      const auto count = kinds[k].transfers.size();
+      r.arrived.assign(count, never);
+      r.started.assign(count, never);
+      r.times.transfers.resize(count);
+      r.times.actions.resize(kinds[k].actions.size());
+      for (const auto& a : kinds[k].actions)
+        if (a.what == What::record) r.events[{a.event.queue, a.event.ticket}] = {};
+      for (std::size_t i = 0; i < count; ++i)
+        if (const auto& t = kinds[k].transfers[i]; t.peer < 0)
+          r.collectives[static_cast<std::size_t>(t.way)].push_back(static_cast<std::int32_t>(i));
+      for (std::size_t j = 0; j < kinds.size(); ++j)
+        if (kinds[j].at.pipe == kinds[k].at.pipe) r.beside.push_back(j);
+      stages_ = std::max(stages_, kinds[k].at.pipe + 1);
+    }
+  }
+
+  Simulated run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t k = 0; k < ranks_.size(); ++k) {
+        while (host(k)) moved = true;
+        for (int q = 0; q < queue_count; ++q)
+          while (command(k, static_cast<Queue>(q))) moved = true;
+      }
+    }
+    Simulated all;
+    for (auto& r : ranks_) {
+      require(r.next == r.recording->actions.size(),
+              "a prediction's ranks wait for each other: stage {}, action {}", r.recording->at.pipe,
+              r.next);
+      r.times.end = r.host;
+      for (const auto& s : r.streams) r.times.end = std::max(r.times.end, s.now);
+      all.seconds = std::max(all.seconds, r.times.end);
+    }
+    for (auto& r : ranks_) all.kinds.push_back(std::move(r.times));
+    return all;
+  }
+
+ private:
+  // The host's next action; false: it is at its end, or waits.
+  bool host(std::size_t k) {
+    auto& r = ranks_[k];
+    if (r.next == r.recording->actions.size()) return false;
+    const auto& a = r.recording->actions[r.next];
+    auto& period = r.times.actions[r.next];
+    const double begin = r.host;
+    switch (a.what) {
+      case What::compute:
+      case What::call:
+        r.host += launch_;
+        [[fallthrough]];
+      case What::record:
+      case What::wait:
+        r.stream(a.queue).commands.push_back({r.next, r.host});
+        break;
+      case What::download:
+        if (!r.stream(a.queue).commands.empty()) return false;
+        r.host = std::max(r.host, r.stream(a.queue).now) + launch_;
+        break;
+      case What::agree: {
+        if (!r.agreeing) r.agreements.push_back(r.host);
+        r.agreeing = true;
+        const double last = agreed(r.agreements.size() - 1);
+        if (last == never) return false;
+        r.agreeing = false;
+        (stages_ > 1 ? r.times.bubble : r.exposed(Axis::all)) += last - r.host;
+        r.host = last + machine_.agreement.value_or(0);
+        r.exposed(Axis::all) += machine_.agreement.value_or(0);
+        if (r.host > begin) r.times.waits.push_back({Axis::all, {}, -1, {begin, r.host}});
+        break;
+      }
+      default:
+        break;
+    }
+    if (a.what != What::compute) period = {begin, r.host};
+    ++r.next;
+    return true;
+  }
+
+  double agreed(std::size_t number) const {
+    double at = 0;
+    for (const auto& r : ranks_)
+      at = std::max(at, number < r.agreements.size() ? r.agreements[number] : never);
+    return at;
+  }
+
+  // The queue's next command; false: it has none, or waits.
+  bool command(std::size_t k, Queue q) {
+    auto& r = ranks_[k];
+    auto& s = r.stream(q);
+    if (s.commands.empty()) return false;
+    const auto [number, issued] = s.commands.front();
+    const auto& a = r.recording->actions[number];
+    switch (a.what) {
+      case What::compute: {
+        const double begin = std::max(s.now, issued);
+        if (q == Queue::compute) r.times.starved += begin - s.now;
+        s.now = begin + r.cost(a.index);
+        r.times.actions[number] = {begin, s.now};
+        break;
+      }
+      case What::record:
+        r.events[{a.event.queue, a.event.ticket}] = {std::max(s.now, issued), s.last_transfer};
+        break;
+      case What::wait: {
+        const auto it = r.events.find({a.event.queue, a.event.ticket});
+        if (it == r.events.end()) break;  // before the step
+        if (it->second.at == never) return false;
+        if (q == Queue::compute) charge(r, std::max(s.now, issued), a.event.queue, it->second);
+        s.now = std::max(s.now, it->second.at);
+        break;
+      }
+      default:
+        if (!transfer(k, a.index, s, issued)) return false;
+        break;
+    }
+    s.commands.pop_front();
+    return true;
+  }
+
+  // Compute stands still from `from` on.
+  void charge(Rank& r, double from, Queue queue, const Passed& passed) {
+    if (passed.at <= from) return;
+    const auto axis = axis_of(queue);
+    double bubble = 0;
+    if (axis == Axis::pipe && passed.transfer >= 0)
+      bubble =
+          std::clamp(r.started[static_cast<std::size_t>(passed.transfer)], from, passed.at) - from;
+    r.times.bubble += bubble;
+    r.exposed(axis) += passed.at - from - bubble;
+    const auto doing =
+        passed.transfer < 0
+            ? engine::Doing{}
+            : r.recording->transfers[static_cast<std::size_t>(passed.transfer)].doing;
+    r.times.waits.push_back({axis, doing, passed.transfer, {from, passed.at}});
+  }
+
+  bool transfer(std::size_t k, std::int32_t i, Stream& s, double issued) {
+    auto& r = ranks_[k];
+    const auto at = static_cast<std::size_t>(i);
+    const auto& t = r.recording->transfers[at];
+    if (r.arrived[at] == never)
+      r.arrived[at] = std::max(s.now, issued) + r.cost(t.own) + r.cost(t.cast);
+    double start = r.arrived[at];
+    const auto other = other_[k][at];
+    const auto with = [&](std::size_t j, std::int32_t theirs) {
+      start = std::max(start, ranks_[j].arrived[static_cast<std::size_t>(theirs)]);
+    };
+    if (t.peer >= 0)
+      with(static_cast<std::size_t>(t.peer), other);
+    else
+      for (const auto j : r.beside)
+        with(j, ranks_[j].collectives[static_cast<std::size_t>(t.way)].at(
+                    static_cast<std::size_t>(other)));
+    if (start == never) return false;
+    r.started[at] = start;
+    s.now = start + transfer_seconds(machine_, t) + r.cost(t.sum);
+    s.last_transfer = i;
+    r.times.transfers[at] = {start, s.now};
+    return true;
+  }
+
+  const Machine& machine_;
+  double launch_;
+  std::vector<std::vector<std::int32_t>> other_;
+  std::vector<Rank> ranks_;
+  int stages_ = 1;
+};
+
+}  // namespace
+
+Simulated simulate_device(const Machine& machine, std::span<const Recording> kinds) {
+  return DeviceSimulation(machine, kinds).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,327 @@
+// A step on backends that compute at once. Whoever is earliest goes on, so that what a rank sees of
+// others' messages is what they had done by then.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "lib/predict/simulate.hpp"
+
+namespace trireme {
+namespace {
+
+using What = Action::What;
+using Pattern = Transfer::Pattern;
+constexpr double never = std::numeric_limits<double>::infinity();
+
+// An operation tests its sends and its receives each time that it may progress, and MPICH copies
+// such a piece of a large message in each test.
+constexpr double bytes_a_poll = 2 * (512 << 10);
+
+// A transfer under way on one rank.
+struct Moving {
+  double called = 0, begun = never, complete = never;
+  double left = 0;  // bytes to copy of what comes from this node
+};
+
+struct Rank {
+  const Recording* recording = nullptr;
+  KindTimes times;
+  std::vector<double> seconds;  // by asking
+  std::vector<Moving> moving;   // by transfer
+  std::vector<std::int32_t> in_flight;
+  std::vector<std::size_t> beside;  // kinds of its stage, itself too
+  std::array<std::vector<std::int32_t>, way_count> collectives;
+  std::vector<double> agreements;  // when it came to each
+  std::size_t next = 0;            // action
+  double now = 0;
+  bool asleep = false;
+  double waits_since = never;
+
+  bool done() const { return next == recording->actions.size(); }
+  const Action& action() const { return recording->actions[next]; }
+  const Transfer& transfer(std::int32_t i) const {
+    return recording->transfers[static_cast<std::size_t>(i)];
+  }
+  double cost(int asking) const {
+    return asking < 0 ? 0 : seconds[static_cast<std::size_t>(asking)];
+  }
+  double& exposed(Way w) { return times.exposed[static_cast<std::size_t>(axis_of(w))]; }
+};
+
+class HostSimulation {
+ public:
+  HostSimulation(const Machine& m, std::span<const Recording> kinds)
+      : machine_(m), other_(match_transfers(kinds)), ranks_(kinds.size()) {
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      auto& r = ranks_[k];
+      r.recording = &kinds[k];
+      for (const auto& a : kinds[k].askings)
+        r.seconds.push_back(seconds_of(m, a) + m.operation.value_or(0));
+      r.moving.resize(kinds[k].transfers.size());
+      r.times.actions.resize(kinds[k].actions.size());
+      r.times.transfers.resize(kinds[k].transfers.size());
+      for (std::size_t i = 0; i < kinds[k].transfers.size(); ++i)
+        if (const auto& t = kinds[k].transfers[i]; t.peer < 0)
+          r.collectives[static_cast<std::size_t>(t.way)].push_back(static_cast<std::int32_t>(i));
+      for (std::size_t j = 0; j < kinds.size(); ++j)
+        if (kinds[j].at.pipe == kinds[k].at.pipe) r.beside.push_back(j);
+    }
+    for (const auto& k : kinds) stages_ = std::max(stages_, k.at.pipe + 1);
+  }
+
+  Simulated run() {
+    for (auto first = earliest(); first < ranks_.size(); first = earliest()) {
+      require(wakes(first) < never, "a prediction's ranks wait for each other: stage {}, action {}",
+              ranks_[first].recording->at.pipe, ranks_[first].next);
+      step(first);
+    }
+    Simulated all;
+    for (auto& r : ranks_) {
+      r.times.end = r.now;
+      all.seconds = std::max(all.seconds, r.now);
+      all.kinds.push_back(std::move(r.times));
+    }
+    return all;
+  }
+
+ private:
+  std::size_t earliest() {
+    std::size_t first = ranks_.size();
+    double at = never;
+    for (std::size_t k = 0; k < ranks_.size(); ++k) {
+      if (ranks_[k].done()) continue;
+      const double wake = wakes(k);
+      if (first < ranks_.size() && wake >= at) continue;
+      first = k;
+      at = wake;
+    }
+    return first;
+  }
+
+  Moving& moving(std::size_t k, std::int32_t i) {
+    return ranks_[k].moving[static_cast<std::size_t>(i)];
+  }
+
+  // f(kind, transfer) for each side that has to have begun, its own too where others are alike.
+  template <class F>
+  void each_other(std::size_t k, std::int32_t i, const F& f) {
+    const auto& t = ranks_[k].transfer(i);
+    const auto other = other_[k][static_cast<std::size_t>(i)];
+    if (t.peer >= 0) return f(static_cast<std::size_t>(t.peer), other);
+    for (const auto j : ranks_[k].beside)
+      f(j,
+        ranks_[j].collectives[static_cast<std::size_t>(t.way)].at(static_cast<std::size_t>(other)));
+  }
+
+  // When the last of those that take part began; never: not known yet.
+  double all_begun(std::size_t k, std::int32_t i) {
+    double begun = moving(k, i).begun;
+    each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+      begun = std::max(begun, moving(j, theirs).begun);
+    });
+    return begun;
+  }
+
+  double ready(std::size_t k, std::int32_t i) {
+    const double begun = all_begun(k, i);
+    if (begun == never) return never;
+    const bool far = ranks_[k].transfer(i).in_far.messages > 0;
+    return begun + required(machine_, (far ? machine_.far : machine_.near).latency,
+                            far ? "far.latency" : "near.latency", "a message");
+  }
+
+  // When all that other nodes send is here.
+  double far_arrival(std::size_t k, std::int32_t i) {
+    const auto& in = ranks_[k].transfer(i).in_far;
+    if (in.messages == 0) return 0;
+    const double bandwidth =
+        required(machine_, machine_.far.bandwidth, "far.bandwidth", "a message between nodes");
+    return ready(k, i) + in.bytes * static_cast<double>(machine_.far.shared_by) / bandwidth;
+  }
+
+  // When the receiver has all of a send.
+  double received(std::size_t k, std::int32_t i) {
+    double at = 0;
+    each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+      at = std::max(at, moving(j, theirs).complete);
+    });
+    return at;
+  }
+
+  // Collectives of one communicator run one after the other.
+  bool may_begin(const Rank& r, std::int32_t i) const {
+    if (r.transfer(i).peer >= 0) return true;
+    for (const auto j : r.in_flight) {
+      if (j == i) return true;
+      if (r.transfer(j).way == r.transfer(i).way && r.transfer(j).peer < 0) return false;
+    }
+    return true;
+  }
+
+  static void spend(Rank& r, Way way, double seconds) {
+    r.now += seconds;
+    r.exposed(way) += seconds;
+  }
+
+  // True: something changed.
+  bool look_at(std::size_t k, std::int32_t i) {
+    auto& m = moving(k, i);
+    auto& r = ranks_[k];
+    const auto& t = r.transfer(i);
+    bool changed = false;
+    if (m.begun == never) {
+      if (!may_begin(r, i)) return false;
+      spend(r, t.way, r.cost(t.own) + r.cost(t.cast));
+      m.begun = r.now;
+      m.left = t.in_near.bytes;
+      changed = true;
+    }
+    const auto arrived = [&](double bytes) {
+      spend(r, t.way, r.cost(t.sum) * bytes / t.bytes_in());
+    };
+    if (m.left > 0 && ready(k, i) <= r.now) {
+      const double bytes = std::min(m.left, bytes_a_poll);
+      spend(r, t.way,
+            bytes / required(machine_, machine_.near.bandwidth, "near.bandwidth",
+                             "a message within a node"));
+      arrived(bytes);
+      m.left -= bytes;
+      changed = true;
+    }
+    if (m.left > 0 || far_arrival(k, i) > r.now) return changed;
+    if (t.pattern == Pattern::send && received(k, i) > r.now) return changed;
+    if (t.in_far.messages > 0) arrived(t.in_far.bytes);
+    m.complete = r.now;
+    r.times.transfers[static_cast<std::size_t>(i)] = {m.called, m.complete};
+    return true;
+  }
+
+  bool poll(std::size_t k) {
+    auto& r = ranks_[k];
+    bool changed = false;
+    for (std::size_t n = 0; n < r.in_flight.size(); ++n)
+      changed = look_at(k, r.in_flight[n]) || changed;
+    std::erase_if(r.in_flight, [&](std::int32_t i) { return moving(k, i).complete < never; });
+    return changed;
+  }
+
+  // When an agreement is reached; never: not known yet.
+  double agreed(std::size_t number) {
+    double at = 0;
+    for (const auto& r : ranks_)
+      at = std::max(at, number < r.agreements.size() ? r.agreements[number] : never);
+    return at + machine_.agreement.value_or(0);
+  }
+
+  // The next time at which a rank can go on.
+  double wakes(std::size_t k) {
+    const auto& r = ranks_[k];
+    if (!r.asleep) return r.now;
+    if (r.action().what == What::agree) return agreed(r.agreements.size() - 1);
+    double at = never;
+    for (const auto i : r.in_flight) {
+      const auto& m = moving(k, i);
+      if (m.begun == never) continue;
+      if (m.left > 0)
+        at = std::min(at, ready(k, i));
+      else if (const double far = far_arrival(k, i); far > r.now)
+        at = std::min(at, far);
+      else if (r.transfer(i).pattern == Pattern::send)
+        at = std::min(at, received(k, i));
+    }
+    return std::max(at, r.now);
+  }
+
+  // The time asleep is a bubble as far as another stage had nothing under way.
+  void wake(std::size_t k) {
+    auto& r = ranks_[k];
+    const double begin = r.now, end = wakes(k);
+    const auto& a = r.action();
+    r.now = end;
+    r.asleep = false;
+    if (a.what == What::agree) {
+      const double cost = machine_.agreement.value_or(0), alone = std::max(0.0, end - cost - begin);
+      (stages_ > 1 ? r.times.bubble : r.exposed(Way::world)) += alone;
+      r.exposed(Way::world) += end - begin - alone;
+      return;
+    }
+    const auto& t = r.transfer(a.index);
+    const double begun = std::clamp(all_begun(k, a.index), begin, end);
+    if (axis_of(t.way) == Axis::pipe)
+      r.times.bubble += begun - begin;
+    else
+      r.exposed(t.way) += begun - begin;
+    r.exposed(t.way) += end - begun;
+  }
+
+  void go_on(Rank& r) {
+    if (r.waits_since < r.now) {
+      const auto& a = r.action();
+      if (a.what == What::agree)
+        r.times.waits.push_back({Axis::all, {}, -1, {r.waits_since, r.now}});
+      else
+        r.times.waits.push_back({axis_of(r.transfer(a.index).way),
+                                 r.transfer(a.index).doing,
+                                 a.index,
+                                 {r.waits_since, r.now}});
+    }
+    r.waits_since = never;
+    r.times.actions[r.next].end = r.now;
+    ++r.next;
+    if (!r.done()) r.times.actions[r.next].begin = r.now;
+  }
+
+  // One action, or a part of one that waits; operations up to the next thing that others may see.
+  void step(std::size_t k) {
+    auto& r = ranks_[k];
+    if (r.asleep) wake(k);
+    while (r.action().what == What::compute) {
+      r.now += r.cost(r.action().index);
+      go_on(r);
+      if (r.done()) return;
+    }
+    const auto& a = r.action();
+    switch (a.what) {
+      case What::call: {
+        moving(k, a.index).called = r.now;
+        r.in_flight.push_back(a.index);
+        look_at(k, a.index);
+        std::erase_if(r.in_flight, [&](std::int32_t i) { return moving(k, i).complete < never; });
+        break;
+      }
+      case What::poll:
+        poll(k);
+        break;
+      case What::finish:
+        if (moving(k, a.index).complete < never) break;
+        r.waits_since = std::min(r.waits_since, r.now);
+        if (!poll(k)) r.asleep = true;
+        return;
+      case What::agree:
+        if (r.waits_since == never) {
+          r.waits_since = r.now;
+          r.agreements.push_back(r.now);
+          r.asleep = true;
+          return;
+        }
+        break;
+      default:
+        break;
+    }
+    go_on(r);
+  }
+
+  const Machine& machine_;
+  std::vector<std::vector<std::int32_t>> other_;
+  std::vector<Rank> ranks_;
+  int stages_ = 1;
+};
+
+}  // namespace
+
+Simulated simulate_host(const Machine& machine, std::span<const Recording> kinds) {
+  return HostSimulation(machine, kinds).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+#include "lib/run/stop_texts.hpp"
+
+#include <algorithm>
+
+namespace trireme {
+
+std::size_t stop_at(std::string_view text, std::span<const std::string> stops) {
+  auto first = std::string_view::npos;
+  for (const auto& stop : stops) first = std::min(first, text.find(stop));
+  return first;
+}
+
+std::size_t settled(std::string_view text, std::span<const std::string> stops) {
+  constexpr std::string_view unfinished = "\xEF\xBF\xBD";
+  auto size = std::min(text.size(), stop_at(text, stops));
+  if (size < text.size()) return size;
+  while (text.substr(0, size).ends_with(unfinished)) size -= unfinished.size();
+  for (const auto& stop : stops)
+    for (auto n = std::min(stop.size() - 1, text.size()); n > 0; --n)
+      if (text.ends_with(std::string_view(stop).substr(0, n))) {
+        size = std::min(size, text.size() - n);
+        break;
+      }
+  return size;
+}
+
+}  // namespace trireme

@@ -1,0 +1,68 @@
+#include "lib/tokenizer/hf_files.hpp"
+
+#include "lib/base/error.hpp"
+#include "lib/base/vendor_text.hpp"
+#include "lib/tokenizer/json.hpp"
+
+namespace trireme {
+
+std::string pack(const HfFiles& files, std::string_view where) {
+  try {
+    return nlohmann::json(files).dump();
+  } catch (const nlohmann::json::exception& e) {
+    fail("{}: a tokenizer's file is no UTF-8 text ({}): copy it again", where,
+         without_tag(e.what()));
+  }
+}
+
+HfFiles unpack(std::string_view packed, std::string_view where) {
+  HfFiles files;
+  try {
+    files = nlohmann::json::parse(packed).get<HfFiles>();
+  } catch (const nlohmann::json::exception& e) {
+    fail("{} holds a damaged tokenizer ({}): tokenize again or copy it again", where,
+         without_tag(e.what()));
+  }
+  // A name becomes a path where files are written.
+  for (const auto& [name, text] : files)
+    require(!name.empty() && name.find('/') == std::string::npos && name[0] != '.',
+            "{} holds a damaged tokenizer: it names a file '{}'", where, name);
+  return files;
+}
+
+std::optional<std::string> token_named(const nlohmann::json& config, const char* key) {
+  const auto& token = member(config, key);
+  const auto& text = token.is_object() ? member(token, "content") : token;
+  if (!text.is_string()) return std::nullopt;
+  return text.get<std::string>();
+}
+
+nlohmann::json byte_level() {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", false},
+          {"use_regex", false}};
+}
+
+nlohmann::json byte_level_bpe(const nlohmann::json& vocabulary, const nlohmann::json& merges) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", nlohmann::json::array()},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", byte_level()},
+          {"post_processor", nullptr},
+          {"decoder", byte_level()},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"vocab", vocabulary},
+            {"merges", merges}}}};
+}
+
+}  // namespace trireme
