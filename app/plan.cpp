@@ -202,6 +202,10 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
       plan_input(deck, deck.precision.compute,
                  machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
   fmt::print("{}", search_text(search(input, target, *machine, a.ranks, memory), memory));
+  if (loaded.parallel.schedule != ScheduleKind::one_f_one_b)
+    fmt::print(
+        "all of them with 1F1B, and not as the deck: add parallel.schedule=1f1b "
+        "parallel.chunks=1\n");
   return 0;
 }
 
