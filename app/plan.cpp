@@ -255,6 +255,7 @@ int check(const CheckArguments& a) {
     verify(training.ranges());
     if (validation) verify(validation->ranges());
   }
+  if (!deck.run.machine.empty()) static_cast<void>(load_machine(deck.run.machine));
   const auto choice = backend_choice(deck, {});
   if (const auto& model = deck.model.init_from; !model.empty()) {
     const CheckpointReader reader(find_checkpoint(model));

@@ -82,6 +82,12 @@ double required(const Machine& m, const std::optional<double>& value, std::strin
   return *value;
 }
 
+std::optional<double> peak_of(const Machine& m, DType t, bool tf32) {
+  if (t == DType::f32 && tf32) return m.peak_tf32;
+  const auto it = m.peak.find(t);
+  return it == m.peak.end() ? std::nullopt : std::optional(it->second);
+}
+
 double seconds_of(const Machine& machine, const Asking& a) {
   if (a.name == "matmul") return product_seconds(machine, a);
   if (a.name == "attention" || a.name == "attention_grad") return attention_seconds(machine, a);

@@ -17,7 +17,7 @@ namespace trireme {
 // Rates of products, in FLOP/s, at all M x N x K of three ascending lists; M slowest, K fastest.
 struct ProductRates {
   DType dtype{};
-  std::optional<Lay> lay;  // absent: of all
+  std::optional<Lay> lay{};  // absent: of all
   std::vector<double> m, n, k, flops;
 };
 
@@ -67,6 +67,9 @@ struct Machine {
 // The field, or an Error that says which is missing and what it is needed for.
 double required(const Machine&, const std::optional<double>&, std::string_view field,
                 std::string_view why);
+
+// FLOP/s of a rank's machine in this type; none: not known.
+std::optional<double> peak_of(const Machine&, DType, bool tf32);
 
 // Seconds on its queue.
 double seconds_of(const Machine&, const Asking&);

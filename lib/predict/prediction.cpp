@@ -21,12 +21,6 @@ std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target
   return all;
 }
 
-static std::optional<double> peak_of(const Machine& m, DType t, bool tf32) {
-  if (t == DType::f32 && tf32) return m.peak_tf32;
-  const auto it = m.peak.find(t);
-  return it == m.peak.end() ? std::nullopt : std::optional(it->second);
-}
-
 // Checkpoints of the run, the one at its end too.
 static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
   std::int64_t n = 0;

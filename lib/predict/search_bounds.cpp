@@ -133,20 +133,25 @@ double SearchBounds::seconds(const Choice& c) {
   return c.grid.pipe == 1 ? std::max(most, m * (above + b.rest)) : most;
 }
 
-// What is kept of the first stage's blocks: state, and inputs of the microbatches under way.
+// What the first stage's blocks have: state, and the inputs of microbatches under way; whole
+// gradients too, from the first microbatch's backward on, where they are reduced once a step.
 double SearchBounds::bytes(const Choice& c) {
   const auto first = static_cast<double>(blocks(c.grid.pipe)[0]);
   const double n = c.grid.places();
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
-  const double arrays = 2;                     // of AdamW
+  const auto rule = update_rule(input_.setup.optimizer);
+  const auto arrays = static_cast<double>(arrays_of(rule).size());
   const double masters = compute < 4 ? 4 : 0;  // beside the weights that are computed with
   const bool shards = c.zero_stage == 3 && n > 1;
   const double kept = (4 * arrays + masters + compute + 4) / (shards ? n : 1);
   const double gathered = shards && c.gather == ZeroCadence::step ? compute : 0;
-  const double summed = shards && c.reduce == ZeroCadence::step ? 4 : 0;
   const auto m = input_.train.batch / (c.microbatch * c.grid.data);
-  const auto under_way = static_cast<double>(std::min<std::int64_t>(c.grid.pipe, m));
-  return first * (block_parameters_ * (kept + gathered + summed) + block(c).saved * under_way);
+  const double summed = shards && c.reduce == ZeroCadence::step && m > 1 ? 4 : 0;
+  const auto saved = [&](std::int64_t microbatches) {
+    return block(c).saved * static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
+  };
+  return first * (block_parameters_ * (kept + gathered) +
+                  std::max(saved(m), block_parameters_ * summed + saved(m - 1)));
 }
 
 }  // namespace trireme

@@ -300,6 +300,9 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds) {
   row.lr = lr;
   row.seconds = seconds;
   row.tokens_per_second = static_cast<double>(step_tokens_) / seconds;
+  if (settings_.peak_flops > 0)
+    row.mfu = flops_of_token(trainer_.model().spec()) * row.tokens_per_second /
+              (settings_.peak_flops * trainer_.axes().grid.ranks());
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = trainer_.axes().traffic().all() - bytes_sent_;
   bytes_sent_ += row.bytes_sent;
