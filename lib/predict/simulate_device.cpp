@@ -60,7 +60,7 @@ Axis axis_of(Queue q) {
 
 class DeviceSimulation {
  public:
-  DeviceSimulation(const Machine& m, std::span<const Recording> kinds)
+  DeviceSimulation(const MachineModel& m, std::span<const Recording> kinds)
       : machine_(m),
         launch_(required(m, m.launch, "host.launch", "a step on a device")),
         other_(match_transfers(kinds)),
@@ -232,7 +232,7 @@ class DeviceSimulation {
     return true;
   }
 
-  const Machine& machine_;
+  const MachineModel& machine_;
   double launch_;
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<Rank> ranks_;
@@ -241,7 +241,7 @@ class DeviceSimulation {
 
 }  // namespace
 
-Simulated simulate_device(const Machine& machine, std::span<const Recording> kinds) {
+Simulated simulate_device(const MachineModel& machine, std::span<const Recording> kinds) {
   return DeviceSimulation(machine, kinds).run();
 }
 

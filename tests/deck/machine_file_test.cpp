@@ -61,7 +61,7 @@ TEST(MachineFile, ListsFitEachOther) {
 }
 
 TEST(MachineFile, ReadsBackWhatItWrites) {
-  Machine m = parse_machine(good, "m.toml");
+  MachineModel m = parse_machine(good, "m.toml");
   m.measured = true;
   m.threads = 3;
   m.memory_bandwidth = 1.5e10;
@@ -85,7 +85,8 @@ TEST(MachineFile, ReadsBackWhatItWrites) {
 
 TEST(MachineFile, ShippedOnesAreSoundAndSayThatTheyAreNotMeasured) {
   int files = 0;
-  for (const auto& e : std::filesystem::directory_iterator(test::source_dir() / "inputs/machines")) {
+  for (const auto& e :
+       std::filesystem::directory_iterator(test::source_dir() / "inputs/machines")) {
     const auto m = load_machine(e.path());
     EXPECT_FALSE(m.measured) << e.path();
     EXPECT_EQ(m.backend, "cuda");

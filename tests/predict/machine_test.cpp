@@ -19,7 +19,7 @@ static Asking product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return a;
 }
 
-static std::string refusal(const Machine& m, const Asking& a) {
+static std::string refusal(const MachineModel& m, const Asking& a) {
   try {
     seconds_of(m, a);
   } catch (const Error& e) {
@@ -28,7 +28,7 @@ static std::string refusal(const Machine& m, const Asking& a) {
   return "";
 }
 
-TEST(Machine, InterpolatesBetweenMeasuredSizes) {
+TEST(MachineModel, InterpolatesBetweenMeasuredSizes) {
   const std::vector<double> x{1, 100}, y{2, 8};
 
   EXPECT_NEAR(interpolate(x, y, 10, Beyond::constant), 4, 1e-12);  // halfway in both logarithms
@@ -37,8 +37,8 @@ TEST(Machine, InterpolatesBetweenMeasuredSizes) {
   EXPECT_NEAR(interpolate(x, y, 1000, Beyond::proportional), 80, 1e-12);
 }
 
-TEST(Machine, ProductsTakeTheRateOfTheirSizeTypeAndLayout) {
-  Machine m = test::plain_machine("host");
+TEST(MachineModel, ProductsTakeTheRateOfTheirSizeTypeAndLayout) {
+  MachineModel m = test::plain_machine("host");
   m.memory_bandwidth.reset();
   m.products = {{.dtype = DType::f32, .lay = Lay::nt, .m = {8}, .n = {8}, .k = {8}, .flops = {1}},
                 {.dtype = DType::f32,
@@ -54,16 +54,16 @@ TEST(Machine, ProductsTakeTheRateOfTheirSizeTypeAndLayout) {
   EXPECT_NEAR(seconds_of(m, product(16, 8, 8)), 2048 / 2e3, 1e-9);
 }
 
-TEST(Machine, AProductIsNoFasterThanItsMemory) {
-  Machine m = test::plain_machine("host");
+TEST(MachineModel, AProductIsNoFasterThanItsMemory) {
+  MachineModel m = test::plain_machine("host");
   auto a = product(8, 8, 8);
   a.bytes = 1e6;
 
   EXPECT_NEAR(seconds_of(m, a), 1e-3, 1e-12);
 }
 
-TEST(Machine, RefusesByNameWhatItDoesNotKnow) {
-  Machine m = test::plain_machine("host");
+TEST(MachineModel, RefusesByNameWhatItDoesNotKnow) {
+  MachineModel m = test::plain_machine("host");
   m.products.clear();
   EXPECT_THAT(
       refusal(m, product(8, 8, 8)),

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-static PlanInput input(const Machine& m) {
+static PlanInput input(const MachineModel& m) {
   PlanInput in;
   in.setup.model = test::tiny_llama();
   in.setup.model.layers = 4;

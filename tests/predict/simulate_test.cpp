@@ -157,7 +157,7 @@ TEST(SimulateDevice, SendsMeetReceivesOnTheirQueues) {
 }
 
 TEST(SimulateDevice, SmallOperationsWaitForTheirHost) {
-  Machine m = test::plain_machine("cuda");
+  MachineModel m = test::plain_machine("cuda");
   m.launch = 1;
   const Writer w = Writer().compute(0.25).compute(0.25);
   const auto s = simulate(m, {&w.r, 1});
@@ -167,7 +167,7 @@ TEST(SimulateDevice, SmallOperationsWaitForTheirHost) {
 }
 
 TEST(TransferSeconds, ARingGoesThroughItsSlowestLink) {
-  const Machine m = test::plain_machine("cuda");
+  const MachineModel m = test::plain_machine("cuda");
   Transfer t;
   t.pattern = Pattern::gather;
   t.ranks = 8;

@@ -4,8 +4,8 @@
 
 namespace trireme::test {
 
-inline Machine plain_machine(const std::string& backend) {
-  Machine m;
+inline MachineModel plain_machine(const std::string& backend) {
+  MachineModel m;
   m.file = "plain.toml";
   m.name = "plain";
   m.backend = backend;
