@@ -11,6 +11,7 @@
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/deck/machine_file.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
@@ -41,9 +42,13 @@ int measure(const CalibrateArguments& a) {
   for (const auto t : {DType::f32, DType::bf16})
     if (compute_type(choice, t) == t) s.dtypes.push_back(t);
   s.threads = choice.threads;
-  s.name = fmt::format("{}, {} rank{}{}", machine_kind(choice), world.size(),
-                       world.size() == 1 ? "" : "s",
-                       choice.name == "host" ? fmt::format(" of {} threads", choice.threads) : "");
+  if (choice.name == "cuda" && !transport::nccl_library().empty())
+    s.device = transport::nccl_on(choice.device);
+  s.name = fmt::format(
+      "{}, {} rank{}{}", machine_kind(choice), world.size(), world.size() == 1 ? "" : "s",
+      choice.name == "host"
+          ? fmt::format(" of {} thread{}", choice.threads, choice.threads == 1 ? "" : "s")
+          : "");
   std::filesystem::path folder = std::filesystem::path(a.file).parent_path();
   s.disk = folder.empty() ? "." : folder;
   const auto begin = std::chrono::steady_clock::now();

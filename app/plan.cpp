@@ -28,7 +28,7 @@ struct PlanArguments {
   bool json = false, search = false;
 };
 
-Prediction predict_run(const PlanArguments& a, const Machine& machine, const Deck& deck,
+Prediction predict_run(const PlanArguments& a, const MachineModel& machine, const Deck& deck,
                        const PlanInput& input, const DryTarget& target, const Plan& plan) {
   const auto kinds = record_kinds(input, target, machine);
   const auto times = simulate(machine, kinds);
@@ -41,7 +41,7 @@ Prediction predict_run(const PlanArguments& a, const Machine& machine, const Dec
 }
 
 // A plan is made for the machine of the file, whatever is here.
-std::optional<Machine> machine_of(const PlanArguments& a, Deck& deck) {
+std::optional<MachineModel> machine_of(const PlanArguments& a, Deck& deck) {
   if (a.machine.empty()) return std::nullopt;
   auto machine = load_machine(a.machine);
   auto& backend = deck.run.backend;
@@ -49,6 +49,12 @@ std::optional<Machine> machine_of(const PlanArguments& a, Deck& deck) {
           "run.backend = \"{}\", and {} is of a machine for \"{}\"", backend, a.machine,
           machine.backend);
   backend = machine.backend;
+  if (backend == "host" && deck.run.threads > 0 && deck.run.threads != machine.threads)
+    log_warning("run.threads = {}, and {} is of ranks of {}", deck.run.threads, a.machine,
+                machine.threads);
+  if (machine.measured && a.ranks < machine.ranks_of_node)
+    log_warning("{} is of {} ranks on a node at once: {} may be faster", a.machine,
+                machine.ranks_of_node, a.ranks == 1 ? "one alone" : "fewer");
   require(backend == "host" || a.ranks == 1 || !deck.run.share_gpu,
           "ranks that share a GPU send messages through the host, whose times are not predicted: "
           "set run.share_gpu = false");
@@ -262,6 +268,7 @@ int check(const CheckArguments& a) {
     verify(training.ranges());
     if (validation) verify(validation->ranges());
   }
+  if (!deck.run.machine.empty()) static_cast<void>(load_machine(deck.run.machine));
   const auto choice = backend_choice(deck, {});
   if (const auto& model = deck.model.init_from; !model.empty()) {
     const CheckpointReader reader(find_checkpoint(model));

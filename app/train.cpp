@@ -15,6 +15,7 @@
 #include "lib/base/told.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
@@ -46,6 +47,12 @@ void print_differences(const CheckpointReader& from, const Deck& deck) {
   for (const auto& line : deck_differences(before, deck)) log_info("deck changed: {}", line);
 }
 
+// FLOP/s of a rank's machine, as the deck or its machine file says; 0: not known.
+double peak_flops(const Deck& d) {
+  if (d.run.peak_tflops > 0 || d.run.machine.empty()) return 1e12 * d.run.peak_tflops;
+  return peak_of(load_machine(d.run.machine), d.precision.compute, d.precision.tf32).value_or(0);
+}
+
 LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesystem::path& run,
                            std::chrono::steady_clock::time_point started) {
   return {d.train,
@@ -60,7 +67,7 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
           d.run.digest_every,
           d.run.replay_every,
           d.run.on_fault,
-          1e12 * d.run.peak_tflops,
+          peak_flops(d),
           run,
           started};
 }

@@ -17,12 +17,12 @@ Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
   const AttentionShape shape{samples, tokens, heads, heads, head_dim, 0.125};
   const Shape packed{samples, tokens, 3 * heads, head_dim}, own{samples, tokens, heads, head_dim};
   const auto part = [](const View& v, std::int64_t i) { return v.slice(2, i * heads, heads); };
-  const auto scratch = [&](Operands& memory, Direction d) {
+  const auto scratch = [&](SampleOperands& memory, Direction d) {
     const auto bytes = b.attention_workspace(shape, t, d);
     return bytes > 0 ? memory.take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)})
                      : View{};
   };
-  const double there = seconds_of_calls(b, watch, [&](Operands& memory) {
+  const double there = seconds_of_calls(b, watch, [&](SampleOperands& memory) {
     const View qkv = memory.take(t, packed);
     return kernel::Attention{.o_BTHD = memory.take(t, own),
                              .lse_BHT = memory.take(wide(t), {samples, heads, tokens}),
@@ -32,7 +32,7 @@ Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
                              .shape = shape,
                              .workspace = scratch(memory, Direction::forward)};
   });
-  const double back = seconds_of_calls(b, watch, [&](Operands& memory) {
+  const double back = seconds_of_calls(b, watch, [&](SampleOperands& memory) {
     const View qkv = memory.take(t, packed), dqkv = memory.take(t, packed);
     return kernel::AttentionGrad{.dq_BTHD = part(dqkv, 0),
                                  .dk_BTGD = part(dqkv, 1),

@@ -17,7 +17,7 @@ double now() {
 
 // Bytes that a large copy reads and writes a second.
 double copy_bandwidth(Backend& b, const Stopwatch& watch) {
-  Operands memory(b);
+  SampleOperands memory(b);
   constexpr std::int64_t n = 1 << 25;
   const View dst = memory.take(DType::f32, {n}), src = memory.take(DType::f32, {n});
   return 8 * static_cast<double>(n) / watch.seconds(Queue::compute, [&](int) {
@@ -27,7 +27,7 @@ double copy_bandwidth(Backend& b, const Stopwatch& watch) {
 
 // Seconds of the host to put an operation on a device's queue, whatever it takes there.
 double launch_seconds(Backend& b) {
-  Operands memory(b);
+  SampleOperands memory(b);
   const View dst = memory.take(DType::f32, {8});
   constexpr int calls = 200;
   double best = 1;
@@ -44,7 +44,7 @@ double launch_seconds(Backend& b) {
 
 // All ranks gather, in pairs of neighbours: both directions are in use.
 LinkRates link_rates(Backend& b, const Communicator& world, const Stopwatch& watch) {
-  Operands memory(b);
+  SampleOperands memory(b);
   const auto gather = [&](std::int64_t n) {
     const View all = memory.take(DType::f32, {n * world.size()});
     const View own = all.slice(0, n * world.rank(), n);
@@ -90,16 +90,18 @@ void append(std::vector<T>& to, std::vector<T> from) {
 
 }  // namespace
 
-Machine calibrate(Backend& b, const Communicator& world, const CalibrationSettings& s) {
+MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationSettings& s) {
   const Workspace workspace(b);
   const Stopwatch watch(b, world, s.least);
-  Machine m;
+  MachineModel m;
   m.name = s.name;
   m.measured = true;
   m.source = "measured by trireme calibrate";
   m.backend = b.host_readable() ? "host" : std::string(b.name());
   m.threads = b.host_readable() ? s.threads : 0;
-  m.ranks_of_node = world.size();
+  const auto node = world.node();
+  const auto nodes = world.split(node.rank(), world.rank());  // one rank of each
+  m.ranks_of_node = node.size();
   m.memory_bandwidth = copy_bandwidth(b, watch);
   if (!b.host_readable()) m.launch = launch_seconds(b);
   for (const auto t : s.dtypes) {
@@ -113,10 +115,12 @@ Machine calibrate(Backend& b, const Communicator& world, const CalibrationSettin
     m.peak[t] = most;
     if (world.rank() == 0) log_info("operations in {}: {:.0f} s", name_of(t), now() - begin);
   }
-  if (world.size() > 1) {
-    m.near = link_rates(b, world, watch);
-    m.agreement = agreement_seconds(world, watch);
-  }
+  if (s.device)
+    for (const auto* c : {&node, &nodes}) c->connect(*s.device);
+  if (node.size() > 1) m.near = link_rates(b, node, watch);
+  // All ranks of a node at once: what each gets of what they share.
+  if (nodes.size() > 1) m.far = link_rates(b, nodes, watch);
+  if (world.size() > 1) m.agreement = agreement_seconds(world, watch);
   if (!s.disk.empty()) m.disk_write = disk_bandwidth(world, s.disk);
   return m;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Measures a machine: operations on their own and messages between ranks, never a training step.
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -14,12 +15,13 @@ struct CalibrationSettings {
   int threads = 1;             // of a rank
   double least = 0.01;         // seconds that each measurement lasts at least
   std::filesystem::path disk;  // a directory that checkpoints would be written to
-  std::string name;            // of the machine
+  std::optional<transport::OpenDevice> device{};  // what carries messages between devices
+  std::string name;                               // of the machine
 };
 
 // Collective: all ranks measure at the same time, as they would compute. Links are measured where
 // there are several ranks.
-Machine calibrate(Backend&, const Communicator& world, const CalibrationSettings&);
+MachineModel calibrate(Backend&, const Communicator& world, const CalibrationSettings&);
 
 // Its parts.
 std::vector<ProductRates> product_rates(Backend&, const Stopwatch&, DType);

@@ -8,7 +8,7 @@ namespace trireme {
 
 constexpr std::int64_t random_numbers = 1 << 16;
 
-Operands::Operands(Backend& b) : backend_(b) {
+SampleOperands::SampleOperands(Backend& b) : backend_(b) {
   std::vector<float> numbers;
   for (std::int64_t i = 0; i < random_numbers; ++i)
     numbers.push_back(2 * unit_float(static_cast<std::uint32_t>(hash64(1, i))) - 1);
@@ -16,7 +16,7 @@ Operands::Operands(Backend& b) : backend_(b) {
   b.upload(Queue::compute, random_.view(), std::as_bytes(std::span(numbers)));
 }
 
-View Operands::take(DType t, const Shape& s) {
+View SampleOperands::take(DType t, const Shape& s) {
   tensors_.push_back(Tensor::empty(backend_, s, t, Kind::transient));
   const View v = tensors_.back().view();
   if (t == DType::i32 || t == DType::i64) {
@@ -33,10 +33,10 @@ View Operands::take(DType t, const Shape& s) {
 }
 
 double seconds_of_calls(Backend& b, const Stopwatch& watch,
-                        const std::function<kernel::Operation(Operands&)>& make) {
+                        const std::function<kernel::Operation(SampleOperands&)>& make) {
   constexpr double beyond_caches = 64 << 20;
   constexpr std::size_t most = 48;
-  Operands memory(b);
+  SampleOperands memory(b);
   std::vector<kernel::Operation> all{make(memory)};
   const double bytes = std::visit([](const auto& o) { return work_of(o).bytes; }, all[0]);
   const auto wanted = static_cast<std::size_t>(beyond_caches / std::max(bytes, 1.0));

@@ -12,9 +12,9 @@ namespace trireme {
 
 // Tensors of random numbers in [-1, 1): what a device draws for them, and so its clock, depends on
 // them.
-class Operands {
+class SampleOperands {
  public:
-  explicit Operands(Backend&);
+  explicit SampleOperands(Backend&);
   View take(DType, const Shape&);
 
  private:
@@ -25,6 +25,6 @@ class Operands {
 
 // Seconds of one call of an operation, of which `make` makes one on operands of its own.
 double seconds_of_calls(Backend&, const Stopwatch&,
-                        const std::function<kernel::Operation(Operands&)>& make);
+                        const std::function<kernel::Operation(SampleOperands&)>& make);
 
 }  // namespace trireme

@@ -17,7 +17,7 @@ constexpr Rows row_sizes[] = {{32, 96}, {128, 192}, {256, 768}, {1024, 768}, {20
 constexpr std::int64_t flat_sizes[] = {4096, 1 << 16, 1 << 20, 1 << 23, 1 << 25};
 constexpr Rows loss_sizes[] = {{64, 256}, {256, 4096}, {256, 50304}};
 
-using Make = std::function<kernel::Operation(Operands&, Rows)>;
+using Make = std::function<kernel::Operation(SampleOperands&, Rows)>;
 
 class Table {
  public:
@@ -28,9 +28,9 @@ class Table {
     all.dtype = dtype_;
     for (const auto& size : sizes) {
       all.bytes.push_back(0);
-      all.seconds.push_back(seconds_of_calls(backend_, watch_, [&](Operands& memory) {
+      all.seconds.push_back(seconds_of_calls(backend_, watch_, [&](SampleOperands& memory) {
         auto operation = make(memory, size);
-        const auto asking = askings_of(operation, Epilogues::fused).front();
+        const auto asking = askings_of(operation, EpilogueTime::fused).front();
         all.name = asking.name;
         all.bytes.back() = asking.bytes;
         return operation;
@@ -52,7 +52,7 @@ View flat(const View& v) {
 }
 
 void add_rows(Table& table, DType t) {
-  using O = Operands&;
+  using O = SampleOperands&;
   const DType s = wide(t);
   table.add(row_sizes, [=](O m, Rows r) {
     return kernel::Norm{.y_TC = m.take(t, {r.T, r.C}),
@@ -121,7 +121,7 @@ void add_rows(Table& table, DType t) {
 
 void add_losses(Table& table, DType t) {
   for (const auto logits : {Logits::keep, Logits::become_gradient})
-    table.add(loss_sizes, [=](Operands& m, Rows r) {
+    table.add(loss_sizes, [=](SampleOperands& m, Rows r) {
       return kernel::CrossEntropy{.loss = m.take(DType::f64, {1}),
                                   .logits_TV = m.take(t, {r.T, r.C}),
                                   .target_T = m.take(DType::i32, {r.T}),
@@ -130,7 +130,7 @@ void add_losses(Table& table, DType t) {
 }
 
 void add_flat(Table& table, DType t) {
-  using O = Operands&;
+  using O = SampleOperands&;
   const DType s = wide(t);
   std::vector<Rows> sizes;
   for (const auto n : flat_sizes) sizes.push_back({n, 1});

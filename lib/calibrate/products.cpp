@@ -15,7 +15,7 @@ constexpr double most_flops = 2.5e9;
 double rate(Backend& b, const Stopwatch& watch, DType t, Lay lay, std::int64_t m, std::int64_t n,
             std::int64_t k) {
   const bool weight_gradient = lay == Lay::tn;
-  const auto seconds = seconds_of_calls(b, watch, [&](Operands& memory) {
+  const auto seconds = seconds_of_calls(b, watch, [&](SampleOperands& memory) {
     const View a = memory.take(t, weight_gradient ? Shape{k, m} : Shape{m, k});
     const View w = memory.take(t, lay == Lay::nt ? Shape{n, k} : Shape{k, n});
     return kernel::Matmul{.c_MN = memory.take(weight_gradient ? wide(t) : t, {m, n}),

@@ -17,7 +17,7 @@ namespace {
 
 // What a machine file has, row by row: lists are gathered here until their section ends.
 struct Builder {
-  Machine machine;
+  MachineModel machine;
   ProductRates product;
   AttentionRates attention;
   OperationSeconds operation;
@@ -130,7 +130,7 @@ Section host_section() {
             [](B b, V v) { b.machine.agreement = number(v); }}}};
 }
 
-Section link_section(const char* name, const char* meaning, LinkRates Machine::*link) {
+Section link_section(const char* name, const char* meaning, LinkRates MachineModel::*link) {
   return {name,
           meaning,
           false,
@@ -207,8 +207,8 @@ const std::vector<Section>& sections() {
       peak_section(),
       memory_section(),
       host_section(),
-      link_section("near", "Messages within a node.", &Machine::near),
-      link_section("far", "Messages between nodes.", &Machine::far),
+      link_section("near", "Messages within a node.", &MachineModel::near),
+      link_section("far", "Messages between nodes.", &MachineModel::far),
       disk_section(),
       product_section(),
       attention_section(),
@@ -233,7 +233,7 @@ class Reader {
  public:
   explicit Reader(std::string source) : source_(std::move(source)) {}
 
-  Machine read(std::string_view toml) {
+  MachineModel read(std::string_view toml) {
     for (const auto& raw : read_toml(toml, source_)) read(raw);
     require(seen_.contains("machine"),
             "{}: there is no section [machine]: it says of what the "
@@ -419,11 +419,11 @@ void write_link(Writer& w, std::string_view name, const LinkRates& link) {
 
 }  // namespace
 
-Machine parse_machine(std::string_view text, const std::string& source_name) {
+MachineModel parse_machine(std::string_view text, const std::string& source_name) {
   return Reader(source_name).read(text);
 }
 
-Machine load_machine(const std::filesystem::path& path) {
+MachineModel load_machine(const std::filesystem::path& path) {
   std::error_code unknown;
   require(std::filesystem::is_regular_file(path, unknown),
           "there is no machine file {}: `trireme calibrate` writes one of this machine",
@@ -431,7 +431,7 @@ Machine load_machine(const std::filesystem::path& path) {
   return parse_machine(read_text(path), path.string());
 }
 
-std::string machine_text(const Machine& m) {
+std::string machine_text(const MachineModel& m) {
   Writer w;
   w.section("[machine]");
   w.text("name", m.name);

@@ -10,11 +10,11 @@ namespace trireme {
 
 // Throws Error "file:line:column: ..." for what is no machine file: unknown sections and keys,
 // wrong types, values out of range, lists that do not fit each other, keys that are missing.
-Machine parse_machine(std::string_view text, const std::string& source_name);
-Machine load_machine(const std::filesystem::path&);
+MachineModel parse_machine(std::string_view text, const std::string& source_name);
+MachineModel load_machine(const std::filesystem::path&);
 
 // The text of a machine file, which reads back equal.
-std::string machine_text(const Machine&);
+std::string machine_text(const MachineModel&);
 
 // A table of all sections and keys, for docs/scale.md.
 std::string machine_reference();

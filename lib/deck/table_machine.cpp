@@ -209,11 +209,12 @@ DeckSection run_section() {
               .automatically("all"),
           KeyRow("tensorboard", flag, plain(&R::tensorboard),
                  "write event files for TensorBoard into tensorboard/ of the run directory, too"),
-          KeyRow(
-              "peak_tflops", real, plain(&R::peak_tflops),
-              "TFLOP/s that a rank's machine can do, for the utilisation that a run ends with; 0: "
-              "not known")
+          KeyRow("peak_tflops", real, plain(&R::peak_tflops),
+                 "TFLOP/s that a rank's machine can do, for the utilisation of steps; 0: as the "
+                 "machine file says, or not known")
               .in(0, 1e6),
+          KeyRow("machine", path, plain(&R::machine),
+                 "a machine file, from which the utilisation of steps has its peak; empty: none"),
           KeyRow("digest_every", integer, plain(&R::digest_every),
                  "steps between digests of every gradient, weight and moment, into digests.csv; 0: "
                  "none")

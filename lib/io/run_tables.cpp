@@ -91,8 +91,9 @@ std::string CsvFile::newest_rows() const {
 }
 
 std::string to_csv(const HistoryRow& r) {
-  return fmt::format("{},{},{},{},{},{},{},,{},{}", r.step, r.tokens, r.loss, r.grad_norm, r.lr,
-                     r.seconds, r.tokens_per_second, r.bytes_sent, r.bytes_peak);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{}", r.step, r.tokens, r.loss, r.grad_norm, r.lr,
+                     r.seconds, r.tokens_per_second, r.mfu > 0 ? fmt::format("{:.4f}", r.mfu) : "",
+                     r.bytes_sent, r.bytes_peak);
 }
 
 std::string to_csv(const EvaluationRow& r) {
@@ -143,6 +144,7 @@ std::vector<HistoryRow> read_history(const fs::path& path) {
     parse(fields[4], r.lr);
     parse(fields[5], r.seconds);
     parse(fields[6], r.tokens_per_second);
+    if (!fields[7].empty()) parse(fields[7], r.mfu);
     parse(fields[8], r.bytes_sent);
     parse(fields[9], r.bytes_peak);
   });

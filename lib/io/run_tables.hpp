@@ -48,8 +48,9 @@ struct HistoryRow {
   std::int64_t step = 0, tokens = 0;
   double loss = 0, grad_norm = 0, lr = 0, seconds = 0, tokens_per_second = 0;
   std::int64_t bytes_sent = 0, bytes_peak = 0;
+  double mfu = 0;  // the model's FLOPs, of what the ranks' machines can do; 0: not known
 };
-std::string to_csv(const HistoryRow&);  // mfu is empty: no machine's peak is known
+std::string to_csv(const HistoryRow&);  // mfu is empty where it is not known
 
 struct EvaluationRow {
   std::int64_t step = 0, tokens = 0;

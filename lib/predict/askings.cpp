@@ -73,7 +73,7 @@ Lay lay_of(const kernel::Matmul& o) {
 }
 
 struct Describe {
-  Epilogues epilogues;
+  EpilogueTime epilogues;
   std::vector<Asking> out = {};
 
   template <class O>
@@ -98,7 +98,7 @@ struct Describe {
               (o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);
     out.push_back(p);
     const auto apart = [&](std::string_view name, double bytes) {
-      if (epilogues == Epilogues::apart)
+      if (epilogues == EpilogueTime::apart)
         out.push_back(pointwise(name, p.dtype, bytes));
       else
         out.front().bytes += bytes;
@@ -123,7 +123,7 @@ struct Describe {
 
 }  // namespace
 
-std::vector<Asking> askings_of(const kernel::Operation& operation, Epilogues epilogues) {
+std::vector<Asking> askings_of(const kernel::Operation& operation, EpilogueTime epilogues) {
   Describe d{epilogues};
   std::visit([&](const auto& o) { d(o); }, operation);
   return std::move(d.out);

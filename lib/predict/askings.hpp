@@ -6,11 +6,11 @@
 namespace trireme {
 
 // Does a product do what follows it (Epilogue) by itself, or are those operations of their own?
-enum class Epilogues : std::uint8_t { fused, apart };
+enum class EpilogueTime : std::uint8_t { fused, apart };
 
 // One asking, or more where a product's epilogue stands apart. Names of variants: "copy" and "add"
 // for copies, "cross_entropy_grad" where logits become their gradient.
-std::vector<Asking> askings_of(const kernel::Operation&, Epilogues);
+std::vector<Asking> askings_of(const kernel::Operation&, EpilogueTime);
 // Of one copy of `elements`.
 Asking copy_asking(double elements, DType from, DType to, Accumulate);
 

@@ -35,7 +35,7 @@ double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mn
   return std::exp(log_rate);
 }
 
-double product_seconds(const Machine& machine, const Asking& a) {
+double product_seconds(const MachineModel& machine, const Asking& a) {
   const auto fits = [&](const ProductRates& r) {
     return r.dtype == a.dtype && (!r.lay || *r.lay == a.lay);
   };
@@ -49,7 +49,7 @@ double product_seconds(const Machine& machine, const Asking& a) {
                                   : computing;
 }
 
-double attention_seconds(const Machine& machine, const Asking& a) {
+double attention_seconds(const MachineModel& machine, const Asking& a) {
   const auto way = a.name == "attention" ? Direction::forward : Direction::backward;
   const AttentionRates* nearest = nullptr;
   for (const auto& r : machine.attention)
@@ -74,7 +74,7 @@ double interpolate(const std::vector<double>& x, const std::vector<double>& y, d
   return beyond == Beyond::proportional && at > x.back() ? inside * at / x.back() : inside;
 }
 
-double required(const Machine& m, const std::optional<double>& value, std::string_view field,
+double required(const MachineModel& m, const std::optional<double>& value, std::string_view field,
                 std::string_view why) {
   require(value.has_value(),
           "{} does not say {}, which {} needs: measure it with `trireme calibrate`, or give it",
@@ -82,7 +82,13 @@ double required(const Machine& m, const std::optional<double>& value, std::strin
   return *value;
 }
 
-double seconds_of(const Machine& machine, const Asking& a) {
+std::optional<double> peak_of(const MachineModel& m, DType t, bool tf32) {
+  if (t == DType::f32 && tf32) return m.peak_tf32;
+  const auto it = m.peak.find(t);
+  return it == m.peak.end() ? std::nullopt : std::optional(it->second);
+}
+
+double seconds_of(const MachineModel& machine, const Asking& a) {
   if (a.name == "matmul") return product_seconds(machine, a);
   if (a.name == "attention" || a.name == "attention_grad") return attention_seconds(machine, a);
   const OperationSeconds* found = nullptr;

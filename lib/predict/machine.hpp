@@ -17,7 +17,7 @@ namespace trireme {
 // Rates of products, in FLOP/s, at all M x N x K of three ascending lists; M slowest, K fastest.
 struct ProductRates {
   DType dtype{};
-  std::optional<Lay> lay;  // absent: of all
+  std::optional<Lay> lay{};  // absent: of all
   std::vector<double> m, n, k, flops;
 };
 
@@ -42,7 +42,7 @@ struct LinkRates {
   std::int64_t shared_by = 1;  // ranks of a node that share it
 };
 
-struct Machine {
+struct MachineModel {
   std::string file;          // where it was read, for messages
   std::string name;          // of the machine
   std::string source;        // how its numbers came about
@@ -65,11 +65,14 @@ struct Machine {
 };
 
 // The field, or an Error that says which is missing and what it is needed for.
-double required(const Machine&, const std::optional<double>&, std::string_view field,
+double required(const MachineModel&, const std::optional<double>&, std::string_view field,
                 std::string_view why);
 
+// FLOP/s of a rank's machine in this type; none: not known.
+std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
+
 // Seconds on its queue.
-double seconds_of(const Machine&, const Asking&);
+double seconds_of(const MachineModel&, const Asking&);
 
 // Piecewise linear in the logarithms of both; outside of x as at its ends, or as `beyond` says.
 enum class Beyond : std::uint8_t { constant, proportional };

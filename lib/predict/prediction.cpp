@@ -12,19 +12,13 @@
 namespace trireme {
 
 std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target,
-                                    const Machine& machine) {
+                                    const MachineModel& machine) {
   const auto kinds = kinds_of_ranks(in);
   const Placement placement{static_cast<int>(machine.ranks_of_node)};
   std::vector<Recording> all;
   for (std::size_t k = 0; k < kinds.size(); ++k)
     all.push_back(record_step(in, target, placement, kinds, k));
   return all;
-}
-
-static std::optional<double> peak_of(const Machine& m, DType t, bool tf32) {
-  if (t == DType::f32 && tf32) return m.peak_tf32;
-  const auto it = m.peak.find(t);
-  return it == m.peak.end() ? std::nullopt : std::optional(it->second);
 }
 
 // Checkpoints of the run, the one at its end too.
@@ -37,7 +31,7 @@ static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
   return run.steps > 0 ? n + 1 : 0;
 }
 
-Prediction predict(const PlanInput& in, const RunInput& run, const Machine& m,
+Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel& m,
                    std::span<const Recording> kinds, const Simulated& s, double checkpoint_bytes) {
   Prediction p;
   p.step = s.seconds;
@@ -75,7 +69,7 @@ static std::string duration_text(double seconds) {
   return fmt::format("{:.1f} days", seconds / 86400);
 }
 
-std::string prediction_text(const Prediction& p, const Machine& m) {
+std::string prediction_text(const Prediction& p, const MachineModel& m) {
   std::string text = fmt::format("predicted on {}{}\n", m.name,
                                  m.measured ? "" : " (not measured by us: " + m.source + ")");
   const auto row = [&](std::string_view what, const std::string& value) {
@@ -101,7 +95,7 @@ std::string prediction_text(const Prediction& p, const Machine& m) {
   return text;
 }
 
-nlohmann::ordered_json prediction_json(const Prediction& p, const Machine& m) {
+nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& m) {
   nlohmann::ordered_json exposed;
   for (int a = 0; a < axis_count; ++a)
     exposed[std::string(name_of(static_cast<Axis>(a)))] = p.exposed[static_cast<std::size_t>(a)];

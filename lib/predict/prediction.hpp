@@ -30,14 +30,14 @@ struct Prediction {
 };
 
 // Recordings of all kinds of rank.
-std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const Machine&);
+std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const MachineModel&);
 
-Prediction predict(const PlanInput&, const RunInput&, const Machine&, std::span<const Recording>,
-                   const Simulated&, double checkpoint_bytes);
+Prediction predict(const PlanInput&, const RunInput&, const MachineModel&,
+                   std::span<const Recording>, const Simulated&, double checkpoint_bytes);
 
 // Lines for the terminal, and the same as JSON.
-std::string prediction_text(const Prediction&, const Machine&);
-nlohmann::ordered_json prediction_json(const Prediction&, const Machine&);
+std::string prediction_text(const Prediction&, const MachineModel&);
+nlohmann::ordered_json prediction_json(const Prediction&, const MachineModel&);
 
 // The step as a Chrome trace: a process for each kind of rank, named as its first rank, a track for
 // each queue.

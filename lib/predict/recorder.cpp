@@ -97,7 +97,7 @@ void Recorder::put_asking(Queue q, const Asking& a) {
 void Recorder::put(Queue q, const kernel::Operation& o) {
   Dry::put(q, o);
   if (!writing()) return;
-  for (const auto& a : askings_of(o, immediate_ ? Epilogues::apart : Epilogues::fused))
+  for (const auto& a : askings_of(o, immediate_ ? EpilogueTime::apart : EpilogueTime::fused))
     put_asking(q, a);
 }
 

@@ -16,7 +16,7 @@ static std::string_view name_of(Recompute r) {
   return r == Recompute::block ? "block" : "none";
 }
 
-std::string overrides_of(const Choice& c) {
+std::string overrides_of(const RunChoice& c) {
   const auto text = fmt::format(
       "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} model.recompute={}",
       c.grid.pipe, c.grid.data, c.grid.seq, c.microbatch, name_of(c.recompute));
@@ -27,17 +27,18 @@ std::string overrides_of(const Choice& c) {
                             name_of(c.reduce));
 }
 
-std::vector<Choice> choices_of(const PlanInput& in, std::int64_t ranks) {
+std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
   const auto& model = in.setup.model;
   const GridLimits limits{.layers = model.layers, .heads = model.heads, .tokens = model.context};
-  std::vector<Choice> all;
+  std::vector<RunChoice> all;
   for (const auto& grid : legal_grids(limits, ranks)) {
     if (in.train.batch % grid.data != 0) continue;
     const auto samples = in.train.batch / grid.data;
     for (const auto microbatch : divisors(samples)) {
       if ((microbatch & (microbatch - 1)) != 0 && microbatch != samples) continue;
       for (const auto recompute : {Recompute::none, Recompute::block}) {
-        Choice c{grid, 0, ZeroCadence::microbatch, ZeroCadence::microbatch, microbatch, recompute};
+        RunChoice c{grid,       0,        ZeroCadence::microbatch, ZeroCadence::microbatch,
+                    microbatch, recompute};
         if (grid.places() == 1) {
           all.push_back(c);
           continue;
@@ -59,13 +60,13 @@ std::vector<Choice> choices_of(const PlanInput& in, std::int64_t ranks) {
 namespace {
 
 // A choice's step with that many microbatches.
-Found simulate_choice(const PlanInput& in, const DryTarget& target, const Machine& machine,
-                      const Choice& c, std::int64_t microbatches) {
+Trial simulate_choice(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
+                      const RunChoice& c, std::int64_t microbatches) {
   auto input = input_of(in, c);
   input.train.batch = microbatches * c.microbatch * c.grid.data;
   const auto kinds = kinds_of_ranks(input);
   const Placement placement{static_cast<int>(machine.ranks_of_node)};
-  Found f{.choice = c};
+  Trial f{.choice = c};
   std::vector<Recording> recordings;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     Account account;
@@ -95,8 +96,8 @@ double along(double few, double more, double steps) {
 }  // namespace
 
 // A pipeline that is full repeats itself with each microbatch.
-Found try_choice(const PlanInput& in, const DryTarget& target, const Machine& machine,
-                 const Choice& c) {
+Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
+                 const RunChoice& c) {
   const auto m = in.train.batch / (c.microbatch * c.grid.data);
   const std::int64_t few = c.grid.pipe + 2, more = 2 * c.grid.pipe + 2;
   if (m <= more + 2) return simulate_choice(in, target, machine, c, m);
@@ -116,7 +117,7 @@ namespace {
 
 class Search {
  public:
-  Search(const PlanInput& in, const DryTarget& target, const Machine& machine,
+  Search(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
          std::optional<double> memory, Bounds bounds, std::size_t most)
       : in_(in),
         target_(target),
@@ -143,11 +144,11 @@ class Search {
 
  private:
   struct Waiting {
-    Choice choice;
+    RunChoice choice;
     double least;
   };
 
-  void consider(const Choice& c) {
+  void consider(const RunChoice& c) {
     ++out_.choices;
     if (bounds_ == Bounds::try_all) {
       waiting_.push_back({c, 0});
@@ -159,19 +160,19 @@ class Search {
       waiting_.push_back({c, least_.seconds(c)});
   }
 
-  Found tried(const Choice& c) {
+  Trial tried(const RunChoice& c) {
     ++out_.simulated;
     return try_choice(in_, target_, machine_, c);
   }
 
-  void attempt(const Choice& c) {
+  void attempt(const RunChoice& c) {
     const auto found = tried(c);
     if (memory_ && static_cast<double>(found.reserved) > *memory_) {
       ++out_.over_memory;
       return;
     }
     auto& best = out_.best;
-    best.insert(std::ranges::upper_bound(best, found.seconds, {}, &Found::seconds), found);
+    best.insert(std::ranges::upper_bound(best, found.seconds, {}, &Trial::seconds), found);
     if (best.size() > most_) best.pop_back();
   }
 
@@ -179,10 +180,10 @@ class Search {
   void compare() {
     const auto best = out_.best.front();
     const auto change = [&](std::string_view what, const auto& alter) {
-      Choice c = best.choice;
+      RunChoice c = best.choice;
       alter(c);
       if (c == best.choice) return;
-      const auto it = std::ranges::find(out_.best, c, &Found::choice);
+      const auto it = std::ranges::find(out_.best, c, &Trial::choice);
       const auto other = it != out_.best.end() ? *it : tried(c);
       out_.alternatives.push_back(in_words(std::string(what), best, other));
     };
@@ -192,31 +193,32 @@ class Search {
     const auto& c = best.choice;
     if (c.zero_stage == 3) {
       change(fmt::format("reduce = {}", name_of(flip(c.reduce))),
-             [&](Choice& x) { x.reduce = flip(x.reduce); });
+             [&](RunChoice& x) { x.reduce = flip(x.reduce); });
       change(fmt::format("gather = {}", name_of(flip(c.gather))),
-             [&](Choice& x) { x.gather = flip(x.gather); });
-      change("zero.stage = 0", [](Choice& x) {
+             [&](RunChoice& x) { x.gather = flip(x.gather); });
+      change("zero.stage = 0", [](RunChoice& x) {
         x.zero_stage = 0;
         x.gather = x.reduce = ZeroCadence::microbatch;
       });
     } else if (c.grid.places() > 1) {
-      change("zero.stage = 1", [](Choice& x) {
+      change("zero.stage = 1", [](RunChoice& x) {
         x.zero_stage = 3;
         x.gather = x.reduce = ZeroCadence::step;
       });
     }
     const auto other = c.recompute == Recompute::block ? Recompute::none : Recompute::block;
-    change(fmt::format("recompute = {}", name_of(other)), [&](Choice& x) { x.recompute = other; });
+    change(fmt::format("recompute = {}", name_of(other)),
+           [&](RunChoice& x) { x.recompute = other; });
     const auto samples = in_.train.batch / c.grid.data;
     if (samples % (2 * c.microbatch) == 0)
       change(fmt::format("microbatch = {}", 2 * c.microbatch),
-             [](Choice& x) { x.microbatch *= 2; });
+             [](RunChoice& x) { x.microbatch *= 2; });
     if (c.microbatch % 2 == 0)
       change(fmt::format("microbatch = {}", c.microbatch / 2),
-             [](Choice& x) { x.microbatch /= 2; });
+             [](RunChoice& x) { x.microbatch /= 2; });
   }
 
-  std::string in_words(const std::string& what, const Found& best, const Found& other) const {
+  std::string in_words(const std::string& what, const Trial& best, const Trial& other) const {
     std::vector<std::string> saves, costs;
     const auto weigh = [&](double difference, double of, const std::string& text) {
       if (std::abs(difference) < 0.005 * of) return;
@@ -240,7 +242,7 @@ class Search {
 
   PlanInput in_;
   DryTarget target_;
-  const Machine& machine_;
+  const MachineModel& machine_;
   std::optional<double> memory_;
   Bounds bounds_;
   std::size_t most_;
@@ -250,7 +252,7 @@ class Search {
 };
 
 // Where most of a step's lost time goes.
-std::string reason(const Found& f) {
+std::string reason(const Trial& f) {
   std::vector<std::pair<double, std::string>> all{{f.bubble, "bubble"},
                                                   {f.starved, "waits for the host"}};
   for (int a = 0; a < axis_count; ++a)
@@ -269,7 +271,7 @@ std::string reason(const Found& f) {
 
 }  // namespace
 
-SearchResult search(const PlanInput& in, const DryTarget& target, const Machine& machine,
+SearchResult search(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
                     std::int64_t ranks, std::optional<double> memory, Bounds bounds,
                     std::size_t most) {
   return Search(in, target, machine, memory, bounds, most).run(ranks);

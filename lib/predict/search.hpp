@@ -12,21 +12,21 @@
 
 namespace trireme {
 
-struct Choice {
+struct RunChoice {
   Grid grid;
   // 0, or 3 with its cadences: stage 1 is 3 with both once a step, stage 2 with gather once a step.
   int zero_stage = 0;
   ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
   std::int64_t microbatch = 1;
   Recompute recompute = Recompute::none;
-  bool operator==(const Choice&) const = default;
+  bool operator==(const RunChoice&) const = default;
 };
 
 // "parallel.pipe=4 parallel.data=8 ...": what to put behind the deck on a command line.
-std::string overrides_of(const Choice&);
+std::string overrides_of(const RunChoice&);
 
-struct Found {
-  Choice choice;
+struct Trial {
+  RunChoice choice;
   double seconds = 0;  // of a step
   std::size_t reserved = 0;
   double sent = 0;  // bytes of a rank in a step, the most of any
@@ -35,7 +35,7 @@ struct Found {
 };
 
 struct SearchResult {
-  std::vector<Found> best;                      // the fastest first
+  std::vector<Trial> best;                      // the fastest first
   std::int64_t choices = 0;                     // in all
   std::int64_t too_large = 0, too_slow = 0;     // left out by bounds on memory and on time
   std::int64_t simulated = 0, over_memory = 0;  // of these
@@ -46,14 +46,14 @@ struct SearchResult {
 enum class Bounds : std::uint8_t { prune, try_all };
 
 // `memory`: bytes that a rank may reserve. The input's own grid and settings do not matter.
-SearchResult search(const PlanInput&, const DryTarget&, const Machine&, std::int64_t ranks,
+SearchResult search(const PlanInput&, const DryTarget&, const MachineModel&, std::int64_t ranks,
                     std::optional<double> memory, Bounds = Bounds::prune, std::size_t most = 10);
 
 std::string search_text(const SearchResult&, std::optional<double> memory);
 
 // Its parts. All choices that the model and the batch allow.
-std::vector<Choice> choices_of(const PlanInput&, std::int64_t ranks);
+std::vector<RunChoice> choices_of(const PlanInput&, std::int64_t ranks);
 // One choice's step; of very many microbatches, from steps with fewer of them.
-Found try_choice(const PlanInput&, const DryTarget&, const Machine&, const Choice&);
+Trial try_choice(const PlanInput&, const DryTarget&, const MachineModel&, const RunChoice&);
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-PlanInput input_of(const PlanInput& in, const Choice& c) {
+PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   PlanInput out = in;
   out.grid = c.grid;
   out.setup.stage_layers = {};
@@ -24,7 +24,7 @@ PlanInput input_of(const PlanInput& in, const Choice& c) {
 namespace {
 
 // A model of `layers` blocks on one stage, in `microbatches`.
-PlanInput small(const PlanInput& in, Choice c, std::int64_t layers, std::int64_t microbatches) {
+PlanInput small(const PlanInput& in, RunChoice c, std::int64_t layers, std::int64_t microbatches) {
   c.grid.pipe = 1;
   auto out = input_of(in, c);
   out.setup.model.layers = layers;
@@ -36,7 +36,7 @@ struct Small {
   double forward = 0, backward = 0, saved = 0, gather = 0, scatter = 0;
 };
 
-Small measure(const PlanInput& in, const DryTarget& target, const Machine& machine) {
+Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& machine) {
   const std::vector<int> kinds{0};
   Account account;
   const auto r =
@@ -65,7 +65,8 @@ Small measure(const PlanInput& in, const DryTarget& target, const Machine& machi
 
 }  // namespace
 
-SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target, const Machine& machine)
+SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
+                           const MachineModel& machine)
     : input_(in), target_(target), machine_(machine) {
   const auto spec = make_spec(in.setup.model);
   for (const auto& p : spec.params)
@@ -78,10 +79,10 @@ const std::vector<std::int64_t>& SearchBounds::blocks(int stages) {
   return known;
 }
 
-const SearchBounds::Block& SearchBounds::block(const Choice& c) {
+const SearchBounds::Block& SearchBounds::block(const RunChoice& c) {
   auto& b = blocks_[{c.grid.seq, c.microbatch, c.recompute}];
   if (b) return *b;
-  Choice alone = c;
+  RunChoice alone = c;
   alone.grid = {1, 1, c.grid.seq};
   alone.zero_stage = 0;
   const auto one = measure(small(input_, alone, 1, 1), target_, machine_);
@@ -92,11 +93,11 @@ const SearchBounds::Block& SearchBounds::block(const Choice& c) {
                          two.saved - one.saved});
 }
 
-const SearchBounds::Shard& SearchBounds::shard(const Choice& c) {
+const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c) {
   const auto [it, fresh] =
       shards_.try_emplace({c.grid.data, c.grid.seq, c.zero_stage, c.gather, c.reduce}, Shard{});
   if (!fresh || c.grid.places() == 1) return it->second;
-  Choice least = c;
+  RunChoice least = c;
   least.microbatch = 1;
   least.recompute = Recompute::none;
   const auto at = [&](std::int64_t layers, std::int64_t microbatches) {
@@ -114,7 +115,7 @@ const SearchBounds::Shard& SearchBounds::shard(const Choice& c) {
 // A stage works off its microbatches, after the first has come down to it and before the last has
 // gone up from it. What is gathered once a step comes before the end of the first forward, what is
 // reduced once a step after the begin of the last backward.
-double SearchBounds::seconds(const Choice& c) {
+double SearchBounds::seconds(const RunChoice& c) {
   const auto& b = block(c);
   const auto& s = shard(c);
   const auto m = static_cast<double>(input_.train.batch / (c.microbatch * c.grid.data));
@@ -133,20 +134,25 @@ double SearchBounds::seconds(const Choice& c) {
   return c.grid.pipe == 1 ? std::max(most, m * (above + b.rest)) : most;
 }
 
-// What is kept of the first stage's blocks: state, and inputs of the microbatches under way.
-double SearchBounds::bytes(const Choice& c) {
+// What the first stage's blocks have: state, and the inputs of microbatches under way; whole
+// gradients too, from the first microbatch's backward on, where they are reduced once a step.
+double SearchBounds::bytes(const RunChoice& c) {
   const auto first = static_cast<double>(blocks(c.grid.pipe)[0]);
   const double n = c.grid.places();
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
-  const double arrays = 2;                     // of AdamW
+  const auto rule = update_rule(input_.setup.optimizer);
+  const auto arrays = static_cast<double>(arrays_of(rule).size());
   const double masters = compute < 4 ? 4 : 0;  // beside the weights that are computed with
   const bool shards = c.zero_stage == 3 && n > 1;
   const double kept = (4 * arrays + masters + compute + 4) / (shards ? n : 1);
   const double gathered = shards && c.gather == ZeroCadence::step ? compute : 0;
-  const double summed = shards && c.reduce == ZeroCadence::step ? 4 : 0;
   const auto m = input_.train.batch / (c.microbatch * c.grid.data);
-  const auto under_way = static_cast<double>(std::min<std::int64_t>(c.grid.pipe, m));
-  return first * (block_parameters_ * (kept + gathered + summed) + block(c).saved * under_way);
+  const double summed = shards && c.reduce == ZeroCadence::step && m > 1 ? 4 : 0;
+  const auto saved = [&](std::int64_t microbatches) {
+    return block(c).saved * static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
+  };
+  return first * (block_parameters_ * (kept + gathered) +
+                  std::max(saved(m), block_parameters_ * summed + saved(m - 1)));
 }
 
 }  // namespace trireme

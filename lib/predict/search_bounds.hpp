@@ -11,10 +11,10 @@ namespace trireme {
 
 class SearchBounds {
  public:
-  SearchBounds(const PlanInput&, const DryTarget&, const Machine&);
+  SearchBounds(const PlanInput&, const DryTarget&, const MachineModel&);
 
-  double seconds(const Choice&);  // of a step, at least
-  double bytes(const Choice&);    // of a rank, at least
+  double seconds(const RunChoice&);  // of a step, at least
+  double bytes(const RunChoice&);    // of a rank, at least
 
  private:
   // Of one microbatch on one rank.
@@ -32,13 +32,13 @@ class SearchBounds {
   struct Shard {
     Messages gather, scatter;
   };
-  const Block& block(const Choice&);
-  const Shard& shard(const Choice&);
+  const Block& block(const RunChoice&);
+  const Shard& shard(const RunChoice&);
   const std::vector<std::int64_t>& blocks(int stages);
 
   const PlanInput& input_;
   const DryTarget& target_;
-  const Machine& machine_;
+  const MachineModel& machine_;
   double block_parameters_ = 0;
   std::map<std::tuple<int, std::int64_t, Recompute>, std::optional<Block>> blocks_;
   std::map<std::tuple<int, int, int, ZeroCadence, ZeroCadence>, Shard> shards_;
@@ -46,6 +46,6 @@ class SearchBounds {
 };
 
 // The input as a choice has it.
-PlanInput input_of(const PlanInput&, const Choice&);
+PlanInput input_of(const PlanInput&, const RunChoice&);
 
 }  // namespace trireme

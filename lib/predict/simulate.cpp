@@ -46,7 +46,7 @@ std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Recording
 
 // Rings, as NCCL has them: what a rank receives goes through the slowest of its links, and a
 // group's ranks of one node share all of their links out. On hosts each rank sends to all others.
-double transfer_seconds(const Machine& m, const Transfer& t) {
+double transfer_seconds(const MachineModel& m, const Transfer& t) {
   using Pattern = Transfer::Pattern;
   if (t.ranks == 1 || (t.bytes_in() == 0 && t.bytes_out() == 0)) return 0;
   const auto bandwidth = [&](const LinkRates& link, const char* name) {
@@ -82,7 +82,7 @@ double transfer_seconds(const Machine& m, const Transfer& t) {
   return seconds;
 }
 
-Simulated simulate(const Machine& machine, std::span<const Recording> kinds) {
+Simulated simulate(const MachineModel& machine, std::span<const Recording> kinds) {
   return machine.backend == "cuda" ? simulate_device(machine, kinds)
                                    : simulate_host(machine, kinds);
 }

@@ -21,7 +21,7 @@ struct Period {
 };
 
 // Time that a kind of rank loses to others.
-struct Wait {
+struct Waited {
   Axis axis{};
   engine::Doing doing{};
   std::int32_t transfer = -1;  // -1: agreement
@@ -31,7 +31,7 @@ struct Wait {
 struct KindTimes {
   std::vector<Period> actions;    // by action: on its queue; of the host's own, when it was at it
   std::vector<Period> transfers;  // from the call until it was seen to be complete
-  std::vector<Wait> waits;
+  std::vector<Waited> waits;
   std::array<double, axis_count> exposed{};  // messages that computing waits for or makes way for
   double bubble = 0;   // waiting for other stages' work, before any message of it is under way
   double starved = 0;  // of a device: computing waits for the host to ask for more
@@ -44,14 +44,14 @@ struct Simulated {
 };
 
 // Error naming a field of the machine that is absent and needed.
-Simulated simulate(const Machine&, std::span<const Recording>);
+Simulated simulate(const MachineModel&, std::span<const Recording>);
 
 // The two of which simulate takes one.
-Simulated simulate_host(const Machine&, std::span<const Recording>);
-Simulated simulate_device(const Machine&, std::span<const Recording>);
+Simulated simulate_host(const MachineModel&, std::span<const Recording>);
+Simulated simulate_device(const MachineModel&, std::span<const Recording>);
 
 // Seconds of a transfer once all that take part are there.
-double transfer_seconds(const Machine&, const Transfer&);
+double transfer_seconds(const MachineModel&, const Transfer&);
 
 // By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
 // and for a collective its number on its way. Error where they do not match.

@@ -17,6 +17,7 @@ constexpr double never = std::numeric_limits<double>::infinity();
 struct Command {
   std::size_t action;
   double issued;
+  double free_since;  // when the host last waited for something before that
 };
 
 struct Stream {
@@ -42,7 +43,7 @@ struct Rank {
   std::array<std::vector<std::int32_t>, way_count> collectives;
   std::vector<double> agreements;
   std::size_t next = 0;
-  double host = 0;
+  double host = 0, free_since = 0;
   bool agreeing = false;
 
   Stream& stream(Queue q) { return streams[static_cast<std::size_t>(q)]; }
@@ -59,7 +60,7 @@ Axis axis_of(Queue q) {
 
 class DeviceSimulation {
  public:
-  DeviceSimulation(const Machine& m, std::span<const Recording> kinds)
+  DeviceSimulation(const MachineModel& m, std::span<const Recording> kinds)
       : machine_(m),
         launch_(required(m, m.launch, "host.launch", "a step on a device")),
         other_(match_transfers(kinds)),
@@ -121,11 +122,11 @@ class DeviceSimulation {
         [[fallthrough]];
       case What::record:
       case What::wait:
-        r.stream(a.queue).commands.push_back({r.next, r.host});
+        r.stream(a.queue).commands.push_back({r.next, r.host, r.free_since});
         break;
       case What::download:
         if (!r.stream(a.queue).commands.empty()) return false;
-        r.host = std::max(r.host, r.stream(a.queue).now) + launch_;
+        r.free_since = r.host = std::max(r.host, r.stream(a.queue).now) + launch_;
         break;
       case What::agree: {
         if (!r.agreeing) r.agreements.push_back(r.host);
@@ -134,7 +135,7 @@ class DeviceSimulation {
         if (last == never) return false;
         r.agreeing = false;
         (stages_ > 1 ? r.times.bubble : r.exposed(Axis::all)) += last - r.host;
-        r.host = last + machine_.agreement.value_or(0);
+        r.free_since = r.host = last + machine_.agreement.value_or(0);
         r.exposed(Axis::all) += machine_.agreement.value_or(0);
         if (r.host > begin) r.times.waits.push_back({Axis::all, {}, -1, {begin, r.host}});
         break;
@@ -159,12 +160,13 @@ class DeviceSimulation {
     auto& r = ranks_[k];
     auto& s = r.stream(q);
     if (s.commands.empty()) return false;
-    const auto [number, issued] = s.commands.front();
+    const auto [number, issued, free_since] = s.commands.front();
     const auto& a = r.recording->actions[number];
     switch (a.what) {
       case What::compute: {
         const double begin = std::max(s.now, issued);
-        if (q == Queue::compute) r.times.starved += begin - s.now;
+        if (q == Queue::compute)
+          r.times.starved += std::max(0.0, begin - std::max(s.now, free_since));
         s.now = begin + r.cost(a.index);
         r.times.actions[number] = {begin, s.now};
         break;
@@ -230,7 +232,7 @@ class DeviceSimulation {
     return true;
   }
 
-  const Machine& machine_;
+  const MachineModel& machine_;
   double launch_;
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<Rank> ranks_;
@@ -239,7 +241,7 @@ class DeviceSimulation {
 
 }  // namespace
 
-Simulated simulate_device(const Machine& machine, std::span<const Recording> kinds) {
+Simulated simulate_device(const MachineModel& machine, std::span<const Recording> kinds) {
   return DeviceSimulation(machine, kinds).run();
 }
 

@@ -51,7 +51,7 @@ struct Rank {
 
 class HostSimulation {
  public:
-  HostSimulation(const Machine& m, std::span<const Recording> kinds)
+  HostSimulation(const MachineModel& m, std::span<const Recording> kinds)
       : machine_(m), other_(match_transfers(kinds)), ranks_(kinds.size()) {
     for (std::size_t k = 0; k < kinds.size(); ++k) {
       auto& r = ranks_[k];
@@ -312,7 +312,7 @@ class HostSimulation {
     go_on(r);
   }
 
-  const Machine& machine_;
+  const MachineModel& machine_;
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<Rank> ranks_;
   int stages_ = 1;
@@ -320,7 +320,7 @@ class HostSimulation {
 
 }  // namespace
 
-Simulated simulate_host(const Machine& machine, std::span<const Recording> kinds) {
+Simulated simulate_host(const MachineModel& machine, std::span<const Recording> kinds) {
   return HostSimulation(machine, kinds).run();
 }
 

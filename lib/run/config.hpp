@@ -46,7 +46,8 @@ struct RunConfig {
   std::int64_t replay_every = 0;          // steps between steps that run twice
   OnFault on_fault = OnFault::stop;       // what such a step's fault does to the run
   bool tensorboard = false;               // event files as well as history.csv
-  double peak_tflops = 0;                 // a rank's machine can do; 0: not known
+  double peak_tflops = 0;                 // a rank's machine can do; 0: as `machine` says
+  std::string machine;                    // a machine file; empty: none
   bool debug = false;                     // poison freed memory, check labels of collectives
   bool share_gpu = false;                 // several ranks on one GPU
   double device_headroom = 1;             // GiB of a GPU's memory that are left to others

@@ -112,7 +112,7 @@ std::string rate_line(const RunTiming& t) {
   auto text = fmt::format("{:.0f} tokens/s, {:.4g} GFLOP/s of the model a rank",
                           t.tokens_a_second(), each * 1e-9);
   if (t.peak_flops > 0)
-    text += fmt::format(", {:.1f}% of run.peak_tflops", 100 * each / t.peak_flops);
+    text += fmt::format(", {:.1f}% of the machine's peak", 100 * each / t.peak_flops);
   return text + ", while steps were made";
 }
 

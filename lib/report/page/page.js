@@ -233,7 +233,7 @@ function timeTables() {
     const flops = process.tokens_per_second * process.flops_per_token / process.ranks.length;
     c.append(element("div", {class: "wide"}, t), element("p", {class: "note"},
       count(process.tokens_per_second) + " tokens/s, " + scaled(flops, 1000, [" ", " k", " M", " G", " T", " P"]) + "FLOP/s of the model a rank while steps were made" +
-      (process.peak_flops_per_rank ? ", " + number(100 * flops / process.peak_flops_per_rank, 3) + "% of run.peak_tflops" : "") +
+      (process.peak_flops_per_rank ? ", " + number(100 * flops / process.peak_flops_per_rank, 3) + "% of the machine's peak" : "") +
       (r.timing.length > 1 ? "; the newest of " + r.timing.length + " processes of this run" : "") +
       (process.ranks.length > most ? "; the first " + most + " of " + process.ranks.length + " ranks" : "")));
   });

@@ -1,0 +1,84 @@
+// What operations take, and that what is not known is refused by name.
+#include "lib/predict/machine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/machine.hpp"
+
+namespace trireme {
+
+using testing::HasSubstr;
+
+static Asking product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Asking a;
+  a.name = "matmul";
+  a.m = {m, n, k};
+  a.lay = Lay::nn;
+  a.flops = 2 * static_cast<double>(m * n * k);
+  return a;
+}
+
+static std::string refusal(const MachineModel& m, const Asking& a) {
+  try {
+    seconds_of(m, a);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(MachineModel, InterpolatesBetweenMeasuredSizes) {
+  const std::vector<double> x{1, 100}, y{2, 8};
+
+  EXPECT_NEAR(interpolate(x, y, 10, Beyond::constant), 4, 1e-12);  // halfway in both logarithms
+  EXPECT_EQ(interpolate(x, y, 0.5, Beyond::constant), 2);
+  EXPECT_NEAR(interpolate(x, y, 1000, Beyond::constant), 8, 1e-12);
+  EXPECT_NEAR(interpolate(x, y, 1000, Beyond::proportional), 80, 1e-12);
+}
+
+TEST(MachineModel, ProductsTakeTheRateOfTheirSizeTypeAndLayout) {
+  MachineModel m = test::plain_machine("host");
+  m.memory_bandwidth.reset();
+  m.products = {{.dtype = DType::f32, .lay = Lay::nt, .m = {8}, .n = {8}, .k = {8}, .flops = {1}},
+                {.dtype = DType::f32,
+                 .lay = Lay::nn,
+                 .m = {8, 32},
+                 .n = {8},
+                 .k = {8, 32},
+                 .flops = {1e3, 2e3, 4e3, 8e3}}};
+
+  EXPECT_NEAR(seconds_of(m, product(8, 8, 8)), 1024 / 1e3, 1e-9);
+  EXPECT_NEAR(seconds_of(m, product(32, 8, 8)), 4096 / 4e3, 1e-9);
+  EXPECT_NEAR(seconds_of(m, product(8, 8, 32)), 4096 / 2e3, 1e-9);
+  EXPECT_NEAR(seconds_of(m, product(16, 8, 8)), 2048 / 2e3, 1e-9);
+}
+
+TEST(MachineModel, AProductIsNoFasterThanItsMemory) {
+  MachineModel m = test::plain_machine("host");
+  auto a = product(8, 8, 8);
+  a.bytes = 1e6;
+
+  EXPECT_NEAR(seconds_of(m, a), 1e-3, 1e-12);
+}
+
+TEST(MachineModel, RefusesByNameWhatItDoesNotKnow) {
+  MachineModel m = test::plain_machine("host");
+  m.products.clear();
+  EXPECT_THAT(
+      refusal(m, product(8, 8, 8)),
+      testing::AllOf(HasSubstr("plain.toml"), HasSubstr("[[product]] of f32 in layout nn")));
+
+  Asking attention;
+  attention.name = "attention_grad";
+  attention.head_dim = 64;
+  m.measured = false;  // rates of another head dim do not do
+  EXPECT_THAT(refusal(m, attention), HasSubstr("[[attention]] of f32, backward, head_dim = 64"));
+
+  Asking fill;
+  fill.name = "fill";
+  m.memory_bandwidth.reset();
+  EXPECT_THAT(refusal(m, fill), HasSubstr("memory.bandwidth, which the operation fill needs"));
+}
+
+}  // namespace trireme

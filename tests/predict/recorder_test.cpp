@@ -1,0 +1,96 @@
+// A recording has the work and the messages that the plan counts, in the run's order.
+#include "lib/predict/recorder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lib/pipe/executor.hpp"
+#include "tests/support/dry.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+static PlanInput input(Grid grid, int stage = 3) {
+  PlanInput in;
+  in.setup.model = test::tiny_llama();
+  in.setup.model.context = 8;
+  in.setup.zero.stage = stage;
+  in.train = {.batch = 8, .microbatch = 2, .steps = 1};
+  in.grid = grid;
+  in.evaluation = PlanEvaluation::left_out;
+  return in;
+}
+
+struct Sums {
+  double flops = 0, sent = 0;
+};
+
+static Sums sums(const Recording& r) {
+  Sums s;
+  for (const auto& a : r.actions)
+    if (a.what == Action::What::compute)
+      s.flops += r.askings[static_cast<std::size_t>(a.index)].flops;
+  for (const auto& t : r.transfers) s.sent += t.bytes_out();
+  return s;
+}
+
+TEST(Recorder, CountsWhatThePlanCounts) {
+  for (const bool host : {true, false})
+    for (const auto grid : {Grid{1, 1, 1}, Grid{1, 4, 1}, Grid{1, 2, 2}, Grid{2, 2, 1}}) {
+      auto in = input(grid);
+      const auto target = roomy_target(host);
+      if (!host) in.transport = TransportKind::device;
+      const auto kinds = kinds_of_ranks(in);
+      for (std::size_t k = 0; k < kinds.size(); ++k) {
+        const auto plan = plan_rank(in, target, kinds[k]);
+        const auto s = sums(record_step(in, target, {2}, kinds, k));
+
+        EXPECT_EQ(s.flops, plan.step_flops) << describe(grid) << " rank " << kinds[k];
+        EXPECT_EQ(s.sent, static_cast<double>(plan.step_traffic.all()));
+      }
+    }
+}
+
+TEST(Recorder, TellsNearFromFar) {
+  const auto in = input({1, 4, 1});
+  const auto near = record_step(in, roomy_target(), {4}, {0}, 0);
+  const auto far = record_step(in, roomy_target(), {2}, {0}, 0);
+
+  for (const auto& t : near.transfers) EXPECT_EQ(t.out_far.messages, 0);
+  double close = 0, distant = 0;
+  for (const auto& t : far.transfers) close += t.out_near.bytes, distant += t.out_far.bytes;
+  EXPECT_GT(close, 0);
+  EXPECT_EQ(distant, 2 * close);  // one rank of the node, two of the other
+}
+
+TEST(Recorder, NamesTheScopesOfATrace) {
+  const auto r = record_step(input({1, 1, 1}), roomy_target(), {1}, {0}, 0);
+
+  const auto forwards = std::ranges::count(r.scopes, "forward", &Scope::name);
+  EXPECT_EQ(forwards, 4);
+  for (const auto& s : r.scopes) {
+    EXPECT_LE(s.begin, s.end);
+    EXPECT_LE(s.end, std::ssize(r.actions));
+  }
+}
+
+// Each wait is for an event that was recorded before, so a simulation is never stuck on one.
+TEST(Recorder, EventsComeBeforeTheirWaits) {
+  auto in = input({2, 2, 1});
+  in.transport = TransportKind::device;
+  const auto kinds = kinds_of_ranks(in);
+  const auto r = record_step(in, roomy_target(false), {2}, kinds, 0);
+  std::array<std::uint64_t, queue_count> last{};
+  int waits = 0;
+  for (const auto& a : r.actions) {
+    auto& ticket = last[static_cast<std::size_t>(a.event.queue)];
+    if (a.what == Action::What::record) ticket = a.event.ticket;
+    if (a.what != Action::What::wait || ticket == 0) continue;
+    EXPECT_LE(a.event.ticket, ticket);
+    ++waits;
+  }
+  EXPECT_GT(waits, 10);
+}
+
+}  // namespace trireme

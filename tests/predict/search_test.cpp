@@ -1,0 +1,74 @@
+// What bounds leave out is nothing that would be among the fastest.
+#include "lib/predict/search.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/predict/search_bounds.hpp"
+#include "tests/support/dry.hpp"
+#include "tests/support/machine.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+static PlanInput input(const MachineModel& m) {
+  PlanInput in;
+  in.setup.model = test::tiny_llama();
+  in.setup.model.layers = 4;
+  in.setup.model.heads = 8;
+  in.setup.model.kv_heads = 4;
+  in.setup.model.width = 32;
+  in.setup.model.head_dim = 4;
+  in.setup.model.context = 16;
+  in.train = {.batch = 16, .microbatch = 1, .steps = 1};
+  in.evaluation = PlanEvaluation::left_out;
+  in.transport = m.backend == "cuda" ? TransportKind::device : TransportKind::host;
+  return in;
+}
+
+class SearchOnMachine : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, SearchOnMachine, testing::Values("host", "cuda"));
+
+TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
+  const auto machine = test::plain_machine(GetParam());
+  const auto in = input(machine);
+  const auto target = roomy_target(machine.backend == "host");
+  for (const auto memory : {std::optional<double>(), std::optional(300e3)}) {
+    const auto quick = search(in, target, machine, 16, memory);
+    const auto all = search(in, target, machine, 16, memory, Bounds::try_all);
+
+    ASSERT_FALSE(all.best.empty());
+    ASSERT_EQ(quick.best.size(), all.best.size());
+    for (std::size_t i = 0; i < all.best.size(); ++i)
+      EXPECT_DOUBLE_EQ(quick.best[i].seconds, all.best[i].seconds) << i;
+    EXPECT_EQ(quick.choices, all.choices);
+    EXPECT_LT(quick.simulated, all.simulated);
+    EXPECT_GT(quick.too_slow, 0);
+    const auto reserved = static_cast<double>(quick.best[0].reserved);
+    EXPECT_LE(reserved, memory.value_or(reserved));
+  }
+}
+
+TEST_P(SearchOnMachine, BoundsAreNeverAboveTheTruth) {
+  const auto machine = test::plain_machine(GetParam());
+  const auto in = input(machine);
+  const auto target = roomy_target(machine.backend == "host");
+  SearchBounds bounds(in, target, machine);
+  for (const auto& c : choices_of(in, 8)) {
+    const auto truth = try_choice(in, target, machine, c);
+    EXPECT_LE(bounds.seconds(c), truth.seconds * (1 + 1e-9)) << overrides_of(c);
+    EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.reserved)) << overrides_of(c);
+  }
+}
+
+TEST(Search, SaysWhatAChangeSavesAndCosts) {
+  const auto machine = test::plain_machine("cuda");
+  const auto found = search(input(machine), roomy_target(false), machine, 8, {});
+
+  EXPECT_FALSE(found.alternatives.empty());
+  const auto text = search_text(found, {});
+  EXPECT_THAT(text, testing::HasSubstr("loses by"));
+  EXPECT_THAT(text, testing::HasSubstr(" left out "));
+}
+
+}  // namespace trireme
