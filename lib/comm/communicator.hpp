@@ -96,7 +96,7 @@ class Communicator {
   void all_reduce(std::span<double>) const;  // sum; the same bits on every rank
   void all_reduce_max(std::span<double>) const;
   std::vector<std::string> all_gather(const std::string&) const;  // by rank
-  // A maximum that is started now, and waited for when it is read.
+  // A maximum that is started now, and waited for when it is read; its label is not compared.
   Maximum start_max(double) const;
 
   // dst = the ranks' slices one after the other; src may be dst's own slice.

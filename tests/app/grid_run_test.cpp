@@ -44,6 +44,15 @@ INSTANTIATE_TEST_SUITE_P(
 
 class GridRun : public GridTraining {};
 
+// In chunks a rank may begin a microbatch that another cannot begin before it has this one's work:
+// what is compared between ranks then must not wait for all of them.
+TEST_F(GridRun, LabelsAreComparedInChunksToo) {
+  const GridCase grid{4, "parallel.pipe=4 parallel.schedule=interleaved parallel.chunks=2"};
+  const auto r = here(train(grid, "--run-dir run model.layers=8 train.batch=8 train.microbatch=1 "
+                                  "run.debug=true train.steps=2 run.hang_timeout=20"));
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
 // 112 samples in microbatches of 3: four data ranks have 30, 28, 27 and 27 of them, in programs of
 // one microbatch each, the last of which two ranks have none of.
 TEST_F(GridRun, OneRankReadsItsCheckpointAndGetsTheLossThatTheRunLogged) {
