@@ -291,6 +291,9 @@ Deck fit_to_ranks(Deck deck, std::int64_t ranks) {
   require(problems.empty(), "on {} ranks: {}", ranks, problems);
   if (deck.train.microbatch == 0) {
     deck.train.microbatch = default_microbatch(deck.train.batch / p.data, p.pipe, p.schedule);
+    const auto fault = pipeline_fault(p.schedule, p.pipe, p.chunks,
+                                      deck.train.batch / (p.data * deck.train.microbatch));
+    require(fault.empty(), "on {} ranks: {}", ranks, fault);
   }
   return deck;
 }

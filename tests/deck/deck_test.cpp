@@ -209,6 +209,18 @@ TEST(Deck, DifferencesNameKeyAndBothValues) {
                                       "optimizer.betas: [0.9, 0.95] -> [0.9, 0.99]"}));
 }
 
+// Three samples of a data rank are no groups of two, whatever microbatch is chosen.
+TEST(FitToRanks, AChosenMicrobatchHasToSuitTheSchedule) {
+  try {
+    fit_to_ranks(overridden({"train.batch=6", "parallel.pipe=2", "parallel.schedule=interleaved",
+                             "parallel.chunks=2", "model.layers=4"}),
+                 4);
+    ADD_FAILURE() << "it was taken";
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string_view(e.what()).substr(0, 12), "on 4 ranks: ") << e.what();
+  }
+}
+
 TEST(Deck, FitsItselfToItsRanks) {
   const Deck d = fit_to_ranks(overridden({"train.batch=12"}), 1);
   EXPECT_EQ(d.parallel.data, 1);
