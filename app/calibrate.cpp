@@ -1,5 +1,6 @@
 // trireme calibrate: measures this machine.
 #include "lib/calibrate/calibrate.hpp"
+#include "lib/base/counted.hpp"
 
 #include <fmt/format.h>
 
@@ -44,11 +45,8 @@ int measure(const CalibrateArguments& a) {
   s.threads = choice.threads;
   if (choice.name == "cuda" && !transport::nccl_library().empty())
     s.device = transport::nccl_on(choice.device);
-  s.name = fmt::format(
-      "{}, {} rank{}{}", machine_kind(choice), world.size(), world.size() == 1 ? "" : "s",
-      choice.name == "host"
-          ? fmt::format(" of {} thread{}", choice.threads, choice.threads == 1 ? "" : "s")
-          : "");
+  s.name = fmt::format("{}, {}{}", machine_kind(choice), counted(world.size(), "rank"),
+                       choice.name == "host" ? " of " + counted(choice.threads, "thread") : "");
   std::filesystem::path folder = std::filesystem::path(a.file).parent_path();
   s.disk = folder.empty() ? "." : folder;
   const auto begin = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
 #pragma once
-// Files of a line each: prompts, questions.
+// Files with an item a line: prompts, questions.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>

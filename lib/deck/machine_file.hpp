@@ -13,7 +13,7 @@ namespace trireme {
 MachineModel parse_machine(std::string_view text, const std::string& source_name);
 MachineModel load_machine(const std::filesystem::path&);
 
-// The text of a machine file, which reads back equal.
+// The text of a machine file: numbers that are not whole, or from 1e9 on, have four digits.
 std::string machine_text(const MachineModel&);
 
 // A table of all sections and keys, for docs/scale.md.

@@ -82,6 +82,11 @@ double required(const MachineModel& m, const std::optional<double>& value, std::
   return *value;
 }
 
+double share_of(const MachineModel& m, const LinkRates& link, std::string_view name) {
+  return required(m, link.bandwidth, fmt::format("{}.bandwidth", name), "messages") /
+         static_cast<double>(link.shared_by);
+}
+
 std::optional<double> peak_of(const MachineModel& m, DType t, bool tf32) {
   if (t == DType::f32 && tf32) return m.peak_tf32;
   const auto it = m.peak.find(t);

@@ -67,6 +67,9 @@ struct MachineModel {
 // The field, or an Error that says which is missing and what it is needed for.
 double required(const MachineModel&, const std::optional<double>&, std::string_view field,
                 std::string_view why);
+// Bytes/s that a rank has of a link while the others that share it are as busy. Error naming
+// NAME.bandwidth where that is not known.
+double share_of(const MachineModel&, const LinkRates&, std::string_view name);
 
 // FLOP/s of a rank's machine in this type; none: not known.
 std::optional<double> peak_of(const MachineModel&, DType, bool tf32);

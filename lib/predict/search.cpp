@@ -66,27 +66,28 @@ Trial simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
   input.train.batch = microbatches * c.microbatch * c.grid.data;
   const auto kinds = kinds_of_ranks(input);
   const Placement placement{static_cast<int>(machine.ranks_of_node)};
-  Trial f{.choice = c};
+  Trial trial{.choice = c};
   std::vector<Recording> recordings;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     Account account;
     recordings.push_back(record_step(input, target, placement, kinds, k, &account));
     const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), kinds[k]);
-    f.reserved = std::max(f.reserved, memory_of(account, target.properties) +
-                                          beside_account(input, target.properties, axes).all());
+    trial.reserved =
+        std::max(trial.reserved, memory_of(account, target.properties) +
+                                     beside_account(input, target.properties, axes).all());
     double sent = 0;
     for (const auto& t : recordings.back().transfers) sent += t.bytes_out();
-    f.sent = std::max(f.sent, sent);
+    trial.sent = std::max(trial.sent, sent);
   }
   const auto times = simulate(machine, recordings);
-  f.seconds = times.seconds;
+  trial.seconds = times.seconds;
   for (const auto& k : times.kinds) {
-    f.bubble += k.bubble / static_cast<double>(kinds.size());
-    f.starved = std::max(f.starved, k.starved);
+    trial.bubble += k.bubble / static_cast<double>(kinds.size());
+    trial.starved = std::max(trial.starved, k.starved);
     for (std::size_t a = 0; a < axis_count; ++a)
-      f.exposed[a] = std::max(f.exposed[a], k.exposed[a]);
+      trial.exposed[a] = std::max(trial.exposed[a], k.exposed[a]);
   }
-  return f;
+  return trial;
 }
 
 double along(double few, double more, double steps) {

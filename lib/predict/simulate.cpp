@@ -50,8 +50,7 @@ double transfer_seconds(const MachineModel& m, const Transfer& t) {
   using Pattern = Transfer::Pattern;
   if (t.ranks == 1 || (t.bytes_in() == 0 && t.bytes_out() == 0)) return 0;
   const auto bandwidth = [&](const LinkRates& link, const char* name) {
-    return required(m, link.bandwidth, fmt::format("{}.bandwidth", name), "messages") /
-           static_cast<double>(link.shared_by);
+    return share_of(m, link, name);
   };
   const auto latency = [&](const LinkRates& link, const char* name) {
     return required(m, link.latency, fmt::format("{}.latency", name), "messages");

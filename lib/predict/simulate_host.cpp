@@ -135,9 +135,7 @@ class HostSimulation {
   double far_arrival(std::size_t k, std::int32_t i) {
     const auto& in = ranks_[k].transfer(i).in_far;
     if (in.messages == 0) return 0;
-    const double bandwidth =
-        required(machine_, machine_.far.bandwidth, "far.bandwidth", "a message between nodes");
-    return ready(k, i) + in.bytes * static_cast<double>(machine_.far.shared_by) / bandwidth;
+    return ready(k, i) + in.bytes / share_of(machine_, machine_.far, "far");
   }
 
   // When the receiver has all of a send.
@@ -182,9 +180,7 @@ class HostSimulation {
     };
     if (m.left > 0 && ready(k, i) <= r.now) {
       const double bytes = std::min(m.left, bytes_a_poll);
-      spend(r, t.way,
-            bytes / required(machine_, machine_.near.bandwidth, "near.bandwidth",
-                             "a message within a node"));
+      spend(r, t.way, bytes / share_of(machine_, machine_.near, "near"));
       arrived(bytes);
       m.left -= bytes;
       changed = true;

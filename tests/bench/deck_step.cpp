@@ -25,6 +25,8 @@ TrainerSetup setup_of(const Deck& d) {
   s.optimizer = d.optimizer;
   s.zero = d.zero;
   s.stage_layers = d.parallel.stage_layers;
+  s.schedule = d.parallel.schedule;
+  s.chunks = static_cast<int>(d.parallel.chunks);
   s.compute = d.precision.compute;
   s.reduce = d.precision.reduce;
   return s;
