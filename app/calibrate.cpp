@@ -49,6 +49,10 @@ int measure(const CalibrateArguments& a) {
                        choice.name == "host" ? " of " + counted(choice.threads, "thread") : "");
   std::filesystem::path folder = std::filesystem::path(a.file).parent_path();
   s.disk = folder.empty() ? "." : folder;
+  together(world, [&] {
+    require(std::filesystem::is_directory(s.disk),
+            "{}: there is no folder {} to write it to: make it first", a.file, s.disk.string());
+  });
   const auto begin = std::chrono::steady_clock::now();
   const auto machine = calibrate(*backend, world, s);
   at_root(world, [&] {

@@ -5,6 +5,7 @@
 #include "app/commands.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
@@ -55,6 +56,11 @@ std::optional<MachineModel> machine_of(const PlanArguments& a, Deck& deck) {
   if (machine.measured && a.ranks < machine.ranks_of_node)
     log_warning("{} is of {} ranks on a node at once: {} may be faster", a.machine,
                 machine.ranks_of_node, a.ranks == 1 ? "one alone" : "fewer");
+  require(
+      !machine.measured || a.ranks <= machine.ranks_of_node || machine.far.bandwidth,
+      "{} is of {} on a node, and {} are planned: calibrate with `mpiexec -n {}` if they are on "
+      "one node; between nodes, add [far], what their network does",
+      a.machine, counted(machine.ranks_of_node, "rank"), a.ranks, a.ranks);
   require(backend == "host" || a.ranks == 1 || !deck.run.share_gpu,
           "ranks that share a GPU send messages through the host, whose times are not predicted: "
           "set run.share_gpu = false");
@@ -194,6 +200,8 @@ void require_ordered(const Plan& plan) {
 
 // The fastest ways to run the deck, whose own grid and settings do not matter.
 int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
+  require(a.ranks >= 1 && a.ranks <= std::int64_t{1} << 30,
+          "--ranks {} is not a number of ranks from 1 to 2^30", a.ranks);
   const auto loaded = load_deck(a.deck.path, a.deck.overrides);
   auto deck = on_one_rank(loaded);
   deck.zero.prefetch = loaded.zero.prefetch;
@@ -207,11 +215,21 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   const auto input =
       plan_input(deck, deck.precision.compute,
                  machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
-  fmt::print("{}", search_text(search(input, target, *machine, a.ranks, memory), memory));
+  const auto found = search(input, target, *machine, a.ranks, memory);
+  require(found.choices > 0,
+          "no grid of {} ranks divides {} layers, {} heads, {} tokens and a batch of {}: take "
+          "another number of ranks",
+          a.ranks, deck.model.layers, deck.model.heads, deck.model.context, deck.train.batch);
+  fmt::print("{}", search_text(found, memory));
+  std::string also;
   if (loaded.parallel.schedule != ScheduleKind::one_f_one_b)
-    fmt::print(
-        "all of them with 1F1B, and not as the deck: add parallel.schedule=1f1b "
-        "parallel.chunks=1\n");
+    also += " parallel.schedule=1f1b parallel.chunks=1";
+  if (!loaded.parallel.stage_layers.empty()) also += " parallel.stage_layers=[]";
+  if (loaded.zero.shard > 0) also += " zero.shard=0";
+  if (!also.empty()) fmt::print("the deck has other settings than all of these: add{}\n", also);
+  flush_output();  // before an error
+  require(!found.best.empty(),
+          "none of these fits: take more ranks, or a machine with more memory");
   return 0;
 }
 
@@ -292,7 +310,7 @@ int check(const CheckArguments& a) {
 }  // namespace
 
 void add_plan(CLI::App& app, std::function<int()>& chosen) {
-  auto* command = app.add_subcommand("plan", "memory and work of a run, before it takes any");
+  auto* command = app.add_subcommand("plan", "memory, work and time of a run, before it takes any");
   auto a = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, a->deck);
   command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
@@ -303,17 +321,17 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   auto* machine =
       command->add_option("--machine", a->machine, "predict times on the machine of this file")
           ->transform(with_environment());
-  command
-      ->add_option("--trace", a->trace, "write the predicted step there, as run.trace_steps does")
-      ->needs(machine)
-      ->transform(with_environment());
+  auto* trace = command->add_option("--trace", a->trace,
+                                    "write the predicted step there, as run.trace_steps does");
+  trace->needs(machine)->transform(with_environment());
   auto* json = command->add_flag("--json", a->json, "as JSON");
   command
       ->add_flag("--search", a->search,
                  "the fastest grids and settings of that many ranks that fit --device-memory, or "
                  "the machine's")
       ->needs(machine)
-      ->excludes(json);
+      ->excludes(json)
+      ->excludes(trace);
   command->callback([&chosen, a] { chosen = [a] { return plan(*a); }; });
 }
 

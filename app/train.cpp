@@ -50,7 +50,15 @@ void print_differences(const CheckpointReader& from, const Deck& deck) {
 // FLOP/s of a rank's machine, as the deck or its machine file says; 0: not known.
 double peak_flops(const Deck& d) {
   if (d.run.peak_tflops > 0 || d.run.machine.empty()) return 1e12 * d.run.peak_tflops;
-  return peak_of(load_machine(d.run.machine), d.precision.compute, d.precision.tf32).value_or(0);
+  const auto machine = load_machine(d.run.machine);
+  const auto peak = peak_of(machine, d.precision.compute, d.precision.tf32);
+  if (!peak)
+    log_warning("{} has no peak of {}: history.csv gets no mfu", d.run.machine,
+                name_of(d.precision.compute));
+  if (d.run.backend != "auto" && d.run.backend != machine.backend)
+    log_warning("run.backend = \"{}\", and {} is of a machine for \"{}\": mfu is of its peak",
+                d.run.backend, d.run.machine, machine.backend);
+  return peak.value_or(0);
 }
 
 LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesystem::path& run,

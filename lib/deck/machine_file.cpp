@@ -229,6 +229,9 @@ std::string kind_text(Takes t) {
   return texts[static_cast<int>(t)];
 }
 
+// Of a count; of any number, whatever its unit.
+constexpr double most_counted = 0x1p30, least_number = 1e-15, most_number = 1e21;
+
 class Reader {
  public:
   explicit Reader(std::string source) : source_(std::move(source)) {}
@@ -338,8 +341,11 @@ class Reader {
              spoken(raw));
     if (!(x > 0) || !std::isfinite(x))
       refuse(raw.place, "{}.{} = {} is not above 0", section.name, key.name, x);
-    if (key.takes == Takes::count && x != std::floor(x))
-      refuse(raw.place, "{}.{} = {} is not a whole number", section.name, key.name, x);
+    if (key.takes == Takes::count && (x != std::floor(x) || x > most_counted))
+      refuse(raw.place, "{}.{} = {} is not a whole number up to 2^30", section.name, key.name, x);
+    if (x < least_number || x > most_number)
+      refuse(raw.place, "{}.{} = {} is of no machine: numbers lie between {} and {}", section.name,
+             key.name, x, least_number, most_number);
     return x;
   }
 
@@ -354,14 +360,25 @@ class Reader {
     if (raw.name == "product") {
       auto& p = built_.product;
       same_length(raw, p.m.size() * p.n.size() * p.k.size(), p.flops.size(), "flops");
+      for (const auto& other : m.products)
+        if (other.dtype == p.dtype && other.lay == p.lay)
+          refuse(raw.place, "there is a [[product]] of this dtype and layout already");
       m.products.push_back(std::move(p));
     } else if (raw.name == "attention") {
       auto& a = built_.attention;
       same_length(raw, a.tokens.size(), a.flops.size(), "flops");
+      for (const auto& other : m.attention)
+        if (other.dtype == a.dtype && other.direction == a.direction &&
+            other.head_dim == a.head_dim)
+          refuse(raw.place,
+                 "there is an [[attention]] of this dtype, direction and head_dim already");
       m.attention.push_back(std::move(a));
     } else if (raw.name == "operation") {
       auto& o = built_.operation;
       same_length(raw, o.bytes.size(), o.seconds.size(), "seconds");
+      for (const auto& other : m.operations)
+        if (other.name == o.name && other.dtype == o.dtype)
+          refuse(raw.place, "there is an [[operation]] of this name and dtype already");
       m.operations.push_back(std::move(o));
     }
   }

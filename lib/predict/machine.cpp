@@ -36,10 +36,13 @@ double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mn
 }
 
 double product_seconds(const MachineModel& machine, const Asking& a) {
-  const auto fits = [&](const ProductRates& r) {
-    return r.dtype == a.dtype && (!r.lay || *r.lay == a.lay);
-  };
-  const auto rates = std::ranges::find_if(machine.products, fits);
+  // Those of the layout, or else of any.
+  auto rates = std::ranges::find_if(machine.products, [&](const ProductRates& r) {
+    return r.dtype == a.dtype && r.lay == a.lay;
+  });
+  if (rates == machine.products.end())
+    rates = std::ranges::find_if(
+        machine.products, [&](const ProductRates& r) { return r.dtype == a.dtype && !r.lay; });
   require(rates != machine.products.end(),
           "{} has no [[product]] of {} in layout {}, which this step has: measure one with "
           "`trireme calibrate`, or give its rate",

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/predict/recorder.hpp"
 #include "lib/run/step_trace.hpp"
@@ -23,12 +25,14 @@ std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target
 
 // Checkpoints of the run, the one at its end too.
 static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
-  std::int64_t n = 0;
-  if (run.checkpoint.every_steps > 0) n += (run.steps - 1) / run.checkpoint.every_steps;
+  if (run.steps <= 0) return 0;
+  // Each starts the minutes anew, so the more frequent of both decides.
+  double every = std::numeric_limits<double>::infinity();
+  if (run.checkpoint.every_steps > 0) every = static_cast<double>(run.checkpoint.every_steps);
   if (run.checkpoint.every_minutes > 0)
-    n += static_cast<std::int64_t>(step_seconds * static_cast<double>(run.steps) /
-                                   (60 * run.checkpoint.every_minutes));
-  return run.steps > 0 ? n + 1 : 0;
+    every =
+        std::min(every, std::max(1.0, std::ceil(60 * run.checkpoint.every_minutes / step_seconds)));
+  return 1 + static_cast<std::int64_t>(static_cast<double>(run.steps - 1) / every);
 }
 
 Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel& m,
@@ -65,6 +69,7 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
 static std::string duration_text(double seconds) {
   if (seconds < 1) return fmt::format("{:.2f} ms", 1e3 * seconds);
   if (seconds < 600) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.1f} min", seconds / 60);
   if (seconds < 2 * 86400) return fmt::format("{:.1f} h", seconds / 3600);
   return fmt::format("{:.1f} days", seconds / 86400);
 }
@@ -89,8 +94,8 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
         fmt::format("{} ({:.1f}%)", duration_text(p.starved), 100 * p.starved / p.step));
   if (p.run > 0)
     row("the whole run",
-        p.checkpoint > 0
-            ? fmt::format("{}, with {} checkpoints", duration_text(p.run), p.checkpoints)
+        m.disk_write
+            ? fmt::format("{}, with {}", duration_text(p.run), counted(p.checkpoints, "checkpoint"))
             : fmt::format("{}, without checkpoints: no disk.write is known", duration_text(p.run)));
   return text;
 }

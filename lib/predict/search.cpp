@@ -289,7 +289,6 @@ std::string search_text(const SearchResult& r, std::optional<double> memory) {
     text += fmt::format("{:>10.4g} s {:>10}  {}\n{:>25}loses by {}\n", f.seconds,
                         memory_text(static_cast<double>(f.reserved)), overrides_of(f.choice), "",
                         reason(f));
-  if (r.best.empty()) text += "none fits: take more ranks, or a machine with more memory\n";
   if (!r.alternatives.empty()) text += "beside the fastest, one thing changed:\n";
   for (const auto& a : r.alternatives) text += "  " + a + "\n";
   return text;

@@ -59,15 +59,17 @@ double transfer_seconds(const MachineModel& m, const Transfer& t) {
   const bool near = t.in_near.messages + t.out_near.messages > 0;
   const bool ring = m.backend == "cuda";
   if (ring && (t.pattern == Pattern::gather || t.pattern == Pattern::scatter)) {
-    const int nodes = std::max(1, t.ranks / std::max(1, t.ranks_of_node));
+    const int of_node = std::clamp(t.ranks_of_node, 1, t.ranks);
+    const int nodes = (t.ranks + of_node - 1) / of_node, rest = t.ranks % of_node;
     double rate = std::numeric_limits<double>::infinity(), wait = 0;
     if (near) {
       rate = bandwidth(m.near, "near");
       wait += (t.ranks - nodes) * latency(m.near, "near");
     }
     if (far) {
-      rate = std::min(rate, bandwidth(m.far, "far") * t.ranks_of_node);
-      wait += nodes * latency(m.far, "far");
+      // The node with the fewest of them has the fewest links.
+      rate = std::min(rate, bandwidth(m.far, "far") * (rest > 0 ? rest : of_node));
+      wait += (nodes - 1) * latency(m.far, "far");
     }
     return wait + t.bytes_in() / rate;
   }

@@ -193,7 +193,11 @@ class DeviceSimulation {
   // Compute stands still from `from` on.
   void charge(Rank& r, double from, Queue queue, const Passed& passed) {
     if (passed.at <= from) return;
-    const auto axis = axis_of(queue);
+    // A tied table's messages are on the queue of the shards'.
+    const auto axis =
+        passed.transfer < 0
+            ? axis_of(queue)
+            : axis_of(r.recording->transfers[static_cast<std::size_t>(passed.transfer)].way);
     double bubble = 0;
     if (axis == Axis::pipe && passed.transfer >= 0)
       bubble =

@@ -49,6 +49,26 @@ TEST(MachineFile, SaysWhereItIsWrong) {
   EXPECT_THAT(refusal(good + "[machine\n"), HasSubstr("m.toml:6"));
 }
 
+TEST(MachineFile, NumbersAreThoseOfMachines) {
+  std::string many = good;
+  many.replace(many.find("= 2"), 3, "= 4294967296");
+  EXPECT_THAT(refusal(many), AllOf(HasSubstr("m.toml:5:17"), HasSubstr("whole number up to 2^30")));
+  EXPECT_THAT(refusal(good + "[near]\nbandwidth = 1e-320\n"), HasSubstr("is of no machine"));
+}
+
+TEST(MachineFile, NothingIsGivenTwice) {
+  const auto product = [](const std::string& layout) {
+    return "[[product]]\ndtype = \"f32\"\n" + layout + "m = [1]\nn = [1]\nk = [1]\nflops = [1]\n";
+  };
+  const std::string nt = "layout = \"nt\"\n";
+  EXPECT_THAT(refusal(good + product("") + product("")),
+              HasSubstr("m.toml:12:1: there is a [[product]] of this dtype and layout already"));
+  EXPECT_EQ(parse_machine(good + product("") + product(nt), "m.toml").products.size(), 2U);
+  const std::string copy =
+      "[[operation]]\nname = \"copy\"\ndtype = \"f32\"\nbytes = [1]\nseconds = [1]\n";
+  EXPECT_THAT(refusal(good + copy + copy), HasSubstr("this name and dtype already"));
+}
+
 TEST(MachineFile, ListsFitEachOther) {
   const std::string operation = good + "[[operation]]\nname = \"copy\"\ndtype = \"f32\"\n";
   EXPECT_THAT(refusal(operation + "bytes = [1, 2]\nseconds = [1]\n"),

@@ -33,7 +33,9 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
   const auto machine = test::plain_machine(GetParam());
   const auto in = input(machine);
   const auto target = roomy_target(machine.backend == "host");
-  for (const auto memory : {std::optional<double>(), std::optional(300e3)}) {
+  // What the largest of the ten needs is too much the second time.
+  std::optional<double> memory;
+  for (int i = 0; i < 2; ++i) {
     const auto quick = search(in, target, machine, 16, memory);
     const auto all = search(in, target, machine, 16, memory, Bounds::try_all);
 
@@ -46,6 +48,7 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
     EXPECT_GT(quick.too_slow, 0);
     const auto reserved = static_cast<double>(quick.best[0].reserved);
     EXPECT_LE(reserved, memory.value_or(reserved));
+    memory = static_cast<double>(std::ranges::max(quick.best, {}, &Trial::reserved).reserved) - 1;
   }
 }
 

@@ -177,8 +177,11 @@ TEST(TransferSeconds, ARingGoesThroughItsSlowestLink) {
   t.out_near = t.in_near;
   t.out_far = t.in_far;
 
-  // 7e8 bytes at four ports of 1e8 bytes/s; 6 hops within nodes, 2 between them.
-  EXPECT_NEAR(transfer_seconds(m, t), 7e8 / 4e8 + 6e-6 + 2e-5, 1e-9);
+  // 7e8 bytes at four ports of 1e8 bytes/s; 7 hops, of which one between the nodes.
+  EXPECT_NEAR(transfer_seconds(m, t), 7e8 / 4e8 + 6e-6 + 1e-5, 1e-9);
+  // Of six ranks, two are alone on their node, with two ports.
+  t.ranks = 6;
+  EXPECT_NEAR(transfer_seconds(m, t), 7e8 / 2e8 + 4e-6 + 1e-5, 1e-9);
 }
 
 }  // namespace trireme

@@ -48,7 +48,8 @@ inline Example<kernel::NormGrad> norm_grad_example(NormFlavour kind, std::string
                 .dsum_TC = wants('s') ? o.values(all) : View{},
                 .dy_TC = dy,
                 .x_TC = o.values(all, 2),
-                .w_C = o.values({C}),
+                // Weight gradients alone need none; with a sum beside them one is there.
+                .w_C = wants('x') || wants('o') || wants('s') ? o.values({C}) : View{},
                 .mean_T = kind == NormFlavour::rms ? View{} : o.wide_values({T}, 0.1),
                 .rstd_T = o.positive({T})};
           }};
