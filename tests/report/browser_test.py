@@ -96,7 +96,7 @@ class Browser:
     def command(self, width, height, *more):
         return [self.program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
                 f"--user-data-dir={self.folder / 'profile'}", f"--window-size={width},{height}",
-                "--virtual-time-budget=8000", *more]
+                "--virtual-time-budget=8000", "--run-all-compositor-stages-before-draw", *more]
 
     def framed(self, text, width):
         """Windows refuse to be as narrow as a phone; a frame, for which style and layout are those of a window, does not."""
@@ -165,6 +165,7 @@ def check(found, folder, evil):
     lines = dict(line.rsplit(": ", 1) for line in found["loss"]["lines"])
     assert float(lines["one"]) == shown(row["loss"]), (found["loss"], row)
     lines = dict(line.rsplit(": ", 1) for line in found["rate"]["lines"])
+    assert "one" in lines, found["rate"]
     assert float(lines["one"]) == shown(history(folder / "one", 10)["lr"]), found["rate"]
     assert found["second_axis"] > 10 * found["first_axis"], "tokens are no other axis"
     assert found["injected"] is None, "a run's name became HTML"
