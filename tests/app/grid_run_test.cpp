@@ -48,8 +48,9 @@ class GridRun : public GridTraining {};
 // what is compared between ranks then must not wait for all of them.
 TEST_F(GridRun, LabelsAreComparedInChunksToo) {
   const GridCase grid{4, "parallel.pipe=4 parallel.schedule=interleaved parallel.chunks=2"};
-  const auto r = here(train(grid, "--run-dir run model.layers=8 train.batch=8 train.microbatch=1 "
-                                  "run.debug=true train.steps=2 run.hang_timeout=20"));
+  const auto r = here(train(grid,
+                            "--run-dir run model.layers=8 train.batch=8 train.microbatch=1 "
+                            "run.debug=true train.steps=2 run.hang_timeout=20"));
   EXPECT_EQ(r.code, 0) << r.err;
 }
 
