@@ -61,6 +61,9 @@ std::optional<MachineModel> machine_of(const PlanArguments& a, Deck& deck) {
       "{} is of {} on a node, and {} are planned: calibrate with `mpiexec -n {}` if they are on "
       "one node; between nodes, add [far], what their network does",
       a.machine, counted(machine.ranks_of_node, "rank"), a.ranks, a.ranks);
+  if (backend == "cuda" && deck.precision.compute == DType::f32 && deck.precision.tf32)
+    log_warning("{} has no rates of products in tf32: those of f32 are taken, which are slower",
+                a.machine);
   require(backend == "host" || a.ranks == 1 || !deck.run.share_gpu,
           "ranks that share a GPU send messages through the host, whose times are not predicted: "
           "set run.share_gpu = false");

@@ -95,25 +95,6 @@ TransportKind transport_of(const Deck& d, const BackendChoice& choice) {
   return device ? TransportKind::device : TransportKind::host;
 }
 
-TrainerSetup trainer_setup(const Deck& d, DType compute) {
-  TrainerSetup s;
-  s.model = d.model;
-  s.optimizer = d.optimizer;
-  s.zero = d.zero;
-  s.freeze = d.freeze;
-  s.stage_layers = d.parallel.stage_layers;
-  s.schedule = d.parallel.schedule;
-  s.chunks = static_cast<int>(d.parallel.chunks);
-  s.compute = compute;
-  s.reduce = d.precision.reduce;
-  s.attention = d.data.attention;
-  s.seed = static_cast<std::uint64_t>(d.train.seed);
-  s.exact_chunk = exact_chunk(d);
-  s.check_memory = d.run.replay_every > 0;
-  s.graphs = d.run.cuda_graph;
-  return s;
-}
-
 PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
   return {trainer_setup(d, compute),
           d.train,
@@ -123,11 +104,6 @@ PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
           {},
           d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out,
           headroom_of(d)};
-}
-
-Grid grid_of(const Deck& d) {
-  return {static_cast<int>(d.parallel.pipe), static_cast<int>(d.parallel.data),
-          static_cast<int>(d.parallel.seq)};
 }
 
 Deck on_one_rank(Deck d) {

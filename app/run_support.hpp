@@ -9,6 +9,7 @@
 #include "kernels/open/open.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/deck/deck.hpp"
+#include "lib/deck/trainer_setup.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/plan/plan.hpp"
 #include "lib/train/trainer.hpp"
@@ -39,10 +40,7 @@ DType agreed_compute(const Communicator& world, const BackendChoice&, DType want
 // Device if each rank has a GPU of its own and the build has NCCL, else host.
 TransportKind transport_of(const Deck&, const BackendChoice&);
 
-// The deck's sections as a Trainer takes them.
-TrainerSetup trainer_setup(const Deck&, DType compute);
-Grid grid_of(const Deck&);
-// The same for a plan of the run.
+// The deck's sections as a plan takes them.
 PlanInput plan_input(const Deck&, DType compute, TransportKind);
 // Tokens have to mean to a model what they meant when it was trained. Where its tokenizer and the
 // token files' give a text other ids: Error when they are of two kinds, else a warning. `model` is

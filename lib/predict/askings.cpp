@@ -129,6 +129,25 @@ std::vector<Asking> askings_of(const kernel::Operation& operation, EpilogueTime 
   return std::move(d.out);
 }
 
+namespace {
+
+template <class... O>
+std::vector<std::string> names_in(const std::variant<O...>*) {
+  return {std::string(O::name)...};
+}
+
+}  // namespace
+
+std::vector<std::string> asking_names() {
+  auto names = names_in(static_cast<const kernel::Operation*>(nullptr));
+  for (const auto own :
+       {kernel::Matmul::name, kernel::Attention::name, kernel::AttentionGrad::name})
+    std::erase(names, own);
+  names.insert(names.end(), {"add", "cross_entropy_grad"});
+  std::ranges::sort(names);
+  return names;
+}
+
 Asking copy_asking(double elements, DType from, DType to, Accumulate how) {
   const auto width = [](DType t) { return static_cast<double>(bytes_of(t)); };
   const bool add = how == Accumulate::add;

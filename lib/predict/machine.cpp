@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "kernels/operations.hpp"
+
 namespace trireme {
 namespace {
 
@@ -53,7 +55,7 @@ double product_seconds(const MachineModel& machine, const Asking& a) {
 }
 
 double attention_seconds(const MachineModel& machine, const Asking& a) {
-  const auto way = a.name == "attention" ? Direction::forward : Direction::backward;
+  const auto way = a.name == kernel::Attention::name ? Direction::forward : Direction::backward;
   const AttentionRates* nearest = nullptr;
   for (const auto& r : machine.attention)
     if (r.dtype == a.dtype && r.direction == way &&
@@ -74,7 +76,8 @@ double interpolate(const std::vector<double>& x, const std::vector<double>& y, d
                    Beyond beyond) {
   const auto [low, high, weight] = between(x, at);
   const double inside = std::exp((1 - weight) * std::log(y[low]) + weight * std::log(y[high]));
-  return beyond == Beyond::proportional && at > x.back() ? inside * at / x.back() : inside;
+  const bool outside = at > x.back() || x.size() == 1;
+  return beyond == Beyond::proportional && outside ? inside * at / x.back() : inside;
 }
 
 double required(const MachineModel& m, const std::optional<double>& value, std::string_view field,
@@ -97,8 +100,9 @@ std::optional<double> peak_of(const MachineModel& m, DType t, bool tf32) {
 }
 
 double seconds_of(const MachineModel& machine, const Asking& a) {
-  if (a.name == "matmul") return product_seconds(machine, a);
-  if (a.name == "attention" || a.name == "attention_grad") return attention_seconds(machine, a);
+  if (a.name == kernel::Matmul::name) return product_seconds(machine, a);
+  if (a.name == kernel::Attention::name || a.name == kernel::AttentionGrad::name)
+    return attention_seconds(machine, a);
   const OperationSeconds* found = nullptr;
   for (const auto& o : machine.operations)
     if (o.name == a.name && (!found || o.dtype == a.dtype)) found = &o;

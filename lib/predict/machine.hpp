@@ -77,7 +77,8 @@ std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
 // Seconds on its queue.
 double seconds_of(const MachineModel&, const Asking&);
 
-// Piecewise linear in the logarithms of both; outside of x as at its ends, or as `beyond` says.
+// Piecewise linear in the logarithms of both. Outside of x as at its ends; `proportional`: above
+// its end, and on both sides of a single size, as many times as `at` is.
 enum class Beyond : std::uint8_t { constant, proportional };
 double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at, Beyond);
 

@@ -57,7 +57,9 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
     const double write = checkpoint_bytes / *m.disk_write;
     // From a copy that is made first, unless the next one is due before it is written; the last
     // is waited for.
-    const double copy = m.memory_bandwidth ? 2 * checkpoint_bytes / *m.memory_bandwidth : 0;
+    // How fast a device's state gets to its host no file says.
+    const bool known = m.backend == "host" && m.memory_bandwidth;
+    const double copy = known ? 2 * checkpoint_bytes / *m.memory_bandwidth : 0;
     const double between =
         p.checkpoints > 1 ? steps / static_cast<double>(p.checkpoints - 1) : steps;
     p.checkpoint = run.checkpoint.async ? copy + std::max(0.0, write - between) : write;

@@ -7,6 +7,7 @@
 #include "lib/comm/engine/operation.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/predict/askings.hpp"
+#include "lib/train/snapshot.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
@@ -205,6 +206,9 @@ Recording record_step(const PlanInput& in, const DryTarget& target, Placement pl
   const auto microbatches = any_microbatches(in);
   const auto step = busiest_step(in);
   trainer.follow_freeze_rules(step);
+  Snapshot snapshot;
+  if (in.snapshot == PlanSnapshot::included)
+    snapshot.reserve(trainer.store(), rank_slices(trainer.store()));
   axes.world.tell(&recorder);
   recorder.start(axes);
   trainer.step(step, 1e-3, microbatches);

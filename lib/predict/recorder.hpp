@@ -62,7 +62,7 @@ class Recorder final : public Dry, public engine::Observer {
 };
 
 // One step of the run that trains most, on the rank kinds[which]; no replay. `account`, if given,
-// gets the memory that it takes.
+// gets the memory that it takes, with the copy that checkpoints are written from.
 Recording record_step(const PlanInput&, const DryTarget&, Placement, const std::vector<int>& kinds,
                       std::size_t which, Account* account = nullptr);
 

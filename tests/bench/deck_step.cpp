@@ -7,6 +7,7 @@
 #include "kernels/host/host.hpp"
 #include "kernels/host/wait_policy.hpp"
 #include "lib/deck/deck.hpp"
+#include "lib/deck/trainer_setup.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/launch/threads.hpp"
@@ -19,30 +20,18 @@ namespace {
 
 using namespace trireme;
 
-TrainerSetup setup_of(const Deck& d) {
-  TrainerSetup s;
-  s.model = d.model;
-  s.optimizer = d.optimizer;
-  s.zero = d.zero;
-  s.stage_layers = d.parallel.stage_layers;
-  s.schedule = d.parallel.schedule;
-  s.chunks = static_cast<int>(d.parallel.chunks);
-  s.compute = d.precision.compute;
-  s.reduce = d.precision.reduce;
-  return s;
-}
-
 int run(double seconds, const Deck& asked) {
   const launch::MpiJob mpi;
   const auto& world = mpi.world();
   const auto deck = fit_to_ranks(asked, world.size());
-  const Grid grid{static_cast<int>(deck.parallel.pipe), static_cast<int>(deck.parallel.data),
-                  static_cast<int>(deck.parallel.seq)};
+  require(deck.data.attention == AttentionSpan::causal && exact_chunk(deck) == 0,
+          "this times steps of whole samples that are not exact");
+  const Grid grid = grid_of(deck);
   const int threads = launch::threads_of_rank(deck.run.threads, world);
   Host backend(threads);
   const Workspace workspace(backend);
   const auto axes = make_axes(world, grid, shard_ranks(deck.zero, grid));
-  Trainer trainer(backend, axes, setup_of(deck));
+  Trainer trainer(backend, axes, trainer_setup(deck, deck.precision.compute));
   trainer.store().initialize(1, threads);
   std::vector<Batch> batches;
   const auto count = deck.train.batch / (deck.train.microbatch * grid.data);

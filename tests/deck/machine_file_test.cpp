@@ -56,6 +56,18 @@ TEST(MachineFile, NumbersAreThoseOfMachines) {
   EXPECT_THAT(refusal(good + "[near]\nbandwidth = 1e-320\n"), HasSubstr("is of no machine"));
 }
 
+TEST(MachineFile, OperationsAreThoseOfSteps) {
+  const auto operation = [](const std::string& name) {
+    return good + "[[operation]]\nname = \"" + name +
+           "\"\ndtype = \"f32\"\nbytes = [1]\nseconds = [1]\n";
+  };
+  EXPECT_THAT(refusal(operation("emebdding")), AllOf(HasSubstr("m.toml:7:8: operation.name"),
+                                                     HasSubstr("did you mean \"embedding\"")));
+  EXPECT_THAT(refusal(operation("matmul")), HasSubstr("which no step asks for"));
+  for (const auto* name : {"copy", "add", "cross_entropy_grad", "activate_grad", "column_sum"})
+    EXPECT_EQ(parse_machine(operation(name), "m.toml").operations.size(), 1U) << name;
+}
+
 TEST(MachineFile, NothingIsGivenTwice) {
   const auto product = [](const std::string& layout) {
     return "[[product]]\ndtype = \"f32\"\n" + layout + "m = [1]\nn = [1]\nk = [1]\nflops = [1]\n";

@@ -35,6 +35,8 @@ TEST(MachineModel, InterpolatesBetweenMeasuredSizes) {
   EXPECT_EQ(interpolate(x, y, 0.5, Beyond::constant), 2);
   EXPECT_NEAR(interpolate(x, y, 1000, Beyond::constant), 8, 1e-12);
   EXPECT_NEAR(interpolate(x, y, 1000, Beyond::proportional), 80, 1e-12);
+  EXPECT_EQ(interpolate(x, y, 0.5, Beyond::proportional), 2);
+  EXPECT_NEAR(interpolate({100}, {8}, 1, Beyond::proportional), 0.08, 1e-12);
 }
 
 TEST(MachineModel, ProductsTakeTheRateOfTheirSizeTypeAndLayout) {

@@ -52,6 +52,19 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
   }
 }
 
+// What a search says that fits, fits when it is planned, with the copy that checkpoints come from.
+TEST_P(SearchOnMachine, NeedsTheMemoryOfThePlan) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.snapshot = PlanSnapshot::included;
+  const auto target = roomy_target(machine.backend == "host");
+  const auto found = search(in, target, machine, 8, std::nullopt);
+  ASSERT_FALSE(found.best.empty());
+  for (const auto& trial : found.best)
+    EXPECT_EQ(trial.reserved, make_plan(input_of(in, trial.choice), target).most_needed())
+        << overrides_of(trial.choice);
+}
+
 TEST_P(SearchOnMachine, BoundsAreNeverAboveTheTruth) {
   const auto machine = test::plain_machine(GetParam());
   const auto in = input(machine);

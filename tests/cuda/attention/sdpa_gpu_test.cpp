@@ -1,11 +1,10 @@
 // Attention through cuDNN where a device answers, beyond what the contract's tests call.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "kernels/cuda/attention/sdpa.hpp"
 #include "kernels/cuda/device.hpp"
 #include "lib/tensor/tensor.hpp"
+#include "tests/cuda/attention/compared.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme::cuda {
@@ -50,19 +49,6 @@ Results attend(Backend& backend, Determinism determinism, std::size_t limit) {
                                  .shape = shape,
                                  .workspace = lab.workspace(sdpa.workspace(shape, backward))});
   return {lab.read(o), lab.read(lse), lab.read(dqkv)};
-}
-
-// Nothing is left out (it would be NaN), and nothing goes to another place: that would be off by
-// about the largest number. Pieces may be computed by another engine. In both the weights, their
-// gradients, the parts of heads and the result are rounded: eight times bf16's of that number.
-void expect_same(const std::vector<double>& got, const std::vector<double>& want) {
-  double largest = 0, most = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    ASSERT_TRUE(std::isfinite(got[i])) << i;
-    largest = std::max(largest, std::abs(want[i]));
-    most = std::max(most, std::abs(got[i] - want[i]));
-  }
-  EXPECT_LE(most, 8 * roundoff(DType::bf16) * largest);
 }
 
 TEST(CudaSdpa, InPiecesGivesWhatTheWholeGives) {

@@ -4,13 +4,13 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "kernels/cuda/backend/cuda.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_file.hpp"
+#include "tests/cuda/attention/compared.hpp"
 #include "tests/support/contract.hpp"
 #include "tests/support/scratch.hpp"
 
@@ -68,20 +68,7 @@ Attended attend(double appetite) {
   return a;
 }
 
-// Weights, their gradients, the parts of heads and the result are rounded in either way of
-// computing it: eight times bf16's of the largest number.
-void expect_same(const std::vector<double>& got, const std::vector<double>& want) {
-  double largest = 0, most = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    ASSERT_TRUE(std::isfinite(got[i])) << i;
-    largest = std::max(largest, std::abs(want[i]));
-    most = std::max(most, std::abs(got[i] - want[i]));
-  }
-  EXPECT_GT(largest, 0);
-  EXPECT_LE(most, 8 * roundoff(DType::bf16) * largest);
-}
-
-void expect_same(const Attended& got, const Attended& want) {
+void expect_all_same(const Attended& got, const Attended& want) {
   expect_same(got.o, want.o);
   expect_same(got.dq, want.dq);
   expect_same(got.dk, want.dk);
@@ -97,13 +84,13 @@ std::size_t count(const std::string& text, const std::string& what) {
 TEST(SimulatedCudnn, ThatNeedsMoreWorkspaceGetsSmallerPieces) {
   const auto known = attend(1), hungry = attend(3);
   EXPECT_EQ(count(known.said, "workspace"), 0U) << known.said;
-  expect_same(hungry, known);
+  expect_all_same(hungry, known);
   EXPECT_EQ(count(hungry.said, "smaller pieces are computed"), 1U) << hungry.said;
 }
 
 TEST(SimulatedCudnn, ThatNeedsTooMuchForAnyPieceLeavesItToTheOwnKernel) {
   const auto known = attend(1), greedy = attend(1e9);
-  expect_same(greedy, known);
+  expect_all_same(greedy, known);
   EXPECT_EQ(count(greedy.said, "the kernel of our own computes it"), 1U) << greedy.said;
 }
 
