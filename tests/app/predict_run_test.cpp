@@ -63,6 +63,61 @@ TEST_F(PredictRun, RefusesByNameWhatAMachineFileLacks) {
   EXPECT_NE(here("$TRIREME plan deck.toml --search").code, 0);  // needs a machine
 }
 
+TEST_F(PredictRun, ASearchThatFindsNothingFails) {
+  const std::string search = "$TRIREME plan deck.toml --machine machine.toml --search --ranks ";
+  const auto refused = [&](const std::string& arguments, const std::string& says) {
+    const auto r = here(search + arguments);
+    EXPECT_EQ(r.code, 1) << arguments;
+    EXPECT_NE(r.err.find(says), std::string::npos) << r.err;
+  };
+  refused("0", "not a number of ranks");
+  refused("1000000000000", "not a number of ranks");
+  refused("7", "no grid of 7 ranks");  // of 2 layers, 2 heads, a batch of 4
+  refused("2 --device-memory 1MiB", "none of these fits");
+  EXPECT_NE(here(search + "2 --trace t.json").code, 0);  // nothing would be written
+  EXPECT_FALSE(std::filesystem::exists(folder / "t.json"));
+}
+
+// What is printed, put behind the deck, is what was found.
+TEST_F(PredictRun, OverridesOfASearchUndoWhatTheDeckHas) {
+  const auto r = here(
+      "$TRIREME plan deck.toml model.layers=4 parallel.pipe=2 parallel.stage_layers=[3,1] "
+      "zero.stage=3 zero.shard=1 --ranks 2 --machine machine.toml --search");
+  ASSERT_EQ(r.code, 0) << r.err;
+  for (const char* said : {"parallel.stage_layers=[]", "zero.shard=0"})
+    EXPECT_NE(r.out.find(said), std::string::npos) << r.out;
+}
+
+// Every 4 steps, or every so many minutes, each of which begin anew with a checkpoint.
+TEST_F(PredictRun, CountsCheckpointsAsRunsMakeThem) {
+  const auto count = [&](const std::string& overrides) {
+    const auto r = here("$TRIREME plan deck.toml train.steps=101 checkpoint.every_steps=10 " +
+                        overrides + " --machine machine.toml --json");
+    EXPECT_EQ(r.code, 0) << r.err;
+    return nlohmann::json::parse(r.out).at("predicted").at("checkpoints").get<int>();
+  };
+  EXPECT_EQ(count(""), 11);  // after 10, 20, .. 100 steps, and the last
+  EXPECT_EQ(count("checkpoint.every_minutes=1000"), 11);
+}
+
+// A tied table goes between stages, though it travels as gradients of shards do.
+TEST_F(PredictRun, ATiedTableIsAMessageOfThePipeline) {
+  folder.write("gpu.toml", machine_text(test::plain_machine("cuda")));
+  const auto r = here(
+      "$TRIREME plan deck.toml run.backend=auto parallel.pipe=2 --ranks 2 --machine gpu.toml "
+      "--json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto exposed = nlohmann::json::parse(r.out).at("predicted").at("exposed_seconds");
+  EXPECT_EQ(exposed.at("shard"), 0);
+  EXPECT_GT(exposed.at("pipe"), 0);
+}
+
+TEST_F(PredictRun, AFolderThatIsNotThereIsSaidBeforeAnythingIsMeasured) {
+  const auto r = here("$TRIREME calibrate nowhere/m.toml", 20);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("there is no folder nowhere"), std::string::npos) << r.err;
+}
+
 TEST_F(PredictRun, AMachineFileGivesHistoryItsPeak) {
   const auto r = here("$TRIREME train deck.toml --run-dir run run.machine=machine.toml");
   ASSERT_EQ(r.code, 0) << r.err;
