@@ -76,7 +76,7 @@ class Reader {
       given.insert(entry.key);
     }
     for (const auto& key : section->keys)
-      if (key.wanted == Wanted::always && !given.contains(key.name))
+      if (key.presence == Presence::required && !given.contains(key.name))
         refuse(raw.place, "{} has no '{}' ({})", raw.name, key.name, key.meaning);
     finish(raw);
   }

@@ -56,19 +56,19 @@ MachineSection machine_section() {
   return {"machine",
           "What was measured, and how.",
           Times::once,
-          {{"name", Takes::text, "of the machine", Wanted::always,
+          {{"name", Takes::text, "of the machine", Presence::required,
             [](B b, V v) { b.machine.name = text(v); }},
-           {"source", Takes::text, "how the numbers came about", Wanted::always,
+           {"source", Takes::text, "how the numbers came about", Presence::required,
             [](B b, V v) { b.machine.source = text(v); }},
-           {"measured", Takes::flag, "by `trireme calibrate`, on such a machine", Wanted::maybe,
-            [](B b, V v) { b.machine.measured = number(v) > 0; }},
-           {"backend", Takes::text, "host or cuda", Wanted::always,
+           {"measured", Takes::flag, "by `trireme calibrate`, on such a machine",
+            Presence::optional, [](B b, V v) { b.machine.measured = number(v) > 0; }},
+           {"backend", Takes::text, "host or cuda", Presence::required,
             [](B b, V v) {
               b.machine.backend = one_of(v, {"host", "cuda"}) == 0 ? "host" : "cuda";
             }},
-           {"threads", Takes::count, "of a rank on the host", Wanted::maybe,
+           {"threads", Takes::count, "of a rank on the host", Presence::optional,
             [](B b, V v) { b.machine.threads = whole(v); }},
-           {"ranks_of_node", Takes::count, "ranks that a node runs", Wanted::always,
+           {"ranks_of_node", Takes::count, "ranks that a node runs", Presence::required,
             [](B b, V v) { b.machine.ranks_of_node = whole(v); }}}};
 }
 
@@ -76,7 +76,7 @@ MachineSection peak_section() {
   const auto key = [](const char* name, DType t) {
     return MachineKey{name, Takes::number,
                       fmt::format("FLOP/s in {}: what utilisation is a part of", name),
-                      Wanted::maybe, [t](B b, V v) { b.machine.peak[t] = number(v); }};
+                      Presence::optional, [t](B b, V v) { b.machine.peak[t] = number(v); }};
   };
   return {"peak",
           "The most that a rank's machine can compute.",
@@ -84,7 +84,7 @@ MachineSection peak_section() {
           {key("bf16", DType::bf16),
            key("f32", DType::f32),
            key("f64", DType::f64),
-           {"tf32", Takes::number, "FLOP/s where precision.tf32 is set", Wanted::maybe,
+           {"tf32", Takes::number, "FLOP/s where precision.tf32 is set", Presence::optional,
             [](B b, V v) { b.machine.peak_tf32 = number(v); }}}};
 }
 
@@ -92,10 +92,10 @@ MachineSection memory_section() {
   return {"memory",
           "A rank's memory.",
           Times::once,
-          {{"bytes", Takes::number, "bytes that a rank may reserve", Wanted::maybe,
+          {{"bytes", Takes::number, "bytes that a rank may reserve", Presence::optional,
             [](B b, V v) { b.machine.memory_bytes = number(v); }},
            {"bandwidth", Takes::number, "bytes read or written a second by a large copy",
-            Wanted::maybe, [](B b, V v) { b.machine.memory_bandwidth = number(v); }}}};
+            Presence::optional, [](B b, V v) { b.machine.memory_bandwidth = number(v); }}}};
 }
 
 MachineSection host_section() {
@@ -103,22 +103,22 @@ MachineSection host_section() {
           "What the host does beside operations.",
           Times::once,
           {{"launch", Takes::number, "seconds to put an operation on a device's queue",
-            Wanted::maybe, [](B b, V v) { b.machine.launch = number(v); }},
-           {"operation", Takes::number, "seconds beside each operation", Wanted::maybe,
+            Presence::optional, [](B b, V v) { b.machine.launch = number(v); }},
+           {"operation", Takes::number, "seconds beside each operation", Presence::optional,
             [](B b, V v) { b.machine.operation = number(v); }},
            {"agreement", Takes::number, "seconds in which a node's ranks agree on numbers",
-            Wanted::maybe, [](B b, V v) { b.machine.agreement = number(v); }}}};
+            Presence::optional, [](B b, V v) { b.machine.agreement = number(v); }}}};
 }
 
 MachineSection link_section(const char* name, const char* meaning, LinkRates MachineModel::*link) {
   return {name,
           meaning,
           Times::once,
-          {{"latency", Takes::number, "seconds from a send to its receipt", Wanted::maybe,
+          {{"latency", Takes::number, "seconds from a send to its receipt", Presence::optional,
             [link](B b, V v) { (b.machine.*link).latency = number(v); }},
            {"bandwidth", Takes::number, "bytes/s of one direction while the other is as busy",
-            Wanted::maybe, [link](B b, V v) { (b.machine.*link).bandwidth = number(v); }},
-           {"shared_by", Takes::count, "ranks of a node that share it", Wanted::maybe,
+            Presence::optional, [link](B b, V v) { (b.machine.*link).bandwidth = number(v); }},
+           {"shared_by", Takes::count, "ranks of a node that share it", Presence::optional,
             [link](B b, V v) { (b.machine.*link).shared_by = whole(v); }}}};
 }
 
@@ -126,7 +126,7 @@ MachineSection disk_section() {
   return {"disk",
           "Where checkpoints go.",
           Times::once,
-          {{"write", Takes::number, "bytes/s of a rank while all write", Wanted::maybe,
+          {{"write", Takes::number, "bytes/s of a rank while all write", Presence::optional,
             [](B b, V v) { b.machine.disk_write = number(v); }}}};
 }
 
@@ -134,13 +134,13 @@ MachineSection operation_section() {
   return {"operation",
           "Seconds of an operation that moves memory, by bytes read and written.",
           Times::many,
-          {{"name", Takes::text, "as kernels/operations.hpp has it", Wanted::always,
+          {{"name", Takes::text, "as kernels/operations.hpp has it", Presence::required,
             [](B b, V v) { b.operation.name = operation_name(text(v)); }},
-           {"dtype", Takes::text, "bf16, f32 or f64", Wanted::always,
+           {"dtype", Takes::text, "bf16, f32 or f64", Presence::required,
             [](B b, V v) { b.operation.dtype = dtype_in(v); }},
-           {"bytes", Takes::ascending, "of a call, ascending", Wanted::always,
+           {"bytes", Takes::ascending, "of a call, ascending", Presence::required,
             [](B b, V v) { b.operation.bytes = list(v); }},
-           {"seconds", Takes::list, "of each", Wanted::always,
+           {"seconds", Takes::list, "of each", Presence::required,
             [](B b, V v) { b.operation.seconds = list(v); }}}};
 }
 
@@ -148,41 +148,41 @@ MachineSection attention_section() {
   return {"attention",
           "Rates of attention by the tokens of a sample.",
           Times::many,
-          {{"dtype", Takes::text, "bf16, f32 or f64", Wanted::always,
+          {{"dtype", Takes::text, "bf16, f32 or f64", Presence::required,
             [](B b, V v) { b.attention.dtype = dtype_in(v); }},
-           {"direction", Takes::text, "forward or backward", Wanted::always,
+           {"direction", Takes::text, "forward or backward", Presence::required,
             [](B b, V v) {
               b.attention.direction = one_of(v, {"forward", "backward"}) == 0 ? Direction::forward
                                                                               : Direction::backward;
             }},
-           {"head_dim", Takes::count, "channels of a head", Wanted::always,
+           {"head_dim", Takes::count, "channels of a head", Presence::required,
             [](B b, V v) { b.attention.head_dim = whole(v); }},
-           {"tokens", Takes::ascending, "of a sample, ascending", Wanted::always,
+           {"tokens", Takes::ascending, "of a sample, ascending", Presence::required,
             [](B b, V v) { b.attention.tokens = list(v); }},
-           {"flops", Takes::list, "FLOP/s at each, of the causal half alone", Wanted::always,
+           {"flops", Takes::list, "FLOP/s at each, of the causal half alone", Presence::required,
             [](B b, V v) { b.attention.flops = list(v); }}}};
 }
 
 MachineSection product_section() {
-  return {
-      "product",
-      "Rates of products C = A B with C of M x N and sums over K.",
-      Times::many,
-      {{"dtype", Takes::text, "of the operands: bf16, f32 or f64", Wanted::always,
-        [](B b, V v) { b.product.dtype = dtype_in(v); }},
-       {"layout", Takes::text, "nt (x W'), nn (dy W) or tn (dy' x); without it, all", Wanted::maybe,
-        [](B b, V v) {
-          constexpr Lay lays[] = {Lay::nt, Lay::nn, Lay::tn};
-          b.product.lay = lays[one_of(v, {"nt", "nn", "tn"})];
-        }},
-       {"m", Takes::ascending, "ascending", Wanted::always,
-        [](B b, V v) { b.product.m = list(v); }},
-       {"n", Takes::ascending, "ascending", Wanted::always,
-        [](B b, V v) { b.product.n = list(v); }},
-       {"k", Takes::ascending, "ascending", Wanted::always,
-        [](B b, V v) { b.product.k = list(v); }},
-       {"flops", Takes::list, "FLOP/s at each m, of it each n, of it each k", Wanted::always,
-        [](B b, V v) { b.product.flops = list(v); }}}};
+  return {"product",
+          "Rates of products C = A B with C of M x N and sums over K.",
+          Times::many,
+          {{"dtype", Takes::text, "of the operands: bf16, f32 or f64", Presence::required,
+            [](B b, V v) { b.product.dtype = dtype_in(v); }},
+           {"layout", Takes::text, "nt (x W'), nn (dy W) or tn (dy' x); without it, all",
+            Presence::optional,
+            [](B b, V v) {
+              constexpr Lay lays[] = {Lay::nt, Lay::nn, Lay::tn};
+              b.product.lay = lays[one_of(v, {"nt", "nn", "tn"})];
+            }},
+           {"m", Takes::ascending, "ascending", Presence::required,
+            [](B b, V v) { b.product.m = list(v); }},
+           {"n", Takes::ascending, "ascending", Presence::required,
+            [](B b, V v) { b.product.n = list(v); }},
+           {"k", Takes::ascending, "ascending", Presence::required,
+            [](B b, V v) { b.product.k = list(v); }},
+           {"flops", Takes::list, "FLOP/s at each m, of it each n, of it each k",
+            Presence::required, [](B b, V v) { b.product.flops = list(v); }}}};
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ std::string machine_reference() {
     for (const auto& k : s.keys)
       out += fmt::format("| `{}{}.{}` | {} | {}{} |\n", s.name, s.times == Times::many ? "[]" : "",
                          k.name, kind_text(k.takes), k.meaning,
-                         k.wanted == Wanted::always ? "; required" : "");
+                         k.presence == Presence::required ? "; required" : "");
   return out;
 }
 

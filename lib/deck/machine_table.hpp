@@ -23,14 +23,14 @@ using MachineValue = std::variant<std::string, double, std::vector<double>>;
 // What a key takes.
 enum class Takes : std::uint8_t { text, flag, number, count, ascending, list };
 
-enum class Wanted : std::uint8_t { always, maybe };
+enum class Presence : std::uint8_t { required, optional };
 enum class Times : std::uint8_t { once, many };  // [name], [[name]]
 
 struct MachineKey {
   std::string name;
   Takes takes;
   std::string meaning;
-  Wanted wanted;
+  Presence presence;
   // Error (without a place) for a value that is none of the key's.
   std::function<void(MachineBuilder&, const MachineValue&)> set;
 };
