@@ -70,7 +70,7 @@ Deck read_deck(const Communicator& world, const DeckArguments& a) {
     text = dump_deck(deck);
     name = deck.name;
   });
-  if (world.size() == 1) return deck;
+  if (world.size() == 1) return with_shards_on_nodes(std::move(deck), world);
   world.broadcast(text);
   world.broadcast(name);
   together(world, [&] {
@@ -78,7 +78,7 @@ Deck read_deck(const Communicator& world, const DeckArguments& a) {
     deck = parse_deck(text, name);
     deck.name = name;
   });
-  return deck;
+  return with_shards_on_nodes(std::move(deck), world);
 }
 
 }  // namespace trireme

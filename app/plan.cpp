@@ -24,6 +24,7 @@ namespace {
 struct PlanArguments {
   DeckArguments deck;
   std::int64_t ranks = 1;
+  std::int64_t ranks_of_node = 0;  // 0: not given
   std::string device_memory;
   std::string machine, trace;
   bool json = false, search = false;
@@ -38,7 +39,7 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
                      deck.precision.tf32};
   if (!a.trace.empty()) replace_atomically(a.trace, prediction_trace(kinds, times));
-  return predict(input, run, machine, kinds, times, checkpoint);
+  return predict(input, run, machine, times, checkpoint);
 }
 
 // A plan is made for the machine of the file, whatever is here.
@@ -64,10 +65,20 @@ std::optional<MachineModel> machine_of(const PlanArguments& a, Deck& deck) {
   if (backend == "cuda" && deck.precision.compute == DType::f32 && deck.precision.tf32)
     log_warning("{} has no rates of products in tf32: those of f32 are taken, which are slower",
                 a.machine);
+  require(a.ranks_of_node == 0 || a.ranks_of_node == machine.ranks_of_node,
+          "--ranks-per-node {}, and {} is of a machine with {} on a node", a.ranks_of_node,
+          a.machine, counted(machine.ranks_of_node, "rank"));
   require(backend == "host" || a.ranks == 1 || !deck.run.share_gpu,
           "ranks that share a GPU send messages through the host, whose times are not predicted: "
           "set run.share_gpu = false");
   return machine;
+}
+
+// `ranks_of_node` 0: not known, which zero.shard = "node" does not allow.
+Deck on_nodes(Deck deck, std::int64_t ranks_of_node) {
+  require(deck.zero.shard != shard_of_node || ranks_of_node > 0,
+          "zero.shard = \"node\" depends on how many ranks a node runs: say --ranks-per-node");
+  return with_shards_on_nodes(std::move(deck), ranks_of_node);
 }
 
 Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overrides,
@@ -76,11 +87,18 @@ Deck deck_to_plan(const std::string& path, const std::vector<std::string>& overr
   return deck.model.vocab == 0 ? with_vocab(std::move(deck)) : deck;
 }
 
+PlanInput input_on_nodes(const PlanArguments& a, Deck deck, TransportKind transport) {
+  deck = on_nodes(std::move(deck), a.ranks_of_node);
+  auto input = plan_input(deck, deck.precision.compute, transport);
+  input.ranks_of_node = static_cast<int>(a.ranks_of_node);
+  return input;
+}
+
 constexpr std::size_t most_named = 8;
 
 struct Fit {
   std::vector<std::string> overrides;
-  std::size_t reserved;
+  std::size_t needed;
 };
 
 // Sharding from what is asked to what takes least memory: weights gathered for a step take more
@@ -119,10 +137,9 @@ std::vector<Fit> what_fits(const PlanArguments& a, const PlanInput& asked, const
       overrides.insert(overrides.end(), fit.overrides.begin(), fit.overrides.end());
       try {
         const auto deck = deck_to_plan(a.deck.path, overrides, a.ranks);
-        const auto reserved = reserved_within(
-            plan_input(deck, deck.precision.compute, asked.transport), target, limit);
-        if (!reserved) continue;
-        fit.reserved = *reserved;
+        const auto needed = needed_within(input_on_nodes(a, deck, asked.transport), target, limit);
+        if (!needed) continue;
+        fit.needed = *needed;
       } catch (const Error&) {
         break;  // the model or the batch does not fit this grid
       }
@@ -141,21 +158,21 @@ std::string fits_text(const PlanArguments& a, const PlanInput& asked, DryTarget 
   std::size_t widest = 0;
   for (const auto& f : fitting)
     widest = std::max(widest, fmt::format("{}", fmt::join(f.overrides, " ")).size());
-  std::string text = fmt::format("\n  {:<{}} {:>10} {:>7} {:>12}", "", widest, "reserved", "bubble",
-                                 "sends a step");
+  std::string text =
+      fmt::format("\n  {:<{}} {:>10} {:>7} {:>12}", "", widest, "needed", "bubble", "sends a step");
   for (const auto& f : fitting) {
     auto overrides = a.deck.overrides;
     overrides.emplace_back("parallel.stage_layers=[]");
     overrides.insert(overrides.end(), f.overrides.begin(), f.overrides.end());
     const auto deck = deck_to_plan(a.deck.path, overrides, a.ranks);
-    const auto plan = make_plan(plan_input(deck, deck.precision.compute, asked.transport), target);
+    const auto plan = make_plan(input_on_nodes(a, deck, asked.transport), target);
     double sent = 0;
     for (const auto& r : plan.ranks)
       sent = std::max(sent, static_cast<double>(r.step_traffic.shard + r.step_traffic.seq +
                                                 r.step_traffic.pipe));
     text += fmt::format("\n  {:<{}} {:>10} {:>6.1f}% {:>12}",
                         fmt::format("{}", fmt::join(f.overrides, " ")), widest,
-                        memory_text(static_cast<double>(f.reserved)), 100 * bubble(plan.timeline),
+                        memory_text(static_cast<double>(f.needed)), 100 * bubble(plan.timeline),
                         traffic_text(sent));
   }
   return text;
@@ -225,28 +242,31 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
           a.ranks, deck.model.layers, deck.model.heads, deck.model.context, deck.train.batch);
   fmt::print("{}", search_text(found, memory));
   std::string also;
-  if (loaded.parallel.schedule != ScheduleKind::one_f_one_b)
-    also += " parallel.schedule=1f1b parallel.chunks=1";
   if (!loaded.parallel.stage_layers.empty()) also += " parallel.stage_layers=[]";
-  if (loaded.zero.shard > 0) also += " zero.shard=0";
+  if (loaded.zero.shard != 0) also += " zero.shard=0";
   if (!also.empty()) fmt::print("the deck has other settings than all of these: add{}\n", also);
+  const bool flat =
+      std::ranges::any_of(found.best, [](const Trial& t) { return t.choice.grid.pipe == 1; });
+  if (flat && loaded.parallel.schedule != ScheduleKind::one_f_one_b)
+    fmt::print("and to those on one stage: parallel.schedule=1f1b parallel.chunks=1\n");
   flush_output();  // before an error
   require(!found.best.empty(),
           "none of these fits: take more ranks, or a machine with more memory");
   return 0;
 }
 
-int plan(const PlanArguments& a) {
+int plan(PlanArguments a) {
   const auto limit = device_memory(a);
   if (a.search) return search_plans(a, limit);
   auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
   const auto machine = machine_of(a, deck);
+  if (machine) a.ranks_of_node = machine->ranks_of_node;
   const auto choice = backend_choice(deck, {});
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
-  const auto input = plan_input(
-      deck, deck.precision.compute,
+  const auto input = input_on_nodes(
+      a, deck,
       machine && machine->backend == "cuda" ? TransportKind::device : transport_of(deck, choice));
   const auto plan = make_plan(input, target);
   std::optional<Prediction> predicted;
@@ -268,6 +288,7 @@ int plan(const PlanArguments& a) {
 struct CheckArguments {
   DeckArguments deck;
   std::int64_t ranks = 1;
+  std::int64_t ranks_of_node = 0;  // 0: not given
   bool verify = false;
 };
 
@@ -281,7 +302,8 @@ void verify(const std::vector<TokenRange>& ranges) {
 
 // Checks the deck, its files, and that the model of one rank fits this machine.
 int check(const CheckArguments& a) {
-  const auto deck = with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks));
+  const auto deck = on_nodes(
+      with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks)), a.ranks_of_node);
   const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
                                       static_cast<std::uint64_t>(deck.train.seed));
   const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
@@ -310,6 +332,13 @@ int check(const CheckArguments& a) {
   return 0;
 }
 
+void add_ranks_of_node(CLI::App& command, std::int64_t& ranks) {
+  command
+      .add_option("--ranks-per-node", ranks,
+                  "consecutive ranks that each node runs: what is sent to other nodes is said")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, std::function<int()>& chosen) {
@@ -317,6 +346,7 @@ void add_plan(CLI::App& app, std::function<int()>& chosen) {
   auto a = std::make_shared<PlanArguments>();
   add_deck_arguments(*command, a->deck);
   command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
+  add_ranks_of_node(*command, a->ranks_of_node);
   command
       ->add_option("--device-memory", a->device_memory,
                    "fail when a rank needs more than this, such as 80G, 80GiB or 40GB")
@@ -343,6 +373,7 @@ void add_check(CLI::App& app, std::function<int()>& chosen) {
   auto a = std::make_shared<CheckArguments>();
   add_deck_arguments(*command, a->deck);
   command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
+  add_ranks_of_node(*command, a->ranks_of_node);
   command->add_flag("--verify", a->verify, "read and hash all token files");
   command->callback([&chosen, a] { chosen = [a] { return check(*a); }; });
 }

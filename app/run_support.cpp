@@ -2,6 +2,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/comm/placement.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/deck/value.hpp"
@@ -104,6 +105,16 @@ PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
           {},
           d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out,
           headroom_of(d)};
+}
+
+Deck with_shards_on_nodes(Deck d, std::int64_t ranks_of_node) {
+  if (d.zero.shard == shard_of_node) d.zero.shard = shard_on_nodes(grid_of(d), ranks_of_node);
+  return d;
+}
+
+Deck with_shards_on_nodes(Deck d, const Communicator& world) {
+  if (d.zero.shard != shard_of_node) return d;
+  return with_shards_on_nodes(std::move(d), placement_of(world).ranks_of_node);
 }
 
 Deck on_one_rank(Deck d) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 
 #include "lib/base/log.hpp"
 #include "lib/calibrate/operands.hpp"
@@ -83,16 +84,47 @@ double disk_bandwidth(const Communicator& world, const std::filesystem::path& fo
   return static_cast<double>(bytes) / seconds;
 }
 
-template <class T>
-void append(std::vector<T>& to, std::vector<T> from) {
-  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+// Of two measurements of one table, made at other times, the less disturbed one of each entry.
+void take_better(std::vector<double>& all, const std::vector<double>& again, bool larger) {
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = larger ? std::max(all[i], again[i]) : std::min(all[i], again[i]);
+}
+
+template <class Table>
+void merge(std::vector<Table>& all, std::vector<Table> again) {
+  if (all.empty()) all = again;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if constexpr (requires { all[i].flops; })
+      take_better(all[i].flops, again[i].flops, true);
+    else
+      take_better(all[i].seconds, again[i].seconds, false);
+}
+
+// Other work on the machine lasts longer than one measurement, so all are made several times.
+constexpr int passes = 3;
+
+void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DType t) {
+  std::vector<OperationSeconds> operations;
+  std::vector<AttentionRates> attention;
+  std::vector<ProductRates> products;
+  for (int pass = 0; pass < passes; ++pass) {
+    merge(operations, operation_seconds(b, watch, t));
+    merge(attention, attention_rates(b, watch, t));
+    merge(products, product_rates(b, watch, t));
+  }
+  double most = 0;
+  for (const auto& p : products) most = std::max(most, std::ranges::max(p.flops));
+  m.peak[t] = most;
+  std::ranges::move(operations, std::back_inserter(m.operations));
+  std::ranges::move(attention, std::back_inserter(m.attention));
+  std::ranges::move(products, std::back_inserter(m.products));
 }
 
 }  // namespace
 
 MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationSettings& s) {
   const Workspace workspace(b);
-  const Stopwatch watch(b, world, s.least);
+  const Stopwatch watch(b, world, s.least / passes);
   MachineModel m;
   m.name = s.name;
   m.measured = true;
@@ -106,13 +138,7 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   if (!b.host_readable()) m.launch = launch_seconds(b);
   for (const auto t : s.dtypes) {
     const auto begin = now();
-    append(m.operations, operation_seconds(b, watch, t));
-    append(m.attention, attention_rates(b, watch, t));
-    append(m.products, product_rates(b, watch, t));
-    double most = 0;
-    for (const auto& p : m.products)
-      if (p.dtype == t) most = std::max(most, std::ranges::max(p.flops));
-    m.peak[t] = most;
+    measure_operations(m, b, watch, t);
     if (world.rank() == 0) log_info("operations in {}: {:.0f} s", name_of(t), now() - begin);
   }
   if (s.device)

@@ -23,7 +23,7 @@ double Stopwatch::seconds(Queue queue, const std::function<void(int)>& put) cons
   // Ranks have to make the same calls: the slowest says how many.
   double once = batch(1);
   world_.all_reduce_max({&once, 1});
-  constexpr int batches = 4;
+  constexpr int batches = 3;
   const int calls = std::clamp(static_cast<int>(least_ / batches / once), 1, 1000);
   std::vector<double> times;
   for (int i = 0; i < batches; ++i) times.push_back(batch(calls));

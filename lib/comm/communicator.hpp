@@ -88,7 +88,8 @@ class Communicator {
   // Collective, once, of all ranks of the job: a wait that takes too long then ends with the roll
   // call of the job's ranks, on rank 0. Not for pretended ones.
   void take_roll() const;
-  // Where the ranks of the job run, by rank; empty before take_roll().
+  // Where the ranks of the job run, by rank; elsewhere than on rank 0 where that runs. Empty before
+  // take_roll().
   std::span<const Process> processes() const;
 
   // Host memory, blocking, small.

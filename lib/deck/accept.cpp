@@ -18,6 +18,8 @@ class Acceptor {
   DeckValue value(const RawValue& as_written) const {
     const RawValue raw = expanded(as_written);
     if (is_automatic(raw)) return Automatic{};
+    const auto* text_given = std::get_if<std::string>(&raw.data);
+    if (text_given && !key_.word.empty() && *text_given == key_.word) return key_.word;
     switch (key_.kind) {
       case ValueKind::flag:
         return flag(raw);
@@ -105,9 +107,11 @@ class Acceptor {
   }
 
   [[noreturn]] void wrong_type(const RawValue& raw) const {
-    const std::string automatic = key_.automatic.empty() ? "" : " or \"auto\"";
+    std::string words;
+    if (!key_.automatic.empty()) words += " or \"auto\"";
+    if (!key_.word.empty()) words += " or " + to_toml(key_.word);
     throw BadValue(
-        fmt::format("{} takes {}{}, not {}", key_.path(), kind_text(key_), automatic, spoken(raw)),
+        fmt::format("{} takes {}{}, not {}", key_.path(), kind_text(key_), words, spoken(raw)),
         raw.place);
   }
 

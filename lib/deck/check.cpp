@@ -22,7 +22,7 @@ GridLimits limits_of(const Deck& deck) {
           .tokens = deck.model.context,
           .batch = deck.train.batch,
           .microbatch = deck.train.microbatch,
-          .shard = deck.zero.shard};
+          .shard = std::max<std::int64_t>(deck.zero.shard, 0)};
 }
 
 Grid grid_of(const ParallelConfig& p) {
@@ -180,8 +180,10 @@ class Checker {
          "zero.gather and zero.reduce = \"step\" are choices of zero.stage = 3; stage {} decides "
          "both itself, so leave them out",
          z.stage);
-    rule(z.stage > 0 || z.shard <= 1, {"zero.shard", "zero.stage"},
-         "zero.shard = {} needs zero.stage 1, 2 or 3: stage 0 shards nothing", z.shard);
+    const bool shards = z.shard > 1 || z.shard == shard_of_node;
+    rule(z.stage > 0 || !shards, {"zero.shard", "zero.stage"},
+         "zero.shard = {} needs zero.stage 1, 2 or 3: stage 0 shards nothing",
+         z.shard == shard_of_node ? "\"node\"" : std::to_string(z.shard));
   }
 
   void run() {

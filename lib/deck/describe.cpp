@@ -22,6 +22,7 @@ std::string described(const DeckKey& key) {
                       key.unit.empty() ? "" : fmt::format(" [{}]", key.unit));
   if (!range.empty()) text += fmt::format("  values: {}\n", range);
   if (!key.automatic.empty()) text += fmt::format("  auto: {}\n", key.automatic);
+  if (!key.word.empty()) text += fmt::format("  {}: {}\n", key.word, key.of_word);
   if (!key.example.empty()) text += fmt::format("  example: {} = {}\n", key.name, key.example);
   if (!key.today.empty()) text += fmt::format("  in this version: {}\n", supported_text(key));
   return text;
@@ -48,6 +49,7 @@ std::string code(const std::string& text) {
 std::string meaning_cell(const DeckKey& key) {
   std::string text = cell(key.meaning);
   if (!key.automatic.empty()) text += "; `\"auto\"`: " + cell(key.automatic);
+  if (!key.word.empty()) text += fmt::format("; `{}`: {}", to_toml(key.word), cell(key.of_word));
   if (!key.today.empty()) text += fmt::format(". In this version: `{}`", supported_text(key));
   return text;
 }

@@ -20,6 +20,7 @@ std::string comment_of(const DeckKey& key) {
   text += (text.empty() ? "" : ": ") + key.meaning;
   if (!key.unit.empty()) text += fmt::format(" [{}]", key.unit);
   if (!key.automatic.empty()) text += fmt::format("; auto: {}", key.automatic);
+  if (!key.word.empty()) text += fmt::format("; {}: {}", key.word, key.of_word);
   if (!key.today.empty()) text += fmt::format("; this version: {}", fmt::join(key.today, ", "));
   return text;
 }

@@ -86,8 +86,11 @@ std::string range_text(const DeckKey& key) {
       if (r.max < 0x1p53) text += fmt::format(", {} {}", r.below_max ? "below" : "at most", most);
     }
   }
-  if (!key.automatic.empty()) text = "\"auto\"" + (text.empty() ? "" : " or " + text);
-  return text;
+  std::vector<std::string> words;
+  if (!key.automatic.empty()) words.push_back(to_toml(Automatic{}));
+  if (!key.word.empty()) words.push_back(to_toml(key.word));
+  if (!text.empty()) words.push_back(std::move(text));
+  return joined(words);
 }
 
 std::string default_text(const DeckKey& key) {

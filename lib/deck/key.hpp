@@ -49,6 +49,7 @@ struct DeckKey {
   std::vector<std::string> choices;
   std::string prefix;          // beside the choices: a text that begins so, and behind it a path
   std::size_t count = 0;       // elements that an array must have; 0: any number
+  std::string word, of_word;   // a text that an integer key takes, too, and what it means
   std::string automatic;       // what "auto" means; empty: "auto" is not accepted
   std::string example;         // shown where there is no sensible default
   bool required = false;       // the template shows its example uncommented

@@ -30,6 +30,9 @@ struct KeyRow : DeckKey {
   KeyRow in_units(std::string text) { return unit = std::move(text), *this; }
   KeyRow elements(std::size_t n) { return count = n, *this; }
   KeyRow automatically(std::string rule) { return automatic = std::move(rule), *this; }
+  KeyRow or_word(std::string text, std::string rule) {
+    return word = std::move(text), of_word = std::move(rule), *this;
+  }
   KeyRow like(std::string text) { return example = std::move(text), *this; }
   KeyRow needed() { return required = true, *this; }
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }

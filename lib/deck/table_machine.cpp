@@ -52,11 +52,12 @@ DeckSection zero_section() {
           KeyRow("stage", integer, plain(&Z::stage),
                  "sharded: 0 nothing, 1 optimizer, 2 also gradients, 3 also weights")
               .in(0, 3),
-          KeyRow("shard", integer, automatic_member(section, &Z::shard),
+          KeyRow("shard", integer, worded_member(section, &Z::shard, "node", shard_of_node),
                  "ranks that share one copy; groups of that many are replicas")
               .in(1, 1 << 20)
               .in_units("ranks")
-              .automatically("data * seq"),
+              .automatically("data * seq")
+              .or_word("node", "the ranks of a stage on one node; nodes are replicas"),
           KeyRow("gather", choice, named_member(section, &Z::gather, cadences),
                  "how often weights are gathered, at stage 3")
               .of(cadences),

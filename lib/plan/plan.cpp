@@ -8,6 +8,7 @@
 #include "lib/comm/nccl_memory.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "lib/ops/heads.hpp"
+#include "lib/plan/sent_messages.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/train/snapshot.hpp"
 
@@ -96,8 +97,11 @@ void take_kept_arrays(const PlanInput& in, Trainer& trainer) {
 }
 
 // Runs one step and records its work and traffic.
-void measure_step(RankPlan& plan, Trainer& trainer, const Pipeline& pipe, const Dry& backend,
+void measure_step(RankPlan& plan, const PlanInput& in, Trainer& trainer, const Dry& backend,
                   std::int64_t step, std::span<const Batch> microbatches) {
+  const auto pipe = pipeline_of(in.setup, in.grid.pipe);
+  const SentMessages sent(trainer.axes(), shard_ranks(in.setup.zero, in.grid),
+                          {in.ranks_of_node > 0 ? in.ranks_of_node : in.grid.ranks()});
   const auto before = trainer.axes().traffic();
   const auto flops = backend.flops();
   Trace::start([&] { return static_cast<std::int64_t>(backend.flops()); });
@@ -111,6 +115,8 @@ void measure_step(RankPlan& plan, Trainer& trainer, const Pipeline& pipe, const 
   const auto after = trainer.axes().traffic();
   plan.step_traffic = {after.shard - before.shard, after.seq - before.seq,
                        after.pipe - before.pipe};
+  plan.to_other_nodes = sent.to_other_nodes();
+  plan.step_messages = sent.count();
 }
 
 }  // namespace
@@ -162,8 +168,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
       if (i == steps.busiest && in.setup.check_memory)  // takes more than a step that runs once
         trainer.step(steps.all[i], 1e-3, microbatches, {}, Replay::yes);
       if (i == steps.busiest)
-        measure_step(plan, trainer, pipeline_of(in.setup, in.grid.pipe), backend, steps.all[i],
-                     microbatches);
+        measure_step(plan, in, trainer, backend, steps.all[i], microbatches);
       else
         trainer.step(steps.all[i], 1e-3, microbatches);
       save();
@@ -251,8 +256,8 @@ Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
           plan.beside};
 }
 
-std::optional<std::size_t> reserved_within(const PlanInput& in, const DryTarget& target,
-                                           std::size_t limit) {
+std::optional<std::size_t> needed_within(const PlanInput& in, const DryTarget& target,
+                                         std::size_t limit) {
   std::size_t most = 0;
   const auto blocks = blocks_of_ranks(in);
   for (const int rank : kinds_of_ranks(in)) {

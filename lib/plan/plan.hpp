@@ -25,6 +25,7 @@ struct PlanInput {
   CommSettings comm{};  // the run's
   PlanSnapshot snapshot = PlanSnapshot::left_out;
   std::size_t headroom = 0;  // bytes of a device that run.device_headroom keeps free
+  int ranks_of_node = 0;     // consecutive ones; 0: not known
 };
 
 // Bytes of its machine's memory that a rank reserves: the device's, or the host's with all that is
@@ -56,6 +57,8 @@ struct RankPlan {
   std::size_t needed() const { return reserved + beside.all(); }
   double checkpoint_bytes = 0;              // that it writes, at most
   Axes::Traffic step_traffic;               // payload sent in one step
+  Axes::Traffic to_other_nodes;             // of it, where a node's ranks are known
+  std::int64_t step_messages = 0;           // that carry it, before a device's transport joins them
   double step_flops = 0;                    // of products and attention in one step
   std::vector<StageCost> microbatch_flops;  // by chunk
   int first_trainable_stage = 0;            // a virtual one
@@ -87,7 +90,7 @@ struct Reserved {
 // checking the order of accesses.
 Reserved reserved_by(PlanInput, DryTarget, int rank);
 // The most that a rank of the grid needs by that estimate; none if one is above `limit`.
-std::optional<std::size_t> reserved_within(const PlanInput&, const DryTarget&, std::size_t limit);
+std::optional<std::size_t> needed_within(const PlanInput&, const DryTarget&, std::size_t limit);
 
 // A table for the terminal, and the same as JSON.
 std::string plan_text(const Plan&, const PlanInput&, const DryTarget&);

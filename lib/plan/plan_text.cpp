@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/plan/plan.hpp"
 #include "lib/run/saving.hpp"
@@ -48,7 +49,17 @@ static void add_sizes(RankTable& table, const Plan& p, std::string_view what,
   if (any) table.row(what, std::move(cells));
 }
 
-static std::string ranks_text(const Plan& p, const Grid& grid, const BackendProperties& machine) {
+static void add_traffic(RankTable& table, const Plan& p, Axes::Traffic RankPlan::*sent) {
+  using T = Axes::Traffic;
+  const std::pair<std::string_view, std::int64_t T::*> axes[] = {
+      {"  shards", &T::shard}, {"  along seq", &T::seq}, {"  along pipe", &T::pipe}};
+  for (const auto& [what, axis] : axes)
+    add_sizes(table, p, what, traffic_text, [&](const RankPlan& r) { return r.*sent.*axis; });
+}
+
+static std::string ranks_text(const Plan& p, const PlanInput& in,
+                              const BackendProperties& machine) {
+  const Grid& grid = in.grid;
   RankTable table(p.ranks.size());
   const auto plain = [&](std::string_view what, auto value) {
     std::vector<std::string> cells;
@@ -84,12 +95,12 @@ static std::string ranks_text(const Plan& p, const Grid& grid, const BackendProp
         [](const RankPlan& r) { return fmt::format("{:.1f}", r.checkpoint_bytes / save_rate); });
   if (grid.ranks() > 1) {
     table.row("sends a step", {});
-    add_sizes(table, p, "  shards", traffic_text,
-              [](const RankPlan& r) { return r.step_traffic.shard; });
-    add_sizes(table, p, "  along seq", traffic_text,
-              [](const RankPlan& r) { return r.step_traffic.seq; });
-    add_sizes(table, p, "  along pipe", traffic_text,
-              [](const RankPlan& r) { return r.step_traffic.pipe; });
+    add_traffic(table, p, &RankPlan::step_traffic);
+    plain("  messages", [](const RankPlan& r) { return r.step_messages; });
+    if (in.ranks_of_node > 0) {
+      table.row(fmt::format("to other nodes, of {} each", counted(in.ranks_of_node, "rank")), {});
+      add_traffic(table, p, &RankPlan::to_other_nodes);
+    }
   }
   return table.text();
 }
@@ -112,6 +123,10 @@ static std::string schedule_text(const Plan& p, const Grid& grid) {
   return fmt::format(
       "a step's schedule; widths are FLOPs of products and attention:\n{}bubble {:.1f}%\n",
       timeline_text(p.timeline), 100 * bubble(p.timeline));
+}
+
+static nlohmann::ordered_json traffic_json(const Axes::Traffic& t) {
+  return {{"shard", t.shard}, {"seq", t.seq}, {"pipe", t.pipe}};
 }
 
 static nlohmann::ordered_json schedule_json(const Plan& p) {
@@ -144,7 +159,7 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
       describe(in.grid), target.properties.name);
   text += freeze_text(p);
-  return text + ranks_text(p, in.grid, target.properties) + schedule_text(p, in.grid);
+  return text + ranks_text(p, in, target.properties) + schedule_text(p, in.grid);
 }
 
 std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& target) {
@@ -166,10 +181,8 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"blocks", p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]},
          {"step_flops", r.step_flops},
          {"microbatch_flops", {{"forward", flops.forward}, {"backward", flops.backward}}},
-         {"sent_bytes_a_step",
-          {{"shard", r.step_traffic.shard},
-           {"seq", r.step_traffic.seq},
-           {"pipe", r.step_traffic.pipe}}},
+         {"sent_bytes_a_step", traffic_json(r.step_traffic)},
+         {"messages_a_step", r.step_messages},
          {"peak_bytes_by_kind", kinds},
          {"peak_bytes", r.account.peak_all},
          {"reserved_bytes", r.reserved},
@@ -177,6 +190,8 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"headroom_bytes", r.beside.headroom},
          {"checkpoint_bytes", r.checkpoint_bytes},
          {"pinned_bytes", r.account.pinned_reserved}});
+    if (in.ranks_of_node > 0)
+      ranks.back()["sent_bytes_a_step_to_other_nodes"] = traffic_json(r.to_other_nodes);
   }
   const nlohmann::ordered_json out{
       {"backend", target.properties.name},

@@ -36,7 +36,7 @@ static std::int64_t checkpoints_of(const RunInput& run, double step_seconds) {
 }
 
 Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel& m,
-                   std::span<const Recording> kinds, const Simulated& s, double checkpoint_bytes) {
+                   const Simulated& s, double checkpoint_bytes) {
   Prediction p;
   p.step = s.seconds;
   const auto tokens = static_cast<double>(in.train.batch * in.setup.model.context);
@@ -44,12 +44,7 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   const auto spec = make_spec(in.setup.model);
   if (const auto peak = peak_of(m, in.setup.compute, run.tf32))
     p.utilisation = flops_of_token(spec) * p.tokens_a_second / (*peak * in.grid.ranks());
-  for (std::size_t k = 0; k < kinds.size(); ++k) {
-    p.bubble += s.kinds[k].bubble / (s.seconds * static_cast<double>(kinds.size()));
-    p.starved = std::max(p.starved, s.kinds[k].starved);
-    for (std::size_t a = 0; a < axis_count; ++a)
-      p.exposed[a] = std::max(p.exposed[a], s.kinds[k].exposed[a]);
-  }
+  p.lost = lost_in(s);
   p.checkpoints = checkpoints_of(run, p.step);
   const double steps = static_cast<double>(run.steps) * p.step;
   p.run = steps;
@@ -86,14 +81,14 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
   row("tokens/s", fmt::format("{:.0f}", p.tokens_a_second));
   row("FLOP utilisation",
       p.utilisation > 0 ? fmt::format("{:.1f}%", 100 * p.utilisation) : "no peak known");
-  row("bubble", fmt::format("{:.1f}%", 100 * p.bubble));
+  row("bubble", fmt::format("{:.1f}%", 100 * p.bubble_share()));
   for (int a = 0; a < axis_count; ++a)
-    if (const double x = p.exposed[static_cast<std::size_t>(a)]; x > 0)
+    if (const double x = p.lost.exposed[static_cast<std::size_t>(a)]; x > 0)
       row(fmt::format("exposed, {}", name_of(static_cast<Axis>(a))),
           fmt::format("{} ({:.1f}%)", duration_text(x), 100 * x / p.step));
-  if (p.starved > 0)
+  if (p.lost.starved > 0)
     row("waits for the host",
-        fmt::format("{} ({:.1f}%)", duration_text(p.starved), 100 * p.starved / p.step));
+        fmt::format("{} ({:.1f}%)", duration_text(p.lost.starved), 100 * p.lost.starved / p.step));
   if (p.run > 0)
     row("the whole run",
         m.disk_write
@@ -105,14 +100,15 @@ std::string prediction_text(const Prediction& p, const MachineModel& m) {
 nlohmann::ordered_json prediction_json(const Prediction& p, const MachineModel& m) {
   nlohmann::ordered_json exposed;
   for (int a = 0; a < axis_count; ++a)
-    exposed[std::string(name_of(static_cast<Axis>(a)))] = p.exposed[static_cast<std::size_t>(a)];
+    exposed[std::string(name_of(static_cast<Axis>(a)))] =
+        p.lost.exposed[static_cast<std::size_t>(a)];
   nlohmann::ordered_json json{{"machine", m.name},
                               {"measured", m.measured},
                               {"step_seconds", p.step},
                               {"tokens_per_second", p.tokens_a_second},
-                              {"bubble", p.bubble},
+                              {"bubble", p.bubble_share()},
                               {"exposed_seconds", exposed},
-                              {"seconds_waiting_for_host", p.starved},
+                              {"seconds_waiting_for_host", p.lost.starved},
                               {"run_seconds", p.run},
                               {"checkpoints", p.checkpoints}};
   json["flop_utilisation"] = p.utilisation > 0 ? nlohmann::ordered_json(p.utilisation) : nullptr;

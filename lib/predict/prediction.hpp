@@ -20,10 +20,9 @@ struct RunInput {
 struct Prediction {
   double step = 0;  // seconds
   double tokens_a_second = 0;
-  double utilisation = 0;                    // model FLOPs of the peak; 0: no peak known
-  double bubble = 0;                         // of all stages' time
-  double starved = 0;                        // seconds of a step that a device waits for its host
-  std::array<double, axis_count> exposed{};  // seconds of a step, the most of any kind
+  double utilisation = 0;  // model FLOPs of the peak; 0: no peak known
+  Lost lost;
+  double bubble_share() const { return lost.bubble / step; }  // of all stages' time
   double checkpoint = 0;         // seconds that training waits for one; 0: no disk known
   std::int64_t checkpoints = 0;  // of the run
   double run = 0;                // seconds of all steps and checkpoints
@@ -32,8 +31,8 @@ struct Prediction {
 // Recordings of all kinds of rank.
 std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const MachineModel&);
 
-Prediction predict(const PlanInput&, const RunInput&, const MachineModel&,
-                   std::span<const Recording>, const Simulated&, double checkpoint_bytes);
+Prediction predict(const PlanInput&, const RunInput&, const MachineModel&, const Simulated&,
+                   double checkpoint_bytes);
 
 // Lines for the terminal, and the same as JSON.
 std::string prediction_text(const Prediction&, const MachineModel&);

@@ -17,23 +17,9 @@ using What = Action::What;
 using engine::Call;
 using engine::Context;
 
-std::size_t index(Way w) {
-  return static_cast<std::size_t>(w);
-}
-
 DryTarget without_order(DryTarget t) {
   t.order = false;
   return t;
-}
-
-// World ranks of the communicator that `group` names, in its order.
-template <class GroupOf>
-std::vector<int> members(const Grid& grid, int rank, const GroupOf& group) {
-  const Group mine = group(rank);
-  std::vector<int> all(static_cast<std::size_t>(mine.size), -1);
-  for (int r = 0; r < grid.ranks(); ++r)
-    if (const Group g = group(r); g.color == mine.color) all[static_cast<std::size_t>(g.key)] = r;
-  return all;
 }
 
 Transfer::Pattern pattern_of(const Call& c) {
@@ -51,27 +37,16 @@ Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement,
       placement_(placement),
       grid_(in.grid),
       kinds_(std::move(kinds)),
-      places_shared_(shard_ranks(in.setup.zero, in.grid)),
+      shard_(shard_ranks(in.setup.zero, in.grid)),
       immediate_(target.properties.host_readable) {
   out_.rank = kinds_[which];
   out_.at = grid_.at(out_.rank);
+  out_.ranks = grid_.ranks();
+  out_.ranks_of_node = placement_.ranks_of_node;
 }
 
 void Recorder::start(const Axes& a) {
-  using W = Way;
-  const std::pair<const Communicator*, W> named[] = {
-      {&a.gather, W::gather}, {&a.scatter, W::scatter}, {&a.replicas, W::replicas},
-      {&a.seq, W::seq},       {&a.down, W::down},       {&a.up, W::up},
-      {&a.stages, W::stages}, {&a.world, W::world}};
-  for (const auto& [c, way] : named) ways_[c->id()] = way;
-  const auto set = [&](std::initializer_list<W> ways, const auto& group) {
-    const auto all = members(grid_, out_.rank, group);
-    for (const auto w : ways) members_[index(w)] = all;
-  };
-  set({W::gather, W::scatter}, [&](int r) { return shard_group(grid_, places_shared_, r); });
-  set({W::replicas}, [&](int r) { return replica_group(grid_, places_shared_, r); });
-  set({W::seq}, [&](int r) { return seq_group(grid_, r); });
-  set({W::down, W::up, W::stages}, [&](int r) { return pipe_group(grid_, r); });
+  ways_.emplace(a, shard_);
   on_ = true;
   // The clock of scopes counts actions.
   Trace::start([this] { return std::ssize(out_.actions); });
@@ -154,12 +129,12 @@ void Recorder::call(const Context& context, Queue q, const Call& c) {
   within_call_ = true;
   Transfer t;
   t.pattern = pattern_of(c);
-  t.way = ways_.at(&context);
+  t.way = ways_->of(context);
   t.queue = q;
   t.doing = c.label.doing;
   t.unit = std::string(c.label.unit);
   t.microbatch = c.label.microbatch;
-  const auto& world = members_[index(t.way)];
+  const auto world = ways_->members(t.way);
   count(t, world, c);
   if (c.peer >= 0) t.peer = kind_of(grid_, kinds_, world[static_cast<std::size_t>(c.peer)]);
   const auto elements = [](const ConstView& v) { return static_cast<double>(v.count()); };

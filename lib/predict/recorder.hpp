@@ -2,22 +2,18 @@
 // Records a step: a dry backend and an observer of the communicators that write down what they are
 // asked for.
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "kernels/dry/dry.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/comm/engine/observer.hpp"
+#include "lib/comm/placement.hpp"
 #include "lib/plan/plan.hpp"
 #include "lib/predict/recording.hpp"
 
 namespace trireme {
-
-// Which ranks stand on one node: consecutive ones.
-struct Placement {
-  int ranks_of_node = 1;
-  int node(int rank) const { return rank / ranks_of_node; }
-};
 
 class Recorder final : public Dry, public engine::Observer {
  public:
@@ -51,13 +47,12 @@ class Recorder final : public Dry, public engine::Observer {
   Placement placement_;
   Grid grid_;
   std::vector<int> kinds_;
-  int places_shared_;  // zero's sharers
-  bool immediate_;     // operations are done when they are put: no event says anything
+  int shard_;       // zero's sharers
+  bool immediate_;  // operations are done when they are put: no event says anything
   bool on_ = false, within_call_ = false;
   Recording out_;
   std::map<Asking, int> known_;
-  std::map<const engine::Context*, Way> ways_;
-  std::array<std::vector<int>, way_count> members_;  // world ranks, by rank in the communicator
+  std::optional<Ways> ways_;
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
 };
 

@@ -14,6 +14,7 @@
 #include "kernels/backend.hpp"
 #include "lib/comm/engine/label.hpp"
 #include "lib/comm/grid.hpp"
+#include "lib/comm/ways.hpp"
 
 namespace trireme {
 
@@ -32,10 +33,6 @@ struct Asking {
 
   auto operator<=>(const Asking&) const = default;
 };
-
-// The communicators of lib/comm/axes.hpp.
-enum class Way : std::uint8_t { gather, scatter, replicas, seq, down, up, stages, world };
-inline constexpr int way_count = 8;
 
 // What waits for messages are charged to.
 enum class Axis : std::uint8_t { shard, seq, pipe, all };
@@ -95,6 +92,7 @@ struct Scope {
 
 struct Recording {
   int rank = 0;
+  int ranks = 1, ranks_of_node = 1;  // of the job
   Grid::At at;
   std::vector<Asking> askings;
   std::vector<Transfer> transfers;

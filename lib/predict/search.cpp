@@ -16,16 +16,50 @@ static std::string_view name_of(Recompute r) {
   return r == Recompute::block ? "block" : "none";
 }
 
+static std::string_view name_of(ScheduleKind s) {
+  switch (s) {
+    case ScheduleKind::interleaved:
+      return "interleaved";
+    case ScheduleKind::zero_bubble:
+      return "zero-bubble";
+    default:
+      return "1f1b";
+  }
+}
+
 std::string overrides_of(const RunChoice& c) {
-  const auto text = fmt::format(
+  auto text = fmt::format(
       "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} model.recompute={}",
       c.grid.pipe, c.grid.data, c.grid.seq, c.microbatch, name_of(c.recompute));
+  if (c.grid.pipe > 1)
+    text += fmt::format(" parallel.schedule={} parallel.chunks={}", name_of(c.schedule), c.chunks);
   if (c.zero_stage == 0) return text + " zero.stage=0";
   if (c.gather == ZeroCadence::step)
     return text + (c.reduce == ZeroCadence::step ? " zero.stage=1" : " zero.stage=2");
   return text + fmt::format(" zero.stage=3 zero.gather={} zero.reduce={}", name_of(c.gather),
                             name_of(c.reduce));
 }
+
+namespace {
+
+struct Order {
+  ScheduleKind schedule;
+  int chunks;
+};
+
+// Those that a pipeline and its microbatches allow; chunks are powers of two.
+std::vector<Order> orders_of(const PlanInput& in, int pipe, std::int64_t microbatches) {
+  std::vector<Order> all{{ScheduleKind::one_f_one_b, 1}};
+  if (pipe == 1) return all;
+  all.push_back({ScheduleKind::zero_bubble, 1});
+  if (in.transport == TransportKind::device) return all;  // refused between devices
+  for (int chunks = 2; std::int64_t{chunks} * pipe <= in.setup.model.layers; chunks *= 2)
+    if (pipeline_fault(ScheduleKind::interleaved, pipe, chunks, microbatches).empty())
+      all.push_back({ScheduleKind::interleaved, chunks});
+  return all;
+}
+
+}  // namespace
 
 std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
   const auto& model = in.setup.model;
@@ -37,20 +71,22 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
     for (const auto microbatch : divisors(samples)) {
       if ((microbatch & (microbatch - 1)) != 0 && microbatch != samples) continue;
       for (const auto recompute : {Recompute::none, Recompute::block}) {
-        RunChoice c{grid,       0,        ZeroCadence::microbatch, ZeroCadence::microbatch,
-                    microbatch, recompute};
-        if (grid.places() == 1) {
+        for (const auto order : orders_of(in, grid.pipe, samples / microbatch)) {
+          RunChoice c{.grid = grid,
+                      .microbatch = microbatch,
+                      .recompute = recompute,
+                      .schedule = order.schedule,
+                      .chunks = order.chunks};
           all.push_back(c);
-          continue;
+          if (grid.places() == 1) continue;
+          c.zero_stage = 3;
+          for (const auto gather : {ZeroCadence::microbatch, ZeroCadence::step})
+            for (const auto reduce : {ZeroCadence::microbatch, ZeroCadence::step}) {
+              c.gather = gather;
+              c.reduce = reduce;
+              all.push_back(c);
+            }
         }
-        all.push_back(c);
-        c.zero_stage = 3;
-        for (const auto gather : {ZeroCadence::microbatch, ZeroCadence::step})
-          for (const auto reduce : {ZeroCadence::microbatch, ZeroCadence::step}) {
-            c.gather = gather;
-            c.reduce = reduce;
-            all.push_back(c);
-          }
       }
     }
   }
@@ -66,27 +102,22 @@ Trial simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
   input.train.batch = microbatches * c.microbatch * c.grid.data;
   const auto kinds = kinds_of_ranks(input);
   const Placement placement{static_cast<int>(machine.ranks_of_node)};
-  Trial trial{.choice = c};
+  Trial trial;
+  trial.choice = c;
   std::vector<Recording> recordings;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     Account account;
     recordings.push_back(record_step(input, target, placement, kinds, k, &account));
     const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), kinds[k]);
-    trial.reserved =
-        std::max(trial.reserved, memory_of(account, target.properties) +
-                                     beside_account(input, target.properties, axes).all());
+    trial.needed = std::max(trial.needed, memory_of(account, target.properties) +
+                                              beside_account(input, target.properties, axes).all());
     double sent = 0;
     for (const auto& t : recordings.back().transfers) sent += t.bytes_out();
     trial.sent = std::max(trial.sent, sent);
   }
   const auto times = simulate(machine, recordings);
   trial.seconds = times.seconds;
-  for (const auto& k : times.kinds) {
-    trial.bubble += k.bubble / static_cast<double>(kinds.size());
-    trial.starved = std::max(trial.starved, k.starved);
-    for (std::size_t a = 0; a < axis_count; ++a)
-      trial.exposed[a] = std::max(trial.exposed[a], k.exposed[a]);
-  }
+  trial.lost = lost_in(times);
   return trial;
 }
 
@@ -96,21 +127,25 @@ double along(double few, double more, double steps) {
 
 }  // namespace
 
-// A pipeline that is full repeats itself with each microbatch.
+// A pipeline that is full repeats itself with each microbatch, with chunks with each group of them.
 Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
                  const RunChoice& c) {
   const auto m = in.train.batch / (c.microbatch * c.grid.data);
-  const std::int64_t few = c.grid.pipe + 2, more = 2 * c.grid.pipe + 2;
+  const bool groups = c.schedule == ScheduleKind::interleaved;
+  const std::int64_t few = groups ? 2 * c.grid.pipe : c.grid.pipe + 2, more = few + c.grid.pipe;
   if (m <= more + 2) return simulate_choice(in, target, machine, c, m);
   const auto a = simulate_choice(in, target, machine, c, few);
   auto b = simulate_choice(in, target, machine, c, more);
   const double steps = static_cast<double>(m - more) / static_cast<double>(more - few);
   b.seconds = along(a.seconds, b.seconds, steps);
   b.sent = along(a.sent, b.sent, steps);
-  b.bubble = std::max(0.0, along(a.bubble, b.bubble, steps));
-  b.starved = std::max(0.0, along(a.starved, b.starved, steps));
+  const auto extend = [&](double Lost::*of) {
+    b.lost.*of = std::max(0.0, along(a.lost.*of, b.lost.*of, steps));
+  };
+  extend(&Lost::bubble);
+  extend(&Lost::starved);
   for (std::size_t i = 0; i < axis_count; ++i)
-    b.exposed[i] = std::max(0.0, along(a.exposed[i], b.exposed[i], steps));
+    b.lost.exposed[i] = std::max(0.0, along(a.lost.exposed[i], b.lost.exposed[i], steps));
   return b;
 }
 
@@ -168,7 +203,7 @@ class Search {
 
   void attempt(const RunChoice& c) {
     const auto found = tried(c);
-    if (memory_ && static_cast<double>(found.reserved) > *memory_) {
+    if (memory_ && static_cast<double>(found.needed) > *memory_) {
       ++out_.over_memory;
       return;
     }
@@ -211,6 +246,14 @@ class Search {
     change(fmt::format("recompute = {}", name_of(other)),
            [&](RunChoice& x) { x.recompute = other; });
     const auto samples = in_.train.batch / c.grid.data;
+    for (const auto order : orders_of(in_, c.grid.pipe, samples / c.microbatch))
+      change(order.schedule == ScheduleKind::interleaved
+                 ? fmt::format("schedule = interleaved, chunks = {}", order.chunks)
+                 : fmt::format("schedule = {}", name_of(order.schedule)),
+             [&](RunChoice& x) {
+               x.schedule = order.schedule;
+               x.chunks = order.chunks;
+             });
     if (samples % (2 * c.microbatch) == 0)
       change(fmt::format("microbatch = {}", 2 * c.microbatch),
              [](RunChoice& x) { x.microbatch *= 2; });
@@ -230,14 +273,14 @@ class Search {
           fmt::format("{:.1f}% of the step", 100 * std::abs(time) / best.seconds));
     const double sent = other.sent - best.sent;
     weigh(sent, best.sent, fmt::format("{} sent by a rank", traffic_text(std::abs(sent))));
-    const double bytes = static_cast<double>(other.reserved) - static_cast<double>(best.reserved);
-    weigh(bytes, static_cast<double>(best.reserved), memory_text(std::abs(bytes)));
+    const double bytes = static_cast<double>(other.needed) - static_cast<double>(best.needed);
+    weigh(bytes, static_cast<double>(best.needed), memory_text(std::abs(bytes)));
     const auto join = [](const auto& all) { return fmt::format("{}", fmt::join(all, " and ")); };
     std::string text = what;
     if (!saves.empty()) text += " saves " + join(saves);
     if (!costs.empty()) text += (saves.empty() ? " costs " : " and costs ") + join(costs);
     if (saves.empty() && costs.empty()) text += " changes next to nothing";
-    if (memory_ && static_cast<double>(other.reserved) > *memory_) text += ", which does not fit";
+    if (memory_ && static_cast<double>(other.needed) > *memory_) text += ", which does not fit";
     return text;
   }
 
@@ -254,10 +297,10 @@ class Search {
 
 // Where most of a step's lost time goes.
 std::string reason(const Trial& f) {
-  std::vector<std::pair<double, std::string>> all{{f.bubble, "bubble"},
-                                                  {f.starved, "waits for the host"}};
+  std::vector<std::pair<double, std::string>> all{{f.lost.bubble, "bubble"},
+                                                  {f.lost.starved, "waits for the host"}};
   for (int a = 0; a < axis_count; ++a)
-    all.emplace_back(f.exposed[static_cast<std::size_t>(a)],
+    all.emplace_back(f.lost.exposed[static_cast<std::size_t>(a)],
                      fmt::format("messages of {}", name_of(static_cast<Axis>(a))));
   if (f.choice.recompute == Recompute::block)
     all.emplace_back(f.seconds / 4, "computing forward twice");  // of 4 parts, one is done again
@@ -287,7 +330,7 @@ std::string search_text(const SearchResult& r, std::optional<double> memory) {
       r.best.size(), r.simulated, r.over_memory);
   for (const auto& f : r.best)
     text += fmt::format("{:>10.4g} s {:>10}  {}\n{:>25}loses by {}\n", f.seconds,
-                        memory_text(static_cast<double>(f.reserved)), overrides_of(f.choice), "",
+                        memory_text(static_cast<double>(f.needed)), overrides_of(f.choice), "",
                         reason(f));
   if (!r.alternatives.empty()) text += "beside the fastest, one thing changed:\n";
   for (const auto& a : r.alternatives) text += "  " + a + "\n";

@@ -1,7 +1,7 @@
 #pragma once
 // The fastest ways to run a model on a number of ranks: over grids, zero.stage and cadences,
-// microbatch and recompute. What cannot be among the fastest is left out by bounds that are never
-// above the truth, so the best found is the best there is; the rest is simulated.
+// schedules, microbatch and recompute. What cannot be among the fastest is left out by bounds that
+// are never above the truth, so the best found is the best there is; the rest is simulated.
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +19,8 @@ struct RunChoice {
   ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
   std::int64_t microbatch = 1;
   Recompute recompute = Recompute::none;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int chunks = 1;
   bool operator==(const RunChoice&) const = default;
 };
 
@@ -28,10 +30,9 @@ std::string overrides_of(const RunChoice&);
 struct Trial {
   RunChoice choice;
   double seconds = 0;  // of a step
-  std::size_t reserved = 0;
+  std::size_t needed = 0;
   double sent = 0;  // bytes of a rank in a step, the most of any
-  double bubble = 0, starved = 0;
-  std::array<double, axis_count> exposed{};  // seconds
+  Lost lost;
 };
 
 struct SearchResult {

@@ -17,6 +17,8 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   out.setup.zero.gather = c.gather;
   out.setup.zero.reduce = c.reduce;
   out.setup.model.recompute = c.recompute;
+  out.setup.schedule = c.schedule;
+  out.setup.chunks = c.chunks;
   out.train.microbatch = c.microbatch;
   return out;
 }
@@ -26,6 +28,8 @@ namespace {
 // A model of `layers` blocks on one stage, in `microbatches`.
 PlanInput small(const PlanInput& in, RunChoice c, std::int64_t layers, std::int64_t microbatches) {
   c.grid.pipe = 1;
+  c.schedule = ScheduleKind::one_f_one_b;
+  c.chunks = 1;
   auto out = input_of(in, c);
   out.setup.model.layers = layers;
   out.train.batch = microbatches * c.microbatch * c.grid.data;
@@ -73,9 +77,9 @@ SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
     if (p.unit == spec.blocks[0].unit) block_parameters_ += static_cast<double>(p.shape.count());
 }
 
-const std::vector<std::int64_t>& SearchBounds::blocks(int stages) {
-  auto& known = stages_[stages];
-  if (known.empty()) known = blocks_of_stages(make_spec(input_.setup.model), {}, stages);
+const std::vector<std::int64_t>& SearchBounds::blocks(int virtual_stages) {
+  auto& known = stages_[virtual_stages];
+  if (known.empty()) known = blocks_of_stages(make_spec(input_.setup.model), {}, virtual_stages);
   return known;
 }
 
@@ -112,32 +116,50 @@ const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c) {
   return it->second;
 }
 
-// A stage works off its microbatches, after the first has come down to it and before the last has
-// gone up from it. What is gathered once a step comes before the end of the first forward, what is
-// reduced once a step after the begin of the last backward.
+// A stage works off its microbatches, after the first has come down to it; with 1F1B, before the
+// last has gone up from it, too. What is gathered once a step comes before the end of the first
+// forward, which is before all other work but with chunks; what is reduced once a step after the
+// begin of the last backward, which with 1F1B is behind all other work.
 double SearchBounds::seconds(const RunChoice& c) {
   const auto& b = block(c);
   const auto& s = shard(c);
+  const auto& of_stage = blocks(c.grid.pipe * c.chunks);
   const auto m = static_cast<double>(input_.train.batch / (c.microbatch * c.grid.data));
-  const bool whole = c.zero_stage == 0;
+  const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
   double most = 0, above = 0, down = 0;
-  for (const auto blocks_here : blocks(c.grid.pipe)) {
-    const auto n = static_cast<double>(blocks_here);
-    const double gather = n * s.gather.of(m), scatter = n * s.scatter.of(m);
-    const double early = c.gather == ZeroCadence::step && !whole ? gather : down + n * b.forward;
-    const double late = c.reduce == ZeroCadence::step || whole ? scatter : n * b.backward;
-    most = std::max(
-        {most, above + m * n * b.both(), gather, scatter, early + (m - 1) * n * b.both() + late});
+  for (int stage = 0; stage < c.grid.pipe; ++stage) {
+    double n = 0;
+    bool alone = false;  // a chunk of one unit, whose microbatches in a row share a gather
+    for (auto v = static_cast<std::size_t>(stage); v < of_stage.size();
+         v += static_cast<std::size_t>(c.grid.pipe)) {
+      n += static_cast<double>(of_stage[v]);
+      alone = alone || of_stage[v] <= 1;
+    }
+    const double gather = n * s.gather.of(alone ? 1 : m), scatter = n * s.scatter.of(m);
+    const double work = m * n * b.both();
+    const bool once = c.gather == ZeroCadence::step && !whole;
+    most = std::max({most, (plain ? above : down) + work, gather, scatter});
+    if (c.schedule != ScheduleKind::interleaved)
+      most = std::max(most, (once ? gather : down + n * b.forward) + work - n * b.forward);
+    if (plain) {
+      const bool late = c.reduce == ZeroCadence::step || whole;
+      most = std::max(most, (once ? gather : down + n * b.forward) + (m - 1) * n * b.both() +
+                                (late ? scatter : n * b.backward));
+    }
     above += n * b.both();
-    down += n * b.forward;
+    down += static_cast<double>(of_stage[static_cast<std::size_t>(stage)]) * b.forward;
   }
   return c.grid.pipe == 1 ? std::max(most, m * (above + b.rest)) : most;
 }
 
 // What the first stage's blocks have: state, and the inputs of microbatches under way; whole
 // gradients too, from the first microbatch's backward on, where they are reduced once a step.
+// However many its chunks are, each has as many microbatches under way as there are stages.
 double SearchBounds::bytes(const RunChoice& c) {
-  const auto first = static_cast<double>(blocks(c.grid.pipe)[0]);
+  const auto& of_stage = blocks(c.grid.pipe * c.chunks);
+  double first = 0;
+  for (std::size_t v = 0; v < of_stage.size(); v += static_cast<std::size_t>(c.grid.pipe))
+    first += static_cast<double>(of_stage[v]);
   const double n = c.grid.places();
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
   const auto rule = update_rule(input_.setup.optimizer);
@@ -147,7 +169,8 @@ double SearchBounds::bytes(const RunChoice& c) {
   const double kept = (4 * arrays + masters + compute + 4) / (shards ? n : 1);
   const double gathered = shards && c.gather == ZeroCadence::step ? compute : 0;
   const auto m = input_.train.batch / (c.microbatch * c.grid.data);
-  const double summed = shards && c.reduce == ZeroCadence::step && m > 1 ? 4 : 0;
+  const bool sums = shards && c.reduce == ZeroCadence::step && c.chunks == 1;
+  const double summed = sums && m > 1 ? 4 : 0;
   const auto saved = [&](std::int64_t microbatches) {
     return block(c).saved * static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
   };

@@ -34,7 +34,8 @@ class SearchBounds {
   };
   const Block& block(const RunChoice&);
   const Shard& shard(const RunChoice&);
-  const std::vector<std::int64_t>& blocks(int stages);
+  // Of each virtual stage.
+  const std::vector<std::int64_t>& blocks(int virtual_stages);
 
   const PlanInput& input_;
   const DryTarget& target_;

@@ -1,6 +1,7 @@
 #include "lib/predict/simulate.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -81,6 +82,25 @@ double transfer_seconds(const MachineModel& m, const Transfer& t) {
     seconds +=
         latency(m.far, "far") + std::max(t.in_far.bytes, t.out_far.bytes) / bandwidth(m.far, "far");
   return seconds;
+}
+
+double agreement_seconds(const MachineModel& m, const Recording& r) {
+  const int nodes = (r.ranks + r.ranks_of_node - 1) / r.ranks_of_node;
+  const auto rounds = std::bit_width(static_cast<unsigned>(nodes - 1));  // log2, rounded up
+  const double near = m.agreement.value_or(0);
+  if (rounds == 0) return near;
+  return near + rounds * required(m, m.far.latency, "far.latency", "agreement");
+}
+
+Lost lost_in(const Simulated& s) {
+  Lost l;
+  for (const auto& k : s.kinds) {
+    l.bubble += k.bubble / static_cast<double>(s.kinds.size());
+    l.starved = std::max(l.starved, k.starved);
+    for (std::size_t a = 0; a < axis_count; ++a)
+      l.exposed[a] = std::max(l.exposed[a], k.exposed[a]);
+  }
+  return l;
 }
 
 Simulated simulate(const MachineModel& machine, std::span<const Recording> kinds) {

@@ -43,6 +43,14 @@ struct Simulated {
   double seconds = 0;  // of the step
 };
 
+// Seconds of a step in which ranks do not compute.
+struct Lost {
+  double bubble = 0;                         // the mean of all kinds of rank
+  double starved = 0;                        // of a device; here and below the most of any kind
+  std::array<double, axis_count> exposed{};  // messages of an axis
+};
+Lost lost_in(const Simulated&);
+
 // Error naming a field of the machine that is absent and needed.
 Simulated simulate(const MachineModel&, std::span<const Recording>);
 
@@ -52,6 +60,10 @@ Simulated simulate_device(const MachineModel&, std::span<const Recording>);
 
 // Seconds of a transfer once all that take part are there.
 double transfer_seconds(const MachineModel&, const Transfer&);
+
+// Seconds in which all ranks of a step agree on numbers: those of a node, then the nodes by
+// recursive doubling (Thakur, Rabenseifner and Gropp 2005), each round a message.
+double agreement_seconds(const MachineModel&, const Recording&);
 
 // By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
 // and for a collective its number on its way. Error where they do not match.

@@ -64,6 +64,7 @@ class DeviceSimulation {
       : machine_(m),
         launch_(required(m, m.launch, "host.launch", "a step on a device")),
         other_(match_transfers(kinds)),
+        agreement_(agreement_seconds(m, kinds[0])),
         ranks_(kinds.size()) {
     for (std::size_t k = 0; k < kinds.size(); ++k) {
       auto& r = ranks_[k];
@@ -135,8 +136,8 @@ class DeviceSimulation {
         if (last == never) return false;
         r.agreeing = false;
         (stages_ > 1 ? r.times.bubble : r.exposed(Axis::all)) += last - r.host;
-        r.free_since = r.host = last + machine_.agreement.value_or(0);
-        r.exposed(Axis::all) += machine_.agreement.value_or(0);
+        r.free_since = r.host = last + agreement_;
+        r.exposed(Axis::all) += agreement_;
         if (r.host > begin) r.times.waits.push_back({Axis::all, {}, -1, {begin, r.host}});
         break;
       }
@@ -239,6 +240,7 @@ class DeviceSimulation {
   const MachineModel& machine_;
   double launch_;
   std::vector<std::vector<std::int32_t>> other_;
+  double agreement_;  // seconds
   std::vector<Rank> ranks_;
   int stages_ = 1;
 };

@@ -68,6 +68,7 @@ class HostSimulation {
         if (kinds[j].at.pipe == kinds[k].at.pipe) r.beside.push_back(j);
     }
     for (const auto& k : kinds) stages_ = std::max(stages_, k.at.pipe + 1);
+    agreement_ = agreement_seconds(m, kinds[0]);
   }
 
   Simulated run() {
@@ -207,7 +208,7 @@ class HostSimulation {
     double at = 0;
     for (const auto& r : ranks_)
       at = std::max(at, number < r.agreements.size() ? r.agreements[number] : never);
-    return at + machine_.agreement.value_or(0);
+    return at + agreement_;
   }
 
   // The next time at which a rank can go on.
@@ -237,7 +238,7 @@ class HostSimulation {
     r.now = end;
     r.asleep = false;
     if (a.what == What::agree) {
-      const double cost = machine_.agreement.value_or(0), alone = std::max(0.0, end - cost - begin);
+      const double alone = std::max(0.0, end - agreement_ - begin);
       (stages_ > 1 ? r.times.bubble : r.exposed(Way::world)) += alone;
       r.exposed(Way::world) += end - begin - alone;
       return;
@@ -312,6 +313,7 @@ class HostSimulation {
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<Rank> ranks_;
   int stages_ = 1;
+  double agreement_ = 0;  // seconds
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ void GradientSums::drop(std::size_t segment) {
 void GradientSums::start() {
   for (auto& s : sums_) {
     s.begun = {};
+    s.complete = false;
     for (auto& g : s.of_use)
       if (g) std::ranges::fill(g->written, 0);
   }
@@ -100,6 +101,7 @@ void GradientSums::clear_unwritten(const Segment& segment, const GradientBuffer&
 void GradientSums::complete_own_uses() const {
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
+    if (sums_[i].complete) continue;
     for (std::size_t use = 0; use < sums_[i].of_use.size(); ++use) {
       const auto& g = sums_[i].of_use[use];
       if (!g || (sharding_.tied_away(segment) && use != index(sharding_.tied_use))) continue;
@@ -156,23 +158,28 @@ void GradientSums::share_tied_sums() const {
   }
 }
 
-// Over equal shards: each replica sums one slice of it and the slices are gathered again.
-void GradientSums::sum_replicas() const {
-  const auto& r = sharding_.replicas;
-  if (r.size() == 1) return;
+ReplicaSums GradientSums::replica_sums() const {
+  return {backend_, sharding_.replicas, wire(), sharding_.policy.scatters};
+}
+
+void GradientSums::complete(std::size_t i, ReplicaSums& replicas) {
+  const auto& segment = layout_.segments[i];
+  if (sharding_.is_tied(segment)) return;
+  const bool whole = sharding_.policy.whole();
+  if (whole) clear_unwritten(segment, *sums_[i].of_use[0]);
+  sums_[i].complete = true;
+  replicas.begin(sum(i), segment.name, whole ? Queue::compute : Queue::scatter);
+}
+
+// What was not complete before the end of backward.
+void GradientSums::sum_replicas() {
+  auto replicas = replica_sums();
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    if (!sums_[i].of_use[0] || !sharding_.sums_here(layout_.segments[i])) continue;
-    const Tensor& flat = sum(i);
-    const auto n = flat.shape().count() / r.size();
-    const Label label{Doing::scatter, layout_.segments[i].name, 0};
-    const View part = flat.slice(r.rank() * n, {n}).view();
-    backend_.wait(Queue::scatter, backend_.record(Queue::compute));
-    auto summed = r.reduce_scatter(backend_, Queue::scatter, part, flat.view(),
-                                   Accumulate::overwrite, wire(), label);
-    flat.used(summed.wait(Queue::compute));
-    auto all = r.all_gather(backend_, Queue::scatter, flat.view(), part, label);
-    flat.used(all.wait(Queue::compute));
+    if (!sums_[i].of_use[0] || sums_[i].complete || !sharding_.sums_here(layout_.segments[i]))
+      continue;
+    replicas.begin(sum(i), layout_.segments[i].name, Queue::compute);
   }
+  replicas.finish();
 }
 
 GradientNorms GradientSums::norms() const {

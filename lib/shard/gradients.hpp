@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/shard/replica_sums.hpp"
 #include "lib/shard/sharding.hpp"
 #include "lib/tensor/tensor.hpp"
 
@@ -46,8 +47,13 @@ class GradientSums {
   std::shared_ptr<GradientBuffer> buffer(std::size_t segment, Use) const;
   // Sends such a block to the ranks that sum its shards; `whole` is kept until it has left.
   Pending reduce(std::size_t segment, Use, GradientBuffer& whole, int microbatch);
+  // A segment that is trained has got all that this step adds to it, and where it is sharded that
+  // has landed: begins to sum it over replicas, unless it is a tied table's.
+  void complete(std::size_t segment, ReplicaSums&);
+  // As many segments at once as zero.scatters says.
+  ReplicaSums replica_sums() const;
   // After the last: parameters that no token reached get zeros, uses of a tied table are added in
-  // order, replicas are summed, and a table's other stage gets that sum.
+  // order, replicas that are not are summed, and a table's other stage gets that sum.
   GradientNorms finish();
   std::int64_t exact_chunk() const { return exact_chunk_; }
   // Leaves that are added to a parameter's counts on this rank; where their largest is kept.
@@ -58,6 +64,7 @@ class GradientSums {
   struct Sum {
     std::array<std::shared_ptr<GradientBuffer>, 2> of_use;  // by Use; the second: of a tied table
     std::array<bool, 2> begun{};  // a reduce of this step has gone into it
+    bool complete = false;        // it is summed over replicas, or that is under way
   };
   GradientBuffer block(std::size_t segment, std::int64_t elements) const;
   void clear_unwritten(const Segment&, const GradientBuffer&) const;
@@ -65,7 +72,7 @@ class GradientSums {
   void send_tied(const Tensor&, const Segment&) const;
   void receive_tied(const Tensor&, const Segment&) const;
   void add_tied_uses() const;
-  void sum_replicas() const;
+  void sum_replicas();
   void share_tied_sums() const;
   GradientNorms norms() const;
   DType wire() const { return exact_chunk_ > 0 ? DType::i64 : sharding_.policy.reduce; }

@@ -1,10 +1,13 @@
 #include "lib/shard/policy.hpp"
 
+#include <numeric>
+
 #include "lib/base/error.hpp"
 
 namespace trireme {
 
 ZeroPolicy zero_policy(const ZeroConfig& z, const Grid& grid, DType compute, DType reduce) {
+  expect(z.shard != shard_of_node, "it is known what a node's ranks are");
   ZeroPolicy p;
   const auto group = z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
   switch (z.stage) {
@@ -30,6 +33,10 @@ ZeroPolicy zero_policy(const ZeroConfig& z, const Grid& grid, DType compute, DTy
   const bool narrower = reduce == DType::bf16 && wide(compute) == DType::f32;
   p.reduce = narrower ? DType::bf16 : wide(compute);
   return p;
+}
+
+std::int64_t shard_on_nodes(const Grid& grid, std::int64_t ranks_of_node) {
+  return std::gcd(std::int64_t{grid.places()}, ranks_of_node);
 }
 
 int shard_ranks(const ZeroConfig& z, const Grid& grid) {

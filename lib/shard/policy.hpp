@@ -3,7 +3,7 @@
 // of data x seq, or groups of zero.shard of them, which are then replicas of each other.
 //
 // - zero.stage = 0: every rank keeps all of it (N = 1) and is a replica of the others. Gradients
-//   are summed once a step.
+//   are summed once a step, a unit's as soon as the last microbatch has added to it.
 // - zero.stage = 1: a rank keeps one Nth, a shard, of each segment's master weights, gradients
 //   and optimizer state. Whole weights are gathered once a program and stay until its end.
 //   Gradients are summed once a step.
@@ -35,6 +35,9 @@ struct ZeroPolicy {
 };
 
 ZeroPolicy zero_policy(const ZeroConfig&, const Grid&, DType compute, DType reduce);
+// What zero.shard = "node" comes to: the most ranks of a stage that lie on one node everywhere,
+// where nodes run as many consecutive ranks each.
+std::int64_t shard_on_nodes(const Grid&, std::int64_t ranks_of_node);
 // Its sharers.
 int shard_ranks(const ZeroConfig&, const Grid&);
 

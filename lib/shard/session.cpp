@@ -90,7 +90,11 @@ void GradientLease::add_rows(ParamId p, std::int64_t leaves, const FillRows& fil
 }
 
 Session::Session(Store& s, Purpose purpose, BorrowPlan plan)
-    : store_(s), layout_(s.layout()), sharding_(s.sharding()), plan_(std::move(plan)) {
+    : store_(s),
+      layout_(s.layout()),
+      sharding_(s.sharding()),
+      plan_(std::move(plan)),
+      replicas_(s.gradients().replica_sums()) {
   s.begin(purpose);
   for (const auto& g : plan_.gradients) leases_left_[{g.unit, g.use}] = g.leases;
   // What compute wrote into the shards comes before what is sent of them.
@@ -184,35 +188,51 @@ GradientLease Session::gradients(std::span<const Borrow> units, int microbatch) 
   return lease;
 }
 
+// In the order of the units, which is that of all ranks of a stage.
+void Session::complete(UnitId unit) {
+  for (const auto i : layout_.of_unit[unit.index()])
+    if (store_.trainability().trains(layout_.segments[i]))
+      store_.gradients().complete(i, replicas_);
+}
+
 void Session::land() {
-  for (auto& p : leaving_.front()) p.wait(Queue::compute);
+  auto [pending, last] = std::move(leaving_.front());
   leaving_.pop_front();
+  for (auto& p : pending) p.wait(Queue::compute);
+  if (last) complete(*last);
 }
 
 void Session::scatter(GradientLease lease) {
-  if (sharding_.policy.whole()) return;  // added where it stays
   for (const auto& borrow : lease.units_) {
     const int left = --leases_left_[{borrow.unit, borrow.use}];
+    if (sharding_.policy.whole()) {  // added where it stays
+      if (left == 0) complete(borrow.unit);
+      continue;
+    }
     if (left > 0 && plan_.reduce_at_last) continue;
-    std::vector<Pending> out;
+    Leaving out;
     for (auto& h : lease.held_) {
       if (layout_.segments[h.segment].unit != borrow.unit) continue;
-      if (out.empty())
+      if (out.pending.empty())
         while (static_cast<int>(leaving_.size()) >= sharding_.policy.scatters) land();
-      out.push_back(store_.gradients().reduce(h.segment, h.use, *h.buffer, lease.microbatch_));
+      out.pending.push_back(
+          store_.gradients().reduce(h.segment, h.use, *h.buffer, lease.microbatch_));
       kept_.erase({h.segment, h.use});
     }
-    if (!out.empty()) leaving_.push_back(std::move(out));
+    if (out.pending.empty()) continue;
+    if (left == 0) out.last = borrow.unit;
+    leaving_.push_back(std::move(out));
   }
 }
 
 void Session::close() {
   while (!leaving_.empty()) land();
+  replicas_.finish();
   if (next_read_ < plan_.reads.size())
     fail("the program ended and nobody borrowed {}, which its plan has next",
          name_of(plan_.gathers[plan_.reads[next_read_]].unit));
   for (const auto& [use, leases] : leases_left_)
-    require(leases == 0 || sharding_.policy.whole(),
+    require(leases == 0,
             "the program ended with {} gradients of {} that its plan has and nobody sent", leases,
             name_of(use.first));
   gathered_.clear();

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -91,6 +92,7 @@ class Session {
   void look_ahead();
   void arrive(Gathered&);
   void land();
+  void complete(UnitId);
 
   Store& store_;
   const Layout& layout_;
@@ -102,7 +104,13 @@ class Session {
   std::map<std::pair<UnitId, Use>, int> leases_left_;
   // Whole gradients that are not sent yet, by segment and use.
   std::map<std::pair<std::size_t, Use>, std::shared_ptr<GradientBuffer>> kept_;
-  std::deque<std::vector<Pending>> leaving_;  // by unit; each keeps its buffer
+  // Of a unit; each keeps its buffer.
+  struct Leaving {
+    std::vector<Pending> pending;
+    std::optional<UnitId> last;  // the unit, if nothing more is added to it
+  };
+  std::deque<Leaving> leaving_;
+  ReplicaSums replicas_;
 };
 
 }  // namespace trireme

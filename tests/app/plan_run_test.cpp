@@ -104,7 +104,7 @@ TEST_F(GridTraining, WhatFitsIsNamedWithItsCosts) {
 
   EXPECT_EQ(refused.code, 1);
   for (const auto* word :
-       {"on 4 ranks these fit:", "reserved", "bubble", "sends a step", "zero.stage=", "%"})
+       {"on 4 ranks these fit:", "needed", "bubble", "sends a step", "zero.stage=", "%"})
     EXPECT_NE(refused.err.find(word), std::string::npos) << word << "\n" << refused.err;
   EXPECT_NE(here(plan + "--device-memory 80").err.find("80 bytes? write 80G"), std::string::npos);
 }

@@ -31,7 +31,7 @@ void fit(const GpuJob& job, TrainerSetup& setup, TrainConfig& train) {
     for (std::int64_t m = job.microbatch > 0 ? job.microbatch : job.batch; m > 0; --m) {
       if (job.batch % m == 0) {
         train.microbatch = m;
-        if (reserved_within({setup, train, Grid{}, PlanEvaluation::left_out}, target, most)) return;
+        if (needed_within({setup, train, Grid{}, PlanEvaluation::left_out}, target, most)) return;
       }
       if (job.microbatch > 0) break;
     }

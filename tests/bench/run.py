@@ -157,6 +157,15 @@ class Bench:
             ms, sent, planned = least[line]
             print(f"{line[0]:<14}{line[1]:>7}{ms:>9.2f}{sent:>10.2f}{ms / first[0]:>7.3f}{planned / first[2]:>11.3f}", flush=True)
 
+    def ranks(self):
+        """What more ranks cost on the same cores: messages and memory of each may grow with its groups, not with the job."""
+        print(f"\n{'ranks':>6}{'shard':>7}{'splits ms':>11}{'opening ms':>12}{'step ms':>9}{'messages':>10}{'peak MiB':>10}")
+        for ranks in (8, 16, 32, 64, 128):
+            for shard in (0, 8) if ranks > 16 else (0,):
+                said = self.on_ranks(ranks, "bench_ranks", str(ranks // 4), str(shard))
+                splits, opening, step, messages, mib = map(float, re.findall(r"\w+ ([\d.]+)", said))
+                print(f"{ranks:>6}{shard or ranks // 2:>7}{splits:>11.0f}{opening:>12.0f}{step:>9.0f}{messages:>10.0f}{mib:>10.1f}", flush=True)
+
     def exactness(self):
         """Steps in turns with those of a fast training, within one process; the median of several processes."""
         print(f"\n{'exactness':<12}{'step':<10}{'dtype':<6}{'ranks':>6}{'fast ms':>9}{'ms':>9}{'times':>7}{'of CPU':>8}{'most':>6}")
@@ -246,6 +255,7 @@ def main():
     bench.scattering()
     bench.grids()
     bench.schedules()
+    bench.ranks()
     bench.exactness()
     with tempfile.TemporaryDirectory(dir=build) as folder:
         bench.checkpoints(Path(folder))

@@ -171,6 +171,7 @@ TEST(Deck, DumpReadsBackEqual) {
       {"train.tokens=3e9", "train.microbatch=4", "data.weights=[0.1]", "data.validation=v.tokens"},
       {"data.validation=1e-3", "optimizer.no_decay=[blocks.*,?ositions*]", "run.threads=3"},
       {"model.vocab=50304", "model.norm_eps=1e-6", "parallel.data=1", "checkpoint.keep_last=0"},
+      {"zero.stage=2", "zero.shard=node"},
       {"optimizer.lr=0.1234567890123456789", "schedule.min_lr=4.9e-324", "train.seed=12345678901"},
   };
   for (const auto& overrides : cases) {

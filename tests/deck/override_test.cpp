@@ -61,6 +61,20 @@ TEST(Override, VariablesStandForValuesOfEveryType) {
             "text \"/x/y\"");
 }
 
+// A number, or a word for one that is known later.
+TEST(Override, SomeNumbersHaveAWord) {
+  const auto shard = [](const std::string& value) {
+    return overridden({"zero.stage=3", "zero.shard=" + value}).zero.shard;
+  };
+  EXPECT_EQ(shard("node"), shard_of_node);
+  EXPECT_EQ(shard("\"node\""), shard_of_node);
+  EXPECT_EQ(shard("4"), 4);
+  EXPECT_EQ(shard("auto"), 0);
+  EXPECT_NE(refusal_of_overrides({"zero.shard=nodes"}).find("or \"auto\" or \"node\""),
+            std::string::npos);
+  EXPECT_NE(refusal_of_overrides({"zero.shard=-1"}).find("\"node\" or 1 to"), std::string::npos);
+}
+
 TEST(Override, TheLastOneWins) {
   EXPECT_EQ(overridden({"train.batch=2", "train.batch=4"}).train.batch, 4);
 }

@@ -329,12 +329,12 @@ TEST(PlanSchedule, GridsAreTriedWithFewMicrobatches) {
   const auto target = dry_target({"host", 2, false});
   const auto whole = static_cast<double>(make_plan(input, target).most_reserved());
 
-  const auto tried = reserved_within(input, target, SIZE_MAX);
+  const auto tried = needed_within(input, target, SIZE_MAX);
 
   ASSERT_TRUE(tried);
   EXPECT_NEAR(static_cast<double>(*tried), whole, 0.05 * whole);
-  EXPECT_EQ(reserved_within(input, target, *tried), tried);
-  EXPECT_FALSE(reserved_within(input, target, *tried - 1));
+  EXPECT_EQ(needed_within(input, target, *tried), tried);
+  EXPECT_FALSE(needed_within(input, target, *tried - 1));
 }
 
 // What NCCL takes and what is left free counts where a limit does, and in no account.
@@ -354,8 +354,8 @@ TEST(PlanSchedule, ADevicesMemoryIsNotTheRunsAlone) {
   const auto beside = std::size_t{3} * (32 * 12 << 20) + input.headroom;
   EXPECT_EQ(plan.ranks[0].reserved, alone.ranks[0].reserved);
   EXPECT_EQ(plan.ranks[0].needed(), plan.ranks[0].reserved + beside);
-  EXPECT_TRUE(reserved_within(input, target, plan.most_needed()));
-  EXPECT_FALSE(reserved_within(input, target, plan.most_reserved()));
+  EXPECT_TRUE(needed_within(input, target, plan.most_needed()));
+  EXPECT_FALSE(needed_within(input, target, plan.most_reserved()));
 }
 
 TEST(PlanSchedule, StagesLeftOutOfATryHoldLess) {
@@ -367,7 +367,7 @@ TEST(PlanSchedule, StagesLeftOutOfATryHoldLess) {
   input.grid = {.pipe = 4, .data = 1, .seq = 1};
   const auto target = dry_target({"host", 2, false});
   const auto equal = [&] {
-    EXPECT_EQ(reserved_within(input, target, SIZE_MAX), make_plan(input, target).most_reserved());
+    EXPECT_EQ(needed_within(input, target, SIZE_MAX), make_plan(input, target).most_reserved());
   };
   for (const auto& layers : std::vector<std::vector<std::int64_t>>{
            {2, 2, 3, 2}, {1, 2, 5, 1}, {1, 4, 3, 1}, {1, 3, 3, 2}, {4, 1, 1, 3}}) {

@@ -9,6 +9,21 @@ MODELS = {
 }
 
 
+def slow_cases():
+    """On two ranks whose messages go over a slow network: what they cost shows, and may hide behind computing."""
+    rows = []
+    for model, half in (("quick", 8), ("middle", 4)):
+        for keys in ({"parallel.data": 2, "zero.stage": 0, "train.microbatch": half},
+                     {"parallel.data": 2, "zero.stage": 3, "train.microbatch": half},
+                     {"parallel.data": 2, "zero.stage": 3, "train.microbatch": half // 2},
+                     {"parallel.data": 2, "zero.stage": 3, "zero.gather": "step", "zero.reduce": "step",
+                      "train.microbatch": half // 2},
+                     {"parallel.seq": 2, "train.microbatch": 2 * half},
+                     {"parallel.pipe": 2, "train.microbatch": half // 2}):
+            rows.append((model, 2, keys))
+    return rows
+
+
 def cases():
     """At least 40; M microbatches of every size, every axis, every ZeRO stage."""
     rows = []

@@ -52,6 +52,30 @@ TEST(Recorder, CountsWhatThePlanCounts) {
     }
 }
 
+// Copies are summed as soon as a unit's gradient is complete, not after backward.
+TEST(Recorder, SumsOfReplicasOverlapBackward) {
+  for (const int shard : {1, 2}) {
+    auto in = input({1, 4, 1}, shard == 1 ? 0 : 3);
+    in.setup.zero.shard = shard == 1 ? 0 : shard;
+    in.train.batch = 16;  // two microbatches
+    const auto r = record_step(in, roomy_target(), {4}, {0}, 0);
+    std::int64_t end = 0;
+    for (const auto& s : r.scopes)
+      if (s.name == backward_span) end = std::max(end, s.end);
+    std::int64_t before = 0, all = 0;
+    for (std::int64_t i = 0; i < std::ssize(r.actions); ++i) {
+      const auto& a = r.actions[static_cast<std::size_t>(i)];
+      if (a.what != Action::What::call) continue;
+      if (r.transfers[static_cast<std::size_t>(a.index)].way != Way::replicas) continue;
+      ++all;
+      before += i < end;
+    }
+    // A reduce-scatter and a gather for each segment; what is last, the embedding's, comes after.
+    EXPECT_GT(all, 0);
+    EXPECT_GE(before, all - 4) << "shards of " << shard;
+  }
+}
+
 TEST(Recorder, TellsNearFromFar) {
   const auto in = input({1, 4, 1});
   const auto near = record_step(in, roomy_target(), {4}, {0}, 0);

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Holds predicted steps to measured ones: run.py BUILD [--rounds N] [--only TEXT] [--write FILE]
 
-Calibrates this machine as 1 rank of all cores and as ranks of one thread each, predicts every case of
+Calibrates this machine as 1 rank of all cores, as ranks of one thread each, and as two nodes with a slow network between them,
+predicts every case of
 cases.py, and only then measures them all, in rounds: the medians of the rounds' medians count. Prints
 the table, and fails where the median error is above 7%, one above 20%, or fewer than 90% of the pairs of
 one model and batch that differ by over 5% are in the predicted order. --write puts the table into FILE.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -16,15 +18,16 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cases import MODELS, cases  # noqa: E402
+from cases import MODELS, cases, slow_cases  # noqa: E402
+from network import RATE, SlowNetwork, why_not  # noqa: E402
 
 MOST_MEDIAN, MOST, LEAST_ORDER, DIFFERENT = 7.0, 20.0, 0.90, 0.05
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class Case:
-    def __init__(self, model, ranks, dtype, keys):
-        self.model, self.ranks, self.dtype = model, ranks, dtype
+    def __init__(self, place, model, ranks, dtype, keys):
+        self.place, self.model, self.ranks, self.dtype = place, model, ranks, dtype
         deck, fixed = MODELS[model]
         self.deck = ROOT / deck
         self.keys = {**fixed, **keys, "precision.compute": dtype}
@@ -48,42 +51,45 @@ class Case:
         return [f"{k}={v}" for k, v in self.keys.items()]
 
 
-class Machine:
-    def __init__(self, build):
-        self.build = Path(build).resolve()
+class Place:
+    """Where ranks run: all of one thread, or one of all cores; with a file of what was measured there."""
+
+    def __init__(self, build, ranks, network=None):
+        self.build, self.ranks, self.network = Path(build).resolve(), ranks, network
         cache = (self.build / "CMakeCache.txt").read_text()
         self.mpiexec = re.search(r"^MPIEXEC_EXECUTABLE:[^=]*=(.*)$", cache, re.M)[1]
-        self.cores = len(os.sched_getaffinity(0))
-        self.folder = self.build / "predict"
-        self.folder.mkdir(exist_ok=True)
+        self.name = f"{ranks}, {RATE} between" if network else str(ranks)
+        folder = self.build / "predict"
+        folder.mkdir(exist_ok=True)
+        self.file = folder / (f"ranks-{ranks}-slow.toml" if network else f"ranks-{ranks}.toml")
 
-    def threads(self, ranks):
-        return max(1, self.cores // ranks)
-
-    def file(self, ranks):
-        return self.folder / f"ranks-{ranks}.toml"
-
-    def run(self, ranks, *command, timeout=300):
-        env = {**os.environ, "OMP_NUM_THREADS": str(self.threads(ranks))}
-        launch = [self.mpiexec, "-n", str(ranks)] if ranks > 1 else []
+    def run(self, *command, alone=False, timeout=300):
+        threads = max(1, len(os.sched_getaffinity(0)) // self.ranks)
+        env = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        launch = []
+        if not alone and self.network:
+            launch, more = self.network.launch(self.mpiexec)
+            env.update(more)
+        elif not alone and self.ranks > 1:
+            launch = [self.mpiexec, "-n", str(self.ranks)]
         done = subprocess.run([*launch, *map(str, command)], capture_output=True, text=True, env=env, timeout=timeout)
         if done.returncode != 0:
             sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def calibrate(self, ranks):
-        print(self.run(ranks, self.build / "trireme", "calibrate", self.file(ranks)).strip(), flush=True)
+    def calibrate(self):
+        print(self.run(self.build / "trireme", "calibrate", self.file).strip(), flush=True)
 
-    def computes(self, ranks, dtype):
-        return re.search(rf"^{dtype} = ", self.file(ranks).read_text(), re.M) is not None
+    def computes(self, dtype):
+        return re.search(rf"^{dtype} = ", self.file.read_text(), re.M) is not None
 
     def predict(self, case):
-        out = self.run(1, self.build / "trireme", "plan", case.deck, *case.overrides(), "--ranks", case.ranks,
-                       "--machine", self.file(case.ranks), "--json")
+        out = self.run(self.build / "trireme", "plan", case.deck, *case.overrides(), "--ranks", case.ranks,
+                       "--machine", self.file, "--json", alone=True)
         return 1e3 * json.loads(out)["predicted"]["step_seconds"]
 
     def measure(self, case):
-        out = self.run(case.ranks, self.build / "tests" / "bench_deck_step", 1, case.deck, *case.overrides())
+        out = self.run(self.build / "tests" / "bench_deck_step", 1, case.deck, *case.overrides())
         return float(re.search(r"median_ms ([\d.]+)", out)[1])
 
 
@@ -92,7 +98,7 @@ def in_order(all_cases):
     right = total = 0
     for i, a in enumerate(all_cases):
         for b in all_cases[:i]:
-            if (a.model, a.dtype) != (b.model, b.dtype):
+            if (a.model, a.dtype, a.place.network) != (b.model, b.dtype, b.place.network):
                 continue
             if abs(a.measured - b.measured) <= DIFFERENT * min(a.measured, b.measured):
                 continue
@@ -103,7 +109,7 @@ def in_order(all_cases):
 
 def table(all_cases):
     rows = ["| model | ranks | what | predicted, ms | measured, ms | error |", "|---|---|---|---|---|---|"]
-    rows += [f"| {c.model} {c.dtype} | {c.ranks} | {c.name} | {c.predicted:.1f} | {c.measured:.1f} | {c.error:+.1f}% |"
+    rows += [f"| {c.model} {c.dtype} | {c.place.name} | {c.name} | {c.predicted:.1f} | {c.measured:.1f} | {c.error:+.1f}% |"
              for c in all_cases]
     return "\n".join(rows)
 
@@ -126,23 +132,32 @@ def main():
     arguments.add_argument("--write", help="a page between whose markers the table goes")
     arguments.add_argument("--keep", action="store_true", help="take the machine files of the last run")
     a = arguments.parse_args()
-    machine = Machine(a.build)
-    for ranks in (1, 2):
-        if not (a.keep and machine.file(ranks).exists()):
-            machine.calibrate(ranks)
+    with contextlib.ExitStack() as stack:
+        return hold(a, stack)
+
+
+def hold(a, stack):
+    places = [(Place(a.build, 1), cases()), (Place(a.build, 2), cases())]
+    if reason := why_not():
+        print(f"a slow network: skipped, {reason}")
+    else:
+        places.append((Place(a.build, 2, stack.enter_context(SlowNetwork())), slow_cases()))
     all_cases = []
-    for dtype in ("f32", "bf16"):
-        if not machine.computes(1, dtype):
-            print(f"{dtype}: skipped, this processor has no products of it")
-            continue
-        all_cases += [Case(model, ranks, dtype, keys) for model, ranks, keys in cases()]
-    all_cases = [c for c in all_cases if a.only in f"{c.model} {c.ranks} {c.dtype} {c.name}"]
+    for place, rows in places:
+        if not (a.keep and place.file.exists()):
+            place.calibrate()
+        for dtype in ("f32", "bf16"):
+            if not place.computes(dtype):
+                print(f"{place.name}: {dtype} skipped, this processor has no products of it")
+                continue
+            all_cases += [Case(place, model, ranks, dtype, keys) for model, ranks, keys in rows if ranks == place.ranks]
+    all_cases = [c for c in all_cases if a.only in f"{c.model} {c.place.name} {c.dtype} {c.name}"]
     for case in all_cases:
-        case.predicted = machine.predict(case)
+        case.predicted = case.place.predict(case)
     print(f"{len(all_cases)} cases are predicted; now they are measured", flush=True)
     for n in range(a.rounds):
         for case in all_cases:
-            case.rounds.append(machine.measure(case))
+            case.rounds.append(case.place.measure(case))
         print(f"round {n + 1} of {a.rounds}: {verdict(all_cases)[0]}", flush=True)
     text, good = verdict(all_cases)
     print(f"{table(all_cases)}\n\n{text}")

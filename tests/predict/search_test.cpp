@@ -46,9 +46,9 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
     EXPECT_EQ(quick.choices, all.choices);
     EXPECT_LT(quick.simulated, all.simulated);
     EXPECT_GT(quick.too_slow, 0);
-    const auto reserved = static_cast<double>(quick.best[0].reserved);
-    EXPECT_LE(reserved, memory.value_or(reserved));
-    memory = static_cast<double>(std::ranges::max(quick.best, {}, &Trial::reserved).reserved) - 1;
+    const auto needed = static_cast<double>(quick.best[0].needed);
+    EXPECT_LE(needed, memory.value_or(needed));
+    memory = static_cast<double>(std::ranges::max(quick.best, {}, &Trial::needed).needed) - 1;
   }
 }
 
@@ -61,7 +61,7 @@ TEST_P(SearchOnMachine, NeedsTheMemoryOfThePlan) {
   const auto found = search(in, target, machine, 8, std::nullopt);
   ASSERT_FALSE(found.best.empty());
   for (const auto& trial : found.best)
-    EXPECT_EQ(trial.reserved, make_plan(input_of(in, trial.choice), target).most_needed())
+    EXPECT_EQ(trial.needed, make_plan(input_of(in, trial.choice), target).most_needed())
         << overrides_of(trial.choice);
 }
 
@@ -73,7 +73,7 @@ TEST_P(SearchOnMachine, BoundsAreNeverAboveTheTruth) {
   for (const auto& c : choices_of(in, 8)) {
     const auto truth = try_choice(in, target, machine, c);
     EXPECT_LE(bounds.seconds(c), truth.seconds * (1 + 1e-9)) << overrides_of(c);
-    EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.reserved)) << overrides_of(c);
+    EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.needed)) << overrides_of(c);
   }
 }
 

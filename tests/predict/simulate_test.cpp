@@ -184,4 +184,18 @@ TEST(TransferSeconds, ARingGoesThroughItsSlowestLink) {
   EXPECT_NEAR(transfer_seconds(m, t), 7e8 / 2e8 + 4e-6 + 1e-5, 1e-9);
 }
 
+TEST(AgreementSeconds, GrowWithTheLogarithmOfTheNodes) {
+  const MachineModel m = test::plain_machine("host");
+  const auto seconds = [&](int ranks) {
+    Recording r;
+    r.ranks = ranks;
+    r.ranks_of_node = 4;
+    return agreement_seconds(m, r);
+  };
+  EXPECT_DOUBLE_EQ(seconds(4), 1e-6);
+  EXPECT_DOUBLE_EQ(seconds(5), 1e-6 + 1e-5);
+  EXPECT_DOUBLE_EQ(seconds(12), 1e-6 + 2e-5);  // three nodes: two rounds
+  EXPECT_DOUBLE_EQ(seconds(4096), 1e-6 + 10e-5);
+}
+
 }  // namespace trireme

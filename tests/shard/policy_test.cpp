@@ -38,6 +38,13 @@ TEST(Policy, GroupsOfRanksMayShare) {
   EXPECT_TRUE(zero_policy({.stage = 3}, {.pipe = 4}, DType::f32, DType::f32).whole());
 }
 
+TEST(Policy, NodesHoldCopies) {
+  EXPECT_EQ(shard_on_nodes({1, 16, 1}, 8), 8);
+  EXPECT_EQ(shard_on_nodes({2, 4, 2}, 16), 8);  // two stages on a node
+  EXPECT_EQ(shard_on_nodes({2, 6, 2}, 8), 4);   // stages of 12: no group lies on two nodes
+  EXPECT_EQ(shard_on_nodes({1, 4, 1}, 1), 1);
+}
+
 TEST(Policy, GradientsTravelInBf16WhereTheirSumsAreF32) {
   EXPECT_EQ(policy_of({}, DType::f32, DType::bf16).reduce, DType::bf16);
   EXPECT_EQ(policy_of({}, DType::bf16, DType::bf16).reduce, DType::bf16);

@@ -205,6 +205,41 @@ std::vector<ParityCase> few_cases(int n) {
   return cases;
 }
 
+std::vector<ParityCase> many_cases(int n) {
+  std::vector<ParityCase> cases(6);
+  for (auto& c : cases) {
+    c.size = 32;
+    c.steps = 2;
+    c.zero.stage = 3;
+  }
+  cases[0].grid = {4, n / 16, 4};
+  cases[0].zero.shard = n / 8;  // two copies of each stage
+  cases[0].microbatches = 4;
+  cases[0].dropout = 0.1;
+  cases[0].recompute = Recompute::block;
+  cases[1].grid = {2, n / 8, 4};
+  cases[1].flavour = "llama";
+  cases[1].optimizer = OptimizerKind::adamw;
+  cases[2].grid = {4, n / 4, 1};
+  cases[2].flavour = "gqa";
+  cases[2].zero.stage = 1;
+  cases[2].zero.shard = 4;
+  cases[2].microbatches = 1;
+  cases[3].grid = {8, n / 32, 4};
+  cases[3].flavour = "qwen";
+  cases[3].schedule = ScheduleKind::zero_bubble;
+  cases[3].microbatches = 8;
+  cases[4].grid = {4, n / 16, 4};
+  cases[4].zero.stage = 2;
+  cases[4].schedule = ScheduleKind::interleaved;
+  cases[4].chunks = 2;
+  cases[4].microbatches = 4;
+  cases[5].grid = {1, n / 8, 8};  // 12 heads: some ranks have two
+  cases[5].zero.stage = 0;
+  cases[5].documents = true;
+  return cases;
+}
+
 std::vector<ParityCase> triple_cases(const Grid& grid) {
   return without_repeats(covering_cases(factors_on(grid), 3));
 }

@@ -48,6 +48,8 @@ PlanInput plan_input(const ParityCase&);
 std::vector<ParityCase> pairwise_cases(int ranks);
 // A handful that crosses all axes, in seconds: for 1, 2, 4 or 8 ranks.
 std::vector<ParityCase> few_cases(int ranks);
+// The same for 32, 64 or 128 ranks, with shards of a part of a stage and whole copies of it.
+std::vector<ParityCase> many_cases(int ranks);
 // With run.exactness = "invariant": these; every setting of every pair of more factors at least
 // once, for grids of that many ranks; a selection in which every pair of settings but the grid
 // meets somewhere on 1 to 8 ranks, and every grid of these has a case.

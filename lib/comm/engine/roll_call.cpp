@@ -27,8 +27,6 @@ static std::string text_of(const std::array<char, N>& field) {
 
 RollCall::RollCall(std::unique_ptr<transport::HostTransport> host) : host_(std::move(host)) {
   const auto ranks = static_cast<std::size_t>(host_->size());
-  for (auto* flags : {&alarmed_, &answered_, &overdue_}) flags->resize(ranks);
-  answers_.resize(ranks);
   struct Packed {
     std::array<char, 240> host{};
     std::int32_t process = 0;
@@ -40,7 +38,11 @@ RollCall::RollCall(std::unique_ptr<transport::HostTransport> host) : host_(std::
   const auto gathered = host_->all_gather(std::as_bytes(std::span(&mine, 1)),
                                           std::as_writable_bytes(std::span(all)), sizes);
   while (!host_->test(gathered)) std::this_thread::yield();
+  if (rank() != 0) all.resize(1);
   for (const auto& p : all) processes_.push_back({text_of(p.host), p.process});
+  if (rank() != 0) return;
+  for (auto* flags : {&alarmed_, &answered_, &overdue_}) flags->resize(ranks);
+  answers_.resize(ranks);
 }
 
 // What a silent rank has not taken yet, MPI may still read.

@@ -35,7 +35,8 @@ class RollCall {
   RollCall& operator=(const RollCall&) = delete;
 
   int rank() const { return host_->rank(); }
-  std::span<const Process> processes() const { return processes_; }  // by rank
+  // By rank; elsewhere than on rank 0 its alone.
+  std::span<const Process> processes() const { return processes_; }
 
   // Called now and then by a rank that waits: answers a question. True on rank 0: another rank says
   // that it has waited too long.
@@ -76,7 +77,8 @@ class RollCall {
   std::int32_t question_ = 0;
   std::deque<Leaving> leaving_;  // its elements stay where they are
   bool heard_ = false;
-  std::vector<std::uint8_t> alarmed_, answered_, overdue_;  // by rank
+  // On rank 0, by rank: elsewhere nothing is kept of all ranks.
+  std::vector<std::uint8_t> alarmed_, answered_, overdue_;
   std::vector<Wait> answers_;
 };
 

@@ -1,0 +1,28 @@
+#include "lib/comm/placement.hpp"
+
+#include <array>
+
+#include "lib/comm/agree.hpp"
+
+namespace trireme {
+
+Placement placement_of(const Communicator& world) {
+  const auto node = world.node();
+  const double size = node.size(), first = world.rank() - node.rank();
+  // The largest and the smallest of the job's nodes; of this node's ranks minus their places on it.
+  std::array<double, 2> sizes{size, -size}, firsts{first, -first};
+  world.all_reduce_max(sizes);
+  node.all_reduce_max(firsts);
+  double scattered = firsts[0] != -firsts[1];
+  world.all_reduce_max({&scattered, 1});
+  if (sizes[0] != -sizes[1])
+    throw SharedError(fmt::format("nodes run between {} and {} ranks, where all must run as many",
+                                  -sizes[1], sizes[0]));
+  if (scattered > 0)
+    throw SharedError(
+        "the ranks of a node do not follow each other: start them in blocks (srun "
+        "--distribution=block, mpiexec -ppn)");
+  return {node.size()};
+}
+
+}  // namespace trireme

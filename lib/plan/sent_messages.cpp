@@ -1,0 +1,39 @@
+#include "lib/plan/sent_messages.hpp"
+
+#include "lib/comm/engine/operation.hpp"
+
+namespace trireme {
+
+SentMessages::SentMessages(const Axes& axes, int shard, Placement placement)
+    : axes_(axes), ways_(axes, shard), placement_(placement) {
+  axes_.world.tell(this);
+}
+
+SentMessages::~SentMessages() {
+  axes_.world.tell(nullptr);
+}
+
+static std::int64_t& part_of(Axes::Traffic& t, Way way) {
+  switch (way) {
+    case Way::seq:
+      return t.seq;
+    case Way::down:
+    case Way::up:
+    case Way::stages:
+      return t.pipe;
+    default:
+      return t.shard;
+  }
+}
+
+void SentMessages::call(const engine::Context& context, Queue, const engine::Call& c) {
+  const Way way = ways_.of(context);
+  const auto world = ways_.members(way);
+  const int here = placement_.node(axes_.world.rank());
+  count_ += std::ssize(c.messages.out);
+  for (const auto& m : c.messages.out)
+    if (placement_.node(world[static_cast<std::size_t>(m.peer)]) != here)
+      part_of(to_other_nodes_, way) += m.view.count() * static_cast<std::int64_t>(bytes_of(c.wire));
+}
+
+}  // namespace trireme
