@@ -16,12 +16,12 @@ static Axes split_axes(const Communicator& world, const Grid& grid, int shard, c
   const int rank = world.rank();
   Axes a{.grid = grid, .at = grid.at(rank), .world = world};
   a.gather = split(shard_group(grid, shard, rank));
-  a.scatter = split(shard_group(grid, shard, rank));
+  a.scatter = a.gather.duplicate();
   a.replicas = split(replica_group(grid, shard, rank));
   a.seq = split(seq_group(grid, rank));
   a.down = split(pipe_group(grid, rank));
-  a.up = split(pipe_group(grid, rank));
-  a.stages = split(pipe_group(grid, rank));
+  a.up = a.down.duplicate();
+  a.stages = a.down.duplicate();
   return a;
 }
 

@@ -38,6 +38,12 @@ Communicator Communicator::split(int color, int key) const {
   return {context_->progress, host ? host->split(color, key) : nullptr};
 }
 
+Communicator Communicator::duplicate() const {
+  auto& host = context_->host;
+  const Deadline limit("duplicating a communicator", host ? settings().hang_timeout : 0);
+  return {context_->progress, host ? host->duplicate() : nullptr};
+}
+
 Communicator Communicator::pretend_split(int rank, int size) const {
   return {context_->progress, transport::pretended_host(rank, size)};
 }

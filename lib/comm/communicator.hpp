@@ -76,6 +76,9 @@ class Communicator {
   // Collective: the ranks with the same color (>= 0), ordered by key, then by rank; with own
   // sequence numbers and counters. A pretended communicator cannot know the others' colors: Error.
   Communicator split(int color, int key) const;
+  // Collective: the same ranks, with own sequence numbers and counters. Cheaper than a split, which
+  // all ranks of this one take part in.
+  Communicator duplicate() const;
   // Rank `rank` of a pretended communicator of the same job.
   Communicator pretend_split(int rank, int size) const;
   // Collective: the ranks that share memory with this one.

@@ -52,6 +52,9 @@ class TamperingTransport final : public transport::HostTransport {
   std::unique_ptr<HostTransport> split(int color, int key) override {
     return std::make_unique<TamperingTransport>(inner_->split(color, key), fault_);
   }
+  std::unique_ptr<HostTransport> duplicate() override {
+    return std::make_unique<TamperingTransport>(inner_->duplicate(), fault_);
+  }
   std::unique_ptr<HostTransport> node() override {
     return std::make_unique<TamperingTransport>(inner_->node(), fault_);
   }

@@ -21,9 +21,10 @@ class HostTransport : public Transport {
   // Who sent a message with this tag that has arrived and that no receive waits for; none: nobody.
   virtual std::optional<int> arrived(int tag) = 0;
 
-  // Collective and blocking: transports between the ranks of one color (>= 0), ordered by key; and
-  // between the ranks of one node.
+  // Collective and blocking: transports between the ranks of one color (>= 0), ordered by key;
+  // between these ranks again; and between the ranks of one node.
   virtual std::unique_ptr<HostTransport> split(int color, int key) = 0;
+  virtual std::unique_ptr<HostTransport> duplicate() = 0;
   virtual std::unique_ptr<HostTransport> node() = 0;
 };
 

@@ -100,6 +100,11 @@ class MpiTransport final : public HostTransport {
     check(MPI_Comm_split(comm_, color, key, &made), "MPI_Comm_split");
     return std::make_unique<MpiTransport>(made);
   }
+  std::unique_ptr<HostTransport> duplicate() override {
+    MPI_Comm made = MPI_COMM_NULL;
+    check(MPI_Comm_dup(comm_, &made), "MPI_Comm_dup");
+    return std::make_unique<MpiTransport>(made);
+  }
   std::unique_ptr<HostTransport> node() override {
     MPI_Comm made = MPI_COMM_NULL;
     check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &made),

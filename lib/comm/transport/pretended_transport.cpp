@@ -35,6 +35,9 @@ class PretendedHost final : public HostTransport {
         "a pretended communicator cannot be split, the others' colors are not known: pretend each "
         "one that would be split off");
   }
+  std::unique_ptr<HostTransport> duplicate() override {
+    return std::make_unique<PretendedHost>(rank_, size_);
+  }
   std::unique_ptr<HostTransport> node() override {
     return std::make_unique<PretendedHost>(rank_, size_);
   }
