@@ -212,6 +212,7 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
   const auto machine = machine_of(a, deck);
   const auto choice = backend_choice(deck, {});
+  warn_of_slow_products(choice, deck.precision.compute);
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
@@ -242,6 +243,7 @@ int plan(const PlanArguments& a) {
   auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
   const auto machine = machine_of(a, deck);
   const auto choice = backend_choice(deck, {});
+  warn_of_slow_products(choice, deck.precision.compute);
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
@@ -297,6 +299,7 @@ int check(const CheckArguments& a) {
     require_tokens_of(reader.meta(), model, training.tokenizer());
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
+  warn_of_slow_products(choice, compute);
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere

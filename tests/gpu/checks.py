@@ -95,7 +95,10 @@ def nccl(m):
 def training(m):
     """50 steps in f32 against host"""
     want = losses(m.train("host-f32", *F32, f"train.steps={STEPS}", backend="host"))
-    got = losses(m.train("device-f32", *F32, f"train.steps={STEPS}"))
+    run = m.train("device-f32", *F32, f"train.steps={STEPS}")
+    got = losses(run)
+    if m.backend == "cuda" and (run / "log").read_text().count("tensor cores idle") != 1:
+        raise Failed("the log does not say once that f32 leaves tensor cores idle")
     most = furthest(got, want, relative(want), "f32")
     again = losses(m.train("device-f32-again", *F32, f"train.steps={STEPS}"))
     if again != got:
