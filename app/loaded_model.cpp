@@ -82,7 +82,6 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     workspace_ = std::make_unique<Workspace>(*backend_);
     auto setup = trainer_setup(deck_, compute);
     setup.trainable = false;
-    setup.graphs = setup.graphs && world.size() == 1;
     if (losses == LossesAre::of_samples) setup.exact_chunk = 0;
     trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
     load_weights(trainer_->store(), *reader_);

@@ -229,6 +229,7 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
   const auto machine = machine_of(a, deck);
   const auto choice = backend_choice(deck, {});
+  warn_of_slow_products(choice, deck.precision.compute);
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
@@ -262,6 +263,7 @@ int plan(PlanArguments a) {
   const auto machine = machine_of(a, deck);
   if (machine) a.ranks_of_node = machine->ranks_of_node;
   const auto choice = backend_choice(deck, {});
+  warn_of_slow_products(choice, deck.precision.compute);
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
@@ -319,6 +321,7 @@ int check(const CheckArguments& a) {
     require_tokens_of(reader.meta(), model, training.tokenizer());
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
+  warn_of_slow_products(choice, compute);
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere

@@ -10,10 +10,7 @@ namespace trireme {
 static Deck deck_here(Deck deck, bool moved) {
   // Kernels are the host's, and its memory is what they are tried in.
   const bool elsewhere = deck.run.backend == "fenced" || (moved && deck.run.backend != "ref");
-  if (elsewhere) {
-    deck.run.backend = "host";
-    deck.run.cuda_graph = false;
-  }
+  if (elsewhere) deck.run.backend = "host";
   return on_one_rank(std::move(deck));
 }
 

@@ -90,6 +90,17 @@ DType agreed_compute(const Communicator& world, const BackendChoice& choice, DTy
   return wide(wanted);
 }
 
+void warn_of_slow_products(const BackendChoice& choice, DType compute) {
+  if (choice.name != "cuda" || compute != DType::f32 || choice.tf32) return;
+  // NVIDIA's data sheet of the H100 SXM, dense, in TFLOP/s.
+  constexpr double f32 = 67, tf32 = 494.5, bf16 = 989;
+  log_warning(
+      "precision.compute = \"f32\" leaves a GPU's tensor cores idle: an H100 multiplies {:.1f} "
+      "times as fast in bf16 (by its data sheet {:.0f} TFLOP/s, not {:.0f}), and {:.1f} times with "
+      "precision.tf32 = true; give precision.compute = \"bf16\" unless f32 is what you want",
+      bf16 / f32, bf16, f32, tf32 / f32);
+}
+
 TransportKind transport_of(const Deck& d, const BackendChoice& choice) {
   const bool device =
       choice.name == "cuda" && !d.run.share_gpu && !transport::nccl_library().empty();

@@ -37,6 +37,9 @@ DType usable_compute(const BackendChoice&, DType wanted);
 // Collective. The same for the machines of all ranks.
 DType agreed_compute(const Communicator& world, const BackendChoice&, DType wanted);
 
+// Says how many times as fast a GPU would multiply, where a deck leaves its tensor cores idle.
+void warn_of_slow_products(const BackendChoice&, DType compute);
+
 // Device if each rank has a GPU of its own and the build has NCCL, else host.
 TransportKind transport_of(const Deck&, const BackendChoice&);
 

@@ -106,6 +106,7 @@ void log_start(const Inputs& in, const Machine& m, const TrainArguments& a,
            static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
+  warn_of_slow_products(m.choice, m.trainer->model().compute());
   log_detail("bits are those of {}", in.meta.extra.at(machine_key));
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);

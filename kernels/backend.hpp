@@ -106,14 +106,6 @@ class Backend {
   virtual void wait(Queue, Event) = 0;
   virtual bool done(Event) = 0;
   virtual void* native(Queue) = 0;
-  // Work put on compute between begin_graph and end_graph may be held back and launched at once, as
-  // one graph. `which` is the same for work that is alike from one time to the next. In between
-  // nothing is uploaded, downloaded or put on other queues, no queue waits for that work, and
-  // compute waits only for events recorded before. drop_graph, called instead of end_graph,
-  // discards the work.
-  virtual void begin_graph(std::uint64_t /*which*/) {}
-  virtual void end_graph() {}
-  virtual void drop_graph() noexcept {}
 
   // Transfers. `upload` has copied its span when it returns; `download` returns when the bytes are
   // there (dense views both).

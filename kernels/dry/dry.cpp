@@ -34,8 +34,6 @@ static bool pinned(const std::byte* p) {
 }
 
 void Dry::begin(std::string_view what, Queue q) {
-  require(!graph_begin_ || q == Queue::compute, "{} on queue {} cannot be part of a graph", what,
-          name_of(q));
   if (target_.order) accesses_.begin(what, q);
 }
 
@@ -62,34 +60,17 @@ void Dry::put(Queue q, const kernel::Operation& operation) {
       operation);
 }
 
-// An empty event of each queue: what comes after it is part of the graph.
-void Dry::begin_graph(std::uint64_t) {
-  require(!graph_begin_, "a graph is begun within another");
-  auto& begin = graph_begin_.emplace();
-  for (int q = 0; q < queue_count; ++q)
-    begin[static_cast<std::size_t>(q)] = accesses_.record(static_cast<Queue>(q)).ticket;
-}
-
-void Dry::wait(Queue q, Event e) {
-  if (graph_begin_ && q != e.queue)
-    require(e.ticket <= (*graph_begin_)[static_cast<std::size_t>(e.queue)],
-            "queue {} waits for queue {} within a graph", name_of(q), name_of(e.queue));
-  accesses_.wait(q, e);
-}
-
 void Dry::touched(Queue q, ConstView read, View written) {
   transfer("the host", q, read, written);
 }
 
 void Dry::upload(Queue q, View dst, std::span<const std::byte> bytes) {
-  require(!graph_begin_, "an upload cannot be part of a graph");
   ConstView src = dst;
   src.data = pinned(bytes.data()) ? bytes.data() : nullptr;
   transfer("upload", q, src, dst);
 }
 
 void Dry::download(Queue q, std::span<std::byte> bytes, ConstView src) {
-  require(!graph_begin_, "a download cannot be part of a graph");
   if (pinned(bytes.data()))
     return transfer("download", q, src, View(bytes.data(), src.dtype, {src.count()}));
   transfer("download", q, src, {});

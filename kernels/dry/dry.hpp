@@ -3,10 +3,8 @@
 // floating-point operations, and checks that any two accesses to the same bytes, one of them a
 // write, are ordered by queues and events (vector clocks: Mattern 1989). Scalars in f64 read back
 // as 1 and all else as 0, so a step's norms and losses are finite and nothing is skipped.
-#include <array>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -44,12 +42,9 @@ class Dry : public Backend {
   const Account& account() const override { return arena_.account(); }
   void lend_workspace(View v) override { scratch_ = v; }
   Event record(Queue q) override { return accesses_.record(q); }
-  void wait(Queue q, Event e) override;
+  void wait(Queue q, Event e) override { accesses_.wait(q, e); }
   bool done(Event) override { return true; }
   void* native(Queue) override { return nullptr; }
-  void begin_graph(std::uint64_t which) override;
-  void end_graph() override { graph_begin_.reset(); }
-  void drop_graph() noexcept override { graph_begin_.reset(); }
   void upload(Queue, View dst, std::span<const std::byte>) override;
   void download(Queue, std::span<std::byte>, ConstView src) override;
   void touched(Queue, ConstView read, View written) override;
@@ -64,7 +59,6 @@ class Dry : public Backend {
   BackendProperties properties_;
   Arena arena_;
   Accesses accesses_;
-  std::optional<std::array<std::uint64_t, queue_count>> graph_begin_;  // tickets
   View scratch_;
   double flops_ = 0;
 };

@@ -200,9 +200,6 @@ class Checker {
          {"data.attention", "run.backend"},
          "data.attention = \"document\" is for the backends host and ref, not for cuda; give "
          "run.backend = \"host\" or data.attention = \"causal\"");
-    rule(deck_.run.replay_every == 0 || !deck_.run.cuda_graph,
-         {"run.replay_every", "run.cuda_graph"},
-         "run.replay_every is for runs without run.cuda_graph: a graph's steps keep no digests");
     for (const auto& f : deck_.freeze) {
       rule(!f.pattern.empty(), {"freeze.pattern"}, "freeze.pattern is missing; name parameters");
       rule(f.to_step == 0 || f.to_step > f.from_step, {"freeze.to_step", "freeze.from_step"},
@@ -217,7 +214,7 @@ class Checker {
          "run.exactness = \"invariant\" is for f32 and bf16, not for f64: its sums have quanta of "
          "2^-50");
     rule(
-        deck_.run.backend != "cuda" && !deck_.run.cuda_graph, {"run.exactness", "run.backend"},
+        deck_.run.backend != "cuda", {"run.exactness", "run.backend"},
         "run.exactness = \"invariant\" is for the backends host and ref: a GPU's products and sums "
         "are not proven to give the same bits on any grid");
     rule(tokens % chunk == 0, {"run.exact_chunk", "parallel.seq", "model.context"},

@@ -10,6 +10,7 @@
 #include "lib/base/nearest.hpp"
 #include "lib/deck/check.hpp"
 #include "lib/deck/familiar.hpp"
+#include "lib/deck/former.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/deck/toml_reader.hpp"
@@ -55,6 +56,10 @@ class Loader {
     const auto equals = argument.find('=');
     const std::string path = trimmed(argument.substr(0, equals));
     const DeckKey* key = find_key(path);
+    if (const auto* former = find_former(path)) {
+      report(where, fmt::format("{} {}", path, former->says));
+      return;
+    }
     if (const auto* familiar = key ? nullptr : find_familiar(path)) {
       report(where, fmt::format("'{}' is not a key: {}", path, hinted(*familiar)));
       return;
@@ -187,6 +192,13 @@ class Loader {
     for (const auto& entry : raw.entries) {
       if (const DeckKey* key = find_key(section, entry.key)) {
         assign(*key, row, entry.value, at(entry.value.place));
+        continue;
+      }
+      const std::string path = section.name + "." + entry.key;
+      if (const auto* former = find_former(path)) {
+        const auto* flag = std::get_if<bool>(&entry.value.data);
+        if (!flag || *flag != former->as_now)
+          report(entry.place, fmt::format("{} {}", path, former->says));
         continue;
       }
       const std::string near = nearest_name(entry.key, names_of(section.keys));

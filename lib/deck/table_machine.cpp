@@ -239,9 +239,6 @@ DeckSection run_section() {
                  "libraries: code that is loaded later, NCCL's direct messages")
               .in(0, 1024)
               .in_units("GiB"),
-          KeyRow("cuda_graph", flag, plain(&R::cuda_graph),
-                 "launch a microbatch's forward and its backward as one CUDA graph each; on one "
-                 "rank, and not while debugging"),
       }};
 }
 

@@ -17,7 +17,6 @@ TrainerSetup trainer_setup(const Deck& d, DType compute) {
   s.seed = static_cast<std::uint64_t>(d.train.seed);
   s.exact_chunk = exact_chunk(d);
   s.check_memory = d.run.replay_every > 0;
-  s.graphs = d.run.cuda_graph;
   return s;
 }
 

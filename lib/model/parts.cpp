@@ -60,6 +60,13 @@ static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const Block
   return chain;
 }
 
+// What an op of several results takes.
+static std::vector<Value> one(Value x) {
+  std::vector<Value> in;
+  in.push_back(std::move(x));
+  return in;
+}
+
 BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E, bool exact)
     : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E, exact) {}
 
@@ -83,8 +90,9 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
 }
 
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
-  Value h = tape.apply(run, attention_norm_, x);
-  h = tape.apply(run, qkv_, std::move(h));
+  auto both = tape.apply(run, attention_norm_, one(std::move(x)));
+  x = std::move(both[0]);
+  Value h = tape.apply(run, qkv_, std::move(both[1]));
   if (qk_norm_) h = tape.apply(run, *qk_norm_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
   if (repeat_heads_) h = tape.apply(run, *repeat_heads_, std::move(h));
@@ -93,7 +101,7 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   h = tape.apply(run, attention_, std::move(h));
   if (shared) h = tape.apply(run, join_heads_, std::move(h));
   h = tape.apply(run, projection_, std::move(h));
-  auto both = tape.apply(run, attention_residual_, {std::move(x), std::move(h)});
+  both = tape.apply(run, attention_residual_, {std::move(x), std::move(h)});
   x = std::move(both[0]);
 
   h = std::move(both[1]);
@@ -106,7 +114,7 @@ FinalNormPart::FinalNormPart(const ModelSpec& s)
       norm_(norm_weights(s.config, s.final_norm, s.final_norm_bias)) {}
 
 Value FinalNormPart::forward(Tape& tape, const Run& run, Value x) const {
-  return tape.apply(run, norm_, std::move(x));
+  return std::move(tape.apply(run, norm_, one(std::move(x)))[1]);
 }
 
 HeadPart::HeadPart(const ModelSpec& s)

@@ -30,6 +30,7 @@ static View part(const Tensor& t, Rows r) {
 
 Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& saved, bool wanted,
                              Half half) const {
+  if (!grad.dy) return wanted ? grad.dsum : Tensor{};
   const Tensor &x = saved[0], &mean = saved[1], &rstd = saved[2];
   Tensor dx;
   if (wanted && half != Half::weight)
@@ -41,7 +42,7 @@ Tensor NormWeights::backward(const Run& run, const Grad& grad, const Saved& save
                                                      .dw_C = dst[0],
                                                      .db_C = dst.size() > 1 ? dst[1] : View{},
                                                      .how = how,
-                                                     .dsum_TC = part(grad.dsum, r),
+                                                     .dsum_TC = dx ? part(grad.dsum, r) : View{},
                                                      .dy_TC = part(grad.dy, r),
                                                      .x_TC = part(x, r),
                                                      .w_C = w_C,
@@ -69,22 +70,24 @@ std::vector<Tensor> Norm::forward(const Run& run, std::vector<Tensor> in, Saved*
                                                .b_C = weights_.bias(run),
                                                .eps = weights_.eps()});
   if (saved) *saved = {x, mean, rstd};
-  return {y};
+  return {x, y};
 }
 
 std::vector<Tensor> Norm::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                           Saved& saved,
                                           std::span<const std::uint8_t> wanted) const {
-  return {weights_.backward(run, {{}, grad_out[0]}, saved, wanted[0], NormWeights::Half::input)};
+  const Tensor dsum = std::move(grad_out[0]);
+  return {weights_.backward(run, {dsum, grad_out[1]}, saved, wanted[0], NormWeights::Half::input)};
 }
 
 void Norm::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
-  weights_.backward(run, {{}, grad_out[0]}, saved, false, NormWeights::Half::weight);
+  weights_.backward(run, {{}, grad_out[1]}, saved, false, NormWeights::Half::weight);
 }
 
 std::vector<Tensor> Norm::backward(const Run& run, std::vector<Tensor> grad_out, Saved saved,
                                    std::span<const std::uint8_t> wanted) const {
-  return {weights_.backward(run, {{}, grad_out[0]}, saved, wanted[0], NormWeights::Half::both)};
+  return {weights_.backward(run, {grad_out[0], grad_out[1]}, saved, wanted[0],
+                            NormWeights::Half::both)};
 }
 
 }  // namespace trireme::ops

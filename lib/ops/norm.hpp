@@ -1,7 +1,8 @@
 #pragma once
 // Layer norm  y = (x - mean) * rstd * w + b   (Ba, Kiros, Hinton 2016)
 // RMS norm    y = x * rstd * w                (Zhang, Sennrich 2019)
-// over the width of each token. Saved: x and a statistic or two a token.
+// over the width of each token. x goes on beside y, so that what its other readers send back is
+// added to the norm's gradient in the same pass. Saved: x and a statistic or two a token.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -26,7 +27,7 @@ class NormWeights {
   };
   Statistics statistics(const Run&, const Tensor& x, const Saved*) const;
 
-  // The adjoint at x, saved as {x, mean, rstd}. dx = dsum + the norm's adjoint of dy; dsum may be
+  // The adjoint at x, saved as {x, mean, rstd}. dx = dsum + the norm's adjoint of dy; either may be
   // absent.
   struct Grad {
     Tensor dsum, dy;
@@ -41,7 +42,7 @@ class NormWeights {
   double eps_;
 };
 
-class Norm final : public Op {
+class Norm final : public Op {  // in: x; out: x, y
  public:
   explicit Norm(NormWeights weights) : weights_(std::move(weights)) {}
   std::string_view name() const override { return "norm"; }

@@ -36,27 +36,24 @@ std::vector<Tensor> ResidualNorm::split(const Run& run, Tensor dsum,
 std::vector<Tensor> ResidualNorm::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                   Saved& saved,
                                                   std::span<const std::uint8_t> wanted) const {
-  const Tensor dsum = std::move(grad_out[0]), &dy = grad_out[1];
-  if (!dy) return split(run, dsum, wanted);
-  return split(
-      run,
-      weights_.backward(run, {dsum, dy}, saved, wanted[0] || wanted[1], NormWeights::Half::input),
-      wanted);
+  const Tensor dsum = std::move(grad_out[0]);
+  const bool any = wanted[0] || wanted[1];
+  return split(run,
+               weights_.backward(run, {dsum, grad_out[1]}, saved, any, NormWeights::Half::input),
+               wanted);
 }
 
 void ResidualNorm::weight_gradients(const Run& run, std::vector<Tensor> grad_out,
                                     Saved saved) const {
-  if (grad_out[1])
-    weights_.backward(run, {{}, grad_out[1]}, saved, false, NormWeights::Half::weight);
+  weights_.backward(run, {{}, grad_out[1]}, saved, false, NormWeights::Half::weight);
 }
 
 std::vector<Tensor> ResidualNorm::backward(const Run& run, std::vector<Tensor> grad_out,
                                            Saved saved,
                                            std::span<const std::uint8_t> wanted) const {
   const bool any = wanted[0] || wanted[1];
-  Tensor dsum = grad_out[1] ? weights_.backward(run, {grad_out[0], grad_out[1]}, saved, any,
-                                                NormWeights::Half::both)
-                            : grad_out[0];
+  Tensor dsum =
+      weights_.backward(run, {grad_out[0], grad_out[1]}, saved, any, NormWeights::Half::both);
   grad_out.clear();
   saved.clear();
   return split(run, std::move(dsum), wanted);

@@ -51,7 +51,6 @@ struct RunConfig {
   bool debug = false;                     // poison freed memory, check labels of collectives
   bool share_gpu = false;                 // several ranks on one GPU
   double device_headroom = 1;             // GiB of a GPU's memory that are left to others
-  bool cuda_graph = false;                // a microbatch's forward and its backward as a graph each
 
   bool operator==(const RunConfig&) const = default;
 };

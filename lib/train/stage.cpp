@@ -11,25 +11,6 @@ namespace trireme {
 
 namespace {
 
-// One call's work as a graph, where that is wanted.
-class GraphScope {
- public:
-  GraphScope(Backend& b, bool wanted, std::uint64_t which) : backend_(wanted ? &b : nullptr) {
-    if (backend_) backend_->begin_graph(which);
-  }
-  ~GraphScope() {
-    if (backend_) backend_->drop_graph();
-  }
-  GraphScope(const GraphScope&) = delete;
-  GraphScope& operator=(const GraphScope&) = delete;
-  void end() {
-    if (auto* const b = std::exchange(backend_, nullptr)) b->end_graph();
-  }
-
- private:
-  Backend* backend_;
-};
-
 // Weight gradients are wanted, and a later call adds them.
 class LaterGradients final : public Gradients {
  public:
@@ -114,14 +95,6 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
   return {backend_, seq_, weights, gradients, session_.trainable(), place, when_.cached};
 }
 
-// The first microbatch of a step overwrites sums where others add; what is frozen adds none.
-std::uint64_t ModelStage::graph_of(const Instruction& i) const {
-  auto which = hash64(static_cast<std::uint64_t>(i.what), i.microbatch == 0 ? 1 : 0,
-                      static_cast<std::uint64_t>(i.chunk));
-  for (const auto trains : chunk_of(i.chunk).backward().trains) which = hash64(which, trains, 0);
-  return which;
-}
-
 // Forward of one part; what its backward needs is kept.
 Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& batch, Tensor x) {
   const Part& p = c.part(i);
@@ -161,7 +134,6 @@ Tensor ModelStage::forward(int m, int chunk, Tensor x) {
     return {};
   }
   Microbatch batch = upload(c, batches_[static_cast<std::size_t>(m)]);
-  GraphScope graph(backend_, when_.graphs && !when_.logits, graph_of({Do::forward, m, chunk}));
   if (c.first()) x = batch.ids_BT;
   for (std::size_t i = 0; i < c.size(); ++i) {
     if (c.last() && when_.logits && i + 1 == c.size()) {
@@ -170,7 +142,6 @@ Tensor ModelStage::forward(int m, int chunk, Tensor x) {
     }
     x = run_part(c, i, m, batch, std::move(x));
   }
-  graph.end();
   batch.ids_BT = batch.targets_BT = {};
   if (!batch.parts.empty()) kept_[{m, chunk}] = std::move(batch);
   if (!c.last()) return x;
@@ -203,7 +174,6 @@ Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
   }
   auto batch = std::move(kept_.at({m, what.chunk}));
   kept_.erase({m, what.chunk});
-  GraphScope graph(backend_, when_.graphs, graph_of(what));
   for (std::size_t i = c.size(); i-- > 0 && c.needed(i);) {
     const Part& p = c.part(i);
     const TraceScope span_of_part(p.name(), m, Direction::backward, first_unit(p));
@@ -228,7 +198,6 @@ Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
     if (!whole && c.late(i)) batch.later.push_back(std::move(k.tape));
     if (when_.trail) when_.trail->add(Direction::backward, m, c.place(i), dy);
   }
-  graph.end();
   if (!batch.later.empty()) kept_[{m, what.chunk}] = std::move(batch);
   return dy;
 }
@@ -247,7 +216,6 @@ void ModelStage::weight_gradients(int m, int chunk) {
   auto batch = std::move(it->second);
   kept_.erase(it);
   std::ranges::reverse(batch.later);
-  GraphScope graph(backend_, when_.graphs, graph_of({Do::weight_gradients, m, chunk}));
   for (std::size_t i = c.size(); i-- > 0 && c.needed(i);) {
     if (!c.late(i)) continue;
     const Part& p = c.part(i);
@@ -259,7 +227,6 @@ void ModelStage::weight_gradients(int m, int chunk) {
     std::move(tape).weight_gradients(run_of(batch, m, weights, &gradients));
     session_.scatter(std::move(gradients));
   }
-  graph.end();
 }
 
 void ModelStage::make_logits(const Chunk& c, const Microbatch& batch, const Tensor& x_BTC) {

@@ -38,7 +38,6 @@ class ModelStage final : public Stage {
     // rows, [B, V].
     const Cached* cached = nullptr;
     std::int64_t exact_chunk = 0;  // Place's
-    bool graphs = false;           // each call is one piece of work to the backend; for one rank
     // Asked on all ranks before each microbatch but the first: are this and those after it left
     // out? The same answer everywhere. Empty: never.
     std::function<bool(int microbatch)> drop = {};
@@ -81,7 +80,6 @@ class ModelStage final : public Stage {
   }
   Microbatch upload(const Chunk&, const Batch&) const;
   Run run_of(const Microbatch&, int m, const Weights&, Gradients*) const;
-  std::uint64_t graph_of(const Instruction&) const;  // alike: the same number
   Tensor run_part(const Chunk&, std::size_t i, int m, Microbatch&, Tensor x);
   // Whole, or its first half.
   Tensor run_backward(const Instruction&, Tensor dy);

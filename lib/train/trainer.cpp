@@ -26,10 +26,6 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
 
 static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) {
   const Grid& grid = axes.grid;
-  require(!s.graphs || grid.ranks() == 1,
-          "run.cuda_graph = true is for one rank, not for {}: what ranks exchange is no part of a "
-          "graph",
-          grid.ranks());
   require(s.attention == AttentionSpan::causal || b.properties().documents,
           "data.attention = \"document\" is for the backends host and ref, not for {}: give "
           "run.backend = \"host\" or data.attention = \"causal\"",
@@ -188,7 +184,6 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
                         .seed = setup_.seed,
                         .step = step,
                         .scale = scale,
-                        .graphs = setup_.graphs,
                         .drop = give_up ? drop : std::function<bool(int)>()};
   std::optional<Trail> trail;
   if (replay_wanted == Replay::yes) trail.emplace(backend_, model_, in_order(count));

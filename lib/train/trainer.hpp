@@ -79,7 +79,6 @@ struct TrainerSetup {
   bool trainable = true;        // false: to be evaluated only, without what training needs
   // Are weights and arrays compared, from one update to the next, by their digests?
   bool check_memory = false;
-  bool graphs = false;  // a microbatch's forward and its backward as a graph each; one rank
 };
 
 // The pipeline on a grid with that many stages.

@@ -62,7 +62,6 @@ TEST_F(GridInput, GridsThatDoNotFit) {
 TEST_F(GridInput, KeysOfTheAxes) {
   expect_refused_on(2, "zero.stage=3 zero.prefetch=-1", {"zero.prefetch", "0 to"});
   expect_refused_on(2, "zero.stage=3 zero.prefetch=1000", {"zero.prefetch", "0 to"});
-  expect_refused_on(2, "run.cuda_graph=true", {"run.cuda_graph", "one rank", "2"});
   expect_refused_on(2, "zero.stge=3", {"zero.stge", "zero.stage"});
   const auto with = [&](const std::string& rule) {
     folder.write("freeze.toml", std::string(grid_deck) + "[[freeze]]\n" + rule);

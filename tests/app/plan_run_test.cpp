@@ -1,4 +1,5 @@
 // The memory that a plan predicts is what the run takes, whatever happens meanwhile.
+#include "kernels/cuda/device.hpp"
 #include "tests/app/grid_training.hpp"
 
 namespace trireme {
@@ -107,6 +108,24 @@ TEST_F(GridTraining, WhatFitsIsNamedWithItsCosts) {
        {"on 4 ranks these fit:", "needed", "bubble", "sends a step", "zero.stage=", "%"})
     EXPECT_NE(refused.err.find(word), std::string::npos) << word << "\n" << refused.err;
   EXPECT_NE(here(plan + "--device-memory 80").err.find("80 bytes? write 80G"), std::string::npos);
+}
+
+// By NVIDIA's data sheet of the H100 SXM: 67, 494.5 and 989 TFLOP/s.
+TEST_F(Training, AGpuWhoseTensorCoresIdleIsWarnedOf) {
+  if (cuda_libraries().empty()) GTEST_SKIP() << "built without CUDA";
+  const auto said = [&](const std::string& overrides) {
+    const auto r = here("$TRIREME plan deck.toml " + overrides);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.err;
+  };
+
+  const auto slow = said("run.backend=cuda");
+  for (const auto* word : {"14.8 times", "7.4 times", "precision.compute", "precision.tf32"})
+    EXPECT_NE(slow.find(word), std::string::npos) << word << "\n" << slow;
+  EXPECT_EQ(slow.find("warning"), slow.rfind("warning")) << slow;
+  for (const auto* fast : {"run.backend=cuda precision.compute=bf16",
+                           "run.backend=cuda precision.tf32=true", "run.backend=host"})
+    EXPECT_EQ(said(fast), "") << fast;
 }
 
 }  // namespace

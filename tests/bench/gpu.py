@@ -4,19 +4,20 @@
   gpu.py DIR                        DIR is a build folder or an unpacked bundle; 8 minutes at most on one H200
   gpu.py DIR --only 124M --no-torch fewer tables, sooner
   gpu.py DIR --backend host --tiny  the same with tiny shapes on the CPU: a trial of this script, no measurement
-  gpu.py --self-test                checks the arithmetic of the tables
+  gpu.py DIR --record FILE          keeps all that was measured
+  gpu.py --replay FILE              the tables of what --record kept, on any machine
 
 Where there is no GPU it says so in a line and exits with 0; one that does not answer is an error. Ceilings are measured in the same run on
-random data: the fastest product that cuBLASLt made, and a copy of 1 GiB. The roofline of a kernel
+random data: the fastest product that cuBLASLt made, and a copy of 1 GiB. What is expected of a kernel
 class is the time that its products need at the one or its bytes at the other, whichever is longer.
 """
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gpu"))
 import presence  # noqa: E402
@@ -47,6 +48,23 @@ def places(folder, name):
     return [p for p in (folder / "tests" / name, folder / name, folder / "bin" / name) if p.is_file()]
 
 
+class Recorded:
+    """What an earlier run measured, in place of programs."""
+
+    def __init__(self, file, args):
+        self.answers = json.loads(Path(file).read_text())
+        self.args = args
+
+    def answer(self, what):
+        return self.answers.get(what, {"error": f"{what}: not in the recording"})
+
+    def measure(self, what, options):
+        return self.answer(f"{what} {options}".strip())
+
+    def torch(self, step, microbatch):
+        return self.answer(f"torch {step['model']}")
+
+
 class Bench:
     def __init__(self, folder, args):
         found = places(folder, "bench_gpu")
@@ -55,6 +73,7 @@ class Bench:
         self.program = str(found[0])
         self.args = args
         self.until = time.monotonic() + args.limit
+        self.answers = {}
 
     def left(self):
         return self.until - time.monotonic()
@@ -72,49 +91,107 @@ class Bench:
             return {"error": f"{what}: {lines[-1] if lines else f'exit code {run.returncode}'}"}
         return json.loads(run.stdout.strip().splitlines()[-1])
 
+    def record(self, file):
+        Path(file).write_text(json.dumps(self.answers, indent=1) + "\n")
+
     def measure(self, what, options):
         backend = ["--backend", self.args.backend]
-        return self.said([self.program, what, *backend, *options.split()], f"bench_gpu {what} {options}")
+        name = f"{what} {options}".strip()
+        self.answers[name] = self.said([self.program, what, *backend, *options.split()], f"bench_gpu {name}")
+        return self.answers[name]
 
     def torch(self, step, microbatch):
         options = ["--model", step["model"], "--batch", str(step["tokens"] // step["context"]),
                    "--microbatch", str(microbatch)]
         if self.args.tiny:
             options += "--layers 2 --width 64 --heads 2 --vocab 256 --context 32 --device cpu --steps 2 --eager".split()
-        return self.said([sys.executable, str(HERE / "torch_gpt.py"), *options], "torch")
+        name = f"torch {step['model']}"
+        self.answers[name] = self.said([sys.executable, str(HERE / "torch_gpt.py"), *options], "torch")
+        return self.answers[name]
 
 
-def roofline(kernel, rates):
+def expected(kernel, rates):
     """Milliseconds that a class needs at the ceilings, and whether products are what it needs them for."""
     compute = kernel["flops"] / (rates["gemm_tflops"] * 1e9)
     memory = kernel["bytes"] / (rates["copy_GBs"] * 1e6)
     return max(compute, memory), compute > memory
 
 
+class Row(NamedTuple):
+    """A kernel class in one step."""
+
+    name: str
+    calls: float
+    gigabytes: float
+    teraflops: float
+    expected: float  # ms at the ceilings
+    seen: float  # ms
+    rate: str
+    missed: bool
+
+    @property
+    def percent(self):
+        return 100 * self.expected / self.seen if self.seen > 0 else 0
+
+    @property
+    def lost(self):
+        return self.seen - self.expected
+
+
 def class_rows(step, rates):
-    """By kernel class, longest first: name, calls, ms, its rate as text, percent, ms above the roofline, goal missed."""
+    """Longest first."""
     rows = []
     for k in sorted(step["classes"], key=lambda k: -k["ms"]):
-        least, computes = roofline(k, rates)
-        percent = 100 * least / k["ms"] if k["ms"] > 0 else 0
-        rate = f"{k['flops'] / k['ms'] * 1e-9:.0f} TFLOP/s" if computes else f"{k['bytes'] / k['ms'] * 1e-6:.0f} GB/s"
+        least, computes = expected(k, rates)
+        rate = "" if k["ms"] <= 0 else \
+            f"{k['flops'] / k['ms'] * 1e-9:.0f} TFLOP/s" if computes else f"{k['bytes'] / k['ms'] * 1e-6:.0f} GB/s"
         counts = not computes and k["ms"] > SMALL * step["step_ms"] and k["name"] != "upload"
-        rows.append((k["name"], k["calls"], k["ms"], rate, percent, k["ms"] - least, counts and percent < GOAL_OF_COPY))
+        row = Row(k["name"], k["calls"], k["bytes"] * 1e-9, k["flops"] * 1e-12, least, k["ms"], rate, False)
+        rows.append(row._replace(missed=counts and row.percent < GOAL_OF_COPY))
     return rows
+
+
+def sum_row(rows):
+    return Row("all kernels", sum(r.calls for r in rows), sum(r.gigabytes for r in rows), sum(r.teraflops for r in rows),
+               sum(r.expected for r in rows), sum(r.seen for r in rows), "", False)
+
+
+def between_kernels(step, rows):
+    """ms of a step in which no kernel ran."""
+    return max(0, step["step_ms"] - sum_row(rows).seen)
+
+
+def losses_of(step, rows):
+    """(where, ms above what is expected), the most first."""
+    lost = [(r.name, r.lost) for r in rows] + [("between kernels", between_kernels(step, rows))]
+    return sorted(((where, ms) for where, ms in lost if ms > 0), key=lambda pair: -pair[1])
+
+
+def ms_of_products_alone(rows, rates):
+    """The products of a step, were each as fast as by itself in this run."""
+    return sum(1e3 * r.teraflops / rates["model_tflops"] for r in rows if r.name == "matmul")
 
 
 def print_classes(name, step, rates):
     if "classes" not in step:
         print(f"\n{name}: the {step['backend']} backend has no times of its kernels")
         return
-    total = sum(k["ms"] for k in step["classes"])
-    print(f"\n{name}, time by kernel class (steps of {step['timed_step_ms']:.2f} ms while they are timed)")
-    print(f"{'class':<18}{'calls':>7}{'ms':>10}{'share':>8}{'rate':>15}{'% of ceiling':>14}{'above roofline ms':>19}")
-    for kernel, calls, ms, rate, percent, above, missed in class_rows(step, rates):
-        print(f"{kernel:<18}{calls:>7.0f}{ms:>10.3f}{100 * ms / step['step_ms']:>7.1f}%{rate:>15}{percent:>14.0f}"
-              f"{above:>19.3f}{f'  MISSED (at least {GOAL_OF_COPY}%)' if missed else ''}")
-    print(f"{'all':<18}{'':>7}{total:>10.3f}{100 * total / step['step_ms']:>7.1f}%   the rest of a step, "
-          f"{max(0, step['step_ms'] - total):.3f} ms, is between kernels")
+    rows = class_rows(step, rates)
+    total = sum_row(rows)
+    print(f"\n{name}, a step by kernel class (of {step['timed_step_ms']:.2f} ms while they are timed); expected: at the ceilings")
+    print(f"{'class':<18}{'calls':>7}{'GB':>9}{'TFLOP':>9}{'expected ms':>13}{'seen ms':>10}{'share':>8}{'rate':>14}"
+          f"{'% of ceiling':>14}{'lost ms':>10}")
+    for r in [*rows, total]:
+        print(f"{r.name:<18}{r.calls:>7.0f}{r.gigabytes:>9.3f}{r.teraflops:>9.3f}{r.expected:>13.3f}{r.seen:>10.3f}"
+              f"{100 * r.seen / step['step_ms']:>7.1f}%{r.rate:>14}{r.percent:>14.0f}{r.lost:>10.3f}"
+              f"{f'  MISSED (at least {GOAL_OF_COPY}%)' if r.missed else ''}")
+    idle = between_kernels(step, rows)
+    print(f"{'between kernels':<47}{0:>9.3f}{idle:>10.3f}{100 * idle / step['step_ms']:>7.1f}%{'':>28}{idle:>10.3f}")
+    print(f"{'a step':<47}{total.expected:>9.3f}{step['step_ms']:>10.3f}{100:>7.1f}%{'':>14}"
+          f"{100 * total.expected / step['step_ms']:>14.0f}{step['step_ms'] - total.expected:>10.3f}")
+    print("most is lost in: " + ", ".join(f"{where} {ms:.2f} ms" for where, ms in losses_of(step, rows)[:4]))
+    if alone := ms_of_products_alone(rows, rates):
+        print(f"products by themselves, in these shapes, would take {alone:.2f} ms of it")
 
 
 def missed(step, rates, torch, goal):
@@ -188,24 +265,6 @@ def report(bench, model, how, goals):
     return True
 
 
-def self_test():
-    rates = {"gemm_tflops": 500.0, "copy_GBs": 4000.0, "model_tflops": 400.0}
-    classes = [{"name": "gelu", "calls": 2, "ms": 2.0, "bytes": 4e9, "flops": 0},
-               {"name": "matmul", "calls": 4, "ms": 10.0, "bytes": 1e9, "flops": 4e12},
-               {"name": "fill", "calls": 1, "ms": 0.001, "bytes": 1e3, "flops": 0}]
-    step = {"step_ms": 15.0, "timed_step_ms": 15.5, "classes": classes, "tokens_per_s": 100.0, "tflops": 300.0}
-    rows = class_rows(step, rates)
-    wanted = [("matmul", 4, 10.0, "400 TFLOP/s", 80.0, 2.0, False), ("gelu", 2, 2.0, "2000 GB/s", 50.0, 1.0, True),
-              ("fill", 1, 0.001, "1 GB/s", 0.025, 0.00099975, False)]
-    same = all(a[:4] == b[:4] and a[6] == b[6] and abs(a[4] - b[4]) < 1e-9 and abs(a[5] - b[5]) < 1e-12
-               for a, b in zip(rows, wanted)) and len(rows) == len(wanted)
-    said = missed(step, rates, {"tokens_per_s": 90.0},
-                  {"tokens_per_s": 100, "tflops": 301, "percent": 60, "times_torch": 1.2})
-    if not same or said != "  MISSED (at least 301 TFLOP/s, at least 1.2 x torch)":
-        sys.exit(f"gpu.py: wrong arithmetic:\n{rows}\n{wanted}\n{said}")
-    print_classes("self-test", step, rates)
-
-
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
@@ -214,13 +273,12 @@ def main():
     parser.add_argument("--only", choices=MODELS, action="append")
     parser.add_argument("--no-torch", dest="torch", action="store_false")
     parser.add_argument("--limit", type=float, default=480, help="seconds for all")
-    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--replay", type=Path)
     args = parser.parse_args()
-    if args.self_test:
-        return self_test()
-    if not args.folder:
+    if not args.folder and not args.replay:
         parser.error("which build folder or bundle?")
-    bench = Bench(args.folder, args)
+    bench = Recorded(args.replay, args) if args.replay else Bench(args.folder, args)
     device = bench.measure("device", "")
     if "error" in device:
         sys.exit(device["error"])
@@ -233,6 +291,8 @@ def main():
     models = TINY if args.tiny else MODELS
     goals = "H200" in device["device"] and not args.tiny
     fine = [report(bench, m, how, goals) for m, how in models.items() if not args.only or m in args.only]
+    if args.record and not args.replay:
+        bench.record(args.record)
     return None if all(fine) else 1
 
 

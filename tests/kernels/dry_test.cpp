@@ -93,26 +93,6 @@ TEST_F(DryOrder, MemoryIsReusedInOrder) {
   EXPECT_EQ(dry.race_count(), 1);
 }
 
-TEST_F(DryOrder, GraphsHoldComputesWorkAlone) {
-  const auto x = tensor(), y = tensor(Queue::gather);
-  const auto before = dry.record(Queue::gather);
-  std::byte bytes[400];
-  dry.begin_graph(0);
-
-  dry.put(Queue::compute, kernel::Fill{.dst = x.view(), .value = 0});
-  dry.wait(Queue::compute, before);
-  EXPECT_THROW(dry.put(Queue::gather, kernel::Fill{.dst = y.view(), .value = 0}), Error);
-  EXPECT_THROW(dry.upload(Queue::compute, x.view(), bytes), Error);
-  EXPECT_THROW(dry.download(Queue::compute, bytes, x.view()), Error);
-  EXPECT_THROW(dry.wait(Queue::gather, dry.record(Queue::compute)), Error);
-  EXPECT_THROW(dry.wait(Queue::compute, dry.record(Queue::gather)), Error);
-  EXPECT_THROW(dry.begin_graph(1), Error);
-
-  dry.end_graph();
-  dry.wait(Queue::gather, dry.record(Queue::compute));
-  dry.put(Queue::gather, kernel::Fill{.dst = y.view(), .value = 0});
-}
-
 TEST_F(DryOrder, EveryOperandsRoleCounts) {
   const auto x = tensor(Queue::gather), y = tensor();
   const auto race = [&](const kernel::Operation& o) {

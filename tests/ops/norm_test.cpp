@@ -25,9 +25,13 @@ OpCase norm(std::string name, NormKind kind, bool bias) {
   c.in = {inputs()};
   c.params = {random_numbers({C}, 2)};
   if (bias) c.params.push_back(random_numbers({C}, 3));
-  c.grad_out = random_numbers({B, T, C}, 4);
+  c.grad_out = random_numbers({B, T, C}, 4);  // of x, as others send it back
+  c.more_grad_out = {random_numbers({B, T, C}, 5)};
   c.rows = B * T;
-  c.slack = norm_slack(c.in[0], kind, eps, most, 0);
+  const auto norm = norm_slack(c.in[0], kind, eps, most, 0);
+  // dx = dsum + dx of the norm, whose size is at most rstd (2 + largest).
+  const double r = largest_rstd(c.in[0], kind, eps), size = 1 + r * (2 + 2 * most * r);
+  c.slack = {0, {norm.in[0] + 2 * roundoff(DType::f32) * size}, norm.params, {norm.y}};
   return c;
 }
 

@@ -27,7 +27,6 @@ Cuda::Cuda(const CudaChoice& c)
       runtime_(open_runtime(c.device)),
       timing_(*runtime_),
       queues_(*runtime_),
-      graphs_(*runtime_, queues_),
       memory_(*runtime_, queues_, c.headroom),
       ring_(*runtime_),
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
@@ -52,26 +51,8 @@ void Cuda::give(const Block& b, std::span<const Event> last) noexcept {
   memory_.give(b, last);
 }
 
-// Debugging and timing need each operation by itself.
-void Cuda::begin_graph(std::uint64_t which) {
-  if (choice_.debug || timing_.on()) return;
-  graphs_.begin(which);
-  products_.may_measure(!graphs_.recording());
-}
-
-void Cuda::end_graph() {
-  products_.may_measure(true);
-  graphs_.end();
-}
-
-void Cuda::drop_graph() noexcept {
-  products_.may_measure(true);
-  graphs_.drop();
-}
-
 template <class F>
 void Cuda::on_stream(Queue q, std::string_view what, const Work& work, const F& f) {
-  expect(!graphs_.recording() || q == Queue::compute, "a graph is of compute's work alone");
   auto* const stream = queues_.stream(q);
   if (timing_.on())
     timing_.around(stream, what, work, [&] { f(stream); });
@@ -126,14 +107,12 @@ void Cuda::put_product(Queue q, const kernel::Matmul& o) {
 
 void Cuda::upload(Queue q, View dst, std::span<const std::byte> bytes) {
   expect(dst.dense() && dst.span_bytes() == bytes.size(), "upload fills a dense view");
-  require(!graphs_.recording(), "an upload cannot be part of a graph");
   on_stream(q, "upload", {.bytes = bytes_seen(dst)},
             [&](void* stream) { ring_.upload(dst.data, bytes, stream); });
 }
 
 void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   expect(src.dense() && src.span_bytes() == bytes.size(), "download empties a dense view");
-  require(!graphs_.recording(), "a download cannot be part of a graph");
   for (std::size_t at = 0; at < bytes.size();) {
     const auto rest = bytes.subspan(at);
     const auto n = std::min(rest.size(), memory_.copied_whole(rest.data()));

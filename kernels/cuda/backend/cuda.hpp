@@ -6,7 +6,6 @@
 #include "kernels/cuda/backend/nvtx.hpp"
 #include "kernels/cuda/backend/operations.hpp"
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/runtime/graphs.hpp"
 #include "kernels/cuda/runtime/memory.hpp"
 #include "kernels/cuda/runtime/queues.hpp"
 #include "kernels/cuda/runtime/timing.hpp"
@@ -31,9 +30,6 @@ class Cuda final : public Backend {
   void wait(Queue q, Event e) override { queues_.wait(q, e); }
   bool done(Event e) override { return queues_.done(e); }
   void* native(Queue q) override { return queues_.stream(q); }
-  void begin_graph(std::uint64_t which) override;
-  void end_graph() override;
-  void drop_graph() noexcept override;
   cuda::Timing& timing() { return timing_; }
   const cuda::Products& products() const { return products_; }
 
@@ -55,7 +51,6 @@ class Cuda final : public Backend {
   cuda::NvtxRanges ranges_;
   cuda::Timing timing_;
   cuda::Queues queues_;
-  cuda::Graphs graphs_;
   cuda::DeviceMemory memory_;
   cuda::UploadRing ring_;
   cuda::Products products_;

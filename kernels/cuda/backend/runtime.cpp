@@ -88,36 +88,6 @@ class Device final : public Runtime {
     return static_cast<double>(ms);
   }
 
-  // Relaxed: other calls of this thread, such as taking memory, go on.
-  void begin_recording(Stream s) override {
-    check(cudaStreamBeginCapture(stream_of(s), cudaStreamCaptureModeRelaxed),
-          "cudaStreamBeginCapture");
-  }
-  Graph end_recording(Stream s, Graph like) override {
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_of(s), &graph), "recording a graph");
-    auto* executable = static_cast<cudaGraphExec_t>(like);
-    cudaGraphExecUpdateResultInfo changed{};
-    const bool alike = like && cudaGraphExecUpdate(executable, graph, &changed) == cudaSuccess;
-    if (like && !alike) cudaGetLastError();  // refused, as its nodes differ
-    const int code = alike ? cudaSuccess : cudaGraphInstantiate(&executable, graph, 0);
-    cudaGraphDestroy(graph);
-    check(code, "cudaGraphInstantiate");
-    return executable;
-  }
-  void drop_recording(Stream s) noexcept override {
-    cudaGraph_t graph = nullptr;
-    cudaStreamEndCapture(stream_of(s), &graph);
-    if (graph) cudaGraphDestroy(graph);
-    cudaGetLastError();
-  }
-  void launch(Graph g, Stream s) override {
-    check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(g), stream_of(s)), "cudaGraphLaunch");
-  }
-  void destroy_graph(Graph g) noexcept override {
-    cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g));
-  }
-
   std::size_t page_bytes() override {
     const auto place = here();
     std::size_t bytes = 0;

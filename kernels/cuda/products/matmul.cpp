@@ -23,7 +23,6 @@ struct Plan {
   Descriptor product;
   Layout left, right, out;
   cublasLtMatmulAlgo_t algorithm{};
-  bool provisional = false;  // not measured, since nothing could be
 };
 
 // A pair of events with times.
@@ -45,7 +44,6 @@ struct Products::Impl {
   CudaBits bits;
   Tf32 tf32;
   Epilogues epilogues;
-  bool measuring = true;
   std::int64_t fused = 0;
   cublasLtHandle_t handle = nullptr;
   using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no way
@@ -157,8 +155,7 @@ bool Products::Impl::works(const cublasLtMatmulAlgo_t& algorithm, const Plan& p)
 
 const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused) {
   const auto k = key_of(call, fused);
-  if (const auto it = plans.find(k); it != plans.end())
-    if (!it->second || !it->second->provisional || !measuring) return *it;
+  if (const auto it = plans.find(k); it != plans.end()) return *it;
   if (!handle) check_blas(cublasLtCreate(&handle), "cublasLtCreate");
   Plan p;
   p.product = describe_product(k.in == DType::f32 && tf32 == Tf32::on ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -174,7 +171,7 @@ const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused)
   const auto found = candidates(k, p);
   if (found.empty()) return *plans.emplace(k, std::nullopt).first;
   p.algorithm = found[0].algo;
-  const auto trial = measuring ? on_scratch(call) : std::nullopt;
+  const auto trial = on_scratch(call);
   if (found.size() > 1 && trial) {
     const auto at = pointers_of(*trial, fused);
     point(k, p, at);
@@ -186,11 +183,10 @@ const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused)
         p.algorithm = f.algo;
       }
   } else if (!trial && bits != CudaBits::repeatable) {
-    p.provisional = !measuring;
     if (const auto* same = overwriting(plans, k); same && *same && works((*same)->algorithm, p))
       p.algorithm = (*same)->algorithm;
   }
-  return *plans.insert_or_assign(k, std::move(p)).first;
+  return *plans.emplace(k, std::move(p)).first;
 }
 
 void Products::Impl::multiply(const Entry& entry, const Call& call) {
@@ -222,11 +218,10 @@ bool Products::Impl::decide(const Call& call, Fused fused, const Separate& separ
   bool better = plan(call, fused).second.has_value();
   if (better && epilogues == Epilogues::measured) {
     const auto* same = overwriting(fuses, k);
-    if (const auto trial = measuring ? on_scratch(call) : std::nullopt)
+    if (const auto trial = on_scratch(call))
       better = faster(call, *trial, fused, separate);
     else
       better = same && *same;
-    if (!measuring) return better;  // to be decided when it may
   }
   return fuses.emplace(k, better).first->second;
 }
@@ -238,10 +233,6 @@ Products::~Products() = default;
 
 std::int64_t Products::fused() const {
   return impl_->fused;
-}
-
-void Products::may_measure(bool yes) noexcept {
-  impl_->measuring = yes;
 }
 
 // Are c's rows dense? Otherwise its transpose's are.

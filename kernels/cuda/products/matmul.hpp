@@ -25,10 +25,6 @@ class Products {
 
   std::int64_t fused() const;  // products with an epilogue, bias aside, as part of them
 
-  // Not while work is recorded: what is new then is done in the first way that is recommended, and
-  // measured when it comes again.
-  void may_measure(bool) noexcept;
-
   // Puts all of a product's epilogue but the bias on the stream.
   using Separate = std::function<void(const kernel::Matmul&)>;
 

@@ -18,7 +18,6 @@ Queues::~Queues() {
     runtime_.destroy_stream(l.stream);
   }
   for (auto* m : pool_) runtime_.destroy_mark(m);
-  if (recorder_) runtime_.destroy_stream(recorder_);
 }
 
 void Queues::retire(Line& l) {
@@ -29,8 +28,8 @@ void Queues::retire(Line& l) {
   }
 }
 
-// Of all tickets given out.
-void Queues::put_mark(Line& l) {
+Event Queues::record(Queue q) {
+  auto& l = line(q);
   retire(l);
   if (pool_.empty()) {
     pool_.push_back(runtime_.create_mark());
@@ -39,13 +38,7 @@ void Queues::put_mark(Line& l) {
   auto* const mark = pool_.back();
   runtime_.record(mark, l.stream);
   pool_.pop_back();
-  l.pending.push_back({l.last, mark});
-}
-
-Event Queues::record(Queue q) {
-  auto& l = line(q);
-  ++l.last;
-  if (stream(q) == l.stream) put_mark(l);
+  l.pending.push_back({++l.last, mark});
   return {q, l.last};
 }
 
@@ -56,42 +49,13 @@ void Queues::wait(Queue q, Event e) {
   const auto& l = line(e.queue);
   if (e.ticket <= l.passed) return;
   const auto at = std::ranges::lower_bound(l.pending, e.ticket, {}, &Pending::ticket);
-  require(at != l.pending.end(), "queue {} waits for work that is being recorded into a graph",
-          name_of(q));
+  expect(at != l.pending.end(), "a ticket that has not passed has a mark");
   runtime_.wait(line(q).stream, at->mark);
   waiting = at->ticket;
 }
 
 void Queues::synchronize(Queue q) {
-  require(stream(q) == line(q).stream, "queue {} is being recorded into a graph", name_of(q));
   runtime_.synchronize(stream(q));
-}
-
-void Queues::begin_recording() {
-  if (!recorder_) recorder_ = runtime_.create_stream();
-  runtime_.begin_recording(recorder_);
-  recording_ = true;
-}
-
-Runtime::Graph Queues::end_recording(Runtime::Graph like) {
-  recording_ = false;
-  return runtime_.end_recording(recorder_, like);
-}
-
-void Queues::launch(Runtime::Graph g) {
-  auto& l = line(Queue::compute);
-  runtime_.launch(g, l.stream);
-  put_mark(l);
-}
-
-// Who holds a ticket of what was dropped waits for what was there before.
-void Queues::drop_recording() noexcept {
-  recording_ = false;
-  runtime_.drop_recording(recorder_);
-  try {
-    put_mark(line(Queue::compute));
-  } catch (...) {  // the device is lost, which the next call reports
-  }
 }
 
 bool Queues::done(Event e) {

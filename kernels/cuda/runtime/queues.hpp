@@ -2,9 +2,6 @@
 // The contract's queues as streams and its events as marks out of a pool. Every launch asks here
 // for its stream. A mark returns to the pool when it was seen to have passed; a later wait for its
 // ticket returns at once.
-//
-// While compute is recorded into a graph, its work goes to a stream of its own. What compute waits
-// for then, the whole graph waits for; its tickets get one mark when the graph is launched.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -22,19 +19,12 @@ class Queues {
   Queues(const Queues&) = delete;
   Queues& operator=(const Queues&) = delete;
 
-  Runtime::Stream stream(Queue q) const {
-    return recording_ && q == Queue::compute ? recorder_ : line(q).stream;
-  }
+  Runtime::Stream stream(Queue q) const { return line(q).stream; }
   Event record(Queue);
   // Work put on `q` from now on starts after the event. Waiting twice costs nothing.
   void wait(Queue q, Event);
   bool done(Event);
   void synchronize(Queue q);
-
-  void begin_recording();
-  Runtime::Graph end_recording(Runtime::Graph like);
-  void launch(Runtime::Graph);  // on compute
-  void drop_recording() noexcept;
 
   std::size_t marks() const { return made_; }  // ever made: as many as were pending at once
 
@@ -53,14 +43,11 @@ class Queues {
   Line& line(Queue q) { return lines_[static_cast<std::size_t>(q)]; }
   const Line& line(Queue q) const { return lines_[static_cast<std::size_t>(q)]; }
   void retire(Line&);
-  void put_mark(Line&);
 
   Runtime& runtime_;
   std::array<Line, queue_count> lines_;
   std::vector<Runtime::Mark> pool_;
   std::size_t made_ = 0;
-  Runtime::Stream recorder_ = nullptr;
-  bool recording_ = false;
 };
 
 }  // namespace trireme::cuda

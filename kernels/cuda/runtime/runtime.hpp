@@ -12,7 +12,6 @@ class Runtime {
  public:
   using Stream = void*;  // a cudaStream_t
   using Mark = void*;    // a cudaEvent_t, without timing
-  using Graph = void*;   // a cudaGraphExec_t
   virtual ~Runtime() = default;
 
   // Work on an urgent stream starts before work on others that waits for a place on the device.
@@ -29,15 +28,6 @@ class Runtime {
   // A mark that keeps the time at which it passed; otherwise as any other.
   virtual Mark create_timed_mark() = 0;
   virtual double milliseconds(Mark begin, Mark end) = 0;  // both timed and passed
-
-  // What is put on the stream from now on is recorded instead of done. `end_recording` updates
-  // `like` to it where that is possible and makes a new graph otherwise. A graph may be launched
-  // again and again; a running one may be updated, for its next launch, or destroyed.
-  virtual void begin_recording(Stream) = 0;
-  virtual Graph end_recording(Stream, Graph like) = 0;
-  virtual void drop_recording(Stream) noexcept = 0;
-  virtual void launch(Graph, Stream) = 0;
-  virtual void destroy_graph(Graph) noexcept = 0;
 
   // Address space of the device without memory behind it, which `back` puts there; both in
   // multiples of `page_bytes`.

@@ -23,10 +23,6 @@ class RecordingRuntime final : public Runtime {
     int number = 0;
     std::deque<std::function<void()>> work;
   };
-  struct Recorded {
-    int number = 0;
-    std::deque<std::function<void()>> work;
-  };
   struct Point {
     int number = 0;
     Line* line = nullptr;  // where it was recorded last
@@ -42,7 +38,6 @@ class RecordingRuntime final : public Runtime {
   std::size_t device_left = 64 * page;  // what `back` can still give
   int streams() const { return static_cast<int>(lines_.size()); }
   int live_marks() const { return static_cast<int>(points_.size()); }
-  int live_graphs() const { return static_cast<int>(graphs_.size()); }
   bool released() const { return released_; }
 
   // Everything on the stream, and what it waits for.
@@ -101,35 +96,6 @@ class RecordingRuntime final : public Runtime {
     return b.at - a.at;
   }
 
-  // A stream that records is one whose work is taken away again before anybody does it.
-  void begin_recording(Stream s) override {
-    auto* const l = static_cast<Line*>(s);
-    require(l->work.empty(), "stream {} has work of its own", l->number);
-    calls.push_back(fmt::format("begin recording {}", l->number));
-  }
-  Graph end_recording(Stream s, Graph like) override {
-    auto work = std::exchange(static_cast<Line*>(s)->work, {});
-    auto* graph = static_cast<Recorded*>(like);
-    if (graph && graph->work.size() == work.size()) {
-      calls.push_back(fmt::format("graph {} changed", graph->number));
-    } else {
-      graph = graphs_.emplace_back(std::make_unique<Recorded>(Recorded{graphs_made_++, {}})).get();
-      calls.push_back(fmt::format("new graph {} of {}", graph->number, work.size()));
-    }
-    graph->work = std::move(work);
-    return graph;
-  }
-  void drop_recording(Stream s) noexcept override { static_cast<Line*>(s)->work.clear(); }
-  void launch(Graph g, Stream s) override {
-    const auto& recorded = *static_cast<Recorded*>(g);
-    auto* const l = static_cast<Line*>(s);
-    calls.push_back(fmt::format("launch {} on {}", recorded.number, l->number));
-    l->work.insert(l->work.end(), recorded.work.begin(), recorded.work.end());
-  }
-  void destroy_graph(Graph g) noexcept override {
-    std::erase_if(graphs_, [&](const auto& one) { return one.get() == g; });
-  }
-
   // Work that takes so long.
   void run(Stream s, double milliseconds) {
     static_cast<Line*>(s)->work.emplace_back([this, milliseconds] { clock += milliseconds; });
@@ -171,8 +137,6 @@ class RecordingRuntime final : public Runtime {
 
   std::vector<std::unique_ptr<Line>> lines_;
   std::map<Point*, std::unique_ptr<Point>> points_;
-  std::vector<std::unique_ptr<Recorded>> graphs_;
-  int graphs_made_ = 0;
   int made_ = 0;
   bool released_ = false;
   std::unique_ptr<std::byte[]> device_;

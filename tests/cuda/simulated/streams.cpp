@@ -29,21 +29,15 @@ struct Task {
   const char* name;
   std::function<bool()> work;    // false: it has not ended
   std::shared_ptr<Point> after;  // not before it passed; null: at once
-  bool stepwise = false;
 };
 struct Stream {
   int device;
   std::deque<Task> tasks;
-  bool recording = false;
-  std::vector<Task> recorded;
 };
 struct Event {
   int device;
   bool timed;
   std::shared_ptr<Point> point;
-};
-struct Graph {
-  std::shared_ptr<std::vector<Task>> tasks;
 };
 
 int current_device() {
@@ -117,7 +111,6 @@ cudaError_t guarded(const F& f) {
 
 template <class Until>
 cudaError_t drive(Stream& target, const Until& until) {
-  if (target.recording) return cudaErrorStreamCaptureUnsupported;
   return guarded([&] {
     constexpr double eager[] = {0, 0.5, 0.9};
     const double ahead = eager[chance().below(std::size(eager))];
@@ -130,14 +123,7 @@ cudaError_t drive(Stream& target, const Until& until) {
 
 cudaError_t add(Stream& s, Task task) {
   if (fault_text) return cudaErrorLaunchFailure;
-  if (!s.recording) {
-    s.tasks.push_back(std::move(task));
-    return cudaSuccess;
-  }
-  // The program's graphs wait for nothing.
-  if (task.after) return cudaErrorStreamCaptureIsolation;
-  if (task.stepwise) return cudaErrorStreamCaptureUnsupported;
-  s.recorded.push_back(std::move(task));
+  s.tasks.push_back(std::move(task));
   return cudaSuccess;
 }
 
@@ -153,7 +139,7 @@ cudaError_t put(cudaStream_t stream, const char* name, std::function<void()> wor
 }
 
 cudaError_t put_stepwise(cudaStream_t stream, const char* name, std::function<bool()> step) {
-  return add(of(stream), {name, std::move(step), {}, true});
+  return add(of(stream), {name, std::move(step), {}});
 }
 
 void go_on() {
@@ -184,7 +170,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int) {
   if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;
-  streams.push_back(new Stream{current_device(), {}, false, {}});
+  streams.push_back(new Stream{current_device(), {}});
   *out = reinterpret_cast<cudaStream_t>(streams.back());
   return cudaSuccess;
 }
@@ -213,7 +199,6 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (of(event).device != of(stream).device) return cudaErrorInvalidResourceHandle;
-  if (of(stream).recording) return cudaErrorStreamCaptureUnsupported;  // ... and mark nothing
   auto point = std::make_shared<Point>(Point{&of(stream)});
   of(event).point = point;
   return put(stream, "an event", [point] {
@@ -242,48 +227,5 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
   if (!a.timed || !b.timed || !a.point || !b.point) return cudaErrorInvalidResourceHandle;
   if (!a.point->passed || !b.point->passed) return cudaErrorNotReady;
   *ms = static_cast<float>(b.point->at - a.point->at);
-  return cudaSuccess;
-}
-
-// Graphs are what one stream was given, in order.
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  if (of(stream).recording) return cudaErrorIllegalState;
-  of(stream).recording = true;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
-  auto& s = of(stream);
-  if (!std::exchange(s.recording, false)) return cudaErrorIllegalState;
-  auto tasks = std::make_shared<std::vector<Task>>(std::exchange(s.recorded, {}));
-  *out = reinterpret_cast<cudaGraph_t>(new Graph{std::move(tasks)});
-  return cudaSuccess;
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete reinterpret_cast<Graph*>(graph);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
-  *out = reinterpret_cast<cudaGraphExec_t>(new Graph(*reinterpret_cast<Graph*>(graph)));
-  return cudaSuccess;
-}
-// The same kernels in the same order may have other arguments.
-cudaError_t cudaGraphExecUpdate(cudaGraphExec_t old, cudaGraph_t graph,
-                                cudaGraphExecUpdateResultInfo*) {
-  auto& to = *reinterpret_cast<Graph*>(old);
-  const auto& from = *reinterpret_cast<Graph*>(graph);
-  const bool alike = std::ranges::equal(
-      *to.tasks, *from.tasks, {}, [](const Task& t) { return std::string_view(t.name); },
-      [](const Task& t) { return std::string_view(t.name); });
-  if (!alike) return cudaErrorGraphExecUpdateFailure;
-  to = from;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  return put(stream, "a graph", [tasks = reinterpret_cast<Graph*>(graph)->tasks] {
-    for (const auto& t : *tasks) t.work();
-  });
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
-  delete reinterpret_cast<Graph*>(graph);
   return cudaSuccess;
 }

@@ -9,12 +9,12 @@
 
 namespace trireme::simulated {
 
-// Puts work on a stream of the current device, or into the graph that it records. What `work`
-// throws is a fault of the device: the code and text of every later call.
+// Puts work on a stream of the current device. What `work` throws is a fault of the device: the
+// code and text of every later call.
 cudaError_t put(cudaStream_t, const char* name, std::function<void()> work);
 
 // The same of work that is done in steps, such as what other ranks have a part in: false, it has
-// not ended yet. Not for graphs.
+// not ended yet.
 cudaError_t put_stepwise(cudaStream_t, const char* name, std::function<bool()> step);
 
 // The device goes on for a moment, or does not: it does so while the program waits for other ranks.
