@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup setup-slurm build test test-full test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check format install clean
+.PHONY: help run setup setup-slurm setup-clang build test test-full test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check format install clean
 .NOTPARALLEL:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo
 	@echo 'make setup      install what is missing (apt), configure, try two MPI ranks'
 	@echo 'make setup-slurm  Slurm and munge too, for the tests of job scripts; starts no service'
+	@echo 'make setup-clang  clang 19 and CUDA 12'\''s headers, for a second compiler'\''s view of the device kernels in make test-full'
 	@echo 'make build      build/trireme and the quick start'\''s token file'
 	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; an hour and a half or more on 2 cores'
 	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on up to 4 ranks'
@@ -48,6 +49,9 @@ setup:
 setup-slurm: setup
 	@SLURM=yes cmake/setup.sh
 	@tests/jobs/cluster.sh try
+
+setup-clang: setup
+	@tests/cuda/kernels/clang_setup.sh $(BUILD)
 
 build: setup
 	@cmake --build $(BUILD) -j $(JOBS) --target trireme

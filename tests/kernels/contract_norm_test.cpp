@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/error_bounds.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme {
@@ -51,24 +52,6 @@ View inputs(Lab& lab, const Size& s) {
   return lab.values({s.rows, s.width}, v);
 }
 
-// With e = sum_error(C, 1), the relative error of a sum of C positive terms:
-//   mean        e max|x|
-//   x - mean    that and a rounding of it: d
-//   variance    relatively e, and 2 d / sqrt(variance) <= 2 d rstd
-//   rstd        relatively half of that and a few roundings: rho
-struct Errors {
-  Errors(DType t, std::int64_t width, double rstd)
-      : u(roundoff(wide(t))),
-        sum(sum_error(t, width, 1)),
-        centred((sum + 2 * u) * most),
-        rho(sum / 2 + centred * rstd + 6 * u),
-        largest(2 * most * rstd),
-        normal(rstd * centred + largest * (rho + 2 * u)) {}
-  double u, sum, centred, rho;
-  double largest;  // bound of n = (x - mean) rstd
-  double normal;   // error of n
-};
-
 TEST_P(NormContract, LayerNorm) {
   for (const Size& s : sizes())
     for (const bool with_bias : {true, false})
@@ -84,7 +67,7 @@ TEST_P(NormContract, LayerNorm) {
                                             .b_C = with_bias ? b : View{},
                                             .eps = s.eps});
         const double r = lab.largest(rstd);
-        const Errors e(lab.tested, s.width, r);
+        const NormErrors e(lab.tested, s.width, r, most);
         lab.result("mean", mean, e.sum * most);
         lab.result("rstd", rstd, e.rho * r);
         lab.result("y", y, e.normal + 4 * e.u * (e.largest + 1));
@@ -99,14 +82,12 @@ TEST_P(NormContract, RmsNorm) {
       lab.backend.put(queue,
                       kernel::Norm{.y_TC = y, .rstd_T = rstd, .x_TC = x, .w_C = w, .eps = s.eps});
       const double r = lab.largest(rstd);
-      const Errors e(lab.tested, s.width, r);
+      const NormErrors e(lab.tested, s.width, r, most);
       lab.result("rstd", rstd, e.rho * r);
       lab.result("y", y, e.normal + 4 * e.u * e.largest);
     });
 }
 
-// dw and db are sums over T rows of terms below max|n|; dx = rstd (g - mean(g) - n mean(g n)) with
-// |g| <= 1, mean|g n| <= 1 has an error of rstd (1 + max|n|) times that of the means.
 void NormContract::check_gradient(const Size& s, Norm norm, const Wants& wants, Accumulate how) {
   // Backward gets the statistics as forward stored them.
   const auto forward = oracle([=](Lab& lab) {
@@ -144,9 +125,9 @@ void NormContract::check_gradient(const Size& s, Norm norm, const Wants& wants, 
                                             .mean_T = norm == Norm::layer ? mean : View{},
                                             .rstd_T = rstd});
     const double r = lab.largest(rstd);
-    const Errors e(lab.tested, s.width, r);
+    const NormErrors e(lab.tested, s.width, r, most);
     const double n = e.largest, terms = static_cast<double>(s.rows);
-    if (dx) lab.result("dx", dx, r * (1 + n) * (2 * e.sum + 12 * e.u));
+    if (dx) lab.result("dx", dx, e.dx(r));
     if (dw) lab.result("dw", dw, sum_error(lab.tested, s.rows, terms * n + 1));
     if (db) lab.result("db", db, sum_error(lab.tested, s.rows, terms + 1));
   });
@@ -212,8 +193,7 @@ TEST_P(NormContract, RmsNormGradientLeavesOutWhatNobodyWants) {
   }
 }
 
-// Of x = skip + dropout(branch), whose parts are at most 2: what each step of two rounds, the one
-// pass may keep.
+// Of x = skip + dropout(branch), whose parts are at most 2.
 void NormContract::check_residual(const Size& s, Norm norm, float p, bool over_branch) {
   compare(fmt::format("{} p {}", describe(s), p), [=](Lab& lab) {
     const Shape all{2, s.rows, s.width};
@@ -236,16 +216,11 @@ void NormContract::check_residual(const Size& s, Norm norm, float p, bool over_b
                                                 .key = {0x123456789abcdefULL, p},
                                                 .rows = rows});
     const double size = 2 + 2 / (1 - static_cast<double>(p)), r = lab.largest(rstd);
-    // The sum is rounded to the compute type before its norm is taken.
-    const double off = 4 * roundoff(wide(lab.tested)) * size + roundoff(lab.tested) * size;
-    const Errors e(lab.tested, s.width, r);
-    const double scale = size / most;  // Errors are for inputs up to `most`
-    const double centred = e.centred * scale + 2 * off;
-    const double rho = e.sum / 2 + centred * r + 6 * e.u, largest = 2 * size * r;
-    lab.result("sum", sum, 4 * roundoff(wide(lab.tested)) * size);
-    if (mean) lab.result("mean", mean, e.sum * size + off);
-    lab.result("rstd", rstd, rho * r);
-    lab.result("y", y, r * centred + largest * (rho + 2 * e.u) + 4 * e.u * (largest + 1));
+    const ResidualErrors e(lab.tested, s.width, r, size);
+    lab.result("sum", sum, e.sum);
+    if (mean) lab.result("mean", mean, e.mean);
+    lab.result("rstd", rstd, e.rstd);
+    lab.result("y", y, e.y);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/error_bounds.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme {
@@ -61,17 +62,6 @@ std::vector<std::int32_t> some_targets(std::int64_t rows) {
   return targets;
 }
 
-// exp(x - max): the difference of values up to `amplitude` is rounded, so e^ is relatively off by
-// that; a sum of positive terms adds sum_error; the log adds roundings of up to ln V + amplitude.
-struct Errors {
-  Errors(const Lab& lab, std::int64_t width, double amplitude) {
-    const double u = roundoff(wide(lab.tested));
-    relative = sum_error(lab.tested, width, 1) + 2 * u * amplitude + 4 * u;
-    loss = relative + 4 * u * (std::log(static_cast<double>(width)) + 1);
-  }
-  double relative, loss;
-};
-
 void TokenContract::check_cross_entropy(std::int64_t rows, std::int64_t width, double amplitude,
                                         Accumulate how, Logits after) {
   const auto what = fmt::format("rows {} width {} amplitude {}", rows, width, amplitude);
@@ -87,7 +77,7 @@ void TokenContract::check_cross_entropy(std::int64_t rows, std::int64_t width, d
                                                 .target_T = lab.ids(targets),
                                                 .scale = scale,
                                                 .logits = after});
-    const Errors e(lab, width, amplitude);
+    const CrossEntropyErrors e(lab.tested, width, amplitude);
     lab.result("loss", loss, static_cast<double>(rows) * e.loss);
     lab.result("logits", z, after == Logits::keep ? 0 : scale * 2 * e.relative);
   });

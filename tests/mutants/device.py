@@ -1,5 +1,5 @@
 """Mutants of the device's kernels: name, file, right, wrong, suite."""
-from suites import simulated
+from suites import device, simulated
 
 MUTANTS = [
     ("a column is added up before its parts are there", "kernels/cuda/kernels/reduce.cu",
@@ -11,7 +11,8 @@ MUTANTS = [
      "part < arrays.first[i + 1] - 1;", simulated("*UpdateContract.SumsOfSquares*/cuda_f32")),
     ("a step leaves out what fills no pack", "kernels/cuda/kernels/optimizer.cu",
      "  for (auto at = packed + threadIdx.x; at < end;", "  for (auto at = packed + threadIdx.x; at < packed;",
-     simulated("*UpdateContract.ManyShardsAtATime/cuda_f32")),
+     
+     [simulated("*UpdateContract.ManyShardsAtATime/cuda_f32"), simulated("*FuzzContract.AdamW/cuda_f32")]),
     ("a tile is overwritten while it is read", "kernels/cuda/kernels/attention.cu",
      "    __syncthreads();  // all have read the last tile\n", "", simulated("*AttentionContract.Forward/cuda_f32")),
     ("a key forgets its first query", "kernels/cuda/kernels/attention_grad.cu", "max(j - begin, std::int64_t{0})",
@@ -26,4 +27,20 @@ MUTANTS = [
     ("sums in a product overwrite", "kernels/cuda/products/product.cpp",
      "return p.adds() ? p.workspace.data + sums_at : p.epilogue.row_sum_M.data;",
      "return p.epilogue.row_sum_M.data;", simulated("*MatmulContract*/cuda_epilogues*")),
+    ("a norm goes one element past its row", "kernels/cuda/kernels/norm_team.cuh", "return at(i) < width; }", "return at(i) <= width; }",
+     simulated("*FuzzContract.Norm/cuda*")),
+    ("a mask counts elements in 32 bits", "kernels/cuda/kernels/mask.cuh", "static_cast<std::uint64_t>((rows.t0 + t) * rows.width)",
+     "static_cast<std::uint32_t>((rows.t0 + t) * rows.width)", simulated("*FuzzContract.Dropout/cuda*")),
+    ("a NaN is left out of a sum of exponentials", "kernels/cuda/kernels/loss.cu", "sum += Exp::exp(x.v[k] - most);",
+     "sum += x.v[k] == x.v[k] ? Exp::exp(x.v[k] - most) : 0.0F;", simulated("*FuzzContract.CrossEntropy/cuda*")),
+    ("an id has no more rows than a warp", "kernels/cuda/kernels/embedding.cu", "for (auto j = i; found == warp; j += warp)",
+     "for (auto j = i; j == i; j += warp)", simulated("*FuzzContract.EmbeddingGradient/cuda*")),
+    ("a gradient of nothing is not written", "kernels/cuda/kernels/reduce.cu", "    sum = {};\n", "    sum = load<N>(out);\n",
+     simulated("*FuzzContract.NormGradient/cuda*")),
+    ("a logit's index has 32 bits", "kernels/cuda/kernels/loss.cu", "logits_TV + row * vocab;",
+     "logits_TV + static_cast<int>(row * vocab);", device("FarElements*CrossEntropy")),
+    ("an index of column sums has 32 bits", "kernels/cuda/kernels/reduce.cu", "load<N>(x_TC + t * width + c);",
+     "load<N>(x_TC + static_cast<int>(t * width + c));", device("FarElements*ColumnSum")),
+    ("a part of an update begins at 32 bits", "kernels/cuda/kernels/parts.cuh", "const auto begin = (part - first[low]) * size;",
+     "const std::int64_t begin = static_cast<int>((part - first[low]) * size);", device("FarElements*Update")),
 ]

@@ -22,12 +22,15 @@ import engine
 import files
 import loop
 import orders
-from suites import SIMULATED, Suite
+from suites import DEVICE, SIMULATED, Suite
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_S = 10  # without progress in a case; a clean case takes a second or two
 
 MUTANTS = [*engine.MUTANTS, *files.MUTANTS, *loop.MUTANTS, *orders.MUTANTS, *devices.MUTANTS]
+
+
+PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "tests/cuda/simulated/simulated_test"}  # others: tests/
 
 
 def suites_of(mutant):
@@ -90,7 +93,7 @@ class Tree:
 
     def test(self, suite):
         """Exit code (None: hung) and output of a suite."""
-        file = "simulated/tests/gpu_test" if suite.program == SIMULATED else f"tests/{suite.program}"
+        file = PLACES.get(suite.program, f"tests/{suite.program}")
         command = [str(self.build / file), f"--gtest_filter={suite.cases}"]
         if suite.ranks:
             command = [self.mpiexec, "-n", str(suite.ranks), *command]
@@ -171,11 +174,11 @@ def main():
     if a.bits:
         chosen = [(*m[:4], [s for s in suites_of(m) if s.bits]) for m in chosen if any(s.bits for s in suites_of(m))]
     begin = time.monotonic()
-    device = any(s.program == SIMULATED for m in chosen for s in suites_of(m))
+    device = any(s.program in PLACES for m in chosen for s in suites_of(m))
     tree = Tree(build, device)
     if device and not tree.cuda:
         print("without the CUDA toolkit: no mutants of device kernels", flush=True)
-        chosen = [m for m in chosen if all(s.program != SIMULATED for s in suites_of(m))]
+        chosen = [m for m in chosen if all(s.program not in PLACES for s in suites_of(m))]
     slowest = clean_run(tree, [s for m in chosen for s in suites_of(m)])
     print(f"{len(chosen)} mutants; the suites pass without them, the slowest in {slowest:.1f} s", flush=True)
     lost = 0

@@ -2,6 +2,7 @@
 from typing import NamedTuple
 
 SIMULATED = "simulated_gpu_test"
+DEVICE = "simulated_test"
 FEW = "Parity.OfAFewSettings"
 
 
@@ -23,6 +24,11 @@ def ranks(n, cases):
 
 def simulated(cases):
     return Suite(SIMULATED, 0, cases)
+
+
+def device(cases):
+    """The simulated device with kernels of the tests' own, or those of the backend called one by one."""
+    return Suite(DEVICE, 0, cases)
 
 
 def program(name, cases):

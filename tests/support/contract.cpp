@@ -231,10 +231,13 @@ ContractTest::ContractTest() = default;
 ContractTest::~ContractTest() = default;
 
 void ContractTest::SetUp() {
-  const auto& tested = GetParam();
-  if (!can_compute(tested)) GTEST_SKIP() << "this processor cannot multiply bf16";
+  if (!can_compute(GetParam())) GTEST_SKIP() << "this processor cannot multiply bf16";
   oracle_ = std::make_unique<Opened>(std::make_unique<Ref>());
-  tested_ = std::make_unique<Opened>(tested.open(1));
+}
+
+ContractTest::Opened& ContractTest::tested() {
+  if (!tested_) tested_ = std::make_unique<Opened>(GetParam().open(1));
+  return *tested_;
 }
 
 std::vector<Lab::Result> ContractTest::oracle(const Body& body) {
@@ -242,22 +245,22 @@ std::vector<Lab::Result> ContractTest::oracle(const Body& body) {
 }
 
 void ContractTest::run(const Body& body) {
-  tested_->run(GetParam().compute, GetParam().compute, body);
+  tested().run(GetParam().compute, GetParam().compute, body);
 }
 
 void ContractTest::compare(const std::string& what, const Body& body) {
   SCOPED_TRACE(what);
   const auto t = GetParam().compute;
   const auto exact = oracle(body);
-  auto first = tested_->run(t, t, body);
+  auto first = tested().run(t, t, body);
   ASSERT_EQ(first.size(), exact.size());
   ASSERT_FALSE(first.empty()) << "a body without results shows nothing";
   for (std::size_t i = 0; i < first.size(); ++i) expect_close(first[i], exact[i]);
-  expect_bits(tested_->run(t, t, body), first, "the second time");
+  expect_bits(tested().run(t, t, body), first, "the second time");
   done_.push_back({what, body, std::move(first)});
 }
 
-void ContractTest::TearDown() {
+void ContractTest::repeat_on_threads() {
   if (done_.empty()) return;
   tested_.reset();
   const Opened threads(GetParam().open(3));
@@ -265,6 +268,11 @@ void ContractTest::TearDown() {
     SCOPED_TRACE(what);
     expect_bits(threads.run(GetParam().compute, GetParam().compute, body), first, "on 3 threads");
   }
+  done_.clear();
+}
+
+void ContractTest::TearDown() {
+  repeat_on_threads();
 }
 
 }  // namespace trireme

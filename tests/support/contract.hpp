@@ -102,6 +102,10 @@ class ContractTest : public testing::TestWithParam<Tested> {
   // The body on the backend under test alone, on one thread.
   void run(const Body&);
 
+  // Compares what `compare` has run so far with the same on 3 threads, and forgets it: so a test of
+  // many cases does not keep them all. What is left is repeated when the test ends.
+  void repeat_on_threads();
+
   void SetUp() override;
   void TearDown() override;
 
@@ -112,6 +116,7 @@ class ContractTest : public testing::TestWithParam<Tested> {
     Body body;
     std::vector<Lab::Result> results;
   };
+  Opened& tested();  // on one thread
   std::unique_ptr<Opened> oracle_, tested_;
   std::vector<Done> done_;
 };

@@ -20,6 +20,12 @@ void check(int code, const char* call) {
           cudaGetErrorName(e));
 }
 
+void check_count(std::int64_t count, std::int64_t most, const char* what) {
+  require(count <= most,
+          "{} {} are more than the {} that a GPU takes: use a smaller train.microbatch", count,
+          what, most);
+}
+
 }  // namespace cuda
 
 // Streams that share a hardware queue wait for each other, and one that waits for another rank must

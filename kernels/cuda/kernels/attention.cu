@@ -53,7 +53,8 @@ void attention(Stream stream, Heads<T> o, float* lse_BHT, const AttentionInputs<
   const auto& s = a.dims;
   if (s.batch * s.heads * s.tokens == 0) return;
   const auto bytes = tile_bytes(2, 1, s.head_dim);
-  const dim3 grid(blocks_for(s.tokens, attention_warps), static_cast<unsigned>(s.batch * s.heads));
+  const dim3 grid(blocks_for(s.tokens, attention_warps),
+                  blocks_for(s.batch * s.heads, 1, most_along_y));
   start("attention", attention_rows<T>, grid, attention_threads, bytes, stream, o, lse_BHT, a);
 }
 

@@ -100,8 +100,8 @@ void attention_grad(Stream stream, const AttentionGradients<T>& a, const Attenti
   if (s.batch * s.heads * s.tokens == 0) return;
   const auto bytes = tile_bytes(2, 2, s.head_dim);
   const auto blocks = blocks_for(s.tokens, attention_warps);
-  const dim3 by_query(blocks, static_cast<unsigned>(s.batch * s.heads));
-  const dim3 by_key(blocks, static_cast<unsigned>(s.batch * s.kv_heads));
+  const dim3 by_query(blocks, blocks_for(s.batch * s.heads, 1, most_along_y));
+  const dim3 by_key(blocks, blocks_for(s.batch * s.kv_heads, 1, most_along_y));
   const char* const name = "attention_grad";
   start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a, s);
   start(name, query_grad<T>, by_query, attention_threads, bytes, stream, a, in);

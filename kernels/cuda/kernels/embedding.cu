@@ -1,6 +1,7 @@
 // Embedding and its gradient. The gradient sorts rows by id, stably, and one warp adds the rows of
 // an id in row order: no atomics, so the same bits every time.
 #include <cub/device/device_radix_sort.cuh>
+#include <limits>
 
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
@@ -78,8 +79,10 @@ __global__ void __launch_bounds__(warp* warps)
 struct Sorting {
   std::size_t column, sort;
 
+  // A sort takes, and rows are numbered with, 32 bits.
   explicit Sorting(std::int64_t rows)
       : column((static_cast<std::size_t>(rows) * sizeof(std::int32_t) + 255) / 256 * 256) {
+    check_count(rows, std::numeric_limits<std::int32_t>::max(), "rows of an embedding's gradient");
     const std::int32_t* in = nullptr;
     std::int32_t* out = nullptr;
     check(cub::DeviceRadixSort::SortPairs(nullptr, sort, in, out, in, out, static_cast<int>(rows)),
@@ -124,7 +127,7 @@ void embedding_grad(Stream stream, float* dtable_VC, const T* dy_TC, const std::
         "sort of token ids");
   with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(dtable_VC, dy_TC), [&](auto packs) {
     constexpr int N = decltype(packs)::value;
-    const dim3 grid(blocks_for(rows, warps), blocks_for(width, warp * N));
+    const dim3 grid(blocks_for(rows, warps), blocks_for(width, warp * N, most_along_y));
     start("embedding_grad", add_rows<N, T>, grid, warp * warps, 0, stream, dtable_VC, dy_TC, ids,
           order, rows, width);
   });

@@ -13,8 +13,14 @@ inline constexpr int block_threads = 256;
 // Enough blocks to fill any device of today, each thread then strides over the rest.
 inline constexpr std::int64_t most_blocks = 8192;
 
-inline unsigned blocks_for(std::int64_t n, std::int64_t each) {
-  return static_cast<unsigned>((n + each - 1) / each);
+// What a grid takes along x, and along y or z.
+inline constexpr std::int64_t most_along_x = 0x7fffffff, most_along_y = 65535;
+
+// Parts of `each` that n is cut into. Throws Error where there are more than a grid takes.
+inline unsigned blocks_for(std::int64_t n, std::int64_t each, std::int64_t most = most_along_x) {
+  const auto blocks = (n + each - 1) / each;
+  check_count(blocks, most, "blocks of a kernel");
+  return static_cast<unsigned>(blocks);
 }
 
 template <class F>
@@ -28,8 +34,8 @@ __global__ void for_each(std::int64_t n, F f) {
 template <class F>
 void launch_each(void* stream, const char* name, std::int64_t n, F f) {
   if (n == 0) return;  // a grid of no blocks is an error
-  const auto blocks = std::min<std::int64_t>(blocks_for(n, block_threads), most_blocks);
-  start(name, for_each<F>, static_cast<unsigned>(blocks), block_threads, 0, stream, n, f);
+  const auto blocks = blocks_for(std::min(n, most_blocks * block_threads), block_threads);
+  start(name, for_each<F>, blocks, block_threads, 0, stream, n, f);
 }
 
 // Can `p...` be read 16 bytes at a time?

@@ -73,8 +73,8 @@ void cross_entropy(Stream stream, double* loss, Accumulate how, T* logits_TV,
   if (rows > 0)
     with_packs<pack_of<T>>(vocab % pack_of<T> == 0 && aligned(logits_TV), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      start("cross_entropy", loss_rows<N, T>, static_cast<unsigned>(rows), threads, 0, stream,
-            scratch, logits_TV, target_T, vocab, scale, become_gradient);
+      start("cross_entropy", loss_rows<N, T>, blocks_for(rows, 1), threads, 0, stream, scratch,
+            logits_TV, target_T, vocab, scale, become_gradient);
     });
   sum_in_order(stream, loss, how, scratch, rows);
 }

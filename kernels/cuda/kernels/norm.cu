@@ -54,6 +54,7 @@ template <class Team, int N, class T>
 __device__ void store_gradient(const NormGradRows<T>& a, std::int64_t r,
                                const Places<Team, N>& place, const HeldRow<Team, N, T>& row,
                                float mean_g, float mean_gn) {
+  constexpr bool waits = HeldRow<Team, N, T>::waits;
   const auto at = r * a.width + place.first();
   const T *const w = a.w + place.first(), *const onto = a.onto + at;
   T* const dx = a.dx + at;
@@ -63,7 +64,7 @@ __device__ void store_gradient(const NormGradRows<T>& a, std::int64_t r,
       const auto x = row.x[i].floats(), dy = row.dy[i].floats();
       const auto ws = load<N>(w + i * place.apart);
       Floats<N> out{};
-      if constexpr (!row.waits)
+      if constexpr (!waits)
         out = row.onto[i].floats();
       else if (a.onto != nullptr)
         out = load<N>(onto + i * place.apart);

@@ -48,8 +48,8 @@ void in_parts(std::span<const A> all, const Launch& launch) {
     parts.arrays = static_cast<int>(std::min<std::size_t>(all.size() - begin, most));
     for (int i = 0; i < parts.arrays; ++i) {
       parts.array[i] = all[begin + static_cast<std::size_t>(i)];
-      parts.first[i + 1] =
-          parts.first[i] + static_cast<int>(blocks_for(parts.array[i].count, size));
+      const auto end = std::int64_t{parts.first[i]} + blocks_for(parts.array[i].count, size);
+      parts.first[i + 1] = static_cast<int>(blocks_for(end, 1));
     }
     launch(parts, begin);
   }

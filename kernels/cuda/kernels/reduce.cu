@@ -16,6 +16,8 @@ struct Columns {
 };
 
 // A block adds up one part's rows of warp * N columns; its warps, the strips, take them in turns.
+// Parts may be more than a grid takes along y: x counts the columns of the first part, of the
+// second, ...
 template <int strips, int N, class T>
 __global__ void __launch_bounds__(warp* strips)
     column_parts(Columns to, const T* x_ZTC, std::int64_t rows, std::int64_t width,
@@ -26,8 +28,9 @@ __global__ void __launch_bounds__(warp* strips)
   __shared__ Floats<N> of_strip[strips][warp];
   const int lane = static_cast<int>(threadIdx.x) % warp,
             strip = static_cast<int>(threadIdx.x) / warp;
-  const auto c = (static_cast<std::int64_t>(blockIdx.x) * warp + lane) * N;
-  const auto begin = blockIdx.y * part, end = min(rows, begin + part);
+  const auto columns = (width + warp * N - 1) / (warp * N), number = blockIdx.x / columns;
+  const auto c = (blockIdx.x % columns * warp + lane) * N;
+  const auto begin = number * part, end = min(rows, begin + part);
   Floats<N> sum{};
   if (c < width)
     for (auto t = begin + strip; t < end; t += strips) {
@@ -38,7 +41,7 @@ __global__ void __launch_bounds__(warp* strips)
   of_strip[strip][lane] = sum;
   __syncthreads();
   if (strip != 0 || c >= width) return;
-  float* const out = out_PC + blockIdx.y * width + c;
+  float* const out = out_PC + number * width + c;
   if (to.add)
     sum = load<N>(out);
   else
@@ -57,8 +60,9 @@ void launch_parts(Stream stream, const char* name, float* out_PC, Accumulate how
   const bool whole = width % pack_of<T> == 0 && aligned(out_PC, x_TC);
   with_packs<pack_of<T>>(whole, [&](auto packs) {
     constexpr int N = decltype(packs)::value, strips = 8;
-    const dim3 grid(blocks_for(width, warp * N), std::max(1U, blocks_for(rows, part)));
-    start(name, column_parts<strips, N, T>, grid, warp * strips, 0, stream,
+    const auto parts = std::max(1U, blocks_for(rows, part));
+    const auto blocks = blocks_for(std::int64_t{blocks_for(width, warp * N)} * parts, 1);
+    start(name, column_parts<strips, N, T>, blocks, warp * strips, 0, stream,
           Columns{out_PC, nullptr, how == Accumulate::add}, x_TC, rows, width, part);
   });
 }

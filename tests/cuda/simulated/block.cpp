@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -310,6 +311,14 @@ unsigned vote(unsigned mask, bool brought, const Where& where) {
   return bits;
 }
 
+static std::uint64_t last_blocks = std::numeric_limits<std::uint64_t>::max();
+LastBlocks::LastBlocks(std::uint64_t n) {
+  last_blocks = n;
+}
+LastBlocks::~LastBlocks() {
+  last_blocks = std::numeric_limits<std::uint64_t>::max();
+}
+
 void run_grid(dim3 blocks, dim3 threads, std::size_t shared_bytes,
               const std::function<void()>& thread) {
   const auto per_block = std::uint64_t{threads.x} * threads.y * threads.z;
@@ -318,8 +327,9 @@ void run_grid(dim3 blocks, dim3 threads, std::size_t shared_bytes,
               blocks.y <= 65535 && blocks.z <= 65535,
           "a grid of {} x {} x {} blocks", blocks.x, blocks.y, blocks.z);
   require(shared_bytes <= (std::size_t{227} << 10), "{} bytes of shared memory", shared_bytes);
-  std::vector<std::uint32_t> order(std::size_t{blocks.x} * blocks.y * blocks.z);
-  std::iota(order.begin(), order.end(), 0U);
+  const auto all = std::uint64_t{blocks.x} * blocks.y * blocks.z, some = std::min(all, last_blocks);
+  std::vector<std::uint64_t> order(some);
+  std::iota(order.begin(), order.end(), all - some);
   chance().shuffle(order);
   std::vector<float> shared((shared_bytes + sizeof(float) - 1) / sizeof(float));
   auto& e = engine;
@@ -327,7 +337,9 @@ void run_grid(dim3 blocks, dim3 threads, std::size_t shared_bytes,
   e.place.threads = threads;
   e.place.shared = shared.data();
   for (const auto b : order) {
-    e.place.block = {b % blocks.x, b / blocks.x % blocks.y, b / blocks.x / blocks.y};
+    const auto row = b / blocks.x;
+    e.place.block = {static_cast<unsigned>(b % blocks.x), static_cast<unsigned>(row % blocks.y),
+                     static_cast<unsigned>(row / blocks.y)};
     std::ranges::fill(shared, std::nanf(""));  // what nobody wrote is no number
     e.run(threads, thread);
   }

@@ -29,6 +29,15 @@ using Where = std::source_location;
 void run_grid(dim3 blocks, dim3 threads, std::size_t shared_bytes,
               const std::function<void()>& thread);
 
+// While one lives, only the last `n` blocks of each grid run: of grids too large to run as a whole.
+class LastBlocks {
+ public:
+  explicit LastBlocks(std::uint64_t n);
+  ~LastBlocks();
+  LastBlocks(const LastBlocks&) = delete;
+  LastBlocks& operator=(const LastBlocks&) = delete;
+};
+
 // Waits for the block. All threads that are left must come to the same place.
 void meet_block(const Where&);
 // Waits for the lanes of `mask`, which must all be there, and returns what lane `from` brought.
