@@ -23,7 +23,7 @@ namespace trireme {
 namespace {
 
 struct CalibrateArguments {
-  std::string file, backend = "auto";
+  std::string file, operations, backend = "auto";
   std::int64_t threads = 0;
 };
 
@@ -47,6 +47,15 @@ int measure(const CalibrateArguments& a) {
     s.device = transport::nccl_on(choice.device);
   s.name = fmt::format("{}, {}{}", machine_kind(choice), counted(world.size(), "rank"),
                        choice.name == "host" ? " of " + counted(choice.threads, "thread") : "");
+  if (!a.operations.empty())
+    together(world, [&] {
+      s.operations = load_machine(a.operations);
+      const auto& m = *s.operations;
+      require(m.measured && m.backend == choice.name && (m.threads == 0 || m.threads == s.threads),
+              "--operations-from {}: {} was not measured on ranks such as these ({}, {}): measure "
+              "without it",
+              a.operations, m.name, choice.name, counted(s.threads, "thread"));
+    });
   std::filesystem::path folder = std::filesystem::path(a.file).parent_path();
   s.disk = folder.empty() ? "." : folder;
   together(world, [&] {
@@ -71,6 +80,10 @@ void add_calibrate(CLI::App& app, std::function<int()>& chosen) {
   auto a = std::make_shared<CalibrateArguments>();
   command->add_option("file", a->file, "the machine file to write (TOML)")
       ->required()
+      ->transform(with_environment());
+  command
+      ->add_option("--operations-from", a->operations,
+                   "take rates of operations from this file, and measure links alone")
       ->transform(with_environment());
   command->add_option("--backend", a->backend, "auto, host or cuda")->capture_default_str();
   command->add_option("--threads", a->threads, "of a rank (default: as run.threads)")

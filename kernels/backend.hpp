@@ -107,6 +107,9 @@ class Backend {
   virtual bool done(Event) = 0;
   virtual void* native(Queue) = 0;
 
+  // False: nothing is kept of what is written, so what costs time to make need not be.
+  virtual bool keeps_values() const { return true; }
+
   // Transfers. `upload` has copied its span when it returns; `download` returns when the bytes are
   // there (dense views both).
   virtual void upload(Queue, View dst, std::span<const std::byte>) = 0;

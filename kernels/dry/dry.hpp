@@ -45,6 +45,7 @@ class Dry : public Backend {
   void wait(Queue q, Event e) override { accesses_.wait(q, e); }
   bool done(Event) override { return true; }
   void* native(Queue) override { return nullptr; }
+  bool keeps_values() const override { return false; }
   void upload(Queue, View dst, std::span<const std::byte>) override;
   void download(Queue, std::span<std::byte>, ConstView src) override;
   void touched(Queue, ConstView read, View written) override;

@@ -125,7 +125,7 @@ void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DTy
 MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationSettings& s) {
   const Workspace workspace(b);
   const Stopwatch watch(b, world, s.least / passes);
-  MachineModel m;
+  MachineModel m = s.operations.value_or(MachineModel());
   m.name = s.name;
   m.measured = true;
   m.source = "measured by trireme calibrate";
@@ -134,12 +134,16 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   const auto node = world.node();
   const auto nodes = world.split(node.rank(), world.rank());  // one rank of each
   m.ranks_of_node = node.size();
-  m.memory_bandwidth = copy_bandwidth(b, watch);
-  if (!b.host_readable()) m.launch = launch_seconds(b);
-  for (const auto t : s.dtypes) {
-    const auto begin = now();
-    measure_operations(m, b, watch, t);
-    if (world.rank() == 0) log_info("operations in {}: {:.0f} s", name_of(t), now() - begin);
+  m.near = m.far = {};
+  m.agreement.reset();
+  if (!s.operations) {
+    m.memory_bandwidth = copy_bandwidth(b, watch);
+    if (!b.host_readable()) m.launch = launch_seconds(b);
+    for (const auto t : s.dtypes) {
+      const auto begin = now();
+      measure_operations(m, b, watch, t);
+      if (world.rank() == 0) log_info("operations in {}: {:.0f} s", name_of(t), now() - begin);
+    }
   }
   if (s.device)
     for (const auto* c : {&node, &nodes}) c->connect(*s.device);

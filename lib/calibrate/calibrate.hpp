@@ -17,6 +17,8 @@ struct CalibrationSettings {
   std::filesystem::path disk;  // a directory that checkpoints would be written to
   std::optional<transport::OpenDevice> device{};  // what carries messages between devices
   std::string name;                               // of the machine
+  // What was measured before: then links, agreement and disk alone are measured.
+  std::optional<MachineModel> operations{};
 };
 
 // Collective: all ranks measure at the same time, as they would compute. Links are measured where

@@ -38,7 +38,7 @@ static void upload_angles(Backend& b, const Tensor& table, std::span<const doubl
   for (std::int64_t begin = 0; begin < positions; begin += chunk) {
     const auto n = std::min(chunk, positions - begin);
     values.resize(static_cast<std::size_t>(n * 2 * half));
-    for (std::int64_t t = 0; t < n; ++t) {
+    for (std::int64_t t = 0; t < n && b.keeps_values(); ++t) {
       auto* const row = values.data() + t * 2 * half;
       for (std::int64_t e = 0; e < half; ++e) {
         const double angle =

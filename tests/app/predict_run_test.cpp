@@ -78,6 +78,29 @@ TEST_F(PredictRun, ASearchThatFindsNothingFails) {
   EXPECT_FALSE(std::filesystem::exists(folder / "t.json"));
 }
 
+// Links of two ranks beside operations that were measured before.
+TEST_F(PredictRun, CalibratesLinksAlone) {
+  const auto r = here(
+      "OMP_NUM_THREADS=1 $MPIEXEC -n 2 $TRIREME calibrate links.toml --operations-from "
+      "machine.toml",
+      60);
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto before = load_machine(folder / "machine.toml"),
+             after = load_machine(folder / "links.toml");
+  ASSERT_EQ(after.products.size(), before.products.size());
+  EXPECT_EQ(after.products[0].flops, before.products[0].flops);
+  EXPECT_EQ(after.ranks_of_node, 2);
+  EXPECT_NE(after.near.latency, before.near.latency);
+  EXPECT_GT(after.near.bandwidth.value_or(0), 0);
+  EXPECT_FALSE(after.far.bandwidth);  // there is one node
+
+  folder.write("gpu.toml", machine_text(test::plain_machine("cuda")));
+  const auto other = here("$TRIREME calibrate no.toml --backend host --operations-from gpu.toml");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.err.find("was not measured on ranks such as these"), std::string::npos)
+      << other.err;
+}
+
 // What is printed, put behind the deck, is what was found.
 TEST_F(PredictRun, OverridesOfASearchUndoWhatTheDeckHas) {
   const auto r = here(

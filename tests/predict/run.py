@@ -77,8 +77,9 @@ class Place:
             sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def calibrate(self):
-        print(self.run(self.build / "trireme", "calibrate", self.file).strip(), flush=True)
+    def calibrate(self, operations=None):
+        known = ["--operations-from", operations] if operations else []
+        print(self.run(self.build / "trireme", "calibrate", self.file, *known).strip(), flush=True)
 
     def computes(self, dtype):
         return re.search(rf"^{dtype} = ", self.file.read_text(), re.M) is not None
@@ -145,7 +146,7 @@ def hold(a, stack):
     all_cases = []
     for place, rows in places:
         if not (a.keep and place.file.exists()):
-            place.calibrate()
+            place.calibrate(places[1][0].file if place.network else None)  # the same processors
         for dtype in ("f32", "bf16"):
             if not place.computes(dtype):
                 print(f"{place.name}: {dtype} skipped, this processor has no products of it")
