@@ -1,6 +1,5 @@
 // trireme calibrate: measures this machine.
 #include "lib/calibrate/calibrate.hpp"
-#include "lib/base/counted.hpp"
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
+#include "lib/base/counted.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
