@@ -96,7 +96,7 @@ predict: build
 
 gpu-bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target bench_gpu
-	@tests/bench/gpu.py $(BUILD)
+	@tests/bench/gpu.py $(BUILD) --record $(BUILD)/gpu_bench.json
 
 bundle:
 	@BUILD=build/bundle-build PRESET=bundle ARCH=$(or $(ARCH),x86-64-v3) cmake/setup.sh

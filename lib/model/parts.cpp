@@ -60,11 +60,12 @@ static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const Block
   return chain;
 }
 
-// What an op of several results takes.
-static std::vector<Value> one(Value x) {
-  std::vector<Value> in;
-  in.push_back(std::move(x));
-  return in;
+// A list in braces would copy, and an op overwrites an input that nobody else holds.
+template <class... V>
+static std::vector<Value> moved(V... values) {
+  std::vector<Value> all;
+  (all.push_back(std::move(values)), ...);
+  return all;
 }
 
 BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E, bool exact)
@@ -90,7 +91,7 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
 }
 
 Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
-  auto both = tape.apply(run, attention_norm_, one(std::move(x)));
+  auto both = tape.apply(run, attention_norm_, moved(std::move(x)));
   x = std::move(both[0]);
   Value h = tape.apply(run, qkv_, std::move(both[1]));
   if (qk_norm_) h = tape.apply(run, *qk_norm_, std::move(h));
@@ -101,12 +102,12 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   h = tape.apply(run, attention_, std::move(h));
   if (shared) h = tape.apply(run, join_heads_, std::move(h));
   h = tape.apply(run, projection_, std::move(h));
-  both = tape.apply(run, attention_residual_, {std::move(x), std::move(h)});
+  both = tape.apply(run, attention_residual_, moved(std::move(x), std::move(h)));
   x = std::move(both[0]);
 
   h = std::move(both[1]);
   for (const auto& op : ffn_) h = tape.apply(run, *op, std::move(h));
-  return std::move(tape.apply(run, ffn_residual_, {std::move(x), std::move(h)})[0]);
+  return std::move(tape.apply(run, ffn_residual_, moved(std::move(x), std::move(h)))[0]);
 }
 
 FinalNormPart::FinalNormPart(const ModelSpec& s)
@@ -114,7 +115,7 @@ FinalNormPart::FinalNormPart(const ModelSpec& s)
       norm_(norm_weights(s.config, s.final_norm, s.final_norm_bias)) {}
 
 Value FinalNormPart::forward(Tape& tape, const Run& run, Value x) const {
-  return std::move(tape.apply(run, norm_, one(std::move(x)))[1]);
+  return std::move(tape.apply(run, norm_, moved(std::move(x)))[1]);
 }
 
 HeadPart::HeadPart(const ModelSpec& s)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The tables of gpu.py of a recording whose numbers were made up to be divided by hand."""
+import argparse
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -51,6 +53,24 @@ class Replayed(unittest.TestCase):
         text = "\n".join(self.lines)
         self.assertIn("+15.0%", text)
         self.assertIn("No module named 'torch'", text)
+
+
+class Recording(unittest.TestCase):
+    def test_what_is_recorded_is_what_is_replayed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "bench_gpu"
+            program.write_text('#!/bin/sh\necho "a word before"\necho "{\\"asked\\": \\"$*\\"}"\n')
+            program.chmod(0o755)
+            args = argparse.Namespace(backend="host", limit=20, tiny=False)
+            bench = gpu.Bench(Path(folder), args)
+            said = [bench.measure("device", ""), bench.measure("step", "--batch 4")]
+            bench.record(Path(folder) / "kept.json")
+
+            again = gpu.Recorded(Path(folder) / "kept.json", args)
+
+            self.assertEqual(said[1], {"asked": "step --backend host --batch 4"})
+            self.assertEqual([again.measure("device", ""), again.measure("step", "--batch 4")], said)
+            self.assertIn("not in the recording", again.measure("rates", "")["error"])
 
 
 class Arithmetic(unittest.TestCase):

@@ -25,14 +25,24 @@ class Counting final : public Dry {
     auto& asked = all[std::string(name_of(o))];
     ++asked.times;
     std::visit([&](const auto& one) { asked.work += work_of(one); }, o);
+    if (const auto* sum = std::get_if<kernel::ResidualNorm>(&o))
+      sums_in_place += sum->sum_BTC.data == sum->x_BTC.data;
+    if (const auto* sum = std::get_if<kernel::Dropout>(&o))
+      sums_in_place += sum->y_BTC.data == sum->x_BTC.data;
   }
 
   std::map<std::string, Asked> all;  // by operation
+  std::int64_t sums_in_place = 0;    // of the residual stream
 };
 
 constexpr std::int64_t head_rows = 4096;  // of the cuda backend
 
-std::map<std::string, Asked> asked_in_a_step(const Deck& deck) {
+struct Step {
+  std::map<std::string, Asked> all;
+  std::int64_t sums_in_place = 0;
+};
+
+Step step_of(const Deck& deck) {
   auto target = roomy_target(false);
   target.properties.head_rows = head_rows;
   target.order = false;
@@ -44,13 +54,14 @@ std::map<std::string, Asked> asked_in_a_step(const Deck& deck) {
   Trainer trainer(device, {}, input.setup);
   device.all.clear();
   trainer.step(0, 1e-3, any_microbatches(input));
-  return device.all;
+  return {device.all, device.sums_in_place};
 }
 
 class LaunchesOfAStep : public testing::Test {
  protected:
   const Deck deck = load_deck(test::source_dir() / "inputs/gpt2_124m_gpu.toml");
-  const std::map<std::string, Asked> all = asked_in_a_step(deck);
+  const Step step = step_of(deck);
+  const std::map<std::string, Asked>& all = step.all;
   const std::int64_t L = deck.model.layers, M = deck.train.batch / deck.train.microbatch,
                      rows = deck.train.microbatch * deck.model.context,
                      chunks = rows / head_rows;  // of logits
@@ -86,6 +97,11 @@ TEST_F(LaunchesOfAStep, AreThoseOfTheFormulas) {
     fmt::print("{:<16} {:>6} {:>10.3f} GB\n", name, asked.times, asked.work.bytes * 1e-9);
   }
   fmt::print("{:<16} {:>6} {:>10.3f} GB\n", "all", sum, bytes * 1e-9);
+}
+
+// Two a block: a branch's last product is nobody else's.
+TEST_F(LaunchesOfAStep, BranchesAreAddedInTheirOwnMemory) {
+  EXPECT_EQ(step.sums_in_place, M * 2 * L);
 }
 
 // The gradient of the residual stream goes into a norm's kernel and comes out of it summed.
