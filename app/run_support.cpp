@@ -46,7 +46,8 @@ static std::size_t headroom_of(const Deck& d) {
 BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   BackendChoice c{.name = d.run.backend,
                   .threads = launch::threads_of_rank(d.run.threads, world),
-                  .debug = d.run.debug};
+                  .debug = d.run.debug,
+                  .guards = d.run.guards ? Guards::on : Guards::off};
   together(world, [&] { c.name = decide_backend(c.name); });
   const auto names = world.all_gather(c.name);
   together(world, [&] {

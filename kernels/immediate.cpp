@@ -16,9 +16,10 @@ std::size_t physical_memory() {
   return std::min(all, cgroup_limit());
 }
 
-Immediate::Immediate(std::string name, Poison poison)
+Immediate::Immediate(std::string name, Poison poison, Guards guards)
     : properties_{.name = std::move(name), .workspace_bytes = workspace_size},
       poison_(poison),
+      guards_(guards),
       capacity_(physical_memory() / Arena::granule * Arena::granule),
       ranges_{AddressRange(capacity_), AddressRange(capacity_)},
       arena_(capacity_, capacity_) {}
@@ -26,6 +27,7 @@ Immediate::Immediate(std::string name, Poison poison)
 Block Immediate::take(std::size_t bytes, Kind kind, Queue, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   try {
+    if (guards_ == Guards::on) return {guarded_.take(bytes, t.offset), t.bytes, kind, memory};
     range(memory).open_to(t.offset + t.bytes);
   } catch (const Error& e) {
     fail("{}, for {} bytes of {}. The account:\n{}", e.what(), bytes, name_of(kind),
@@ -35,6 +37,7 @@ Block Immediate::take(std::size_t bytes, Kind kind, Queue, Memory memory) {
 }
 
 void Immediate::give(const Block& b, std::span<const Event> last) noexcept {
+  if (guards_ == Guards::on) return arena_.give(guarded_.give(b), b.bytes, b.kind, b.memory, last);
   if (poison_ == Poison::on) std::memset(b.data, 0xff, b.bytes);
   arena_.give(static_cast<std::size_t>(b.data - range(b.memory).begin()), b.bytes, b.kind, b.memory,
               last);

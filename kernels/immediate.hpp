@@ -7,6 +7,7 @@
 #include "kernels/address_range.hpp"
 #include "kernels/arena.hpp"
 #include "kernels/backend.hpp"
+#include "kernels/guarded_memory.hpp"
 
 namespace trireme {
 
@@ -20,7 +21,7 @@ class Immediate : public Backend {
   static constexpr std::size_t workspace_size = std::size_t{16} << 20;
 
   // Poison fills blocks with NaN patterns as they are given back.
-  explicit Immediate(std::string name, Poison poison = Poison::off);
+  explicit Immediate(std::string name, Poison = Poison::off, Guards = Guards::off);
 
   const BackendProperties& properties() const final { return properties_; }
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;
@@ -44,9 +45,11 @@ class Immediate : public Backend {
 
   BackendProperties properties_;
   Poison poison_;
+  Guards guards_;
   std::size_t capacity_;
   std::array<AddressRange, 2> ranges_;  // by Memory
   Arena arena_;
+  GuardedMemory guarded_;  // where guards are on: the arena then counts alone
   View scratch_;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "kernels/guards.hpp"
 #include "kernels/work.hpp"
 
 namespace trireme {
@@ -21,8 +22,9 @@ enum class Epilogues : std::uint8_t { measured, always };
 struct CudaChoice {
   int device = 0;
   CudaBits bits = CudaBits::fast;
-  bool tf32 = false;   // may f32 products round their inputs to 10 bits?
-  bool debug = false;  // poisons memory, waits for every operation
+  bool tf32 = false;            // may f32 products round their inputs to 10 bits?
+  bool debug = false;           // poisons memory, waits for every operation
+  Guards guards = Guards::off;  // on: debugs, too
   // Bytes of what is free when the backend is opened that are left to libraries.
   std::size_t headroom = 0;
   Epilogues epilogues = Epilogues::measured;

@@ -7,7 +7,7 @@ namespace trireme {
 class Host final : public Immediate {
  public:
   // Sets the number of threads of this process' parallel loops and products.
-  explicit Host(int threads, Poison poison = Poison::off);
+  explicit Host(int threads, Poison = Poison::off, Guards = Guards::off);
 
   void put(Queue, const kernel::Operation&) override;
   std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;

@@ -30,15 +30,21 @@ std::string decide_backend(std::string_view name) {
 }
 
 static CudaChoice cuda_choice(const BackendChoice& c) {
-  return {
-      .device = c.device, .bits = c.bits, .tf32 = c.tf32, .debug = c.debug, .headroom = c.headroom};
+  return {.device = c.device,
+          .bits = c.bits,
+          .tf32 = c.tf32,
+          .debug = c.debug,
+          .guards = c.guards,
+          .headroom = c.headroom};
 }
 
 static std::unique_ptr<Backend> open_named(const BackendChoice& c) {
   const auto name = decide_backend(c.name);
   const auto poison = c.debug ? Poison::on : Poison::off;
-  if (name == "host") return std::make_unique<Host>(c.threads, poison);
-  if (name == "ref") return std::make_unique<Ref>(poison);
+  if (name == "host") return std::make_unique<Host>(c.threads, poison, c.guards);
+  if (name == "ref") return std::make_unique<Ref>(poison, c.guards);
+  require(name != "fenced" || c.guards == Guards::off,
+          "run.guards = true is for the backends host, ref and cuda: fenced has its own");
   if (name == "fenced") return std::make_unique<Fenced>(c.threads);
   if (name == "cuda") return open_cuda(cuda_choice(c));
   fail("\"{}\" is not a backend: run.backend is auto, host, ref, fenced or cuda", name);

@@ -7,6 +7,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/cuda/device.hpp"
 #include "kernels/dry/dry.hpp"
+#include "kernels/guards.hpp"
 
 namespace trireme {
 
@@ -14,6 +15,7 @@ struct BackendChoice {
   std::string name = "auto";  // auto, host, ref, fenced, cuda
   int threads = 1;
   bool debug = false;  // poison memory as it is given back
+  Guards guards = Guards::off;
   // Not 0: all results are moved by what rounding may move them, at random from this seed
   // (kernels/rounding).
   std::uint64_t rounding = 0;

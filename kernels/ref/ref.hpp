@@ -7,7 +7,8 @@ namespace trireme {
 
 class Ref final : public Immediate {
  public:
-  explicit Ref(Poison poison = Poison::off) : Immediate("ref", poison) {}
+  explicit Ref(Poison poison = Poison::off, Guards guards = Guards::off)
+      : Immediate("ref", poison, guards) {}
 
   void put(Queue, const kernel::Operation&) override;
   std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;

@@ -233,6 +233,9 @@ DeckSection run_section() {
           KeyRow(
               "debug", flag, plain(&R::debug),
               "poison memory that is given back, compare the labels of collectives between ranks"),
+          KeyRow("guards", flag, plain(&R::guards),
+                 "give each block of memory pages of its own between guards, which end the run "
+                 "where something reads or writes past a block; for debugging"),
           KeyRow("share_gpu", flag, plain(&R::share_gpu), "several ranks may use one GPU"),
           KeyRow("device_headroom", real, plain(&R::device_headroom),
                  "of a GPU's memory, free when all ranks are connected, so much is left to the "

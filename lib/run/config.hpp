@@ -49,6 +49,7 @@ struct RunConfig {
   double peak_tflops = 0;                 // a rank's machine can do; 0: as `machine` says
   std::string machine;                    // a machine file; empty: none
   bool debug = false;                     // poison freed memory, check labels of collectives
+  bool guards = false;                    // blocks of memory of their own, with guards
   bool share_gpu = false;                 // several ranks on one GPU
   double device_headroom = 1;             // GiB of a GPU's memory that are left to others
 

@@ -261,16 +261,58 @@ def expect(what, got, predicted):
         raise Failed(f"{what}: {got:.0f}, predicted {predicted}")
 
 
+# -- under compute-sanitizer
+
+
+# What each of its tools is asked beside. Only memcheck looks at the kernels of libraries, which get memory of ours; the
+# others are slow, and libraries know what they do with their own.
+OWN = ["--kernel-name", "kns=7trireme"]  # of mangled names
+SANITIZERS = {
+    "memcheck": [],
+    "racecheck": ["--racecheck-report", "analysis", *OWN],
+    "synccheck": OWN,
+    "initcheck": OWN,
+}
+
+
+def sanitized(m, tool):
+    return [m.sanitizer(), "--tool", tool, *SANITIZERS[tool], "--error-exitcode", "9", "--print-limit", "20"]
+
+
 def sanitizer(m):
     """compute-sanitizer's memcheck on the operations of the contract"""
     if m.backend != "cuda":
         raise Skipped("nothing runs on a device")
-    tool = m.sanitizer()
-    if not tool:
+    if not m.sanitizer():
         raise Skipped("compute-sanitizer is not here")
-    wide = max(1, min(8, (os.cpu_count() or 1) // 2))
-    return said(m.gtest(contract(m), 240, wide, before=[tool, "--tool", "memcheck", "--error-exitcode", "9"]))
+    return said(m.gtest(contract(m), 240, shards(), before=sanitized(m, "memcheck")))
 
+
+def sanitized_kernels(m):
+    """every operation of the contract on odd sizes, f32 and bf16"""
+    env = {"TRIREME_TEST_GUARDS": "1"} if m.tool == "memcheck" else None
+    return said(m.gtest(contract(m), 3000, shards(), before=sanitized(m, m.tool), env=env))
+
+
+def sanitized_gradients(m):
+    """a tiny model's forward and backward"""
+    return said(m.gtest(f"*ModelGradients*/{m.backend}_*", 600, before=sanitized(m, m.tool)))
+
+
+def sanitized_training(m):
+    """3 steps of a small model, f32 and bf16"""
+    # Blocks between guards are what memcheck can tell apart. They are written when they are taken, so initcheck, which
+    # looks for what nobody wrote, sees nothing with them.
+    guards = "run.guards=" + ("false" if m.tool == "initcheck" else "true")
+    small = ["model.width=64", "model.context=64", "train.steps=3", guards]
+    for name, course in (("f32", F32), ("bf16", BF16)):
+        run = m.train(name, *course, *small, limit=1200, before=sanitized(m, m.tool))
+        if len(losses(run)) != 3:
+            raise Failed(f"a training in {name} made {len(losses(run))} of 3 steps")
+    return "3 steps each"
+
+
+SANITIZED = [sanitized_kernels, sanitized_gradients, sanitized_training]
 
 # The most telling first: what comes last may find its time used up.
 CHECKS = [device, kernels, operations, gradients, training, fastest, grids, plans, checkpoints, readers, training_bf16,

@@ -13,6 +13,9 @@ import time
 from pathlib import Path
 
 
+TOOLKITS = ["/usr/local/cuda"]
+
+
 class Failed(Exception):
     pass
 
@@ -30,13 +33,14 @@ def cached(build, name):
 class Machine:
     """Runs what a check asks for, never longer than `seconds` in all; `patience` times a command's own limit."""
 
-    def __init__(self, build, backend, work, seconds, patience, overrides=()):
+    def __init__(self, build, backend, work, seconds, patience, overrides=(), tool=None):
         self.build = build.resolve()
         self.root = Path(__file__).resolve().parent.parent.parent
         self.backend = backend  # the device's, or what stands in for it
         self.work = work
         self.patience = patience
         self.overrides = overrides  # of every training
+        self.tool = tool  # of compute-sanitizer, under which all checks run
         self.end = time.monotonic() + seconds
         self.trireme = str(self.build / "trireme")
         own = self.build / "mpiexec"
@@ -130,7 +134,7 @@ class Machine:
 
     # -- the program
 
-    def train(self, name, *overrides, ranks=1, backend=None, restart=None, limit=120):
+    def train(self, name, *overrides, ranks=1, backend=None, restart=None, limit=120, before=()):
         """Trains the quick start's deck; its run directory."""
         run = self.work / name
         command = [self.trireme, "train", self.deck, f"data.path={self.tokens}", f"run.backend={backend or self.backend}",
@@ -139,7 +143,7 @@ class Machine:
             command.append("run.threads=1")
         if restart:
             command += ["--restart", str(restart)]
-        self.run(self.ranks(ranks, command), limit)
+        self.run([*before, *self.ranks(ranks, command)], limit)
         return run
 
     def plan(self, ranks, *overrides):
@@ -152,7 +156,9 @@ class Machine:
         return number(r"CUDA devices: (\d+)", said), said
 
     def sanitizer(self):
-        places = [Path("/usr/local/cuda/bin/compute-sanitizer"), Path("/usr/local/cuda/compute-sanitizer/compute-sanitizer")]
+        """The path of compute-sanitizer, or None."""
+        homes = [os.environ.get("CUDA_HOME"), *TOOLKITS]
+        places = [Path(home) / folder / "compute-sanitizer" for home in homes if home for folder in ("bin", "compute-sanitizer")]
         return shutil.which("compute-sanitizer") or next((str(p) for p in places if p.is_file()), None)
 
 

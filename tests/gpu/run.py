@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the cuda backend on a machine with a GPU: tests/gpu/run.py [BUILD]
+"""Checks the cuda backend on a machine with a GPU: tests/gpu/run.py [BUILD [TOOL]]
 
 BUILD is a build folder, or an unpacked bundle. Where there is no GPU it says so and ends with 0; one that does not answer is
-a failure. Needs Python alone.
+a failure. TOOL is one of compute-sanitizer's: memcheck, racecheck, synccheck or initcheck; operations and small trainings
+then run under it. Needs Python alone.
 """
 import argparse
 import os
@@ -16,7 +17,12 @@ import checks
 import presence
 from machine import Failed, Machine, Skipped
 
-NAMES = {check.__name__.replace("_", "-"): check for check in checks.CHECKS}
+def named(functions):
+    return {check.__name__.replace("_", "-"): check for check in functions}
+
+
+NAMES = named(checks.CHECKS)
+SANITIZED = named(checks.SANITIZED)
 
 
 def say(text):
@@ -27,12 +33,14 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     root = Path(__file__).resolve().parent.parent.parent
     p.add_argument("build", nargs="?", type=Path, default=root if (root / "trireme").is_file() else root / "build")
+    p.add_argument("tool", nargs="?", choices=checks.SANITIZERS, help="of compute-sanitizer")
     p.add_argument("--only", action="append", metavar="NAME", help="this check; may be given again")
     p.add_argument("--skip", action="append", default=[], metavar="NAME", help="not this check; may be given again")
     p.add_argument("--list", action="store_true", help="the names of all checks")
     p.add_argument("--backend", default="cuda", choices=["cuda", "host", "fenced"],
                    help="another one stands in for the device: tests this script where there is none")
-    p.add_argument("--limit", type=float, default=540, metavar="SECONDS", help="for all checks together (540)")
+    p.add_argument("--limit", type=float, metavar="SECONDS",
+                   help="for all checks together (540; under a tool 7200)")
     p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
     p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE",
                    help="of every training's deck; may be given again")
@@ -65,14 +73,14 @@ def self_test():
     return 1 if mistakes else 0
 
 
-def perform(name, machine):
+def perform(name, check, machine):
     """One check: its line, and how it ended."""
     begin = time.monotonic()
-    say(f"....    {name}: {NAMES[name].__doc__}")
+    say(f"....    {name}: {check.__doc__}")
     try:
         if begin > machine.end:
             raise Failed("the time for all checks is over: --limit allows more, --only this one alone")
-        ending, text = "ok", NAMES[name](machine)
+        ending, text = "ok", check(machine)
     except Skipped as e:
         ending, text = "skipped", str(e)
     except Failed as e:
@@ -87,18 +95,24 @@ def main():
     a = arguments()
     if a.self_test:
         return self_test()
+    names = SANITIZED if a.tool else NAMES
     if a.list:
-        for name, check in NAMES.items():
+        for name, check in names.items():
             say(f"{name:18} {check.__doc__}")
         return 0
-    unknown = [n for n in [*(a.only or []), *a.skip] if n not in NAMES]
+    unknown = [n for n in [*(a.only or []), *a.skip] if n not in names]
     if unknown:
-        say(f"gpu-test: no check is named {unknown[0]}; they are {', '.join(NAMES)}")
+        say(f"gpu-test: no check is named {unknown[0]}; they are {', '.join(names)}")
         return 2
     begin = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="trireme-gpu-"))
     try:
-        machine = Machine(a.build, a.backend, work, a.limit, a.patience, a.override)
+        machine = Machine(a.build, a.backend, work, a.limit or (7200 if a.tool else 540), a.patience, a.override, a.tool)
+        if a.tool and a.backend != "cuda":
+            raise Failed(f"{a.tool} is for a device: --backend {a.backend} has none")
+        if a.tool and not machine.sanitizer():
+            raise Failed(f"{a.tool} is one of compute-sanitizer's tools, which is not here: it comes with CUDA's toolkit; "
+                         "put it on PATH, or its toolkit in CUDA_HOME")
         devices, version = machine.devices()
     except Failed as e:
         say(f"gpu-test: {e}")
@@ -113,7 +127,7 @@ def main():
         say(f"gpu-test: skipped, no device answers here: {said}")
         return 0
     say(f"{version}\n{os.cpu_count()} cores, backend {a.backend}, build {machine.build}")
-    endings = [perform(name, machine) for name in (a.only or NAMES) if name not in a.skip]
+    endings = [perform(name, names[name], machine) for name in (a.only or names) if name not in a.skip]
     failed = endings.count("FAILED")
     if failed:
         say(f"gpu-test: runs and logs are in {work}")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <ostream>
@@ -17,13 +18,19 @@
 namespace trireme {
 
 std::vector<Tested> tested_backends() {
-  const auto ref = [](int) { return std::make_unique<Ref>(); };
-  const auto host = [](int threads) { return std::make_unique<Host>(threads); };
-  const auto fenced = [](int threads) { return std::make_unique<Fenced>(threads); };
-  const auto cuda = [](int) { return open_cuda({.bits = CudaBits::repeatable, .debug = true}); };
-  const auto fused = [](int) {
-    return open_cuda({.bits = CudaBits::repeatable, .debug = true, .epilogues = Epilogues::always});
+  // TRIREME_TEST_GUARDS: blocks between guards, where a backend has them.
+  const auto guards = std::getenv("TRIREME_TEST_GUARDS") ? Guards::on : Guards::off;
+  const auto ref = [=](int) { return std::make_unique<Ref>(Poison::off, guards); };
+  const auto host = [=](int threads) {
+    return std::make_unique<Host>(threads, Poison::off, guards);
   };
+  const auto fenced = [](int threads) { return std::make_unique<Fenced>(threads); };
+  const auto on_device = [=](Epilogues epilogues) {
+    return open_cuda(
+        {.bits = CudaBits::repeatable, .debug = true, .guards = guards, .epilogues = epilogues});
+  };
+  const auto cuda = [=](int) { return on_device(Epilogues::measured); };
+  const auto fused = [=](int) { return on_device(Epilogues::always); };
   std::string why;
   const bool device = cuda_devices(&why) > 0;
   std::vector<Tested> all;

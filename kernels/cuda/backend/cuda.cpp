@@ -11,6 +11,12 @@ Determinism determinism(CudaBits b) {
   return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
 }
 
+// A fault of memory is told with the operation that it belongs to.
+CudaChoice debugging(CudaChoice c) {
+  c.debug = c.debug || c.guards == Guards::on;
+  return c;
+}
+
 }  // namespace
 
 std::size_t cuda_attention_workspace(const AttentionShape& s, DType t, Direction d, CudaBits bits) {
@@ -23,11 +29,11 @@ std::size_t cuda_attention_workspace(const AttentionShape& s, DType t, Direction
 }
 
 Cuda::Cuda(const CudaChoice& c)
-    : choice_(c),
+    : choice_(debugging(c)),
       runtime_(open_runtime(c.device)),
       timing_(*runtime_),
       queues_(*runtime_),
-      memory_(*runtime_, queues_, c.headroom),
+      memory_(*runtime_, queues_, c.headroom, c.guards),
       ring_(*runtime_),
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
       sdpa_(determinism(c.bits), cuda_architecture(c.device)) {}
@@ -43,7 +49,7 @@ Cuda::~Cuda() {
 Block Cuda::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
   const auto b = memory_.take(bytes, kind, first, memory);
   if (choice_.debug && memory == Memory::device)
-    runtime_->set_bytes(b.data, 0xff, b.bytes, queues_.stream(first));
+    runtime_->set_bytes(b.data, 0xff, bytes, queues_.stream(first));
   return b;
 }
 

@@ -28,13 +28,15 @@ static std::size_t usable_bytes(Runtime& runtime, std::size_t headroom) {
   return down(free - headroom, runtime.page_bytes());
 }
 
-DeviceMemory::DeviceMemory(Runtime& runtime, Queues& queues, std::size_t headroom)
+DeviceMemory::DeviceMemory(Runtime& runtime, Queues& queues, std::size_t headroom, Guards guards)
     : runtime_(runtime),
       queues_(queues),
       device_{nullptr, usable_bytes(runtime, headroom), 0, runtime.page_bytes()},
       host_addresses_(down(physical_memory(), pinned_page)),
       host_{host_addresses_.begin(), host_addresses_.bytes(), 0, pinned_page},
-      arena_(device_.reserved, host_.reserved) {
+      arena_(device_.reserved, host_.reserved),
+      guards_(guards),
+      guarded_(runtime) {
   device_.begin = runtime_.reserve(device_.reserved);
 }
 
@@ -58,9 +60,34 @@ void DeviceMemory::grow(Memory m, std::size_t end) {
   r.backed += bytes;
 }
 
+// The host may touch pinned memory at once: nothing used it before.
+std::byte* DeviceMemory::take_guarded(std::size_t bytes, std::size_t offset, Queue first,
+                                      Memory memory) {
+  if (memory == Memory::device) return guarded_.take(bytes, offset, queues_.stream(first));
+  auto* const data = guarded_pinned_.take(bytes, offset);
+  const auto pages = guarded_pinned_.pages_of(data);
+  runtime_.pin(pages.data(), pages.size());
+  pins_.push_back(pages.data());
+  return data;
+}
+
+std::size_t DeviceMemory::give_guarded(const Block& b, std::span<const Event> last) noexcept {
+  for (const Event& e : last) try {
+      queues_.synchronize(e.queue);
+    } catch (const Error&) {  // the device failed, which is told where its work is waited for
+    }
+  if (b.memory == Memory::device) return guarded_.give(b, queues_.stream(Queue::compute));
+  auto* const pages = guarded_pinned_.pages_of(b.data).data();
+  runtime_.unpin(pages);
+  std::erase(pins_, pages);
+  return guarded_pinned_.give(b);
+}
+
 Block DeviceMemory::take(std::size_t bytes, Kind kind, Queue first, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);
   try {
+    if (guards_ == Guards::on)
+      return {take_guarded(bytes, t.offset, first, memory), t.bytes, kind, memory};
     grow(memory, t.offset + t.bytes);
   } catch (const Error& e) {
     fail("{} for {} bytes of {}. The account:\n{}", e.what(), bytes, name_of(kind),
@@ -72,11 +99,17 @@ Block DeviceMemory::take(std::size_t bytes, Kind kind, Queue first, Memory memor
 }
 
 void DeviceMemory::give(const Block& b, std::span<const Event> last) noexcept {
+  if (guards_ == Guards::on)
+    return arena_.give(give_guarded(b, last), b.bytes, b.kind, b.memory, last);
   arena_.give(static_cast<std::size_t>(b.data - range(b.memory).begin), b.bytes, b.kind, b.memory,
               last);
 }
 
 std::size_t DeviceMemory::copied_whole(const std::byte* p) const {
+  if (guards_ == Guards::on) {
+    const auto pages = guarded_pinned_.pages_of(p);
+    if (!pages.empty()) return static_cast<std::size_t>(pages.data() + pages.size() - p);
+  }
   if (p < host_.begin || p >= host_.begin + host_.reserved)
     return std::numeric_limits<std::size_t>::max();
   return pinned_page - static_cast<std::size_t>(p - host_.begin) % pinned_page;

@@ -6,15 +6,17 @@
 
 #include "kernels/address_range.hpp"
 #include "kernels/arena.hpp"
+#include "kernels/cuda/runtime/guarded.hpp"
 #include "kernels/cuda/runtime/queues.hpp"
+#include "kernels/guarded_memory.hpp"
 
 namespace trireme::cuda {
 
 class DeviceMemory {
  public:
   // Reserves what is free on the device but for `headroom` bytes, and as much pinned memory as the
-  // host has. Error where no more than the headroom is free.
-  DeviceMemory(Runtime&, Queues&, std::size_t headroom = 0);
+  // host has. Error where no more than the headroom is free. With guards the arena counts alone.
+  DeviceMemory(Runtime&, Queues&, std::size_t headroom = 0, Guards = Guards::off);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -35,6 +37,8 @@ class DeviceMemory {
     std::size_t reserved = 0, backed = 0, page = 1;
   };
   void grow(Memory, std::size_t end);
+  std::byte* take_guarded(std::size_t bytes, std::size_t offset, Queue first, Memory);
+  std::size_t give_guarded(const Block&, std::span<const Event> last) noexcept;  // its offset
   Range& range(Memory m) { return m == Memory::device ? device_ : host_; }
 
   Runtime& runtime_;
@@ -44,6 +48,9 @@ class DeviceMemory {
   Range host_;
   std::vector<std::byte*> pins_;
   Arena arena_;
+  Guards guards_;
+  GuardedDevice guarded_;
+  GuardedMemory guarded_pinned_;
 };
 
 }  // namespace trireme::cuda

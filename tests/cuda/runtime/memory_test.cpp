@@ -124,5 +124,29 @@ TEST(CudaMemoryEnd, GivesEverythingBack) {
   EXPECT_THAT(runtime.pinned, IsEmpty());
 }
 
+TEST(CudaMemoryGuards, EachBlockHasAddressesOfItsOwn) {
+  RecordingRuntime runtime;
+  {
+    Queues queues(runtime);
+    DeviceMemory memory(runtime, queues, 0, Guards::on);
+    const auto a = memory.take(100, Kind::saved, Queue::gather, Memory::device),
+               b = memory.take(3 * page, Kind::saved, Queue::gather, Memory::device);
+    EXPECT_THAT(runtime.backed,
+                ElementsAre(std::pair(a.data + 256 - page, page), std::pair(b.data, 3 * page)));
+    queues.synchronize(Queue::gather);
+    EXPECT_EQ(a.data[-1], known_byte);
+    EXPECT_EQ(a.data[100], known_byte);
+    const auto pinned = memory.take(100, Kind::staging, Queue::compute, Memory::pinned);
+    ASSERT_EQ(runtime.pinned.size(), 1U);
+    EXPECT_EQ(memory.copied_whole(pinned.data), 256U);  // to the end of its pages
+    memory.give(pinned, {});
+    EXPECT_THAT(runtime.pinned, IsEmpty());
+    memory.take(100, Kind::staging, Queue::compute, Memory::pinned);
+    memory.give(a, {});
+    EXPECT_EQ(memory.account().live_all, b.bytes + 256);
+  }
+  EXPECT_THAT(runtime.pinned, IsEmpty());
+}
+
 }  // namespace
 }  // namespace trireme::cuda

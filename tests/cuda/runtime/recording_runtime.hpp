@@ -104,8 +104,8 @@ class RecordingRuntime final : public Runtime {
   std::size_t page_bytes() override { return page; }
   std::size_t device_bytes() override { return device_size; }
   std::byte* reserve(std::size_t bytes) override {
-    device_ = std::make_unique<std::byte[]>(bytes);
-    return device_.get();
+    reserved_.push_back(std::make_unique<std::byte[]>(bytes));
+    return reserved_.back().get();
   }
   void back(std::byte* at, std::size_t bytes) override {
     require(bytes <= device_left, "taking device memory failed: out of memory");
@@ -139,7 +139,7 @@ class RecordingRuntime final : public Runtime {
   std::map<Point*, std::unique_ptr<Point>> points_;
   int made_ = 0;
   bool released_ = false;
-  std::unique_ptr<std::byte[]> device_;
+  std::vector<std::unique_ptr<std::byte[]>> reserved_;
 };
 
 }  // namespace trireme::cuda

@@ -57,6 +57,8 @@ CUresult reserve(CUdeviceptr* out, std::size_t bytes, std::size_t, CUdeviceptr,
       mmap(nullptr, bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = (number(p) + page - 1) / page * page;
+  munmap(p, *out - number(p));  // what is left of the page more on both sides
+  munmap(reinterpret_cast<void*>(*out + bytes), number(p) + page - *out);
   madvise(reinterpret_cast<void*>(*out), bytes, MADV_HUGEPAGE);  // it is opened and closed often
   reserved.emplace(*out, bytes);
   return CUDA_SUCCESS;
