@@ -1,6 +1,7 @@
 #include "lib/comm/communicator.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -149,6 +150,12 @@ Pending Communicator::begin(Backend& backend, Queue queue, Call c) const {
   return pending;
 }
 
+// Most elements of one message whose operands travel themselves: between devices all, which NCCL
+// divides between its channels.
+std::int64_t Communicator::longest_message() const {
+  return context_->device ? std::numeric_limits<std::int64_t>::max() : settings().chunk;
+}
+
 // Where the transport accesses the operands directly, it counts as an access of the queue.
 void Communicator::touch(Backend& b, Queue queue, const ConstView& read,
                          const View& written) const {
@@ -168,7 +175,10 @@ Pending Communicator::all_gather(Backend& b, Queue queue, View dst, ConstView sr
   auto messages = engine::gather_messages(rank_, size_, dst, src, settings().chunk);
   if (!messages.out.empty()) touch(b, queue, src, dst);
   engine::NativeCollective native;
-  if (context_->device && !messages.out.empty()) native.gathered = dst;
+  if (context_->device && !messages.out.empty()) {
+    native = {.slice = src, .gathered = dst};
+    own = {};  // the transport puts it there
+  }
   return begin(b, queue,
                {.label = label,
                 .own_dst = own,
@@ -235,7 +245,7 @@ Pending Communicator::exchange(Backend& b, Queue queue, std::span<const View> ds
            "an exchange moves one type");
   return begin(b, queue,
                {.label = label,
-                .messages = engine::exchange_messages(rank_, to, from, settings().chunk),
+                .messages = engine::exchange_messages(rank_, to, from, longest_message()),
                 .type = type,
                 .wire = type});
 }
@@ -247,7 +257,7 @@ Pending Communicator::send(Backend& b, Queue queue, ConstView src, int to,
   touch(b, queue, src, {});
   return begin(b, queue,
                {.label = label,
-                .messages = engine::send_messages(to, src, settings().chunk),
+                .messages = engine::send_messages(to, src, longest_message()),
                 .type = src.dtype,
                 .wire = src.dtype,
                 .pattern = Pattern::send,
@@ -261,7 +271,7 @@ Pending Communicator::receive(Backend& b, Queue queue, View dst, int from,
   touch(b, queue, {}, dst);
   return begin(b, queue,
                {.label = label,
-                .messages = engine::receive_messages(from, dst, settings().chunk),
+                .messages = engine::receive_messages(from, dst, longest_message()),
                 .type = dst.dtype,
                 .wire = dst.dtype,
                 .pattern = Pattern::receive,

@@ -150,6 +150,7 @@ class Communicator {
   friend class Maximum;
   Communicator(std::shared_ptr<engine::Progress>, std::unique_ptr<transport::HostTransport>);
   Pending begin(Backend&, Queue, engine::Call) const;
+  std::int64_t longest_message() const;
   void touch(Backend&, Queue, const ConstView& read, const View& written) const;
   // Before every collective; `what` is the same on every rank, or the ranks are out of step.
   void require_same(const std::function<std::string()>& what) const;

@@ -33,8 +33,9 @@ class RoundingTransport final : public transport::DeviceTransport {
   Request receive(int from, int tag, std::span<std::byte> bytes) override {
     return inner_->receive(from, tag, bytes);
   }
-  Request all_gather(std::span<std::byte> all, void* stream) override {
-    return inner_->all_gather(all, stream);
+  Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+                     void* stream) override {
+    return inner_->all_gather(mine, all, stream);
   }
   Request reduce_scatter(std::span<const float> all, std::span<float> mine, void* s) override {
     const auto r = inner_->reduce_scatter(all, mine, s);

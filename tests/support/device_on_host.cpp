@@ -41,11 +41,13 @@ class DeviceOnHost final : public transport::DeviceTransport {
     return static_cast<std::uint32_t>(r) < done_;
   }
 
-  Request all_gather(std::span<std::byte> all, void*) override {
-    const auto part = all.size() / ranks();
+  Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all, void*) override {
+    const auto part = mine.size();
     Group g;
+    g.mine = mine;
+    g.place = all.subspan(part * index(rank()), part);
     for_others([&](int to, int from) {
-      g.out.push_back({to, all.subspan(part * index(rank()), part)});
+      g.out.push_back({to, mine});
       g.in.push_back({from, all.subspan(part * index(from), part)});
     });
     return put(std::move(g));
@@ -75,6 +77,8 @@ class DeviceOnHost final : public transport::DeviceTransport {
   struct Group {
     std::vector<Message<std::span<const std::byte>>> out;
     std::vector<Message<std::span<std::byte>>> in;
+    std::span<const std::byte> mine;  // of a gather
+    std::span<std::byte> place;
     std::span<float> sum;  // of a reduction
     std::vector<float> own;
     std::vector<std::vector<float>> arriving;  // of rank+1, rank+2, ...
@@ -118,6 +122,7 @@ class DeviceOnHost final : public transport::DeviceTransport {
     g.acknowledged = true;
     std::erase_if(g.waits, [&](Request r) { return host_.test(r); });
     if (!g.waits.empty()) return false;
+    if (g.mine.data() != g.place.data()) std::ranges::copy(g.mine, g.place.begin());
     if (!g.own.empty()) {
       std::ranges::copy(g.own, g.sum.begin());
       for (const auto& theirs : g.arriving)

@@ -23,8 +23,11 @@ CollectiveInFlight::CollectiveInFlight(const Route& route, const NativeCollectiv
 bool CollectiveInFlight::post() {
   if (complete_ || request_) return false;
   auto& device = *route_.device;
-  if (const auto& all = collective_.gathered)
-    request_ = device.all_gather({all.data, all.span_bytes()}, route_.stream());
+  const auto& mine = collective_.slice;
+  const auto& all = collective_.gathered;
+  if (all)
+    request_ = device.all_gather({mine.data, mine.span_bytes()}, {all.data, all.span_bytes()},
+                                 route_.stream());
   else
     request_ = device.reduce_scatter(floats(collective_.summands),
                                      floats(arriving_ ? arriving_.view() : collective_.sum),

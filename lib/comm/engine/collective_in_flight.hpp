@@ -8,7 +8,8 @@ namespace trireme::engine {
 
 // Absent views: nothing to do.
 struct NativeCollective {
-  View gathered{};       // all-gather in place
+  ConstView slice{};     // of this rank, for
+  View gathered{};       // the slices of all; its own place there may be `slice`
   ConstView summands{};  // f32, a slice for each rank
   View sum{};            // += or = the sum over ranks of their slice for this one
   Accumulate how = Accumulate::overwrite;

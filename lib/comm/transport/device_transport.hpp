@@ -17,8 +17,9 @@ class DeviceTransport : public Transport {
   virtual void begin_group(void* stream) = 0;
   virtual void end_group() = 0;
 
-  // In place: slice `rank()` of `all` is sent to all other ranks.
-  virtual Request all_gather(std::span<std::byte> all, void* stream) = 0;
+  // all = the ranks' `mine` one after the other; `mine` may be its own place in `all`.
+  virtual Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+                             void* stream) = 0;
   // mine = sum over ranks of slice `rank()` of their `all`, in the transport's order; `mine` may be
   // that slice.
   virtual Request reduce_scatter(std::span<const float> all, std::span<float> mine,

@@ -50,9 +50,11 @@ class Nccl : public testing::Test {
 };
 
 TEST_F(Nccl, OneRankGathersWhatItHas) {
-  const auto all = filled(3);
-  EXPECT_TRUE(nccl->test(nccl->all_gather(bytes(all), backend->native(queue))));
-  EXPECT_EQ(read(all), read(filled(3)));
+  const auto mine = filled(3), all = filled(-5000);
+  EXPECT_TRUE(nccl->test(nccl->all_gather(bytes(mine), bytes(all), backend->native(queue))));
+  EXPECT_EQ(read(all), read(mine));
+  EXPECT_TRUE(nccl->test(nccl->all_gather(bytes(all), bytes(all), backend->native(queue))));
+  EXPECT_EQ(read(all), read(mine));
   nccl->check();
 }
 

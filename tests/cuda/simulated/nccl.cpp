@@ -52,7 +52,7 @@ struct Message {
 struct Group {
   cudaStream_t stream = nullptr;
   std::vector<Message> out, in;
-  std::function<void(const Group&)> at_end;  // of a reduction
+  std::function<void(const Group&)> at_end;  // of a collective
   bool posted = false;
 };
 
@@ -263,11 +263,11 @@ ncclResult_t ncclRecv(void* to, size_t n, ncclDataType_t type, int peer, ncclCom
 ncclResult_t ncclAllGather(const void* mine, void* all, size_t n, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
   const auto ranks = static_cast<std::size_t>(comm->size);
-  // Elsewhere than in its place, it would have to be copied.
-  if (type != ncclUint8 || !on_device(all, n * ranks) ||
-      mine != device(all) + n * static_cast<std::size_t>(comm->rank))
+  if (type != ncclUint8 || !on_device(all, n * ranks) || !on_device(mine, n))
     return ncclInvalidArgument;
+  auto* const place = device(all) + n * static_cast<std::size_t>(comm->rank);
   return call(comm, stream, "all-gather", [&](Group& g) {
+    g.at_end = [mine, place, n](const Group&) { std::memmove(place, mine, n); };
     for_ranks(comm, [&](int r, std::size_t at) {
       g.out.push_back({comm, Call::all_gather, r, device(mine), n, {}});
       g.in.push_back({comm, Call::all_gather, r, device(all) + n * at, n, {}});
