@@ -76,8 +76,15 @@ std::optional<MachineModel> machine_of(const PlanArguments& a, Deck& deck) {
 
 // `ranks_of_node` 0: not known, which zero.shard = "node" does not allow.
 Deck on_nodes(Deck deck, std::int64_t ranks_of_node) {
-  require(deck.zero.shard != shard_of_node || ranks_of_node > 0,
-          "zero.shard = \"node\" depends on how many ranks a node runs: say --ranks-per-node");
+  if (deck.zero.shard != shard_of_node) return deck;
+  const std::int64_t ranks = grid_of(deck).ranks();
+  require(
+      ranks_of_node > 0,
+      "zero.shard = \"node\" depends on how many ranks a node runs: give --ranks-per-node or, to "
+      "plan, --machine");
+  require(ranks < ranks_of_node || ranks % ranks_of_node == 0,
+          "zero.shard = \"node\" needs as many ranks on each node: {} are no multiple of {}", ranks,
+          ranks_of_node);
   return with_shards_on_nodes(std::move(deck), ranks_of_node);
 }
 
@@ -262,6 +269,8 @@ int plan(PlanArguments a) {
   auto deck = deck_to_plan(a.deck.path, a.deck.overrides, a.ranks);
   const auto machine = machine_of(a, deck);
   if (machine) a.ranks_of_node = machine->ranks_of_node;
+  if (deck.zero.shard == shard_of_node && a.ranks_of_node > 0)
+    tell_shards_on_nodes(deck, a.ranks_of_node);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
   // Not limited by this machine's memory: the run is elsewhere.
@@ -338,7 +347,8 @@ int check(const CheckArguments& a) {
 void add_ranks_of_node(CLI::App& command, std::int64_t& ranks) {
   command
       .add_option("--ranks-per-node", ranks,
-                  "consecutive ranks that each node runs: what is sent to other nodes is said")
+                  "consecutive ranks that each node runs: zero.shard = \"node\" needs them, and "
+                  "plan says what is sent to other nodes")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
 }
 

@@ -1,5 +1,6 @@
 #include "app/run_support.hpp"
 
+#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/placement.hpp"
@@ -124,9 +125,23 @@ Deck with_shards_on_nodes(Deck d, std::int64_t ranks_of_node) {
   return d;
 }
 
+void tell_shards_on_nodes(const Deck& d, std::int64_t ranks_of_node) {
+  const auto shard = shard_on_nodes(grid_of(d), ranks_of_node);
+  if (shard == 1)
+    log_warning(
+        "zero.shard = \"node\": with {} on a node and {} of a stage no two of them share a copy, "
+        "so "
+        "nothing is sharded",
+        counted(ranks_of_node, "rank"), counted(grid_of(d).places(), "rank"));
+  else
+    log_info("zero.shard = \"node\": {} share a copy", counted(shard, "rank"));
+}
+
 Deck with_shards_on_nodes(Deck d, const Communicator& world) {
   if (d.zero.shard != shard_of_node) return d;
-  return with_shards_on_nodes(std::move(d), placement_of(world).ranks_of_node);
+  const int ranks_of_node = placement_of(world).ranks_of_node;
+  tell_shards_on_nodes(d, ranks_of_node);
+  return with_shards_on_nodes(std::move(d), ranks_of_node);
 }
 
 Deck on_one_rank(Deck d) {

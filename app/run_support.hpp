@@ -51,7 +51,9 @@ PlanInput plan_input(const Deck&, DType compute, TransportKind);
 void require_tokens_of(const CheckpointMeta&, const std::string& model, const TokenizerSpec& files);
 // The deck with a number for zero.shard = "node".
 Deck with_shards_on_nodes(Deck, std::int64_t ranks_of_node);
-// Collective, of the ranks that run it. SharedError as placement_of says.
+// Says how many ranks share a copy then.
+void tell_shards_on_nodes(const Deck&, std::int64_t ranks_of_node);
+// Both. Collective, of the ranks that run it. SharedError as placement_of says.
 Deck with_shards_on_nodes(Deck, const Communicator& world);
 // The deck for one rank, whatever grid it was written for.
 Deck on_one_rank(Deck);

@@ -62,9 +62,9 @@ LinkRates link_rates(Backend& b, const Communicator& world, const Stopwatch& wat
   return link;
 }
 
-double agreement_seconds(const Communicator& world, const Stopwatch& watch) {
+double agreement_seconds(const Communicator& node, const Stopwatch& watch) {
   std::array<double, 128> numbers{};
-  return watch.seconds([&] { world.all_reduce(numbers); });
+  return watch.seconds([&] { node.all_reduce(numbers); });
 }
 
 double disk_bandwidth(const Communicator& world, const std::filesystem::path& folder) {
@@ -85,9 +85,9 @@ double disk_bandwidth(const Communicator& world, const std::filesystem::path& fo
 }
 
 // Of two measurements of one table, made at other times, the less disturbed one of each entry.
-void take_better(std::vector<double>& all, const std::vector<double>& again, bool larger) {
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i] = larger ? std::max(all[i], again[i]) : std::min(all[i], again[i]);
+template <class Better>
+void take_better(std::vector<double>& all, const std::vector<double>& again, const Better& better) {
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = better(all[i], again[i]);
 }
 
 template <class Table>
@@ -95,9 +95,9 @@ void merge(std::vector<Table>& all, std::vector<Table> again) {
   if (all.empty()) all = again;
   for (std::size_t i = 0; i < all.size(); ++i)
     if constexpr (requires { all[i].flops; })
-      take_better(all[i].flops, again[i].flops, true);
+      take_better(all[i].flops, again[i].flops, std::ranges::max);
     else
-      take_better(all[i].seconds, again[i].seconds, false);
+      take_better(all[i].seconds, again[i].seconds, std::ranges::min);
 }
 
 // Other work on the machine lasts longer than one measurement, so all are made several times.
@@ -150,7 +150,7 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   if (node.size() > 1) m.near = link_rates(b, node, watch);
   // All ranks of a node at once: what each gets of what they share.
   if (nodes.size() > 1) m.far = link_rates(b, nodes, watch);
-  if (world.size() > 1) m.agreement = agreement_seconds(world, watch);
+  if (node.size() > 1) m.agreement = agreement_seconds(node, watch);
   if (!s.disk.empty()) m.disk_write = disk_bandwidth(world, s.disk);
   return m;
 }

@@ -13,7 +13,7 @@ namespace trireme {
 struct CalibrationSettings {
   std::vector<DType> dtypes;   // to compute in
   int threads = 1;             // of a rank
-  double least = 0.01;         // seconds that each measurement lasts at least
+  double least = 0.01;         // seconds that all passes of a measurement last at least
   std::filesystem::path disk;  // a directory that checkpoints would be written to
   std::optional<transport::OpenDevice> device{};  // what carries messages between devices
   std::string name;                               // of the machine

@@ -16,12 +16,14 @@ Placement placement_of(const Communicator& world) {
   double scattered = firsts[0] != -firsts[1];
   world.all_reduce_max({&scattered, 1});
   if (sizes[0] != -sizes[1])
-    throw SharedError(fmt::format("nodes run between {} and {} ranks, where all must run as many",
-                                  -sizes[1], sizes[0]));
+    throw SharedError(
+        fmt::format("nodes run between {} and {} ranks, and zero.shard = \"node\" needs as many on "
+                    "each: start them so (srun --ntasks-per-node), or give zero.shard a number",
+                    -sizes[1], sizes[0]));
   if (scattered > 0)
     throw SharedError(
-        "the ranks of a node do not follow each other: start them in blocks (srun "
-        "--distribution=block, mpiexec -ppn)");
+        "the ranks of a node do not follow each other, which zero.shard = \"node\" needs: start "
+        "them in blocks (srun --distribution=block, mpiexec -ppn N), or give zero.shard a number");
   return {node.size()};
 }
 

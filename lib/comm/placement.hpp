@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// Each node runs as many consecutive ranks, the last one maybe fewer.
+// Each node runs as many consecutive ranks; in a plan the last may run fewer.
 struct Placement {
   int ranks_of_node = 1;
   int node(int rank) const { return rank / ranks_of_node; }

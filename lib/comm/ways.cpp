@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
 
 template <class GroupOf>
@@ -31,6 +33,12 @@ Ways::Ways(const Axes& a, int shard) {
   auto& all = members_[static_cast<std::size_t>(world)];
   all.resize(static_cast<std::size_t>(a.grid.ranks()));
   std::iota(all.begin(), all.end(), 0);
+}
+
+Way Ways::of(const engine::Context& c) const {
+  const auto it = way_.find(&c);
+  require(it != way_.end(), "a communicator of other axes than these");
+  return it->second;
 }
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ class Ways {
   Ways(const Axes&, int shard);
 
   // Error for a communicator of other Axes.
-  Way of(const engine::Context& c) const { return way_.at(&c); }
+  Way of(const engine::Context&) const;
   // Ranks of the job, by rank in the communicator.
   std::span<const int> members(Way w) const { return members_[static_cast<std::size_t>(w)]; }
 

@@ -6,7 +6,7 @@
 namespace trireme {
 
 static constexpr std::array former_keys = {
-    FormerKey{"run.cuda_graph", false,
+    FormerKey{"run.cuda_graph",
               "is gone: a graph would be captured anew for each microbatch, which costs more than "
               "the launches that it saves; leave it out"},
 };

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/deck/check.hpp"
 #include "lib/deck/familiar.hpp"
@@ -197,8 +198,10 @@ class Loader {
       const std::string path = section.name + "." + entry.key;
       if (const auto* former = find_former(path)) {
         const auto* flag = std::get_if<bool>(&entry.value.data);
-        if (!flag || *flag != former->as_now)
+        if (!flag)
           report(entry.place, fmt::format("{} {}", path, former->says));
+        else if (*flag)
+          log_warning("{}: {} {}", at(entry.place), path, former->says);
         continue;
       }
       const std::string near = nearest_name(entry.key, names_of(section.keys));

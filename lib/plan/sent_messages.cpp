@@ -28,11 +28,11 @@ static std::int64_t& part_of(Axes::Traffic& t, Way way) {
 
 void SentMessages::call(const engine::Context& context, Queue, const engine::Call& c) {
   const Way way = ways_.of(context);
-  const auto world = ways_.members(way);
+  const auto members = ways_.members(way);
   const int here = placement_.node(axes_.world.rank());
   count_ += std::ssize(c.messages.out);
   for (const auto& m : c.messages.out)
-    if (placement_.node(world[static_cast<std::size_t>(m.peer)]) != here)
+    if (placement_.node(members[static_cast<std::size_t>(m.peer)]) != here)
       part_of(to_other_nodes_, way) += m.view.count() * static_cast<std::int64_t>(bytes_of(c.wire));
 }
 

@@ -134,9 +134,9 @@ void Recorder::call(const Context& context, Queue q, const Call& c) {
   t.doing = c.label.doing;
   t.unit = std::string(c.label.unit);
   t.microbatch = c.label.microbatch;
-  const auto world = ways_->members(t.way);
-  count(t, world, c);
-  if (c.peer >= 0) t.peer = kind_of(grid_, kinds_, world[static_cast<std::size_t>(c.peer)]);
+  const auto members = ways_->members(t.way);
+  count(t, members, c);
+  if (c.peer >= 0) t.peer = kind_of(grid_, kinds_, members[static_cast<std::size_t>(c.peer)]);
   const auto elements = [](const ConstView& v) { return static_cast<double>(v.count()); };
   if (c.own_dst)
     t.own = asking(copy_asking(elements(c.own_src), c.own_src.dtype, c.own_dst.dtype, c.own_how));

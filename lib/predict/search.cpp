@@ -27,17 +27,24 @@ static std::string_view name_of(ScheduleKind s) {
   }
 }
 
+static std::string zero_overrides(const RunChoice& c) {
+  if (c.zero_stage == 0) return "zero.stage=0";
+  if (c.gather == ZeroCadence::step)
+    return c.reduce == ZeroCadence::step ? "zero.stage=1" : "zero.stage=2";
+  return fmt::format("zero.stage=3 zero.gather={} zero.reduce={}", name_of(c.gather),
+                     name_of(c.reduce));
+}
+
+static std::string schedule_overrides(const RunChoice& c) {
+  return fmt::format("parallel.schedule={} parallel.chunks={}", name_of(c.schedule), c.chunks);
+}
+
 std::string overrides_of(const RunChoice& c) {
   auto text = fmt::format(
       "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} model.recompute={}",
       c.grid.pipe, c.grid.data, c.grid.seq, c.microbatch, name_of(c.recompute));
-  if (c.grid.pipe > 1)
-    text += fmt::format(" parallel.schedule={} parallel.chunks={}", name_of(c.schedule), c.chunks);
-  if (c.zero_stage == 0) return text + " zero.stage=0";
-  if (c.gather == ZeroCadence::step)
-    return text + (c.reduce == ZeroCadence::step ? " zero.stage=1" : " zero.stage=2");
-  return text + fmt::format(" zero.stage=3 zero.gather={} zero.reduce={}", name_of(c.gather),
-                            name_of(c.reduce));
+  if (c.grid.pipe > 1) text += " " + schedule_overrides(c);
+  return text + " " + zero_overrides(c);
 }
 
 namespace {
@@ -159,7 +166,8 @@ class Search {
         target_(target),
         machine_(machine),
         memory_(memory),
-        bounds_(bounds),
+        // Bounds come from models of a block or two, which rules of others do not fit.
+        bounds_(in.setup.freeze.empty() ? bounds : Bounds::try_all),
         most_(most),
         least_(in_, target_, machine_) {}
 
@@ -215,51 +223,48 @@ class Search {
   // The best with one thing changed: what that saves and costs.
   void compare() {
     const auto best = out_.best.front();
-    const auto change = [&](std::string_view what, const auto& alter) {
-      RunChoice c = best.choice;
-      alter(c);
-      if (c == best.choice) return;
-      const auto it = std::ranges::find(out_.best, c, &Trial::choice);
-      const auto other = it != out_.best.end() ? *it : tried(c);
-      out_.alternatives.push_back(in_words(std::string(what), best, other));
-    };
-    const auto flip = [](ZeroCadence c) {
-      return c == ZeroCadence::step ? ZeroCadence::microbatch : ZeroCadence::step;
-    };
     const auto& c = best.choice;
-    if (c.zero_stage == 3) {
-      change(fmt::format("reduce = {}", name_of(flip(c.reduce))),
-             [&](RunChoice& x) { x.reduce = flip(x.reduce); });
-      change(fmt::format("gather = {}", name_of(flip(c.gather))),
-             [&](RunChoice& x) { x.gather = flip(x.gather); });
-      change("zero.stage = 0", [](RunChoice& x) {
-        x.zero_stage = 0;
-        x.gather = x.reduce = ZeroCadence::microbatch;
-      });
-    } else if (c.grid.places() > 1) {
-      change("zero.stage = 1", [](RunChoice& x) {
-        x.zero_stage = 3;
-        x.gather = x.reduce = ZeroCadence::step;
-      });
-    }
-    const auto other = c.recompute == Recompute::block ? Recompute::none : Recompute::block;
-    change(fmt::format("recompute = {}", name_of(other)),
-           [&](RunChoice& x) { x.recompute = other; });
     const auto samples = in_.train.batch / c.grid.data;
-    for (const auto order : orders_of(in_, c.grid.pipe, samples / c.microbatch))
-      change(order.schedule == ScheduleKind::interleaved
-                 ? fmt::format("schedule = interleaved, chunks = {}", order.chunks)
-                 : fmt::format("schedule = {}", name_of(order.schedule)),
-             [&](RunChoice& x) {
-               x.schedule = order.schedule;
-               x.chunks = order.chunks;
-             });
-    if (samples % (2 * c.microbatch) == 0)
-      change(fmt::format("microbatch = {}", 2 * c.microbatch),
-             [](RunChoice& x) { x.microbatch *= 2; });
-    if (c.microbatch % 2 == 0)
-      change(fmt::format("microbatch = {}", c.microbatch / 2),
-             [](RunChoice& x) { x.microbatch /= 2; });
+    const auto change = [&](const RunChoice& to, const std::string& overrides) {
+      if (to == c || samples % to.microbatch != 0 ||
+          !pipeline_fault(to.schedule, to.grid.pipe, to.chunks, samples / to.microbatch).empty())
+        return;
+      const auto it = std::ranges::find(out_.best, to, &Trial::choice);
+      const auto other = it != out_.best.end() ? *it : tried(to);
+      out_.alternatives.push_back(in_words(overrides, best, other));
+    };
+    const auto flip = [](ZeroCadence x) {
+      return x == ZeroCadence::step ? ZeroCadence::microbatch : ZeroCadence::step;
+    };
+    const auto zero = [&](int stage, ZeroCadence gather, ZeroCadence reduce) {
+      RunChoice to = c;
+      to.zero_stage = stage;
+      to.gather = gather;
+      to.reduce = reduce;
+      change(to, zero_overrides(to));
+    };
+    using enum ZeroCadence;
+    if (c.zero_stage == 3) {
+      zero(3, c.gather, flip(c.reduce));
+      zero(3, flip(c.gather), c.reduce);
+      zero(0, microbatch, microbatch);
+    } else if (c.grid.places() > 1) {
+      zero(3, step, step);
+    }
+    RunChoice to = c;
+    to.recompute = c.recompute == Recompute::block ? Recompute::none : Recompute::block;
+    change(to, fmt::format("model.recompute={}", name_of(to.recompute)));
+    for (const auto order : orders_of(in_, c.grid.pipe, samples / c.microbatch)) {
+      to = c;
+      to.schedule = order.schedule;
+      to.chunks = order.chunks;
+      change(to, schedule_overrides(to));
+    }
+    for (const auto size : {2 * c.microbatch, c.microbatch / 2}) {
+      to = c;
+      to.microbatch = size;
+      if (size > 0) change(to, fmt::format("train.microbatch={}", size));
+    }
   }
 
   std::string in_words(const std::string& what, const Trial& best, const Trial& other) const {

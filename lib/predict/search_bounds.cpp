@@ -25,12 +25,22 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
 
 namespace {
 
+// At least: on hosts what comes from this node is copied while the rest is on its way.
+double least_seconds(const MachineModel& m, const Transfer& t) {
+  if (m.backend == "cuda") return transfer_seconds(m, t);
+  Transfer near = t, far = t;
+  near.in_far = near.out_far = far.in_near = far.out_near = {};
+  return std::max(transfer_seconds(m, near), transfer_seconds(m, far));
+}
+
 // A model of `layers` blocks on one stage, in `microbatches`.
 PlanInput small(const PlanInput& in, RunChoice c, std::int64_t layers, std::int64_t microbatches) {
   c.grid.pipe = 1;
   c.schedule = ScheduleKind::one_f_one_b;
   c.chunks = 1;
   auto out = input_of(in, c);
+  out.setup.freeze = {};
+  out.setup.segments = {};
   out.setup.model.layers = layers;
   out.train.batch = microbatches * c.microbatch * c.grid.data;
   return out;
@@ -57,12 +67,12 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
         *sum += seconds_of(machine, r.askings[static_cast<std::size_t>(a.index)]);
       if (a.what != Action::What::call) continue;
       const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
-      if (t.way == Way::seq) *sum += transfer_seconds(machine, t);
+      if (t.way == Way::seq) *sum += least_seconds(machine, t);
     }
   }
   for (const auto& t : r.transfers) {
     if (t.way != Way::gather && t.way != Way::scatter && t.way != Way::replicas) continue;
-    (t.queue == Queue::gather ? s.gather : s.scatter) += transfer_seconds(machine, t);
+    (t.queue == Queue::gather ? s.gather : s.scatter) += least_seconds(machine, t);
   }
   return s;
 }
@@ -128,14 +138,16 @@ double SearchBounds::seconds(const RunChoice& c) {
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
   double most = 0, above = 0, down = 0;
   for (int stage = 0; stage < c.grid.pipe; ++stage) {
-    double n = 0;
-    bool alone = false;  // a chunk of one unit, whose microbatches in a row share a gather
+    // Uses in a row share a gather: the last block of a chunk forward and the first backward, the
+    // first block backward and then forward; a chunk of one block may be gathered once for all.
+    double n = 0, gathered = 0;
     for (auto v = static_cast<std::size_t>(stage); v < of_stage.size();
          v += static_cast<std::size_t>(c.grid.pipe)) {
       n += static_cast<double>(of_stage[v]);
-      alone = alone || of_stage[v] <= 1;
+      gathered += static_cast<double>(std::max<std::int64_t>(0, of_stage[v] - 1));
     }
-    const double gather = n * s.gather.of(alone ? 1 : m), scatter = n * s.scatter.of(m);
+    const double gather = n * s.gather.step + std::max(n / 2, m * gathered) * s.gather.microbatch;
+    const double scatter = n * s.scatter.of(m);
     const double work = m * n * b.both();
     const bool once = c.gather == ZeroCadence::step && !whole;
     most = std::max({most, (plain ? above : down) + work, gather, scatter});

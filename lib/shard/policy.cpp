@@ -7,7 +7,7 @@
 namespace trireme {
 
 ZeroPolicy zero_policy(const ZeroConfig& z, const Grid& grid, DType compute, DType reduce) {
-  expect(z.shard != shard_of_node, "it is known what a node's ranks are");
+  require(z.shard != shard_of_node, "zero.shard = \"node\" before it is known what nodes run");
   ZeroPolicy p;
   const auto group = z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
   switch (z.stage) {

@@ -23,7 +23,8 @@ void ReplicaSums::begin(const Tensor& flat, std::string_view segment, Queue writ
 }
 
 void ReplicaSums::gather_oldest() {
-  while (gathering_.size() >= most_) finish_oldest();
+  const bool staged = !backend_.host_readable() && !replicas_.connected();
+  while (staged && gathering_.size() >= most_) finish_oldest();
   auto [flat, segment, sum] = std::move(summing_.front());
   summing_.pop_front();
   sum.wait(Queue::scatter);
@@ -34,13 +35,15 @@ void ReplicaSums::gather_oldest() {
 }
 
 void ReplicaSums::finish_oldest() {
-  gathering_.front().pending.wait(Queue::compute);
+  gathering_.front().pending.wait(Queue::scatter);  // compute goes on meanwhile
   gathering_.pop_front();
 }
 
 void ReplicaSums::finish() {
   while (!summing_.empty()) gather_oldest();
+  if (gathering_.empty()) return;
   while (!gathering_.empty()) finish_oldest();
+  backend_.wait(Queue::compute, backend_.record(Queue::scatter));
 }
 
 }  // namespace trireme

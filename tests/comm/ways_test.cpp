@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/comm/placement.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme {
 
@@ -25,10 +25,9 @@ TEST(Ways, NameTheRanksBehindEachCommunicator) {
   EXPECT_EQ(ways.members(Way::world).size(), 12U);
 }
 
-TEST(Ways, PlaceNodesInBlocks) {
-  constexpr Placement eight{8};
-  EXPECT_EQ(eight.node(7), 0);
-  EXPECT_EQ(eight.node(8), 1);
+TEST(Ways, KnowNoOtherAxes) {
+  const auto axes = pretend_axes({1, 2, 1}, 2, 0), others = pretend_axes({1, 2, 1}, 2, 1);
+  EXPECT_THROW(Ways(axes, 2).of(*others.gather.id()), Error);
 }
 
 }  // namespace trireme

@@ -11,7 +11,6 @@ MUTANTS = [
      "part < arrays.first[i + 1] - 1;", simulated("*UpdateContract.SumsOfSquares*/cuda_f32")),
     ("a step leaves out what fills no pack", "kernels/cuda/kernels/optimizer.cu",
      "  for (auto at = packed + threadIdx.x; at < end;", "  for (auto at = packed + threadIdx.x; at < packed;",
-     
      [simulated("*UpdateContract.ManyShardsAtATime/cuda_f32"), simulated("*FuzzContract.AdamW/cuda_f32")]),
     ("a tile is overwritten while it is read", "kernels/cuda/kernels/attention.cu",
      "    __syncthreads();  // all have read the last tile\n", "", simulated("*AttentionContract.Forward/cuda_f32")),

@@ -78,7 +78,7 @@ MUTANTS = [
      "  std::ignore = std::pair(&flat, &all);", few(4)),
     ("a tied table is summed over copies with one of its uses", "lib/shard/gradients.cpp",
      "  if (sharding_.is_tied(segment)) return;\n", "", few(4)),
-    ("copies read what is not summed", "lib/shard/replica_sums.cpp", "  while (!gathering_.empty()) finish_oldest();\n}",
+    ("copies read what is not summed", "lib/shard/replica_sums.cpp", "  backend_.wait(Queue::compute, backend_.record(Queue::scatter));\n}",
      "}", ranks(4, FEW + "*")),
     ("a gradient buffer is given back early", "lib/shard/gradients.cpp",
      "  leaving.keep(std::move(whole.flat));\n", "  whole.flat = {};\n", ranks(2, FEW)),

@@ -71,7 +71,7 @@ TEST(Recorder, SumsOfReplicasOverlapBackward) {
       before += i < end;
     }
     // A reduce-scatter and a gather for each segment; what is last, the embedding's, comes after.
-    EXPECT_GT(all, 0);
+    EXPECT_GT(all, 8);
     EXPECT_GE(before, all - 4) << "shards of " << shard;
   }
 }

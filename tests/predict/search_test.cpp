@@ -65,16 +65,51 @@ TEST_P(SearchOnMachine, NeedsTheMemoryOfThePlan) {
         << overrides_of(trial.choice);
 }
 
-TEST_P(SearchOnMachine, BoundsAreNeverAboveTheTruth) {
-  const auto machine = test::plain_machine(GetParam());
-  const auto in = input(machine);
+static void expect_bounds_below(const PlanInput& in, const MachineModel& machine, int ranks) {
   const auto target = roomy_target(machine.backend == "host");
   SearchBounds bounds(in, target, machine);
-  for (const auto& c : choices_of(in, 8)) {
+  for (const auto& c : choices_of(in, ranks)) {
     const auto truth = try_choice(in, target, machine, c);
     EXPECT_LE(bounds.seconds(c), truth.seconds * (1 + 1e-9)) << overrides_of(c);
     EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.needed)) << overrides_of(c);
   }
+}
+
+TEST_P(SearchOnMachine, BoundsAreNeverAboveTheTruth) {
+  const auto machine = test::plain_machine(GetParam());
+  expect_bounds_below(input(machine), machine, 8);
+}
+
+// Messages are all that counts, half of them to the other node; stages of two blocks share gathers.
+TEST_P(SearchOnMachine, BoundsOfMessagesAreNeverAboveTheTruth) {
+  auto machine = test::plain_machine(GetParam());
+  machine.ranks_of_node = 2;
+  machine.near.bandwidth = machine.far.bandwidth = 1e6;
+  auto in = input(machine);
+  in.setup.model.vocab = 3;
+  in.train.batch = 8;
+  expect_bounds_below(in, machine, 4);
+}
+
+// A block that models of one or two have not.
+TEST_P(SearchOnMachine, TriesAllWhereRulesFreeze) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.train.batch = 4;
+  in.setup.freeze = {{.pattern = "blocks.3.*"}};
+  const auto found = search(in, roomy_target(machine.backend == "host"), machine, 2, {});
+  EXPECT_FALSE(found.best.empty());
+  EXPECT_EQ(found.too_slow, 0);
+}
+
+// Two microbatches of an interleaved pipeline cannot become one.
+TEST(Search, ChangesTheBestIntoWhatRunsAlone) {
+  const auto machine = test::plain_machine("host");
+  auto in = input(machine);
+  in.setup.model.layers = 8;
+  in.train.batch = 2;
+  const auto found = search(in, roomy_target(), machine, 2, {});
+  EXPECT_FALSE(found.best.empty());
 }
 
 TEST(Search, SaysWhatAChangeSavesAndCosts) {

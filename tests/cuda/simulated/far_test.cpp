@@ -71,8 +71,25 @@ void expect_same(const Far<T>& far, const std::vector<T>& near, const char* what
   EXPECT_NE(std::memcmp(zeros.data(), near.data(), near.size() * sizeof(T)), 0) << what;
 }
 
+// Where the kernel promises no more memory than there is (vm.overcommit_memory = 2, ulimit -v).
+bool sparse_arrays_are_to_be_had() {
+  constexpr std::size_t most = std::size_t{128} << 30;
+  void* p = mmap(nullptr, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
+  if (p == MAP_FAILED) return false;
+  munmap(p, most);
+  return true;
+}
+
+class OnSparseArrays : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!sparse_arrays_are_to_be_had()) GTEST_SKIP() << "128 GiB of addresses are not to be had";
+  }
+};
+
 template <class T>
-class FarElements : public testing::Test {
+class FarElements : public OnSparseArrays {
  protected:
   FarElements() { cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0); }
   ~FarElements() override { simulated::mend(); }
