@@ -36,9 +36,10 @@ TEST_F(NodeShards, NeedRanksInBlocks) {
 }
 
 TEST_F(NodeShards, NeedNodesAlike) {
-  const auto r = here("MPIR_CVAR_NUM_CLIQUES=2 MPIR_CVAR_CLIQUES_BY_BLOCK=1 " +
-                          train({3, "zero.stage=3"}, "--run-dir run zero.shard=node"),
-                      30);
+  const auto r =
+      here("MPIR_CVAR_NUM_CLIQUES=2 MPIR_CVAR_CLIQUES_BY_BLOCK=1 " +
+               train({3, "zero.stage=3 train.microbatch=2"}, "--run-dir run zero.shard=node"),
+           30);
   EXPECT_NE(r.code, 0);
   EXPECT_NE(r.err.find("nodes run between 1 and 2 ranks"), std::string::npos) << r.err;
 }
