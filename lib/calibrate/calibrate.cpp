@@ -100,8 +100,8 @@ void merge(std::vector<Table>& all, std::vector<Table> again) {
       take_better(all[i].seconds, again[i].seconds, std::ranges::min);
 }
 
-// Other work on the machine lasts longer than one measurement, so all are made several times.
-constexpr int passes = 3;
+// Other work on the machine lasts longer than one measurement, so all are made twice.
+constexpr int passes = 2;
 
 void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DType t) {
   std::vector<OperationSeconds> operations;
