@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/node_shards.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/told.hpp"
@@ -70,7 +71,7 @@ Deck read_deck(const Communicator& world, const DeckArguments& a) {
     text = dump_deck(deck);
     name = deck.name;
   });
-  if (world.size() == 1) return with_shards_on_nodes(std::move(deck), world);
+  if (world.size() == 1) return with_shard_number_here(std::move(deck), world);
   world.broadcast(text);
   world.broadcast(name);
   together(world, [&] {
@@ -78,7 +79,7 @@ Deck read_deck(const Communicator& world, const DeckArguments& a) {
     deck = parse_deck(text, name);
     deck.name = name;
   });
-  return with_shards_on_nodes(std::move(deck), world);
+  return with_shard_number_here(std::move(deck), world);
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "app/node_shards.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
@@ -67,7 +68,7 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
     deck_ = deck_for(*reader_, a, losses, world.size());
   });
-  deck_ = with_shards_on_nodes(std::move(deck_), world);
+  deck_ = with_shard_number_here(std::move(deck_), world);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
   auto choice = backend_choice(deck_, world);
   choice.device = launch::gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, world);

@@ -1,9 +1,7 @@
 #include "app/run_support.hpp"
 
-#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/placement.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/deck/value.hpp"
@@ -118,30 +116,6 @@ PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
           {},
           d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out,
           headroom_of(d)};
-}
-
-Deck with_shards_on_nodes(Deck d, std::int64_t ranks_of_node) {
-  if (d.zero.shard == shard_of_node) d.zero.shard = shard_on_nodes(grid_of(d), ranks_of_node);
-  return d;
-}
-
-void tell_shards_on_nodes(const Deck& d, std::int64_t ranks_of_node) {
-  const auto shard = shard_on_nodes(grid_of(d), ranks_of_node);
-  if (shard == 1)
-    log_warning(
-        "zero.shard = \"node\": with {} on a node and {} of a stage no two of them share a copy, "
-        "so "
-        "nothing is sharded",
-        counted(ranks_of_node, "rank"), counted(grid_of(d).places(), "rank"));
-  else
-    log_info("zero.shard = \"node\": {} share a copy", counted(shard, "rank"));
-}
-
-Deck with_shards_on_nodes(Deck d, const Communicator& world) {
-  if (d.zero.shard != shard_of_node) return d;
-  const int ranks_of_node = placement_of(world).ranks_of_node;
-  tell_shards_on_nodes(d, ranks_of_node);
-  return with_shards_on_nodes(std::move(d), ranks_of_node);
 }
 
 Deck on_one_rank(Deck d) {

@@ -49,12 +49,6 @@ PlanInput plan_input(const Deck&, DType compute, TransportKind);
 // token files' give a text other ids: Error when they are of two kinds, else a warning. `model` is
 // its name.
 void require_tokens_of(const CheckpointMeta&, const std::string& model, const TokenizerSpec& files);
-// The deck with a number for zero.shard = "node".
-Deck with_shards_on_nodes(Deck, std::int64_t ranks_of_node);
-// Says how many ranks share a copy then.
-void tell_shards_on_nodes(const Deck&, std::int64_t ranks_of_node);
-// Both. Collective, of the ranks that run it. SharedError as placement_of says.
-Deck with_shards_on_nodes(Deck, const Communicator& world);
 // The deck for one rank, whatever grid it was written for.
 Deck on_one_rank(Deck);
 

@@ -180,10 +180,10 @@ class Checker {
          "zero.gather and zero.reduce = \"step\" are choices of zero.stage = 3; stage {} decides "
          "both itself, so leave them out",
          z.stage);
-    const bool shards = z.shard > 1 || z.shard == shard_of_node;
+    const bool shards = z.shard > 1 || z.shard == a_copy_each_node;
     rule(z.stage > 0 || !shards, {"zero.shard", "zero.stage"},
          "zero.shard = {} needs zero.stage 1, 2 or 3: stage 0 shards nothing",
-         z.shard == shard_of_node ? "\"node\"" : std::to_string(z.shard));
+         z.shard == a_copy_each_node ? "\"node\"" : std::to_string(z.shard));
   }
 
   void run() {

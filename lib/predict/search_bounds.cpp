@@ -4,24 +4,10 @@
 
 #include "kernels/trace.hpp"
 #include "lib/predict/recorder.hpp"
+#include "lib/predict/simulate.hpp"
 #include "lib/train/optimizer.hpp"
 
 namespace trireme {
-
-PlanInput input_of(const PlanInput& in, const RunChoice& c) {
-  PlanInput out = in;
-  out.grid = c.grid;
-  out.setup.stage_layers = {};
-  out.setup.zero.stage = c.zero_stage;
-  out.setup.zero.shard = 0;
-  out.setup.zero.gather = c.gather;
-  out.setup.zero.reduce = c.reduce;
-  out.setup.model.recompute = c.recompute;
-  out.setup.schedule = c.schedule;
-  out.setup.chunks = c.chunks;
-  out.train.microbatch = c.microbatch;
-  return out;
-}
 
 namespace {
 

@@ -5,7 +5,8 @@
 #include <optional>
 #include <tuple>
 
-#include "lib/predict/search.hpp"
+#include "lib/predict/choices.hpp"
+#include "lib/predict/machine.hpp"
 
 namespace trireme {
 
@@ -45,8 +46,5 @@ class SearchBounds {
   std::map<std::tuple<int, int, int, ZeroCadence, ZeroCadence>, Shard> shards_;
   std::map<int, std::vector<std::int64_t>> stages_;
 };
-
-// The input as a choice has it.
-PlanInput input_of(const PlanInput&, const RunChoice&);
 
 }  // namespace trireme

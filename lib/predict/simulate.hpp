@@ -65,8 +65,4 @@ double transfer_seconds(const MachineModel&, const Transfer&);
 // recursive doubling (Thakur, Rabenseifner and Gropp 2005), each round a message.
 double agreement_seconds(const MachineModel&, const Recording&);
 
-// By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
-// and for a collective its number on its way. Error where they do not match.
-std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Recording>);
-
 }  // namespace trireme

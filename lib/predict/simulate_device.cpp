@@ -2,17 +2,14 @@
 // time depends on others by being after them alone, so whatever can go on may go first.
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <map>
 
-#include "lib/predict/simulate.hpp"
+#include "lib/predict/parties.hpp"
 
 namespace trireme {
 namespace {
 
 using What = Action::What;
-using Pattern = Transfer::Pattern;
-constexpr double never = std::numeric_limits<double>::infinity();
 
 struct Command {
   std::size_t action;
@@ -32,25 +29,15 @@ struct Passed {
   std::int32_t transfer = -1;
 };
 
-struct Rank {
-  const Recording* recording = nullptr;
-  KindTimes times;
-  std::vector<double> seconds;  // by asking
+struct Rank : SimulatedKind {
+  using SimulatedKind::SimulatedKind;
   std::array<Stream, queue_count> streams;
   std::map<std::pair<Queue, std::uint64_t>, Passed> events;  // those that are recorded in the step
   std::vector<double> arrived, started;                      // by transfer
-  std::vector<std::size_t> beside;
-  std::array<std::vector<std::int32_t>, way_count> collectives;
-  std::vector<double> agreements;
-  std::size_t next = 0;
   double host = 0, free_since = 0;
   bool agreeing = false;
 
   Stream& stream(Queue q) { return streams[static_cast<std::size_t>(q)]; }
-  double cost(int asking) const {
-    return asking < 0 ? 0 : seconds[static_cast<std::size_t>(asking)];
-  }
-  double& exposed(Axis a) { return times.exposed[static_cast<std::size_t>(a)]; }
 };
 
 Axis axis_of(Queue q) {
@@ -63,26 +50,13 @@ class DeviceSimulation {
   DeviceSimulation(const MachineModel& m, std::span<const Recording> kinds)
       : machine_(m),
         launch_(required(m, m.launch, "host.launch", "a step on a device")),
-        other_(match_transfers(kinds)),
-        agreement_(agreement_seconds(m, kinds[0])),
-        ranks_(kinds.size()) {
-    for (std::size_t k = 0; k < kinds.size(); ++k) {
-      auto& r = ranks_[k];
-      r.recording = &kinds[k];
-      for (const auto& a : kinds[k].askings) r.seconds.push_back(seconds_of(m, a));
-      const auto count = kinds[k].transfers.size();
-      r.arrived.assign(count, never);
-      r.started.assign(count, never);
-      r.times.transfers.resize(count);
-      r.times.actions.resize(kinds[k].actions.size());
-      for (const auto& a : kinds[k].actions)
+        parties_(m, kinds) {
+    for (const auto& k : kinds) {
+      auto& r = ranks_.emplace_back(m, k, 0);
+      r.arrived.assign(k.transfers.size(), never);
+      r.started.assign(k.transfers.size(), never);
+      for (const auto& a : k.actions)
         if (a.what == What::record) r.events[{a.event.queue, a.event.ticket}] = {};
-      for (std::size_t i = 0; i < count; ++i)
-        if (const auto& t = kinds[k].transfers[i]; t.peer < 0)
-          r.collectives[static_cast<std::size_t>(t.way)].push_back(static_cast<std::int32_t>(i));
-      for (std::size_t j = 0; j < kinds.size(); ++j)
-        if (kinds[j].at.pipe == kinds[k].at.pipe) r.beside.push_back(j);
-      stages_ = std::max(stages_, kinds[k].at.pipe + 1);
     }
   }
 
@@ -97,9 +71,8 @@ class DeviceSimulation {
     }
     Simulated all;
     for (auto& r : ranks_) {
-      require(r.next == r.recording->actions.size(),
-              "a prediction's ranks wait for each other: stage {}, action {}", r.recording->at.pipe,
-              r.next);
+      require(r.done(), "a prediction's ranks wait for each other: stage {}, action {}",
+              r.recording->at.pipe, r.next);
       r.times.end = r.host;
       for (const auto& s : r.streams) r.times.end = std::max(r.times.end, s.now);
       all.seconds = std::max(all.seconds, r.times.end);
@@ -112,8 +85,8 @@ class DeviceSimulation {
   // The host's next action; false: it is at its end, or waits.
   bool host(std::size_t k) {
     auto& r = ranks_[k];
-    if (r.next == r.recording->actions.size()) return false;
-    const auto& a = r.recording->actions[r.next];
+    if (r.done()) return false;
+    const auto& a = r.action();
     auto& period = r.times.actions[r.next];
     const double begin = r.host;
     switch (a.what) {
@@ -130,14 +103,14 @@ class DeviceSimulation {
         r.free_since = r.host = std::max(r.host, r.stream(a.queue).now) + launch_;
         break;
       case What::agree: {
-        if (!r.agreeing) r.agreements.push_back(r.host);
+        if (!r.agreeing) parties_.comes_to_agree(k, r.host);
         r.agreeing = true;
-        const double last = agreed(r.agreements.size() - 1);
+        const double last = parties_.all_came(k);
         if (last == never) return false;
         r.agreeing = false;
-        (stages_ > 1 ? r.times.bubble : r.exposed(Axis::all)) += last - r.host;
-        r.free_since = r.host = last + agreement_;
-        r.exposed(Axis::all) += agreement_;
+        (parties_.pipelined() ? r.times.bubble : r.exposed(Axis::all)) += last - r.host;
+        r.free_since = r.host = last + parties_.agreement();
+        r.exposed(Axis::all) += parties_.agreement();
         if (r.host > begin) r.times.waits.push_back({Axis::all, {}, -1, {begin, r.host}});
         break;
       }
@@ -147,13 +120,6 @@ class DeviceSimulation {
     if (a.what != What::compute) period = {begin, r.host};
     ++r.next;
     return true;
-  }
-
-  double agreed(std::size_t number) const {
-    double at = 0;
-    for (const auto& r : ranks_)
-      at = std::max(at, number < r.agreements.size() ? r.agreements[number] : never);
-    return at;
   }
 
   // The queue's next command; false: it has none, or waits.
@@ -196,39 +162,27 @@ class DeviceSimulation {
     if (passed.at <= from) return;
     // A tied table's messages are on the queue of the shards'.
     const auto axis =
-        passed.transfer < 0
-            ? axis_of(queue)
-            : axis_of(r.recording->transfers[static_cast<std::size_t>(passed.transfer)].way);
+        passed.transfer < 0 ? axis_of(queue) : axis_of(r.transfer(passed.transfer).way);
     double bubble = 0;
     if (axis == Axis::pipe && passed.transfer >= 0)
       bubble =
           std::clamp(r.started[static_cast<std::size_t>(passed.transfer)], from, passed.at) - from;
     r.times.bubble += bubble;
     r.exposed(axis) += passed.at - from - bubble;
-    const auto doing =
-        passed.transfer < 0
-            ? engine::Doing{}
-            : r.recording->transfers[static_cast<std::size_t>(passed.transfer)].doing;
+    const auto doing = passed.transfer < 0 ? engine::Doing{} : r.transfer(passed.transfer).doing;
     r.times.waits.push_back({axis, doing, passed.transfer, {from, passed.at}});
   }
 
   bool transfer(std::size_t k, std::int32_t i, Stream& s, double issued) {
     auto& r = ranks_[k];
     const auto at = static_cast<std::size_t>(i);
-    const auto& t = r.recording->transfers[at];
+    const auto& t = r.transfer(i);
     if (r.arrived[at] == never)
       r.arrived[at] = std::max(s.now, issued) + r.cost(t.own) + r.cost(t.cast);
     double start = r.arrived[at];
-    const auto other = other_[k][at];
-    const auto with = [&](std::size_t j, std::int32_t theirs) {
+    parties_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
       start = std::max(start, ranks_[j].arrived[static_cast<std::size_t>(theirs)]);
-    };
-    if (t.peer >= 0)
-      with(static_cast<std::size_t>(t.peer), other);
-    else
-      for (const auto j : r.beside)
-        with(j, ranks_[j].collectives[static_cast<std::size_t>(t.way)].at(
-                    static_cast<std::size_t>(other)));
+    });
     if (start == never) return false;
     r.started[at] = start;
     s.now = start + transfer_seconds(machine_, t) + r.cost(t.sum);
@@ -239,10 +193,8 @@ class DeviceSimulation {
 
   const MachineModel& machine_;
   double launch_;
-  std::vector<std::vector<std::int32_t>> other_;
-  double agreement_;  // seconds
+  Parties parties_;
   std::vector<Rank> ranks_;
-  int stages_ = 1;
 };
 
 }  // namespace

@@ -2,17 +2,14 @@
 // others' messages is what they had done by then.
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
 
-#include "lib/predict/simulate.hpp"
+#include "lib/predict/parties.hpp"
 
 namespace trireme {
 namespace {
 
 using What = Action::What;
 using Pattern = Transfer::Pattern;
-constexpr double never = std::numeric_limits<double>::infinity();
 
 // An operation tests its sends and its receives each time that it may progress, and MPICH copies
 // such a piece of a large message in each test.
@@ -24,51 +21,25 @@ struct Moving {
   double left = 0;  // bytes to copy of what comes from this node
 };
 
-struct Rank {
-  const Recording* recording = nullptr;
-  KindTimes times;
-  std::vector<double> seconds;  // by asking
-  std::vector<Moving> moving;   // by transfer
+struct Rank : SimulatedKind {
+  using SimulatedKind::SimulatedKind;
+  std::vector<Moving> moving;  // by transfer
   std::vector<std::int32_t> in_flight;
-  std::vector<std::size_t> beside;  // kinds of its stage, itself too
-  std::array<std::vector<std::int32_t>, way_count> collectives;
-  std::vector<double> agreements;  // when it came to each
-  std::size_t next = 0;            // action
   double now = 0;
   bool asleep = false;
   double waits_since = never;
 
-  bool done() const { return next == recording->actions.size(); }
-  const Action& action() const { return recording->actions[next]; }
-  const Transfer& transfer(std::int32_t i) const {
-    return recording->transfers[static_cast<std::size_t>(i)];
-  }
-  double cost(int asking) const {
-    return asking < 0 ? 0 : seconds[static_cast<std::size_t>(asking)];
-  }
-  double& exposed(Way w) { return times.exposed[static_cast<std::size_t>(axis_of(w))]; }
+  double& exposed(Way w) { return SimulatedKind::exposed(axis_of(w)); }
 };
 
 class HostSimulation {
  public:
   HostSimulation(const MachineModel& m, std::span<const Recording> kinds)
-      : machine_(m), other_(match_transfers(kinds)), ranks_(kinds.size()) {
-    for (std::size_t k = 0; k < kinds.size(); ++k) {
-      auto& r = ranks_[k];
-      r.recording = &kinds[k];
-      for (const auto& a : kinds[k].askings)
-        r.seconds.push_back(seconds_of(m, a) + m.operation.value_or(0));
-      r.moving.resize(kinds[k].transfers.size());
-      r.times.actions.resize(kinds[k].actions.size());
-      r.times.transfers.resize(kinds[k].transfers.size());
-      for (std::size_t i = 0; i < kinds[k].transfers.size(); ++i)
-        if (const auto& t = kinds[k].transfers[i]; t.peer < 0)
-          r.collectives[static_cast<std::size_t>(t.way)].push_back(static_cast<std::int32_t>(i));
-      for (std::size_t j = 0; j < kinds.size(); ++j)
-        if (kinds[j].at.pipe == kinds[k].at.pipe) r.beside.push_back(j);
+      : machine_(m), parties_(m, kinds) {
+    for (const auto& k : kinds) {
+      ranks_.emplace_back(m, k, m.operation.value_or(0));
+      ranks_.back().moving.resize(k.transfers.size());
     }
-    for (const auto& k : kinds) stages_ = std::max(stages_, k.at.pipe + 1);
-    agreement_ = agreement_seconds(m, kinds[0]);
   }
 
   Simulated run() {
@@ -104,21 +75,10 @@ class HostSimulation {
     return ranks_[k].moving[static_cast<std::size_t>(i)];
   }
 
-  // f(kind, transfer) for each side that has to have begun, its own too where others are alike.
-  template <class F>
-  void each_other(std::size_t k, std::int32_t i, const F& f) {
-    const auto& t = ranks_[k].transfer(i);
-    const auto other = other_[k][static_cast<std::size_t>(i)];
-    if (t.peer >= 0) return f(static_cast<std::size_t>(t.peer), other);
-    for (const auto j : ranks_[k].beside)
-      f(j,
-        ranks_[j].collectives[static_cast<std::size_t>(t.way)].at(static_cast<std::size_t>(other)));
-  }
-
   // When the last of those that take part began; never: not known yet.
   double all_begun(std::size_t k, std::int32_t i) {
     double begun = moving(k, i).begun;
-    each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    parties_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
       begun = std::max(begun, moving(j, theirs).begun);
     });
     return begun;
@@ -142,7 +102,7 @@ class HostSimulation {
   // When the receiver has all of a send.
   double received(std::size_t k, std::int32_t i) {
     double at = 0;
-    each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    parties_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
       at = std::max(at, moving(j, theirs).complete);
     });
     return at;
@@ -203,19 +163,11 @@ class HostSimulation {
     return changed;
   }
 
-  // When an agreement is reached; never: not known yet.
-  double agreed(std::size_t number) {
-    double at = 0;
-    for (const auto& r : ranks_)
-      at = std::max(at, number < r.agreements.size() ? r.agreements[number] : never);
-    return at + agreement_;
-  }
-
   // The next time at which a rank can go on.
   double wakes(std::size_t k) {
     const auto& r = ranks_[k];
     if (!r.asleep) return r.now;
-    if (r.action().what == What::agree) return agreed(r.agreements.size() - 1);
+    if (r.action().what == What::agree) return parties_.all_came(k) + parties_.agreement();
     double at = never;
     for (const auto i : r.in_flight) {
       const auto& m = moving(k, i);
@@ -238,8 +190,8 @@ class HostSimulation {
     r.now = end;
     r.asleep = false;
     if (a.what == What::agree) {
-      const double alone = std::max(0.0, end - agreement_ - begin);
-      (stages_ > 1 ? r.times.bubble : r.exposed(Way::world)) += alone;
+      const double alone = std::max(0.0, end - parties_.agreement() - begin);
+      (parties_.pipelined() ? r.times.bubble : r.exposed(Way::world)) += alone;
       r.exposed(Way::world) += end - begin - alone;
       return;
     }
@@ -298,7 +250,7 @@ class HostSimulation {
       case What::agree:
         if (r.waits_since == never) {
           r.waits_since = r.now;
-          r.agreements.push_back(r.now);
+          parties_.comes_to_agree(k, r.now);
           r.asleep = true;
           return;
         }
@@ -310,10 +262,8 @@ class HostSimulation {
   }
 
   const MachineModel& machine_;
-  std::vector<std::vector<std::int32_t>> other_;
+  Parties parties_;
   std::vector<Rank> ranks_;
-  int stages_ = 1;
-  double agreement_ = 0;  // seconds
 };
 
 }  // namespace

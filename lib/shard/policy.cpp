@@ -7,7 +7,7 @@
 namespace trireme {
 
 ZeroPolicy zero_policy(const ZeroConfig& z, const Grid& grid, DType compute, DType reduce) {
-  require(z.shard != shard_of_node, "zero.shard = \"node\" before it is known what nodes run");
+  require(z.shard != a_copy_each_node, "zero.shard = \"node\" before it is known what nodes run");
   ZeroPolicy p;
   const auto group = z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
   switch (z.stage) {
@@ -35,7 +35,7 @@ ZeroPolicy zero_policy(const ZeroConfig& z, const Grid& grid, DType compute, DTy
   return p;
 }
 
-std::int64_t shard_on_nodes(const Grid& grid, std::int64_t ranks_of_node) {
+std::int64_t shard_ranks_within_node(const Grid& grid, std::int64_t ranks_of_node) {
   return std::gcd(std::int64_t{grid.places()}, ranks_of_node);
 }
 

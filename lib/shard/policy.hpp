@@ -37,7 +37,7 @@ struct ZeroPolicy {
 ZeroPolicy zero_policy(const ZeroConfig&, const Grid&, DType compute, DType reduce);
 // What zero.shard = "node" comes to: the most ranks of a stage that lie on one node everywhere,
 // where nodes run as many consecutive ranks each.
-std::int64_t shard_on_nodes(const Grid&, std::int64_t ranks_of_node);
+std::int64_t shard_ranks_within_node(const Grid&, std::int64_t ranks_of_node);
 // Its sharers.
 int shard_ranks(const ZeroConfig&, const Grid&);
 

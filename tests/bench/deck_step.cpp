@@ -2,6 +2,7 @@
 // random tokens for about that long; rank 0 prints the milliseconds of the fastest, of the median
 // and how many there were. With TRIREME_BENCH_TRACE=FILE it writes its last step as a Chrome trace.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "kernels/host/host.hpp"
@@ -53,6 +54,7 @@ int run(double seconds, const Deck& asked) {
   if (world.rank() == 0)
     fmt::print("least_ms {:.3f} median_ms {:.3f} steps {}\n", 1e3 * std::ranges::min(times),
                1e3 * bench::median(times), times.size());
+  std::fflush(stdout);  // MPI may not end
   if (!trace) return 0;
   Trace::start();
   const auto begin = Trace::nanoseconds();

@@ -241,7 +241,7 @@ TEST(Check, Zero) {
   d.parallel.data = 4;
   d.zero.shard = 2;
   expect_problem(d, "zero.shard", "needs zero.stage 1, 2 or 3");
-  d.zero.shard = shard_of_node;
+  d.zero.shard = a_copy_each_node;
   expect_problem(d, "zero.shard", "zero.shard = \"node\" needs zero.stage 1, 2 or 3");
 }
 

@@ -66,8 +66,8 @@ TEST(Override, SomeNumbersHaveAWord) {
   const auto shard = [](const std::string& value) {
     return overridden({"zero.stage=3", "zero.shard=" + value}).zero.shard;
   };
-  EXPECT_EQ(shard("node"), shard_of_node);
-  EXPECT_EQ(shard("\"node\""), shard_of_node);
+  EXPECT_EQ(shard("node"), a_copy_each_node);
+  EXPECT_EQ(shard("\"node\""), a_copy_each_node);
   EXPECT_EQ(shard("4"), 4);
   EXPECT_EQ(shard("auto"), 0);
   EXPECT_NE(refusal_of_overrides({"zero.shard=nodes"}).find("or \"auto\" or \"node\""),

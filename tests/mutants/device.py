@@ -37,9 +37,9 @@ MUTANTS = [
     ("a gradient of nothing is not written", "kernels/cuda/kernels/reduce.cu", "    sum = {};\n", "    sum = load<N>(out);\n",
      simulated("*FuzzContract.NormGradient/cuda*")),
     ("a logit's index has 32 bits", "kernels/cuda/kernels/loss.cu", "logits_TV + row * vocab;",
-     "logits_TV + static_cast<int>(row * vocab);", device("FarElements*CrossEntropy")),
+     "logits_TV + static_cast<int>(row * vocab);", device("LargeRows*CrossEntropy")),
     ("an index of column sums has 32 bits", "kernels/cuda/kernels/reduce.cu", "load<N>(x_TC + t * width + c);",
-     "load<N>(x_TC + static_cast<int>(t * width + c));", device("FarElements*ColumnSum")),
+     "load<N>(x_TC + static_cast<int>(t * width + c));", device("LargeRows*ColumnSum")),
     ("a part of an update begins at 32 bits", "kernels/cuda/kernels/parts.cuh", "const auto begin = (part - first[low]) * size;",
-     "const std::int64_t begin = static_cast<int>((part - first[low]) * size);", device("FarElements*Update")),
+     "const std::int64_t begin = static_cast<int>((part - first[low]) * size);", device("LargeUpdate*Update")),
 ]

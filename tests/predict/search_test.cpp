@@ -1,5 +1,5 @@
 // What bounds leave out is nothing that would be among the fastest.
-#include "lib/predict/search.hpp"
+#include "lib/predict/search_text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

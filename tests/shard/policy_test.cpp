@@ -39,10 +39,10 @@ TEST(Policy, GroupsOfRanksMayShare) {
 }
 
 TEST(Policy, NodesHoldCopies) {
-  EXPECT_EQ(shard_on_nodes({1, 16, 1}, 8), 8);
-  EXPECT_EQ(shard_on_nodes({2, 4, 2}, 16), 8);  // two stages on a node
-  EXPECT_EQ(shard_on_nodes({2, 6, 2}, 8), 4);   // stages of 12: no group lies on two nodes
-  EXPECT_EQ(shard_on_nodes({1, 4, 1}, 1), 1);
+  EXPECT_EQ(shard_ranks_within_node({1, 16, 1}, 8), 8);
+  EXPECT_EQ(shard_ranks_within_node({2, 4, 2}, 16), 8);  // two stages on a node
+  EXPECT_EQ(shard_ranks_within_node({2, 6, 2}, 8), 4);   // stages of 12: no group lies on two nodes
+  EXPECT_EQ(shard_ranks_within_node({1, 4, 1}, 1), 1);
 }
 
 TEST(Policy, GradientsTravelInBf16WhereTheirSumsAreF32) {

@@ -1,0 +1,77 @@
+// trireme check DECK
+#include "app/commands.hpp"
+#include "app/node_shards.hpp"
+#include "app/run_support.hpp"
+#include "lib/base/host_name.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/sizes.hpp"
+#include "lib/data/dataset.hpp"
+#include "lib/deck/machine_file.hpp"
+#include "lib/io/checkpoint_list.hpp"
+#include "lib/train/state.hpp"
+
+namespace trireme {
+
+namespace {
+
+struct CheckArguments {
+  DeckArguments deck;
+  std::int64_t ranks = 1;
+  std::int64_t ranks_of_node = 0;  // 0: not given
+  bool verify = false;
+};
+
+// Reads all of the files.
+void verify(const std::vector<TokenRange>& ranges) {
+  for (const auto& range : ranges)
+    if (range.file.verify() == Verified::ids_only)
+      fmt::print("{} has no hash: its ids are in the vocabulary, and no more can be said of them\n",
+                 range.file.path().string());
+}
+
+// Checks the deck, its files, and that the model of one rank fits this machine.
+int check(const CheckArguments& a) {
+  const auto deck = with_planned_shard_number(
+      with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks)), a.ranks_of_node);
+  const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
+                                      static_cast<std::uint64_t>(deck.train.seed));
+  const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
+  if (a.verify) {
+    verify(training.ranges());
+    if (validation) verify(validation->ranges());
+  }
+  if (!deck.run.machine.empty()) static_cast<void>(load_machine(deck.run.machine));
+  const auto choice = backend_choice(deck, {});
+  if (const auto& model = deck.model.init_from; !model.empty()) {
+    const CheckpointReader reader(find_checkpoint(model));
+    require_model(reader, make_spec(deck.model));
+    require_tokens_of(reader.meta(), model, training.tokenizer());
+  }
+  const auto compute = usable_compute(choice, deck.precision.compute);
+  warn_of_slow_products(choice, compute);
+  auto target = dry_target(choice);
+  const auto here = target.capacity;
+  if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
+  const auto plan = make_plan(plan_input(deck, compute, transport_of(deck, choice)), target);
+  fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} reserved a rank\n",
+             a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
+             memory_text(static_cast<double>(plan.most_reserved())));
+  if (plan.most_reserved() > here)
+    log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),
+                static_cast<double>(here) / (1 << 30));
+  return 0;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, std::function<int()>& chosen) {
+  auto* command = app.add_subcommand("check", "find all that is wrong before running");
+  auto a = std::make_shared<CheckArguments>();
+  add_deck_arguments(*command, a->deck);
+  command->add_option("--ranks", a->ranks, "ranks of the run")->capture_default_str();
+  add_ranks_of_node(*command, a->ranks_of_node);
+  command->add_flag("--verify", a->verify, "read and hash all token files");
+  command->callback([&chosen, a] { chosen = [a] { return check(*a); }; });
+}
+
+}  // namespace trireme

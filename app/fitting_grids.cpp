@@ -1,0 +1,100 @@
+#include "app/fitting_grids.hpp"
+
+#include "app/node_shards.hpp"
+#include "lib/base/sizes.hpp"
+
+namespace trireme {
+
+Deck PlannedRun::fitted(const std::vector<std::string>& overrides) const {
+  auto d = fit_to_ranks(load_deck(deck.path, overrides), ranks);
+  return d.model.vocab == 0 ? with_vocab(std::move(d)) : d;
+}
+
+PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {
+  auto in = plan_input(with_planned_shard_number(d, ranks_of_node), d.precision.compute, transport);
+  in.ranks_of_node = static_cast<int>(ranks_of_node);
+  return in;
+}
+
+namespace {
+
+constexpr std::size_t most_named = 8;
+
+// Sharding from what is asked to what takes least memory: weights gathered for a step take more
+// than for a microbatch.
+std::vector<std::vector<std::string>> zero_settings(const ZeroConfig& asked, std::int64_t ranks) {
+  std::vector<std::vector<std::string>> all = {{}};
+  if (ranks == 1) return all;
+  for (auto stage = asked.stage + 1; stage < 3; ++stage)
+    all.push_back({fmt::format("zero.stage={}", stage)});
+  const bool gathered_often = asked.stage == 3 && asked.gather == ZeroCadence::microbatch;
+  const bool reduced_often = asked.stage == 3 && asked.reduce == ZeroCadence::microbatch;
+  if (asked.stage < 3) all.push_back({"zero.stage=3", "zero.gather=step", "zero.reduce=step"});
+  if (!gathered_often && !reduced_often)
+    all.push_back({"zero.stage=3", "zero.gather=microbatch", "zero.reduce=step"});
+  if (!gathered_often || !reduced_often)
+    all.push_back({"zero.stage=3", "zero.gather=microbatch", "zero.reduce=microbatch"});
+  return all;
+}
+
+Deck fitted(const PlannedRun& run, const FittingGrid& grid) {
+  auto overrides = run.deck.overrides;
+  overrides.emplace_back("parallel.stage_layers=[]");
+  overrides.insert(overrides.end(), grid.overrides.begin(), grid.overrides.end());
+  return run.fitted(overrides);
+}
+
+}  // namespace
+
+std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& asked,
+                                        const DryTarget& target, std::size_t limit) {
+  auto grids = legal_grids({}, run.ranks);
+  nearest_first(grids, asked.grid);
+  std::vector<FittingGrid> fitting;
+  for (const auto& g : grids) {
+    for (const auto& zero : zero_settings(asked.setup.zero, run.ranks)) {
+      if (g == asked.grid && zero.empty()) continue;
+      FittingGrid fit{
+          {fmt::format("parallel.pipe={}", g.pipe), fmt::format("parallel.data={}", g.data),
+           fmt::format("parallel.seq={}", g.seq)},
+          0};
+      fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());
+      try {
+        const auto deck = fitted(run, fit);
+        const auto needed = needed_within(run.input(deck, asked.transport), target, limit);
+        if (!needed) continue;
+        fit.needed = *needed;
+      } catch (const Error&) {
+        break;  // the model or the batch does not fit this grid
+      }
+      fitting.push_back(std::move(fit));
+      break;
+    }
+    if (fitting.size() == most_named) break;
+  }
+  return fitting;
+}
+
+std::string fitting_text(const PlannedRun& run, const PlanInput& asked, DryTarget target,
+                         const std::vector<FittingGrid>& fitting) {
+  target.order = false;
+  std::size_t widest = 0;
+  for (const auto& f : fitting)
+    widest = std::max(widest, fmt::format("{}", fmt::join(f.overrides, " ")).size());
+  std::string text =
+      fmt::format("\n  {:<{}} {:>10} {:>7} {:>12}", "", widest, "needed", "bubble", "sends a step");
+  for (const auto& f : fitting) {
+    const auto plan = make_plan(run.input(fitted(run, f), asked.transport), target);
+    double sent = 0;
+    for (const auto& r : plan.ranks)
+      sent = std::max(sent, static_cast<double>(r.step_traffic.shard + r.step_traffic.seq +
+                                                r.step_traffic.pipe));
+    text += fmt::format("\n  {:<{}} {:>10} {:>6.1f}% {:>12}",
+                        fmt::format("{}", fmt::join(f.overrides, " ")), widest,
+                        memory_text(static_cast<double>(f.needed)), 100 * bubble(plan.timeline),
+                        traffic_text(sent));
+  }
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,110 @@
+#include "lib/predict/choices.hpp"
+
+#include <numeric>
+
+#include "lib/pipe/schedule.hpp"
+
+namespace trireme {
+
+// Whole, and sharded with each of the cadences.
+static void add_with_zero_settings(std::vector<RunChoice>& all, RunChoice c) {
+  all.push_back(c);
+  if (c.grid.places() == 1) return;
+  c.zero_stage = 3;
+  for (const auto gather : {ZeroCadence::microbatch, ZeroCadence::step})
+    for (const auto reduce : {ZeroCadence::microbatch, ZeroCadence::step}) {
+      c.gather = gather;
+      c.reduce = reduce;
+      all.push_back(c);
+    }
+}
+
+std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
+  const auto& model = in.setup.model;
+  const GridLimits limits{.layers = model.layers, .heads = model.heads, .tokens = model.context};
+  std::vector<RunChoice> all;
+  for (const auto& grid : legal_grids(limits, ranks)) {
+    if (in.train.batch % grid.data != 0) continue;
+    const auto samples = in.train.batch / grid.data;
+    for (const auto microbatch : divisors(samples)) {
+      const bool power_of_two = (microbatch & (microbatch - 1)) == 0;
+      if (!power_of_two && microbatch != samples) continue;
+      for (const auto recompute : {Recompute::none, Recompute::block})
+        for (const auto& [schedule, chunks] : schedules_of(in, grid.pipe, samples / microbatch))
+          add_with_zero_settings(all, {.grid = grid,
+                                       .microbatch = microbatch,
+                                       .recompute = recompute,
+                                       .schedule = schedule,
+                                       .chunks = chunks});
+    }
+  }
+  return all;
+}
+
+std::vector<ChunkedSchedule> schedules_of(const PlanInput& in, int pipe,
+                                          std::int64_t microbatches) {
+  std::vector<ChunkedSchedule> all{{ScheduleKind::one_f_one_b, 1}};
+  if (pipe == 1) return all;
+  all.push_back({ScheduleKind::zero_bubble, 1});
+  if (in.transport == TransportKind::device) return all;  // refused between devices
+  for (int chunks = 2; std::int64_t{chunks} * pipe <= in.setup.model.layers; chunks *= 2)
+    if (pipeline_fault(ScheduleKind::interleaved, pipe, chunks, microbatches).empty())
+      all.push_back({ScheduleKind::interleaved, chunks});
+  return all;
+}
+
+PlanInput input_of(const PlanInput& in, const RunChoice& c) {
+  PlanInput out = in;
+  out.grid = c.grid;
+  out.setup.stage_layers = {};
+  out.setup.zero.stage = c.zero_stage;
+  out.setup.zero.shard = 0;
+  out.setup.zero.gather = c.gather;
+  out.setup.zero.reduce = c.reduce;
+  out.setup.model.recompute = c.recompute;
+  out.setup.schedule = c.schedule;
+  out.setup.chunks = c.chunks;
+  out.train.microbatch = c.microbatch;
+  return out;
+}
+
+static std::string_view name_of(ZeroCadence c) {
+  return c == ZeroCadence::step ? "step" : "microbatch";
+}
+
+static std::string_view name_of(ScheduleKind s) {
+  switch (s) {
+    case ScheduleKind::interleaved:
+      return "interleaved";
+    case ScheduleKind::zero_bubble:
+      return "zero-bubble";
+    default:
+      return "1f1b";
+  }
+}
+
+std::string zero_overrides(const RunChoice& c) {
+  if (c.zero_stage == 0) return "zero.stage=0";
+  if (c.gather == ZeroCadence::step)
+    return c.reduce == ZeroCadence::step ? "zero.stage=1" : "zero.stage=2";
+  return fmt::format("zero.stage=3 zero.gather={} zero.reduce={}", name_of(c.gather),
+                     name_of(c.reduce));
+}
+
+std::string schedule_overrides(const RunChoice& c) {
+  return fmt::format("parallel.schedule={} parallel.chunks={}", name_of(c.schedule), c.chunks);
+}
+
+std::string recompute_override(Recompute r) {
+  return fmt::format("model.recompute={}", r == Recompute::block ? "block" : "none");
+}
+
+std::string overrides_of(const RunChoice& c) {
+  auto text = fmt::format(
+      "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} {}", c.grid.pipe,
+      c.grid.data, c.grid.seq, c.microbatch, recompute_override(c.recompute));
+  if (c.grid.pipe > 1) text += " " + schedule_overrides(c);
+  return text + " " + zero_overrides(c);
+}
+
+}  // namespace trireme

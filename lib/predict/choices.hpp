@@ -1,0 +1,43 @@
+#pragma once
+// The ways to run a model on a number of ranks: over grids, zero.stage and cadences, schedules,
+// microbatch and recompute.
+#include <string>
+#include <vector>
+
+#include "lib/plan/plan.hpp"
+
+namespace trireme {
+
+struct RunChoice {
+  Grid grid;
+  // 0, or 3 with its cadences: stage 1 is 3 with both once a step, stage 2 with gather once a step.
+  int zero_stage = 0;
+  ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
+  std::int64_t microbatch = 1;
+  Recompute recompute = Recompute::none;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  int chunks = 1;
+  bool operator==(const RunChoice&) const = default;
+};
+
+// All that the model and the batch allow. The input's own grid and settings do not matter.
+std::vector<RunChoice> choices_of(const PlanInput&, std::int64_t ranks);
+
+struct ChunkedSchedule {
+  ScheduleKind schedule;
+  int chunks;
+};
+// Those that a pipeline and its microbatches allow; chunks are powers of two.
+std::vector<ChunkedSchedule> schedules_of(const PlanInput&, int pipe, std::int64_t microbatches);
+
+// The input as a choice has it.
+PlanInput input_of(const PlanInput&, const RunChoice&);
+
+// "parallel.pipe=4 parallel.data=8 ...": what to put behind the deck on a command line.
+std::string overrides_of(const RunChoice&);
+// Its parts.
+std::string zero_overrides(const RunChoice&);
+std::string schedule_overrides(const RunChoice&);
+std::string recompute_override(Recompute);
+
+}  // namespace trireme

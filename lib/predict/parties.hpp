@@ -1,0 +1,72 @@
+#pragma once
+// What simulations of steps on hosts and on devices share: a kind of rank on its way through its
+// recording, and who takes part in what.
+#include <array>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "lib/predict/simulate.hpp"
+
+namespace trireme {
+
+inline constexpr double never = std::numeric_limits<double>::infinity();
+
+struct SimulatedKind {
+  // An operation takes `beside_each` seconds more than the machine says.
+  SimulatedKind(const MachineModel&, const Recording&, double beside_each);
+
+  const Recording* recording;
+  KindTimes times;
+  std::vector<double> seconds;  // by asking
+  std::size_t next = 0;         // action
+
+  bool done() const { return next == recording->actions.size(); }
+  const Action& action() const { return recording->actions[next]; }
+  const Transfer& transfer(std::int32_t i) const {
+    return recording->transfers[static_cast<std::size_t>(i)];
+  }
+  // Of an asking; -1: nothing is asked.
+  double cost(int asking) const {
+    return asking < 0 ? 0 : seconds[static_cast<std::size_t>(asking)];
+  }
+  double& exposed(Axis a) { return times.exposed[static_cast<std::size_t>(a)]; }
+};
+
+class Parties {
+ public:
+  // Error where transfers of the kinds do not match.
+  Parties(const MachineModel&, std::span<const Recording>);
+
+  // f(kind, transfer) for the other side of a send or receive, and for all sides of a collective,
+  // its own too: others may be alike.
+  template <class F>
+  void each_other(std::size_t kind, std::int32_t transfer, const F& f) const {
+    const auto& t = kinds_[kind].transfers[static_cast<std::size_t>(transfer)];
+    const auto other = other_[kind][static_cast<std::size_t>(transfer)];
+    if (t.peer >= 0) return f(static_cast<std::size_t>(t.peer), other);
+    for (const auto j : beside_[kind])
+      f(j, collectives_[j][static_cast<std::size_t>(t.way)].at(static_cast<std::size_t>(other)));
+  }
+
+  // A kind comes to its next agreement of all ranks.
+  void comes_to_agree(std::size_t kind, double at) { agreements_[kind].push_back(at); }
+  // When the last kind came to the agreement that this one came to last; never: not known yet.
+  double all_came(std::size_t kind) const;
+  double agreement() const { return agreement_; }  // seconds, once all have come
+
+  bool pipelined() const { return stages_ > 1; }
+
+ private:
+  std::span<const Recording> kinds_;
+  // By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
+  // and for a collective its number on its way.
+  std::vector<std::vector<std::int32_t>> other_;
+  std::vector<std::vector<std::size_t>> beside_;  // kinds of its stage, itself too
+  std::vector<std::array<std::vector<std::int32_t>, way_count>> collectives_;
+  std::vector<std::vector<double>> agreements_;
+  double agreement_;
+  int stages_ = 1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+#include "lib/predict/search_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "lib/base/sizes.hpp"
+
+namespace trireme {
+
+// Where most of a step's lost time goes.
+static std::string reason(const Trial& f) {
+  std::vector<std::pair<double, std::string>> all{{f.lost.bubble, "bubble"},
+                                                  {f.lost.starved, "waits for the host"}};
+  for (int a = 0; a < axis_count; ++a)
+    all.emplace_back(f.lost.exposed[static_cast<std::size_t>(a)],
+                     fmt::format("messages of {}", name_of(static_cast<Axis>(a))));
+  if (f.choice.recompute == Recompute::block)
+    all.emplace_back(f.seconds / 4, "computing forward twice");  // of 4 parts, one is done again
+  std::ranges::stable_sort(all, std::greater{}, [](const auto& x) { return x.first; });
+  std::string text;
+  for (const auto& [seconds, what] : std::span(all).first(2))
+    if (seconds >= 0.005 * f.seconds)
+      text +=
+          fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", what, 100 * seconds / f.seconds);
+  return text.empty() ? "computes nearly all the time" : text;
+}
+
+// What the change saves and costs beside the fastest.
+static std::string alternative_text(const Alternative& a, const Trial& best,
+                                    std::optional<double> memory) {
+  const auto& other = a.trial;
+  std::vector<std::string> saves, costs;
+  const auto weigh = [&](double difference, double of, const std::string& text) {
+    if (std::abs(difference) < 0.005 * of) return;
+    (difference < 0 ? saves : costs).push_back(text);
+  };
+  const double time = other.seconds - best.seconds;
+  weigh(time, best.seconds,
+        fmt::format("{:.1f}% of the step", 100 * std::abs(time) / best.seconds));
+  const double sent = other.sent - best.sent;
+  weigh(sent, best.sent, fmt::format("{} sent by a rank", traffic_text(std::abs(sent))));
+  const double bytes = static_cast<double>(other.needed) - static_cast<double>(best.needed);
+  weigh(bytes, static_cast<double>(best.needed), memory_text(std::abs(bytes)));
+  const auto join = [](const auto& all) { return fmt::format("{}", fmt::join(all, " and ")); };
+  std::string text = a.overrides;
+  if (!saves.empty()) text += " saves " + join(saves);
+  if (!costs.empty()) text += (saves.empty() ? " costs " : " and costs ") + join(costs);
+  if (saves.empty() && costs.empty()) text += " changes next to nothing";
+  if (memory && static_cast<double>(other.needed) > *memory) text += ", which does not fit";
+  return text;
+}
+
+std::string search_text(const SearchResult& r, std::optional<double> memory) {
+  std::string text = fmt::format(
+      "{} ways to run it: {} left out as they need more memory ({}), {} as they cannot be among "
+      "the {} fastest; {} simulated, of which {} need more memory\n",
+      r.choices, r.too_large, memory ? memory_text(*memory) : "no limit given", r.too_slow,
+      r.best.size(), r.simulated, r.over_memory);
+  for (const auto& f : r.best)
+    text += fmt::format("{:>10.4g} s {:>10}  {}\n{:>25}loses by {}\n", f.seconds,
+                        memory_text(static_cast<double>(f.needed)), overrides_of(f.choice), "",
+                        reason(f));
+  if (!r.alternatives.empty()) text += "beside the fastest, one thing changed:\n";
+  for (const auto& a : r.alternatives)
+    text += "  " + alternative_text(a, r.best.front(), memory) + "\n";
+  return text;
+}
+
+}  // namespace trireme

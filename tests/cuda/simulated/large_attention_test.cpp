@@ -1,0 +1,87 @@
+// Attention on more than 2^31 elements.
+#include <memory>
+#include <type_traits>
+
+#include "tests/cuda/simulated/large.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+template <class T>
+class LargeAttention : public LargeArrays<T> {};
+TYPED_TEST_SUITE(LargeAttention, LargeTypes);
+
+TYPED_TEST(LargeAttention, Attention) {
+  using T = TypeParam;
+  // All samples and heads read the same rows; what there is of each is beyond 2^31.
+  constexpr std::int64_t D = 8, tokens = two_31 / 65535 + 40, samples = 65535;
+  static_assert(samples * tokens > two_31);
+  const auto q1 = numbers<T>(tokens * D, 1), k1 = numbers<T>(tokens * D, 2),
+             v1 = numbers<T>(tokens * D, 3), do1 = numbers<T>(tokens * D, 4);
+  const std::int64_t apart = two_31;  // from the first sample of two to the second
+  const auto large_rows = [&](const std::vector<T>& rows) {
+    auto large = std::make_unique<Large<T>>(apart + tokens * D);
+    large->ends_in(rows);
+    return large;
+  };
+  const auto q = large_rows(q1), k = large_rows(k1), v = large_rows(v1), d_o = large_rows(do1),
+             o = large_rows(nothing<T>(1)), dq = large_rows(nothing<T>(1)),
+             dk = large_rows(nothing<T>(1)), dv = large_rows(nothing<T>(1));
+  const auto heads_of = [&]<class U>(U* data, std::int64_t sample) {
+    return Heads<U>{data, sample, D, D};
+  };
+  const auto inputs = [&](const T* qs, const T* ks, const T* vs, std::int64_t sample,
+                          std::int64_t n) {
+    return AttentionInputs<T>{heads_of(qs, sample), heads_of(ks, sample), heads_of(vs, sample),
+                              AttentionDims{n, tokens, 1, 1, D, 0.5F}};
+  };
+  auto o1 = nothing<T>(tokens * D), dq1 = o1, dk1 = o1, dv1 = o1;
+  auto lse1 = nothing<float>(tokens), delta1 = lse1;
+  // The last 8 positions of the second of two samples, and what they would be alone.
+  std::vector<float> lse2(static_cast<std::size_t>(2 * tokens)), delta2 = lse2;
+  this->last_block([&](Stream s) {
+    attention(s, heads_of(o->data(), apart), lse2.data(),
+              inputs(q->data(), k->data(), v->data(), apart, 2));
+    attention(s, heads_of(o1.data(), 0), lse1.data(),
+              inputs(q1.data(), k1.data(), v1.data(), 0, 1));
+  });
+  const auto tail = [](const auto& all) {
+    return std::remove_cvref_t<decltype(all)>(all.end() - 8, all.end());
+  };
+  expect_same(*o, tail(o1), "o");
+  EXPECT_EQ(lse2.back(), lse1.back());
+
+  this->last_block([&](Stream s) {
+    const auto gradients = [&](auto& to_q, auto& to_k, auto& to_v, const T* d_rows, const T* rows,
+                               const float* lse, float* delta, std::int64_t sample) {
+      return AttentionGradients<T>{heads_of(to_q.data(), sample),
+                                   heads_of(to_k.data(), sample),
+                                   heads_of(to_v.data(), sample),
+                                   heads_of(d_rows, sample),
+                                   heads_of(rows, sample),
+                                   lse,
+                                   delta};
+    };
+    const T *const large_do = d_o->data(), *const large_o = o->data();
+    attention_grad(s,
+                   gradients(*dq, *dk, *dv, large_do, large_o, lse2.data(), delta2.data(), apart),
+                   inputs(q->data(), k->data(), v->data(), apart, 2));
+    attention_grad(s,
+                   gradients(dq1, dk1, dv1, do1.data(), o1.data(), lse1.data(), delta1.data(), 0),
+                   inputs(q1.data(), k1.data(), v1.data(), 0, 1));
+  });
+  expect_same(*dq, tail(dq1), "dq");
+  expect_same(*dk, tail(dk1), "dk");
+  expect_same(*dv, tail(dv1), "dv");
+
+  // Statistics of more than 2^31 rows.
+  const Large<float> lse(samples * tokens);
+  this->last_block([&](Stream s) {
+    attention(s, heads_of(o1.data(), 0), lse.data(),
+              inputs(q1.data(), k1.data(), v1.data(), 0, samples));
+  });
+  expect_same(lse, {lse1.back()}, "lse");
+}
+
+}  // namespace
+}  // namespace trireme::cuda
