@@ -27,13 +27,27 @@ MpiJob::MpiJob(double hang_timeout) {
   world_.take_roll();
 }
 
+// Over TCP, UCX may never end MPI_Finalize if an acknowledgement comes while connections are being
+// closed (openucx/ucx#8738): what is on its way comes first.
+static void settle_messages() {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  while (std::chrono::steady_clock::now() < end) {
+    int found = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 MpiJob::~MpiJob() {
   if (const auto names = world_.abandoned(); !names.empty()) {
     log_error("rank {} ends with operations in flight: {}", world_.rank(), fmt::join(names, "; "));
     abort(1);
   }
-  const Deadline limit("the end of MPI", world_.size() > 1 ? world_.settings().hang_timeout : 0);
+  const bool alone = world_.size() == 1;
+  const Deadline limit("the end of MPI", alone ? 0 : world_.settings().hang_timeout);
   world_ = {};
+  if (!alone) settle_messages();
   MPI_Finalize();
 }
 

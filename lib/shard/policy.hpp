@@ -16,7 +16,8 @@
 // zero.prefetch units ahead of its use.
 //
 // Gradients travel to the rank that sums them as precision.reduce says, rounded once by each that
-// sends; sums travel on (between replicas, between the stages of a tied table) in the master type.
+// sends, to the shard's rank and then to the replica that sums it; sums travel on (back to all
+// replicas, between the stages of a tied table) in the master type.
 #include "lib/base/dtype.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/shard/config.hpp"

@@ -88,7 +88,7 @@ MUTANTS = [
     ("weights are given back while they are leased", "lib/shard/session.cpp",
      "  for (const auto& g : lease.held_) arrive(*g);\n",
      "  for (const auto& g : lease.held_) arrive(*g);\n"
-     "  for (const auto& g : lease.held_) if (g->step.uses == 0) g->flat.clear();\n", ranks(2, FEW)),
+     "  for (const auto& g : lease.held_) if (g->uses == 0) g->flat.clear();\n", ranks(2, FEW)),
     ("bf16 weights stay those of the step before", "lib/shard/shards.cpp",
      "compute_ == master() ? View{} : cut(s.copy)", "View{}",
      ranks(2, "Precision.GridsAgreeInBf16AsFarAsOrdersDo")),

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds predicted steps to measured ones: run.py BUILD [--rounds N] [--only TEXT] [--write FILE]
+"""Holds predicted steps to measured ones: run.py BUILD [--rounds N] [--only TEXT] [--keep | --again] [--write FILE]
 
-Calibrates this machine as 1 rank of all cores, as ranks of one thread each, and as two nodes with a slow network between them,
-predicts every case of
-cases.py, and only then measures them all, in rounds: the medians of the rounds' medians count. Prints
-the table, and fails where the median error is above 7%, one above 20%, or fewer than 90% of the pairs of
-one model and batch that differ by over 5% are in the predicted order. --write puts the table into FILE.
+Calibrates this machine as 1 rank of all cores, as ranks of one thread each, and as two nodes with a slow network between
+them, predicts every case of cases.py, and only then measures them all, in rounds: the medians of the rounds' medians count.
+Prints the table, and fails where the median error is above 7%, one above 20%, or fewer than 90% of the pairs of one model
+and batch that differ by over 5% are in the predicted order. --write puts the table into FILE. --keep takes the machine
+files of the last run, --again its measurements too: for work on the predictor.
 """
 import argparse
 import contextlib
@@ -60,6 +60,10 @@ class Case:
     @property
     def name(self):
         return " ".join(f"{k.split('.')[1]}={v}" for k, v in self.own.items())
+
+    @property
+    def full_name(self):
+        return f"{self.model} {self.place.name} {self.dtype} {self.name}"
 
     def overrides(self):
         return [f"{k}={v}" for k, v in self.keys.items()]
@@ -180,9 +184,20 @@ def main():
     arguments.add_argument("--only", default="", help="cases whose model and keys have this in them")
     arguments.add_argument("--write", help="a page between whose markers the table goes")
     arguments.add_argument("--keep", action="store_true", help="take the machine files of the last run")
+    arguments.add_argument("--again", action="store_true", help="and what it measured")
     a = arguments.parse_args()
     with contextlib.ExitStack() as stack:
         return hold(a, stack)
+
+
+def measure(all_cases, rounds, record):
+    print(f"{len(all_cases)} cases are predicted; now they are measured", flush=True)
+    for n in range(rounds):
+        for case in all_cases:
+            case.place.measure(case)
+        print(f"round {n + 1} of {rounds}: {verdict(all_cases)[0]}", flush=True)
+        record.write_text(json.dumps({c.full_name: (c.rounds, c.least) for c in all_cases}))
+        record.with_name("table.md").write_text(table(all_cases) + "\n")
 
 
 def hold(a, stack):
@@ -193,22 +208,24 @@ def hold(a, stack):
         places.append((Place(a.build, 2, stack.enter_context(SlowNetwork())), slow_cases()))
     all_cases = []
     for place, rows in places:
-        if not (a.keep and place.file.exists()):
+        if not ((a.keep or a.again) and place.file.exists()):
             place.calibrate(places[1][0].file if place.network else None)  # the same processors
         for dtype in ("f32", "bf16"):
             if not place.computes(dtype):
                 print(f"{place.name}: {dtype} skipped, this processor has no products of it")
                 continue
             all_cases += [Case(place, model, ranks, dtype, keys) for model, ranks, keys in rows if ranks == place.ranks]
-    all_cases = [c for c in all_cases if a.only in f"{c.model} {c.place.name} {c.dtype} {c.name}"]
+    all_cases = [c for c in all_cases if a.only in c.full_name]
     for case in all_cases:
         case.predicted = case.place.predict(case)
-    print(f"{len(all_cases)} cases are predicted; now they are measured", flush=True)
-    for n in range(a.rounds):
+    record = places[0][0].file.parent / "measured.json"
+    if a.again:
+        known = json.loads(record.read_text())
+        all_cases = [c for c in all_cases if c.full_name in known]
         for case in all_cases:
-            case.place.measure(case)
-        print(f"round {n + 1} of {a.rounds}: {verdict(all_cases)[0]}", flush=True)
-        (places[0][0].file.parent / "table.md").write_text(table(all_cases) + "\n")
+            case.rounds, case.least = known[case.full_name]
+    else:
+        measure(all_cases, a.rounds, record)
     text, good = verdict(all_cases)
     print(f"{table(all_cases)}\n\n{text}")
     if a.write:

@@ -171,7 +171,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(9);
+  std::vector<ParityCase> cases(10);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -200,6 +200,9 @@ std::vector<ParityCase> few_cases(int n) {
   cases[7].flavour = "qwen";
   cases[8].schedule = ScheduleKind::interleaved;
   cases[8].chunks = 2;
+  cases[9].grid = {1, n, 1};
+  cases[9].zero.stage = 0;
+  cases[9].microbatches = 4;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;
