@@ -65,17 +65,29 @@ bool gone(const Holder& other, const Holder& me, bool locked,
   return ended || requeued || silent > RunLock::silence;
 }
 
-// A job that comes right behind a node's failure: the other's lock was alive seconds ago. Until it
-// shows a sign of life, or somebody else takes it over, or it has been silent for long enough.
-std::chrono::duration<double> wait_for_sign(const fs::path& file) {
+// A job that comes right behind a node's failure: the other's lock, silent for so long, was alive
+// seconds ago. Until it shows a sign of life, or somebody else takes it over, or it has been silent
+// for long enough. Waited for by this host's watch, as its clock need not be the file system's.
+std::chrono::duration<double> wait_for_sign(const fs::path& file,
+                                            std::chrono::duration<double> silent) {
   const auto seen = fs::last_write_time(file);
   log_info("{}: waiting for a sign of life of {}", file.string(), read_text(file));
+  const auto begin = std::chrono::steady_clock::now();
   while (true) {
-    const auto now = fs::file_time_type::clock::now(), newest = fs::last_write_time(file);
-    const std::chrono::duration<double> silent = now - newest;
-    if (silent > RunLock::silence || newest != seen) return silent;
+    if (fs::last_write_time(file) != seen) return {};
+    const auto all = silent + (std::chrono::steady_clock::now() - begin);
+    if (all > RunLock::silence) return all;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
+}
+
+// Is the file of this name the one that is open, and does it say so? Error where that cannot be seen.
+bool is_held(const fs::path& file, int descriptor, const std::string& text) {
+  struct stat held {
+  }, there{};
+  require(::fstat(descriptor, &held) == 0 && ::stat(file.c_str(), &there) == 0,
+          "cannot look at {}: {}", file.string(), std::strerror(errno));
+  return held.st_ino == there.st_ino && text == read_text(file);
 }
 
 }  // namespace
@@ -91,10 +103,12 @@ RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "loc
   const auto other = parse_holder(text);
   std::chrono::duration<double> silent = now - fs::last_write_time(file_);
   if (other && me.job != "-" && other->host != me.host && !gone(*other, me, locked, silent))
-    silent = wait_for_sign(file_);
+    silent = wait_for_sign(file_, silent);
   if (refused && other && other->host != me.host && gone(*other, me, locked, silent)) {
     // Of a node that is gone: its lock on the old file does not matter any more.
+    const bool same = is_held(file_, descriptor_, text);
     ::close(descriptor_);
+    require(same, "another process took {} over from {} just now", file_.string(), text);
     remove_tree(file_);
     descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
@@ -110,6 +124,14 @@ RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "loc
     log_warning("{} is taken over from {}, silent for {:.0f} s", file_.string(), text,
                 silent.count());
   take();
+  if (other && other->host != me.host) {
+    // Of several that take it over at the same time, the last one has it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (!is_held(file_, descriptor_, mine_)) {
+      ::close(descriptor_);
+      fail("another process took {} over from {} at the same time", file_.string(), text);
+    }
+  }
   try {
     heart_ = std::jthread([this](const std::stop_token& over) { stay_alive(over); });
   } catch (const std::system_error& e) {
@@ -140,18 +162,15 @@ void RunLock::stay_alive(const std::stop_token& over) const {
   std::unique_lock lock(mutex);
   std::condition_variable_any wake;
   while (!wake.wait_for(lock, over, beat, [&] { return over.stop_requested(); })) {
-    struct stat held {
-    }, there{};
-    if (::fstat(descriptor_, &held) != 0 || ::stat(file_.c_str(), &there) != 0) continue;
     std::string text;
     try {
+      if (is_held(file_, descriptor_, mine_)) {
+        ::futimens(descriptor_, nullptr);
+        continue;
+      }
       text = read_text(file_);
     } catch (const Error&) {
       continue;  // a file system's moment
-    }
-    if (held.st_ino == there.st_ino && text == mine_) {
-      ::futimens(descriptor_, nullptr);
-      continue;
     }
     log_error("{} was taken over by {} while this process gave no sign of life: it ends",
               file_.string(), text);

@@ -36,8 +36,6 @@ static Batch sample_of(const Choice& c, std::int64_t tokens) {
   const auto n = static_cast<std::size_t>(tokens);
   Batch b{std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target), {0}, 0};
   const auto skipped = c.ids.size() > n + 1 ? c.ids.size() - n - 1 : 0;
-  require(c.first > skipped, "an ending of {} tokens is longer than the model's context of {}",
-          c.ids.size() - c.first, tokens);
   for (auto i = skipped; i + 1 < c.ids.size(); ++i) {
     b.ids_BT[i - skipped] = c.ids[i];
     if (i + 1 >= c.first) b.targets_BT[i - skipped] = c.ids[i + 1];
@@ -53,7 +51,13 @@ std::vector<std::vector<Score>> score(Trainer& trainer,
   std::vector<std::size_t> begins;  // of each question's endings among all
   std::size_t all = 0;
   for (const auto& q : questions) {
-    for (const auto& c : q) require_ids(c.ids, trainer.model().spec().config.vocab);
+    for (const auto& c : q) {
+      require_ids(c.ids, trainer.model().spec().config.vocab);
+      const auto tokens = c.ids.size() - c.first;
+      if (tokens > static_cast<std::size_t>(context))
+        throw SharedError(fmt::format(
+            "an ending of {} tokens is longer than the model's context of {}", tokens, context));
+    }
     begins.push_back(all);
     all += q.size();
   }

@@ -13,9 +13,10 @@ double learning_rate(const ScheduleConfig& s, double peak, std::int64_t step,
   if (s.shape == ScheduleShape::constant) return peak;
   const bool at_end = s.shape == ScheduleShape::wsd;
   const auto after_warmup = std::max<std::int64_t>(1, total_steps - s.warmup_steps);
-  const auto length = s.decay_steps > 0 ? s.decay_steps
-                      : at_end          ? std::max<std::int64_t>(1, total_steps / 10)
-                                        : after_warmup;
+  auto length = s.decay_steps > 0 ? s.decay_steps
+                : at_end          ? std::max<std::int64_t>(1, total_steps / 10)
+                                  : after_warmup;
+  if (at_end) length = std::min(length, after_warmup);
   const auto begin = at_end ? total_steps - length : s.warmup_steps;
   const double done =
       std::clamp(static_cast<double>(step - begin) / static_cast<double>(length), 0.0, 1.0);

@@ -7,7 +7,8 @@ namespace trireme {
 // Linear warm-up to `peak` over warmup_steps, then by shape down to min_lr:
 //   cosine, linear  over decay_steps after warm-up (0: to the end of the run), then min_lr
 //   constant        peak
-//   wsd             peak, then linear over the last decay_steps (0: the last tenth) of the run
+//   wsd             peak, then linear over the last decay_steps (0: the last tenth) of the run,
+//                   at most all after warm-up
 // (warmup-stable-decay: Hu et al. 2024). `step` counts from 0.
 double learning_rate(const ScheduleConfig&, double peak, std::int64_t step,
                      std::int64_t total_steps);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <thread>
 
@@ -77,6 +79,31 @@ TEST_F(Lock, AJobWaitsForTheSilenceOfAnotherHost) {
   setenv("SLURM_JOB_ID", "13", 1);
   held("job 12 restart 0 process 3 on elsewhere", 59s);
   EXPECT_EQ(refusal(), "no error");
+}
+
+// The clock of the file system is 58 s behind this host's.
+TEST_F(Lock, SilenceIsMeasuredByOneClock) {
+  setenv("SLURM_JOB_ID", "13", 1);
+  now -= 58s;
+  held("job 12 restart 0 process 3 on elsewhere", 5s);
+  const std::jthread other([this] {
+    std::this_thread::sleep_for(300ms);
+    std::filesystem::last_write_time(file, now);
+  });
+  const auto text = refusal();
+  EXPECT_TRUE(contains(text, "another process is training in")) << text;
+}
+
+TEST_F(Lock, OfTwoThatTakeItOverTheLastHasIt) {
+  held("job 12 restart 0 process 3 on elsewhere", 61s);
+  const std::jthread other([this] {
+    while (!contains(read_text(file), "process " + std::to_string(::getpid())))
+      std::this_thread::sleep_for(1ms);
+    replace_atomically(file, "job 14 restart 0 process 5 on a third");
+  });
+  const auto text = refusal();
+  EXPECT_TRUE(contains(text, "at the same time")) << text;
+  EXPECT_EQ(read_text(file), "job 14 restart 0 process 5 on a third");
 }
 
 TEST_F(Lock, OfNobodyIsFree) {

@@ -37,6 +37,15 @@ TEST(LearningRate, StableUntilTheLastSteps) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 2, 95, 100), 1);
 }
 
+TEST(LearningRate, DecaysAfterWarmUpAlone) {
+  const ScheduleConfig s{ScheduleShape::wsd, 60, 0, 80};
+
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 59, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 60, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 70, 100), 0.75);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 100, 100), 0);
+}
+
 TEST(LearningRate, ConstantStaysThere) {
   ScheduleConfig s;
   s.shape = ScheduleShape::constant;
