@@ -23,7 +23,7 @@ struct FittingGrid {
   std::size_t needed;  // bytes of a rank
 };
 
-// Of all grids of that many ranks, those nearest to the asked one whose ranks reserve at most
+// Of all grids of that many ranks, those nearest to the asked one whose ranks need at most
 // `limit` bytes, each with the first zero.stage and cadences, from the asked ones to those that
 // take least memory, that do.
 std::vector<FittingGrid> grids_that_fit(const PlannedRun&, const PlanInput& asked, const DryTarget&,

@@ -7,12 +7,13 @@
 //                 the wire type, through staging where the transport cannot access the memory
 //   transport     what carries messages: between host memories (MPI), between devices (NCCL), or
 //                 nowhere (pretended)
-//   progress      made by calls on the main thread alone; no thread runs in the background
+//   progress      made within calls alone
 //
 // A default-constructed Communicator is rank 0 of 1 and makes no MPI call, so one code path serves
 // one rank and many; a pretended one allocates, accesses memory and counts bytes as a real one, but
-// sends nothing. A wait polls and yields, so that more ranks than cores are usable. Main thread
-// only. MPI's errors become Errors with its text.
+// sends nothing. A wait polls and yields, so that more ranks than cores are usable. One thread at a
+// time: the main one, or beside it the one that speaks for slow work (agree.hpp). MPI's errors
+// become Errors with its text.
 //
 // Operations on Views are asynchronous and collective (send and receive: between two ranks). They
 // start when earlier work on `queue` is done; the caller makes that queue wait for events of others

@@ -19,7 +19,8 @@ std::string checkpoint_name(std::int64_t step);  // "step-00000420"
 inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix = ".replaced",
                                   removed_suffix = ".removed";
 
-// An empty partial directory in `checkpoints` (created when missing), for write_shard.
+// A new, empty partial directory in `checkpoints`, which must be there; what an earlier save of
+// this step left is removed.
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);
 
 // After every shard is written: adds tokenizer, master file and, last, the manifest; renames.

@@ -7,8 +7,8 @@ namespace trireme {
 
 class Draft {
  public:
-  // `target` does not exist, the folder that it is to lie in does; Error otherwise. What an earlier
-  // process left under the hidden name is removed.
+  // `target` does not exist, the folder that it is to lie in does; Error otherwise. The hidden name
+  // has this process's id; Error where something has it already.
   explicit Draft(const std::filesystem::path& target);
   // Removes it unless it was published.
   ~Draft();

@@ -32,7 +32,7 @@ struct RunTiming {
   double steps_seconds = 0;                    // that they took, without evaluations and saving
   double flops_a_token = 0;                    // of the model, forward and backward
   double peak_flops = 0;                       // a second and rank; 0: not known
-  std::vector<RankTiming> ranks;               // by rank, on rank 0 alone
+  std::vector<RankTiming> ranks;               // by rank, the same on all
 
   double tokens_a_second() const;  // while steps were made; 0: there were none
 };

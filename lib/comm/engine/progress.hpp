@@ -1,7 +1,8 @@
 #pragma once
 // The progress engine: all operations of a job in flight on this rank, and the one loop that waits.
 // It is shared by the job's communicators, and by abandoned operations, to whose memory MPI may
-// still write. Main thread only.
+// still write. One thread at a time: the main one, or beside it the one that speaks for slow work
+// (lib/comm/agree.hpp).
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 // The roll call of a job that hangs: rank 0 asks all ranks what they wait for, and says who waits
 // for what and who does not answer. A rank answers from within its own waits, so one that computes,
-// is stopped or has died stays silent. Main thread only, as all of MPI.
+// is stopped or has died stays silent. One thread at a time, as all of MPI.
 #include <array>
 #include <cstdint>
 #include <deque>
