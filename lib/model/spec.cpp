@@ -106,12 +106,4 @@ std::int64_t ModelSpec::parameter_count() const {
   return n;
 }
 
-double ModelSpec::train_flops_per_token() const {
-  auto n = parameter_count();
-  if (positions != ParamId{}) n -= params[positions.index()].shape.count();
-  if (!config.tied) n -= params[table.index()].shape.count();
-  return 6.0 * static_cast<double>(n) +
-         6.0 * static_cast<double>(config.layers * config.heads * config.head_dim * config.context);
-}
-
 }  // namespace trireme

@@ -37,9 +37,6 @@ struct ModelSpec {
   std::vector<BlockParams> blocks;
 
   std::int64_t parameter_count() const;
-  // Floating-point operations of training on one token: 6 N + 6 L H D T (Kaplan et al. 2020 with
-  // causal attention of H heads of D channels); N counts a tied table once and no position table.
-  double train_flops_per_token() const;
 };
 
 // Throws Error for a config that is not resolved or whose vocab is 0.

@@ -77,10 +77,4 @@ std::vector<std::int64_t> choose_stage_layers(const std::vector<std::int64_t>& s
   return stage_layers;
 }
 
-std::vector<std::int64_t> first_blocks(const std::vector<std::int64_t>& stage_layers) {
-  std::vector<std::int64_t> first = {0};
-  for (const std::int64_t n : stage_layers) first.push_back(first.back() + n);
-  return first;
-}
-
 }  // namespace trireme

@@ -30,7 +30,4 @@ std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, st
 std::vector<std::int64_t> choose_stage_layers(const std::vector<std::int64_t>& stage_layers,
                                               std::int64_t layers, int stages, const PartCosts&);
 
-// First block of each stage, and the number of blocks at the end.
-std::vector<std::int64_t> first_blocks(const std::vector<std::int64_t>& stage_layers);
-
 }  // namespace trireme

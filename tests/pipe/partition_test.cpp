@@ -96,8 +96,4 @@ TEST(Partition, TakesWhatTheDeckGivesOrSaysWhyNot) {
   EXPECT_THAT(stage_layers_fault({4, 2}, 5, 2), HasSubstr("adds up to 6 blocks"));
 }
 
-TEST(Partition, FirstBlocks) {
-  EXPECT_THAT(first_blocks({2, 3, 1}), ElementsAre(0, 2, 5, 6));
-}
-
 }  // namespace trireme
