@@ -13,6 +13,7 @@
 #include "app/compare_side.hpp"
 #include "app/output.hpp"
 #include "app/rerun.hpp"
+#include "lib/base/array_names.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/told.hpp"
 #include "lib/train/trainer.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/fixed.hpp"
 
@@ -51,13 +52,13 @@ static std::vector<std::string> arrays_of_both(const CheckpointReader& a,
       names.insert(names.end(), p.arrays.begin(), p.arrays.end());
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
-  names.insert(names.begin(), std::string(weights_name));
+  names.insert(names.begin(), std::string(weights_array));
   return names;
 }
 
 static bool has(const CheckpointReader& reader, const std::string& name, const std::string& array) {
   const auto arrays = reader.arrays_of(name);
-  return array == weights_name || std::ranges::find(arrays, array) != arrays.end();
+  return array == weights_array || std::ranges::find(arrays, array) != arrays.end();
 }
 
 static Tally compare_one(CheckpointReader& a, CheckpointReader& b, const ParamSpec& p,
@@ -145,7 +146,7 @@ TensorValues state_of(Trainer& trainer) {
         store.master() == DType::f64 ? fill(std::vector<double>()) : fill(std::vector<float>());
   };
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-    read(param(i), std::string(weights_name));
+    read(param(i), std::string(weights_array));
     if (!store.has_arrays(param(i))) continue;
     for (const auto& array : store.arrays()) read(param(i), array);
   }
@@ -161,7 +162,7 @@ static Values as_floats(const std::vector<std::int64_t>& counts) {
 
 // As compare_states orders them.
 static int rank_of(const std::string& array) {
-  return array == gradients_array ? 0 : array == weights_name ? 1 : 2;
+  return array == gradients_array ? 0 : array == weights_array ? 1 : 2;
 }
 
 static void add(Tally& tally, const Values& a, const Values& b) {

@@ -18,7 +18,7 @@
 
 namespace trireme {
 
-// An array of a parameter: gradients_array, weights_name, or the optimizer's.
+// An array of a parameter: gradients_array, weights_array, or the optimizer's.
 struct TensorName {
   std::string array;
   ParamId param;

@@ -1,6 +1,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/stored_model.hpp"
@@ -61,7 +62,7 @@ ExportSummary export_hdf5(CheckpointReader& reader, const ModelConfig& model,
   write_weights_file(
       draft.path(), datasets, settings_of(model, reader.meta()), reader.meta().tokenizer,
       [&](const WeightsDataset& d, const ElementSink& next) {
-        reader.read(d.name, weights_name, 0, d.shape.count(),
+        reader.read(d.name, weights_array, 0, d.shape.count(),
                     [&](std::int64_t, std::span<const std::byte> elements) {
                       rounded.resize(elements.size() / bytes_of(stored) * bytes_of(summary.type));
                       write_elements(stored, elements, summary.type, rounded);

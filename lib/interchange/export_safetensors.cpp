@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_names.hpp"
@@ -30,7 +31,7 @@ class ElementStream {
     if (t.order == Order::transposed)
       transpose(t, to);
     else
-      reader_.read(t.param, weights_name, t.begin, t.shape.count(),
+      reader_.read(t.param, weights_array, t.begin, t.shape.count(),
                    [&](std::int64_t, std::span<const std::byte> elements) {
                      append(stored_, elements, to);
                    });
@@ -56,7 +57,7 @@ class ElementStream {
     const auto in = static_cast<std::size_t>(t.shape[0]),
                out = static_cast<std::size_t>(t.shape[1]);
     std::vector<T> stored(in * out);
-    reader_.read(t.param, weights_name, 0, t.shape.count(),
+    reader_.read(t.param, weights_array, 0, t.shape.count(),
                  std::as_writable_bytes(std::span(stored)));
     constexpr std::size_t panel_rows = 16;  // about a cache line of each stored row
     std::vector<T> panel(panel_rows * out);

@@ -3,6 +3,7 @@
 #include <random>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
@@ -91,7 +92,7 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
 
   std::vector<ParamSlice> slices;
   for (const auto& p : spec.params)
-    slices.push_back({p.name, std::string(weights_name), p.shape, 0, p.shape.count(), master});
+    slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});
   Draft draft(checkpoint);
   make_directory(draft.path());
   const auto saved =

@@ -12,13 +12,10 @@
 
 namespace trireme {
 
-// The array that every parameter has; the others are the optimizer's, under its names for them.
-inline constexpr std::string_view weights_name = "weights";
-
 // Elements [begin, begin + count) of one parameter, flat in row-major order, held by one rank.
 struct ParamSlice {
   std::string name;   // of the parameter
-  std::string array;  // weights_name or another: the HDF5 group
+  std::string array;  // weights_array or another: the HDF5 group
   Shape shape;        // of the whole parameter
   std::int64_t begin = 0, count = 0;
   DType dtype = DType::f32;  // f32 or f64

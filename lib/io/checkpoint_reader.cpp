@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/io/shard_file.hpp"
 
@@ -47,7 +48,7 @@ CheckpointReader::CheckpointReader(fs::path directory)
     const auto& any = files[places[0].file].slices[places[0].slice].slice;
     if (params_.empty() || params_.back().name != any.name)
       params_.push_back({any.name, any.shape, any.dtype, {}});
-    if (any.array != weights_name) params_.back().arrays.push_back(any.array);
+    if (any.array != weights_array) params_.back().arrays.push_back(any.array);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <span>
 #include <tuple>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/io/checkpoint.hpp"
@@ -33,7 +34,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
     for (const auto& s : f.slices) slices.push_back(&s.slice);
   }
   const auto key = [](const ParamSlice* s) {
-    return std::tuple(std::string_view(s->name), s->array != weights_name,
+    return std::tuple(std::string_view(s->name), s->array != weights_array,
                       std::string_view(s->array), s->begin);
   };
   std::sort(slices.begin(), slices.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
@@ -42,7 +43,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
     const auto& s = *slices[i];
     const bool new_name = i == 0 || slices[i - 1]->name != s.name;
     const bool begins = new_name || slices[i - 1]->array != s.array;
-    require(!new_name || s.array == weights_name, "it has {} but no weights of {}", s.array,
+    require(!new_name || s.array == weights_array, "it has {} but no weights of {}", s.array,
             s.name);
     require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
             "it gives two shapes or dtypes for {}", s.name);

@@ -1,5 +1,7 @@
 #include "lib/shard/digests.hpp"
 
+#include "lib/base/array_names.hpp"
+
 namespace trireme {
 
 namespace {

@@ -5,10 +5,6 @@
 
 namespace trireme {
 
-// The names of gradients in a DigestTable, and of the weights in the compute type, where they are
-// copies.
-inline constexpr std::string_view gradients_array = "gradients", copies_array = "copies";
-
 // The sums that the next update reads, as far as this rank speaks for them; to be added over all
 // ranks.
 DigestTable digests_of_gradients(Store&);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/array_names.hpp"
 #include "lib/shard/initial.hpp"
 
 namespace trireme {

@@ -13,9 +13,6 @@
 
 namespace trireme {
 
-// The array of the master weights; an optimizer's arrays have names of their own.
-inline constexpr std::string_view weights_array = "weights";
-
 // Elements of a shard.
 struct ShardViews {
   View master, copy;  // copy is absent where master serves

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/base/array_names.hpp"
+
 namespace trireme {
 
 RankSlices rank_slices(const Store& store) {

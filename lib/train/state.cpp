@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme {
-
-static_assert(weights_array == weights_name, "a checkpoint's arrays have the store's names");
 
 static ParamId param(std::size_t i) {
   return {static_cast<std::int32_t>(i)};

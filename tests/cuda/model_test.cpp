@@ -9,6 +9,7 @@
 
 #include "kernels/host/kernels.hpp"
 #include "kernels/ref/ref.hpp"
+#include "lib/base/array_names.hpp"
 #include "tests/support/contract.hpp"
 #include "tests/support/tiny.hpp"
 

@@ -1,6 +1,7 @@
 // What a folder may hold, and what it must not.
 #include "lib/interchange/import.hpp"
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_file.hpp"
 #include "lib/deck/preset.hpp"
@@ -158,10 +159,10 @@ TEST_F(Import, HalvesAndBf16AreReadExactly) {
   import();
   CheckpointReader back(folder / "back");
   std::vector<float> x(24);
-  back.read("blocks.0.attention_norm.weight", weights_name, 0, 24,
+  back.read("blocks.0.attention_norm.weight", weights_array, 0, 24,
             std::as_writable_bytes(std::span(x)));
   EXPECT_EQ(x[3], 1 + 3 * 0x1p-10F);
-  back.read("final_norm.weight", weights_name, 0, 24, std::as_writable_bytes(std::span(x)));
+  back.read("final_norm.weight", weights_array, 0, 24, std::as_writable_bytes(std::span(x)));
   EXPECT_EQ(x[3], 0x1p-7F * (1 + 3 * 0x1p-7F));  // 0x3c03
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/rng.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
@@ -138,7 +139,7 @@ inline std::filesystem::path save_model(const std::filesystem::path& checkpoints
         const auto count = p.shape.count();
         const auto begin = count * place / cut.zero, end = count * (place + 1) / cut.zero;
         if (begin < end)
-          slices.push_back({p.name, std::string(weights_name), p.shape, begin, end - begin, dtype});
+          slices.push_back({p.name, std::string(weights_array), p.shape, begin, end - begin, dtype});
       }
       files.push_back(write_shard(partial, static_cast<int>(files.size()), meta, slices,
                                   [](const ParamSlice& s, std::int64_t first, auto to) {
@@ -161,7 +162,7 @@ inline void expect_weights(const std::filesystem::path& checkpoint, const ModelC
   EXPECT_TRUE(reader.verify().empty());
   for (const auto& p : spec.params) {
     std::vector<std::byte> found(static_cast<std::size_t>(p.shape.count()) * bytes_of(dtype));
-    reader.read(p.name, weights_name, 0, p.shape.count(), found);
+    reader.read(p.name, weights_array, 0, p.shape.count(), found);
     EXPECT_TRUE(found == weights_of(p.name, 0, p.shape.count(), dtype)) << p.name;
   }
 }

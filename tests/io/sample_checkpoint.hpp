@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/rng.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
@@ -26,7 +27,7 @@ struct Param {
 };
 
 // Two arrays of an optimizer, under names of its own.
-inline const std::string_view sample_arrays[] = {weights_name, "moment1", "slow_2"};
+inline const std::string_view sample_arrays[] = {weights_array, "moment1", "slow_2"};
 
 // The table has more than one chunk; the bias is frozen; the scale is in f64.
 inline const std::vector<Param>& sample_model() {
@@ -76,7 +77,7 @@ inline std::vector<ParamSlice> sample_slices(int rank, int ranks) {
     const auto n = p.shape.count(), share = n / ranks;
     const auto begin = share * rank, end = rank + 1 == ranks ? n : begin + share;
     for (const auto array : sample_arrays) {
-      if (array != weights_name && !p.moments) continue;
+      if (array != weights_array && !p.moments) continue;
       slices.push_back({p.name, std::string(array), p.shape, begin, end - begin, p.dtype});
     }
   }
@@ -127,7 +128,7 @@ inline void expect_sample(CheckpointReader& reader, std::int64_t step) {
     using Names = std::vector<std::string>;
     ASSERT_EQ(reader.arrays_of(p.name), p.moments ? Names({"moment1", "slow_2"}) : Names());
     for (const auto array : sample_arrays) {
-      if (array != weights_name && !p.moments) continue;
+      if (array != weights_array && !p.moments) continue;
       const auto expected = sample_bytes(p, array, step);
       std::vector<std::byte> found(expected.size());
       reader.read(p.name, array, 0, p.shape.count(), found);

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "kernels/host/kernels.hpp"
+#include "lib/base/array_names.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "kernels/open/open.hpp"
+#include "lib/base/array_names.hpp"
 #include "lib/comm/agree.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"

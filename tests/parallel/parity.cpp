@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/open/open.hpp"
+#include "lib/base/array_names.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/tiny.hpp"

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/open/open.hpp"
+#include "lib/base/array_names.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/train/state.hpp"
 #include "lib/train/state_saver.hpp"

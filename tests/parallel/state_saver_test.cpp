@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/open/open.hpp"
+#include "lib/base/array_names.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/train/state_saver.hpp"
@@ -61,7 +62,7 @@ std::string content(const std::filesystem::path& checkpoint) {
   std::string all;
   for (const auto& p : reader.params()) {
     std::vector<std::string> arrays = reader.arrays_of(p.name);
-    arrays.emplace_back(weights_name);
+    arrays.emplace_back(weights_array);
     for (const auto& array : arrays) {
       std::vector<std::byte> values(static_cast<std::size_t>(p.shape.count()) * bytes_of(p.dtype));
       reader.read(p.name, array, 0, p.shape.count(), values);

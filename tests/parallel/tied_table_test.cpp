@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "lib/base/array_names.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/device_on_host.hpp"

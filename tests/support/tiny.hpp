@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/rng.hpp"
 #include "lib/train/trainer.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/ref/ref.hpp"
+#include "lib/base/array_names.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme {
