@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
 #include "lib/base/counted.hpp"
 
 namespace trireme {
@@ -45,19 +46,15 @@ static std::string ulps_text(std::optional<std::uint64_t> ulps) {
   return ulps ? counted(*ulps, "unit") + " in the last place" : "no number";
 }
 
-static const char* plural(std::int64_t n) {
-  return n == 1 ? "" : "s";
-}
-
 void Report::table(const char* key, const TableComparison& t) {
   Json json{{"steps", t.steps}, {"first", t.first ? Json(*t.first) : Json()}};
   if (t.steps == 0) return say(key, json, fmt::format("{}: no step in common", key));
   if (!t.first)
     return say(key, json,
-               fmt::format("{}: {} step{} in common, the last {}: all equal", key, t.steps,
-                           plural(t.steps), t.last));
-  std::string line = fmt::format("{}: {} step{} in common, step {} is the first that differs:", key,
-                                 t.steps, plural(t.steps), *t.first);
+               fmt::format("{}: {} in common, the last {}: all equal", key,
+                           counted(t.steps, "step"), t.last));
+  std::string line = fmt::format("{}: {} in common, step {} is the first that differs:", key,
+                                 counted(t.steps, "step"), *t.first);
   for (const auto& c : t.differ) {
     const auto ulps = ulps_between(c.a, c.b);
     json["differ"].push_back(
@@ -74,8 +71,8 @@ void Report::digests(const DigestComparison& d, const ModelPlaces& at) {
   if (d.steps == 0) return say("digests", json);
   if (!d.first)
     return say("digests", json,
-               fmt::format("digests: {} step{} in common, the last {}: all equal", d.steps,
-                           plural(d.steps), d.last));
+               fmt::format("digests: {} in common, the last {}: all equal",
+                           counted(d.steps, "step"), d.last));
   const auto& first = d.differ[0];
   const TensorName name{first.array, first.param};
   json["tensors"] = d.tensors;
@@ -83,9 +80,9 @@ void Report::digests(const DigestComparison& d, const ModelPlaces& at) {
     json["differ"].push_back(tensor_json({place.array, place.param}, at));
   say("digests", json,
       fmt::format(
-          "digests: {} step{} in common, {}; step {} is the first that differs, in {} of {} "
-          "tensors\n  the first is {}{}",
-          d.steps, plural(d.steps),
+          "digests: {} in common, {}; step {} is the first that differs, in {} of {} tensors\n  "
+          "the first is {}{}",
+          counted(d.steps, "step"),
           d.equal_until > 0 ? fmt::format("all equal until step {}", d.equal_until)
                             : "none equal before",
           *d.first, d.differ.size(), d.tensors, tensor_text(name, at),
