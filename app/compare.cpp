@@ -12,7 +12,7 @@
 #include "app/compare_rounding.hpp"
 #include "app/compare_side.hpp"
 #include "app/output.hpp"
-#include "app/rerun.hpp"
+#include "app/replayer.hpp"
 #include "lib/base/array_names.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/told.hpp"
@@ -27,7 +27,7 @@ constexpr int exit_equal = 0, exit_differ = 1, exit_trouble = 2;
 struct CompareArguments {
   std::string a, b;
   bool json = false, no_replay = false;
-  std::int64_t replay_steps = usual_rerun_steps;
+  std::int64_t replay_steps = usual_replay_steps;
 };
 
 class Comparison {

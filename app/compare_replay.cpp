@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "app/rerun.hpp"
+#include "app/replayer.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/run/record.hpp"
 
@@ -89,7 +89,7 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
   Witness witness(side);
   bool same_machine = true;
   try {
-    Rerun run(deck, from ? from->directory.string() : "");
+    Replayer run(deck, from ? from->directory.string() : "");
     same_machine = is_machine_of(side, run.machine());
     while (run.step() < step) {
       const auto result = run.next();

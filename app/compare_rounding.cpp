@@ -6,21 +6,21 @@
 #include <span>
 #include <utility>
 
-#include "app/rerun.hpp"
+#include "app/replayer.hpp"
 #include "lib/base/log.hpp"
 
 namespace trireme {
 
 namespace {
 
-// What a rerun comes to, as far as the question asks for it.
+// What a replay comes to, as far as the question asks for it.
 struct Made {
   std::map<std::string, double> numbers;
   TensorValues gradients, state;
 };
 
 Made make(const RoundingQuestion& q, std::uint64_t rounding) {
-  Rerun run(q.deck, q.from, rounding);
+  Replayer run(q.deck, q.from, rounding);
   Made made;
   while (run.step() < q.last()) {
     const auto result = run.next();
@@ -119,13 +119,13 @@ std::string judged_text(const Judged& j) {
 
 Explained explain(const RoundingQuestion& q, const ModelPlaces& places, Report& report) {
   Jury jury(q, places);
-  log_quietly();  // each rerun would say the same
+  log_quietly();  // each replay would say the same
   jury.hear_replays();
   const auto all = jury.all();
   const auto bad = std::ranges::count(all, false, &Judged::explained);
   constexpr std::size_t most_named = 5;
   auto line = fmt::format(
-      "rounding: {} reruns of steps {} to {} {}, with all results moved by it: {} of {} "
+      "rounding: {} replays of steps {} to {} {}, with all results moved by it: {} of {} "
       "differences "
       "are what it makes; the least likely:",
       rounding_replays, q.from_step + 1, q.last(),

@@ -1,4 +1,4 @@
-#include "app/rerun.hpp"
+#include "app/replayer.hpp"
 
 #include <utility>
 
@@ -14,7 +14,7 @@ static Deck deck_here(Deck deck, bool moved) {
   return on_one_rank(std::move(deck));
 }
 
-Rerun::Rerun(const Deck& deck, const std::string& checkpoint, std::uint64_t rounding)
+Replayer::Replayer(const Deck& deck, const std::string& checkpoint, std::uint64_t rounding)
     : in_(open_inputs({}, deck_here(deck, rounding != 0), checkpoint)),
       machine_(open_machine({}, in_, rounding)) {
   const auto wanted = deck.precision.compute, here = trainer().model().compute();
@@ -22,7 +22,7 @@ Rerun::Rerun(const Deck& deck, const std::string& checkpoint, std::uint64_t roun
           name_of(wanted));
 }
 
-StepResult Rerun::next() {
+StepResult Replayer::next() {
   const auto& deck = in_.deck;
   const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, in_.meta.step, in_.total_steps);
   const auto result = trainer().step(
