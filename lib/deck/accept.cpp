@@ -1,4 +1,4 @@
-// From a value as read to one of the key's type: checks type, environment, range, choices, support.
+// From a value as read to one of the key's type: checks type, environment, range, choices.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -244,13 +244,7 @@ class Acceptor {
 }  // namespace
 
 DeckValue accepted(const DeckKey& key, const RawValue& raw) {
-  DeckValue value = Acceptor(key).value(raw);
-  try {
-    require_supported(key, value);
-  } catch (const Error& e) {
-    throw BadValue(e.what(), raw.place);
-  }
-  return value;
+  return Acceptor(key).value(raw);
 }
 
 }  // namespace trireme

@@ -7,10 +7,6 @@
 namespace trireme {
 namespace {
 
-std::string supported_text(const DeckKey& key) {
-  return fmt::format("{}", fmt::join(key.today, ", "));
-}
-
 std::string described(const DeckKey& key) {
   const std::string plain = default_text(key), range = range_text(key);
   std::string text = fmt::format("{}{}\n  {}\n", key.path(),
@@ -24,7 +20,6 @@ std::string described(const DeckKey& key) {
   if (!key.automatic.empty()) text += fmt::format("  auto: {}\n", key.automatic);
   if (!key.word.empty()) text += fmt::format("  {}: {}\n", key.word, key.of_word);
   if (!key.example.empty()) text += fmt::format("  example: {} = {}\n", key.name, key.example);
-  if (!key.today.empty()) text += fmt::format("  in this version: {}\n", supported_text(key));
   return text;
 }
 
@@ -50,7 +45,6 @@ std::string meaning_cell(const DeckKey& key) {
   std::string text = cell(key.meaning);
   if (!key.automatic.empty()) text += "; `\"auto\"`: " + cell(key.automatic);
   if (!key.word.empty()) text += fmt::format("; `{}`: {}", to_toml(key.word), cell(key.of_word));
-  if (!key.today.empty()) text += fmt::format(". In this version: `{}`", supported_text(key));
   return text;
 }
 

@@ -11,7 +11,7 @@ std::string headline(const DeckSection& section) {
   return fmt::format("{}  # {}\n", section.header(), section.meaning);
 }
 
-// Choices, meaning, unit, rule of "auto", and what this version is limited to.
+// Choices, meaning, unit, and what "auto" and other words mean.
 std::string comment_of(const DeckKey& key) {
   std::string text;
   for (const auto& choice : key.choices) {
@@ -21,7 +21,6 @@ std::string comment_of(const DeckKey& key) {
   if (!key.unit.empty()) text += fmt::format(" [{}]", key.unit);
   if (!key.automatic.empty()) text += fmt::format("; auto: {}", key.automatic);
   if (!key.word.empty()) text += fmt::format("; {}: {}", key.word, key.of_word);
-  if (!key.today.empty()) text += fmt::format("; this version: {}", fmt::join(key.today, ", "));
   return text;
 }
 

@@ -6,7 +6,9 @@
 namespace trireme {
 
 static constexpr std::array former_keys = {
-    FormerKey{"run.cuda_graph",
+    FormerKey{"checkpoint.ranks_per_file", std::int64_t{1},
+              "is gone: each rank writes a file of its own; leave it out"},
+    FormerKey{"run.cuda_graph", false,
               "is gone: a graph would be captured anew for each microbatch, which costs more than "
               "the launches that it saves; leave it out"},
 };

@@ -2,13 +2,16 @@
 // Keys that decks of earlier versions have and this one has not. Checkpoints and run directories
 // keep decks with every key, so in a deck they are read over, with a warning where one was set; as
 // an override they are refused.
+#include <cstdint>
 #include <string_view>
+#include <variant>
 
 namespace trireme {
 
 struct FormerKey {
-  std::string_view path;  // "section.key"
-  std::string_view says;  // the rest of a sentence that begins with the path
+  std::string_view path;                   // "section.key"
+  std::variant<bool, std::int64_t> unset;  // its default; all its values were of that type
+  std::string_view says;                   // the rest of a sentence that begins with the path
 };
 
 // nullptr when there never was such a key, or still is.

@@ -1,7 +1,5 @@
 #include "lib/deck/key.hpp"
 
-#include <algorithm>
-
 #include "lib/base/error.hpp"
 
 namespace trireme {
@@ -98,14 +96,6 @@ std::string default_text(const DeckKey& key) {
   // What its getter can no longer tell from a given value.
   if (key.kind == ValueKind::choice && !key.automatic.empty()) return to_toml(Automatic{});
   return to_toml(key.access.get(plain_deck(), 0));
-}
-
-void require_supported(const DeckKey& key, const DeckValue& value) {
-  if (key.today.empty()) return;
-  const std::string text = to_toml(value);
-  require(std::find(key.today.begin(), key.today.end(), text) != key.today.end(),
-          "{} = {} is not supported in this version; it can be {}", key.path(), text,
-          joined(key.today));
 }
 
 RawValue raw_from_text(const DeckKey& key, std::string_view text) {

@@ -54,8 +54,6 @@ struct DeckKey {
   std::string example;         // shown where there is no sensible default
   bool required = false;       // the template shows its example uncommented
   bool zero_is_unset = false;  // 0 is "not given" and cannot be written
-  // Values that this version can run, as TOML text; empty: all.
-  std::vector<std::string> today;
   DeckAccess access;
 
   std::string path() const { return section + "." + name; }
@@ -84,11 +82,8 @@ struct BadValue : std::exception {
   SourceLocation place;
 };
 
-// Type, range, choices, environment, absolute paths and what this version supports. Throws
-// BadValue; its message names the key.
+// Type, range, choices, environment and absolute paths. Throws BadValue; its message names the key.
 DeckValue accepted(const DeckKey&, const RawValue&);
-// Whether this version can run that value; throws Error naming those that it can.
-void require_supported(const DeckKey&, const DeckValue&);
 // An override's text, read by the key's declared type; what is no such value stays text, which
 // `accepted` refuses.
 RawValue raw_from_text(const DeckKey&, std::string_view);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "lib/base/error.hpp"
@@ -130,6 +131,15 @@ class Loader {
     return hint_of(familiar);
   }
 
+  // None: no value that the key ever had.
+  static std::optional<bool> was_set(const FormerKey& former, const RawValue& raw) {
+    const auto compared = [&](auto unset) -> std::optional<bool> {
+      const auto* given = std::get_if<decltype(unset)>(&raw.data);
+      return given ? std::optional(*given != unset) : std::nullopt;
+    };
+    return std::visit(compared, former.unset);
+  }
+
   std::string at(SourceLocation place) const {
     return place.line == 0 ? source_ : fmt::format("{}:{}:{}", source_, place.line, place.column);
   }
@@ -197,10 +207,10 @@ class Loader {
       }
       const std::string path = section.name + "." + entry.key;
       if (const auto* former = find_former(path)) {
-        const auto* flag = std::get_if<bool>(&entry.value.data);
-        if (!flag)
+        const auto set = was_set(*former, entry.value);
+        if (!set)
           report(entry.place, fmt::format("{} {}", path, former->says));
-        else if (*flag)
+        else if (*set)
           log_warning("{}: {} {}", at(entry.place), path, former->says);
         continue;
       }

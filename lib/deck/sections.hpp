@@ -36,7 +36,6 @@ struct KeyRow : DeckKey {
   KeyRow like(std::string text) { return example = std::move(text), *this; }
   KeyRow needed() { return required = true, *this; }
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
-  KeyRow only(std::vector<std::string> values) { return today = std::move(values), *this; }
 };
 
 DeckSection model_section();

@@ -156,11 +156,6 @@ DeckSection checkpoint_section() {
           KeyRow("on_error", choice, named_member(section, &C::on_error, outcomes),
                  "what the run does when a checkpoint cannot be written")
               .of(outcomes),
-          KeyRow("ranks_per_file", integer, plain(&C::ranks_per_file),
-                 "ranks whose shards share one file")
-              .in(1, 1 << 20)
-              .in_units("ranks")
-              .only({"1"}),
       }};
 }
 

@@ -14,7 +14,6 @@ struct CheckpointConfig {
   std::int64_t keep_every = 0;      // steps whose multiples are kept for good; 0: none
   bool async = true;                // write from a copy while training goes on
   SaveFailure on_error = SaveFailure::stop;
-  std::int64_t ranks_per_file = 1;
 
   bool operator==(const CheckpointConfig&) const = default;
 };

@@ -134,11 +134,6 @@ TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
           "evaluates up to 1048576 tokens of a microbatch on each rank, not 16385 samples of 64");
 }
 
-TEST(DeckErrors, WhatIsNotSupportedYetIsNamed) {
-  EXPECT_THAT(refusal_of_overrides({"checkpoint.ranks_per_file=2"}),
-              testing::HasSubstr("is not supported in this version; it can be "));
-}
-
 TEST(DeckErrors, AttentionWithinDocumentsIsRefusedOnAGpu) {
   EXPECT_THAT(refusal_of_overrides({"data.attention=document", "run.backend=cuda"}),
               testing::HasSubstr("data.attention = \"document\" is for the backends host and ref"));

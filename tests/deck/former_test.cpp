@@ -9,13 +9,17 @@
 namespace trireme {
 namespace {
 
-// Also where it was true: a checkpoint's deck cannot be mended.
+// Also where it was set: a checkpoint's deck cannot be mended.
 TEST(Former, IsReadOverInADeck) {
+  const std::string now = dump_deck(parsed(least_deck));
   for (const char* line : {"cuda_graph = false\n", "cuda_graph = true\n"}) {
-    const std::string before = dump_deck(parsed(least_deck)) + line;  // of [run]
+    const std::string before = now + line;  // of [run]
 
-    EXPECT_EQ(parsed(before), parsed(dump_deck(parsed(least_deck))));
+    EXPECT_EQ(parsed(before), parsed(now));
   }
+  const auto next = now.find("\n[run]");
+  ASSERT_NE(next, std::string::npos);
+  EXPECT_EQ(parsed(std::string(now).insert(next, "ranks_per_file = 1\n")), parsed(now));
 }
 
 TEST(Former, IsRefusedWithTheReasonOtherwise) {
@@ -26,6 +30,9 @@ TEST(Former, IsRefusedWithTheReasonOtherwise) {
   EXPECT_EQ(refusal_of_addition("[run]\ncuda_graph = 0\n"), "d.toml:6:1: " + why);
   EXPECT_EQ(refusal_of_overrides({"run.cuda_graph=true"}),
             "override 'run.cuda_graph=true': " + why);
+  EXPECT_EQ(refusal_of_overrides({"checkpoint.ranks_per_file=1"}),
+            "override 'checkpoint.ranks_per_file=1': checkpoint.ranks_per_file is gone: each rank "
+            "writes a file of its own; leave it out");
 }
 
 TEST(Former, IsOfItsSectionAlone) {

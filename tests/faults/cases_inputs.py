@@ -38,7 +38,7 @@ OVERRIDES = [
     ("precision.compute=f64", "f64"), ("parallel.pipe=0", "pipe"), ("parallel.pipe=3", "pipe"), ("parallel.seq=2", "ranks|seq"),
     ("parallel.data=-1", "data"), ("parallel.stage_layers=[1]", "stage_layers"), ("zero.stage=4", "stage"), ("zero.shard=-1", "shard"),
     ("evaluate.every_steps=-1", "every_steps"), ("checkpoint.every_minutes=-1", "every_minutes"), ("checkpoint.keep_last=-1", "keep_last"),
-    ("checkpoint.on_error=ignore", "on_error"), ("checkpoint.ranks_per_file=2", "ranks_per_file"), ("run.backend=tpu", "backend"),
+    ("checkpoint.on_error=ignore", "on_error"), ("run.backend=tpu", "backend"),
     ("run.threads=99999", "threads"), ("run.threads=-3", "threads"), ("run.time_limit=soon", "time_limit"),
     ("run.time_limit=1:99:00", "time_limit"), ("run.time_limit=-5", "time_limit"), ("run.hang_timeout=x", "hang_timeout"),
     ("run.trace_steps=[3]", "trace_steps"), ("run.exactness=exact", "exactness"), ("layers=2", r"\[model\]|model.layers"), ("nonsense", "nonsense"),
