@@ -9,10 +9,6 @@
 
 namespace trireme {
 
-static ParamId param(std::size_t i) {
-  return {static_cast<std::int32_t>(i)};
-}
-
 std::size_t count_differing(const TensorDifferences& all) {
   return static_cast<std::size_t>(std::ranges::count_if(all, &TensorDifference::differs));
 }
@@ -86,7 +82,7 @@ static void each_difference(const ModelSpec& spec, CheckpointReader& a, Checkpoi
       const auto& p = spec.params[i];
       const bool in_a = has(a, p.name, array), in_b = has(b, p.name, array);
       if (!in_a && !in_b) continue;
-      TensorDifference d{{array, param(i)}, {}, in_a && in_b ? "" : in_a ? "A" : "B"};
+      TensorDifference d{{array, ParamId::at(i)}, {}, in_a && in_b ? "" : in_a ? "A" : "B"};
       const auto at = std::ranges::lower_bound(a.params(), p.name, {}, &ParamInfo::name);
       if (in_a && in_b) d.tally = compare_one(a, b, p, array, at->dtype);
       if (!go_on(std::move(d))) return;
@@ -146,9 +142,10 @@ TensorValues state_of(Trainer& trainer) {
         store.master() == DType::f64 ? fill(std::vector<double>()) : fill(std::vector<float>());
   };
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-    read(param(i), std::string(weights_array));
-    if (!store.has_arrays(param(i))) continue;
-    for (const auto& array : store.arrays()) read(param(i), array);
+    const auto p = ParamId::at(i);
+    read(p, std::string(weights_array));
+    if (!store.has_arrays(p)) continue;
+    for (const auto& array : store.arrays()) read(p, array);
   }
   return values;
 }

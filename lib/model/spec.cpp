@@ -12,7 +12,7 @@ class Builder {
 
   UnitId unit(std::string name) {
     spec_.units.push_back(std::move(name));
-    return {static_cast<std::int32_t>(spec_.units.size()) - 1};
+    return UnitId::at(spec_.units.size() - 1);
   }
   ParamId weight(UnitId u, const std::string& name, const Shape& shape, double std) {
     return add({name + ".weight", shape, u, true, std, 0});
@@ -40,7 +40,7 @@ class Builder {
   }
   ParamId add(ParamSpec p) {
     spec_.params.push_back(std::move(p));
-    return {static_cast<std::int32_t>(spec_.params.size()) - 1};
+    return ParamId::at(spec_.params.size() - 1);
   }
   ModelSpec& spec_;
 };

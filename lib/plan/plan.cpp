@@ -91,7 +91,7 @@ void take_kept_arrays(const PlanInput& in, Trainer& trainer) {
   }
   auto& store = trainer.store();
   for (std::size_t i = 0; i < standings.size(); ++i) {
-    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto id = ParamId::at(i);
     if (store.holds(id) && standings[i].resumes && trained[i] != 0) store.make_arrays(id);
   }
 }

@@ -34,8 +34,7 @@ Range shard_range(const Segment& s, std::int64_t rank, std::int64_t group) {
 
 std::vector<UnitId> all_units(const ModelSpec& spec) {
   std::vector<UnitId> units;
-  for (std::size_t u = 0; u < spec.units.size(); ++u)
-    units.push_back({static_cast<std::int32_t>(u)});
+  for (std::size_t u = 0; u < spec.units.size(); ++u) units.push_back(UnitId::at(u));
   return units;
 }
 
@@ -88,7 +87,7 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
       for (std::size_t i = 0; i < spec.params.size(); ++i) {
         if (spec.params[i].unit != u || (decay[i] != 0) != decayed || signature[i] != group)
           continue;
-        const Slot slot{{static_cast<std::int32_t>(i)}, s.elements, spec.params[i].shape.count()};
+        const Slot slot{ParamId::at(i), s.elements, spec.params[i].shape.count()};
         s.elements = round_up(s.elements + slot.count, Layout::alignment);
         s.slots.push_back(slot);
         layout.of_param[i] = {layout.segments.size(), slot};

@@ -91,7 +91,7 @@ void Shards::refresh() {
 
 void Shards::initialize(std::uint64_t seed, int threads) {
   for (std::size_t i = 0; i < spec_.params.size(); ++i) {
-    const ParamId p{static_cast<std::int32_t>(i)};
+    const auto p = ParamId::at(i);
     const auto& spec = spec_.params[i];
     const auto mine = own(p);
     if (mine.count() == 0) continue;

@@ -11,7 +11,7 @@ RankSlices rank_slices(const Store& store) {
   const auto& params = store.spec().params;
   RankSlices all;
   for (std::size_t i = 0; i < params.size(); ++i) {
-    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto id = ParamId::at(i);
     const auto mine = store.own(id);
     if (mine.count() == 0 || !store.speaks_for(id)) continue;
     const auto add = [&](std::string_view array) {

@@ -11,10 +11,6 @@
 
 namespace trireme {
 
-static ParamId param(std::size_t i) {
-  return {static_cast<std::int32_t>(i)};
-}
-
 // An array of a parameter.
 struct Wanted {
   ParamId param;
@@ -101,8 +97,10 @@ static void load_weights(Store& store, CheckpointReader& reader, bool may_widen)
   require_model(reader, store.spec());
   require_master(reader, store.master(), may_widen);
   std::vector<Wanted> wanted;
-  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    if (store.holds(param(i))) wanted.push_back({param(i), std::string(weights_array)});
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+    const auto id = ParamId::at(i);
+    if (store.holds(id)) wanted.push_back({id, std::string(weights_array)});
+  }
   load(store, reader, wanted, saved_type(reader) != store.master());
   store.refresh();
 }
@@ -114,8 +112,10 @@ void load_weights(Store& store, CheckpointReader& reader) {
 void load_state(Store& store, CheckpointReader& reader, std::span<const Standing> standings) {
   load_weights(store, reader, false);
   std::vector<Wanted> wanted;
-  for (std::size_t i = 0; i < standings.size(); ++i)
-    if (store.holds(param(i)) && standings[i].resumes) resume(store, reader, param(i), wanted);
+  for (std::size_t i = 0; i < standings.size(); ++i) {
+    const auto id = ParamId::at(i);
+    if (store.holds(id) && standings[i].resumes) resume(store, reader, id, wanted);
+  }
   load(store, reader, wanted);
 }
 

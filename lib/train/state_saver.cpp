@@ -14,7 +14,7 @@ static std::map<std::string, std::int64_t> updates_of(const Store& store, const 
   std::vector<double> counts(params.size(), 0);
   if (axes.at.data == 0 && axes.at.seq == 0)
     for (std::size_t i = 0; i < params.size(); ++i) {
-      const ParamId id{static_cast<std::int32_t>(i)};
+      const auto id = ParamId::at(i);
       if (store.speaks_for(id)) counts[i] = static_cast<double>(store.count(id));
     }
   axes.world.all_reduce(counts);

@@ -82,7 +82,7 @@ void Trainer::follow_freeze_rules(std::int64_t step) {
     auto now = freeze_.at(step);
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (now[i].trained == standings_[i].trained) continue;
-      store_.set_trainable({static_cast<std::int32_t>(i)}, now[i].trained,
+      store_.set_trainable(ParamId::at(i), now[i].trained,
                            now[i].resumes ? ThawMoments::keep : ThawMoments::fresh);
       settle = true;
     }
@@ -99,7 +99,7 @@ void Trainer::forget_dropped_arrays() {
   for (std::size_t k = 0; k < memory_->arrays.size(); ++k) {
     if (std::ranges::find(store_.arrays(), memory_->arrays[k]) == store_.arrays().end()) continue;
     for (std::size_t p = 0; p < memory_->of[k].size(); ++p)
-      if (!store_.has_arrays({static_cast<std::int32_t>(p)})) memory_->of[k][p] = std::nullopt;
+      if (!store_.has_arrays(ParamId::at(p))) memory_->of[k][p] = std::nullopt;
   }
 }
 

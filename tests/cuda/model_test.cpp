@@ -59,7 +59,7 @@ template <class T>
 void write_all(Store& store, const Values& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::vector<T> w(values[i].begin(), values[i].end());
-    store.write({static_cast<std::int32_t>(i)}, weights_array, 0, std::as_bytes(std::span(w)));
+    store.write(ParamId::at(i), weights_array, 0, std::as_bytes(std::span(w)));
   }
   store.refresh();
 }

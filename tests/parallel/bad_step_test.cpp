@@ -46,7 +46,7 @@ struct Running {
   std::vector<std::vector<double>> weights() {
     std::vector<std::vector<double>> all;
     for (std::size_t i = 0; i < trainer->store().spec().params.size(); ++i)
-      all.push_back(test::weights_here(trainer->store(), {static_cast<std::int32_t>(i)}));
+      all.push_back(test::weights_here(trainer->store(), ParamId::at(i)));
     return all;
   }
 
@@ -81,7 +81,7 @@ void expect_equal(Running& one, Running& other) {
   EXPECT_EQ(one.weights(), other.weights());
   const auto& store = one.trainer->store();
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto id = ParamId::at(i);
     if (store.holds(id)) {
       EXPECT_EQ(store.count(id), other.trainer->store().count(id)) << i;
     }

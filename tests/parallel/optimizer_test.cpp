@@ -159,12 +159,12 @@ std::vector<std::vector<Weight>> course_of(const test::ParityCase& grid_case, co
   std::vector<std::vector<Weight>> all;
   for (std::size_t i = 0; i < params.size(); ++i)
     for (auto& weights = all.emplace_back();
-         const double w : test::weights_here(store, {static_cast<std::int32_t>(i)}))
+         const double w : test::weights_here(store, ParamId::at(i)))
       weights.push_back({.w = w});
   for (int s = 0; s < p.steps; ++s) {
     trainer.step(s, 1, test::parity_step(p, trainer, s));
     for (std::size_t i = 0; i < params.size(); ++i) {
-      const ParamId id{static_cast<std::int32_t>(i)};
+      const auto id = ParamId::at(i);
       const auto after = test::weights_here(store, id);
       follow(m, stills(params[i].name), s, decay_of(params[i]), after, all[i]);
       write_whole(store, id, all[i]);
@@ -188,7 +188,7 @@ void expect_course(const test::ParityCase& p, const Method& m,
   store.initialize(3, 1);
   for (int s = 0; s < p.steps; ++s) trainer.step(s, rate, test::parity_step(p, trainer, s));
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto id = ParamId::at(i);
     const auto mine = test::weights_here(store, id);
     const auto begin = static_cast<std::size_t>(store.own(id).begin);
     for (std::size_t e = 0; e < mine.size(); ++e) {

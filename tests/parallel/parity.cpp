@@ -97,7 +97,7 @@ static Course course_of(const ParityCase& p, Trainer& trainer, const Weights& we
     course.norms.push_back(r.grad_norm);
   }
   for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i)
-    course.weights.push_back(weights(trainer.store(), {static_cast<std::int32_t>(i)}));
+    course.weights.push_back(weights(trainer.store(), ParamId::at(i)));
   return course;
 }
 
@@ -207,7 +207,7 @@ static double largest(const std::vector<double>& v) {
 
 static void expect_weights(Store& store, const Course& expected, double bound) {
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto id = ParamId::at(i);
     const auto mine = weights_here(store, id);
     const auto& whole = expected.weights[i];
     const double limit = bound * std::max(largest(whole), 0.02);

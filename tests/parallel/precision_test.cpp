@@ -78,7 +78,7 @@ static Trained train(const ParityCase& p, const Axes& axes, int count, double (*
     t.norms.push_back(r.grad_norm);
   }
   for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i) {
-    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto id = ParamId::at(i);
     t.weights.push_back(weights_of(trainer.store(), id));
     t.own.push_back(trainer.store().own(id));
   }

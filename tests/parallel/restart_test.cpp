@@ -119,7 +119,7 @@ struct Running {
 void expect_equal(const Running& run, const test::Course& whole) {
   auto& store = run.trainer->store();
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-    const ParamId id{static_cast<std::int32_t>(i)};
+    const auto id = ParamId::at(i);
     if (!store.holds(id)) continue;
     const auto& name = store.spec().params[i].name;
     EXPECT_EQ(store.count(id), updates(name)) << name;
@@ -207,7 +207,7 @@ TEST(Restart, ReadsItsShare) {
 
     double share = 0, edges = 0;
     for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-      const ParamId id{static_cast<std::int32_t>(i)};
+      const auto id = ParamId::at(i);
       if (!store.holds(id)) continue;
       const auto& p = store.spec().params[i];
       const auto arrays = 1 + static_cast<std::int64_t>(reader.arrays_of(p.name).size());

@@ -206,7 +206,7 @@ TEST(State, FreezingBetweenBackwardAndUpdateIsAnError) {
   Session(store, Purpose::train, {}).close();
   for (std::size_t i = 0; i < store.spec().params.size(); ++i)
     if (store.spec().params[i].unit == store.spec().blocks[0].unit)
-      store.set_trainable({static_cast<std::int32_t>(i)}, false);
+      store.set_trainable(ParamId::at(i), false);
 
   EXPECT_THROW(store.settle_trainable(), Error);
   store.discard_gradients();

@@ -32,7 +32,7 @@ template <class T>
 void enlarge(Trainer& t) {
   auto& store = t.store();
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
-    const ParamId p{static_cast<std::int32_t>(i)};
+    const auto p = ParamId::at(i);
     if (store.spec().params[i].init_std == 0) continue;
     auto values = test::read<T>(store, p);
     for (auto& x : values) x *= 10;

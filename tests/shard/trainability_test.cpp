@@ -18,7 +18,7 @@ class TrainabilityTest : public testing::Test {
   void wish(std::string_view pattern, bool trained, ThawMoments moments = ThawMoments::fresh) {
     for (std::size_t i = 0; i < spec.params.size(); ++i)
       if (matches(pattern, spec.params[i].name))
-        trainability.wish({static_cast<std::int32_t>(i)}, trained, moments);
+        trainability.wish(ParamId::at(i), trained, moments);
   }
   std::size_t segment_of(ParamId p) const { return layout.of_param[p.index()]->segment; }
 

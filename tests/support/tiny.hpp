@@ -118,7 +118,7 @@ template <class T>
 std::vector<std::vector<T>> read_all(Store& store) {
   std::vector<std::vector<T>> all;
   for (std::size_t i = 0; i < store.spec().params.size(); ++i)
-    all.push_back(read<T>(store, {static_cast<std::int32_t>(i)}));
+    all.push_back(read<T>(store, ParamId::at(i)));
   return all;
 }
 

@@ -52,7 +52,7 @@ struct Running {
   Weights read(std::string_view what) {
     Weights all;
     for (std::size_t i = 0; i < trainer.store().spec().params.size(); ++i) {
-      const ParamId p{static_cast<std::int32_t>(i)};
+      const auto p = ParamId::at(i);
       auto& w = all.emplace_back();
       if (trainer.store().master() == DType::f64)
         w = test::read<double>(trainer.store(), p, what);
@@ -63,7 +63,7 @@ struct Running {
   }
   void start_from(const Weights& all) {  // f64
     for (std::size_t i = 0; i < all.size(); ++i)
-      test::write<double>(trainer.store(), {static_cast<std::int32_t>(i)}, all[i]);
+      test::write<double>(trainer.store(), ParamId::at(i), all[i]);
   }
   Trainer trainer;
 };
@@ -168,7 +168,7 @@ TEST_P(CountedAccuracy, GradientsAreNoWorseThanThoseOfFloats) {
     for (std::size_t i = 0; i < of_counts.size(); ++i) {
       double worst = 0;
       for (const auto& f : of_floats) worst = std::max(worst, f[i]);
-      const ParamId p{static_cast<std::int32_t>(i)};
+      const auto p = ParamId::at(i);
       const double counting = steps * leaf_elements(spec, p) * 0x1p-100 / 12;
       const auto n = static_cast<double>(steps * spec.params[i].shape.count());
       EXPECT_LE(std::sqrt(of_counts[i]), std::sqrt(worst + counting) * (1 + 4 / std::sqrt(2 * n)))

@@ -40,7 +40,7 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
   const auto before = test::read_all<double>(store);
   const auto put_back = [&] {
     for (std::size_t i = 0; i < before.size(); ++i)
-      test::write<double>(store, {static_cast<std::int32_t>(i)}, before[i]);
+      test::write<double>(store, ParamId::at(i), before[i]);
   };
   const auto loss_at = [&](ParamId p, std::size_t e, double x) {
     put_back();
@@ -54,7 +54,7 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
   const auto after = test::read_all<double>(store);
 
   for (std::size_t i = 0; i < before.size(); ++i) {
-    const ParamId p{static_cast<std::int32_t>(i)};
+    const auto p = ParamId::at(i);
     const auto n = before[i].size();
     for (std::size_t e : {std::size_t{0}, n / 3, n / 2 + 1, n - 1}) {
       if (e >= n) continue;
