@@ -10,7 +10,7 @@
 #include "app/json_lines.hpp"
 #include "lib/base/text_file.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/run/choices.hpp"
+#include "lib/run/multiple_choice.hpp"
 
 namespace trireme {
 
@@ -117,15 +117,15 @@ int evaluate_choices(const Communicator& world, const ModelArguments& a, const s
   std::vector<Question> questions;
   together(world, [&] { questions = questions_of(path, text, samples); });
   const auto model = LoadedModel::open(world, a, LossesAre::of_samples);
-  std::vector<std::vector<Choice>> choices;
+  std::vector<std::vector<EncodedEnding>> encoded;
   together(world, [&] {
     const auto tokenizer = model->tokenizer(a.checkpoint);
     for (const auto& q : questions) {
-      auto& of = choices.emplace_back();
-      for (const auto& e : q.endings) of.push_back(encode_choice(*tokenizer, q.context, e));
+      auto& of = encoded.emplace_back();
+      for (const auto& e : q.endings) of.push_back(encode_ending(*tokenizer, q.context, e));
     }
   });
-  const auto scores = score(model->trainer(), choices);
+  const auto scores = score(model->trainer(), encoded);
   at_root(world, Pace::slow, [&] { report(questions, scores, output); });
   return 0;
 }

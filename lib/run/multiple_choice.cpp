@@ -1,4 +1,4 @@
-#include "lib/run/choices.hpp"
+#include "lib/run/multiple_choice.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,52 +8,52 @@
 
 namespace trireme {
 
-Choice encode_choice(const Tokenizer& tokenizer, std::string_view context,
-                     std::string_view ending) {
+EncodedEnding encode_ending(const Tokenizer& tokenizer, std::string_view context,
+                            std::string_view ending) {
   const auto kept = context.find_last_not_of(" \t\n\r") + 1;  // 0: none
   std::string text(context.substr(kept));
   if (!ending.starts_with(' ')) text += ' ';
   text += ending;
   context = context.substr(0, kept);
-  Choice c;
+  EncodedEnding e;
   if (context.empty()) {
     require(tokenizer.separator().has_value(),
             "a question without a context needs a tokenizer "
             "with a separator");
-    c.ids.push_back(*tokenizer.separator());
-    c.first = 1;
-    tokenizer.encode(text, TextPlace::start, c.ids);
+    e.ids.push_back(*tokenizer.separator());
+    e.first = 1;
+    tokenizer.encode(text, TextPlace::start, e.ids);
   } else {
-    c.first = tokenizer.encode(context).size();
-    c.ids = tokenizer.encode(std::string(context) + text);
+    e.first = tokenizer.encode(context).size();
+    e.ids = tokenizer.encode(std::string(context) + text);
   }
-  require(c.first >= 1 && c.first < c.ids.size(), "the ending '{}' holds no token", ending);
-  return c;
+  require(e.first >= 1 && e.first < e.ids.size(), "the ending '{}' holds no token", ending);
+  return e;
 }
 
-// A choice as a sample of `tokens` positions, of which the ending's are targets.
-static Batch sample_of(const Choice& c, std::int64_t tokens) {
+// As a sample of `tokens` positions, of which the ending's are targets.
+static Batch sample_of(const EncodedEnding& e, std::int64_t tokens) {
   const auto n = static_cast<std::size_t>(tokens);
   Batch b{std::vector<std::int32_t>(n, 0), std::vector<std::int32_t>(n, no_target), {0}, 0};
-  const auto skipped = c.ids.size() > n + 1 ? c.ids.size() - n - 1 : 0;
-  for (auto i = skipped; i + 1 < c.ids.size(); ++i) {
-    b.ids_BT[i - skipped] = c.ids[i];
-    if (i + 1 >= c.first) b.targets_BT[i - skipped] = c.ids[i + 1];
+  const auto skipped = e.ids.size() > n + 1 ? e.ids.size() - n - 1 : 0;
+  for (auto i = skipped; i + 1 < e.ids.size(); ++i) {
+    b.ids_BT[i - skipped] = e.ids[i];
+    if (i + 1 >= e.first) b.targets_BT[i - skipped] = e.ids[i + 1];
   }
-  b.valid = static_cast<std::int64_t>(c.ids.size() - c.first);
+  b.valid = static_cast<std::int64_t>(e.ids.size() - e.first);
   return b;
 }
 
 std::vector<std::vector<Score>> score(Trainer& trainer,
-                                      std::span<const std::vector<Choice>> questions) {
+                                      std::span<const std::vector<EncodedEnding>> questions) {
   const auto& axes = trainer.axes();
   const auto context = trainer.model().spec().config.context;
   std::vector<std::size_t> begins;  // of each question's endings among all
   std::size_t all = 0;
   for (const auto& q : questions) {
-    for (const auto& c : q) {
-      require_ids(c.ids, trainer.model().spec().config.vocab);
-      const auto tokens = c.ids.size() - c.first;
+    for (const auto& e : q) {
+      require_ids(e.ids, trainer.model().spec().config.vocab);
+      const auto tokens = e.ids.size() - e.first;
       if (tokens > static_cast<std::size_t>(context))
         throw SharedError(fmt::format(
             "an ending of {} tokens is longer than the model's context of {}", tokens, context));
@@ -68,12 +68,12 @@ std::vector<std::vector<Score>> score(Trainer& trainer,
     std::vector<Batch> mine;
     if (q < questions.size()) {
       std::size_t longest = 0;
-      for (const auto& c : questions[q]) longest = std::max(longest, c.ids.size() - 1);
+      for (const auto& e : questions[q]) longest = std::max(longest, e.ids.size() - 1);
       // Few shapes, that the ranks of seq share evenly.
       const std::int64_t step = 64 * axes.grid.seq;
       const auto tokens =
           std::min(context, (static_cast<std::int64_t>(longest) + step - 1) / step * step);
-      for (const auto& c : questions[q]) mine.push_back(trainer.share(sample_of(c, tokens)));
+      for (const auto& e : questions[q]) mine.push_back(trainer.share(sample_of(e, tokens)));
     }
     const auto parts = trainer.losses(mine);
     std::ranges::copy(
@@ -86,8 +86,8 @@ std::vector<std::vector<Score>> score(Trainer& trainer,
   auto loss = losses.begin();
   for (const auto& q : questions) {
     auto& of = scores.emplace_back();
-    for (const auto& c : q)
-      of.push_back({-*loss++, static_cast<std::int64_t>(c.ids.size() - c.first)});
+    for (const auto& e : q)
+      of.push_back({-*loss++, static_cast<std::int64_t>(e.ids.size() - e.first)});
   }
   return scores;
 }

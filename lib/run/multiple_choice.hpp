@@ -17,8 +17,8 @@ struct Question {
   std::int64_t label = 0;  // the right one's index
 };
 
-// A context and one of its endings as tokens.
-struct Choice {
+// An ending as tokens, behind its context's.
+struct EncodedEnding {
   std::vector<std::int32_t> ids;
   std::size_t first = 0;  // where the ending begins; at least 1
 };
@@ -26,7 +26,7 @@ struct Choice {
 // As lm-evaluation-harness encodes them (Gao et al. 2021): the ending gets a leading space if it
 // has none and the spaces that end the context; its tokens are those that context and ending
 // together have beyond as many as the context alone has. An empty context is the separator.
-Choice encode_choice(const Tokenizer&, std::string_view context, std::string_view ending);
+EncodedEnding encode_ending(const Tokenizer&, std::string_view context, std::string_view ending);
 
 struct Score {
   double log_likelihood = 0;  // natural logarithm, summed over the ending's tokens
@@ -34,9 +34,9 @@ struct Score {
   double mean() const { return log_likelihood / static_cast<double>(tokens); }
 };
 
-// By question and ending. Where a choice is longer than the model's context, the beginning is left
-// out; Error when its ending alone is. Collective, equal on every rank; questions are dealt out to
-// the data ranks.
-std::vector<std::vector<Score>> score(Trainer&, std::span<const std::vector<Choice>>);
+// By question and ending. Where both together are longer than the model's context, the beginning is
+// left out; Error when the ending alone is. Collective, equal on every rank; questions are dealt
+// out to the data ranks.
+std::vector<std::vector<Score>> score(Trainer&, std::span<const std::vector<EncodedEnding>>);
 
 }  // namespace trireme
