@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/data/chat_text.hpp"
 #include "lib/data/import.hpp"
@@ -260,7 +261,7 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
                 options.tokenizer ? options.tokenizer->spec() : TokenizerSpec{});
   sum.tokens = writer.count();
   sum.vocab = *vocab;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  sum.seconds = seconds_since(begin);
   return sum;
 }
 

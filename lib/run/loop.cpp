@@ -10,6 +10,7 @@
 #include "kernels/trace.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/run/sample.hpp"
@@ -20,10 +21,6 @@
 namespace trireme {
 
 using Clock = std::chrono::steady_clock;
-
-static double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
 
 static bool is_multiple(std::int64_t step, std::int64_t every) {
   return every > 0 && step % every == 0;

@@ -5,15 +5,12 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 
 namespace trireme {
 
 using Clock = std::chrono::steady_clock;
-
-static double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
 
 Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
                std::filesystem::path run, std::int64_t step, std::string restored)

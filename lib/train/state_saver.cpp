@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "lib/base/seconds.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_save.hpp"
 
@@ -61,7 +62,7 @@ void StateSaver::open(CheckpointMeta&& meta) {
 void StateSaver::timed(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  seconds_ += seconds_since(begin);
 }
 
 void StateSaver::write(const SliceSource& elements) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/trace.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/shard/digests.hpp"
@@ -89,8 +90,7 @@ void Trainer::follow_freeze_rules(std::int64_t step) {
     standings_ = std::move(now);
   }
   if (settle && store_.settle_trainable()) forget_dropped_arrays();
-  detection_seconds_ +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  detection_seconds_ += seconds_since(begin);
 }
 
 // They may come back, as zeros, before the next update.

@@ -13,6 +13,7 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/host/parallel.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/run/sampling.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -21,9 +22,6 @@ using namespace trireme;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Bytes a second that a copy reads and writes.
 double copy_rate(std::vector<float>& to, const std::vector<float>& from) {
