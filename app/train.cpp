@@ -9,11 +9,10 @@
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
 #include "app/restart.hpp"
-#include "lib/base/counted.hpp"
+#include "app/train_log.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
 #include "lib/base/told.hpp"
-#include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -40,11 +39,6 @@ std::string text_of(const TrainArguments& a) {
   return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}", a.deck.path,
                      fmt::join(a.deck.overrides, " "), a.restart, a.run_dir, a.time_limit,
                      a.overwrite ? " --overwrite" : "");
-}
-
-void print_differences(const CheckpointReader& from, const Deck& deck) {
-  const auto before = parse_deck(from.meta().deck, from.directory().string());
-  for (const auto& line : deck_differences(before, deck)) log_info("deck changed: {}", line);
 }
 
 // FLOP/s of a rank's machine, as the deck or its machine file says; 0: not known.
@@ -91,38 +85,6 @@ void prepare_directory(const RunDirectory& directory, Existing existing,
     log_warning("training goes on from step {}: a later checkpoint is now {}", meta.step,
                 path.string());
   directory.write_deck(meta.deck);
-}
-
-void log_start(const Inputs& in, const Machine& m, const TrainArguments& a,
-               const std::filesystem::path& run) {
-  log_info("trireme {}{}, deck {}, run directory {}", version(),
-           commit().empty() ? "" : fmt::format(" (commit {})", commit()),
-           std::filesystem::absolute(a.deck.path).string(),
-           std::filesystem::absolute(run).string());
-  const auto job = launch::describe_job();
-  log_info("{}{}, {}", job.empty() ? "" : job + ": ", counted(m.axes.world.size(), "rank"),
-           launch::mpi_library());
-  log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
-           static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
-           m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
-           m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
-  warn_of_slow_products(m.choice, m.trainer->model().compute());
-  log_detail("bits are those of {}", in.meta.extra.at(machine_key));
-  if (!in.from) return;
-  log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
-  print_differences(*in.from, in.deck);
-}
-
-// Host and process id of each rank: a launcher's messages and debuggers name these.
-void log_processes(const Communicator& world) {
-  if (world.size() == 1) return;
-  const auto processes = world.processes();
-  std::string text;
-  for (std::size_t r = 0; r < processes.size(); ++r)
-    text += r > 0 && processes[r].host == processes[r - 1].host
-                ? fmt::format(" {}", processes[r].id)
-                : fmt::format("{}{} {}", r > 0 ? ", " : "", processes[r].host, processes[r].id);
-  log_detail("processes by rank: {}", text);
 }
 
 // To compare with what `plan` predicted.
@@ -309,7 +271,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta);
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
-    log_start(in, machine, a, run);
+    log_start(in, machine, a.deck.path, run);
   });
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
