@@ -126,8 +126,7 @@ Explained explain(const RoundingQuestion& q, const ModelPlaces& places, Report& 
   constexpr std::size_t most_named = 5;
   auto line = fmt::format(
       "rounding: {} replays of steps {} to {} {}, with all results moved by it: {} of {} "
-      "differences "
-      "are what it makes; the least likely:",
+      "differences are what it makes; the least likely:",
       rounding_replays, q.from_step + 1, q.last(),
       q.from.empty() ? "from the beginning" : "from " + q.from, std::ssize(all) - bad, all.size());
   Report::Json judged = Report::Json::array();

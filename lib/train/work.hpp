@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// FLOPs of a token, forward and backward, if all of the model is trained: six a weight that it
-// meets in a product (Kaplan et al. 2020), and attention's, causal.
+// FLOPs of a token, forward and backward, if all of the model is trained: six a weight of blocks
+// and head (Kaplan et al. 2020), and attention's, causal.
 double flops_of_token(const ModelSpec&);
 
 }  // namespace trireme

@@ -102,7 +102,7 @@ TEST(Deck, HeadsMayBeWiderThanTheModel) {
   EXPECT_FALSE(norm.decay);
   EXPECT_EQ(norm.init_mean, 1);
   EXPECT_EQ(overridden({"model.preset=qwen3-0.6B", "model.head_dim=auto"}).model.head_dim, 64);
-  // 28 layers of 16 heads of 128, 4096 tokens; the final norm is in no product.
+  // 28 layers of 16 heads of 128, 4096 tokens. The final norm is in no block.
   const double attention = 6.0 * 28 * 16 * 128 * 4096;
   auto m = d.model;
   m.context = 4096;
