@@ -69,8 +69,7 @@ std::vector<DigestPlace> differing_tensors(const DigestTable& row, const DigestT
   std::vector<DigestPlace> places;
   each_common(row, other, [&](const std::string& array, const auto& x, const auto& y) {
     for (std::size_t p = 0; p < x.size(); ++p)
-      if (x[p] != y[p])
-        places.push_back({array, ParamId::at(p), !x[p] ? "A" : !y[p] ? "B" : ""});
+      if (x[p] != y[p]) places.push_back({array, ParamId::at(p), !x[p] ? "A" : !y[p] ? "B" : ""});
   });
   return places;
 }

@@ -81,7 +81,8 @@ std::chrono::duration<double> wait_for_sign(const fs::path& file,
   }
 }
 
-// Is the file of this name the one that is open, and does it say so? Error where that cannot be seen.
+// Is the file of this name the one that is open, and does it say so? Error where that cannot be
+// seen.
 bool is_held(const fs::path& file, int descriptor, const std::string& text) {
   struct stat held {
   }, there{};

@@ -139,7 +139,8 @@ inline std::filesystem::path save_model(const std::filesystem::path& checkpoints
         const auto count = p.shape.count();
         const auto begin = count * place / cut.zero, end = count * (place + 1) / cut.zero;
         if (begin < end)
-          slices.push_back({p.name, std::string(weights_array), p.shape, begin, end - begin, dtype});
+          slices.push_back(
+              {p.name, std::string(weights_array), p.shape, begin, end - begin, dtype});
       }
       files.push_back(write_shard(partial, static_cast<int>(files.size()), meta, slices,
                                   [](const ParamSlice& s, std::int64_t first, auto to) {
