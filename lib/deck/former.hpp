@@ -10,7 +10,7 @@ namespace trireme {
 
 struct FormerKey {
   std::string_view path;                   // "section.key"
-  std::variant<bool, std::int64_t> unset;  // its default; all its values were of that type
+  std::variant<bool, std::int64_t> unset;  // its default, as decks that were written have it
   std::string_view says;                   // the rest of a sentence that begins with the path
 };
 

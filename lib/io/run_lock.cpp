@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
@@ -65,20 +66,11 @@ bool gone(const Holder& other, const Holder& me, bool locked,
   return ended || requeued || silent > RunLock::silence;
 }
 
-// A job that comes right behind a node's failure: the other's lock, silent for so long, was alive
-// seconds ago. Until it shows a sign of life, or somebody else takes it over, or it has been silent
-// for long enough. Waited for by this host's watch, as its clock need not be the file system's.
-std::chrono::duration<double> wait_for_sign(const fs::path& file,
-                                            std::chrono::duration<double> silent) {
-  const auto seen = fs::last_write_time(file);
-  log_info("{}: waiting for a sign of life of {}", file.string(), read_text(file));
-  const auto begin = std::chrono::steady_clock::now();
-  while (true) {
-    if (fs::last_write_time(file) != seen) return {};
-    const auto all = silent + (std::chrono::steady_clock::now() - begin);
-    if (all > RunLock::silence) return all;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
+// What the file says, without the spaces that it is filled up with.
+std::string holder_text(const fs::path& file) {
+  auto text = read_text(file);
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
 }
 
 // Is the file of this name the one that is open, and does it say so? Error where that cannot be
@@ -86,73 +78,123 @@ std::chrono::duration<double> wait_for_sign(const fs::path& file,
 bool is_held(const fs::path& file, int descriptor, const std::string& text) {
   struct stat held {
   }, there{};
-  require(::fstat(descriptor, &held) == 0 && ::stat(file.c_str(), &there) == 0,
-          "cannot look at {}: {}", file.string(), std::strerror(errno));
-  return held.st_ino == there.st_ino && text == read_text(file);
+  bool seen = ::fstat(descriptor, &held) == 0;
+  if (!seen && errno == ESTALE) return false;  // another host removed it
+  seen = seen && ::stat(file.c_str(), &there) == 0;
+  require(seen, "cannot look at {}: {}", file.string(), std::strerror(errno));
+  return held.st_ino == there.st_ino && text == holder_text(file);
 }
 
 }  // namespace
 
-RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "lock") {
-  const auto me = this_process();
-  mine_ = text_of(me);
+// What was found in the file.
+struct RunLock::Found {
+  bool locked, refused;  // the kernel gave its lock to this process, or to another one
+  std::string text;
+  fs::file_time_type changed;
+};
+
+RunLock::Found RunLock::open() {
+  if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
   const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   const bool refused = !locked && errno == EWOULDBLOCK;  // else there are no such locks here
-  const auto text = read_text(file_);
-  const auto other = parse_holder(text);
-  std::chrono::duration<double> silent = now - fs::last_write_time(file_);
-  if (other && me.job != "-" && other->host != me.host && !gone(*other, me, locked, silent))
-    silent = wait_for_sign(file_, silent);
-  if (refused && other && other->host != me.host && gone(*other, me, locked, silent)) {
+  return {locked, refused, holder_text(file_), fs::last_write_time(file_)};
+}
+
+// A job that comes right behind a node's failure: the other's lock was alive seconds ago. Until it
+// shows a sign of life, or is released or taken over, or has been silent for long enough. By this
+// host's watch, as its clock need not be the file system's.
+RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration<double>& silent) {
+  log_info("{}: waiting for a sign of life of {}", file_.string(), before.text);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto already = silent;
+  while (silent <= silence && fs::last_write_time(file_) == before.changed) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    silent = already + (std::chrono::steady_clock::now() - begin);
+  }
+  auto found = open();
+  if (found.changed != before.changed || found.text != before.text) silent = {};
+  return found;
+}
+
+RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "lock") {
+  try {
+    acquire(run, now);
+    start_heart();
+  } catch (...) {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    throw;
+  }
+}
+
+void RunLock::acquire(const fs::path& run, fs::file_time_type now) {
+  const auto me = this_process();
+  mine_ = text_of(me);
+  auto found = open();
+  auto other = parse_holder(found.text);
+  using Seconds = std::chrono::duration<double>;
+  Seconds silent = std::max(Seconds(0), Seconds(now - found.changed));
+  const auto elsewhere = [&] { return other && other->host != me.host; };
+  const auto is_gone = [&] { return gone(*other, me, found.locked, silent); };
+  if (elsewhere() && me.job != "-" && !is_gone()) {
+    found = wait_for_sign(found, silent);
+    other = parse_holder(found.text);
+  }
+  const bool removes = found.refused && elsewhere() && is_gone();
+  if (!removes && (found.refused || (other && !is_gone())))
+    fail(
+        "another process is training in {} ({}, last sign of life {:.0f} s ago): wait for it, or "
+        "choose another --run-dir; once it is silent for {} s the lock is free",
+        run.string(), found.text, silent.count(), silence.count());
+  require(is_held(file_, descriptor_, found.text),
+          "another process took {} just now: wait for it, or choose another --run-dir",
+          file_.string());
+  if (removes) {
     // Of a node that is gone: its lock on the old file does not matter any more.
-    const bool same = is_held(file_, descriptor_, text);
     ::close(descriptor_);
-    require(same, "another process took {} over from {} just now", file_.string(), text);
+    descriptor_ = -1;
     remove_tree(file_);
     descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
     ::flock(descriptor_, LOCK_EX | LOCK_NB);
-  } else if (refused || (other && !gone(*other, me, locked, silent))) {
-    ::close(descriptor_);
-    fail(
-        "another process is training in {} ({}, last sign of life {:.0f} s ago): wait for it, or "
-        "choose another --run-dir; once it is silent for {} s the lock is free",
-        run.string(), text, silent.count(), silence.count());
   }
-  if (other && other->host != me.host)
-    log_warning("{} is taken over from {}, silent for {:.0f} s", file_.string(), text,
+  if (elsewhere())
+    log_warning("{} is taken over from {}, silent for {:.0f} s", file_.string(), found.text,
                 silent.count());
   take();
-  if (other && other->host != me.host) {
-    // Of several that take it over at the same time, the last one has it.
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    if (!is_held(file_, descriptor_, mine_)) {
-      ::close(descriptor_);
-      fail("another process took {} over from {} at the same time", file_.string(), text);
-    }
-  }
-  try {
-    heart_ = std::jthread([this](const std::stop_token& over) { stay_alive(over); });
-  } catch (const std::system_error& e) {
-    ::close(descriptor_);
-    fail("cannot start a thread: {}", e.code().message());
-  }
+  if (!elsewhere() && found.locked && me.job == "-") return;
+  // Kernels that do not share locks may let several take it at the same time: the last one has it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  require(is_held(file_, descriptor_, mine_),
+          "another process took {} at the same time: wait for it, or choose another --run-dir",
+          file_.string());
 }
 
-void RunLock::take() {
-  bool good = ::ftruncate(descriptor_, 0) == 0;
-  for (std::size_t at = 0; good && at < mine_.size();) {
+// Texts are as long as each other, so that one replaces another whole.
+void RunLock::take() const {
+  constexpr std::size_t size = 256;
+  auto text = mine_;
+  text.resize(std::max(size, text.size()), ' ');
+  bool good = true;
+  for (std::size_t at = 0; good && at < text.size();) {
     const auto n =
-        ::pwrite(descriptor_, mine_.data() + at, mine_.size() - at, static_cast<off_t>(at));
+        ::pwrite(descriptor_, text.data() + at, text.size() - at, static_cast<off_t>(at));
     good = n > 0;
     if (good) at += static_cast<std::size_t>(n);
   }
-  if (good) return;
-  const int reason = errno;
-  ::close(descriptor_);
-  fail("cannot write {}: {}", file_.string(), std::strerror(reason));
+  good = good && ::ftruncate(descriptor_, static_cast<off_t>(text.size())) == 0 &&
+         ::fsync(descriptor_) == 0;
+  require(good, "cannot write {}: {}", file_.string(), std::strerror(errno));
+}
+
+void RunLock::start_heart() {
+  try {
+    heart_ = std::jthread([this](const std::stop_token& over) { stay_alive(over); });
+  } catch (const std::system_error& e) {
+    fail("cannot start a thread: {}", e.code().message());
+  }
 }
 
 void RunLock::stay_alive(const std::stop_token& over) const {
@@ -169,7 +211,7 @@ void RunLock::stay_alive(const std::stop_token& over) const {
         ::futimens(descriptor_, nullptr);
         continue;
       }
-      text = read_text(file_);
+      text = holder_text(file_);
     } catch (const Error&) {
       continue;  // a file system's moment
     }
@@ -182,7 +224,12 @@ void RunLock::stay_alive(const std::stop_token& over) const {
 RunLock::~RunLock() {
   heart_ = {};
   // Emptied, as others must see that it is free whose kernel does not share this lock.
-  if (::ftruncate(descriptor_, 0) != 0) log_warning("cannot release {}", file_.string());
+  try {
+    if (is_held(file_, descriptor_, mine_) && ::ftruncate(descriptor_, 0) != 0)
+      log_warning("cannot release {}", file_.string());
+  } catch (const Error& e) {
+    log_warning("cannot release it: {}", e.what());
+  }
   ::close(descriptor_);
 }
 

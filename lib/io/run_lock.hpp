@@ -25,7 +25,12 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
 
  private:
-  void take();
+  struct Found;
+  Found open();
+  Found wait_for_sign(const Found&, std::chrono::duration<double>& silent);
+  void acquire(const std::filesystem::path& run, std::filesystem::file_time_type now);
+  void take() const;
+  void start_heart();
   void stay_alive(const std::stop_token&) const;
 
   std::filesystem::path file_;

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <optional>
+#include <span>
 #include <thread>
 
 #include "lib/io/posix_file.hpp"
@@ -92,6 +94,36 @@ TEST_F(Lock, SilenceIsMeasuredByOneClock) {
   });
   const auto text = refusal();
   EXPECT_TRUE(contains(text, "another process is training in")) << text;
+}
+
+TEST_F(Lock, ReleasedWhileItIsWaitedForIsFree) {
+  setenv("SLURM_JOB_ID", "13", 1);
+  held("job 12 restart 0 process 3 on elsewhere", 5s);
+  const std::jthread other([this] {
+    std::this_thread::sleep_for(300ms);
+    std::filesystem::resize_file(file, 0);
+  });
+  EXPECT_EQ(refusal(), "no error");
+}
+
+TEST_F(Lock, AFreeOneThatTwoJobsTakeIsTheLastOnes) {
+  setenv("SLURM_JOB_ID", "13", 1);
+  const std::jthread other([this] {
+    while (!std::filesystem::exists(file) || !contains(read_text(file), "job 13"))
+      std::this_thread::sleep_for(1ms);
+    replace_atomically(file, "job 14 restart 0 process 5 on elsewhere");
+  });
+  const auto text = refusal();
+  EXPECT_TRUE(contains(text, "at the same time")) << text;
+  EXPECT_EQ(read_text(file), "job 14 restart 0 process 5 on elsewhere");
+}
+
+// Whoever lost it leaves it to whom it belongs.
+TEST_F(Lock, ReleasesOnlyItsOwn) {
+  std::optional<RunLock> lock(std::in_place, folder.path(), now);
+  { PosixFile::open_to_write(file).write_at(std::as_bytes(std::span("job 14 ", 7)), 0); }
+  lock.reset();
+  EXPECT_TRUE(read_text(file).starts_with("job 14 ")) << read_text(file);
 }
 
 TEST_F(Lock, OfTwoThatTakeItOverTheLastHasIt) {
