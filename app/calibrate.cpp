@@ -3,20 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
 #include "app/commands.hpp"
-#include "app/run_support.hpp"
+#include "app/launch.hpp"
 #include "lib/base/counted.hpp"
-#include "lib/base/host_name.hpp"
-#include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/deck/machine_file.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
-#include "lib/launch/mpi_job.hpp"
 
 namespace trireme {
 
@@ -27,16 +25,57 @@ struct CalibrateArguments {
   std::int64_t threads = 0;
 };
 
-int measure(const CalibrateArguments& a) {
-  const launch::MpiJob mpi;
-  const auto& world = mpi.world();
+std::string text_of(const CalibrateArguments& a) {
+  return fmt::format("{} --operations-from '{}' --backend '{}' --threads {}", a.file, a.operations,
+                     a.backend, a.threads);
+}
+
+// Ranks measure the same things at the same time.
+void require_one_kind(const Communicator& world, const BackendChoice& choice) {
+  std::string kind;
+  together(world, [&] { kind = machine_kind(choice); });
+  const auto all = world.all_gather(kind);
+  const auto other = std::ranges::find_if(all, [&](const auto& k) { return k != all[0]; });
+  if (other != all.end())
+    throw SharedError(
+        fmt::format("rank 0 has {}, rank {} has {}: a machine file is of one kind, so ask for "
+                    "nodes of one (Slurm: --constraint)",
+                    all[0], other - all.begin(), *other));
+}
+
+// What was measured before, on ranks such as these.
+MachineModel load_operations(const std::string& file, const BackendChoice& choice,
+                             const CalibrationSettings& s) {
+  auto m = load_machine(file);
+  const auto refuse = [&](const std::string& why) {
+    fail("--operations-from {}: {}: measure without it", file, why);
+  };
+  if (!m.measured || m.backend != choice.name || (m.threads != 0 && m.threads != s.threads))
+    refuse(fmt::format("{} was not measured on ranks such as these ({}, {})", m.name, choice.name,
+                       counted(s.threads, "thread")));
+  if (const auto here = machine_kind(choice) + ","; !m.name.starts_with(here))
+    refuse(fmt::format("machine.name says that it was measured on {}, and this is {}", m.name,
+                       machine_kind(choice)));
+  for (const auto t : s.dtypes)
+    if (std::ranges::find(m.products, t, &ProductRates::dtype) == m.products.end() ||
+        std::ranges::find(m.attention, t, &AttentionRates::dtype) == m.attention.end())
+      refuse(fmt::format("it has no [[product]] or no [[attention]] of {}, which these ranks "
+                         "compute in, too",
+                         name_of(t)));
+  return m;
+}
+
+int measure(const Communicator& world, const CalibrateArguments& a) {
   Deck deck;
   deck.run.backend = a.backend;
   deck.run.threads = a.threads;
   auto choice = backend_choice(deck, world);
   choice.device = launch::gpu_of_rank(choice.name == "cuda", false, world);
-  require(choice.name == "cuda" || choice.name == "host",
-          "--backend is host or cuda: {} is for tests alone", choice.name);
+  together(world, [&] {
+    require(choice.name == "cuda" || choice.name == "host",
+            "--backend is host or cuda: {} is for tests alone", choice.name);
+  });
+  require_one_kind(world, choice);
   std::unique_ptr<Backend> backend;
   together(world, [&] { backend = open_backend(choice); });
   CalibrationSettings s;
@@ -48,14 +87,7 @@ int measure(const CalibrateArguments& a) {
   s.name = fmt::format("{}, {}{}", machine_kind(choice), counted(world.size(), "rank"),
                        choice.name == "host" ? " of " + counted(choice.threads, "thread") : "");
   if (!a.operations.empty())
-    together(world, [&] {
-      s.operations = load_machine(a.operations);
-      const auto& m = *s.operations;
-      require(m.measured && m.backend == choice.name && (m.threads == 0 || m.threads == s.threads),
-              "--operations-from {}: {} was not measured on ranks such as these ({}, {}): measure "
-              "without it",
-              a.operations, m.name, choice.name, counted(s.threads, "thread"));
-    });
+    together(world, [&] { s.operations = load_operations(a.operations, choice, s); });
   std::filesystem::path folder = std::filesystem::path(a.file).parent_path();
   s.disk = folder.empty() ? "." : folder;
   together(world, [&] {
@@ -88,7 +120,11 @@ void add_calibrate(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--backend", a->backend, "auto, host or cuda")->capture_default_str();
   command->add_option("--threads", a->threads, "of a rank (default: as run.threads)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
-  command->callback([&chosen, a] { chosen = [a] { return measure(*a); }; });
+  command->callback([&chosen, a] {
+    chosen = [a] {
+      return on_all_ranks(text_of(*a), [&](const Communicator& w) { return measure(w, *a); });
+    };
+  });
 }
 
 }  // namespace trireme

@@ -129,9 +129,13 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
                  machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,
-          "no grid of {} ranks divides {} layers, {} heads, {} tokens and a batch of {}: take "
+          "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: take "
           "another number of ranks",
-          a.run.ranks, deck.model.layers, deck.model.heads, deck.model.context, deck.train.batch);
+          a.run.ranks, deck.model.layers, deck.model.heads, deck.model.context,
+          input.setup.exact_chunk > 0
+              ? fmt::format(" in chunks of {} (run.exact_chunk)", input.setup.exact_chunk)
+              : "",
+          deck.train.batch);
   fmt::print("{}", search_text(found, memory));
   std::string also;
   if (!loaded.parallel.stage_layers.empty()) also += " parallel.stage_layers=[]";
@@ -141,6 +145,13 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
       std::ranges::any_of(found.best, [](const Trial& t) { return t.choice.grid.pipe == 1; });
   if (flat && loaded.parallel.schedule != ScheduleKind::one_f_one_b)
     fmt::print("and to those on one stage: parallel.schedule=1f1b parallel.chunks=1\n");
+  const bool once =
+      loaded.zero.gather == ZeroCadence::step || loaded.zero.reduce == ZeroCadence::step;
+  if (once && std::ranges::any_of(found.best, [](const Trial& t) {
+        return t.choice.zero_stage == 0 || t.choice.gather == ZeroCadence::step;
+      }))
+    fmt::print(
+        "and to those of zero.stage 0, 1 or 2: zero.gather=microbatch zero.reduce=microbatch\n");
   flush_output();  // before an error
   require(!found.best.empty(),
           "none of these fits: take more ranks, or a machine with more memory");

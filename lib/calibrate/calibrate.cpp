@@ -4,9 +4,11 @@
 #include <array>
 #include <chrono>
 #include <iterator>
+#include <span>
 
 #include "lib/base/log.hpp"
 #include "lib/calibrate/operands.hpp"
+#include "lib/comm/agree.hpp"
 #include "lib/io/posix_file.hpp"
 
 namespace trireme {
@@ -67,21 +69,47 @@ double agreement_seconds(const Communicator& node, const Stopwatch& watch) {
   return watch.seconds([&] { node.all_reduce(numbers); });
 }
 
-double disk_bandwidth(const Communicator& world, const std::filesystem::path& folder) {
-  constexpr std::size_t bytes = std::size_t{64} << 20;
-  const std::vector<std::byte> data(bytes, std::byte{1});
-  const auto path = folder / fmt::format(".trireme-calibrate-{}", world.rank());
-  std::filesystem::remove(path);
+// Seconds to write a file, which is gone then.
+double write_seconds(const std::filesystem::path& path, std::span<const std::byte> data) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
   const double begin = now();
-  {
+  try {
     auto file = PosixFile::create(path);
     file.write_at(data, 0);
     file.sync();
+  } catch (const Error& e) {
+    std::filesystem::remove(path, ignored);
+    fail("{}: a machine file goes where all ranks could write checkpoints, {} bytes each: name one "
+         "elsewhere",
+         e.what(), data.size());
   }
-  double seconds = now() - begin;
-  std::filesystem::remove(path);
+  const double seconds = now() - begin;
+  std::filesystem::remove(path, ignored);
+  return seconds;
+}
+
+double disk_bandwidth(const Communicator& world, const std::filesystem::path& folder) {
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  const std::vector<std::byte> data(bytes, std::byte{1});
+  double seconds = 0;
+  together(world, Pace::slow, [&] {
+    seconds = write_seconds(folder / fmt::format(".trireme-calibrate-{}", world.rank()), data);
+  });
   world.all_reduce_max({&seconds, 1});
   return static_cast<double>(bytes) / seconds;
+}
+
+// Links between nodes are measured by all ranks of a node at once, each with one of every other.
+void require_nodes_alike(const Communicator& world, const Communicator& node) {
+  const double size = node.size();
+  std::array<double, 2> sizes{size, -size};
+  world.all_reduce_max(sizes);
+  if (sizes[0] != -sizes[1])
+    throw SharedError(
+        fmt::format("nodes run between {} and {} ranks, and links are measured with as many on "
+                    "each: start them so (srun --ntasks-per-node, mpiexec -ppn N)",
+                    -sizes[1], sizes[0]));
 }
 
 // Of two measurements of one table, made at other times, the less disturbed one of each entry.
@@ -132,10 +160,12 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   m.backend = b.host_readable() ? "host" : std::string(b.name());
   m.threads = b.host_readable() ? s.threads : 0;
   const auto node = world.node();
+  require_nodes_alike(world, node);
   const auto nodes = world.split(node.rank(), world.rank());  // one rank of each
   m.ranks_of_node = node.size();
   m.near = m.far = {};
   m.agreement.reset();
+  if (!s.disk.empty()) m.disk_write = disk_bandwidth(world, s.disk);  // first, as it may fail
   if (!s.operations) {
     m.memory_bandwidth = copy_bandwidth(b, watch);
     if (!b.host_readable()) m.launch = launch_seconds(b);
@@ -151,7 +181,6 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   // All ranks of a node at once: what each gets of what they share.
   if (nodes.size() > 1) m.far = link_rates(b, nodes, watch);
   if (node.size() > 1) m.agreement = agreement_seconds(node, watch);
-  if (!s.disk.empty()) m.disk_write = disk_bandwidth(world, s.disk);
   return m;
 }
 

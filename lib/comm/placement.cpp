@@ -1,10 +1,22 @@
 #include "lib/comm/placement.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "lib/comm/agree.hpp"
 
 namespace trireme {
+
+Spread spread_of(const Placement& p, std::span<const int> ranks) {
+  Spread s{0, static_cast<int>(ranks.size())};
+  for (auto first = ranks.begin(); first != ranks.end(); ++s.nodes) {
+    const auto next =
+        std::find_if(first, ranks.end(), [&](int r) { return p.node(r) != p.node(*first); });
+    s.fewest = std::min(s.fewest, static_cast<int>(next - first));
+    first = next;
+  }
+  return s;
+}
 
 Placement placement_of(const Communicator& world) {
   const auto node = world.node();

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "lib/base/fixed.hpp"
 #include "lib/pipe/schedule.hpp"
 
 namespace trireme {
@@ -19,6 +20,21 @@ static void add_with_zero_settings(std::vector<RunChoice>& all, RunChoice c) {
     }
 }
 
+// Sums that depend on no grid are those of chunks of tokens, of which a rank has whole ones, and an
+// evaluation counts only so many tokens at a time.
+static bool can_be_exact(const PlanInput& in, const Grid& grid, std::int64_t microbatch) {
+  const auto chunk = in.setup.exact_chunk, tokens = in.setup.model.context / grid.seq;
+  if (chunk == 0) return true;
+  return tokens % chunk == 0 && (in.evaluation == PlanEvaluation::left_out ||
+                                 microbatch <= fixed::loss_terms / tokens);
+}
+
+bool accepts(const PlanInput& in, const RunChoice& c) {
+  const auto samples = in.train.batch / c.grid.data;
+  return samples % c.microbatch == 0 && can_be_exact(in, c.grid, c.microbatch) &&
+         pipeline_fault(c.schedule, c.grid.pipe, c.chunks, samples / c.microbatch).empty();
+}
+
 std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
   const auto& model = in.setup.model;
   const GridLimits limits{.layers = model.layers, .heads = model.heads, .tokens = model.context};
@@ -29,6 +45,7 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
     for (const auto microbatch : divisors(samples)) {
       const bool power_of_two = (microbatch & (microbatch - 1)) == 0;
       if (!power_of_two && microbatch != samples) continue;
+      if (!can_be_exact(in, grid, microbatch)) continue;
       for (const auto recompute : {Recompute::none, Recompute::block})
         for (const auto& [schedule, chunks] : schedules_of(in, grid.pipe, samples / microbatch))
           add_with_zero_settings(all, {.grid = grid,
@@ -51,6 +68,10 @@ std::vector<ChunkedSchedule> schedules_of(const PlanInput& in, int pipe,
     if (pipeline_fault(ScheduleKind::interleaved, pipe, chunks, microbatches).empty())
       all.push_back({ScheduleKind::interleaved, chunks});
   return all;
+}
+
+std::int64_t microbatches_of(const PlanInput& in, const RunChoice& c) {
+  return in.train.batch / (c.microbatch * c.grid.data);
 }
 
 PlanInput input_of(const PlanInput& in, const RunChoice& c) {

@@ -20,6 +20,9 @@ struct RunChoice {
   bool operator==(const RunChoice&) const = default;
 };
 
+// Does a run on this grid accept the rest of it?
+bool accepts(const PlanInput&, const RunChoice&);
+
 // All that the model and the batch allow. The input's own grid and settings do not matter.
 std::vector<RunChoice> choices_of(const PlanInput&, std::int64_t ranks);
 
@@ -29,6 +32,9 @@ struct ChunkedSchedule {
 };
 // Those that a pipeline and its microbatches allow; chunks are powers of two.
 std::vector<ChunkedSchedule> schedules_of(const PlanInput&, int pipe, std::int64_t microbatches);
+
+// Microbatches of a step.
+std::int64_t microbatches_of(const PlanInput&, const RunChoice&);
 
 // The input as a choice has it.
 PlanInput input_of(const PlanInput&, const RunChoice&);

@@ -47,6 +47,8 @@ Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement,
 
 void Recorder::start(const Axes& a) {
   ways_.emplace(a, shard_);
+  for (std::size_t w = 0; w < spreads_.size(); ++w)
+    spreads_[w] = spread_of(placement_, ways_->members(static_cast<Way>(w)));
   on_ = true;
   // The clock of scopes counts actions.
   Trace::start([this] { return std::ssize(out_.actions); });
@@ -120,8 +122,7 @@ void Recorder::count(Transfer& t, std::span<const int> world, const Call& c) con
   for (const auto& m : c.messages.out) add(t.out_near, t.out_far, m.peer, m.view.count());
   for (const auto& m : c.messages.in) add(t.in_near, t.in_far, m.peer, m.view.count());
   t.ranks = static_cast<int>(world.size());
-  t.ranks_of_node = static_cast<int>(
-      std::ranges::count_if(world, [&](int r) { return placement_.node(r) == here; }));
+  t.spread = spreads_[static_cast<std::size_t>(t.way)];
 }
 
 void Recorder::call(const Context& context, Queue q, const Call& c) {

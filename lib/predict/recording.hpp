@@ -14,6 +14,7 @@
 #include "kernels/backend.hpp"
 #include "lib/comm/engine/label.hpp"
 #include "lib/comm/grid.hpp"
+#include "lib/comm/placement.hpp"
 #include "lib/comm/ways.hpp"
 
 namespace trireme {
@@ -54,9 +55,10 @@ struct Transfer {
   engine::Doing doing{};
   std::string unit;
   int microbatch = -1;
-  int peer = -1;                     // of a send or receive: the other kind
-  int ranks = 1, ranks_of_node = 1;  // that take part, in all and on one node
-  Leg out_near, out_far;             // sent within the node, to other nodes
+  int peer = -1;          // of a send or receive: the other kind
+  int ranks = 1;          // that take part
+  Spread spread;          // their nodes
+  Leg out_near, out_far;  // sent within the node, to other nodes
   Leg in_near, in_far;
   int own = -1;             // asking: what stays on this rank is copied
   int cast = -1, sum = -1;  // askings of all messages together: before, after they travel

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/pipe/schedule.hpp"
 #include "lib/predict/search_bounds.hpp"
 
 namespace trireme {
@@ -56,16 +55,26 @@ class Search {
 
   Trial tried(const RunChoice& c) {
     ++out_.simulated;
-    return try_choice(in_, target_, machine_, c);
+    auto t = try_choice(in_, target_, machine_, c);
+    // What continues a step may fall below what it takes at least.
+    if (in_.setup.freeze.empty()) t.seconds = std::max(t.seconds, least_.seconds(c));
+    return t;
   }
 
   void attempt(const RunChoice& c) {
-    const auto found = tried(c);
-    if (memory_ && static_cast<double>(found.needed) > *memory_) {
+    auto found = tried(c);
+    const auto too_large = [&] {
+      return memory_ && static_cast<double>(found.needed()) > *memory_;
+    };
+    auto& best = out_.best;
+    if (!too_large()) {
+      if (best.size() == most_ && found.seconds >= best.back().seconds) return;
+      settle_memory(found, in_, target_);
+    }
+    if (too_large()) {
       ++out_.over_memory;
       return;
     }
-    auto& best = out_.best;
     best.insert(std::ranges::upper_bound(best, found.seconds, {}, &Trial::seconds), found);
     if (best.size() > most_) best.pop_back();
   }
@@ -76,11 +85,10 @@ class Search {
     const auto& c = best.choice;
     const auto samples = in_.train.batch / c.grid.data;
     const auto change = [&](const RunChoice& to, const std::string& overrides) {
-      if (to == c || samples % to.microbatch != 0 ||
-          !pipeline_fault(to.schedule, to.grid.pipe, to.chunks, samples / to.microbatch).empty())
-        return;
+      if (to == c || !accepts(in_, to)) return;
       const auto it = std::ranges::find(out_.best, to, &Trial::choice);
-      const auto other = it != out_.best.end() ? *it : tried(to);
+      auto other = it != out_.best.end() ? *it : tried(to);
+      if (it == out_.best.end()) settle_memory(other, in_, target_);
       out_.alternatives.push_back({overrides, other});
     };
     const auto flip = [](ZeroCadence x) {

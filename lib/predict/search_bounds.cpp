@@ -1,6 +1,7 @@
 #include "lib/predict/search_bounds.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/trace.hpp"
 #include "lib/predict/recorder.hpp"
@@ -11,15 +12,19 @@ namespace trireme {
 
 namespace {
 
-// At least: on hosts what comes from this node is copied while the rest is on its way.
+// At least. Hosts wait for what comes alone, and copy what comes from this node while the rest is on
+// its way.
 double least_seconds(const MachineModel& m, const Transfer& t) {
   if (m.backend == "cuda") return transfer_seconds(m, t);
-  Transfer near = t, far = t;
-  near.in_far = near.out_far = far.in_near = far.out_near = {};
-  return std::max(transfer_seconds(m, near), transfer_seconds(m, far));
+  if (t.bytes_in() == 0) return 0;
+  const bool far = t.in_far.messages > 0;
+  double seconds = t.in_near.bytes > 0 ? t.in_near.bytes / share_of(m, m.near, "near") : 0;
+  if (far) seconds = std::max(seconds, t.in_far.bytes / share_of(m, m.far, "far"));
+  return seconds + required(m, (far ? m.far : m.near).latency, far ? "far.latency" : "near.latency",
+                            "a message");
 }
 
-// A model of `layers` blocks on one stage, in `microbatches`.
+// A model of `layers` blocks on one stage, in `microbatches`, without rules for others.
 PlanInput small(const PlanInput& in, RunChoice c, std::int64_t layers, std::int64_t microbatches) {
   c.grid.pipe = 1;
   c.schedule = ScheduleKind::one_f_one_b;
@@ -27,33 +32,37 @@ PlanInput small(const PlanInput& in, RunChoice c, std::int64_t layers, std::int6
   auto out = input_of(in, c);
   out.setup.freeze = {};
   out.setup.segments = {};
+  out.setup.optimizer.no_decay = {};
   out.setup.model.layers = layers;
   out.train.batch = microbatches * c.microbatch * c.grid.data;
   return out;
 }
 
 struct Small {
-  double forward = 0, backward = 0, saved = 0, gather = 0, scatter = 0;
+  std::array<double, 2> forward{}, backward{};  // seconds of its first two microbatches
+  double saved = 0, gather = 0, scatter = 0;
 };
 
-Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& machine) {
+// `before` as in Placement.
+Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
+              int before) {
   const std::vector<int> kinds{0};
   Account account;
-  const auto r =
-      record_step(in, target, {static_cast<int>(machine.ranks_of_node)}, kinds, 0, &account);
+  const Placement placement{static_cast<int>(machine.ranks_of_node), before};
+  const auto r = record_step(in, target, placement, kinds, 0, &account);
   Small s;
   s.saved = static_cast<double>(account.peak[static_cast<std::size_t>(Kind::saved)]);
   for (const auto& scope : r.scopes) {
-    double* sum = scope.name == forward_span    ? &s.forward
-                  : scope.name == backward_span ? &s.backward
-                                                : nullptr;
-    for (auto i = scope.begin; sum && i < scope.end; ++i) {
+    const bool forward = scope.name == forward_span;
+    if (!forward && scope.name != backward_span) continue;
+    double& sum = (forward ? s.forward : s.backward)[static_cast<std::size_t>(scope.microbatch)];
+    for (auto i = scope.begin; i < scope.end; ++i) {
       const auto& a = r.actions[static_cast<std::size_t>(i)];
       if (a.what == Action::What::compute && a.queue == Queue::compute)
-        *sum += seconds_of(machine, r.askings[static_cast<std::size_t>(a.index)]);
+        sum += seconds_of(machine, r.askings[static_cast<std::size_t>(a.index)]);
       if (a.what != Action::What::call) continue;
       const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
-      if (t.way == Way::seq) *sum += least_seconds(machine, t);
+      if (t.way == Way::seq) sum += least_seconds(machine, t);
     }
   }
   for (const auto& t : r.transfers) {
@@ -79,29 +88,45 @@ const std::vector<std::int64_t>& SearchBounds::blocks(int virtual_stages) {
   return known;
 }
 
-const SearchBounds::Block& SearchBounds::block(const RunChoice& c) {
-  auto& b = blocks_[{c.grid.seq, c.microbatch, c.recompute}];
+// Its groups of `size` ranks may lie otherwise on nodes than those of the first stage.
+int SearchBounds::before(const RunChoice& c, int stage, int size) const {
+  const auto node = static_cast<int>(machine_.ranks_of_node);
+  return node % size == 0 || size % node == 0 ? 0 : stage * c.grid.places() % node;
+}
+
+// What a step does once, such as clearing a gradient, it does in one microbatch or the other: less
+// than the least of two is in none.
+const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage) {
+  const int before_it = before(c, stage, c.grid.seq);
+  auto& b = blocks_[{c.grid.seq, c.microbatch, c.recompute, before_it}];
   if (b) return *b;
   RunChoice alone = c;
   alone.grid = {1, 1, c.grid.seq};
   alone.zero_stage = 0;
-  const auto one = measure(small(input_, alone, 1, 1), target_, machine_);
-  const auto two = measure(small(input_, alone, 2, 1), target_, machine_);
-  const double forward = two.forward - one.forward, backward = two.backward - one.backward;
-  return b.emplace(Block{forward, backward,
-                         std::max(0.0, one.forward + one.backward - forward - backward),
+  const auto one = measure(small(input_, alone, 1, 2), target_, machine_, before_it);
+  const auto two = measure(small(input_, alone, 2, 2), target_, machine_, before_it);
+  std::array<Block, 2> each;
+  for (std::size_t i = 0; i < each.size(); ++i) {
+    each[i].forward = two.forward[i] - one.forward[i];
+    each[i].backward = two.backward[i] - one.backward[i];
+    each[i].rest = one.forward[i] + one.backward[i] - each[i].both();
+  }
+  return b.emplace(Block{std::min(each[0].forward, each[1].forward),
+                         std::min(each[0].backward, each[1].backward),
+                         std::max(0.0, std::min(each[0].rest, each[1].rest)),
                          two.saved - one.saved});
 }
 
-const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c) {
-  const auto [it, fresh] =
-      shards_.try_emplace({c.grid.data, c.grid.seq, c.zero_stage, c.gather, c.reduce}, Shard{});
+const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage) {
+  const int before_it = before(c, stage, c.grid.places());
+  const auto [it, fresh] = shards_.try_emplace(
+      {c.grid.data, c.grid.seq, c.zero_stage, c.gather, c.reduce, before_it}, Shard{});
   if (!fresh || c.grid.places() == 1) return it->second;
   RunChoice least = c;
   least.microbatch = 1;
   least.recompute = Recompute::none;
   const auto at = [&](std::int64_t layers, std::int64_t microbatches) {
-    return measure(small(input_, least, layers, microbatches), target_, machine_);
+    return measure(small(input_, least, layers, microbatches), target_, machine_, before_it);
   };
   const auto one = at(1, 1), two = at(2, 1), one_twice = at(1, 2), two_twice = at(2, 2);
   const auto of = [&](double Small::*queue) {
@@ -117,15 +142,15 @@ const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c) {
 // forward, which is before all other work but with chunks; what is reduced once a step after the
 // begin of the last backward, which with 1F1B is behind all other work.
 double SearchBounds::seconds(const RunChoice& c) {
-  const auto& b = block(c);
-  const auto& s = shard(c);
   const auto& of_stage = blocks(c.grid.pipe * c.chunks);
-  const auto m = static_cast<double>(input_.train.batch / (c.microbatch * c.grid.data));
+  const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
   double most = 0, above = 0, down = 0;
   for (int stage = 0; stage < c.grid.pipe; ++stage) {
     // Uses in a row share a gather: the last block of a chunk forward and the first backward, the
     // first block backward and then forward; a chunk of one block may be gathered once for all.
+    const auto& b = block(c, stage);
+    const auto& s = shard(c, stage);
     double n = 0, gathered = 0;
     for (auto v = static_cast<std::size_t>(stage); v < of_stage.size();
          v += static_cast<std::size_t>(c.grid.pipe)) {
@@ -147,7 +172,7 @@ double SearchBounds::seconds(const RunChoice& c) {
     above += n * b.both();
     down += static_cast<double>(of_stage[static_cast<std::size_t>(stage)]) * b.forward;
   }
-  return c.grid.pipe == 1 ? std::max(most, m * (above + b.rest)) : most;
+  return c.grid.pipe == 1 ? std::max(most, m * (above + block(c, 0).rest)) : most;
 }
 
 // What the first stage's blocks have: state, and the inputs of microbatches under way; whole
@@ -166,11 +191,11 @@ double SearchBounds::bytes(const RunChoice& c) {
   const bool shards = c.zero_stage == 3 && n > 1;
   const double kept = (4 * arrays + masters + compute + 4) / (shards ? n : 1);
   const double gathered = shards && c.gather == ZeroCadence::step ? compute : 0;
-  const auto m = input_.train.batch / (c.microbatch * c.grid.data);
+  const auto m = microbatches_of(input_, c);
   const bool sums = shards && c.reduce == ZeroCadence::step && c.chunks == 1;
   const double summed = sums && m > 1 ? 4 : 0;
   const auto saved = [&](std::int64_t microbatches) {
-    return block(c).saved * static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
+    return block(c, 0).saved * static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
   };
   return first * (block_parameters_ * (kept + gathered) +
                   std::max(saved(m), block_parameters_ * summed + saved(m - 1)));

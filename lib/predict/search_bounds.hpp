@@ -33,8 +33,10 @@ class SearchBounds {
   struct Shard {
     Messages gather, scatter;
   };
-  const Block& block(const RunChoice&);
-  const Shard& shard(const RunChoice&);
+  const Block& block(const RunChoice&, int stage);
+  const Shard& shard(const RunChoice&, int stage);
+  // Placement::before of a stage.
+  int before(const RunChoice&, int stage, int size) const;
   // Of each virtual stage.
   const std::vector<std::int64_t>& blocks(int virtual_stages);
 
@@ -42,8 +44,8 @@ class SearchBounds {
   const DryTarget& target_;
   const MachineModel& machine_;
   double block_parameters_ = 0;
-  std::map<std::tuple<int, std::int64_t, Recompute>, std::optional<Block>> blocks_;
-  std::map<std::tuple<int, int, int, ZeroCadence, ZeroCadence>, Shard> shards_;
+  std::map<std::tuple<int, std::int64_t, Recompute, int>, std::optional<Block>> blocks_;
+  std::map<std::tuple<int, int, int, ZeroCadence, ZeroCadence, int>, Shard> shards_;
   std::map<int, std::vector<std::int64_t>> stages_;
 };
 

@@ -38,16 +38,16 @@ static std::string alternative_text(const Alternative& a, const Trial& best,
   const double time = other.seconds - best.seconds;
   weigh(time, best.seconds,
         fmt::format("{:.1f}% of the step", 100 * std::abs(time) / best.seconds));
-  const double sent = other.sent - best.sent;
-  weigh(sent, best.sent, fmt::format("{} sent by a rank", traffic_text(std::abs(sent))));
-  const double bytes = static_cast<double>(other.needed) - static_cast<double>(best.needed);
-  weigh(bytes, static_cast<double>(best.needed), memory_text(std::abs(bytes)));
+  const double sent = other.sent() - best.sent();
+  weigh(sent, best.sent(), fmt::format("{} sent by a rank", traffic_text(std::abs(sent))));
+  const double bytes = static_cast<double>(other.needed()) - static_cast<double>(best.needed());
+  weigh(bytes, static_cast<double>(best.needed()), memory_text(std::abs(bytes)));
   const auto join = [](const auto& all) { return fmt::format("{}", fmt::join(all, " and ")); };
   std::string text = a.overrides;
   if (!saves.empty()) text += " saves " + join(saves);
   if (!costs.empty()) text += (saves.empty() ? " costs " : " and costs ") + join(costs);
   if (saves.empty() && costs.empty()) text += " changes next to nothing";
-  if (memory && static_cast<double>(other.needed) > *memory) text += ", which does not fit";
+  if (memory && static_cast<double>(other.needed()) > *memory) text += ", which does not fit";
   return text;
 }
 
@@ -59,7 +59,7 @@ std::string search_text(const SearchResult& r, std::optional<double> memory) {
       r.best.size(), r.simulated, r.over_memory);
   for (const auto& f : r.best)
     text += fmt::format("{:>10.4g} s {:>10}  {}\n{:>25}loses by {}\n", f.seconds,
-                        memory_text(static_cast<double>(f.needed)), overrides_of(f.choice), "",
+                        memory_text(static_cast<double>(f.needed())), overrides_of(f.choice), "",
                         reason(f));
   if (!r.alternatives.empty()) text += "beside the fastest, one thing changed:\n";
   for (const auto& a : r.alternatives)

@@ -19,29 +19,26 @@ double transfer_seconds(const MachineModel& m, const Transfer& t) {
   const auto latency = [&](const LinkRates& link, const char* name) {
     return required(m, link.latency, fmt::format("{}.latency", name), "messages");
   };
-  const bool far = t.in_far.messages + t.out_far.messages > 0;
-  const bool near = t.in_near.messages + t.out_near.messages > 0;
   const bool ring = m.backend == "cuda";
   if (ring && (t.pattern == Pattern::gather || t.pattern == Pattern::scatter)) {
-    const int of_node = std::clamp(t.ranks_of_node, 1, t.ranks);
-    const int nodes = (t.ranks + of_node - 1) / of_node, rest = t.ranks % of_node;
+    const auto [nodes, fewest] = t.spread;
     double rate = std::numeric_limits<double>::infinity(), wait = 0;
-    if (near) {
+    if (nodes < t.ranks) {
       rate = bandwidth(m.near, "near");
       wait += (t.ranks - nodes) * latency(m.near, "near");
     }
-    if (far) {
+    if (nodes > 1) {
       // The node with the fewest of them has the fewest links.
-      rate = std::min(rate, bandwidth(m.far, "far") * (rest > 0 ? rest : of_node));
+      rate = std::min(rate, bandwidth(m.far, "far") * fewest);
       wait += (nodes - 1) * latency(m.far, "far");
     }
     return wait + t.bytes_in() / rate;
   }
   double seconds = 0;
-  if (near)
+  if (t.in_near.messages + t.out_near.messages > 0)
     seconds += latency(m.near, "near") +
                std::max(t.in_near.bytes, t.out_near.bytes) / bandwidth(m.near, "near");
-  if (far)
+  if (t.in_far.messages + t.out_far.messages > 0)
     seconds +=
         latency(m.far, "far") + std::max(t.in_far.bytes, t.out_far.bytes) / bandwidth(m.far, "far");
   return seconds;

@@ -29,8 +29,15 @@ struct Passed {
   std::int32_t transfer = -1;
 };
 
+// The host came, the last rank came, and computing had come to its end.
+struct Agreement {
+  double came, last = 0, idle = 0;
+};
+
 struct Rank : SimulatedKind {
   using SimulatedKind::SimulatedKind;
+  std::vector<Agreement> agreements;
+  std::size_t idled = 0;  // of them, that computing has come to
   std::array<Stream, queue_count> streams;
   std::map<std::pair<Queue, std::uint64_t>, Passed> events;  // those that are recorded in the step
   std::vector<double> arrived, started;                      // by transfer
@@ -73,6 +80,7 @@ class DeviceSimulation {
     for (auto& r : ranks_) {
       require(r.done(), "a prediction's ranks wait for each other: stage {}, action {}",
               r.recording->at.pipe, r.next);
+      charge_agreements(r);
       r.times.end = r.host;
       for (const auto& s : r.streams) r.times.end = std::max(r.times.end, s.now);
       all.seconds = std::max(all.seconds, r.times.end);
@@ -103,15 +111,17 @@ class DeviceSimulation {
         r.free_since = r.host = std::max(r.host, r.stream(a.queue).now) + launch_;
         break;
       case What::agree: {
-        if (!r.agreeing) parties_.comes_to_agree(k, r.host);
+        if (!r.agreeing) {
+          parties_.comes_to_agree(k, r.host);
+          r.agreements.push_back({r.host});
+          r.stream(Queue::compute).commands.push_back({r.next, r.host, r.free_since});
+        }
         r.agreeing = true;
         const double last = parties_.all_came(k);
         if (last == never) return false;
         r.agreeing = false;
-        (parties_.pipelined() ? r.times.bubble : r.exposed(Axis::all)) += last - r.host;
+        r.agreements.back().last = last;
         r.free_since = r.host = last + parties_.agreement();
-        r.exposed(Axis::all) += parties_.agreement();
-        if (r.host > begin) r.times.waits.push_back({Axis::all, {}, -1, {begin, r.host}});
         break;
       }
       default:
@@ -138,6 +148,9 @@ class DeviceSimulation {
         r.times.actions[number] = {begin, s.now};
         break;
       }
+      case What::agree:  // nothing waits for it: it tells when what was asked for before is done
+        r.agreements[r.idled++].idle = s.now;
+        break;
       case What::record:
         r.events[{a.event.queue, a.event.ticket}] = {std::max(s.now, issued), s.last_transfer};
         break;
@@ -155,6 +168,17 @@ class DeviceSimulation {
     }
     s.commands.pop_front();
     return true;
+  }
+
+  // Hosts run ahead: what waits for an agreement is a device that has nothing left to do.
+  void charge_agreements(Rank& r) const {
+    for (const auto& a : r.agreements) {
+      const double idle = std::max(a.came, a.idle), end = a.last + parties_.agreement();
+      const double alone = std::max(0.0, a.last - idle);
+      (parties_.pipelined() ? r.times.bubble : r.exposed(Axis::all)) += alone;
+      r.exposed(Axis::all) += std::max(0.0, end - std::max(idle, a.last));
+      if (end > idle) r.times.waits.push_back({Axis::all, {}, -1, {idle, end}});
+    }
   }
 
   // Compute stands still from `from` on.

@@ -5,9 +5,7 @@
 #include "lib/predict/recorder.hpp"
 
 namespace trireme {
-namespace {
 
-// A choice's step with that many microbatches.
 Trial simulate_choice(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
                       const RunChoice& c, std::int64_t microbatches) {
   auto input = input_of(in, c);
@@ -21,11 +19,10 @@ Trial simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
     Account account;
     recordings.push_back(record_step(input, target, placement, kinds, k, &account));
     const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), kinds[k]);
-    trial.needed = std::max(trial.needed, memory_of(account, target.properties) +
-                                              beside_account(input, target.properties, axes).all());
-    double sent = 0;
+    trial.needed_by_kind.push_back(memory_of(account, target.properties) +
+                                   beside_account(input, target.properties, axes).all());
+    auto& sent = trial.sent_by_kind.emplace_back(0);
     for (const auto& t : recordings.back().transfers) sent += t.bytes_out();
-    trial.sent = std::max(trial.sent, sent);
   }
   const auto times = simulate(machine, recordings);
   trial.seconds = times.seconds;
@@ -33,24 +30,25 @@ Trial simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
   return trial;
 }
 
-double along(double few, double more, double steps) {
+static double along(double few, double more, double steps) {
   return more + (more - few) * steps;
 }
-
-}  // namespace
 
 // A pipeline that is full repeats itself with each microbatch, with chunks with each group of them.
 Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
                  const RunChoice& c) {
-  const auto m = in.train.batch / (c.microbatch * c.grid.data);
+  const auto m = microbatches_of(in, c);
   const bool groups = c.schedule == ScheduleKind::interleaved;
-  const std::int64_t few = groups ? 2 * c.grid.pipe : c.grid.pipe + 2, more = few + c.grid.pipe;
+  // The first microbatches of a step are unlike the others on short pipelines, too.
+  const std::int64_t turn = c.grid.pipe * ((3 + c.grid.pipe) / c.grid.pipe);
+  const std::int64_t few = groups ? 2 * c.grid.pipe : c.grid.pipe + 2, more = few + turn;
   if (m <= more + 2) return simulate_choice(in, target, machine, c, m);
   const auto a = simulate_choice(in, target, machine, c, few);
   auto b = simulate_choice(in, target, machine, c, more);
   const double steps = static_cast<double>(m - more) / static_cast<double>(more - few);
   b.seconds = along(a.seconds, b.seconds, steps);
-  b.sent = along(a.sent, b.sent, steps);
+  for (std::size_t k = 0; k < b.sent_by_kind.size(); ++k)
+    b.sent_by_kind[k] = along(a.sent_by_kind[k], b.sent_by_kind[k], steps);
   const auto extend = [&](double Lost::*of) {
     b.lost.*of = std::max(0.0, along(a.lost.*of, b.lost.*of, steps));
   };
@@ -59,6 +57,18 @@ Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineMode
   for (std::size_t i = 0; i < axis_count; ++i)
     b.lost.exposed[i] = std::max(0.0, along(a.lost.exposed[i], b.lost.exposed[i], steps));
   return b;
+}
+
+void settle_memory(Trial& t, const PlanInput& in, const DryTarget& target) {
+  const auto input = input_of(in, t.choice);
+  const auto kinds = kinds_of_ranks(input);
+  auto without_order = target;  // which says nothing of memory
+  without_order.order = false;
+  constexpr double near = 0.9, little = 64 << 20;
+  const double least = near * static_cast<double>(t.needed()) - little;
+  for (std::size_t k = 0; k < kinds.size(); ++k)
+    if (auto& needed = t.needed_by_kind[k]; static_cast<double>(needed) >= least)
+      needed = plan_rank(input, without_order, kinds[k]).needed();
 }
 
 }  // namespace trireme

@@ -34,6 +34,19 @@ TEST_F(PredictRun, SaysWhatAStepTakes) {
   EXPECT_EQ(p.at("bubble"), 0);
 }
 
+// Of two ranks of a stage that hold the same, one speaks for its gradients: the other's host goes on
+// to the agreement while its device computes.
+TEST_F(PredictRun, NoDeviceLosesMoreThanTheStep) {
+  folder.write("gpu.toml", machine_text(test::plain_machine("cuda")));
+  const auto r = here(
+      "$TRIREME plan deck.toml model.width=48 model.heads=3 run.backend=auto parallel.pipe=2 "
+      "parallel.seq=2 zero.stage=0 --ranks 4 --machine gpu.toml --json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  const auto p = nlohmann::json::parse(r.out).at("predicted");
+  EXPECT_LT(p.at("bubble"), 0.5);
+  EXPECT_LT(p.at("exposed_seconds").at("all"), 0.5 * p.at("step_seconds").get<double>());
+}
+
 TEST_F(PredictRun, WritesTheStepAsARunTracesIt) {
   const auto r = here(
       "$TRIREME plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json");
@@ -78,29 +91,6 @@ TEST_F(PredictRun, ASearchThatFindsNothingFails) {
   EXPECT_FALSE(std::filesystem::exists(folder / "t.json"));
 }
 
-// Links of two ranks beside operations that were measured before.
-TEST_F(PredictRun, CalibratesLinksAlone) {
-  const auto r = here(
-      "OMP_NUM_THREADS=1 $MPIEXEC -n 2 $TRIREME calibrate links.toml --operations-from "
-      "machine.toml",
-      60);
-  ASSERT_EQ(r.code, 0) << r.err;
-  const auto before = load_machine(folder / "machine.toml"),
-             after = load_machine(folder / "links.toml");
-  ASSERT_EQ(after.products.size(), before.products.size());
-  EXPECT_EQ(after.products[0].flops, before.products[0].flops);
-  EXPECT_EQ(after.ranks_of_node, 2);
-  EXPECT_NE(after.near.latency, before.near.latency);
-  EXPECT_GT(after.near.bandwidth.value_or(0), 0);
-  EXPECT_FALSE(after.far.bandwidth);  // there is one node
-
-  folder.write("gpu.toml", machine_text(test::plain_machine("cuda")));
-  const auto other = here("$TRIREME calibrate no.toml --backend host --operations-from gpu.toml");
-  EXPECT_EQ(other.code, 1);
-  EXPECT_NE(other.err.find("was not measured on ranks such as these"), std::string::npos)
-      << other.err;
-}
-
 // What is printed, put behind the deck, is what was found.
 TEST_F(PredictRun, OverridesOfASearchUndoWhatTheDeckHas) {
   const auto r = here(
@@ -109,6 +99,14 @@ TEST_F(PredictRun, OverridesOfASearchUndoWhatTheDeckHas) {
   ASSERT_EQ(r.code, 0) << r.err;
   for (const char* said : {"parallel.stage_layers=[]", "zero.shard=0"})
     EXPECT_NE(r.out.find(said), std::string::npos) << r.out;
+
+  const std::string deck = "$TRIREME plan deck.toml zero.stage=3 zero.gather=step --ranks 2 ",
+                    back = "zero.gather=microbatch zero.reduce=microbatch";
+  const auto found = here(deck + "--machine machine.toml --search");
+  ASSERT_EQ(found.code, 0) << found.err;
+  EXPECT_NE(found.out.find("of zero.stage 0, 1 or 2: " + back), std::string::npos) << found.out;
+  EXPECT_NE(here(deck + "zero.stage=1").code, 0);
+  EXPECT_EQ(here(deck + "zero.stage=1 " + back).code, 0);
 }
 
 // Every 4 steps, or every so many minutes, each of which begin anew with a checkpoint.
@@ -133,12 +131,6 @@ TEST_F(PredictRun, ATiedTableIsAMessageOfThePipeline) {
   const auto exposed = nlohmann::json::parse(r.out).at("predicted").at("exposed_seconds");
   EXPECT_EQ(exposed.at("shard"), 0);
   EXPECT_GT(exposed.at("pipe"), 0);
-}
-
-TEST_F(PredictRun, AFolderThatIsNotThereIsSaidBeforeAnythingIsMeasured) {
-  const auto r = here("$TRIREME calibrate nowhere/m.toml", 20);
-  EXPECT_EQ(r.code, 1);
-  EXPECT_NE(r.err.find("there is no folder nowhere"), std::string::npos) << r.err;
 }
 
 TEST_F(PredictRun, AMachineFileGivesHistoryItsPeak) {

@@ -88,6 +88,21 @@ TEST(Recorder, TellsNearFromFar) {
   EXPECT_EQ(distant, 2 * close);  // one rank of the node, two of the other
 }
 
+// The second of two stages begins within a node: three of its six ranks stand on that one.
+TEST(Recorder, KnowsTheNodesOfAGroupThatBeginsWithinOne) {
+  auto in = input({2, 6, 1});
+  in.train.batch = 12;
+  const auto kinds = kinds_of_ranks(in);
+  const auto spreads = [&](std::size_t kind) {
+    const auto r = record_step(in, roomy_target(), {9}, kinds, kind);
+    const auto gather = std::ranges::find(r.transfers, Way::gather, &Transfer::way);
+    EXPECT_EQ(gather->ranks, 6);
+    return gather->spread;
+  };
+  EXPECT_EQ(spreads(0), (Spread{1, 6}));
+  EXPECT_EQ(spreads(1), (Spread{2, 3}));
+}
+
 TEST(Recorder, NamesTheScopesOfATrace) {
   const auto r = record_step(input({1, 1, 1}), roomy_target(), {1}, {0}, 0);
 

@@ -46,9 +46,9 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
     EXPECT_EQ(quick.choices, all.choices);
     EXPECT_LT(quick.simulated, all.simulated);
     EXPECT_GT(quick.too_slow, 0);
-    const auto needed = static_cast<double>(quick.best[0].needed);
+    const auto needed = static_cast<double>(quick.best[0].needed());
     EXPECT_LE(needed, memory.value_or(needed));
-    memory = static_cast<double>(std::ranges::max(quick.best, {}, &Trial::needed).needed) - 1;
+    memory = static_cast<double>(std::ranges::max(quick.best, {}, &Trial::needed).needed()) - 1;
   }
 }
 
@@ -61,7 +61,7 @@ TEST_P(SearchOnMachine, NeedsTheMemoryOfThePlan) {
   const auto found = search(in, target, machine, 8, std::nullopt);
   ASSERT_FALSE(found.best.empty());
   for (const auto& trial : found.best)
-    EXPECT_EQ(trial.needed, make_plan(input_of(in, trial.choice), target).most_needed())
+    EXPECT_EQ(trial.needed(), make_plan(input_of(in, trial.choice), target).most_needed())
         << overrides_of(trial.choice);
 }
 
@@ -71,7 +71,7 @@ static void expect_bounds_below(const PlanInput& in, const MachineModel& machine
   for (const auto& c : choices_of(in, ranks)) {
     const auto truth = try_choice(in, target, machine, c);
     EXPECT_LE(bounds.seconds(c), truth.seconds * (1 + 1e-9)) << overrides_of(c);
-    EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.needed)) << overrides_of(c);
+    EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.needed())) << overrides_of(c);
   }
 }
 
@@ -100,6 +100,16 @@ TEST_P(SearchOnMachine, TriesAllWhereRulesFreeze) {
   const auto found = search(in, roomy_target(machine.backend == "host"), machine, 2, {});
   EXPECT_FALSE(found.best.empty());
   EXPECT_EQ(found.too_slow, 0);
+}
+
+// So is one that keeps it from decaying, but that changes no time.
+TEST_P(SearchOnMachine, LeavesOutWhereRulesKeepFromDecay) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.setup.optimizer.no_decay = {"blocks.3.*"};
+  const auto found = search(in, roomy_target(machine.backend == "host"), machine, 16, {});
+  EXPECT_FALSE(found.best.empty());
+  EXPECT_GT(found.too_slow, 0);
 }
 
 // Two microbatches of an interleaved pipeline cannot become one.

@@ -29,7 +29,8 @@ class Writer {
     t.way = way;
     t.queue = q;
     t.peer = peer;
-    t.ranks = t.ranks_of_node = 2;
+    t.ranks = 2;
+    t.spread = {1, 2};
     t.microbatch = 0;
     if (p != Pattern::receive) t.out_near = {bytes, 1};
     if (p != Pattern::send) t.in_near = {bytes, 1};
@@ -156,6 +157,20 @@ TEST(SimulateDevice, SendsMeetReceivesOnTheirQueues) {
   EXPECT_NEAR(s.kinds[0].bubble, 2, 1e-4);
 }
 
+// A host that is ahead of its device agrees while that computes: only then nothing is lost.
+TEST(SimulateDevice, AHostThatAgreesEarlyLosesNothing) {
+  const Writer ahead = Writer(0).compute(4).agree();
+  Writer behind = Writer(1).compute(3);
+  behind.r.actions.push_back({.what = What::download, .queue = Queue::compute});
+  behind.agree();
+  const std::vector<Recording> both{ahead.r, behind.r};
+  const auto s = simulate(test::plain_machine("cuda"), both);
+
+  EXPECT_NEAR(s.seconds, 4, 1e-4);
+  EXPECT_NEAR(s.kinds[0].bubble, 0, 1e-9);
+  EXPECT_NEAR(s.kinds[1].bubble, 0, 1e-9);
+}
+
 TEST(SimulateDevice, SmallOperationsWaitForTheirHost) {
   MachineModel m = test::plain_machine("cuda");
   m.launch = 1;
@@ -171,7 +186,7 @@ TEST(TransferSeconds, ARingGoesThroughItsSlowestLink) {
   Transfer t;
   t.pattern = Pattern::gather;
   t.ranks = 8;
-  t.ranks_of_node = 4;
+  t.spread = {2, 4};
   t.in_near = {3e8, 3};
   t.in_far = {4e8, 4};
   t.out_near = t.in_near;
@@ -181,7 +196,13 @@ TEST(TransferSeconds, ARingGoesThroughItsSlowestLink) {
   EXPECT_NEAR(transfer_seconds(m, t), 7e8 / 4e8 + 6e-6 + 1e-5, 1e-9);
   // Of six ranks, two are alone on their node, with two ports.
   t.ranks = 6;
+  t.spread = {2, 2};
   EXPECT_NEAR(transfer_seconds(m, t), 7e8 / 2e8 + 4e-6 + 1e-5, 1e-9);
+  // One alone, which has no neighbour of its own node: the ring goes through the others', too.
+  t.ranks = 5;
+  t.spread = {2, 1};
+  t.in_near = t.out_near = {};
+  EXPECT_NEAR(transfer_seconds(m, t), 4e8 / 1e8 + 3e-6 + 1e-5, 1e-9);
 }
 
 TEST(AgreementSeconds, GrowWithTheLogarithmOfTheNodes) {

@@ -1,0 +1,65 @@
+// What is true of any search, tried on drawn ones.
+#include <gtest/gtest.h>
+
+#include "lib/predict/search.hpp"
+#include "lib/predict/search_bounds.hpp"
+#include "tests/predict/drawn_search.hpp"
+
+namespace trireme {
+
+constexpr auto nothing = [] {};
+
+TEST(SearchFuzz, BoundsAreNeverAboveTheTruth) {
+  fuzz(
+      [](Draw& d) {
+        const auto s = test::drawn_search(d);
+        const auto target = s.target();
+        SearchBounds bounds(s.in, target, s.machine);
+        for (const auto& c : test::drawn_choices(d, s, 12)) {
+          const auto truth = simulate_choice(s.in, target, s.machine, c, microbatches_of(s.in, c));
+          EXPECT_LE(bounds.seconds(c), truth.seconds * (1 + 1e-9))
+              << s.text() << "\n" << overrides_of(c);
+          EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.needed()))
+              << s.text() << "\n" << overrides_of(c);
+        }
+      },
+      nothing);
+}
+
+// Memory and messages of all that is shown are those of its plan.
+TEST(SearchFuzz, SaysOfWhatItFindsWhatItsPlanSays) {
+  fuzz(
+      [](Draw& d) {
+        const auto s = test::drawn_search(d);
+        const auto found =
+            search(s.in, s.target(), s.machine, s.ranks, std::nullopt, Bounds::prune, 3);
+        auto shown = found.best;
+        for (const auto& a : found.alternatives) shown.push_back(a.trial);
+        for (const auto& t : shown) {
+          const auto plan = make_plan(input_of(s.in, t.choice), s.target());
+          double sent = 0;
+          for (const auto& r : plan.ranks)
+            sent = std::max(sent, static_cast<double>(r.step_traffic.all()));
+          EXPECT_EQ(t.needed(), plan.most_needed()) << s.text() << "\n" << overrides_of(t.choice);
+          EXPECT_DOUBLE_EQ(t.sent(), sent) << s.text() << "\n" << overrides_of(t.choice);
+        }
+      },
+      nothing);
+}
+
+// What a step loses is a part of it.
+TEST(SearchFuzz, NoStepLosesMoreThanItself) {
+  fuzz(
+      [](Draw& d) {
+        const auto s = test::drawn_search(d);
+        for (const auto& c : test::drawn_choices(d, s, 12)) {
+          const auto t = try_choice(s.in, s.target(), s.machine, c);
+          double most = std::max(t.lost.bubble, t.lost.starved);
+          for (const double x : t.lost.exposed) most = std::max(most, x);
+          EXPECT_LE(most, t.seconds * (1 + 1e-9)) << s.text() << "\n" << overrides_of(c);
+        }
+      },
+      nothing);
+}
+
+}  // namespace trireme
