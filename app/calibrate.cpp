@@ -59,9 +59,10 @@ MachineModel load_operations(const std::string& file, const BackendChoice& choic
   for (const auto t : s.dtypes)
     if (std::ranges::find(m.products, t, &ProductRates::dtype) == m.products.end() ||
         std::ranges::find(m.attention, t, &AttentionRates::dtype) == m.attention.end())
-      refuse(fmt::format("it has no [[product]] or no [[attention]] of {}, which these ranks "
-                         "compute in, too",
-                         name_of(t)));
+      refuse(
+          fmt::format("it has no [[product]] or no [[attention]] of {}, which these ranks "
+                      "compute in, too",
+                      name_of(t)));
   return m;
 }
 

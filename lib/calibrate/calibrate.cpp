@@ -80,9 +80,10 @@ double write_seconds(const std::filesystem::path& path, std::span<const std::byt
     file.sync();
   } catch (const Error& e) {
     std::filesystem::remove(path, ignored);
-    fail("{}: a machine file goes where all ranks could write checkpoints, {} bytes each: name one "
-         "elsewhere",
-         e.what(), data.size());
+    fail(
+        "{}: a machine file goes where all ranks could write checkpoints, {} bytes each: name one "
+        "elsewhere",
+        e.what(), data.size());
   }
   const double seconds = now() - begin;
   std::filesystem::remove(path, ignored);

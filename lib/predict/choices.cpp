@@ -25,8 +25,8 @@ static void add_with_zero_settings(std::vector<RunChoice>& all, RunChoice c) {
 static bool can_be_exact(const PlanInput& in, const Grid& grid, std::int64_t microbatch) {
   const auto chunk = in.setup.exact_chunk, tokens = in.setup.model.context / grid.seq;
   if (chunk == 0) return true;
-  return tokens % chunk == 0 && (in.evaluation == PlanEvaluation::left_out ||
-                                 microbatch <= fixed::loss_terms / tokens);
+  return tokens % chunk == 0 &&
+         (in.evaluation == PlanEvaluation::left_out || microbatch <= fixed::loss_terms / tokens);
 }
 
 bool accepts(const PlanInput& in, const RunChoice& c) {

@@ -12,8 +12,8 @@ namespace trireme {
 
 namespace {
 
-// At least. Hosts wait for what comes alone, and copy what comes from this node while the rest is on
-// its way.
+// At least. Hosts wait for what comes alone, and copy what comes from this node while the rest is
+// on its way.
 double least_seconds(const MachineModel& m, const Transfer& t) {
   if (m.backend == "cuda") return transfer_seconds(m, t);
   if (t.bytes_in() == 0) return 0;
@@ -111,10 +111,9 @@ const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage) {
     each[i].backward = two.backward[i] - one.backward[i];
     each[i].rest = one.forward[i] + one.backward[i] - each[i].both();
   }
-  return b.emplace(Block{std::min(each[0].forward, each[1].forward),
-                         std::min(each[0].backward, each[1].backward),
-                         std::max(0.0, std::min(each[0].rest, each[1].rest)),
-                         two.saved - one.saved});
+  return b.emplace(Block{
+      std::min(each[0].forward, each[1].forward), std::min(each[0].backward, each[1].backward),
+      std::max(0.0, std::min(each[0].rest, each[1].rest)), two.saved - one.saved});
 }
 
 const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage) {
@@ -195,7 +194,8 @@ double SearchBounds::bytes(const RunChoice& c) {
   const bool sums = shards && c.reduce == ZeroCadence::step && c.chunks == 1;
   const double summed = sums && m > 1 ? 4 : 0;
   const auto saved = [&](std::int64_t microbatches) {
-    return block(c, 0).saved * static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
+    return block(c, 0).saved *
+           static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
   };
   return first * (block_parameters_ * (kept + gathered) +
                   std::max(saved(m), block_parameters_ * summed + saved(m - 1)));

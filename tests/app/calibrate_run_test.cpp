@@ -1,4 +1,5 @@
-// `calibrate`: links beside operations that were measured before, and what it refuses, on all ranks.
+// `calibrate`: links beside operations that were measured before, and what it refuses, on all
+// ranks.
 #include "kernels/open/open.hpp"
 #include "lib/deck/machine_file.hpp"
 #include "tests/app/training.hpp"
@@ -49,7 +50,8 @@ TEST_F(CalibrateRun, MeasuresLinksAloneBesideOperations) {
 
 TEST_F(CalibrateRun, TakesOperationsOfSuchRanksAlone) {
   write("gpu.toml", test::plain_machine("cuda"));
-  expect_refused(calibrate + "--operations-from gpu.toml", "was not measured on ranks such as these");
+  expect_refused(calibrate + "--operations-from gpu.toml",
+                 "was not measured on ranks such as these");
 
   auto m = before_;
   m.name = "Another processor, 1 rank of 1 thread";
@@ -65,9 +67,9 @@ TEST_F(CalibrateRun, TakesOperationsOfSuchRanksAlone) {
 
 // MPICH can pretend that one machine is several nodes: of two ranks and of one.
 TEST_F(CalibrateRun, NeedsAsManyRanksOnEachNode) {
-  expect_refused("MPIR_CVAR_NUM_CLIQUES=2 MPIR_CVAR_CLIQUES_BY_BLOCK=1 $MPIEXEC -n 3 " + calibrate +
-                     known,
-                 "nodes run between 1 and 2 ranks");
+  expect_refused(
+      "MPIR_CVAR_NUM_CLIQUES=2 MPIR_CVAR_CLIQUES_BY_BLOCK=1 $MPIEXEC -n 3 " + calibrate + known,
+      "nodes run between 1 and 2 ranks");
 }
 
 TEST_F(CalibrateRun, EndsOnAllRanksWhereOneCannotWrite) {

@@ -34,8 +34,8 @@ TEST_F(PredictRun, SaysWhatAStepTakes) {
   EXPECT_EQ(p.at("bubble"), 0);
 }
 
-// Of two ranks of a stage that hold the same, one speaks for its gradients: the other's host goes on
-// to the agreement while its device computes.
+// Of two ranks of a stage that hold the same, one speaks for its gradients: the other's host goes
+// on to the agreement while its device computes.
 TEST_F(PredictRun, NoDeviceLosesMoreThanTheStep) {
   folder.write("gpu.toml", machine_text(test::plain_machine("cuda")));
   const auto r = here(

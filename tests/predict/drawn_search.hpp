@@ -78,10 +78,8 @@ inline DrawnSearch drawn_search(Draw& d) {
   auto& setup = s.in.setup;
   setup.model = drawn_model(d);
   setup.compute = d.once_in(3) ? DType::bf16 : DType::f32;
-  setup.optimizer.name =
-      d.one_of({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::sgd});
-  if (d.once_in(3))
-    setup.optimizer.no_decay = {fmt::format("blocks.{}.*", setup.model.layers - 1)};
+  setup.optimizer.name = d.one_of({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::sgd});
+  if (d.once_in(3)) setup.optimizer.no_decay = {fmt::format("blocks.{}.*", setup.model.layers - 1)};
   if (s.machine.backend == "host" && d.once_in(4)) setup.exact_chunk = 2;
   setup.zero.prefetch = d.between(1, 3);
   setup.zero.scatters = d.between(1, 3);

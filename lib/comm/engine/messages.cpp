@@ -23,6 +23,13 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
   for (std::int64_t begin = 0; begin < n; begin += chunk) body(begin, std::min(chunk, n - begin));
 }
 
+// Room for one with each of the others of `size` ranks, for each chunk of n elements.
+void reserve_for_others(Messages& m, int size, std::int64_t n, std::int64_t chunk) {
+  const auto all = static_cast<std::size_t>(n == 0 ? 0 : ((n - 1) / chunk + 1) * (size - 1));
+  m.out.reserve(all);
+  m.in.reserve(all);
+}
+
 }  // namespace
 
 View slice_of(const View& v, int rank, int size) {
@@ -36,6 +43,7 @@ ConstView slice_of(const ConstView& v, int rank, int size) {
 Messages gather_messages(int rank, int size, const View& dst, const ConstView& src,
                          std::int64_t chunk) {
   Messages m;
+  reserve_for_others(m, size, src.count(), chunk);
   for_chunks(src.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
     for (int k = 1; k < size; ++k) {
       const int to = (rank + k) % size, from = (rank + size - k) % size;
@@ -49,6 +57,7 @@ Messages gather_messages(int rank, int size, const View& dst, const ConstView& s
 Messages scatter_messages(int rank, int size, const View& dst, const ConstView& src,
                           std::int64_t chunk) {
   Messages m;
+  reserve_for_others(m, size, dst.count(), chunk);
   for_chunks(dst.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
     for (int k = 1; k < size; ++k) {
       const int to = (rank + size - k) % size, from = (rank + k) % size;
