@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-Spread spread_of(const Placement& p, std::span<const int> ranks) {
-  Spread s{0, static_cast<int>(ranks.size())};
+NodeSpread node_spread_of(const Placement& p, std::span<const int> ranks) {
+  NodeSpread s{0, static_cast<int>(ranks.size())};
   for (auto first = ranks.begin(); first != ranks.end(); ++s.nodes) {
     const auto next =
         std::find_if(first, ranks.end(), [&](int r) { return p.node(r) != p.node(*first); });

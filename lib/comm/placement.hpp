@@ -14,12 +14,12 @@ struct Placement {
 };
 
 // On how many nodes some ranks stand, and how many of them on the node that has fewest.
-struct Spread {
+struct NodeSpread {
   int nodes = 1, fewest = 1;
-  bool operator==(const Spread&) const = default;
+  bool operator==(const NodeSpread&) const = default;
 };
 // Of at least one rank, in ascending order.
-Spread spread_of(const Placement&, std::span<const int> ranks);
+NodeSpread node_spread_of(const Placement&, std::span<const int> ranks);
 
 // Of a job that runs. Collective; SharedError where its nodes run different numbers of ranks, or
 // not consecutive ones.

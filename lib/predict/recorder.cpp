@@ -48,7 +48,7 @@ Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement,
 void Recorder::start(const Axes& a) {
   ways_.emplace(a, shard_);
   for (std::size_t w = 0; w < spreads_.size(); ++w)
-    spreads_[w] = spread_of(placement_, ways_->members(static_cast<Way>(w)));
+    spreads_[w] = node_spread_of(placement_, ways_->members(static_cast<Way>(w)));
   on_ = true;
   // The clock of scopes counts actions.
   Trace::start([this] { return std::ssize(out_.actions); });

@@ -54,7 +54,7 @@ class Recorder final : public Dry, public engine::Observer {
   Recording out_;
   std::map<Asking, int> known_;
   std::optional<Ways> ways_;
-  std::array<Spread, way_count> spreads_;  // of the ranks that a way connects
+  std::array<NodeSpread, way_count> spreads_;  // of the ranks that a way connects
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
 };
 

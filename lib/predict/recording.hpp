@@ -57,7 +57,7 @@ struct Transfer {
   int microbatch = -1;
   int peer = -1;          // of a send or receive: the other kind
   int ranks = 1;          // that take part
-  Spread spread;          // their nodes
+  NodeSpread spread;      // their nodes
   Leg out_near, out_far;  // sent within the node, to other nodes
   Leg in_near, in_far;
   int own = -1;             // asking: what stays on this rank is copied

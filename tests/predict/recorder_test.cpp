@@ -99,8 +99,8 @@ TEST(Recorder, KnowsTheNodesOfAGroupThatBeginsWithinOne) {
     EXPECT_EQ(gather->ranks, 6);
     return gather->spread;
   };
-  EXPECT_EQ(spreads(0), (Spread{1, 6}));
-  EXPECT_EQ(spreads(1), (Spread{2, 3}));
+  EXPECT_EQ(spreads(0), (NodeSpread{1, 6}));
+  EXPECT_EQ(spreads(1), (NodeSpread{2, 3}));
 }
 
 TEST(Recorder, NamesTheScopesOfATrace) {
