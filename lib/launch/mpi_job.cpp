@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "lib/base/deadline.hpp"
 #include "lib/base/log.hpp"
@@ -35,11 +36,26 @@ static bool may_use_tcp(const Communicator& world) {
          (chosen && std::string_view(chosen).find("tcp") != std::string_view::npos);
 }
 
-// Over TCP, MPI_Finalize may never end where a rank answers another's close of a connection before
-// it has sent its own (openucx/ucx#8738). So what is on its way comes first, and then no rank calls
-// MPI until all have seen the barrier.
-static void settle_messages() {
+// An empty message from each rank to each other one.
+static void greet_all(int ranks, int rank) {
+  std::vector<MPI_Request> requests;
+  requests.reserve(2 * static_cast<std::size_t>(ranks));
+  for (int other = 0; other < ranks; ++other) {
+    if (other == rank) continue;
+    MPI_Irecv(nullptr, 0, MPI_BYTE, other, 0, MPI_COMM_WORLD, &requests.emplace_back());
+    MPI_Isend(nullptr, 0, MPI_BYTE, other, 0, MPI_COMM_WORLD, &requests.emplace_back());
+  }
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+}
+
+// Over TCP, UCX closes a connection that it has sent on only when the other rank answers, and a
+// rank whose own connections are closed does not answer in MPI_Finalize any more (openucx/ucx#8738,
+// #2254). So each rank sends to each, that none can close all without the others' answers; what is
+// on its way comes, and then no rank calls MPI until all are past it: a rank that answers has then
+// asked all others already.
+static void settle_messages(int ranks, int rank) {
   using std::chrono::milliseconds;
+  greet_all(ranks, rank);
   MPI_Barrier(MPI_COMM_WORLD);
   const auto end = std::chrono::steady_clock::now() + milliseconds(50);
   while (std::chrono::steady_clock::now() < end) {
@@ -55,11 +71,12 @@ MpiJob::~MpiJob() {
     log_error("rank {} ends with operations in flight: {}", world_.rank(), fmt::join(names, "; "));
     abort(1);
   }
-  const bool alone = world_.size() == 1;
+  const int ranks = world_.size(), rank = world_.rank();
+  const bool alone = ranks == 1;
   const Deadline limit("the end of MPI", alone ? 0 : world_.settings().hang_timeout);
   const bool tcp = !alone && may_use_tcp(world_);
   world_ = {};
-  if (tcp) settle_messages();
+  if (tcp) settle_messages(ranks, rank);
   MPI_Finalize();
 }
 
