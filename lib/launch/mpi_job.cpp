@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -29,11 +31,15 @@ MpiJob::MpiJob(double hang_timeout) {
   world_.take_roll();
 }
 
-// Does UCX carry messages over TCP, as far as can be told from here?
+// Does UCX carry messages over TCP, as far as can be told from here? Between nodes, where there is
+// no device for RDMA.
 static bool may_use_tcp(const Communicator& world) {
   const char* chosen = std::getenv("UCX_TLS");
-  return world.node().size() < world.size() ||
-         (chosen && std::string_view(chosen).find("tcp") != std::string_view::npos);
+  if (chosen && std::string_view(chosen).find("tcp") != std::string_view::npos) return true;
+  std::error_code e;  // where there is no such directory
+  const bool rdma = std::filesystem::directory_iterator("/sys/class/infiniband", e) !=
+                    std::filesystem::directory_iterator();
+  return world.node().size() < world.size() && !rdma;
 }
 
 // An empty message from each rank to each other one.
@@ -74,8 +80,9 @@ MpiJob::~MpiJob() {
   const int ranks = world_.size(), rank = world_.rank();
   const bool alone = ranks == 1;
   const Deadline limit("the end of MPI", alone ? 0 : world_.settings().hang_timeout);
-  const bool tcp = !alone && may_use_tcp(world_);
+  int tcp = !alone && may_use_tcp(world_);
   world_ = {};
+  MPI_Allreduce(MPI_IN_PLACE, &tcp, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   if (tcp) settle_messages(ranks, rank);
   MPI_Finalize();
 }
