@@ -53,11 +53,10 @@ class Machine:
 
     # -- processes
 
-    def start(self, command, env=None):
+    def start(self, command, env=None, errors=subprocess.STDOUT):
         """In the root, whose tests read files there; a process group of its own."""
         return subprocess.Popen(command, cwd=self.root, env={**os.environ, **(env or {})}, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                start_new_session=True)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
 
     def finish(self, process, limit):
         """What it printed. Failed when its exit code is not 0 or its time is over."""
@@ -147,8 +146,14 @@ class Machine:
         return run
 
     def plan(self, ranks, *overrides):
-        return json.loads(self.run([self.trireme, "plan", self.deck, f"data.path={self.tokens}", f"run.backend={self.backend}",
-                                    "run.share_gpu=true", *self.overrides, *overrides, "--ranks", str(ranks), "--json"], 60))
+        command = [self.trireme, "plan", self.deck, f"data.path={self.tokens}", f"run.backend={self.backend}",
+                   "run.share_gpu=true", *self.overrides, *overrides, "--ranks", str(ranks), "--json"]
+        with open(self.work / "plan.log", "w+") as log:  # warnings are no part of the plan
+            try:
+                return json.loads(self.finish(self.start(command, errors=log), 60))
+            except Failed as e:
+                log.seek(0)
+                raise Failed(f"{e}\n{tail(log.read())}") from None
 
     def devices(self):
         """Number of usable devices, and what trireme says of them and its libraries."""
