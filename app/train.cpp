@@ -18,6 +18,7 @@
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/io/run_lock.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/loop.hpp"
@@ -245,14 +246,25 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   // the checks below have passed.
   Existing existing{};
   std::optional<RunDirectory> directory;  // on rank 0
+  std::string stopped;                    // why, before anything began
   at_root(world, Pace::slow, [&] {
     existing = treatment(a, run);
     if (!is_there(run)) return;
-    directory.emplace(run, existing);
+    try {
+      directory.emplace(run, existing, [&] { return signals.stop(); });
+    } catch (const StoppedWaiting& e) {
+      stopped = e.what();
+      return;
+    }
     if (existing != Existing::restart) return;
     require_tables(*directory);
     put_back_replaced(directory->checkpoints());
   });
+  world.broadcast(stopped);
+  if (!stopped.empty()) {
+    log_warning("{}", stopped);
+    return exit_stopped_early;
+  }
   const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
   auto in = open_inputs(world, std::move(deck), from);
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;

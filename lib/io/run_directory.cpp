@@ -103,7 +103,8 @@ static void refuse_existing_run(const fs::path& path) {
           path.string());
 }
 
-RunDirectory::RunDirectory(fs::path path, Existing existing) : path_(std::move(path)) {
+RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function<bool()>& stop)
+    : path_(std::move(path)) {
   std::error_code e;
   require(!fs::exists(path_, e) || fs::is_directory(path_, e), "the run directory {} is a file",
           path_.string());
@@ -121,7 +122,7 @@ RunDirectory::RunDirectory(fs::path path, Existing existing) : path_(std::move(p
          path_.string(), error.what());
   }
   if (existing == Existing::overwrite) require_own(path_);
-  lock_ = std::make_shared<RunLock>(path_, now);
+  lock_ = std::make_shared<RunLock>(path_, now, stop);
   make_directory(checkpoints());
 }
 

@@ -2,6 +2,7 @@
 // The directory of a run: how an existing one is treated, and its small files.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,8 +35,10 @@ std::optional<Outcome> read_outcome(const std::filesystem::path& run);
 class RunDirectory {
  public:
   // Creates it when missing, checks that it can be written and locks it against other processes
-  // while this lives. Error otherwise. Nothing of an earlier run is touched.
-  RunDirectory(std::filesystem::path, Existing);
+  // while this lives. Error otherwise, StoppedWaiting where `stop` said so while it waited for a
+  // lock. Nothing of an earlier run is touched.
+  RunDirectory(
+      std::filesystem::path, Existing, const std::function<bool()>& stop = [] { return false; });
   // For Existing::overwrite, after all checks: removes what a run writes and no other files.
   void remove_earlier_run() const;
 

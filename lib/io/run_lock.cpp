@@ -69,7 +69,7 @@ bool gone(const Holder& other, const Holder& me, bool locked,
 // What the file says, without the spaces that it is filled up with.
 std::string holder_text(const fs::path& file) {
   auto text = read_text(file);
-  text.erase(text.find_last_not_of(' ') + 1);
+  text.erase(text.find_last_not_of(" \n") + 1);
   return text;
 }
 
@@ -106,11 +106,15 @@ RunLock::Found RunLock::open() {
 // A job that comes right behind a node's failure: the other's lock was alive seconds ago. Until it
 // shows a sign of life, or is released or taken over, or has been silent for long enough. By this
 // host's watch, as its clock need not be the file system's.
-RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration<double>& silent) {
+RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration<double>& silent,
+                                      const std::function<bool()>& stop) {
   log_info("{}: waiting for a sign of life of {}", file_.string(), before.text);
   const auto begin = std::chrono::steady_clock::now();
   const auto already = silent;
   while (silent <= silence && fs::last_write_time(file_) == before.changed) {
+    if (stop())
+      throw StoppedWaiting(
+          fmt::format("stopped while {} was waited for: {} has it", file_.string(), before.text));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     silent = already + (std::chrono::steady_clock::now() - begin);
   }
@@ -119,9 +123,10 @@ RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration
   return found;
 }
 
-RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "lock") {
+RunLock::RunLock(const fs::path& run, fs::file_time_type now, const std::function<bool()>& stop)
+    : file_(run / "lock") {
   try {
-    acquire(run, now);
+    acquire(run, now, stop);
     start_heart();
   } catch (...) {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -129,7 +134,8 @@ RunLock::RunLock(const fs::path& run, fs::file_time_type now) : file_(run / "loc
   }
 }
 
-void RunLock::acquire(const fs::path& run, fs::file_time_type now) {
+void RunLock::acquire(const fs::path& run, fs::file_time_type now,
+                      const std::function<bool()>& stop) {
   const auto me = this_process();
   mine_ = text_of(me);
   auto found = open();
@@ -139,7 +145,7 @@ void RunLock::acquire(const fs::path& run, fs::file_time_type now) {
   const auto elsewhere = [&] { return other && other->host != me.host; };
   const auto is_gone = [&] { return gone(*other, me, found.locked, silent); };
   if (elsewhere() && me.job != "-" && !is_gone()) {
-    found = wait_for_sign(found, silent);
+    found = wait_for_sign(found, silent, stop);
     other = parse_holder(found.text);
   }
   const bool removes = found.refused && elsewhere() && is_gone();

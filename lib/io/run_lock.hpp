@@ -2,10 +2,18 @@
 // One job at a time trains in a run directory.
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
+
+// A stop was asked for while another process's lock was waited for: nothing was changed.
+struct StoppedWaiting : Error {
+  using Error::Error;
+};
 
 // Holds the file `lock`, which says who does: job, restart, process and host. Two means, as kernels
 // of several nodes may not see each other's locks: the kernel's lock, released however the process
@@ -13,13 +21,16 @@ namespace trireme {
 // unless that is on another host and
 //   - gave no sign of life for `silence`,
 //   - or belongs to this job before it was requeued.
+// A job waits for such a silence, until it is asked to stop; who has no job is refused at once.
 // A process whose lock was taken over ends with code 1.
 class RunLock {
  public:
   static constexpr std::chrono::seconds silence{60}, beat{10};
 
-  // `now` by the clock of the file system.
-  RunLock(const std::filesystem::path& run, std::filesystem::file_time_type now);
+  // `now` by the clock of the file system. `stop`: is the process asked to stop?
+  RunLock(
+      const std::filesystem::path& run, std::filesystem::file_time_type now,
+      const std::function<bool()>& stop = [] { return false; });
   ~RunLock();  // releases it
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
@@ -27,8 +38,10 @@ class RunLock {
  private:
   struct Found;
   Found open();
-  Found wait_for_sign(const Found&, std::chrono::duration<double>& silent);
-  void acquire(const std::filesystem::path& run, std::filesystem::file_time_type now);
+  Found wait_for_sign(const Found&, std::chrono::duration<double>& silent,
+                      const std::function<bool()>& stop);
+  void acquire(const std::filesystem::path& run, std::filesystem::file_time_type now,
+               const std::function<bool()>& stop);
   void take() const;
   void start_heart();
   void stay_alive(const std::stop_token&) const;

@@ -96,6 +96,16 @@ TEST_F(Lock, SilenceIsMeasuredByOneClock) {
   EXPECT_TRUE(contains(text, "another process is training in")) << text;
 }
 
+TEST_F(Lock, AJobThatIsAskedToStopWaitsNoLonger) {
+  setenv("SLURM_JOB_ID", "13", 1);
+  held("job 12 restart 0 process 3 on elsewhere", 5s);
+  const auto before = read_text(file);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(RunLock(folder.path(), now, [] { return true; }), StoppedWaiting);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+  EXPECT_EQ(read_text(file), before);
+}
+
 TEST_F(Lock, ReleasedWhileItIsWaitedForIsFree) {
   setenv("SLURM_JOB_ID", "13", 1);
   held("job 12 restart 0 process 3 on elsewhere", 5s);
