@@ -132,14 +132,17 @@ void merge(std::vector<Table>& all, std::vector<Table> again) {
 // Other work on the machine lasts longer than one measurement, so all are made twice.
 constexpr int passes = 2;
 
-void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DType t) {
+void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DType t, bool tells) {
   std::vector<OperationSeconds> operations;
   std::vector<AttentionRates> attention;
   std::vector<ProductRates> products;
   for (int pass = 0; pass < passes; ++pass) {
+    const auto begin = now();
     merge(operations, operation_seconds(b, watch, t));
     merge(attention, attention_rates(b, watch, t));
     merge(products, product_rates(b, watch, t));
+    if (tells)
+      log_info("operations in {}, {} of {}: {:.0f} s", name_of(t), pass + 1, passes, now() - begin);
   }
   double most = 0;
   for (const auto& p : products) most = std::max(most, std::ranges::max(p.flops));
@@ -170,11 +173,7 @@ MachineModel calibrate(Backend& b, const Communicator& world, const CalibrationS
   if (!s.operations) {
     m.memory_bandwidth = copy_bandwidth(b, watch);
     if (!b.host_readable()) m.launch = launch_seconds(b);
-    for (const auto t : s.dtypes) {
-      const auto begin = now();
-      measure_operations(m, b, watch, t);
-      if (world.rank() == 0) log_info("operations in {}: {:.0f} s", name_of(t), now() - begin);
-    }
+    for (const auto t : s.dtypes) measure_operations(m, b, watch, t, world.rank() == 0);
   }
   if (s.device)
     for (const auto* c : {&node, &nodes}) c->connect(*s.device);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/log.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/predict/search_bounds.hpp"
 
 namespace trireme {
@@ -21,7 +23,10 @@ class Search {
         least_(in_, target_, machine_) {}
 
   SearchResult run(std::int64_t ranks) {
-    for (const auto& c : choices_of(in_, ranks)) consider(c);
+    for (const auto& c : choices_of(in_, ranks)) {
+      consider(c);
+      if (tells()) log_info("bounds of {} choices", out_.choices);
+    }
     std::ranges::stable_sort(waiting_, {}, &Waiting::least);
     for (const auto& w : waiting_) {
       const auto& best = out_.best;
@@ -30,6 +35,7 @@ class Search {
         continue;
       }
       attempt(w.choice);
+      if (tells()) log_info("simulated {} of at most {} choices", out_.simulated, waiting_.size());
     }
     if (!out_.best.empty()) compare();
     return std::move(out_);
@@ -40,6 +46,13 @@ class Search {
     RunChoice choice;
     double least;
   };
+
+  // Time for a line to whoever waits?
+  bool tells() {
+    const bool due = seconds_since(told_) >= 10;
+    if (due) told_ = std::chrono::steady_clock::now();
+    return due;
+  }
 
   void consider(const RunChoice& c) {
     ++out_.choices;
@@ -133,6 +146,7 @@ class Search {
   std::size_t most_;
   SearchBounds least_;
   std::vector<Waiting> waiting_;
+  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
   SearchResult out_;
 };
 
