@@ -64,9 +64,11 @@ FENCES = [
     (r"pcre2", r"lib/tokenizer/regex\.cpp$", "in lib/tokenizer/regex.cpp"),
     (r"utf8proc", r"lib/tokenizer/utf8\.cpp$", "in lib/tokenizer/utf8.cpp"),
 ]
-# Benchmarks time vendor libraries themselves; parallel tests start MPI; a simulated NCCL goes through it.
+# Benchmarks time vendor libraries themselves; parallel tests start MPI, those of launch end it; a simulated NCCL goes
+# through it.
 TESTS_MAY = {
     "bench": r"Kokkos|omp\.h|dnnl|oneapi/dnnl|mpi\.h|nccl\.h",
+    "launch": r"mpi\.h",
     "parallel": r"mpi\.h|nccl\.h",
     "cuda/simulated": r"mpi\.h|nccl\.h|cuda|cublas|cudnn|cub/",
 }
