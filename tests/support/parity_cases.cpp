@@ -243,15 +243,8 @@ std::vector<ParityCase> many_cases(int n) {
   return cases;
 }
 
-std::vector<ParityCase> triple_cases(const Grid& grid) {
-  return without_repeats(covering_cases(factors_on(grid), 3));
-}
-
-std::vector<ParityCase> all_cases(const Grid& grid) {
-  const auto all = factors_on(grid);
-  std::vector<ParityCase> cases;
-  for_each_choice(settings_of(all), [&](const Choice& c) { cases.push_back(make_case(all, c)); });
-  return without_repeats(std::move(cases));
+std::vector<ParityCase> covering_cases(const Grid& grid, std::size_t size) {
+  return without_repeats(covering_cases(factors_on(grid), size));
 }
 
 // One for each grid, the other settings drawn.

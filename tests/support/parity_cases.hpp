@@ -64,9 +64,8 @@ std::vector<ParityCase> device_wire_cases(int ranks);
 void between_devices(ParityCase&);
 // Every grid of each of these numbers of ranks.
 std::vector<Grid> parity_grids(const std::vector<int>& ranks);
-// The whole product of the other settings; of those that mean the same on this grid, one.
-std::vector<ParityCase> all_cases(const Grid&);
-// Every setting of every three of the other factors at least once.
-std::vector<ParityCase> triple_cases(const Grid&);
+// Every setting of every `size` of the other factors at least once; of those that mean the same on
+// this grid, one.
+std::vector<ParityCase> covering_cases(const Grid&, std::size_t size);
 
 }  // namespace trireme::test
