@@ -27,7 +27,7 @@ help:
 	@echo 'make setup-slurm  Slurm and munge too, for the tests of job scripts; starts no service'
 	@echo 'make setup-clang  clang 19 and CUDA 12'\''s headers, for a second compiler'\''s view of the device kernels in make test-full'
 	@echo 'make build      build/trireme and the quick start'\''s token file'
-	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; an hour and a half or more on 2 cores'
+	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; four hours or more on 2 cores'
 	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on up to 4 ranks'
 	@echo 'make test-hf    models in and out, held to transformers and torch in a virtual environment of their own'
 	@echo 'make mutants    small wrong edits, each of which a test must find, and a few that none may'
