@@ -32,15 +32,19 @@ MpiJob::MpiJob(double hang_timeout) {
 }
 
 // Does UCX carry messages over TCP, as far as can be told from here? Between nodes, where there is
-// no device for RDMA.
+// no device for RDMA. Collective, though ranks may find different things.
 static bool may_use_tcp(const Communicator& world) {
+  const bool several_nodes = world.node().size() < world.size();
   const char* chosen = std::getenv("UCX_TLS");
   if (chosen && std::string_view(chosen).find("tcp") != std::string_view::npos) return true;
   std::error_code e;  // where there is no such directory
   const bool rdma = std::filesystem::directory_iterator("/sys/class/infiniband", e) !=
                     std::filesystem::directory_iterator();
-  return world.node().size() < world.size() && !rdma;
+  return several_nodes && !rdma;
 }
+
+// How long ranks look for what is on its way, and then call nothing, at the end over TCP.
+static constexpr std::chrono::milliseconds looking{50}, silent{500};
 
 // An empty message from each rank to each other one.
 static void greet_all(int ranks, int rank) {
@@ -60,16 +64,15 @@ static void greet_all(int ranks, int rank) {
 // on its way comes, and then no rank calls MPI until all are past it: a rank that answers has then
 // asked all others already.
 static void settle_messages(int ranks, int rank) {
-  using std::chrono::milliseconds;
   greet_all(ranks, rank);
   MPI_Barrier(MPI_COMM_WORLD);
-  const auto end = std::chrono::steady_clock::now() + milliseconds(50);
+  const auto end = std::chrono::steady_clock::now() + looking;
   while (std::chrono::steady_clock::now() < end) {
     int found = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
-    std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  std::this_thread::sleep_for(milliseconds(500));
+  std::this_thread::sleep_for(silent);
 }
 
 MpiJob::~MpiJob() {
@@ -79,7 +82,11 @@ MpiJob::~MpiJob() {
   }
   const int ranks = world_.size(), rank = world_.rank();
   const bool alone = ranks == 1;
-  const Deadline limit("the end of MPI", alone ? 0 : world_.settings().hang_timeout);
+  const double timeout = alone ? 0 : world_.settings().hang_timeout;
+  // Waits for others have all of the timeout, whatever this rank pauses for.
+  const Deadline limit(
+      "the end of MPI",
+      timeout > 0 ? timeout + std::chrono::duration<double>(looking + silent).count() : 0);
   int tcp = !alone && may_use_tcp(world_);
   world_ = {};
   MPI_Allreduce(MPI_IN_PLACE, &tcp, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
