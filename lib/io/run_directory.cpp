@@ -123,6 +123,7 @@ RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function
   }
   if (existing == Existing::overwrite) require_own(path_);
   lock_ = std::make_shared<RunLock>(path_, now, stop);
+  if (existing == Existing::refuse) refuse_existing_run(path_);  // one that ended meanwhile
   make_directory(checkpoints());
 }
 

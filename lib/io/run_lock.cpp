@@ -61,7 +61,8 @@ bool is_running(const Holder& other) {
 // `locked`: this process has the kernel's lock, which another one of this host would have.
 bool gone(const Holder& other, const Holder& me, bool locked,
           std::chrono::duration<double> silent) {
-  const bool requeued = me.job != "-" && other.job == me.job && other.restart != me.restart;
+  const bool requeued = me.job != "-" && other.job == me.job &&
+                        std::atoll(other.restart.c_str()) < std::atoll(me.restart.c_str());
   const bool ended = other.host == me.host && (locked || !is_running(other));
   return ended || requeued || silent > RunLock::silence;
 }
@@ -111,7 +112,8 @@ RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration
   log_info("{}: waiting for a sign of life of {}", file_.string(), before.text);
   const auto begin = std::chrono::steady_clock::now();
   const auto already = silent;
-  while (silent <= silence && fs::last_write_time(file_) == before.changed) {
+  std::error_code e;  // released by its removal
+  while (silent <= silence && fs::last_write_time(file_, e) == before.changed) {
     if (stop())
       throw StoppedWaiting(
           fmt::format("stopped while {} was waited for: {} has it", file_.string(), before.text));

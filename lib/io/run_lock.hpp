@@ -20,7 +20,7 @@ struct StoppedWaiting : Error {
 // ends, and a sign of life every few seconds, the file's time. Error when another process holds it,
 // unless that is on another host and
 //   - gave no sign of life for `silence`,
-//   - or belongs to this job before it was requeued.
+//   - or belongs to an earlier start of this job, which was requeued.
 // A job waits for such a silence, until it is asked to stop; who has no job is refused at once.
 // A process whose lock was taken over ends with code 1.
 class RunLock {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "lib/io/posix_file.hpp"
+#include "lib/io/run_directory.hpp"
 #include "tests/io/sample_checkpoint.hpp"
 
 namespace trireme {
@@ -76,6 +77,19 @@ TEST_F(Lock, OfThisJobBeforeItWasRequeuedIsTakenOver) {
   EXPECT_NE(refusal(), "no error");  // who has no job has none in common
 }
 
+// A node that was cut off goes on with the job's first start while the second trains elsewhere.
+TEST_F(Lock, OfALaterStartOfThisJobIsNotTakenOver) {
+  setenv("SLURM_JOB_ID", "12", 1);
+  setenv("SLURM_RESTART_COUNT", "9", 1);
+  held("job 12 restart 10 process 3 on elsewhere", 1s);
+  const std::jthread other([this] {
+    std::this_thread::sleep_for(300ms);
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now());
+  });
+  const auto text = refusal();
+  EXPECT_TRUE(contains(text, "another process is training in")) << text;
+}
+
 // The next job of a chain, right behind a node's failure.
 TEST_F(Lock, AJobWaitsForTheSilenceOfAnotherHost) {
   setenv("SLURM_JOB_ID", "13", 1);
@@ -112,6 +126,29 @@ TEST_F(Lock, ReleasedWhileItIsWaitedForIsFree) {
   const std::jthread other([this] {
     std::this_thread::sleep_for(300ms);
     std::filesystem::resize_file(file, 0);
+  });
+  EXPECT_EQ(refusal(), "no error");
+}
+
+// The other's run is complete then, and is nothing to be written over.
+TEST_F(Lock, ARunThatEndedWhileItIsWaitedForIsRefused) {
+  setenv("SLURM_JOB_ID", "13", 1);
+  held("job 12 restart 0 process 3 on elsewhere", 5s);
+  const std::jthread other([this] {
+    std::this_thread::sleep_for(300ms);
+    write_outcome(folder.path(), {"done", 30, "all steps are done", ""});
+    std::filesystem::resize_file(file, 0);
+  });
+  const auto text = message_of([this] { RunDirectory(folder.path(), Existing::refuse); });
+  EXPECT_TRUE(contains(text, "holds a run already")) << text;
+}
+
+TEST_F(Lock, RemovedWhileItIsWaitedForIsFree) {
+  setenv("SLURM_JOB_ID", "13", 1);
+  held("job 12 restart 0 process 3 on elsewhere", 5s);
+  const std::jthread other([this] {
+    std::this_thread::sleep_for(300ms);
+    std::filesystem::remove(file);
   });
   EXPECT_EQ(refusal(), "no error");
 }
