@@ -62,7 +62,7 @@ bool is_running(const Holder& other) {
 bool gone(const Holder& other, const Holder& me, bool locked,
           std::chrono::duration<double> silent) {
   const bool requeued = me.job != "-" && other.job == me.job &&
-                        std::atoll(other.restart.c_str()) < std::atoll(me.restart.c_str());
+                        std::atoi(other.restart.c_str()) < std::atoi(me.restart.c_str());
   const bool ended = other.host == me.host && (locked || !is_running(other));
   return ended || requeued || silent > RunLock::silence;
 }
@@ -101,7 +101,11 @@ RunLock::Found RunLock::open() {
   require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
   const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   const bool refused = !locked && errno == EWOULDBLOCK;  // else there are no such locks here
-  return {locked, refused, holder_text(file_), fs::last_write_time(file_)};
+  Found found{locked, refused, holder_text(file_), {}};
+  std::error_code e;
+  found.changed = fs::last_write_time(file_, e);
+  require(!e, "cannot look at {}: {}", file_.string(), e.message());
+  return found;
 }
 
 // A job that comes right behind a node's failure: the other's lock was alive seconds ago. Until it
@@ -112,8 +116,13 @@ RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration
   log_info("{}: waiting for a sign of life of {}", file_.string(), before.text);
   const auto begin = std::chrono::steady_clock::now();
   const auto already = silent;
-  std::error_code e;  // released by its removal
-  while (silent <= silence && fs::last_write_time(file_, e) == before.changed) {
+  const auto is_as_before = [&] {
+    std::error_code e;
+    const auto changed = fs::last_write_time(file_, e);
+    if (e) return e != std::errc::no_such_file_or_directory;  // else a file system's moment
+    return changed == before.changed;
+  };
+  while (silent <= silence && is_as_before()) {
     if (stop())
       throw StoppedWaiting(
           fmt::format("stopped while {} was waited for: {} has it", file_.string(), before.text));
@@ -156,6 +165,7 @@ void RunLock::acquire(const fs::path& run, fs::file_time_type now,
         "another process is training in {} ({}, last sign of life {:.0f} s ago): wait for it, or "
         "choose another --run-dir; once it is silent for {} s the lock is free",
         run.string(), found.text, silent.count(), silence.count());
+  const auto looked = std::chrono::steady_clock::now();
   require(is_held(file_, descriptor_, found.text),
           "another process took {} just now: wait for it, or choose another --run-dir",
           file_.string());
@@ -174,7 +184,10 @@ void RunLock::acquire(const fs::path& run, fs::file_time_type now,
   take();
   if (!elsewhere() && found.locked && me.job == "-") return;
   // Kernels that do not share locks may let several take it at the same time: the last one has it.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  // Whoever wrote late may come after another's second look: that one sees it at its next beat.
+  constexpr std::chrono::milliseconds settling{500};
+  const bool late = std::chrono::steady_clock::now() - looked > settling;
+  std::this_thread::sleep_for(late ? beat + 2 * settling : settling);
   require(is_held(file_, descriptor_, mine_),
           "another process took {} at the same time: wait for it, or choose another --run-dir",
           file_.string());
