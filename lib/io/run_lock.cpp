@@ -58,13 +58,17 @@ bool is_running(const Holder& other) {
   return process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
 }
 
+// A later start of the job that the other is of.
+bool requeued(const Holder& other, const Holder& me) {
+  return me.job != "-" && other.job == me.job &&
+         std::atoi(other.restart.c_str()) < std::atoi(me.restart.c_str());
+}
+
 // `locked`: this process has the kernel's lock, which another one of this host would have.
 bool gone(const Holder& other, const Holder& me, bool locked,
           std::chrono::duration<double> silent) {
-  const bool requeued = me.job != "-" && other.job == me.job &&
-                        std::atoi(other.restart.c_str()) < std::atoi(me.restart.c_str());
   const bool ended = other.host == me.host && (locked || !is_running(other));
-  return ended || requeued || silent > RunLock::silence;
+  return ended || requeued(other, me) || silent > RunLock::silence;
 }
 
 // What the file says, without the spaces that it is filled up with.
@@ -110,7 +114,8 @@ RunLock::Found RunLock::open() {
 
 // A job that comes right behind a node's failure: the other's lock was alive seconds ago. Until it
 // shows a sign of life, or is released or taken over, or has been silent for long enough. By this
-// host's watch, as its clock need not be the file system's.
+// host's watch, as its clock need not be the file system's, and for longer than a beat, as the
+// file's time may be of the other's clock, which may be behind.
 RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration<double>& silent,
                                       const std::function<bool()>& stop) {
   log_info("{}: waiting for a sign of life of {}", file_.string(), before.text);
@@ -122,7 +127,9 @@ RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration
     if (e) return e != std::errc::no_such_file_or_directory;  // else a file system's moment
     return changed == before.changed;
   };
-  while (silent <= silence && is_as_before()) {
+  const auto enough =
+      std::max<std::chrono::duration<double>>(silence, already + beat + std::chrono::seconds(2));
+  while (silent <= enough && is_as_before()) {
     if (stop())
       throw StoppedWaiting(
           fmt::format("stopped while {} was waited for: {} has it", file_.string(), before.text));
@@ -155,7 +162,7 @@ void RunLock::acquire(const fs::path& run, fs::file_time_type now,
   Seconds silent = std::max(Seconds(0), Seconds(now - found.changed));
   const auto elsewhere = [&] { return other && other->host != me.host; };
   const auto is_gone = [&] { return gone(*other, me, found.locked, silent); };
-  if (elsewhere() && me.job != "-" && !is_gone()) {
+  if (elsewhere() && !requeued(*other, me) && (me.job != "-" || silent > silence)) {
     found = wait_for_sign(found, silent, stop);
     other = parse_holder(found.text);
   }
@@ -182,11 +189,11 @@ void RunLock::acquire(const fs::path& run, fs::file_time_type now,
     log_warning("{} is taken over from {}, silent for {:.0f} s", file_.string(), found.text,
                 silent.count());
   take();
-  if (!elsewhere() && found.locked && me.job == "-") return;
   // Kernels that do not share locks may let several take it at the same time: the last one has it.
   // Whoever wrote late may come after another's second look: that one sees it at its next beat.
   constexpr std::chrono::milliseconds settling{500};
   const bool late = std::chrono::steady_clock::now() - looked > settling;
+  if (!late && !elsewhere() && found.locked && me.job == "-") return;
   std::this_thread::sleep_for(late ? beat + 2 * settling : settling);
   require(is_held(file_, descriptor_, mine_),
           "another process took {} at the same time: wait for it, or choose another --run-dir",

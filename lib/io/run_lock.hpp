@@ -22,6 +22,7 @@ struct StoppedWaiting : Error {
 //   - gave no sign of life for `silence`,
 //   - or belongs to an earlier start of this job, which was requeued.
 // A job waits for such a silence, until it is asked to stop; who has no job is refused at once.
+// Before it is taken over it is watched for longer than a beat, by whatever clock its time is.
 // A process whose lock was taken over ends with code 1.
 class RunLock {
  public:

@@ -1,5 +1,5 @@
 // Two processes, each on a machine of its own as far as they can tell, take a free lock at once,
-// and one of them writes slowly: they never have it both. Exits 0 then.
+// and one of them writes slowly: they never have it both. Exits 0 then. Usage: late_lock [jobs]
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,10 +11,12 @@
 #include <thread>
 
 #include "lib/io/run_lock.hpp"
+#include "tests/support/scratch.hpp"
 
 using namespace std::chrono_literals;
 
 static const char* host = "";
+static bool jobs = false;  // is each of a job of its own?
 static std::chrono::milliseconds writing{0};
 
 // What the program calls is ours: names of hosts, a kernel's locks that others do not see, a file
@@ -53,24 +55,23 @@ static pid_t start(const char* name, std::chrono::milliseconds slow,
   const pid_t child = fork();
   if (child != 0) return child;
   host = name;
-  setenv("SLURM_JOB_ID", name, 1);
+  if (jobs) setenv("SLURM_JOB_ID", name, 1);
   writing = slow;
   std::_Exit(hold(folder, in, out));
 }
 
-int main() {
-  char folder[] = "/tmp/trireme-late-lock-XXXXXX";
-  if (!mkdtemp(folder)) return 1;
+int main(int arguments, char**) {
+  jobs = arguments > 1;
+  const trireme::ScratchFolder folder;
   int ends[2];
   if (pipe2(ends, O_NONBLOCK) != 0 || write(ends[1], "x", 1) != 1) return 1;
-  const pid_t quick = start("quick", 0ms, folder, ends[0], ends[1]);
-  const pid_t slow = start("slow", 1500ms, folder, ends[0], ends[1]);
+  const pid_t quick = start("quick", 0ms, folder.path(), ends[0], ends[1]);
+  const pid_t slow = start("slow", 1500ms, folder.path(), ends[0], ends[1]);
   int quick_end = 0, slow_end = 0;
   waitpid(quick, &quick_end, 0);
   // Ended by its heart, it put nothing back: what it held is free now.
   if (WEXITSTATUS(quick_end) == 1 && write(ends[1], "x", 1) != 1) return 1;
   waitpid(slow, &slow_end, 0);
-  std::filesystem::remove_all(folder);
   std::printf("quick ends with %d, slow with %d\n", WEXITSTATUS(quick_end), WEXITSTATUS(slow_end));
   return WEXITSTATUS(quick_end) == 1 && WEXITSTATUS(slow_end) == 0 ? 0 : 1;
 }

@@ -110,6 +110,21 @@ TEST_F(Lock, SilenceIsMeasuredByOneClock) {
   EXPECT_TRUE(contains(text, "another process is training in")) << text;
 }
 
+// The file's time is of its holder's clock, which is 70 s behind.
+TEST_F(Lock, ALivingOneIsNotTakenOverHoweverOldItsTime) {
+  for (const char* job : {"13", ""}) {
+    if (*job) setenv("SLURM_JOB_ID", job, 1);
+    held("job 12 restart 0 process 3 on elsewhere", 75s);
+    const std::jthread other([this] {
+      std::this_thread::sleep_for(300ms);
+      std::filesystem::last_write_time(file, now - 70s);
+    });
+    const auto text = refusal();
+    EXPECT_TRUE(contains(text, "another process is training in")) << text;
+    unsetenv("SLURM_JOB_ID");
+  }
+}
+
 TEST_F(Lock, AJobThatIsAskedToStopWaitsNoLonger) {
   setenv("SLURM_JOB_ID", "13", 1);
   held("job 12 restart 0 process 3 on elsewhere", 5s);
