@@ -2,7 +2,6 @@
 
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/deck/value.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -102,9 +101,7 @@ void warn_of_slow_products(const BackendChoice& choice, DType compute) {
 }
 
 TransportKind transport_of(const Deck& d, const BackendChoice& choice) {
-  const bool device =
-      choice.name == "cuda" && !d.run.share_gpu && !transport::nccl_library().empty();
-  return device ? TransportKind::device : TransportKind::host;
+  return choice.name == "cuda" && !d.run.share_gpu ? TransportKind::device : TransportKind::host;
 }
 
 PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {

@@ -40,7 +40,8 @@ DType agreed_compute(const Communicator& world, const BackendChoice&, DType want
 // Says how many times as fast a GPU would multiply, where a deck leaves its tensor cores idle.
 void warn_of_slow_products(const BackendChoice&, DType compute);
 
-// Device if each rank has a GPU of its own and the build has NCCL, else host.
+// Device if each rank has a GPU of its own, else host: the same in every build, and one without
+// NCCL refuses to run what several ranks ask of it.
 TransportKind transport_of(const Deck&, const BackendChoice&);
 
 // The deck's sections as a plan takes them.

@@ -58,7 +58,10 @@ std::vector<OperationTime> stop_cuda_timing(Backend&);
 // Products of an open_cuda backend that had their epilogue, bias aside, as part of them.
 std::int64_t cuda_fused_products(Backend&);
 
-// What a plan needs to know, on any machine with this build.
+// What a plan needs to know: the same on every machine and in every build, with the toolkit or
+// without. The lent workspace: half of it is cuBLASLt's; a measurement of products and sums on
+// their way use the other half.
+inline constexpr std::size_t cuda_workspace_bytes = std::size_t{64} << 20;
 BackendProperties cuda_properties();
 std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits);
 

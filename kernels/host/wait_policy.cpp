@@ -1,15 +1,14 @@
 #include "kernels/host/wait_policy.hpp"
 
-#include <unistd.h>
-
 #include <cstdlib>
+
+#include "lib/base/early_settings.hpp"
 
 namespace trireme::host {
 
 void settle_wait_policy(char** argv) {
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
-  setenv("GOMP_SPINCOUNT", "2000", 1);
-  execv("/proc/self/exe", argv);
+  if (std::getenv("OMP_WAIT_POLICY")) return;
+  start_again_with({{"GOMP_SPINCOUNT", "2000"}}, argv);
 }
 
 }  // namespace trireme::host

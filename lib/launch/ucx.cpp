@@ -1,15 +1,11 @@
 #include "lib/launch/ucx.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
+#include "lib/base/early_settings.hpp"
 
 namespace trireme::launch {
 
 void settle_ucx(char** argv) {
-  if (std::getenv("UCX_HANDLE_ERRORS")) return;
-  setenv("UCX_HANDLE_ERRORS", "none", 1);
-  execv("/proc/self/exe", argv);
+  start_again_with({{"UCX_HANDLE_ERRORS", "none"}, {"UCX_LOG_FILE", "stderr"}}, argv);
 }
 
 }  // namespace trireme::launch

@@ -1,5 +1,4 @@
 // The memory that a plan predicts is what the run takes, whatever happens meanwhile.
-#include "kernels/cuda/device.hpp"
 #include "tests/app/grid_training.hpp"
 
 namespace trireme {
@@ -112,7 +111,6 @@ TEST_F(GridTraining, WhatFitsIsNamedWithItsCosts) {
 
 // By NVIDIA's data sheet of the H100 SXM: 67, 494.5 and 989 TFLOP/s.
 TEST_F(Training, AGpuWhoseTensorCoresIdleIsWarnedOf) {
-  if (cuda_libraries().empty()) GTEST_SKIP() << "built without CUDA";
   const auto said = [&](const std::string& overrides) {
     const auto r = here("$TRIREME plan deck.toml " + overrides);
     EXPECT_EQ(r.code, 0) << r.err;

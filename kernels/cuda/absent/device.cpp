@@ -47,12 +47,4 @@ std::size_t cuda_device_bytes(int) {
   absent();
 }
 
-BackendProperties cuda_properties() {
-  absent();
-}
-
-std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits) {
-  absent();
-}
-
 }  // namespace trireme

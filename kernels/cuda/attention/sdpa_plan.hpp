@@ -7,12 +7,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/device.hpp"
 #include "kernels/operations.hpp"
 
 namespace trireme::cuda {
 
 // On: equal inputs give equal bits. Off: backward adds its parts of dq in the order they arrive.
 enum class Determinism : std::uint8_t { off, on };
+inline constexpr Determinism determinism_of(CudaBits b) {
+  return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
+}
 
 // bf16, head dim a multiple of 8 up to 256 (backward up to 128 but on Hopper), as many query heads
 // on each key/value head, more than one token backward. `sm` is the device's architecture, e.g. 90;

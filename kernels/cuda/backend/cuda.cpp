@@ -7,10 +7,6 @@ namespace {
 
 using namespace cuda;
 
-Determinism determinism(CudaBits b) {
-  return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
-}
-
 // A fault of memory is told with the operation that it belongs to.
 CudaChoice debugging(CudaChoice c) {
   c.debug = c.debug || c.guards == Guards::on;
@@ -18,15 +14,6 @@ CudaChoice debugging(CudaChoice c) {
 }
 
 }  // namespace
-
-std::size_t cuda_attention_workspace(const AttentionShape& s, DType t, Direction d, CudaBits bits) {
-  const auto own = d == Direction::forward
-                       ? 0
-                       : static_cast<std::size_t>(s.batch * s.heads * s.tokens) * sizeof(float);
-  const bool fused = !sdpa_library().empty() && sdpa_supports(s, t, d);
-  // On a device for which cuDNN has less than for Hopper it is the own kernel that runs.
-  return fused ? std::max(own, sdpa_workspace(s, d, determinism(bits))) : own;
-}
 
 Cuda::Cuda(const CudaChoice& c)
     : choice_(debugging(c)),
@@ -36,7 +23,7 @@ Cuda::Cuda(const CudaChoice& c)
       memory_(*runtime_, queues_, c.headroom, c.guards),
       ring_(*runtime_),
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
-      sdpa_(determinism(c.bits), cuda_architecture(c.device)) {}
+      sdpa_(determinism_of(c.bits), cuda_architecture(c.device)) {}
 
 // No work may be running when its memory is released.
 Cuda::~Cuda() {
@@ -163,17 +150,6 @@ std::vector<OperationTime> stop_cuda_timing(Backend& b) {
 
 std::int64_t cuda_fused_products(Backend& b) {
   return opened(b).products().fused();
-}
-
-BackendProperties cuda_properties() {
-  return {.name = "cuda",
-          .host_readable = false,
-          .workspace_bytes = Products::workspace_bytes,
-          // Each chunk adds to the whole gradient of the head's weight, so they are large.
-          .head_rows = 4096,
-          .invariant = false,
-          .documents = false,
-          .caches = false};
 }
 
 }  // namespace trireme

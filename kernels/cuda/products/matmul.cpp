@@ -250,7 +250,8 @@ bool Products::fuses(void* stream, const kernel::Matmul& product, View workspace
 void Products::run(void* stream, const kernel::Matmul& product, View workspace) {
   const auto& c = product.c_MN;
   if (c.count() == 0) return;
-  expect(workspace && workspace.span_bytes() >= workspace_bytes, "products have their workspace");
+  expect(workspace && workspace.span_bytes() >= cuda_workspace_bytes,
+         "products have their workspace");
   const auto part = wanted(product.epilogue);
   Call call{product, workspace, static_cast<cudaStream_t>(stream)};
   if (!by_rows(c)) {

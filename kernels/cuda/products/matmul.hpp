@@ -2,7 +2,6 @@
 // Products through cuBLASLt, f32 and bf16, summed in f32. How each shape is computed is decided
 // once: of the five ways that cuBLASLt recommends the one that was fastest here, with the epilogue
 // in the product or behind it; or the first without, where bits must not depend on a measurement.
-#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -15,9 +14,6 @@ enum class Tf32 : std::uint8_t { off, on };  // may f32 products round their inp
 
 class Products {
  public:
-  // Half of the workspace is cuBLASLt's; a measurement and sums on their way use the other half.
-  static constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
-
   Products(CudaBits, Tf32, Epilogues);
   ~Products();
   Products(const Products&) = delete;
@@ -31,6 +27,7 @@ class Products {
   // Is this product to be run with all of its epilogue, or with the bias alone? `separate` is for
   // comparison, on scratch; stream is a cudaStream_t.
   bool fuses(void* stream, const kernel::Matmul&, View workspace, const Separate&);
+  // `workspace` has cuda_workspace_bytes.
   void run(void* stream, const kernel::Matmul&, View workspace);
 
  private:

@@ -13,9 +13,9 @@
 namespace trireme::cuda {
 
 // The workspace: cuBLASLt's half; what measurements write, sums last; sums before they are added.
-inline constexpr std::size_t lent_bytes = Products::workspace_bytes / 2;
+inline constexpr std::size_t lent_bytes = cuda_workspace_bytes / 2;
 inline constexpr std::size_t sums_bytes = std::size_t{1} << 20;
-inline constexpr std::size_t trial_bytes = Products::workspace_bytes - lent_bytes - 2 * sums_bytes;
+inline constexpr std::size_t trial_bytes = cuda_workspace_bytes - lent_bytes - 2 * sums_bytes;
 inline constexpr std::size_t trial_at = lent_bytes, trial_sums_at = trial_at + trial_bytes,
                              sums_at = trial_sums_at + sums_bytes;
 

@@ -1,0 +1,16 @@
+#include "kernels/cuda/device.hpp"
+
+namespace trireme {
+
+BackendProperties cuda_properties() {
+  return {.name = "cuda",
+          .host_readable = false,
+          .workspace_bytes = cuda_workspace_bytes,
+          // Each chunk adds to the whole gradient of the head's weight, so they are large.
+          .head_rows = 4096,
+          .invariant = false,
+          .documents = false,
+          .caches = false};
+}
+
+}  // namespace trireme
