@@ -1,8 +1,11 @@
 #!/bin/sh
-# The README's two commands, word for word, on a Debian 12 that holds git and make and nothing else: as root, and as a
-# user who cannot become root and gets the one line that somebody with root has to type.
-#   tests/bare_debian_test.sh FOLDER   FOLDER is replaced; 6 GB, and half an hour or more on 2 cores
-# Ends with 77 and the reason where no such system can be made. Mirror, proxy and certificates are those of this machine.
+# The README's two commands, word for word, on a Debian 12 that holds git and make and nothing else, so that they build
+# without CUDA: as root, and as a user who cannot become root and gets the one line that somebody with root has to type.
+#   tests/bare_debian_test.sh FOLDER   works in FOLDER/bare_debian, which is replaced; 6 GB, and an hour or more on 2 cores
+#   TRIREME_BARE_CCACHE=CACHE          a folder of ccache to begin with, which stays as it is: what it holds is not compiled
+#                                      again. It must be filled with base_dir above the sources and hash_dir = false
+# Ends with 77 and the reason where no such system can be made. What a command that went wrong said is all in
+# FOLDER/bare_debian.log. Mirror, proxy and certificates are those of this machine.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(dirname "$here")
@@ -25,14 +28,17 @@ fi
 
 mkdir -p "$1" && work=$(cd "$1" && pwd)/bare_debian || exit 1
 wrong() {
-  [ -f "$work/said" ] && tail -n 40 "$work/said"
+  if [ -f "$work/said" ]; then
+    cp "$work/said" "$work.log"
+    tail -n 40 "$work/said"
+    echo "bare_debian: all of it is in $work.log"
+  fi
   echo "bare_debian: WRONG: $*"
   exit 1
 }
+unmounted() { umount "$work/$1/dev/shm" "$work/$1/dev/pts" "$work/$1/sys" "$work/$1/proc"; }
 leave() {
-  for root in "$work"/user "$work"/root; do
-    umount "$root/dev/shm" "$root/sys" "$root/proc" 2> /dev/null
-  done
+  for system in user root; do unmounted $system 2> /dev/null; done
   rm -rf --one-file-system "$work"
 }
 rm -rf --one-file-system "$work"
@@ -69,6 +75,13 @@ tree commit -q --allow-empty -m "the tree as it stands" > "$work/said" 2>&1 || w
 chroot "$work/user" useradd -m -s /bin/sh newcomer || wrong "useradd failed"
 cp -a "$work/user" "$work/root" || wrong "no space for a second system"
 chroot "$work/user" chown -R newcomer: /srv/trireme.git
+cache_settings=
+if [ "${TRIREME_BARE_CCACHE:-}" ]; then
+  mkdir "$work/user/home/newcomer/.cache" && cp -R "$TRIREME_BARE_CCACHE" "$work/user/home/newcomer/.cache/ccache" ||
+    wrong "TRIREME_BARE_CCACHE=$TRIREME_BARE_CCACHE cannot be copied"
+  chroot "$work/user" chown -R newcomer: /home/newcomer/.cache
+  cache_settings="CCACHE_BASEDIR=/home/newcomer CCACHE_NOHASHDIR=1"
+fi
 
 # inside SYSTEM USER LIMIT COMMAND: one folder for both users, so that the second finds the first one's objects in ccache.
 inside() {
@@ -76,11 +89,14 @@ inside() {
   case $2 in root) home=/root ;; *) home=/home/$2 ;; esac
   timeout -k 10 "$3" chroot --userspec="$2:$2" "$system" /usr/bin/env -i HOME="$home" USER="$2" SHELL=/bin/sh \
     PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin ${http_proxy:+http_proxy="$http_proxy"} \
-    ${https_proxy:+https_proxy="$https_proxy"} sh -c "cd /home/newcomer && { [ ! -d trireme ] || cd trireme; } && $4" \
+    ${https_proxy:+https_proxy="$https_proxy"} $cache_settings sh -c "cd /home/newcomer && { [ ! -d trireme ] || cd trireme; } && $4" \
     > "$work/said" 2>&1 < /dev/null
 }
+# What every system has that was booted or is a container.
 mounted() {
-  mount -t proc proc "$work/$1/proc" && mount -t sysfs -o ro sysfs "$work/$1/sys" &&
+  mkdir -p "$work/$1/dev/pts" "$work/$1/dev/shm" &&
+    mount -t proc proc "$work/$1/proc" && mount -t sysfs -o ro sysfs "$work/$1/sys" &&
+    mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts "$work/$1/dev/pts" &&
     mount -t tmpfs tmpfs "$work/$1/dev/shm" || wrong "mounts failed"
 }
 
@@ -105,10 +121,10 @@ mounted root
 cp -a "$work"/user/var/cache/apt/archives/*.deb "$work/root/var/cache/apt/archives/"
 mkdir -p "$work/root/root/.cache"
 cp -R "$work/user/home/newcomer/.cache/ccache" "$work/root/root/.cache/"
-umount "$work/user/dev/shm" "$work/user/sys" "$work/user/proc"
+unmounted user
 rm -rf --one-file-system "$work/user"
 inside root root 300 "git clone -q /srv/trireme.git" || wrong "root's git clone failed"
-say "$first as root"
+say "$first as root, which installs the packages, too"
 inside root root 7200 "$first" || wrong "$first as root failed"
 grep -q "setup: installing with apt: .*libgmock-dev" "$work/said" || wrong "$first as root installed nothing"
 learned root
