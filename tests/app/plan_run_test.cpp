@@ -109,6 +109,25 @@ TEST_F(GridTraining, WhatFitsIsNamedWithItsCosts) {
   EXPECT_NE(here(plan + "--device-memory 80").err.find("80 bytes? write 80G"), std::string::npos);
 }
 
+// The numbers of a build with the toolkit, cuDNN's frontend and NCCL, whichever this one is. That a
+// run takes what its plan says is seen on the simulated device (gpu_test_simulated).
+TEST_F(Training, APlanForGpusIsTheSameInEveryBuild) {
+  using Bytes = std::pair<std::int64_t, std::int64_t>;  // reserved, needed
+  const auto planned = [&](const std::string& overrides) {
+    const auto r = here(
+        "$TRIREME plan deck.toml --ranks 4 run.backend=cuda parallel.pipe=2 --json " + overrides);
+    EXPECT_EQ(r.code, 0) << r.err;
+    const auto plan = nlohmann::json::parse(r.out);
+    return Bytes(plan.at("reserved_bytes"), plan.at("needed_bytes"));
+  };
+
+  const std::string fused = "precision.compute=bf16 model.context=512 zero.stage=3 ";
+  EXPECT_EQ(planned("zero.stage=3"), Bytes(67'551'488, 3'437'252'864));
+  EXPECT_EQ(planned("run.share_gpu=true"), Bytes(67'590'656, 1'141'332'480));
+  EXPECT_EQ(planned(fused + "run.exactness=repeatable"), Bytes(70'877'184, 3'440'578'560));
+  EXPECT_EQ(planned(fused + "model.kv_heads=1"), Bytes(69'098'496, 3'438'799'872));
+}
+
 // By NVIDIA's data sheet of the H100 SXM: 67, 494.5 and 989 TFLOP/s.
 TEST_F(Training, AGpuWhoseTensorCoresIdleIsWarnedOf) {
   const auto said = [&](const std::string& overrides) {
