@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/hub.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/vendor_text.hpp"
 
 namespace trireme {
@@ -40,12 +42,12 @@ class Builder {
     auto& level = open_.back();
     const auto [member, fresh] = level.value->get_ref<Json::object_t&>().emplace(name, nullptr);
     level.member = &*member;
-    require(fresh, "it gives '{}' twice{}", name, place());
+    require(fresh, "it gives '{}' twice{}", quoted(name), place());
     return true;
   }
 
   bool parse_error(std::size_t at, const std::string&, const Json::exception& e) {
-    const auto text = without_tag(e.what());
+    const auto text = quoted(without_tag(e.what()));
     if (text.starts_with("parse error")) fail("{}", text);
     fail("at byte {}: {}", at, text);
   }
@@ -83,10 +85,11 @@ class Builder {
   // " in 'model.vocab'"
   std::string place() const {
     std::string names;
-    for (std::size_t i = 0; i + 1 < open_.size(); ++i)
-      names += fmt::format(
-          "{}{}", i > 0 ? "." : "",
-          open_[i].member ? open_[i].member->first : fmt::format("{}", open_[i].value->size() - 1));
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+      const auto& [value, member] = open_[i];
+      if (i > 0) names += '.';
+      names += member ? quoted(member->first) : std::to_string(value->size() - 1);
+    }
     return names.empty() ? names : fmt::format(" in '{}'", names);
   }
 
@@ -98,6 +101,7 @@ class Builder {
 };
 
 Json build(std::string_view text, std::optional<std::string_view> only = {}) {
+  require(!is_lfs_pointer(text), "it is {}", lfs_pointer_advice);
   Builder builder(only);
   Json::sax_parse(text, &builder);
   return builder.value();

@@ -3,6 +3,7 @@
 #include <sentencepiece_processor.h>
 
 #include "lib/base/error.hpp"
+#include "lib/base/hub.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/io/posix_file.hpp"
@@ -109,15 +110,21 @@ TokenizerFiles files_of(const TokenizerSpec& t, std::string_view where) {
   return {};
 }
 
+static std::string read_whole(const std::filesystem::path& path) {
+  auto text = read_text(path);
+  require(!is_lfs_pointer(text), "{} is {}", path.string(), lfs_pointer_advice);
+  return text;
+}
+
 TokenizerSpec tokenizer_of(const std::filesystem::path& folder) {
   if (is_there(folder / whole)) {
     HfFiles files;
     for (const auto name : tokenizer_files)
-      if (is_there(folder / name)) files.emplace(name, read_text(folder / name));
+      if (is_there(folder / name)) files.emplace(name, read_whole(folder / name));
     return {TokenizerKind::huggingface, pack(files, folder.string())};
   }
   if (is_there(folder / sentencepiece_model))
-    return {TokenizerKind::sentencepiece, read_text(folder / sentencepiece_model)};
+    return {TokenizerKind::sentencepiece, read_whole(folder / sentencepiece_model)};
   return {};
 }
 
