@@ -36,6 +36,7 @@ int check(const CheckArguments& a) {
   const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
                                       static_cast<std::uint64_t>(deck.train.seed));
   const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
+  const auto tokenizer = tokenizer_of_files(training, validation);
   if (a.verify) {
     verify(training.ranges());
     if (validation) verify(validation->ranges());
@@ -45,7 +46,7 @@ int check(const CheckArguments& a) {
   if (const auto& model = deck.model.init_from; !model.empty()) {
     const CheckpointReader reader(find_checkpoint(model));
     require_model(reader, make_spec(deck.model));
-    require_tokens_of(reader.meta(), model, training.tokenizer());
+    require_tokens_of(reader.meta(), model, tokenizer);
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);

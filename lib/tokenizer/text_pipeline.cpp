@@ -114,6 +114,13 @@ std::optional<std::int32_t> TextPipeline::id_of(std::string_view token) const {
   return found != added_.end() ? std::optional(found->id) : bpe_.vocabulary().id_of(token);
 }
 
+std::vector<std::string> TextPipeline::special_tokens() const {
+  std::vector<std::string> texts;
+  for (const auto& token : added_)
+    if (token.special) texts.push_back(token.text);
+  return texts;
+}
+
 std::optional<std::size_t> TextPipeline::text_bytes(std::int32_t id) const {
   const auto added = added_by_id_.find(id);
   if (added != added_by_id_.end()) return added->second->text.size();

@@ -42,6 +42,8 @@ class TextPipeline {
   // Above every id.
   std::int32_t vocab() const { return vocab_; }
   std::optional<std::int32_t> id_of(std::string_view token) const;
+  // Texts of the added tokens that are special.
+  std::vector<std::string> special_tokens() const;
   // Bytes of text that a token stands for; none of the unknown one, and of an id without a token.
   std::optional<std::size_t> text_bytes(std::int32_t id) const;
   // What the post-processor puts before a single text.
