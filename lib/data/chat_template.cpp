@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
@@ -117,7 +117,7 @@ std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
   for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const auto file = tokenizer.file(name);
     if (!file) continue;
-    if (auto token = token_named(nlohmann::json::parse(*file, nullptr, false), key)) return token;
+    if (auto token = token_named(parse_object(*file, name), key)) return token;
     asked = true;
   }
   if (!asked && tokenizer.id_of(usual)) return std::string(usual);

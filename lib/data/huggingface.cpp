@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/text_file.hpp"
-#include "lib/base/vendor_text.hpp"
 #include "lib/data/tiktoken.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 #include "lib/tokenizer/json.hpp"
@@ -74,17 +73,13 @@ class HuggingFaceTokenizer final : public Tokenizer {
   std::optional<std::int32_t> read_separator(std::string_view where) const {
     const auto text = file("tokenizer_config.json");
     if (!text) return std::nullopt;
-    try {
-      const auto config = nlohmann::json::parse(*text);
-      const auto token = token_named(config, "eos_token");
-      if (!token) return std::nullopt;
-      const auto id = pipeline_.id_of(*token);
-      require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
-              where, *token, tokenizer_files[0]);
-      return id;
-    } catch (const nlohmann::json::exception& e) {
-      fail("{}: tokenizer_config.json is damaged ({})", where, without_tag(e.what()));
-    }
+    const auto config = parse_object(*text, fmt::format("{}: tokenizer_config.json", where));
+    const auto token = token_named(config, "eos_token");
+    if (!token) return std::nullopt;
+    const auto id = pipeline_.id_of(*token);
+    require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
+            where, *token, tokenizer_files[0]);
+    return id;
   }
 
   // One id or a list of them.
@@ -92,19 +87,14 @@ class HuggingFaceTokenizer final : public Tokenizer {
     auto ends = Tokenizer::ends();
     const auto text = file("generation_config.json");
     if (!text) return ends;
-    try {
-      const auto config = nlohmann::json::parse(*text);
-      const auto& named = member(config, "eos_token_id");
-      for (const auto& one : named.is_array() ? named : nlohmann::json::array({named})) {
-        if (one.is_null()) continue;
-        require(one.is_number_unsigned() && one <= std::numeric_limits<std::int32_t>::max(),
-                "{}: eos_token_id {} of generation_config.json is no id of a token", where,
-                one.dump());
-        const auto id = one.get<std::int32_t>();
-        if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
-      }
-    } catch (const nlohmann::json::exception& e) {
-      fail("{}: generation_config.json is damaged ({})", where, without_tag(e.what()));
+    const auto config = parse_object(*text, fmt::format("{}: generation_config.json", where));
+    const auto& named = member(config, "eos_token_id");
+    for (const auto& one : named.is_array() ? named : Json::array({named})) {
+      if (one.is_null()) continue;
+      const auto id = static_cast<std::int32_t>(
+          integer(one, fmt::format("{}: eos_token_id of generation_config.json", where), 0,
+                  std::numeric_limits<std::int32_t>::max()));
+      if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
     }
     return ends;
   }
@@ -134,10 +124,10 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path& gi
                                given.string());
 }
 
-std::string tokenizer_json_in(const std::string& packed) {
-  const auto files = nlohmann::json::parse(packed, nullptr, false);
-  const auto& text = member(files, "tokenizer.json");
-  return text.is_string() ? text.get<std::string>() : packed;
+std::string tokenizer_json_in(const std::string& packed) try {
+  return unpack(packed, "").at(std::string(tokenizer_files[0]));
+} catch (const std::exception&) {
+  return packed;
 }
 
 std::unique_ptr<Tokenizer> huggingface_from_spec(const TokenizerSpec& spec,

@@ -1,8 +1,8 @@
 #include "lib/data/same_tokenizer.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "lib/base/json.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
@@ -22,13 +22,9 @@ bool extends(const Tokenizer& more, const Tokenizer& less) {
   return more.encode(text) == less.encode(text);
 }
 
-nlohmann::ordered_json with_ends(nlohmann::ordered_json config,
-                                 const std::vector<std::int32_t>& ends) {
-  if (ends.size() == 1)
-    config[ends_key] = ends[0];
-  else
-    config[ends_key] = ends;
-  return config;
+std::string with_ends(Json config, const std::vector<std::int32_t>& ends) {
+  config[ends_key] = ends.size() == 1 ? Json(ends[0]) : Json(ends);
+  return to_lines(config);
 }
 
 void add(std::vector<std::int32_t>& ids, std::int32_t id) {
@@ -60,9 +56,9 @@ TokenizerSpec joined(const TokenizerSpec& first, const TokenizerSpec& second) {
   for (const auto id : b->ends()) add(ends, id);
   const auto own = files.find(settings), other = others.find(settings);
   if (own != files.end() && other != others.end() && own->second != other->second) {
-    auto all = nlohmann::ordered_json::parse(other->second);
-    all.update(nlohmann::ordered_json::parse(own->second));
-    own->second = with_ends(std::move(all), ends).dump(2) + "\n";
+    auto all = parse_json(other->second);
+    all.update(parse_json(own->second));
+    own->second = with_ends(std::move(all), ends);
   }
   files.insert(others.begin(), others.end());
   return packed(files);
