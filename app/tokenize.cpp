@@ -110,6 +110,9 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("inputs", o.inputs, "files, globs, folders, or - for standard input")
       ->required();
   command->add_option("-o,--output", a->output, "the token file to write")->required();
+  command->add_flag_callback(
+      "--overwrite", [a] { a->options.existing = ExistingFile::replaced; },
+      "replace a token file that is there");
   command->add_option("--tokenizer", a->tokenizer,
                       "bytes (default for text), a Hugging Face tokenizer.json or its folder, a "
                       "SentencePiece .model file, or a table of tiktoken");

@@ -54,7 +54,8 @@ TokenizerSpec joined(const TokenizerSpec& first, const TokenizerSpec& second) {
   const auto others = unpack(second.bytes, "a tokenizer");
   auto ends = a->ends();
   for (const auto id : b->ends()) add(ends, id);
-  const auto own = files.find(settings), other = others.find(settings);
+  const auto own = files.find(settings);
+  const auto other = others.find(settings);
   if (own != files.end() && other != others.end() && own->second != other->second) {
     auto all = parse_json(other->second);
     all.update(parse_json(own->second));
@@ -71,9 +72,7 @@ TokenizerSpec with_end(const TokenizerSpec& spec, std::int32_t id) {
   ends.insert(ends.begin(), id);
   auto files = unpack(spec.bytes, "a tokenizer");
   auto& text = files[settings];
-  const auto config =
-      text.empty() ? nlohmann::ordered_json::object() : nlohmann::ordered_json::parse(text);
-  text = with_ends(config, ends).dump(2) + "\n";
+  text = with_ends(text.empty() ? Json::object() : parse_json(text), ends);
   return packed(files);
 }
 

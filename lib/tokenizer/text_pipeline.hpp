@@ -88,6 +88,7 @@ class TextPipeline {
   Decoder decoder_;
   std::vector<AddedToken> added_;
   std::unordered_map<std::int32_t, const AddedToken*> added_by_id_;
+  std::unordered_map<std::string_view, const AddedToken*> added_by_text_;
   Finders finders_, plain_finders_;
   bool finds_normalized_;
   std::vector<std::int32_t> prefix_;
