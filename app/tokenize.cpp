@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/data/chat_jinja.hpp"
@@ -91,8 +92,7 @@ int run(Arguments a) {
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   const TokenizeSummary s = tokenize(o);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
-  fmt::print(
-      "{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
+  say("{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",
       a.output, counted(s.documents, "document"), s.tokens, s.vocab,
       s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(), megabytes,

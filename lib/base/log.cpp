@@ -85,8 +85,16 @@ static void add_error(std::string_view text) {
   ::close(file);
 }
 
+// Its further lines begin with a blank, so that none can be taken for a message of its own.
+static std::string printable(std::string_view message) {
+  auto text = without_controls(message);
+  for (auto at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
+    if (at + 1 < text.size() && text[at + 1] != ' ') text.insert(at + 1, "  ");
+  return text;
+}
+
 void log_line(LogLevel level, std::string_view message) {
-  const auto text = without_controls(message);
+  const auto text = printable(message);
   if (level == LogLevel::error && !errors_file.empty()) add_error(text);
   if (!had_file && early.size() < 100)
     early.push_back({spdlog::log_clock::now(), level_of(level), text});

@@ -52,7 +52,6 @@ std::string without_controls(std::string_view message) {
     const auto escape = rest[0] == '\n' ? std::string() : escape_at(rest, s);
     out += escape.empty() ? rest.substr(0, s.bytes) : escape;
     at += s.bytes;
-    if (rest[0] == '\n' && at < message.size() && message[at] != ' ') out += "  ";
   }
   return out;
 }

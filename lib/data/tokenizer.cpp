@@ -234,6 +234,11 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& 
 std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_view encoding) {
   if (path == "bytes") return bytes_tokenizer();
   if (std::filesystem::is_directory(path)) return huggingface_tokenizer(path);
+  require(
+      std::filesystem::exists(path),
+      "there is no tokenizer {}: name \"bytes\", a tokenizer.json or the folder that holds it, a "
+      "SentencePiece .model file or a table of tiktoken; names of a hub are not downloaded",
+      path);
   std::ifstream in(path, std::ios::binary);
   std::string beginning(1024, '\0');
   in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
