@@ -28,9 +28,9 @@ const Json& field(const Json& row, std::initializer_list<const char*> names,
 Question question_of(const FileLine& line) {
   const auto row = object_in(line, row_form);
   const auto& where = line.where;
-  const auto &context = field(row, {"ctx", "context", "query"}, where),
+  const auto &context = field(row, {"ctx", "context", "query", "question"}, where),
              &endings = field(row, {"endings", "choices"}, where),
-             &label = field(row, {"label", "gold"}, where);
+             &label = field(row, {"label", "gold", "answer"}, where);
   Question q;
   require(context.is_string() && endings.is_array() && endings.size() >= 2,
           "{}: a question is a text with a list of at least two endings, {}", where, row_form);

@@ -106,6 +106,21 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
 
 }  // namespace
 
+Json end_ids(const TextIds& ids) {
+  if (ids.ends.empty()) return {};
+  return ids.ends.size() == 1 ? Json(ids.ends[0]) : Json(ids.ends);
+}
+
+std::vector<std::int64_t> end_ids_in(const Json& config, std::string_view where) {
+  constexpr const char* key = "eos_token_id";
+  std::vector<std::int64_t> ids;
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) return ids;
+  for (const auto& id : found->is_array() ? *found : Json::array({*found}))
+    ids.push_back(integer(id, fmt::format("{} of {}", key, where)));
+  return ids;
+}
+
 std::string architecture_of(const ModelConfig& c) {
   if (c.positions == Positions::learned) {
     require_gpt2(c);
@@ -126,7 +141,7 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
   json["use_cache"] = true;
   json["torch_dtype"] = torch_name(type);
   json["bos_token_id"] = id_or_null(ids.begin);
-  json["eos_token_id"] = id_or_null(ids.end);
+  json["eos_token_id"] = end_ids(ids);
   json["pad_token_id"] = nullptr;
   return json;
 }
@@ -134,7 +149,7 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
 Json generation_config(const TextIds& ids) {
   Json json = Json::object();
   if (ids.begin) json["bos_token_id"] = *ids.begin;
-  if (ids.end) json["eos_token_id"] = *ids.end;
+  if (!ids.ends.empty()) json["eos_token_id"] = end_ids(ids);
   return json;
 }
 

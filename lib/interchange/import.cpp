@@ -90,15 +90,15 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   if (!folder.has_filename()) folder = folder.parent_path();
   require(is_there(folder), "there is no folder {}{}", given.string(), hub_advice(given));
   const HfFolder files(folder);
-  const auto config = folder / "config.json";
-  const auto model = model_of_config(parse_object(read_text(config), config.string()),
-                                     config.string(), options.context);
+  const auto path = folder / "config.json";
+  const auto config = parse_object(read_text(path), path.string());
+  const auto model = model_of_config(config, path.string(), options.context);
   require_possible(model, folder, files.places().size());
   const auto spec = make_spec(model);
   HfWeights weights(files, spec);
   const auto master = options.master.value_or(weights.master());
   const auto deck = deck_of(model, master, folder);
-  auto tokenizer = tokenizer_of(folder);
+  auto tokenizer = tokenizer_of(folder, config);
   warn_of_tokenizer(tokenizer, folder.string());
   const auto meta = meta_of(deck, spec, std::move(tokenizer));
   std::vector<ParamSlice> slices;

@@ -15,7 +15,8 @@ namespace trireme {
 namespace {
 
 constexpr const char *whole = "tokenizer.json", *settings = "tokenizer_config.json",
-                     *sentencepiece_model = "tokenizer.model";
+                     *sentencepiece_model = "tokenizer.model",
+                     *generation = "generation_config.json";
 // Byte 0 ends a text, but its token is no special one: a text may hold the character that stands
 // for it.
 TokenizerFiles of_bytes() {
@@ -25,12 +26,14 @@ TokenizerFiles of_bytes() {
   const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                        {"clean_up_tokenization_spaces", false}};
   const auto tokenizer = byte_level_bpe(vocabulary, Json::array());
-  return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, 0}};
+  return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, {0}}};
 }
 
-std::optional<std::int64_t> id_unless_negative(int id) {
-  if (id < 0) return {};
-  return id;
+TextIds text_ids(const sentencepiece::SentencePieceProcessor& processor) {
+  TextIds ids;
+  if (processor.bos_id() >= 0) ids.begin = processor.bos_id();
+  if (processor.eos_id() >= 0) ids.ends = {processor.eos_id()};
+  return ids;
 }
 
 TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where) {
@@ -53,8 +56,7 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
   name("eos_token", processor.eos_id());
   name("unk_token", processor.unk_id());
   name("pad_token", processor.pad_id());
-  return {{{sentencepiece_model, model}, {settings, to_lines(config)}},
-          {id_unless_negative(processor.bos_id()), id_unless_negative(processor.eos_id())}};
+  return {{{sentencepiece_model, model}, {settings, to_lines(config)}}, text_ids(processor)};
 }
 
 // The id of a token that its settings name.
@@ -89,8 +91,11 @@ TokenizerFiles of_huggingface(const std::string& packed, std::string_view where)
     if (const auto found = files.contents.find(name); found != files.contents.end())
       config.update(parse_object(found->second, name));
   const TokenIds ids(tokenizer->second, where);
-  files.ids = {ids.id_of(token_named(config, "bos_token")),
-               ids.id_of(token_named(config, "eos_token"))};
+  files.ids.begin = ids.id_of(token_named(config, "bos_token"));
+  if (const auto found = files.contents.find(generation); found != files.contents.end())
+    files.ids.ends = end_ids_in(parse_object(found->second, generation), generation);
+  if (const auto end = ids.id_of(token_named(config, "eos_token")); files.ids.ends.empty() && end)
+    files.ids.ends = {*end};
   return files;
 }
 
@@ -116,11 +121,13 @@ static std::string read_whole(const std::filesystem::path& path) {
   return text;
 }
 
-TokenizerSpec tokenizer_of(const std::filesystem::path& folder) {
+TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& config) {
   if (is_there(folder / whole)) {
     HfFiles files;
     for (const auto name : tokenizer_files)
       if (is_there(folder / name)) files.emplace(name, read_whole(folder / name));
+    const TextIds ids{{}, end_ids_in(config, "config.json")};
+    if (!ids.ends.empty()) files.emplace(generation, to_lines(generation_config(ids)));
     return {TokenizerKind::huggingface, pack(files, folder.string())};
   }
   if (is_there(folder / sentencepiece_model))

@@ -10,7 +10,7 @@ using namespace test;
 
 TEST(HfConfig, WhatIsWrittenIsRead) {
   for (const auto& [name, config] : small_models())
-    EXPECT_EQ(model_of_config(config_of_model(config, {1, 2}, ElementType::bf16), name), config)
+    EXPECT_EQ(model_of_config(config_of_model(config, {1, {2}}, ElementType::bf16), name), config)
         << name;
 }
 
