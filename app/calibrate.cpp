@@ -9,6 +9,7 @@
 
 #include "app/commands.hpp"
 #include "app/launch.hpp"
+#include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
@@ -100,7 +101,7 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
   at_root(world, [&] {
     replace_atomically(a.file, machine_text(machine));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    fmt::print("{}: {}, measured in {:.0f} s\n", a.file, machine.name, took.count());
+    say("{}: {}, measured in {:.0f} s\n", a.file, machine.name, took.count());
   });
   return 0;
 }

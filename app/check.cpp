@@ -1,6 +1,7 @@
 // trireme check DECK
 #include "app/commands.hpp"
 #include "app/node_shards.hpp"
+#include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
@@ -25,8 +26,8 @@ struct CheckArguments {
 void verify(const std::vector<TokenRange>& ranges) {
   for (const auto& range : ranges)
     if (range.file.verify() == Verified::ids_only)
-      fmt::print("{} has no hash: its ids are in the vocabulary, and no more can be said of them\n",
-                 range.file.path().string());
+      say("{} has no hash: its ids are in the vocabulary, and no more can be said of them\n",
+          range.file.path().string());
 }
 
 // Checks the deck, its files, and that the model of one rank fits this machine.
@@ -36,6 +37,7 @@ int check(const CheckArguments& a) {
   const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
                                       static_cast<std::uint64_t>(deck.train.seed));
   const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
+  const auto tokenizer = tokenizer_of_files(training, validation);
   if (a.verify) {
     verify(training.ranges());
     if (validation) verify(validation->ranges());
@@ -45,7 +47,7 @@ int check(const CheckArguments& a) {
   if (const auto& model = deck.model.init_from; !model.empty()) {
     const CheckpointReader reader(find_checkpoint(model));
     require_model(reader, make_spec(deck.model));
-    require_tokens_of(reader.meta(), model, training.tokenizer());
+    require_tokens_of(reader.meta(), model, tokenizer);
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
@@ -53,9 +55,9 @@ int check(const CheckArguments& a) {
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
   const auto plan = make_plan(plan_input(deck, compute, transport_of(deck, choice)), target);
-  fmt::print("{} is sound: {:.2f}M parameters, {} samples an epoch, {} reserved a rank\n",
-             a.deck.path, static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
-             memory_text(static_cast<double>(plan.most_reserved())));
+  say("{} is sound: {:.2f}M parameters, {} samples an epoch, {} reserved a rank\n", a.deck.path,
+      static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
+      memory_text(static_cast<double>(plan.most_reserved())));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),
                 static_cast<double>(here) / (1 << 30));

@@ -276,7 +276,7 @@ int compare(const CompareArguments& a) {
   try {
     Comparison comparison(a);
     const int code = comparison.run();
-    fmt::print("{}", a.json ? comparison.report().json() : comparison.report().text());
+    say("{}", a.json ? comparison.report().json() : comparison.report().text());
     flush_output();
     return code;
   } catch (const Error& e) {

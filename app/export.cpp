@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/deck/preset.hpp"
@@ -35,9 +36,9 @@ int export_checkpoint(const ExportArguments& a) {
     const auto shard = a.shard_size.empty() ? default_shard_bytes : parse_byte_count(a.shard_size);
     s = export_safetensors(reader, model, a.out, type, shard);
   }
-  fmt::print("{}: {}{} tensors, {:.1f} MB in {}, {}\n", a.out,
-             s.architecture.empty() ? "" : s.architecture + ", ", s.tensors,
-             static_cast<double>(s.bytes) * 1e-6, name_of(s.type), counted(s.files, "file"));
+  say("{}: {}{} tensors, {:.1f} MB in {}, {}\n", a.out,
+      s.architecture.empty() ? "" : s.architecture + ", ", s.tensors,
+      static_cast<double>(s.bytes) * 1e-6, name_of(s.type), counted(s.files, "file"));
   return 0;
 }
 

@@ -146,10 +146,11 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
     requests = requests_of(prompts, *tokenizer, a);
   });
   const Texts texts(*tokenizer, requests, a.stop);
-  GenerationSettings settings{.vocab = tokenizer->vocab(),
-                              .end_of_text = a.ignore_eos ? std::nullopt : tokenizer->separator(),
-                              .batch = a.batch,
-                              .cache = !a.no_cache};
+  GenerationSettings settings{
+      .vocab = tokenizer->vocab(),
+      .ends = a.ignore_eos ? std::vector<std::int32_t>() : tokenizer->ends(),
+      .batch = a.batch,
+      .cache = !a.no_cache};
   settings.stops = [&](std::size_t i, std::span<const std::int32_t> fresh) {
     return texts.stopped(i, fresh);
   };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/error.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -28,7 +29,7 @@ std::filesystem::path checkpoint_in(const std::filesystem::path& path) {
   const auto checkpoints = path / "checkpoints";
   if (!std::filesystem::is_directory(checkpoints, e)) return path;
   const auto newest = newest_intact(checkpoints, Check::sizes);
-  for (const auto& reason : newest.skipped) fmt::print("skipped: {}\n", reason);
+  for (const auto& reason : newest.skipped) say("skipped: {}\n", reason);
   require(newest.found.has_value(), "{} holds no {}checkpoint", path.string(),
           newest.skipped.empty() ? "" : "intact ");
   return newest.found->directory;
@@ -40,9 +41,9 @@ void repair(const std::filesystem::path& path) {
           all.empty() ? "" : all.back().directory.string());
   const auto made = repair_checkpoint(path);
   if (made.empty())
-    fmt::print("nothing to repair\n");
+    say("nothing to repair\n");
   else
-    fmt::print("made again: {}\n", fmt::join(made, ", "));
+    say("made again: {}\n", fmt::join(made, ", "));
 }
 
 // Of a run directory all checkpoints, newest first: the newest intact one as it is, then whether
@@ -58,7 +59,7 @@ int verify_all(const std::vector<CheckpointInfo>& all) {
       problems = reader.verify();
       if (problems.empty() && intact.empty()) {
         intact = directory.string();
-        fmt::print("{}\n", describe(reader));
+        say("{}\n", describe(reader));
       }
     } catch (const Error& e) {
       problems = {e.what()};
@@ -68,10 +69,10 @@ int verify_all(const std::vector<CheckpointInfo>& all) {
     report += fmt::format("{}: {}\n", name, problems.empty() ? "intact" : "damaged");
     if (!problems.empty()) ++damaged;
   }
-  fmt::print("{}verdict: {}; {} of {} are damaged\n", report,
-             intact.empty() ? "no checkpoint is intact"
-                            : "every hash is right in " + intact + ", the newest intact one",
-             damaged, all.size());
+  say("{}verdict: {}; {} of {} are damaged\n", report,
+      intact.empty() ? "no checkpoint is intact"
+                     : "every hash is right in " + intact + ", the newest intact one",
+      damaged, all.size());
   return damaged == 0 ? 0 : 1;
 }
 
@@ -81,14 +82,14 @@ int inspect(const InspectArguments& a) {
       a.verify && !all.empty())
     return verify_all(all);
   const CheckpointReader reader(checkpoint_in(a.path));
-  fmt::print("{}\n", describe(reader));
+  say("{}\n", describe(reader));
   if (!a.verify) {
-    fmt::print("verdict: manifest and file sizes are right (--verify reads everything)\n");
+    say("verdict: manifest and file sizes are right (--verify reads everything)\n");
     return 0;
   }
   const auto problems = reader.verify();
-  for (const auto& p : problems) fmt::print("{}\n", p);
-  fmt::print("verdict: {}\n", problems.empty() ? "intact, every hash is right" : "damaged");
+  for (const auto& p : problems) say("{}\n", p);
+  say("verdict: {}\n", problems.empty() ? "intact, every hash is right" : "damaged");
   return problems.empty() ? 0 : 1;
 }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "app/json_lines.hpp"
 #include "lib/base/text_file.hpp"
@@ -15,8 +14,6 @@
 namespace trireme {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* row_form = R"({"ctx": "...", "endings": ["...", "..."], "label": 0})";
 
@@ -31,9 +28,9 @@ const Json& field(const Json& row, std::initializer_list<const char*> names,
 Question question_of(const FileLine& line) {
   const auto row = object_in(line, row_form);
   const auto& where = line.where;
-  const auto &context = field(row, {"ctx", "context", "query"}, where),
+  const auto &context = field(row, {"ctx", "context", "query", "question"}, where),
              &endings = field(row, {"endings", "choices"}, where),
-             &label = field(row, {"label", "gold"}, where);
+             &label = field(row, {"label", "gold", "answer"}, where);
   Question q;
   require(context.is_string() && endings.is_array() && endings.size() >= 2,
           "{}: a question is a text with a list of at least two endings, {}", where, row_form);

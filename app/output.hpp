@@ -1,7 +1,18 @@
 #pragma once
 // The standard output of a subcommand.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lib/base/quoted.hpp"
 
 namespace trireme {
+
+// Prints to stdout; a name or a text of a file in it cannot drive a terminal.
+template <class... A>
+void say(fmt::format_string<A...> text, A&&... args) {
+  fmt::print("{}", without_controls(fmt::format(text, std::forward<A>(args)...)));
+}
 
 // Flushes stdout; Error when something printed could not be written.
 void flush_output();

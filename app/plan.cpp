@@ -136,22 +136,21 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
               ? fmt::format(" in chunks of {} (run.exact_chunk)", input.setup.exact_chunk)
               : "",
           deck.train.batch);
-  fmt::print("{}", search_text(found, memory));
+  say("{}", search_text(found, memory));
   std::string also;
   if (!loaded.parallel.stage_layers.empty()) also += " parallel.stage_layers=[]";
   if (loaded.zero.shard != 0) also += " zero.shard=0";
-  if (!also.empty()) fmt::print("the deck has other settings than all of these: add{}\n", also);
+  if (!also.empty()) say("the deck has other settings than all of these: add{}\n", also);
   const bool flat =
       std::ranges::any_of(found.best, [](const Trial& t) { return t.choice.grid.pipe == 1; });
   if (flat && loaded.parallel.schedule != ScheduleKind::one_f_one_b)
-    fmt::print("and to those on one stage: parallel.schedule=1f1b parallel.chunks=1\n");
+    say("and to those on one stage: parallel.schedule=1f1b parallel.chunks=1\n");
   const bool once =
       loaded.zero.gather == ZeroCadence::step || loaded.zero.reduce == ZeroCadence::step;
   if (once && std::ranges::any_of(found.best, [](const Trial& t) {
         return t.choice.zero_stage == 0 || t.choice.gather == ZeroCadence::step;
       }))
-    fmt::print(
-        "and to those of zero.stage 0, 1 or 2: zero.gather=microbatch zero.reduce=microbatch\n");
+    say("and to those of zero.stage 0, 1 or 2: zero.gather=microbatch zero.reduce=microbatch\n");
   flush_output();  // before an error
   require(!found.best.empty(),
           "none of these fits: take more ranks, or a machine with more memory");
@@ -179,10 +178,10 @@ int plan(PlanArguments a) {
   if (a.json) {
     auto json = nlohmann::ordered_json::parse(plan_json(plan, input, target));
     if (predicted) json["predicted"] = prediction_json(*predicted, *machine);
-    fmt::print("{}\n", json.dump(2));
+    say("{}\n", json.dump(2));
   } else {
-    fmt::print("{}{}", plan_text(plan, input, target),
-               predicted ? prediction_text(*predicted, *machine) : "");
+    say("{}{}", plan_text(plan, input, target),
+        predicted ? prediction_text(*predicted, *machine) : "");
   }
   flush_output();  // before errors
   require_ordered(plan);

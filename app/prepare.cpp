@@ -12,6 +12,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
+#include "lib/data/same_tokenizer.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
@@ -28,10 +29,22 @@ std::string new_run_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
-CheckpointMeta meta_of(const Deck& deck, const Dataset& data, const CheckpointReader* from) {
+// What the run's checkpoints carry: the token files' tokenizer, with what that of the model knows
+// more, with which the run begins or goes on.
+TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
+                               const CheckpointReader* from) {
+  std::optional<CheckpointReader> initial;
+  if (!from && !deck.model.init_from.empty())
+    from = &initial.emplace(find_checkpoint(deck.model.init_from));
+  if (!from) return of_files;
+  require_tokens_of(from->meta(), from->directory().string(), of_files);
+  return joined(of_files, tokenizer_of(from->meta()));
+}
+
+CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
+                       const CheckpointReader* from) {
   CheckpointMeta meta;
   if (from) meta = from->meta();
-  const auto tokenizer = data.tokenizer();
   meta.seed = static_cast<std::uint64_t>(deck.train.seed);
   meta.deck = dump_deck(deck);
   meta.version = version();
@@ -52,7 +65,9 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   auto validation = validation_data(deck.data, m.context, m.vocab);
   std::optional<CheckpointReader> reader;
   if (!from.empty()) reader.emplace(from);
-  auto meta = meta_of(deck, training, reader ? &*reader : nullptr);
+  const auto* const begin = reader ? &*reader : nullptr;
+  auto meta =
+      meta_of(deck, tokenizer_of_run(deck, tokenizer_of_files(training, validation), begin), begin);
   const auto total = steps_of_run(deck.train, m.context, meta);
   return {std::move(deck),   std::move(training), std::move(validation),
           std::move(reader), std::move(meta),     total};
@@ -194,12 +209,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   std::optional<Inputs> in;
   together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
   require_same_files(world, files_of(*in));
-  together(world, Pace::slow, [&] {
-    compare_tokens_with_checkpoint(*in);
-    if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
-      require_tokens_of(CheckpointReader(find_checkpoint(model)).meta(), model,
-                        {kind_named(in->meta.tokenizer_kind), in->meta.tokenizer});
-  });
+  together(world, Pace::slow, [&] { compare_tokens_with_checkpoint(*in); });
   if (world.size() > 1) {
     if (in->from) require_same_checkpoint(world, from);
     world.broadcast(in->meta.run);  // a new run's identity is rank 0's

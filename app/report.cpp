@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/version.hpp"
@@ -83,9 +84,9 @@ int report(const ReportArguments& a) {
   replace_atomically(a.output, page);
   for (const auto& run : all.at("runs"))
     for (const auto& problem : run.at("problems"))
-      fmt::print("{}: {}\n", run.at("path").get<std::string>(), problem.get<std::string>());
-  fmt::print("{}: {}, {:.2f} MB; open it in a browser\n", a.output, counted(runs.size(), "run"),
-             static_cast<double>(page.size()) * 1e-6);
+      say("{}: {}\n", run.at("path").get<std::string>(), problem.get<std::string>());
+  say("{}: {}, {:.2f} MB; open it in a browser\n", a.output, counted(runs.size(), "run"),
+      static_cast<double>(page.size()) * 1e-6);
   return 0;
 }
 

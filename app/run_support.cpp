@@ -3,6 +3,7 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/data/same_tokenizer.hpp"
 #include "lib/deck/value.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/launch/devices.hpp"
@@ -122,24 +123,29 @@ Deck on_one_rank(Deck d) {
   return fit_to_ranks(std::move(d), 1);
 }
 
+TokenizerSpec tokenizer_of(const CheckpointMeta& meta) {
+  return {kind_named(meta.tokenizer_kind), meta.tokenizer};
+}
+
 void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
                        const TokenizerSpec& files) {
-  const TokenizerSpec there{kind_named(meta.tokenizer_kind), meta.tokenizer};
-  if (there.kind == TokenizerKind::none || files.kind == TokenizerKind::none || there == files)
-    return;
-  const auto ids = [](const TokenizerSpec& spec, const std::string& where) {
-    return make_tokenizer(spec, where)->encode("The 42 oars,\n\tof a na\u00efve \u65e5\u672c.");
-  };
-  if (ids(there, model) == ids(files, "the token files")) return;
-  require(there.kind == files.kind,
-          "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}: "
-          "tokenize the text again with the model's (--tokenizer)",
-          name_of(files.kind), model, name_of(there.kind));
-  log_warning(
-      "the token files were made with another {} tokenizer than the model in {}: its ids mean "
-      "other "
-      "texts",
-      name_of(there.kind), model);
+  const auto there = tokenizer_of(meta);
+  require(agree(there, model, files, "the token files"),
+          "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}, in "
+          "which ids mean other texts: tokenize the text again with the model's (--tokenizer)",
+          files.identity(), model, there.identity());
+}
+
+TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out) {
+  const auto tokenizer = training.tokenizer();
+  if (!held_out) return tokenizer;
+  const auto other = held_out->tokenizer();
+  require(
+      agree(tokenizer, "data.path", other, "data.validation"),
+      "the files of data.path were tokenized with {}, those of data.validation with {}: use one "
+      "tokenizer for all files",
+      tokenizer.identity(), other.identity());
+  return tokenizer;
 }
 
 }  // namespace trireme

@@ -46,10 +46,12 @@ TransportKind transport_of(const Deck&, const BackendChoice&);
 
 // The deck's sections as a plan takes them.
 PlanInput plan_input(const Deck&, DType compute, TransportKind);
-// Tokens have to mean to a model what they meant when it was trained. Where its tokenizer and the
-// token files' give a text other ids: Error when they are of two kinds, else a warning. `model` is
-// its name.
+TokenizerSpec tokenizer_of(const CheckpointMeta&);
+// Tokens have to mean to a model what they meant when it was trained: Error where its tokenizer and
+// the token files' do not agree (lib/data/same_tokenizer.hpp). `model` is its name.
 void require_tokens_of(const CheckpointMeta&, const std::string& model, const TokenizerSpec& files);
+// Of the files that are trained on. Error where those held out are of another one.
+TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out);
 // The deck for one rank, whatever grid it was written for.
 Deck on_one_rank(Deck);
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "app/commands.hpp"
+#include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/data/chat_jinja.hpp"
@@ -91,8 +92,7 @@ int run(Arguments a) {
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   const TokenizeSummary s = tokenize(o);
   const double megabytes = static_cast<double>(s.bytes) / 1e6;
-  fmt::print(
-      "{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
+  say("{}: {}, {} tokens of a vocabulary of {}{} from {:.1f} MB in {}, "
       "{:.2f} s, {:.1f} MB/s\n",
       a.output, counted(s.documents, "document"), s.tokens, s.vocab,
       s.learnt ? fmt::format(", {} of them learnt,", *s.learnt) : std::string(), megabytes,
@@ -110,6 +110,9 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("inputs", o.inputs, "files, globs, folders, or - for standard input")
       ->required();
   command->add_option("-o,--output", a->output, "the token file to write")->required();
+  command->add_flag_callback(
+      "--overwrite", [a] { a->options.existing = ExistingFile::replaced; },
+      "replace a token file that is there");
   command->add_option("--tokenizer", a->tokenizer,
                       "bytes (default for text), a Hugging Face tokenizer.json or its folder, a "
                       "SentencePiece .model file, or a table of tiktoken");

@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
   add_version(app, chosen);
   add_manual(app, chosen);
   try {
+    const auto dash = foreign_dash_in(app, argc, argv);
+    if (!dash.empty()) throw CLI::ParseError(dash, CLI::ExitCodes::ExtrasError);
     app.parse(argc, argv);
     if (chosen) {
       const int code = chosen();
@@ -51,11 +53,16 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     const std::string_view command = argc > 1 ? argv[1] : "";
     const bool train = command == "train";
+    // A misspelt option may be the one that is missing.
+    const auto unknown = unknown_options(app);
+    const bool misspelt = !unknown.empty() && dynamic_cast<const CLI::RequiredError*>(&e);
     // Keys of a deck as options; other commands have none.
-    const bool keys = (train || command == "check" || command == "plan") &&
-                      dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr;
+    const bool extras = misspelt || dynamic_cast<const CLI::ExtrasError*>(&e);
+    const bool keys = extras && (train || command == "check" || command == "plan");
     const auto say = [&] {
-      const int code = app.exit(e);
+      const int code =
+          misspelt ? app.exit(CLI::ExtrasError(std::string(command), unknown)) : app.exit(e);
+      if (extras) fmt::print(stderr, "{}", hints_of_options(app, unknown));
       if (app.get_subcommands().empty()) fmt::print(stderr, "{}", hint_of_command(app, command));
       if (keys) fmt::print(stderr, "{}", hints_for(argc, argv));
       return code;

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
@@ -110,12 +110,17 @@ std::vector<ChatTemplate> known() {
   };
 }
 
-// The token that the tokenizer's configuration names, or the usual one if it is a token.
+// The token that the tokenizer's files name; where there are none, the usual one if it is a token.
 std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
                                     std::string_view usual) {
-  if (const auto config = tokenizer.file("tokenizer_config.json"))
-    if (auto token = token_named(nlohmann::json::parse(*config, nullptr, false), key)) return token;
-  if (tokenizer.id_of(usual)) return std::string(usual);
+  bool asked = false;
+  for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto file = tokenizer.file(name);
+    if (!file) continue;
+    if (auto token = token_named(parse_object(*file, name), key)) return token;
+    asked = true;
+  }
+  if (!asked && tokenizer.id_of(usual)) return std::string(usual);
   return std::nullopt;
 }
 
@@ -124,6 +129,11 @@ void replace(std::string& text, std::string_view what, std::string_view with) {
     text.replace(at, what.size(), with);
 }
 
+bool holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Texts in which special tokens are found.
 template <class F>
 void each_text(ChatTemplate& t, const F& f) {
   for (auto& [role, turn] : t.turns) {
@@ -131,7 +141,33 @@ void each_text(ChatTemplate& t, const F& f) {
     f(turn.after);
   }
   for (auto* text : {&t.begin, &t.end, &t.before_last}) f(*text);
-  for (auto& text : t.special) f(text);
+}
+
+// Those that are written as contents are.
+std::vector<std::string> plain_texts(const ChatTemplate& t) {
+  std::vector<std::string> all{t.default_system};
+  const auto system = t.turns.find("system");
+  if (t.system == ChatTemplate::SystemPlace::first_user_turn && system != t.turns.end())
+    all.insert(all.end(), {system->second.before, system->second.after});
+  return all;
+}
+
+constexpr std::string_view bos = "{bos}", eos = "{eos}";
+
+// Puts the tokenizer's token in the place of `mark`; it is special, whether the template says so or
+// not.
+void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark, const char* key,
+             std::string_view usual) {
+  bool used = std::erase(t.special, mark) > 0;
+  each_text(t, [&](const std::string& text) { used = used || holds(text, mark); });
+  if (!used) return;
+  const auto token = token_of(tokenizer, key, usual);
+  require(token && !token->empty(),
+          "the chat template {} writes {}, and the tokenizer names no {}: choose another "
+          "--template",
+          t.name, mark, key);
+  each_text(t, [&](std::string& text) { replace(text, mark, *token); });
+  t.special.push_back(*token);
 }
 
 }  // namespace
@@ -153,19 +189,24 @@ ChatTemplate chat_template_named(std::string_view name) {
 }
 
 ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
-  for (const auto& [mark, key, usual] :
-       {std::tuple{"{bos}", "bos_token", "<s>"}, {"{eos}", "eos_token", "</s>"}}) {
-    bool used = false;
-    each_text(t, [&, mark = mark](const std::string& text) {
-      used = used || text.find(mark) != std::string::npos;
+  for (const auto mark : {bos, eos})
+    for (const auto& text : plain_texts(t))
+      require(!holds(text, mark),
+              "the chat template {} writes {} into a system's text, where it would be plain text: "
+              "write it into begin or the text before a turn",
+              t.name, mark);
+  resolve(t, tokenizer, bos, "bos_token", "<s>");
+  resolve(t, tokenizer, eos, "eos_token", "</s>");
+  for (const auto& token : tokenizer.special_tokens()) {
+    each_text(t, [&](const std::string& text) {
+      if (holds(text, token) && std::ranges::find(t.special, token) == t.special.end())
+        t.special.push_back(token);
     });
-    if (!used) continue;
-    const auto token = token_of(tokenizer, key, usual);
-    require(token && !token->empty(),
-            "the chat template {} writes {}, and the tokenizer names no {}: choose another "
-            "--template",
-            t.name, mark, key);
-    each_text(t, [&, mark = mark](std::string& text) { replace(text, mark, *token); });
+    for (const auto& text : plain_texts(t))
+      require(!holds(text, token),
+              "the chat template {} writes the special token {} into a system's text, where it "
+              "would be plain text: write it into begin or the text before a turn, or leave it out",
+              t.name, token);
   }
   for (const auto& text : t.special)
     require(tokenizer.id_of(text).has_value(),
@@ -173,6 +214,21 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
             "--template, or write one in which it is plain text",
             t.name, text);
   return t;
+}
+
+std::size_t special_at(const ChatTemplate& t, std::string_view text) {
+  std::size_t most = 0;
+  for (const auto& s : t.special)
+    if (text.starts_with(s)) most = std::max(most, s.size());
+  return most;
+}
+
+std::string end_of_turn(const ChatTemplate& t) {
+  const std::string_view after = t.turns.at("assistant").after;
+  for (std::size_t i = 0; i < after.size(); ++i)
+    if (const auto n = special_at(t, after.substr(i)); n > 0)
+      return std::string(after.substr(i, n));
+  return {};
 }
 
 }  // namespace trireme

@@ -23,7 +23,8 @@ struct ChatTemplate {
   std::string name;
   std::map<std::string, Turn, std::less<>> turns;  // by role; "assistant" is there
   std::string begin, end;                          // of a conversation
-  // Texts that are one token each wherever they stand above. In contents they are plain text.
+  // Texts that are one token each wherever they stand above. In contents they are plain text, and
+  // so they are in a system text that stands in the first user turn.
   std::vector<std::string> special;
   std::string default_system;  // content of the system turn where a conversation has none
   SystemPlace system = SystemPlace::own_turn;
@@ -41,8 +42,14 @@ std::vector<std::string> chat_template_names();
 ChatTemplate chat_template_named(std::string_view name);
 
 // "{bos}" and "{eos}" stand for what begins and ends a text of the tokenizer: the bos_token and
-// eos_token of its tokenizer_config.json, else "<s>" and "</s>". Throws Error where these are no
-// tokens, or a text of `special` is none.
+// eos_token that its files name, where it has none "<s>" and "</s>". They and all special tokens of
+// the tokenizer that the template writes are added to `special`. Throws Error where one of these is
+// no token, and where one stands in a text that is written as contents are.
 ChatTemplate with_tokens_of(ChatTemplate, const Tokenizer&);
+
+// Bytes of the longest special text that `text` begins with; 0: it begins with none.
+std::size_t special_at(const ChatTemplate&, std::string_view text);
+// The special text with which an answer ends, as it is learnt; empty: it ends with plain text.
+std::string end_of_turn(const ChatTemplate&);
 
 }  // namespace trireme

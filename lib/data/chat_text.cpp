@@ -40,7 +40,7 @@ class Writer {
     std::size_t first_end = chat_.text.size();
     bool any = false;
     for (std::size_t i = 0; i < text.size();) {
-      const auto n = special_at(text.substr(i));
+      const auto n = special_at(template_, text.substr(i));
       if (n > 0) {
         chat_.special.push_back({at + i, at + i + n});
         if (!std::exchange(any, true)) first_end = at + i + n;
@@ -57,14 +57,6 @@ class Writer {
   ChatText take() { return std::move(chat_); }
 
  private:
-  // Bytes of the longest special text that `text` begins with.
-  std::size_t special_at(std::string_view text) const {
-    std::size_t most = 0;
-    for (const auto& s : template_.special)
-      if (text.starts_with(s)) most = std::max(most, s.size());
-    return most;
-  }
-
   const ChatTemplate& template_;
   ChatText chat_;
 };

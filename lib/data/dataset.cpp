@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/data/same_tokenizer.hpp"
 
 namespace trireme {
 
@@ -46,17 +47,18 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
 
 void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
   const TokenRange* first = nullptr;
-  std::string identity;
+  TokenizerSpec theirs;
   for (const auto& range : ranges) {
     if (range.file.header().tokenizer == TokenizerKind::none) continue;
-    const std::string own = range.file.tokenizer().identity();
+    const auto own = range.file.tokenizer();
+    const auto name = range.file.path().string();
     if (first == nullptr) {
       first = &range;
-      identity = own;
+      theirs = own;
     }
-    require(own == identity,
+    require(agree(theirs, first->file.path().string(), own, name),
             "{} was tokenized with {}, {} with {}: use one tokenizer for all files",
-            first->file.path().string(), identity, range.file.path().string(), own);
+            first->file.path().string(), theirs.identity(), name, own.identity());
   }
 }
 
@@ -80,10 +82,9 @@ Dataset::Dataset(std::vector<TokenRange> ranges, Settings settings)
       sequence_(checked_sequence(ranges_, settings_)) {}
 
 TokenizerSpec Dataset::tokenizer() const {
-  for (const auto& range : ranges_) {
-    if (range.file.header().tokenizer != TokenizerKind::none) return range.file.tokenizer();
-  }
-  return {};
+  TokenizerSpec all;
+  for (const auto& range : ranges_) all = joined(all, range.file.tokenizer());
+  return all;
 }
 
 std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,

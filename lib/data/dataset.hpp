@@ -45,7 +45,7 @@ class Dataset {
   // Epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
-  // What the files were tokenized with; kind none if none of them names it.
+  // What the files were tokenized with, joined; kind none if none of them names it.
   TokenizerSpec tokenizer() const;
 
   // Fills T inputs and T targets of one sample (any number from 0) and returns how many targets

@@ -1,13 +1,15 @@
 #include "lib/data/huggingface.hpp"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/text_file.hpp"
-#include "lib/base/vendor_text.hpp"
 #include "lib/data/tiktoken.hpp"
 #include "lib/tokenizer/hf_files.hpp"
+#include "lib/tokenizer/json.hpp"
 #include "lib/tokenizer/text_pipeline.hpp"
 
 namespace trireme {
@@ -20,6 +22,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
   HuggingFaceTokenizer(TokenizerSpec spec, std::string_view where)
       : spec_(std::move(spec)), files_(unpack(spec_.bytes, where)), pipeline_(read(where)) {
     separator_ = read_separator(where);
+    ends_ = read_ends(where);
   }
 
   void encode(std::string_view text, TextPlace place,
@@ -37,11 +40,13 @@ class HuggingFaceTokenizer final : public Tokenizer {
   }
   std::int32_t vocab() const override { return pipeline_.vocab(); }
   std::optional<std::int32_t> separator() const override { return separator_; }
+  std::vector<std::int32_t> ends() const override { return ends_; }
   const TokenizerSpec& spec() const override { return spec_; }
   std::vector<std::int32_t> prefix() const override { return pipeline_.prefix(); }
   std::optional<std::int32_t> id_of(std::string_view token) const override {
     return pipeline_.id_of(token);
   }
+  std::vector<std::string> special_tokens() const override { return pipeline_.special_tokens(); }
   std::optional<std::size_t> text_bytes(std::int32_t id) const override {
     return pipeline_.text_bytes(id);
   }
@@ -68,23 +73,37 @@ class HuggingFaceTokenizer final : public Tokenizer {
   std::optional<std::int32_t> read_separator(std::string_view where) const {
     const auto text = file("tokenizer_config.json");
     if (!text) return std::nullopt;
-    try {
-      const auto config = nlohmann::json::parse(*text);
-      const auto token = token_named(config, "eos_token");
-      if (!token) return std::nullopt;
-      const auto id = pipeline_.id_of(*token);
-      require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
-              where, *token, tokenizer_files[0]);
-      return id;
-    } catch (const nlohmann::json::exception& e) {
-      fail("{}: tokenizer_config.json is damaged ({})", where, without_tag(e.what()));
+    const auto config = parse_object(*text, fmt::format("{}: tokenizer_config.json", where));
+    const auto token = token_named(config, "eos_token");
+    if (!token) return std::nullopt;
+    const auto id = pipeline_.id_of(*token);
+    require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
+            where, *token, tokenizer_files[0]);
+    return id;
+  }
+
+  // One id or a list of them.
+  std::vector<std::int32_t> read_ends(std::string_view where) const {
+    auto ends = Tokenizer::ends();
+    const auto text = file("generation_config.json");
+    if (!text) return ends;
+    const auto config = parse_object(*text, fmt::format("{}: generation_config.json", where));
+    const auto& named = member(config, "eos_token_id");
+    for (const auto& one : named.is_array() ? named : Json::array({named})) {
+      if (one.is_null()) continue;
+      const auto id = static_cast<std::int32_t>(
+          integer(one, fmt::format("{}: eos_token_id of generation_config.json", where), 0,
+                  std::numeric_limits<std::int32_t>::max()));
+      if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
     }
+    return ends;
   }
 
   TokenizerSpec spec_;
   HfFiles files_;
   TextPipeline pipeline_;
   std::optional<std::int32_t> separator_;
+  std::vector<std::int32_t> ends_;
 };
 
 }  // namespace
@@ -103,6 +122,12 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path& gi
   }
   return huggingface_from_spec({TokenizerKind::huggingface, pack(files, given.string())},
                                given.string());
+}
+
+std::string tokenizer_json_in(const std::string& packed) try {
+  return unpack(packed, "").at(std::string(tokenizer_files[0]));
+} catch (const std::exception&) {
+  return packed;
 }
 
 std::unique_ptr<Tokenizer> huggingface_from_spec(const TokenizerSpec& spec,

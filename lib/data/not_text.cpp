@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "lib/base/error.hpp"
-#include "lib/tokenizer/utf8.hpp"
+#include "lib/base/utf8_bytes.hpp"
 
 namespace trireme {
 
@@ -53,23 +53,76 @@ bool is_safetensors(std::string_view text) {
   return text.size() > 9 && text[6] == '\0' && text[7] == '\0' && text.substr(8, 2) == "{\"";
 }
 
-std::size_t malformed_bytes(std::string_view text) {
-  std::size_t n = 0;
-  for (;;) {
-    text.remove_prefix(well_formed_bytes(text));
-    if (text.size() < 4) return n;  // the last character may be cut
-    ++n;
+// Of what is not ASCII.
+struct Counts {
+  std::size_t characters = 0;  // of UTF-8
+  std::size_t malformed = 0;   // bytes
+  std::size_t controls = 0;    // of these: those that are letters in Windows-1252, none in Latin-1
+};
+Counts counts_of(std::string_view text) {
+  Counts n;
+  while (text.size() >= 4) {  // the last character may be cut
+    const auto s = first_sequence(text);
+    const auto first = static_cast<unsigned char>(text[0]);
+    if (s.whole) {
+      n.characters += s.bytes > 1 ? 1 : 0;
+      text.remove_prefix(s.bytes);
+      continue;
+    }
+    ++n.malformed;
+    n.controls += first < 0xa0 ? 1 : 0;
     text.remove_prefix(1);
   }
+  return n;
+}
+
+// Letters of one byte among ASCII, as accents and umlauts are; hardly any two bytes of them are a
+// character of UTF-8.
+bool is_probably_latin1(std::string_view text, const Counts& n) {
+  const bool prints = std::ranges::none_of(text, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 && c != '\t' && c != '\n' && c != '\r' && c != '\f';
+  });
+  return n.malformed > 8 * n.characters && n.malformed * 4 < text.size() && prints;
+}
+
+constexpr std::string_view spaces = " \t\r\n";
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
+  return std::ranges::any_of(endings, [&](auto e) { return name.ends_with(e); });
 }
 
 }  // namespace
+
+void require_no_json_array(std::string_view beginning, const std::string& name) {
+  const auto first = beginning.find_first_not_of(spaces);
+  require(first == std::string_view::npos || beginning[first] != '[',
+          "{0} is a JSON array, not an object a line: make JSON lines of it with jq -c '.[]' {0} > "
+          "{0}l",
+          name);
+}
 
 void require_text(std::string_view beginning, const std::string& name) {
   for (const auto& format : formats)
     require(beginning.size() < format.at || !beginning.substr(format.at).starts_with(format.magic),
             "{} is {}, not text: {} (--from text takes it as it is)", name, format.name,
             format.advice);
+  const auto first = std::min(beginning.find_first_not_of(spaces), beginning.size());
+  const auto second = std::min(beginning.find_first_not_of(spaces, first + 1), beginning.size());
+  const bool json = ends_with_any(name, {".json", ".JSON"});
+  const bool objects =
+      beginning.substr(first).starts_with('[') && beginning.substr(second).starts_with('{');
+  if (json || objects) require_no_json_array(beginning, name);
+  require(!json || !beginning.substr(first).starts_with('{'),
+          "{} is JSON, not text: --from jsonl reads one object a line, whose text is in --field "
+          "(--from text takes it as it is)",
+          name);
+  require(
+      !ends_with_any(name, {".csv", ".CSV", ".tsv", ".TSV"}),
+      "{0} is a table, not text: make JSON lines of it with python3 -c 'import csv, json, sys; "
+      "[print(json.dumps(row)) for row in csv.DictReader(sys.stdin{1})]' < {0} > {0}.jsonl, and "
+      "name the text's column with --field (--from text takes it as it is)",
+      name, ends_with_any(name, {".tsv", ".TSV"}) ? ", delimiter=\"\\t\"" : "");
   require(!is_safetensors(beginning), "{} is a safetensors file, not text: name text instead",
           name);
   constexpr std::string_view ids =
@@ -78,7 +131,13 @@ void require_text(std::string_view beginning, const std::string& name) {
   const auto zero = beginning.find('\0');
   require(zero == std::string_view::npos,
           "{} is not text: its byte {} is zero, as in arrays of numbers; {}", name, zero, ids);
-  const std::size_t wrong = malformed_bytes(beginning);
+  const auto counts = counts_of(beginning);
+  require(
+      !is_probably_latin1(beginning, counts),
+      "{0} is not UTF-8, and probably {1}: convert it with iconv -f {1} -t UTF-8 {0} > {0}.utf8 "
+      "(--from text takes it as it is)",
+      name, counts.controls > 0 ? "WINDOWS-1252" : "ISO-8859-1");
+  const std::size_t wrong = counts.malformed;
   require(wrong * 10 < std::max<std::size_t>(beginning.size(), 10),
           "{} is not text: {} of its first {} bytes are no UTF-8; convert text of another encoding "
           "with iconv; {}",

@@ -83,6 +83,7 @@ void TextSource::add_json_lines(InputFile& file) {
     const std::size_t got = file.append_to(pending, item_bytes);
     bytes_ += static_cast<std::int64_t>(got);
     more = got == item_bytes;
+    if (line == 1) require_no_json_array(pending, file.name());
     // The bytes that were pending contain no line end.
     const std::size_t last = std::string_view(pending).substr(pending.size() - got).rfind('\n');
     const std::size_t n = !more                       ? pending.size()

@@ -44,6 +44,9 @@ struct TokenFileHeader {
                                 const std::filesystem::path& file);
 };
 
+// Does a file begin as those of this format do? False for one that cannot be read.
+bool is_token_file(const std::filesystem::path&);
+
 // What `verify` compared with: files of other writers may have no hash.
 enum class Verified : std::uint8_t { hash_and_ids, ids_only };
 

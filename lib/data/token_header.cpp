@@ -5,6 +5,7 @@
 //  72 u128 payload hash 88 zeros          240 u128 hash of bytes [0, 240)
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <string_view>
 
@@ -97,6 +98,13 @@ std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   put(out, 240, own.low);
   put(out, 248, own.high);
   return out;
+}
+
+bool is_token_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string first(magic.size(), '\0');
+  in.read(first.data(), static_cast<std::streamsize>(first.size()));
+  return in.gcount() == std::ssize(first) && first == magic;
 }
 
 TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::int64_t size,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -53,8 +54,15 @@ void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
   largest = std::max(largest, std::int64_t{most});
 }
 
-TokenWriter::TemporaryFile::TemporaryFile(std::filesystem::path p)
-    : path(std::move(p)), fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+// No file that is there is opened: it may be left of a process of this number, or another
+// program's.
+TokenWriter::TemporaryFile::TemporaryFile(const std::filesystem::path& name) {
+  constexpr int most = 1000;
+  for (int i = 0; i < most && fd < 0; ++i) {
+    path = fmt::format("{}.{}.part{}", name.string(), ::getpid(), i == 0 ? "" : std::to_string(i));
+    fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST) break;
+  }
   require(fd >= 0, "cannot create {}: {}; choose another place for the output", path.string(),
           std::strerror(errno));
 }
@@ -79,21 +87,32 @@ static void fail_past_limits() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-TokenWriter::TokenWriter(const std::filesystem::path& path, int token_bytes, TargetMask mask)
-    : path_(path) {
+static void require_replaceable(const std::filesystem::path& path, ExistingFile existing) {
+  std::error_code unknown;
+  const auto status = std::filesystem::symlink_status(path, unknown);
+  if (!std::filesystem::exists(status)) return;
+  require(!std::filesystem::is_directory(path, unknown),
+          "cannot write {}: it is a directory; name a file", path.string());
+  // The finished file takes the name: a device would be gone, and a link.
+  require(std::filesystem::is_regular_file(status),
+          "cannot write {}: it is no regular file; name another", path.string());
+  require(is_token_file(path), "cannot write {}: it is there, and no token file; name another",
+          path.string());
+  require(existing == ExistingFile::replaced,
+          "cannot write {}: it is there; name another, or replace it with --overwrite",
+          path.string());
+}
+
+TokenWriter::TokenWriter(const std::filesystem::path& path, ExistingFile existing, int token_bytes,
+                         TargetMask mask)
+    : path_(path), existing_(existing) {
   expect(token_bytes == 2 || token_bytes == 4, "a token has 2 or 4 bytes");
   fail_past_limits();
-  require(!std::filesystem::is_directory(path), "cannot write {}: it is a directory; name a file",
-          path.string());
-  std::error_code unknown;  // the finished file takes its name: a device would be gone
-  require(
-      !std::filesystem::exists(path, unknown) || std::filesystem::is_regular_file(path, unknown),
-      "cannot write {}: it is no regular file; name another", path.string());
+  require_replaceable(path, existing);
   header_.token_bytes = token_bytes;
   header_.has_mask = mask == TargetMask::present;
-  const std::string part = path.string() + "." + std::to_string(::getpid()) + ".part";
-  part_ = std::make_unique<TemporaryFile>(part);
-  if (header_.has_mask) mask_part_ = std::make_unique<TemporaryFile>(part + ".mask");
+  part_ = std::make_unique<TemporaryFile>(path);
+  if (header_.has_mask) mask_part_ = std::make_unique<TemporaryFile>(path.string() + ".mask");
   part_->write(std::array<std::byte, TokenFileHeader::bytes>{});
 }
 
@@ -141,6 +160,23 @@ void TokenWriter::write_mask() {
   write(mask_);
 }
 
+// A file that another program made of this name meanwhile stays, where the file system can promise
+// it.
+void TokenWriter::publish() {
+  require_replaceable(path_, existing_);
+  const auto* const from = part_->path.c_str();
+  const auto* const to = path_.c_str();
+  int done = -1;
+  if (existing_ == ExistingFile::stays)
+    done = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+  if (existing_ == ExistingFile::replaced || (done != 0 && (errno == EINVAL || errno == ENOSYS)))
+    done = ::rename(from, to);
+  require(done == 0,
+          "cannot rename the finished file to {}: {}; free space or choose another place for the "
+          "output",
+          path_.string(), std::strerror(errno));
+}
+
 void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separator,
                          std::int64_t documents, const TokenizerSpec& tokenizer) {
   expect(part_ != nullptr, "a token file is finished once");
@@ -163,7 +199,7 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
        "write the header of");
   // All is on disk before the rename publishes it.
   disk(::fsync(part_->fd) == 0, "write");
-  disk(::rename(part_->path.c_str(), path_.c_str()) == 0, "rename the finished file to");
+  publish();
   part_->path.clear();
   part_.reset();
   mask_part_.reset();

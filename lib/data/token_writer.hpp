@@ -16,6 +16,10 @@ namespace trireme {
 
 enum class TargetMask : std::uint8_t { absent, present };
 
+// A file that has the name of the one to be written already: it stays, and nothing is written; or
+// it is replaced if it is a token file. Others stay always.
+enum class ExistingFile : std::uint8_t { stays, replaced };
+
 // Tokens of a piece of text, in the file's width, ready to be appended.
 struct PackedTokens {
   std::vector<std::byte> tokens;      // little-endian u16 or u32
@@ -30,8 +34,8 @@ struct PackedTokens {
 
 class TokenWriter {
  public:
-  // Throws Error when the file cannot be created.
-  TokenWriter(const std::filesystem::path&, int token_bytes, TargetMask);
+  // Throws Error when the file cannot be created, or what is there stays.
+  TokenWriter(const std::filesystem::path&, ExistingFile, int token_bytes, TargetMask);
 
   int token_bytes() const { return header_.token_bytes; }
   std::int64_t count() const { return header_.count; }
@@ -41,7 +45,8 @@ class TokenWriter {
   void append(const PackedTokens&);
 
   // Publishes the file; without it, the destructor removes everything. `vocab` is above every id
-  // appended, `separator` below it.
+  // appended, `separator` below it. Throws Error when the disk fails, and when another file has got
+  // the name meanwhile, which stays.
   void finish(std::int64_t vocab, std::optional<std::int32_t> separator, std::int64_t documents,
               const TokenizerSpec&);
 
@@ -51,7 +56,7 @@ class TokenWriter {
     std::filesystem::path path;
     int fd = -1;
 
-    explicit TemporaryFile(std::filesystem::path);
+    explicit TemporaryFile(const std::filesystem::path& beginning_of_its_name);
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;
     ~TemporaryFile();
@@ -60,8 +65,10 @@ class TokenWriter {
 
   void write(std::span<const std::byte>);
   void write_mask();
+  void publish();
 
   std::filesystem::path path_;
+  ExistingFile existing_;
   std::unique_ptr<TemporaryFile> part_;
   std::unique_ptr<TemporaryFile> mask_part_;  // the mask follows all the tokens
   TokenFileHeader header_;

@@ -4,18 +4,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/data/chat_text.hpp"
 #include "lib/data/import.hpp"
 #include "lib/data/inputs.hpp"
 #include "lib/data/ordered_pool.hpp"
+#include "lib/data/same_tokenizer.hpp"
 #include "lib/data/text_source.hpp"
 #include "lib/data/token_writer.hpp"
 
@@ -86,7 +88,7 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 
-  void add_chat(const nlohmann::json& object, Encoded& out) const {
+  void add_chat(const Json& object, Encoded& out) const {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> targets;
     encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation_of(object)), ids,
@@ -94,10 +96,20 @@ class Encoder {
     if (options_.separator && std::ranges::find(ids, *options_.separator) != ids.end())
       fail(
           "the separator {} (\"{}\") stands inside of a conversation, which is one document: give "
-          "another --separator, such as '<|endoftext|>', or none",
-          *options_.separator, options_.tokenizer->decode({&*options_.separator, 1}));
+          "{}",
+          *options_.separator, options_.tokenizer->decode({&*options_.separator, 1}),
+          other_separator());
     out.packed.append(ids, token_bytes_);
     out.packed.targets.insert(out.packed.targets.end(), targets.begin(), targets.end());
+  }
+
+  // A special token that no conversation has.
+  std::string other_separator() const {
+    const auto& used = options_.chat->special;
+    for (const auto& token : options_.tokenizer->special_tokens())
+      if (std::ranges::find(used, token) == used.end())
+        return fmt::format("another, as --separator '{}', or none", token);
+    return "--separator none, as the tokenizer has no special token that no conversation has";
   }
 
   void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
@@ -111,12 +123,11 @@ class Encoder {
 
   void add_line(std::string_view line, const std::string& file, std::int64_t number,
                 Encoded& out) const {
-    nlohmann::json object;
+    Json object;
     try {
-      object = nlohmann::json::parse(line);
-    } catch (const nlohmann::json::exception& e) {
-      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number,
-           without_tag(e.what()));
+      object = parse_json(line);
+    } catch (const Error& e) {
+      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number, e.what());
     }
     const auto field = [&](const std::string& name) -> const std::string& {
       require(object.is_object(), "{}:{}: this JSON is not an object: each line must be one", file,
@@ -134,8 +145,8 @@ class Encoder {
         add_chat(object, out);
       } catch (const Error& e) {
         fail("{}:{}: {}", file, number, e.what());
-      } catch (const nlohmann::json::exception& e) {
-        fail("{}:{}: this conversation cannot be read ({})", file, number, e.what());
+      } catch (const Json::exception& e) {
+        fail("{}:{}: this conversation cannot be read ({})", file, number, without_tag(e.what()));
       }
     } else if (masked_) {
       add_text(field(options_.prompt), TextPlace::start, false, out);
@@ -201,6 +212,24 @@ void check(const TokenizeOptions& o, bool ids) {
           o.separator.value_or(-1), vocab);
 }
 
+// The tokenizer's; of conversations with the token that ends an answer, behind which a model that
+// writes has come to an end.
+TokenizerSpec spec_of(const TokenizeOptions& o) {
+  if (o.tokenizer == nullptr) return {};
+  const auto& spec = o.tokenizer->spec();
+  const auto end = o.chat ? end_of_turn(*o.chat) : std::string();
+  const auto id = end.empty() ? std::nullopt : o.tokenizer->id_of(end);
+  const auto known = o.tokenizer->ends();
+  if (!id || std::ranges::find(known, *id) != known.end()) return spec;
+  if (spec.kind == TokenizerKind::huggingface) return with_end(spec, *id);
+  log_warning(
+      "answers are learnt to end with {}, and a tokenizer of the kind {} has no place that says "
+      "so: "
+      "what generates with the model goes on behind it; give the tokenizer as a tokenizer.json",
+      end, name_of(spec.kind));
+  return spec;
+}
+
 TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab,
                               TokenWriter& writer) {
   TokenizeSummary sum;
@@ -247,7 +276,8 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
   if (!vocab && options.tokenizer != nullptr) vocab = options.tokenizer->vocab();
 
   TokenizeSummary sum;
-  TokenWriter writer(options.output, vocab ? token_bytes_for(*vocab) : import_width(options.format),
+  TokenWriter writer(options.output, options.existing,
+                     vocab ? token_bytes_for(*vocab) : import_width(options.format),
                      has_mask(options) ? TargetMask::present : TargetMask::absent);
   sum = ids ? import_tokens(options, vocab, writer) : tokenize_text(options, *vocab, writer);
   require(writer.count() > 0, "the inputs hold no tokens: {} was not written",
@@ -257,8 +287,7 @@ TokenizeSummary tokenize(const TokenizeOptions& options) {
           "not written",
           options.output.string());
   if (!vocab) vocab = std::max<std::int64_t>(writer.largest(), options.separator.value_or(0)) + 1;
-  writer.finish(*vocab, options.separator, sum.documents,
-                options.tokenizer ? options.tokenizer->spec() : TokenizerSpec{});
+  writer.finish(*vocab, options.separator, sum.documents, spec_of(options));
   sum.tokens = writer.count();
   sum.vocab = *vocab;
   sum.seconds = seconds_since(begin);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/data/chat_template.hpp"
+#include "lib/data/token_writer.hpp"
 #include "lib/data/tokenizer.hpp"
 
 namespace trireme {
@@ -27,6 +28,7 @@ enum class InputFormat : std::uint8_t {
 struct TokenizeOptions {
   std::vector<std::string> inputs;  // as expand_inputs takes them
   std::filesystem::path output;
+  ExistingFile existing = ExistingFile::stays;  // what becomes of one of the output's name
   InputFormat format = InputFormat::by_name;
   // JSON lines: the field that holds the text; or, when prompt and completion are named, the
   // fields of both: then only the completion and the separator are targets.

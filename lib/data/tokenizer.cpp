@@ -108,6 +108,13 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (id < 0 || id >= vocab() || processor_.IdToPiece(id) != token) return std::nullopt;
     return id;
   }
+  std::vector<std::string> special_tokens() const override {
+    std::vector<std::string> texts;
+    for (int id = 0; id < vocab(); ++id)
+      if (processor_.IsControl(id) || processor_.IsUnknown(id))
+        texts.push_back(processor_.IdToPiece(id));
+    return texts;
+  }
   std::optional<std::int32_t> separator() const override {
     if (processor_.eos_id() >= 0) return processor_.eos_id();
     if (processor_.bos_id() >= 0) return processor_.bos_id();
@@ -200,7 +207,9 @@ bool has_contents(TokenizerKind kind) {
 
 std::string TokenizerSpec::identity() const {
   std::string text(name_of(kind));
-  if (has_contents(kind)) text.append(":").append(to_string(hash128(bytes)));
+  if (has_contents(kind))
+    text.append(":").append(
+        to_string(hash128(kind == TokenizerKind::huggingface ? tokenizer_json_in(bytes) : bytes)));
   return text;
 }
 
@@ -225,6 +234,11 @@ std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& 
 std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_view encoding) {
   if (path == "bytes") return bytes_tokenizer();
   if (std::filesystem::is_directory(path)) return huggingface_tokenizer(path);
+  require(
+      std::filesystem::exists(path),
+      "there is no tokenizer {}: name \"bytes\", a tokenizer.json or the folder that holds it, a "
+      "SentencePiece .model file or a table of tiktoken; names of a hub are not downloaded",
+      path);
   std::ifstream in(path, std::ios::binary);
   std::string beginning(1024, '\0');
   in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));

@@ -36,7 +36,8 @@ struct TokenizerSpec {
   // Empty for the others.
   std::string bytes;
 
-  // "none", "bytes" or "<kind>:<XXH3-128 of the contents>": equal texts, equal tokenizers.
+  // "none", "bytes" or "<kind>:<XXH3-128>" of what makes ids: SentencePiece's model, the
+  // tokenizer.json, whatever is beside it. Equal texts, equal ids.
   std::string identity() const;
   bool operator==(const TokenizerSpec&) const = default;
 };
@@ -62,12 +63,20 @@ class Tokenizer {
   virtual std::int32_t vocab() const = 0;
   // The id written after each document unless the user names another; bytes: 0.
   virtual std::optional<std::int32_t> separator() const = 0;
+  // Ids behind which a model that writes has come to an end: the separator, and what its
+  // generation_config.json says, as the token that ends a turn.
+  virtual std::vector<std::int32_t> ends() const {
+    const auto own = separator();
+    return own ? std::vector{*own} : std::vector<std::int32_t>();
+  }
   virtual const TokenizerSpec& spec() const = 0;
   // Ids that a document begins with, before those of its text: what the post-processor of a
   // tokenizer.json puts there, as a begin-of-text id.
   virtual std::vector<std::int32_t> prefix() const { return {}; }
   // The id of one token by its text, as "<|im_end|>" or a word of the vocabulary.
   virtual std::optional<std::int32_t> id_of(std::string_view) const { return std::nullopt; }
+  // Texts of tokens that are no text of their own: they stand for a begin, an end, a turn.
+  virtual std::vector<std::string> special_tokens() const { return {}; }
   // Bytes of text that a token stands for, none where that is not known. The first token of a text
   // may stand for a space, too, that the text does not have.
   virtual std::optional<std::size_t> text_bytes(std::int32_t) const { return std::nullopt; }

@@ -21,6 +21,7 @@ ModelConfig preset_named(std::string_view name) {
   shape.dropout = plain.dropout;
   shape.recompute = plain.recompute;
   shape.init_from = plain.init_from;
+  shape.max_context = positions_of(shape);
   return shape;
 }
 

@@ -56,6 +56,12 @@ DeckSection model_section() {
           KeyRow("context", integer, plain(&M::context), "length of a sample")
               .in(1, int32_most)
               .in_units("tokens"),
+          KeyRow("max_context", integer, automatic(&M::max_context),
+                 "positions of the model, where samples are shorter: rows of a learned table, and "
+                 "what an export names")
+              .in(1, int32_most)
+              .in_units("tokens")
+              .automatically("context; with a preset from:DIR what that model has"),
           choice("norm", &M::norm, {"layer", "rms"}, "layer norm or RMS norm"),
           KeyRow("norm_eps", real, plain(&M::norm_eps), "added to the variance in a norm")
               .inside(0, 1),

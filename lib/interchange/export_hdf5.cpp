@@ -23,6 +23,7 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"ffn_width", c.ffn_width},
           {"vocab", c.vocab},
           {"context", c.context},
+          {"max_context", positions_of(c)},
           {"norm", Text(c.norm == NormKind::rms ? "rms" : "layer")},
           {"norm_eps", c.norm_eps},
           {"bias", Count{c.bias}},

@@ -54,8 +54,8 @@ Json gpt2(const ModelConfig& c) {
           {"n_embd", c.width},
           {"n_head", c.heads},
           {"n_inner", c.ffn_width},
-          {"n_positions", c.context},
-          {"n_ctx", c.context},
+          {"n_positions", positions_of(c)},
+          {"n_ctx", positions_of(c)},
           {"activation_function", "gelu_new"},
           {"layer_norm_epsilon", c.norm_eps},
           {"scale_attn_weights", true},
@@ -87,7 +87,7 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
                {"num_key_value_heads", c.kv_heads},
                {"head_dim", c.head_dim},
                {"intermediate_size", c.ffn_width},
-               {"max_position_embeddings", c.context},
+               {"max_position_embeddings", positions_of(c)},
                {"hidden_act", "silu"},
                {"rms_norm_eps", c.norm_eps},
                {"rope_theta", c.rope_theta},
@@ -105,6 +105,21 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
 }
 
 }  // namespace
+
+Json end_ids(const TextIds& ids) {
+  if (ids.ends.empty()) return {};
+  return ids.ends.size() == 1 ? Json(ids.ends[0]) : Json(ids.ends);
+}
+
+std::vector<std::int64_t> end_ids_in(const Json& config, std::string_view where) {
+  constexpr const char* key = "eos_token_id";
+  std::vector<std::int64_t> ids;
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) return ids;
+  for (const auto& id : found->is_array() ? *found : Json::array({*found}))
+    ids.push_back(integer(id, fmt::format("{} of {}", key, where)));
+  return ids;
+}
 
 std::string architecture_of(const ModelConfig& c) {
   if (c.positions == Positions::learned) {
@@ -126,7 +141,7 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
   json["use_cache"] = true;
   json["torch_dtype"] = torch_name(type);
   json["bos_token_id"] = id_or_null(ids.begin);
-  json["eos_token_id"] = id_or_null(ids.end);
+  json["eos_token_id"] = end_ids(ids);
   json["pad_token_id"] = nullptr;
   return json;
 }
@@ -134,7 +149,7 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
 Json generation_config(const TextIds& ids) {
   Json json = Json::object();
   if (ids.begin) json["bos_token_id"] = *ids.begin;
-  if (ids.end) json["eos_token_id"] = *ids.end;
+  if (!ids.ends.empty()) json["eos_token_id"] = end_ids(ids);
   return json;
 }
 

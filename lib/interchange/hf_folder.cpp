@@ -1,12 +1,15 @@
 #include "lib/interchange/hf_folder.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/interchange/json_text.hpp"
+#include "lib/base/json.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/io/checkpoint.hpp"
 
 namespace trireme {
@@ -19,14 +22,14 @@ constexpr const char *one_file = "model.safetensors", *index_file = "model.safet
 
 // By tensor.
 std::map<std::string, std::string> read_index(const fs::path& path) {
-  const auto json = read_object(path);
+  const auto json = parse_object(read_text(path), path.string());
   try {
     std::map<std::string, std::string> index;
     for (const auto& [tensor, file] : JsonFields{json}.object("weight_map").items()) {
-      require(file.is_string(), "the file of {} is no text", tensor);
+      require(file.is_string(), "the file of {} is no text", quoted(tensor));
       index[tensor] = file.get<std::string>();
       require(fs::path(index[tensor]).filename() == index[tensor] && index[tensor] != "..",
-              "'{}' is not a plain file name", index[tensor]);
+              "'{}' is not a plain file name", quoted(index[tensor]));
     }
     require(!index.empty(), "it names no tensor");
     return index;
@@ -68,6 +71,23 @@ std::string some_of(const std::vector<std::string>& all) {
   return text;
 }
 
+void require_files(const fs::path& folder, const std::set<std::string>& names) {
+  std::vector<std::string> missing;
+  for (const auto& name : names)
+    if (!is_there(folder / name)) missing.push_back(quoted(name));
+  require(missing.empty(), "{} is incomplete: {} names {}, not there: download the rest",
+          folder.string(), index_file, some_of(missing));
+}
+
+// A file's elements, of which a model has none that is no number.
+template <class T>
+std::optional<std::size_t> first_not_finite(std::span<const std::byte> elements) {
+  const std::span values(reinterpret_cast<const T*>(elements.data()), elements.size() / sizeof(T));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i])) return i;
+  return {};
+}
+
 bool same_shape(const SafeTensor& t, const Shape& shape) {
   if (t.shape.size() != static_cast<std::size_t>(shape.dims())) return false;
   for (int d = 0; d < shape.dims(); ++d)
@@ -83,6 +103,7 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
   if (is_there(path / index_file)) {
     index = read_index(path / index_file);
     for (const auto& [_, file] : index) names.insert(file);
+    require_files(path, names);
   } else if (is_there(path / one_file)) {
     names.insert(one_file);
   } else {
@@ -94,14 +115,14 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
     for (const auto& t : file.tensors()) {
       const auto [it, fresh] = places_.emplace(t.name, Place{&file, &t});
       require(fresh, "{} and {} of {} both hold {}", it->second.file->path().filename().string(),
-              name, path.string(), t.name);
+              name, path.string(), quoted(t.name));
     }
   }
   for (const auto& [tensor, file] : index) {
     const auto found = places_.find(tensor);
     require(found != places_.end() && found->second.file->path().filename() == file,
             "{} is incomplete: by {} the file {} holds {}, and it does not", path.string(),
-            index_file, file, tensor);
+            index_file, quoted(file), quoted(tensor));
   }
 }
 
@@ -123,13 +144,13 @@ void HfWeights::take(const ModelSpec& spec) {
     const auto found = places.find(name);
     known.insert(name);
     if (found == places.end()) {
-      missing.push_back(name);
+      missing.push_back(quoted(name));
       continue;
     }
     const auto& there = *found->second.tensor;
     const auto type = element_type(there.type);
     if (!type || !same_shape(there, t.shape)) {
-      wrong.push_back(fmt::format("{} is {}, not {} {}", name, described(there),
+      wrong.push_back(fmt::format("{} is {}, not {} {}", quoted(name), described(there),
                                   type ? there.type : "F32, F16 or BF16", to_string(t.shape)));
       continue;
     }
@@ -142,7 +163,7 @@ void HfWeights::take(const ModelSpec& spec) {
     if (head || is_known_buffer(name))
       ++skipped_;
     else
-      unknown.push_back(name);
+      unknown.push_back(quoted(name));
   }
   std::string problems;
   const auto add = [&](std::string_view what, const std::vector<std::string>& names) {
@@ -210,6 +231,11 @@ void HfWeights::read_rows(const Source& source, std::int64_t first, DType dtype,
   stored_.resize(to.size() / bytes_of(dtype) * stored);
   source.place.file->read(*source.place.tensor, first * static_cast<std::int64_t>(stored), stored_);
   read_elements(source.type, stored_, dtype, to);
+  const auto wrong =
+      dtype == DType::f64 ? first_not_finite<double>(to) : first_not_finite<float>(to);
+  require(!wrong, "{} of {} is no finite number as {} at element {}: no training goes on from it",
+          quoted(source.place.tensor->name), source.place.file->path().string(), name_of(dtype),
+          first + static_cast<std::int64_t>(wrong.value_or(0)));
 }
 
 void HfWeights::transpose(const Source& source, DType dtype) {

@@ -5,12 +5,13 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/hub.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_folder.hpp"
-#include "lib/interchange/json_text.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/draft.hpp"
@@ -36,6 +37,19 @@ Deck deck_of(const ModelConfig& model, DType master, const fs::path& folder) {
     deck.run.backend = "ref";
   }
   return deck;
+}
+
+// Before anything is built of a number in config.json.
+void require_possible(const ModelConfig& model, const fs::path& folder, std::size_t tensors) {
+  const auto config = (folder / "config.json").string();
+  try {  // ranges of all values
+    parse_deck(dump_deck(deck_of(model, DType::f32, folder)), "deck");
+  } catch (const Error& problem) {
+    fail("{} describes a model that no deck can: {}", config, problem.what());
+  }
+  require(static_cast<std::size_t>(model.layers) <= tensors,
+          "{} speaks of {} layers, and its folder's files hold {} tensors in all", config,
+          model.layers, tensors);
 }
 
 std::string random_id() {
@@ -74,22 +88,19 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
                             const ImportOptions& options) {
   auto folder = fs::absolute(given).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
+  require(is_there(folder), "there is no folder {}{}", given.string(), hub_advice(given));
   const HfFolder files(folder);
-  const auto config = folder / "config.json";
-  const auto model = model_of_config(read_object(config), config.string(), options.context);
+  const auto path = folder / "config.json";
+  const auto config = parse_object(read_text(path), path.string());
+  const auto model = model_of_config(config, path.string(), options.context);
+  require_possible(model, folder, files.places().size());
   const auto spec = make_spec(model);
   HfWeights weights(files, spec);
   const auto master = options.master.value_or(weights.master());
   const auto deck = deck_of(model, master, folder);
-  auto tokenizer = tokenizer_of(folder);
+  auto tokenizer = tokenizer_of(folder, config);
   warn_of_tokenizer(tokenizer, folder.string());
   const auto meta = meta_of(deck, spec, std::move(tokenizer));
-  try {  // ranges of all values
-    parse_deck(meta.deck, deck.name);
-  } catch (const Error& problem) {
-    fail("{} describes a model that no deck can: {}", config.string(), problem.what());
-  }
-
   std::vector<ParamSlice> slices;
   for (const auto& p : spec.params)
     slices.push_back({p.name, std::string(weights_array), p.shape, 0, p.shape.count(), master});

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/interchange/json_text.hpp"
+#include "lib/base/hub.hpp"
+#include "lib/base/json.hpp"
+#include "lib/base/quoted.hpp"
 
 namespace trireme {
 
@@ -30,7 +32,7 @@ constexpr std::array type_sizes = {
 std::int64_t size_of(std::string_view type) {
   const auto found = std::ranges::find(type_sizes, type, &TypeSize::name);
   require(found != type_sizes.end(), "it has the type '{}', which this program does not know",
-          type);
+          quoted(type));
   return found->bytes;
 }
 
@@ -47,13 +49,13 @@ SafeTensor tensor_from(const std::string& name, const Json& json, std::int64_t d
   t.type = f.text("dtype");
   std::int64_t bytes = size_of(t.type);
   for (const auto& n : f.array("shape")) {
-    t.shape.push_back(JsonFields::integer_of(n, "shape"));
+    t.shape.push_back(integer(n, "shape"));
     bytes = product(bytes, t.shape.back());
   }
   const auto& offsets = f.array("data_offsets");
   require(offsets.size() == 2, "'data_offsets' is not a pair");
-  const auto begin = JsonFields::integer_of(offsets[0], "data_offsets", 0, data);
-  const auto end = JsonFields::integer_of(offsets[1], "data_offsets", begin, data);
+  const auto begin = integer(offsets[0], "data_offsets", 0, data);
+  const auto end = integer(offsets[1], "data_offsets", begin, data);
   t.begin = data_begin + begin;
   t.bytes = end - begin;
   require(t.bytes == bytes, "its shape takes {} bytes, its place has {}", bytes, t.bytes);
@@ -64,10 +66,10 @@ void require_covered(const std::vector<SafeTensor>& tensors, std::int64_t begin,
                      std::string_view where) {
   const std::string* before = nullptr;
   for (const auto& t : tensors) {
-    require(t.begin >= begin, "{} is damaged: {} and {} overlap", where, before ? *before : "",
-            t.name);
+    require(t.begin >= begin, "{} is damaged: {} and {} overlap", where,
+            quoted(before ? *before : ""), quoted(t.name));
     require(t.begin == begin, "{} is damaged: {} bytes before {} belong to no tensor", where,
-            t.begin - begin, t.name);
+            t.begin - begin, quoted(t.name));
     begin += t.bytes;
     before = &t.name;
   }
@@ -77,6 +79,9 @@ void require_covered(const std::vector<SafeTensor>& tensors, std::int64_t begin,
 std::uint64_t header_size(const PosixFile& file) {
   std::array<std::byte, length_bytes> bytes;
   const auto& path = file.path().string();
+  std::string beginning(static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 64)), '\0');
+  file.read_at(std::as_writable_bytes(std::span(beginning)), 0);
+  require(!is_lfs_pointer(beginning), "{} is {}", path, lfs_pointer_advice);
   require(file.size() >= length_bytes, "{} is damaged: {} bytes are too few for a header", path,
           file.size());
   file.read_at(bytes, 0);
@@ -116,7 +121,7 @@ std::vector<SafeTensor> parse_header(std::string_view text, std::int64_t data_be
     try {
       tensors.push_back(tensor_from(name, json, data_begin, data));
     } catch (const Error& e) {
-      fail("{} is damaged: {}: {}", where, name, e.what());
+      fail("{} is damaged: {}: {}", where, quoted(name), e.what());
     }
   }
   // What is empty lies before what begins at the same byte.
@@ -135,7 +140,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(Posi
 void SafetensorsFile::read(const SafeTensor& t, std::int64_t at, std::span<std::byte> out) const {
   const auto n = static_cast<std::int64_t>(out.size());
   require(at >= 0 && n <= t.bytes && at <= t.bytes - n, "bytes [{}, {}) were asked of {} {}", at,
-          at + n, t.name, described(t));
+          at + n, quoted(t.name), described(t));
   file_.read_at(out, t.begin + at);
 }
 

@@ -3,8 +3,9 @@
 #include <sentencepiece_processor.h>
 
 #include "lib/base/error.hpp"
+#include "lib/base/hub.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
-#include "lib/interchange/json_text.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/hf_files.hpp"
@@ -14,7 +15,8 @@ namespace trireme {
 namespace {
 
 constexpr const char *whole = "tokenizer.json", *settings = "tokenizer_config.json",
-                     *sentencepiece_model = "tokenizer.model";
+                     *sentencepiece_model = "tokenizer.model",
+                     *generation = "generation_config.json";
 // Byte 0 ends a text, but its token is no special one: a text may hold the character that stands
 // for it.
 TokenizerFiles of_bytes() {
@@ -24,12 +26,14 @@ TokenizerFiles of_bytes() {
   const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                        {"clean_up_tokenization_spaces", false}};
   const auto tokenizer = byte_level_bpe(vocabulary, Json::array());
-  return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, 0}};
+  return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, {0}}};
 }
 
-std::optional<std::int64_t> id_unless_negative(int id) {
-  if (id < 0) return {};
-  return id;
+TextIds text_ids(const sentencepiece::SentencePieceProcessor& processor) {
+  TextIds ids;
+  if (processor.bos_id() >= 0) ids.begin = processor.bos_id();
+  if (processor.eos_id() >= 0) ids.ends = {processor.eos_id()};
+  return ids;
 }
 
 TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where) {
@@ -52,8 +56,7 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
   name("eos_token", processor.eos_id());
   name("unk_token", processor.unk_id());
   name("pad_token", processor.pad_id());
-  return {{{sentencepiece_model, model}, {settings, to_lines(config)}},
-          {id_unless_negative(processor.bos_id()), id_unless_negative(processor.eos_id())}};
+  return {{{sentencepiece_model, model}, {settings, to_lines(config)}}, text_ids(processor)};
 }
 
 // The id of a token that its settings name.
@@ -65,15 +68,13 @@ class TokenIds {
   std::optional<std::int64_t> id_of(const std::optional<std::string>& named) const {
     if (!named) return {};
     const auto& token = *named;
-    const auto added = parse_member(tokenizer_, "added_tokens", where_);
-    if (added.contains("added_tokens"))
-      for (const auto& t : added.at("added_tokens"))
-        if (t.is_object() && t.value("content", "") == token) return JsonFields{t}.integer("id", 0);
+    for (const auto& t : parse_member(tokenizer_, "added_tokens", where_))
+      if (t.is_object() && t.value("content", "") == token) return JsonFields{t}.integer("id", 0);
     const auto model = parse_member(tokenizer_, "model", where_);
-    if (!model.contains("model") || !model.at("model").is_object()) return {};
-    const auto vocabulary = model.at("model").find("vocab");
-    if (vocabulary == model.at("model").end() || !vocabulary->contains(token)) return {};
-    return JsonFields::integer_of(vocabulary->at(token), token.c_str());
+    if (!model.is_object()) return {};
+    const auto vocabulary = model.find("vocab");
+    if (vocabulary == model.end() || !vocabulary->contains(token)) return {};
+    return integer(vocabulary->at(token), token);
   }
 
  private:
@@ -90,8 +91,11 @@ TokenizerFiles of_huggingface(const std::string& packed, std::string_view where)
     if (const auto found = files.contents.find(name); found != files.contents.end())
       config.update(parse_object(found->second, name));
   const TokenIds ids(tokenizer->second, where);
-  files.ids = {ids.id_of(token_named(config, "bos_token")),
-               ids.id_of(token_named(config, "eos_token"))};
+  files.ids.begin = ids.id_of(token_named(config, "bos_token"));
+  if (const auto found = files.contents.find(generation); found != files.contents.end())
+    files.ids.ends = end_ids_in(parse_object(found->second, generation), generation);
+  if (const auto end = ids.id_of(token_named(config, "eos_token")); files.ids.ends.empty() && end)
+    files.ids.ends = {*end};
   return files;
 }
 
@@ -111,15 +115,23 @@ TokenizerFiles files_of(const TokenizerSpec& t, std::string_view where) {
   return {};
 }
 
-TokenizerSpec tokenizer_of(const std::filesystem::path& folder) {
+static std::string read_whole(const std::filesystem::path& path) {
+  auto text = read_text(path);
+  require(!is_lfs_pointer(text), "{} is {}", path.string(), lfs_pointer_advice);
+  return text;
+}
+
+TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& config) {
   if (is_there(folder / whole)) {
     HfFiles files;
     for (const auto name : tokenizer_files)
-      if (is_there(folder / name)) files.emplace(name, read_text(folder / name));
+      if (is_there(folder / name)) files.emplace(name, read_whole(folder / name));
+    const TextIds ids{{}, end_ids_in(config, "config.json")};
+    if (!ids.ends.empty()) files.emplace(generation, to_lines(generation_config(ids)));
     return {TokenizerKind::huggingface, pack(files, folder.string())};
   }
   if (is_there(folder / sentencepiece_model))
-    return {TokenizerKind::sentencepiece, read_text(folder / sentencepiece_model)};
+    return {TokenizerKind::sentencepiece, read_whole(folder / sentencepiece_model)};
   return {};
 }
 

@@ -21,7 +21,8 @@ struct TokenizerFiles {
 TokenizerFiles files_of(const TokenizerSpec&, std::string_view where);
 
 // Hugging Face's, which is {"tokenizer.json": text, ...} of the files that are there; else
-// SentencePiece's model; else none.
-TokenizerSpec tokenizer_of(const std::filesystem::path& folder);
+// SentencePiece's model; else none. `config` is the folder's config.json: what it names as the end
+// of a text counts where there is no generation_config.json.
+TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& config);
 
 }  // namespace trireme

@@ -23,8 +23,7 @@ Draft::Draft(const fs::path& target) {
   if (!target_.has_filename()) target_ = target_.parent_path();
   require(!e && target_.has_filename(), "'{}' names no file or folder", target.string());
   require_free(target_);
-  require(fs::is_directory(target_.parent_path(), e), "there is no folder {} to write {} to",
-          target_.parent_path().string(), target_.filename().string());
+  make_directory(target_.parent_path());
   // Of this process: another one may write to the same name, and nothing is removed unseen.
   path_ = target_.parent_path() /
           fmt::format(".{}{}.{}", target_.filename().string(), partial_suffix, ::getpid());

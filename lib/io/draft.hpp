@@ -7,8 +7,8 @@ namespace trireme {
 
 class Draft {
  public:
-  // `target` does not exist, the folder that it is to lie in does; Error otherwise. The hidden name
-  // has this process's id; Error where something has it already.
+  // Makes the folders that `target` is to lie in. Error where it exists already, and where
+  // something has the hidden name, which has this process's id.
   explicit Draft(const std::filesystem::path& target);
   // Removes it unless it was published.
   ~Draft();

@@ -116,6 +116,7 @@ ModelConfig resolved(ModelConfig c) {
       c.ffn_width = 4 * c.width;
     }
   }
+  if (c.max_context <= c.context) c.max_context = 0;
   return c;
 }
 

@@ -17,15 +17,16 @@ enum class Positions : std::uint8_t { learned, rotary };
 enum class Recompute : std::uint8_t { none, block };
 
 struct ModelConfig {
-  std::string preset;           // name of the shape that the other values started from, or empty
-  std::int64_t layers = 12;     // transformer blocks
-  std::int64_t width = 768;     // channels of the residual stream
-  std::int64_t heads = 12;      // query heads
-  std::int64_t kv_heads = 0;    // key/value heads; 0: as many as heads
-  std::int64_t head_dim = 0;    // channels of a head; 0: width / heads
-  std::int64_t ffn_width = 0;   // channels of the MLP; 0: 4*width (gelu), 8/3*width (swiglu)
-  std::int64_t vocab = 0;       // rows of the embedding; 0: the caller takes the token file's
-  std::int64_t context = 1024;  // tokens of a sample
+  std::string preset;            // name of the shape that the other values started from, or empty
+  std::int64_t layers = 12;      // transformer blocks
+  std::int64_t width = 768;      // channels of the residual stream
+  std::int64_t heads = 12;       // query heads
+  std::int64_t kv_heads = 0;     // key/value heads; 0: as many as heads
+  std::int64_t head_dim = 0;     // channels of a head; 0: width / heads
+  std::int64_t ffn_width = 0;    // channels of the MLP; 0: 4*width (gelu), 8/3*width (swiglu)
+  std::int64_t vocab = 0;        // rows of the embedding; 0: the caller takes the token file's
+  std::int64_t context = 1024;   // tokens of a sample
+  std::int64_t max_context = 0;  // positions of the model if more than a sample has; 0: as many
   NormKind norm = NormKind::layer;
   double norm_eps = 1e-5;
   bool bias = true;       // biases in the projections and in layer norm
@@ -51,6 +52,11 @@ struct ModelConfig {
 // vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim stays 0 where
 // heads does not divide width.
 ModelConfig resolved(ModelConfig);
+
+// Rows of a learned table; what an export says that the model takes.
+constexpr std::int64_t positions_of(const ModelConfig& c) {
+  return c.max_context > c.context ? c.max_context : c.context;
+}
 
 // The names, each family's smallest first, and the shape of one (not resolved, so that a deck may
 // change its width). Throws Error when no preset has that name.

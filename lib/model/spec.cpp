@@ -85,7 +85,7 @@ ModelSpec make_spec(const ModelConfig& c) {
   s.table = b.weight(s.table_unit, "embedding", {c.vocab, c.width}, init_std);
   if (c.positions == Positions::learned) {
     s.position_unit = b.unit("positions");
-    s.positions = b.weight(s.position_unit, "positions", {c.context, c.width}, init_std);
+    s.positions = b.weight(s.position_unit, "positions", {positions_of(c), c.width}, init_std);
   }
   for (std::int64_t l = 0; l < c.layers; ++l) s.blocks.push_back(add_block(b, c, l));
   s.norm_unit = b.unit("final_norm");

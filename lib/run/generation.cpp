@@ -172,7 +172,8 @@ class Generator {
   void append(std::size_t d, Sequence& s, std::int32_t token) {
     const auto& request = requests_[s.request];
     auto& result = results_[s.request];
-    if (token == settings_.end_of_text) return end(d, s, Ended::end_of_text);
+    if (std::ranges::find(settings_.ends, token) != settings_.ends.end())
+      return end(d, s, Ended::end_of_text);
     s.ids.push_back(token);
     result.ids.push_back(token);
     if (static_cast<std::int64_t>(s.ids.size()) > context_) s.kept = {};

@@ -37,10 +37,10 @@ struct Continued {
 };
 
 struct GenerationSettings {
-  std::int32_t vocab = 0;                        // ids below it are drawn
-  std::optional<std::int32_t> end_of_text = {};  // ends a sequence that draws it
-  std::int64_t batch = 8;                        // sequences at a time, on each data rank
-  bool cache = true;                             // false: every token costs a whole context
+  std::int32_t vocab = 0;               // ids below it are drawn
+  std::vector<std::int32_t> ends = {};  // a sequence that draws one of them is at its end
+  std::int64_t batch = 8;               // sequences at a time, on each data rank
+  bool cache = true;                    // false: every token costs a whole context
   // Called with a sequence's number and its new tokens after each; `stops` on every rank alike.
   std::function<bool(std::size_t, std::span<const std::int32_t>)> stops = {};
   std::function<void(std::size_t, std::span<const std::int32_t>)> emit = {};

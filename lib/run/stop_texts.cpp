@@ -15,12 +15,17 @@ std::size_t settled(std::string_view text, std::span<const std::string> stops) {
   auto size = std::min(text.size(), stop_at(text, stops));
   if (size < text.size()) return size;
   while (text.substr(0, size).ends_with(unfinished)) size -= unfinished.size();
+  const auto whole = text.substr(0, size);
+  const bool cut = whole.size() < text.size();
   for (const auto& stop : stops)
-    for (auto n = std::min(stop.size() - 1, text.size()); n > 0; --n)
-      if (text.ends_with(std::string_view(stop).substr(0, n))) {
-        size = std::min(size, text.size() - n);
+    for (auto n = std::min(stop.size() - 1, whole.size()); n > 0; --n) {
+      // Behind it stands the unfinished character, which is none of one byte.
+      const bool goes_on = !cut || static_cast<unsigned char>(stop[n]) >= 0x80;
+      if (goes_on && whole.ends_with(std::string_view(stop).substr(0, n))) {
+        size = std::min(size, whole.size() - n);
         break;
       }
+    }
   return size;
 }
 

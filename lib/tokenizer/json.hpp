@@ -1,8 +1,11 @@
 #pragma once
 // Reading the objects of a tokenizer.json. Values of a wrong type throw nlohmann's exceptions,
 // which TextPipeline turns into an Error.
-#include <nlohmann/json.hpp>
+#include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "lib/base/json.hpp"
 
 namespace trireme {
 
@@ -16,6 +19,12 @@ inline const nlohmann::json& member(const nlohmann::json& object, const char* ke
 
 inline std::string text_in(const nlohmann::json& object, const char* key) {
   return object.at(key).get<std::string>();
+}
+
+// An id of a token: Error naming `what` and what it is where it is none.
+inline std::int32_t id_in(const Json& value, std::string_view what) {
+  constexpr std::int64_t most = (1 << 24) - 1;  // tables of all ids are made
+  return static_cast<std::int32_t>(integer(value, what, 0, most));
 }
 
 inline bool flag_in(const nlohmann::json& object, const char* key, bool otherwise = false) {

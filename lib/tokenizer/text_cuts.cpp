@@ -52,6 +52,10 @@ void TextPipeline::prepare_cuts() {
       if (token.lstrip) no_line_before_.push_back(first_code_point(text).value);
     }
   }
+  for (auto* characters : {&no_space_after_, &no_line_before_}) {
+    std::ranges::sort(*characters);
+    characters->erase(std::ranges::unique(*characters).begin(), characters->end());
+  }
 }
 
 std::optional<std::size_t> TextPipeline::cut_place(std::string_view text, std::size_t limit) const {
@@ -67,9 +71,9 @@ bool TextPipeline::cuts_at(std::string_view text, std::size_t place) const {
   const auto before = whole_last(text.substr(0, at_space ? place : place - 1));
   const auto behind = whole_first(text.substr(place));
   if (!before || is_space(*before) || !behind) return false;
-  if (at_space && std::ranges::count(no_space_after_, *before) > 0) return false;
+  if (at_space && std::ranges::binary_search(no_space_after_, *before)) return false;
   if (!at_space &&
-      (is_space(*behind) || *behind == '/' || std::ranges::count(no_line_before_, *behind) > 0))
+      (is_space(*behind) || *behind == '/' || std::ranges::binary_search(no_line_before_, *behind)))
     return false;
   if (pre_tokenizer_.cuts() == Cuts::at_spaces) return true;
   // Composition may change a character by what stands before or behind it, but no ASCII character

@@ -13,18 +13,6 @@ namespace trireme {
 
 namespace {
 
-nlohmann::json parsed(std::string_view text) {
-  try {
-    static constexpr int deepest = 64;  // what is read recursively
-    return nlohmann::json::parse(text, [](int depth, auto, const auto&) {
-      require(depth <= deepest, "it is nested more deeply than {} levels", deepest);
-      return true;
-    });
-  } catch (const nlohmann::json::exception& e) {
-    fail("it is not JSON ({})", without_tag(e.what()));
-  }
-}
-
 std::vector<AddedToken> checked_added(const nlohmann::json& all, const Bpe& bpe) {
   auto tokens = added_tokens_in(member(all, "added_tokens"));
   // Those that the vocabulary lacks get the ids behind it, in order, whatever the file says.
@@ -47,7 +35,7 @@ struct TextPipeline::Parsed {
 
 // Values of a wrong type, and keys that are not there.
 TextPipeline::TextPipeline(std::string_view tokenizer_json) try
-    : TextPipeline(Parsed{parsed(tokenizer_json)}) {
+    : TextPipeline(Parsed{parse_json(tokenizer_json)}) {
 } catch (const nlohmann::json::exception& e) {
   fail("it is not as a tokenizer.json is ({})", without_tag(e.what()));
 }
@@ -66,6 +54,7 @@ TextPipeline::TextPipeline(const Parsed& file)
   for (const auto& token : added_) {
     vocab_ = std::max(vocab_, token.id + 1);
     added_by_id_.emplace(token.id, &token);
+    added_by_text_.emplace(token.text, &token);
   }
   read_prefix(member(file.all, "post_processor"));
   prepare_cuts();
@@ -94,10 +83,10 @@ void TextPipeline::read_prefix(const nlohmann::json& post) {
       if (piece.contains("Sequence")) break;
       const auto name = text_in(piece.at("SpecialToken"), "id");
       for (const auto& id : post.at("special_tokens").at(name).at("ids"))
-        prefix_.push_back(id.get<std::int32_t>());
+        prefix_.push_back(id_in(id, "ids of the post-processor"));
     }
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-    prefix_.push_back(post.at("cls").at(1).get<std::int32_t>());
+    prefix_.push_back(id_in(post.at("cls").at(1), "cls of the post-processor"));
   } else {
     require(type == "ByteLevel",
             "the post-processor {} is not supported: TemplateProcessing, "
@@ -110,8 +99,16 @@ void TextPipeline::read_prefix(const nlohmann::json& post) {
 }
 
 std::optional<std::int32_t> TextPipeline::id_of(std::string_view token) const {
-  const auto found = std::ranges::find(added_, token, &AddedToken::text);
-  return found != added_.end() ? std::optional(found->id) : bpe_.vocabulary().id_of(token);
+  const auto found = added_by_text_.find(token);
+  return found != added_by_text_.end() ? std::optional(found->second->id)
+                                       : bpe_.vocabulary().id_of(token);
+}
+
+std::vector<std::string> TextPipeline::special_tokens() const {
+  std::vector<std::string> texts;
+  for (const auto& token : added_)
+    if (token.special) texts.push_back(token.text);
+  return texts;
 }
 
 std::optional<std::size_t> TextPipeline::text_bytes(std::int32_t id) const {
@@ -150,9 +147,9 @@ std::vector<std::size_t> TextPipeline::encode_marked(std::string_view text,
   std::vector<std::size_t> places;
   const auto token_at = [&](std::size_t i) -> const AddedToken* {
     if (i >= marked.size()) return nullptr;
-    const auto token = std::ranges::find(
-        added_, text.substr(marked[i].begin, marked[i].end - marked[i].begin), &AddedToken::text);
-    return token == added_.end() ? nullptr : &*token;
+    const auto token =
+        added_by_text_.find(text.substr(marked[i].begin, marked[i].end - marked[i].begin));
+    return token == added_by_text_.end() ? nullptr : token->second;
   };
   with_scratch([&](Scratch& scratch) {
     std::size_t at = 0;

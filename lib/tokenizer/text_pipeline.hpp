@@ -42,6 +42,8 @@ class TextPipeline {
   // Above every id.
   std::int32_t vocab() const { return vocab_; }
   std::optional<std::int32_t> id_of(std::string_view token) const;
+  // Texts of the added tokens that are special.
+  std::vector<std::string> special_tokens() const;
   // Bytes of text that a token stands for; none of the unknown one, and of an id without a token.
   std::optional<std::size_t> text_bytes(std::int32_t id) const;
   // What the post-processor puts before a single text.
@@ -86,6 +88,7 @@ class TextPipeline {
   Decoder decoder_;
   std::vector<AddedToken> added_;
   std::unordered_map<std::int32_t, const AddedToken*> added_by_id_;
+  std::unordered_map<std::string_view, const AddedToken*> added_by_text_;
   Finders finders_, plain_finders_;
   bool finds_normalized_;
   std::vector<std::int32_t> prefix_;

@@ -94,6 +94,17 @@ def old_keys(folder):
     path.write_text(json.dumps(config, indent=2))
 
 
+def both_keys(folder):
+    """Both objects of rotary settings, that of version 5 without the scaling: transformers takes the old one."""
+    path = Path(folder) / "config.json"
+    config = json.loads(path.read_text())
+    config["rope_scaling"] = config["rope_parameters"]
+    config["rope_parameters"] = rope(1e4)
+    path.write_text(json.dumps(config, indent=2))
+    taken = transformers.AutoConfig.from_pretrained(folder).rope_parameters
+    assert taken["rope_type"] == config["rope_scaling"]["rope_type"], taken
+
+
 def random_ids(samples, tokens, seed=2):
     return torch.randint(0, SHAPE["vocab_size"], (samples, tokens), generator=torch.Generator().manual_seed(seed))
 

@@ -40,4 +40,5 @@ def cases():
     # What published folders look like.
     for name in ("llama2", "llama3", "qwen2"):
         yield f"{name}-old-keys", lambda program, name=name: compares(name, program, flavours.old_keys)
+    yield "llama-linear-beside-rope-parameters", lambda program: compares("llama-linear", program, flavours.both_keys)
     yield "gpt2-without-prefix", lambda program: compares("gpt2", program, flavours.as_published_gpt2)

@@ -103,6 +103,7 @@ CASES = {
     "rope-dynamic": ("llama2", config(rope_parameters=rope("dynamic")), ["dynamic"]),
     "rope-of-half-a-head": ("llama2", config(rope_parameters=rope("default", partial_rotary_factor=0.5)),
                             ["partial_rotary_factor"]),
+    "a-member-that-nobody-knows": ("llama2", config(logit_scale=0.5), ["logit_scale", "0.5"]),
     "pytorch-files": ("llama2", as_bin, ["pytorch_model.bin", "save_pretrained"]),
     "a-truncated-file": ("llama2", truncated, ["model.safetensors"]),
     "a-damaged-header": ("llama2", garbage, ["model.safetensors"]),

@@ -10,7 +10,7 @@ using namespace test;
 
 TEST(HfConfig, WhatIsWrittenIsRead) {
   for (const auto& [name, config] : small_models())
-    EXPECT_EQ(model_of_config(config_of_model(config, {1, 2}, ElementType::bf16), name), config)
+    EXPECT_EQ(model_of_config(config_of_model(config, {1, {2}}, ElementType::bf16), name), config)
         << name;
 }
 
@@ -77,6 +77,49 @@ TEST(HfConfig, TakesBothWaysToWriteRotarySettings) {
     "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}})");
   EXPECT_EQ(c.rope_scaling, RopeScaling::llama3);
   EXPECT_EQ(c.rope_original_context, 32);
+  // Where a file has both, transformers takes rope_scaling, in version 5, too.
+  const auto both = with(llama_config(), R"({"rope_theta": 7,
+    "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"},
+    "rope_scaling": {"rope_type": "linear", "factor": 4.0}})");
+  EXPECT_EQ(both.rope_scaling, RopeScaling::linear);
+  EXPECT_EQ(both.rope_factor, 4);
+  EXPECT_EQ(both.rope_theta, 7);
+  EXPECT_EQ(with(llama_config(), R"({"rope_scaling": {}, "rope_parameters": {"rope_theta": 5e5}})")
+                .rope_theta,
+            5e5);
+}
+
+// Names of configurations that transformers writes itself, and of models that are much used.
+TEST(HfConfig, WhatHasNoEffectIsLeftOut) {
+  const char* notes = R"({"_name_or_path": "x", "architectures": ["X"], "bos_token_id": 1,
+    "eos_token_id": [1, 2], "initializer_range": 0.1, "use_cache": true, "torch_dtype": "bfloat16",
+    "dtype": "bfloat16", "transformers_version": "5.0", "attention_dropout": 0.1,
+    "pretraining_tp": 2, "unheard_of": null, "temperature": 0.5, "id2label": {"0": "a"},
+    "rope_interleaved": false, "use_mrope": false, "pruned_heads": {}, "per_layer_config": {},
+    "is_llama_config": true, "transformers.js_config": {"dtype": "q4"}, "mlp_bias": false,
+    "use_sliding_window": false, "sliding_window": 8, "max_window_layers": 1})";
+  EXPECT_EQ(with(llama_config(), notes), with(llama_config(), "{}"));
+  const auto gpt2 = config_of_model(small_gpt2(), {}, ElementType::f32);
+  const char* of_gpt2 = R"({"summary_type": "cls_index", "n_ctx": 5, "task_specific_params": {},
+    "reorder_and_upcast_attn": true, "resid_pdrop": 0.3, "gradient_checkpointing": false})";
+  EXPECT_EQ(with(gpt2, of_gpt2), with(gpt2, "{}"));
+}
+
+TEST(HfConfig, AShorterContextLeavesTheModelsPositions) {
+  const auto llama = model_of_config(llama_config(), "config.json", 32);
+  EXPECT_EQ(llama.context, 32);
+  EXPECT_EQ(config_of_model(llama, {}, ElementType::f32).at("max_position_embeddings"), 64);
+  EXPECT_EQ(model_of_config(llama_config(), "config.json", 64).max_context, 0);
+  const auto gpt2 =
+      model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "config.json", 5);
+  EXPECT_EQ(gpt2.context, 5);
+  const auto spec = make_spec(gpt2);
+  EXPECT_EQ(spec.params[spec.positions.index()].shape, (Shape{17, 24}));
+  EXPECT_EQ(config_of_model(gpt2, {}, ElementType::f32).at("n_positions"), 17);
+  // With a window it is the same model within that alone.
+  auto json = llama_config();
+  json.update(Json::parse(R"({"model_type": "mistral", "sliding_window": 32})"));
+  EXPECT_EQ(positions_of(model_of_config(json, "config.json", 16)), 32);
 }
 
 TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
@@ -108,6 +151,11 @@ TEST(HfConfig, ASlidingWindowIsRefusedWhereItMatters) {
                                      "use_sliding_window": false})")
                 .context,
             64);
+  // Mistral's class reads no types of layers.
+  const char* full = R"({"model_type": "mistral", "sliding_window": 32,
+                         "layer_types": ["full_attention", "full_attention"]})";
+  EXPECT_NE(message_of<Error>([&] { with(llama_config(), full); }).find("'sliding_window' = 32"),
+            std::string::npos);
 }
 
 TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
@@ -120,12 +168,26 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"model_type": "qwen3", "attention_bias": true})", "'attention_bias' = true"},
       {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}})", "\"yarn\""},
       {R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "\"dynamic\""},
-      {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})", "'low_freq_factor'"},
-      {R"({"rope_scaling": {"rope_type": "linear"}})", "'factor'"},
+      {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})",
+       "'rope_scaling.low_freq_factor'"},
+      {R"({"rope_scaling": {"rope_type": "linear"}})", "'rope_scaling.factor'"},
       {R"({"rope_parameters": {"full_attention": {"rope_type": "default"}}})", "full_attention"},
       {R"({"partial_rotary_factor": 0.5})", "'partial_rotary_factor' = 0.5"},
       {R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})",
-       "'partial_rotary_factor'"},
+       "'rope_parameters.partial_rotary_factor'"},
+      {R"({"rope_scaling": {"rope_type": "default", "factor": 4.0}})", "'rope_scaling.factor' = 4"},
+      {R"({"rope_parameters": {"rope_theta": 5, "mrope_section": [1, 1]}})",
+       "'rope_parameters.mrope_section' = [1,1]"},
+      {R"({"rope_scaling": "linear"})", "'rope_scaling' is no object: \"linear\""},
+      {R"({"rope_interleaved": true})", "'rope_interleaved' = true"},
+      {R"({"logit_scale": 0.5, "qk\u001bnorm": true})",
+       "'logit_scale' = 0.5, 'qk\\x1bnorm' = true: what this does to a model of type \"llama\""},
+      {R"({"n_embd": 24})", "'n_embd' = 24"},
+      {R"({"sliding_window": 8})", "'sliding_window' = 8"},
+      {R"({"pruned_heads": {"1": [0]}})", "'pruned_heads'"},
+      {R"({"num_hidden_layers": 2.0})", "'num_hidden_layers' is not an integer: 2.0"},
+      {R"({"num_hidden_layers": 18446744073709551616})", "'num_hidden_layers' is not an integer"},
+      {R"({"vocab_size": 9223372036854775808})", "'vocab_size' is out of range"},
       {R"({"quantization_config": {"bits": 4}})", "'quantization_config'"},
       {R"({"auto_map": {"AutoModel": "x.Y"}})", "'auto_map'"},
       {R"({"is_encoder_decoder": true})", "'is_encoder_decoder'"},
@@ -149,6 +211,7 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"scale_attn_by_inverse_layer_idx": true})", "'scale_attn_by_inverse_layer_idx'"},
       {R"({"add_cross_attention": true})", "'add_cross_attention'"},
       {R"({"n_embd": null})", "it lacks 'n_embd'"},
+      {R"({"rope_scaling": {"rope_type": "linear", "factor": 4.0}})", "'rope_scaling'"},
   };
   const auto check = [](const Json& json, const auto& cases) {
     for (const auto& [change, says] : cases) {
@@ -160,8 +223,8 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
   check(llama_config(), llama);
   check(config_of_model(small_gpt2(), {}, ElementType::f32), gpt2);
   EXPECT_NE(message_of<Error>([] {
-              model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "c", 5);
-            }).find("--context 5"),
+              model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "c", 18);
+            }).find("--context 18"),
             std::string::npos);
 }
 

@@ -2,11 +2,11 @@
 #include "lib/interchange/import.hpp"
 
 #include "lib/base/array_names.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_file.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/interchange/export.hpp"
-#include "lib/interchange/json_text.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "tests/interchange/model_files.hpp"
 
@@ -166,10 +166,44 @@ TEST_F(Import, HalvesAndBf16AreReadExactly) {
   EXPECT_EQ(x[3], 0x1p-7F * (1 + 3 * 0x1p-7F));  // 0x3c03
 }
 
+TEST_F(Import, WeightsThatAreNoFiniteNumbersAreNamed) {
+  for (const auto& [model, name] :
+       {std::pair{small_llama(), "model.layers.1.mlp.down_proj.weight"},
+        std::pair{small_gpt2(), "transformer.h.1.mlp.c_fc.weight"}}) {  // transposed
+    export_model(model);
+    change([&](auto& all) {
+      for (auto& t : all)
+        if (t.entry.name == name) std::memcpy(&t.bytes[4 * 31], "\0\0\x80\xff", 4);
+    });
+    expect_refused(
+        fmt::format("{} of {} is no finite number as f32 at element 31", name, weights()));
+    for (const auto* part : {"hf", "c"}) std::filesystem::remove_all(folder / part);
+  }
+}
+
+TEST_F(Import, PointersOfGitLfsAreNamed) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 988097824\n";
+  export_model(small_llama());
+  for (const auto* file :
+       {"tokenizer.model", "tokenizer.json", "config.json", "model.safetensors"}) {
+    const auto name = std::string("hf/") + file;
+    const bool there = std::filesystem::exists(folder / name);
+    const auto before = there ? contents_of(folder / name) : "";
+    folder.write(name, pointer);
+    expect_refused("a pointer of Git LFS and not the file itself: run git lfs pull");
+    expect_refused(file);
+    if (there)
+      folder.write(name, before);
+    else
+      std::filesystem::remove(folder / name);
+  }
+}
+
 TEST_F(Import, FilesAndTheirIndexMustAgree) {
   export_model(small_llama(), 30000);
   const auto index = folder / "hf/model.safetensors.index.json";
-  auto json = read_object(index);
+  auto json = parse_object(read_file(index), index);
   const std::string first = json["weight_map"]["model.norm.weight"];
   json["weight_map"]["model.norm.weight"] = "model-00001-of-00003.safetensors";
   json["weight_map"]["lm_head.weight"] = first;
@@ -179,12 +213,15 @@ TEST_F(Import, FilesAndTheirIndexMustAgree) {
   folder.write("hf/model.safetensors.index.json", json.dump());
   expect_refused("not a plain file name");
   json["weight_map"]["lm_head.weight"] = "gone.safetensors";
+  json["weight_map"]["model.norm.weight"] = "lost\n.safetensors";
   folder.write("hf/model.safetensors.index.json", json.dump());
-  expect_refused("gone.safetensors");
+  expect_refused("index.json names gone.safetensors, lost\\n.safetensors, not there");
 }
 
 TEST_F(Import, FoldersWithoutSafetensorsAreToldWhatToDo) {
-  expect_refused("is no folder");
+  expect_refused("there is no folder");
+  const auto hub = message_of<Error>([&] { import_folder("Qwen/None-1B", folder / "back", {}); });
+  EXPECT_NE(hub.find("hf download Qwen/None-1B --local-dir"), std::string::npos) << hub;
   folder.write("hf/config.json", "{}");
   expect_refused("holds neither");
   folder.write("hf/pytorch_model-00001-of-00002.bin", "x");
@@ -196,13 +233,16 @@ TEST_F(Import, FoldersWithoutSafetensorsAreToldWhatToDo) {
 
 TEST_F(Import, AFolderWithoutSettingsOrWithSettingsOfAnotherModelIsRefused) {
   export_model(small_llama());
-  auto json = read_object(folder / "hf/config.json");
+  auto json = parse_object(read_file(folder / "hf/config.json"), "config.json");
   json["num_hidden_layers"] = 3;
   folder.write("hf/config.json", json.dump());
   expect_refused("model.layers.2.input_layernorm.weight");
-  json["num_hidden_layers"] = 100000;
+  json["num_hidden_layers"] = 10000;
   folder.write("hf/config.json", json.dump());
-  expect_refused("model.layers.2.");
+  expect_refused("speaks of 10000 layers, and its folder's files hold 21 tensors");
+  json["num_hidden_layers"] = 1'000'000'000;  // nothing is built of it
+  folder.write("hf/config.json", json.dump());
+  expect_refused("layers = 1000000000 is out of range");
   folder.write("hf/config.json", "{");
   expect_refused("config.json is damaged");
   std::filesystem::remove(folder / "hf/config.json");
@@ -226,6 +266,7 @@ TEST_F(Import, APresetTakesTheShapeAndKeysOverrideIt) {
       "d.toml");
   auto expected = small_llama();
   expected.context = 5;
+  expected.max_context = 17;
   expected.dropout = 0.25;
   EXPECT_EQ(deck.model, expected);
   EXPECT_EQ(parse_deck(dump_deck(deck), "d.toml").model, expected);

@@ -34,9 +34,13 @@ TEST_F(Interchange, ACheckpointOfAGridIsExportedImportedAndTrainedOn) {
   EXPECT_EQ(loss(after.out), loss(same.out));
 
   const auto tuned = here(
-      "$MPIEXEC -n 2 $TRIREME train deck.toml model.preset=from:back model.context=16 "
-      "model.init_from=back zero.stage=3 train.steps=1 evaluate.every_steps=0 --run-dir tuned");
+      "$MPIEXEC -n 2 $TRIREME train deck.toml model.preset=from:back model.context=8 "
+      "model.init_from=back zero.stage=3 train.steps=1 evaluate.every_steps=0 --run-dir tuned && "
+      "$TRIREME export tuned tuned-hf");
   EXPECT_EQ(tuned.code, 0) << tuned.err;
+  // Samples are shorter than its table, and it keeps that.
+  EXPECT_NE(contents_of(folder / "tuned-hf/config.json").find("\"n_positions\": 16"),
+            std::string::npos);
 }
 
 TEST_F(Interchange, NothingIsLeftOfAWriteThatFails) {
@@ -80,8 +84,12 @@ TEST_F(Interchange, ArgumentsAreChecked) {
     return here("$TRIREME import hf " + std::string(to) + " --context " + std::to_string(context));
   };
   EXPECT_NE(import(2 * positions, "long").err.find("is more than the"), std::string::npos);
-  EXPECT_EQ(import(positions / 2, "short").err.find("is more than the"), std::string::npos);
-  EXPECT_NE(here("$TRIREME export run a/b").err.find("there is no folder"), std::string::npos);
+  const auto shorter = import(positions / 2, "made/too/short");
+  EXPECT_EQ(shorter.err.find("is more than the"), std::string::npos);
+  EXPECT_NE(shorter.out.find("the model has 17 positions"), std::string::npos) << shorter.out;
+  EXPECT_EQ(here("$TRIREME export made/too/short a/b").code, 0);
+  EXPECT_NE(contents_of(folder / "a/b/config.json").find("\"max_position_embeddings\": 17"),
+            std::string::npos);
   EXPECT_NE(here("$TRIREME export nowhere out").err.find("nowhere"), std::string::npos);
   EXPECT_NE(here("$TRIREME export run out --format gguf").code, 0);
   EXPECT_NE(here("$TRIREME export run out --format hdf5 --dtype bf16").err.find("no bf16"),

@@ -116,8 +116,17 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   for (const auto& [name, text] : files)
     EXPECT_EQ(contents_of(folder.path() / "again" / name), text) << name;
   const auto config = nlohmann::json::parse(contents_of(folder / "again/config.json"));
-  EXPECT_EQ(config.at("eos_token_id"), 9);
+  EXPECT_EQ(config.at("eos_token_id"), Json::parse("[9, 10]"));
   EXPECT_EQ(config.at("bos_token_id"), 4);
+
+  // Without a generation_config.json it is config.json that says what ends a text.
+  std::filesystem::remove(folder.path() / "again/generation_config.json");
+  import_folder(folder / "again", folder / "third", {});
+  CheckpointReader third(folder / "third");
+  export_safetensors(third, model_of(third), folder / "last", {});
+  EXPECT_EQ(
+      nlohmann::json::parse(contents_of(folder / "last/generation_config.json")).at("eos_token_id"),
+      Json::parse("[9, 10]"));
 }
 
 }  // namespace trireme

@@ -144,7 +144,7 @@ TEST(KeptGeneration, SaysWhySequencesEnd) {
   const auto free = generate(*t, r, {.vocab = 19});
   EXPECT_EQ(free[0].ended, Ended::length);
   EXPECT_EQ(free[0].ids.size(), 5U);
-  const auto eos = generate(*t, r, {.vocab = 19, .end_of_text = free[0].ids[0]});
+  const auto eos = generate(*t, r, {.vocab = 19, .ends = {18, free[0].ids[0]}});
   EXPECT_EQ(eos[1].ended, Ended::end_of_text);
   EXPECT_TRUE(eos[1].ids.empty());
   GenerationSettings s{.vocab = 19};

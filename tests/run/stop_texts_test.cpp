@@ -34,6 +34,10 @@ TEST(StopTexts, ACharacterIsShownWhenItIsWhole) {
   // One that no token mends is shown with what comes behind it.
   EXPECT_EQ(settled("caf" + unfinished + "!", Stops{}), 7U);
   EXPECT_EQ(settled("EN" + unfinished, Stops{"END"}), 2U);
+  // A stop text may go on in it, and even end there.
+  EXPECT_EQ(settled("a caf" + unfinished, Stops{"caf\u00e9"}), 2U);
+  EXPECT_EQ(settled("a caf" + unfinished + unfinished, Stops{"caf\u65e5!"}), 2U);
+  EXPECT_EQ(settled("a caf" + unfinished, Stops{"caf\xc3"}), 2U);
 }
 
 // However a text grows, what was shown stays, and all of it is shown in the end.

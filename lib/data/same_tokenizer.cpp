@@ -1,0 +1,79 @@
+#include "lib/data/same_tokenizer.hpp"
+
+#include <algorithm>
+
+#include "lib/base/json.hpp"
+#include "lib/tokenizer/hf_files.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr const char *settings = "generation_config.json", *ends_key = "eos_token_id";
+
+// An id that is no text in one of them, as SentencePiece's control tokens are, is not compared.
+bool extends(const Tokenizer& more, const Tokenizer& less) {
+  if (more.vocab() < less.vocab()) return false;
+  for (std::int32_t id = 0; id < less.vocab(); ++id) {
+    const auto a = more.decode({&id, 1}), b = less.decode({&id, 1});
+    if (a != b && !a.empty() && !b.empty()) return false;
+  }
+  const std::string_view text = "The 42 oars,\n\tof a na\u00efve \u65e5\u672c.";
+  return more.encode(text) == less.encode(text);
+}
+
+std::string with_ends(Json config, const std::vector<std::int32_t>& ends) {
+  config[ends_key] = ends.size() == 1 ? Json(ends[0]) : Json(ends);
+  return to_lines(config);
+}
+
+void add(std::vector<std::int32_t>& ids, std::int32_t id) {
+  if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+}
+
+TokenizerSpec packed(const HfFiles& files) {
+  return {TokenizerKind::huggingface, pack(files, "a tokenizer")};
+}
+
+}  // namespace
+
+bool agree(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
+           std::string_view where_b) {
+  if (a.kind == TokenizerKind::none || b.kind == TokenizerKind::none) return true;
+  if (a.identity() == b.identity()) return true;
+  const auto one = make_tokenizer(a, where_a), other = make_tokenizer(b, where_b);
+  return extends(*one, *other) || extends(*other, *one);
+}
+
+TokenizerSpec joined(const TokenizerSpec& first, const TokenizerSpec& second) {
+  if (first.kind == TokenizerKind::none) return second;
+  if (second.kind == TokenizerKind::none || first == second) return first;
+  const auto a = make_tokenizer(first, "a tokenizer"), b = make_tokenizer(second, "a tokenizer");
+  if (first.identity() != second.identity()) return b->vocab() > a->vocab() ? second : first;
+  auto files = unpack(first.bytes, "a tokenizer");
+  const auto others = unpack(second.bytes, "a tokenizer");
+  auto ends = a->ends();
+  for (const auto id : b->ends()) add(ends, id);
+  const auto own = files.find(settings);
+  const auto other = others.find(settings);
+  if (own != files.end() && other != others.end() && own->second != other->second) {
+    auto all = parse_json(other->second);
+    all.update(parse_json(own->second));
+    own->second = with_ends(std::move(all), ends);
+  }
+  files.insert(others.begin(), others.end());
+  return packed(files);
+}
+
+TokenizerSpec with_end(const TokenizerSpec& spec, std::int32_t id) {
+  if (spec.kind != TokenizerKind::huggingface) return spec;
+  auto ends = make_tokenizer(spec, "a tokenizer")->ends();
+  if (std::ranges::find(ends, id) != ends.end()) return spec;
+  ends.insert(ends.begin(), id);
+  auto files = unpack(spec.bytes, "a tokenizer");
+  auto& text = files[settings];
+  text = with_ends(text.empty() ? Json::object() : parse_json(text), ends);
+  return packed(files);
+}
+
+}  // namespace trireme
