@@ -17,9 +17,7 @@ enum class LogLevel : std::uint8_t { detail, info, warning, error };
 // it does, 0 that it does not.
 bool on_terminal();
 
-// A name or a text of a file in it cannot drive a terminal (`without_controls`) or look like
-// another message: further lines begin with a blank.
-void log_line(LogLevel, std::string_view);
+void log_line(LogLevel, std::string_view);  // without_controls; further lines begin with a blank
 // Logs to `file` as well (appends; first the lines logged before it was set); an empty path ends
 // that. Throws Error when it cannot be opened.
 void log_to(const std::filesystem::path& file);

@@ -59,6 +59,7 @@ void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
     require(agree(theirs, first->file.path().string(), own, name),
             "{} was tokenized with {}, {} with {}: use one tokenizer for all files",
             first->file.path().string(), theirs.identity(), name, own.identity());
+    theirs = joined(theirs, own);
   }
 }
 

@@ -40,7 +40,7 @@ TokenizerSpec packed(const HfFiles& files) {
 bool agree(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
            std::string_view where_b) {
   if (a.kind == TokenizerKind::none || b.kind == TokenizerKind::none) return true;
-  if (a.identity() == b.identity()) return true;
+  if (a == b || a.identity() == b.identity()) return true;
   const auto one = make_tokenizer(a, where_a), other = make_tokenizer(b, where_b);
   return extends(*one, *other) || extends(*other, *one);
 }

@@ -152,7 +152,8 @@ TEST_F(BadInput, OutputThatDoesNotArrive) {
   for (const std::string command :
        {"plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "version",
         "inspect runs/deck", "evaluate runs/deck --data text.tokens",
-        "generate runs/deck --prompt a --tokens 5", "tokenize text.txt --output again.tokens"}) {
+        "generate runs/deck --prompt a --tokens 5",
+        "tokenize text.txt --output again.tokens --overwrite"}) {
     expect_refused("$TRIREME " + command + " >/dev/full", {"No space left"});
     EXPECT_EQ(here("$TRIREME " + command + " >/dev/null").code, 0) << command;
   }
@@ -199,6 +200,33 @@ TEST_F(BadInput, AModelOfOneFormWhereAnotherIsAskedFor) {
                  {"choice.jsonl:1", "at least two", R"("endings": [)"});
 }
 
+// Its tokens mean other texts to the model; files of the model's own tokenizer are accepted.
+TEST_F(BadInput, TokensOfAnotherTokenizer) {
+  ASSERT_EQ(here("$TRIREME train deck.toml train.steps=1 --run-dir run && $TRIREME export run hf "
+                 "&& mkdir other alone && cp hf/tokenizer.json alone && "
+                 "sed -E 's/\"a\": 97/\"a\": 98/; t; s/\"b\": 98/\"b\": 97/' hf/tokenizer.json "
+                 ">other/tokenizer.json")
+                .code,
+            0);
+  for (const std::string name : {"hf", "alone", "other"})
+    ASSERT_EQ(here("$TRIREME tokenize text.txt --separator none --tokenizer " + name + " -o " +
+                   name + ".tokens")
+                  .code,
+              0);
+  for (const std::string command : {"check deck.toml", "train deck.toml --run-dir new"}) {
+    const auto with = "$TRIREME " + command + " model.init_from=run data.path=";
+    expect_refused(with + "other.tokens", {"tokenizer", "--tokenizer", "run/checkpoints"});
+    const auto r = here(with + "'[\"alone.tokens\", \"hf.tokens\", \"text.tokens\"]'");
+    EXPECT_EQ(r.code, 0) << r.err;
+  }
+  expect_refused("$TRIREME check deck.toml data.validation='[\"other.tokens\"]'",
+                 {"data.validation", "one tokenizer"});
+  expect_refused(
+      "$TRIREME train deck.toml train.steps=2 --run-dir run --restart latest "
+      "data.path=other.tokens",
+      {"tokenizer"});
+}
+
 TEST_F(BadInput, OnTheCommandLine) {
   expect_refused("$TRIREME", {"subcommand"});
   expect_refused("$TRIREME fly", {"fly"});
@@ -207,6 +235,18 @@ TEST_F(BadInput, OnTheCommandLine) {
   expect_refused("$TRIREME train", {"deck"});
   expect_refused("$TRIREME generate runs --tokens -5", {"tokens"});
   expect_refused("$TRIREME deck model.layer", {"model.layers"});
+  // A misspelt option before the one that is missing for it; dashes of documents.
+  expect_refused("$TRIREME tokenize text.txt --ouput more.tokens",
+                 {"--ouput", "did you mean --output?"});
+  expect_refused("$TRIREME generate runs \u2013-prompt a", {"\u2013-prompt", "type --prompt"});
+  expect_refused("$TRIREME train deck.toml \u2014lr 3", {"\u2014lr", "type --lr"});
+  expect_refused("$TRIREME tokenize text.txt -o more.tokens --tokenizer gpt2/none",
+                 {"gpt2/none", "names of a hub are not downloaded"});
+  // A text may begin so.
+  EXPECT_EQ(here("$TRIREME generate none --prompt '\u2014tokens' 2>&1").out.find("keyboard"),
+            std::string::npos);
+  // A name may hold what a terminal obeys.
+  expect_refused("$TRIREME check \"$(printf 'a\\033[2Jb\\nc')\"", {"a\\x1b[2Jb\n  c"});
   expect_refused("PMI_SIZE=4 $TRIREME train deck.toml", {"4"});
 }
 

@@ -213,7 +213,7 @@ TEST_F(Training, StepsThatAreNotFiniteStopTheRun) {
 
 // Tokens of bytes of which the first `masked` are no targets.
 static void write_masked(const std::string& path, std::size_t masked) {
-  TokenWriter file(path, 2, TargetMask::present);
+  TokenWriter file(path, ExistingFile::stays, 2, TargetMask::present);
   PackedTokens tokens;
   std::vector<std::int32_t> ids;
   for (int i = 0; i < 2000; ++i) ids.push_back('a' + i % 7);

@@ -53,6 +53,7 @@ class ToyTokenizer final : public Tokenizer {
     if (at == special_.end()) return std::nullopt;
     return 1000 + static_cast<std::int32_t>(at - special_.begin());
   }
+  std::vector<std::string> special_tokens() const override { return special_; }
   std::optional<std::string> file(std::string_view name) const override {
     const auto at = files_.find(std::string(name));
     return at == files_.end() ? std::nullopt : std::optional(at->second);
@@ -245,6 +246,47 @@ TEST(ChatTemplates, TokensAreTheTokenizers) {
       HasSubstr("bos_token"));
   EXPECT_THAT(message_of<Error>([] { chat_template_named("none"); }),
               AllOf(HasSubstr("\"none\""), HasSubstr("chatml, qwen2")));
+  // What the tokenizer's files do not name is not guessed.
+  EXPECT_THAT(message_of<Error>([&] {
+                with_tokens_of(chat_template_named("mistral"),
+                               ToyTokenizer({"<s>", "</s>"}, {{"tokenizer_config.json", "{}"}}));
+              }),
+              HasSubstr("names no bos_token"));
+}
+
+// A template of a file need not say which of its texts are the tokenizer's tokens.
+TEST(ChatTemplates, NoTokenOfTheTokenizerIsWrittenAsPlainText) {
+  ChatTemplate t;
+  t.name = "file";
+  t.begin = "{bos}";
+  t.turns = {{"user", {"<|user|>", ""}}, {"assistant", {"A: ", " <|end|>{eos}"}}};
+  const ToyTokenizer tokenizer({"<s>", "</s>", "<|user|>", "<|end|>", "<|"});
+  const auto full = with_tokens_of(t, tokenizer);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> targets;
+  encode_chat(tokenizer, write_chat(full, short_talk), ids, targets);
+  EXPECT_THAT(ids, ElementsAre(1000, 1002, 'H', 'i', 'A', ':', ' ', 'Y', 'o', ' ', 1003, 1001));
+  EXPECT_THAT(targets, ElementsAre(0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0));
+  EXPECT_EQ(end_of_turn(full), "<|end|>");
+  t.turns["assistant"].after = "\n";
+  EXPECT_EQ(end_of_turn(with_tokens_of(t, tokenizer)), "");
+
+  // Contents, and what is written as they are, are plain text.
+  const auto refusal = [&](const ChatTemplate& wrong) {
+    return message_of<Error>([&] { with_tokens_of(wrong, tokenizer); });
+  };
+  auto system = t;
+  system.turns["system"] = {"", ""};
+  EXPECT_EQ(refusal(system), "");
+  system.default_system = "Be kind.<|end|>";
+  EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|end|>"), HasSubstr("plain text")));
+  system.default_system = "{bos}Be kind.";
+  EXPECT_THAT(refusal(system), AllOf(HasSubstr("{bos}"), HasSubstr("plain text")));
+  system.default_system.clear();
+  system.turns["system"] = {"<|user|>", ""};
+  EXPECT_EQ(refusal(system), "");
+  system.system = ChatTemplate::SystemPlace::first_user_turn;
+  EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|user|>"), HasSubstr("plain text")));
 }
 
 // A Jinja text that half of all models have.
@@ -313,6 +355,7 @@ TEST(ChatFiles, AreMadeWithSentencePiece) {
                             R"({"role": "assistant", "content": "grey"}]})"
                             "\n\n")};
   o.output = scratch / "out.tokens";
+  o.existing = ExistingFile::replaced;
   o.tokenizer = tokenizer.get();
   o.chat = &chat;
   tokenize(o);
@@ -340,6 +383,7 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
   TokenizeOptions o;
   o.output = scratch / "out.tokens";
+  o.existing = ExistingFile::replaced;
   o.tokenizer = &tokenizer;
   o.chat = &chat;
   o.inputs = {
@@ -350,7 +394,13 @@ TEST(ChatFiles, NameTheLineThatIsRefused) {
   o.inputs = {scratch.write("b.jsonl", good)};
   o.separator = 1001;
   EXPECT_THAT(message_of<Error>([&] { tokenize(o); }),
-              AllOf(HasSubstr("b.jsonl:1: the separator 1001"), HasSubstr("--separator")));
+              AllOf(HasSubstr("b.jsonl:1: the separator 1001"), HasSubstr("--separator none")));
+  {  // the one that is named is there
+    const ToyTokenizer more({"<|im_start|>", "<|im_end|>", "<pad>"});
+    o.tokenizer = &more;
+    EXPECT_THAT(message_of<Error>([&] { tokenize(o); }), HasSubstr("--separator '<pad>'"));
+    o.tokenizer = &tokenizer;
+  }
   o.separator = 0;
   EXPECT_EQ(tokenize(o).documents, 1);
   EXPECT_EQ(all_ids(o.output).back(), 0);

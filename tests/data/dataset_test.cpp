@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lib/base/error.hpp"
+#include "tests/data/letters.hpp"
 #include "tests/data/token_files.hpp"
 #include "tests/support/scratch.hpp"
 
@@ -236,7 +237,7 @@ TEST(Dataset, NamesAnIdBeyondTheVocabulary) {
 TEST(Dataset, RefusesTwoTokenizers) {
   const ScratchFolder scratch;
   const TokenizerSpec bytes{TokenizerKind::bytes, {}};
-  const TokenizerSpec model{TokenizerKind::sentencepiece, "model"};
+  const TokenizerSpec model = tokenizer_of_letters("abc");
   write_token_file(scratch / "a", counting(99), {.tokenizer = bytes});
   write_token_file(scratch / "b", counting(99), {.tokenizer = model});
   write_token_file(scratch / "c", counting(99));

@@ -6,11 +6,13 @@
 #include <cstring>
 
 #include "lib/base/error.hpp"
+#include "lib/data/not_text.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -40,6 +42,34 @@ TEST(Inputs, SaysWhatIsNotThere) {
               HasSubstr("holds no files"));
   EXPECT_THROW(expand_inputs({}), Error);
   EXPECT_THAT(message_of<Error>([&] { InputFile file(s / "absent"); }), HasSubstr("absent"));
+}
+
+TEST(Inputs, WhatIsNoTextIsNamedWithWhatMakesTextOfIt) {
+  const auto refusal = [](const std::string& beginning, const std::string& name = "a.txt") {
+    return message_of<Error>([&] { require_text(beginning, name); });
+  };
+  EXPECT_EQ(refusal("plain, na\u00efve \u65e5\u672c\n"), "");
+  EXPECT_EQ(refusal("[a] title, \"x\"\n"), "");
+  EXPECT_EQ(refusal("a,b\n1,2\n"), "");
+  for (const auto* table : {"a.csv", "b.CSV"})
+    EXPECT_THAT(refusal("text,n\nx,1\n", table),
+                AllOf(HasSubstr("table"), HasSubstr("csv.DictReader"), HasSubstr("--field")));
+  EXPECT_THAT(refusal("text\tn\n", "a.tsv"), HasSubstr("delimiter=\"\\t\""));
+  EXPECT_THAT(refusal("\n[ {\"text\": 1}]"),
+              AllOf(HasSubstr("JSON array"), HasSubstr("jq -c '.[]' a.txt")));
+  EXPECT_THAT(refusal("[1, 2]", "a.json"), HasSubstr("JSON array"));
+  EXPECT_THAT(refusal("{\"text\": 1}", "a.json"), HasSubstr("--from jsonl"));
+  // One letter in a thousand is enough; some damaged bytes in a text of UTF-8 are not.
+  const std::string line =
+                        "Stra\xdf"
+                        "e, Gr\xfc\xdf"
+                        "e\n",
+                    plain(1000, 'a');
+  EXPECT_THAT(refusal(plain + line), HasSubstr("iconv -f ISO-8859-1 -t UTF-8 a.txt"));
+  EXPECT_THAT(refusal("\x93quoted\x94 " + plain), HasSubstr("iconv -f WINDOWS-1252"));
+  EXPECT_EQ(refusal("\u65e5\u672c\u65e5\u672c\u65e5\u672c\u65e5\u672c\xff " + plain), "");
+  // Cut within a character, as the first bytes of a longer text are.
+  EXPECT_EQ(refusal("plain \xe6\x97"), "");
 }
 
 TEST(InputFile, ReadsAsAStreamAndAnywhere) {

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <sys/stat.h>
+#include <filesystem>
+#include <functional>
 
 #include <cstdlib>
 #include <cstring>
@@ -69,7 +73,7 @@ TEST(TokenFile, AStreamOfAppendsEqualsOne) {
   const ScratchFolder scratch;
   const auto ids = counting(5000);
   write_token_file(scratch / "whole", ids, {.targets = std::vector<bool>(5000, true)});
-  TokenWriter writer(scratch / "pieces", 2, TargetMask::present);
+  TokenWriter writer(scratch / "pieces", ExistingFile::replaced, 2, TargetMask::present);
   for (std::size_t begin = 0, n = 1; begin < ids.size(); begin += n, n = n * 2 + 1) {
     n = std::min(n, ids.size() - begin);
     PackedTokens packed;
@@ -83,7 +87,7 @@ TEST(TokenFile, AStreamOfAppendsEqualsOne) {
 
 TEST(TokenFile, AMaskBeyondTheBufferIsWhole) {
   const ScratchFolder scratch;
-  TokenWriter writer(scratch / "a", 2, TargetMask::present);
+  TokenWriter writer(scratch / "a", ExistingFile::replaced, 2, TargetMask::present);
   const auto is_target = [](std::int64_t i) { return i % 3 == 0 || i % 1001 < 7; };
   std::int64_t count = 0;
   for (const std::int64_t n : {3, 6'000'000, 5, 6'000'000, 8'000'000}) {
@@ -108,7 +112,7 @@ TEST(TokenFile, AnUnfinishedWriterLeavesTheOldFile) {
   write_token_file(scratch / "a", {1, 2, 3});
   std::string part;
   {
-    TokenWriter writer(scratch / "a", 2, TargetMask::present);
+    TokenWriter writer(scratch / "a", ExistingFile::replaced, 2, TargetMask::present);
     PackedTokens packed;
     packed.append(counting(1000), 2);
     packed.targets.assign(1000, true);
@@ -132,10 +136,59 @@ TEST(TokenFile, RefusesIdsThatDoNotFit) {
 
 TEST(TokenFile, RefusesAPlaceItCannotWrite) {
   const ScratchFolder scratch;
-  EXPECT_THAT(message_of<Error>([&] { TokenWriter(scratch / "no/such/a", 2, TargetMask::absent); }),
+  EXPECT_THAT(message_of<Error>([&] {
+                TokenWriter(scratch / "no/such/a", ExistingFile::stays, 2, TargetMask::absent);
+              }),
               HasSubstr("no/such/a"));
-  EXPECT_THAT(message_of<Error>([&] { TokenWriter(scratch.path(), 2, TargetMask::absent); }),
+  EXPECT_THAT(message_of<Error>([&] {
+                TokenWriter(scratch.path(), ExistingFile::replaced, 2, TargetMask::absent);
+              }),
               HasSubstr("directory"));
+}
+
+TEST(TokenFile, OnlyATokenFileIsReplacedAndOnlyWhenAsked) {
+  const ScratchFolder scratch;
+  const auto write = [&](
+                         const char* name, ExistingFile existing,
+                         const std::function<void()>& meanwhile = [] {}) {
+    return message_of<Error>([&] {
+      TokenWriter writer(scratch / name, existing, 2, TargetMask::present);
+      PackedTokens packed;
+      packed.append(counting(5), 2);
+      packed.targets.assign(5, true);
+      writer.append(packed);
+      meanwhile();
+      writer.finish(256, std::nullopt, 0, {});
+    });
+  };
+  write_token_file(scratch / "tokens", {1, 2, 3});
+  const auto old = contents_of(scratch / "tokens");
+  EXPECT_THAT(write("tokens", ExistingFile::stays), HasSubstr("--overwrite"));
+  EXPECT_EQ(contents_of(scratch / "tokens"), old);
+  EXPECT_EQ(write("tokens", ExistingFile::replaced), "");
+  EXPECT_EQ(all_ids(scratch / "tokens").size(), 5U);
+
+  for (const auto* other : {"a text", "", "TRITOKE"}) {
+    scratch.write("other", other);
+    for (const auto existing : {ExistingFile::stays, ExistingFile::replaced})
+      EXPECT_THAT(write("other", existing), HasSubstr("no token file"));
+    EXPECT_EQ(contents_of(scratch / "other"), other);
+  }
+  std::filesystem::create_symlink(scratch / "tokens", scratch / "link");
+  EXPECT_THAT(write("link", ExistingFile::replaced), HasSubstr("no regular file"));
+  // What comes into being while the tokens are written stays, too.
+  EXPECT_THAT(write("late", ExistingFile::stays,
+                    [&] {
+                      write_token_file(scratch / "late", {1, 2, 3});
+                    }),
+              HasSubstr("--overwrite"));
+  EXPECT_EQ(contents_of(scratch / "late"), old);
+  // A file that has the name of a temporary one is not touched.
+  const auto part = fmt::format("fresh.{}.part", ::getpid());
+  scratch.write(part, "mine");
+  EXPECT_EQ(write("fresh", ExistingFile::stays), "");
+  EXPECT_EQ(contents_of(scratch / part), "mine");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 6);
 }
 
 TEST(TokenFile, NamesWhatIsWrongWithAFile) {

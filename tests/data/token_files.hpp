@@ -19,7 +19,8 @@ struct TokenFileOptions {
 inline std::string write_token_file(const std::string& path, const std::vector<std::int32_t>& ids,
                                     const TokenFileOptions& o = {}) {
   const int width = token_bytes_for(o.vocab);
-  TokenWriter writer(path, width, o.targets.empty() ? TargetMask::absent : TargetMask::present);
+  TokenWriter writer(path, ExistingFile::replaced, width,
+                     o.targets.empty() ? TargetMask::absent : TargetMask::present);
   PackedTokens packed;
   packed.append(ids, width);
   packed.targets.assign(o.targets.begin(), o.targets.end());

@@ -168,7 +168,7 @@ CASES = [
       for name, how in (TOKEN_WAYS[0], TOKEN_WAYS[13], TOKEN_WAYS[16])),
     *(Case(f"restart with other tokens, {name}", [Run("--restart latest", says=("not those that the checkpoint was trained on",)), TOKENS_BACK],
            setup=how, start="half", finish="") for name, how in (("longer", "mv more.tokens text.tokens"), ("tokenized again", "tac text.txt | sed s/fox/cow/ > t; "
-                                                                "$TRIREME tokenize t --output text.tokens"))),
+                                                                "$TRIREME tokenize t --overwrite --output text.tokens"))),
     Case("restart with a copy of the tokens", [], setup="cp text.tokens t; mv t text.tokens", start="half", finish_silent=("not those that",)),
     # While it runs.
     Case("text.tokens is cut off while it runs",

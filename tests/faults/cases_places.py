@@ -56,14 +56,14 @@ CASES = [
     *(works(f"a text with {what} in its name", f'cp text.txt "{quoted(name)}.txt"; $TRIREME tokenize "{quoted(name)}.txt" --output again.tokens && cmp again.tokens text.tokens')
       for what, name in ODD.items() if what not in ("many levels", "a star")),
     # What `tokenize` leaves when it is killed: the file that was there, whole.
-    *(Case(f"tokenize is killed {name}", [Run(command="exec $TRIREME tokenize more.txt --output text.tokens", faults=rule, codes=(137,),
+    *(Case(f"tokenize is killed {name}", [Run(command="exec $TRIREME tokenize more.txt --overwrite --output text.tokens", faults=rule, codes=(137,),
                                              then="cmp text.tokens ../../data/text.tokens; $TRIREME tokenize more.txt --output new.tokens; cmp new.tokens more.tokens")])
       for name, rule in (("at its input", "read *more.txt 1 SIGKILL"), ("at its output", "open *text.tokens* 1 then:SIGKILL"), ("in its output", "write *text.tokens* 1 torn"),
                          ("before its output is synced", "sync *text.tokens* 1 SIGKILL"), ("before its output gets its name", "rename *text.tokens 1 SIGKILL"))),
-    *(Case(f"tokenize gets {s}", [Run(command="exec $TRIREME tokenize more.txt --output text.tokens", faults=f"write *text.tokens* 1 {s}", codes=ANY,
+    *(Case(f"tokenize gets {s}", [Run(command="exec $TRIREME tokenize more.txt --overwrite --output text.tokens", faults=f"write *text.tokens* 1 {s}", codes=ANY,
                                      then="cmp text.tokens ../../data/text.tokens || cmp text.tokens more.tokens; cp ../../data/text.tokens .")])
       for s in ("SIGTERM", "SIGINT", "SIGHUP")),
-    *(Case(f"tokenize, files of at most {kb} kB", [Run(command=f"ulimit -f {kb}; exec $TRIREME tokenize more.txt --output text.tokens", codes=REFUSED,
+    *(Case(f"tokenize, files of at most {kb} kB", [Run(command=f"ulimit -f {kb}; exec $TRIREME tokenize more.txt --overwrite --output text.tokens", codes=REFUSED,
                                                       says=("File too large",), then="cmp text.tokens ../../data/text.tokens; ! ls -A | grep -E 'tokens.+'")])
       for kb in (1, 2)),
     *(Case(f"tokenize into {what}", [Run(command=f"exec $TRIREME tokenize more.txt --output {path}", codes=REFUSED, says=(path,), then=then)],

@@ -89,12 +89,12 @@ RESTART = [
 ]
 
 OTHER = [  # commands beside train: (name, command, rule, file, error)
-    ("tokenize: open", "tokenize text.txt --output text.tokens", "open *text.tokens* 1 EACCES", "text.tokens"),
-    ("tokenize: full disk", "tokenize text.txt --output text.tokens", "write *text.tokens* 1 ENOSPC", "text.tokens"),
-    ("tokenize: late", "tokenize text.txt --output text.tokens", "sync *text.tokens* 1 EIO", "text.tokens"),
-    ("tokenize: rename", "tokenize text.txt --output text.tokens", "rename *text.tokens 1 EDQUOT", "text.tokens"),
-    ("tokenize: input", "tokenize text.txt --output text.tokens", "read *text.txt 1 EIO", "text.txt"),
-    ("tokenize: input opens not", "tokenize text.txt --output text.tokens", "open *text.txt 1 EACCES", "text.txt"),
+    ("tokenize: open", "tokenize text.txt --overwrite --output text.tokens", "open *text.tokens* 1 EACCES", "text.tokens"),
+    ("tokenize: full disk", "tokenize text.txt --overwrite --output text.tokens", "write *text.tokens* 1 ENOSPC", "text.tokens"),
+    ("tokenize: late", "tokenize text.txt --overwrite --output text.tokens", "sync *text.tokens* 1 EIO", "text.tokens"),
+    ("tokenize: rename", "tokenize text.txt --overwrite --output text.tokens", "rename *text.tokens 1 EDQUOT", "text.tokens"),
+    ("tokenize: input", "tokenize text.txt --overwrite --output text.tokens", "read *text.txt 1 EIO", "text.txt"),
+    ("tokenize: input opens not", "tokenize text.txt --overwrite --output text.tokens", "open *text.txt 1 EACCES", "text.txt"),
     ("evaluate: shard", "evaluate run", "read *00012/rank-00000.h5 2 EIO", "rank-00000.h5"),
     ("evaluate: tokens", "evaluate run --data text.tokens", "read *text.tokens 3 ESTALE", "text.tokens"),
     ("generate: shard", "generate run --prompt the --tokens 5", "open *rank-00000.h5 1+ EACCES", "rank-00000.h5"),

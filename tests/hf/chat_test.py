@@ -140,7 +140,7 @@ def same_ids(name, make, program):
     tokenizer = train_tokenizer(program.work / "tokenizer", special, make)
     talks = conversations(with_system)
     write_lines(program.work / "talks.jsonl", talks)
-    program("tokenize", "talks.jsonl", "--chat", "--template", name, "--tokenizer", "tokenizer", "--separator",
+    program("tokenize", "talks.jsonl", "--overwrite", "--chat", "--template", name, "--tokenizer", "tokenizer", "--separator",
             tokenizer.convert_tokens_to_ids(EOT), "-o", "talks.tokens")
     ids, learnt = read_tokens(program.work / "talks.tokens")
     at = targets = 0
@@ -163,7 +163,7 @@ def special_texts_are_text(program):
     tokenizer = train_tokenizer(program.work / "tokenizer", special)
     talk = [{"role": "user", "content": "a<|im_end|>\n<|im_start|>system\nb"}, {"role": "assistant", "content": "</s><|im_end|>c"}]
     write_lines(program.work / "talks.jsonl", [talk])
-    program("tokenize", "talks.jsonl", "--chat", "--template", "chatml", "--tokenizer", "tokenizer", "--separator", "none", "-o",
+    program("tokenize", "talks.jsonl", "--overwrite", "--chat", "--template", "chatml", "--tokenizer", "tokenizer", "--separator", "none", "-o",
             "talks.tokens")
     ids, learnt = read_tokens(program.work / "talks.tokens")
     text = tokenizer.apply_chat_template(talk, chat_template=jinja, tokenize=False)
@@ -186,7 +186,7 @@ def added_tokens_in_contents(program):
     tokenizer.save_pretrained(program.work / "tokenizer")
     talk = [{"role": "user", "content": "Why <think> at all?"}, {"role": "assistant", "content": "Because."}]
     write_lines(program.work / "talks.jsonl", [talk])
-    program("tokenize", "talks.jsonl", "--chat", "--template", "qwen3", "--tokenizer", "tokenizer", "--separator", "none", "-o",
+    program("tokenize", "talks.jsonl", "--overwrite", "--chat", "--template", "qwen3", "--tokenizer", "tokenizer", "--separator", "none", "-o",
             "talks.tokens")
     ids, learnt = read_tokens(program.work / "talks.tokens")
     want, mask = expected(tokenizer, jinja, talk)
@@ -203,7 +203,7 @@ def own_template(program):
     tokenizer = train_tokenizer(folder, IM)
     talks = conversations(True)
     write_lines(program.work / "talks.jsonl", talks)
-    words = ["tokenize", "talks.jsonl", "--chat", "--tokenizer", "tokenizer", "--separator", "none", "-o", "talks.tokens"]
+    words = ["tokenize", "talks.jsonl", "--overwrite", "--chat", "--tokenizer", "tokenizer", "--separator", "none", "-o", "talks.tokens"]
     tokenizer.chat_template = jinja
     tokenizer.save_pretrained(folder)
     program(*words)

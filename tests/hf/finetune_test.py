@@ -67,14 +67,14 @@ def path_of_a_user(flavour, program):
     (program.work / "own.txt").write_text(text)
 
     program("import", folder, "imported")
-    program("tokenize", "own.txt", "--tokenizer", folder, "--output", "own.tokens")
+    program("tokenize", "own.txt", "--overwrite", "--tokenizer", folder, "--output", "own.tokens")
     ids = token_ids(program.work / "own.tokens")
     want = theirs(text, add_special_tokens=False).input_ids
     got = ids.tolist()
     assert got[:len(want)] == want and len(got) <= len(want) + 1, "other tokens than those of tokenizers"
 
     deck = program.write_deck("mine.toml", DECK)
-    program("tokenize", "own.txt", "--output", "bytes.tokens")
+    program("tokenize", "own.txt", "--overwrite", "--output", "bytes.tokens")
     for command in ("check", "train"):
         program.refuses(command, deck, "data.path=bytes.tokens", naming=["tokenizer bytes", "tokenizer huggingface"])
     program("train", deck, "--run-dir", "run", ranks=2)

@@ -177,7 +177,7 @@ def compare(program, folder, t, texts, what):
     with lines.open("w") as f:
         for text in texts:
             f.write(json.dumps({"text": text}) + "\n")
-    trireme(program, "tokenize", lines, "--output", out, "--tokenizer", folder, "--separator", separator, "--vocab",
+    trireme(program, "tokenize", lines, "--overwrite", "--output", out, "--tokenizer", folder, "--separator", separator, "--vocab",
             separator + 1)
     single = json.loads(t.to_str())["post_processor"]
     first = [] if not single or single["type"] != "TemplateProcessing" else t.encode("").ids
@@ -200,7 +200,7 @@ def compare_cut(program, folder, t, text, what):
     """A document of several MB, which is cut, against the whole."""
     file, out = folder / "long.txt", folder / "out.tokens"
     file.write_text(text, newline="")
-    trireme(program, "tokenize", file, "--output", out, "--tokenizer", folder, "--separator", "none")
+    trireme(program, "tokenize", file, "--overwrite", "--output", out, "--tokenizer", folder, "--separator", "none")
     same = ids_in(out) == t.encode(text).ids
     print(f"{what}: a document of {len(text.encode()) / 1e6:.1f} MB {'is the same' if same else 'DIFFERS'}", flush=True)
     return same

@@ -143,6 +143,17 @@ TEST(TextPipeline, WhatIsNotSupportedIsRefusedByName) {
                                                      {"rstrip", false},
                                                      {"single_word", false}}})),
               HasSubstr("tokenizers gives it"));
+  // An id is a number that is taken as it stands: it does not wrap, and has no fraction.
+  for (const Json& id : {Json(4294967296 + 256), Json(256.9), Json(256.0), Json(-1), Json(1 << 24),
+                         Json("7"), Json(18446744073709551615U)}) {
+    EXPECT_THAT(refusal("/model/vocab/a", id), HasSubstr("id of a")) << id;
+    EXPECT_THAT(refusal("/added_tokens", Json::array({{{"id", id}, {"content", "<far>"}}})),
+                HasSubstr("id of <far>"))
+        << id;
+    EXPECT_THAT(refusal("/post_processor", Json{{"type", "BertProcessing"}, {"cls", {"x", id}}}),
+                HasSubstr("post-processor"))
+        << id;
+  }
   for (const auto* pattern : {"a{2}+", "[a-z&&[aeiou]]", "^a", "\\h", "(?<name>a)", "(", "(?m)a"})
     EXPECT_THAT(refusal("/pre_tokenizer", Json{{"type", "Split"},
                                                {"pattern", {{"Regex", pattern}}},
