@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "app/beginning.hpp"
 #include "app/commands.hpp"
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
@@ -30,16 +31,37 @@ namespace {
 constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
 constexpr const char* done_reason = "all steps are done";
 
+// On all ranks: a signal came before training began, and nothing was changed.
+struct StoppedEarly : SharedError {
+  using SharedError::SharedError;
+};
+
+// An error on one rank that it has said already.
+struct SaidError : Error {
+  using Error::Error;
+};
+
+void say_lone_error(const Communicator& world, const std::exception& e) {
+  log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
+}
+
 struct TrainArguments {
   DeckArguments deck;
   std::string restart, run_dir, time_limit;
-  bool overwrite = false;
+  bool overwrite = false, print_run_dir = false;
 };
 
+JobStart start_of(const TrainArguments& a) {
+  auto command = a.deck.path;
+  for (const auto& o : a.deck.overrides) command += " " + o;
+  if (!a.restart.empty()) command += " --restart " + a.restart;
+  if (a.overwrite) command += " --overwrite";
+  return {launch::job_id(), launch::restart_count(), command};
+}
+
 std::string text_of(const TrainArguments& a) {
-  return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}", a.deck.path,
-                     fmt::join(a.deck.overrides, " "), a.restart, a.run_dir, a.time_limit,
-                     a.overwrite ? " --overwrite" : "");
+  return fmt::format("{} --run-dir '{}' --time-limit '{}'", start_of(a).command, a.run_dir,
+                     a.time_limit);
 }
 
 // FLOP/s of a rank's machine, as the deck or its machine file says; 0: not known.
@@ -116,13 +138,13 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
 
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
 void record_lone_failure(const std::filesystem::path& run, const Communicator& world,
-                         const TrainLoop& loop, const std::exception& e) {
+                         const TrainLoop& loop, const std::exception& e, const JobStart& start) {
   try {
     // Of several ranks rank 0 has the roll call.
     const auto there = read_outcome(run);
     if (world.rank() > 0 && there && there->status == "failed") return;
     write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
-                        loop.last_checkpoint(), there ? there->machine : ""});
+                        loop.last_checkpoint(), there ? there->machine : "", start});
   } catch (const Error&) {  // another rank may do the same
   }
 }
@@ -145,8 +167,10 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     }
     throw;
   } catch (const std::exception& e) {
-    record_lone_failure(run, machine.axes.world, loop, e);
-    throw;
+    // At once: whatever else this rank does, another one that fails may abort the job meanwhile.
+    say_lone_error(machine.axes.world, e);
+    record_lone_failure(run, machine.axes.world, loop, e, start_of(a));
+    throw SaidError(told(e));
   }
   log_resources(deck, machine, loop.step());
   tell_timing(machine.axes.world, loop.timing(), run);
@@ -164,17 +188,6 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
       loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
       a.deck.path, overrides, run.string());
   return exit_stopped_early;
-}
-
-// What an existing run directory means to this command: it is restarted, replaced, or refused.
-Existing treatment(const TrainArguments& a, const std::filesystem::path& run) {
-  if (a.overwrite) return Existing::overwrite;
-  if (a.restart == "latest") return Existing::restart;
-  if (a.restart.empty()) return Existing::refuse;
-  std::error_code e;
-  const auto from = std::filesystem::weakly_canonical(find_checkpoint(a.restart), e).parent_path();
-  return from == std::filesystem::weakly_canonical(run / "checkpoints", e) ? Existing::restart
-                                                                           : Existing::refuse;
 }
 
 // Rank 0's path for all ranks, whatever working directories they were started in.
@@ -214,14 +227,31 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
 }
 
 // All steps are made and evaluated; the last process may have died before it wrote its outcome.
-int end_finished(const RunDirectory* directory, const Inputs& in) {
+int end_finished(const RunDirectory* directory, const Inputs& in, const JobStart& start) {
   log_info("the run is finished: {} steps are done", in.meta.step);
   if (!directory) return 0;
   const auto outcome = directory->read_outcome();
   if (!outcome || outcome->status != "done")
     directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string(),
-                              outcome ? outcome->machine : ""});
+                              outcome ? outcome->machine : "", start});
   return 0;
+}
+
+std::filesystem::path run_of(const TrainArguments& a, const Deck& deck) {
+  return a.run_dir.empty() ? "runs/" + deck.name : a.run_dir;
+}
+
+int print_run_dir(const TrainArguments& a) {
+  fmt::print("{}\n", run_of(a, load_deck(a.deck.path, a.deck.overrides)).string());
+  return 0;
+}
+
+// Before the run directory is changed; all ranks leave where one was asked to.
+void leave_if_asked(const Communicator& world, const SignalWatch& signals) {
+  double asked = signals.stop();
+  world.all_reduce_max({&asked, 1});
+  if (asked > 0)
+    throw StoppedEarly("a signal asked for a stop before training began: nothing was changed");
 }
 
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
@@ -241,48 +271,56 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
       }
     });
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
-  const auto run = run_path(world, a.run_dir.empty() ? "runs/" + deck.name : a.run_dir);
+  const auto run = run_path(world, run_of(a, deck));
+  const auto start = start_of(a);
 
   // An existing run is locked before its checkpoints are read, and nothing of it is changed before
   // the checks below have passed.
-  Existing existing{};
+  const Beginning asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
+  Beginning beginning = asked;
   std::optional<RunDirectory> directory;  // on rank 0
-  std::string stopped;                    // why, before anything began
   at_root(world, Pace::slow, [&] {
-    existing = treatment(a, run);
+    beginning = beginning_of(asked, run, start);
     if (!is_there(run)) return;
     try {
-      directory.emplace(run, existing, [&] { return signals.stop(); });
+      directory.emplace(run, beginning.existing, [&] { return signals.stop(); });
     } catch (const StoppedWaiting& e) {
-      stopped = e.what();
+      log_warning("{}", e.what());
       return;
     }
-    if (existing != Existing::restart) return;
+    const auto now = beginning_of(asked, run, start);
+    require(now.existing == beginning.existing,
+            "another job trained in {} while its lock was waited for", run.string());
+    beginning = now;
+    if (beginning.existing != Existing::restart) return;
     require_tables(*directory);
     put_back_replaced(directory->checkpoints());
   });
-  world.broadcast(stopped);
-  if (!stopped.empty()) {
-    log_warning("{}", stopped);
-    return exit_stopped_early;
-  }
-  const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
+  leave_if_asked(world, signals);
+  world.broadcast(beginning.restart);
+  const auto from = checkpoint_to_restart(world, beginning.restart, run / "checkpoints");
+  leave_if_asked(world, signals);
   auto in = open_inputs(world, std::move(deck), from);
-  const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
+  const bool goes_on = directory && beginning.existing == Existing::restart &&
+                       (from.empty() || is_checkpoint_of(from, run));
+  const auto* const same_run = goes_on ? &*directory : nullptr;
   const bool missing = evaluation_missing(world, in, same_run);
-  if (in.finished() && !missing) return end_finished(same_run, in);
+  if (in.finished() && !missing) return end_finished(same_run, in, start);
   const auto tokenizer = tokenizer_of_samples(world, in);
+  leave_if_asked(world, signals);
   auto machine = open_machine(world, in);
+  leave_if_asked(world, signals);
 
   RunRecord record;
   at_root(world, Pace::slow, [&] {
     if (!directory) directory.emplace(run, Existing::refuse);
-    prepare_directory(*directory, existing, in.meta);
+    prepare_directory(*directory, beginning.existing, in.meta);
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
                                    : Origin::another_run;
     record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
-                       in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta);
+                       in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta,
+                       start);
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
@@ -306,11 +344,14 @@ int train(const TrainArguments& a) {
   const auto& world = job.world();
   try {
     return train_on(world, *signals, a);
+  } catch (const StoppedEarly& e) {
+    if (world.rank() == 0) log_warning("{}", e.what());
+    return exit_stopped_early;
   } catch (const SharedError& e) {  // every rank is here
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;
   } catch (const std::exception& e) {
-    log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
+    if (!dynamic_cast<const SaidError*>(&e)) say_lone_error(world, e);
     if (world.size() == 1) return 1;
     job.abort(1);
   }
@@ -349,7 +390,11 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--time-limit", a->time_limit,
                    "hh:mm:ss; stop before it with a checkpoint and exit code 75")
       ->transform(with_environment());
-  command->callback([&chosen, a] { chosen = [a] { return train(*a); }; });
+  command->add_flag("--print-run-dir", a->print_run_dir,
+                    "say where the run would write, and do no more");
+  command->callback([&chosen, a] {
+    chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); };
+  });
 }
 
 }  // namespace trireme

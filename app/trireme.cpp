@@ -14,9 +14,11 @@
 #include "lib/base/log.hpp"
 #include "lib/base/told.hpp"
 #include "lib/launch/ucx.hpp"
+#include "lib/run/signals.hpp"
 
 int main(int argc, char** argv) {
   using namespace trireme;
+  if (argc > 1 && std::string_view(argv[1]) == "train") hold_signals();
   launch::settle_ucx(argv);
   host::settle_wait_policy(argv);
   ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the lines above started

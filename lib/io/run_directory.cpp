@@ -141,7 +141,10 @@ void write_outcome(const fs::path& run, const Outcome& o) {
                                        {"step", o.step},
                                        {"exit_reason", o.exit_reason},
                                        {"last_good_checkpoint", o.last_good_checkpoint},
-                                       {"machine", o.machine}};
+                                       {"machine", o.machine},
+                                       {"job", o.start.job},
+                                       {"restart", o.start.restart},
+                                       {"command", o.start.command}};
   // A reason may quote bytes that are no UTF-8, such as a file name.
   const auto text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto path = run / "outcome.json";
@@ -173,7 +176,9 @@ std::optional<Outcome> read_outcome(const fs::path& run) {
     const auto json = parse_json(read_text(run / "outcome.json"));
     return Outcome{json.at("status").get<std::string>(), json.at("step").get<std::int64_t>(),
                    json.at("exit_reason").get<std::string>(),
-                   json.at("last_good_checkpoint").get<std::string>(), json.value("machine", "")};
+                   json.at("last_good_checkpoint").get<std::string>(),
+                   json.value("machine", ""),
+                   {json.value("job", ""), json.value("restart", 0), json.value("command", "")}};
   } catch (const std::exception&) {
     return {};
   }

@@ -18,6 +18,19 @@ enum class Existing : std::uint8_t {
   overwrite  // everything that a run writes may be removed
 };
 
+// Which start of which batch job ran which command in a run directory.
+struct JobStart {
+  std::string job;  // launch::job_id(); empty: none
+  int restart = 0;  // launch::restart_count()
+  std::string command;
+  bool operator==(const JobStart&) const = default;
+  // Is it a later start of the same job, for the same command?
+  bool follows(const JobStart& earlier) const {
+    return !job.empty() && job == earlier.job && restart > earlier.restart &&
+           command == earlier.command;
+  }
+};
+
 // How a run ended, or "running". Written by rank 0.
 struct Outcome {
   std::string status;  // running, done, stopped, failed
@@ -25,6 +38,7 @@ struct Outcome {
   std::string exit_reason;
   std::string last_good_checkpoint;  // empty: none
   std::string machine{};             // its kind, on which the bits depend; empty: not known
+  JobStart start{};                  // the newest that came to train
   bool operator==(const Outcome&) const = default;
 };
 

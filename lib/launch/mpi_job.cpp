@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +18,7 @@
 
 #include "lib/base/deadline.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/taken.hpp"
 #include "lib/comm/transport/mpi_transport.hpp"
 
 namespace trireme::launch {
@@ -95,6 +98,9 @@ MpiJob::~MpiJob() {
 }
 
 void MpiJob::abort(int code) const {
+  std::fflush(nullptr);
+  taken(STDOUT_FILENO, std::chrono::seconds(5));
+  taken(STDERR_FILENO, std::chrono::seconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

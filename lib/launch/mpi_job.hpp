@@ -18,8 +18,9 @@ class MpiJob {
   MpiJob& operator=(const MpiJob&) = delete;
 
   const Communicator& world() const { return world_; }
-  // Ends all ranks of the job with this exit code; does not return. Waits half a second first, as
-  // the launcher may drop what ranks said just before.
+  // Ends all ranks of the job with this exit code; does not return. Waits until the launcher has
+  // taken what this rank said, five seconds at most, and half a second for it to pass that on, and
+  // for other ranks that fail now to say why.
   [[noreturn]] void abort(int code) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "lib/run/record.hpp"
 
 #include <array>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -48,7 +49,7 @@ void require_tables(const RunDirectory& directory) {
 }
 
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations evaluations,
-                     Digests digests, const CheckpointMeta& meta) {
+                     Digests digests, const CheckpointMeta& meta, JobStart start) {
   files_.emplace(
       Files{directory,
             open_table(directory.history(), history_columns, history_start(origin, meta)),
@@ -56,6 +57,7 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
             {},
             0,
             extra(meta, machine_key),
+            std::move(start),
             {}});
   files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
   if (evaluations == Evaluations::some)
@@ -133,6 +135,7 @@ void RunRecord::put_into(CheckpointMeta& meta) {
 void RunRecord::outcome(Outcome o) const {
   if (!files_) return;
   o.machine = files_->machine;
+  o.start = files_->start;
   files_->directory.write_outcome(o);
 }
 

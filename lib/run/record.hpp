@@ -35,7 +35,8 @@ class RunRecord {
   RunRecord() = default;
   // Opens the tables to continue after meta.step; damage is repaired and logged. `meta` is the
   // checkpoint's.
-  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, const CheckpointMeta& meta);
+  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, const CheckpointMeta& meta,
+            JobStart = {});
 
   // Rows and texts go into an event file, too; one that cannot be written is left with a warning.
   void also_for_tensorboard(std::int64_t step);
@@ -46,7 +47,7 @@ class RunRecord {
   void add_sample(std::int64_t step, const std::string& text);
   // Before a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
   void put_into(CheckpointMeta&);
-  void outcome(Outcome) const;  // of this machine
+  void outcome(Outcome) const;  // of this machine and start
   // After a checkpoint: writes the outcome and prunes old checkpoints. A failure is a warning.
   void saved(const Outcome&, const CheckpointConfig&) const;
 
@@ -60,6 +61,7 @@ class RunRecord {
     std::optional<CsvFile> evaluation, digests;
     std::int64_t history_begins;  // the first step with a row
     std::string machine;
+    JobStart start;
     std::optional<EventFile> events;
   };
   std::optional<Files> files_;

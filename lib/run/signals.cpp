@@ -67,6 +67,14 @@ static void listen(const std::stop_token& over, const sigset_t& signals) {
   std::condition_variable_any().wait(lock, over, [] { return false; });
 }
 
+void hold_signals() {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int number : watched) sigaddset(&held, number);
+  sigaddset(&held, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &held, nullptr);
+}
+
 SignalWatch::SignalWatch() {
   stop_asked = false;
   checkpoint_asked = false;
@@ -84,12 +92,13 @@ SignalWatch::SignalWatch() {
   sigset_t blocked = signals;
   sigaddset(&blocked, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &blocked, &previous_mask);
+  constexpr timespec at_once{};
+  for (int number = 0; (number = sigtimedwait(&signals, nullptr, &at_once)) > 0;) on_signal(number);
   listener_ = std::jthread([signals](const std::stop_token& over) { listen(over, signals); });
 }
 
 SignalWatch::~SignalWatch() {
   listener_ = {};
-  if (stop()) return;  // the process ends: what is asked once more is nothing new
   pthread_sigmask(SIG_SETMASK, &previous_mask, nullptr);
   for (std::size_t i = 0; i < watched.size(); ++i) sigaction(watched[i], &previous[i], nullptr);
 }

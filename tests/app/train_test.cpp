@@ -22,6 +22,15 @@ TEST_F(Training, WritesAllThatARunShould) {
   EXPECT_EQ(here("$TRIREME check runs/deck/effective.toml").code, 0);
 }
 
+TEST_F(Training, SaysWhereItWouldRun) {
+  const std::string ask =
+      "cp deck.toml other && $TRIREME train other run.machine=machines/x.toml --print-run-dir ";
+  EXPECT_EQ(here(ask).out, "runs/other\n");
+  EXPECT_EQ(here("N=7; export N; " + ask + "--overwrite --run-dir '${N} b'").out, "7 b\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
+  EXPECT_EQ(here(ask + "model.width=wide").code, 1);
+}
+
 TEST_F(Training, ACheckpointCountsSamplesAndTokens) {
   ASSERT_EQ(here("$TRIREME train deck.toml --run-dir run").code, 0);
   const auto path = folder.path() / "run/checkpoints/step-00000012/manifest.json";

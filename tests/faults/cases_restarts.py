@@ -19,7 +19,30 @@ def refused(name, more, says, start="half", config="one"):
     return Case(name, [Run(more, codes=FAILED, says=says)], start=start, config=config, untouched="run")
 
 
+def start_of_job(n, more, **rest):
+    """The n-th start of batch job 5."""
+    return Run(command=f"SLURM_JOB_ID=5 SLURM_RESTART_COUNT={n} exec $TRIREME train deck.toml --run-dir run {more}", **rest)
+
+
+EARLY, LATER = "write */run/history.csv 2 SIGKILL", "write */run/history.csv 6 SIGKILL"  # before, behind the first checkpoint
 CASES = [
+    # A requeued job: what it asked for first holds until it has a checkpoint of its own.
+    Case("requeued with --overwrite", [start_of_job(0, "--overwrite", faults=EARLY, codes=(137,)),
+                                       start_of_job(1, "--overwrite", faults=LATER, codes=(137,), silent=("restarting from", "is finished")),
+                                       start_of_job(2, "--overwrite", says=("restarting from .*step-00000004",))], start="done", fast=True),
+    Case("requeued with --restart DIR", [start_of_job(0, "--restart old/checkpoints/step-00000004", faults=EARLY, codes=(137,)),
+                                         start_of_job(1, "--restart old/checkpoints/step-00000004", faults=LATER, codes=(137,),
+                                                      says=("restarting from old.*step-00000004",)),
+                                         start_of_job(3, "--restart old/checkpoints/step-00000004", says=("restarting from .*run.*step-00000008",))],
+         start="half", setup="mv run old", finish="weights"),
+    Case("requeued without a word", [start_of_job(0, "", faults=LATER, codes=(137,)), start_of_job(1, "", says=("restarting from .*step-00000004",))]),
+    Case("requeued without a word, without a checkpoint", [start_of_job(0, "", faults=EARLY, codes=(137,)), start_of_job(1, "", says=("done: 12 steps",))]),
+    Case("requeued before it overwrote", [start_of_job(1, "--overwrite", says=("done: 12 steps",), silent=("is finished", "restarting from"))], start="done"),
+    *(Case(f"{name} of the same job overwrites", [start_of_job(1, f"--overwrite {first}"), start_of_job(n, "--overwrite", silent=("is finished", "restarting from"))])
+      for name, first, n in (("another command", "train.steps=4", 2), ("the same start", "", 1))),
+    Case("another job is refused", [start_of_job(0, "", faults=LATER, codes=(137,)),
+                                    Run(command="SLURM_JOB_ID=6 SLURM_RESTART_COUNT=1 exec $TRIREME train deck.toml --run-dir run", codes=FAILED,
+                                        says=("holds a run already",))]),
     *(elsewhere(a, b) for a in GRIDS for b in GRIDS if a != b),
     *(elsewhere(a, b, f"--restart {OLDER}") for a, b in zip(GRIDS, GRIDS[1:] + GRIDS[:1])),
     *(Case(f"a chain of grids: {', '.join(chain)}",

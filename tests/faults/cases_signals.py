@@ -5,6 +5,7 @@ STOPPED = (75,)
 SLOW = "write */run/history.csv 1+ sleep:30"
 HEARD = "; write */run/history.csv 1+ sleep:40"  # steps are shorter than a signal takes on a busy machine
 ASLEEP = "outcome=$(cat run/outcome.json); [[ $outcome == *'\"stopped\"'* ]]"
+EARLY = ("before training began: nothing was changed",)
 
 
 def stopped(name, rule, config="one", start="fresh", more="", codes=STOPPED, then=ASLEEP, **rest):
@@ -13,7 +14,6 @@ def stopped(name, rule, config="one", start="fresh", more="", codes=STOPPED, the
 
 # (moment, call and which)
 MOMENTS = [
-    ("before the deck is read", "open *deck.toml 1"),
     ("at the lock", "open *run/lock 1"),
     ("before the first outcome", "rename *outcome.json 1"),
     ("at the first sample", "read *text.tokens 3"),
@@ -49,11 +49,18 @@ OTHER = "another process is training|holds a run already"
 CASES = [
     *(stopped(f"{s} {name}", f"{rule} {s}", fast=(s, name) == ("SIGTERM", "in the shard of a save"))
       for s in ("SIGTERM", "SIGINT") for name, rule in MOMENTS),
-    *(stopped(f"{s} {name}", f"{rule} {s}") for s in ("SIGHUP",) for name, rule in MOMENTS[3::2]),
+    *(stopped(f"{s} {name}", f"{rule} {s}") for s in ("SIGHUP",) for name, rule in MOMENTS[2::2]),
     *(stopped(f"SIGTERM {name}", f"{rule} SIGTERM", codes=(0, 75), then="") for name, rule in LATE),
-    *(stopped(f"restart, SIGTERM {name}", f"{rule} SIGTERM", start="half", more="--restart latest")
-      for name, rule in (("at the manifest", "read *manifest.json 1"), ("at the weights", "read *rank-00000.h5 9"), ("at its first row", "write */run/history.csv 1"))),
-    *(stopped(f"SIGTERM {name}, nothing else saved", f"{rule} SIGTERM", more="checkpoint.every_steps=0") for name, rule in MOMENTS[4:6]),
+    # Before training begins nothing is changed.
+    *(Case(f"{config}: {s} before {name}", [Run(faults=f"{rule} {s}", codes=STOPPED, says=EARLY, then="[ ! -e run ]")], config=config, fast=fast)
+      for config, s, name, rule, fast in (("one", "SIGTERM", "MPI starts", BEFORE_MPI, True), ("one", "SIGHUP", "MPI starts", BEFORE_MPI, False),
+                                          ("data2", "SIGTERM", "MPI starts, on one rank", BEFORE_MPI + " @1", False),
+                                          ("one", "SIGINT", "the deck is read", "open *deck.toml 1", False))),
+    Case("SIGUSR1 before MPI starts", [Run(faults=f"{BEFORE_MPI} SIGUSR1")]),
+    *(Case(f"restart, SIGTERM {name}", [Run("--restart latest", faults=f"{rule} SIGTERM", codes=STOPPED, says=EARLY)], start="half", untouched="run")
+      for name, rule in (("at the manifest", "read *manifest.json 1"), ("at the weights", "read *rank-00000.h5 9"))),
+    stopped("restart, SIGTERM at its first row", "write */run/history.csv 1 SIGTERM", start="half", more="--restart latest"),
+    *(stopped(f"SIGTERM {name}, nothing else saved", f"{rule} SIGTERM", more="checkpoint.every_steps=0") for name, rule in MOMENTS[3:5]),
     *(Case(f"SIGUSR1 {name}", [Run(faults=f"{rule} SIGUSR1")]) for name, rule in MOMENTS + LATE),
     *(Case(f"SIGUSR1 at row {n} makes a checkpoint", [Run("checkpoint.every_steps=0", faults=f"write */run/history.csv {n} SIGUSR1" + HEARD,
                                                         then="[ $(ls run/checkpoints | wc -l) = 2 ] && $TRIREME inspect run --verify")]) for n in (2, 7)),

@@ -84,6 +84,21 @@ TEST_F(Signals, AnOutputThatNobodyReadsIsAStop) {
   close(ends[1]);
 }
 
+// As long as MPI and libraries start, and over exec.
+TEST_F(Signals, WhatWasHeldBeforeIsNotedAtOnce) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1}) {
+    hold_signals();
+    kill(getpid(), number);
+    SignalWatch signals;
+
+    EXPECT_EQ(signals.stop(), number != SIGUSR1);
+    EXPECT_EQ(signals.take(), number == SIGUSR1 ? Asked::checkpoint : Asked::stop);
+    std::signal(SIGPIPE, SIG_IGN);  // drops it
+    std::signal(SIGPIPE, SIG_DFL);
+  }
+  EXPECT_EQ(blocked(), watched.size()) << "also behind the watch";
+}
+
 TEST_F(Signals, AHangUpIsIgnoredUnderNohup) {
   std::signal(SIGHUP, SIG_IGN);
   SignalWatch signals;
