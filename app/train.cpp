@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "app/commands.hpp"
 #include "app/launch.hpp"
@@ -78,6 +79,7 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
 // Rank 0 clears and fills the run directory, after all checks that could still refuse the run.
 void prepare_directory(const RunDirectory& directory, Existing existing,
                        const CheckpointMeta& meta) {
+  directory.require_lock();
   if (existing == Existing::overwrite) directory.remove_earlier_run();
   log_to(directory.log());
   for (const auto& path : clean_checkpoints(directory.checkpoints()))
@@ -114,21 +116,28 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
 }
 
+// The run directory and what its lock says, on every rank.
+struct LockedRun {
+  std::filesystem::path path;
+  std::string lock_text;
+};
+
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
-void record_lone_failure(const std::filesystem::path& run, const Communicator& world,
-                         const TrainLoop& loop, const std::exception& e) {
+void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
+                         const std::exception& e) {
   try {
     // Of several ranks rank 0 has the roll call.
-    const auto there = read_outcome(run);
+    const auto there = read_outcome(run.path);
     if (world.rank() > 0 && there && there->status == "failed") return;
-    write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
-                        loop.last_checkpoint(), there ? there->machine : ""});
-  } catch (const Error&) {  // another rank may do the same
+    write_outcome(run.path, run.lock_text,
+                  {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
+                   loop.last_checkpoint(), there ? there->machine : ""});
+  } catch (const Error&) {  // another rank may do the same, another process have the directory
   }
 }
 
-int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
-             TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
+int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, TrainLoop& loop,
+             RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
     at_root(machine.axes.world, Pace::slow, [&] {
       record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
@@ -141,7 +150,8 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     try {
       outcome("failed", e.what());
     } catch (const Error& second) {
-      if (machine.axes.world.rank() == 0) log_error("{}", second.what());
+      if (machine.axes.world.rank() == 0 && std::string_view(second.what()) != e.what())
+        log_error("{}", second.what());
     }
     throw;
   } catch (const std::exception& e) {
@@ -149,7 +159,7 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     throw;
   }
   log_resources(deck, machine, loop.step());
-  tell_timing(machine.axes.world, loop.timing(), run);
+  tell_timing(machine.axes.world, loop.timing(), run.path);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);
@@ -162,7 +172,7 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   log_info(
       "stopped after step {}: {}. To go on: {}trireme train {}{} --run-dir {} --restart latest",
       loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
-      a.deck.path, overrides, run.string());
+      a.deck.path, overrides, run.path.string());
   return exit_stopped_early;
 }
 
@@ -223,6 +233,24 @@ int end_finished(const RunDirectory* directory, const Inputs& in) {
   return 0;
 }
 
+// Opens and locks the run directory; returns why not, where a stop was asked for meanwhile.
+std::string enter(std::optional<RunDirectory>& directory, const std::filesystem::path& run,
+                  Existing existing, const SignalWatch& signals) {
+  try {
+    directory.emplace(run, existing, [&] { return signals.stop(); });
+    return {};
+  } catch (const StoppedWaiting& e) {
+    return e.what();
+  }
+}
+
+// Did rank 0 stop before anything began?
+bool is_stopped(const Communicator& world, std::string& why) {
+  world.broadcast(why);
+  if (!why.empty()) log_warning("{}", why);
+  return !why.empty();
+}
+
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
   Timesheet::start(started);
@@ -250,21 +278,12 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   at_root(world, Pace::slow, [&] {
     existing = treatment(a, run);
     if (!is_there(run)) return;
-    try {
-      directory.emplace(run, existing, [&] { return signals.stop(); });
-    } catch (const StoppedWaiting& e) {
-      stopped = e.what();
-      return;
-    }
-    if (existing != Existing::restart) return;
+    stopped = enter(directory, run, existing, signals);
+    if (!directory || existing != Existing::restart) return;
     require_tables(*directory);
     put_back_replaced(directory->checkpoints());
   });
-  world.broadcast(stopped);
-  if (!stopped.empty()) {
-    log_warning("{}", stopped);
-    return exit_stopped_early;
-  }
+  if (is_stopped(world, stopped)) return exit_stopped_early;
   const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
   auto in = open_inputs(world, std::move(deck), from);
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
@@ -274,8 +293,11 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   auto machine = open_machine(world, in);
 
   RunRecord record;
+  LockedRun locked{run, {}};
   at_root(world, Pace::slow, [&] {
-    if (!directory) directory.emplace(run, Existing::refuse);
+    if (!directory) stopped = enter(directory, run, Existing::absent, signals);
+    if (!directory) return;
+    locked.lock_text = directory->lock_text();
     prepare_directory(*directory, existing, in.meta);
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
@@ -285,6 +307,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
+  if (is_stopped(world, stopped)) return exit_stopped_early;
+  world.broadcast(locked.lock_text);
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);
@@ -293,7 +317,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
                  loop_settings(in.deck, time_limit, run, started),
                  {std::move(in.meta), from, missing});
   in.from.reset();
-  return train_in(run, in.deck, machine, loop, record, a);
+  return train_in(locked, in.deck, machine, loop, record, a);
 }
 
 int train(const TrainArguments& a) {
