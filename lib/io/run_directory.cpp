@@ -69,8 +69,8 @@ static Entries entries_of(const fs::path& path) {
 
 // Opening a pipe in place of a file would block.
 static void require_regular_files(const fs::path& run) {
-  for (const char* name : {"log", "history.csv", "evaluation.csv", "digests.csv", "effective.toml",
-                           "outcome.json", "timing.json"}) {
+  for (const char* name : {"lock", "log", "history.csv", "evaluation.csv", "digests.csv",
+                           "effective.toml", "outcome.json", "timing.json"}) {
     std::error_code e;
     require(!is_there(run / name) || fs::is_regular_file(run / name, e),
             "{} is not a regular file -- remove it, or choose another --run-dir",
