@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "app/beginning.hpp"
 #include "app/commands.hpp"
@@ -100,6 +101,7 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
 // Rank 0 clears and fills the run directory, after all checks that could still refuse the run.
 void prepare_directory(const RunDirectory& directory, Existing existing,
                        const CheckpointMeta& meta) {
+  directory.require_lock();
   if (existing == Existing::overwrite) directory.remove_earlier_run();
   log_to(directory.log());
   for (const auto& path : clean_checkpoints(directory.checkpoints()))
@@ -136,21 +138,28 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
 }
 
+// The run directory and what its lock says, on every rank.
+struct LockedRun {
+  std::filesystem::path path;
+  std::string lock_text;
+};
+
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
-void record_lone_failure(const std::filesystem::path& run, const Communicator& world,
-                         const TrainLoop& loop, const std::exception& e, const JobStart& start) {
+void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
+                         const std::exception& e, const JobStart& start) {
   try {
     // Of several ranks rank 0 has the roll call.
-    const auto there = read_outcome(run);
+    const auto there = read_outcome(run.path);
     if (world.rank() > 0 && there && there->status == "failed") return;
-    write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
-                        loop.last_checkpoint(), there ? there->machine : "", start});
-  } catch (const Error&) {  // another rank may do the same
+    write_outcome(run.path, run.lock_text,
+                  {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
+                   loop.last_checkpoint(), there ? there->machine : "", start});
+  } catch (const Error&) {  // another rank may do the same, another process have the directory
   }
 }
 
-int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
-             TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
+int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, TrainLoop& loop,
+             RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
     at_root(machine.axes.world, Pace::slow, [&] {
       record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
@@ -163,7 +172,8 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     try {
       outcome("failed", e.what());
     } catch (const Error& second) {
-      if (machine.axes.world.rank() == 0) log_error("{}", second.what());
+      if (machine.axes.world.rank() == 0 && std::string_view(second.what()) != e.what())
+        log_error("{}", second.what());
     }
     throw;
   } catch (const std::exception& e) {
@@ -173,7 +183,7 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     throw SaidError(told(e));
   }
   log_resources(deck, machine, loop.step());
-  tell_timing(machine.axes.world, loop.timing(), run);
+  tell_timing(machine.axes.world, loop.timing(), run.path);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);
@@ -186,7 +196,7 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   log_info(
       "stopped after step {}: {}. To go on: {}trireme train {}{} --run-dir {} --restart latest",
       loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
-      a.deck.path, overrides, run.string());
+      a.deck.path, overrides, run.path.string());
   return exit_stopped_early;
 }
 
@@ -246,12 +256,24 @@ int print_run_dir(const TrainArguments& a) {
   return 0;
 }
 
+constexpr const char* stopped_before =
+    "a signal asked for a stop before training began: nothing was changed";
+
 // Before the run directory is changed; all ranks leave where one was asked to.
 void leave_if_asked(const Communicator& world, const SignalWatch& signals) {
   double asked = signals.stop();
   world.all_reduce_max({&asked, 1});
-  if (asked > 0)
-    throw StoppedEarly("a signal asked for a stop before training began: nothing was changed");
+  if (asked > 0) throw StoppedEarly(stopped_before);
+}
+
+// Opens and locks the run directory, on rank 0; none where a stop was asked for meanwhile.
+void enter(std::optional<RunDirectory>& directory, const std::filesystem::path& run,
+           Existing existing, const SignalWatch& signals) {
+  try {
+    directory.emplace(run, existing, [&] { return signals.stop(); });
+  } catch (const StoppedWaiting& e) {
+    log_warning("{}", e.what());
+  }
 }
 
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
@@ -282,12 +304,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   at_root(world, Pace::slow, [&] {
     beginning = beginning_of(asked, run, start);
     if (!is_there(run)) return;
-    try {
-      directory.emplace(run, beginning.existing, [&] { return signals.stop(); });
-    } catch (const StoppedWaiting& e) {
-      log_warning("{}", e.what());
-      return;
-    }
+    enter(directory, run, beginning.existing, signals);
+    if (!directory) return;
     const auto now = beginning_of(asked, run, start);
     require(now.existing == beginning.existing,
             "another job trained in {} while its lock was waited for", run.string());
@@ -312,8 +330,11 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   leave_if_asked(world, signals);
 
   RunRecord record;
+  LockedRun locked{run, {}};
   at_root(world, Pace::slow, [&] {
-    if (!directory) directory.emplace(run, Existing::refuse);
+    if (!directory) enter(directory, run, Existing::absent, signals);
+    if (!directory) return;
+    locked.lock_text = directory->lock_text();
     prepare_directory(*directory, beginning.existing, in.meta);
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
@@ -324,6 +345,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
+  world.broadcast(locked.lock_text);
+  if (locked.lock_text.empty()) throw StoppedEarly(stopped_before);
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);
@@ -332,7 +355,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
                  loop_settings(in.deck, time_limit, run, started),
                  {std::move(in.meta), from, missing});
   in.from.reset();
-  return train_in(run, in.deck, machine, loop, record, a);
+  return train_in(locked, in.deck, machine, loop, record, a);
 }
 
 int train(const TrainArguments& a) {
