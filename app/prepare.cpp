@@ -12,9 +12,11 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/model/spec.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/train/state.hpp"
 
@@ -82,6 +84,17 @@ void compare_tokens_with_checkpoint(Inputs& in) {
         "at sample {}",
         in.meta.samples);
   there = here;
+}
+
+// What the model that the first weights are of has to do with the one that is trained.
+void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
+                          const std::string& name) {
+  require_tokens_of(initial.meta(), name, {kind_named(in.meta.tokenizer_kind), in.meta.tokenizer});
+  require_model(initial, make_spec(in.deck.model));
+  const auto differences = model_differences(model_of(initial), in.deck.model);
+  if (!differences.empty())
+    log_warning("model.init_from: {} is a model that computes otherwise: {}", name,
+                fmt::join(differences, "; "));
 }
 
 // Ranks that load different checkpoints would train different models.
@@ -197,8 +210,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
     if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
-      require_tokens_of(CheckpointReader(find_checkpoint(model)).meta(), model,
-                        {kind_named(in->meta.tokenizer_kind), in->meta.tokenizer});
+      compare_with_initial(*in, CheckpointReader(find_checkpoint(model)), model);
   });
   if (world.size() > 1) {
     if (in->from) require_same_checkpoint(world, from);

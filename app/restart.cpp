@@ -3,10 +3,12 @@
 #include <optional>
 #include <vector>
 
-#include "app/run_support.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/model/spec.hpp"
+#include "lib/train/state.hpp"
 
 namespace trireme {
 
@@ -74,6 +76,24 @@ std::string checkpoint_to_restart(const Communicator& world, const std::string& 
                                   const std::filesystem::path& checkpoints) {
   if (restart.empty()) return {};
   return restart == "latest" ? latest(world, checkpoints) : named(world, restart);
+}
+
+void compare_models(const Communicator& world, const Inputs& in, OtherModel other) {
+  if (!in.from) return;
+  together(world, [&] {
+    const auto& model = in.deck.model;
+    require_model(*in.from, make_spec(model));
+    const auto differences = model_differences(model_of(*in.from), model);
+    if (differences.empty()) return;
+    const auto text =
+        fmt::format("{} holds weights of a model that computes otherwise: {}",
+                    in.from->directory().string(), fmt::join(differences, "; "));
+    require(other == OtherModel::allowed,
+            "{} -- give [model] these values again, or --allow-other-model to train on as another "
+            "model",
+            text);
+    log_warning("{}: they are trained on as another model", text);
+  });
 }
 
 }  // namespace trireme

@@ -1,8 +1,10 @@
 #pragma once
 // Which checkpoint a run goes on from.
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
+#include "app/prepare.hpp"
 #include "lib/comm/communicator.hpp"
 
 namespace trireme {
@@ -13,5 +15,11 @@ namespace trireme {
 // damaged, or all there are.
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
                                   const std::filesystem::path& checkpoints);
+
+// What a restart does whose [model] computes otherwise than the checkpoint's.
+enum class OtherModel : std::uint8_t { refused, allowed };
+// Collective. The model that goes on is the one that was trained: SharedError naming the parameters
+// or the keys that differ. Where another one is allowed, a warning stands for that of keys.
+void compare_models(const Communicator& world, const Inputs&, OtherModel);
 
 }  // namespace trireme

@@ -34,12 +34,14 @@ struct TrainArguments {
   DeckArguments deck;
   std::string restart, run_dir, time_limit;
   bool overwrite = false;
+  OtherModel other_model = OtherModel::refused;
 };
 
 std::string text_of(const TrainArguments& a) {
-  return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}", a.deck.path,
+  return fmt::format("{} {} --restart '{}' --run-dir '{}' --time-limit '{}'{}{}", a.deck.path,
                      fmt::join(a.deck.overrides, " "), a.restart, a.run_dir, a.time_limit,
-                     a.overwrite ? " --overwrite" : "");
+                     a.overwrite ? " --overwrite" : "",
+                     a.other_model == OtherModel::allowed ? " --allow-other-model" : "");
 }
 
 // FLOP/s of a rank's machine, as the deck or its machine file says; 0: not known.
@@ -267,6 +269,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   }
   const auto from = checkpoint_to_restart(world, a.restart, run / "checkpoints");
   auto in = open_inputs(world, std::move(deck), from);
+  compare_models(world, in, a.other_model);
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in);
@@ -340,6 +343,11 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
           "--restart", a->restart,
           "go on from a checkpoint: \"latest\" of the run directory, or one by its directory")
       ->transform(with_environment());
+  command
+      ->add_flag_callback(
+          "--allow-other-model", [a] { a->other_model = OtherModel::allowed; },
+          "with --restart: train on where [model] computes otherwise than the checkpoint's")
+      ->needs("--restart");
   command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)")
       ->transform(with_environment());
   command->add_flag("--overwrite", a->overwrite, "replace the run that is there")

@@ -55,6 +55,9 @@ std::string dump_deck(const Deck&);
 // "section.key: old -> new" for every key that differs.
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
 
+// The same for the keys of [model] in which these compute otherwise (as_function).
+std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after);
+
 // A deck to start from: required keys with examples, all others commented out with their defaults.
 std::string deck_template();
 // What "section.key", "key" or "section" means, for the terminal. Throws Error naming the nearest.
