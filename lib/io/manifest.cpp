@@ -13,7 +13,7 @@ namespace trireme {
 
 namespace {
 
-// nlohmann's own exceptions (bad syntax, text that is not UTF-8) become Errors.
+// nlohmann's own exceptions (text to write that is not UTF-8) become Errors.
 template <class F>
 auto translated(std::string_view where, F f) {
   try {
@@ -55,14 +55,6 @@ void check_consistent(const std::vector<FileRecord>& files) {
     require(!ends || covered == s.shape.count(), "{}/{} ends at element {} of {}", s.array, s.name,
             covered, s.shape.count());
   }
-}
-
-// Deeper texts would overflow the stack.
-Json parse_json(std::string_view text) {
-  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
-    require(depth <= 16, "it is nested more deeply than any checkpoint's");
-    return true;
-  });
 }
 
 // A text that carries the hash of its content.

@@ -26,7 +26,7 @@ Shape shape_from(const Json& extents) {
   require(extents.size() <= max_dims, "'shape' has more than {} dims", max_dims);
   std::int64_t e[max_dims], count = 1;
   for (std::size_t d = 0; d < extents.size(); ++d) {
-    e[d] = JsonFields::integer_of(extents[d], "shape", 1);
+    e[d] = integer(extents[d], "shape", 1);
     require(e[d] <= (std::int64_t{1} << 56) / count, "'shape' has too many elements");
     count *= e[d];
   }
@@ -106,8 +106,7 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
           "'chunks' of {} do not cover its slice", r.slice.name);
   for (const auto& c : chunks) {
     require(c.is_array() && c.size() == 2, "'chunks' holds something other than [at, hash]");
-    r.chunks.push_back(
-        {JsonFields::integer_of(c[0], "at", 0), JsonFields::hash_of(c[1], "chunk hash")});
+    r.chunks.push_back({integer(c[0], "at", 0), hash_of(c[1], "chunk hash")});
     const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
     const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;
     require(n <= file_size && r.chunks.back().at <= file_size - n,
@@ -167,11 +166,9 @@ CheckpointMeta meta_from(const Json& json) {
   m.step = f.integer("step", 0);
   m.samples = f.integer("samples", 0);
   m.tokens = f.integer("tokens", 0);
-  for (const auto& s : f.array("skipped"))
-    m.skipped.push_back(JsonFields::integer_of(s, "skipped"));
+  for (const auto& s : f.array("skipped")) m.skipped.push_back(integer(s, "skipped"));
   const auto* updates = format == 1 ? "adam_counts" : "updates";
-  for (const auto& [name, n] : f.object(updates).items())
-    m.updates[name] = JsonFields::integer_of(n, updates);
+  for (const auto& [name, n] : f.object(updates).items()) m.updates[name] = integer(n, updates);
   const auto& seed = f.at("seed");
   require(seed.is_number_unsigned(), "'seed' is not an unsigned integer");
   m.seed = seed.get<std::uint64_t>();

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/timesheet.hpp"
+#include "lib/base/vendor_text.hpp"
 
 namespace trireme {
 
@@ -30,7 +31,8 @@ static std::optional<Task> task_of(std::string_view name) {
 TracedStep last_traced_step(std::string_view text, std::size_t most) {
   TracedStep traced;
   try {
-    const auto events = nlohmann::json::parse(text).at("traceEvents");
+    const auto trace = parse_json(text);
+    const auto& events = JsonFields{trace}.array("traceEvents");
     std::map<int, std::pair<double, double>> window;  // of the step, by rank
     for (const auto& e : events) {
       if (e.at("ph") != "X") continue;
@@ -55,7 +57,7 @@ TracedStep last_traced_step(std::string_view text, std::size_t most) {
                              (end - origin) * 1e-3});
     }
   } catch (const std::exception& e) {
-    fail("it is no trace of a run: {}", e.what());
+    fail("it is no trace of a run: {}", without_tag(e.what()));
   }
   std::ranges::stable_sort(traced.bars, std::greater(),
                            [](const TraceBar& b) { return b.end - b.begin; });
