@@ -6,6 +6,7 @@
 #include <map>
 
 #include "lib/base/error.hpp"
+#include "lib/base/finite.hpp"
 #include "lib/io/fletcher32.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
@@ -31,14 +32,24 @@ namespace {
 
 constexpr std::size_t checksum_bytes = 4;
 
-// Makes of elements a chunk as HDF5 stores it: zeros up to the chunk's size, checksum. Checksum and
-// hash go over the same small piece while it is in the cache.
-Hash128 pack_chunk(std::size_t elements, std::span<std::byte> stored) {
+// Where an element is no number, by its place in the slice.
+[[noreturn]] void refuse_element(const ParamSlice& s, std::int64_t element) {
+  throw NotFinite(fmt::format("element {} of {}/{} is infinite or no number", s.begin + element,
+                              s.array, s.name));
+}
+
+// Makes of a slice's elements from `first` on, of so many bytes, a chunk as HDF5 stores it: zeros up
+// to the chunk's size, checksum. Checksum, hash and the look at the numbers go over the same small
+// piece while it is in the cache.
+Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements,
+                   std::span<std::byte> stored) {
   constexpr std::size_t piece = 64 << 10;
   Hasher hasher;
   Fletcher32 checksum;
   for (std::size_t at = 0; at < elements; at += piece) {
     const auto part = stored.subspan(at, std::min(piece, elements - at));
+    if (const auto bad = first_not_finite(part, s.dtype))
+      refuse_element(s, first + static_cast<std::int64_t>(at / bytes_of(s.dtype) + *bad));
     hasher.update(part);
     checksum.update(part);
   }
@@ -91,7 +102,7 @@ SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& sou
     const auto elements =
         static_cast<std::size_t>(std::min(record.chunk_elements, s.count - first) * bytes);
     source(s, first, stored.first(elements));
-    record.chunks.push_back({0, pack_chunk(elements, stored)});
+    record.chunks.push_back({0, pack_chunk(s, first, elements, stored)});
     const hsize_t at = static_cast<hsize_t>(first);
     hdf5_ok(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &at, stored.size(), stored.data()),
             "H5Dwrite_chunk", path);
