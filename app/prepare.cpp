@@ -22,13 +22,12 @@
 
 namespace trireme {
 
-namespace {
-
-// Identifies a run in its files.
 std::string new_run_id() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
+
+namespace {
 
 CheckpointMeta meta_of(const Deck& deck, const Dataset& data, const CheckpointReader* from) {
   CheckpointMeta meta;
@@ -95,19 +94,6 @@ void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
   if (!differences.empty())
     log_warning("model.init_from: {} is a model that computes otherwise: {}", name,
                 fmt::join(differences, "; "));
-}
-
-// Ranks that load different checkpoints would train different models.
-void require_same_checkpoint(const Communicator& world, const std::filesystem::path& from) {
-  std::string hash;
-  together(world, [&] { hash = to_string(hash128(read_text(from / manifest_name))); });
-  const auto all = world.all_gather(hash);
-  const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
-  if (other != all.end())
-    throw SharedError(fmt::format(
-        "rank {} finds a different checkpoint from rank 0 in {}: put the run directory on a file "
-        "system that all nodes share",
-        other - all.begin(), from.string()));
 }
 
 // The ranks of a node share its memory; those with a device have one each.
@@ -212,10 +198,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
     if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
       compare_with_initial(*in, CheckpointReader(find_checkpoint(model)), model);
   });
-  if (world.size() > 1) {
-    if (in->from) require_same_checkpoint(world, from);
-    world.broadcast(in->meta.run);  // a new run's identity is rank 0's
-  }
+  if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's
   return std::move(*in);
 }
 

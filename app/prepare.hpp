@@ -24,6 +24,9 @@ struct Inputs {
   bool finished() const { return from && meta.step >= total_steps; }
 };
 
+// Identifies a run in its files.
+std::string new_run_id();
+
 // Collective; `from`: the checkpoint to restart from, empty for none. Error on all ranks when
 // something is wrong on one, or differs between them.
 Inputs open_inputs(const Communicator& world, Deck, const std::string& from);

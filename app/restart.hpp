@@ -12,7 +12,7 @@ namespace trireme {
 // Collective. `restart` is a checkpoint, a run directory, or "latest": the newest intact one in
 // `checkpoints`, newer ones that are damaged being skipped with a warning. The ranks read the files
 // between them. Empty: there is none, or `restart` is empty. SharedError when what was named is
-// damaged, or all there are.
+// damaged, or all there are, when ranks see different ones, or the newest is of another run.
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
                                   const std::filesystem::path& checkpoints);
 

@@ -271,6 +271,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   auto in = open_inputs(world, std::move(deck), from);
   compare_models(world, in, a.other_model);
   const auto* const same_run = existing == Existing::restart && directory ? &*directory : nullptr;
+  if (in.from && world.rank() == 0 && !same_run) in.meta.run = new_run_id();
+  world.broadcast(in.meta.run);
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in);
   const auto tokenizer = tokenizer_of_samples(world, in);
