@@ -9,6 +9,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/ids_tokenizer.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/train/state.hpp"
@@ -44,14 +45,13 @@ static void require_machine_keys(const std::vector<std::string>& overrides) {
 static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
                      int ranks) {
   require_machine_keys(a.overrides);
-  auto deck = parse_deck(reader.meta().deck, (reader.directory() / "deck").string());
+  auto deck = deck_of(reader);
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
   // No sum is over ranks then, so that no chunk must divide their tokens.
   if (losses == LossesAre::of_samples && deck.run.exactness == Exactness::invariant)
     deck.run.exactness = Exactness::repeatable;
   deck = on_one_rank(std::move(deck));
-  deck.model.vocab = reader.meta().vocab;
   if (ranks == 1 && a.overrides.empty()) return deck;
   deck.parallel.data = 0;
   // What the run's steps were of says nothing here.
@@ -67,6 +67,7 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
   together(world, Pace::slow, [&] {
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
     deck_ = deck_for(*reader_, a, losses, world.size());
+    require_model(*reader_, make_spec(deck_.model));
   });
   deck_ = with_shard_number_here(std::move(deck_), world);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});

@@ -52,7 +52,10 @@ Inputs inputs_of(Deck deck, const std::string& from) {
       training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed));
   auto validation = validation_data(deck.data, m.context, m.vocab);
   std::optional<CheckpointReader> reader;
-  if (!from.empty()) reader.emplace(from);
+  if (!from.empty()) {
+    reader.emplace(from);
+    require_model(*reader, make_spec(m));  // before anything of that size is made
+  }
   auto meta = meta_of(deck, training, reader ? &*reader : nullptr);
   const auto total = steps_of_run(deck.train, m.context, meta);
   return {std::move(deck),   std::move(training), std::move(validation),

@@ -10,8 +10,6 @@
 #include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
-#include "lib/model/spec.hpp"
-#include "lib/train/state.hpp"
 
 namespace trireme {
 
@@ -142,7 +140,6 @@ void compare_models(const Communicator& world, const Inputs& in, OtherModel othe
   if (!in.from) return;
   together(world, [&] {
     const auto& model = in.deck.model;
-    require_model(*in.from, make_spec(model));
     const auto differences = model_differences(model_of(*in.from), model);
     if (differences.empty()) return;
     const auto text =

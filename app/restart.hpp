@@ -18,8 +18,8 @@ std::string checkpoint_to_restart(const Communicator& world, const std::string& 
 
 // What a restart does whose [model] computes otherwise than the checkpoint's.
 enum class OtherModel : std::uint8_t { refused, allowed };
-// Collective. The model that goes on is the one that was trained: SharedError naming the parameters
-// or the keys that differ. Where another one is allowed, a warning stands for that of keys.
+// Collective. The model that goes on is the one that was trained, or one of the same parameters:
+// SharedError naming the keys that differ; where another one is allowed, a warning.
 void compare_models(const Communicator& world, const Inputs&, OtherModel);
 
 }  // namespace trireme

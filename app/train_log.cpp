@@ -5,6 +5,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/record.hpp"
@@ -12,8 +13,7 @@
 namespace trireme {
 
 static void print_differences(const CheckpointReader& from, const Deck& deck) {
-  const auto before = parse_deck(from.meta().deck, from.directory().string());
-  for (const auto& line : deck_differences(before, deck)) log_info("deck changed: {}", line);
+  for (const auto& line : deck_differences(deck_of(from), deck)) log_info("deck changed: {}", line);
 }
 
 void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& deck,

@@ -7,6 +7,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/finite.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/io/fletcher32.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
@@ -64,8 +65,7 @@ Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements
 void check_slice(const ParamSlice& s) {
   require(s.dtype == DType::f32 || s.dtype == DType::f64,
           "a checkpoint holds f32 and f64 only, {} is {}", s.name, name_of(s.dtype));
-  require(!s.name.empty() && s.name != "." && s.name.find('/') == std::string::npos,
-          "\"{}\" cannot be a name in an HDF5 group", s.name);
+  require(is_dataset_name(s.name), "\"{}\" cannot be a name in an HDF5 group", quoted(s.name));
   require(s.begin >= 0 && s.count > 0 && s.begin + s.count <= s.shape.count(),
           "the slice [{}, {}) of {} does not lie in {}", s.begin, s.begin + s.count, s.name,
           to_string(s.shape));
