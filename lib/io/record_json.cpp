@@ -138,7 +138,7 @@ FileRecord file_from(const Json& json) {
           "'name' is not a plain file name: \"{}\"", quoted(r.name));
   r.size = f.integer("size", 0);
   r.hash = f.hash("xxh3_128");
-  r.rank = static_cast<int>(f.integer("rank", -1, 1 << 24));
+  r.rank = static_cast<int>(f.integer("rank", -1, most_ranks));
   // Nothing larger than the file is then made of it.
   auto left = r.size;
   for (const auto& s : f.array("slices")) {
@@ -188,9 +188,9 @@ CheckpointMeta meta_from(const Json& json) {
   m.version = f.text("version");
   m.run = f.text("run");
   const JsonFields grid{f.object("grid")};
-  m.pipe = static_cast<int>(grid.integer("pipe", 1, 1 << 24));
-  m.data = static_cast<int>(grid.integer("data", 1, 1 << 24));
-  m.seq = static_cast<int>(grid.integer("seq", 1, 1 << 24));
+  m.pipe = static_cast<int>(grid.integer("pipe", 1, most_ranks));
+  m.data = static_cast<int>(grid.integer("data", 1, most_ranks));
+  m.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
   m.vocab = f.integer("vocab", 0, std::numeric_limits<std::int32_t>::max());
   for (const auto& [name, v] : f.object("extra").items()) {

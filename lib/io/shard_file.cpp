@@ -231,10 +231,11 @@ FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta
 std::vector<std::string> verify_file(const fs::path& directory, const FileRecord& record,
                                      Check check) {
   std::vector<std::string> problems;
+  const auto name = quoted(record.name);
   try {
     const auto file = PosixFile::open(directory / record.name);
     if (file.size() != record.size) {
-      return {fmt::format("{} has {} bytes instead of {}", record.name, file.size(), record.size)};
+      return {fmt::format("{} has {} bytes instead of {}", name, file.size(), record.size)};
     }
     if (check == Check::sizes) return {};
     std::vector<std::byte> chunk(static_cast<std::size_t>(max_chunk_bytes));
@@ -244,13 +245,13 @@ std::vector<std::string> verify_file(const fs::path& directory, const FileRecord
       file.read_at(elements, r.at);
       const auto found = hash128(elements);
       if (found != *r.expected) {
-        problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", record.name,
-                                       r.chunk, r.slice->slice.array, r.slice->slice.name));
+        problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", name, r.chunk,
+                                       r.slice->slice.array, quoted(r.slice->slice.name)));
       }
       return found;
     });
     if (whole != record.hash && problems.empty()) {
-      problems.push_back(fmt::format("{} does not match its hash", record.name));
+      problems.push_back(fmt::format("{} does not match its hash", name));
     }
   } catch (const Error& e) {
     problems.push_back(e.what());
