@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
@@ -105,7 +106,8 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
       if (line.starts_with("data.path:")) line += same_tokens;
   for (const auto& [key, value] : x)
     if (const auto other = y.find(key); other != y.end() && other->second != value)
-      lines.push_back(fmt::format("{}: {} -> {}", key, value, other->second));
+      lines.push_back(
+          fmt::format("{}: {} -> {}", quoted(key), quoted(value), quoted(other->second)));
   return lines;
 }
 

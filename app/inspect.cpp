@@ -87,10 +87,10 @@ int inspect_run(const std::filesystem::path& run) {
     if (newest.found) {
       try {
         const CheckpointReader reader(newest.found->directory);
-        for (const auto& reason : newest.skipped) fmt::print("skipped: {}\n", without_controls(reason));
+        for (const auto& reason : newest.skipped)
+          fmt::print("skipped: {}\n", without_controls(reason));
         fmt::print("{}\nverdict: manifest and file sizes are right (--verify reads everything){}\n",
-                   describe(reader),
-                   damaged > 0 ? fmt::format("; {} newer damaged", damaged) : "");
+                   describe(reader), damaged > 0 ? fmt::format("; {} newer damaged", damaged) : "");
         return damaged == 0 ? 0 : 1;
       } catch (const Error&) {
         if (i == tries || is_there(newest.found->directory)) throw;

@@ -64,7 +64,8 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
   return deck;
 }
 
-// Before anything is taken. The ranks of a node share its memory; those with a device have one each.
+// Before anything is taken. The ranks of a node share its memory; those with a device have one
+// each.
 static void require_memory(const Communicator& world, const Deck& deck, const BackendChoice& choice,
                            DType compute, LossesAre losses) {
   double needed = 0, capacity = 0;
@@ -76,8 +77,8 @@ static void require_memory(const Communicator& world, const Deck& deck, const Ba
     auto input = plan_input(deck, compute, transport_of(deck, choice));
     input.evaluation = losses == LossesAre::of_run ? PlanEvaluation::included  // of what follows
                                                    : PlanEvaluation::left_out;
-    needed = static_cast<double>(
-        reserved_untrained(std::move(input), std::move(target), world.rank()));
+    needed =
+        static_cast<double>(reserved_untrained(std::move(input), std::move(target), world.rank()));
   });
   if (shared) world.node().all_reduce({&needed, 1});
   together(world, [&] {

@@ -27,8 +27,8 @@ struct Inputs {
 // Identifies a run in its files.
 std::string new_run_id();
 
-// Collective; `from`: the checkpoint to restart from, whose parameters are the deck's model's, empty
-// for none. Error on all ranks when something is wrong on one, or differs between them.
+// Collective; `from`: the checkpoint to restart from, whose parameters are the deck's model's,
+// empty for none. Error on all ranks when something is wrong on one, or differs between them.
 Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
 
 struct Machine {

@@ -28,29 +28,29 @@ std::optional<std::string> damage_of(const Communicator& world, const std::strin
   return {};
 }
 
-// A rank that sees an older copy of the directory would have newer checkpoints put aside. `what` each
-// rank finds is the same text on all.
-void require_one_view(const Communicator& world, const std::string& found, const std::string& what,
+// A rank that sees an older copy of the directory would have newer checkpoints put aside.
+void require_one_view(const Communicator& world, const std::string& found,
                       const std::string& place) {
   const auto all = world.all_gather(found);
   const auto other = std::ranges::find_if(all, [&](const auto& f) { return f != all[0]; });
   if (other == all.end()) return;
-  const auto shown = [](const std::string& f) { return f.empty() ? "nothing" : f; };
   throw SharedError(fmt::format(
-      "{}: rank 0 finds {} {}, rank {} {}: put the run directory on a file system that all nodes "
+      "{}: rank 0 finds {}, rank {} {} -- put the run directory on a file system that all nodes "
       "share, or wait until all see the same; nothing was changed",
-      place, what, shown(all[0]), other - all.begin(), shown(*other)));
+      place, all[0], other - all.begin(), *other));
 }
 
 void require_one_manifest(const Communicator& world, const std::string& checkpoint) {
   std::string found;
-  together(world, [&] {
+  together(world, Pace::slow, [&] {
     try {
-      found = to_string(hash128(read_text(std::filesystem::path(checkpoint) / manifest_name)));
-    } catch (const Error&) {  // damage, where all find it
+      const auto text = read_text(std::filesystem::path(checkpoint) / manifest_name);
+      found = fmt::format("the manifest {}", to_string(hash128(text)));
+    } catch (const Error& e) {  // damage, where all find it
+      found = fmt::format("none ({})", e.what());
     }
   });
-  require_one_view(world, found, "a manifest with the hash", checkpoint);
+  require_one_view(world, found, checkpoint);
 }
 
 // Of the newest that can be read.
@@ -95,10 +95,10 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
   std::string newest;
   together(world, Pace::slow, [&] {
     left = list_checkpoints(checkpoints);
-    if (!left.empty()) newest = left.back().directory.filename().string();
+    newest = left.empty() ? "none" : left.back().directory.filename().string() + " as the newest";
     if (world.rank() != 0) left.clear();
   });
-  require_one_view(world, newest, "as its newest checkpoint", checkpoints.string());
+  require_one_view(world, newest, checkpoints.string());
   std::vector<std::string> skipped;
   while (true) {
     std::string path;
@@ -142,9 +142,8 @@ void compare_models(const Communicator& world, const Inputs& in, OtherModel othe
     const auto& model = in.deck.model;
     const auto differences = model_differences(model_of(*in.from), model);
     if (differences.empty()) return;
-    const auto text =
-        fmt::format("{} holds weights of a model that computes otherwise: {}",
-                    in.from->directory().string(), fmt::join(differences, "; "));
+    const auto text = fmt::format("{} holds weights of a model that computes otherwise: {}",
+                                  in.from->directory().string(), fmt::join(differences, "; "));
     require(other == OtherModel::allowed,
             "{} -- give [model] these values again, or --allow-other-model to train on as another "
             "model",

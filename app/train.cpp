@@ -129,6 +129,15 @@ void record_lone_failure(const std::filesystem::path& run, const Communicator& w
   }
 }
 
+// Said once, whatever went wrong.
+SharedError with_way_on(const SharedError& e, const TrainLoop& loop) {
+  const auto& last = loop.last_checkpoint();
+  return SharedError(last.empty()
+                         ? e.what()
+                         : fmt::format("{}; --restart latest goes on from {} once that is mended",
+                                       e.what(), last));
+}
+
 int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
              TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
@@ -140,12 +149,13 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   try {
     ending = loop.run();
   } catch (const SharedError& e) {
+    const auto error = with_way_on(e, loop);
     try {
-      outcome("failed", e.what());
+      outcome("failed", error.what());
     } catch (const Error& second) {
       if (machine.axes.world.rank() == 0) log_error("{}", second.what());
     }
-    throw;
+    throw error;
   } catch (const std::exception& e) {
     record_lone_failure(run, machine.axes.world, loop, e);
     throw;
@@ -215,9 +225,18 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
 }
 
 // All steps are made and evaluated; the last process may have died before it wrote its outcome.
-int end_finished(const RunDirectory* directory, const Inputs& in) {
-  log_info("the run is finished: {} steps are done", in.meta.step);
-  if (!directory) return 0;
+// Without a directory it is that of another run, and this command has nothing to do.
+int end_finished(const RunDirectory* directory, const Inputs& in,
+                 const std::filesystem::path& run) {
+  const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
+  log_info("the run is finished: {} steps are done; a higher {} trains on", in.meta.step, longer);
+  if (!directory) {
+    log_warning(
+        "nothing is made in {}: give a higher {}, or start a run from these weights with "
+        "model.init_from=\"{}\" and without --restart",
+        run.string(), longer, in.from->directory().string());
+    return 0;
+  }
   const auto outcome = directory->read_outcome();
   if (!outcome || outcome->status != "done")
     directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string(),
@@ -274,7 +293,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   if (in.from && world.rank() == 0 && !same_run) in.meta.run = new_run_id();
   world.broadcast(in.meta.run);
   const bool missing = evaluation_missing(world, in, same_run);
-  if (in.finished() && !missing) return end_finished(same_run, in);
+  if (in.finished() && !missing) return end_finished(same_run, in, run);
   const auto tokenizer = tokenizer_of_samples(world, in);
   auto machine = open_machine(world, in);
 

@@ -8,7 +8,8 @@
 namespace trireme {
 
 bool is_dataset_name(std::string_view name) {
-  return !name.empty() && name != "." && name.find_first_of(std::string_view("/\0", 2)) == name.npos;
+  return !name.empty() && name != "." &&
+         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
 }
 
 std::int64_t extra_count(const CheckpointMeta& meta, const std::string& key,

@@ -94,8 +94,8 @@ enum class Check : std::uint8_t {
 // May a parameter have this name? It is that of a dataset in an HDF5 group.
 bool is_dataset_name(std::string_view);
 
-// A count that the training loop keeps in `extra`, `otherwise` where it keeps none. Error when it is
-// no count.
+// A count that the training loop keeps in `extra`, `otherwise` where it keeps none. Error when it
+// is no count.
 std::int64_t extra_count(const CheckpointMeta&, const std::string& key, std::int64_t otherwise);
 
 // For sending a rank's record to the rank that publishes.

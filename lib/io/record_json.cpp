@@ -178,9 +178,11 @@ CheckpointMeta meta_from(const Json& json) {
   m.step = f.integer("step", 0, most_counted);
   m.samples = f.integer("samples", 0, most_counted);
   m.tokens = f.integer("tokens", 0, most_counted);
-  for (const auto& s : f.array("skipped")) m.skipped.push_back(integer(s, "skipped", 0, most_counted));
+  for (const auto& s : f.array("skipped"))
+    m.skipped.push_back(integer(s, "skipped", 0, most_counted));
   const auto* updates = format == 1 ? "adam_counts" : "updates";
-  for (const auto& [name, n] : f.object(updates).items()) m.updates[name] = integer(n, updates, 0, most_counted);
+  for (const auto& [name, n] : f.object(updates).items())
+    m.updates[name] = integer(n, updates, 0, most_counted);
   const auto& seed = f.at("seed");
   require(seed.is_number_unsigned(), "'seed' is not an unsigned integer");
   m.seed = seed.get<std::uint64_t>();

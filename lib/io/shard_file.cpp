@@ -39,9 +39,9 @@ constexpr std::size_t checksum_bytes = 4;
                               s.array, s.name));
 }
 
-// Makes of a slice's elements from `first` on, of so many bytes, a chunk as HDF5 stores it: zeros up
-// to the chunk's size, checksum. Checksum, hash and the look at the numbers go over the same small
-// piece while it is in the cache.
+// Makes of a slice's elements from `first` on, of so many bytes, a chunk as HDF5 stores it: zeros
+// up to the chunk's size, checksum. Checksum, hash and the look at the numbers go over the same
+// small piece while it is in the cache.
 Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements,
                    std::span<std::byte> stored) {
   constexpr std::size_t piece = 64 << 10;
@@ -245,8 +245,8 @@ std::vector<std::string> verify_file(const fs::path& directory, const FileRecord
       file.read_at(elements, r.at);
       const auto found = hash128(elements);
       if (found != *r.expected) {
-        problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", name, r.chunk,
-                                       r.slice->slice.array, quoted(r.slice->slice.name)));
+        problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", name,
+                                       r.chunk, r.slice->slice.array, quoted(r.slice->slice.name)));
       }
       return found;
     });

@@ -74,8 +74,7 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
     require(static_cast<std::int64_t>(at) == record.chunks[i].at &&
                 hash128(std::span(buffer).first(static_cast<std::size_t>(bytes))) ==
                     record.chunks[i].hash,
-            "chunk {} of {} is not what its {} says", i, quoted(name),
-            shard_record_name);
+            "chunk {} of {} is not what its {} says", i, quoted(name), shard_record_name);
   }
 }
 
@@ -89,7 +88,8 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
       parse_shard_record(record_text(hdf5, file.size, path),
                          path.string() + "'s " + std::string(shard_record_name), file.size);
   const auto rank = attribute_of(hdf5, "rank", path);
-  require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks && file.name == shard_name(static_cast<int>(rank[0])),
+  require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks &&
+              file.name == shard_name(static_cast<int>(rank[0])),
           "it is that of rank {}", rank.empty() ? -1 : rank[0]);
   file.rank = static_cast<int>(rank[0]);
   std::vector<std::byte> buffer(static_cast<std::size_t>(max_chunk_bytes));

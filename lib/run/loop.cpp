@@ -280,8 +280,8 @@ void TrainLoop::judge_fault(const std::string& fault) {
   if (fault.empty() || settings_.on_fault == OnFault::proceed) return;
   saving_.save_at_once(meta_, last_step());
   throw SharedError(fmt::format(
-      "step {} was {}: a machine computes wrong; leave that node out and go on with --restart "
-      "latest, or set run.on_fault = \"continue\"",
+      "step {} was {}: a machine computes wrong; leave that node out, or set run.on_fault "
+      "= \"continue\"",
       meta_.step, fault));
 }
 
