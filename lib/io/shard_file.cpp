@@ -163,7 +163,8 @@ std::array<std::byte, 16> canonical(Hash128 h) {
 // Walks the file once; `hash_of` says which hash stands for a region's elements.
 template <class HashOf>
 Hash128 hash_file(const PosixFile& file, const std::vector<Region>& regions, HashOf hash_of) {
-  std::vector<std::byte> piece(64 << 10);
+  std::vector<std::byte> piece(
+      static_cast<std::size_t>(std::clamp<std::int64_t>(file.size(), 1, 64 << 10)));
   Hasher hasher;
   std::int64_t at = 0;
   const auto take_plain = [&](std::int64_t end) {
@@ -238,9 +239,10 @@ std::vector<std::string> verify_file(const fs::path& directory, const FileRecord
       return {fmt::format("{} has {} bytes instead of {}", name, file.size(), record.size)};
     }
     if (check == Check::sizes) return {};
-    std::vector<std::byte> chunk(static_cast<std::size_t>(max_chunk_bytes));
+    std::vector<std::byte> chunk;
     const auto whole = hash_file(file, regions_of(record.slices), [&](const Region& r) {
       if (check == Check::metadata) return *r.expected;
+      chunk.resize(std::max(chunk.size(), static_cast<std::size_t>(r.bytes)));
       const auto elements = std::span(chunk).first(static_cast<std::size_t>(r.bytes));
       file.read_at(elements, r.at);
       const auto found = hash128(elements);
