@@ -13,21 +13,22 @@
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/data/same_tokenizer.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/model/spec.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
 
-namespace {
-
-// Identifies a run in its files.
 std::string new_run_id() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
+
+namespace {
 
 // What the run's checkpoints carry: the token files' tokenizer, with what that of the model knows
 // more, with which the run begins or goes on.
@@ -64,7 +65,10 @@ Inputs inputs_of(Deck deck, const std::string& from) {
       training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed));
   auto validation = validation_data(deck.data, m.context, m.vocab);
   std::optional<CheckpointReader> reader;
-  if (!from.empty()) reader.emplace(from);
+  if (!from.empty()) {
+    reader.emplace(from);
+    require_model(*reader, make_spec(m));  // before anything of that size is made
+  }
   const auto* const begin = reader ? &*reader : nullptr;
   auto meta =
       meta_of(deck, tokenizer_of_run(deck, tokenizer_of_files(training, validation), begin), begin);
@@ -99,17 +103,14 @@ void compare_tokens_with_checkpoint(Inputs& in) {
   there = here;
 }
 
-// Ranks that load different checkpoints would train different models.
-void require_same_checkpoint(const Communicator& world, const std::filesystem::path& from) {
-  std::string hash;
-  together(world, [&] { hash = to_string(hash128(read_text(from / manifest_name))); });
-  const auto all = world.all_gather(hash);
-  const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
-  if (other != all.end())
-    throw SharedError(fmt::format(
-        "rank {} finds a different checkpoint from rank 0 in {}: put the run directory on a file "
-        "system that all nodes share",
-        other - all.begin(), from.string()));
+// What the model that the first weights are of has to do with the one that is trained.
+void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
+                          const std::string& name) {
+  require_model(initial, make_spec(in.deck.model));
+  const auto differences = model_differences(model_of(initial), in.deck.model);
+  if (!differences.empty())
+    log_warning("model.init_from: {} is a model that computes otherwise: {}", name,
+                fmt::join(differences, "; "));
 }
 
 // The ranks of a node share its memory; those with a device have one each.
@@ -209,11 +210,12 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   std::optional<Inputs> in;
   together(world, Pace::slow, [&] { in.emplace(inputs_of(std::move(deck), from)); });
   require_same_files(world, files_of(*in));
-  together(world, Pace::slow, [&] { compare_tokens_with_checkpoint(*in); });
-  if (world.size() > 1) {
-    if (in->from) require_same_checkpoint(world, from);
-    world.broadcast(in->meta.run);  // a new run's identity is rank 0's
-  }
+  together(world, Pace::slow, [&] {
+    compare_tokens_with_checkpoint(*in);
+    if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
+      compare_with_initial(*in, CheckpointReader(find_checkpoint(model)), model);
+  });
+  if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's
   return std::move(*in);
 }
 

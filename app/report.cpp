@@ -12,6 +12,7 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/version.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/report/page.hpp"
