@@ -30,7 +30,15 @@ std::string new_run_id() {
 
 CheckpointMeta meta_of(const Deck& deck, const Dataset& data, const CheckpointReader* from) {
   CheckpointMeta meta;
-  if (from) meta = from->meta();
+  if (from) {
+    meta = from->meta();
+    // What a run may still do (check_deck) is to be counted on from there.
+    require(
+        std::max({meta.step, meta.samples, meta.tokens}) < std::int64_t{1} << 62,
+        "{} counts {} steps, {} samples and {} tokens, more than a run can have: the checkpoint "
+        "is damaged, so restart from another one",
+        from->directory().string(), meta.step, meta.samples, meta.tokens);
+  }
   const auto tokenizer = data.tokenizer();
   meta.seed = static_cast<std::uint64_t>(deck.train.seed);
   meta.deck = dump_deck(deck);
@@ -82,6 +90,22 @@ void compare_tokens_with_checkpoint(Inputs& in) {
         "at sample {}",
         in.meta.samples);
   there = here;
+}
+
+// A key of CheckpointMeta::extra: how the order of few samples is drawn. Checkpoints without it had
+// a network of one bit a half.
+constexpr const char* order_key = "order_of_few";
+
+void compare_order_with_checkpoint(Inputs& in) {
+  auto& there = in.meta.extra[order_key];
+  const bool in_epoch =
+      !in.deck.data.weights.empty() || in.meta.samples % in.training.samples_per_epoch() != 0;
+  if (in.from && there.empty() && in_epoch && in.training.shuffles_few())
+    log_warning(
+        "the checkpoint is of a version that drew the order of up to {} samples in another way: "
+        "until this epoch ends some samples come again and others do not come",
+        Permutation::few);
+  there = "shuffled";
 }
 
 // Ranks that load different checkpoints would train different models.
@@ -196,6 +220,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
+    compare_order_with_checkpoint(*in);
     if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
       require_tokens_of(CheckpointReader(find_checkpoint(model)).meta(), model,
                         {kind_named(in->meta.tokenizer_kind), in->meta.tokenizer});
