@@ -75,21 +75,18 @@ const Mistake mistakes[] = {
     {"OneInSingle", "[model]\ndropout = 0.99999999\n",
      "d.toml:6:11: model.dropout = 0.99999999 is 1 in f32, in which it is computed with: give at "
      "most 0.9999999"},
-    {
-        "AutoOrRange",
-        {"AutoOrRange", "[run]\nthreads = -1\n",
-         "d.toml:6:11: run.threads = -1 is out of range: \"auto\" or 1 to 4096"},
-        {"AutoOrNumber", "[run]\nthreads = 'all'\n",
-         "d.toml:6:11: run.threads takes a whole number or \"auto\", not the text \"all\""},
-        {"UnknownChoice", "[model]\nnorm = 'lyer'\n",
-         "d.toml:6:8: model.norm = \"lyer\" is not known, did you mean \"layer\"?; it can be "
-         "\"layer\" "
-         "or \"rms\""},
-        {"BadDuration", "[run]\ntime_limit = '1:99'\n",
-         "d.toml:6:14: run.time_limit: '1:99' is not a duration; write hh:mm:ss, mm:ss or seconds"},
-        {"ZeroByte", "[model]\ninit_from = \"a\\u0000b\"\n",
-         "d.toml:6:13: model.init_from: the value is not UTF-8 text without zero bytes"},
-    };
+    {"AutoOrRange", "[run]\nthreads = -1\n",
+     "d.toml:6:11: run.threads = -1 is out of range: \"auto\" or 1 to 4096"},
+    {"AutoOrNumber", "[run]\nthreads = 'all'\n",
+     "d.toml:6:11: run.threads takes a whole number or \"auto\", not the text \"all\""},
+    {"UnknownChoice", "[model]\nnorm = 'lyer'\n",
+     "d.toml:6:8: model.norm = \"lyer\" is not known, did you mean \"layer\"?; it can be \"layer\" "
+     "or \"rms\""},
+    {"BadDuration", "[run]\ntime_limit = '1:99'\n",
+     "d.toml:6:14: run.time_limit: '1:99' is not a duration; write hh:mm:ss, mm:ss or seconds"},
+    {"ZeroByte", "[model]\ninit_from = \"a\\u0000b\"\n",
+     "d.toml:6:13: model.init_from: the value is not UTF-8 text without zero bytes"},
+};
 
 INSTANTIATE_TEST_SUITE_P(All, DeckMistake, testing::ValuesIn(mistakes),
                          [](const auto& info) { return std::string(info.param.name); });
