@@ -12,7 +12,7 @@ namespace trireme {
 // that an interruption is noticed soon.
 std::int64_t evaluation_group(const Grid&);
 
-// Loss over `samples` of the dataset, spread over all of it (Dataset::part; 0: all), `microbatch`
+// Loss over `samples` of the dataset, spread over all of it (Dataset::subset; 0: all), `microbatch`
 // at a time, dealt out to the data ranks. Collective; equal on every rank. None when `interrupted`
 // (called between programs; may be empty) is true on any rank before the end. SharedError when a
 // rank cannot read its samples.

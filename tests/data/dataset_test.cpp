@@ -139,7 +139,7 @@ TEST(Dataset, DocumentsOfASampleBeginInIt) {
 
 // Of 124 and 24 windows that two files hold out, as data.weights says; of files that are held out,
 // as many as their size is of all.
-TEST(Dataset, APartOfWhatIsHeldOutIsOfAllFiles) {
+TEST(Dataset, ASubsetOfWhatIsHeldOutIsOfAllFiles) {
   const ScratchFolder scratch;
   auto config = config_for({write_token_file(scratch / "a", counting(1000)),
                             write_token_file(scratch / "b", counting(200))});
@@ -147,10 +147,10 @@ TEST(Dataset, APartOfWhatIsHeldOutIsOfAllFiles) {
   const auto of_first = [&](std::int64_t samples) {
     const auto held_out = *validation_data(config, 4, 256);
     EXPECT_EQ(held_out.samples_per_epoch(), 148);
-    const auto part = held_out.part(samples);
+    const auto subset = held_out.subset(samples);
     std::int64_t count = 0;
-    for (std::int64_t k = 0; k < part.samples(); ++k) count += part(k) < 124;
-    return std::pair(count, part.samples());
+    for (std::int64_t k = 0; k < subset.samples(); ++k) count += subset(k) < 124;
+    return std::pair(count, subset.samples());
   };
   EXPECT_EQ(of_first(37), std::pair(31L, 37L));
   config.weights = {1, 1};

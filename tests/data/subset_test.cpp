@@ -1,4 +1,4 @@
-#include "lib/data/spread.hpp"
+#include "lib/data/subset.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@ namespace {
 
 using testing::ElementsAre;
 
-std::vector<std::int64_t> windows_of(const Spread& spread) {
+std::vector<std::int64_t> windows_of(const Subset& subset) {
   std::vector<std::int64_t> all;
-  for (std::int64_t k = 0; k < spread.samples(); ++k) all.push_back(spread(k));
+  for (std::int64_t k = 0; k < subset.samples(); ++k) all.push_back(subset(k));
   return all;
 }
 
@@ -27,7 +27,7 @@ std::vector<std::int64_t> counts(const std::vector<std::int64_t>& windows,
   return counts;
 }
 
-TEST(Spread, IsEvenOverEachSource) {
+TEST(Subset, IsEvenOverEachSource) {
   EXPECT_THAT(windows_of({{6, 4}, {}, 5}), ElementsAre(1, 3, 5, 7, 9));
   EXPECT_THAT(windows_of({{10}, {}, 3}), ElementsAre(1, 5, 8));
   EXPECT_THAT(windows_of({{3, 2}, {}, 5}), ElementsAre(0, 1, 2, 3, 4));
@@ -40,7 +40,7 @@ TEST(Spread, IsEvenOverEachSource) {
   EXPECT_NEAR(static_cast<double>(far[0]), n / 2000.0, 1);
 }
 
-TEST(Spread, GivesEachSourceItsShare) {
+TEST(Subset, GivesEachSourceItsShare) {
   EXPECT_THAT(counts({151, 9}, {}, 80), ElementsAre(75, 5));  // 75.5 and 4.5: the first is behind
   EXPECT_THAT(counts({1510, 90}, {1, 1}, 160), ElementsAre(80, 80));
   EXPECT_THAT(counts({1510, 90}, {0.3, 0.1}, 160), ElementsAre(120, 40));
@@ -48,7 +48,7 @@ TEST(Spread, GivesEachSourceItsShare) {
   EXPECT_THAT(counts({1000, 1}, {}, 3), ElementsAre(3, 0));
 }
 
-TEST(Spread, TakesFromOthersWhatASourceLacks) {
+TEST(Subset, TakesFromOthersWhatASourceLacks) {
   EXPECT_THAT(counts({151, 9}, {1, 1}, 100), ElementsAre(91, 9));
   EXPECT_THAT(counts({4, 100, 100}, {2, 1, 1}, 100), ElementsAre(4, 48, 48));
   EXPECT_THAT(counts({4, 100, 100}, {1e9, 1e-9, 1e-9}, 100), ElementsAre(4, 48, 48));

@@ -9,10 +9,10 @@ namespace trireme {
 // `samples` of all windows, at most as many as there are, evenly over each source. A source has its
 // share of them, or all its windows where these are fewer; what is left goes to the others in
 // proportion. Of all windows, sample k is window k.
-class Spread {
+class Subset {
  public:
   // `windows`: of each source. `shares` of the sources, above 0; empty: by their windows.
-  Spread(std::vector<std::int64_t> windows, std::vector<double> shares, std::int64_t samples);
+  Subset(std::vector<std::int64_t> windows, std::vector<double> shares, std::int64_t samples);
 
   std::int64_t samples() const { return first_sample_.back(); }
   // The number of sample k's window among those of all sources.

@@ -1,4 +1,4 @@
-#include "lib/data/spread.hpp"
+#include "lib/data/subset.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +45,7 @@ std::vector<std::int64_t> counts_of(const std::vector<std::int64_t>& windows,
 
 }  // namespace
 
-Spread::Spread(std::vector<std::int64_t> windows, std::vector<double> shares, std::int64_t samples)
+Subset::Subset(std::vector<std::int64_t> windows, std::vector<double> shares, std::int64_t samples)
     : first_window_{0}, first_sample_{0} {
   if (shares.empty()) shares.assign(windows.begin(), windows.end());
   expect(shares.size() == windows.size(), "a share for each source");
@@ -57,7 +57,7 @@ Spread::Spread(std::vector<std::int64_t> windows, std::vector<double> shares, st
   }
 }
 
-std::int64_t Spread::operator()(std::int64_t k) const {
+std::int64_t Subset::operator()(std::int64_t k) const {
   expect(k >= 0 && k < samples(), "one of the samples");
   const auto after = std::ranges::upper_bound(first_sample_, k);
   const auto s = static_cast<std::size_t>(after - first_sample_.begin() - 1);
