@@ -9,6 +9,7 @@
 #include "lib/data/dataset.hpp"
 #include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/shard/freeze.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -51,12 +52,13 @@ int check(const CheckArguments& a) {
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
+  warn_of_length(deck, total_steps(deck.train, deck.model.context), training.samples_per_epoch());
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
   const auto plan = make_plan(plan_input(deck, compute, transport_of(deck, choice)), target);
-  say("{} is sound: {:.2f}M parameters, {} samples an epoch, {} reserved a rank\n", a.deck.path,
-      static_cast<double>(plan.parameters) * 1e-6, training.samples_per_epoch(),
+  say("{} is sound: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
+      parameters_text(make_spec(deck.model), deck.freeze, 0), training.samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),

@@ -59,7 +59,10 @@ void add_evaluate(CLI::App& app, std::function<int()>& chosen) {
   add_model_arguments(*command, a->model);
   command->add_option("--data", a->data, "token files (default: what its deck holds out)")
       ->transform(with_environment());
-  command->add_option("--samples", a->samples, "use at most this many, or questions (default: all)")
+  command
+      ->add_option("--samples", a->samples,
+                   "use at most this many, spread evenly over each file; of questions the first "
+                   "(default: all)")
       ->check(CLI::NonNegativeNumber);
   auto* questions = command
                         ->add_option("--multiple-choice", a->questions,

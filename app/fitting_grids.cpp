@@ -6,8 +6,7 @@
 namespace trireme {
 
 Deck PlannedRun::fitted(const std::vector<std::string>& overrides) const {
-  auto d = fit_to_ranks(load_deck(deck.path, overrides), ranks);
-  return d.model.vocab == 0 ? with_vocab(std::move(d)) : d;
+  return with_planned_vocab(fit_to_ranks(load_deck(deck.path, overrides), ranks));
 }
 
 PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {

@@ -117,7 +117,7 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   auto deck = on_one_rank(loaded);
   deck.zero.prefetch = loaded.zero.prefetch;
   deck.zero.scatters = loaded.zero.scatters;
-  if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
+  deck = with_planned_vocab(std::move(deck));
   const auto machine = machine_of(a, deck);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
@@ -166,6 +166,7 @@ int plan(PlanArguments a) {
   if (a.run.ranks_of_node > 0) tell_shard_number(deck, a.run.ranks_of_node);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
+  warn_of_length(deck, total_steps(deck.train, deck.model.context), 0);
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;

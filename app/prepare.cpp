@@ -103,6 +103,22 @@ void compare_tokens_with_checkpoint(Inputs& in) {
   there = here;
 }
 
+// A key of CheckpointMeta::extra: how the order of few samples is drawn. Checkpoints without it had
+// a network of one bit a half.
+constexpr const char* order_key = "order_of_few";
+
+void compare_order_with_checkpoint(Inputs& in) {
+  auto& there = in.meta.extra[order_key];
+  const bool in_epoch =
+      !in.deck.data.weights.empty() || in.meta.samples % in.training.samples_per_epoch() != 0;
+  if (in.from && there.empty() && in_epoch && in.training.shuffles_few())
+    log_warning(
+        "the checkpoint is of a version that drew the order of up to {} samples in another way: "
+        "until this epoch ends some samples come again and others do not come",
+        Permutation::few);
+  there = "shuffled";
+}
+
 // What the model that the first weights are of has to do with the one that is trained.
 void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
                           const std::string& name) {
@@ -212,6 +228,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   require_same_files(world, files_of(*in));
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
+    compare_order_with_checkpoint(*in);
     if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
       compare_with_initial(*in, CheckpointReader(find_checkpoint(model)), model);
   });

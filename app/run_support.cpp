@@ -8,6 +8,7 @@
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
+#include "lib/run/schedule.hpp"
 
 namespace trireme {
 
@@ -36,6 +37,33 @@ Deck with_vocab(Deck deck) {
           "tokenize with the model's tokenizer",
           deck.model.vocab, needed);
   return deck;
+}
+
+Deck with_planned_vocab(Deck deck) {
+  if (deck.model.vocab == 0) return with_vocab(std::move(deck));
+  auto here = deck;
+  for (auto* list : {&here.data.path, &here.data.validation_files})
+    std::erase_if(*list, [](const std::string& path) {
+      std::error_code unknown;
+      return !std::filesystem::exists(path, unknown);
+    });
+  static_cast<void>(with_vocab(std::move(here)));
+  return deck;
+}
+
+void warn_of_length(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
+  const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
+  if (warmup > steps)
+    log_warning(
+        "schedule.warmup_steps = {} is longer than the run of {} steps: the learning rate gets to "
+        "{:.3g}, not to optimizer.lr = {}",
+        warmup, steps, learning_rate(deck.schedule, deck.optimizer.lr, steps - 1, steps),
+        number_text(deck.optimizer.lr));
+  if (samples_per_epoch > 0 && batch > samples_per_epoch)
+    log_warning(
+        "train.batch = {} is more than the {} samples of an epoch: a step trains on some of them "
+        "more than once",
+        batch, samples_per_epoch);
 }
 
 static std::size_t headroom_of(const Deck& d) {

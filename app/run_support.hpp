@@ -30,6 +30,14 @@ CLI::Validator with_environment();
 // vocab is smaller than the files'.
 Deck with_vocab(Deck);
 
+// The same for a plan, which needs no token files where the deck gives model.vocab: of those that
+// are not here nothing is asked.
+Deck with_planned_vocab(Deck);
+
+// Warns of a batch that is more than an epoch's samples (0: not known), and of a warm-up that does
+// not end within the steps of the run.
+void warn_of_length(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
+
 // Collective. All but the device (launch::gpu_of_rank), which plans do not need.
 BackendChoice backend_choice(const Deck&, const Communicator& world);
 // The compute type of the deck, or the one that this machine supports instead, with a warning.

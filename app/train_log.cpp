@@ -13,6 +13,7 @@
 #include "lib/run/loop.hpp"
 #include "lib/run/record.hpp"
 #include "lib/run/schedule.hpp"
+#include "lib/shard/freeze.hpp"
 
 namespace trireme {
 
@@ -41,11 +42,12 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   const auto job = launch::describe_job();
   log_info("{}{}, {}", job.empty() ? "" : job + ": ", counted(m.axes.world.size(), "rank"),
            launch::mpi_library());
-  log_info("{:.2f}M parameters, {} backend with {} threads, {}{}",
-           static_cast<double>(m.trainer->model().spec().parameter_count()) * 1e-6,
+  log_info("{}, {} backend with {} threads, {}{}",
+           parameters_text(m.trainer->model().spec(), in.deck.freeze, in.meta.step),
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
   warn_of_slow_products(m.choice, m.trainer->model().compute());
+  warn_of_length(in.deck, in.total_steps, in.training.samples_per_epoch());
   log_detail("bits are those of {}", in.meta.extra.at(machine_key));
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);

@@ -11,8 +11,9 @@
 namespace trireme::host {
 namespace {
 
-// -log softmax(x)[target] = log(sum exp(x - max)) + max - x[target]; a NaN among the logits does
-// not become the max, but makes the sum a NaN.
+// -log softmax(x)[target] = log(sum exp(x - max)) + (max - x[target]): the difference first, as an
+// offset that logits have in common may be larger than the log. A NaN among the logits does not
+// become the max, but makes the sum a NaN.
 template <class T>
 double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logits what) {
   Lanes<float> maxima(-std::numeric_limits<float>::infinity());
@@ -46,8 +47,8 @@ double row_loss(T* x, std::int64_t width, std::int64_t target, float scale, Logi
     }
     put(x[target], math::exp(at_target - max) * factor - scale);
   }
-  return static_cast<double>(math::log(sum)) + static_cast<double>(max) -
-         static_cast<double>(at_target);
+  return static_cast<double>(math::log(sum)) +
+         (static_cast<double>(max) - static_cast<double>(at_target));
 }
 
 }  // namespace

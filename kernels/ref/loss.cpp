@@ -1,5 +1,6 @@
-// Over rows with a target: loss = lse - logits[target], lse = log sum exp(logits), whose gradient
-// is exp(logits - lse) - [v = target].
+// Over rows with a target, with m the largest logit and s = sum exp(logits - m):
+//   loss = log(s) + (m - logits[target]), gradient exp(logits - m) / s - [v = target].
+// log(s) + m would lose the log where logits have a large offset in common.
 #include <algorithm>
 #include <cmath>
 
@@ -26,8 +27,7 @@ void cross_entropy_as(const View& logits_TV, const ConstView& target_T, double s
     double largest = z(t, 0), total = 0;
     for (std::int64_t v = 1; v < V; ++v) largest = std::max(largest, z(t, v));
     for (std::int64_t v = 0; v < V; ++v) total += std::exp(z(t, v) - largest);
-    const double lse = largest + std::log(total);
-    take(lse - z(t, target[t]));
+    take(std::log(total) + (largest - z(t, target[t])));
     if (after == Logits::keep) continue;
     for (std::int64_t v = 0; v < V; ++v)
       z.put(scale * (std::exp(z(t, v) - largest) / total - (v == target[t] ? 1.0 : 0.0)), t, v);

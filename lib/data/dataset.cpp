@@ -82,6 +82,15 @@ Dataset::Dataset(std::vector<TokenRange> ranges, Settings settings)
       settings_(std::move(settings)),
       sequence_(checked_sequence(ranges_, settings_)) {}
 
+Subset Dataset::subset(std::int64_t samples) const {
+  expect(settings_.order == SampleOrder::sequential && settings_.shares.empty(),
+         "a sample's number is its window's");
+  std::vector<std::int64_t> windows;
+  for (const auto& range : ranges_) windows.push_back(windows_of(range, settings_.T));
+  const auto all = samples_per_epoch();
+  return {std::move(windows), settings_.subset_shares, samples > 0 ? samples : all};
+}
+
 TokenizerSpec Dataset::tokenizer() const {
   TokenizerSpec all;
   for (const auto& range : ranges_) all = joined(all, range.file.tokenizer());
@@ -158,7 +167,9 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
     const std::int64_t end = file.count();
     ranges.push_back({std::move(file), 0, end});
   }
+  std::vector<double> subset_shares;
   if (config.validation_fraction > 0) {
+    subset_shares = config.weights;
     for (const auto& path : config.path) {
       TokenFile file(path);
       const std::int64_t begin = training_tokens(file, config.validation_fraction);
@@ -172,7 +183,8 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
                                      .order = SampleOrder::sequential,
                                      .seed = 0,
                                      .separator_masks = config.separator_masks,
-                                     .attention = config.attention});
+                                     .attention = config.attention,
+                                     .subset_shares = std::move(subset_shares)});
 }
 
 std::int64_t vocabulary_of(const DataConfig& config) {

@@ -8,6 +8,7 @@
 
 #include "lib/data/config.hpp"
 #include "lib/data/order.hpp"
+#include "lib/data/subset.hpp"
 #include "lib/data/token_file.hpp"
 
 namespace trireme {
@@ -32,6 +33,7 @@ class Dataset {
     std::uint64_t seed = 0;
     bool separator_masks = false;
     AttentionSpan attention = AttentionSpan::causal;
+    std::vector<double> subset_shares = {};  // of a subset's samples per range; empty: by size
   };
 
   // Throws Error, naming the file, when a range holds no whole sample, when a vocabulary exceeds
@@ -44,7 +46,10 @@ class Dataset {
   std::int64_t samples_per_epoch() const { return sequence_.samples_per_epoch(); }
   // Epochs completed before this sample.
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
+  bool shuffles_few() const { return sequence_.shuffles_few(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
+  // Which samples of an epoch in sequence stand for all of it, at most so many; 0: all.
+  Subset subset(std::int64_t samples) const;
   // What the files were tokenized with, joined; kind none if none of them names it.
   TokenizerSpec tokenizer() const;
 
@@ -69,7 +74,7 @@ void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
 // The training data of a deck's [data] section: without what is held out.
 Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed);
 // The held-out data, in sequence; none if the deck holds nothing out. Shares no token with the
-// training data.
+// training data. A subset of tails that are held out has the shares of data.weights.
 std::optional<Dataset> validation_data(const DataConfig&, std::int64_t T, std::int64_t vocab);
 
 // The smallest model.vocab that fits all files of the section, held-out ones included.

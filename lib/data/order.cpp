@@ -29,9 +29,15 @@ std::int64_t scaled(std::int64_t a, std::uint64_t b, std::uint64_t c) {
 Permutation::Permutation(std::int64_t size, std::uint64_t key)
     : size_(static_cast<std::uint64_t>(size)), key_(key) {
   expect(size > 0, "a permutation has elements");
-  const int bits = std::max(2, static_cast<int>(std::bit_width(size_ - 1)));
+  const int bits = std::bit_width(size_ - 1);
   low_bits_ = bits / 2;
   high_bits_ = bits - low_bits_;
+  if (size > few) return;
+  // Fisher and Yates: element i changes places with one up to itself.
+  for (std::uint64_t i = 0; i < size_; ++i) {
+    places_[i] = static_cast<std::uint8_t>(i);
+    std::swap(places_[i], places_[hash64(key, i) % (i + 1)]);
+  }
 }
 
 std::uint64_t Permutation::scramble(std::uint64_t x) const {
@@ -44,8 +50,9 @@ std::uint64_t Permutation::scramble(std::uint64_t x) const {
 }
 
 std::int64_t Permutation::operator()(std::int64_t i) const {
-  expect(i >= 0 && static_cast<std::uint64_t>(i) < size_, "element inside the permutation");
   auto x = static_cast<std::uint64_t>(i);
+  require(x < size_, "there is no element {} of {}", i, size_);  // or the walk would not end
+  if (std::cmp_less_equal(size_, few)) return places_[x];
   do x = scramble(x);
   while (x >= size_);
   return static_cast<std::int64_t>(x);
@@ -105,8 +112,16 @@ std::int64_t WindowSequence::place(std::int64_t index, std::int64_t size, std::i
   return Permutation(size, key)(index);
 }
 
+bool WindowSequence::shuffles_few() const {
+  if (order_ == SampleOrder::sequential) return false;
+  if (interleave_.empty()) return samples_per_epoch() <= Permutation::few;
+  return std::ranges::adjacent_find(first_window_, [](auto begin, auto end) {
+           return end - begin <= Permutation::few;
+         }) != first_window_.end();
+}
+
 Window WindowSequence::operator()(std::int64_t sample) const {
-  expect(sample >= 0, "samples are numbered from 0");
+  require(sample >= 0, "samples are numbered from 0 to 2^63 - 1, and {} is none of them", sample);
   if (!interleave_.empty()) {
     const auto turn = interleave_.front()(sample);
     const auto f = static_cast<std::size_t>(turn.file);

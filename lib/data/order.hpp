@@ -1,6 +1,7 @@
 #pragma once
 // Which window of which file a sample is: a pure function of the sample's number, so that a run
 // restarts at any step and ranks need not communicate. Its memory does not grow with the data.
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -10,11 +11,15 @@ namespace trireme {
 
 // A bijection of [0, size) chosen by `key`: an unbalanced Feistel network on the smallest power of
 // two that holds size, walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary
-// finite domains", CT-RSA 2002).
+// finite domains", CT-RSA 2002). Of few elements, whose network would have halves of one bit and
+// favour some bijections, a shuffle.
 class Permutation {
  public:
+  static constexpr std::int64_t few = 8;
+
   Permutation(std::int64_t size, std::uint64_t key);
 
+  // Throws Error for an element that there is not.
   std::int64_t operator()(std::int64_t i) const;
 
  private:
@@ -22,6 +27,7 @@ class Permutation {
 
   std::uint64_t size_, key_;
   int low_bits_, high_bits_;
+  std::array<std::uint8_t, few> places_{};  // of the shuffle
 };
 
 // Distributes samples over files by share: each file's count among the first n samples is within
@@ -60,7 +66,10 @@ class WindowSequence {
 
   // Windows of all files together.
   std::int64_t samples_per_epoch() const { return first_window_.back(); }
+  // Throws Error for a negative number.
   Window operator()(std::int64_t sample) const;
+  // Has an epoch, or one of a file, an order that is a shuffle of few?
+  bool shuffles_few() const;
 
  private:
   std::int64_t place(std::int64_t index, std::int64_t size, std::int64_t epoch,

@@ -115,15 +115,34 @@ class Acceptor {
         raw.place);
   }
 
+  [[noreturn]] void out_of_range(const std::string& x, const std::string& range,
+                                 const RawValue& raw) const {
+    throw BadValue(fmt::format("{} = {} is out of range: {}", key_.path(), x, range), raw.place);
+  }
+
   void require_range(double x, const RawValue& raw) const {
     if (!key_.range) return;
     const Interval& r = *key_.range;
     const bool low = r.above_min ? x > r.min : x >= r.min;
     const bool high = r.below_max ? x < r.max : x <= r.max;
-    if (low && high) return;  // a NaN is neither
-    throw BadValue(
-        fmt::format("{} = {} is out of range: {}", key_.path(), number_text(x), range_text(key_)),
-        raw.place);
+    if (!low || !high) out_of_range(number_text(x), range_text(key_), raw);  // a NaN is neither
+  }
+
+  // Bounds of whole numbers are whole, inclusive and exact in a double; one that is beyond all
+  // reasonable use is in no table.
+  std::string most_text() const {
+    return fmt::format("at most {}", static_cast<std::int64_t>(key_.range->max));
+  }
+
+  void require_range(std::int64_t x, const RawValue& raw) const {
+    if (!key_.range) return;
+    const Interval& r = *key_.range;
+    if (x > static_cast<std::int64_t>(r.max)) {
+      const auto range = range_text(key_);
+      out_of_range(std::to_string(x), r.max < 0x1p53 ? range : most_text(), raw);
+    }
+    if (x < static_cast<std::int64_t>(r.min))
+      out_of_range(std::to_string(x), range_text(key_), raw);
   }
 
   bool flag(const RawValue& raw) const {
@@ -137,9 +156,11 @@ class Acceptor {
     if (const auto* whole = std::get_if<std::int64_t>(&raw.data)) {
       value = *whole;
     } else if (const auto* x = std::get_if<double>(&raw.data); !x || !whole_number(*x, value)) {
+      if (x && *x >= 0x1p63 && std::isfinite(*x) && key_.range)
+        out_of_range(number_text(*x), most_text(), raw);
       wrong_type(raw);
     }
-    require_range(static_cast<double>(value), raw);
+    require_range(value, raw);
     return value;
   }
 
@@ -200,11 +221,14 @@ class Acceptor {
     if (!key_.prefix.empty() && name.starts_with(key_.prefix) && name != key_.prefix)
       return key_.prefix + path(name.substr(key_.prefix.size()), raw);
     if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+    const auto* const absent = find_familiar(name);
     std::string near = nearest_name(name, known);
     for (const auto& [value, ours] : familiar_values())
       if (value == name && std::ranges::find(known, ours) != known.end()) near = ours;
-    throw BadValue(fmt::format("{} = {} is not known{}; it can be {}", key_.path(), to_toml(name),
-                               near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near),
+    throw BadValue(fmt::format("{} = {} is not {}; it can be {}", key_.path(), to_toml(name),
+                               absent && absent->key.empty() ? "supported"
+                               : near.empty()                ? "known"
+                                              : fmt::format("known, did you mean \"{}\"?", near),
                                range_text(key_)),
                    raw.place);
   }

@@ -1,6 +1,7 @@
 #include "lib/deck/check.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -29,6 +30,11 @@ Grid grid_of(const ParallelConfig& p) {
   return {static_cast<int>(p.pipe), static_cast<int>(p.data), static_cast<int>(p.seq)};
 }
 
+std::vector<double> reals_of(const DeckValue& value) {
+  if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
+  return {std::get<double>(value)};
+}
+
 class Checker {
  public:
   explicit Checker(const Deck& deck) : deck_(deck) {}
@@ -39,6 +45,7 @@ class Checker {
     train();
     optimizer();
     precision();
+    single_precision();
     parallel();
     run();
     patterns();
@@ -115,6 +122,10 @@ class Checker {
          "train.steps and train.tokens both give the length of the run; keep one");
     rule(t.steps > 0 || t.tokens > 0, {"train.steps", "train.tokens"},
          "the length of the run is missing; give train.steps or train.tokens");
+    constexpr std::int64_t most = std::int64_t{1} << 62;  // what was consumed before adds to it
+    rule(t.steps <= most / t.batch, {"train.steps", "train.batch"},
+         "train.steps = {} of train.batch = {} have more than 2^62 samples; lower one of them",
+         t.steps, t.batch);
     rule(deck_.schedule.min_lr <= deck_.optimizer.lr, {"schedule.min_lr", "optimizer.lr"},
          "schedule.min_lr = {} is above optimizer.lr = {}; the rate only falls",
          number_text(deck_.schedule.min_lr), number_text(deck_.optimizer.lr));
@@ -128,6 +139,24 @@ class Checker {
     rule(wide_run == (p.reduce == DType::f64), {"precision.reduce", "precision.compute"},
          "precision.reduce = \"{}\" does not go with precision.compute = \"{}\"; leave it \"auto\"",
          name_of(p.reduce), name_of(p.compute));
+  }
+
+  // A number that f32 rounds to one that its range leaves out, or to zero: as which the host counts
+  // all below the smallest normal one.
+  void single_precision() {
+    if (deck_.precision.compute == DType::f64) return;
+    for (const auto& section : deck_sections())
+      for (const auto& key : section.keys)
+        if (key.single)
+          for (const double x : reals_of(key.access.get(deck_, 0))) {
+            const auto rounded = static_cast<float>(x);
+            const bool vanishes = x != 0 && rounded < std::numeric_limits<float>::min();
+            const bool excluded = key.range->below_max && rounded >= key.range->max;
+            rule(!vanishes && !excluded, {key.path()},
+                 "{} = {} is {} in f32, in which it is computed with: give {}", key.path(),
+                 number_text(x), vanishes ? 0 : key.range->max,
+                 vanishes ? "1.2e-38 or more" : "at most 0.9999999");
+          }
   }
 
   void parallel() {

@@ -29,6 +29,15 @@ constexpr std::string_view in_bf16 = "is precision.compute = \"bf16\" here";
 constexpr std::string_view no_attention_dropout =
     "has no counterpart: model.dropout is that of residual branches and the embedding";
 
+constexpr std::string_view all_or_some =
+    "is not supported: all weights are trained, or, with [[freeze]], some of them";
+constexpr std::string_view one_mlp = "is not supported: each block has one MLP for all tokens";
+constexpr std::string_view next_token =
+    "is not supported: what is trained on is the next token, of texts or of answers";
+constexpr std::string_view packed =
+    "has no counterpart: a sample is model.context tokens of a file, of as many documents as these "
+    "are; data.attention = \"document\" keeps them apart";
+
 constexpr std::array names = {
     // the model
     FamiliarName{"n_embd", "model.width", ""},
@@ -219,6 +228,22 @@ constexpr std::array names = {
     FamiliarName{"save_dir", "", run_dir},
     FamiliarName{"resume", "", restart},
     FamiliarName{"resume_from_checkpoint", "", restart},
+    // what there is not: also found as one word of several
+    FamiliarName{"lora", "", all_or_some},
+    FamiliarName{"qlora", "", all_or_some},
+    FamiliarName{"peft", "", all_or_some},
+    FamiliarName{"adapter", "", all_or_some},
+    FamiliarName{"adapters", "", all_or_some},
+    FamiliarName{"moe", "", one_mlp},
+    FamiliarName{"expert", "", one_mlp},
+    FamiliarName{"experts", "", one_mlp},
+    FamiliarName{"ema", "", "is not supported: no average of the weights is kept"},
+    FamiliarName{"dpo", "", next_token},
+    FamiliarName{"ppo", "", next_token},
+    FamiliarName{"grpo", "", next_token},
+    FamiliarName{"rlhf", "", next_token},
+    FamiliarName{"muon", "", "is not supported: optimizer.name says which methods are"},
+    FamiliarName{"packing", "", packed},
 };
 
 constexpr std::array values = {
@@ -241,10 +266,20 @@ std::span<const FamiliarValue> familiar_values() {
 }
 
 const FamiliarName* find_familiar(std::string_view name) {
-  std::string plain(name.substr(name.rfind('.') + 1));  // npos + 1 is 0
+  std::string plain(name);
   for (char& c : plain) c = c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  const auto found = std::ranges::find(names, std::string_view(plain), &FamiliarName::name);
-  return found == names.end() ? nullptr : &*found;
+  const std::string_view path = plain;
+  const auto last = path.substr(path.rfind('.') + 1);  // npos + 1 is 0
+  const auto whole = std::ranges::find(names, last, &FamiliarName::name);
+  if (whole != names.end()) return &*whole;
+  for (std::size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
+    end = path.find_first_of("._", begin);
+    const auto word = path.substr(begin, end - begin);
+    const auto found = std::ranges::find_if(
+        names, [&](const FamiliarName& f) { return f.key.empty() && f.name == word; });
+    if (found != names.end()) return &*found;
+  }
+  return nullptr;
 }
 
 std::string hint_of(const FamiliarName& f) {

@@ -14,8 +14,9 @@ struct FamiliarName {
 };
 std::span<const FamiliarName> familiar_names();
 
-// The row of a name in any spelling of case and dashes, after a section or without one; nullptr
-// when absent.
+// The row of a name in any spelling of case and dashes, after a section or without one; of one that
+// no key stands for also where it is a word of the name or its section ("moe.top_k", "use_lora").
+// nullptr when absent.
 const FamiliarName* find_familiar(std::string_view name);
 
 // "learning_rate is optimizer.lr here".

@@ -54,6 +54,7 @@ struct DeckKey {
   std::string example;         // shown where there is no sensible default
   bool required = false;       // the template shows its example uncommented
   bool zero_is_unset = false;  // 0 is "not given" and cannot be written
+  bool single = false;         // rounded to f32 where precision.compute is not f64
   DeckAccess access;
 
   std::string path() const { return section + "." + name; }

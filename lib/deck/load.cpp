@@ -178,12 +178,16 @@ class Loader {
   const DeckSection* section_named(const RawSection& section) {
     const DeckSection* known = find_section(section.name);
     if (!known) {
-      const std::string near = nearest_name(section.name, names_of(deck_sections()));
+      const auto* const absent = find_familiar(section.name);
+      const bool none = absent && absent->key.empty();
+      const std::string near =
+          none ? std::string() : nearest_name(section.name, names_of(deck_sections()));
       report(section.place,
              fmt::format("there is no section [{}]{}", section.name,
-                         near.empty() ? fmt::format("; sections: {}",
-                                                    fmt::join(names_of(deck_sections()), ", "))
-                                      : fmt::format("; did you mean [{}]?", near)));
+                         none           ? "; " + hint_of(*absent)
+                         : near.empty() ? fmt::format("; sections: {}",
+                                                      fmt::join(names_of(deck_sections()), ", "))
+                                        : fmt::format("; did you mean [{}]?", near)));
       for (const auto& entry : section.entries)
         if (const auto* familiar = find_familiar(entry.key)) report(entry.place, hinted(*familiar));
       // What a misspelt section would have set is unknown, so rules about it are not checked.

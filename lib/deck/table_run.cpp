@@ -110,8 +110,11 @@ DeckSection evaluate_section() {
               .in(0, step_most)
               .in_units("steps"),
           KeyRow("batches", integer, plain(&E::batches),
-                 "length of one evaluation, in batches of train.batch samples; 0: all there is")
-              .in(0, step_most),
+                 "length of one evaluation, in batches of train.batch samples, which are spread "
+                 "evenly "
+                 "over each file that is held out; 0: all there is. A file has as many of them as "
+                 "its size is of all, or, of tails, as data.weights says")
+              .in(0, int32_most),
           KeyRow(
               "sample_prompt", text, plain(&E::sample_prompt),
               "what a text that the model writes into the log begins with; \"\": none is written"),

@@ -64,7 +64,8 @@ DeckSection model_section() {
               .automatically("context; with a preset from:DIR what that model has"),
           choice("norm", &M::norm, {"layer", "rms"}, "layer norm or RMS norm"),
           KeyRow("norm_eps", real, plain(&M::norm_eps), "added to the variance in a norm")
-              .inside(0, 1),
+              .inside(0, 1)
+              .in_f32(),
           KeyRow("bias", flag, plain(&M::bias), "biases in projections and layer norms"),
           KeyRow("qkv_bias", flag, plain(&M::qkv_bias),
                  "a bias in the product to queries, keys and values (Qwen2); bias = true has it "
@@ -95,7 +96,8 @@ DeckSection model_section() {
           KeyRow("tied", flag, plain(&M::tied), "embedding and head share one table"),
           KeyRow("dropout", real, plain(&M::dropout),
                  "probability on residual branches and the embedding")
-              .below(0, 1),
+              .below(0, 1)
+              .in_f32(),
           choice("recompute", &M::recompute, {"none", "block"},
                  "what backward computes again to save memory"),
           KeyRow("init_from", path, plain(&M::init_from),
@@ -204,25 +206,31 @@ DeckSection optimizer_section() {
       .meaning = "How gradients change weights.",
       .keys = {
           KeyRow("name", choice, named_member(section, &O::name, kinds), "the method").of(kinds),
-          KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3),
+          KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3).in_f32(),
           KeyRow("betas", reals, betas,
                  "adamw: decay of the first and second moment; lion: of the momentum in the "
                  "step, and of the momentum that is kept (0.9 and 0.99 in its paper)")
               .below(0, 1)
-              .elements(2),
+              .elements(2)
+              .in_f32(),
           KeyRow("eps", real, plain(&O::eps), "added to the root of AdamW's second moment")
-              .inside(0, 1),
+              .inside(0, 1)
+              .in_f32(),
           KeyRow("momentum", real, plain(&O::momentum),
                  "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
-              .below(0, 1),
+              .below(0, 1)
+              .in_f32(),
           KeyRow("nesterov", flag, plain(&O::nesterov),
                  "sgd: Nesterov's momentum, which looks a step ahead (Sutskever et al. 2013)"),
           KeyRow("weight_decay", real, plain(&O::weight_decay),
                  "decoupled, times the learning rate; never on norms and biases")
-              .in(0, 1e3),
+              .in(0, 1e3)
+              .in_f32(),
           KeyRow("no_decay", texts, plain(&O::no_decay),
                  "further parameters without decay, by name; * and ? stand for any text"),
-          KeyRow("clip", real, plain(&O::clip), "largest gradient norm; 0: no clipping").in(0, 1e9),
+          KeyRow("clip", real, plain(&O::clip), "largest gradient norm; 0: no clipping")
+              .in(0, 1e9)
+              .in_f32(),
       }};
 }
 
@@ -241,7 +249,8 @@ DeckSection schedule_section() {
                   .in(0, step_most)
                   .in_units("steps"),
               KeyRow("min_lr", real, plain(&S::min_lr), "learning rate where the decay ends")
-                  .in(0, 1e3),
+                  .in(0, 1e3)
+                  .in_f32(),
               KeyRow("decay_steps", integer, automatic_member(section, &S::decay_steps),
                      "length of the decay")
                   .in(1, step_most)

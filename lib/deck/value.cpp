@@ -117,7 +117,7 @@ std::string spoken(const RawValue& value) {
 }
 
 bool whole_number(double x, std::int64_t& value) {
-  if (!(std::abs(x) <= 0x1p53) || x != std::floor(x)) return false;
+  if (!(x >= -0x1p63 && x < 0x1p63) || x != std::floor(x)) return false;
   value = static_cast<std::int64_t>(x);
   return true;
 }

@@ -43,7 +43,7 @@ std::string spoken(const RawValue&);
 // The numbers of an override: 1e5, 10_000, .1; the whole text must be one. False otherwise.
 bool read_number(std::string_view, std::int64_t&);
 bool read_number(std::string_view, double&);
-// The integer that a double is exactly; false when it is none or beyond 2^53.
+// The integer that a double is exactly; false when it is none or has more than 64 bits.
 bool whole_number(double, std::int64_t&);
 
 // UTF-8 without zero bytes.

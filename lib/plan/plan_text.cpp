@@ -152,10 +152,10 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
   double flops = 0;
   for (const auto& r : p.ranks) flops += r.step_flops;
   std::string text = fmt::format(
-      "{:.1f}M parameters, {} layers, {} wide, compute {}\n"
+      "{}, {} layers, {} wide, compute {}\n"
       "{} samples of {} tokens a step in {} microbatches, {:.2f} TFLOP on the ranks below\n"
       "{} on {}\n",
-      static_cast<double>(p.parameters) * 1e-6, model.layers, model.width,
+      parameters_text(make_spec(model), in.setup.freeze, 0), model.layers, model.width,
       name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
       describe(in.grid), target.properties.name);
   text += freeze_text(p);

@@ -18,6 +18,13 @@ Batch read_samples(const Dataset& data, std::int64_t first, std::int64_t n) {
   return read_batch(data, samples);
 }
 
+static Batch read_subset(const Dataset& data, const Subset& subset, std::int64_t first,
+                         std::int64_t n) {
+  std::vector<std::int64_t> samples;
+  for (std::int64_t k = first; k < first + n; ++k) samples.push_back(subset(k));
+  return read_batch(data, samples);
+}
+
 // Appends masked samples, so that every batch has the same shape.
 static Batch padded(Batch batch, std::int64_t samples) {
   const auto have = static_cast<std::int64_t>(batch.sample_B.size());
@@ -32,8 +39,8 @@ static Batch padded(Batch batch, std::int64_t samples) {
 std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int64_t samples,
                                 std::int64_t microbatch, const std::function<bool()>& interrupted) {
   const auto& axes = trainer.axes();
-  const auto all = data.samples_per_epoch();
-  const auto n = samples > 0 ? std::min(samples, all) : all;
+  const auto subset = data.subset(samples);
+  const auto n = subset.samples();
   const auto group = evaluation_group(axes.grid);
   LossSum total;
   std::int64_t first = axes.at.data * microbatch;
@@ -46,7 +53,7 @@ std::optional<LossSum> evaluate(Trainer& trainer, const Dataset& data, std::int6
     together(axes.world, [&] {
       for (; first < std::min(n, begin + group * stride); first += stride)
         mine.push_back(trainer.share(
-            padded(read_samples(data, first, std::min(microbatch, n - first)), microbatch)));
+            padded(read_subset(data, subset, first, std::min(microbatch, n - first)), microbatch)));
     });
     total += trainer.evaluate(mine);
   }

@@ -12,8 +12,8 @@ namespace trireme {
 // that an interruption is noticed soon.
 std::int64_t evaluation_group(const Grid&);
 
-// Loss over samples [0, samples) of the dataset (at most one epoch; 0: all of it), `microbatch` at
-// a time, dealt out to the data ranks. Collective; equal on every rank. None when `interrupted`
+// Loss over `samples` of the dataset, spread over all of it (Dataset::subset; 0: all), `microbatch`
+// at a time, dealt out to the data ranks. Collective; equal on every rank. None when `interrupted`
 // (called between programs; may be empty) is true on any rank before the end. SharedError when a
 // rank cannot read its samples.
 std::optional<LossSum> evaluate(Trainer&, const Dataset&, std::int64_t samples,

@@ -17,7 +17,9 @@ double learning_rate(const ScheduleConfig& s, double peak, std::int64_t step,
                 : at_end          ? std::max<std::int64_t>(1, total_steps / 10)
                                   : after_warmup;
   if (at_end) length = std::min(length, after_warmup);
-  const auto begin = at_end ? total_steps - length : s.warmup_steps;
+  // Of a decay at the end all steps are below the peak, which the step before them has.
+  const auto begin = at_end ? total_steps - length - 1 : s.warmup_steps;
+  if (at_end) ++length;
   const double done =
       std::clamp(static_cast<double>(step - begin) / static_cast<double>(length), 0.0, 1.0);
   const double left =

@@ -1,5 +1,7 @@
 #include "lib/shard/freeze.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -44,6 +46,21 @@ std::vector<std::int64_t> FreezeSchedule::borders(std::int64_t after, std::int64
   std::ranges::copy_if(steps, std::back_inserter(inside),
                        [&](std::int64_t s) { return after < s && s < end; });
   return inside;
+}
+
+std::string parameters_text(const ModelSpec& spec, std::span<const FreezeRule> rules,
+                            std::int64_t step) {
+  const FreezeSchedule schedule(rules, spec);
+  const auto standing = schedule.at(step);
+  const auto all = spec.parameter_count();
+  std::int64_t trained = 0;
+  for (std::size_t i = 0; i < standing.size(); ++i)
+    if (standing[i].trained) trained += spec.params[i].shape.count();
+  const auto millions = [](std::int64_t n) { return static_cast<double>(n) * 1e-6; };
+  const bool changes = !schedule.borders(step, std::numeric_limits<std::int64_t>::max()).empty();
+  return fmt::format("{:.2f}M parameters, {} trained{}", millions(all),
+                     trained == all ? "all" : fmt::format("{:.2f}M of them", millions(trained)),
+                     changes ? " at first" : "");
 }
 
 }  // namespace trireme

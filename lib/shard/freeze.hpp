@@ -6,6 +6,7 @@
 // says what becomes of its moments.
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lib/model/spec.hpp"
@@ -37,5 +38,9 @@ class FreezeSchedule {
   };
   std::vector<std::vector<Span>> spans_;  // by ParamId, in order, apart
 };
+
+// "2.10M parameters, all trained" or, from that step on, "... 1.05M of them trained"; "at first"
+// where a later step trains others.
+std::string parameters_text(const ModelSpec&, std::span<const FreezeRule>, std::int64_t step);
 
 }  // namespace trireme

@@ -8,9 +8,9 @@ namespace trireme {
 // As of flops_of_token.
 static PartCosts part_costs(const ModelSpec& spec) {
   const auto& c = spec.config;
-  std::int64_t weights = 0;
+  std::int64_t weights = 0;  // of products: norms and biases have one dim
   for (const auto& p : spec.params)
-    if (p.unit == spec.blocks[0].unit) weights += p.shape.count();
+    if (p.unit == spec.blocks[0].unit && p.shape.dims() == 2) weights += p.shape.count();
   PartCosts costs;
   costs.block = 6.0 * static_cast<double>(weights + c.heads * c.head_dim * c.context);
   costs.embedding = static_cast<double>(c.width);  // a row copied, another added to

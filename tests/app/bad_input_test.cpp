@@ -73,7 +73,8 @@ TEST_F(BadInput, InTokenFiles) {
   expect_refused(
       "head -c 300 text.tokens >short.tokens; $TRIREME train deck.toml data.path=short.tokens",
       {"short.tokens"});
-  expect_refused("$TRIREME train deck.toml model.vocab=100", {"vocab", "256"});
+  for (const std::string command : {"train", "plan", "check"})
+    expect_refused("$TRIREME " + command + " deck.toml model.vocab=100", {"vocab", "256"});
   expect_refused("$TRIREME train deck.toml model.context=4000", {"text.tokens"});
   // An id beyond what its own header promises is found when its window is read.
   expect_refused(

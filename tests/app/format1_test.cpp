@@ -1,5 +1,8 @@
 // A checkpoint of format 1: AdamW's arrays under moment1 and moment2, their updates under
 // `adam_counts`. A run of eight steps on two ranks wrote it after the fourth.
+#include <limits>
+
+#include "lib/base/hash.hpp"
 #include "tests/app/training.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -46,6 +49,36 @@ TEST_F(Format1, GoesOnAsIfItHadNeverStopped) {
     ASSERT_EQ(again.size(), whole.size());
     for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(again[i], whole[i], 1e-4) << i;
   }
+}
+
+// Its version drew the order of five samples in another way, and has trained 16 of them.
+TEST_F(Format1, AnOrderOfFewThatIsAnotherNowIsWarnedOf) {
+  folder.write("few.txt", std::string(41, 'x'));
+  ASSERT_EQ(here("$TRIREME tokenize few.txt --separator none --output few.tokens").code, 0);
+  const std::string train = "$TRIREME train d.toml --run-dir old --restart latest ";
+  const std::string warning = "some samples come again and others do not come";
+
+  const auto first = here(train + "data.path=few.tokens");
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.err.find(warning), std::string::npos) << first.err;
+  const auto next = here(train + "data.path=few.tokens train.steps=9");
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_EQ(next.err.find(warning), std::string::npos) << next.err;
+}
+
+// A number of samples at the end of all numbers, in a manifest whose hash is right.
+TEST_F(Format1, CountsThatNoRunHasAreRefused) {
+  const auto path = folder.path() / "old/checkpoints/step-00000004/manifest.json";
+  auto manifest = nlohmann::json::parse(contents_of(path));
+  auto& content = manifest.at("content");
+  content.at("checkpoint").at("samples") = std::numeric_limits<std::int64_t>::max();
+  manifest.at("xxh3_128") = to_string(hash128(content.dump()));
+  folder.write("old/checkpoints/step-00000004/manifest.json", manifest.dump());
+
+  const auto r = here("$TRIREME train d.toml --run-dir old --restart latest", 20);
+
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_NE(r.err.find("9223372036854775807 samples"), std::string::npos) << r.err;
 }
 
 TEST_F(Format1, IsInspectedUnderItsArraysNames) {

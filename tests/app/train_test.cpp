@@ -308,6 +308,31 @@ TEST_F(Training, PlansWithoutTouchingAnything) {
   EXPECT_GT(nlohmann::json::parse(r.out).at("reserved_bytes"), 100000);
   EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
   EXPECT_NE(here("$TRIREME plan deck.toml --device-memory 1M").code, 0);
+  // Its files may be elsewhere where the vocabulary is known.
+  EXPECT_EQ(here("$TRIREME plan deck.toml data.path=none.tokens model.vocab=300").code, 0);
+}
+
+TEST_F(Training, LengthsThatDoNotFitAreWarnedOf) {
+  const auto check = [&](const std::string& keys) {
+    const auto r = here("$TRIREME check deck.toml " + keys);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out + r.err;
+  };
+  const auto sound = check("");
+  EXPECT_EQ(sound.find("warning"), std::string::npos) << sound;
+  EXPECT_NE(sound.find("M parameters, all trained, "), std::string::npos) << sound;
+  const auto samples = std::stoll(sound.substr(sound.find("all trained, ") + 13));
+  const auto epoch = [&](std::int64_t batch) {
+    return check("train.microbatch=1 train.batch=" + std::to_string(batch));
+  };
+  EXPECT_EQ(epoch(samples).find("warning"), std::string::npos);
+  EXPECT_NE(epoch(samples + 1).find("samples of an epoch"), std::string::npos);
+  EXPECT_EQ(check("schedule.warmup_steps=12").find("warning"), std::string::npos);
+  const auto long_rise = check("schedule.warmup_steps=24");
+  EXPECT_NE(long_rise.find("schedule.warmup_steps = 24 is longer than the run of 12 steps: the "
+                           "learning rate gets to 0.0015"),
+            std::string::npos)
+      << long_rise;
 }
 
 }  // namespace trireme

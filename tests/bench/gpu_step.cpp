@@ -3,6 +3,7 @@
 
 #include "lib/plan/plan.hpp"
 #include "lib/train/trainer.hpp"
+#include "lib/train/work.hpp"
 #include "tests/bench/gpu.hpp"
 #include "tests/bench/training.hpp"
 
@@ -38,14 +39,6 @@ void fit(const GpuJob& job, TrainerSetup& setup, TrainConfig& train) {
   }
   fail("no microbatch of {} fits into {:.1f} GiB: fewer --layers need less", job.preset,
        static_cast<double>(most) / GiB);
-}
-
-// 6 for each parameter that a product uses, 6 L C T for causal attention; no more for what is
-// computed twice.
-double flops_of_token(const ModelConfig& c, std::int64_t parameters) {
-  const auto looked_up = c.tied ? 0 : c.vocab * c.width;
-  return 6.0 * static_cast<double>(parameters - looked_up) +
-         6.0 * static_cast<double>(c.layers * c.width * c.context);
 }
 
 class Steps {
@@ -105,8 +98,8 @@ void print_step(const GpuJob& job) {
 
   const double ms = median(times);
   const auto tokens = job.batch * c.context;
-  const auto parameters = trainer.model().spec().parameter_count();
-  const double flops = flops_of_token(c, parameters) * static_cast<double>(tokens);
+  const auto& spec = trainer.model().spec();
+  const double flops = flops_of_token(spec) * static_cast<double>(tokens);
   nlohmann::ordered_json out = {
       {"model", job.preset},
       {"layers", c.layers},
@@ -115,7 +108,7 @@ void print_step(const GpuJob& job) {
       {"dtype", name_of(setup.compute)},
       {"exactness", job.backend.bits == CudaBits::fast ? "fast" : "repeatable"},
       {"recompute", c.recompute == Recompute::none ? "none" : "block"},
-      {"parameters", parameters},
+      {"parameters", spec.parameter_count()},
       {"tokens", tokens},
       {"context", c.context},
       {"microbatch", train.microbatch},

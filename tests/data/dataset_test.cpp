@@ -138,6 +138,33 @@ TEST(Dataset, DocumentsOfASampleBeginInIt) {
               AllOf(HasSubstr(scratch / "b"), HasSubstr("--separator")));
 }
 
+// Of 124 and 24 windows that two files hold out, as data.weights says; of files that are held out,
+// as many as their size is of all.
+TEST(Dataset, ASubsetOfWhatIsHeldOutIsOfAllFiles) {
+  const ScratchFolder scratch;
+  auto config = config_for({write_token_file(scratch / "a", counting(1000)),
+                            write_token_file(scratch / "b", counting(200))});
+  config.validation_fraction = 0.5;
+  const auto of_first = [&](std::int64_t samples) {
+    const auto held_out = *validation_data(config, 4, 256);
+    EXPECT_EQ(held_out.samples_per_epoch(), 148);
+    const auto subset = held_out.subset(samples);
+    std::int64_t count = 0;
+    for (std::int64_t k = 0; k < subset.samples(); ++k) count += subset(k) < 124;
+    return std::pair(count, subset.samples());
+  };
+  EXPECT_EQ(of_first(37), std::pair(31L, 37L));
+  config.weights = {1, 1};
+  EXPECT_EQ(of_first(36), std::pair(18L, 36L));
+  EXPECT_EQ(of_first(100), std::pair(76L, 100L));
+  EXPECT_EQ(of_first(0), std::pair(124L, 148L));
+
+  config.validation_fraction = 0;
+  config.validation_files = {write_token_file(scratch / "c", counting(500)),
+                             write_token_file(scratch / "d", counting(100))};
+  EXPECT_EQ(of_first(37), std::pair(31L, 37L));
+}
+
 TEST(Dataset, WeightsAreSharesOfSamples) {
   const ScratchFolder scratch;
   write_token_file(scratch / "a", std::vector<std::int32_t>(1001, 1));

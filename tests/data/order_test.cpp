@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "lib/base/error.hpp"
+#include "lib/base/rng.hpp"
 
 namespace trireme {
 namespace {
@@ -42,6 +43,54 @@ TEST(Permutation, SpreadsOverManyKeys) {
     for (const int n : count) chi_square += std::pow(n - keys / size, 2) / (keys / size);
     EXPECT_LT(chi_square, 9 + 6 * std::sqrt(18.0));
   }
+}
+
+// Each of the size! orders of few elements comes as often as any other. Chi-square of n kinds has
+// a mean of n - 1 and a variance of 2 (n - 1); the bound is 6 deviations away.
+TEST(Permutation, GivesEveryOrderOfFewElementsAlike) {
+  std::int64_t orders = 1;
+  for (std::int64_t size = 2; size <= Permutation::few; ++size) {
+    orders *= size;
+    const std::int64_t each = size <= 5 ? 100 : 5;
+    std::vector<std::int64_t> found;  // an order's places as digits
+    for (std::uint64_t key = 0; key < static_cast<std::uint64_t>(each * orders); ++key) {
+      const Permutation permutation(size, mix64(key));
+      std::int64_t digits = 0;
+      for (std::int64_t i = 0; i < size; ++i) digits = 10 * digits + permutation(i);
+      found.push_back(digits);
+    }
+    std::ranges::sort(found);
+    const auto e = static_cast<double>(each), others = static_cast<double>(orders - 1);
+    double chi_square = 0;
+    std::int64_t missing = orders;
+    for (auto at = found.begin(); at != found.end(); --missing) {
+      const auto next = std::upper_bound(at, found.end(), *at);
+      chi_square += std::pow(static_cast<double>(next - at) - e, 2) / e;
+      at = next;
+    }
+    chi_square += static_cast<double>(missing) * e;
+    EXPECT_LT(chi_square, others + 6 * std::sqrt(2 * others)) << size << " elements";
+  }
+}
+
+// An order that has been trained with stays: a restart in an epoch counts on it.
+TEST(Permutation, OfManyElementsStays) {
+  const auto first = [](std::int64_t size) {
+    std::vector<std::int64_t> all;
+    const Permutation permutation(size, 42);
+    for (std::int64_t i = 0; i < 9; ++i) all.push_back(permutation(i));
+    return all;
+  };
+  EXPECT_EQ(first(9), (std::vector<std::int64_t>{4, 2, 3, 7, 8, 5, 0, 1, 6}));
+  EXPECT_EQ(first(1000), (std::vector<std::int64_t>{827, 513, 620, 964, 189, 539, 910, 90, 447}));
+}
+
+TEST(Permutation, RefusesAnElementOutside) {
+  for (const std::int64_t size : {5, 1000}) {
+    EXPECT_THROW(Permutation(size, 1)(size), Error);
+    EXPECT_THROW(Permutation(size, 1)(-1), Error);
+  }
+  EXPECT_THROW(WindowSequence({1000}, {}, SampleOrder::random, 0)(-1), Error);
 }
 
 // Neighbours do not stay neighbours: an increasing pair is as likely as a decreasing one.
@@ -170,6 +219,18 @@ TEST(WindowSequence, FilesOfOneSizeHaveOrdersOfTheirOwn) {
   int equal = 0;
   for (std::size_t i = 0; i < 50; ++i) equal += order[0][i] == order[1][i];
   EXPECT_LT(equal, 10);  // one by chance
+}
+
+TEST(WindowSequence, SaysWhereFewAreShuffled) {
+  const auto few = [](std::vector<std::int64_t> windows, const std::vector<double>& shares,
+                      SampleOrder order) {
+    return WindowSequence(std::move(windows), shares, order, 7).shuffles_few();
+  };
+  EXPECT_TRUE(few({5, 3}, {}, SampleOrder::random));
+  EXPECT_FALSE(few({5, 4}, {}, SampleOrder::random));
+  EXPECT_TRUE(few({900, 8}, {1, 1}, SampleOrder::random));
+  EXPECT_FALSE(few({900, 9}, {1, 1}, SampleOrder::random));
+  EXPECT_FALSE(few({5, 3}, {}, SampleOrder::sequential));
 }
 
 TEST(WindowSequence, DependsOnTheSampleAlone) {

@@ -56,6 +56,25 @@ const Mistake mistakes[] = {
      "d.toml:6:10: model.layers = 0 is out of range: 1 to 10000"},
     {"NotANumber", "[optimizer]\nlr = nan\n",
      "d.toml:6:6: optimizer.lr = nan is out of range: 0 to 1000"},
+    {"AboveTheLargest", "[run]\nlog_every = 9223372036854775807\n",
+     "d.toml:6:13: run.log_every = 9223372036854775807 is out of range: at most "
+     "9007199254740992"},
+    {"JustAboveTheLargest", "[run]\nlog_every = 9007199254740993\n",
+     "d.toml:6:13: run.log_every = 9007199254740993 is out of range: at most 9007199254740992"},
+    {"AboveTheLargestAsAPower", "[run]\nlog_every = 1e18\n",
+     "d.toml:6:13: run.log_every = 1000000000000000000 is out of range: at most "
+     "9007199254740992"},
+    {"AboveAnyInteger", "[run]\nlog_every = 1e30\n",
+     "d.toml:6:13: run.log_every = 1e30 is out of range: at most 9007199254740992"},
+    {"ZeroInSingle", "[optimizer]\neps = 1e-50\n",
+     "d.toml:6:7: optimizer.eps = 1e-50 is 0 in f32, in which it is computed with: give 1.2e-38 or "
+     "more"},
+    {"FlushedInSingle", "[model]\nnorm_eps = 1e-38\n",
+     "d.toml:6:12: model.norm_eps = 1e-38 is 0 in f32, in which it is computed with: give 1.2e-38 "
+     "or more"},
+    {"OneInSingle", "[model]\ndropout = 0.99999999\n",
+     "d.toml:6:11: model.dropout = 0.99999999 is 1 in f32, in which it is computed with: give at "
+     "most 0.9999999"},
     {"AutoOrRange", "[run]\nthreads = -1\n",
      "d.toml:6:11: run.threads = -1 is out of range: \"auto\" or 1 to 4096"},
     {"AutoOrNumber", "[run]\nthreads = 'all'\n",
@@ -132,6 +151,25 @@ TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
   refused({"data.validation=0.1", "model.context=64", "run.exact_chunk=64", "train.batch=16385",
            "train.microbatch=16385"},
           "evaluates up to 1048576 tokens of a microbatch on each rank, not 16385 samples of 64");
+}
+
+TEST(DeckErrors, NumbersThatSinglePrecisionDoesNotHold) {
+  for (const auto* number :
+       {"optimizer.lr=1e-45", "optimizer.betas=[0.9,0.99999999]", "optimizer.weight_decay=1e-300",
+        "optimizer.clip=1e-39", "schedule.min_lr=1e-40"}) {
+    EXPECT_THAT(refusal_of_overrides({number}), testing::HasSubstr(" in f32, in which ")) << number;
+    EXPECT_EQ(refusal_of_overrides({number, "precision.compute=f64", "run.backend=ref"}), "");
+  }
+  EXPECT_EQ(refusal_of_overrides({"optimizer.eps=1.2e-38", "optimizer.betas=[0.9,0.9999999]"}), "");
+  EXPECT_THAT(refusal_of_overrides({"optimizer.name=sgd", "optimizer.momentum=0.99999999"}),
+              testing::HasSubstr("optimizer.momentum = 0.99999999 is 1 in f32"));
+}
+
+TEST(DeckErrors, ARunOfMoreSamplesThanCanBeCounted) {
+  EXPECT_THAT(refusal_of_overrides({"train.steps=9007199254740992", "train.batch=1e4"}),
+              testing::HasSubstr("train.steps = 9007199254740992 of train.batch = 10000 have more "
+                                 "than 2^62 samples"));
+  EXPECT_EQ(refusal_of_overrides({"train.steps=9007199254740992"}), "");
 }
 
 TEST(DeckErrors, AttentionWithinDocumentsIsRefusedOnAGpu) {

@@ -73,6 +73,10 @@ const Known known[] = {
     {"zero_stage", "zero_stage is zero.stage here"},
     {"gradient_accumulation_steps", "train.batch is the whole step's, train.microbatch"},
     {"tensor_parallel_size", "zero.stage = 3 divides weights between ranks"},
+    {"lora_rank", "lora is not supported"},
+    {"num_experts", "experts is not supported"},
+    {"use_ema", "ema is not supported"},
+    {"sample_packing", "packing has no counterpart"},
     // Ours by name, in another section.
     {"weight_decay", "optimizer"},
     {"warmup_steps", "schedule"},
@@ -116,6 +120,21 @@ TEST(Familiar, ValuesInOtherWords) {
        {std::pair("float32", "f32"), {"bfloat16", "bf16"}, {"double", "f64"}})
     EXPECT_THAT(refusal_of_overrides({std::string("precision.compute=") + value}),
                 HasSubstr(std::string("did you mean \"") + ours + "\"?"));
+}
+
+TEST(Familiar, WhatThereIsNotIsSaidSo) {
+  for (const std::string name : {"lora", "moe", "adapter", "ema", "dpo", "muon"}) {
+    EXPECT_THAT(describe_key(name), HasSubstr(name + " is not supported: "));
+    EXPECT_THAT(refusal_of_overrides({name + ".rank=8"}), HasSubstr(name + " is not supported: "));
+    const auto section = refusal_of_addition("[" + name + "]\nrank = 8\n");
+    EXPECT_THAT(section, HasSubstr("d.toml:5:1: there is no section [" + name + "]; " + name +
+                                   " is not supported: "));
+    EXPECT_THAT(section, Not(HasSubstr("did you mean")));
+  }
+  EXPECT_EQ(refusal_of_overrides({"optimizer.name=muon"}),
+            "override 'optimizer.name=muon': optimizer.name = \"muon\" is not supported; it can be "
+            "\"adamw\", \"sgd\" or \"lion\"");
+  EXPECT_EQ(find_familiar("schema"), nullptr);
 }
 
 TEST(Familiar, IsDescribedToo) {

@@ -116,6 +116,32 @@ TEST_P(TokenContract, CrossEntropyDoesNotOverflow) {
   });
 }
 
+// The loss does not depend on what all logits have in common. Where m of them are 2^k and others a
+// half of it, a target among the m costs log(m), and another one 2^(k - 1) more.
+TEST_P(TokenContract, CrossEntropyOfACommonOffset) {
+  constexpr std::int64_t width = 257, most = 200;
+  for (const double offset : {0x1p36, -0x1p60, 0x1p126})
+    compare(fmt::format("offset {}", offset), [=](Lab& lab) {
+      std::vector<double> logits(width, offset > 0 ? offset / 2 : 2 * offset);
+      std::fill_n(logits.begin(), most, offset);
+      // The sum, of ones and zeros, is exact.
+      const double slack = 4 * roundoff(wide(lab.tested)) * (std::log(1.0 * most) + 1);
+      const double further = offset > 0 ? offset / 2 : -offset;
+      for (const auto& [target, exact] :
+           {std::pair(5, std::log(1.0 * most)), std::pair(250, std::log(1.0 * most) + further)}) {
+        const View z = lab.values({1, width}, logits), loss = lab.of_type(DType::f64, {1}, {0});
+        lab.backend.put(queue, kernel::CrossEntropy{.loss = loss,
+                                                    .logits_TV = z,
+                                                    .target_T = lab.ids({target}),
+                                                    .scale = 1,
+                                                    .logits = Logits::become_gradient});
+        EXPECT_NEAR(lab.read(loss)[0], exact, slack + 0x1p-52 * exact);
+        lab.result("loss", loss, slack + 0x1p-52 * exact);
+        lab.result("gradient", z, slack);
+      }
+    });
+}
+
 // Every row masked: a loss of zero and no gradient, also where logits are NaN.
 TEST_P(TokenContract, CrossEntropyOfMaskedRows) {
   compare("masked rows", [](Lab& lab) {

@@ -28,19 +28,33 @@ TEST(LearningRate, LinearHoldsItsMinimumAfterTheDecay) {
 }
 
 TEST(LearningRate, StableUntilTheLastSteps) {
-  ScheduleConfig s{ScheduleShape::wsd, 5, 0, 20};
+  ScheduleConfig s{ScheduleShape::wsd, 5, 0, 19};
 
-  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 79, 100), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 80, 100), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 81, 100), 1.9);
   EXPECT_DOUBLE_EQ(learning_rate(s, 2, 90, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 99, 100), 0.1);
   s.decay_steps = 0;
-  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 90, 100), 2);
-  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 95, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 89, 100), 2);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 90, 100), 2 * 10.0 / 11);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 99, 100), 2 / 11.0);
+}
+
+TEST(LearningRate, ADecayOfOneStepLowersIt) {
+  const ScheduleConfig wsd{ScheduleShape::wsd, 2, 0.1, 1};
+  EXPECT_DOUBLE_EQ(learning_rate(wsd, 1, 98, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(wsd, 1, 99, 100), 0.55);
+  for (const auto shape : {ScheduleShape::cosine, ScheduleShape::linear}) {
+    const ScheduleConfig s{shape, 2, 0.1, 1};
+    EXPECT_DOUBLE_EQ(learning_rate(s, 1, 2, 100), 1);
+    EXPECT_DOUBLE_EQ(learning_rate(s, 1, 3, 100), 0.1);
+  }
 }
 
 TEST(LearningRate, DecaysAfterWarmUpAlone) {
-  const ScheduleConfig s{ScheduleShape::wsd, 60, 0, 80};
+  const ScheduleConfig s{ScheduleShape::wsd, 61, 0, 80};
 
-  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 59, 100), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1, 59, 100), 60.0 / 61);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1, 60, 100), 1);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1, 70, 100), 0.75);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1, 100, 100), 0);

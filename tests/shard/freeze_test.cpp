@@ -1,5 +1,7 @@
 #include "lib/shard/freeze.hpp"
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,6 +56,27 @@ TEST(Freeze, OfRulesThatBeginTogetherTheLastOfTheDeckDecides) {
             (std::vector{trained, held, held, trained}));
   EXPECT_EQ(course_of("embedding.weight", {{"*", 1, 2, keep}, {"*", 1, 3, fresh}}, 4),
             (std::vector{trained, dropped, dropped, begins}));
+}
+
+TEST(Freeze, SaysHowManyParametersAreTrained) {
+  auto config = test::tiny_gpt2();
+  config.vocab = 1'000'000;
+  config.tied = true;
+  const auto spec = make_spec(config);
+  const auto said = [&](const std::vector<FreezeRule>& rules, std::int64_t step) {
+    const auto text = parameters_text(spec, rules, step);
+    return text.substr(text.find(", ") + 2);
+  };
+  const auto table = fmt::format("{:.2f}M of them trained", 1.0 * config.width);
+
+  EXPECT_EQ(parameters_text(spec, {}, 0),
+            fmt::format("{:.2f}M parameters, all trained", 1e-6 * spec.parameter_count()));
+  EXPECT_EQ(said({{"*", 0, 0, fresh}}, 0), "0.00M of them trained");
+  EXPECT_EQ(said({{"blocks.*", 0, 0, fresh}, {"*norm*", 0, 0, fresh}, {"pos*", 0, 0, fresh}}, 0),
+            table);
+  EXPECT_EQ(said({{"*", 3, 5, fresh}}, 0), "all trained at first");
+  EXPECT_EQ(said({{"*", 3, 5, fresh}}, 3), "0.00M of them trained at first");
+  EXPECT_EQ(said({{"*", 3, 5, fresh}}, 5), "all trained");
 }
 
 // It is not thawed between them.
