@@ -68,9 +68,9 @@ std::optional<int> verify_all(const std::vector<CheckpointInfo>& all) {
   }
   if (gone == all.size()) return {};
   say("{}verdict: {}; {} of {} are damaged\n", report,
-             intact.empty() ? "no checkpoint is intact"
-                            : "every hash is right in " + intact + ", the newest intact one",
-             damaged, all.size() - gone);
+      intact.empty() ? "no checkpoint is intact"
+                     : "every hash is right in " + intact + ", the newest intact one",
+      damaged, all.size() - gone);
   return damaged == 0 ? 0 : 1;
 }
 
@@ -88,10 +88,9 @@ int inspect_run(const std::filesystem::path& run) {
     if (newest.found) {
       try {
         const CheckpointReader reader(newest.found->directory);
-        for (const auto& reason : newest.skipped)
-          say("skipped: {}\n", without_controls(reason));
+        for (const auto& reason : newest.skipped) say("skipped: {}\n", without_controls(reason));
         say("{}\nverdict: manifest and file sizes are right (--verify reads everything){}\n",
-                   describe(reader), damaged > 0 ? fmt::format("; {} newer damaged", damaged) : "");
+            describe(reader), damaged > 0 ? fmt::format("; {} newer damaged", damaged) : "");
         return damaged == 0 ? 0 : 1;
       } catch (const Error&) {
         if (i == tries || is_there(newest.found->directory)) throw;

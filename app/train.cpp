@@ -250,8 +250,8 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
 
 // All steps are made and evaluated; the last process may have died before it wrote its outcome.
 // Without a directory it is that of another run, and this command has nothing to do.
-int end_finished(const RunDirectory* directory, const Inputs& in,
-                 const std::filesystem::path& run, const JobStart& start) {
+int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
+                 const JobStart& start) {
   const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
   log_info("the run is finished: {} steps are done; a higher {} trains on", in.meta.step, longer);
   if (!directory) {
@@ -363,9 +363,9 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
                                    : Origin::another_run;
-    record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
-                       in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta,
-                       start);
+    record =
+        RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
+                  in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta, start);
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
@@ -444,9 +444,8 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
       ->transform(with_environment());
   command->add_flag("--print-run-dir", a->print_run_dir,
                     "say where the run would write, and do no more");
-  command->callback([&chosen, a] {
-    chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); };
-  });
+  command->callback(
+      [&chosen, a] { chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); }; });
 }
 
 }  // namespace trireme
