@@ -81,6 +81,10 @@ if [ "${TRIREME_BARE_CCACHE:-}" ]; then
     wrong "TRIREME_BARE_CCACHE=$TRIREME_BARE_CCACHE cannot be copied"
   chroot "$work/user" chown -R newcomer: /home/newcomer/.cache
   cache_settings="CCACHE_BASEDIR=/home/newcomer CCACHE_NOHASHDIR=1"
+  for name in LANG LC_ALL LC_CTYPE LC_MESSAGES; do # part of ccache's keys
+    eval "value=\${$name-}"
+    [ "$value" ] && cache_settings="$cache_settings $name=$value"
+  done
 fi
 
 # inside SYSTEM USER LIMIT COMMAND: one folder for both users, so that the second finds the first one's objects in ccache.
