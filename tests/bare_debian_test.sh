@@ -77,10 +77,16 @@ cp -a "$work/user" "$work/root" || wrong "no space for a second system"
 chroot "$work/user" chown -R newcomer: /srv/trireme.git
 cache_settings=
 if [ "${TRIREME_BARE_CCACHE:-}" ]; then
-  mkdir "$work/user/home/newcomer/.cache" && cp -R "$TRIREME_BARE_CCACHE" "$work/user/home/newcomer/.cache/ccache" ||
-    wrong "TRIREME_BARE_CCACHE=$TRIREME_BARE_CCACHE cannot be copied"
+  cache=$work/user/home/newcomer/.cache/ccache
+  mkdir -p "$cache"
+  cp -R "$TRIREME_BARE_CCACHE"/[0-9a-f] "$cache" 2> /dev/null # others may use it, so that files come and go
+  [ -d "$cache/0" ] || wrong "TRIREME_BARE_CCACHE=$TRIREME_BARE_CCACHE is no folder of ccache"
   chroot "$work/user" chown -R newcomer: /home/newcomer/.cache
   cache_settings="CCACHE_BASEDIR=/home/newcomer CCACHE_NOHASHDIR=1"
+  for name in LANG LC_ALL LC_CTYPE LC_MESSAGES; do # part of ccache's keys
+    eval "value=\${$name-}"
+    [ "$value" ] && cache_settings="$cache_settings $name=$value"
+  done
 fi
 
 # inside SYSTEM USER LIMIT COMMAND: one folder for both users, so that the second finds the first one's objects in ccache.
