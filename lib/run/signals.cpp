@@ -99,6 +99,7 @@ SignalWatch::SignalWatch() {
 
 SignalWatch::~SignalWatch() {
   listener_ = {};
+  if (stop()) return;  // the process ends: what is asked once more is nothing new
   pthread_sigmask(SIG_SETMASK, &previous_mask, nullptr);
   for (std::size_t i = 0; i < watched.size(); ++i) sigaction(watched[i], &previous[i], nullptr);
 }

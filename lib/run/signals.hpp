@@ -14,10 +14,11 @@ void hold_signals();
 
 // Handles the signals while it lives; one at a time, made before the threads that compute and
 // after MPI. A second SIGINT two seconds after the first ends the process, for whoever types ^C
-// twice; other signals do not, as a batch system repeats them while a checkpoint is written. What
-// was held before is noted at once. Handlers run on a thread of their own; this one and those it
-// starts have the signals blocked. For oneDNN's products (2.6, AVX-512) have the stack pointer
-// point into the heap, where a handler's frame would overwrite whatever lies below.
+// twice; other signals do not, as a batch system repeats them while a checkpoint is written. Once
+// the watch is gone after a stop, none does. What was held before is noted at once. Handlers run on
+// a thread of their own; this one and those it starts have the signals blocked. For oneDNN's
+// products (2.6, AVX-512) have the stack pointer point into the heap, where a handler's frame would
+// overwrite whatever lies below.
 class SignalWatch {
  public:
   SignalWatch();

@@ -21,7 +21,7 @@ def refused(name, more, says, start="half", config="one"):
 
 def start_of_job(n, more, **rest):
     """The n-th start of batch job 5."""
-    return Run(command=f"SLURM_JOB_ID=5 SLURM_RESTART_COUNT={n} exec $TRIREME train deck.toml --run-dir run {more}", **rest)
+    return Run(command=f"SLURM_JOB_ID=5 SLURM_RESTART_COUNT={n} exec $TRIREME train deck.toml checkpoint.async=false --run-dir run {more}", **rest)
 
 
 EARLY, LATER = "write */run/history.csv 2 SIGKILL", "write */run/history.csv 6 SIGKILL"  # before, behind the first checkpoint
