@@ -1,7 +1,7 @@
 #include "lib/data/subset.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "lib/base/error.hpp"
@@ -10,36 +10,34 @@ namespace trireme {
 
 namespace {
 
-// Of each source; they add up to `samples`.
+// Of each source; they add up to `samples`. Sources whose due is more than they have give all; of
+// the others each has its due rounded down, and those that lose most by this have one more.
 std::vector<std::int64_t> counts_of(const std::vector<std::int64_t>& windows,
                                     const std::vector<double>& shares, std::int64_t samples) {
-  const auto sources = windows.size();
-  std::vector<std::int64_t> counts(sources, 0);
-  for (std::int64_t left = samples; left > 0;) {
-    double open = 0;
-    for (std::size_t s = 0; s < sources; ++s)
-      if (counts[s] < windows[s]) open += shares[s];
-    const auto now = static_cast<double>(left);
-    std::size_t behind = sources;  // the open source that rounding down leaves the most without
-    double most = -1;
-    const auto before = left;
-    for (std::size_t s = 0; s < sources; ++s) {
-      const auto room = windows[s] - counts[s];
-      if (room == 0) continue;
-      const double due = now * (shares[s] / open);
-      const auto more = std::min({room, left, static_cast<std::int64_t>(due)});
-      counts[s] += more;
-      left -= more;
-      if (more < room && due - static_cast<double>(more) > most) {
-        most = due - static_cast<double>(more);
-        behind = s;
-      }
-    }
-    if (left == before) {
-      ++counts[behind];
-      --left;
-    }
+  std::vector<std::int64_t> counts(windows.size(), 0);
+  std::vector<std::size_t> open(windows.size());
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  std::int64_t left = samples;
+  std::vector<double> due(windows.size());
+  for (std::size_t before = open.size() + 1; open.size() < before;) {
+    before = open.size();
+    double all = 0;
+    for (const auto s : open) all += shares[s];
+    for (const auto s : open) due[s] = static_cast<double>(left) * (shares[s] / all);
+    std::erase_if(open, [&](std::size_t s) {
+      if (due[s] < static_cast<double>(windows[s])) return false;
+      counts[s] = windows[s];
+      left -= windows[s];
+      return true;
+    });
   }
+  for (const auto s : open) {
+    counts[s] = std::min(left, static_cast<std::int64_t>(due[s]));
+    left -= counts[s];
+  }
+  std::ranges::stable_sort(open, std::greater{},
+                           [&](std::size_t s) { return due[s] - static_cast<double>(counts[s]); });
+  for (std::size_t i = 0; i < open.size() && left > 0; ++i, --left) ++counts[open[i]];
   return counts;
 }
 

@@ -28,7 +28,28 @@ std::string kind_of(const toml::node& node) {
   }
 }
 
-RawValue raw_value(const toml::node& node) {
+struct Source {
+  std::string_view text;
+  const std::string& name;
+};
+
+// What the library reads as zero without a word, though a digit says that it is none.
+void require_zero(const Source& source, SourceLocation at) {
+  std::string_view rest = source.text;
+  for (int line = 1; line < at.line; ++line) rest.remove_prefix(rest.find('\n') + 1);
+  for (int column = 1; column < at.column && !rest.empty(); ++column) {
+    do rest.remove_prefix(1);
+    while (!rest.empty() && (rest[0] & 0xC0) == 0x80);  // columns count characters
+  }
+  const auto written = rest.substr(0, rest.find_first_of(" \t\r\n,]}#"));
+  require(written.substr(0, written.find_first_of("eE")).find_first_of("123456789") ==
+              std::string_view::npos,
+          "{}:{}:{}: {} is nearer to 0 than any number that is computed with: write 0, or a larger "
+          "one",
+          source.name, at.line, at.column, written);
+}
+
+RawValue raw_value(const toml::node& node, const Source& source) {
   RawValue raw{false, place_of(node.source())};
   if (const auto* flag = node.as_boolean()) {
     raw.data = flag->get();
@@ -36,11 +57,12 @@ RawValue raw_value(const toml::node& node) {
     raw.data = whole->get();
   } else if (const auto* real = node.as_floating_point()) {
     raw.data = real->get();
+    if (real->get() == 0) require_zero(source, raw.place);
   } else if (const auto* text = node.as_string()) {
     raw.data = text->get();
   } else if (const auto* array = node.as_array()) {
     std::vector<RawValue> elements;
-    for (const auto& element : *array) elements.push_back(raw_value(element));
+    for (const auto& element : *array) elements.push_back(raw_value(element, source));
     raw.data = std::move(elements);
   } else {
     raw.data = ForeignValue{kind_of(node)};
@@ -48,14 +70,15 @@ RawValue raw_value(const toml::node& node) {
   return raw;
 }
 
-RawEntry raw_entry(const toml::key& key, const toml::node& node) {
-  return {std::string(key.str()), place_of(key.source()), raw_value(node)};
+RawEntry raw_entry(const toml::key& key, const toml::node& node, const Source& source) {
+  return {std::string(key.str()), place_of(key.source()), raw_value(node, source)};
 }
 
-RawSection raw_section(const toml::key& name, const toml::table& table, bool repeated) {
+RawSection raw_section(const toml::key& name, const toml::table& table, bool repeated,
+                       const Source& source) {
   RawSection section{std::string(name.str()), place_of(table.source()), repeated, {}};
   if (section.place.line == 0) section.place = place_of(name.source());
-  for (const auto& [key, node] : table) section.entries.push_back(raw_entry(key, node));
+  for (const auto& [key, node] : table) section.entries.push_back(raw_entry(key, node, source));
   return section;
 }
 
@@ -100,15 +123,17 @@ std::vector<RawSection> read_toml(std::string_view text, const std::string& sour
   } catch (const toml::parse_error& e) {
     refuse(text, source, e);
   }
+  const Source from{text, source};
   std::vector<RawSection> sections;
   RawSection top;
   for (const auto& [key, node] : root) {
     if (const auto* table = node.as_table()) {
-      sections.push_back(raw_section(key, *table, false));
+      sections.push_back(raw_section(key, *table, false, from));
     } else if (const auto* array = node.as_array(); array && array->is_array_of_tables()) {
-      for (const auto& row : *array) sections.push_back(raw_section(key, *row.as_table(), true));
+      for (const auto& row : *array)
+        sections.push_back(raw_section(key, *row.as_table(), true, from));
     } else {
-      top.entries.push_back(raw_entry(key, node));
+      top.entries.push_back(raw_entry(key, node, from));
     }
   }
   if (!top.entries.empty()) sections.push_back(std::move(top));

@@ -53,8 +53,8 @@ TEST_F(Format1, GoesOnAsIfItHadNeverStopped) {
 
 // Its version drew the order of five samples in another way, and has trained 16 of them.
 TEST_F(Format1, AnOrderOfFewThatIsAnotherNowIsWarnedOf) {
-  folder.write("few.txt", std::string(41, 'x'));
-  ASSERT_EQ(here("$TRIREME tokenize few.txt --separator none --output few.tokens").code, 0);
+  folder.write("few", std::string(2 * 41, '\0'));
+  ASSERT_EQ(here("$TRIREME tokenize few --from raw-u16 --vocab 11 --output few.tokens").code, 0);
   const std::string train = "$TRIREME train d.toml --run-dir old --restart latest ";
   const std::string warning = "some samples come again and others do not come";
 

@@ -41,7 +41,7 @@ TEST(Subset, IsEvenOverEachSource) {
 }
 
 TEST(Subset, GivesEachSourceItsShare) {
-  EXPECT_THAT(counts({151, 9}, {}, 80), ElementsAre(75, 5));  // 75.5 and 4.5: the first is behind
+  EXPECT_THAT(counts({151, 9}, {}, 80), ElementsAre(76, 4));  // of 75.5 and 4.5
   EXPECT_THAT(counts({1510, 90}, {1, 1}, 160), ElementsAre(80, 80));
   EXPECT_THAT(counts({1510, 90}, {0.3, 0.1}, 160), ElementsAre(120, 40));
   EXPECT_THAT(counts({5, 5, 5}, {1, 1, 1}, 8), ElementsAre(3, 3, 2));

@@ -175,7 +175,8 @@ TEST(Deck, DumpReadsBackEqual) {
       {"data.validation=1e-3", "optimizer.no_decay=[blocks.*,?ositions*]", "run.threads=3"},
       {"model.vocab=50304", "model.norm_eps=1e-6", "parallel.data=1", "checkpoint.keep_last=0"},
       {"zero.stage=2", "zero.shard=node"},
-      {"optimizer.lr=0.1234567890123456789", "schedule.min_lr=4.9e-324", "train.seed=12345678901"},
+      {"optimizer.lr=0.1234567890123456789", "checkpoint.every_minutes=4.9e-324",
+       "train.seed=12345678901"},
   };
   for (const auto& overrides : cases) {
     const Deck d = overridden(overrides);

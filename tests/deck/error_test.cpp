@@ -72,6 +72,9 @@ const Mistake mistakes[] = {
     {"FlushedInSingle", "[model]\nnorm_eps = 1e-38\n",
      "d.toml:6:12: model.norm_eps = 1e-38 is 0 in f32, in which it is computed with: give 1.2e-38 "
      "or more"},
+    {"NoZeroButReadAsOne", "[optimizer]\nbetas = [0.9, 1e-400]\n",
+     "d.toml:6:15: 1e-400 is nearer to 0 than any number that is computed with: write 0, or a "
+     "larger one"},
     {"OneInSingle", "[model]\ndropout = 0.99999999\n",
      "d.toml:6:11: model.dropout = 0.99999999 is 1 in f32, in which it is computed with: give at "
      "most 0.9999999"},

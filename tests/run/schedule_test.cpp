@@ -33,11 +33,11 @@ TEST(LearningRate, StableUntilTheLastSteps) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 2, 80, 100), 2);
   EXPECT_DOUBLE_EQ(learning_rate(s, 2, 81, 100), 1.9);
   EXPECT_DOUBLE_EQ(learning_rate(s, 2, 90, 100), 1);
-  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 99, 100), 0.1);
+  EXPECT_NEAR(learning_rate(s, 2, 99, 100), 0.1, 1e-15);
   s.decay_steps = 0;
   EXPECT_DOUBLE_EQ(learning_rate(s, 2, 89, 100), 2);
   EXPECT_DOUBLE_EQ(learning_rate(s, 2, 90, 100), 2 * 10.0 / 11);
-  EXPECT_DOUBLE_EQ(learning_rate(s, 2, 99, 100), 2 / 11.0);
+  EXPECT_NEAR(learning_rate(s, 2, 99, 100), 2 / 11.0, 1e-15);
 }
 
 TEST(LearningRate, ADecayOfOneStepLowersIt) {
