@@ -219,10 +219,10 @@ TokenizerSpec spec_of(const TokenizeOptions& o) {
   const auto& spec = o.tokenizer->spec();
   const auto end = o.chat ? end_of_turn(*o.chat) : std::string();
   if (end.empty()) return spec;
-  const auto id = o.tokenizer->id_of(end).value();
+  const auto id = o.tokenizer->id_of(end);
   const auto known = o.tokenizer->ends();
-  if (std::ranges::find(known, id) != known.end()) return spec;
-  if (spec.kind == TokenizerKind::huggingface) return with_end(spec, id);
+  if (!id || std::ranges::find(known, *id) != known.end()) return spec;
+  if (spec.kind == TokenizerKind::huggingface) return with_end(spec, *id);
   log_warning(
       "answers are learnt to end with {}, and a tokenizer of the kind {} has no place that says "
       "so: "
