@@ -97,12 +97,19 @@ void log_memory(const Communicator& world, const Backend& backend) {
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
 }
 
+// The run directory and what its lock says, on every rank.
+struct LockedRun {
+  std::filesystem::path path;
+  std::string lock_text;
+};
+
 // A failing write is no reason to end the run with an error: all that is in it was printed.
-void tell_timing(const Communicator& world, const RunTiming& t, const std::filesystem::path& run) {
+void tell_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
   if (world.rank() != 0) return;
   for (const auto& line : timing_lines(t)) log_info("{}", line);
   try {
-    add_timing(run / "timing.json", t);
+    require_lock(run.path, run.lock_text);
+    add_timing(run.path / "timing.json", t);
   } catch (const Error& e) {
     log_warning("the table of times is not written: {}", e.what());
   }
@@ -115,12 +122,6 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
       "finding out what is trainable took {:.2g} s a step",
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
 }
-
-// The run directory and what its lock says, on every rank.
-struct LockedRun {
-  std::filesystem::path path;
-  std::string lock_text;
-};
 
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
 void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
@@ -159,7 +160,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
     throw;
   }
   log_resources(deck, machine, loop.step());
-  tell_timing(machine.axes.world, loop.timing(), run.path);
+  tell_timing(machine.axes.world, loop.timing(), run);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);
