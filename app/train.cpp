@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "app/beginning.hpp"
 #include "app/commands.hpp"
@@ -30,11 +31,6 @@ namespace {
 
 constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
 constexpr const char* done_reason = "all steps are done";
-
-// On all ranks: a signal came before training began, and nothing was changed.
-struct StoppedEarly : SharedError {
-  using SharedError::SharedError;
-};
 
 // An error on one rank that it has said already.
 struct SaidError : Error {
@@ -100,6 +96,7 @@ LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesyst
 // Rank 0 clears and fills the run directory, after all checks that could still refuse the run.
 void prepare_directory(const RunDirectory& directory, Existing existing,
                        const CheckpointMeta& meta) {
+  directory.require_lock();
   if (existing == Existing::overwrite) directory.remove_earlier_run();
   log_to(directory.log());
   for (const auto& path : clean_checkpoints(directory.checkpoints()))
@@ -117,12 +114,19 @@ void log_memory(const Communicator& world, const Backend& backend) {
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
 }
 
+// The run directory and what its lock says, on every rank.
+struct LockedRun {
+  std::filesystem::path path;
+  std::string lock_text;
+};
+
 // A failing write is no reason to end the run with an error: all that is in it was printed.
-void tell_timing(const Communicator& world, const RunTiming& t, const std::filesystem::path& run) {
+void tell_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
   if (world.rank() != 0) return;
   for (const auto& line : timing_lines(t)) log_info("{}", line);
   try {
-    add_timing(run / "timing.json", t);
+    require_lock(run.path, run.lock_text);
+    add_timing(run.path / "timing.json", t);
   } catch (const Error& e) {
     log_warning("the table of times is not written: {}", e.what());
   }
@@ -137,20 +141,21 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
 }
 
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
-void record_lone_failure(const std::filesystem::path& run, const Communicator& world,
-                         const TrainLoop& loop, const std::exception& e, const JobStart& start) {
+void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
+                         const std::exception& e, const JobStart& start) {
   try {
     // Of several ranks rank 0 has the roll call.
-    const auto there = read_outcome(run);
+    const auto there = read_outcome(run.path);
     if (world.rank() > 0 && there && there->status == "failed") return;
-    write_outcome(run, {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
-                        loop.last_checkpoint(), there ? there->machine : "", start});
-  } catch (const Error&) {  // another rank may do the same
+    write_outcome(run.path, run.lock_text,
+                  {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
+                   loop.last_checkpoint(), there ? there->machine : "", start});
+  } catch (const Error&) {  // another rank may do the same, another process have the directory
   }
 }
 
-int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& machine,
-             TrainLoop& loop, RunRecord& record, const TrainArguments& a) {
+int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, TrainLoop& loop,
+             RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
     at_root(machine.axes.world, Pace::slow, [&] {
       record.outcome({status, loop.step(), reason, loop.last_checkpoint()});
@@ -163,7 +168,8 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
     try {
       outcome("failed", e.what());
     } catch (const Error& second) {
-      if (machine.axes.world.rank() == 0) log_error("{}", second.what());
+      if (machine.axes.world.rank() == 0 && std::string_view(second.what()) != e.what())
+        log_error("{}", second.what());
     }
     throw;
   } catch (const std::exception& e) {
@@ -186,7 +192,7 @@ int train_in(const std::filesystem::path& run, const Deck& deck, const Machine& 
   log_info(
       "stopped after step {}: {}. To go on: {}trireme train {}{} --run-dir {} --restart latest",
       loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
-      a.deck.path, overrides, run.string());
+      a.deck.path, overrides, run.path.string());
   return exit_stopped_early;
 }
 
@@ -245,14 +251,6 @@ int print_run_dir(const TrainArguments& a) {
   return 0;
 }
 
-// Before the run directory is changed; all ranks leave where one was asked to.
-void leave_if_asked(const Communicator& world, const SignalWatch& signals) {
-  double asked = signals.stop();
-  world.all_reduce_max({&asked, 1});
-  if (asked > 0)
-    throw StoppedEarly("a signal asked for a stop before training began: nothing was changed");
-}
-
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
   Timesheet::start(started);
@@ -281,12 +279,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   at_root(world, Pace::slow, [&] {
     beginning = beginning_of(asked, run, start);
     if (!is_there(run)) return;
-    try {
-      directory.emplace(run, beginning.existing, [&] { return signals.stop(); });
-    } catch (const StoppedWaiting& e) {
-      log_warning("{}", e.what());
-      return;
-    }
+    enter(directory, run, beginning.existing, signals);
+    if (!directory) return;
     const auto now = beginning_of(asked, run, start);
     require(now.existing == beginning.existing,
             "another job trained in {} while its lock was waited for", run.string());
@@ -295,10 +289,10 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     require_tables(*directory);
     put_back_replaced(directory->checkpoints());
   });
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
   world.broadcast(beginning.restart);
   const auto from = checkpoint_to_restart(world, beginning.restart, run / "checkpoints");
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
   auto in = open_inputs(world, std::move(deck), from);
   const bool goes_on = directory && beginning.existing == Existing::restart &&
                        (from.empty() || is_checkpoint_of(from, run));
@@ -306,13 +300,16 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in, start);
   const auto tokenizer = tokenizer_of_samples(world, in);
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
   auto machine = open_machine(world, in);
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
 
   RunRecord record;
+  LockedRun locked{run, {}};
   at_root(world, Pace::slow, [&] {
-    if (!directory) directory.emplace(run, Existing::refuse);
+    if (!directory) enter(directory, run, Existing::absent, signals);
+    if (!directory) return;
+    locked.lock_text = directory->lock_text();
     prepare_directory(*directory, beginning.existing, in.meta);
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
@@ -323,6 +320,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
+  leave_if(world, world.rank() == 0 && !directory);
+  world.broadcast(locked.lock_text);
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);
@@ -331,7 +330,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
                  loop_settings(in.deck, time_limit, run, started),
                  {std::move(in.meta), from, missing});
   in.from.reset();
-  return train_in(run, in.deck, machine, loop, record, a);
+  return train_in(locked, in.deck, machine, loop, record, a);
 }
 
 int train(const TrainArguments& a) {

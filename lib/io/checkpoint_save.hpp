@@ -4,6 +4,7 @@
 // `.step-00000420.partial` and appears by one rename, so a crash leaves either a whole checkpoint
 // or debris that is never listed. A save that fails touches no older checkpoint.
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,9 +25,11 @@ inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix =
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);
 
 // After every shard is written: adds tokenizer, master file and, last, the manifest; renames.
-// A checkpoint of the same step is replaced. Returns the checkpoint's directory.
+// A checkpoint of the same step is replaced. Returns the checkpoint's directory. `require_mine`,
+// called before anything is renamed, throws when another process took the directory over.
 std::filesystem::path publish(const std::filesystem::path& checkpoints, const CheckpointMeta&,
-                              std::vector<FileRecord> shards);
+                              std::vector<FileRecord> shards,
+                              const std::function<void()>& require_mine = {});
 
 // Removes what a failed save left; never throws.
 void abandon_save(const std::filesystem::path& checkpoints, std::int64_t step) noexcept;

@@ -48,7 +48,7 @@ static bool holds_a_run(const fs::path& path) {
 // A process that died in a replacement or a probe leaves their temporary files.
 static bool is_own(std::string_view name) {
   if (name.ends_with(".new")) name.remove_suffix(4);
-  return name.starts_with(".probe-") ||
+  return name.starts_with(".probe-") || is_lock_left(name) ||
          std::find(own_names.begin(), own_names.end(), name) != own_names.end();
 }
 
@@ -96,11 +96,16 @@ static void empty_run(const fs::path& path) {
     if (entry.filename() != "lock") remove_tree(entry);
 }
 
-static void refuse_existing_run(const fs::path& path) {
-  require(!is_there(path) || !holds_a_run(path),
-          "{} holds a run already -- continue it with --restart latest, or replace it with "
-          "--overwrite",
+static void refuse_existing_run(const fs::path& path, Existing existing) {
+  if (existing == Existing::restart || existing == Existing::overwrite) return;
+  if (!is_there(path) || !holds_a_run(path)) return;
+  require(existing == Existing::refuse,
+          "another process began a run in {} while this one started: let that one train, or choose "
+          "another --run-dir",
           path.string());
+  fail(
+      "{} holds a run already -- continue it with --restart latest, or replace it with --overwrite",
+      path.string());
 }
 
 RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function<bool()>& stop)
@@ -109,21 +114,19 @@ RunDirectory::RunDirectory(fs::path path, Existing existing, const std::function
   require(!fs::exists(path_, e) || fs::is_directory(path_, e), "the run directory {} is a file",
           path_.string());
   require_regular_files(path_);
-  if (existing == Existing::refuse) refuse_existing_run(path_);
-  fs::file_time_type now;  // by the clock of the file system
+  refuse_existing_run(path_, existing);
   try {
     make_directory(path_);
     const auto probe = path_ / fmt::format(".probe-{}", ::getpid());
     write_new(probe, "");
-    now = fs::last_write_time(probe);
     remove_tree(probe);
   } catch (const Error& error) {
     fail("the run directory {} cannot be written ({}) -- choose another with --run-dir",
          path_.string(), error.what());
   }
   if (existing == Existing::overwrite) require_own(path_);
-  lock_ = std::make_shared<RunLock>(path_, now, stop);
-  if (existing == Existing::refuse) refuse_existing_run(path_);  // one that ended meanwhile
+  lock_ = std::make_shared<RunLock>(path_, LockOptions{.stop = stop});
+  refuse_existing_run(path_, existing);  // one that ended meanwhile
   make_directory(checkpoints());
 }
 
@@ -136,7 +139,15 @@ void RunDirectory::write_deck(std::string_view effective_deck) const {
   replace_atomically(path_ / "effective.toml", effective_deck);
 }
 
-void write_outcome(const fs::path& run, const Outcome& o) {
+const std::string& RunDirectory::lock_text() const {
+  return lock_->text();
+}
+
+void RunDirectory::require_lock() const {
+  trireme::require_lock(path_, lock_text());
+}
+
+void write_outcome(const fs::path& run, const std::string& lock_text, const Outcome& o) {
   const nlohmann::ordered_json json = {{"status", o.status},
                                        {"step", o.step},
                                        {"exit_reason", o.exit_reason},
@@ -148,6 +159,7 @@ void write_outcome(const fs::path& run, const Outcome& o) {
   // A reason may quote bytes that are no UTF-8, such as a file name.
   const auto text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto path = run / "outcome.json";
+  require_lock(run, lock_text);
   try {
     replace_atomically(path, text + "\n");
   } catch (const Error&) {
@@ -163,7 +175,7 @@ void write_outcome(const fs::path& run, const Outcome& o) {
 }
 
 void RunDirectory::write_outcome(const Outcome& o) const {
-  trireme::write_outcome(path_, o);
+  trireme::write_outcome(path_, lock_text(), o);
 }
 
 std::optional<Outcome> RunDirectory::read_outcome() const {

@@ -14,6 +14,7 @@ class RunLock;
 
 enum class Existing : std::uint8_t {
   refuse,    // an Error that names the two options
+  absent,    // there was none: an Error that another process began one meanwhile
   restart,   // the run continues in it
   overwrite  // everything that a run writes may be removed
 };
@@ -42,8 +43,9 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-// Writes outcome.json of the run directory `run`, which it does not lock. Error.
-void write_outcome(const std::filesystem::path& run, const Outcome&);
+// Writes outcome.json of the run directory `run`, whose lock this process or another rank of its
+// job has. Error, also where the lock does not say `lock_text` any more.
+void write_outcome(const std::filesystem::path& run, const std::string& lock_text, const Outcome&);
 std::optional<Outcome> read_outcome(const std::filesystem::path& run);
 
 class RunDirectory {
@@ -56,6 +58,11 @@ class RunDirectory {
   // For Existing::overwrite, after all checks: removes what a run writes and no other files.
   void remove_earlier_run() const;
 
+  // What the lock says, by which other ranks know it; Error where it says something else now, as
+  // another process took it over. For any thread.
+  const std::string& lock_text() const;
+  void require_lock() const;
+
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path log() const { return path_ / "log"; }
   std::filesystem::path history() const { return path_ / "history.csv"; }
@@ -66,8 +73,8 @@ class RunDirectory {
   std::filesystem::path events() const { return path_ / "tensorboard"; }
 
   void write_deck(std::string_view effective_deck) const;  // effective.toml
-  void write_outcome(const Outcome&) const;                // outcome.json
-  std::optional<Outcome> read_outcome() const;             // none when missing or unreadable
+  void write_outcome(const Outcome&) const;     // outcome.json; Error without the lock, too
+  std::optional<Outcome> read_outcome() const;  // none when missing or unreadable
 
  private:
   std::filesystem::path path_;

@@ -5,17 +5,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <sstream>
+#include <random>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
@@ -28,237 +29,301 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "job 120_3 restart 2 process 4711 on n3"; a process without a job has "job - restart 0".
-struct Holder {
-  std::string job, restart, process, host;
+// Owns it.
+class Descriptor {
+ public:
+  explicit Descriptor(int n = -1) : n_(n) {}
+  Descriptor(Descriptor&& other) noexcept : n_(std::exchange(other.n_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(n_, other.n_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (n_ >= 0) ::close(n_);
+  }
+  int get() const { return n_; }
+  explicit operator bool() const { return n_ >= 0; }
+
+ private:
+  int n_;
 };
 
-Holder this_process() {
-  auto job = launch::job_id();
-  return {job.empty() ? "-" : job, std::to_string(launch::restart_count()),
-          std::to_string(::getpid()), host_name()};
+[[noreturn]] void fail_errno(const char* what, const fs::path& file) {
+  fail("cannot {} {}: {}{}", what, file.string(), std::strerror(errno),
+       errno == ENOSPC || errno == EDQUOT ? " -- make room there" : "");
 }
 
-std::string text_of(const Holder& h) {
-  return fmt::format("job {} restart {} process {} on {}", h.job, h.restart, h.process, h.host);
+// None where there is no such name. Opened anew for every look, as a network file system then asks
+// its server, and never through a link.
+Descriptor open_lock(const fs::path& file) {
+  int n;
+  do {
+    n = ::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0 && errno == ENOENT) return Descriptor();
+  const bool other_kind = n < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO);
+  if (n < 0 && !other_kind) fail_errno("open", file);
+  Descriptor opened(n);
+  struct stat s {};
+  if (opened && ::fstat(n, &s) != 0) fail_errno("look at", file);
+  require(opened && S_ISREG(s.st_mode),
+          "{} is not a regular file -- remove it, or choose another --run-dir", file.string());
+  return opened;
 }
 
-// None: released, or written by nobody who knows the format.
-std::optional<Holder> parse_holder(const std::string& text) {
-  Holder h;
-  std::istringstream words(text);
-  std::string job, restart, process, on;
-  words >> job >> h.job >> restart >> h.restart >> process >> h.process >> on >> h.host;
-  if (!words || job != "job" || process != "process" || on != "on") return {};
-  return h;
-}
-
-bool is_running(const Holder& other) {
-  const auto process = std::atoi(other.process.c_str());
-  return process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
-}
-
-// A later start of the job that the other is of.
-bool requeued(const Holder& other, const Holder& me) {
-  return me.job != "-" && other.job == me.job &&
-         std::atoi(other.restart.c_str()) < std::atoi(me.restart.c_str());
-}
-
-// `locked`: this process has the kernel's lock, which another one of this host would have.
-bool gone(const Holder& other, const Holder& me, bool locked,
-          std::chrono::duration<double> silent) {
-  const bool ended = other.host == me.host && (locked || !is_running(other));
-  return ended || requeued(other, me) || silent > RunLock::silence;
-}
-
-// What the file says, without the spaces that it is filled up with.
-std::string holder_text(const fs::path& file) {
-  auto text = read_text(file);
-  text.erase(text.find_last_not_of(" \n") + 1);
+std::string read_all(const Descriptor& opened, const fs::path& file) {
+  constexpr std::size_t most = 4096;  // no lock is longer
+  std::string text(most, '\0');
+  std::size_t size = 0;
+  while (size < most) {
+    const auto n = ::pread(opened.get(), text.data() + size, most - size, off_t(size));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_errno("read", file);
+    if (n == 0) break;
+    size += std::size_t(n);
+  }
+  text.resize(size);
   return text;
 }
 
-// Is the file of this name the one that is open, and does it say so? Error where that cannot be
-// seen.
-bool is_held(const fs::path& file, int descriptor, const std::string& text) {
-  struct stat held {
-  }, there{};
-  bool seen = ::fstat(descriptor, &held) == 0;
-  if (!seen && errno == ESTALE) return false;  // another host removed it
-  seen = seen && ::stat(file.c_str(), &there) == 0;
-  require(seen, "cannot look at {}: {}", file.string(), std::strerror(errno));
-  return held.st_ino == there.st_ino && text == holder_text(file);
+std::string first_line(const char* file) {
+  char line[128] = "";
+  if (auto* f = std::fopen(file, "re")) {
+    if (!std::fgets(line, sizeof line, f)) line[0] = '\0';
+    std::fclose(f);
+  }
+  line[std::strcspn(line, " \n")] = '\0';
+  return line;
+}
+
+// "<boot>.<pid namespace>"; "-" where this system does not say.
+std::string this_kernel() {
+  const auto boot = first_line("/proc/sys/kernel/random/boot_id");
+  struct stat s {};
+  if (boot.empty() || ::stat("/proc/self/ns/pid", &s) != 0) return "-";
+  return fmt::format("{}.{}", boot, s.st_ino);
+}
+
+constexpr std::size_t id_digits = 32;
+
+std::string drawn_id() {
+  std::random_device bits;
+  std::string id;
+  while (id.size() < id_digits) id += fmt::format("{:08x}", bits());
+  return id;
+}
+
+bool is_running(int process) {
+  return process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
+}
+
+// For messages.
+std::string holder_in(const std::string& text) {
+  const auto holder = parse_lock_holder(text);
+  return holder ? short_text_of(*holder) : "nobody";
+}
+
+// Why the lock is not its holder's any more; empty: it is. `beat`: gives a sign of life.
+std::string loss_of(const fs::path& file, const std::string& mine, bool beat) {
+  const auto opened = open_lock(file);
+  const auto text = opened ? read_all(opened, file) : "";
+  if (text == mine) {
+    if (beat) ::futimens(opened.get(), nullptr);
+    return {};
+  }
+  if (!opened)
+    return fmt::format("{} is gone: as another process may train there now, this one ends",
+                       file.string());
+  return fmt::format(
+      "{} was taken over by {}, as this process gave no sign of life or its job was requeued: it "
+      "ends",
+      file.string(), holder_in(text));
 }
 
 }  // namespace
 
-// What was found in the file.
-struct RunLock::Found {
-  bool locked, refused;  // the kernel gave its lock to this process, or to another one
-  std::string text;
-  fs::file_time_type changed;
+LockHolder this_process() {
+  const auto job = launch::job_id();
+  return {job.empty() ? "-" : job,
+          launch::restart_count(),
+          ::getpid(),
+          host_name(),
+          this_kernel(),
+          drawn_id()};
+}
+
+// What was found, with the descriptor by which the kernel's lock on it is held.
+struct RunLock::Looked {
+  LockSight sight;
+  Descriptor opened;
 };
 
-RunLock::Found RunLock::open() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
-  const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
-  const bool refused = !locked && errno == EWOULDBLOCK;  // else there are no such locks here
-  Found found{locked, refused, holder_text(file_), {}};
-  std::error_code e;
-  found.changed = fs::last_write_time(file_, e);
-  require(!e, "cannot look at {}: {}", file_.string(), e.message());
-  return found;
-}
-
-// A job that comes right behind a node's failure: the other's lock was alive seconds ago. Until it
-// shows a sign of life, or is released or taken over, or has been silent for long enough. By this
-// host's watch, as its clock need not be the file system's, and for longer than a beat, as the
-// file's time may be of the other's clock, which may be behind.
-RunLock::Found RunLock::wait_for_sign(const Found& before, std::chrono::duration<double>& silent,
-                                      const std::function<bool()>& stop) {
-  log_info("{}: waiting for a sign of life of {}", file_.string(), before.text);
-  const auto begin = std::chrono::steady_clock::now();
-  const auto already = silent;
-  const auto is_as_before = [&] {
-    std::error_code e;
-    const auto changed = fs::last_write_time(file_, e);
-    if (e) return e != std::errc::no_such_file_or_directory;  // else a file system's moment
-    return changed == before.changed;
-  };
-  const auto enough =
-      std::max<std::chrono::duration<double>>(silence, already + beat + std::chrono::seconds(2));
-  while (silent <= enough && is_as_before()) {
-    if (stop())
-      throw StoppedWaiting(
-          fmt::format("stopped while {} was waited for: {} has it", file_.string(), before.text));
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    silent = already + (std::chrono::steady_clock::now() - begin);
+RunLock::Looked RunLock::look() const {
+  using Life = LockSight::Life;
+  Looked found{{}, open_lock(file_)};
+  auto& [sight, opened] = found;
+  if (!opened) return found;
+  struct stat s {};
+  if (::fstat(opened.get(), &s) != 0) fail_errno("look at", file_);
+  sight = {true, read_all(opened, file_),
+           std::int64_t(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec};
+  const auto other = parse_lock_holder(sight.text);
+  if (!other || other->id == me_.id || !same_kernel(*other, me_)) return found;
+  if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) {
+    const bool refused = errno == EWOULDBLOCK;  // else there are no such locks here
+    sight.life = refused || is_running(other->process) ? Life::lives : Life::ended;
+    return found;
   }
-  auto found = open();
-  if (found.changed != before.changed || found.text != before.text) silent = {};
+  // Whoever had the kernel's lock before may have replaced the file.
+  struct stat now {};
+  const bool same = ::lstat(file_.c_str(), &now) == 0 && now.st_ino == s.st_ino;
+  sight.life = same ? Life::ended_alone : Life::unknown;
   return found;
 }
 
-RunLock::RunLock(const fs::path& run, fs::file_time_type now, const std::function<bool()>& stop)
-    : file_(run / "lock") {
+RunLock::RunLock(const fs::path& run, LockOptions o)
+    : file_(run / "lock"),
+      own_(run / ("lock." + o.me.id)),
+      me_(std::move(o.me)),
+      mine_(text_of(me_)) {
+  if (!o.lost)
+    o.lost = [](const std::string& why) {
+      log_error("{}", why);
+      std::_Exit(1);
+    };
   try {
-    acquire(run, now, stop);
-    start_heart();
+    take(o.stop, o.pauses);
+    heart_ = std::jthread([this, pauses = o.pauses, lost = o.lost](const std::stop_token& over) {
+      stay_alive(over, pauses, lost);
+    });
+  } catch (const std::system_error& e) {
+    release();
+    fail("cannot start a thread: {}", e.code().message());
   } catch (...) {
-    if (descriptor_ >= 0) ::close(descriptor_);
+    release();
     throw;
   }
 }
 
-void RunLock::acquire(const fs::path& run, fs::file_time_type now,
-                      const std::function<bool()>& stop) {
-  const auto me = this_process();
-  mine_ = text_of(me);
-  auto found = open();
-  auto other = parse_holder(found.text);
-  using Seconds = std::chrono::duration<double>;
-  Seconds silent = std::max(Seconds(0), Seconds(now - found.changed));
-  const auto elsewhere = [&] { return other && other->host != me.host; };
-  const auto is_gone = [&] { return gone(*other, me, found.locked, silent); };
-  if (elsewhere() && !requeued(*other, me) && (me.job != "-" || silent > silence)) {
-    found = wait_for_sign(found, silent, stop);
-    other = parse_holder(found.text);
-  }
-  const bool removes = found.refused && elsewhere() && is_gone();
-  if (!removes && (found.refused || (other && !is_gone())))
-    fail(
-        "another process is training in {} ({}, last sign of life {:.0f} s ago): wait for it, or "
-        "choose another --run-dir; once it is silent for {} s the lock is free",
-        run.string(), found.text, silent.count(), silence.count());
-  const auto looked = std::chrono::steady_clock::now();
-  require(is_held(file_, descriptor_, found.text),
-          "another process took {} just now: wait for it, or choose another --run-dir",
-          file_.string());
-  if (removes) {
-    // Of a node that is gone: its lock on the old file does not matter any more.
-    ::close(descriptor_);
-    descriptor_ = -1;
-    remove_tree(file_);
-    descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    require(descriptor_ >= 0, "cannot open {}: {}", file_.string(), std::strerror(errno));
-    ::flock(descriptor_, LOCK_EX | LOCK_NB);
-  }
-  if (elsewhere())
-    log_warning("{} is taken over from {}, silent for {:.0f} s", file_.string(), found.text,
-                silent.count());
-  take();
-  // Kernels that do not share locks may let several take it at the same time: the last one has it.
-  // Whoever wrote late may come after another's second look: that one sees it at its next beat.
-  constexpr std::chrono::milliseconds settling{500};
-  const bool late = std::chrono::steady_clock::now() - looked > settling;
-  if (!late && !elsewhere() && found.locked && me.job == "-") return;
-  std::this_thread::sleep_for(late ? beat + 2 * settling : settling);
-  require(is_held(file_, descriptor_, mine_),
-          "another process took {} at the same time: wait for it, or choose another --run-dir",
-          file_.string());
-}
-
-// Texts are as long as each other, so that one replaces another whole.
-void RunLock::take() const {
-  constexpr std::size_t size = 256;
-  auto text = mine_;
-  text.resize(std::max(size, text.size()), ' ');
-  bool good = true;
-  for (std::size_t at = 0; good && at < text.size();) {
-    const auto n =
-        ::pwrite(descriptor_, text.data() + at, text.size() - at, static_cast<off_t>(at));
-    good = n > 0;
-    if (good) at += static_cast<std::size_t>(n);
-  }
-  good = good && ::ftruncate(descriptor_, static_cast<off_t>(text.size())) == 0 &&
-         ::fsync(descriptor_) == 0;
-  require(good, "cannot write {}: {}", file_.string(), std::strerror(errno));
-}
-
-void RunLock::start_heart() {
-  try {
-    heart_ = std::jthread([this](const std::stop_token& over) { stay_alive(over); });
-  } catch (const std::system_error& e) {
-    fail("cannot start a thread: {}", e.code().message());
+void RunLock::take(const std::function<bool()>& stop, LockPauses pauses) {
+  LockTaking taking{me_, pauses};
+  std::string waits_for, other;
+  while (true) {
+    const auto found = look();
+    const auto& text = found.sight.text;
+    const auto step = taking.next(found.sight, std::chrono::steady_clock::now().time_since_epoch());
+    switch (step) {
+      case LockStep::have:
+        return clean();
+      case LockStep::refuse:
+        fail(
+            "another process is training in {} ({}): wait for it, or choose another --run-dir; "
+            "once "
+            "it is silent for {} s the lock is free",
+            file_.parent_path().string(), holder_in(text),
+            std::chrono::duration<double>(pauses.silence).count());
+      case LockStep::create:
+        if (!create()) {
+          taking.rests();
+          replace();
+        }
+        break;
+      case LockStep::replace:
+        other = holder_in(text);
+        log_warning("{} is taken over from {}", file_.string(), other);
+        replace();
+        break;
+      case LockStep::wait:
+        if (text != mine_) other = holder_in(text);
+        if (std::exchange(waits_for, text) != text)
+          log_info("{}: {}", file_.string(),
+                   text == mine_ ? "waiting until whoever had it has seen that it is taken over"
+                                 : "waiting for a sign of life of " + other);
+        if (stop())
+          throw StoppedWaiting(
+              fmt::format("stopped while {} was waited for: {} had it", file_.string(), other));
+        std::this_thread::sleep_for(pauses.look);
+    }
   }
 }
 
-void RunLock::stay_alive(const std::stop_token& over) const {
+void RunLock::write_own() {
+  if (descriptor_ >= 0) return;
+  write_new(own_, mine_);
+  descriptor_ = ::open(own_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor_ < 0) fail_errno("open", own_);
+  ::flock(descriptor_, LOCK_EX | LOCK_NB);  // some file systems have none
+}
+
+bool RunLock::create() {
+  write_own();
+  if (::link(own_.c_str(), file_.c_str()) == 0 || errno == EEXIST) return true;
+  switch (errno) {
+    case EPERM:
+    case ENOTSUP:
+    case ENOSYS:
+    case EMLINK:
+      return false;
+    case ENOENT:  // removed by clean(): another process has the lock
+      ::close(std::exchange(descriptor_, -1));
+      return true;
+    default:
+      fail_errno("create", file_);
+  }
+}
+
+void RunLock::replace() {
+  write_own();
+  if (::rename(own_.c_str(), file_.c_str()) == 0) return;
+  if (errno != ENOENT) fail_errno("replace", file_);
+  ::close(std::exchange(descriptor_, -1));
+}
+
+void RunLock::clean() const {
+  std::error_code e;
+  for (fs::directory_iterator it(file_.parent_path(), e), end; !e && it != end; it.increment(e))
+    if (is_lock_left(it->path().filename().string())) ::unlink(it->path().c_str());
+}
+
+bool is_lock_left(std::string_view name) {
+  return name.starts_with("lock.") && name.size() == 5 + id_digits &&
+         name.find_first_not_of("0123456789abcdef", 5) == name.npos;
+}
+
+void RunLock::stay_alive(const std::stop_token& over, LockPauses pauses,
+                         const std::function<void(const std::string&)>& lost) const {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any wake;
-  while (!wake.wait_for(lock, over, beat, [&] { return over.stop_requested(); })) {
-    std::string text;
+  while (!wake.wait_for(lock, over, pauses.beat, [&] { return over.stop_requested(); })) {
     try {
-      if (is_held(file_, descriptor_, mine_)) {
-        ::futimens(descriptor_, nullptr);
-        continue;
-      }
-      text = holder_text(file_);
-    } catch (const Error&) {
-      continue;  // a file system's moment
+      const auto why = loss_of(file_, mine_, true);
+      if (!why.empty()) return lost(why);
+    } catch (const Error&) {  // a file system's moment
     }
-    log_error("{} was taken over by {} while this process gave no sign of life: it ends",
-              file_.string(), text);
-    std::_Exit(1);
   }
+}
+
+void RunLock::release() noexcept {
+  try {
+    if (loss_of(file_, mine_, false).empty()) ::unlink(file_.c_str());
+  } catch (const std::exception&) {  // others see how long it is silent
+  }
+  ::unlink(own_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 RunLock::~RunLock() {
   heart_ = {};
-  // Emptied, as others must see that it is free whose kernel does not share this lock.
-  try {
-    if (is_held(file_, descriptor_, mine_) && ::ftruncate(descriptor_, 0) != 0)
-      log_warning("cannot release {}", file_.string());
-  } catch (const Error& e) {
-    log_warning("cannot release it: {}", e.what());
-  }
-  ::close(descriptor_);
+  release();
+}
+
+void require_lock(const fs::path& run, const std::string& text) {
+  const auto why = loss_of(run / "lock", text, false);
+  require(why.empty(), "{}", why);
 }
 
 }  // namespace trireme

@@ -1,12 +1,33 @@
 #pragma once
-// One job at a time trains in a run directory.
+// One job at a time trains in a run directory: it holds the file `lock`.
+//
+// The file says who holds it, by an id that no other process has, and is complete whenever it is
+// there. It changes in four ways alone:
+//   created   a file written under another name gets the name `lock`, where there is none (link)
+//   replaced  the same, in place of the one that is there (rename)
+//   touched   its holder gives a sign of life, every beat: the time of the file
+//   removed   its holder releases it
+// Of several processes that create it at a time one succeeds. It may be replaced when its holder
+//   - ended, as this kernel knows, or the text is nobody's,
+//   - or belongs to an earlier start of the same job, which was requeued,
+//   - or gave no sign of life while it was watched for longer than `silence`.
+// Whoever replaced one, and does not know from this kernel that its holder has ended, rests for a
+// beat and some slack before it believes in its own: a holder looks at its lock every beat and ends
+// when it is another's, and of several that replace it at a time the last one has it. So no two
+// train at a time while signs of life are no later than the slack. Behind a later one, and where
+// somebody removes the file by hand, two may train until the next beat; but who has lost it then
+// ends with an error, and as it looks before it publishes anything, that can only come between
+// where the loss falls between this look and the rename behind it.
+// Time is a span on one process's own watch: clocks of machines are not compared.
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "lib/base/error.hpp"
+#include "lib/io/lock_rules.hpp"
 
 namespace trireme {
 
@@ -15,42 +36,51 @@ struct StoppedWaiting : Error {
   using Error::Error;
 };
 
-// Holds the file `lock`, which says who does: job, restart, process and host. Two means, as kernels
-// of several nodes may not see each other's locks: the kernel's lock, released however the process
-// ends, and a sign of life every few seconds, the file's time. Error when another process holds it,
-// unless that is on another host and
-//   - gave no sign of life for `silence`,
-//   - or belongs to an earlier start of this job, which was requeued.
-// A job waits for such a silence, until it is asked to stop; who has no job is refused at once.
-// Before it is taken over it is watched for longer than a beat, by whatever clock its time is.
-// A process whose lock was taken over ends with code 1.
+LockHolder this_process();
+
+struct LockOptions {
+  // Is the process asked to stop?
+  std::function<bool()> stop = [] { return false; };
+  LockHolder me = this_process();
+  LockPauses pauses{};
+  // Told, by a thread of its own, that the lock is lost, and why. By default the process ends.
+  std::function<void(const std::string&)> lost{};
+};
+
 class RunLock {
  public:
-  static constexpr std::chrono::seconds silence{60}, beat{10};
-
-  // `now` by the clock of the file system. `stop`: is the process asked to stop?
-  RunLock(
-      const std::filesystem::path& run, std::filesystem::file_time_type now,
-      const std::function<bool()>& stop = [] { return false; });
+  // Error when another process has it; StoppedWaiting.
+  explicit RunLock(const std::filesystem::path& run, LockOptions = {});
   ~RunLock();  // releases it
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
- private:
-  struct Found;
-  Found open();
-  Found wait_for_sign(const Found&, std::chrono::duration<double>& silent,
-                      const std::function<bool()>& stop);
-  void acquire(const std::filesystem::path& run, std::filesystem::file_time_type now,
-               const std::function<bool()>& stop);
-  void take() const;
-  void start_heart();
-  void stay_alive(const std::stop_token&) const;
+  // What the file says as long as this process has it.
+  const std::string& text() const { return mine_; }
 
-  std::filesystem::path file_;
+ private:
+  struct Looked;
+  Looked look() const;
+  void take(const std::function<bool()>& stop, LockPauses);
+  void write_own();
+  bool create();  // false where the file system cannot
+  void replace();
+  void release() noexcept;
+  void clean() const;
+  void stay_alive(const std::stop_token&, LockPauses,
+                  const std::function<void(const std::string&)>& lost) const;
+
+  std::filesystem::path file_, own_;  // `lock`, and the name under which it is written
+  LockHolder me_;
   std::string mine_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;  // of one's own file, with the kernel's lock on it
   std::jthread heart_;
 };
+
+// Is it the name under which a lock was written whose process died before it was in its place?
+bool is_lock_left(std::string_view name);
+
+// Error where the lock of this run directory says anything else; also when that cannot be seen.
+void require_lock(const std::filesystem::path& run, const std::string& text);
 
 }  // namespace trireme

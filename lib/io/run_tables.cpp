@@ -1,6 +1,10 @@
 #include "lib/io/run_tables.hpp"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <limits>
 
 #include "lib/base/error.hpp"
@@ -34,12 +38,20 @@ static OrderedTable table_of(const fs::path& path, std::string_view header,
   return put_in_order(checked_text(path, header), header, *start);
 }
 
+static fs::path damaged_name(fs::path path) {
+  path += ".damaged";
+  return path;
+}
+
+static std::uint64_t number_of(const fs::path& path) {
+  struct stat s {};
+  require(::stat(path.c_str(), &s) == 0, "cannot look at {}: {}", path.string(),
+          std::strerror(errno));
+  return s.st_ino;
+}
+
 static PosixFile start_file(const fs::path& path, const OrderedTable& table) {
-  if (table.lossy) {
-    auto damaged = path;
-    damaged += ".damaged";
-    replace_atomically(damaged, read_text(path));
-  }
+  if (table.lossy) replace_atomically(damaged_name(path), read_text(path));
   replace_atomically(path, table.text);
   return PosixFile::open_to_write(path);
 }
@@ -49,7 +61,10 @@ CsvFile::CsvFile(const fs::path& path, std::string_view header,
     : CsvFile(path, table_of(path, header, start)) {}
 
 CsvFile::CsvFile(const fs::path& path, const OrderedTable& table)
-    : file_(start_file(path, table)), end_(file_.size()), remarks_(table.remarks) {
+    : file_(start_file(path, table)),
+      number_(number_of(path)),
+      end_(file_.size()),
+      remarks_(table.remarks) {
   const std::string_view text = table.text;
   for (auto at = text.find('\n') + 1; at < text.size();) {
     const auto end = text.find('\n', at);
@@ -82,6 +97,22 @@ void CsvFile::append(std::string_view row) {
 
 void CsvFile::sync() {
   file_.sync();
+}
+
+bool CsvFile::in_place() const {
+  struct stat s {};
+  if (::stat(file_.path().c_str(), &s) != 0) return errno != ENOENT;  // else it cannot be seen now
+  return s.st_ino == number_ && s.st_size >= end_;
+}
+
+void CsvFile::put_back() {
+  const auto path = file_.path();
+  std::string text(static_cast<std::size_t>(end_), '\0');
+  file_.read_at(std::as_writable_bytes(std::span(text)), 0);
+  if (is_there(path)) rename_path(path, damaged_name(path));
+  replace_atomically(path, text);
+  file_ = PosixFile::open_to_write(path);
+  number_ = number_of(path);
 }
 
 std::string CsvFile::newest_rows() const {

@@ -23,6 +23,12 @@ class CsvFile {
   // One row without its newline. On a full disk throws Error and leaves the whole rows.
   void append(std::string_view row);
   void sync();
+  const std::filesystem::path& path() const { return file_.path(); }
+  // Is it still what its name stands for, with all its rows? Somebody may have removed it.
+  bool in_place() const;
+  // Gives all rows that name again; what has it now is kept as NAME.damaged. Error if rows are
+  // lost.
+  void put_back();
   // The rows that a checkpoint stores, from which a lost table can be restored.
   std::string newest_rows() const;
   std::optional<std::int64_t> first_step() const { return first_step_; }  // none: no row
@@ -33,6 +39,7 @@ class CsvFile {
   void remember(std::string_view row);
 
   PosixFile file_;
+  std::uint64_t number_;  // the file system's of it
   std::int64_t end_;
   std::deque<std::string> newest_;
   std::optional<std::int64_t> first_step_;

@@ -87,9 +87,22 @@ void RunRecord::also_for_tensorboard(std::int64_t step) {
   into_events([&](auto& events) { events.emplace(files_->directory.events(), step); });
 }
 
+void RunRecord::require_lock() const {
+  if (files_) files_->directory.require_lock();
+}
+
+// Where somebody removed a table, no row of it is lost; but another process puts its own there.
+CsvFile& RunRecord::in_place(CsvFile& table) const {
+  if (table.in_place()) return table;
+  require_lock();
+  table.put_back();
+  log_warning("{} was removed or replaced: it is written anew", table.path().string());
+  return table;
+}
+
 void RunRecord::add(const HistoryRow& row) {
   if (!files_) return;
-  files_->history.append(to_csv(row));
+  in_place(files_->history).append(to_csv(row));
   into_events([&](auto& events) {
     if (events)
       events->add(row.step,
@@ -102,7 +115,7 @@ void RunRecord::add(const HistoryRow& row) {
 
 void RunRecord::add(const EvaluationRow& row) {
   if (!files_ || !files_->evaluation) return;
-  files_->evaluation->append(to_csv(row));
+  in_place(*files_->evaluation).append(to_csv(row));
   into_events([&](auto& events) {
     if (events)
       events->add(row.step, std::array<Scalar, 2>{{{"held_out/loss", row.loss},
@@ -117,18 +130,18 @@ void RunRecord::add_sample(std::int64_t step, const std::string& text) {
 }
 
 void RunRecord::add(const DigestRow& row) {
-  if (files_ && files_->digests) files_->digests->append(to_csv(row));
+  if (files_ && files_->digests) in_place(*files_->digests).append(to_csv(row));
 }
 
 void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
-  files_->history.sync();
+  in_place(files_->history).sync();
   meta.extra[history_key] = files_->history.newest_rows();
   if (files_->evaluation) {
-    files_->evaluation->sync();
+    in_place(*files_->evaluation).sync();
     meta.extra[evaluation_key] = files_->evaluation->newest_rows();
   }
-  if (files_->digests) files_->digests->sync();
+  if (files_->digests) in_place(*files_->digests).sync();
   meta.extra[begins_key] = std::to_string(files_->history_begins);
 }
 

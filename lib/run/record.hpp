@@ -48,12 +48,15 @@ class RunRecord {
   // Before a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
   void put_into(CheckpointMeta&);
   void outcome(Outcome) const;  // of this machine and start
+  // Error when another process trains in the directory now. For any thread.
+  void require_lock() const;
   // After a checkpoint: writes the outcome and prunes old checkpoints. A failure is a warning.
   void saved(const Outcome&, const CheckpointConfig&) const;
 
  private:
   template <class Write>
   void into_events(Write);
+  CsvFile& in_place(CsvFile&) const;
 
   struct Files {
     RunDirectory directory;

@@ -19,7 +19,8 @@ Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
       record_(record),
       config_(config),
       run_(std::move(run)),
-      saver_(trainer.store(), trainer.axes(), run_ / "checkpoints"),
+      saver_(trainer.store(), trainer.axes(), run_ / "checkpoints",
+             [&record] { record.require_lock(); }),
       last_checkpoint_(std::move(restored)),
       saved_step_(last_checkpoint_.empty() ? -1 : step) {
   if (config_.async) together(world_, [&] { saver_.reserve(); });

@@ -25,8 +25,12 @@ static std::map<std::string, std::int64_t> updates_of(const Store& store, const 
   return by_name;
 }
 
-StateSaver::StateSaver(const Store& store, const Axes& axes, std::filesystem::path checkpoints)
-    : store_(store), axes_(axes), checkpoints_(std::move(checkpoints)) {}
+StateSaver::StateSaver(const Store& store, const Axes& axes, std::filesystem::path checkpoints,
+                       std::function<void()> require_mine)
+    : store_(store),
+      axes_(axes),
+      checkpoints_(std::move(checkpoints)),
+      require_mine_(std::move(require_mine)) {}
 
 StateSaver::~StateSaver() = default;
 
@@ -40,8 +44,16 @@ void StateSaver::guarded(const std::function<void()>& phase) {
       together(axes_.world, Pace::slow, [&] { work_.join(); });
     } catch (const SharedError&) {
     }
-    if (axes_.world.rank() == 0) abandon_save(checkpoints_, meta_.step);
+    if (axes_.world.rank() == 0) abandon();
     std::rethrow_exception(error);
+  }
+}
+
+void StateSaver::abandon() {
+  try {
+    require_mine_();
+    abandon_save(checkpoints_, meta_.step);
+  } catch (const Error&) {  // another process's of that name is not ours to remove
   }
 }
 
@@ -53,7 +65,10 @@ void StateSaver::open(CheckpointMeta&& meta) {
   written_ = {};
   seconds_ = 0;
   std::string partial;
-  at_root(world, Pace::slow, [&] { partial = begin_save(checkpoints_, meta_.step).string(); });
+  at_root(world, Pace::slow, [&] {
+    require_mine_();
+    partial = begin_save(checkpoints_, meta_.step).string();
+  });
   world.broadcast(partial);
   partial_ = partial;
   together(world, [&] { mine_ = rank_slices(store_); });
@@ -82,7 +97,9 @@ void StateSaver::collect() {
 }
 
 void StateSaver::publish_all() {
-  timed([&] { published_ = publish(checkpoints_, meta_, std::move(collected_)).string(); });
+  timed([&] {
+    published_ = publish(checkpoints_, meta_, std::move(collected_), require_mine_).string();
+  });
 }
 
 StateSaver::Size StateSaver::size() const {

@@ -22,7 +22,11 @@ namespace trireme {
 // are then untouched, and the next one may be begun.
 class StateSaver {
  public:
-  StateSaver(const Store&, const Axes&, std::filesystem::path checkpoints);
+  // `require_mine`, on rank 0, throws when the directory is another process's now: nothing there is
+  // then written, removed or published. It may be called by the thread.
+  StateSaver(
+      const Store&, const Axes&, std::filesystem::path checkpoints,
+      std::function<void()> require_mine = [] {});
   // Waits for its thread. What was not published is debris that the next start removes.
   ~StateSaver();
 
@@ -57,12 +61,14 @@ class StateSaver {
   void timed(const std::function<void()>&);
   void collect();
   void publish_all();
+  void abandon();
   // Every phase: after a failure nothing is under way.
   void guarded(const std::function<void()>&);
 
   const Store& store_;
   const Axes& axes_;
   std::filesystem::path checkpoints_;
+  std::function<void()> require_mine_;
   CheckpointMeta meta_;
   RankSlices mine_;
   std::filesystem::path partial_;

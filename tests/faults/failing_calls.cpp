@@ -1,7 +1,8 @@
 // Loaded before the C library (LD_PRELOAD), it makes chosen system calls of trireme go wrong:
 //   TRIREME_FAULTS="CALL PATTERN N ACTION [@RANK]; ..."
 //
-// CALL: open read write fwrite sync rename exchange mkdir remove truncate stat lock close thread.
+// CALL: open read write fwrite sync rename exchange link mkdir remove truncate stat lock close
+// thread.
 //
 // PATTERN: of the path, as in a shell, but * stands for / as well; of a thread, the directory that
 // was made last.
@@ -13,6 +14,8 @@
 // (sleep:20) or for a file to be there (until:FILE).
 //
 // RANK: of MPI, from PMI_RANK; without it every rank.
+//
+// TRIREME_FAULTS_HOST is the name of this host, as the program sees it.
 //
 // Each hit appends a line, "RULE CALL PATH", to the file TRIREME_FAULTS_LOG; rules count from 0.
 #include <dirent.h>
@@ -270,6 +273,13 @@ PLAIN("rename", rename, to, (const char* from, const char* to) noexcept, from, t
 PLAIN("exchange", renameat2, to,
       (int a, const char* from, int b, const char* to, unsigned flags) noexcept, a, from, b, to,
       flags)
+PLAIN("link", link, to, (const char* from, const char* to) noexcept, from, to)
+int gethostname(char* name, size_t size) noexcept {
+  const char* given = std::getenv("TRIREME_FAULTS_HOST");
+  if (!given) return NEXT(gethostname)(name, size);
+  std::strncpy(name, given, size);
+  return 0;
+}
 int mkdir(const char* path, mode_t mode) noexcept {
   std::strncpy(made_last, path, sizeof made_last - 1);
   const auto* rule = met("mkdir", path);

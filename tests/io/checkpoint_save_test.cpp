@@ -118,6 +118,21 @@ TEST(Checkpoint, AMissingRankIsNotPublished) {
   EXPECT_TRUE(list_checkpoints(folder.path()).empty());
 }
 
+// Whoever lost the run directory leaves what is there as it is.
+TEST(Checkpoint, IsNotPublishedInAnothersDirectory) {
+  Folder folder;
+  const auto there = save_sample(folder.path(), 5);
+  const auto manifest = read_text(there / manifest_name);
+  const auto partial = begin_save(folder.path(), 5);
+  auto meta = sample_meta(5);
+  ++meta.tokens;
+  std::vector<FileRecord> records = {
+      write_shard(partial, 0, meta, sample_slices(0, 1), SampleSource(5))};
+  EXPECT_EQ(message_of([&] { publish(folder.path(), meta, records, [] { fail("another's"); }); }),
+            "another's");
+  EXPECT_EQ(read_text(there / manifest_name), manifest);
+}
+
 TEST(Checkpoint, StateThatCouldNotBeLoadedIsNotPublished) {
   Folder folder;
   auto meta = sample_meta(5);

@@ -1,14 +1,16 @@
-// Locks of other hosts, as their files show them.
+// Locks of this kernel and, as their files show them, of others; with pauses of milliseconds.
 #include "lib/io/run_lock.hpp"
 
 #include <gtest/gtest.h>
-
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
-#include <optional>
-#include <span>
+#include <memory>
+#include <semaphore>
 #include <thread>
+#include <vector>
 
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
@@ -19,6 +21,22 @@ namespace {
 
 using namespace test;
 using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// Holders give signs of life every 20 ms. On a busy machine one may be late by the slack.
+constexpr LockPauses beside_living{.beat = 20ms, .slack = 100ms, .silence = 5s, .look = 2ms},
+    behind_dead{.beat = 20ms, .slack = 10ms, .silence = 50ms, .look = 2ms};
+constexpr auto rest_of(const LockPauses& p) {
+  return p.beat + p.slack;
+}
+
+LockHolder process_of(const std::string& job, int restart, const std::string& host) {
+  auto holder = this_process();
+  holder.job = job;
+  holder.restart = restart;
+  if (!host.empty()) holder.host = host;
+  return holder;
+}
 
 class Lock : public testing::Test {
  protected:
@@ -26,183 +44,249 @@ class Lock : public testing::Test {
     for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_RESTART_COUNT"})
       unsetenv(name);
   }
-  // That of a process elsewhere which gave a sign of life so long ago.
-  void held(const std::string& by, std::chrono::seconds ago) const {
-    replace_atomically(file, by);
-    std::filesystem::last_write_time(file, now - ago);
+  // What a process wrote that gives no sign of life any more.
+  void held_by(const LockHolder& by) const { replace_atomically(file, text_of(by)); }
+  static LockOptions as(const LockHolder& me, const LockPauses& pauses = beside_living) {
+    return {.me = me, .pauses = pauses};
   }
-  std::string refusal() const {
-    return message_of([this] { RunLock(folder.path(), now); });
+  std::unique_ptr<RunLock> taken_by(const LockHolder& me) {
+    auto options = as(me);
+    options.lost = [this](const std::string& why) {
+      loss = why;
+      losses.release();
+    };
+    return std::make_unique<RunLock>(folder.path(), options);
+  }
+  // Of the attempt to take it, and how long that took.
+  std::string refusal(const LockHolder& me, const LockPauses& pauses = beside_living) {
+    const auto begin = Clock::now();
+    auto text = message_of([&] { RunLock(folder.path(), as(me, pauses)); });
+    took = Clock::now() - begin;
+    return text;
+  }
+  std::vector<std::string> entries() const {
+    std::vector<std::string> names;
+    for (const auto& e : std::filesystem::directory_iterator(folder.path()))
+      names.push_back(e.path().filename().string());
+    return names;
   }
   ScratchFolder folder;
   std::filesystem::path file = folder.path() / "lock";
-  std::filesystem::file_time_type now = std::filesystem::file_time_type::clock::now();
+  LockHolder here = process_of("-", 0, ""), elsewhere = process_of("-", 0, "elsewhere");
+  std::string loss;                     // what a holder was told
+  std::counting_semaphore<> losses{0};  // how many were
+  Clock::duration took{};
 };
 
-TEST_F(Lock, SaysWhoHoldsItAndIsEmptyAfterwards) {
+TEST_F(Lock, SaysWhoHoldsItAndIsGoneAfterwards) {
   setenv("SLURM_JOB_ID", "7", 1);
   {
-    const RunLock lock(folder.path(), now);
+    const RunLock lock(folder.path());
     EXPECT_TRUE(read_text(file).starts_with("job 7 restart 0 process ")) << read_text(file);
-    EXPECT_TRUE(contains(refusal(), "another process is training in"));
+    EXPECT_EQ(parse_lock_holder(read_text(file))->kernel, here.kernel);
+    EXPECT_EQ(entries(), std::vector<std::string>{"lock"});
+    const auto text = message_of([&] { RunLock(folder.path()); });  // without a wait
+    EXPECT_TRUE(contains(text, "another process is training in") && contains(text, "(job 7 "))
+        << text;
+    EXPECT_NO_THROW(require_lock(folder.path(), lock.text()));
   }
-  EXPECT_EQ(read_text(file), "");
-  EXPECT_EQ(refusal(), "no error");
+  EXPECT_EQ(entries(), std::vector<std::string>{});
 }
 
-TEST_F(Lock, OfAnotherHostCountsForAMinute) {
-  held("job 12 restart 0 process 3 on elsewhere", 50s);
-  EXPECT_TRUE(
-      contains(refusal(), "job 12 restart 0 process 3 on elsewhere, last sign of life 50 s"))
-      << refusal();
-  held("job 12 restart 0 process 3 on elsewhere", 61s);
-  EXPECT_EQ(refusal(), "no error");
+TEST_F(Lock, OfAProcessOfThisKernelThatEndedIsFreeAtOnce) {
+  if (const auto child = fork(); child == 0) {
+    new RunLock(folder.path());
+    std::_Exit(0);
+  } else {
+    waitpid(child, nullptr, 0);
+  }
+  ASSERT_TRUE(contains(read_text(file), " on "));
+  const auto begin = Clock::now();
+  const RunLock lock(folder.path());
+  EXPECT_LT(Clock::now() - begin, LockPauses().beat);
+  // A copy of the directory is nobody's, either.
+  std::filesystem::create_directory(folder.path() / "copy");
+  std::filesystem::copy(file, folder.path() / "copy/lock");
+  const RunLock copied(folder.path() / "copy");
+  EXPECT_LT(Clock::now() - begin, LockPauses().beat);
 }
 
-TEST_F(Lock, OfThisJobBeforeItWasRequeuedIsTakenOver) {
-  setenv("SLURM_JOB_ID", "12", 1);
-  held("job 12 restart 0 process 3 on elsewhere", 1s);
+// Numbers of processes mean nothing there, nor does this kernel's lock.
+TEST_F(Lock, OfAnotherKernelIsHeldAsLongAsItGivesSignsOfLife) {
+  auto container = here;
+  container.kernel = "another";
+  for (const auto& other : {elsewhere, container}) {
+    const auto lock = taken_by(other);
+    const auto text = refusal(here);
+    EXPECT_TRUE(contains(text, "another process is training in")) << text;
+    EXPECT_FALSE(losses.try_acquire());
+  }
+  held_by(elsewhere);
+  EXPECT_EQ(refusal(here, behind_dead), "no error");
+  EXPECT_GE(took, behind_dead.silence + rest_of(behind_dead));
+}
+
+// Clocks of other machines are wrong by minutes and hours.
+TEST_F(Lock, IsHeldHoweverOldItsTime) {
+  for (const char* job : {"-", "13"}) {
+    held_by(process_of("12", 0, "elsewhere"));
+    const auto before = std::filesystem::file_time_type::clock::now() - 75s;
+    std::filesystem::last_write_time(file, before);
+    const std::jthread other([&] {
+      std::this_thread::sleep_for(30ms);
+      std::filesystem::last_write_time(file, before + 5s);
+    });
+    const auto text = refusal(process_of(job, 0, ""));
+    EXPECT_TRUE(contains(text, "another process is training in")) << text;
+  }
+}
+
+TEST_F(Lock, OfThisJobBeforeItWasRequeuedIsTakenOverWhenItHasEnded) {
+  const auto first = taken_by(process_of("12", 9, "elsewhere"));
+  const auto outcome = [&](const RunLock& by) {
+    return message_of([&] { write_outcome(folder.path(), by.text(), {"done", 3, "", ""}); });
+  };
+  EXPECT_EQ(outcome(*first), "no error");
   {
-    const std::jthread other([this] {  // another step of the same start, which lives
-      std::this_thread::sleep_for(300ms);
-      std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now());
-    });
-    const auto text = refusal();
-    EXPECT_TRUE(contains(text, "another process is training in")) << text;
+    const auto second = taken_by(process_of("12", 10, "another"));
+    ASSERT_TRUE(losses.try_acquire());  // before the second goes on
+    EXPECT_TRUE(contains(loss, "was taken over by job 12 restart 10 ")) << loss;
+    EXPECT_TRUE(contains(outcome(*first), "was taken over by")) << outcome(*first);
+    EXPECT_EQ(outcome(*second), "no error");
+    EXPECT_TRUE(contains(refusal(process_of("12", 9, "elsewhere")), "another process is training"));
+    EXPECT_TRUE(contains(refusal(process_of("12", 10, "third")), "another process is training"));
+    EXPECT_TRUE(contains(refusal(process_of("13", 11, "third")), "another process is training"));
   }
-  setenv("SLURM_RESTART_COUNT", "1", 1);
-  EXPECT_EQ(refusal(), "no error");
-  held("job - restart 0 process 3 on elsewhere", 1s);
-  unsetenv("SLURM_JOB_ID");
-  EXPECT_NE(refusal(), "no error");  // who has no job has none in common
+  EXPECT_FALSE(std::filesystem::exists(file));
+  held_by(process_of("12", 0, "elsewhere"));
+  EXPECT_EQ(refusal(process_of("12", 1, "")), "no error");
+  EXPECT_LT(took, beside_living.silence);
 }
 
-// A node that was cut off goes on with the job's first start while the second trains elsewhere.
-TEST_F(Lock, OfALaterStartOfThisJobIsNotTakenOver) {
-  setenv("SLURM_JOB_ID", "12", 1);
-  setenv("SLURM_RESTART_COUNT", "9", 1);
-  held("job 12 restart 10 process 3 on elsewhere", 1s);
-  const std::jthread other([this] {
-    std::this_thread::sleep_for(300ms);
-    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now());
-  });
-  const auto text = refusal();
-  EXPECT_TRUE(contains(text, "another process is training in")) << text;
-}
-
-// The next job of a chain, right behind a node's failure.
-TEST_F(Lock, AJobWaitsForTheSilenceOfAnotherHost) {
-  setenv("SLURM_JOB_ID", "13", 1);
-  held("job 12 restart 0 process 3 on elsewhere", 59s);
-  EXPECT_EQ(refusal(), "no error");
-}
-
-// The clock of the file system is 58 s behind this host's.
-TEST_F(Lock, SilenceIsMeasuredByOneClock) {
-  setenv("SLURM_JOB_ID", "13", 1);
-  now -= 58s;
-  held("job 12 restart 0 process 3 on elsewhere", 5s);
-  const std::jthread other([this] {
-    std::this_thread::sleep_for(300ms);
-    std::filesystem::last_write_time(file, now);
-  });
-  const auto text = refusal();
-  EXPECT_TRUE(contains(text, "another process is training in")) << text;
-}
-
-// The file's time is of its holder's clock, which is 70 s behind.
-TEST_F(Lock, ALivingOneIsNotTakenOverHoweverOldItsTime) {
-  for (const char* job : {"13", ""}) {
-    if (*job) setenv("SLURM_JOB_ID", job, 1);
-    held("job 12 restart 0 process 3 on elsewhere", 75s);
-    const std::jthread other([this] {
-      std::this_thread::sleep_for(300ms);
-      std::filesystem::last_write_time(file, now - 70s);
-    });
-    const auto text = refusal();
-    EXPECT_TRUE(contains(text, "another process is training in")) << text;
-    unsetenv("SLURM_JOB_ID");
+TEST_F(Lock, OfSeveralThatCreateItAtATimeOneSucceeds) {
+  for (int round = 0; round < 12; ++round) {
+    std::atomic<int> ready = 0, have = 0, refused = 0;
+    const auto start = [&](int i) {
+      const auto me = process_of("-", 0, i < 2 ? "n" + std::to_string(i) : "");
+      ++ready;
+      while (ready < 4) std::this_thread::yield();
+      try {
+        const RunLock lock(folder.path(), as(me));
+        ++have;
+        while (have + refused < 4) std::this_thread::sleep_for(1ms);
+      } catch (const Error&) {
+        ++refused;
+      }
+    };
+    {
+      std::vector<std::jthread> processes;
+      for (int i = 0; i < 4; ++i) processes.emplace_back(start, i);
+    }
+    EXPECT_EQ(have, 1);
+    EXPECT_EQ(entries(), std::vector<std::string>{});
   }
 }
 
-TEST_F(Lock, AJobThatIsAskedToStopWaitsNoLonger) {
-  setenv("SLURM_JOB_ID", "13", 1);
-  held("job 12 restart 0 process 3 on elsewhere", 5s);
-  const auto before = read_text(file);
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THROW(RunLock(folder.path(), now, [] { return true; }), StoppedWaiting);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
-  EXPECT_EQ(read_text(file), before);
+TEST_F(Lock, OfSeveralThatTakeItOverOneSucceeds) {
+  held_by(process_of("12", 0, "elsewhere"));
+  std::atomic<int> have = 0, refused = 0;
+  constexpr LockPauses pauses{.beat = 20ms, .slack = 180ms, .silence = 300ms, .look = 2ms};
+  const auto start = [&](const std::string& host) {
+    try {
+      const RunLock lock(folder.path(), as(process_of("-", 0, host), pauses));
+      ++have;
+      while (have + refused < 3) std::this_thread::sleep_for(1ms);
+    } catch (const Error&) {
+      ++refused;
+    }
+  };
+  { const std::jthread a(start, "a"), b(start, "b"), c(start, "c"); }
+  EXPECT_EQ(have, 1);
+}
+
+TEST_F(Lock, WhoIsAskedToStopWaitsNoLonger) {
+  held_by(elsewhere);
+  auto options = as(here);
+  options.stop = [] { return true; };
+  EXPECT_THROW(RunLock(folder.path(), options), StoppedWaiting);
+  EXPECT_EQ(read_text(file), text_of(elsewhere));
+  EXPECT_EQ(entries(), std::vector<std::string>{"lock"});
 }
 
 TEST_F(Lock, ReleasedWhileItIsWaitedForIsFree) {
-  setenv("SLURM_JOB_ID", "13", 1);
-  held("job 12 restart 0 process 3 on elsewhere", 5s);
+  held_by(elsewhere);
   const std::jthread other([this] {
-    std::this_thread::sleep_for(300ms);
-    std::filesystem::resize_file(file, 0);
+    std::this_thread::sleep_for(20ms);
+    std::filesystem::remove(file);
   });
-  EXPECT_EQ(refusal(), "no error");
+  EXPECT_EQ(refusal(here), "no error");
+  EXPECT_LT(took, beside_living.silence);
 }
 
 // The other's run is complete then, and is nothing to be written over.
 TEST_F(Lock, ARunThatEndedWhileItIsWaitedForIsRefused) {
-  setenv("SLURM_JOB_ID", "13", 1);
-  held("job 12 restart 0 process 3 on elsewhere", 5s);
-  const std::jthread other([this] {
-    std::this_thread::sleep_for(300ms);
-    write_outcome(folder.path(), {"done", 30, "all steps are done", ""});
-    std::filesystem::resize_file(file, 0);
-  });
-  const auto text = message_of([this] { RunDirectory(folder.path(), Existing::refuse); });
-  EXPECT_TRUE(contains(text, "holds a run already")) << text;
+  for (const auto& [existing, says] : {std::pair(Existing::refuse, "holds a run already"),
+                                       std::pair(Existing::absent, "began a run in")}) {
+    std::filesystem::remove(folder.path() / "outcome.json");
+    held_by(elsewhere);
+    const std::jthread other([this] {
+      std::this_thread::sleep_for(20ms);
+      write_outcome(folder.path(), text_of(elsewhere), {"done", 30, "all steps are done", ""});
+      std::filesystem::remove(file);
+    });
+    const auto text = message_of([&, e = existing] { RunDirectory(folder.path(), e); });
+    EXPECT_TRUE(contains(text, says)) << text;
+  }
 }
 
-TEST_F(Lock, RemovedWhileItIsWaitedForIsFree) {
-  setenv("SLURM_JOB_ID", "13", 1);
-  held("job 12 restart 0 process 3 on elsewhere", 5s);
-  const std::jthread other([this] {
-    std::this_thread::sleep_for(300ms);
-    std::filesystem::remove(file);
-  });
-  EXPECT_EQ(refusal(), "no error");
-}
-
-TEST_F(Lock, AFreeOneThatTwoJobsTakeIsTheLastOnes) {
-  setenv("SLURM_JOB_ID", "13", 1);
-  const std::jthread other([this] {
-    while (!std::filesystem::exists(file) || !contains(read_text(file), "job 13"))
-      std::this_thread::sleep_for(1ms);
-    replace_atomically(file, "job 14 restart 0 process 5 on elsewhere");
-  });
-  const auto text = refusal();
-  EXPECT_TRUE(contains(text, "at the same time")) << text;
-  EXPECT_EQ(read_text(file), "job 14 restart 0 process 5 on elsewhere");
+TEST_F(Lock, WhoseFileSomebodyRemovesEnds) {
+  const auto first = taken_by(here);
+  std::filesystem::remove(file);
+  const auto text = message_of([&] { require_lock(folder.path(), first->text()); });
+  EXPECT_TRUE(contains(text, "lock is gone")) << text;
+  const auto second = taken_by(elsewhere);
+  EXPECT_TRUE(losses.try_acquire_for(10s));
+  EXPECT_EQ(read_text(file), second->text());
 }
 
 // Whoever lost it leaves it to whom it belongs.
 TEST_F(Lock, ReleasesOnlyItsOwn) {
-  std::optional<RunLock> lock(std::in_place, folder.path(), now);
-  { PosixFile::open_to_write(file).write_at(std::as_bytes(std::span("job 14 ", 7)), 0); }
+  auto lock = taken_by(here);
+  held_by(elsewhere);
   lock.reset();
-  EXPECT_TRUE(read_text(file).starts_with("job 14 ")) << read_text(file);
+  EXPECT_EQ(read_text(file), text_of(elsewhere));
 }
 
-TEST_F(Lock, OfTwoThatTakeItOverTheLastHasIt) {
-  held("job 12 restart 0 process 3 on elsewhere", 61s);
+TEST_F(Lock, ThatIsALinkIsRefusedAndLeftAlone) {
+  const auto target = folder.write("thesis.tex", "years of work");
+  std::filesystem::create_symlink(target, file);
+  EXPECT_TRUE(contains(refusal(here), "lock is not a regular file -- remove it"));
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink(folder.path() / "nothing", file);
+  EXPECT_TRUE(contains(refusal(here), "lock is not a regular file -- remove it"));
+  EXPECT_EQ(read_text(target), "years of work");
+}
+
+// Emptied by an earlier version, damaged; and what a process left that died is cleared away.
+TEST_F(Lock, OfNobodyIsFreeAfterARest) {
+  folder.write("lock.tex", "");
+  for (const auto* text : {"", "process 3 on elsewhere"}) {
+    folder.write("lock", text);
+    folder.write("lock." + elsewhere.id, "");
+    EXPECT_EQ(refusal(here), "no error");
+    EXPECT_TRUE(took >= rest_of(beside_living) && took < beside_living.silence);
+    EXPECT_EQ(entries(), std::vector<std::string>{"lock.tex"});
+  }
+}
+
+// As earlier versions wrote it, and filled it up.
+TEST_F(Lock, OfAnEarlierVersionIsHeldAsLongAsItGivesSignsOfLife) {
+  folder.write("lock", short_text_of(here) + std::string(100, ' '));
   const std::jthread other([this] {
-    while (!contains(read_text(file), "process " + std::to_string(::getpid())))
-      std::this_thread::sleep_for(1ms);
-    replace_atomically(file, "job 14 restart 0 process 5 on a third");
+    std::this_thread::sleep_for(30ms);
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now());
   });
-  const auto text = refusal();
-  EXPECT_TRUE(contains(text, "at the same time")) << text;
-  EXPECT_EQ(read_text(file), "job 14 restart 0 process 5 on a third");
-}
-
-TEST_F(Lock, OfNobodyIsFree) {
-  held("process 3 on elsewhere", 1s);  // as earlier versions wrote it
-  EXPECT_EQ(refusal(), "no error");
+  EXPECT_TRUE(contains(refusal(here), "another process is training in"));
 }
 
 }  // namespace

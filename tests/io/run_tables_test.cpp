@@ -86,6 +86,38 @@ TEST(RunTables, ACheckpointCarriesTheNewestThousandRows) {
   EXPECT_TRUE(rows.starts_with("501,501,1,2\n") && rows.ends_with("\n1500,1500,1,2\n"));
 }
 
+TEST(RunTables, ThatAreRemovedOrReplacedWhileARunWritesThemAreWrittenAnew) {
+  Folder folder;
+  const auto path = folder.path() / "evaluation.csv";
+  auto file = evaluation_file(path, {});
+  std::string expected = "step,tokens,loss,perplexity\n";
+  const auto add = [&](const std::string& row) {
+    file.append(row);
+    expected += row + "\n";
+  };
+  for (int step = 1; step <= 1100; ++step) add(fmt::format("{},2,3,4", step));
+  EXPECT_TRUE(file.in_place());
+
+  fs::remove(path);
+  EXPECT_FALSE(file.in_place());
+  file.put_back();
+  EXPECT_TRUE(file.in_place());
+  add("1101,2,3,4");
+  EXPECT_EQ(read_text(path), expected);
+
+  replace_atomically(path, "mine\n");
+  EXPECT_FALSE(file.in_place());
+  file.put_back();
+  add("1102,2,3,4");
+  EXPECT_EQ(read_text(path), expected);
+  EXPECT_EQ(read_text(folder.path() / "evaluation.csv.damaged"), "mine\n");
+
+  fs::resize_file(path, 100);
+  EXPECT_FALSE(file.in_place());
+  const auto message = message_of([&] { file.put_back(); });
+  EXPECT_TRUE(contains(message, "evaluation.csv: it ends before byte")) << message;
+}
+
 TEST(RunTables, AFullDiskKeepsWholeRows) {
   Folder folder;
   const auto path = folder.path() / "evaluation.csv";

@@ -130,6 +130,25 @@ TEST(StateSaver, AFailureBehindTrainingIsEveryRanks) {
   test::meet();
 }
 
+TEST(StateSaver, WritesAndRemovesNothingWhereTheDirectoryIsAnothersNow) {
+  auto p = sharded(test::world().size());
+  if (!test::next_case(test::name_of(p))) return;
+  Training run(p);
+  run.steps(1);
+  bool mine = true;
+  StateSaver saver(run.trainer->store(), run.trainer->axes(), run.checkpoints,
+                   [&] { require(mine, "another's"); });
+  saver.begin(Training::meta(1));
+  mine = false;
+  EXPECT_THROW(saver.finish(), SharedError);
+  EXPECT_THROW(saver.save(Training::meta(1)), SharedError);
+  test::meet();
+  EXPECT_FALSE(std::filesystem::exists(run.checkpoints / "step-00000001"));
+  EXPECT_TRUE(
+      std::filesystem::exists(run.checkpoints / ".step-00000001.partial" / "rank-00000.h5"));
+  test::meet();
+}
+
 TEST(StateSaver, ASaverThatEndsEarlyLeavesNothingThatIsTakenForACheckpoint) {
   auto p = sharded(test::world().size());
   if (!test::next_case(test::name_of(p))) return;
