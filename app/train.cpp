@@ -314,9 +314,9 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
                                    : Origin::another_run;
-    record = RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
-                       in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta,
-                       start);
+    record =
+        RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
+                  in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta, start);
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
@@ -390,9 +390,8 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
       ->transform(with_environment());
   command->add_flag("--print-run-dir", a->print_run_dir,
                     "say where the run would write, and do no more");
-  command->callback([&chosen, a] {
-    chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); };
-  });
+  command->callback(
+      [&chosen, a] { chosen = [a] { return a->print_run_dir ? print_run_dir(*a) : train(*a); }; });
 }
 
 }  // namespace trireme

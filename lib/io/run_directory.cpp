@@ -148,14 +148,11 @@ void RunDirectory::require_lock() const {
 }
 
 void write_outcome(const fs::path& run, const std::string& lock_text, const Outcome& o) {
-  const nlohmann::ordered_json json = {{"status", o.status},
-                                       {"step", o.step},
-                                       {"exit_reason", o.exit_reason},
-                                       {"last_good_checkpoint", o.last_good_checkpoint},
-                                       {"machine", o.machine},
-                                       {"job", o.start.job},
-                                       {"restart", o.start.restart},
-                                       {"command", o.start.command}};
+  const nlohmann::ordered_json json = {
+      {"status", o.status},           {"step", o.step},
+      {"exit_reason", o.exit_reason}, {"last_good_checkpoint", o.last_good_checkpoint},
+      {"machine", o.machine},         {"job", o.start.job},
+      {"restart", o.start.restart},   {"command", o.start.command}};
   // A reason may quote bytes that are no UTF-8, such as a file name.
   const auto text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto path = run / "outcome.json";
@@ -186,7 +183,8 @@ std::optional<Outcome> read_outcome(const fs::path& run) {
   if (!is_there(run / "outcome.json")) return {};
   try {
     const auto json = nlohmann::json::parse(read_text(run / "outcome.json"));
-    return Outcome{json.at("status").get<std::string>(), json.at("step").get<std::int64_t>(),
+    return Outcome{json.at("status").get<std::string>(),
+                   json.at("step").get<std::int64_t>(),
                    json.at("exit_reason").get<std::string>(),
                    json.at("last_good_checkpoint").get<std::string>(),
                    json.value("machine", ""),
