@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/quoted.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 
@@ -18,8 +20,7 @@ static void open_checkpoint(Side& side) {
   const CheckpointReader reader(side.path);
   side.meta = reader.meta();
   side.step = reader.meta().step;
-  side.deck = parse_deck(reader.meta().deck, (side.path / "deck").string());
-  side.deck.model.vocab = reader.meta().vocab;
+  side.deck = deck_of(reader);
   const auto folder = fs::absolute(side.path).lexically_normal();
   const auto parent =
       folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path();
@@ -78,10 +79,7 @@ std::vector<std::int64_t> common_checkpoints(const Side& a, const Side& b) {
 Deck deck_of_step(const Side& side, std::int64_t step) {
   for (const auto& info : side.checkpoints) {
     if (info.step < step || damage_of(info.directory, Check::sizes)) continue;
-    const CheckpointReader reader(info.directory);
-    auto deck = parse_deck(reader.meta().deck, info.directory.string());
-    deck.model.vocab = reader.meta().vocab;
-    return deck;
+    return deck_of(CheckpointReader(info.directory));
   }
   return side.deck;
 }
@@ -108,7 +106,8 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
       if (line.starts_with("data.path:")) line += same_tokens;
   for (const auto& [key, value] : x)
     if (const auto other = y.find(key); other != y.end() && other->second != value)
-      lines.push_back(fmt::format("{}: {} -> {}", key, value, other->second));
+      lines.push_back(
+          fmt::format("{}: {} -> {}", quoted(key), quoted(value), quoted(other->second)));
   return lines;
 }
 

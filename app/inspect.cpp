@@ -3,13 +3,16 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
+#include "lib/io/posix_file.hpp"
 #include "lib/io/repair.hpp"
 
 namespace trireme {
@@ -20,19 +23,6 @@ struct InspectArguments {
   std::string path;
   bool verify = false, repair = false;
 };
-
-// The path itself if it is a checkpoint; of a run directory the newest one with the right file
-// sizes, after a line for each newer one that is damaged.
-std::filesystem::path checkpoint_in(const std::filesystem::path& path) {
-  std::error_code e;
-  const auto checkpoints = path / "checkpoints";
-  if (!std::filesystem::is_directory(checkpoints, e)) return path;
-  const auto newest = newest_intact(checkpoints, Check::sizes);
-  for (const auto& reason : newest.skipped) fmt::print("skipped: {}\n", reason);
-  require(newest.found.has_value(), "{} holds no {}checkpoint", path.string(),
-          newest.skipped.empty() ? "" : "intact ");
-  return newest.found->directory;
-}
 
 void repair(const std::filesystem::path& path) {
   const auto all = list_checkpoints(path / "checkpoints");
@@ -45,11 +35,13 @@ void repair(const std::filesystem::path& path) {
     fmt::print("made again: {}\n", fmt::join(made, ", "));
 }
 
-// Of a run directory all checkpoints, newest first: the newest intact one as it is, then whether
-// each is intact, and what is wrong with it.
-int verify_all(const std::vector<CheckpointInfo>& all) {
+constexpr int tries = 10;  // a run removes checkpoints, having saved newer ones, while one looks
+
+// All checkpoints, newest first: the newest intact one as it is, then whether each is intact, and
+// what is wrong with it. None: all are gone meanwhile.
+std::optional<int> verify_all(const std::vector<CheckpointInfo>& all) {
   std::string intact, report;
-  std::size_t damaged = 0;
+  std::size_t damaged = 0, gone = 0;
   for (std::size_t i = all.size(); i-- > 0;) {
     const auto& directory = all[i].directory;
     std::vector<std::string> problems;
@@ -64,30 +56,68 @@ int verify_all(const std::vector<CheckpointInfo>& all) {
       problems = {e.what()};
     }
     const auto name = directory.filename().string();
-    for (const auto& p : problems) report += fmt::format("{}: {}\n", name, p);
+    if (!problems.empty() && !is_there(directory)) {
+      report += fmt::format("{}: removed while it was read\n", name);
+      ++gone;
+      continue;
+    }
+    for (const auto& p : problems) report += fmt::format("{}: {}\n", name, without_controls(p));
     report += fmt::format("{}: {}\n", name, problems.empty() ? "intact" : "damaged");
     if (!problems.empty()) ++damaged;
   }
+  if (gone == all.size()) return {};
   fmt::print("{}verdict: {}; {} of {} are damaged\n", report,
              intact.empty() ? "no checkpoint is intact"
                             : "every hash is right in " + intact + ", the newest intact one",
-             damaged, all.size());
+             damaged, all.size() - gone);
   return damaged == 0 ? 0 : 1;
+}
+
+int verify_run(const std::filesystem::path& run) {
+  for (int i = 0; i < tries; ++i)
+    if (const auto code = verify_all(list_checkpoints(run / "checkpoints"))) return *code;
+  fail("the checkpoints of {} were removed while they were read", run.string());
+}
+
+// The newest with the right file sizes, after a line for each newer one that is damaged.
+int inspect_run(const std::filesystem::path& run) {
+  for (int i = 1;; ++i) {
+    const auto newest = newest_intact(run / "checkpoints", Check::sizes);
+    const auto damaged = newest.skipped.size();
+    if (newest.found) {
+      try {
+        const CheckpointReader reader(newest.found->directory);
+        for (const auto& reason : newest.skipped)
+          fmt::print("skipped: {}\n", without_controls(reason));
+        fmt::print("{}\nverdict: manifest and file sizes are right (--verify reads everything){}\n",
+                   describe(reader), damaged > 0 ? fmt::format("; {} newer damaged", damaged) : "");
+        return damaged == 0 ? 0 : 1;
+      } catch (const Error&) {
+        if (i == tries || is_there(newest.found->directory)) throw;
+        continue;
+      }
+    }
+    for (const auto& reason : newest.skipped) fmt::print("skipped: {}\n", without_controls(reason));
+    fail("{} holds no {}checkpoint", run.string(), damaged == 0 ? "" : "intact ");
+  }
 }
 
 int inspect(const InspectArguments& a) {
   if (a.repair) repair(a.path);
-  if (const auto all = list_checkpoints(std::filesystem::path(a.path) / "checkpoints");
-      a.verify && !all.empty())
-    return verify_all(all);
-  const CheckpointReader reader(checkpoint_in(a.path));
+  const auto path = std::filesystem::path(a.path);
+  std::error_code e;
+  if (std::filesystem::is_directory(path / "checkpoints", e))
+    return a.verify && !list_checkpoints(path / "checkpoints").empty() ? verify_run(path)
+                                                                       : inspect_run(path);
+  const CheckpointReader reader(path);
   fmt::print("{}\n", describe(reader));
   if (!a.verify) {
     fmt::print("verdict: manifest and file sizes are right (--verify reads everything)\n");
     return 0;
   }
   const auto problems = reader.verify();
-  for (const auto& p : problems) fmt::print("{}\n", p);
+  require(problems.empty() || is_there(path), "{} was removed while it was read", path.string());
+  for (const auto& p : problems) fmt::print("{}\n", without_controls(p));
   fmt::print("verdict: {}\n", problems.empty() ? "intact, every hash is right" : "damaged");
   return problems.empty() ? 0 : 1;
 }

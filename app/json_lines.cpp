@@ -17,10 +17,14 @@ std::vector<FileLine> lines_of(std::string_view file, const std::string& text) {
   return all;
 }
 
-nlohmann::json object_in(const FileLine& line, std::string_view form) {
-  auto object = nlohmann::json::parse(line.text, nullptr, false);
-  require(object.is_object(), "{} is no JSON object: each line is {}", line.where, form);
-  return object;
+Json object_in(const FileLine& line, std::string_view form) {
+  try {
+    auto object = parse_json(line.text);
+    require(object.is_object(), "it is {}", object.type_name());
+    return object;
+  } catch (const Error& e) {
+    fail("{} is no JSON object ({}): each line is {}", line.where, e.what(), form);
+  }
 }
 
 }  // namespace trireme

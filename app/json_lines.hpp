@@ -1,9 +1,10 @@
 #pragma once
 // Files with an item a line: prompts, questions.
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lib/base/json.hpp"
 
 namespace trireme {
 
@@ -15,7 +16,7 @@ struct FileLine {
 // Those that are not empty, without their ends.
 std::vector<FileLine> lines_of(std::string_view file, const std::string& text);
 
-// The object that a line is. Error that says what each line is to be, as `form`.
-nlohmann::json object_in(const FileLine&, std::string_view form);
+// The object that a line is. Error that says what is wrong and what each line is to be, as `form`.
+Json object_in(const FileLine&, std::string_view form);
 
 }  // namespace trireme

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "app/node_shards.hpp"
+#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/ids_tokenizer.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/train/state.hpp"
@@ -44,14 +47,13 @@ static void require_machine_keys(const std::vector<std::string>& overrides) {
 static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
                      int ranks) {
   require_machine_keys(a.overrides);
-  auto deck = parse_deck(reader.meta().deck, (reader.directory() / "deck").string());
+  auto deck = deck_of(reader);
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
   // No sum is over ranks then, so that no chunk must divide their tokens.
   if (losses == LossesAre::of_samples && deck.run.exactness == Exactness::invariant)
     deck.run.exactness = Exactness::repeatable;
   deck = on_one_rank(std::move(deck));
-  deck.model.vocab = reader.meta().vocab;
   if (ranks == 1 && a.overrides.empty()) return deck;
   deck.parallel.data = 0;
   // What the run's steps were of says nothing here.
@@ -62,17 +64,46 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
   return deck;
 }
 
+// Before anything is taken. The ranks of a node share its memory; those with a device have one
+// each.
+static void require_memory(const Communicator& world, const Deck& deck, const BackendChoice& choice,
+                           DType compute, LossesAre losses) {
+  double needed = 0, capacity = 0;
+  bool shared = true;
+  together(world, [&] {
+    auto target = dry_target(choice);
+    capacity = static_cast<double>(std::exchange(target.capacity, std::size_t{1} << 60));
+    shared = target.properties.host_readable;
+    auto input = plan_input(deck, compute, transport_of(deck, choice));
+    input.evaluation = losses == LossesAre::of_run ? PlanEvaluation::included  // of what follows
+                                                   : PlanEvaluation::left_out;
+    needed =
+        static_cast<double>(reserved_untrained(std::move(input), std::move(target), world.rank()));
+  });
+  if (shared) world.node().all_reduce({&needed, 1});
+  together(world, [&] {
+    require(needed <= capacity,
+            "{} would reserve {:.2f} GiB for this model, and {} has {:.2f} GiB: take more {}",
+            world.size() == 1 ? "this program"
+            : shared          ? "the ranks of a node"
+                              : "a rank",
+            needed * 0x1p-30, host_name(), capacity * 0x1p-30, shared ? "nodes" : "ranks");
+  });
+}
+
 LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,
                          const ModelArguments& a, LossesAre losses) {
   together(world, Pace::slow, [&] {
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
     deck_ = deck_for(*reader_, a, losses, world.size());
+    require_model(*reader_, make_spec(deck_.model));
   });
   deck_ = with_shard_number_here(std::move(deck_), world);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
   auto choice = backend_choice(deck_, world);
   choice.device = launch::gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, world);
   const auto compute = agreed_compute(world, choice, deck_.precision.compute);
+  require_memory(world, deck_, choice, compute, losses);
   const auto grid = grid_of(deck_);
   axes_ = make_axes(world, grid, shard_ranks(deck_.zero, grid));
   // A backend takes what is free of its device then.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "app/json_lines.hpp"
 #include "lib/base/text_file.hpp"
@@ -15,8 +14,6 @@
 namespace trireme {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* row_form = R"({"ctx": "...", "endings": ["...", "..."], "label": 0})";
 

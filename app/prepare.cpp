@@ -12,21 +12,22 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/model/spec.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
 
-namespace {
-
-// Identifies a run in its files.
 std::string new_run_id() {
   std::random_device device;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
+
+namespace {
 
 CheckpointMeta meta_of(const Deck& deck, const Dataset& data, const CheckpointReader* from) {
   CheckpointMeta meta;
@@ -51,7 +52,10 @@ Inputs inputs_of(Deck deck, const std::string& from) {
       training_data(deck.data, m.context, m.vocab, static_cast<std::uint64_t>(deck.train.seed));
   auto validation = validation_data(deck.data, m.context, m.vocab);
   std::optional<CheckpointReader> reader;
-  if (!from.empty()) reader.emplace(from);
+  if (!from.empty()) {
+    reader.emplace(from);
+    require_model(*reader, make_spec(m));  // before anything of that size is made
+  }
   auto meta = meta_of(deck, training, reader ? &*reader : nullptr);
   const auto total = steps_of_run(deck.train, m.context, meta);
   return {std::move(deck),   std::move(training), std::move(validation),
@@ -84,17 +88,15 @@ void compare_tokens_with_checkpoint(Inputs& in) {
   there = here;
 }
 
-// Ranks that load different checkpoints would train different models.
-void require_same_checkpoint(const Communicator& world, const std::filesystem::path& from) {
-  std::string hash;
-  together(world, [&] { hash = to_string(hash128(read_text(from / manifest_name))); });
-  const auto all = world.all_gather(hash);
-  const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
-  if (other != all.end())
-    throw SharedError(fmt::format(
-        "rank {} finds a different checkpoint from rank 0 in {}: put the run directory on a file "
-        "system that all nodes share",
-        other - all.begin(), from.string()));
+// What the model that the first weights are of has to do with the one that is trained.
+void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
+                          const std::string& name) {
+  require_tokens_of(initial.meta(), name, {kind_named(in.meta.tokenizer_kind), in.meta.tokenizer});
+  require_model(initial, make_spec(in.deck.model));
+  const auto differences = model_differences(model_of(initial), in.deck.model);
+  if (!differences.empty())
+    log_warning("model.init_from: {} is a model that computes otherwise: {}", name,
+                fmt::join(differences, "; "));
 }
 
 // The ranks of a node share its memory; those with a device have one each.
@@ -197,13 +199,9 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
     if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
-      require_tokens_of(CheckpointReader(find_checkpoint(model)).meta(), model,
-                        {kind_named(in->meta.tokenizer_kind), in->meta.tokenizer});
+      compare_with_initial(*in, CheckpointReader(find_checkpoint(model)), model);
   });
-  if (world.size() > 1) {
-    if (in->from) require_same_checkpoint(world, from);
-    world.broadcast(in->meta.run);  // a new run's identity is rank 0's
-  }
+  if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's
   return std::move(*in);
 }
 

@@ -24,8 +24,11 @@ struct Inputs {
   bool finished() const { return from && meta.step >= total_steps; }
 };
 
-// Collective; `from`: the checkpoint to restart from, empty for none. Error on all ranks when
-// something is wrong on one, or differs between them.
+// Identifies a run in its files.
+std::string new_run_id();
+
+// Collective; `from`: the checkpoint to restart from, whose parameters are the deck's model's,
+// empty for none. Error on all ranks when something is wrong on one, or differs between them.
 Inputs open_inputs(const Communicator& world, Deck, const std::string& from);
 
 struct Machine {

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "app/json_lines.hpp"
 #include "lib/base/error.hpp"

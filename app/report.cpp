@@ -11,6 +11,7 @@
 #include "app/commands.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/version.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/report/page.hpp"
@@ -83,7 +84,8 @@ int report(const ReportArguments& a) {
   replace_atomically(a.output, page);
   for (const auto& run : all.at("runs"))
     for (const auto& problem : run.at("problems"))
-      fmt::print("{}: {}\n", run.at("path").get<std::string>(), problem.get<std::string>());
+      fmt::print("{}: {}\n", quoted(run.at("path").get<std::string>()),
+                 without_controls(problem.get<std::string>()));
   fmt::print("{}: {}, {:.2f} MB; open it in a browser\n", a.output, counted(runs.size(), "run"),
              static_cast<double>(page.size()) * 1e-6);
   return 0;

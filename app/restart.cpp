@@ -1,12 +1,15 @@
 #include "app/restart.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "app/run_support.hpp"
+#include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 
@@ -25,10 +28,59 @@ std::optional<std::string> damage_of(const Communicator& world, const std::strin
   return {};
 }
 
+// A rank that sees an older copy of the directory would have newer checkpoints put aside.
+void require_one_view(const Communicator& world, const std::string& found,
+                      const std::string& place) {
+  const auto all = world.all_gather(found);
+  const auto other = std::ranges::find_if(all, [&](const auto& f) { return f != all[0]; });
+  if (other == all.end()) return;
+  throw SharedError(fmt::format(
+      "{}: rank 0 finds {}, rank {} {} -- put the run directory on a file system that all nodes "
+      "share, or wait until all see the same; nothing was changed",
+      place, all[0], other - all.begin(), *other));
+}
+
+void require_one_manifest(const Communicator& world, const std::string& checkpoint) {
+  std::string found;
+  together(world, Pace::slow, [&] {
+    try {
+      const auto text = read_text(std::filesystem::path(checkpoint) / manifest_name);
+      found = fmt::format("the manifest {}", to_string(hash128(text)));
+    } catch (const Error& e) {  // damage, where all find it
+      found = fmt::format("none ({})", e.what());
+    }
+  });
+  require_one_view(world, found, checkpoint);
+}
+
+// Of the newest that can be read.
+std::string run_of(const std::vector<CheckpointInfo>& checkpoints, std::string& name) {
+  for (auto info = checkpoints.rbegin(); info != checkpoints.rend(); ++info) {
+    try {
+      const CheckpointReader reader(info->directory);
+      name = info->directory.filename().string();
+      return reader.meta().run;
+    } catch (const Error&) {  // damaged: it says nothing
+    }
+  }
+  return {};
+}
+
+// A run's checkpoints all have its identity: one that was copied in is not gone on from.
+void require_one_run(const std::string& checkpoint, const std::vector<CheckpointInfo>& older) {
+  std::string name;
+  const auto before = run_of(older, name), run = CheckpointReader(checkpoint).meta().run;
+  require(before.empty() || before == run,
+          "--restart latest: {} is of the run {}, {} beside it of the run {}: move the checkpoints "
+          "of the other run elsewhere; nothing was changed",
+          checkpoint, run, name, before);
+}
+
 std::string named(const Communicator& world, const std::string& restart) {
   std::string path;
   at_root(world, [&] { path = find_checkpoint(restart).string(); });
   world.broadcast(path);
+  require_one_manifest(world, path);
   // Elements are checked when they are loaded.
   if (const auto damage = damage_of(world, path, Check::metadata))
     throw SharedError(
@@ -40,7 +92,13 @@ std::string named(const Communicator& world, const std::string& restart) {
 
 std::string latest(const Communicator& world, const std::filesystem::path& checkpoints) {
   std::vector<CheckpointInfo> left;  // at rank 0, oldest first
-  at_root(world, [&] { left = list_checkpoints(checkpoints); });
+  std::string newest;
+  together(world, Pace::slow, [&] {
+    left = list_checkpoints(checkpoints);
+    newest = left.empty() ? "none" : left.back().directory.filename().string() + " as the newest";
+    if (world.rank() != 0) left.clear();
+  });
+  require_one_view(world, newest, checkpoints.string());
   std::vector<std::string> skipped;
   while (true) {
     std::string path;
@@ -50,8 +108,10 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
     }
     world.broadcast(path);
     if (path.empty()) break;
+    require_one_manifest(world, path);
     auto damage = damage_of(world, path, Check::hashes);
     if (!damage) {
+      at_root(world, Pace::slow, [&] { require_one_run(path, left); });
       for (const auto& reason : skipped) log_warning("skipped: {}", reason);
       return path;
     }
@@ -74,6 +134,22 @@ std::string checkpoint_to_restart(const Communicator& world, const std::string& 
                                   const std::filesystem::path& checkpoints) {
   if (restart.empty()) return {};
   return restart == "latest" ? latest(world, checkpoints) : named(world, restart);
+}
+
+void compare_models(const Communicator& world, const Inputs& in, OtherModel other) {
+  if (!in.from) return;
+  together(world, [&] {
+    const auto& model = in.deck.model;
+    const auto differences = model_differences(model_of(*in.from), model);
+    if (differences.empty()) return;
+    const auto text = fmt::format("{} holds weights of a model that computes otherwise: {}",
+                                  in.from->directory().string(), fmt::join(differences, "; "));
+    require(other == OtherModel::allowed,
+            "{} -- give [model] these values again, or --allow-other-model to train on as another "
+            "model",
+            text);
+    log_warning("{}: they are trained on as another model", text);
+  });
 }
 
 }  // namespace trireme

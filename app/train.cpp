@@ -45,6 +45,7 @@ struct TrainArguments {
   DeckArguments deck;
   std::string restart, run_dir, time_limit;
   bool overwrite = false, print_run_dir = false;
+  OtherModel other_model = OtherModel::refused;
 };
 
 JobStart start_of(const TrainArguments& a) {
@@ -52,6 +53,7 @@ JobStart start_of(const TrainArguments& a) {
   for (const auto& o : a.deck.overrides) command += " " + o;
   if (!a.restart.empty()) command += " --restart " + a.restart;
   if (a.overwrite) command += " --overwrite";
+  if (a.other_model == OtherModel::allowed) command += " --allow-other-model";
   return {launch::job_id(), launch::restart_count(), command};
 }
 
@@ -154,6 +156,15 @@ void record_lone_failure(const LockedRun& run, const Communicator& world, const 
   }
 }
 
+// Said once, whatever went wrong.
+SharedError with_way_on(const SharedError& e, const TrainLoop& loop) {
+  const auto& last = loop.last_checkpoint();
+  return SharedError(last.empty()
+                         ? e.what()
+                         : fmt::format("{}; --restart latest goes on from {} once that is mended",
+                                       e.what(), last));
+}
+
 int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, TrainLoop& loop,
              RunRecord& record, const TrainArguments& a) {
   const auto outcome = [&](const char* status, const std::string& reason) {
@@ -165,13 +176,14 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   try {
     ending = loop.run();
   } catch (const SharedError& e) {
+    const auto error = with_way_on(e, loop);
     try {
-      outcome("failed", e.what());
+      outcome("failed", error.what());
     } catch (const Error& second) {
       if (machine.axes.world.rank() == 0 && std::string_view(second.what()) != e.what())
         log_error("{}", second.what());
     }
-    throw;
+    throw error;
   } catch (const std::exception& e) {
     // At once: whatever else this rank does, another one that fails may abort the job meanwhile.
     say_lone_error(machine.axes.world, e);
@@ -232,9 +244,18 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
 }
 
 // All steps are made and evaluated; the last process may have died before it wrote its outcome.
-int end_finished(const RunDirectory* directory, const Inputs& in, const JobStart& start) {
-  log_info("the run is finished: {} steps are done", in.meta.step);
-  if (!directory) return 0;
+// Without a directory it is that of another run, and this command has nothing to do.
+int end_finished(const RunDirectory* directory, const Inputs& in, const std::filesystem::path& run,
+                 const JobStart& start) {
+  const auto* const longer = in.deck.train.steps > 0 ? "train.steps" : "train.tokens";
+  log_info("the run is finished: {} steps are done; a higher {} trains on", in.meta.step, longer);
+  if (!directory) {
+    log_warning(
+        "nothing is made in {}: give a higher {}, or start a run from these weights with "
+        "model.init_from=\"{}\" and without --restart",
+        run.string(), longer, in.from->directory().string());
+    return 0;
+  }
   const auto outcome = directory->read_outcome();
   if (!outcome || outcome->status != "done")
     directory->write_outcome({"done", in.meta.step, done_reason, in.from->directory().string(),
@@ -294,11 +315,14 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const auto from = checkpoint_to_restart(world, beginning.restart, run / "checkpoints");
   leave_if(world, signals.stop());
   auto in = open_inputs(world, std::move(deck), from);
+  compare_models(world, in, a.other_model);
   const bool goes_on = directory && beginning.existing == Existing::restart &&
                        (from.empty() || is_checkpoint_of(from, run));
   const auto* const same_run = goes_on ? &*directory : nullptr;
+  if (in.from && world.rank() == 0 && !same_run) in.meta.run = new_run_id();
+  world.broadcast(in.meta.run);
   const bool missing = evaluation_missing(world, in, same_run);
-  if (in.finished() && !missing) return end_finished(same_run, in, start);
+  if (in.finished() && !missing) return end_finished(same_run, in, run, start);
   const auto tokenizer = tokenizer_of_samples(world, in);
   leave_if(world, signals.stop());
   auto machine = open_machine(world, in);
@@ -380,6 +404,11 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
           "--restart", a->restart,
           "go on from a checkpoint: \"latest\" of the run directory, or one by its directory")
       ->transform(with_environment());
+  command
+      ->add_flag_callback(
+          "--allow-other-model", [a] { a->other_model = OtherModel::allowed; },
+          "with --restart: train on where [model] computes otherwise than the checkpoint's")
+      ->needs("--restart");
   command->add_option("--run-dir", a->run_dir, "where the run writes (default: runs/<deck name>)")
       ->transform(with_environment());
   command->add_flag("--overwrite", a->overwrite, "replace the run that is there")

@@ -1,19 +1,36 @@
 #include "app/train_log.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
+#include "lib/deck/preset.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
+#include "lib/run/loop.hpp"
 #include "lib/run/record.hpp"
+#include "lib/run/schedule.hpp"
 
 namespace trireme {
 
-static void print_differences(const CheckpointReader& from, const Deck& deck) {
-  const auto before = parse_deck(from.meta().deck, from.directory().string());
-  for (const auto& line : deck_differences(before, deck)) log_info("deck changed: {}", line);
+// Of the step that comes next, by a deck.
+static double rate_of(const Deck& deck, const CheckpointMeta& meta) {
+  const auto steps = steps_of_run(deck.train, deck.model.context, meta);
+  return learning_rate(deck.schedule, deck.optimizer.lr, meta.step, steps);
+}
+
+static void print_differences(const Inputs& in) {
+  const auto before = deck_of(*in.from);
+  for (const auto& line : deck_differences(before, in.deck)) log_info("deck changed: {}", line);
+  const auto then = rate_of(before, in.from->meta()), now = rate_of(in.deck, in.meta);
+  if (constexpr double small = 0.05; std::abs(now - then) > small * std::max(then, now))
+    log_warning(
+        "the learning rate jumps: step {} has {:.4g} by this deck, {:.4g} by the checkpoint's "
+        "(optimizer.lr, [schedule] and the length of the run make it)",
+        in.meta.step + 1, now, then);
 }
 
 void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& deck,
@@ -32,7 +49,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
   log_detail("bits are those of {}", in.meta.extra.at(machine_key));
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);
-  print_differences(*in.from, in.deck);
+  print_differences(in);
 }
 
 void log_processes(const Communicator& world) {

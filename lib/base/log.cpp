@@ -17,6 +17,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log_errors.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/terminal.hpp"
 
 namespace trireme {
@@ -84,10 +85,11 @@ static void add_error(std::string_view text) {
   ::close(file);
 }
 
-void log_line(LogLevel level, std::string_view text) {
+void log_line(LogLevel level, std::string_view message) {
+  const auto text = without_controls(message);
   if (level == LogLevel::error && !errors_file.empty()) add_error(text);
   if (!had_file && early.size() < 100)
-    early.push_back({spdlog::log_clock::now(), level_of(level), std::string(text)});
+    early.push_back({spdlog::log_clock::now(), level_of(level), text});
   if (level == LogLevel::detail && on_terminal()) {
     const spdlog::details::log_msg message("trireme", spdlog::level::info, text);
     for (auto& sink : std::span(logger().sinks()).subspan(1)) {

@@ -17,6 +17,7 @@ enum class LogLevel : std::uint8_t { detail, info, warning, error };
 // it does, 0 that it does not.
 bool on_terminal();
 
+// A name or a text of a file in it cannot drive a terminal (`without_controls`).
 void log_line(LogLevel, std::string_view);
 // Logs to `file` as well (appends; first the lines logged before it was set); an empty path ends
 // that. Throws Error when it cannot be opened.

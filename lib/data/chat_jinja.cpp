@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/base/hash.hpp"
+#include "lib/base/json.hpp"
 
 namespace trireme {
 
@@ -62,7 +62,7 @@ std::string normalized(std::string_view text) {
 }
 
 // As a text, or as the "default" of several that have names.
-std::optional<std::string> jinja_in(const nlohmann::json& config) {
+std::optional<std::string> jinja_in(const Json& config) {
   if (!config.is_object() || !config.contains("chat_template")) return std::nullopt;
   const auto& t = config.at("chat_template");
   if (t.is_string()) return t.get<std::string>();
@@ -75,7 +75,7 @@ std::optional<std::string> jinja_in(const nlohmann::json& config) {
 std::optional<std::string> jinja_of(const Tokenizer& tokenizer) {
   if (auto text = tokenizer.file("chat_template.jinja")) return text;
   if (const auto config = tokenizer.file("tokenizer_config.json"))
-    return jinja_in(nlohmann::json::parse(*config, nullptr, false));
+    return jinja_in(parse_object(*config, "tokenizer_config.json"));
   return std::nullopt;
 }
 

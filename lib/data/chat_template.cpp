@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
@@ -114,7 +114,7 @@ std::vector<ChatTemplate> known() {
 std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
                                     std::string_view usual) {
   if (const auto config = tokenizer.file("tokenizer_config.json"))
-    if (auto token = token_named(nlohmann::json::parse(*config, nullptr, false), key)) return token;
+    if (auto token = token_named(parse_object(*config, "tokenizer_config.json"), key)) return token;
   if (tokenizer.id_of(usual)) return std::string(usual);
   return std::nullopt;
 }

@@ -1,11 +1,10 @@
 #include "lib/data/huggingface.hpp"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/text_file.hpp"
-#include "lib/base/vendor_text.hpp"
 #include "lib/data/tiktoken.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 #include "lib/tokenizer/text_pipeline.hpp"
@@ -68,17 +67,13 @@ class HuggingFaceTokenizer final : public Tokenizer {
   std::optional<std::int32_t> read_separator(std::string_view where) const {
     const auto text = file("tokenizer_config.json");
     if (!text) return std::nullopt;
-    try {
-      const auto config = nlohmann::json::parse(*text);
-      const auto token = token_named(config, "eos_token");
-      if (!token) return std::nullopt;
-      const auto id = pipeline_.id_of(*token);
-      require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
-              where, *token, tokenizer_files[0]);
-      return id;
-    } catch (const nlohmann::json::exception& e) {
-      fail("{}: tokenizer_config.json is damaged ({})", where, without_tag(e.what()));
-    }
+    const auto config = parse_object(*text, fmt::format("{}: tokenizer_config.json", where));
+    const auto token = token_named(config, "eos_token");
+    if (!token) return std::nullopt;
+    const auto id = pipeline_.id_of(*token);
+    require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
+            where, *token, tokenizer_files[0]);
+    return id;
   }
 
   TokenizerSpec spec_;

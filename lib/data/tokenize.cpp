@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/data/chat_text.hpp"
@@ -86,7 +86,7 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 
-  void add_chat(const nlohmann::json& object, Encoded& out) const {
+  void add_chat(const Json& object, Encoded& out) const {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> targets;
     encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation_of(object)), ids,
@@ -111,12 +111,11 @@ class Encoder {
 
   void add_line(std::string_view line, const std::string& file, std::int64_t number,
                 Encoded& out) const {
-    nlohmann::json object;
+    Json object;
     try {
-      object = nlohmann::json::parse(line);
-    } catch (const nlohmann::json::exception& e) {
-      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number,
-           without_tag(e.what()));
+      object = parse_json(line);
+    } catch (const Error& e) {
+      fail("{}:{}: this is not JSON ({}): each line must be one object", file, number, e.what());
     }
     const auto field = [&](const std::string& name) -> const std::string& {
       require(object.is_object(), "{}:{}: this JSON is not an object: each line must be one", file,
@@ -134,8 +133,8 @@ class Encoder {
         add_chat(object, out);
       } catch (const Error& e) {
         fail("{}:{}: {}", file, number, e.what());
-      } catch (const nlohmann::json::exception& e) {
-        fail("{}:{}: this conversation cannot be read ({})", file, number, e.what());
+      } catch (const Json::exception& e) {
+        fail("{}:{}: this conversation cannot be read ({})", file, number, without_tag(e.what()));
       }
     } else if (masked_) {
       add_text(field(options_.prompt), TextPlace::start, false, out);

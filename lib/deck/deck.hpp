@@ -42,6 +42,9 @@ Deck load_deck(const std::filesystem::path&, std::span<const std::string> overri
 Deck parse_deck(std::string_view text, std::string source_name,
                 std::span<const std::string> overrides = {});
 
+// What dump_deck wrote: a preset that names a checkpoint has no place in it and is refused.
+Deck parse_dumped_deck(std::string_view text, std::string source_name);
+
 // The deck on that many ranks: parallel.data and train.microbatch are decided and the grid is
 // checked. Every run and every plan calls this once; throws Error naming legal values.
 Deck fit_to_ranks(Deck, std::int64_t ranks);
@@ -54,6 +57,9 @@ std::string dump_deck(const Deck&);
 
 // "section.key: old -> new" for every key that differs.
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
+
+// The same for the keys of [model] in which these compute otherwise (as_function).
+std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after);
 
 // A deck to start from: required keys with examples, all others commented out with their defaults.
 std::string deck_template();

@@ -111,4 +111,11 @@ std::vector<std::string> deck_differences(const Deck& before, const Deck& after)
   return changes;
 }
 
+std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after) {
+  Deck a, b;
+  a.model = as_function(before);
+  b.model = as_function(after);
+  return deck_differences(a, b);
+}
+
 }  // namespace trireme

@@ -37,9 +37,12 @@ std::string homes_of(std::string_view key) {
   return homes;
 }
 
+enum class Presets : std::uint8_t { of_this_program, of_checkpoints_too };
+
 class Loader {
  public:
-  explicit Loader(std::string source) : source_(std::move(source)) {
+  explicit Loader(std::string source, Presets presets = Presets::of_checkpoints_too)
+      : source_(std::move(source)), presets_(presets) {
     deck_.name = std::filesystem::path(source_).stem().string();
   }
 
@@ -252,7 +255,10 @@ class Loader {
     const auto preset = given_.find("model.preset");
     if (preset != given_.end()) {
       try {
-        deck_.model = preset_named(std::get<std::string>(preset->second.value));
+        const auto& name = std::get<std::string>(preset->second.value);
+        require(presets_ == Presets::of_checkpoints_too || !name.starts_with(checkpoint_preset),
+                "the deck of a checkpoint does not refer to another one: no program wrote this");
+        deck_.model = preset_named(name);
       } catch (const Error& e) {
         failed_.insert("model.preset");
         report(&preset->second, fmt::format("model.preset: {}", e.what()));
@@ -291,6 +297,7 @@ class Loader {
   }
 
   std::string source_;
+  Presets presets_;
   Deck deck_;
   std::map<std::string, Given> given_;  // by "section.key", later rows with "#row"
   std::map<std::string, std::size_t> rows_;
@@ -305,6 +312,12 @@ Deck parse_deck(std::string_view text, std::string source_name,
   Loader loader(std::move(source_name));
   loader.read(text);
   for (const auto& argument : overrides) loader.override_with(argument);
+  return loader.finish();
+}
+
+Deck parse_dumped_deck(std::string_view text, std::string source_name) {
+  Loader loader(std::move(source_name), Presets::of_this_program);
+  loader.read(text);
   return loader.finish();
 }
 

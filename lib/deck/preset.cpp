@@ -1,14 +1,17 @@
 #include "lib/deck/preset.hpp"
 
-#include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 
 namespace trireme {
 
+Deck deck_of(const CheckpointReader& reader) {
+  auto deck = parse_dumped_deck(reader.meta().deck, (reader.directory() / "deck").string());
+  deck.model.vocab = reader.meta().vocab;
+  return deck;
+}
+
 ModelConfig model_of(const CheckpointReader& reader) {
-  auto model = parse_deck(reader.meta().deck, (reader.directory() / "deck").string()).model;
-  model.vocab = reader.meta().vocab;
-  return model;
+  return deck_of(reader).model;
 }
 
 ModelConfig preset_named(std::string_view name) {

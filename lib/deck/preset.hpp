@@ -2,6 +2,7 @@
 // What model.preset names: a known shape, or that of a checkpoint.
 #include <string_view>
 
+#include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/model/config.hpp"
 
@@ -9,8 +10,10 @@ namespace trireme {
 
 inline constexpr std::string_view checkpoint_preset = "from:";
 
-// The model of a checkpoint: its deck's section, resolved, with vocab. Error when the deck cannot
-// be read.
+// The deck of a checkpoint, with vocab. It gives its model's shape itself: one that refers to a
+// checkpoint, which might be this one, is an Error as one that cannot be read.
+Deck deck_of(const CheckpointReader&);
+// Its model, resolved.
 ModelConfig model_of(const CheckpointReader&);
 
 // Of "llama-7B", of "from:DIR" (a checkpoint or run directory) and of "", which is the default.

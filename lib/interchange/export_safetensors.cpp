@@ -7,9 +7,9 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_names.hpp"
-#include "lib/interchange/json_text.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "lib/interchange/stored_model.hpp"
 #include "lib/interchange/tokenizer_files.hpp"

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/json.hpp"
 #include "lib/interchange/elements.hpp"
-#include "lib/io/json_fields.hpp"
 #include "lib/model/config.hpp"
 
 namespace trireme {

@@ -37,7 +37,7 @@ class Fields {
   std::int64_t integer(const char* key) const {
     const auto* v = find(key);
     require(v, "it lacks '{}'", key);
-    return JsonFields::integer_of(*v, key, 1);
+    return trireme::integer(*v, key, 1);
   }
   std::int64_t integer(const char* key, std::int64_t otherwise) const {
     return find(key) ? integer(key) : otherwise;

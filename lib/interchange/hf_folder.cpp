@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/interchange/json_text.hpp"
+#include "lib/base/json.hpp"
 #include "lib/io/checkpoint.hpp"
 
 namespace trireme {
@@ -19,7 +19,7 @@ constexpr const char *one_file = "model.safetensors", *index_file = "model.safet
 
 // By tensor.
 std::map<std::string, std::string> read_index(const fs::path& path) {
-  const auto json = read_object(path);
+  const auto json = parse_object(read_text(path), path.string());
   try {
     std::map<std::string, std::string> index;
     for (const auto& [tensor, file] : JsonFields{json}.object("weight_map").items()) {

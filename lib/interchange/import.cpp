@@ -5,12 +5,12 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_folder.hpp"
-#include "lib/interchange/json_text.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/draft.hpp"
@@ -76,7 +76,8 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   if (!folder.has_filename()) folder = folder.parent_path();
   const HfFolder files(folder);
   const auto config = folder / "config.json";
-  const auto model = model_of_config(read_object(config), config.string(), options.context);
+  const auto model = model_of_config(parse_object(read_text(config), config.string()),
+                                     config.string(), options.context);
   const auto spec = make_spec(model);
   HfWeights weights(files, spec);
   const auto master = options.master.value_or(weights.master());

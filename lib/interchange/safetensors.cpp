@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/interchange/json_text.hpp"
+#include "lib/base/json.hpp"
 
 namespace trireme {
 
@@ -47,13 +47,13 @@ SafeTensor tensor_from(const std::string& name, const Json& json, std::int64_t d
   t.type = f.text("dtype");
   std::int64_t bytes = size_of(t.type);
   for (const auto& n : f.array("shape")) {
-    t.shape.push_back(JsonFields::integer_of(n, "shape"));
+    t.shape.push_back(integer(n, "shape"));
     bytes = product(bytes, t.shape.back());
   }
   const auto& offsets = f.array("data_offsets");
   require(offsets.size() == 2, "'data_offsets' is not a pair");
-  const auto begin = JsonFields::integer_of(offsets[0], "data_offsets", 0, data);
-  const auto end = JsonFields::integer_of(offsets[1], "data_offsets", begin, data);
+  const auto begin = integer(offsets[0], "data_offsets", 0, data);
+  const auto end = integer(offsets[1], "data_offsets", begin, data);
   t.begin = data_begin + begin;
   t.bytes = end - begin;
   require(t.bytes == bytes, "its shape takes {} bytes, its place has {}", bytes, t.bytes);

@@ -3,8 +3,8 @@
 #include <sentencepiece_processor.h>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
-#include "lib/interchange/json_text.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/hf_files.hpp"
@@ -65,15 +65,13 @@ class TokenIds {
   std::optional<std::int64_t> id_of(const std::optional<std::string>& named) const {
     if (!named) return {};
     const auto& token = *named;
-    const auto added = parse_member(tokenizer_, "added_tokens", where_);
-    if (added.contains("added_tokens"))
-      for (const auto& t : added.at("added_tokens"))
-        if (t.is_object() && t.value("content", "") == token) return JsonFields{t}.integer("id", 0);
+    for (const auto& t : parse_member(tokenizer_, "added_tokens", where_))
+      if (t.is_object() && t.value("content", "") == token) return JsonFields{t}.integer("id", 0);
     const auto model = parse_member(tokenizer_, "model", where_);
-    if (!model.contains("model") || !model.at("model").is_object()) return {};
-    const auto vocabulary = model.at("model").find("vocab");
-    if (vocabulary == model.at("model").end() || !vocabulary->contains(token)) return {};
-    return JsonFields::integer_of(vocabulary->at(token), token.c_str());
+    if (!model.is_object()) return {};
+    const auto vocabulary = model.find("vocab");
+    if (vocabulary == model.end() || !vocabulary->contains(token)) return {};
+    return integer(vocabulary->at(token), token);
   }
 
  private:

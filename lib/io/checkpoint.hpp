@@ -12,6 +12,11 @@
 
 namespace trireme {
 
+// Counters of a run: exact in a double, too, and their products with what a step takes fit.
+inline constexpr std::int64_t most_counted = std::int64_t{1} << 53;
+
+inline constexpr int most_ranks = 1 << 24;
+
 // Elements [begin, begin + count) of one parameter, flat in row-major order, held by one rank.
 struct ParamSlice {
   std::string name;   // of the parameter
@@ -85,6 +90,13 @@ enum class Check : std::uint8_t {
   metadata,  // and every byte but the elements in chunks, which loading checks
   hashes     // and everything
 };
+
+// May a parameter have this name? It is that of a dataset in an HDF5 group.
+bool is_dataset_name(std::string_view);
+
+// A count that the training loop keeps in `extra`, `otherwise` where it keeps none. Error when it
+// is no count.
+std::int64_t extra_count(const CheckpointMeta&, const std::string& key, std::int64_t otherwise);
 
 // For sending a rank's record to the rank that publishes.
 std::string to_text(const FileRecord&);

@@ -90,14 +90,21 @@ std::optional<std::string> damage_of(const fs::path& checkpoint, Check check, Sh
 NewestIntact newest_intact(const fs::path& checkpoints, Check check) {
   NewestIntact result;
   auto all = list_checkpoints(checkpoints);
-  std::reverse(all.begin(), all.end());
-  for (const auto& info : all) {
+  int listings_left = 10;  // a network's file system may list what is gone
+  while (!all.empty()) {
+    const auto info = all.back();
     const auto damage = damage_of(info.directory, check);
     if (!damage) {
       result.found = info;
       return result;
     }
-    result.skipped.push_back(*damage);
+    if (is_there(info.directory) || --listings_left == 0) {
+      result.skipped.push_back(*damage);
+      all.pop_back();
+    } else {  // a run removed it, having saved a newer one
+      all = list_checkpoints(checkpoints);
+      result.skipped.clear();
+    }
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/sizes.hpp"
 
 namespace trireme {
@@ -13,7 +14,7 @@ std::string describe(const CheckpointReader& reader) {
   std::size_t widest = 0, shards = 0;
   for (const auto& p : reader.params()) {
     elements += p.shape.count();
-    widest = std::max(widest, p.name.size());
+    widest = std::max(widest, quoted(p.name).size());
   }
   for (const auto& f : reader.files()) {
     bytes += f.size;
@@ -21,7 +22,7 @@ std::string describe(const CheckpointReader& reader) {
   }
   std::string out = fmt::format("{}\n", reader.directory().string());
   const auto line = [&](std::string_view key, const std::string& value) {
-    out += fmt::format("  {:<11} {}\n", key, value);
+    out += fmt::format("  {:<11} {}\n", quoted(key), quoted(value));
   };
   line("step", fmt::format("{}", m.step));
   line("consumed", fmt::format("{} samples, {} tokens", m.samples, m.tokens));
@@ -40,14 +41,14 @@ std::string describe(const CheckpointReader& reader) {
 
   out += "\nfiles\n";
   for (const auto& f : reader.files()) {
-    out += fmt::format("  {:<18} {:>12}", f.name, memory_text(static_cast<double>(f.size)));
+    out += fmt::format("  {:<18} {:>12}", quoted(f.name), memory_text(static_cast<double>(f.size)));
     if (f.rank >= 0) out += fmt::format("  rank {}, {} slices", f.rank, f.slices.size());
     out += "\n";
   }
   out += fmt::format("\nparameters: {} with {} elements\n", reader.params().size(), elements);
   for (const auto& p : reader.params()) {
     out += fmt::format(
-        "  {:<{}}  {} {:<16} {}", p.name, widest, name_of(p.dtype), to_string(p.shape),
+        "  {:<{}}  {} {:<16} {}", quoted(p.name), widest, name_of(p.dtype), to_string(p.shape),
         p.arrays.empty() ? "weights alone" : fmt::format("with {}", fmt::join(p.arrays, ", ")));
     if (const auto n = m.updates.find(p.name); n != m.updates.end()) {
       out += fmt::format(", {} updates", n->second);
@@ -57,7 +58,7 @@ std::string describe(const CheckpointReader& reader) {
   out += "\ndeck\n";
   for (std::size_t at = 0; at < m.deck.size();) {
     const auto end = std::min(m.deck.find('\n', at), m.deck.size());
-    out += "  " + m.deck.substr(at, end - at) + "\n";
+    out += "  " + without_controls(m.deck.substr(at, end - at)) + "\n";
     at = end + 1;
   }
   return out;

@@ -5,6 +5,7 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/record_json.hpp"
@@ -13,7 +14,7 @@ namespace trireme {
 
 namespace {
 
-// nlohmann's own exceptions (bad syntax, text that is not UTF-8) become Errors.
+// nlohmann's own exceptions (text to write that is not UTF-8) become Errors.
 template <class F>
 auto translated(std::string_view where, F f) {
   try {
@@ -30,7 +31,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
   std::set<std::string> names;
   std::vector<const ParamSlice*> slices;
   for (const auto& f : files) {
-    require(names.insert(f.name).second, "it lists {} twice", f.name);
+    require(names.insert(f.name).second, "it lists {} twice", quoted(f.name));
     for (const auto& s : f.slices) slices.push_back(&s.slice);
   }
   const auto key = [](const ParamSlice* s) {
@@ -44,25 +45,17 @@ void check_consistent(const std::vector<FileRecord>& files) {
     const bool new_name = i == 0 || slices[i - 1]->name != s.name;
     const bool begins = new_name || slices[i - 1]->array != s.array;
     require(!new_name || s.array == weights_array, "it has {} but no weights of {}", s.array,
-            s.name);
+            quoted(s.name));
     require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
-            "it gives two shapes or dtypes for {}", s.name);
+            "it gives two shapes or dtypes for {}", quoted(s.name));
     require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or given twice",
-            s.array, s.name);
+            s.array, quoted(s.name));
     covered = s.begin + s.count;
     const bool ends =
         i + 1 == slices.size() || slices[i + 1]->name != s.name || slices[i + 1]->array != s.array;
-    require(!ends || covered == s.shape.count(), "{}/{} ends at element {} of {}", s.array, s.name,
-            covered, s.shape.count());
+    require(!ends || covered == s.shape.count(), "{}/{} ends at element {} of {}", s.array,
+            quoted(s.name), covered, s.shape.count());
   }
-}
-
-// Deeper texts would overflow the stack.
-Json parse_json(std::string_view text) {
-  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
-    require(depth <= 16, "it is nested more deeply than any checkpoint's");
-    return true;
-  });
 }
 
 // A text that carries the hash of its content.

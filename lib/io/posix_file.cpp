@@ -21,7 +21,7 @@ static const char* advice(int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return " -- make room there; --restart latest then goes on from the last checkpoint";
+      return " -- make room there";
     case EFBIG:
       return " -- raise the limit of `ulimit -f`";
     case EMFILE:

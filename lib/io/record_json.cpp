@@ -1,6 +1,9 @@
 #include "lib/io/record_json.hpp"
 
 #include <algorithm>
+#include <limits>
+
+#include "lib/base/quoted.hpp"
 
 namespace trireme {
 
@@ -18,7 +21,7 @@ DType dtype_from(const std::string& name) {
 std::string array_from(const std::string& group) {
   const bool plain = std::ranges::all_of(
       group, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9') || c == '_'; });
-  require(plain && !group.empty(), "'group' does not name an array: \"{}\"", group);
+  require(plain && !group.empty(), "'group' does not name an array: \"{}\"", quoted(group));
   return group;
 }
 
@@ -26,7 +29,7 @@ Shape shape_from(const Json& extents) {
   require(extents.size() <= max_dims, "'shape' has more than {} dims", max_dims);
   std::int64_t e[max_dims], count = 1;
   for (std::size_t d = 0; d < extents.size(); ++d) {
-    e[d] = JsonFields::integer_of(extents[d], "shape", 1);
+    e[d] = integer(extents[d], "shape", 1);
     require(e[d] <= (std::int64_t{1} << 56) / count, "'shape' has too many elements");
     count *= e[d];
   }
@@ -92,7 +95,8 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   SliceRecord r;
   r.slice.array = array_from(f.text("group"));
   r.slice.name = f.text("name");
-  require(!r.slice.name.empty(), "'name' is empty");
+  require(is_dataset_name(r.slice.name), "'name' cannot be that of a parameter: \"{}\"",
+          quoted(r.slice.name));
   r.slice.shape = shape_from(f.array("shape"));
   const auto whole = r.slice.shape.count();
   r.slice.begin = f.integer("begin", 0, whole - 1);
@@ -103,15 +107,14 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   const auto& chunks = f.array("chunks");
   require(static_cast<std::int64_t>(chunks.size()) ==
               (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
-          "'chunks' of {} do not cover its slice", r.slice.name);
+          "'chunks' of {} do not cover its slice", quoted(r.slice.name));
   for (const auto& c : chunks) {
     require(c.is_array() && c.size() == 2, "'chunks' holds something other than [at, hash]");
-    r.chunks.push_back(
-        {JsonFields::integer_of(c[0], "at", 0), JsonFields::hash_of(c[1], "chunk hash")});
+    r.chunks.push_back({integer(c[0], "at", 0), hash_of(c[1], "chunk hash")});
     const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
     const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;
     require(n <= file_size && r.chunks.back().at <= file_size - n,
-            "a chunk of {} lies outside its file", r.slice.name);
+            "a chunk of {} lies outside its file", quoted(r.slice.name));
   }
   return r;
 }
@@ -132,11 +135,19 @@ FileRecord file_from(const Json& json) {
   r.name = f.text("name");
   require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
               r.name.find('\0') == std::string::npos,
-          "'name' is not a plain file name: \"{}\"", r.name);
+          "'name' is not a plain file name: \"{}\"", quoted(r.name));
   r.size = f.integer("size", 0);
   r.hash = f.hash("xxh3_128");
-  r.rank = static_cast<int>(f.integer("rank", -1, 1 << 24));
-  for (const auto& s : f.array("slices")) r.slices.push_back(slice_from(s, r.size));
+  r.rank = static_cast<int>(f.integer("rank", -1, most_ranks));
+  // Nothing larger than the file is then made of it.
+  auto left = r.size;
+  for (const auto& s : f.array("slices")) {
+    r.slices.push_back(slice_from(s, r.size));
+    const auto& slice = r.slices.back().slice;
+    const auto bytes = slice.count * static_cast<std::int64_t>(bytes_of(slice.dtype));
+    require(bytes <= left, "the slices of {} are larger than it", quoted(r.name));
+    left -= bytes;
+  }
   return r;
 }
 
@@ -164,14 +175,14 @@ CheckpointMeta meta_from(const Json& json) {
           "it has format {}, this program reads formats up to {} -- use the program that wrote it",
           format, format_version);
   CheckpointMeta m;
-  m.step = f.integer("step", 0);
-  m.samples = f.integer("samples", 0);
-  m.tokens = f.integer("tokens", 0);
+  m.step = f.integer("step", 0, most_counted);
+  m.samples = f.integer("samples", 0, most_counted);
+  m.tokens = f.integer("tokens", 0, most_counted);
   for (const auto& s : f.array("skipped"))
-    m.skipped.push_back(JsonFields::integer_of(s, "skipped"));
+    m.skipped.push_back(integer(s, "skipped", 0, most_counted));
   const auto* updates = format == 1 ? "adam_counts" : "updates";
   for (const auto& [name, n] : f.object(updates).items())
-    m.updates[name] = JsonFields::integer_of(n, updates);
+    m.updates[name] = integer(n, updates, 0, most_counted);
   const auto& seed = f.at("seed");
   require(seed.is_number_unsigned(), "'seed' is not an unsigned integer");
   m.seed = seed.get<std::uint64_t>();
@@ -179,11 +190,11 @@ CheckpointMeta meta_from(const Json& json) {
   m.version = f.text("version");
   m.run = f.text("run");
   const JsonFields grid{f.object("grid")};
-  m.pipe = static_cast<int>(grid.integer("pipe", 1, 1 << 24));
-  m.data = static_cast<int>(grid.integer("data", 1, 1 << 24));
-  m.seq = static_cast<int>(grid.integer("seq", 1, 1 << 24));
+  m.pipe = static_cast<int>(grid.integer("pipe", 1, most_ranks));
+  m.data = static_cast<int>(grid.integer("data", 1, most_ranks));
+  m.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
-  m.vocab = f.integer("vocab", 0);
+  m.vocab = f.integer("vocab", 0, std::numeric_limits<std::int32_t>::max());
   for (const auto& [name, v] : f.object("extra").items()) {
     require(v.is_string(), "'extra' holds something other than text");
     m.extra[name] = v.get<std::string>();

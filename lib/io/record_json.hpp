@@ -1,8 +1,8 @@
 #pragma once
 // Records of a checkpoint as JSON and back; for lib/io/manifest.cpp alone. A field that is missing,
 // ill-typed or out of range is an Error that names it.
+#include "lib/base/json.hpp"
 #include "lib/io/checkpoint.hpp"
-#include "lib/io/json_fields.hpp"
 
 namespace trireme {
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_lock.hpp"
@@ -182,7 +182,7 @@ std::optional<Outcome> RunDirectory::read_outcome() const {
 std::optional<Outcome> read_outcome(const fs::path& run) {
   if (!is_there(run / "outcome.json")) return {};
   try {
-    const auto json = nlohmann::json::parse(read_text(run / "outcome.json"));
+    const auto json = parse_json(read_text(run / "outcome.json"));
     return Outcome{json.at("status").get<std::string>(),
                    json.at("step").get<std::int64_t>(),
                    json.at("exit_reason").get<std::string>(),

@@ -6,6 +6,8 @@
 #include <map>
 
 #include "lib/base/error.hpp"
+#include "lib/base/finite.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/io/fletcher32.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
@@ -31,14 +33,24 @@ namespace {
 
 constexpr std::size_t checksum_bytes = 4;
 
-// Makes of elements a chunk as HDF5 stores it: zeros up to the chunk's size, checksum. Checksum and
-// hash go over the same small piece while it is in the cache.
-Hash128 pack_chunk(std::size_t elements, std::span<std::byte> stored) {
+// Where an element is no number, by its place in the slice.
+[[noreturn]] void refuse_element(const ParamSlice& s, std::int64_t element) {
+  throw NotFinite(fmt::format("element {} of {}/{} is infinite or no number", s.begin + element,
+                              s.array, s.name));
+}
+
+// Makes of a slice's elements from `first` on, of so many bytes, a chunk as HDF5 stores it: zeros
+// up to the chunk's size, checksum. Checksum, hash and the look at the numbers go over the same
+// small piece while it is in the cache.
+Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements,
+                   std::span<std::byte> stored) {
   constexpr std::size_t piece = 64 << 10;
   Hasher hasher;
   Fletcher32 checksum;
   for (std::size_t at = 0; at < elements; at += piece) {
     const auto part = stored.subspan(at, std::min(piece, elements - at));
+    if (const auto bad = first_not_finite(part, s.dtype))
+      refuse_element(s, first + static_cast<std::int64_t>(at / bytes_of(s.dtype) + *bad));
     hasher.update(part);
     checksum.update(part);
   }
@@ -53,8 +65,7 @@ Hash128 pack_chunk(std::size_t elements, std::span<std::byte> stored) {
 void check_slice(const ParamSlice& s) {
   require(s.dtype == DType::f32 || s.dtype == DType::f64,
           "a checkpoint holds f32 and f64 only, {} is {}", s.name, name_of(s.dtype));
-  require(!s.name.empty() && s.name != "." && s.name.find('/') == std::string::npos,
-          "\"{}\" cannot be a name in an HDF5 group", s.name);
+  require(is_dataset_name(s.name), "\"{}\" cannot be a name in an HDF5 group", quoted(s.name));
   require(s.begin >= 0 && s.count > 0 && s.begin + s.count <= s.shape.count(),
           "the slice [{}, {}) of {} does not lie in {}", s.begin, s.begin + s.count, s.name,
           to_string(s.shape));
@@ -91,7 +102,7 @@ SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& sou
     const auto elements =
         static_cast<std::size_t>(std::min(record.chunk_elements, s.count - first) * bytes);
     source(s, first, stored.first(elements));
-    record.chunks.push_back({0, pack_chunk(elements, stored)});
+    record.chunks.push_back({0, pack_chunk(s, first, elements, stored)});
     const hsize_t at = static_cast<hsize_t>(first);
     hdf5_ok(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &at, stored.size(), stored.data()),
             "H5Dwrite_chunk", path);
@@ -152,7 +163,8 @@ std::array<std::byte, 16> canonical(Hash128 h) {
 // Walks the file once; `hash_of` says which hash stands for a region's elements.
 template <class HashOf>
 Hash128 hash_file(const PosixFile& file, const std::vector<Region>& regions, HashOf hash_of) {
-  std::vector<std::byte> piece(64 << 10);
+  std::vector<std::byte> piece(
+      static_cast<std::size_t>(std::clamp<std::int64_t>(file.size(), 1, 64 << 10)));
   Hasher hasher;
   std::int64_t at = 0;
   const auto take_plain = [&](std::int64_t end) {
@@ -220,26 +232,28 @@ FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta
 std::vector<std::string> verify_file(const fs::path& directory, const FileRecord& record,
                                      Check check) {
   std::vector<std::string> problems;
+  const auto name = quoted(record.name);
   try {
     const auto file = PosixFile::open(directory / record.name);
     if (file.size() != record.size) {
-      return {fmt::format("{} has {} bytes instead of {}", record.name, file.size(), record.size)};
+      return {fmt::format("{} has {} bytes instead of {}", name, file.size(), record.size)};
     }
     if (check == Check::sizes) return {};
-    std::vector<std::byte> chunk(static_cast<std::size_t>(max_chunk_bytes));
+    std::vector<std::byte> chunk;
     const auto whole = hash_file(file, regions_of(record.slices), [&](const Region& r) {
       if (check == Check::metadata) return *r.expected;
+      chunk.resize(std::max(chunk.size(), static_cast<std::size_t>(r.bytes)));
       const auto elements = std::span(chunk).first(static_cast<std::size_t>(r.bytes));
       file.read_at(elements, r.at);
       const auto found = hash128(elements);
       if (found != *r.expected) {
-        problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", record.name,
-                                       r.chunk, r.slice->slice.array, r.slice->slice.name));
+        problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", name,
+                                       r.chunk, r.slice->slice.array, quoted(r.slice->slice.name)));
       }
       return found;
     });
     if (whole != record.hash && problems.empty()) {
-      problems.push_back(fmt::format("{} does not match its hash", record.name));
+      problems.push_back(fmt::format("{} does not match its hash", name));
     }
   } catch (const Error& e) {
     problems.push_back(e.what());

@@ -19,8 +19,14 @@ using SliceSource =
 
 std::string shard_name(int rank);  // "rank-00003.h5"
 
+// An element of what is to be written is infinite or no number.
+struct NotFinite : Error {
+  using Error::Error;
+};
+
 // Writes the shard of `rank` and syncs it. Beyond the source's memory it needs two chunks.
-// Throws Error (a full disk with its errno text) and leaves the unfinished file behind.
+// Throws NotFinite, or another Error (a full disk with its errno text), and leaves the unfinished
+// file behind.
 FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/io/hdf5_handle.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
@@ -56,7 +57,7 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
               H5Sget_simple_extent_npoints(space) == s.count &&
               attribute_of(dataset, "offset", path) == std::vector{s.begin} &&
               attribute_of(dataset, "shape", path) == shape,
-          "{} is not what its {} says", name, shard_record_name);
+          "{} is not what its {} says", quoted(name), shard_record_name);
   for (std::size_t i = 0; i < record.chunks.size(); ++i) {
     const hsize_t first = i * static_cast<hsize_t>(record.chunk_elements);
     const auto bytes = chunk_bytes(record, i);
@@ -73,7 +74,7 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
     require(static_cast<std::int64_t>(at) == record.chunks[i].at &&
                 hash128(std::span(buffer).first(static_cast<std::size_t>(bytes))) ==
                     record.chunks[i].hash,
-            "chunk {} of {} is not what its {} says", i, name, shard_record_name);
+            "chunk {} of {} is not what its {} says", i, quoted(name), shard_record_name);
   }
 }
 
@@ -87,7 +88,8 @@ std::pair<ShardRecord, FileRecord> read_checked(const fs::path& path) {
       parse_shard_record(record_text(hdf5, file.size, path),
                          path.string() + "'s " + std::string(shard_record_name), file.size);
   const auto rank = attribute_of(hdf5, "rank", path);
-  require(rank.size() == 1 && file.name == shard_name(static_cast<int>(rank[0])),
+  require(rank.size() == 1 && 0 <= rank[0] && rank[0] <= most_ranks &&
+              file.name == shard_name(static_cast<int>(rank[0])),
           "it is that of rank {}", rank.empty() ? -1 : rank[0]);
   file.rank = static_cast<int>(rank[0]);
   std::vector<std::byte> buffer(static_cast<std::size_t>(max_chunk_bytes));

@@ -59,7 +59,8 @@ void each_line(std::string_view text, F f) {
 // What a table must have beside its rows.
 struct Findings {
   std::int64_t strange = 0, first_strange_line = 0;
-  std::vector<std::int64_t> doubled, restored, missing;
+  std::vector<std::int64_t> doubled, restored;
+  std::vector<StepRange> missing;
 };
 
 // Rows by step; of several for a step, the checkpoint's is kept, else the file's last.
@@ -81,14 +82,16 @@ void keep_one_a_step(std::vector<Row>& rows, Findings& found) {
   rows = std::move(kept);
 }
 
-std::vector<std::int64_t> missing_in(const std::vector<Row>& rows, std::int64_t first,
-                                     std::int64_t last) {
-  std::vector<std::int64_t> missing;
-  auto row = rows.begin();
-  for (auto step = first; step <= last; ++step) {
-    while (row != rows.end() && row->step < step) ++row;
-    if (row == rows.end() || row->step != step) missing.push_back(step);
+// As ranges: a checkpoint may say any step.
+std::vector<StepRange> missing_in(const std::vector<Row>& rows, std::int64_t first,
+                                  std::int64_t last) {
+  std::vector<StepRange> missing;
+  for (const auto& row : rows) {
+    if (row.step > last) break;
+    if (row.step > first) missing.push_back({first, row.step - 1});
+    first = std::max(first, row.step + 1);
   }
+  if (first <= last) missing.push_back({first, last});
   return missing;
 }
 
@@ -113,21 +116,26 @@ std::vector<std::string> remarks_on(const Findings& f) {
 }  // namespace
 
 std::string steps_text(const std::vector<std::int64_t>& steps) {
-  std::vector<std::string> ranges;
-  for (std::size_t i = 0; i < steps.size();) {
-    auto end = i + 1;
-    while (end < steps.size() && steps[end] == steps[end - 1] + 1) ++end;
-    ranges.push_back(end - i == 1 ? fmt::format("{}", steps[i])
-                                  : fmt::format("{} to {}", steps[i], steps[end - 1]));
-    i = end;
+  std::vector<StepRange> ranges;
+  for (const auto step : steps) {
+    if (!ranges.empty() && ranges.back().last + 1 == step)
+      ranges.back().last = step;
+    else
+      ranges.push_back({step, step});
   }
+  return steps_text(ranges);
+}
+
+std::string steps_text(const std::vector<StepRange>& ranges) {
   constexpr std::size_t most = 8;
-  if (ranges.size() > most) {
-    const auto more = ranges.size() - most;
-    ranges.resize(most);
-    return fmt::format("{} and {} more places", fmt::join(ranges, ", "), more);
+  std::vector<std::string> shown;
+  for (const auto& r : ranges) {
+    if (shown.size() == most)
+      return fmt::format("{} and {} more places", fmt::join(shown, ", "), ranges.size() - most);
+    shown.push_back(r.first == r.last ? fmt::format("{}", r.first)
+                                      : fmt::format("{} to {}", r.first, r.last));
   }
-  return fmt::format("{}", fmt::join(ranges, ", "));
+  return fmt::format("{}", fmt::join(shown, ", "));
 }
 
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,

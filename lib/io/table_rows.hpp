@@ -29,7 +29,12 @@ struct OrderedTable {
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart&);
 
+// Steps [first, last].
+struct StepRange {
+  std::int64_t first, last;
+};
 // "1 to 8, 10 and 12 to 13"; ascending steps.
 std::string steps_text(const std::vector<std::int64_t>& steps);
+std::string steps_text(const std::vector<StepRange>& ranges);
 
 }  // namespace trireme

@@ -119,6 +119,28 @@ ModelConfig resolved(ModelConfig c) {
   return c;
 }
 
+ModelConfig as_function(ModelConfig c) {
+  const ModelConfig plain;
+  c.preset = plain.preset;
+  c.dropout = plain.dropout;
+  c.recompute = plain.recompute;
+  c.init_from = plain.init_from;
+  if (c.bias) c.qkv_bias = plain.qkv_bias;
+  if (c.positions == Positions::rotary) {
+    c.context = plain.context;
+  } else {
+    c.rope_theta = plain.rope_theta;
+    c.rope_scaling = RopeScaling::none;
+  }
+  if (c.rope_scaling == RopeScaling::none) c.rope_factor = plain.rope_factor;
+  if (c.rope_scaling != RopeScaling::llama3) {
+    c.rope_low_freq_factor = plain.rope_low_freq_factor;
+    c.rope_high_freq_factor = plain.rope_high_freq_factor;
+    c.rope_original_context = plain.rope_original_context;
+  }
+  return c;
+}
+
 std::vector<std::string_view> model_preset_names() {
   std::vector<std::string_view> names;
   for (const auto& c : presets()) names.emplace_back(c.preset);

@@ -52,6 +52,11 @@ struct ModelConfig {
 // heads does not divide width.
 ModelConfig resolved(ModelConfig);
 
+// The model as a function of tokens, of one that is resolved: what changes none of its values is at
+// its default. That is its name, where its weights came from, what training alone uses, the length
+// of samples (a table of positions has it in its shape), and keys that others leave unused.
+ModelConfig as_function(ModelConfig);
+
 // The names, each family's smallest first, and the shape of one (not resolved, so that a deck may
 // change its width). Throws Error when no preset has that name.
 std::vector<std::string_view> model_preset_names();

@@ -269,6 +269,21 @@ std::optional<std::size_t> needed_within(const PlanInput& in, const DryTarget& t
   return most;
 }
 
+std::size_t reserved_untrained(PlanInput in, DryTarget target, int rank) {
+  in.setup.trainable = false;
+  target.order = false;
+  const auto properties = target.properties;
+  Dry backend(std::move(target));
+  const Workspace workspace(backend);
+  const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank, in.comm);
+  if (in.transport == TransportKind::device) connect(axes, transport::pretended_device);
+  Trainer trainer(backend, axes, in.setup);
+  if (in.evaluation == PlanEvaluation::included)
+    trainer.evaluate(
+        std::vector<Batch>(static_cast<std::size_t>(evaluation_group(in.grid)), any_batch(in)));
+  return memory_of(backend.account(), properties);
+}
+
 Plan make_plan(const PlanInput& in, const DryTarget& target) {
   Plan plan;
   const auto spec = make_spec(in.setup.model);

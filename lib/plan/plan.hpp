@@ -92,6 +92,10 @@ Reserved reserved_by(PlanInput, DryTarget, int rank);
 // The most that a rank of the grid needs by that estimate; none if one is above `limit`.
 std::optional<std::size_t> needed_within(const PlanInput&, const DryTarget&, std::size_t limit);
 
+// Bytes that a rank reserves for a model that is not trained: its weights, and where the input has
+// one an evaluation of its microbatch.
+std::size_t reserved_untrained(PlanInput, DryTarget, int rank);
+
 // A table for the terminal, and the same as JSON.
 std::string plan_text(const Plan&, const PlanInput&, const DryTarget&);
 std::string plan_json(const Plan&, const PlanInput&, const DryTarget&);

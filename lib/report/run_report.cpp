@@ -18,6 +18,7 @@
 #include "lib/report/log_events.hpp"
 #include "lib/report/thin.hpp"
 #include "lib/report/trace_spans.hpp"
+#include "lib/run/timing.hpp"
 
 namespace trireme {
 
@@ -156,7 +157,8 @@ class Reader {
     json_["timing"] = Json::array();
     if (!is_there(run_ / "timing.json")) return;  // written when a process ends
     attempt("timing.json", [&](const fs::path& file) {
-      json_["timing"] = Json::parse(read_text(file)).at("processes");
+      for (const auto& process : parse_timing(read_text(file)))
+        json_["timing"].push_back(to_json(process));
     });
   }
 

@@ -1,12 +1,15 @@
 #include "lib/report/trace_spans.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/timesheet.hpp"
+#include "lib/io/checkpoint.hpp"
 
 namespace trireme {
 
@@ -27,34 +30,72 @@ static std::optional<Task> task_of(std::string_view name) {
   return Task::agreeing;
 }
 
+namespace {
+
+// A span of the trace: what a rank did when, in microseconds.
+struct Span {
+  explicit Span(const Json& event) : fields{event} {
+    if (fields.text("ph") != "X") return;
+    name = fields.text("name");
+    rank = static_cast<int>(fields.integer("pid", 0, most_ranks));
+    begin = real(fields.at("ts"), "ts");
+    end = begin + real(fields.at("dur"), "dur");
+  }
+  std::int64_t microbatch() const {
+    const JsonFields args{fields.object("args")};
+    return args.json.contains("microbatch") ? args.integer("microbatch", -1, INT32_MAX) : -1;
+  }
+  // The N of "step N", none for another span.
+  std::optional<std::int64_t> step() const {
+    constexpr std::string_view word = "step ";
+    if (!name.starts_with(word)) return {};
+    std::int64_t n = 0;
+    const auto* const last = name.data() + name.size();
+    const auto [stop, e] = std::from_chars(name.data() + word.size(), last, n);
+    require(e == std::errc() && stop == last && n >= 0, "\"{}\" is no step", quoted(name));
+    return n;
+  }
+
+  JsonFields fields;
+  std::string name;  // empty: another kind of event
+  int rank = 0;
+  double begin = 0, end = 0;
+};
+
+TracedStep step_of(const Json& events) {
+  TracedStep traced;
+  std::map<int, std::pair<double, double>> window;  // of the step, by rank
+  for (const auto& event : events) {
+    const Span span(event);
+    const auto step = span.step();
+    if (!step) continue;
+    if (*step > traced.step) window.clear();
+    traced.step = std::max(traced.step, *step);
+    if (*step == traced.step) window[span.rank] = {span.begin, span.end};
+  }
+  double origin = 1e300;
+  for (const auto& [_, w] : window) origin = std::min(origin, w.first);
+  for (const auto& event : events) {
+    const Span span(event);
+    const auto task = task_of(span.name);
+    if (!task || span.fields.text("cat") != "compute") continue;
+    const auto w = window.find(span.rank);
+    if (w == window.end() || span.begin < w->second.first || span.end > w->second.second) continue;
+    traced.bars.push_back({span.rank, std::string(name_of(*task)),
+                           static_cast<int>(span.microbatch()), (span.begin - origin) * 1e-3,
+                           (span.end - origin) * 1e-3});
+  }
+  return traced;
+}
+
+}  // namespace
+
 TracedStep last_traced_step(std::string_view text, std::size_t most) {
   TracedStep traced;
   try {
-    const auto events = nlohmann::json::parse(text).at("traceEvents");
-    std::map<int, std::pair<double, double>> window;  // of the step, by rank
-    for (const auto& e : events) {
-      if (e.at("ph") != "X") continue;
-      const auto name = e.at("name").get<std::string>();
-      if (!name.starts_with("step ")) continue;
-      const auto step = std::stoll(name.substr(5));
-      if (step > traced.step) window.clear();
-      traced.step = std::max<std::int64_t>(traced.step, step);
-      if (step == traced.step)
-        window[e.at("pid")] = {e.at("ts"), e.at("ts").get<double>() + e.at("dur").get<double>()};
-    }
-    double origin = 1e300;
-    for (const auto& [_, w] : window) origin = std::min(origin, w.first);
-    for (const auto& e : events) {
-      if (e.at("ph") != "X" || e.at("cat") != "compute") continue;
-      const auto task = task_of(e.at("name").get<std::string>());
-      const auto w = window.find(e.at("pid"));
-      const double begin = e.at("ts"), end = begin + e.at("dur").get<double>();
-      if (!task || w == window.end() || begin < w->second.first || end > w->second.second) continue;
-      traced.bars.push_back({e.at("pid"), std::string(name_of(*task)),
-                             e.at("args").value("microbatch", -1), (begin - origin) * 1e-3,
-                             (end - origin) * 1e-3});
-    }
-  } catch (const std::exception& e) {
+    const auto trace = parse_json(text);
+    traced = step_of(JsonFields{trace}.array("traceEvents"));
+  } catch (const Error& e) {
     fail("it is no trace of a run: {}", e.what());
   }
   std::ranges::stable_sort(traced.bars, std::greater(),

@@ -10,6 +10,7 @@
 #include "kernels/trace.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
@@ -21,6 +22,9 @@
 namespace trireme {
 
 using Clock = std::chrono::steady_clock;
+
+// Of CheckpointMeta::extra: how many steps in a row were skipped up to this one.
+constexpr const char* skipped_key = "skipped_in_row";
 
 static bool is_multiple(std::int64_t step, std::int64_t every) {
   return every > 0 && step % every == 0;
@@ -276,19 +280,19 @@ void TrainLoop::judge_fault(const std::string& fault) {
   if (fault.empty() || settings_.on_fault == OnFault::proceed) return;
   saving_.save_at_once(meta_, last_step());
   throw SharedError(fmt::format(
-      "step {} was {}: a machine computes wrong; leave that node out and go on with --restart "
-      "latest, or set run.on_fault = \"continue\"",
+      "step {} was {}: a machine computes wrong; leave that node out, or set run.on_fault "
+      "= \"continue\"",
       meta_.step, fault));
 }
 
 void TrainLoop::count_skipped(const StepResult& result) {
   // Counted in the checkpoint, so that a run that is requeued again and again still stops.
-  auto& in_row = meta_.extra["skipped_in_row"];
+  auto& in_row = meta_.extra[skipped_key];
   if (result.verdict == Verdict::updated) {
     in_row = "0";
     return;
   }
-  const auto count = (in_row.empty() ? 0 : std::stoll(in_row)) + 1;
+  const auto count = extra_count(meta_, skipped_key, 0) + 1;
   in_row = fmt::format("{}", count);
   meta_.skipped.push_back(meta_.step);
   const bool masked = result.verdict == Verdict::no_targets;
@@ -347,7 +351,7 @@ void TrainLoop::sample_now() {
   times_.sample = seconds_since(begin);
   line_.evaluating += times_.sample;
   if (!text) return;
-  log_info("step {}: the model writes: {}", meta_.step, in_one_line(*text));
+  log_info("step {}: the model writes: {}", meta_.step, quoted(*text, text->npos));
   record_.add_sample(meta_.step, *text);
 }
 

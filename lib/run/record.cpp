@@ -30,10 +30,9 @@ static CsvFile open_table(const std::filesystem::path& path, std::string_view co
 static std::optional<TableStart> history_start(Origin origin, const CheckpointMeta& meta) {
   if (origin == Origin::fresh) return {};
   if (origin == Origin::another_run) return TableStart{.step = meta.step};
-  const auto begins = extra(meta, begins_key);
   return TableStart{.step = meta.step,
                     .carried = extra(meta, history_key),
-                    .first = begins.empty() ? 1 : std::stoll(begins)};
+                    .first = extra_count(meta, begins_key, 1)};
 }
 
 static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta) {

@@ -19,8 +19,4 @@ bool sample_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_
 std::optional<std::string> sample_text(Trainer&, const Tokenizer&, const EvaluateConfig&,
                                        const std::function<bool()>& interrupted);
 
-// In one line of printable characters: \n, \t, \\, and \x1b for other control characters and what
-// is no UTF-8.
-std::string in_one_line(const std::string& text);
-
 }  // namespace trireme

@@ -57,12 +57,11 @@ void Saving::say_none(const SharedError& e, std::int64_t step) const {
 }
 
 void Saving::failed(const SharedError& e, std::int64_t step, Last last) const {
+  if (dynamic_cast<const StateFault*>(&e)) throw;
   if (!(last ? step == *last : config_.on_error == SaveFailure::stop)) return say_none(e, step);
-  throw SharedError(fmt::format(
-      "{}; {}. checkpoint.on_error = \"continue\" trains on without", e.what(),
-      last_checkpoint_.empty()
-          ? "no checkpoint is there yet"
-          : fmt::format("--restart latest goes on from {} once that is mended", last_checkpoint_)));
+  throw SharedError(fmt::format("{} -- checkpoint.on_error = \"continue\" trains on without{}",
+                                e.what(),
+                                last_checkpoint_.empty() ? "; no checkpoint is there yet" : ""));
 }
 
 void Saving::complete(const std::filesystem::path& path) {
@@ -105,8 +104,6 @@ void Saving::save_at_once(CheckpointMeta& meta, Last last) {
     const auto path = saver_.save(meta);
     now_.waited = seconds_since(now_.begin);
     complete(path);
-  } catch (const MemoryFault&) {
-    throw;
   } catch (const SharedError& e) {
     failed(e, meta.step, last);
   }
@@ -121,8 +118,6 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
     begin(meta);
     saver_.begin(meta);
     now_.waited = seconds_since(now_.begin);
-  } catch (const MemoryFault&) {
-    throw;
   } catch (const SharedError& e) {
     failed(e, meta.step, {});
   }

@@ -41,8 +41,8 @@ class Saving {
   // throws SharedError, that of an earlier one then does not keep it from being written; else
   // checkpoint.on_error says what it means.
   using Last = std::optional<std::int64_t>;
-  // Nothing when the checkpoint of this step is there. MemoryFault, and no checkpoint, when the
-  // state changed by itself.
+  // Nothing when the checkpoint of this step is there. StateFault, and no checkpoint, when the
+  // state changed by itself or is not finite; so, too, from what follows.
   void save_at_once(CheckpointMeta&, Last);
   // By a thread behind training, where the deck lets it.
   void save_as_usual(CheckpointMeta&);

@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lib/base/counted.hpp"
+#include "lib/base/json.hpp"
+#include "lib/io/checkpoint.hpp"
 #include "lib/io/posix_file.hpp"
 
 namespace trireme {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double RankTiming::wall() const {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
@@ -21,8 +22,8 @@ double RunTiming::tokens_a_second() const {
   return steps_seconds > 0 ? static_cast<double>(tokens) / steps_seconds : 0;
 }
 
-static Json to_json(const RankTiming& r) {
-  Json seconds, peak;
+static OrderedJson to_json(const RankTiming& r) {
+  OrderedJson seconds, peak;
   for (std::size_t t = 0; t < task_count; ++t)
     seconds[std::string(name_of(static_cast<Task>(t)))] = r.seconds[t];
   for (std::size_t k = 0; k < kind_count; ++k)
@@ -39,28 +40,70 @@ static Json to_json(const RankTiming& r) {
           {"sent_bytes", {{"shard", r.sent.shard}, {"seq", r.sent.seq}, {"pipe", r.sent.pipe}}}};
 }
 
-static RankTiming rank_from(const Json& j) {
+namespace {
+
+int number_of(const JsonFields& f, const char* key, int low) {
+  return static_cast<int>(f.integer(key, low, most_ranks));
+}
+
+// What is missing among tasks and kinds of memory was not measured, or there was none.
+template <class T>
+T optional_member(const Json& object, const std::string& name,
+                  T (*read)(const Json&, const char*)) {
+  const auto found = object.find(name);
+  return found == object.end() ? T{} : read(*found, name.c_str());
+}
+
+std::size_t bytes_in(const Json& json, const char* what) {
+  return static_cast<std::size_t>(integer(json, what));
+}
+double number_in(const Json& json, const char* what) {
+  return real(json, what);
+}
+
+RankTiming rank_from(const Json& json) {
+  const JsonFields f{json};
   RankTiming r;
-  r.rank = j.at("rank");
-  r.at = {j.at("pipe"), j.at("data"), j.at("seq")};
+  r.rank = number_of(f, "rank", 0);
+  r.at = {number_of(f, "pipe", 0), number_of(f, "data", 0), number_of(f, "seq", 0)};
+  const auto &seconds = f.object("seconds"), &peak = f.object("peak_bytes_by_kind");
   for (std::size_t t = 0; t < task_count; ++t)
-    r.seconds[t] = j.at("seconds").at(std::string(name_of(static_cast<Task>(t))));
+    r.seconds[t] = optional_member(seconds, std::string(name_of(static_cast<Task>(t))), number_in);
   for (std::size_t k = 0; k < kind_count; ++k)
-    r.account.peak[k] =
-        j.at("peak_bytes_by_kind").value(std::string(name_of(static_cast<Kind>(k))), std::size_t{});
-  r.account.peak_all = j.at("peak_bytes");
-  r.account.reserved = j.at("reserved_bytes");
-  r.account.pinned_reserved = j.at("pinned_bytes");
-  const auto& sent = j.at("sent_bytes");
-  r.sent = {sent.at("shard"), sent.at("seq"), sent.at("pipe")};
+    r.account.peak[k] = optional_member(peak, std::string(name_of(static_cast<Kind>(k))), bytes_in);
+  r.account.peak_all = bytes_in(f.at("peak_bytes"), "peak_bytes");
+  r.account.reserved = bytes_in(f.at("reserved_bytes"), "reserved_bytes");
+  r.account.pinned_reserved = bytes_in(f.at("pinned_bytes"), "pinned_bytes");
+  const JsonFields sent{f.object("sent_bytes")};
+  r.sent = {sent.integer("shard", 0), sent.integer("seq", 0), sent.integer("pipe", 0)};
   return r;
 }
+
+RunTiming process_from(const Json& json) {
+  const JsonFields f{json};
+  const JsonFields grid{f.object("grid")};
+  RunTiming t;
+  t.grid.pipe = number_of(grid, "pipe", 1);
+  t.grid.data = number_of(grid, "data", 1);
+  t.grid.seq = number_of(grid, "seq", 1);
+  t.backend = f.text("backend");
+  t.first_step = f.integer("first_step", 0, most_counted);
+  t.last_step = f.integer("last_step", 0, most_counted);
+  t.tokens = f.integer("tokens", 0, most_counted);
+  t.steps_seconds = real(f.at("steps_seconds"), "steps_seconds");
+  t.flops_a_token = real(f.at("flops_per_token"), "flops_per_token");
+  t.peak_flops = real(f.at("peak_flops_per_rank"), "peak_flops_per_rank");
+  for (const auto& rank : f.array("ranks")) t.ranks.push_back(rank_from(rank));
+  return t;
+}
+
+}  // namespace
 
 std::vector<RankTiming> gather_timing(const Axes& axes, const Account& account) {
   const RankTiming mine{axes.world.rank(), axes.at, Timesheet::seconds(), account, axes.traffic()};
   std::vector<RankTiming> all;
   for (const auto& text : axes.world.all_gather(to_json(mine).dump()))
-    all.push_back(rank_from(Json::parse(text)));
+    all.push_back(rank_from(parse_json(text)));
   return all;
 }
 
@@ -139,26 +182,42 @@ std::vector<std::string> timing_lines(const RunTiming& t) {
   return lines;
 }
 
-void add_timing(const std::filesystem::path& file, const RunTiming& t) {
-  Json all = Json::array();
-  try {
-    if (is_there(file)) all = Json::parse(read_text(file)).at("processes");
-  } catch (const Json::exception&) {
-    all = Json::array();
-  }
-  Json ranks = Json::array();
+OrderedJson to_json(const RunTiming& t) {
+  OrderedJson ranks = OrderedJson::array();
   for (const auto& r : t.ranks) ranks.push_back(to_json(r));
-  all.push_back({{"first_step", t.first_step},
-                 {"last_step", t.last_step},
-                 {"backend", t.backend},
-                 {"grid", {{"pipe", t.grid.pipe}, {"data", t.grid.data}, {"seq", t.grid.seq}}},
-                 {"tokens", t.tokens},
-                 {"steps_seconds", t.steps_seconds},
-                 {"tokens_per_second", t.tokens_a_second()},
-                 {"flops_per_token", t.flops_a_token},
-                 {"peak_flops_per_rank", t.peak_flops},
-                 {"ranks", ranks}});
-  replace_atomically(file, Json{{"processes", all}}.dump(1) + "\n");
+  return {{"first_step", t.first_step},
+          {"last_step", t.last_step},
+          {"backend", t.backend},
+          {"grid", {{"pipe", t.grid.pipe}, {"data", t.grid.data}, {"seq", t.grid.seq}}},
+          {"tokens", t.tokens},
+          {"steps_seconds", t.steps_seconds},
+          {"tokens_per_second", t.tokens_a_second()},
+          {"flops_per_token", t.flops_a_token},
+          {"peak_flops_per_rank", t.peak_flops},
+          {"ranks", ranks}};
+}
+
+std::vector<RunTiming> parse_timing(std::string_view text) {
+  const auto json = parse_json(text);
+  std::vector<RunTiming> all;
+  for (const auto& process : JsonFields{json}.array("processes"))
+    all.push_back(process_from(process));
+  return all;
+}
+
+void add_timing(const std::filesystem::path& file, const RunTiming& t) {
+  std::vector<RunTiming> before;
+  if (is_there(file)) {
+    const auto text = read_text(file);
+    try {
+      before = parse_timing(text);
+    } catch (const Error&) {  // damaged
+    }
+  }
+  OrderedJson all = OrderedJson::array();
+  for (const auto& process : before) all.push_back(to_json(process));
+  all.push_back(to_json(t));
+  replace_atomically(file, OrderedJson{{"processes", all}}.dump(1) + "\n");
 }
 
 }  // namespace trireme

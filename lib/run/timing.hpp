@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/backend.hpp"
@@ -42,6 +44,9 @@ std::vector<RankTiming> gather_timing(const Axes&, const Account&);
 
 // The table, a line each. A percentage is of the mean rank's time.
 std::vector<std::string> timing_lines(const RunTiming&);
+// As the file has it, and the list of such a file; Error for a text that is none.
+nlohmann::ordered_json to_json(const RunTiming&);
+std::vector<RunTiming> parse_timing(std::string_view text);
 // Adds it to the list in `file`, which it begins when it is missing or damaged. Error.
 void add_timing(const std::filesystem::path& file, const RunTiming&);
 

@@ -18,8 +18,8 @@ std::string pack(const HfFiles& files, std::string_view where) {
 HfFiles unpack(std::string_view packed, std::string_view where) {
   HfFiles files;
   try {
-    files = nlohmann::json::parse(packed).get<HfFiles>();
-  } catch (const nlohmann::json::exception& e) {
+    files = parse_json(packed).get<HfFiles>();
+  } catch (const std::exception& e) {
     fail("{} holds a damaged tokenizer ({}): tokenize again or copy it again", where,
          without_tag(e.what()));
   }

@@ -1,8 +1,9 @@
 #pragma once
 // Reading the objects of a tokenizer.json. Values of a wrong type throw nlohmann's exceptions,
 // which TextPipeline turns into an Error.
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "lib/base/json.hpp"
 
 namespace trireme {
 

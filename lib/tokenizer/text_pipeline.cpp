@@ -13,18 +13,6 @@ namespace trireme {
 
 namespace {
 
-nlohmann::json parsed(std::string_view text) {
-  try {
-    static constexpr int deepest = 64;  // what is read recursively
-    return nlohmann::json::parse(text, [](int depth, auto, const auto&) {
-      require(depth <= deepest, "it is nested more deeply than {} levels", deepest);
-      return true;
-    });
-  } catch (const nlohmann::json::exception& e) {
-    fail("it is not JSON ({})", without_tag(e.what()));
-  }
-}
-
 std::vector<AddedToken> checked_added(const nlohmann::json& all, const Bpe& bpe) {
   auto tokens = added_tokens_in(member(all, "added_tokens"));
   // Those that the vocabulary lacks get the ids behind it, in order, whatever the file says.
@@ -47,7 +35,7 @@ struct TextPipeline::Parsed {
 
 // Values of a wrong type, and keys that are not there.
 TextPipeline::TextPipeline(std::string_view tokenizer_json) try
-    : TextPipeline(Parsed{parsed(tokenizer_json)}) {
+    : TextPipeline(Parsed{parse_json(tokenizer_json)}) {
 } catch (const nlohmann::json::exception& e) {
   fail("it is not as a tokenizer.json is ({})", without_tag(e.what()));
 }

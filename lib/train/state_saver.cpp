@@ -1,11 +1,13 @@
 #include "lib/train/state_saver.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "lib/base/seconds.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_save.hpp"
+#include "lib/train/state_fault.hpp"
 
 namespace trireme {
 
@@ -63,6 +65,7 @@ void StateSaver::open(CheckpointMeta&& meta) {
   meta_ = std::move(meta);
   meta_.updates = updates_of(store_, axes_);
   written_ = {};
+  not_finite_.clear();
   seconds_ = 0;
   std::string partial;
   at_root(world, Pace::slow, [&] {
@@ -82,11 +85,27 @@ void StateSaver::timed(const std::function<void()>& work) {
 
 void StateSaver::write(const SliceSource& elements) {
   if (mine_.slices.empty()) return;
-  timed(
-      [&] { written_ = write_shard(partial_, axes_.world.rank(), meta_, mine_.slices, elements); });
+  timed([&] {
+    try {
+      written_ = write_shard(partial_, axes_.world.rank(), meta_, mine_.slices, elements);
+    } catch (const NotFinite& e) {
+      not_finite_ = e.what();
+    }
+  });
+}
+
+void StateSaver::require_finite() const {
+  const auto all = axes_.world.all_gather(not_finite_);
+  const auto bad = std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
+  if (bad == all.end()) return;
+  throw StateFault(fmt::format(
+      "the state after step {} is not saved: rank {}: {}. Older checkpoints are as they were: look "
+      "at optimizer.lr, optimizer.eps and the data of the steps before",
+      meta_.step, bad - all.begin(), *bad));
 }
 
 void StateSaver::collect() {
+  require_finite();
   const auto& world = axes_.world;
   const auto texts = world.all_gather(written_.slices.empty() ? "" : to_text(written_));
   at_root(world, [&] {

@@ -19,7 +19,8 @@
 namespace trireme {
 
 // All but reserve() and working() is collective, and a failure is a SharedError: older checkpoints
-// are then untouched, and the next one may be begun.
+// are then untouched, and the next one may be begun. Weights or arrays of the optimizer that are
+// not finite on any rank are a StateFault.
 class StateSaver {
  public:
   // `require_mine`, on rank 0, throws when the directory is another process's now: nothing there is
@@ -59,6 +60,7 @@ class StateSaver {
   void open(CheckpointMeta&&);
   void write(const SliceSource&);
   void timed(const std::function<void()>&);
+  void require_finite() const;
   void collect();
   void publish_all();
   void abandon();
@@ -73,6 +75,7 @@ class StateSaver {
   RankSlices mine_;
   std::filesystem::path partial_;
   FileRecord written_;                 // by this rank
+  std::string not_finite_;             // what of it; empty: all is
   std::vector<FileRecord> collected_;  // at rank 0
   std::string published_;              // at rank 0
   double seconds_ = 0;

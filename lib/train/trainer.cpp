@@ -291,7 +291,7 @@ void Trainer::check_memory() {
   if (!changed.empty())
     throw MemoryFault(fmt::format(
         "memory changed by itself between two updates: {}. Nothing of this state is saved; leave "
-        "that node out and go on with --restart latest",
+        "that node out",
         changed));
 }
 

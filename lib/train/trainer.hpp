@@ -18,6 +18,7 @@
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
 #include "lib/train/stage.hpp"
+#include "lib/train/state_fault.hpp"
 #include "lib/train/sums.hpp"
 
 namespace trireme {
@@ -54,9 +55,9 @@ using GiveUp = std::function<bool(int done, int of)>;
 // SharedError when it agrees with neither.
 enum class Replay : std::uint8_t { no, yes };
 
-// Weights or the optimizer's arrays changed between two updates: a state not to be saved.
-struct MemoryFault : SharedError {
-  using SharedError::SharedError;
+// Weights or the optimizer's arrays changed between two updates.
+struct MemoryFault : StateFault {
+  using StateFault::StateFault;
 };
 
 struct TrainerSetup {

@@ -1,6 +1,9 @@
 // Whatever a user gets wrong: one clear message, a non-zero exit, earlier results intact.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "lib/base/hash.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/scratch.hpp"
 
@@ -122,6 +125,30 @@ TEST_F(BadInput, InCheckpoints) {
   expect_refused("$TRIREME generate nowhere --prompt a", {"nowhere"});
   expect_refused("$TRIREME evaluate runs/deck", {"--data"});
   EXPECT_EQ(here("$TRIREME inspect runs/deck --verify").code, 0);
+}
+
+// Manifests that are whole, and say what no program of ours writes: refused before anything of the
+// size that they say is made.
+TEST_F(BadInput, InManifests) {
+  ASSERT_EQ(here("$TRIREME train deck.toml && mv runs/deck/checkpoints/step-00000003 c").code, 0);
+  const auto manifest = nlohmann::json::parse(contents_of(folder / "c/manifest.json"));
+  const auto with = [&](const std::string& line, const std::string& other) {
+    auto content = manifest.at("content");
+    for (auto& l : content.at("checkpoint").at("deck"))
+      if (l.get<std::string>().starts_with(line)) l = other;
+    const nlohmann::json all = {{"content", content},
+                                {"xxh3_128", to_string(hash128(content.dump()))}};
+    folder.write("c/manifest.json", all.dump());
+  };
+  with("preset = ", "preset = \"from:" + (folder / "c") + "\"");
+  for (const char* command :
+       {"evaluate c --data text.tokens", "generate c --prompt a", "export c hf", "compare c c",
+        "check deck.toml 'model.preset=\"from:c\"'", "train deck.toml --restart c --run-dir more"})
+    expect_refused(std::string("$TRIREME ") + command, {"does not refer to another one"});
+  with("layers = ", "layers = 10000");
+  for (const char* command :
+       {"evaluate c --data text.tokens", "generate c --prompt a", "export c hf"})
+    expect_refused(std::string("$TRIREME ") + command, {"holds another model", "blocks.1."});
 }
 
 // Each would be waited for without end.

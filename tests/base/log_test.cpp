@@ -22,4 +22,13 @@ TEST(Log, TheFirstFileHasWhatWasSaidBeforeItToo) {
                              testing::Not(testing::HasSubstr("early"))));
 }
 
+TEST(Log, WhatANameHoldsNeitherDrivesATerminalNorLooksLikeALine) {
+  const ScratchFolder folder;
+  log_to(folder.path() / "log");
+  log_info("cannot read {}", "a\x1b[2J\n2026-01-01 00:00:00 error b\r");
+  log_to({});
+  EXPECT_THAT(contents_of(folder.path() / "log"),
+              testing::EndsWith("cannot read a\\x1b[2J\n  2026-01-01 00:00:00 error b\\x0d\n"));
+}
+
 }  // namespace trireme

@@ -1,10 +1,12 @@
 // What is generated from the table, and the table's own promises.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "lib/deck/table.hpp"
 #include "tests/deck/sample.hpp"
@@ -58,6 +60,32 @@ TEST(Reference, DefaultsAreAccepted) {
   }
 }
 
+// A value of the key that the deck does not have.
+static DeckValue other_value(const DeckKey& key, const Deck& deck) {
+  switch (key.kind) {
+    case ValueKind::flag:
+      return !std::get<bool>(key.access.get(deck, 0));
+    case ValueKind::integer:
+      return std::int64_t{4321};
+    case ValueKind::real:
+    case ValueKind::duration:
+      return 0.4321;
+    case ValueKind::text:
+    case ValueKind::path:
+      return std::string("other");
+    case ValueKind::choice: {
+      const bool has_last = key.access.get(deck, 0) == DeckValue(key.choices.back());
+      return has_last ? key.choices.front() : key.choices.back();
+    }
+    case ValueKind::integers:
+      return std::vector<std::int64_t>{4, 3};
+    case ValueKind::reals:
+      return std::vector<double>{0.4, 0.3};
+    default:
+      return std::vector<std::string>{"other"};
+  }
+}
+
 // Each key reads back what was written through its accessor and moves nothing else.
 TEST(Reference, AccessorsReachTheirOwnMember) {
   for (const auto& section : deck_sections()) {
@@ -65,34 +93,7 @@ TEST(Reference, AccessorsReachTheirOwnMember) {
     for (const auto& key : section.keys) {
       const Deck before;
       Deck after = before;
-      DeckValue other;
-      switch (key.kind) {
-        case ValueKind::flag:
-          other = !std::get<bool>(key.access.get(before, 0));
-          break;
-        case ValueKind::integer:
-          other = std::int64_t{4321};
-          break;
-        case ValueKind::real:
-        case ValueKind::duration:
-          other = 0.4321;
-          break;
-        case ValueKind::text:
-        case ValueKind::path:
-          other = std::string("other");
-          break;
-        case ValueKind::choice:
-          other = key.choices.back();
-          break;
-        case ValueKind::integers:
-          other = std::vector<std::int64_t>{4, 3};
-          break;
-        case ValueKind::reals:
-          other = std::vector<double>{0.4, 0.3};
-          break;
-        default:
-          other = std::vector<std::string>{"other"};
-      }
+      const auto other = other_value(key, before);
       key.access.set(after, 0, other);
       EXPECT_EQ(to_toml(key.access.get(after, 0)), to_toml(other)) << key.path();
       const auto changed = deck_differences(before, after);
@@ -100,6 +101,39 @@ TEST(Reference, AccessorsReachTheirOwnMember) {
       EXPECT_EQ(changed[0].rfind(key.path() + ":", 0), 0U) << changed[0];
     }
   }
+}
+
+// A key that is new counts until somebody says that the model computes the same without it.
+TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnused) {
+  const auto uncounted = [](const ModelConfig& model) {
+    std::set<std::string> free;
+    for (const auto& key : find_section("model")->keys) {
+      Deck before, after;
+      before.model = after.model = model;
+      key.access.set(after, 0, other_value(key, before));
+      const auto all = model_differences(before.model, after.model);
+      const bool named = std::ranges::any_of(
+          all, [&](const auto& line) { return line.starts_with(key.path() + ": "); });
+      EXPECT_EQ(named, !all.empty()) << key.path();
+      if (!named) free.insert(key.name);
+    }
+    return free;
+  };
+  ModelConfig c;
+  c.bias = false;
+  c.positions = Positions::rotary;
+  c.rope_scaling = RopeScaling::llama3;
+  std::set<std::string> free{"preset", "context", "dropout", "recompute", "init_from"};
+  EXPECT_EQ(uncounted(c), free);
+  c.bias = true;
+  c.rope_scaling = RopeScaling::linear;
+  free.merge(std::set<std::string>{"qkv_bias", "rope_low_freq_factor", "rope_high_freq_factor",
+                                   "rope_original_context"});
+  EXPECT_EQ(uncounted(c), free);
+  c.positions = Positions::learned;
+  free.erase("context");
+  free.merge(std::set<std::string>{"rope_theta", "rope_scaling", "rope_factor"});
+  EXPECT_EQ(uncounted(c), free);
 }
 
 TEST(Reference, ShippedDecksLoadAndDumpEqual) {

@@ -2,6 +2,7 @@
 from rows import Case, Run
 
 FAILED = (1,)
+INSPECTED = (1,)  # it shows an older one, and says that something is damaged
 LAST, OLDER = "run/checkpoints/step-00000008", "run/checkpoints/step-00000004"  # of a run that was killed after step 10
 HALF = "$(( $(stat -c %s $f) / 2 ))"
 FLIP = "python3 -c 'import sys; f, at = sys.argv[1], int(sys.argv[2]); d = bytearray(open(f, \"rb\").read()); d[at] ^= 16; open(f, \"wb\").write(d)' $f "
@@ -109,7 +110,7 @@ CASES = [
       for way, how in WAYS if way != "that of another step"),
     Case("repaired: tokenizer.bin missing", [Run(command=f"$TRIREME inspect {LAST} --repair && $TRIREME inspect {LAST} --verify", says=("intact",))],
          setup=f"rm {LAST}/tokenizer.bin", start="half", config="spm", finish_more=f"--restart {LAST}"),
-    *(Case(f"{command.split()[0]} with the last tokenizer {way}", [Run(command=f"$TRIREME {command}", says=("skipped: .*tokenizer.bin|step 4",))],
+    *(Case(f"{command.split()[0]} with the last tokenizer {way}", [Run(command=f"$TRIREME {command}", codes=INSPECTED if "inspect" in command else (0,), says=("skipped: .*tokenizer.bin|step 4",))],
            setup=damage(f"{LAST}/tokenizer.bin", how), start="half", config="spm")
       for way, how in (WAYS[2], WAYS[8]) for command in ("evaluate run", "generate run --prompt the --tokens 4", "inspect run")),
     *(Case(f"a tokenizer's model {way}", [Run(command="$TRIREME tokenize text.txt --tokenizer spm.model --output x.tokens", codes=FAILED, says=("spm.model",))],
@@ -117,12 +118,17 @@ CASES = [
     *(Case(f"check --verify: spm.tokens, {way}", [Run(command="$TRIREME check --verify deck.toml data.path=spm.tokens", codes=FAILED, says=("spm.tokens",))],
            setup=f"f=spm.tokens; {how}", finish="", untouched=".") for way, how in (WAYS[3], WAYS[6], WAYS[7], WAYS[10])),
     # A damaged newest checkpoint, and what reads the newest.
-    *(Case(f"{command.split()[0]} with the last {file} {way}", [Run(command=f"$TRIREME {command}", says=("skipped: |step 4",))],
+    *(Case(f"{command.split()[0]} with the last {file} {way}", [Run(command=f"$TRIREME {command}", codes=INSPECTED if "inspect" in command else (0,), says=("skipped: |step 4",))],
            setup=damage(f"{LAST}/{file}", how), start="half")
       for file in FILES for way, how in (WAYS[4], WAYS[8]) for command in ("evaluate run", "generate run --prompt the --tokens 4", "inspect run")),
     *(Case(f"{command.split()[0]} with elements of the last shard damaged", [Run(command=f"$TRIREME {command}", codes=FAILED, says=("is damaged", "rank-00000.h5"))],
            setup=damage(f"{LAST}/rank-00000.h5", WAYS[10][1]), start="half")
       for command in ("evaluate run", "generate run --prompt the --tokens 4", "train deck.toml --run-dir x --restart run")),
+    # What a run prunes while one looks is no damage.
+    Case("inspect --verify while a checkpoint is pruned",
+         [Run(command="$TRIREME inspect run --verify & p=$!; sleep 0.5; cd run/checkpoints; mv step-00000004 .step-00000004.removed; "
+              "rm -r .step-00000004.removed; cd ../..; touch go; wait $p", faults="open */step-00000004/rank-00000.h5 1 until:go",
+              says=("step-00000004: removed while it was read", "0 of 1 are damaged"))], start="half", finish=""),
     # Named, or all of them: an error.
     *(refused(f"named: {file} {way}", damage(f"{LAST}/{file}", how), f"--restart {LAST}", ("step-00000008", "--repair|older checkpoint|is damaged"),
               untouched="run/history.csv", fast=(file, way) == ("master.h5", "missing"))
@@ -130,6 +136,11 @@ CASES = [
     *(refused(f"all: {file} {way}", damage(f"{LAST}/{file}", how) + "; " + damage(f"{OLDER}/{file}", how.replace("$older", f"{LAST}/{file}")),
               "--restart latest", ("none of the 2 checkpoints", "--overwrite"), untouched="run/history.csv")
       for file in FILES for way, how in (WAYS[2], WAYS[5], WAYS[8])),
+    refused("the newest checkpoint is of another run", "$TRIREME train deck.toml --run-dir other train.steps=12 checkpoint.every_steps=0 >/dev/null 2>&1; "
+            "mv other/checkpoints/step-00000012 run/checkpoints", "--restart latest train.steps=16",
+            ("step-00000012 is of the run .*step-00000008 beside it of the run",), untouched="run"),
+    Case("data2: rank 1 sees an older copy of the run", [Run("--restart latest", faults="open */step-00000008/manifest.json 1+ ENOENT @1", codes=FAILED,
+         says=("rank 0 finds the manifest .*, rank 1 none .*No such file", "file system that all nodes share"), then="test -e run/checkpoints/step-00000008")], config="data2", start="half"),
     refused("named: a step that is not there", "true", "--restart run/checkpoints/step-00000099", ("step-00000099",), untouched="run"),
     refused("named: a file", "true", "--restart deck.toml", ("deck.toml",), untouched="run"),
     # Made whole again from the shards.

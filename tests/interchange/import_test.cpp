@@ -2,11 +2,11 @@
 #include "lib/interchange/import.hpp"
 
 #include "lib/base/array_names.hpp"
+#include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_file.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/interchange/export.hpp"
-#include "lib/interchange/json_text.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "tests/interchange/model_files.hpp"
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <limits>
 
 #include "lib/io/checkpoint_list.hpp"
 #include "tests/io/sample_checkpoint.hpp"
@@ -194,6 +195,38 @@ TEST(FailedSave, DirectoryThatCannotBeWritten) {
   ASSERT_EQ(root ? seteuid(0) : 0, 0);
   fs::permissions(folder.path(), fs::perms(0755));
   EXPECT_TRUE(contains(message, "Permission denied")) << message;
+  EXPECT_FALSE(damage_of(folder.path() / "step-00000001", Check::hashes));
+}
+
+// Of either type, in the first chunk or behind it: nothing is left, and what was there stays.
+TEST(FailedSave, NumbersThatAreNotFiniteAreNamed) {
+  Folder folder;
+  save_sample(folder.path(), 1);
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  const auto infinity = -std::numeric_limits<double>::infinity();
+  const struct {
+    std::string name;
+    std::int64_t element;
+    std::span<const std::byte> bytes;
+  } rows[] = {{"embedding.table", 0, std::as_bytes(std::span(&nan, 1))},
+              {"embedding.table", 1031 * 2053 - 1, std::as_bytes(std::span(&nan, 1))},
+              {"block.0.scale", 71, std::as_bytes(std::span(&infinity, 1))}};
+  for (const auto& [name, element, bytes] : rows) {
+    SampleSource good(2);
+    const auto message = message_of([&] {
+      save_checkpoint(folder.path(), sample_meta(2), sample_slices(0, 1),
+                      [&](const ParamSlice& s, std::int64_t first, std::span<std::byte> to) {
+                        good(s, first, to);
+                        const auto at = (element - first) * static_cast<std::int64_t>(bytes.size());
+                        if (s.name == name && s.array == "moment1" && at >= 0 &&
+                            at < static_cast<std::int64_t>(to.size()))
+                          std::ranges::copy(bytes, to.begin() + at);
+                      });
+    });
+    EXPECT_EQ(message,
+              fmt::format("element {} of moment1/{} is infinite or no number", element, name));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+  }
   EXPECT_FALSE(damage_of(folder.path() / "step-00000001", Check::hashes));
 }
 

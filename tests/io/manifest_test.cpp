@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "lib/io/describe.hpp"
@@ -47,6 +48,12 @@ TEST(Manifest, WhatCannotBeTrueIsRefused) {
       {"/checkpoint/step", 1.5},
       {"/checkpoint/step", 18446744073709551615u},
       {"/checkpoint/step", "3"},
+      {"/checkpoint/step", (std::int64_t{1} << 53) + 1},
+      {"/checkpoint/samples", (std::int64_t{1} << 53) + 1},
+      {"/checkpoint/tokens", std::numeric_limits<std::int64_t>::max()},
+      {"/checkpoint/skipped", json::array({std::numeric_limits<std::int64_t>::max()})},
+      {"/checkpoint/updates/block.0.bias", std::numeric_limits<std::int64_t>::max()},
+      {"/checkpoint/vocab", std::int64_t{1} << 31},
       {"/checkpoint/seed", -1},
       {"/checkpoint/deck", "text"},
       {"/checkpoint/grid/pipe", 0},
@@ -57,6 +64,10 @@ TEST(Manifest, WhatCannotBeTrueIsRefused) {
       {"/files/0/xxh3_128", "12"},
       {"/files/0/slices/0/group", "weights/x"},
       {"/files/0/slices/0/group", ""},
+      {"/files/0/slices/0/name", std::string("w\0x", 3)},
+      {"/files/0/slices/0/name", "a/w"},
+      {"/files/0/slices/0/name", "."},
+      {"/files/0/name", std::string("rank-00000.h5\0", 14)},
       {"/files/0/slices/0/shape", json::array({4, 6})},
       {"/files/0/slices/0/shape", json::array({4, -5})},
       {"/files/0/slices/0/shape", json::array({std::int64_t{1} << 40, std::int64_t{1} << 40})},
@@ -76,6 +87,30 @@ TEST(Manifest, WhatCannotBeTrueIsRefused) {
     bad[json::json_pointer(where)] = value;
     const auto message = message_of([&] { parse_manifest(sealed(bad), "here"); });
     EXPECT_TRUE(contains(message, "here is damaged")) << where << " " << value << ": " << message;
+  }
+}
+
+// Elements that lie in several places of the model, but in one of the file.
+TEST(Manifest, SlicesAreNoLargerThanTheirFile) {
+  auto m = small_manifest();
+  m.files[0].slices[0].chunks = {{0, hash128("a")}, {0, hash128("a")}};
+  for (const std::int64_t size : {80, 79}) {
+    m.files[0].size = size;
+    const auto message = message_of([&] { parse_manifest(to_text(m), "here"); });
+    EXPECT_EQ(message, size == 80 ? "no error"
+                                  : "here is damaged: the slices of rank-00000.h5 are larger "
+                                    "than it");
+  }
+}
+
+TEST(Manifest, CountsOfTheLoopAreCounts) {
+  auto meta = sample_meta(3);
+  EXPECT_EQ(extra_count(meta, "row", 7), 7);
+  meta.extra["row"] = "12";
+  EXPECT_EQ(extra_count(meta, "row", 7), 12);
+  for (const char* text : {"-1", "1.5", "x", "1 ", "99999999999999999999", "9007199254740993"}) {
+    meta.extra["row"] = text;
+    EXPECT_TRUE(contains(message_of([&] { extra_count(meta, "row", 7); }), "is no count")) << text;
   }
 }
 

@@ -38,14 +38,14 @@ inline const std::vector<Param>& sample_model() {
   return model;
 }
 
-// Bytes without a pattern, a pure function of what they stand for.
+// Finite numbers of bits without a pattern, a pure function of what they stand for.
 inline std::vector<std::byte> sample_bytes(const Param& p, std::string_view array,
                                            std::int64_t step) {
   const auto n = static_cast<std::size_t>(p.shape.count()) * bytes_of(p.dtype);
   std::vector<std::byte> bytes(n + 8);
   const auto key = hash64(hash64(static_cast<std::uint64_t>(step), array), p.name);
   for (std::size_t i = 0; i < n; i += 8) {
-    const auto x = mix64(key + i);
+    const auto x = mix64(key + i) & 0xbfffffff'bfffffff;  // no exponent is all ones
     std::memcpy(bytes.data() + i, &x, 8);
   }
   bytes.resize(n);

@@ -41,6 +41,13 @@ TEST(TableRows, ALineWithoutItsEndWasNeverWritten) {
   EXPECT_EQ(t.remarks, Remarks{"it has no row for step 2, and the checkpoint holds none either"});
 }
 
+// A checkpoint may say that any step is done: told in a time of the rows.
+TEST(TableRows, MissingRowsAreCountedByTheirPlaces) {
+  const auto t = ordered("2,1,1\n5,1,1\n6,1,1\n", {.step = std::int64_t{1} << 53, .first = 2});
+  EXPECT_EQ(t.remarks, Remarks{"it has no row for step 3 to 4, 7 to 9007199254740992, and the "
+                               "checkpoint holds none either"});
+}
+
 TEST(TableRows, RowsOfOneStepBecomeTheLastOne) {
   const auto t = ordered("1,1,1\n3,3,3\n2,2,2\n1,5,5\n", {.step = 3, .first = 1});
   EXPECT_EQ(rows_of(t), "1,5,5\n2,2,2\n3,3,3\n");
@@ -63,7 +70,7 @@ TEST(TableRows, TheCheckpointsRowsAreTheRun) {
 }
 
 TEST(TableRows, StepsAreToldInRanges) {
-  EXPECT_EQ(steps_text({1, 2, 3, 5, 8, 9}), "1 to 3, 5, 8 to 9");
+  EXPECT_EQ(steps_text(std::vector<std::int64_t>{1, 2, 3, 5, 8, 9}), "1 to 3, 5, 8 to 9");
   std::vector<std::int64_t> odd;
   for (std::int64_t i = 1; i < 40; i += 2) odd.push_back(i);
   EXPECT_EQ(steps_text(odd), "1, 3, 5, 7, 9, 11, 13, 15 and 12 more places");

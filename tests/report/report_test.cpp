@@ -8,6 +8,7 @@
 #include "lib/report/run_report.hpp"
 #include "lib/report/thin.hpp"
 #include "lib/report/trace_spans.hpp"
+#include "lib/run/timing.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -63,7 +64,70 @@ TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
   EXPECT_EQ(t.bars[0].begin, 1);
   EXPECT_EQ(t.bars[0].end, 2);
   EXPECT_EQ(t.bars[1].what, "gather");
-  EXPECT_THROW(last_traced_step("{", 10), Error);
+}
+
+// Whatever such a file says is told in our words, as is what is wrong with its syntax.
+TEST(RunReport, FilesThatAreHostileAreNamedWithTheirMember) {
+  const auto trace = [](const std::string& event) { return R"({"traceEvents":[)" + event + "]}"; };
+  const std::string step = R"({"ph":"X","name":"step 1","pid":0,"ts":0,"dur":9,"args":{}})";
+  const std::pair<std::string, const char*> traces[] = {
+      {"{", "syntax"},
+      {"[]", "traceEvents"},
+      {R"({"traceEvents":7})", "traceEvents"},
+      {trace("7"), "ph"},
+      {trace(R"({"ph":7})"), "ph"},
+      {trace(R"({"ph":"X","name":"step 1","pid":1e9,"ts":0,"dur":9})"), "pid"},
+      {trace(R"({"ph":"X","name":"step 1","pid":4294967296,"ts":0,"dur":9})"), "pid"},
+      {trace(R"({"ph":"X","name":"step 1","pid":0,"ts":"0","dur":9})"), "ts"},
+      {trace(R"({"ph":"X","name":"step x","pid":0,"ts":0,"dur":9})"), "is no step"},
+      {trace(R"({"ph":"X","name":"step 99999999999999999999","pid":0,"ts":0,"dur":9})"),
+       "is no step"},
+      {trace(step + R"(,{"ph":"X","name":"forward","pid":0,"ts":1,"dur":1,"args":{}})"), "cat"},
+      {trace(step + R"(,{"ph":"X","name":"forward","cat":"compute","pid":0,"ts":1,"dur":1})"),
+       "args"}};
+  for (const auto& [text, word] : traces) {
+    try {
+      last_traced_step(text, 10);
+      ADD_FAILURE() << text;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << e.what();
+      EXPECT_EQ(std::string(e.what()).find("json.exception"), std::string::npos) << e.what();
+    }
+  }
+  const ScratchFolder folder;
+  for (const char* text : {"[", "[]", R"({"processes":{}})", R"({"processes":[{"backend":7}]})",
+                           R"({"processes":[7]})"}) {
+    folder.write("timing.json", text);
+    const auto report = run_report(folder.path());
+    const auto said = report.at("problems").dump();
+    EXPECT_NE(said.find("timing.json: "), std::string::npos) << text << said;
+    EXPECT_EQ(said.find("json.exception"), std::string::npos) << said;
+    EXPECT_TRUE(report.at("timing").empty());
+  }
+}
+
+// What is added reads back, behind what was there.
+TEST(Timing, OfAFileIsWhatWasWritten) {
+  const ScratchFolder folder;
+  RunTiming t;
+  t.grid = {2, 1, 1};
+  t.backend = "host";
+  t.first_step = 4;
+  t.last_step = 8;
+  t.tokens = 640;
+  t.steps_seconds = 0.1;
+  t.ranks.resize(2);
+  t.ranks[1].rank = 1;
+  t.ranks[1].seconds[0] = 1.0 / 3;
+  t.ranks[1].account.peak[1] = 7;
+  t.ranks[1].sent.pipe = 9;
+  const auto path = folder.path() / "timing.json";
+  for (std::size_t i = 1; i <= 2; ++i) {
+    add_timing(path, t);
+    const auto all = parse_timing(contents_of(path));
+    ASSERT_EQ(all.size(), i);
+    for (const auto& one : all) EXPECT_EQ(to_json(one), to_json(t));
+  }
 }
 
 TEST(RunReport, AnEmptyDirectoryHasProblemsAndNoError) {

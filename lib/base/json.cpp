@@ -1,0 +1,186 @@
+#include "lib/base/json.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/base/vendor_text.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr std::size_t deepest = 64;
+
+// Builds the value from the parser's events. The library's own builder with a callback looks
+// through all members of an object again at the end of each of them.
+class Builder {
+ public:
+  // With `only`, of the members of the whole just that one.
+  explicit Builder(std::optional<std::string_view> only = {}) : only_(only) {}
+
+  Json&& value() { return std::move(value_); }
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool x) { return put(x); }
+  bool number_integer(Json::number_integer_t x) { return put(x); }
+  bool number_unsigned(Json::number_unsigned_t x) { return put(x); }
+  bool number_float(Json::number_float_t x, const std::string&) { return put(x); }
+  bool string(std::string& x) { return put(std::move(x)); }
+  bool binary(Json::binary_t&) { return false; }  // of other formats
+  bool start_object(std::size_t) { return start(Json::value_t::object); }
+  bool start_array(std::size_t) { return start(Json::value_t::array); }
+  bool end_object() { return end(); }
+  bool end_array() { return end(); }
+
+  bool key(std::string& name) {
+    if (depth_ == 1) left_out_ = only_ && name != *only_;
+    if (depth_ > open_.size()) return true;
+    auto& level = open_.back();
+    const auto [member, fresh] = level.value->get_ref<Json::object_t&>().emplace(name, nullptr);
+    level.member = &*member;
+    require(fresh, "it gives '{}' twice{}", name, place());
+    return true;
+  }
+
+  bool parse_error(std::size_t at, const std::string&, const Json::exception& e) {
+    const auto text = without_tag(e.what());
+    if (text.starts_with("parse error")) fail("{}", text);
+    fail("at byte {}: {}", at, text);
+  }
+
+ private:
+  struct Level {
+    Json* value;
+    Json::object_t::value_type* member = nullptr;  // of an object, the last
+  };
+
+  // Where the next value belongs; null: it is left out.
+  Json* put(Json&& x) {
+    if (left_out_) return nullptr;
+    if (open_.empty()) return &(value_ = std::move(x));
+    const auto [around, member] = open_.back();
+    if (member) return &(member->second = std::move(x));
+    return &around->get_ref<Json::array_t&>().emplace_back(std::move(x));
+  }
+  template <class T>
+  bool put(T&& x) {
+    put(Json(std::forward<T>(x)));
+    return true;
+  }
+
+  bool start(Json::value_t type) {
+    require(++depth_ <= deepest, "it is nested more deeply than {} levels", deepest);
+    if (auto* const value = put(Json(type))) open_.push_back({value});
+    return true;
+  }
+  bool end() {
+    if (--depth_ < open_.size()) open_.pop_back();
+    return true;
+  }
+
+  // " in 'model.vocab'"
+  std::string place() const {
+    std::string names;
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i)
+      names += fmt::format(
+          "{}{}", i > 0 ? "." : "",
+          open_[i].member ? open_[i].member->first : fmt::format("{}", open_[i].value->size() - 1));
+    return names.empty() ? names : fmt::format(" in '{}'", names);
+  }
+
+  std::optional<std::string_view> only_;
+  Json value_;
+  std::vector<Level> open_;  // what is kept of what is open
+  std::size_t depth_ = 0;    // of all that is open
+  bool left_out_ = false;
+};
+
+Json build(std::string_view text, std::optional<std::string_view> only = {}) {
+  Builder builder(only);
+  Json::sax_parse(text, &builder);
+  return builder.value();
+}
+
+Json build_object(std::string_view text, std::string_view where,
+                  std::optional<std::string_view> only = {}) {
+  try {
+    auto json = build(text, only);
+    require(json.is_object(), "it is no JSON object");
+    return json;
+  } catch (const Error& e) {
+    fail("{} is damaged: {}", where, e.what());
+  }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text) {
+  return build(text);
+}
+
+Json parse_object(std::string_view text, std::string_view where) {
+  return build_object(text, where);
+}
+
+Json parse_member(std::string_view text, std::string_view member, std::string_view where) {
+  auto object = build_object(text, where, member);
+  const auto found = object.find(member);
+  return found == object.end() ? Json() : std::move(*found);
+}
+
+std::string to_lines(const Json& json) {
+  return json.dump(2) + "\n";
+}
+
+std::string shown(const Json& json) {
+  constexpr std::size_t most = 60;
+  auto text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > most) text.replace(most, std::string::npos, "...");
+  return text;
+}
+
+std::int64_t integer(const Json& v, std::string_view what, std::int64_t low, std::int64_t high) {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  require(v.is_number_integer(), "'{}' is not an integer: {}", what, shown(v));
+  const bool fits =
+      !v.is_number_unsigned() || v.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+  const auto n = fits ? v.get<std::int64_t>() : most;
+  require(fits && low <= n && n <= high, "'{}' is out of range: {}, and {}{} is asked for", what,
+          shown(v), low, high == most ? " or more" : fmt::format(" to {}", high));
+  return n;
+}
+
+double real(const Json& v, std::string_view what) {
+  require(v.is_number(), "'{}' is not a number: {}", what, shown(v));
+  return v.get<double>();
+}
+
+Hash128 hash_of(const Json& v, std::string_view what) {
+  const auto h = v.is_string() ? parse_hash(v.get_ref<const std::string&>()) : std::nullopt;
+  require(h.has_value(), "'{}' is not a hash of 32 hex digits", what);
+  return *h;
+}
+
+const Json& JsonFields::at(const char* key) const {
+  require(json.is_object() && json.contains(key), "'{}' is missing", key);
+  return json[key];
+}
+const Json& JsonFields::array(const char* key) const {
+  const auto& v = at(key);
+  require(v.is_array(), "'{}' is not an array", key);
+  return v;
+}
+const Json& JsonFields::object(const char* key) const {
+  const auto& v = at(key);
+  require(v.is_object(), "'{}' is not an object", key);
+  return v;
+}
+std::string JsonFields::text(const char* key) const {
+  const auto& v = at(key);
+  require(v.is_string(), "'{}' is not a string", key);
+  return v.get<std::string>();
+}
+
+}  // namespace trireme

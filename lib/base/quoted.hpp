@@ -1,0 +1,22 @@
+#pragma once
+// Text that comes from a file, a name or a model as terminal and log may show it.
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+// In one line: \n, \t, \\, and the bytes as \x1b of other control characters, of what turns the
+// direction or the line of a text, and of what is no UTF-8. Of a text that would be longer than
+// `most` bytes the first ones, and how many bytes it has.
+// An object, no function: of a std::string, std::quoted would be taken for a better match.
+struct Quote {
+  std::string operator()(std::string_view text, std::size_t most = 400) const;
+};
+inline constexpr Quote quoted;
+
+// A message that is made already: the same without a limit, where backslashes stay and newlines
+// too; a further line begins with a blank, so that none can be taken for a message of its own.
+std::string without_controls(std::string_view message);
+
+}  // namespace trireme
