@@ -274,7 +274,7 @@ def array_task(c):
     c.until("the task's end", lambda: c.outcome("pair/2")["status"] == "stopped")
     time.sleep(3)
     require("stopped after" not in (c.work / "pair/1/log").read_text(), "cancelling one task stopped the other")
-    require("cancelled at step" in (c.work / "pair-2.out").read_text(), (c.work / "pair-2.out").read_text())
+    require("the job is cancelled" in (c.work / "pair-2.out").read_text(), (c.work / "pair-2.out").read_text())
     c.call("scancel", job)
 
 
