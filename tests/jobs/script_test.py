@@ -138,7 +138,7 @@ ROWS = [
     Row("--export=NONE", "[ \"$SLURM_EXPORT_ENV\" = ALL ] && outcome done 9 ''", 0, environment={"SLURM_EXPORT_ENV": "NONE"}),
     # What cannot be loaded.
     Row("no program", "", 127, says="is no-such-trireme a program on", environment={"TRIREME": "no-such-trireme"}),
-    Row("too few addresses", "", 127, says=r"9000000 KiB of address space \(ulimit -v\)", environment={"ASKED": "exit 127"}, around="ulimit -v 9000000"),
+    Row("too few addresses", "", 127, says=r"\(ulimit -v: 9000000 KiB\)", environment={"ASKED": "exit 127"}, around="ulimit -v 9000000"),
     # The other scripts.
     Row("a GPU for each rank", "outcome done 9 ''", 0, script="train_gpu.sbatch", asked=["train deck.toml run.backend=cuda --restart latest"]),
     Row("a GPU for each rank, stopped", STOPPED, 75, True, script="train_gpu.sbatch"),
