@@ -4,6 +4,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/run_lock.hpp"
 
 namespace trireme {
 
@@ -24,6 +25,22 @@ Beginning beginning_of(const Beginning& asked, const std::filesystem::path& run,
   const bool here =
       asked.restart == "latest" || is_checkpoint_of(find_checkpoint(asked.restart), run);
   return {here ? Existing::restart : Existing::refuse, asked.restart};
+}
+
+void leave_if(const Communicator& world, bool asked_here) {
+  double asked = asked_here;
+  world.all_reduce_max({&asked, 1});
+  if (asked > 0)
+    throw StoppedEarly("a signal asked for a stop before training began: nothing was changed");
+}
+
+void enter(std::optional<RunDirectory>& directory, const std::filesystem::path& run,
+           Existing existing, const SignalWatch& signals) {
+  try {
+    directory.emplace(run, existing, [&] { return signals.stop(); });
+  } catch (const StoppedWaiting& e) {
+    log_warning("{}", e.what());
+  }
 }
 
 }  // namespace trireme

@@ -32,11 +32,6 @@ namespace {
 constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
 constexpr const char* done_reason = "all steps are done";
 
-// On all ranks: a signal came before training began, and nothing was changed.
-struct StoppedEarly : SharedError {
-  using SharedError::SharedError;
-};
-
 // An error on one rank that it has said already.
 struct SaidError : Error {
   using Error::Error;
@@ -121,12 +116,19 @@ void log_memory(const Communicator& world, const Backend& backend) {
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
 }
 
+// The run directory and what its lock says, on every rank.
+struct LockedRun {
+  std::filesystem::path path;
+  std::string lock_text;
+};
+
 // A failing write is no reason to end the run with an error: all that is in it was printed.
-void tell_timing(const Communicator& world, const RunTiming& t, const std::filesystem::path& run) {
+void tell_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
   if (world.rank() != 0) return;
   for (const auto& line : timing_lines(t)) log_info("{}", line);
   try {
-    add_timing(run / "timing.json", t);
+    require_lock(run.path, run.lock_text);
+    add_timing(run.path / "timing.json", t);
   } catch (const Error& e) {
     log_warning("the table of times is not written: {}", e.what());
   }
@@ -139,12 +141,6 @@ void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
       "finding out what is trainable took {:.2g} s a step",
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
 }
-
-// The run directory and what its lock says, on every rank.
-struct LockedRun {
-  std::filesystem::path path;
-  std::string lock_text;
-};
 
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
 void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
@@ -195,7 +191,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
     throw SaidError(told(e));
   }
   log_resources(deck, machine, loop.step());
-  tell_timing(machine.axes.world, loop.timing(), run.path);
+  tell_timing(machine.axes.world, loop.timing(), run);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);
@@ -277,26 +273,6 @@ int print_run_dir(const TrainArguments& a) {
   return 0;
 }
 
-constexpr const char* stopped_before =
-    "a signal asked for a stop before training began: nothing was changed";
-
-// Before the run directory is changed; all ranks leave where one was asked to.
-void leave_if_asked(const Communicator& world, const SignalWatch& signals) {
-  double asked = signals.stop();
-  world.all_reduce_max({&asked, 1});
-  if (asked > 0) throw StoppedEarly(stopped_before);
-}
-
-// Opens and locks the run directory, on rank 0; none where a stop was asked for meanwhile.
-void enter(std::optional<RunDirectory>& directory, const std::filesystem::path& run,
-           Existing existing, const SignalWatch& signals) {
-  try {
-    directory.emplace(run, existing, [&] { return signals.stop(); });
-  } catch (const StoppedWaiting& e) {
-    log_warning("{}", e.what());
-  }
-}
-
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
   Timesheet::start(started);
@@ -335,10 +311,10 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     require_tables(*directory);
     put_back_replaced(directory->checkpoints());
   });
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
   world.broadcast(beginning.restart);
   const auto from = checkpoint_to_restart(world, beginning.restart, run / "checkpoints");
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
   auto in = open_inputs(world, std::move(deck), from);
   compare_models(world, in, a.other_model);
   const bool goes_on = directory && beginning.existing == Existing::restart &&
@@ -349,9 +325,9 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in, run, start);
   const auto tokenizer = tokenizer_of_samples(world, in);
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
   auto machine = open_machine(world, in);
-  leave_if_asked(world, signals);
+  leave_if(world, signals.stop());
 
   RunRecord record;
   LockedRun locked{run, {}};
@@ -369,8 +345,8 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
+  leave_if(world, world.rank() == 0 && !directory);
   world.broadcast(locked.lock_text);
-  if (locked.lock_text.empty()) throw StoppedEarly(stopped_before);
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);
   log_processes(world);

@@ -21,6 +21,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/io/posix_file.hpp"
 #include "lib/launch/batch_job.hpp"
 
 namespace trireme {
@@ -48,7 +49,8 @@ class Descriptor {
 };
 
 [[noreturn]] void fail_errno(const char* what, const fs::path& file) {
-  fail("cannot {} {}: {}", what, file.string(), std::strerror(errno));
+  fail("cannot {} {}: {}{}", what, file.string(), std::strerror(errno),
+       errno == ENOSPC || errno == EDQUOT ? " -- make room there" : "");
 }
 
 // None where there is no such name. Opened anew for every look, as a network file system then asks
@@ -102,10 +104,12 @@ std::string this_kernel() {
   return fmt::format("{}.{}", boot, s.st_ino);
 }
 
+constexpr std::size_t id_digits = 32;
+
 std::string drawn_id() {
   std::random_device bits;
   std::string id;
-  for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", bits());
+  while (id.size() < id_digits) id += fmt::format("{:08x}", bits());
   return id;
 }
 
@@ -245,15 +249,9 @@ void RunLock::take(const std::function<bool()>& stop, LockPauses pauses) {
 
 void RunLock::write_own() {
   if (descriptor_ >= 0) return;
-  descriptor_ = ::open(own_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_errno("create", own_);
-  bool good = true;
-  for (std::size_t at = 0; good && at < mine_.size();) {
-    const auto n = ::pwrite(descriptor_, mine_.data() + at, mine_.size() - at, off_t(at));
-    good = n > 0 || (n < 0 && errno == EINTR);
-    if (n > 0) at += std::size_t(n);
-  }
-  if (!good || ::fsync(descriptor_) != 0) fail_errno("write", own_);
+  write_new(own_, mine_);
+  descriptor_ = ::open(own_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor_ < 0) fail_errno("open", own_);
   ::flock(descriptor_, LOCK_EX | LOCK_NB);  // some file systems have none
 }
 
@@ -281,11 +279,15 @@ void RunLock::replace() {
   ::close(std::exchange(descriptor_, -1));
 }
 
-// What processes left that died while they took it.
 void RunLock::clean() const {
   std::error_code e;
   for (fs::directory_iterator it(file_.parent_path(), e), end; !e && it != end; it.increment(e))
-    if (it->path().filename().string().starts_with("lock.")) ::unlink(it->path().c_str());
+    if (is_lock_left(it->path().filename().string())) ::unlink(it->path().c_str());
+}
+
+bool is_lock_left(std::string_view name) {
+  return name.starts_with("lock.") && name.size() == 5 + id_digits &&
+         name.find_first_not_of("0123456789abcdef", 5) == name.npos;
 }
 
 void RunLock::stay_alive(const std::stop_token& over, LockPauses pauses,

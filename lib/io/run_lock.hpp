@@ -23,6 +23,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "lib/base/error.hpp"
@@ -75,6 +76,9 @@ class RunLock {
   int descriptor_ = -1;  // of one's own file, with the kernel's lock on it
   std::jthread heart_;
 };
+
+// Is it the name under which a lock was written whose process died before it was in its place?
+bool is_lock_left(std::string_view name);
 
 // Error where the lock of this run directory says anything else; also when that cannot be seen.
 void require_lock(const std::filesystem::path& run, const std::string& text);

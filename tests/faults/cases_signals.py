@@ -61,6 +61,9 @@ CASES = [
     Case("SIGUSR1 before MPI starts", [Run(faults=f"{BEFORE_MPI} SIGUSR1")]),
     *(Case(f"restart, SIGTERM {name}", [Run("--restart latest", faults=f"{rule} SIGTERM", codes=STOPPED, says=EARLY)], start="half", untouched="run")
       for name, rule in (("at the manifest", "read *manifest.json 1"), ("at the weights", "read *rank-00000.h5 9"))),
+    Case("restart, SIGTERM while another host's lock is watched",
+         [Run(command="TRIREME_FAULTS_HOST=b exec $TRIREME train deck.toml --run-dir run --restart latest", faults="?open nothing 1 EIO",
+              signals=(("says waiting for a sign of life", "SIGTERM", "all"),), codes=STOPPED, says=EARLY)], start="half", untouched="run"),
     stopped("restart, SIGTERM at its first row", "write */run/history.csv 1 SIGTERM", start="half", more="--restart latest"),
     *(stopped(f"SIGTERM {name}, nothing else saved", f"{rule} SIGTERM", more="checkpoint.every_steps=0") for name, rule in MOMENTS[3:5]),
     *(Case(f"SIGUSR1 {name}", [Run(faults=f"{rule} SIGUSR1")]) for name, rule in MOMENTS + LATE),

@@ -267,14 +267,15 @@ TEST_F(Lock, ThatIsALinkIsRefusedAndLeftAlone) {
   EXPECT_EQ(read_text(target), "years of work");
 }
 
-// Emptied by an earlier version, damaged; and what died in between is cleared away.
+// Emptied by an earlier version, damaged; and what a process left that died is cleared away.
 TEST_F(Lock, OfNobodyIsFreeAfterARest) {
+  folder.write("lock.tex", "");
   for (const auto* text : {"", "process 3 on elsewhere"}) {
     folder.write("lock", text);
-    folder.write("lock.0123", "");
+    folder.write("lock." + elsewhere.id, "");
     EXPECT_EQ(refusal(here), "no error");
     EXPECT_TRUE(took >= rest_of(beside_living) && took < beside_living.silence);
-    EXPECT_EQ(entries(), std::vector<std::string>{});
+    EXPECT_EQ(entries(), std::vector<std::string>{"lock.tex"});
   }
 }
 

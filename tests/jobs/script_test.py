@@ -49,7 +49,7 @@ esac""",
     "scancel": """
 echo "scancel $*" >> calls
 kill -TERM $(cat pid)""",
-    "sleep": '[ "$1" = 60 ] || exec /bin/sleep 0.05',
+    "sleep": '[ "$1" != 60 ] && exec /bin/sleep 0.05; exit 143',  # as Slurm ends what it requeues
     "sbatch": """
 echo "sbatch $* requeue=${TRIREME_REQUEUE-}" >> calls
 grep -c ^sbatch calls""",
@@ -138,7 +138,7 @@ ROWS = [
     Row("--export=NONE", "[ \"$SLURM_EXPORT_ENV\" = ALL ] && outcome done 9 ''", 0, environment={"SLURM_EXPORT_ENV": "NONE"}),
     # What cannot be loaded.
     Row("no program", "", 127, says="is no-such-trireme a program on", environment={"TRIREME": "no-such-trireme"}),
-    Row("too few addresses", "", 127, says=r"9000000 KiB of address space \(ulimit -v\)", environment={"ASKED": "exit 127"}, around="ulimit -v 9000000"),
+    Row("too few addresses", "", 127, says=r"\(ulimit -v: 9000000 KiB\)", environment={"ASKED": "exit 127"}, around="ulimit -v 9000000"),
     # The other scripts.
     Row("a GPU for each rank", "outcome done 9 ''", 0, script="train_gpu.sbatch", asked=["train deck.toml run.backend=cuda --restart latest"]),
     Row("a GPU for each rank, stopped", STOPPED, 75, True, script="train_gpu.sbatch"),
@@ -168,6 +168,8 @@ def wrong_with(row, folder, stand_ins):
         wrong.append(f"code {done.returncode}, not {row.code}")
     if ("requeue 1" in calls) != row.requeued:
         wrong.append("it is not requeued" if row.requeued else "it is requeued")
+    if row.requeued and row.environment.get("REFUSED") is None and "not requeued" in done.stdout:
+        wrong.append("it says that it is not requeued")
     if row.says and not re.search(row.says, done.stdout, re.MULTILINE):
         wrong.append(f"it does not say '{row.says}'")
     for text in row.asked:

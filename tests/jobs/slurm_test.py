@@ -191,11 +191,29 @@ def checkpoint_signal(c):
     require("stop_now" in c.outcome("signalled")["exit_reason"], str(c.outcome("signalled")))
 
 
-def node_failure(c):
-    job = c.submit("failed")
-    c.until_steps("failed", 5)
-    c.call("scancel", "-s", "USR1", job)
-    c.until("a checkpoint", lambda: list((c.work / "failed").glob("checkpoints/step-*/manifest.json")))
+def starting(c):
+    """Stopped while its program starts, before it can take signals."""
+    (c.work / "slow").write_text("#!/bin/bash\n[[ $* == *--print-run-dir* || -n ${SLURM_RESTART_COUNT-} ]] || { touch slow.began; sleep 60; }\n"
+                                 f"exec {c.program} \"$@\"\n")
+    (c.work / "slow").chmod(0o755)
+    job = c.submit("early", TRIREME=str(c.work / "slow"))
+    c.until("its ranks", lambda: (c.work / "slow.began").exists())
+    c.call("scancel", "-s", "TERM", job)
+    require(c.until_ended(job) == "COMPLETED", c.output("early"))
+    c.require_like_whole("early")
+    require("a signal stopped it before it trained; requeueing" in c.output("early"), c.output("early"))
+
+
+def no_requeue(c):
+    job = c.submit("once", options=["--no-requeue"])
+    c.until_steps("once", 5)
+    c.call("scancel", "-s", "TERM", job)
+    require(c.until_ended(job) == "FAILED", c.output("once"))
+    require("not requeued: Slurm does not" in c.output("once"), c.output("once"))
+    require(c.outcome("once")["status"] == "stopped", str(c.outcome("once")))
+
+
+def fail_node(c, job):
     node = c.call("squeue", "-h", "-j", job, "-o", "%B").strip()
     c.call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
     for process in Path("/proc").glob("[0-9]*"):  # what a node's failure ends
@@ -205,11 +223,33 @@ def node_failure(c):
             continue
         if f"SLURM_JOB_ID={job}\0".encode() in environment and f"SLURMD_NODENAME={node}\0".encode() in environment:
             os.kill(int(process.name), signal.SIGKILL)
-    c.until("the requeue", lambda: c.restarts("failed") == 1)
+    c.until("the requeue", lambda: c.state(job) != "RUNNING")
     # It may be back already.
     subprocess.run(["scontrol", "update", f"NodeName={node}", "State=RESUME"], env=c.environment, capture_output=True)
     require(c.until_ended(job) == "COMPLETED", c.output("failed"))
+
+
+def node_failure(c):
+    job = c.submit("failed")
+    c.until_steps("failed", 5)
+    c.call("scancel", "-s", "USR1", job)
+    c.until("a checkpoint", lambda: list((c.work / "failed").glob("checkpoints/step-*/manifest.json")))
+    fail_node(c, job)
+    require(c.restarts("failed") == 1, "it began again")
     c.require_like_whole("failed")
+
+
+def node_failure_early(c):
+    """Before its first checkpoint a job goes on from what it was asked to."""
+    old = c.submit("old", TRIREME_REQUEUE="no")
+    c.until_steps("old", 5)
+    c.call("scancel", "-s", "TERM", old)
+    require(c.until_ended(old) == "FAILED", c.output("old"))
+    job = c.submit("next", "--restart", "old")
+    c.until_steps("next", 5)
+    fail_node(c, job)
+    require(c.restarts("next") == 2, (c.work / "next/log").read_text())
+    require(c.weights("next") == c.weights("whole"), "other weights than without interruption")
 
 
 def array(c):
@@ -234,7 +274,7 @@ def array_task(c):
     c.until("the task's end", lambda: c.outcome("pair/2")["status"] == "stopped")
     time.sleep(3)
     require("stopped after" not in (c.work / "pair/1/log").read_text(), "cancelling one task stopped the other")
-    require("cancelled at step" in (c.work / "pair-2.out").read_text(), (c.work / "pair-2.out").read_text())
+    require("the job is cancelled" in (c.work / "pair-2.out").read_text(), (c.work / "pair-2.out").read_text())
     c.call("scancel", job)
 
 
@@ -259,7 +299,7 @@ def mpiexec(c):
 def no_program(c):
     job = c.submit("nothing", TRIREME="trireme-that-is-not-there")
     require(c.until_ended(job) == "FAILED", c.state(job))
-    require("trireme-that-is-not-there is no program on" in c.output("nothing"), c.output("nothing"))
+    require("is trireme-that-is-not-there a program on" in c.output("nothing"), c.output("nothing"))
 
 
 def wrong_deck(c):
@@ -278,7 +318,7 @@ def time_limit(c):
 
 
 FAST = [submit, requeue, no_program]
-SLOW = [preemption, cancel, checkpoint_signal, node_failure, array, array_task, chain, mpiexec, wrong_deck, time_limit]
+SLOW = [preemption, starting, no_requeue, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, wrong_deck, time_limit]
 
 
 def main():

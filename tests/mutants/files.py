@@ -19,6 +19,16 @@ MUTANTS = [
      "  std::vector", program("io_test", "*Checkpoints.*:Publish.*")),
     ("later checkpoints stay when a run goes back", "lib/io/checkpoint_list.cpp", "if (info.step <= step) continue;",
      "if (info.step >= step) continue;", program("app_test", "Training.GoingBack*")),
+    ("a checkpoint is published in another process's directory", "lib/io/checkpoint_save.cpp", "if (require_mine) require_mine();", "",
+     program("io_test", "Checkpoint.IsNot*")),
+    # the lock
+    ("a living process's lock is taken over", "lib/io/lock_rules.cpp", "seen.life == Life::lives || moved", "seen.life == Life::lives",
+     program("io_test", "LockModel.*")),
+    ("who takes a lock over begins at once", "lib/io/lock_rules.cpp", "now - since < rest ?", "false ?", program("io_test", "LockModel.*")),
+    ("any earlier start counts as this job's", "lib/io/lock_rules.cpp", "other.job == me.job &&", "", program("io_test", "Lock.*")),
+    ("another host's process numbers count", "lib/io/lock_rules.cpp", "a.kernel == b.kernel", "true", program("io_test", "Lock*")),
+    ("a lock is created where there is one", "lib/io/run_lock.cpp", "::link(own_", "::rename(own_", program("io_test", "Lock.*")),
+    ("a holder does not look at its lock", "lib/io/run_lock.cpp", "if (!why.empty()) return lost(why);", "", program("io_test", "Lock.*")),
     # checkpoints: read
     ("a chunk's hash is not compared", "lib/io/checkpoint_reader.cpp", "require(hash128(whole) == chunk.hash,",
      "require(true || hash128(whole) == chunk.hash,", program("io_test", "Damage.IsMet*")),
