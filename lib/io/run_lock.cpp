@@ -251,8 +251,12 @@ void RunLock::write_own() {
   if (descriptor_ >= 0) return;
   write_new(own_, mine_);
   descriptor_ = ::open(own_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor_ < 0) fail_errno("open", own_);
+  if (descriptor_ < 0 && errno != ENOENT) fail_errno("open", own_);
   ::flock(descriptor_, LOCK_EX | LOCK_NB);  // some file systems have none
+}
+
+void RunLock::close_own() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 bool RunLock::create() {
@@ -264,8 +268,8 @@ bool RunLock::create() {
     case ENOSYS:
     case EMLINK:
       return false;
-    case ENOENT:  // removed by clean(): another process has the lock
-      ::close(std::exchange(descriptor_, -1));
+    case ENOENT:  // another process has the lock, and removed it in clean()
+      close_own();
       return true;
     default:
       fail_errno("create", file_);
@@ -276,7 +280,7 @@ void RunLock::replace() {
   write_own();
   if (::rename(own_.c_str(), file_.c_str()) == 0) return;
   if (errno != ENOENT) fail_errno("replace", file_);
-  ::close(std::exchange(descriptor_, -1));
+  close_own();
 }
 
 void RunLock::clean() const {
@@ -313,7 +317,7 @@ void RunLock::release() noexcept {
   } catch (const std::exception&) {  // others see how long it is silent
   }
   ::unlink(own_.c_str());
-  if (descriptor_ >= 0) ::close(descriptor_);
+  close_own();
 }
 
 RunLock::~RunLock() {

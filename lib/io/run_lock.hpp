@@ -63,6 +63,7 @@ class RunLock {
   Looked look() const;
   void take(const std::function<bool()>& stop, LockPauses);
   void write_own();
+  void close_own() noexcept;
   bool create();  // false where the file system cannot
   void replace();
   void release() noexcept;

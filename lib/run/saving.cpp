@@ -76,6 +76,11 @@ void Saving::complete(const std::filesystem::path& path) {
   });
 }
 
+// Whoever lost the run directory does not train on without checkpoints.
+void Saving::require_lock() const {
+  at_root(world_, Pace::slow, [&] { record_.require_lock(); });
+}
+
 void Saving::begin(CheckpointMeta& meta) {
   trainer_.check_memory();
   now_ = {meta.step, Clock::now(), 0};
@@ -99,6 +104,7 @@ void Saving::save_at_once(CheckpointMeta& meta, Last last) {
   const TaskScope task(Task::saving);
   while (busy()) advance(last);
   if (saved_step_ == meta.step) return;
+  require_lock();
   try {
     begin(meta);
     const auto path = saver_.save(meta);
@@ -114,6 +120,7 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
   if (!config_.async) return save_at_once(meta, {});
   while (busy() && now_.step != meta.step) advance({});
   if (busy() || saved_step_ == meta.step) return;
+  require_lock();
   try {
     begin(meta);
     saver_.begin(meta);

@@ -56,6 +56,7 @@ class Saving {
  private:
   void complete(const std::filesystem::path&);
   void failed(const SharedError&, std::int64_t step, Last) const;
+  void require_lock() const;
   void begin(CheckpointMeta&);
 
   Trainer& trainer_;
