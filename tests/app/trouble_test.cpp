@@ -158,7 +158,7 @@ TEST_F(Trouble, AHangUpAndAnOutputThatNobodyReadsEndWithACheckpoint) {
   const auto unread = here(
       "set -o pipefail; "
       "TRIREME_TERMINAL=1 $TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 "
-      "--run-dir b 2>&1 | head -n 1");
+      "--run-dir b 2>&1 | grep -m 1 info");
 
   EXPECT_EQ(hung.code, 75) << hung.err;
   EXPECT_EQ(outcome("a").at("status"), "stopped");
