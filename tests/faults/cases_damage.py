@@ -126,7 +126,7 @@ CASES = [
       for command in ("evaluate run", "generate run --prompt the --tokens 4", "train deck.toml --run-dir x --restart run")),
     # What a run prunes while one looks is no damage.
     Case("inspect --verify while a checkpoint is pruned",
-         [Run(command="$TRIREME inspect run --verify & p=$!; sleep 0.5; cd run/checkpoints; mv step-00000004 .step-00000004.removed; "
+         [Run(command="$TRIREME inspect run --verify & p=$!; until grep -q open $TRIREME_FAULTS_LOG; do sleep 0.05; done; cd run/checkpoints; mv step-00000004 .step-00000004.removed; "
               "rm -r .step-00000004.removed; cd ../..; touch go; wait $p", faults="open */step-00000004/rank-00000.h5 1 until:go",
               says=("step-00000004: removed while it was read", "0 of 1 are damaged"))], start="half", finish=""),
     # Named, or all of them: an error.
