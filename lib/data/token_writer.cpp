@@ -56,10 +56,12 @@ void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
 
 // No file that is there is opened: it may be left of a process of this number, or another
 // program's.
-TokenWriter::TemporaryFile::TemporaryFile(const std::filesystem::path& name) {
+TokenWriter::TemporaryFile::TemporaryFile(const std::filesystem::path& beginning,
+                                          std::string_view end) {
   constexpr int most = 1000;
   for (int i = 0; i < most && fd < 0; ++i) {
-    path = fmt::format("{}.{}.part{}", name.string(), ::getpid(), i == 0 ? "" : std::to_string(i));
+    path = fmt::format("{}.{}{}{}", beginning.string(), ::getpid(),
+                       i == 0 ? "" : "-" + std::to_string(i), end);
     fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno != EEXIST) break;
   }
@@ -111,8 +113,8 @@ TokenWriter::TokenWriter(const std::filesystem::path& path, ExistingFile existin
   require_replaceable(path, existing);
   header_.token_bytes = token_bytes;
   header_.has_mask = mask == TargetMask::present;
-  part_ = std::make_unique<TemporaryFile>(path);
-  if (header_.has_mask) mask_part_ = std::make_unique<TemporaryFile>(path.string() + ".mask");
+  part_ = std::make_unique<TemporaryFile>(path, ".part");
+  if (header_.has_mask) mask_part_ = std::make_unique<TemporaryFile>(path, ".part.mask");
   part_->write(std::array<std::byte, TokenFileHeader::bytes>{});
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/data/token_file.hpp"
@@ -56,7 +57,8 @@ class TokenWriter {
     std::filesystem::path path;
     int fd = -1;
 
-    explicit TemporaryFile(const std::filesystem::path& beginning_of_its_name);
+    // Of a new name between these.
+    TemporaryFile(const std::filesystem::path& beginning, std::string_view end);
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;
     ~TemporaryFile();
