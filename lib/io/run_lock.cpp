@@ -217,9 +217,8 @@ void RunLock::take(const std::function<bool()>& stop, LockPauses pauses) {
         return clean();
       case LockStep::refuse:
         fail(
-            "another process is training in {} ({}): wait for it, or choose another --run-dir; "
-            "once "
-            "it is silent for {} s the lock is free",
+            "another process is training in {} ({}): wait for it, or choose another --run-dir; its "
+            "lock is free once it is silent for {} s",
             file_.parent_path().string(), holder_in(text),
             std::chrono::duration<double>(pauses.silence).count());
       case LockStep::create:
