@@ -23,7 +23,7 @@ double RunTiming::tokens_a_second() const {
 }
 
 static OrderedJson to_json(const RankTiming& r) {
-  OrderedJson seconds, peak;
+  OrderedJson seconds, peak = OrderedJson::object();
   for (std::size_t t = 0; t < task_count; ++t)
     seconds[std::string(name_of(static_cast<Task>(t)))] = r.seconds[t];
   for (std::size_t k = 0; k < kind_count; ++k)
