@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/hub.hpp"
+#include "lib/base/git_lfs.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/base/vendor_text.hpp"
 
