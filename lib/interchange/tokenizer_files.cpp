@@ -3,7 +3,7 @@
 #include <sentencepiece_processor.h>
 
 #include "lib/base/error.hpp"
-#include "lib/base/hub.hpp"
+#include "lib/base/git_lfs.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/io/posix_file.hpp"

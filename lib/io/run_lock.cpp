@@ -13,7 +13,6 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/random_id.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/batch_job.hpp"
 
@@ -104,15 +104,6 @@ std::string this_kernel() {
   return fmt::format("{}.{}", boot, s.st_ino);
 }
 
-constexpr std::size_t id_digits = 32;
-
-std::string drawn_id() {
-  std::random_device bits;
-  std::string id;
-  while (id.size() < id_digits) id += fmt::format("{:08x}", bits());
-  return id;
-}
-
 bool is_running(int process) {
   return process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
 }
@@ -149,7 +140,7 @@ LockHolder this_process() {
           ::getpid(),
           host_name(),
           this_kernel(),
-          drawn_id()};
+          random_id()};
 }
 
 // What was found, with the descriptor by which the kernel's lock on it is held.
@@ -289,7 +280,7 @@ void RunLock::clean() const {
 }
 
 bool is_lock_left(std::string_view name) {
-  return name.starts_with("lock.") && name.size() == 5 + id_digits &&
+  return name.starts_with("lock.") && name.size() == 5 + random_id_digits &&
          name.find_first_not_of("0123456789abcdef", 5) == name.npos;
 }
 

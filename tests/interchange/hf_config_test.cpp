@@ -187,7 +187,7 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"pruned_heads": {"1": [0]}})", "'pruned_heads'"},
       {R"({"num_hidden_layers": 2.0})", "'num_hidden_layers' is not an integer: 2.0"},
       {R"({"num_hidden_layers": 18446744073709551616})", "'num_hidden_layers' is not an integer"},
-      {R"({"vocab_size": 9223372036854775808})", "'vocab_size' is out of range"},
+      {R"({"vocab_size": 9223372036854775808})", "'vocab_size' = 9223372036854775808 is out of range"},
       {R"({"quantization_config": {"bits": 4}})", "'quantization_config'"},
       {R"({"auto_map": {"AutoModel": "x.Y"}})", "'auto_map'"},
       {R"({"is_encoder_decoder": true})", "'is_encoder_decoder'"},
