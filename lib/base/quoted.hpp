@@ -16,7 +16,7 @@ struct Quote {
 inline constexpr Quote quoted;
 
 // A message that is made already: the same without a limit, where backslashes stay and newlines
-// too; a further line begins with a blank, so that none can be taken for a message of its own.
+// too.
 std::string without_controls(std::string_view message);
 
 }  // namespace trireme
