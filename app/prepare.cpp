@@ -35,7 +35,7 @@ TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
     from = &initial.emplace(find_checkpoint(deck.model.init_from));
   if (!from) return of_files;
   require_tokens_of(from->meta(), from->directory().string(), of_files);
-  return joined(of_files, tokenizer_of(from->meta()));
+  return merged(of_files, tokenizer_of(from->meta()));
 }
 
 CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
