@@ -14,7 +14,7 @@ namespace trireme {
 
 namespace {
 
-constexpr const char *whole = "tokenizer.json", *settings = "tokenizer_config.json",
+constexpr const char *whole = "tokenizer.json", *tokenizer_config = "tokenizer_config.json",
                      *sentencepiece_model = "tokenizer.model",
                      *generation = "generation_config.json";
 // Byte 0 ends a text, but its token is no special one: a text may hold the character that stands
@@ -26,7 +26,7 @@ TokenizerFiles of_bytes() {
   const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                        {"clean_up_tokenization_spaces", false}};
   const auto tokenizer = byte_level_bpe(vocabulary, Json::array());
-  return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, {0}}};
+  return {{{whole, to_lines(tokenizer)}, {tokenizer_config, to_lines(config)}}, {{}, {0}}};
 }
 
 TextIds text_ids(const sentencepiece::SentencePieceProcessor& processor) {
@@ -56,7 +56,7 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
   name("eos_token", processor.eos_id());
   name("unk_token", processor.unk_id());
   name("pad_token", processor.pad_id());
-  return {{{sentencepiece_model, model}, {settings, to_lines(config)}}, text_ids(processor)};
+  return {{{sentencepiece_model, model}, {tokenizer_config, to_lines(config)}}, text_ids(processor)};
 }
 
 // The id of a token that its settings name.
@@ -87,7 +87,7 @@ TokenizerFiles of_huggingface(const std::string& packed, std::string_view where)
   const auto tokenizer = files.contents.find(whole);
   require(tokenizer != files.contents.end(), "the tokenizer of {} lacks its {}", where, whole);
   Json config = Json::object();
-  for (const auto* name : {"special_tokens_map.json", settings})
+  for (const auto* name : {"special_tokens_map.json", tokenizer_config})
     if (const auto found = files.contents.find(name); found != files.contents.end())
       config.update(parse_object(found->second, name));
   const TokenIds ids(tokenizer->second, where);
