@@ -317,6 +317,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   leave_if(world, signals.stop());
   auto in = open_inputs(world, std::move(deck), from);
   compare_models(world, in, a.other_model);
+  together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
   const bool goes_on = directory && beginning.existing == Existing::restart &&
                        (from.empty() || is_checkpoint_of(from, run));
   const auto* const same_run = goes_on ? &*directory : nullptr;

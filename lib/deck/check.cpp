@@ -6,6 +6,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/fixed.hpp"
+#include "lib/base/limits.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/deck/sections.hpp"
 #include "lib/deck/table.hpp"
@@ -122,9 +123,8 @@ class Checker {
          "train.steps and train.tokens both give the length of the run; keep one");
     rule(t.steps > 0 || t.tokens > 0, {"train.steps", "train.tokens"},
          "the length of the run is missing; give train.steps or train.tokens");
-    constexpr std::int64_t most = std::int64_t{1} << 62;  // what was consumed before adds to it
-    rule(t.steps <= most / t.batch, {"train.steps", "train.batch"},
-         "train.steps = {} of train.batch = {} have more than 2^62 samples; lower one of them",
+    rule(t.steps <= most_counted / t.batch, {"train.steps", "train.batch"},
+         "train.steps = {} of train.batch = {} have more than 2^53 samples; lower one of them",
          t.steps, t.batch);
     rule(deck_.schedule.min_lr <= deck_.optimizer.lr, {"schedule.min_lr", "optimizer.lr"},
          "schedule.min_lr = {} is above optimizer.lr = {}; the rate only falls",

@@ -23,7 +23,7 @@ std::vector<std::string> names_of(const std::vector<T>& all) {
 }
 
 // Of a count; of any number, whatever its unit.
-constexpr double most_counted = 0x1p30, least_number = 1e-15, most_number = 1e21;
+constexpr double largest_count = 0x1p30, least_number = 1e-15, most_number = 1e21;
 
 class Reader {
  public:
@@ -137,7 +137,7 @@ class Reader {
              spoken(raw));
     if (!(x > 0) || !std::isfinite(x))
       refuse(raw.place, "{}.{} = {} is not above 0", section.name, key.name, x);
-    if (key.takes == Takes::count && (x != std::floor(x) || x > most_counted))
+    if (key.takes == Takes::count && (x != std::floor(x) || x > largest_count))
       refuse(raw.place, "{}.{} = {} is not a whole number up to 2^30", section.name, key.name, x);
     if (x < least_number || x > most_number)
       refuse(raw.place, "{}.{} = {} is of no machine: numbers lie between {} and {}", section.name,

@@ -4,13 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/limits.hpp"
 #include "lib/deck/access.hpp"
 #include "lib/deck/key.hpp"
 
 namespace trireme {
 
 inline constexpr double int32_most = 2147483647;  // ids, extents
-inline constexpr double step_most = 0x1p53;       // counters: exact in a double too
+inline constexpr double step_most = most_counted;
 inline constexpr double row_most = 1 << 24;       // channels, samples: products stay below 2^63
 
 // A key under construction: each call adds one property, in the order of reading.

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "lib/base/error.hpp"
+#include "lib/base/limits.hpp"
 #include "lib/base/quoted.hpp"
 
 namespace trireme {

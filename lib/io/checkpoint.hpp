@@ -12,11 +12,6 @@
 
 namespace trireme {
 
-// Counters of a run: exact in a double, too, and their products with what a step takes fit.
-inline constexpr std::int64_t most_counted = std::int64_t{1} << 53;
-
-inline constexpr int most_ranks = 1 << 24;
-
 // Elements [begin, begin + count) of one parameter, flat in row-major order, held by one rank.
 struct ParamSlice {
   std::string name;   // of the parameter

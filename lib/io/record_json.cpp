@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/base/limits.hpp"
 #include "lib/base/quoted.hpp"
 
 namespace trireme {

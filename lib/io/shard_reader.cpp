@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/limits.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/io/hdf5_handle.hpp"
 #include "lib/io/posix_file.hpp"

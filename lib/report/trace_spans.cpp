@@ -7,9 +7,9 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/base/limits.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/base/timesheet.hpp"
-#include "lib/io/checkpoint.hpp"
 
 namespace trireme {
 

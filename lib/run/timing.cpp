@@ -7,7 +7,7 @@
 
 #include "lib/base/counted.hpp"
 #include "lib/base/json.hpp"
-#include "lib/io/checkpoint.hpp"
+#include "lib/base/limits.hpp"
 #include "lib/io/posix_file.hpp"
 
 namespace trireme {
