@@ -20,11 +20,18 @@ TEST(Loop, CountsNoMoreThanACheckpointMayHold) {
   EXPECT_EQ(refusal(most, {}), "");
   EXPECT_THAT(refusal(most + 1, {}), testing::HasSubstr("more than 2^53 samples or tokens"));
   EXPECT_THAT(refusal(most_counted, {}), testing::HasSubstr("more than 2^53"));
-  EXPECT_THAT(refusal(11, {.step = 10, .tokens = most_counted - 31}), testing::HasSubstr("2^53"));
-  EXPECT_THAT(refusal(11, {.step = 10, .samples = most_counted - 3}), testing::HasSubstr("2^53"));
-  EXPECT_EQ(refusal(11, {.step = 10, .samples = most_counted - 4, .tokens = most_counted - 32}),
-            "");
-  EXPECT_EQ(refusal(10, {.step = 10, .samples = most_counted, .tokens = most_counted}), "");
+  CheckpointMeta meta;
+  meta.step = 10;
+  meta.samples = most_counted - 4;
+  meta.tokens = most_counted - 32;
+  EXPECT_EQ(refusal(11, meta), "");
+  EXPECT_THAT(refusal(12, meta), testing::HasSubstr("more than 2^53"));
+  ++meta.tokens;
+  EXPECT_THAT(refusal(11, meta), testing::HasSubstr("more than 2^53"));
+  --meta.tokens;
+  ++meta.samples;
+  EXPECT_THAT(refusal(11, meta), testing::HasSubstr("more than 2^53"));
+  EXPECT_EQ(refusal(10, meta), "");
 }
 
 }  // namespace
