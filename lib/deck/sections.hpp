@@ -12,7 +12,7 @@ namespace trireme {
 
 inline constexpr double int32_most = 2147483647;  // ids, extents
 inline constexpr double step_most = most_counted;
-inline constexpr double row_most = 1 << 24;       // channels, samples: products stay below 2^63
+inline constexpr double row_most = 1 << 24;  // channels, samples: products stay below 2^63
 
 // A key under construction: each call adds one property, in the order of reading.
 struct KeyRow : DeckKey {
@@ -36,7 +36,7 @@ struct KeyRow : DeckKey {
   }
   KeyRow like(std::string text) { return example = std::move(text), *this; }
   KeyRow needed() { return required = true, *this; }
-  KeyRow in_f32() { return single = true, *this; }
+  KeyRow in_f32() { return rounded_to_f32 = true, *this; }
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
 };
 

@@ -263,7 +263,7 @@ TEST_F(BadInput, OnTheCommandLine) {
   expect_refused("$TRIREME tokenize text.txt -o more.tokens --tokenizer gpt2/none",
                  {"gpt2/none", "names of a hub are not downloaded"});
   // A text may begin so.
-  EXPECT_EQ(here("$TRIREME generate none --prompt '\u2014tokens' 2>&1").out.find("keyboard"),
+  EXPECT_EQ(here("$TRIREME generate none --prompt '\u2014tokens' 2>&1").out.find("typographic"),
             std::string::npos);
   // A name may hold what a terminal obeys.
   expect_refused("$TRIREME check \"$(printf 'a\\033[2Jb\\nc')\"", {"a\\x1b[2Jb\n  c"});
