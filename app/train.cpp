@@ -235,10 +235,10 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
   if (in.deck.evaluate.sample_prompt.empty()) return tokenizer;
   together(world, [&] {
     const auto spec = tokenizer_of(in.meta);
-    require(spec.kind != TokenizerKind::none,
-            "evaluate.sample_prompt needs a tokenizer, and neither the token files of data.path "
-            "nor the "
-            "model that it begins with hold one: leave it out, or tokenize the text with one");
+    require(
+        spec.kind != TokenizerKind::none,
+        "evaluate.sample_prompt needs a tokenizer, and neither the token files of data.path nor "
+        "the model that it begins with hold one: leave it out, or tokenize the text with one");
     tokenizer = make_tokenizer(spec, in.deck.data.path[0]);
   });
   return tokenizer;

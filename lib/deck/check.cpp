@@ -248,10 +248,8 @@ class Checker {
         "are not proven to give the same bits on any grid");
     rule(tokens % chunk == 0, {"run.exact_chunk", "parallel.seq", "model.context"},
          "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank "
-         "(model.context "
-         "/ parallel.seq); chunks that do: {}. Another chunk gives other bits, so choose one for "
-         "all "
-         "grids",
+         "(model.context / parallel.seq); chunks that do: {}. Another chunk gives other bits, so "
+         "choose one for all grids",
          chunk, tokens, legal_text(divisors(tokens), chunk));
     rule(
         !deck_.data.has_validation() || deck_.train.microbatch <= fixed::loss_terms / tokens,

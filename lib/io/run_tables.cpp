@@ -22,8 +22,7 @@ static std::optional<std::string> checked_text(const fs::path& path, std::string
   if (text.empty()) return {};
   require(text.starts_with(std::string(header) + "\n"),
           "{} has columns other than those that this program writes -- move it away, or train into "
-          "another "
-          "--run-dir",
+          "another --run-dir",
           path.string());
   return text;
 }
