@@ -156,8 +156,13 @@ void record_lone_failure(const LockedRun& run, const Communicator& world, const 
   }
 }
 
-// Said once, whatever went wrong.
-SharedError with_way_on(const SharedError& e, const TrainLoop& loop) {
+// Said once, whatever went wrong; not behind a lock that was lost: the run is another process's.
+SharedError with_way_on(const SharedError& e, const TrainLoop& loop, const RunRecord& record) {
+  try {
+    record.require_lock();
+  } catch (const Error&) {
+    return e;
+  }
   const auto& last = loop.last_checkpoint();
   return SharedError(last.empty()
                          ? e.what()
@@ -176,7 +181,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   try {
     ending = loop.run();
   } catch (const SharedError& e) {
-    const auto error = with_way_on(e, loop);
+    const auto error = with_way_on(e, loop, record);
     try {
       outcome("failed", error.what());
     } catch (const Error& second) {
