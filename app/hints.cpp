@@ -51,7 +51,7 @@ std::string hints_of_options(const CLI::App& app, const std::vector<std::string>
 }
 
 // The bytes of the hyphen, dash or minus sign that is none of ASCII and with which `word` begins.
-static std::size_t foreign_dash(std::string_view word) {
+static std::size_t unicode_dash(std::string_view word) {
   for (const std::string_view dash : {"\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2015",
                                       "\u2212", "\ufe58", "\ufe63", "\uff0d"})
     if (word.starts_with(dash)) return dash.size();
@@ -69,25 +69,23 @@ static bool is_deck_key(std::string_view name) {
          });
 }
 
-std::string foreign_dash_in(const CLI::App& app, int argc, const char* const* argv) {
+std::string unicode_dash_in(const CLI::App& app, int argc, const char* const* argv) {
   const auto commands = app.get_subcommands(
       [&](const auto* c) { return argc > 1 && c->get_name() == std::string_view(argv[1]); });
   for (int i = 2; i < argc && !commands.empty(); ++i) {
     std::string_view rest = argv[i];
-    bool foreign = false;
+    bool unicode = false;
     while (!rest.empty()) {
-      const auto dash = foreign_dash(rest);
-      foreign = foreign || dash > 0;
+      const auto dash = unicode_dash(rest);
+      unicode = unicode || dash > 0;
       if (dash == 0 && rest[0] != '-') break;
       rest.remove_prefix(std::max<std::size_t>(dash, 1));
     }
     const auto name = rest.substr(0, rest.find('='));
-    if (!foreign || name.empty() || takes_value(*commands[0], argv[i - 1])) continue;
+    if (!unicode || name.empty() || takes_value(*commands[0], argv[i - 1])) continue;
     const auto option = fmt::format("{}{}", name.size() == 1 ? "-" : "--", name);
     if (commands[0]->get_option_no_throw(option) || is_deck_key(name))
-      return fmt::format(
-          "'{}' begins with a dash as documents have it, not with the '-' of the keyboard: type {}",
-          argv[i], option);
+      return fmt::format("'{}' begins with a typographic dash, not '-': type {}", argv[i], option);
   }
   return {};
 }

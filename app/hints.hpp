@@ -18,7 +18,7 @@ std::string hints_of_options(const CLI::App&, const std::vector<std::string>& un
 
 // What to say of the first argument that would name an option or a key, were its dashes those of
 // ASCII; empty: there is none.
-std::string foreign_dash_in(const CLI::App&, int argc, const char* const* argv);
+std::string unicode_dash_in(const CLI::App&, int argc, const char* const* argv);
 
 // A line that names the command that `word` probably means; empty: none is near.
 std::string hint_of_command(const CLI::App&, std::string_view word);

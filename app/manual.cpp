@@ -91,8 +91,7 @@ std::string page(const CLI::App& app, const CLI::App& root) {
   }
   text +=
       ".SH EXIT STATUS\n0: done; 75: `trireme train` stopped early with a checkpoint and can go "
-      "on; "
-      "anything else: an error, which is said on standard error.\n";
+      "on; anything else: an error, which is said on standard error.\n";
   text += ".SH SEE ALSO\n";
   std::vector<std::string> others;
   for (const auto* other : all)

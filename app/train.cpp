@@ -156,8 +156,13 @@ void record_lone_failure(const LockedRun& run, const Communicator& world, const 
   }
 }
 
-// Said once, whatever went wrong.
-SharedError with_way_on(const SharedError& e, const TrainLoop& loop) {
+// Said once, whatever went wrong; not behind a lock that was lost: the run is another process's.
+SharedError with_way_on(const SharedError& e, const TrainLoop& loop, const RunRecord& record) {
+  try {
+    record.require_lock();
+  } catch (const Error&) {
+    return e;
+  }
   const auto& last = loop.last_checkpoint();
   return SharedError(last.empty()
                          ? e.what()
@@ -176,7 +181,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   try {
     ending = loop.run();
   } catch (const SharedError& e) {
-    const auto error = with_way_on(e, loop);
+    const auto error = with_way_on(e, loop, record);
     try {
       outcome("failed", error.what());
     } catch (const Error& second) {
@@ -235,10 +240,10 @@ std::unique_ptr<Tokenizer> tokenizer_of_samples(const Communicator& world, const
   if (in.deck.evaluate.sample_prompt.empty()) return tokenizer;
   together(world, [&] {
     const auto spec = tokenizer_of(in.meta);
-    require(spec.kind != TokenizerKind::none,
-            "evaluate.sample_prompt needs a tokenizer, and neither the token files of data.path "
-            "nor the "
-            "model that it begins with hold one: leave it out, or tokenize the text with one");
+    require(
+        spec.kind != TokenizerKind::none,
+        "evaluate.sample_prompt needs a tokenizer, and neither the token files of data.path nor "
+        "the model that it begins with hold one: leave it out, or tokenize the text with one");
     tokenizer = make_tokenizer(spec, in.deck.data.path[0]);
   });
   return tokenizer;
@@ -317,6 +322,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   leave_if(world, signals.stop());
   auto in = open_inputs(world, std::move(deck), from);
   compare_models(world, in, a.other_model);
+  together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
   const bool goes_on = directory && beginning.existing == Existing::restart &&
                        (from.empty() || is_checkpoint_of(from, run));
   const auto* const same_run = goes_on ? &*directory : nullptr;

@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   add_version(app, chosen);
   add_manual(app, chosen);
   try {
-    const auto dash = foreign_dash_in(app, argc, argv);
+    const auto dash = unicode_dash_in(app, argc, argv);
     if (!dash.empty()) throw CLI::ParseError(dash, CLI::ExitCodes::ExtrasError);
     app.parse(argc, argv);
     if (chosen) {

@@ -32,8 +32,7 @@ void BackgroundWork::start(std::function<void()> work) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     fail(
         "cannot start a thread: {} -- `ulimit -u` or the job's limit of processes allows no more "
-        "of "
-        "them",
+        "of them",
         e.code().message());
   } catch (...) {
     finished_ = true;

@@ -127,8 +127,7 @@ class Importer {
     require(sequences >= 0 && borders >= 1 && sequences <= room / 12 &&
                 borders <= (room - 12 * sequences) / 8,
             "{} is damaged: its header says {} sequences and {} document borders but has {} bytes; "
-            "copy "
-            "it again",
+            "copy it again",
             index.name(), sequences, borders, index.size());
 
     const std::int64_t lengths_at = header_bytes, offsets_at = lengths_at + 4 * sequences,

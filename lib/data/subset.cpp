@@ -10,7 +10,7 @@ namespace trireme {
 
 namespace {
 
-// Of each source; they add up to `samples`. Sources whose due is more than they have give all; of
+// Of each file; they add up to `samples`. Files whose due is more than they have give all; of
 // the others each has its due rounded down, and those that lose most by this have one more.
 std::vector<std::int64_t> counts_of(const std::vector<std::int64_t>& windows,
                                     const std::vector<double>& shares, std::int64_t samples) {
@@ -46,7 +46,7 @@ std::vector<std::int64_t> counts_of(const std::vector<std::int64_t>& windows,
 Subset::Subset(std::vector<std::int64_t> windows, std::vector<double> shares, std::int64_t samples)
     : first_window_{0}, first_sample_{0} {
   if (shares.empty()) shares.assign(windows.begin(), windows.end());
-  expect(shares.size() == windows.size(), "a share for each source");
+  expect(shares.size() == windows.size(), "a share for each file");
   const auto all = std::accumulate(windows.begin(), windows.end(), std::int64_t{0});
   const auto counts = counts_of(windows, shares, std::min(samples, all));
   for (std::size_t s = 0; s < windows.size(); ++s) {
@@ -61,7 +61,7 @@ std::int64_t Subset::operator()(std::int64_t k) const {
   const auto s = static_cast<std::size_t>(after - first_sample_.begin() - 1);
   const auto windows = first_window_[s + 1] - first_window_[s];
   const auto samples = first_sample_[s + 1] - first_sample_[s];
-  // The middle of its part of the source.
+  // The middle of its part of the file.
   const auto twice = static_cast<unsigned __int128>(2 * (k - first_sample_[s]) + 1);
   return first_window_[s] + static_cast<std::int64_t>(twice * static_cast<std::uint64_t>(windows) /
                                                       static_cast<std::uint64_t>(2 * samples));

@@ -225,8 +225,7 @@ TokenizerSpec spec_of(const TokenizeOptions& o) {
   if (spec.kind == TokenizerKind::huggingface) return with_end(spec, *id);
   log_warning(
       "answers are learnt to end with {}, and a tokenizer of the kind {} has no place that says "
-      "so: "
-      "what generates with the model goes on behind it; give the tokenizer as a tokenizer.json",
+      "so: what generates with the model goes on behind it; give the tokenizer as a tokenizer.json",
       end, name_of(spec.kind));
   return spec;
 }

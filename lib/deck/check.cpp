@@ -150,13 +150,13 @@ class Checker {
     if (deck_.precision.compute == DType::f64) return;
     for (const auto& section : deck_sections())
       for (const auto& key : section.keys)
-        if (key.single)
+        if (key.rounded_to_f32)
           for (const double x : reals_of(key.access.get(deck_, 0))) {
             const auto rounded = static_cast<float>(x);
             const bool vanishes = x != 0 && rounded < std::numeric_limits<float>::min();
             const bool excluded = key.range->below_max && rounded >= key.range->max;
             rule(!vanishes && !excluded, {key.path()},
-                 "{} = {} is {} in f32, in which it is computed with: give {}", key.path(),
+                 "{} = {} rounds to {} in f32, the type it is used in: give {}", key.path(),
                  number_text(x), vanishes ? 0 : key.range->max,
                  vanishes ? "1.2e-38 or more" : "at most 0.9999999");
           }
@@ -251,10 +251,8 @@ class Checker {
         "are not proven to give the same bits on any grid");
     rule(tokens % chunk == 0, {"run.exact_chunk", "parallel.seq", "model.context"},
          "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank "
-         "(model.context "
-         "/ parallel.seq); chunks that do: {}. Another chunk gives other bits, so choose one for "
-         "all "
-         "grids",
+         "(model.context / parallel.seq); chunks that do: {}. Another chunk gives other bits, so "
+         "choose one for all grids",
          chunk, tokens, legal_text(divisors(tokens), chunk));
     rule(
         !deck_.data.has_validation() || deck_.train.microbatch <= fixed::loss_terms / tokens,

@@ -58,7 +58,7 @@ std::string dump_deck(const Deck&);
 // "section.key: old -> new" for every key that differs.
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after);
 
-// The same for the keys of [model] in which these compute otherwise (as_function).
+// The same for the keys of [model] in which these compute otherwise (canonical).
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after);
 
 // A deck to start from: required keys with examples, all others commented out with their defaults.

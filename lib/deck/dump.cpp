@@ -113,8 +113,8 @@ std::vector<std::string> deck_differences(const Deck& before, const Deck& after)
 
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after) {
   Deck a, b;
-  a.model = as_function(before);
-  b.model = as_function(after);
+  a.model = canonical(before);
+  b.model = canonical(after);
   return deck_differences(a, b);
 }
 

@@ -47,14 +47,14 @@ struct DeckKey {
   std::string meaning;  // one line
   std::optional<Interval> range;
   std::vector<std::string> choices;
-  std::string prefix;          // beside the choices: a text that begins so, and behind it a path
-  std::size_t count = 0;       // elements that an array must have; 0: any number
-  std::string word, of_word;   // a text that an integer key takes, too, and what it means
-  std::string automatic;       // what "auto" means; empty: "auto" is not accepted
-  std::string example;         // shown where there is no sensible default
-  bool required = false;       // the template shows its example uncommented
-  bool zero_is_unset = false;  // 0 is "not given" and cannot be written
-  bool single = false;         // rounded to f32 where precision.compute is not f64
+  std::string prefix;           // beside the choices: a text that begins so, and behind it a path
+  std::size_t count = 0;        // elements that an array must have; 0: any number
+  std::string word, of_word;    // a text that an integer key takes, too, and what it means
+  std::string automatic;        // what "auto" means; empty: "auto" is not accepted
+  std::string example;          // shown where there is no sensible default
+  bool required = false;        // the template shows its example uncommented
+  bool zero_is_unset = false;   // 0 is "not given" and cannot be written
+  bool rounded_to_f32 = false;  // where precision.compute is not f64
   DeckAccess access;
 
   std::string path() const { return section + "." + name; }

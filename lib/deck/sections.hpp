@@ -36,7 +36,7 @@ struct KeyRow : DeckKey {
   }
   KeyRow like(std::string text) { return example = std::move(text), *this; }
   KeyRow needed() { return required = true, *this; }
-  KeyRow in_f32() { return single = true, *this; }
+  KeyRow in_f32() { return rounded_to_f32 = true, *this; }
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
 };
 

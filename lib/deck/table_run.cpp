@@ -111,9 +111,8 @@ DeckSection evaluate_section() {
               .in_units("steps"),
           KeyRow("batches", integer, plain(&E::batches),
                  "length of one evaluation, in batches of train.batch samples, which are spread "
-                 "evenly "
-                 "over each file that is held out; 0: all there is. A file has as many of them as "
-                 "its size is of all, or, of tails, as data.weights says")
+                 "evenly over each file that is held out; 0: all there is. A file has as many of "
+                 "them as its size is of all, or, of tails, as data.weights says")
               .in(0, int32_most),
           KeyRow(
               "sample_prompt", text, plain(&E::sample_prompt),

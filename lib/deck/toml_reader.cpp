@@ -44,9 +44,8 @@ void require_zero(const Source& source, SourceLocation at) {
   const auto written = rest.substr(0, rest.find_first_of(" \t\r\n,]}#"));
   require(written.substr(0, written.find_first_of("eE")).find_first_of("123456789") ==
               std::string_view::npos,
-          "{}:{}:{}: {} is nearer to 0 than any number that is computed with: write 0, or a larger "
-          "one",
-          source.name, at.line, at.column, written);
+          "{}:{}:{}: {} is too small for a double: write 0 or a larger number", source.name,
+          at.line, at.column, written);
 }
 
 RawValue raw_value(const toml::node& node, const Source& source) {

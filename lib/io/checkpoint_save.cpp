@@ -40,7 +40,7 @@ static FileRecord write_tokenizer(const fs::path& directory, const std::string& 
 }
 
 fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
-                 std::vector<FileRecord> shards, const std::function<void()>& require_mine) {
+                 std::vector<FileRecord> shards, const std::function<void()>& require_lock) {
   const auto partial = hidden(checkpoints, meta.step, partial_suffix);
   const auto master = write_master(partial, meta.step, shards);
   Manifest manifest{meta, std::move(shards)};
@@ -52,7 +52,7 @@ fs::path publish(const fs::path& checkpoints, const CheckpointMeta& meta,
   parse_manifest(text, "the new manifest");  // what could not be loaded is not published
   write_new(partial / manifest_name, text);
   sync_directory(partial);
-  if (require_mine) require_mine();
+  if (require_lock) require_lock();
 
   // rename() does not replace a directory that is not empty. Where the two cannot be exchanged, the
   // old one is renamed first; a crash then leaves it under a name that list_checkpoints() knows.

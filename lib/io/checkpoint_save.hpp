@@ -25,11 +25,11 @@ inline constexpr std::string_view partial_suffix = ".partial", replaced_suffix =
 std::filesystem::path begin_save(const std::filesystem::path& checkpoints, std::int64_t step);
 
 // After every shard is written: adds tokenizer, master file and, last, the manifest; renames.
-// A checkpoint of the same step is replaced. Returns the checkpoint's directory. `require_mine`,
+// A checkpoint of the same step is replaced. Returns the checkpoint's directory. `require_lock`,
 // called before anything is renamed, throws when another process took the directory over.
 std::filesystem::path publish(const std::filesystem::path& checkpoints, const CheckpointMeta&,
                               std::vector<FileRecord> shards,
-                              const std::function<void()>& require_mine = {});
+                              const std::function<void()>& require_lock = {});
 
 // Removes what a failed save left; never throws.
 void abandon_save(const std::filesystem::path& checkpoints, std::int64_t step) noexcept;

@@ -22,8 +22,7 @@ static std::optional<std::string> checked_text(const fs::path& path, std::string
   if (text.empty()) return {};
   require(text.starts_with(std::string(header) + "\n"),
           "{} has columns other than those that this program writes -- move it away, or train into "
-          "another "
-          "--run-dir",
+          "another --run-dir",
           path.string());
   return text;
 }
@@ -43,7 +42,7 @@ static fs::path damaged_name(fs::path path) {
   return path;
 }
 
-static std::uint64_t number_of(const fs::path& path) {
+static std::uint64_t inode_of(const fs::path& path) {
   struct stat s {};
   require(::stat(path.c_str(), &s) == 0, "cannot look at {}: {}", path.string(),
           std::strerror(errno));
@@ -62,7 +61,7 @@ CsvFile::CsvFile(const fs::path& path, std::string_view header,
 
 CsvFile::CsvFile(const fs::path& path, const OrderedTable& table)
     : file_(start_file(path, table)),
-      number_(number_of(path)),
+      inode_(inode_of(path)),
       end_(file_.size()),
       remarks_(table.remarks) {
   const std::string_view text = table.text;
@@ -102,7 +101,7 @@ void CsvFile::sync() {
 bool CsvFile::in_place() const {
   struct stat s {};
   if (::stat(file_.path().c_str(), &s) != 0) return errno != ENOENT;  // else it cannot be seen now
-  return s.st_ino == number_ && s.st_size >= end_;
+  return s.st_ino == inode_ && s.st_size >= end_;
 }
 
 void CsvFile::put_back() {
@@ -112,7 +111,7 @@ void CsvFile::put_back() {
   if (is_there(path)) rename_path(path, damaged_name(path));
   replace_atomically(path, text);
   file_ = PosixFile::open_to_write(path);
-  number_ = number_of(path);
+  inode_ = inode_of(path);
 }
 
 std::string CsvFile::newest_rows() const {

@@ -39,7 +39,7 @@ class CsvFile {
   void remember(std::string_view row);
 
   PosixFile file_;
-  std::uint64_t number_;  // the file system's of it
+  std::uint64_t inode_;
   std::int64_t end_;
   std::deque<std::string> newest_;
   std::optional<std::int64_t> first_step_;

@@ -18,8 +18,8 @@
 
 #include "lib/base/deadline.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/taken.hpp"
 #include "lib/comm/transport/mpi_transport.hpp"
+#include "lib/launch/drain.hpp"
 
 namespace trireme::launch {
 
@@ -99,8 +99,8 @@ MpiJob::~MpiJob() {
 
 void MpiJob::abort(int code) const {
   std::fflush(nullptr);
-  taken(STDOUT_FILENO, std::chrono::seconds(5));
-  taken(STDERR_FILENO, std::chrono::seconds(5));
+  wait_until_read(STDOUT_FILENO, std::chrono::seconds(5));
+  wait_until_read(STDERR_FILENO, std::chrono::seconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

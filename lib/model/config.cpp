@@ -120,7 +120,7 @@ ModelConfig resolved(ModelConfig c) {
   return c;
 }
 
-ModelConfig as_function(ModelConfig c) {
+ModelConfig canonical(ModelConfig c) {
   const ModelConfig plain;
   c.preset = plain.preset;
   c.dropout = plain.dropout;

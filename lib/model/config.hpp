@@ -60,7 +60,7 @@ constexpr std::int64_t positions_of(const ModelConfig& c) {
 // The model as a function of tokens, of one that is resolved: what changes none of its values is at
 // its default. That is its name, where its weights came from, what training alone uses, the length
 // of samples (a table of positions has it in its shape), and keys that others leave unused.
-ModelConfig as_function(ModelConfig);
+ModelConfig canonical(ModelConfig);
 
 // The names, each family's smallest first, and the shape of one (not resolved, so that a deck may
 // change its width). Throws Error when no preset has that name.

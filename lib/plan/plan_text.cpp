@@ -111,8 +111,7 @@ static std::string freeze_text(const Plan& p) {
   const auto n = std::min(most_named, p.freeze_borders.size());
   return fmt::format(
       "what is trained changes in steps {}{}: memory is the most of all these states, work, "
-      "traffic "
-      "and schedule are those of step {}, in which most is trained\n",
+      "traffic and schedule are those of step {}, in which most is trained\n",
       fmt::join(std::span(p.freeze_borders).first(n), ", "),
       n < p.freeze_borders.size() ? fmt::format(" and {} more", p.freeze_borders.size() - n) : "",
       p.busiest_step);

@@ -91,7 +91,7 @@ void RunRecord::require_lock() const {
 }
 
 // Where somebody removed a table, no row of it is lost; but another process puts its own there.
-CsvFile& RunRecord::in_place(CsvFile& table) const {
+CsvFile& RunRecord::restored(CsvFile& table) const {
   if (table.in_place()) return table;
   require_lock();
   table.put_back();
@@ -101,7 +101,7 @@ CsvFile& RunRecord::in_place(CsvFile& table) const {
 
 void RunRecord::add(const HistoryRow& row) {
   if (!files_) return;
-  in_place(files_->history).append(to_csv(row));
+  restored(files_->history).append(to_csv(row));
   into_events([&](auto& events) {
     if (events)
       events->add(row.step,
@@ -114,7 +114,7 @@ void RunRecord::add(const HistoryRow& row) {
 
 void RunRecord::add(const EvaluationRow& row) {
   if (!files_ || !files_->evaluation) return;
-  in_place(*files_->evaluation).append(to_csv(row));
+  restored(*files_->evaluation).append(to_csv(row));
   into_events([&](auto& events) {
     if (events)
       events->add(row.step, std::array<Scalar, 2>{{{"held_out/loss", row.loss},
@@ -129,18 +129,18 @@ void RunRecord::add_sample(std::int64_t step, const std::string& text) {
 }
 
 void RunRecord::add(const DigestRow& row) {
-  if (files_ && files_->digests) in_place(*files_->digests).append(to_csv(row));
+  if (files_ && files_->digests) restored(*files_->digests).append(to_csv(row));
 }
 
 void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
-  in_place(files_->history).sync();
+  restored(files_->history).sync();
   meta.extra[history_key] = files_->history.newest_rows();
   if (files_->evaluation) {
-    in_place(*files_->evaluation).sync();
+    restored(*files_->evaluation).sync();
     meta.extra[evaluation_key] = files_->evaluation->newest_rows();
   }
-  if (files_->digests) in_place(*files_->digests).sync();
+  if (files_->digests) restored(*files_->digests).sync();
   meta.extra[begins_key] = std::to_string(files_->history_begins);
 }
 

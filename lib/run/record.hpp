@@ -56,7 +56,7 @@ class RunRecord {
  private:
   template <class Write>
   void into_events(Write);
-  CsvFile& in_place(CsvFile&) const;
+  CsvFile& restored(CsvFile&) const;
 
   struct Files {
     RunDirectory directory;

@@ -35,8 +35,7 @@ void Saving::warn_of_space() const {
   if (unknown || static_cast<double>(space.available) >= kept * size_.all) return;
   log_warning(
       "{} has {:.3g} GB of free space, and checkpoint.keep_last = {} takes {} {:.0f} checkpoints "
-      "of "
-      "{:.3g} GB at a time: saving may fail for lack of space",
+      "of {:.3g} GB at a time: saving may fail for lack of space",
       run_.string(), static_cast<double>(space.available) * 1e-9, config_.keep_last,
       config_.keep_last == 0 ? "at least" : "up to", kept, size_.all * 1e-9);
 }

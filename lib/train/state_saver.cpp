@@ -28,11 +28,11 @@ static std::map<std::string, std::int64_t> updates_of(const Store& store, const 
 }
 
 StateSaver::StateSaver(const Store& store, const Axes& axes, std::filesystem::path checkpoints,
-                       std::function<void()> require_mine)
+                       std::function<void()> require_lock)
     : store_(store),
       axes_(axes),
       checkpoints_(std::move(checkpoints)),
-      require_mine_(std::move(require_mine)) {}
+      require_lock_(std::move(require_lock)) {}
 
 StateSaver::~StateSaver() = default;
 
@@ -53,7 +53,7 @@ void StateSaver::guarded(const std::function<void()>& phase) {
 
 void StateSaver::abandon() {
   try {
-    require_mine_();
+    require_lock_();
     abandon_save(checkpoints_, meta_.step);
   } catch (const Error&) {  // another process's of that name is not ours to remove
   }
@@ -69,7 +69,7 @@ void StateSaver::open(CheckpointMeta&& meta) {
   seconds_ = 0;
   std::string partial;
   at_root(world, Pace::slow, [&] {
-    require_mine_();
+    require_lock_();
     partial = begin_save(checkpoints_, meta_.step).string();
   });
   world.broadcast(partial);
@@ -117,7 +117,7 @@ void StateSaver::collect() {
 
 void StateSaver::publish_all() {
   timed([&] {
-    published_ = publish(checkpoints_, meta_, std::move(collected_), require_mine_).string();
+    published_ = publish(checkpoints_, meta_, std::move(collected_), require_lock_).string();
   });
 }
 

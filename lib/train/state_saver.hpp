@@ -23,11 +23,11 @@ namespace trireme {
 // not finite on any rank are a StateFault.
 class StateSaver {
  public:
-  // `require_mine`, on rank 0, throws when the directory is another process's now: nothing there is
+  // `require_lock`, on rank 0, throws when the directory is another process's now: nothing there is
   // then written, removed or published. It may be called by the thread.
   StateSaver(
       const Store&, const Axes&, std::filesystem::path checkpoints,
-      std::function<void()> require_mine = [] {});
+      std::function<void()> require_lock = [] {});
   // Waits for its thread. What was not published is debris that the next start removes.
   ~StateSaver();
 
@@ -70,7 +70,7 @@ class StateSaver {
   const Store& store_;
   const Axes& axes_;
   std::filesystem::path checkpoints_;
-  std::function<void()> require_mine_;
+  std::function<void()> require_lock_;
   CheckpointMeta meta_;
   RankSlices mine_;
   std::filesystem::path partial_;

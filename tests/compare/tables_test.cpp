@@ -103,7 +103,7 @@ TEST(Digests, AreReadFromTheirFile) {
   EXPECT_EQ(to_csv(rows[0]), to_csv(y));
   EXPECT_EQ(to_csv(rows[1]), to_csv(x));
   folder.write("digests.csv", head + to_csv(x) + "\nrubbish\n");
-  EXPECT_TRUE(test::contains(test::message_of([&] { read_digests(path); }), "line 3"));
+  EXPECT_TRUE(test::contains(message_of([&] { read_digests(path); }), "line 3"));
 }
 
 // Units of a table and positions, four blocks, a norm and a head.

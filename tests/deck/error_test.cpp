@@ -67,16 +67,16 @@ const Mistake mistakes[] = {
     {"AboveAnyInteger", "[run]\nlog_every = 1e30\n",
      "d.toml:6:13: run.log_every = 1e30 is out of range: at most 9007199254740992"},
     {"ZeroInSingle", "[optimizer]\neps = 1e-50\n",
-     "d.toml:6:7: optimizer.eps = 1e-50 is 0 in f32, in which it is computed with: give 1.2e-38 or "
+     "d.toml:6:7: optimizer.eps = 1e-50 rounds to 0 in f32, the type it is used in: give 1.2e-38 "
+     "or "
      "more"},
     {"FlushedInSingle", "[model]\nnorm_eps = 1e-38\n",
-     "d.toml:6:12: model.norm_eps = 1e-38 is 0 in f32, in which it is computed with: give 1.2e-38 "
+     "d.toml:6:12: model.norm_eps = 1e-38 rounds to 0 in f32, the type it is used in: give 1.2e-38 "
      "or more"},
     {"NoZeroButReadAsOne", "[optimizer]\nbetas = [0.9, 1e-400]\n",
-     "d.toml:6:15: 1e-400 is nearer to 0 than any number that is computed with: write 0, or a "
-     "larger one"},
+     "d.toml:6:15: 1e-400 is too small for a double: write 0 or a larger number"},
     {"OneInSingle", "[model]\ndropout = 0.99999999\n",
-     "d.toml:6:11: model.dropout = 0.99999999 is 1 in f32, in which it is computed with: give at "
+     "d.toml:6:11: model.dropout = 0.99999999 rounds to 1 in f32, the type it is used in: give at "
      "most 0.9999999"},
     {"AutoOrRange", "[run]\nthreads = -1\n",
      "d.toml:6:11: run.threads = -1 is out of range: \"auto\" or 1 to 4096"},
@@ -160,12 +160,12 @@ TEST(DeckErrors, NumbersThatSinglePrecisionDoesNotHold) {
   for (const auto* number :
        {"optimizer.lr=1e-45", "optimizer.betas=[0.9,0.99999999]", "optimizer.weight_decay=1e-300",
         "optimizer.clip=1e-39", "schedule.min_lr=1e-40"}) {
-    EXPECT_THAT(refusal_of_overrides({number}), testing::HasSubstr(" in f32, in which ")) << number;
+    EXPECT_THAT(refusal_of_overrides({number}), testing::HasSubstr(" in f32, the type ")) << number;
     EXPECT_EQ(refusal_of_overrides({number, "precision.compute=f64", "run.backend=ref"}), "");
   }
   EXPECT_EQ(refusal_of_overrides({"optimizer.eps=1.2e-38", "optimizer.betas=[0.9,0.9999999]"}), "");
   EXPECT_THAT(refusal_of_overrides({"optimizer.name=sgd", "optimizer.momentum=0.99999999"}),
-              testing::HasSubstr("optimizer.momentum = 0.99999999 is 1 in f32"));
+              testing::HasSubstr("optimizer.momentum = 0.99999999 rounds to 1 in f32"));
 }
 
 // A checkpoint of its last step could not be published.

@@ -6,6 +6,7 @@
 
 #include "lib/io/describe.hpp"
 #include "tests/io/sample_checkpoint.hpp"
+#include "tests/support/sealed.hpp"
 
 namespace trireme {
 
@@ -18,10 +19,6 @@ static Manifest small_manifest() {
                          10,
                          {{100, hash128("a")}, {144, hash128("b")}}});
   return {sample_meta(3), {file}};
-}
-
-static std::string sealed(const json& content) {
-  return json{{"content", content}, {"xxh3_128", to_string(hash128(content.dump()))}}.dump();
 }
 
 TEST(Manifest, RoundTrip) {
@@ -41,7 +38,7 @@ TEST(Manifest, TextThatIsNotUtf8IsAnError) {
 // One thing wrong at a time, with the hash made right again.
 TEST(Manifest, WhatCannotBeTrueIsRefused) {
   const auto good = json::parse(to_text(small_manifest()))["content"];
-  EXPECT_EQ(message_of([&] { parse_manifest(sealed(good), "here"); }), "no error");
+  EXPECT_EQ(message_of([&] { parse_manifest(sealed(good), "here"); }), "");
   const std::vector<std::pair<std::string, json>> edits = {
       {"/checkpoint/format", 99},
       {"/checkpoint/step", -1},
@@ -97,7 +94,7 @@ TEST(Manifest, SlicesAreNoLargerThanTheirFile) {
   for (const std::int64_t size : {80, 79}) {
     m.files[0].size = size;
     const auto message = message_of([&] { parse_manifest(to_text(m), "here"); });
-    EXPECT_EQ(message, size == 80 ? "no error"
+    EXPECT_EQ(message, size == 80 ? ""
                                   : "here is damaged: the slices of rank-00000.h5 are larger "
                                     "than it");
   }
@@ -152,13 +149,13 @@ TEST(Manifest, SurvivesMutations) {
       if (bad.empty()) bad = "{";
     }
     const auto whole = message_of([&] { parse_manifest(bad, "here"); });
-    if (whole != "no error") ++refused;
+    if (whole != "") ++refused;
     const auto content = json::parse(bad, nullptr, false);
     if (content.is_discarded() || !content.is_object() || !content.contains("content")) continue;
     message_of([&] { parse_manifest(sealed(content["content"]), "here"); });
   }
   EXPECT_GT(refused, 2900);  // an edit of white space alone goes unnoticed
-  EXPECT_NE(message_of([&] { parse_manifest(std::string(100'000, '['), "here"); }), "no error");
+  EXPECT_NE(message_of([&] { parse_manifest(std::string(100'000, '['), "here"); }), "");
 }
 
 TEST(Describe, ShowsWhatACheckpointHolds) {

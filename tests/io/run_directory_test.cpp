@@ -34,12 +34,12 @@ TEST(RunDirectory, IsCreatedAndKeepsItsFiles) {
 TEST(RunDirectory, ARunInItIsRefusedWithTheTwoWaysOut) {
   Folder folder;
   std::ofstream(folder.path() / "history.csv") << "step,tokens\n";
-  EXPECT_EQ(message_of([&] { RunDirectory(folder.path(), Existing::refuse); }), "no error");
+  EXPECT_EQ(message_of([&] { RunDirectory(folder.path(), Existing::refuse); }), "");
   std::ofstream(folder.path() / "history.csv") << "step,tokens\n1,64\n";
   const auto message = message_of([&] { RunDirectory(folder.path(), Existing::refuse); });
   EXPECT_TRUE(contains(message, "--restart latest")) << message;
   EXPECT_TRUE(contains(message, "--overwrite")) << message;
-  EXPECT_EQ(message_of([&] { RunDirectory(folder.path(), Existing::restart); }), "no error");
+  EXPECT_EQ(message_of([&] { RunDirectory(folder.path(), Existing::restart); }), "");
   fs::remove(folder.path() / "history.csv");
   save_sample(folder.path() / "checkpoints", 3);
   EXPECT_TRUE(contains(message_of([&] { RunDirectory(folder.path(), Existing::refuse); }),

@@ -137,17 +137,6 @@ inline void expect_sample(CheckpointReader& reader, std::int64_t step) {
   }
 }
 
-// The message of the Error that `f` throws.
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -151,6 +152,13 @@ ROWS = [
 
 
 def wrong_with(row, folder, stand_ins):
+    try:
+        return faults_of(row, folder, stand_ins)
+    except subprocess.TimeoutExpired:
+        return [f"it did not end in {PATIENCE_S} s"]
+
+
+def faults_of(row, folder, stand_ins):
     folder.mkdir()
     if row.before:
         (folder / row.where).mkdir(parents=True)
@@ -191,14 +199,11 @@ def main():
         for name, text in STAND_INS.items():
             (stand_ins / name).write_text(f"#!/bin/bash\n{text}\n")
             (stand_ins / name).chmod(0o755)
-        for i, row in enumerate(rows):
-            try:
-                wrong = wrong_with(row, Path(work) / str(i), stand_ins)
-            except subprocess.TimeoutExpired:
-                wrong = [f"it did not end in {PATIENCE_S} s"]
-            if wrong:
-                failed += 1
-                print(f"FAILED  {row.name}: {'; '.join(wrong)}", flush=True)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for row, wrong in zip(rows, pool.map(lambda i: wrong_with(rows[i], Path(work) / str(i), stand_ins), range(len(rows)))):
+                if wrong:
+                    failed += 1
+                    print(f"FAILED  {row.name}: {'; '.join(wrong)}", flush=True)
     print(f"{len(rows) - failed} of {len(rows)} rows hold ({time.monotonic() - begin:.1f} s)")
     return 1 if failed or not rows else 0
 

@@ -296,18 +296,6 @@ def mpiexec(c):
     c.require_like_whole("hydra")
 
 
-def no_program(c):
-    job = c.submit("nothing", TRIREME="trireme-that-is-not-there")
-    require(c.until_ended(job) == "FAILED", c.state(job))
-    require("is trireme-that-is-not-there a program on" in c.output("nothing"), c.output("nothing"))
-
-
-def wrong_deck(c):
-    job = c.submit("wrong", "train.batch=7")
-    require(c.until_ended(job) == "FAILED", c.state(job))
-    require("train.batch" in c.output("wrong"), c.output("wrong"))
-
-
 def time_limit(c):
     """Slurm's own limit, a minute: the program stops before it by itself. Slurm may signal a minute earlier than asked."""
     job = c.submit("minute", options=["--time=1", "--signal=USR1@1"], steps=1000000)
@@ -317,8 +305,8 @@ def time_limit(c):
     c.call("scancel", job)
 
 
-FAST = [submit, requeue, no_program]
-SLOW = [preemption, starting, no_requeue, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, wrong_deck, time_limit]
+FAST = [submit, requeue, no_requeue]
+SLOW = [preemption, starting, cancel, checkpoint_signal, node_failure, node_failure_early, array, array_task, chain, mpiexec, time_limit]
 
 
 def main():

@@ -19,7 +19,7 @@ MUTANTS = [
      "  std::vector", program("io_test", "*Checkpoints.*:Publish.*")),
     ("later checkpoints stay when a run goes back", "lib/io/checkpoint_list.cpp", "if (info.step <= step) continue;",
      "if (info.step >= step) continue;", program("app_test", "Training.GoingBack*")),
-    ("a checkpoint is published in another process's directory", "lib/io/checkpoint_save.cpp", "if (require_mine) require_mine();", "",
+    ("a checkpoint is published in another process's directory", "lib/io/checkpoint_save.cpp", "if (require_lock) require_lock();", "",
      program("io_test", "Checkpoint.IsNot*")),
     # the lock
     ("a living process's lock is taken over", "lib/io/lock_rules.cpp", "seen.life == Life::lives || moved", "seen.life == Life::lives",

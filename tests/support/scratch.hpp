@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
 
 class ScratchFolder {
@@ -59,7 +61,7 @@ inline void flip_bit(const std::filesystem::path& file, std::int64_t at) {
 }
 
 // The message of the Error that `action` throws, empty when it throws none.
-template <class Failure, class Action>
+template <class Failure = Error, class Action>
 std::string message_of(Action&& action) {
   try {
     action();

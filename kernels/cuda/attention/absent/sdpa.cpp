@@ -7,8 +7,7 @@ namespace {
 
 constexpr const char* reason =
     "this trireme was built without cuDNN's C++ frontend (make setup fetches it; "
-    "CUDNN_FRONTEND_DIR "
-    "names one that is there)";
+    "CUDNN_FRONTEND_DIR names one that is there)";
 
 }  // namespace
 

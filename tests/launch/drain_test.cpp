@@ -1,4 +1,4 @@
-#include "lib/base/taken.hpp"
+#include "lib/launch/drain.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,13 +12,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Taken, WaitsForWhoReadsThePipe) {
+TEST(Drain, WaitsForWhoReadsThePipe) {
   std::array<int, 2> ends{};
-  ASSERT_EQ(pipe(ends.data()), 0);
-  EXPECT_TRUE(taken(ends[1], 0ms));
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  EXPECT_TRUE(wait_until_read(ends[1], 0ms));
   ASSERT_EQ(write(ends[1], "why", 3), 3);
-  EXPECT_FALSE(taken(ends[1], 0ms));
-  auto waits = std::async(std::launch::async, [&] { return taken(ends[1], 30s); });
+  EXPECT_FALSE(wait_until_read(ends[1], 0ms));
+  auto waits = std::async(std::launch::async, [&] { return wait_until_read(ends[1], 30s); });
   EXPECT_EQ(waits.wait_for(20ms), std::future_status::timeout);
 
   std::array<char, 3> text{};
@@ -26,7 +26,7 @@ TEST(Taken, WaitsForWhoReadsThePipe) {
 
   EXPECT_TRUE(waits.get());
   for (const int end : ends) close(end);
-  EXPECT_TRUE(taken(ends[1], 30s)) << "no pipe";
+  EXPECT_TRUE(wait_until_read(ends[1], 30s)) << "no pipe";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "lib/base/taken.hpp"
+#include "lib/launch/drain.hpp"
 
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-bool taken(int descriptor, std::chrono::milliseconds most) {
+bool wait_until_read(int pipe, std::chrono::milliseconds most) {
   struct stat s {};
-  if (::fstat(descriptor, &s) != 0 || !S_ISFIFO(s.st_mode)) return true;
+  if (::fstat(pipe, &s) != 0 || !S_ISFIFO(s.st_mode)) return true;
   const auto end = std::chrono::steady_clock::now() + most;
-  for (int left = 0; ::ioctl(descriptor, FIONREAD, &left) == 0 && left > 0;) {
+  for (int left = 0; ::ioctl(pipe, FIONREAD, &left) == 0 && left > 0;) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
