@@ -38,7 +38,7 @@ TokenizerSpec packed(const HfFiles& files) {
 }  // namespace
 
 bool compatible(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
-           std::string_view where_b) {
+                std::string_view where_b) {
   if (a.kind == TokenizerKind::none || b.kind == TokenizerKind::none) return true;
   if (a == b || a.identity() == b.identity()) return true;
   const auto one = make_tokenizer(a, where_a), other = make_tokenizer(b, where_b);

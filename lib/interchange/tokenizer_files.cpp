@@ -56,7 +56,8 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
   name("eos_token", processor.eos_id());
   name("unk_token", processor.unk_id());
   name("pad_token", processor.pad_id());
-  return {{{sentencepiece_model, model}, {tokenizer_config, to_lines(config)}}, text_ids(processor)};
+  return {{{sentencepiece_model, model}, {tokenizer_config, to_lines(config)}},
+          text_ids(processor)};
 }
 
 // The id of a token that its settings name.

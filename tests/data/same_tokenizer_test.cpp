@@ -30,10 +30,12 @@ std::vector<std::int32_t> ends_of(const TokenizerSpec& spec) {
 TEST(SameTokenizer, IsOneWhoseIdsMeanTheSameTexts) {
   const auto abc = tokenizer_of_letters("abc");
   EXPECT_TRUE(compatible(abc, abc));
-  EXPECT_TRUE(compatible(abc, tokenizer_of_letters("abc", {}, {{"chat_template.jinja", "{{ x }}"}})));
+  EXPECT_TRUE(
+      compatible(abc, tokenizer_of_letters("abc", {}, {{"chat_template.jinja", "{{ x }}"}})));
   EXPECT_TRUE(compatible(abc, tokenizer_of_letters("abc", {"<|im_end|>"}))) << "one has more";
   EXPECT_FALSE(compatible(abc, tokenizer_of_letters("acb")));
-  EXPECT_FALSE(compatible(tokenizer_of_letters("abc", {"<x>"}), tokenizer_of_letters("abc", {"<y>"})));
+  EXPECT_FALSE(
+      compatible(tokenizer_of_letters("abc", {"<x>"}), tokenizer_of_letters("abc", {"<y>"})));
   const TokenizerSpec bytes{TokenizerKind::bytes, {}};
   EXPECT_FALSE(compatible(abc, bytes));
   EXPECT_TRUE(compatible(bytes, {}));
