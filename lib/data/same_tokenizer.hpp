@@ -10,7 +10,7 @@ namespace trireme {
 // Do the ids of both mean the same texts? One may have more ids than the other. Kind none, of
 // imported ids, is compatible with all. Error for a damaged one, naming whose it is.
 bool compatible(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
-           std::string_view where_b);
+                std::string_view where_b);
 
 // What two compatible ones know together: the one with more ids; of one tokenizer.json with other
 // files beside it, all of these, `first` coming first, and every end of a text that one of them
