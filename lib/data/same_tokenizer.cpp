@@ -9,7 +9,7 @@ namespace trireme {
 
 namespace {
 
-constexpr const char *generation_config = "generation_config.json", *ends_key = "eos_token_id";
+constexpr const char* generation_config = "generation_config.json";
 
 // An id that is no text in one of them, as SentencePiece's control tokens are, is not compared.
 bool extends(const Tokenizer& more, const Tokenizer& less) {
@@ -23,7 +23,7 @@ bool extends(const Tokenizer& more, const Tokenizer& less) {
 }
 
 std::string with_ends(Json config, const std::vector<std::int32_t>& ends) {
-  config[ends_key] = ends.size() == 1 ? Json(ends[0]) : Json(ends);
+  config["eos_token_id"] = end_ids(ends);
   return to_lines(config);
 }
 

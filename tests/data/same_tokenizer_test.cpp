@@ -45,6 +45,21 @@ TEST(SameTokenizer, IsOneWhoseIdsMeanTheSameTexts) {
               HasSubstr("damaged tokenizer"));
 }
 
+// What one of a tokenizer's files leaves open, the other may say.
+TEST(SameTokenizer, EndsAreWhatItsFilesSay) {
+  const auto ends = [&](const char* config, const char* map, const char* generation) {
+    return ends_of(tokenizer_of_letters("abc", {"<e>", "<t>"},
+                                        {{"tokenizer_config.json", config},
+                                         {"special_tokens_map.json", map},
+                                         {"generation_config.json", generation}}));
+  };
+  EXPECT_THAT(ends(R"({"eos_token": null})", R"({"eos_token": "<t>"})", "{}"), ElementsAre(4));
+  EXPECT_THAT(ends(R"({"eos_token": "<e>"})", R"({"eos_token": "<t>"})", "{}"), ElementsAre(3));
+  EXPECT_THAT(ends("{}", "{}", R"({"eos_token_id": [3, 4, 3]})"), ElementsAre(3, 4));
+  EXPECT_THAT(message_of<Error>([&] { ends("{}", "{}", R"({"eos_token_id": 16777216})"); }),
+              HasSubstr("'eos_token_id of a test: generation_config.json' = 16777216 is out of"));
+}
+
 TEST(SameTokenizer, MergedKnowsWhatBothDo) {
   const auto alone = tokenizer_of_letters("abc", {"<e>", "<t>"});
   const auto folder =

@@ -178,7 +178,7 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"rope_scaling": {"rope_type": "default", "factor": 4.0}})", "'rope_scaling.factor' = 4"},
       {R"({"rope_parameters": {"rope_theta": 5, "mrope_section": [1, 1]}})",
        "'rope_parameters.mrope_section' = [1,1]"},
-      {R"({"rope_scaling": "linear"})", "'rope_scaling' is no object: \"linear\""},
+      {R"({"rope_scaling": "linear"})", "'rope_scaling' is not an object: \"linear\""},
       {R"({"rope_interleaved": true})", "'rope_interleaved' = true"},
       {R"({"logit_scale": 0.5, "qk\u001bnorm": true})",
        "'logit_scale' = 0.5, 'qk\\x1bnorm' = true: what this does to a model of type \"llama\""},
@@ -192,7 +192,7 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"quantization_config": {"bits": 4}})", "'quantization_config'"},
       {R"({"auto_map": {"AutoModel": "x.Y"}})", "'auto_map'"},
       {R"({"is_encoder_decoder": true})", "'is_encoder_decoder'"},
-      {R"({"hidden_size": null})", "it lacks 'hidden_size'"},
+      {R"({"hidden_size": null})", "'hidden_size' is missing"},
       {R"({"hidden_size": "24"})", "'hidden_size'"},
       {R"({"hidden_size": -24})", "'hidden_size'"},
       {R"({"hidden_size": 26})", "does not divide"},
@@ -211,7 +211,7 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"scale_attn_weights": false})", "'scale_attn_weights'"},
       {R"({"scale_attn_by_inverse_layer_idx": true})", "'scale_attn_by_inverse_layer_idx'"},
       {R"({"add_cross_attention": true})", "'add_cross_attention'"},
-      {R"({"n_embd": null})", "it lacks 'n_embd'"},
+      {R"({"n_embd": null})", "'n_embd' is missing"},
       {R"({"rope_scaling": {"rope_type": "linear", "factor": 4.0}})", "'rope_scaling'"},
   };
   const auto check = [](const Json& json, const auto& cases) {

@@ -103,9 +103,9 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   const std::pair<const char*, std::string> files[] = {
       {"tokenizer.json",
        R"({"added_tokens": [{"id": 9, "content": "<e>"}], "model": {"vocab": {"<b>": 4}}})"},
-      {"tokenizer_config.json", R"({"eos_token": {"content": "<e>"},  "bos_token": "<b>"})"},
+      {"tokenizer_config.json", R"({"eos_token": {"content": "<e>"},  "bos_token": null})"},
       {"chat_template.jinja", "{{ \u00e4 }}\n\n"},
-      {"special_tokens_map.json", "{ }"},
+      {"special_tokens_map.json", R"({ "bos_token": "<b>"})"},
       {"generation_config.json", R"({"eos_token_id": [9, 10]} )"}};
   for (const auto& [name, text] : files) folder.write(std::string("hf/") + name, text);
 
