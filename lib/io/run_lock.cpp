@@ -97,7 +97,7 @@ std::string first_line(const char* file) {
 }
 
 // "<boot>.<pid namespace>"; "-" where this system does not say.
-std::string this_kernel() {
+std::string this_pid_space() {
   const auto boot = first_line("/proc/sys/kernel/random/boot_id");
   struct stat s {};
   if (boot.empty() || ::stat("/proc/self/ns/pid", &s) != 0) return "-";
@@ -114,12 +114,12 @@ std::string holder_in(const std::string& text) {
   return holder ? short_text_of(*holder) : "nobody";
 }
 
-// Why the lock is not its holder's any more; empty: it is. `beat`: gives a sign of life.
-std::string loss_of(const fs::path& file, const std::string& mine, bool beat) {
+// Why the lock is not its holder's any more; empty: it is. `heartbeat`: gives a sign of life.
+std::string loss_of(const fs::path& file, const std::string& mine, bool heartbeat) {
   const auto opened = open_lock(file);
   const auto text = opened ? read_all(opened, file) : "";
   if (text == mine) {
-    if (beat) ::futimens(opened.get(), nullptr);
+    if (heartbeat) ::futimens(opened.get(), nullptr);
     return {};
   }
   if (!opened)
@@ -139,36 +139,36 @@ LockHolder this_process() {
           launch::restart_count(),
           ::getpid(),
           host_name(),
-          this_kernel(),
+          this_pid_space(),
           random_id()};
 }
 
-// What was found, with the descriptor by which the kernel's lock on it is held.
+// What was found, with the descriptor by which a flock on it is held.
 struct RunLock::Looked {
-  LockSight sight;
+  LockObservation seen;
   Descriptor opened;
 };
 
 RunLock::Looked RunLock::look() const {
-  using Life = LockSight::Life;
+  using Life = LockObservation::Life;
   Looked found{{}, open_lock(file_)};
-  auto& [sight, opened] = found;
+  auto& [seen, opened] = found;
   if (!opened) return found;
   struct stat s {};
   if (::fstat(opened.get(), &s) != 0) fail_errno("look at", file_);
-  sight = {true, read_all(opened, file_),
-           std::int64_t(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec};
-  const auto other = parse_lock_holder(sight.text);
-  if (!other || other->id == me_.id || !same_kernel(*other, me_)) return found;
+  seen = {true, read_all(opened, file_),
+          std::int64_t(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec};
+  const auto other = parse_lock_holder(seen.text);
+  if (!other || other->id == me_.id || !share_pids(*other, me_)) return found;
   if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) {
     const bool refused = errno == EWOULDBLOCK;  // else there are no such locks here
-    sight.life = refused || is_running(other->process) ? Life::lives : Life::ended;
+    seen.life = refused || is_running(other->process) ? Life::lives : Life::ended;
     return found;
   }
-  // Whoever had the kernel's lock before may have replaced the file.
+  // Whoever had the flock before may have replaced the file.
   struct stat now {};
   const bool same = ::lstat(file_.c_str(), &now) == 0 && now.st_ino == s.st_ino;
-  sight.life = same ? Life::ended_alone : Life::unknown;
+  seen.life = same ? Life::ended_and_flocked : Life::unknown;
   return found;
 }
 
@@ -183,9 +183,9 @@ RunLock::RunLock(const fs::path& run, LockOptions o)
       std::_Exit(1);
     };
   try {
-    take(o.stop, o.pauses);
-    heart_ = std::jthread([this, pauses = o.pauses, lost = o.lost](const std::stop_token& over) {
-      stay_alive(over, pauses, lost);
+    take(o.stop, o.times);
+    heart_ = std::jthread([this, times = o.times, lost = o.lost](const std::stop_token& over) {
+      stay_alive(over, times, lost);
     });
   } catch (const std::system_error& e) {
     release();
@@ -196,13 +196,13 @@ RunLock::RunLock(const fs::path& run, LockOptions o)
   }
 }
 
-void RunLock::take(const std::function<bool()>& stop, LockPauses pauses) {
-  LockTaking taking{me_, pauses};
+void RunLock::take(const std::function<bool()>& stop, LockTimes times) {
+  LockAttempt attempt{me_, times};
   std::string waits_for, other;
   while (true) {
     const auto found = look();
-    const auto& text = found.sight.text;
-    const auto step = taking.next(found.sight, std::chrono::steady_clock::now().time_since_epoch());
+    const auto& text = found.seen.text;
+    const auto step = attempt.next(found.seen, std::chrono::steady_clock::now().time_since_epoch());
     switch (step) {
       case LockStep::have:
         return clean();
@@ -211,10 +211,10 @@ void RunLock::take(const std::function<bool()>& stop, LockPauses pauses) {
             "another process is training in {} ({}): wait for it, or choose another --run-dir; its "
             "lock is free once it is silent for {} s",
             file_.parent_path().string(), holder_in(text),
-            std::chrono::duration<double>(pauses.silence).count());
+            std::chrono::duration<double>(times.silence).count());
       case LockStep::create:
         if (!create()) {
-          taking.rests();
+          attempt.needs_grace();
           replace();
         }
         break;
@@ -232,7 +232,7 @@ void RunLock::take(const std::function<bool()>& stop, LockPauses pauses) {
         if (stop())
           throw StoppedWaiting(
               fmt::format("stopped while {} was waited for: {} had it", file_.string(), other));
-        std::this_thread::sleep_for(pauses.look);
+        std::this_thread::sleep_for(times.look);
     }
   }
 }
@@ -284,7 +284,7 @@ bool is_lock_left(std::string_view name) {
          name.find_first_not_of("0123456789abcdef", 5) == name.npos;
 }
 
-void RunLock::stay_alive(const std::stop_token& over, LockPauses pauses,
+void RunLock::stay_alive(const std::stop_token& over, LockTimes times,
                          const std::function<void(const std::string&)>& lost) const {
   sigset_t all;
   sigfillset(&all);
@@ -292,7 +292,7 @@ void RunLock::stay_alive(const std::stop_token& over, LockPauses pauses,
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any wake;
-  while (!wake.wait_for(lock, over, pauses.beat, [&] { return over.stop_requested(); })) {
+  while (!wake.wait_for(lock, over, times.heartbeat, [&] { return over.stop_requested(); })) {
     try {
       const auto why = loss_of(file_, mine_, true);
       if (!why.empty()) return lost(why);

@@ -5,20 +5,20 @@
 // there. It changes in four ways alone:
 //   created   a file written under another name gets the name `lock`, where there is none (link)
 //   replaced  the same, in place of the one that is there (rename)
-//   touched   its holder gives a sign of life, every beat: the time of the file
+//   touched   its holder gives a sign of life, every heartbeat: the time of the file
 //   removed   its holder releases it
 // Of several processes that create it at a time one succeeds. It may be replaced when its holder
-//   - ended, as this kernel knows, or the text is nobody's,
+//   - ended, as is known where process numbers mean the same, or the text is nobody's,
 //   - or belongs to an earlier start of the same job, which was requeued,
 //   - or gave no sign of life while it was watched for longer than `silence`.
-// Whoever replaced one, and does not know from this kernel that its holder has ended, rests for a
-// beat and some slack before it believes in its own: a holder looks at its lock every beat and ends
-// when it is another's, and of several that replace it at a time the last one has it. So no two
-// train at a time while signs of life are no later than the slack. Behind a later one, and where
-// somebody removes the file by hand, two may train until the next beat; but who has lost it then
-// ends with an error, and as it looks before it publishes anything, that can only come between
-// where the loss falls between this look and the rename behind it.
-// Time is a span on one process's own watch: clocks of machines are not compared.
+// Whoever replaced one, and has no flock to show that its holder ended, gives it a grace of a
+// heartbeat and some slack before it believes in its own: a holder looks at its lock every
+// heartbeat and ends when it is another's, and of several that replace it at a time the last one
+// has it. So no two train at a time while signs of life are no later than the slack. Behind a later
+// one, and where somebody removes the file by hand, two may train until the next heartbeat; but who
+// has lost it then ends with an error, and as it looks before it publishes anything, that can only
+// come between where the loss falls between this look and the rename behind it. Time is a span on
+// one process's own watch: clocks of machines are not compared.
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -42,7 +42,7 @@ struct LockOptions {
   // Is the process asked to stop?
   std::function<bool()> stop = [] { return false; };
   LockHolder me = this_process();
-  LockPauses pauses{};
+  LockTimes times{};
   // Told, by a thread of its own, that the lock is lost, and why. By default the process ends.
   std::function<void(const std::string&)> lost{};
 };
@@ -61,20 +61,20 @@ class RunLock {
  private:
   struct Looked;
   Looked look() const;
-  void take(const std::function<bool()>& stop, LockPauses);
+  void take(const std::function<bool()>& stop, LockTimes);
   void write_own();
   void close_own() noexcept;
   bool create();  // false where the file system cannot
   void replace();
   void release() noexcept;
   void clean() const;
-  void stay_alive(const std::stop_token&, LockPauses,
+  void stay_alive(const std::stop_token&, LockTimes,
                   const std::function<void(const std::string&)>& lost) const;
 
   std::filesystem::path file_, own_;  // `lock`, and the name under which it is written
   LockHolder me_;
   std::string mine_;
-  int descriptor_ = -1;  // of one's own file, with the kernel's lock on it
+  int descriptor_ = -1;  // of one's own file, with a flock on it
   std::jthread heart_;
 };
 

@@ -16,19 +16,19 @@ namespace trireme {
 namespace {
 
 // A tick of the model is a millisecond of the rules.
-constexpr LockPauses ticks{.beat = std::chrono::milliseconds(2),
-                           .slack = std::chrono::milliseconds(1),
-                           .silence = std::chrono::milliseconds(5),
-                           .look = std::chrono::milliseconds(1)};
-constexpr int beat = 2, longest = 7;  // longest: past silence, and past a rest
+constexpr LockTimes ticks{.heartbeat = std::chrono::milliseconds(2),
+                          .slack = std::chrono::milliseconds(1),
+                          .silence = std::chrono::milliseconds(5),
+                          .look = std::chrono::milliseconds(1)};
+constexpr int heartbeat = 2, longest = 7;  // longest: past silence, and past a grace
 
 enum class Flaw {
   none,
-  no_rest,
-  short_rest,
+  no_grace,
+  short_grace,
   short_silence,
   create_replaces,
-  blind_beat,
+  blind_heartbeat,
   blind_publishing
 };
 
@@ -48,11 +48,11 @@ enum class At : std::uint8_t {
 };
 
 struct Process {
-  LockTaking taking{{}, ticks};
+  LockAttempt attempt{{}, ticks};
   At at = At::out;
-  bool stalled = false, locks = false;  // locks: has the kernel's on what it is about to replace
+  bool stalled = false, locks = false;  // locks: has a flock on what it is about to replace
   bool owned = false;                   // when it last looked before it publishes
-  int due = 0;                          // ticks until its next look or beat
+  int due = 0;                          // ticks until its next look or heartbeat
   bool alive() const { return at >= At::looking && at <= At::leaving; }
   bool has_it() const { return at >= At::training && at <= At::leaving; }
 };
@@ -72,8 +72,8 @@ std::string key_of(const World& w, const std::vector<std::string>& texts) {
   add(w.owner), add(w.events), add(w.overlapped), add(w.stalls), add(w.removals), add(w.crashes);
   for (const auto& p : w.processes) {
     add(static_cast<int>(p.at)), add(p.stalled), add(p.locks), add(p.owned), add(p.due);
-    const auto& t = p.taking;
-    add(static_cast<int>(t.rest.count() / 1'000'000));
+    const auto& t = p.attempt;
+    add(static_cast<int>(t.grace.count() / 1'000'000));
     if (!p.alive() || p.has_it()) continue;
     add(std::min<int>(longest, w.now - static_cast<int>(t.since.count() / 1'000'000)));
     add(!t.before ? 0 : 1 + t.before->there);
@@ -88,24 +88,23 @@ std::string key_of(const World& w, const std::vector<std::string>& texts) {
 // Walks through all states that can be reached and says what is wrong with the first bad one.
 class Search {
  public:
-  Search(std::vector<LockHolder> holders, int events, Flaw flaw = Flaw::none,
-         bool kernel_locks = true)
-      : flaw_(flaw), kernel_locks_(kernel_locks) {
+  Search(std::vector<LockHolder> holders, int events, Flaw flaw = Flaw::none, bool flocks = true)
+      : flaw_(flaw), flocks_(flocks) {
     World first;
     first.events = events;
-    auto pauses = ticks;
-    if (flaw == Flaw::no_rest) pauses.slack = -pauses.beat;
-    if (flaw == Flaw::short_rest) pauses.slack = -std::chrono::milliseconds(1);
-    if (flaw == Flaw::short_silence) pauses.silence = std::chrono::milliseconds(0);
+    auto times = ticks;
+    if (flaw == Flaw::no_grace) times.slack = -times.heartbeat;
+    if (flaw == Flaw::short_grace) times.slack = -std::chrono::milliseconds(1);
+    if (flaw == Flaw::short_silence) times.silence = std::chrono::milliseconds(0);
     for (auto& holder : holders) {
       holder.id = std::to_string(first.processes.size());
       texts_.push_back(text_of(holder));
-      first.processes.push_back({.taking = {std::move(holder), pauses}});
+      first.processes.push_back({.attempt = {std::move(holder), times}});
     }
     for (auto& p : first.processes)
       for (auto& q : first.processes)
-        requeues_ =
-            requeues_ || (p.taking.me.job != "-" && p.taking.me.job == q.taking.me.job && &p != &q);
+        requeues_ = requeues_ ||
+                    (p.attempt.me.job != "-" && p.attempt.me.job == q.attempt.me.job && &p != &q);
     reach(first);
     while (wrong_.empty() && !open_.empty()) {
       const auto w = std::move(open_.back());
@@ -117,33 +116,33 @@ class Search {
   std::size_t states() const { return seen_.size(); }
 
  private:
-  bool same_kernel_as(const Process& a, const Process& b) const {
-    return same_kernel(a.taking.me, b.taking.me);
+  bool share_pids_of(const Process& a, const Process& b) const {
+    return share_pids(a.attempt.me, b.attempt.me);
   }
 
-  LockSight seen_by(const World& w, const Process& p) const {
-    using Life = LockSight::Life;
+  LockObservation seen_by(const World& w, const Process& p) const {
+    using Life = LockObservation::Life;
     if (w.owner < 0) return {};
     const auto& other = w.processes[std::size_t(w.owner)];
-    LockSight sight{true, texts_[std::size_t(w.owner)], w.time, Life::unknown};
-    if (&other == &p || !same_kernel_as(other, p)) return sight;
+    LockObservation seen{true, texts_[std::size_t(w.owner)], w.time, Life::unknown};
+    if (&other == &p || !share_pids_of(other, p)) return seen;
     bool lives = other.alive();
     for (const auto& q : w.processes) lives = lives || (&q != &p && q.locks && q.alive());
-    sight.life = lives ? Life::lives : kernel_locks_ ? Life::ended_alone : Life::ended;
-    return sight;
+    seen.life = lives ? Life::lives : flocks_ ? Life::ended_and_flocked : Life::ended;
+    return seen;
   }
 
   // It looks and decides; what it then does may come later.
   void look(World& w, std::size_t i) {
     auto& p = w.processes[i];
-    const auto sight = seen_by(w, p);
-    switch (p.taking.next(sight, std::chrono::milliseconds(w.now))) {
+    const auto seen = seen_by(w, p);
+    switch (p.attempt.next(seen, std::chrono::milliseconds(w.now))) {
       case LockStep::create:
         p.at = At::creating;
         break;
       case LockStep::replace:
         p.at = At::replacing;
-        p.locks = sight.life == LockSight::Life::ended_alone;
+        p.locks = seen.life == LockObservation::Life::ended_and_flocked;
         break;
       case LockStep::wait:
         p.at = At::waiting;
@@ -151,7 +150,7 @@ class Search {
         break;
       case LockStep::have:
         p.at = At::training;
-        p.due = beat;
+        p.due = heartbeat;
         break;
       case LockStep::refuse:
         p.at = At::refused;
@@ -188,10 +187,10 @@ class Search {
         return true;
       case At::training:
         if (p.due > 0) return false;
-        p.due = beat;
+        p.due = heartbeat;
         if (owns)
           ++w.time;
-        else if (flaw_ != Flaw::blind_beat)
+        else if (flaw_ != Flaw::blind_heartbeat)
           p.at = At::lost;
         return true;
       case At::publishing:
@@ -285,7 +284,7 @@ class Search {
         wrong_ = "a process that gave its signs of life lost the lock";
     }
     if (holding > 1 && !w.stalls && !w.removals) wrong_ = "two have the lock";
-    if (w.overlapped > beat) wrong_ = "two have the lock for longer than a beat";
+    if (w.overlapped > heartbeat) wrong_ = "two have the lock for longer than a heartbeat";
     if (all_refused && !w.stalls && !w.removals) wrong_ = "nobody got the lock";
     if (wrong_.empty()) open_.push_back(w);
   }
@@ -298,9 +297,9 @@ class Search {
     if (!settled_.insert(w.owner).second) return;
     for (auto& p : w.processes)
       if (p.alive()) p.at = At::crashed;
-    const LockHolder last{.host = "c", .kernel = "m", .id = "last"};
+    const LockHolder last{.host = "c", .pid_space = "m", .id = "last"};
     texts_.push_back(text_of(last));
-    w.processes.push_back({.taking = {last, ticks}, .at = At::looking});
+    w.processes.push_back({.attempt = {last, ticks}, .at = At::looking});
     w.crashes = true;
     run_on(w);
     if (!w.processes.back().has_it()) wrong_ = "a lock that is free cannot be taken";
@@ -321,7 +320,7 @@ class Search {
   }
 
   Flaw flaw_;
-  bool kernel_locks_, requeues_ = false;
+  bool flocks_, requeues_ = false;
   std::vector<std::string> texts_;  // of the processes' locks
   std::unordered_set<std::string> seen_;
   std::vector<World> open_;
@@ -329,18 +328,18 @@ class Search {
   std::string wrong_;
 };
 
-const LockHolder here{.host = "a", .kernel = "k"}, beside{.host = "a", .kernel = "k"},
-    elsewhere{.host = "a", .kernel = "l"},  // such as a container of the same host
-    first_start{.job = "7", .host = "a", .kernel = "k"},
-    requeued{.job = "7", .restart = 1, .host = "b", .kernel = "l"},
-    requeued_here{.job = "7", .restart = 1, .host = "a", .kernel = "k"};
+const LockHolder here{.host = "a", .pid_space = "k"}, beside{.host = "a", .pid_space = "k"},
+    elsewhere{.host = "a", .pid_space = "l"},  // such as a container of the same host
+    first_start{.job = "7", .host = "a", .pid_space = "k"},
+    requeued{.job = "7", .restart = 1, .host = "b", .pid_space = "l"},
+    requeued_here{.job = "7", .restart = 1, .host = "a", .pid_space = "k"};
 
 TEST(LockModel, TwoProcessesAndThreeEventsInEveryOrder) {
-  for (const auto& [one, other, kernel_locks] :
+  for (const auto& [one, other, flocks] :
        {std::tuple(here, beside, true), std::tuple(here, beside, false),
         std::tuple(here, elsewhere, true), std::tuple(first_start, requeued, true),
         std::tuple(first_start, requeued_here, true)}) {
-    const Search search({one, other}, 3, Flaw::none, kernel_locks);
+    const Search search({one, other}, 3, Flaw::none, flocks);
     EXPECT_EQ(search.wrong(), "") << text_of(one) << ", " << text_of(other);
     EXPECT_GT(search.states(), 10'000u);
   }
@@ -353,9 +352,9 @@ TEST(LockModel, ThreeProcesses) {
 
 // A model that finds nothing proves nothing.
 TEST(LockModel, FindsWhatIsWrongWithOtherRules) {
-  for (const auto flaw : {Flaw::create_replaces, Flaw::blind_beat, Flaw::blind_publishing})
+  for (const auto flaw : {Flaw::create_replaces, Flaw::blind_heartbeat, Flaw::blind_publishing})
     EXPECT_NE(Search({here, elsewhere}, 2, flaw).wrong(), "") << static_cast<int>(flaw);
-  for (const auto flaw : {Flaw::no_rest, Flaw::short_rest})
+  for (const auto flaw : {Flaw::no_grace, Flaw::short_grace})
     EXPECT_EQ(Search({first_start, requeued}, 2, flaw).wrong(), "two have the lock");
   EXPECT_NE(Search({here, elsewhere}, 0, Flaw::short_silence).wrong(), "");
 }

@@ -1,4 +1,4 @@
-// Locks of this kernel and, as their files show them, of others; with pauses of milliseconds.
+// Locks of this host and, as their files show them, of others; with times of milliseconds.
 #include "lib/io/run_lock.hpp"
 
 #include <gtest/gtest.h>
@@ -24,10 +24,10 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 // Holders give signs of life every 20 ms. On a busy machine one may be late by the slack.
-constexpr LockPauses beside_living{.beat = 20ms, .slack = 100ms, .silence = 5s, .look = 2ms},
-    behind_dead{.beat = 20ms, .slack = 10ms, .silence = 50ms, .look = 2ms};
-constexpr auto rest_of(const LockPauses& p) {
-  return p.beat + p.slack;
+constexpr LockTimes beside_living{.heartbeat = 20ms, .slack = 100ms, .silence = 5s, .look = 2ms},
+    behind_dead{.heartbeat = 20ms, .slack = 10ms, .silence = 50ms, .look = 2ms};
+constexpr auto grace_of(const LockTimes& p) {
+  return p.heartbeat + p.slack;
 }
 
 LockHolder process_of(const std::string& job, int restart, const std::string& host) {
@@ -46,8 +46,8 @@ class Lock : public testing::Test {
   }
   // What a process wrote that gives no sign of life any more.
   void held_by(const LockHolder& by) const { replace_atomically(file, text_of(by)); }
-  static LockOptions as(const LockHolder& me, const LockPauses& pauses = beside_living) {
-    return {.me = me, .pauses = pauses};
+  static LockOptions as(const LockHolder& me, const LockTimes& times = beside_living) {
+    return {.me = me, .times = times};
   }
   std::unique_ptr<RunLock> taken_by(const LockHolder& me) {
     auto options = as(me);
@@ -58,9 +58,9 @@ class Lock : public testing::Test {
     return std::make_unique<RunLock>(folder.path(), options);
   }
   // Of the attempt to take it, and how long that took.
-  std::string refusal(const LockHolder& me, const LockPauses& pauses = beside_living) {
+  std::string refusal(const LockHolder& me, const LockTimes& times = beside_living) {
     const auto begin = Clock::now();
-    auto text = message_of([&] { RunLock(folder.path(), as(me, pauses)); });
+    auto text = message_of([&] { RunLock(folder.path(), as(me, times)); });
     took = Clock::now() - begin;
     return text;
   }
@@ -83,7 +83,7 @@ TEST_F(Lock, SaysWhoHoldsItAndIsGoneAfterwards) {
   {
     const RunLock lock(folder.path());
     EXPECT_TRUE(read_text(file).starts_with("job 7 restart 0 process ")) << read_text(file);
-    EXPECT_EQ(parse_lock_holder(read_text(file))->kernel, here.kernel);
+    EXPECT_EQ(parse_lock_holder(read_text(file))->pid_space, here.pid_space);
     EXPECT_EQ(entries(), std::vector<std::string>{"lock"});
     const auto text = message_of([&] { RunLock(folder.path()); });  // without a wait
     EXPECT_TRUE(contains(text, "another process is training in") && contains(text, "(job 7 "))
@@ -103,18 +103,18 @@ TEST_F(Lock, OfAProcessOfThisKernelThatEndedIsFreeAtOnce) {
   ASSERT_TRUE(contains(read_text(file), " on "));
   const auto begin = Clock::now();
   const RunLock lock(folder.path());
-  EXPECT_LT(Clock::now() - begin, LockPauses().beat);
+  EXPECT_LT(Clock::now() - begin, LockTimes().heartbeat);
   // A copy of the directory is nobody's, either.
   std::filesystem::create_directory(folder.path() / "copy");
   std::filesystem::copy(file, folder.path() / "copy/lock");
   const RunLock copied(folder.path() / "copy");
-  EXPECT_LT(Clock::now() - begin, LockPauses().beat);
+  EXPECT_LT(Clock::now() - begin, LockTimes().heartbeat);
 }
 
-// Numbers of processes mean nothing there, nor does this kernel's lock.
+// Numbers of processes mean nothing there, nor does a flock.
 TEST_F(Lock, OfAnotherKernelIsHeldAsLongAsItGivesSignsOfLife) {
   auto container = here;
-  container.kernel = "another";
+  container.pid_space = "another";
   for (const auto& other : {elsewhere, container}) {
     const auto lock = taken_by(other);
     const auto text = refusal(here);
@@ -123,7 +123,7 @@ TEST_F(Lock, OfAnotherKernelIsHeldAsLongAsItGivesSignsOfLife) {
   }
   held_by(elsewhere);
   EXPECT_EQ(refusal(here, behind_dead), "");
-  EXPECT_GE(took, behind_dead.silence + rest_of(behind_dead));
+  EXPECT_GE(took, behind_dead.silence + grace_of(behind_dead));
 }
 
 // Clocks of other machines are wrong by minutes and hours.
@@ -190,10 +190,10 @@ TEST_F(Lock, OfSeveralThatCreateItAtATimeOneSucceeds) {
 TEST_F(Lock, OfSeveralThatTakeItOverOneSucceeds) {
   held_by(process_of("12", 0, "elsewhere"));
   std::atomic<int> have = 0, refused = 0;
-  constexpr LockPauses pauses{.beat = 20ms, .slack = 180ms, .silence = 300ms, .look = 2ms};
+  constexpr LockTimes times{.heartbeat = 20ms, .slack = 180ms, .silence = 300ms, .look = 2ms};
   const auto start = [&](const std::string& host) {
     try {
-      const RunLock lock(folder.path(), as(process_of("-", 0, host), pauses));
+      const RunLock lock(folder.path(), as(process_of("-", 0, host), times));
       ++have;
       while (have + refused < 3) std::this_thread::sleep_for(1ms);
     } catch (const Error&) {
@@ -274,7 +274,7 @@ TEST_F(Lock, OfNobodyIsFreeAfterARest) {
     folder.write("lock", text);
     folder.write("lock." + elsewhere.id, "");
     EXPECT_EQ(refusal(here), "");
-    EXPECT_TRUE(took >= rest_of(beside_living) && took < beside_living.silence);
+    EXPECT_TRUE(took >= grace_of(beside_living) && took < beside_living.silence);
     EXPECT_EQ(entries(), std::vector<std::string>{"lock.tex"});
   }
 }

@@ -24,9 +24,9 @@ MUTANTS = [
     # the lock
     ("a living process's lock is taken over", "lib/io/lock_rules.cpp", "seen.life == Life::lives || moved", "seen.life == Life::lives",
      program("io_test", "LockModel.*")),
-    ("who takes a lock over begins at once", "lib/io/lock_rules.cpp", "now - since < rest ?", "false ?", program("io_test", "LockModel.*")),
+    ("who takes a lock over begins at once", "lib/io/lock_rules.cpp", "now - since < grace ?", "false ?", program("io_test", "LockModel.*")),
     ("any earlier start counts as this job's", "lib/io/lock_rules.cpp", "other.job == me.job &&", "", program("io_test", "Lock.*")),
-    ("another host's process numbers count", "lib/io/lock_rules.cpp", "a.kernel == b.kernel", "true", program("io_test", "Lock*")),
+    ("another host's process numbers count", "lib/io/lock_holder.cpp", "a.pid_space == b.pid_space", "true", program("io_test", "Lock*")),
     ("a lock is created where there is one", "lib/io/run_lock.cpp", "::link(own_", "::rename(own_", program("io_test", "Lock.*")),
     ("a holder does not look at its lock", "lib/io/run_lock.cpp", "if (!why.empty()) return lost(why);", "", program("io_test", "Lock.*")),
     # checkpoints: read
