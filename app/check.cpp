@@ -9,6 +9,7 @@
 #include "lib/data/dataset.hpp"
 #include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/run/loop.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/train/state.hpp"
 
@@ -35,6 +36,7 @@ void verify(const std::vector<TokenRange>& ranges) {
 int check(const CheckArguments& a) {
   const auto deck = with_planned_shard_number(
       with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks)), a.ranks_of_node);
+  require_countable(deck.train, deck.model.context, {});
   const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
                                       static_cast<std::uint64_t>(deck.train.seed));
   const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);

@@ -54,7 +54,7 @@ void require_one_manifest(const Communicator& world, const std::string& checkpoi
 }
 
 // Of the newest that can be read.
-std::string run_of(const std::vector<CheckpointInfo>& checkpoints, std::string& name) {
+std::string run_id_of(const std::vector<CheckpointInfo>& checkpoints, std::string& name) {
   for (auto info = checkpoints.rbegin(); info != checkpoints.rend(); ++info) {
     try {
       const CheckpointReader reader(info->directory);
@@ -69,7 +69,7 @@ std::string run_of(const std::vector<CheckpointInfo>& checkpoints, std::string& 
 // A run's checkpoints all have its identity: one that was copied in is not gone on from.
 void require_one_run(const std::string& checkpoint, const std::vector<CheckpointInfo>& older) {
   std::string name;
-  const auto before = run_of(older, name), run = CheckpointReader(checkpoint).meta().run;
+  const auto before = run_id_of(older, name), run = CheckpointReader(checkpoint).meta().run;
   require(before.empty() || before == run,
           "--restart latest: {} is of the run {}, {} beside it of the run {}: move the checkpoints "
           "of the other run elsewhere; nothing was changed",

@@ -6,11 +6,12 @@
 #include <optional>
 #include <string_view>
 
-#include "app/beginning.hpp"
 #include "app/commands.hpp"
 #include "app/launch.hpp"
 #include "app/prepare.hpp"
 #include "app/restart.hpp"
+#include "app/run_end.hpp"
+#include "app/run_start.hpp"
 #include "app/train_log.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
@@ -20,7 +21,6 @@
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
-#include "lib/io/run_lock.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/loop.hpp"
@@ -31,31 +31,6 @@ namespace {
 
 constexpr int exit_stopped_early = 75;  // EX_TEMPFAIL: requeue me
 constexpr const char* done_reason = "all steps are done";
-
-// An error on one rank that it has said already.
-struct SaidError : Error {
-  using Error::Error;
-};
-
-void say_lone_error(const Communicator& world, const std::exception& e) {
-  log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
-}
-
-struct TrainArguments {
-  DeckArguments deck;
-  std::string restart, run_dir, time_limit;
-  bool overwrite = false, print_run_dir = false;
-  OtherModel other_model = OtherModel::refused;
-};
-
-JobStart start_of(const TrainArguments& a) {
-  auto command = a.deck.path;
-  for (const auto& o : a.deck.overrides) command += " " + o;
-  if (!a.restart.empty()) command += " --restart " + a.restart;
-  if (a.overwrite) command += " --overwrite";
-  if (a.other_model == OtherModel::allowed) command += " --allow-other-model";
-  return {launch::job_id(), launch::restart_count(), command};
-}
 
 std::string text_of(const TrainArguments& a) {
   return fmt::format("{} --run-dir '{}' --time-limit '{}'", start_of(a).command, a.run_dir,
@@ -116,58 +91,12 @@ void log_memory(const Communicator& world, const Backend& backend) {
   log_detail("bytes reserved by rank: {}", fmt::join(reserved, " "));
 }
 
-// The run directory and what its lock says, on every rank.
-struct LockedRun {
-  std::filesystem::path path;
-  std::string lock_text;
-};
-
-// A failing write is no reason to end the run with an error: all that is in it was printed.
-void tell_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
-  if (world.rank() != 0) return;
-  for (const auto& line : timing_lines(t)) log_info("{}", line);
-  try {
-    require_lock(run.path, run.lock_text);
-    add_timing(run.path / "timing.json", t);
-  } catch (const Error& e) {
-    log_warning("the table of times is not written: {}", e.what());
-  }
-}
-
 void log_resources(const Deck& deck, const Machine& m, std::int64_t steps) {
   log_memory(m.axes.world, *m.backend);
   if (deck.freeze.empty()) return;
   log_detail(
       "finding out what is trainable took {:.2g} s a step",
       m.trainer->detection_seconds() / static_cast<double>(std::max<std::int64_t>(1, steps)));
-}
-
-// An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
-void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
-                         const std::exception& e, const JobStart& start) {
-  try {
-    // Of several ranks rank 0 has the roll call.
-    const auto there = read_outcome(run.path);
-    if (world.rank() > 0 && there && there->status == "failed") return;
-    write_outcome(run.path, run.lock_text,
-                  {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
-                   loop.last_checkpoint(), there ? there->machine : "", start});
-  } catch (const Error&) {  // another rank may do the same, another process have the directory
-  }
-}
-
-// Said once, whatever went wrong; not behind a lock that was lost: the run is another process's.
-SharedError with_way_on(const SharedError& e, const TrainLoop& loop, const RunRecord& record) {
-  try {
-    record.require_lock();
-  } catch (const Error&) {
-    return e;
-  }
-  const auto& last = loop.last_checkpoint();
-  return SharedError(last.empty()
-                         ? e.what()
-                         : fmt::format("{}; --restart latest goes on from {} once that is mended",
-                                       e.what(), last));
 }
 
 int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, TrainLoop& loop,
@@ -211,14 +140,6 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
       loop.step(), loop.reason(), launch::job_id().empty() ? "" : "submit the job again, or ",
       a.deck.path, overrides, run.path.string());
   return exit_stopped_early;
-}
-
-// Rank 0's path for all ranks, whatever working directories they were started in.
-std::filesystem::path run_path(const Communicator& world, const std::filesystem::path& given) {
-  if (world.size() == 1) return given;
-  auto path = std::filesystem::absolute(given).string();
-  world.broadcast(path);
-  return path;
 }
 
 // Did the last process stop or crash before the evaluation that was due at its last step?
@@ -269,15 +190,6 @@ int end_finished(const RunDirectory* directory, const Inputs& in, const std::fil
   return 0;
 }
 
-std::filesystem::path run_of(const TrainArguments& a, const Deck& deck) {
-  return a.run_dir.empty() ? "runs/" + deck.name : a.run_dir;
-}
-
-int print_run_dir(const TrainArguments& a) {
-  fmt::print("{}\n", run_of(a, load_deck(a.deck.path, a.deck.overrides)).string());
-  return 0;
-}
-
 int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
   const auto started = std::chrono::steady_clock::now();
   Timesheet::start(started);
@@ -300,30 +212,30 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
 
   // An existing run is locked before its checkpoints are read, and nothing of it is changed before
   // the checks below have passed.
-  const Beginning asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
-  Beginning beginning = asked;
+  const StartMode asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
+  StartMode mode = asked;
   std::optional<RunDirectory> directory;  // on rank 0
   at_root(world, Pace::slow, [&] {
-    beginning = beginning_of(asked, run, start);
+    mode = start_mode_of(asked, run, start);
     if (!is_there(run)) return;
-    enter(directory, run, beginning.existing, signals);
+    lock_directory(directory, run, mode.existing, signals);
     if (!directory) return;
-    const auto now = beginning_of(asked, run, start);
-    require(now.existing == beginning.existing,
+    const auto now = start_mode_of(asked, run, start);
+    require(now.existing == mode.existing,
             "another job trained in {} while its lock was waited for", run.string());
-    beginning = now;
-    if (beginning.existing != Existing::restart) return;
+    mode = now;
+    if (mode.existing != Existing::restart) return;
     require_tables(*directory);
     put_back_replaced(directory->checkpoints());
   });
-  leave_if(world, signals.stop());
-  world.broadcast(beginning.restart);
-  const auto from = checkpoint_to_restart(world, beginning.restart, run / "checkpoints");
-  leave_if(world, signals.stop());
+  stop_if_asked(world, signals.stop());
+  world.broadcast(mode.restart);
+  const auto from = checkpoint_to_restart(world, mode.restart, run / "checkpoints");
+  stop_if_asked(world, signals.stop());
   auto in = open_inputs(world, std::move(deck), from);
   compare_models(world, in, a.other_model);
   together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
-  const bool goes_on = directory && beginning.existing == Existing::restart &&
+  const bool goes_on = directory && mode.existing == Existing::restart &&
                        (from.empty() || is_checkpoint_of(from, run));
   const auto* const same_run = goes_on ? &*directory : nullptr;
   if (in.from && world.rank() == 0 && !same_run) in.meta.run = new_run_id();
@@ -331,17 +243,17 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in, run, start);
   const auto tokenizer = tokenizer_of_samples(world, in);
-  leave_if(world, signals.stop());
+  stop_if_asked(world, signals.stop());
   auto machine = open_machine(world, in);
-  leave_if(world, signals.stop());
+  stop_if_asked(world, signals.stop());
 
   RunRecord record;
   LockedRun locked{run, {}};
   at_root(world, Pace::slow, [&] {
-    if (!directory) enter(directory, run, Existing::absent, signals);
+    if (!directory) lock_directory(directory, run, Existing::absent, signals);
     if (!directory) return;
     locked.lock_text = directory->lock_text();
-    prepare_directory(*directory, beginning.existing, in.meta);
+    prepare_directory(*directory, mode.existing, in.meta);
     const auto origin = !in.from   ? Origin::fresh
                         : same_run ? Origin::this_run
                                    : Origin::another_run;
@@ -351,7 +263,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
     if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
     log_start(in, machine, a.deck.path, run);
   });
-  leave_if(world, world.rank() == 0 && !directory);
+  stop_if_asked(world, world.rank() == 0 && !directory);
   world.broadcast(locked.lock_text);
   if (world.rank() != 0) log_errors_to(run / "log");
   drop_tables(in.meta);

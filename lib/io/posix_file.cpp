@@ -31,7 +31,7 @@ static const char* advice(int code) {
   }
 }
 
-[[noreturn]] static void fail_errno(const char* what, const fs::path& path, int code) {
+void fail_errno(const char* what, const fs::path& path, int code) {
   fail("cannot {} {}: {}{}", what, path.string(), std::strerror(code), advice(code));
 }
 

@@ -9,6 +9,9 @@
 
 namespace trireme {
 
+// "cannot WHAT PATH: ...", of an errno, and what to do.
+[[noreturn]] void fail_errno(const char* what, const std::filesystem::path&, int code);
+
 // Owns a descriptor. Closing does not report errors: after writing, call sync() first.
 class PosixFile {
  public:

@@ -1,6 +1,5 @@
 #include "lib/io/run_lock.hpp"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,63 +27,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Owns it.
-class Descriptor {
- public:
-  explicit Descriptor(int n = -1) : n_(n) {}
-  Descriptor(Descriptor&& other) noexcept : n_(std::exchange(other.n_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(n_, other.n_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (n_ >= 0) ::close(n_);
-  }
-  int get() const { return n_; }
-  explicit operator bool() const { return n_ >= 0; }
-
- private:
-  int n_;
-};
-
-[[noreturn]] void fail_errno(const char* what, const fs::path& file) {
-  fail("cannot {} {}: {}{}", what, file.string(), std::strerror(errno),
-       errno == ENOSPC || errno == EDQUOT ? " -- make room there" : "");
-}
-
-// None where there is no such name. Opened anew for every look, as a network file system then asks
-// its server, and never through a link.
-Descriptor open_lock(const fs::path& file) {
-  int n;
-  do {
-    n = ::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  } while (n < 0 && errno == EINTR);
-  if (n < 0 && errno == ENOENT) return Descriptor();
-  const bool other_kind = n < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO);
-  if (n < 0 && !other_kind) fail_errno("open", file);
-  Descriptor opened(n);
-  struct stat s {};
-  if (opened && ::fstat(n, &s) != 0) fail_errno("look at", file);
-  require(opened && S_ISREG(s.st_mode),
-          "{} is not a regular file -- remove it, or choose another --run-dir", file.string());
-  return opened;
-}
-
-std::string read_all(const Descriptor& opened, const fs::path& file) {
-  constexpr std::size_t most = 4096;  // no lock is longer
-  std::string text(most, '\0');
-  std::size_t size = 0;
-  while (size < most) {
-    const auto n = ::pread(opened.get(), text.data() + size, most - size, off_t(size));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_errno("read", file);
-    if (n == 0) break;
-    size += std::size_t(n);
-  }
-  text.resize(size);
-  return text;
-}
 
 std::string first_line(const char* file) {
   char line[128] = "";
@@ -155,7 +97,7 @@ RunLock::Looked RunLock::look() const {
   auto& [seen, opened] = found;
   if (!opened) return found;
   struct stat s {};
-  if (::fstat(opened.get(), &s) != 0) fail_errno("look at", file_);
+  if (::fstat(opened.get(), &s) != 0) fail_errno("look at", file_, errno);
   seen = {true, read_all(opened, file_),
           std::int64_t(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec};
   const auto other = parse_lock_holder(seen.text);
@@ -238,15 +180,10 @@ void RunLock::take(const std::function<bool()>& stop, LockTimes times) {
 }
 
 void RunLock::write_own() {
-  if (descriptor_ >= 0) return;
+  if (own_file_) return;
   write_new(own_, mine_);
-  descriptor_ = ::open(own_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor_ < 0 && errno != ENOENT) fail_errno("open", own_);
-  ::flock(descriptor_, LOCK_EX | LOCK_NB);  // some file systems have none
-}
-
-void RunLock::close_own() noexcept {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  own_file_ = open_lock(own_);
+  if (own_file_) ::flock(own_file_.get(), LOCK_EX | LOCK_NB);  // some file systems have none
 }
 
 bool RunLock::create() {
@@ -259,18 +196,18 @@ bool RunLock::create() {
     case EMLINK:
       return false;
     case ENOENT:  // another process has the lock, and removed it in clean()
-      close_own();
+      own_file_ = Descriptor();
       return true;
     default:
-      fail_errno("create", file_);
+      fail_errno("create", file_, errno);
   }
 }
 
 void RunLock::replace() {
   write_own();
   if (::rename(own_.c_str(), file_.c_str()) == 0) return;
-  if (errno != ENOENT) fail_errno("replace", file_);
-  close_own();
+  if (errno != ENOENT) fail_errno("replace", file_, errno);
+  own_file_ = Descriptor();
 }
 
 void RunLock::clean() const {
@@ -307,7 +244,6 @@ void RunLock::release() noexcept {
   } catch (const std::exception&) {  // others see how long it is silent
   }
   ::unlink(own_.c_str());
-  close_own();
 }
 
 RunLock::~RunLock() {

@@ -27,6 +27,7 @@
 #include <thread>
 
 #include "lib/base/error.hpp"
+#include "lib/io/lock_file.hpp"
 #include "lib/io/lock_rules.hpp"
 
 namespace trireme {
@@ -63,7 +64,6 @@ class RunLock {
   Looked look() const;
   void take(const std::function<bool()>& stop, LockTimes);
   void write_own();
-  void close_own() noexcept;
   bool create();  // false where the file system cannot
   void replace();
   void release() noexcept;
@@ -74,7 +74,7 @@ class RunLock {
   std::filesystem::path file_, own_;  // `lock`, and the name under which it is written
   LockHolder me_;
   std::string mine_;
-  int descriptor_ = -1;  // of one's own file, with a flock on it
+  Descriptor own_file_;  // one's own file, with a flock on it
   std::jthread heart_;
 };
 

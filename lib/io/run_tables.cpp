@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <limits>
 
 #include "lib/base/error.hpp"
@@ -44,8 +43,7 @@ static fs::path damaged_name(fs::path path) {
 
 static std::uint64_t inode_of(const fs::path& path) {
   struct stat s {};
-  require(::stat(path.c_str(), &s) == 0, "cannot look at {}: {}", path.string(),
-          std::strerror(errno));
+  if (::stat(path.c_str(), &s) != 0) fail_errno("look at", path, errno);
   return s.st_ino;
 }
 

@@ -207,6 +207,7 @@ TEST_F(BadInput, InNumbersAndPlaces) {
   expect_refused("ulimit -f 1; $TRIREME tokenize text.txt --output more.tokens",
                  {"more.tokens", "File too large"});
   EXPECT_EQ(here("ls more.tokens*").out, "");
+  expect_refused("$TRIREME check deck.toml train.steps=9007199254740992", {"2^53"});
   expect_refused("$TRIREME train deck.toml --overwrite --time-limit abc", {"--time-limit", "abc"});
 }
 

@@ -1,0 +1,50 @@
+#include "app/run_end.hpp"
+
+#include "lib/base/log.hpp"
+#include "lib/base/told.hpp"
+#include "lib/io/run_lock.hpp"
+
+namespace trireme {
+
+void say_lone_error(const Communicator& world, const std::exception& e) {
+  log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
+}
+
+void tell_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
+  if (world.rank() != 0) return;
+  for (const auto& line : timing_lines(t)) log_info("{}", line);
+  try {
+    require_lock(run.path, run.lock_text);
+    add_timing(run.path / "timing.json", t);
+  } catch (const Error& e) {
+    log_warning("the table of times is not written: {}", e.what());
+  }
+}
+
+void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
+                         const std::exception& e, const JobStart& start) {
+  try {
+    // Of several ranks rank 0 has the roll call.
+    const auto there = read_outcome(run.path);
+    if (world.rank() > 0 && there && there->status == "failed") return;
+    write_outcome(run.path, run.lock_text,
+                  {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
+                   loop.last_checkpoint(), there ? there->machine : "", start});
+  } catch (const Error&) {  // another rank may do the same, another process have the directory
+  }
+}
+
+SharedError with_way_on(const SharedError& e, const TrainLoop& loop, const RunRecord& record) {
+  try {
+    record.require_lock();
+  } catch (const Error&) {
+    return e;
+  }
+  const auto& last = loop.last_checkpoint();
+  return SharedError(last.empty()
+                         ? e.what()
+                         : fmt::format("{}; --restart latest goes on from {} once that is mended",
+                                       e.what(), last));
+}
+
+}  // namespace trireme

@@ -1,0 +1,74 @@
+#include "app/run_start.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "lib/base/log.hpp"
+#include "lib/io/checkpoint_list.hpp"
+#include "lib/io/run_lock.hpp"
+#include "lib/launch/batch_job.hpp"
+
+namespace trireme {
+
+JobStart start_of(const TrainArguments& a) {
+  auto command = a.deck.path;
+  for (const auto& o : a.deck.overrides) command += " " + o;
+  if (!a.restart.empty()) command += " --restart " + a.restart;
+  if (a.overwrite) command += " --overwrite";
+  if (a.other_model == OtherModel::allowed) command += " --allow-other-model";
+  return {launch::job_id(), launch::restart_count(), command};
+}
+
+std::filesystem::path run_of(const TrainArguments& a, const Deck& deck) {
+  return a.run_dir.empty() ? "runs/" + deck.name : a.run_dir;
+}
+
+std::filesystem::path run_path(const Communicator& world, const std::filesystem::path& given) {
+  if (world.size() == 1) return given;
+  auto path = std::filesystem::absolute(given).string();
+  world.broadcast(path);
+  return path;
+}
+
+int print_run_dir(const TrainArguments& a) {
+  fmt::print("{}\n", run_of(a, load_deck(a.deck.path, a.deck.overrides)).string());
+  return 0;
+}
+
+bool is_checkpoint_of(const std::filesystem::path& checkpoint, const std::filesystem::path& run) {
+  std::error_code e;
+  return std::filesystem::weakly_canonical(checkpoint, e).parent_path() ==
+         std::filesystem::weakly_canonical(run / "checkpoints", e);
+}
+
+StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run,
+                        const JobStart& start) {
+  const auto there = read_outcome(run);
+  if (there && start.follows(there->start)) {
+    const bool saved = !list_checkpoints(run / "checkpoints").empty();
+    return {Existing::restart, saved ? "latest" : asked.restart};
+  }
+  if (asked.existing == Existing::overwrite || asked.restart.empty()) return asked;
+  const bool here =
+      asked.restart == "latest" || is_checkpoint_of(find_checkpoint(asked.restart), run);
+  return {here ? Existing::restart : Existing::refuse, asked.restart};
+}
+
+void stop_if_asked(const Communicator& world, bool asked_here) {
+  double asked = asked_here;
+  world.all_reduce_max({&asked, 1});
+  if (asked > 0)
+    throw StoppedEarly("a signal asked for a stop before training began: nothing was changed");
+}
+
+void lock_directory(std::optional<RunDirectory>& directory, const std::filesystem::path& run,
+                    Existing existing, const SignalWatch& signals) {
+  try {
+    directory.emplace(run, existing, [&] { return signals.stop(); });
+  } catch (const StoppedWaiting& e) {
+    log_warning("{}", e.what());
+  }
+}
+
+}  // namespace trireme
