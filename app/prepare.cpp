@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <random>
 #include <utility>
 
 #include "lib/base/hash.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
@@ -23,11 +23,6 @@
 
 namespace trireme {
 
-std::string new_run_id() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
-}
-
 namespace {
 
 // What the run's checkpoints carry: the token files' tokenizer, with what that of the model knows
@@ -39,7 +34,7 @@ TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
     from = &initial.emplace(find_checkpoint(deck.model.init_from));
   if (!from) return of_files;
   require_tokens_of(from->meta(), from->directory().string(), of_files);
-  return joined(of_files, tokenizer_of(from->meta()));
+  return merged(of_files, tokenizer_of(from->meta()));
 }
 
 CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
@@ -49,7 +44,7 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   meta.seed = static_cast<std::uint64_t>(deck.train.seed);
   meta.deck = dump_deck(deck);
   meta.version = version();
-  if (!from) meta.run = new_run_id();
+  if (!from) meta.run = random_id();
   meta.pipe = static_cast<int>(deck.parallel.pipe);
   meta.data = static_cast<int>(deck.parallel.data);
   meta.seq = static_cast<int>(deck.parallel.seq);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/run_support.hpp"
+#include "lib/base/random_id.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/train/trainer.hpp"
@@ -25,7 +26,9 @@ struct Inputs {
 };
 
 // Identifies a run in its files.
-std::string new_run_id();
+inline std::string new_run_id() {
+  return random_id();
+}
 
 // Collective; `from`: the checkpoint to restart from, whose parameters are the deck's model's,
 // empty for none. Error on all ranks when something is wrong on one, or differs between them.

@@ -158,7 +158,7 @@ TokenizerSpec tokenizer_of(const CheckpointMeta& meta) {
 void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
                        const TokenizerSpec& files) {
   const auto there = tokenizer_of(meta);
-  require(agree(there, model, files, "the token files"),
+  require(compatible(there, model, files, "the token files"),
           "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}, in "
           "which ids mean other texts: tokenize the text again with the model's (--tokenizer)",
           files.identity(), model, there.identity());
@@ -169,7 +169,7 @@ TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Da
   if (!held_out) return tokenizer;
   const auto other = held_out->tokenizer();
   require(
-      agree(tokenizer, "data.path", other, "data.validation"),
+      compatible(tokenizer, "data.path", other, "data.validation"),
       "the files of data.path were tokenized with {}, those of data.validation with {}: use one "
       "tokenizer for all files",
       tokenizer.identity(), other.identity());

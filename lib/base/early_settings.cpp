@@ -1,6 +1,5 @@
 #include "lib/base/early_settings.hpp"
 
-#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,10 +13,7 @@ void start_again_with(std::initializer_list<EarlySetting> settings, char** argv)
     setenv(name, value, 1);
     new_to_it = true;
   }
-  if (!new_to_it) return;
-  execv("/proc/self/exe", argv);
-  // Where there is no /proc, as it was started.
-  if (const auto path = getauxval(AT_EXECFN)) execv(reinterpret_cast<const char*>(path), argv);
+  if (new_to_it) execv("/proc/self/exe", argv);
 }
 
 }  // namespace trireme

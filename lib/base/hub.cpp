@@ -6,10 +6,6 @@
 
 namespace trireme {
 
-bool is_lfs_pointer(std::string_view beginning) {
-  return beginning.starts_with("version https://git-lfs.github.com/spec/");
-}
-
 std::string hub_advice(const std::filesystem::path& path) {
   const auto name = path.string();
   const bool plain = std::ranges::all_of(name, [](char c) {
@@ -20,9 +16,8 @@ std::string hub_advice(const std::filesystem::path& path) {
                      !name.starts_with('.') && !name.ends_with('/');
   if (name.empty() || !plain || !owned) return {};
   return fmt::format(
-      ". Names of a hub are not downloaded: fetch the model first (hf download {} --local-dir "
-      "DIR), "
-      "and name DIR",
+      ". Models are not downloaded from the Hugging Face Hub: fetch it first (hf download {} "
+      "--local-dir DIR), and name DIR",
       name);
 }
 

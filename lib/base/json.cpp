@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/hub.hpp"
+#include "lib/base/git_lfs.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/base/vendor_text.hpp"
 
@@ -151,8 +151,8 @@ std::int64_t integer(const Json& v, std::string_view what, std::int64_t low, std
   const bool fits =
       !v.is_number_unsigned() || v.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
   const auto n = fits ? v.get<std::int64_t>() : most;
-  require(fits && low <= n && n <= high, "'{}' is out of range: {}, and {}{} is asked for", what,
-          shown(v), low, high == most ? " or more" : fmt::format(" to {}", high));
+  require(fits && low <= n && n <= high, "'{}' = {} is out of range: {}", what, shown(v),
+          high == most ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high));
   return n;
 }
 

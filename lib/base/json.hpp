@@ -46,10 +46,11 @@ struct JsonFields {
   const Json& array(const char* key) const;
   const Json& object(const char* key) const;
   std::string text(const char* key) const;
-  std::int64_t integer(const char* key, std::int64_t low,
+  std::int64_t integer(const char* key, std::int64_t low = 0,
                        std::int64_t high = std::numeric_limits<std::int64_t>::max()) const {
     return trireme::integer(at(key), key, low, high);
   }
+  double real(const char* key) const { return trireme::real(at(key), key); }
   Hash128 hash(const char* key) const { return hash_of(at(key), key); }
 };
 

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "lib/base/error.hpp"
-#include "lib/base/json.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
@@ -113,14 +112,11 @@ std::vector<ChatTemplate> known() {
 // The token that the tokenizer's files name; where there are none, the usual one if it is a token.
 std::optional<std::string> token_of(const Tokenizer& tokenizer, const char* key,
                                     std::string_view usual) {
-  bool asked = false;
-  for (const auto* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    const auto file = tokenizer.file(name);
-    if (!file) continue;
-    if (auto token = token_named(parse_object(*file, name), key)) return token;
-    asked = true;
-  }
-  if (!asked && tokenizer.id_of(usual)) return std::string(usual);
+  HfFiles files;
+  for (const auto* const name : token_naming_files)
+    if (auto text = tokenizer.file(name)) files.emplace(name, std::move(*text));
+  if (!files.empty()) return token_named(files, key, "the tokenizer");
+  if (tokenizer.id_of(usual)) return std::string(usual);
   return std::nullopt;
 }
 

@@ -1,15 +1,13 @@
 #include "lib/data/conversation.hpp"
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "lib/base/error.hpp"
+#include "lib/base/json.hpp"
 
 namespace trireme {
 
 namespace {
-
-using Json = nlohmann::json;
 
 const std::string& text_in(const Json& object, const char* field, std::size_t number) {
   const auto found = object.find(field);

@@ -56,10 +56,10 @@ void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
       first = &range;
       theirs = own;
     }
-    require(agree(theirs, first->file.path().string(), own, name),
+    require(compatible(theirs, first->file.path().string(), own, name),
             "{} was tokenized with {}, {} with {}: use one tokenizer for all files",
             first->file.path().string(), theirs.identity(), name, own.identity());
-    theirs = joined(theirs, own);
+    theirs = merged(theirs, own);
   }
 }
 
@@ -93,7 +93,7 @@ Subset Dataset::subset(std::int64_t samples) const {
 
 TokenizerSpec Dataset::tokenizer() const {
   TokenizerSpec all;
-  for (const auto& range : ranges_) all = joined(all, range.file.tokenizer());
+  for (const auto& range : ranges_) all = merged(all, range.file.tokenizer());
   return all;
 }
 

@@ -1,15 +1,14 @@
 #include "lib/data/huggingface.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/base/quoted.hpp"
 #include "lib/base/text_file.hpp"
 #include "lib/data/tiktoken.hpp"
 #include "lib/tokenizer/hf_files.hpp"
-#include "lib/tokenizer/json.hpp"
 #include "lib/tokenizer/text_pipeline.hpp"
 
 namespace trireme {
@@ -71,31 +70,21 @@ class HuggingFaceTokenizer final : public Tokenizer {
   }
 
   std::optional<std::int32_t> read_separator(std::string_view where) const {
-    const auto text = file("tokenizer_config.json");
-    if (!text) return std::nullopt;
-    const auto config = parse_object(*text, fmt::format("{}: tokenizer_config.json", where));
-    const auto token = token_named(config, "eos_token");
+    const auto token = token_named(files_, "eos_token", where);
     if (!token) return std::nullopt;
     const auto id = pipeline_.id_of(*token);
-    require(id.has_value(), "{}: eos_token \"{}\" of tokenizer_config.json is no token of {}",
-            where, *token, tokenizer_files[0]);
+    require(id.has_value(), "{}: its eos_token \"{}\" is no token of {}", where, quoted(*token),
+            tokenizer_files[0]);
     return id;
   }
 
-  // One id or a list of them.
   std::vector<std::int32_t> read_ends(std::string_view where) const {
     auto ends = Tokenizer::ends();
     const auto text = file("generation_config.json");
     if (!text) return ends;
-    const auto config = parse_object(*text, fmt::format("{}: generation_config.json", where));
-    const auto& named = member(config, "eos_token_id");
-    for (const auto& one : named.is_array() ? named : Json::array({named})) {
-      if (one.is_null()) continue;
-      const auto id = static_cast<std::int32_t>(
-          integer(one, fmt::format("{}: eos_token_id of generation_config.json", where), 0,
-                  std::numeric_limits<std::int32_t>::max()));
+    const auto name = fmt::format("{}: generation_config.json", where);
+    for (const auto id : end_ids_in(parse_object(*text, name), name))
       if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
-    }
     return ends;
   }
 

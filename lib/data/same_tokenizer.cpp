@@ -9,7 +9,7 @@ namespace trireme {
 
 namespace {
 
-constexpr const char *settings = "generation_config.json", *ends_key = "eos_token_id";
+constexpr const char* generation_config = "generation_config.json";
 
 // An id that is no text in one of them, as SentencePiece's control tokens are, is not compared.
 bool extends(const Tokenizer& more, const Tokenizer& less) {
@@ -23,7 +23,7 @@ bool extends(const Tokenizer& more, const Tokenizer& less) {
 }
 
 std::string with_ends(Json config, const std::vector<std::int32_t>& ends) {
-  config[ends_key] = ends.size() == 1 ? Json(ends[0]) : Json(ends);
+  config["eos_token_id"] = end_ids(ends);
   return to_lines(config);
 }
 
@@ -37,15 +37,15 @@ TokenizerSpec packed(const HfFiles& files) {
 
 }  // namespace
 
-bool agree(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
-           std::string_view where_b) {
+bool compatible(const TokenizerSpec& a, std::string_view where_a, const TokenizerSpec& b,
+                std::string_view where_b) {
   if (a.kind == TokenizerKind::none || b.kind == TokenizerKind::none) return true;
   if (a == b || a.identity() == b.identity()) return true;
   const auto one = make_tokenizer(a, where_a), other = make_tokenizer(b, where_b);
   return extends(*one, *other) || extends(*other, *one);
 }
 
-TokenizerSpec joined(const TokenizerSpec& first, const TokenizerSpec& second) {
+TokenizerSpec merged(const TokenizerSpec& first, const TokenizerSpec& second) {
   if (first.kind == TokenizerKind::none) return second;
   if (second.kind == TokenizerKind::none || first == second) return first;
   const auto a = make_tokenizer(first, "a tokenizer"), b = make_tokenizer(second, "a tokenizer");
@@ -54,8 +54,8 @@ TokenizerSpec joined(const TokenizerSpec& first, const TokenizerSpec& second) {
   const auto others = unpack(second.bytes, "a tokenizer");
   auto ends = a->ends();
   for (const auto id : b->ends()) add(ends, id);
-  const auto own = files.find(settings);
-  const auto other = others.find(settings);
+  const auto own = files.find(generation_config);
+  const auto other = others.find(generation_config);
   if (own != files.end() && other != others.end() && own->second != other->second) {
     auto all = parse_json(other->second);
     all.update(parse_json(own->second));
@@ -71,7 +71,7 @@ TokenizerSpec with_end(const TokenizerSpec& spec, std::int32_t id) {
   if (std::ranges::find(ends, id) != ends.end()) return spec;
   ends.insert(ends.begin(), id);
   auto files = unpack(spec.bytes, "a tokenizer");
-  auto& text = files[settings];
+  auto& text = files[generation_config];
   text = with_ends(text.empty() ? Json::object() : parse_json(text), ends);
   return packed(files);
 }

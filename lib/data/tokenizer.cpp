@@ -11,6 +11,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/hash.hpp"
+#include "lib/base/hub.hpp"
 #include "lib/data/huggingface.hpp"
 #include "lib/data/text_source.hpp"
 #include "lib/data/tiktoken.hpp"
@@ -237,8 +238,8 @@ std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_vie
   require(
       std::filesystem::exists(path),
       "there is no tokenizer {}: name \"bytes\", a tokenizer.json or the folder that holds it, a "
-      "SentencePiece .model file or a table of tiktoken; names of a hub are not downloaded",
-      path);
+      "SentencePiece .model file or a table of tiktoken{}",
+      path, hub_advice(path));
   std::ifstream in(path, std::ios::binary);
   std::string beginning(1024, '\0');
   in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));

@@ -26,6 +26,8 @@ constexpr std::string_view run_dir = "is the option --run-dir of `trireme train`
 constexpr std::string_view restart = "is the option --restart of `trireme train` here";
 constexpr std::string_view recompute = "is model.recompute = \"block\" here";
 constexpr std::string_view in_bf16 = "is precision.compute = \"bf16\" here";
+constexpr std::string_view positions =
+    "is model.max_context here, the positions of a model; model.context is a sample's length";
 constexpr std::string_view no_attention_dropout =
     "has no counterpart: model.dropout is that of residual branches and the embedding";
 
@@ -76,8 +78,8 @@ constexpr std::array names = {
     FamiliarName{"max_length", "model.context", ""},
     FamiliarName{"context_length", "model.context", ""},
     FamiliarName{"context_size", "model.context", ""},
-    FamiliarName{"max_position_embeddings", "model.context", ""},
-    FamiliarName{"n_positions", "model.context", ""},
+    FamiliarName{"max_position_embeddings", "model.max_context", positions},
+    FamiliarName{"n_positions", "model.max_context", positions},
     FamiliarName{"n_ctx", "model.context", ""},
     FamiliarName{"normalization", "model.norm", ""},
     FamiliarName{"rms_norm_eps", "model.norm_eps", ""},

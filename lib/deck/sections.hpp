@@ -11,7 +11,7 @@
 namespace trireme {
 
 inline constexpr double int32_most = 2147483647;  // ids, extents
-inline constexpr double step_most = most_counted;
+inline constexpr double step_most = double{most_counted};
 inline constexpr double row_most = 1 << 24;  // channels, samples: products stay below 2^63
 
 // A key under construction: each call adds one property, in the order of reading.

@@ -52,7 +52,7 @@ bool is_without_effect(std::string_view key) {
 
 ConfigFields::ConfigFields(const Json& json, std::string within)
     : json_(json), within_(std::move(within)) {
-  require(json.is_object(), "'{}' is no object: {}", within_, shown(json));
+  require(json.is_object(), "'{}' is not an object: {}", within_, shown(json));
   if (!within_.empty()) within_ += '.';
 }
 
@@ -68,7 +68,7 @@ const Json* ConfigFields::find(const char* key) const {
 
 std::int64_t ConfigFields::integer(const char* key) const {
   const auto* v = find(key);
-  require(v, "it lacks '{}'", name_of(key));
+  require(v, "'{}' is missing", name_of(key));
   return trireme::integer(*v, name_of(key), 1);
 }
 std::int64_t ConfigFields::integer(const char* key, std::int64_t otherwise) const {
@@ -76,7 +76,7 @@ std::int64_t ConfigFields::integer(const char* key, std::int64_t otherwise) cons
 }
 double ConfigFields::real(const char* key) const {
   const auto* v = find(key);
-  require(v, "it lacks '{}'", name_of(key));
+  require(v, "'{}' is missing", name_of(key));
   return trireme::real(*v, name_of(key));
 }
 double ConfigFields::real(const char* key, double otherwise) const {
@@ -90,7 +90,7 @@ bool ConfigFields::flag(const char* key, bool otherwise) const {
 }
 std::string ConfigFields::text(const char* key, const char* otherwise) const {
   const auto* v = find(key);
-  require(!v || v->is_string(), "'{}' is not a text: {}", name_of(key), v ? shown(*v) : "");
+  require(!v || v->is_string(), "'{}' is not a string: {}", name_of(key), v ? shown(*v) : "");
   return v ? v->get<std::string>() : otherwise;
 }
 

@@ -15,13 +15,9 @@ namespace trireme {
 
 // Ids that begin and end a text; none: the model has no such id.
 struct TextIds {
-  std::optional<std::int64_t> begin;
-  std::vector<std::int64_t> ends;
+  std::optional<std::int32_t> begin;
+  std::vector<std::int32_t> ends;
 };
-// One, a list of several, null.
-Json end_ids(const TextIds&);
-// What a file names as eos_token_id, in these forms. Error naming `where`.
-std::vector<std::int64_t> end_ids_in(const Json& config, std::string_view where);
 
 // Resolved, with vocab. GPT-2, Llama, Mistral, Qwen2 and Qwen3; dropout is left out. `context`,
 // where given, stands for the model's own, which may be too long for what [model] can say of it.

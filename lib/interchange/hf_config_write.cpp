@@ -1,6 +1,7 @@
 // From the [model] section to config.json.
 #include "lib/base/error.hpp"
 #include "lib/interchange/hf_config.hpp"
+#include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
 
@@ -44,7 +45,7 @@ void require_llama(const ModelConfig& c) {
            fmt::format("LlamaForCausalLM wants a divisor of model.width = {}", c.width));
 }
 
-Json id_or_null(const std::optional<std::int64_t>& id) {
+Json id_or_null(const std::optional<std::int32_t>& id) {
   return id ? Json(*id) : Json();
 }
 
@@ -106,21 +107,6 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
 
 }  // namespace
 
-Json end_ids(const TextIds& ids) {
-  if (ids.ends.empty()) return {};
-  return ids.ends.size() == 1 ? Json(ids.ends[0]) : Json(ids.ends);
-}
-
-std::vector<std::int64_t> end_ids_in(const Json& config, std::string_view where) {
-  constexpr const char* key = "eos_token_id";
-  std::vector<std::int64_t> ids;
-  const auto found = config.find(key);
-  if (found == config.end() || found->is_null()) return ids;
-  for (const auto& id : found->is_array() ? *found : Json::array({*found}))
-    ids.push_back(integer(id, fmt::format("{} of {}", key, where)));
-  return ids;
-}
-
 std::string architecture_of(const ModelConfig& c) {
   if (c.positions == Positions::learned) {
     require_gpt2(c);
@@ -141,7 +127,7 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
   json["use_cache"] = true;
   json["torch_dtype"] = torch_name(type);
   json["bos_token_id"] = id_or_null(ids.begin);
-  json["eos_token_id"] = end_ids(ids);
+  json["eos_token_id"] = end_ids(ids.ends);
   json["pad_token_id"] = nullptr;
   return json;
 }
@@ -149,7 +135,7 @@ Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type)
 Json generation_config(const TextIds& ids) {
   Json json = Json::object();
   if (ids.begin) json["bos_token_id"] = *ids.begin;
-  if (!ids.ends.empty()) json["eos_token_id"] = end_ids(ids);
+  if (!ids.ends.empty()) json["eos_token_id"] = end_ids(ids.ends);
   return json;
 }
 

@@ -1,13 +1,12 @@
 #include "lib/interchange/hf_folder.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/finite.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/io/checkpoint.hpp"
@@ -77,15 +76,6 @@ void require_files(const fs::path& folder, const std::set<std::string>& names) {
     if (!is_there(folder / name)) missing.push_back(quoted(name));
   require(missing.empty(), "{} is incomplete: {} names {}, not there: download the rest",
           folder.string(), index_file, some_of(missing));
-}
-
-// A file's elements, of which a model has none that is no number.
-template <class T>
-std::optional<std::size_t> first_not_finite(std::span<const std::byte> elements) {
-  const std::span values(reinterpret_cast<const T*>(elements.data()), elements.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i])) return i;
-  return {};
 }
 
 bool same_shape(const SafeTensor& t, const Shape& shape) {
@@ -231,8 +221,7 @@ void HfWeights::read_rows(const Source& source, std::int64_t first, DType dtype,
   stored_.resize(to.size() / bytes_of(dtype) * stored);
   source.place.file->read(*source.place.tensor, first * static_cast<std::int64_t>(stored), stored_);
   read_elements(source.type, stored_, dtype, to);
-  const auto wrong =
-      dtype == DType::f64 ? first_not_finite<double>(to) : first_not_finite<float>(to);
+  const auto wrong = first_not_finite(to, dtype);
   require(!wrong, "{} of {} is no finite number as {} at element {}: no training goes on from it",
           quoted(source.place.tensor->name), source.place.file->path().string(), name_of(dtype),
           first + static_cast<std::int64_t>(wrong.value_or(0)));

@@ -1,6 +1,5 @@
 #include "lib/interchange/import.hpp"
 
-#include <random>
 #include <vector>
 
 #include "lib/base/array_names.hpp"
@@ -8,6 +7,7 @@
 #include "lib/base/hub.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/interchange/hf_config.hpp"
@@ -50,11 +50,6 @@ void require_possible(const ModelConfig& model, const fs::path& folder, std::siz
   require(static_cast<std::size_t>(model.layers) <= tensors,
           "{} speaks of {} layers, and its folder's files hold {} tensors in all", config,
           model.layers, tensors);
-}
-
-std::string random_id() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
 }
 
 CheckpointMeta meta_of(const Deck& deck, const ModelSpec& spec, TokenizerSpec tokenizer) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/base/hub.hpp"
+#include "lib/base/git_lfs.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/quoted.hpp"
 

@@ -3,18 +3,19 @@
 #include <sentencepiece_processor.h>
 
 #include "lib/base/error.hpp"
-#include "lib/base/hub.hpp"
+#include "lib/base/git_lfs.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/hf_files.hpp"
+#include "lib/tokenizer/json.hpp"
 
 namespace trireme {
 
 namespace {
 
-constexpr const char *whole = "tokenizer.json", *settings = "tokenizer_config.json",
+constexpr const char *whole = "tokenizer.json", *tokenizer_config = "tokenizer_config.json",
                      *sentencepiece_model = "tokenizer.model",
                      *generation = "generation_config.json";
 // Byte 0 ends a text, but its token is no special one: a text may hold the character that stands
@@ -26,7 +27,7 @@ TokenizerFiles of_bytes() {
   const Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                        {"clean_up_tokenization_spaces", false}};
   const auto tokenizer = byte_level_bpe(vocabulary, Json::array());
-  return {{{whole, to_lines(tokenizer)}, {settings, to_lines(config)}}, {{}, {0}}};
+  return {{{whole, to_lines(tokenizer)}, {tokenizer_config, to_lines(config)}}, {{}, {0}}};
 }
 
 TextIds text_ids(const sentencepiece::SentencePieceProcessor& processor) {
@@ -56,7 +57,8 @@ TokenizerFiles of_sentencepiece(const std::string& model, std::string_view where
   name("eos_token", processor.eos_id());
   name("unk_token", processor.unk_id());
   name("pad_token", processor.pad_id());
-  return {{{sentencepiece_model, model}, {settings, to_lines(config)}}, text_ids(processor)};
+  return {{{sentencepiece_model, model}, {tokenizer_config, to_lines(config)}},
+          text_ids(processor)};
 }
 
 // The id of a token that its settings name.
@@ -65,16 +67,17 @@ class TokenIds {
   TokenIds(const std::string& tokenizer, std::string_view where)
       : tokenizer_(tokenizer), where_(where) {}
 
-  std::optional<std::int64_t> id_of(const std::optional<std::string>& named) const {
+  std::optional<std::int32_t> id_of(const std::optional<std::string>& named) const {
     if (!named) return {};
     const auto& token = *named;
     for (const auto& t : parse_member(tokenizer_, "added_tokens", where_))
-      if (t.is_object() && t.value("content", "") == token) return JsonFields{t}.integer("id", 0);
+      if (t.is_object() && t.value("content", "") == token)
+        return id_in(JsonFields{t}.at("id"), "id");
     const auto model = parse_member(tokenizer_, "model", where_);
     if (!model.is_object()) return {};
     const auto vocabulary = model.find("vocab");
     if (vocabulary == model.end() || !vocabulary->contains(token)) return {};
-    return integer(vocabulary->at(token), token);
+    return id_in(vocabulary->at(token), token);
   }
 
  private:
@@ -86,16 +89,14 @@ TokenizerFiles of_huggingface(const std::string& packed, std::string_view where)
   TokenizerFiles files{unpack(packed, where), {}};
   const auto tokenizer = files.contents.find(whole);
   require(tokenizer != files.contents.end(), "the tokenizer of {} lacks its {}", where, whole);
-  Json config = Json::object();
-  for (const auto* name : {"special_tokens_map.json", settings})
-    if (const auto found = files.contents.find(name); found != files.contents.end())
-      config.update(parse_object(found->second, name));
   const TokenIds ids(tokenizer->second, where);
-  files.ids.begin = ids.id_of(token_named(config, "bos_token"));
-  if (const auto found = files.contents.find(generation); found != files.contents.end())
-    files.ids.ends = end_ids_in(parse_object(found->second, generation), generation);
-  if (const auto end = ids.id_of(token_named(config, "eos_token")); files.ids.ends.empty() && end)
-    files.ids.ends = {*end};
+  files.ids.begin = ids.id_of(token_named(files.contents, "bos_token", where));
+  if (const auto found = files.contents.find(generation); found != files.contents.end()) {
+    const auto name = fmt::format("{}: {}", where, generation);
+    files.ids.ends = end_ids_in(parse_object(found->second, name), name);
+  }
+  const auto end = ids.id_of(token_named(files.contents, "eos_token", where));
+  if (files.ids.ends.empty() && end) files.ids.ends = {*end};
   return files;
 }
 
@@ -126,7 +127,7 @@ TokenizerSpec tokenizer_of(const std::filesystem::path& folder, const Json& conf
     HfFiles files;
     for (const auto name : tokenizer_files)
       if (is_there(folder / name)) files.emplace(name, read_whole(folder / name));
-    const TextIds ids{{}, end_ids_in(config, "config.json")};
+    const TextIds ids{{}, end_ids_in(config, (folder / "config.json").string())};
     if (!ids.ends.empty()) files.emplace(generation, to_lines(generation_config(ids)));
     return {TokenizerKind::huggingface, pack(files, folder.string())};
   }

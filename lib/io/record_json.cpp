@@ -137,7 +137,7 @@ FileRecord file_from(const Json& json) {
   require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
               r.name.find('\0') == std::string::npos,
           "'name' is not a plain file name: \"{}\"", quoted(r.name));
-  r.size = f.integer("size", 0);
+  r.size = f.integer("size");
   r.hash = f.hash("xxh3_128");
   r.rank = static_cast<int>(f.integer("rank", -1, most_ranks));
   // Nothing larger than the file is then made of it.

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/random_id.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/batch_job.hpp"
 
@@ -44,15 +44,6 @@ std::string this_pid_space() {
   struct stat s {};
   if (boot.empty() || ::stat("/proc/self/ns/pid", &s) != 0) return "-";
   return fmt::format("{}.{}", boot, s.st_ino);
-}
-
-constexpr std::size_t id_digits = 32;
-
-std::string drawn_id() {
-  std::random_device bits;
-  std::string id;
-  while (id.size() < id_digits) id += fmt::format("{:08x}", bits());
-  return id;
 }
 
 bool is_running(int process) {
@@ -91,7 +82,7 @@ LockHolder this_process() {
           ::getpid(),
           host_name(),
           this_pid_space(),
-          drawn_id()};
+          random_id()};
 }
 
 // What was found, with the descriptor by which a flock on it is held.
@@ -226,7 +217,7 @@ void RunLock::clean() const {
 }
 
 bool is_lock_left(std::string_view name) {
-  return name.starts_with("lock.") && name.size() == 5 + id_digits &&
+  return name.starts_with("lock.") && name.size() == 5 + random_id_digits &&
          name.find_first_not_of("0123456789abcdef", 5) == name.npos;
 }
 

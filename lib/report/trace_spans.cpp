@@ -38,8 +38,8 @@ struct Span {
     if (fields.text("ph") != "X") return;
     name = fields.text("name");
     rank = static_cast<int>(fields.integer("pid", 0, most_ranks));
-    begin = real(fields.at("ts"), "ts");
-    end = begin + real(fields.at("dur"), "dur");
+    begin = fields.real("ts");
+    end = begin + fields.real("dur");
   }
   std::int64_t microbatch() const {
     const JsonFields args{fields.object("args")};

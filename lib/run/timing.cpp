@@ -75,7 +75,7 @@ RankTiming rank_from(const Json& json) {
   r.account.reserved = bytes_in(f.at("reserved_bytes"), "reserved_bytes");
   r.account.pinned_reserved = bytes_in(f.at("pinned_bytes"), "pinned_bytes");
   const JsonFields sent{f.object("sent_bytes")};
-  r.sent = {sent.integer("shard", 0), sent.integer("seq", 0), sent.integer("pipe", 0)};
+  r.sent = {sent.integer("shard"), sent.integer("seq"), sent.integer("pipe")};
   return r;
 }
 
@@ -90,9 +90,9 @@ RunTiming process_from(const Json& json) {
   t.first_step = f.integer("first_step", 0, most_counted);
   t.last_step = f.integer("last_step", 0, most_counted);
   t.tokens = f.integer("tokens", 0, most_counted);
-  t.steps_seconds = real(f.at("steps_seconds"), "steps_seconds");
-  t.flops_a_token = real(f.at("flops_per_token"), "flops_per_token");
-  t.peak_flops = real(f.at("peak_flops_per_rank"), "peak_flops_per_rank");
+  t.steps_seconds = f.real("steps_seconds");
+  t.flops_a_token = f.real("flops_per_token");
+  t.peak_flops = f.real("peak_flops_per_rank");
   for (const auto& rank : f.array("ranks")) t.ranks.push_back(rank_from(rank));
   return t;
 }

@@ -8,8 +8,8 @@ namespace trireme {
 
 std::string pack(const HfFiles& files, std::string_view where) {
   try {
-    return nlohmann::json(files).dump();
-  } catch (const nlohmann::json::exception& e) {
+    return Json(files).dump();
+  } catch (const Json::exception& e) {
     fail("{}: a tokenizer's file is no UTF-8 text ({}): copy it again", where,
          without_tag(e.what()));
   }
@@ -30,25 +30,45 @@ HfFiles unpack(std::string_view packed, std::string_view where) {
   return files;
 }
 
-std::optional<std::string> token_named(const nlohmann::json& config, const char* key) {
-  const auto& token = member(config, key);
-  const auto& text = token.is_object() ? member(token, "content") : token;
-  if (!text.is_string()) return std::nullopt;
-  return text.get<std::string>();
+std::optional<std::string> token_named(const HfFiles& files, const char* key,
+                                       std::string_view where) {
+  for (const auto* const name : token_naming_files) {
+    const auto file = files.find(name);
+    if (file == files.end()) continue;
+    const auto config = parse_object(file->second, fmt::format("{}: {}", where, name));
+    const auto& token = member(config, key);
+    const auto& text = token.is_object() ? member(token, "content") : token;
+    if (text.is_string()) return text.get<std::string>();
+  }
+  return std::nullopt;
 }
 
-nlohmann::json byte_level() {
+std::vector<std::int32_t> end_ids_in(const Json& config, std::string_view where) {
+  constexpr const char* key = "eos_token_id";
+  std::vector<std::int32_t> ids;
+  const auto& named = member(config, key);
+  for (const auto& id : named.is_array() ? named : Json::array({named}))
+    if (!id.is_null()) ids.push_back(id_in(id, fmt::format("{} of {}", key, where)));
+  return ids;
+}
+
+Json end_ids(const std::vector<std::int32_t>& ids) {
+  if (ids.empty()) return {};
+  return ids.size() == 1 ? Json(ids[0]) : Json(ids);
+}
+
+Json byte_level() {
   return {{"type", "ByteLevel"},
           {"add_prefix_space", false},
           {"trim_offsets", false},
           {"use_regex", false}};
 }
 
-nlohmann::json byte_level_bpe(const nlohmann::json& vocabulary, const nlohmann::json& merges) {
+Json byte_level_bpe(const Json& vocabulary, const Json& merges) {
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
-          {"added_tokens", nlohmann::json::array()},
+          {"added_tokens", Json::array()},
           {"normalizer", nullptr},
           {"pre_tokenizer", byte_level()},
           {"post_processor", nullptr},

@@ -1,11 +1,14 @@
 #pragma once
 // A Hugging Face tokenizer as files: packed into one text, as token files and checkpoints carry
 // them, and written where a tokenizer of another kind becomes one.
+#include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "lib/base/json.hpp"
 
 namespace trireme {
 
@@ -17,14 +20,24 @@ std::string pack(const HfFiles&, std::string_view where);
 // The same back, byte for byte. Error naming `where` for what is no such object.
 HfFiles unpack(std::string_view packed, std::string_view where);
 
-// "bos_token" or another token that a tokenizer_config.json names: {"eos_token": "</s>"} or
-// {"eos_token": {"content": "</s>", ...}}. None where there is no such name.
-std::optional<std::string> token_named(const nlohmann::json& config, const char* key);
+// Files that name a tokenizer's tokens; what the first says goes before the second.
+inline constexpr const char* token_naming_files[] = {"tokenizer_config.json",
+                                                     "special_tokens_map.json"};
+// "bos_token" or another token that these files name: {"eos_token": "</s>"} or
+// {"eos_token": {"content": "</s>", ...}}. None where they do not, or say null. Error naming
+// `where` for a damaged one.
+std::optional<std::string> token_named(const HfFiles&, const char* key, std::string_view where);
+
+// eos_token_id of a config.json or generation_config.json: an id that ends a text, or a list of
+// them, or null for none. Error naming `where`.
+std::vector<std::int32_t> end_ids_in(const Json& config, std::string_view where);
+// What stands there for these.
+Json end_ids(const std::vector<std::int32_t>&);
 
 // tokenizer.json of a byte-level BPE that does not split text, without special tokens: for others
 // to be put in.
-nlohmann::json byte_level_bpe(const nlohmann::json& vocabulary, const nlohmann::json& merges);
+Json byte_level_bpe(const Json& vocabulary, const Json& merges);
 // A pre-tokenizer or decoder that stands for bytes by characters and does not split text.
-nlohmann::json byte_level();
+Json byte_level();
 
 }  // namespace trireme

@@ -262,7 +262,7 @@ TEST_F(BadInput, OnTheCommandLine) {
   expect_refused("$TRIREME generate runs \u2013-prompt a", {"\u2013-prompt", "type --prompt"});
   expect_refused("$TRIREME train deck.toml \u2014lr 3", {"\u2014lr", "type --lr"});
   expect_refused("$TRIREME tokenize text.txt -o more.tokens --tokenizer gpt2/none",
-                 {"gpt2/none", "names of a hub are not downloaded"});
+                 {"gpt2/none", "hf download gpt2/none"});
   // A text may begin so.
   EXPECT_EQ(here("$TRIREME generate none --prompt '\u2014tokens' 2>&1").out.find("typographic"),
             std::string::npos);

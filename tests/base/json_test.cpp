@@ -58,13 +58,13 @@ TEST(Json, NumbersAreOfTheKindAndRangeThatIsAskedFor) {
     return refusal([&] { integer(parse_json(text), "n", 1, 10); });
   };
   EXPECT_EQ(taken("10"), "taken");
-  EXPECT_EQ(taken("11"), "'n' is out of range: 11, and 1 to 10 is asked for");
-  EXPECT_EQ(taken("0"), "'n' is out of range: 0, and 1 to 10 is asked for");
+  EXPECT_EQ(taken("11"), "'n' = 11 is out of range: 1 to 10");
+  EXPECT_EQ(taken("0"), "'n' = 0 is out of range: 1 to 10");
   for (const auto* const text : {"-9223372036854775809", "18446744073709551616", "1e1", "2.0",
                                  "2.5", "true", "\"3\"", "null", "[4]"})
     EXPECT_THAT(taken(text), HasSubstr("'n' is not an integer")) << text;
   EXPECT_THAT(refusal([] { integer(parse_json("9223372036854775808"), "n"); }),
-              HasSubstr("'n' is out of range: 9223372036854775808, and 0 or more"));
+              HasSubstr("'n' = 9223372036854775808 is out of range: at least 0"));
   EXPECT_EQ(integer(parse_json("9223372036854775807"), "n"), 9223372036854775807);
   EXPECT_EQ(real(parse_json("3"), "x"), 3);
   EXPECT_EQ(refusal([] { real(parse_json("\"\\u001b[2J\xC2\x9B\""), "x"); }),

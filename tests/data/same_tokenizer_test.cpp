@@ -18,9 +18,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-bool agree(const TokenizerSpec& a, const TokenizerSpec& b) {
-  const bool one = agree(a, "a", b, "b");
-  EXPECT_EQ(agree(b, "b", a, "a"), one);
+bool compatible(const TokenizerSpec& a, const TokenizerSpec& b) {
+  const bool one = compatible(a, "a", b, "b");
+  EXPECT_EQ(compatible(b, "b", a, "a"), one);
   return one;
 }
 std::vector<std::int32_t> ends_of(const TokenizerSpec& spec) {
@@ -29,41 +29,58 @@ std::vector<std::int32_t> ends_of(const TokenizerSpec& spec) {
 
 TEST(SameTokenizer, IsOneWhoseIdsMeanTheSameTexts) {
   const auto abc = tokenizer_of_letters("abc");
-  EXPECT_TRUE(agree(abc, abc));
-  EXPECT_TRUE(agree(abc, tokenizer_of_letters("abc", {}, {{"chat_template.jinja", "{{ x }}"}})));
-  EXPECT_TRUE(agree(abc, tokenizer_of_letters("abc", {"<|im_end|>"}))) << "one has more";
-  EXPECT_FALSE(agree(abc, tokenizer_of_letters("acb")));
-  EXPECT_FALSE(agree(tokenizer_of_letters("abc", {"<x>"}), tokenizer_of_letters("abc", {"<y>"})));
+  EXPECT_TRUE(compatible(abc, abc));
+  EXPECT_TRUE(
+      compatible(abc, tokenizer_of_letters("abc", {}, {{"chat_template.jinja", "{{ x }}"}})));
+  EXPECT_TRUE(compatible(abc, tokenizer_of_letters("abc", {"<|im_end|>"}))) << "one has more";
+  EXPECT_FALSE(compatible(abc, tokenizer_of_letters("acb")));
+  EXPECT_FALSE(
+      compatible(tokenizer_of_letters("abc", {"<x>"}), tokenizer_of_letters("abc", {"<y>"})));
   const TokenizerSpec bytes{TokenizerKind::bytes, {}};
-  EXPECT_FALSE(agree(abc, bytes));
-  EXPECT_TRUE(agree(bytes, {}));
+  EXPECT_FALSE(compatible(abc, bytes));
+  EXPECT_TRUE(compatible(bytes, {}));
   EXPECT_THAT(message_of<Error>([&] {
-                agree(bytes, {TokenizerKind::huggingface, "{"});
+                compatible(bytes, {TokenizerKind::huggingface, "{"});
               }),
               HasSubstr("damaged tokenizer"));
 }
 
-TEST(SameTokenizer, JoinedKnowsWhatBothDo) {
+// What one of a tokenizer's files leaves open, the other may say.
+TEST(SameTokenizer, EndsAreWhatItsFilesSay) {
+  const auto ends = [&](const char* config, const char* map, const char* generation) {
+    return ends_of(tokenizer_of_letters("abc", {"<e>", "<t>"},
+                                        {{"tokenizer_config.json", config},
+                                         {"special_tokens_map.json", map},
+                                         {"generation_config.json", generation}}));
+  };
+  EXPECT_THAT(ends(R"({"eos_token": null})", R"({"eos_token": "<t>"})", "{}"), ElementsAre(4));
+  EXPECT_THAT(ends(R"({"eos_token": "<e>"})", R"({"eos_token": "<t>"})", "{}"), ElementsAre(3));
+  EXPECT_THAT(ends("{}", "{}", R"({"eos_token_id": [3, 4, 3]})"), ElementsAre(3, 4));
+  EXPECT_THAT(message_of<Error>([&] { ends("{}", "{}", R"({"eos_token_id": 16777216})"); }),
+              HasSubstr("'eos_token_id of a test: generation_config.json' = 16777216 is out of"));
+}
+
+TEST(SameTokenizer, MergedKnowsWhatBothDo) {
   const auto alone = tokenizer_of_letters("abc", {"<e>", "<t>"});
   const auto folder =
       tokenizer_of_letters("abc", {"<e>", "<t>"},
                            {{"chat_template.jinja", "{{ x }}"},
                             {"tokenizer_config.json", R"({"eos_token": "<e>"})"},
                             {"generation_config.json", R"({"top_k": 20, "eos_token_id": 3})"}});
-  EXPECT_EQ(joined(alone, folder), folder);
-  EXPECT_EQ(joined(folder, alone), folder);
-  EXPECT_EQ(joined({}, alone), alone);
+  EXPECT_EQ(merged(alone, folder), folder);
+  EXPECT_EQ(merged(folder, alone), folder);
+  EXPECT_EQ(merged({}, alone), alone);
   const auto more = tokenizer_of_letters("abc", {"<e>", "<t>", "<u>"});
-  EXPECT_EQ(joined(more, folder), more);
-  EXPECT_EQ(joined(folder, more), more);
+  EXPECT_EQ(merged(more, folder), more);
+  EXPECT_EQ(merged(folder, more), more);
 
   const auto taught = with_end(folder, 4);
   EXPECT_THAT(ends_of(taught), testing::UnorderedElementsAre(3, 4));
   EXPECT_EQ(with_end(taught, 4), taught);
-  for (const auto& both : {joined(taught, folder), joined(folder, taught)})
+  for (const auto& both : {merged(taught, folder), merged(folder, taught)})
     EXPECT_THAT(ends_of(both), testing::UnorderedElementsAre(3, 4));
-  EXPECT_THAT(ends_of(joined(with_end(alone, 4), folder)), testing::UnorderedElementsAre(3, 4));
-  const auto files = unpack(joined(with_end(alone, 4), folder).bytes, "a test");
+  EXPECT_THAT(ends_of(merged(with_end(alone, 4), folder)), testing::UnorderedElementsAre(3, 4));
+  const auto files = unpack(merged(with_end(alone, 4), folder).bytes, "a test");
   EXPECT_EQ(parse_json(files.at("generation_config.json")).at("top_k"), 20);
   EXPECT_EQ(parse_json(unpack(with_end(alone, 4).bytes, "").at("generation_config.json")),
             parse_json(R"({"eos_token_id": 4})"));

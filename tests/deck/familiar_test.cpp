@@ -58,6 +58,7 @@ const Known known[] = {
     {"block_size", "block_size is model.context here"},
     {"seq_len", "seq_len is model.context here"},
     {"max_seq_len", "max_seq_len is model.context here"},
+    {"max_position_embeddings", "is model.max_context here, the positions of a model"},
     {"hidden_size", "hidden_size is model.width here"},
     {"num_hidden_layers", "num_hidden_layers is model.layers here"},
     {"num_attention_heads", "num_attention_heads is model.heads here"},

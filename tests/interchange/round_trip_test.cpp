@@ -103,9 +103,9 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   const std::pair<const char*, std::string> files[] = {
       {"tokenizer.json",
        R"({"added_tokens": [{"id": 9, "content": "<e>"}], "model": {"vocab": {"<b>": 4}}})"},
-      {"tokenizer_config.json", R"({"eos_token": {"content": "<e>"},  "bos_token": "<b>"})"},
+      {"tokenizer_config.json", R"({"eos_token": {"content": "<e>"},  "bos_token": null})"},
       {"chat_template.jinja", "{{ \u00e4 }}\n\n"},
-      {"special_tokens_map.json", "{ }"},
+      {"special_tokens_map.json", R"({ "bos_token": "<b>"})"},
       {"generation_config.json", R"({"eos_token_id": [9, 10]} )"}};
   for (const auto& [name, text] : files) folder.write(std::string("hf/") + name, text);
 
@@ -116,7 +116,7 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   for (const auto& [name, text] : files)
     EXPECT_EQ(contents_of(folder.path() / "again" / name), text) << name;
   const auto config = nlohmann::json::parse(contents_of(folder / "again/config.json"));
-  EXPECT_EQ(config.at("eos_token_id"), Json::parse("[9, 10]"));
+  EXPECT_EQ(config.at("eos_token_id"), nlohmann::json::parse("[9, 10]"));
   EXPECT_EQ(config.at("bos_token_id"), 4);
 
   // Without a generation_config.json it is config.json that says what ends a text.
@@ -126,7 +126,7 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   export_safetensors(third, model_of(third), folder / "last", {});
   EXPECT_EQ(
       nlohmann::json::parse(contents_of(folder / "last/generation_config.json")).at("eos_token_id"),
-      Json::parse("[9, 10]"));
+      nlohmann::json::parse("[9, 10]"));
 }
 
 }  // namespace trireme

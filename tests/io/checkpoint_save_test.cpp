@@ -140,7 +140,7 @@ TEST(Checkpoint, StateThatCouldNotBeLoadedIsNotPublished) {
   meta.tokens = -1;
   const auto message = message_of(
       [&] { save_checkpoint(folder.path(), meta, sample_slices(0, 1), SampleSource(5)); });
-  EXPECT_TRUE(contains(message, "'tokens' is out of range")) << message;
+  EXPECT_TRUE(contains(message, "'tokens' = -1 is out of range")) << message;
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
