@@ -6,7 +6,6 @@
 
 #include "lib/base/hash.hpp"
 #include "lib/base/host_name.hpp"
-#include "lib/base/limits.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
@@ -55,16 +54,6 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   return meta;
 }
 
-// As the checkpoints of the steps that are left say it; a deck knows nothing of those before.
-void require_countable(const Deck& deck, const CheckpointMeta& meta, std::int64_t total) {
-  const auto left = std::max<std::int64_t>(0, total - meta.step);
-  const auto each = deck.train.batch * deck.model.context;
-  require(meta.tokens <= most_counted && left <= (most_counted - meta.tokens) / each,
-          "{} more steps of {} tokens after the checkpoint's {} tokens are more than the 2^53 that "
-          "can be counted: lower the length of the run",
-          left, each, meta.tokens);
-}
-
 Inputs inputs_of(Deck deck, const std::string& from) {
   const auto& m = deck.model;
   auto training =
@@ -79,7 +68,6 @@ Inputs inputs_of(Deck deck, const std::string& from) {
   auto meta =
       meta_of(deck, tokenizer_of_run(deck, tokenizer_of_files(training, validation), begin), begin);
   const auto total = steps_of_run(deck.train, m.context, meta);
-  require_countable(deck, meta, total);
   return {std::move(deck),   std::move(training), std::move(validation),
           std::move(reader), std::move(meta),     total};
 }
