@@ -3,6 +3,7 @@
 #include "app/node_shards.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
+#include "app/tokenizers.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"

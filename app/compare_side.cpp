@@ -8,7 +8,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/quoted.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 

@@ -6,6 +6,7 @@
 #include "app/launch.hpp"
 #include "app/loaded_model.hpp"
 #include "app/multiple_choice.hpp"
+#include "app/tokenizers.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/evaluation.hpp"
 

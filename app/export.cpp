@@ -10,7 +10,7 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 
 namespace trireme {

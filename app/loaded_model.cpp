@@ -11,7 +11,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/ids_tokenizer.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/train/state.hpp"

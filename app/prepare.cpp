@@ -12,8 +12,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
-#include "lib/data/same_tokenizer.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
@@ -24,18 +23,6 @@
 namespace trireme {
 
 namespace {
-
-// What the run's checkpoints carry: the token files' tokenizer, with what that of the model knows
-// more, with which the run begins or goes on.
-TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
-                               const CheckpointReader* from) {
-  std::optional<CheckpointReader> initial;
-  if (!from && !deck.model.init_from.empty())
-    from = &initial.emplace(find_checkpoint(deck.model.init_from));
-  if (!from) return of_files;
-  require_tokens_of(from->meta(), from->directory().string(), of_files);
-  return merged(of_files, tokenizer_of(from->meta()));
-}
 
 CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
                        const CheckpointReader* from) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/run_support.hpp"
+#include "app/tokenizers.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_reader.hpp"

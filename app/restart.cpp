@@ -7,7 +7,7 @@
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 

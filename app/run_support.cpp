@@ -3,9 +3,7 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/data/same_tokenizer.hpp"
 #include "lib/deck/value.hpp"
-#include "lib/io/checkpoint_list.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/run/schedule.hpp"
@@ -149,31 +147,6 @@ Deck on_one_rank(Deck d) {
   d.zero = {};
   d.run.trace_ranks = {};  // of another grid
   return fit_to_ranks(std::move(d), 1);
-}
-
-TokenizerSpec tokenizer_of(const CheckpointMeta& meta) {
-  return {kind_named(meta.tokenizer_kind), meta.tokenizer};
-}
-
-void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
-                       const TokenizerSpec& files) {
-  const auto there = tokenizer_of(meta);
-  require(compatible(there, model, files, "the token files"),
-          "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}, in "
-          "which ids mean other texts: tokenize the text again with the model's (--tokenizer)",
-          files.identity(), model, there.identity());
-}
-
-TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out) {
-  const auto tokenizer = training.tokenizer();
-  if (!held_out) return tokenizer;
-  const auto other = held_out->tokenizer();
-  require(
-      compatible(tokenizer, "data.path", other, "data.validation"),
-      "the files of data.path were tokenized with {}, those of data.validation with {}: use one "
-      "tokenizer for all files",
-      tokenizer.identity(), other.identity());
-  return tokenizer;
 }
 
 }  // namespace trireme

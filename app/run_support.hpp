@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "kernels/open/open.hpp"
-#include "lib/data/tokenizer.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/deck/trainer_setup.hpp"
-#include "lib/io/checkpoint.hpp"
 #include "lib/plan/plan.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -54,12 +52,7 @@ TransportKind transport_of(const Deck&, const BackendChoice&);
 
 // The deck's sections as a plan takes them.
 PlanInput plan_input(const Deck&, DType compute, TransportKind);
-TokenizerSpec tokenizer_of(const CheckpointMeta&);
-// Tokens have to mean to a model what they meant when it was trained: Error where its tokenizer and
-// the token files' do not agree (lib/data/same_tokenizer.hpp). `model` is its name.
-void require_tokens_of(const CheckpointMeta&, const std::string& model, const TokenizerSpec& files);
-// Of the files that are trained on. Error where those held out are of another one.
-TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out);
+
 // The deck for one rank, whatever grid it was written for.
 Deck on_one_rank(Deck);
 

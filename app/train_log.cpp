@@ -7,7 +7,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/version.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/run/loop.hpp"

@@ -5,7 +5,7 @@
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/text_file.hpp"
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "tests/interchange/model_files.hpp"

@@ -1,7 +1,7 @@
 // A checkpoint that is exported and imported again is the checkpoint.
 #include <nlohmann/json.hpp>
 
-#include "lib/deck/preset.hpp"
+#include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/hf_names.hpp"
 #include "lib/interchange/import.hpp"

@@ -1,0 +1,44 @@
+#include "app/tokenizers.hpp"
+
+#include "lib/base/error.hpp"
+#include "lib/data/same_tokenizer.hpp"
+#include "lib/io/checkpoint_list.hpp"
+
+namespace trireme {
+
+TokenizerSpec tokenizer_of(const CheckpointMeta& meta) {
+  return {kind_named(meta.tokenizer_kind), meta.tokenizer};
+}
+
+void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
+                       const TokenizerSpec& files) {
+  const auto there = tokenizer_of(meta);
+  require(compatible(there, model, files, "the token files"),
+          "the token files were made with the tokenizer {}, {} is a model of the tokenizer {}, in "
+          "which ids mean other texts: tokenize the text again with the model's (--tokenizer)",
+          files.identity(), model, there.identity());
+}
+
+TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out) {
+  const auto tokenizer = training.tokenizer();
+  if (!held_out) return tokenizer;
+  const auto other = held_out->tokenizer();
+  require(
+      compatible(tokenizer, "data.path", other, "data.validation"),
+      "the files of data.path were tokenized with {}, those of data.validation with {}: use one "
+      "tokenizer for all files",
+      tokenizer.identity(), other.identity());
+  return tokenizer;
+}
+
+TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
+                               const CheckpointReader* from) {
+  std::optional<CheckpointReader> initial;
+  if (!from && !deck.model.init_from.empty())
+    from = &initial.emplace(find_checkpoint(deck.model.init_from));
+  if (!from) return of_files;
+  require_tokens_of(from->meta(), from->directory().string(), of_files);
+  return merged(of_files, tokenizer_of(from->meta()));
+}
+
+}  // namespace trireme
