@@ -7,7 +7,6 @@
 
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
-#include "lib/base/random_id.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/train/trainer.hpp"
@@ -25,11 +24,6 @@ struct Inputs {
 
   bool finished() const { return from && meta.step >= total_steps; }
 };
-
-// Identifies a run in its files.
-inline std::string new_run_id() {
-  return random_id();
-}
 
 // Collective; `from`: the checkpoint to restart from, whose parameters are the deck's model's,
 // empty for none. Error on all ranks when something is wrong on one, or differs between them.

@@ -15,6 +15,7 @@
 #include "app/train_log.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
+#include "lib/base/random_id.hpp"
 #include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/machine_file.hpp"
@@ -238,7 +239,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   const bool goes_on = directory && mode.existing == Existing::restart &&
                        (from.empty() || is_checkpoint_of(from, run));
   const auto* const same_run = goes_on ? &*directory : nullptr;
-  if (in.from && world.rank() == 0 && !same_run) in.meta.run = new_run_id();
+  if (in.from && world.rank() == 0 && !same_run) in.meta.run = random_id();
   world.broadcast(in.meta.run);
   const bool missing = evaluation_missing(world, in, same_run);
   if (in.finished() && !missing) return end_finished(same_run, in, run, start);
