@@ -37,8 +37,9 @@ void record_lone_failure(const LockedRun& run, const Communicator& world, const 
 SharedError with_way_on(const SharedError& e, const TrainLoop& loop, const RunRecord& record) {
   try {
     record.require_lock();
-  } catch (const Error&) {
+  } catch (const LostLock&) {
     return e;
+  } catch (const Error&) {  // it cannot be seen
   }
   const auto& last = loop.last_checkpoint();
   return SharedError(last.empty()

@@ -37,9 +37,13 @@ int print_run_dir(const TrainArguments& a) {
 }
 
 bool is_checkpoint_of(const std::filesystem::path& checkpoint, const std::filesystem::path& run) {
+  namespace fs = std::filesystem;
   std::error_code e;
-  return std::filesystem::weakly_canonical(checkpoint, e).parent_path() ==
-         std::filesystem::weakly_canonical(run / "checkpoints", e);
+  auto named = fs::absolute(checkpoint, e).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();
+  const auto own = fs::weakly_canonical(run / "checkpoints", e);
+  return fs::weakly_canonical(named, e).parent_path() == own ||
+         fs::weakly_canonical(named.parent_path(), e) == own;
 }
 
 StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run,
@@ -49,7 +53,21 @@ StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run
     const bool saved = !list_checkpoints(run / "checkpoints").empty();
     return {Existing::restart, saved ? "latest" : asked.restart};
   }
-  if (asked.existing == Existing::overwrite || asked.restart.empty()) return asked;
+  if (asked.existing == Existing::overwrite) {
+    // An earlier start of this job overwrote already what was there before it.
+    const bool may_be_its_own =
+        start.restart > 0 &&
+        (!there || (there->start.job == start.job && there->start.restart < start.restart));
+    require(
+        !may_be_its_own || list_checkpoints(run / "checkpoints").empty(),
+        "{} may hold checkpoints of an earlier start of this job, which --overwrite would lose: "
+        "{} -- go on from them with --restart latest, or submit a new job",
+        run.string(),
+        there ? "that start was asked for another training"
+              : "its outcome.json, which would say so, cannot be read");
+    return asked;
+  }
+  if (asked.restart.empty()) return asked;
   const bool here =
       asked.restart == "latest" || is_checkpoint_of(find_checkpoint(asked.restart), run);
   return {here ? Existing::restart : Existing::refuse, asked.restart};

@@ -32,7 +32,8 @@ struct StartMode {
 
 // As `asked` for, whatever is in `run`; but a later start of a batch job, whose earlier one came to
 // train there, goes on from what the run has saved since. Before there is a checkpoint of it, it
-// begins once more as asked, in its own directory. Error when a checkpoint cannot be found.
+// begins once more as asked, in its own directory. Error when a checkpoint cannot be found, and
+// where it would overwrite checkpoints that may be of an earlier start.
 StartMode start_mode_of(const StartMode& asked, const std::filesystem::path& run, const JobStart&);
 
 // On all ranks: one of them was asked to stop before training began, and nothing was changed.
@@ -46,7 +47,7 @@ void stop_if_asked(const Communicator& world, bool asked_here);
 void lock_directory(std::optional<RunDirectory>&, const std::filesystem::path& run, Existing,
                     const SignalWatch&);
 
-// Is it one of the checkpoints of the run directory `run`?
+// Is it one of the checkpoints of the run directory `run`, where it is a link too?
 bool is_checkpoint_of(const std::filesystem::path& checkpoint, const std::filesystem::path& run);
 
 }  // namespace trireme

@@ -253,7 +253,7 @@ RunLock::~RunLock() {
 
 void require_lock(const fs::path& run, const std::string& text) {
   const auto why = loss_of(run / "lock", text, false);
-  require(why.empty(), "{}", why);
+  if (!why.empty()) throw LostLock(why);
 }
 
 }  // namespace trireme

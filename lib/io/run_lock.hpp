@@ -81,7 +81,11 @@ class RunLock {
 // Is it the name under which a lock was written whose process died before it was in its place?
 bool is_lock_left(std::string_view name);
 
-// Error where the lock of this run directory says anything else; also when that cannot be seen.
+// The lock is another process's, or gone.
+struct LostLock : Error {
+  using Error::Error;
+};
+// LostLock where the lock of this run directory says anything else; Error when that cannot be seen.
 void require_lock(const std::filesystem::path& run, const std::string& text);
 
 }  // namespace trireme

@@ -127,9 +127,9 @@ ModelConfig canonical(ModelConfig c) {
   c.recompute = plain.recompute;
   c.init_from = plain.init_from;
   if (c.bias) c.qkv_bias = plain.qkv_bias;
-  if (c.positions == Positions::rotary) {
-    c.context = plain.context;
-  } else {
+  c.context = plain.context;
+  c.max_context = plain.max_context;
+  if (c.positions != Positions::rotary) {
     c.rope_theta = plain.rope_theta;
     c.rope_scaling = RopeScaling::none;
   }

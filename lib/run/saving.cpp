@@ -7,10 +7,20 @@
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
+#include "lib/io/run_lock.hpp"
 
 namespace trireme {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Another process has the run directory: whatever checkpoint.on_error says, nothing is saved there.
+struct LostRun : SharedError {
+  using SharedError::SharedError;
+};
+
+}  // namespace
 
 Saving::Saving(Trainer& trainer, RunRecord& record, CheckpointConfig config,
                std::filesystem::path run, std::int64_t step, std::string restored)
@@ -56,7 +66,7 @@ void Saving::say_none(const SharedError& e, std::int64_t step) const {
 }
 
 void Saving::failed(const SharedError& e, std::int64_t step, Last last) const {
-  if (dynamic_cast<const StateFault*>(&e)) throw;
+  if (dynamic_cast<const StateFault*>(&e) || dynamic_cast<const LostRun*>(&e)) throw;
   if (!(last ? step == *last : config_.on_error == SaveFailure::stop)) return say_none(e, step);
   throw SharedError(fmt::format("{} -- checkpoint.on_error = \"continue\" trains on without{}",
                                 e.what(),
@@ -75,9 +85,19 @@ void Saving::complete(const std::filesystem::path& path) {
   });
 }
 
-// Whoever lost the run directory does not train on without checkpoints.
+// Whoever lost the run directory does not train on without checkpoints. A lock that cannot be seen
+// is a failure like any other of a disk.
 void Saving::require_lock() const {
-  at_root(world_, Pace::slow, [&] { record_.require_lock(); });
+  std::string lost;
+  at_root(world_, Pace::slow, [&] {
+    try {
+      record_.require_lock();
+    } catch (const LostLock& e) {
+      lost = e.what();
+    }
+  });
+  world_.broadcast(lost);
+  if (!lost.empty()) throw LostRun(lost);
 }
 
 void Saving::begin(CheckpointMeta& meta) {
@@ -103,8 +123,8 @@ void Saving::save_at_once(CheckpointMeta& meta, Last last) {
   const TaskScope task(Task::saving);
   while (busy()) advance(last);
   if (saved_step_ == meta.step) return;
-  require_lock();
   try {
+    require_lock();
     begin(meta);
     const auto path = saver_.save(meta);
     now_.waited = seconds_since(now_.begin);
@@ -119,8 +139,8 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
   if (!config_.async) return save_at_once(meta, {});
   while (busy() && now_.step != meta.step) advance({});
   if (busy() || saved_step_ == meta.step) return;
-  require_lock();
   try {
+    require_lock();
     begin(meta);
     saver_.begin(meta);
     now_.waited = seconds_since(now_.begin);

@@ -168,6 +168,7 @@ CASES = [
     harmless("short reads", "read */run/* 1+ short", start="half", more="--restart latest"),
     harmless("a file system that cannot sync a directory", "sync *checkpoints 1+ EINVAL"),
     harmless("a file system without locks", "lock * 1+ ENOSYS"),
+    harmless("passed over: a look at the lock", "open */lock 9 EIO", more="checkpoint.on_error=continue", says=("step 8: no checkpoint",)),
     harmless("a file system without hard links", "link * 1+ EPERM"),
     harmless("a file system whose locks fail", "lock * 1+ ENOLCK"),
     *(harmless(f"pruning: {name}", rule, "pruned", says=("the checkpoint is saved, but", ERRORS[rule.split()[-1]]))
