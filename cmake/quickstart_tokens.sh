@@ -11,4 +11,4 @@ if [ -f "$tokens" ] && [ -z "$(find $folders "$build/trireme" -newer "$tokens" !
   exit 0
 fi
 # No name in the tree has a space in it.
-exec "$build/trireme" tokenize --output "$tokens" $files
+exec "$build/trireme" tokenize --from text --overwrite --output "$tokens" $files
