@@ -276,7 +276,10 @@ int compare(const CompareArguments& a) {
   try {
     Comparison comparison(a);
     const int code = comparison.run();
-    say("{}", a.json ? comparison.report().json() : comparison.report().text());
+    if (a.json)  // as it is: JSON escapes by rules of its own
+      fmt::print("{}", comparison.report().json());
+    else
+      say("{}", comparison.report().text());
     flush_output();
     return code;
   } catch (const Error& e) {

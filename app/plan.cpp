@@ -179,7 +179,7 @@ int plan(PlanArguments a) {
   if (a.json) {
     auto json = nlohmann::ordered_json::parse(plan_json(plan, input, target));
     if (predicted) json["predicted"] = prediction_json(*predicted, *machine);
-    say("{}\n", json.dump(2));
+    fmt::print("{}\n", json.dump(2));  // as it is: JSON escapes by rules of its own
   } else {
     say("{}{}", plan_text(plan, input, target),
         predicted ? prediction_text(*predicted, *machine) : "");

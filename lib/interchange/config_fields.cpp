@@ -35,12 +35,13 @@ constexpr std::string_view without_effect[] = {
     "id2label", "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params",
     "n_special", "predict_special_tokens",
     // of sampling
-    "max_length", "max_new_tokens", "min_length", "do_sample", "early_stopping", "num_beams",
-    "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p",
-    "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
-    "bad_words_ids", "num_return_sequences", "output_scores", "return_dict_in_generate",
-    "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
-    "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens"};
+    "max_length", "max_sequence_length", "max_new_tokens", "min_length", "do_sample",
+    "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k",
+    "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
+    "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id",
+    "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+    "begin_suppress_tokens"};
 
 // Names with "_" are a program's own notes. GPT-2's summary is a head of another task.
 bool is_without_effect(std::string_view key) {

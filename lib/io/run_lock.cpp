@@ -162,7 +162,7 @@ void RunLock::take(const std::function<bool()>& stop, LockTimes times) {
         break;
       case LockStep::replace:
         other = holder_in(text);
-        log_warning("{} is taken over from {}", file_.string(), other);
+        if (!text.empty()) log_warning("{} is taken over from {}", file_.string(), other);
         replace();
         break;
       case LockStep::wait:

@@ -45,7 +45,7 @@ CASES = [
                                          start_of_job(1, "--overwrite", codes=FAILED, says=("outcome.json, which would say so, cannot be read",),
                                                       before="truncate -s 20 run/outcome.json")], finish=""),
     Case("from a link to an archived checkpoint, and from what came of it",
-         [Run("--restart latest train.steps=10", says=(r"\(step 8\)",)), Run("--restart latest", says=(r"\(step 10\)",))], start="half",
+         [Run("--restart latest train.steps=10", says=(r"\(step 8\)",)), Run("--restart latest", says=(r"\(step 10\)",))], start="half", finish="",
          setup="mkdir old && mv run/checkpoints/step-00000008 old/ && ln -s $PWD/old/step-00000008 run/checkpoints/"),
     Case("another job is refused", [start_of_job(0, "", faults=LATER, codes=(137,)),
                                     Run(command="SLURM_JOB_ID=6 SLURM_RESTART_COUNT=1 exec $TRIREME train deck.toml --run-dir run", codes=FAILED,
