@@ -52,6 +52,7 @@ class Import : public testing::Test {
     o.inputs = std::move(inputs);
     o.output = output_;
     o.format = format;
+    o.existing = ExistingFile::replaced;
     return o;
   }
   std::vector<std::int32_t> imported(const TokenizeOptions& o) const {

@@ -242,7 +242,7 @@ TEST_F(Import, AFolderWithoutSettingsOrWithSettingsOfAnotherModelIsRefused) {
   expect_refused("speaks of 10000 layers, and its folder's files hold 21 tensors");
   json["num_hidden_layers"] = 1'000'000'000;  // nothing is built of it
   folder.write("hf/config.json", json.dump());
-  expect_refused("layers = 1e9 is out of range");
+  expect_refused("layers = 1000000000 is out of range");
   folder.write("hf/config.json", "{");
   expect_refused("config.json is damaged");
   std::filesystem::remove(folder / "hf/config.json");
