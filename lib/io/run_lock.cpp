@@ -64,6 +64,10 @@ std::string loss_of(const fs::path& file, const std::string& mine, bool heartbea
     if (heartbeat) ::futimens(opened.get(), nullptr);
     return {};
   }
+  if (!opened && !is_there(file.parent_path()))
+    return fmt::format(
+        "{} is gone: somebody removed or renamed the run directory while the run was in it",
+        file.parent_path().string());
   if (!opened)
     return fmt::format("{} is gone: as another process may train there now, this one ends",
                        file.string());
