@@ -76,7 +76,7 @@ ModelConfig parity_model(const ParityCase& p) {
   }
   c.dropout = p.dropout;
   c.recompute = p.recompute;
-  if (p.recompute == Recompute::block) c.max_context = p.size + 5;  // than samples have tokens
+  if (p.dropout > 0) c.max_context = p.size + 5;  // more than samples have tokens
   return resolved(c);
 }
 
