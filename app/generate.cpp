@@ -61,7 +61,10 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
   std::string text = a.prompt;
   const auto& path = a.prompts.empty() ? a.prompt_file : a.prompts;
   if (!path.empty()) {
-    at_root(world, Pace::slow, [&] { text = read_file(path); });
+    at_root(world, Pace::slow, [&] {
+      require_another_file(a.output, path);
+      text = read_file(path);
+    });
     world.broadcast(text);
   }
   if (a.prompts.empty()) return {{text, {}, {}}};

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "app/json_lines.hpp"
+#include "app/output.hpp"
 #include "lib/base/text_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/multiple_choice.hpp"
@@ -109,7 +110,10 @@ void report(const std::vector<Question>& questions, const std::vector<std::vecto
 int evaluate_choices(const Communicator& world, const ModelArguments& a, const std::string& path,
                      const std::string& output, std::int64_t samples) {
   std::string text;
-  at_root(world, Pace::slow, [&] { text = read_file(path); });
+  at_root(world, Pace::slow, [&] {
+    require_another_file(output, path);
+    text = read_file(path);
+  });
   world.broadcast(text);
   std::vector<Question> questions;
   together(world, [&] { questions = questions_of(path, text, samples); });

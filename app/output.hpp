@@ -2,6 +2,7 @@
 // The standard output of a subcommand.
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
 
 #include "lib/base/quoted.hpp"
@@ -13,6 +14,9 @@ template <class... A>
 void say(fmt::format_string<A...> text, A&&... args) {
   fmt::print("{}", without_controls(fmt::format(text, std::forward<A>(args)...)));
 }
+
+// Error where an output would be written over the file that is read.
+void require_another_file(const std::string& output, const std::string& read);
 
 // Flushes stdout; Error when something printed could not be written.
 void flush_output();

@@ -166,6 +166,10 @@ int plan(PlanArguments a) {
   if (a.run.ranks_of_node > 0) tell_shard_number(deck, a.run.ranks_of_node);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
+  if (limit && !machine && deck.run.backend == "auto" && choice.name == "host")
+    log_warning(
+        "planned for the host backend, as there is no GPU here: run.backend=cuda plans for GPUs, "
+        "of which --device-memory then says the memory");
   warn_of_length(deck, total_steps(deck.train, deck.model.context), 0);
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);

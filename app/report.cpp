@@ -82,6 +82,8 @@ int report(const ReportArguments& a) {
   const Json all = {
       {"version", version()}, {"made", fmt::format("{:%Y-%m-%d %H:%M}", local)}, {"runs", runs}};
   const auto page = report_page(all);
+  require(!is_there(a.output) || read_text(a.output).starts_with("<!DOCTYPE html>"),
+          "{} is there and no page of a report: name another file for it", a.output);
   replace_atomically(a.output, page);
   for (const auto& run : all.at("runs"))
     for (const auto& problem : run.at("problems"))

@@ -96,10 +96,11 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 
 void require_no_json_array(std::string_view beginning, const std::string& name) {
   const auto first = beginning.find_first_not_of(spaces);
-  require(first == std::string_view::npos || beginning[first] != '[',
-          "{0} is a JSON array, not an object a line: make JSON lines of it with jq -c '.[]' {0} > "
-          "{0}l",
-          name);
+  require(
+      first == std::string_view::npos || beginning[first] != '[',
+      "{0} is a JSON array, not an object a line: make JSON lines of it, with jq -c '.[]' {0}, and "
+      "give these with --from jsonl",
+      name);
 }
 
 void require_text(std::string_view beginning, const std::string& name) {

@@ -72,8 +72,8 @@ std::string loss_of(const fs::path& file, const std::string& mine, bool heartbea
     return fmt::format("{} is gone: as another process may train there now, this one ends",
                        file.string());
   return fmt::format(
-      "{} was taken over by {}, as this process gave no sign of life or its job was requeued: it "
-      "ends",
+      "{} was taken over by {}, as this process gave no sign of life, its job was requeued or its "
+      "lock was removed: it ends",
       file.string(), holder_in(text));
 }
 

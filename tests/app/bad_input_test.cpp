@@ -223,6 +223,10 @@ TEST_F(BadInput, AModelOfOneFormWhereAnotherIsAskedFor) {
   folder.write("choice.jsonl", R"({"ctx": "a", "endings": ["b"], "label": 0})");
   expect_refused("$TRIREME evaluate run --multiple-choice choice.jsonl",
                  {"choice.jsonl:1", "at least two", R"("endings": [)"});
+  for (const char* command : {"evaluate run --multiple-choice", "generate run --prompts"})
+    expect_refused(std::string("$TRIREME ") + command + " choice.jsonl --output choice.jsonl",
+                   {"choice.jsonl is the file that is read"});
+  expect_refused("$TRIREME report run -o text.txt", {"text.txt", "no page of a report"});
 }
 
 // Its tokens mean other texts to the model; files of the model's own tokenizer are accepted.
