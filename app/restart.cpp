@@ -10,6 +10,7 @@
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
+#include "lib/io/run_directory.hpp"
 
 namespace trireme {
 
@@ -76,6 +77,21 @@ void require_one_run(const std::string& checkpoint, const std::vector<Checkpoint
           checkpoint, run, name, before);
 }
 
+// A run that had checkpoints and has none any more does not begin anew by itself.
+void require_none_lost(const std::filesystem::path& checkpoints) {
+  const auto run = checkpoints.parent_path();
+  const auto outcome = read_outcome(run);
+  if (!outcome) return;
+  const std::filesystem::path last = outcome->last_good_checkpoint, folder = last.parent_path();
+  const bool its_own = !last.empty() && folder.filename() == checkpoints.filename() &&
+                       folder.parent_path().filename() == run.filename();
+  require(
+      !its_own,
+      "--restart latest: the run's outcome.json names {}, and {} holds no checkpoint: put it "
+      "back, name a copy with --restart DIR, or begin anew with --overwrite; nothing was changed",
+      last.string(), checkpoints.string());
+}
+
 std::string named(const Communicator& world, const std::string& restart) {
   std::string path;
   at_root(world, [&] { path = find_checkpoint(restart).string(); });
@@ -123,6 +139,7 @@ std::string latest(const Communicator& world, const std::filesystem::path& check
         "`trireme inspect`, wait for the file system, name an older copy with --restart DIR, or "
         "begin anew with --overwrite. The newest: {}",
         skipped.size(), checkpoints.string(), skipped[0]));
+  at_root(world, Pace::slow, [&] { require_none_lost(checkpoints); });
   log_info("--restart latest: {} holds no checkpoint, so training starts fresh",
            checkpoints.string());
   return {};

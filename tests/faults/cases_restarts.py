@@ -76,6 +76,8 @@ CASES = [
          start="done", finish=""),
     again("of a run that was moved", "--restart latest", setup="mv run elsewhere; ln -s elsewhere run"),
     again("where there is nothing", "--restart latest", says=("starts fresh",), start="fresh"),
+    Case("whose checkpoints are gone", [Run("--restart latest", codes=FAILED, says=("outcome.json names .*step-00000008, and .* holds no checkpoint",))],
+         start="half", setup="rm -r run/checkpoints/*", untouched="run/history.csv", finish=""),
     again("where there is an empty directory", "--restart latest", says=("starts fresh",), start="fresh", setup="mkdir run"),
     # Freeze rules begin and end at steps 2, 4, 8, 10.
     *(Case(f"freeze: killed behind step {n}", [Run("checkpoint.every_steps=1", faults=f"write */run/history.csv {n + 1} SIGKILL", codes=FAIL)],
