@@ -125,6 +125,8 @@ ROWS = [
     Row("no time to train", "exit 143", 75, says="no step further", before=earlier("stopped", 5, 0), environment=start(1, **SOON)),
     Row("a stop where it began, with time left", "outcome stopped 5 ''; exit 75", 75, True, before=earlier("stopped", 5, 0), environment=start(1)),
     Row("the time limit", "outcome done 9 ''", 0, environment=SOON, asked=["--time-limit 1"]),
+    Row("no word of a time limit", "outcome done 9 ''", 0, environment={"ENDS": ""}, asked=["-time-limit"]),
+    Row("a time limit that is over", "outcome done 9 ''", 0, environment={"ENDS": "2020-01-01T00:00:00"}, asked=["--time-limit 1"]),
     Row("a time limit of its own", "outcome done 9 ''", 0, arguments="deck.toml --time-limit 60", environment=SOON, asked=["-time-limit 1"]),
     # Arguments.
     Row("nothing said", "outcome done 9 ''", 0, asked=["train deck.toml --restart latest"]),
