@@ -89,6 +89,9 @@ class Trials:
         self.links = {}  # by program
         self.clean = {}  # seconds and bits of a suite without a mutant
         self.runs_program = set()  # programs of tests that run the program itself
+        self.work = build.folder / "mutants"
+        shutil.rmtree(self.work, ignore_errors=True)  # of a run that was killed
+        self.work.mkdir()
 
     def prepare(self, programs):
         """Builds the programs, the cuda ones where there is a toolkit; how they are linked."""
@@ -166,7 +169,7 @@ class Trials:
         if text.count(right) != 1:
             return [f"NOT TRIED: {file} holds {text.count(right)} times {right!r}"] * len(suites)
         said, programs = [], {}
-        with tempfile.TemporaryDirectory(prefix="mutant-", dir=self.build.folder) as folder:
+        with tempfile.TemporaryDirectory(dir=self.work) as folder:
             work = Path(folder)
             path = work / "changed" / file
             path.parent.mkdir(parents=True)
