@@ -14,7 +14,7 @@ wrong() {
 }
 
 make -C "$source" install PREFIX="$prefix"
-"$source/tests/kernels/vector_code.py" "$source"/build/install-v3/CMakeFiles/trireme_lib.dir/kernels/host/*.o ||
+"$source/tests/kernels/vector_code.py" "$source"/build/install-v3/CMakeFiles/trireme_objects.dir/kernels/host/*.o ||
   wrong "loops of the host's kernels are scalar for processors with AVX2"
 
 mkdir "$work/empty"
