@@ -91,7 +91,7 @@ ChatTemplate qwen3() {
   return t;
 }
 
-std::vector<ChatTemplate> known() {
+std::vector<ChatTemplate> built_in() {
   const Roles three{"system", "user", "assistant"}, four{"system", "user", "assistant", "tool"};
   return {
       chatml("chatml", four),
@@ -170,12 +170,12 @@ void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark,
 
 std::vector<std::string> chat_template_names() {
   std::vector<std::string> names;
-  for (const auto& t : known()) names.push_back(t.name);
+  for (const auto& t : built_in()) names.push_back(t.name);
   return names;
 }
 
 ChatTemplate chat_template_named(std::string_view name) {
-  auto all = known();
+  auto all = built_in();
   const auto found = std::ranges::find(all, name, &ChatTemplate::name);
   const auto names = chat_template_names();
   const auto near = nearest_name(name, names);
