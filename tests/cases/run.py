@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a GoogleTest program in one process: tests/cases/run.py [options] PROGRAM [--gtest_filter=PATTERN]
+"""Runs a GoogleTest program in one process: tests/cases/run.py [options] PROGRAM
 
 A case that crashes or does not end is named and counts as failed; what has not run by then runs in a new process. Prints what
 failing cases said, names the skipped ones, and ends with "N passed, N failed, N skipped".
+  --cases PATTERN   as behind --gtest_filter=: these alone
   --launch COMMAND  what stands before PROGRAM, such as "mpiexec -n 4"
   --limit S         seconds that a case may take
   --part I/N        every N-th case alone, from the I-th on (1 is the first)
@@ -25,9 +26,9 @@ ELSEWHERE = re.compile(r"\[  ELSEWHERE \] (\S+) failed")  # on another rank than
 OUTPUT_TAIL = 400  # lines of a failing case that are shown
 
 
-def listed(program):
-    """Names of the program's cases, as its filter leaves them."""
-    found = subprocess.run([*program, "--gtest_list_tests"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+def listed(program, pattern):
+    """Names of the program's cases that fit."""
+    found = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={pattern}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
     names, suite = [], None
     for line in found.stdout.splitlines():
         words = line.split("#")[0].rstrip()
@@ -36,7 +37,7 @@ def listed(program):
         elif suite and re.fullmatch(r"  \S+", words) and "DISABLED_" not in suite + words:
             names.append(suite + words.strip())
     if found.returncode != 0 or not names:
-        print(f"{found.stdout}{shlex.join(program)} lists no cases (code {found.returncode})\n0 passed, 1 failed, 0 skipped")
+        print(f"{found.stdout}{program} lists no cases of {pattern} (code {found.returncode})\n0 passed, 1 failed, 0 skipped")
         sys.exit(1)
     return names
 
@@ -50,14 +51,15 @@ class Suite:
         self.case, self.begin, self.said, self.elsewhere = None, 0.0, [], False
 
     def ended(self, verdict, seconds):
-        print(*(self.said[-OUTPUT_TAIL:] if verdict == "failed" else self.reason() if verdict == "skipped" else []), sep="\n", end="")
+        shown = self.said[-OUTPUT_TAIL:] if verdict == "failed" else [self.reason()] if verdict == "skipped" else []
+        print("".join(shown), end="")
         self.verdicts.append((self.case, verdict, seconds))
         self.todo.pop(self.case, None)
         self.case, self.said = None, []
 
     def reason(self):
         text = " ".join(line for line in self.said[1:-1] if not re.search(r": Skipped$", line)).strip()
-        return [f"skipped {self.case}: {text}\n"]
+        return f"skipped {self.case}: {text}\n"
 
     def lost(self, why):
         self.said.append(f"[  FAILED  ] {self.case}: {why}\n")
@@ -144,14 +146,16 @@ def end(process):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--cases", default="*")
     parser.add_argument("--launch", default="")
     parser.add_argument("--limit", type=float, default=240)
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--counts")
-    options, program = parser.parse_known_args()
+    options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
-    names = listed(program)[part - 1::parts]
-    suite = Suite(names, [*shlex.split(options.launch), *program], options.limit)
+    names = listed(options.program, options.cases)[part - 1::parts]
+    suite = Suite(names, [*shlex.split(options.launch), options.program], options.limit)
     while names and suite.run_once():
         pass
     for name in suite.todo:

@@ -17,7 +17,7 @@ def run(*options, program=SAMPLE, cases="*", **environment):
     """(code, what it says, {case: verdict}, the counts that it writes)"""
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder) / "counts"
-        done = subprocess.run([RUN, "--counts", counts, *options, program, "--gtest_filter=" + cases], capture_output=True, text=True, timeout=60, check=False,
+        done = subprocess.run([RUN, "--counts", counts, "--cases", cases, *options, program], capture_output=True, text=True, timeout=60, check=False,
                               env={**os.environ, **environment})
         lines = counts.read_text().splitlines() if counts.exists() else ["none"]
     verdicts = [line.split(maxsplit=2)[1:] for line in lines[1:]]
