@@ -85,7 +85,8 @@ TEST_F(Signals, AnOutputThatNobodyReadsIsAStop) {
   close(ends[1]);
 }
 
-// As long as MPI and libraries start, and over exec. Threads of earlier cases would take the signals.
+// As long as MPI and libraries start, and over exec. Threads of earlier cases would take the
+// signals.
 TEST_F(Signals, WhatWasHeldBeforeIsNotedAtOnce) {
   const auto in_a_process_of_one_thread = [] {
     for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1}) {
