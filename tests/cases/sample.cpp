@@ -42,7 +42,7 @@ TEST(Sample, LeavesAChild) {
 TEST(Sample, DISABLED_IsNotListed) {}
 
 class Values : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Of, Values, testing::Values("a # b", "c"));
+INSTANTIATE_TEST_SUITE_P(Of, Values, testing::Values("a # b\nof two lines", "c"));
 TEST_P(Values, AreShown) {
   EXPECT_STREQ(GetParam(), "c");
 }
