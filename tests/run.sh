@@ -55,6 +55,6 @@ for file in "$counts"/*; do
   if [ "$cases_failed" -eq 0 ]; then passed=$((passed - 1)); else failed=$((failed - 1)); fi
   passed=$((passed + cases_passed)) failed=$((failed + cases_failed)) skipped=$((skipped + cases_skipped))
 done
-[ "$skipped" -gt 0 ] && echo "$skipped skipped: this machine lacks what they need (ctest --test-dir $build -V says what)"
+[ "$skipped" -gt 0 ] && echo "$skipped skipped: for another machine or number of ranks (ctest --test-dir $build -V says which)"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
