@@ -15,11 +15,9 @@ ZeroConfig zero(int stage, ZeroCadence gather = ZeroCadence::microbatch,
   return z;
 }
 
-// Four microbatches of a sample on each rank, and two positions at least.
+// Four microbatches of a sample on each rank of up to 7, and two positions at least.
 std::int64_t size_for(const Grid& g) {
-  for (const int odd : {3, 5, 7})
-    if (g.ranks() % odd == 0) return odd == 3 ? 24 : 4 * odd;
-  return 16;
+  return g.ranks() == 8 ? 16 : 4 * std::max(g.ranks(), 2);
 }
 
 }  // namespace
