@@ -104,7 +104,7 @@ TEST_F(Trouble, TheLastSaveIsNotPassedOver) {
 
 // Where it showed its progress is gone.
 TEST_F(Trouble, ATerminalThatGoesAwayDoesNotEndTheRun) {
-  const auto r = here("TRIREME_TERMINAL=1 $TRIREME train deck.toml --run-dir run 2>/dev/full");
+  const auto r = here("$TRIREME train deck.toml --run-dir run --progress yes 2>/dev/full");
 
   EXPECT_EQ(r.code, 0);
   EXPECT_EQ(outcome("run").at("status"), "done");
@@ -157,7 +157,7 @@ TEST_F(Trouble, AHangUpAndAnOutputThatNobodyReadsEndWithACheckpoint) {
       "kill -HUP $p; wait $p");
   const auto unread = here(
       "set -o pipefail; "
-      "TRIREME_TERMINAL=1 $TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 "
+      "$TRIREME train deck.toml --progress yes train.steps=1000000 checkpoint.every_steps=0 "
       "--run-dir b 2>&1 | grep -m 1 info");
 
   EXPECT_EQ(hung.code, 75) << hung.err;
