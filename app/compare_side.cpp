@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/calibrate/operands.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "lib/base/error.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 

@@ -3,15 +3,12 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/hub.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/data/huggingface.hpp"
 #include "lib/data/text_source.hpp"
 #include "lib/data/tiktoken.hpp"
@@ -223,13 +220,7 @@ std::unique_ptr<Tokenizer> bytes_tokenizer() {
 }
 
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model) {
-  std::ifstream in(model, std::ios::binary);
-  require(in.is_open() && !std::filesystem::is_directory(model),
-          "cannot open SentencePiece model {}: {}; name a .model file, a tokenizer.json or its "
-          "folder, or \"bytes\"",
-          model.string(), in.is_open() ? "it is a directory" : std::strerror(errno));
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return std::make_unique<SentencePieceTokenizer>(std::move(bytes), model.string());
+  return std::make_unique<SentencePieceTokenizer>(read_text(model), model.string());
 }
 
 std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_view encoding) {
@@ -240,10 +231,9 @@ std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_vie
       "there is no tokenizer {}: name \"bytes\", a tokenizer.json or the folder that holds it, a "
       "SentencePiece .model file or a table of tiktoken{}",
       path, hub_advice(path));
-  std::ifstream in(path, std::ios::binary);
-  std::string beginning(1024, '\0');
-  in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
-  beginning.resize(static_cast<std::size_t>(in.gcount()));
+  const auto file = PosixFile::open(path);
+  std::string beginning(static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 1024)), '\0');
+  file.read_at(std::as_writable_bytes(std::span(beginning)), 0);
   const auto first = beginning.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && beginning[first] == '{') return huggingface_tokenizer(path);
   if (is_tiktoken(beginning)) return tiktoken_tokenizer(path, encoding);

@@ -72,13 +72,11 @@ std::filesystem::path new_file(const std::filesystem::path& folder) {
   make_directory(folder);
   constexpr std::string_view begins = "events.out.tfevents.";
   auto seconds = static_cast<std::int64_t>(now());
-  std::error_code e;
-  for (std::filesystem::directory_iterator it(folder, e), end; !e && it != end; it.increment(e)) {
-    const auto name = it->path().filename().string();
+  for (const auto& path : entries_of(folder)) {
+    const auto name = path.filename().string();
     if (name.starts_with(begins))
       seconds = std::max<std::int64_t>(seconds, std::atoll(name.c_str() + begins.size()) + 1);
   }
-  require(!e, "cannot read the directory {}: {}", folder.string(), e.message());
   return folder / fmt::format("{}{:010}.{}", begins, seconds, host_name());
 }
 

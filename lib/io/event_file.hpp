@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 

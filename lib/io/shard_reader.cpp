@@ -6,9 +6,9 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/limits.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/io/hdf5_handle.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {

@@ -1,8 +1,8 @@
 #include "lib/io/weights_file.hpp"
 
+#include "lib/base/posix_file.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 

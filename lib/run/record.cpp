@@ -5,8 +5,8 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 
