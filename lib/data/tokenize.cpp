@@ -71,16 +71,8 @@ class Encoder {
   void add_text(std::string_view text, TextPlace place, bool target, Encoded& out) const {
     std::vector<std::int32_t> ids;
     if (place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
-    while (!text.empty()) {
-      const auto cut =
-          text.size() > piece_bytes ? options_.tokenizer->cut(text, piece_bytes) : std::nullopt;
-      const std::size_t n = cut.value_or(text.size());
-      ids.clear();
-      options_.tokenizer->encode(text.substr(0, n), std::exchange(place, TextPlace::continuation),
-                                 ids);
-      add_ids(ids, target, out);
-      text.remove_prefix(n);
-    }
+    encode_in_pieces(*options_.tokenizer, text, place, ids);
+    add_ids(ids, target, out);
   }
 
   void end_document(Encoded& out) const {

@@ -77,7 +77,7 @@ Found by_shards(const fs::path& directory) {
   Found found;
   std::optional<Hash128> tokenizer;
   const auto without_extra = [](CheckpointMeta meta) {
-    meta.extra.clear();
+    meta.extra = {};
     return meta;
   };
   for (const auto& path : shard_paths(directory)) {
