@@ -6,7 +6,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 

@@ -12,6 +12,7 @@
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/data/chat_text.hpp"
 #include "lib/data/import.hpp"
@@ -105,11 +106,11 @@ class Encoder {
   }
 
   void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
-    for (std::int64_t number = piece.first_line; !lines.empty(); ++number) {
-      const std::string_view line = lines.substr(0, lines.find('\n'));
-      lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      add_line(line, piece.file, number, out);
+    auto number = piece.first_line;
+    for (const auto line : split(lines, '\n')) {
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+        add_line(line, piece.file, number, out);
+      ++number;
     }
   }
 

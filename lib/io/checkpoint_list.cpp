@@ -1,12 +1,12 @@
 #include "lib/io/checkpoint_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/shard_file.hpp"
@@ -19,11 +19,8 @@ namespace fs = std::filesystem;
 static std::optional<std::int64_t> step_of(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return {};
-  std::int64_t step = 0;
-  const auto* end = name.data() + name.size();
-  const auto [stop, e] = std::from_chars(name.data() + prefix.size(), end, step);
-  if (e != std::errc{} || stop != end || name != checkpoint_name(step)) return {};
-  return step;
+  const auto step = number_in<std::int64_t>(name.substr(prefix.size()));
+  return step && name == checkpoint_name(*step) ? step : std::nullopt;
 }
 
 // A hidden name: what would be visible, and the suffix behind it.

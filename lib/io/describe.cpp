@@ -6,7 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/base/sizes.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 

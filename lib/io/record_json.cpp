@@ -1,13 +1,12 @@
 #include "lib/io/record_json.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <type_traits>
 
 #include "lib/base/limits.hpp"
 #include "lib/base/quoted.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -70,11 +69,10 @@ std::string text_of(const Json& lines) {
 }
 
 std::int64_t count_in(const std::string& text, const char* what) {
-  std::int64_t n = 0;
-  const auto [end, e] = std::from_chars(text.data(), text.data() + text.size(), n);
-  require(e == std::errc() && end == text.data() + text.size() && 0 <= n && n <= most_counted,
-          "'{}' in 'extra' is no count: \"{}\"", what, quoted(text));
-  return n;
+  const auto n = number_in<std::int64_t>(text);
+  require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is no count: \"{}\"", what,
+          quoted(text));
+  return *n;
 }
 
 Json to_json(const RunExtra& extra) {

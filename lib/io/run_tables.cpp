@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "lib/base/error.hpp"
-#include "lib/base/split.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -70,11 +70,7 @@ CsvFile::CsvFile(const fs::path& path, const OrderedTable& table)
 }
 
 void CsvFile::remember(std::string_view row) {
-  if (!first_step_) {
-    std::int64_t step = 0;
-    std::from_chars(row.data(), row.data() + row.size(), step);
-    first_step_ = step;
-  }
+  if (!first_step_) first_step_ = number_in<std::int64_t>(row.substr(0, row.find(',')));
   newest_.emplace_back(row);
   if (newest_.size() > carried_rows) newest_.pop_front();
 }

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
-#include "lib/base/split.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -21,9 +20,7 @@ struct Row {
 };
 
 bool is_number(std::string_view field) {
-  double value;
-  const auto [end, e] = std::from_chars(field.data(), field.data() + field.size(), value);
-  return end == field.data() + field.size() && (e == std::errc{} || field.empty());
+  return field.empty() || number_in<double>(field);
 }
 
 // The step of a line if it is a row: as many fields as columns, the first a step, the others as the
@@ -31,13 +28,10 @@ bool is_number(std::string_view field) {
 std::optional<std::int64_t> step_of(std::string_view line, std::size_t columns,
                                     const TableStart& start) {
   const auto fields = split(line, ',');
-  const auto first = fields[0];
-  std::int64_t step = 0;
-  const auto [end, e] = std::from_chars(first.data(), first.data() + first.size(), step);
-  const bool numbered = e == std::errc{} && end == first.data() + first.size() && step >= 0;
-  if (fields.size() != columns || columns < 2 || !numbered) return {};
+  const auto step = number_in<std::int64_t>(fields[0]);
+  if (fields.size() != columns || !step || *step < 0) return {};
   const bool row = start.is_row ? start.is_row(line) : std::ranges::all_of(fields, is_number);
-  return row ? std::optional(step) : std::nullopt;
+  return row ? step : std::nullopt;
 }
 
 // What a table must have beside its rows.
