@@ -8,9 +8,9 @@
 #include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/deck/machine_file.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/predict/prediction.hpp"
 #include "lib/predict/search_text.hpp"
 

@@ -8,9 +8,9 @@
 
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/calibrate/operands.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 namespace {

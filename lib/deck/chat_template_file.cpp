@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "lib/base/error.hpp"
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/toml_reader.hpp"
 
 namespace trireme {
@@ -78,7 +78,7 @@ void read_turn(ChatTemplate& t, const RawSection& section, const Reader& reader)
 }  // namespace
 
 ChatTemplate read_chat_template(const std::string& file) {
-  const auto text = read_file(file);
+  const auto text = read_text(file);
   const Reader reader(file);
   ChatTemplate t;
   t.name = file;

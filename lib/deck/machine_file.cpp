@@ -8,9 +8,9 @@
 #include <set>
 
 #include "lib/base/nearest.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/machine_table.hpp"
 #include "lib/deck/toml_reader.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 namespace {

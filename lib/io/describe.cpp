@@ -1,10 +1,12 @@
 #include "lib/io/describe.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "lib/base/error.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/base/sizes.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -33,10 +35,12 @@ std::string describe(const CheckpointReader& reader) {
        fmt::format("{}, {} bytes, {} ids", m.tokenizer_kind.empty() ? "none" : m.tokenizer_kind,
                    m.tokenizer.size(), m.vocab));
   line("written by", fmt::format("trireme {}, run {}", m.version, m.run));
-  for (const auto& [key, value] : m.extra) {
-    const auto rows = std::ranges::count(value, '\n');
-    line(key, rows > 0 ? fmt::format("{} rows", rows) : value);
-  }
+  each_extra(m.extra, [&](const char* key, const auto& value) {
+    if (value == std::remove_cvref_t<decltype(value)>()) return;
+    const auto text = fmt::format("{}", value);
+    const auto rows = std::ranges::count(text, '\n');
+    line(key, rows > 0 ? fmt::format("{} rows", rows) : text);
+  });
   line("size", fmt::format("{} in {} shards", memory_text(static_cast<double>(bytes)), shards));
 
   out += "\nfiles\n";
@@ -56,11 +60,9 @@ std::string describe(const CheckpointReader& reader) {
     out += "\n";
   }
   out += "\ndeck\n";
-  for (std::size_t at = 0; at < m.deck.size();) {
-    const auto end = std::min(m.deck.find('\n', at), m.deck.size());
-    out += "  " + without_controls(m.deck.substr(at, end - at)) + "\n";
-    at = end + 1;
-  }
+  auto lines = split(m.deck, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  for (const auto deck_line : lines) out += "  " + without_controls(deck_line) + "\n";
   return out;
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "lib/base/limits.hpp"
 #include "lib/base/quoted.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -54,28 +56,52 @@ Shape shape_from(const Json& extents) {
 
 // The deck as an array of lines, so that the manifest is readable.
 Json lines_of(const std::string& text) {
-  Json lines = Json::array();
-  for (std::size_t at = 0; at <= text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
+  return split(text, '\n');
 }
 
 std::string text_of(const Json& lines) {
-  std::string text;
-  bool first = true;
+  std::vector<std::string_view> texts;
   for (const auto& l : lines) {
     require(l.is_string(), "'deck' is not an array of lines");
-    if (!first) text += '\n';
-    first = false;
-    text += l.get_ref<const std::string&>();
+    texts.push_back(l.get_ref<const std::string&>());
   }
-  return text;
+  return fmt::format("{}", fmt::join(texts, "\n"));
+}
+
+std::int64_t count_in(const std::string& text, const char* what) {
+  const auto n = number_in<std::int64_t>(text);
+  require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is no count: \"{}\"", what,
+          quoted(text));
+  return *n;
+}
+
+Json to_json(const RunExtra& extra) {
+  Json json = Json::object();
+  each_extra(extra, [&](const char* name, const auto& value) {
+    if (value != std::remove_cvref_t<decltype(value)>()) json[name] = fmt::format("{}", value);
+  });
+  return json;
+}
+
+RunExtra extra_from(const Json& json) {
+  RunExtra extra;
+  each_extra(extra, [&]<class T>(const char* name, T& to) {
+    if (!json.contains(name)) return;
+    const auto text = JsonFields{json}.text(name);
+    if constexpr (std::is_same_v<T, std::string>)
+      to = text;
+    else if (!text.empty())
+      to = count_in(text, name);
+  });
+  return extra;
 }
 
 }  // namespace
+
+bool is_dataset_name(std::string_view name) {
+  return !name.empty() && name != "." &&
+         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
+}
 
 Json to_json(const SliceRecord& r) {
   Json shape = Json::array(), chunks = Json::array();
@@ -166,7 +192,7 @@ Json to_json(const CheckpointMeta& m) {
           {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}}},
           {"tokenizer", m.tokenizer_kind},
           {"vocab", m.vocab},
-          {"extra", m.extra}};
+          {"extra", to_json(m.extra)}};
 }
 
 CheckpointMeta meta_from(const Json& json) {
@@ -196,10 +222,7 @@ CheckpointMeta meta_from(const Json& json) {
   m.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
   m.vocab = f.integer("vocab", 0, std::numeric_limits<std::int32_t>::max());
-  for (const auto& [name, v] : f.object("extra").items()) {
-    require(v.is_string(), "'extra' holds something other than text");
-    m.extra[name] = v.get<std::string>();
-  }
+  m.extra = extra_from(f.object("extra"));
   return m;
 }
 

@@ -6,9 +6,9 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/limits.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/quoted.hpp"
 #include "lib/io/hdf5_handle.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {
@@ -68,7 +68,7 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
     hsize_t stored = 0;
     hdf5_ok(H5Dget_chunk_info_by_coord(dataset, &first, &filters, &at, &stored),
             "H5Dget_chunk_info_by_coord", path);
-    Hdf5Handle memory(H5Screate_simple(1, &n, nullptr), H5Sclose, "H5Screate_simple", path);
+    const auto memory = hdf5_space({&n, 1}, path);
     hdf5_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, &first, nullptr, &n, nullptr),
             "H5Sselect_hyperslab", path);
     hdf5_ok(H5Dread(dataset, expected, memory, space, H5P_DEFAULT, buffer.data()), "H5Dread", path);
