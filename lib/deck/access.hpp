@@ -65,18 +65,16 @@ DeckAccess worded_member(Reach reach, std::int64_t Section::*field, const std::s
           }};
 }
 
-// An enum: names in the order of its enumerators.
+// An enum by the names of these values.
 template <class Reach, class Section, class Enum>
-DeckAccess named_member(Reach reach, Enum Section::*field, std::vector<std::string> names) {
-  static_assert(std::is_enum_v<Enum>);
+DeckAccess named_member(Reach reach, Enum Section::*field, std::vector<Enum> values) {
   return {[=](const Deck& d, std::size_t row) -> DeckValue {
-            return names.at(static_cast<std::size_t>(reach(d, row).*field));
+            return std::string(name_of(reach(d, row).*field));
           },
           [=](Deck& d, std::size_t row, const DeckValue& v) {
             const auto* name = std::get_if<std::string>(&v);
-            for (std::size_t i = 0; name && i < names.size(); ++i) {
-              if (names[i] == *name) reach(d, row).*field = static_cast<Enum>(i);
-            }
+            for (const auto value : values)
+              if (name && name_of(value) == *name) reach(d, row).*field = value;
           }};
 }
 

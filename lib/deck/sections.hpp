@@ -40,6 +40,17 @@ struct KeyRow : DeckKey {
   KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
 };
 
+// A choice among values of an enum.
+template <class Reach, class Section, class Enum>
+KeyRow choice_of(std::string name, Reach reach, Enum Section::*field, std::string meaning,
+                 std::vector<Enum> values = all_values<Enum>()) {
+  std::vector<std::string> names;
+  for (const auto value : values) names.emplace_back(name_of(value));
+  return KeyRow(std::move(name), ValueKind::choice, named_member(reach, field, std::move(values)),
+                std::move(meaning))
+      .of(std::move(names));
+}
+
 DeckSection model_section();
 DeckSection data_section();
 DeckSection train_section();

@@ -9,7 +9,6 @@ DeckSection parallel_section() {
   using P = ParallelConfig;
   const auto section = section_of(&Deck::parallel);
   const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> schedules = {"1f1b", "interleaved", "zero-bubble"};
   return {.name = "parallel",
           .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
           .keys = {
@@ -28,12 +27,11 @@ DeckSection parallel_section() {
                      "of the model")
                   .in(0, 10000)
                   .automatically("balanced by cost"),
-              KeyRow("schedule", choice, named_member(section, &P::schedule, schedules),
-                     "the order of a pipeline's work: one forward, one backward; the same for "
-                     "several chunks of each stage, which idles less and sends more; or with "
-                     "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
-                     "and keeps more")
-                  .of(schedules),
+              choice_of("schedule", section, &P::schedule,
+                        "the order of a pipeline's work: one forward, one backward; the same for "
+                        "several chunks of each stage, which idles less and sends more; or with "
+                        "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
+                        "and keeps more"),
               KeyRow("chunks", integer, plain(&P::chunks),
                      "parts of the model on each stage, with parallel.schedule = \"interleaved\"")
                   .in(1, 64),
@@ -44,7 +42,6 @@ DeckSection zero_section() {
   using Z = ZeroConfig;
   const auto section = section_of(&Deck::zero);
   const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> cadences = {"microbatch", "step"};
   return {
       .name = "zero",
       .meaning = "Sharding of weights, gradients and optimizer state over data x seq.",
@@ -58,12 +55,8 @@ DeckSection zero_section() {
               .in_units("ranks")
               .automatically("data * seq")
               .or_word("node", "the ranks of a stage on one node; nodes are replicas"),
-          KeyRow("gather", choice, named_member(section, &Z::gather, cadences),
-                 "how often weights are gathered, at stage 3")
-              .of(cadences),
-          KeyRow("reduce", choice, named_member(section, &Z::reduce, cadences),
-                 "how often gradients are reduced, at stage 3")
-              .of(cadences),
+          choice_of("gather", section, &Z::gather, "how often weights are gathered, at stage 3"),
+          choice_of("reduce", section, &Z::reduce, "how often gradients are reduced, at stage 3"),
           KeyRow("prefetch", integer, plain(&Z::prefetch), "gathers in flight ahead of their use")
               .in(0, 64),
           KeyRow("scatters", integer, plain(&Z::scatters), "reduce-scatters in flight").in(1, 64),
@@ -76,7 +69,6 @@ DeckSection freeze_section() {
   using F = FreezeRule;
   const auto section = entry_of(&Deck::freeze);
   const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> moments = {"fresh", "keep"};
   return {
       .name = "freeze",
       .meaning = "Parameters that are not trained in some steps; one [[freeze]] a rule.",
@@ -90,11 +82,11 @@ DeckSection freeze_section() {
           KeyRow("to_step", integer, plain(&F::to_step),
                  "first step trained again; 0: frozen to the end")
               .in(0, step_most),
-          KeyRow("moments", choice, named_member(section, &F::moments, moments),
-                 "the optimizer's arrays after thawing: zero, or as they were before; where rules "
-                 "overlap or follow without a gap, the first decides, the last in the deck of "
-                 "those that begin together")
-              .of(moments),
+          choice_of(
+              "moments", section, &F::moments,
+              "the optimizer's arrays after thawing: zero, or as they were before; where rules "
+              "overlap or follow without a gap, the first decides, the last in the deck of "
+              "those that begin together"),
       }};
 }
 
@@ -134,7 +126,6 @@ DeckSection checkpoint_section() {
   using C = CheckpointConfig;
   const auto section = section_of(&Deck::checkpoint);
   const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> outcomes = {"stop", "continue"};
   return {
       .name = "checkpoint",
       .meaning = "What a run can go on from; one is always written at the end.",
@@ -155,9 +146,8 @@ DeckSection checkpoint_section() {
               .in_units("steps"),
           KeyRow("async", flag, plain(&C::async),
                  "write from a copy of the state while training goes on; the copy takes memory"),
-          KeyRow("on_error", choice, named_member(section, &C::on_error, outcomes),
-                 "what the run does when a checkpoint cannot be written")
-              .of(outcomes),
+          choice_of("on_error", section, &C::on_error,
+                    "what the run does when a checkpoint cannot be written"),
       }};
 }
 
@@ -166,8 +156,6 @@ DeckSection run_section() {
   const auto section = section_of(&Deck::run);
   const auto plain = [&](auto field) { return member(section, field); };
   const auto automatic = [&](auto field) { return automatic_member(section, field); };
-  const std::vector<std::string> faults = {"stop", "continue"};
-  const std::vector<std::string> grades = {"fast", "repeatable", "invariant"};
   return {
       .name = "run",
       .meaning = "The machine and the behaviour of the job.",
@@ -178,9 +166,8 @@ DeckSection run_section() {
           KeyRow("threads", integer, automatic(&R::threads), "threads of each rank")
               .in(1, 4096)
               .automatically("OMP_NUM_THREADS, SLURM_CPUS_PER_TASK, or the cores of the rank"),
-          KeyRow("exactness", choice, named_member(section, &R::exactness, grades),
-                 "same bits: no promise, on the same grid, or on any grid")
-              .of(grades),
+          choice_of("exactness", section, &R::exactness,
+                    "same bits: no promise, on the same grid, or on any grid"),
           KeyRow("exact_chunk", integer, plain(&R::exact_chunk),
                  "tokens whose gradients are added as one number when invariant; at most the "
                  "context, and a divisor of context / seq")
@@ -223,10 +210,10 @@ DeckSection run_section() {
                  "and moments are then checked at every step; 0: none")
               .in(0, step_most)
               .in_units("steps"),
-          KeyRow("on_fault", choice, named_member(section, &R::on_fault, faults),
-                 "what the run does when a step that is computed twice has two results and a third "
-                 "decides; a changed weight or moment always ends it")
-              .of(faults),
+          choice_of(
+              "on_fault", section, &R::on_fault,
+              "what the run does when a step that is computed twice has two results and a third "
+              "decides; a changed weight or moment always ends it"),
           KeyRow(
               "debug", flag, plain(&R::debug),
               "poison memory that is given back, compare the labels of collectives between ranks"),

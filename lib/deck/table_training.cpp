@@ -21,9 +21,8 @@ DeckSection model_section() {
   const auto section = section_of(&Deck::model);
   const auto plain = [&](auto field) { return member(section, field); };
   const auto automatic = [&](auto field) { return automatic_member(section, field); };
-  const auto choice = [&](std::string name, auto field, std::vector<std::string> names,
-                          std::string meaning) {
-    return KeyRow(name, ValueKind::choice, named_member(section, field, names), meaning).of(names);
+  const auto choice = [&](std::string name, auto field, std::string meaning) {
+    return choice_of(std::move(name), section, field, std::move(meaning));
   };
   return {
       .name = "model",
@@ -62,7 +61,7 @@ DeckSection model_section() {
               .in(1, int32_most)
               .in_units("tokens")
               .automatically("context; with a preset from:DIR what that model has"),
-          choice("norm", &M::norm, {"layer", "rms"}, "layer norm or RMS norm"),
+          choice("norm", &M::norm, "layer norm or RMS norm"),
           KeyRow("norm_eps", real, plain(&M::norm_eps), "added to the variance in a norm")
               .inside(0, 1)
               .in_f32(),
@@ -72,12 +71,12 @@ DeckSection model_section() {
                  "anyway"),
           KeyRow("qk_norm", flag, plain(&M::qk_norm),
                  "RMS norm of each head's query and key, before positions (Qwen3)"),
-          choice("activation", &M::activation, {"gelu", "swiglu"}, "pointwise function of the MLP"),
-          choice("positions", &M::positions, {"learned", "rotary"},
+          choice("activation", &M::activation, "pointwise function of the MLP"),
+          choice("positions", &M::positions,
                  "a table added to the embedding, or rotation of queries and keys"),
           KeyRow("rope_theta", real, plain(&M::rope_theta), "base of the rotary frequencies")
               .above(0, 1e12),
-          choice("rope_scaling", &M::rope_scaling, {"none", "linear", "llama3"},
+          choice("rope_scaling", &M::rope_scaling,
                  "rotary frequencies for a longer context than the original: as they are, all "
                  "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1)"),
           KeyRow("rope_factor", real, plain(&M::rope_factor),
@@ -98,8 +97,7 @@ DeckSection model_section() {
                  "probability on residual branches and the embedding")
               .below(0, 1)
               .in_f32(),
-          choice("recompute", &M::recompute, {"none", "block"},
-                 "what backward computes again to save memory"),
+          choice("recompute", &M::recompute, "what backward computes again to save memory"),
           KeyRow("init_from", path, plain(&M::init_from),
                  "checkpoint whose weights start the run at step 0 (fine-tuning); empty: none"),
       }};
@@ -122,8 +120,6 @@ DeckSection data_section() {
                                      d.data.validation_files =
                                          std::get<std::vector<std::string>>(v);
                                  }};
-  const std::vector<std::string> orders = {"random", "sequential"};
-  const std::vector<std::string> spans = {"causal", "document"};
   return {.name = "data",
           .meaning = "The tokens trained on; `trireme tokenize` makes token files.",
           .keys = {
@@ -138,13 +134,11 @@ DeckSection data_section() {
                      "held out: token files, or the fraction of each file's tail; []: nothing")
                   .below(0, 1)
                   .like("0.01"),
-              KeyRow("order", choice, named_member(section, &D::order, orders),
-                     "a permutation of all samples each epoch, or as they stand in the files")
-                  .of(orders),
-              KeyRow("attention", choice, named_member(section, &D::attention, spans),
-                     "a token sees all earlier ones of its sample, or those of its document, "
-                     "which a separator ends and whose positions begin at 0")
-                  .of(spans),
+              choice_of("order", section, &D::order,
+                        "a permutation of all samples each epoch, or as they stand in the files"),
+              choice_of("attention", section, &D::attention,
+                        "a token sees all earlier ones of its sample, or those of its document, "
+                        "which a separator ends and whose positions begin at 0"),
               KeyRow("separator_masks", flag, plain(&D::separator_masks),
                      "no loss on a document's first token, which follows a separator"),
           }};
@@ -192,7 +186,6 @@ DeckSection optimizer_section() {
   using O = OptimizerConfig;
   const auto section = section_of(&Deck::optimizer);
   const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> kinds = {"adamw", "sgd", "lion"};
   const DeckAccess betas = {[](const Deck& d, std::size_t) -> DeckValue {
                               return std::vector{d.optimizer.beta1, d.optimizer.beta2};
                             },
@@ -201,50 +194,47 @@ DeckSection optimizer_section() {
                               d.optimizer.beta1 = pair.at(0);
                               d.optimizer.beta2 = pair.at(1);
                             }};
-  return {
-      .name = "optimizer",
-      .meaning = "How gradients change weights.",
-      .keys = {
-          KeyRow("name", choice, named_member(section, &O::name, kinds), "the method").of(kinds),
-          KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3).in_f32(),
-          KeyRow("betas", reals, betas,
-                 "adamw: decay of the first and second moment; lion: of the momentum in the "
-                 "step, and of the momentum that is kept (0.9 and 0.99 in its paper)")
-              .below(0, 1)
-              .elements(2)
-              .in_f32(),
-          KeyRow("eps", real, plain(&O::eps), "added to the root of AdamW's second moment")
-              .inside(0, 1)
-              .in_f32(),
-          KeyRow("momentum", real, plain(&O::momentum),
-                 "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
-              .below(0, 1)
-              .in_f32(),
-          KeyRow("nesterov", flag, plain(&O::nesterov),
-                 "sgd: Nesterov's momentum, which looks a step ahead (Sutskever et al. 2013)"),
-          KeyRow("weight_decay", real, plain(&O::weight_decay),
-                 "decoupled, times the learning rate; never on norms and biases")
-              .in(0, 1e3)
-              .in_f32(),
-          KeyRow("no_decay", texts, plain(&O::no_decay),
-                 "further parameters without decay, by name; * and ? stand for any text"),
-          KeyRow("clip", real, plain(&O::clip), "largest gradient norm; 0: no clipping")
-              .in(0, 1e9)
-              .in_f32(),
-      }};
+  return {.name = "optimizer",
+          .meaning = "How gradients change weights.",
+          .keys = {
+              choice_of("name", section, &O::name, "the method"),
+              KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3).in_f32(),
+              KeyRow("betas", reals, betas,
+                     "adamw: decay of the first and second moment; lion: of the momentum in the "
+                     "step, and of the momentum that is kept (0.9 and 0.99 in its paper)")
+                  .below(0, 1)
+                  .elements(2)
+                  .in_f32(),
+              KeyRow("eps", real, plain(&O::eps), "added to the root of AdamW's second moment")
+                  .inside(0, 1)
+                  .in_f32(),
+              KeyRow("momentum", real, plain(&O::momentum),
+                     "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
+                  .below(0, 1)
+                  .in_f32(),
+              KeyRow("nesterov", flag, plain(&O::nesterov),
+                     "sgd: Nesterov's momentum, which looks a step ahead (Sutskever et al. 2013)"),
+              KeyRow("weight_decay", real, plain(&O::weight_decay),
+                     "decoupled, times the learning rate; never on norms and biases")
+                  .in(0, 1e3)
+                  .in_f32(),
+              KeyRow("no_decay", texts, plain(&O::no_decay),
+                     "further parameters without decay, by name; * and ? stand for any text"),
+              KeyRow("clip", real, plain(&O::clip), "largest gradient norm; 0: no clipping")
+                  .in(0, 1e9)
+                  .in_f32(),
+          }};
 }
 
 DeckSection schedule_section() {
   using S = ScheduleConfig;
   const auto section = section_of(&Deck::schedule);
   const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> shapes = {"cosine", "linear", "constant", "wsd"};
   return {.name = "schedule",
           .meaning = "The learning rate over the steps.",
           .keys = {
-              KeyRow("shape", choice, named_member(section, &S::shape, shapes),
-                     "after warm-up; wsd: constant, then a linear decay at the end")
-                  .of(shapes),
+              choice_of("shape", section, &S::shape,
+                        "after warm-up; wsd: constant, then a linear decay at the end"),
               KeyRow("warmup_steps", integer, plain(&S::warmup_steps), "linear rise from 0 to lr")
                   .in(0, step_most)
                   .in_units("steps"),
@@ -262,17 +252,16 @@ DeckSection schedule_section() {
 DeckSection precision_section() {
   using P = PrecisionConfig;
   const auto section = section_of(&Deck::precision);
-  const std::vector<std::string> types = {"f32", "bf16", "f64"};
+  const std::vector types = {DType::f32, DType::bf16, DType::f64};
   return {
       .name = "precision",
       .meaning = "Number formats; master weights and moments of bf16 are f32.",
       .keys = {
-          KeyRow("compute", choice, named_member(section, &P::compute, types),
-                 "activations and gathered weights; f64 needs run.backend = \"ref\"")
-              .of(types),
-          KeyRow("reduce", choice, named_member(section, &P::reduce, types),
-                 "gradients on their way to the rank that adds them; sums keep their type")
-              .of(types)
+          choice_of("compute", section, &P::compute,
+                    "activations and gathered weights; f64 needs run.backend = \"ref\"", types),
+          choice_of("reduce", section, &P::reduce,
+                    "gradients on their way to the rank that adds them; sums keep their type",
+                    types)
               .automatically("f64 for f64, else f32"),
           KeyRow("tf32", flag, member(section, &P::tf32), "tensor cores for f32 products on GPUs"),
       }};

@@ -4,9 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 enum class ScheduleShape : std::uint8_t { cosine, linear, constant, wsd };
+template <>
+inline constexpr auto value_names<ScheduleShape> = named<ScheduleShape>("cosine", "linear",
+                                                                        "constant", "wsd");
 
 struct ScheduleConfig {
   ScheduleShape shape = ScheduleShape::cosine;
@@ -29,7 +34,11 @@ struct EvaluateConfig {
 };
 
 enum class Exactness : std::uint8_t { fast, repeatable, invariant };
+template <>
+inline constexpr auto value_names<Exactness> = named<Exactness>("fast", "repeatable", "invariant");
 enum class OnFault : std::uint8_t { stop, proceed };
+template <>
+inline constexpr auto value_names<OnFault> = named<OnFault>("stop", "continue");
 
 struct RunConfig {
   std::string backend = "auto";  // auto, host, ref, fenced, cuda

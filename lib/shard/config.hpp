@@ -4,10 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 // The order of a pipeline's work (lib/pipe/schedule.hpp).
 enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble };
+template <>
+inline constexpr auto value_names<ScheduleKind> = named<ScheduleKind>("1f1b", "interleaved",
+                                                                      "zero-bubble");
 
 struct ParallelConfig {
   std::int64_t pipe = 1;                   // pipeline stages
@@ -22,6 +27,8 @@ struct ParallelConfig {
 
 // How often weights are gathered and gradients reduced.
 enum class ZeroCadence : std::uint8_t { microbatch, step };
+template <>
+inline constexpr auto value_names<ZeroCadence> = named<ZeroCadence>("microbatch", "step");
 
 // zero.shard = "node": a copy for each node, until it is known how many ranks a node runs.
 inline constexpr std::int64_t a_copy_each_node = -1;
@@ -40,6 +47,8 @@ struct ZeroConfig {
 
 // What becomes of the optimizer's arrays when a frozen segment thaws.
 enum class ThawMoments : std::uint8_t { fresh, keep };
+template <>
+inline constexpr auto value_names<ThawMoments> = named<ThawMoments>("fresh", "keep");
 
 // Parameters whose names match `pattern` (* and ?) are frozen in steps [from_step, to_step).
 struct FreezeRule {
