@@ -48,20 +48,19 @@ DeckAccess automatic_member(Reach reach, T Section::*field) {
   return access;
 }
 
-// The same where `word` stands for one more value.
-template <class Reach, class Section>
+// The same where `word` stands for a flag that is set instead.
+template <class Reach, class Section, class Flagged>
 DeckAccess worded_member(Reach reach, std::int64_t Section::*field, const std::string& word,
-                         std::int64_t of_word) {
+                         bool Flagged::*of_word) {
   const DeckAccess plain = automatic_member(reach, field);
   return {[=](const Deck& d, std::size_t row) -> DeckValue {
-            if (reach(d, row).*field == of_word) return word;
+            if (reach(d, row).*of_word) return word;
             return plain.get(d, row);
           },
           [=](Deck& d, std::size_t row, const DeckValue& v) {
-            if (std::holds_alternative<std::string>(v))
-              reach(d, row).*field = of_word;
-            else
-              plain.set(d, row, v);
+            const bool worded = std::holds_alternative<std::string>(v);
+            reach(d, row).*of_word = worded;
+            plain.set(d, row, worded ? DeckValue(Automatic{}) : v);
           }};
 }
 

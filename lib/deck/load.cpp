@@ -275,12 +275,7 @@ class Loader {
     if (reduce == given_.end() || std::holds_alternative<Automatic>(reduce->second.value)) {
       deck_.precision.reduce = wide(deck_.precision.compute);
     }
-    const auto& [batch, microbatch] = std::pair(deck_.train.batch, deck_.train.microbatch);
-    const std::int64_t data = deck_.parallel.data;
-    if (microbatch == 0 && data > 0 && batch % data == 0) {
-      deck_.train.microbatch =
-          default_microbatch(batch / data, deck_.parallel.pipe, deck_.parallel.schedule);
-    }
+    decide_microbatch(deck_);
   }
 
   // The first of a rule's keys that the deck gives.

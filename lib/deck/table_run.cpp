@@ -39,7 +39,7 @@ DeckSection parallel_section() {
 }
 
 DeckSection zero_section() {
-  using Z = ZeroConfig;
+  using Z = ZeroSection;
   const auto section = section_of(&Deck::zero);
   const auto plain = [&](auto field) { return member(section, field); };
   return {
@@ -49,7 +49,7 @@ DeckSection zero_section() {
           KeyRow("stage", integer, plain(&Z::stage),
                  "sharded: 0 nothing, 1 optimizer, 2 also gradients, 3 also weights")
               .in(0, 3),
-          KeyRow("shard", integer, worded_member(section, &Z::shard, "node", a_copy_each_node),
+          KeyRow("shard", integer, worded_member(section, &Z::shard, "node", &Z::copy_each_node),
                  "ranks that share one copy; groups of that many are replicas")
               .in(1, 1 << 20)
               .in_units("ranks")

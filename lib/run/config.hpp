@@ -1,5 +1,6 @@
 #pragma once
 // How a run behaves: [schedule], [evaluate] and [run] of a deck.
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -62,6 +63,7 @@ struct RunConfig {
   bool share_gpu = false;                 // several ranks on one GPU
   double device_headroom = 1;             // GiB of a GPU's memory that are left to others
 
+  std::size_t headroom_bytes() const { return static_cast<std::size_t>(device_headroom * 0x1p30); }
   bool operator==(const RunConfig&) const = default;
 };
 

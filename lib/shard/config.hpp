@@ -30,12 +30,9 @@ enum class ZeroCadence : std::uint8_t { microbatch, step };
 template <>
 inline constexpr auto value_names<ZeroCadence> = named<ZeroCadence>("microbatch", "step");
 
-// zero.shard = "node": a copy for each node, until it is known how many ranks a node runs.
-inline constexpr std::int64_t a_copy_each_node = -1;
-
 struct ZeroConfig {
   std::int64_t stage = 0;  // 0 replicated, 1 optimizer, 2 and gradients, 3 and weights sharded
-  std::int64_t shard = 0;  // ranks that share one copy; 0: all of data x seq; or a_copy_each_node
+  std::int64_t shard = 0;  // ranks that share one copy; 0: all of data x seq
   ZeroCadence gather = ZeroCadence::microbatch;
   ZeroCadence reduce = ZeroCadence::microbatch;
   std::int64_t prefetch = 1;  // gathers in flight ahead of their use
