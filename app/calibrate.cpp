@@ -13,9 +13,9 @@
 #include "lib/base/counted.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
-#include "lib/deck/machine_file.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/predict/machine_file.hpp"
 
 namespace trireme {
 

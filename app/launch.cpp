@@ -8,7 +8,8 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/placement.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/deck/value.hpp"
+#include "lib/keys/quantity.hpp"
+#include "lib/keys/value.hpp"
 #include "lib/launch/mpi_job.hpp"
 
 namespace trireme {

@@ -8,8 +8,9 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
-#include "lib/deck/machine_file.hpp"
 #include "lib/io/posix_file.hpp"
+#include "lib/keys/quantity.hpp"
+#include "lib/predict/machine_file.hpp"
 #include "lib/predict/prediction.hpp"
 #include "lib/predict/search_text.hpp"
 

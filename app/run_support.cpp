@@ -4,7 +4,7 @@
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/deck/value.hpp"
+#include "lib/keys/value.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/run/schedule.hpp"

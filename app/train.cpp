@@ -18,12 +18,13 @@
 #include "lib/base/random_id.hpp"
 #include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/keys/quantity.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
+#include "lib/predict/machine_file.hpp"
 #include "lib/run/loop.hpp"
 
 namespace trireme {

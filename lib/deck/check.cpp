@@ -30,7 +30,7 @@ Grid grid_of(const ParallelConfig& p) {
   return {static_cast<int>(p.pipe), static_cast<int>(p.data), static_cast<int>(p.seq)};
 }
 
-std::vector<double> reals_of(const DeckValue& value) {
+std::vector<double> reals_of(const KeyValue& value) {
   if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
   return {std::get<double>(value)};
 }
