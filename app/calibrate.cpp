@@ -16,6 +16,7 @@
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/deck/machine_file.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/predict/machine_file.hpp"
 
 namespace trireme {
 

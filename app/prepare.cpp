@@ -1,17 +1,14 @@
 #include "app/prepare.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "lib/base/hash.hpp"
-#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
@@ -104,53 +101,6 @@ void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
                 fmt::join(differences, "; "));
 }
 
-// The ranks of a node share its memory; those with a device have one each.
-void require_memory(const Communicator& world, const Inputs& in, const BackendChoice& choice,
-                    DType compute) {
-  std::size_t capacity = 0;
-  std::array<double, 2> taken{};  // in all, and without the copy that checkpoints are written from
-  bool shared = true;
-  together(world, [&] {
-    auto target = dry_target(choice);
-    capacity = std::exchange(target.capacity, std::size_t{1} << 60);
-    shared = target.properties.host_readable;
-    auto input = plan_input(in.deck, compute, transport_of(in.deck, choice));
-    input.setup.first_step = in.meta.step;
-    const auto mine = reserved_by(std::move(input), std::move(target), world.rank());
-    taken = {static_cast<double>(mine.all + mine.beside.headroom),
-             static_cast<double>(mine.without_snapshot + mine.beside.headroom)};
-    // What NCCL really takes is known when all ranks are connected.
-    if (mine.all + mine.beside.headroom <= capacity &&
-        mine.all + mine.beside.headroom + mine.beside.nccl > capacity)
-      log_warning(
-          "a rank reserves {:.2f} GiB and leaves {:.2f} GiB free: by an estimate NCCL takes {:.2f} "
-          "GiB more, which its GPU may not have",
-          static_cast<double>(mine.all) * 0x1p-30,
-          static_cast<double>(mine.beside.headroom) * 0x1p-30,
-          static_cast<double>(mine.beside.nccl) * 0x1p-30);
-  });
-  if (shared) world.node().all_reduce(taken);
-  together(world, [&] {
-    const auto limit = static_cast<double>(capacity);
-    if (taken[0] <= limit) return;
-    const std::string ways =
-        taken[1] <= limit
-            ? "set checkpoint.async = false, which saves the copy that checkpoints are written from"
-            : fmt::format(
-                  "lower train.microbatch or model.context, set model.recompute = \"block\"{}, or "
-                  "take more {}",
-                  world.size() == 1 || in.deck.zero.stage == 3 ? "" : " or zero.stage = 3",
-                  shared ? "nodes" : "ranks");
-    fail(
-        "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}; `trireme plan` shows what takes "
-        "it",
-        world.size() == 1 ? "this run"
-        : shared          ? "the ranks of a node"
-                          : "a rank",
-        taken[0] / (1 << 30), host_name(), limit / (1 << 30), ways);
-  });
-}
-
 // Ranks of several kinds have no bits of one run. A restart elsewhere goes on, with other bits.
 void compare_machines(const Communicator& world, Inputs& in, const BackendChoice& choice) {
   std::string kind;
@@ -177,12 +127,7 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
   there = here;
 }
 
-// The model and its state.
-void open_model(Machine& machine, Inputs& in, DType compute) {
-  machine.workspace = std::make_unique<Workspace>(*machine.backend);
-  auto setup = trainer_setup(in.deck, compute);
-  setup.first_step = in.meta.step;
-  machine.trainer = std::make_unique<Trainer>(*machine.backend, machine.axes, std::move(setup));
+void load(Machine& machine, Inputs& in) {
   auto& store = machine.trainer->store();
   if (in.from) {
     load_state(store, *in.from, machine.trainer->standings());
@@ -212,20 +157,12 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
 }
 
 Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t rounding) {
-  Machine m;
-  m.choice = backend_choice(in.deck, world);
+  auto m = choose_machine(world, in.deck);
   m.choice.rounding = rounding;
-  m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", in.deck.run.share_gpu, world);
+  m.job.setup.first_step = in.meta.step;
   compare_machines(world, in, m.choice);
-  const auto compute = agreed_compute(world, m.choice, in.deck.precision.compute);
-  const auto grid = grid_of(in.deck);
-  require_memory(world, in, m.choice, compute);
-  m.axes = make_axes(world, grid, shard_ranks(in.deck.zero, grid));
-  // A backend takes what is free of its device then.
-  if (transport_of(in.deck, m.choice) == TransportKind::device)
-    connect(m.axes, transport::nccl_on(m.choice.device));
-  together(world, [&] { m.backend = open_backend(m.choice); });
-  together(world, Pace::slow, [&] { open_model(m, in, compute); });
+  open(m, world);
+  together(world, Pace::slow, [&] { load(m, in); });
   return m;
 }
 

@@ -33,6 +33,7 @@ ORDER = [
     ["lib/shard"],
     ["lib/pipe"],
     ["lib/tokenizer"],
+    ["lib/keys"],
     ["lib/data"],
     ["lib/io"],
     ["lib/train"],

@@ -89,21 +89,6 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   return out;
 }
 
-static std::string_view name_of(ZeroCadence c) {
-  return c == ZeroCadence::step ? "step" : "microbatch";
-}
-
-static std::string_view name_of(ScheduleKind s) {
-  switch (s) {
-    case ScheduleKind::interleaved:
-      return "interleaved";
-    case ScheduleKind::zero_bubble:
-      return "zero-bubble";
-    default:
-      return "1f1b";
-  }
-}
-
 std::string zero_overrides(const RunChoice& c) {
   if (c.zero_stage == 0) return "zero.stage=0";
   if (c.gather == ZeroCadence::step)
@@ -117,7 +102,7 @@ std::string schedule_overrides(const RunChoice& c) {
 }
 
 std::string recompute_override(Recompute r) {
-  return fmt::format("model.recompute={}", r == Recompute::block ? "block" : "none");
+  return fmt::format("model.recompute={}", name_of(r));
 }
 
 std::string overrides_of(const RunChoice& c) {

@@ -1,5 +1,5 @@
 #pragma once
-// A deck's values apart from their keys: as read (RawValue) and as accepted (DeckValue), and the
+// A deck's values apart from their keys: as read (RawValue) and as accepted (KeyValue), and the
 // text forms that files and overrides share.
 #include <cstdint>
 #include <string>
@@ -29,12 +29,12 @@ struct Automatic {
   bool operator==(const Automatic&) const = default;
 };
 
-using DeckValue =
+using KeyValue =
     std::variant<Automatic, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                  std::vector<double>, std::vector<std::string>>;
 
 // As TOML text that reads back equal: numbers in shortest round-trip form, "${" kept literal.
-std::string to_toml(const DeckValue&);
+std::string to_toml(const KeyValue&);
 std::string number_text(double);
 
 // What a value is called in messages: "the text \"x\"", "a table".

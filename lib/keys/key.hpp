@@ -1,16 +1,18 @@
 #pragma once
-// One declared key of a deck: its type, range, meaning and the member of Deck with its value.
+// One declared key of a text file: its type, range, meaning, and the member of a struct that has
+// its value. Decks, machine files and chat templates are read and written through tables of them.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <typeinfo>
 #include <vector>
 
-#include "lib/deck/deck.hpp"
-#include "lib/deck/value.hpp"
+#include "lib/base/error.hpp"
+#include "lib/keys/value.hpp"
 
 namespace trireme {
 
@@ -34,13 +36,32 @@ struct Interval {
   bool above_min = false, below_max = false;  // min and max themselves are excluded
 };
 
-// `row` counts the entries of a repeated section ([[freeze]]) and is 0 elsewhere.
-struct DeckAccess {
-  std::function<DeckValue(const Deck&, std::size_t row)> get;
-  std::function<void(Deck&, std::size_t row, const DeckValue&)> set;
+// The struct that a table is of, whatever its type: one reader serves all tables.
+template <class Void>
+class AnyStruct {
+ public:
+  template <class T>
+  requires(!std::is_same_v<std::remove_const_t<T>, AnyStruct>) AnyStruct(T& all)
+      : at_(&all), type_(&typeid(T)) {}
+  // T may be const.
+  template <class T>
+  T& as() const {
+    expect(*type_ == typeid(T), "a key is of another struct");
+    return *static_cast<T*>(at_);
+  }
+
+ private:
+  Void* at_;
+  const std::type_info* type_;
 };
 
-struct DeckKey {
+// `row` counts the entries of a repeated section ([[freeze]]) and is 0 elsewhere.
+struct KeyAccess {
+  std::function<KeyValue(AnyStruct<const void>, std::size_t row)> get;
+  std::function<void(AnyStruct<void>, std::size_t row, const KeyValue&)> set;
+};
+
+struct Key {
   std::string section, name;
   ValueKind kind = ValueKind::flag;
   std::string unit;
@@ -49,32 +70,40 @@ struct DeckKey {
   std::vector<std::string> choices;
   std::string prefix;           // beside the choices: a text that begins so, and behind it a path
   std::size_t count = 0;        // elements that an array must have; 0: any number
+  bool ascending = false;       // so do an array's elements, of which there is one at least
   std::string word, of_word;    // a text that an integer key takes, too, and what it means
   std::string automatic;        // what "auto" means; empty: "auto" is not accepted
   std::string example;          // shown where there is no sensible default
   bool required = false;        // the template shows its example uncommented
+  bool literal = false;         // a text without ${NAME}
   bool zero_is_unset = false;   // 0 is "not given" and cannot be written
   bool rounded_to_f32 = false;  // where precision.compute is not f64
-  DeckAccess access;
+  KeyAccess access;
 
-  std::string path() const { return section + "." + name; }
+  std::string path() const { return section.empty() ? name : section + "." + name; }
 };
 
-struct DeckSection {
+struct KeySection {
   std::string name;
   std::string meaning;
   bool repeated = false;  // [[name]]
-  std::vector<DeckKey> keys;
+  std::vector<Key> keys;
+  // Of a repeated section: how many there are, and one more.
+  std::function<std::size_t(AnyStruct<const void>)> count = {};
+  std::function<void(AnyStruct<void>)> append = {};
 
   std::string header() const { return repeated ? "[[" + name + "]]" : "[" + name + "]"; }
+  std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }
 };
 
+// nullptr when absent.
+const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);
+const Key* find_key(const KeySection&, std::string_view name);
+
 // "whole number", "array of paths".
-std::string kind_text(const DeckKey&);
+std::string kind_text(const Key&);
 // "1 to 64", "above 0", "f32, bf16 or f64"; empty when any value goes.
-std::string range_text(const DeckKey&);
-// The value without which a deck does: TOML text, or `auto`, or nothing for a required key.
-std::string default_text(const DeckKey&);
+std::string range_text(const Key&);
 
 struct BadValue : std::exception {
   BadValue(std::string text, SourceLocation at) : message(std::move(text)), place(at) {}
@@ -84,9 +113,9 @@ struct BadValue : std::exception {
 };
 
 // Type, range, choices, environment and absolute paths. Throws BadValue; its message names the key.
-DeckValue accepted(const DeckKey&, const RawValue&);
+KeyValue accepted(const Key&, const RawValue&);
 // An override's text, read by the key's declared type; what is no such value stays text, which
 // `accepted` refuses.
-RawValue raw_from_text(const DeckKey&, std::string_view);
+RawValue raw_from_text(const Key&, std::string_view);
 
 }  // namespace trireme

@@ -5,17 +5,18 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/deck/familiar.hpp"
-#include "lib/deck/key.hpp"
+#include "lib/keys/familiar.hpp"
+#include "lib/keys/key.hpp"
+#include "lib/keys/quantity.hpp"
 
 namespace trireme {
 namespace {
 
 class Acceptor {
  public:
-  explicit Acceptor(const DeckKey& key) : key_(key) {}
+  explicit Acceptor(const Key& key) : key_(key) {}
 
-  DeckValue value(const RawValue& as_written) const {
+  KeyValue value(const RawValue& as_written) const {
     const RawValue raw = expanded(as_written);
     if (is_automatic(raw)) return Automatic{};
     const auto* text_given = std::get_if<std::string>(&raw.data);
@@ -193,7 +194,7 @@ class Acceptor {
     const auto* words = std::get_if<std::string>(&raw.data);
     if (!words) wrong_type(raw);
     try {
-      std::string value = expand_environment(*words);
+      std::string value = key_.literal ? *words : expand_environment(*words);
       require(is_text(value), "the value is not UTF-8 text without zero bytes");
       return value;
     } catch (const Error& e) {
@@ -242,8 +243,15 @@ class Acceptor {
                                  elements->size()),
                      raw.place);
     }
+    if (key_.ascending && elements->empty()) wrong_type(raw);
     std::vector<T> values;
-    for (const auto& e : *elements) values.push_back((this->*element)(e));
+    for (const auto& e : *elements) {
+      values.push_back((this->*element)(e));
+      if (const auto n = values.size(); key_.ascending && n > 1 && !(values[n - 1] > values[n - 2]))
+        throw BadValue(fmt::format("{} does not ascend: {} follows {}", key_.path(),
+                                   to_toml(values[n - 1]), to_toml(values[n - 2])),
+                       e.place);
+    }
     return values;
   }
 
@@ -262,12 +270,12 @@ class Acceptor {
     return values;
   }
 
-  const DeckKey& key_;
+  const Key& key_;
 };
 
 }  // namespace
 
-DeckValue accepted(const DeckKey& key, const RawValue& raw) {
+KeyValue accepted(const Key& key, const RawValue& raw) {
   return Acceptor(key).value(raw);
 }
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/deck/value.hpp"
+#include "lib/keys/value.hpp"
 
 namespace trireme {
 

@@ -1,4 +1,4 @@
-#include "lib/deck/toml_reader.hpp"
+#include "lib/keys/toml_reader.hpp"
 
 // Its parser asserts what it is about to report, on "[.]" for one; a deck must never abort a run.
 #define TOML_ASSERT(expr) static_assert(true)

@@ -1,4 +1,4 @@
-#include "lib/deck/value.hpp"
+#include "lib/keys/value.hpp"
 
 #include <array>
 #include <charconv>
@@ -95,7 +95,7 @@ bool read_all(const std::string& digits, T& value) {
 
 }  // namespace
 
-std::string to_toml(const DeckValue& value) {
+std::string to_toml(const KeyValue& value) {
   return std::visit(TomlText{}, value);
 }
 

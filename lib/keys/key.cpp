@@ -1,6 +1,9 @@
-#include "lib/deck/key.hpp"
+#include "lib/keys/key.hpp"
+
+#include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/keys/rows.hpp"
 
 namespace trireme {
 namespace {
@@ -9,7 +12,7 @@ bool is_array(ValueKind kind) {
   return kind >= ValueKind::integers;
 }
 
-std::string bound_text(const DeckKey& key, double bound) {
+std::string bound_text(const Key& key, double bound) {
   const bool whole = key.kind == ValueKind::integer || key.kind == ValueKind::integers;
   return whole ? std::to_string(static_cast<std::int64_t>(bound)) : number_text(bound);
 }
@@ -23,18 +26,9 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
-const Deck& plain_deck() {
-  static const Deck deck = [] {
-    Deck d;
-    d.freeze.resize(1);
-    return d;
-  }();
-  return deck;
-}
-
 }  // namespace
 
-std::string kind_text(const DeckKey& key) {
+std::string kind_text(const Key& key) {
   switch (key.kind) {
     case ValueKind::flag:
       return "true or false";
@@ -53,6 +47,7 @@ std::string kind_text(const DeckKey& key) {
     case ValueKind::integers:
       return "an array of whole numbers";
     case ValueKind::reals:
+      if (key.ascending) return "an array of numbers, ascending";
       return key.count > 0 ? fmt::format("an array of {} numbers", key.count)
                            : "an array of numbers";
     case ValueKind::texts:
@@ -65,7 +60,7 @@ std::string kind_text(const DeckKey& key) {
   return {};
 }
 
-std::string range_text(const DeckKey& key) {
+std::string range_text(const Key& key) {
   if (!key.choices.empty()) {
     std::vector<std::string> words;
     for (const auto& name : key.choices) words.push_back(to_toml(name));
@@ -91,14 +86,35 @@ std::string range_text(const DeckKey& key) {
   return joined(words);
 }
 
-std::string default_text(const DeckKey& key) {
-  if (key.required || key.zero_is_unset) return {};
-  // What its getter can no longer tell from a given value.
-  if (key.kind == ValueKind::choice && !key.automatic.empty()) return to_toml(Automatic{});
-  return to_toml(key.access.get(plain_deck(), 0));
+const KeySection* find_section(const std::vector<KeySection>& table, std::string_view name) {
+  const auto found = std::ranges::find(table, name, &KeySection::name);
+  return found == table.end() ? nullptr : &*found;
 }
 
-RawValue raw_from_text(const DeckKey& key, std::string_view text) {
+const Key* find_key(const KeySection& section, std::string_view name) {
+  const auto found = std::ranges::find(section.keys, name, &Key::name);
+  return found == section.keys.end() ? nullptr : &*found;
+}
+
+KeyRow KeyRow::automatically(std::string rule) {
+  automatic = std::move(rule);
+  if (kind == ValueKind::choice) return *this;  // none of its names is empty
+  const auto is_empty = [](const auto& v) {
+    if constexpr (requires { v.empty(); })
+      return v.empty();
+    else if constexpr (std::is_arithmetic_v<std::decay_t<decltype(v)>>)
+      return v == 0;
+    else
+      return false;
+  };
+  access.get = [plain = access.get, is_empty](AnyStruct<const void> all, std::size_t row) {
+    auto value = plain(all, row);
+    return std::visit(is_empty, value) ? KeyValue(Automatic{}) : value;
+  };
+  return *this;
+}
+
+RawValue raw_from_text(const Key& key, std::string_view text) {
   const auto trimmed = [](std::string_view t) {
     const auto first = t.find_first_not_of(" \t");
     if (first == std::string_view::npos) return std::string_view{};

@@ -1,10 +1,10 @@
-// Quantities with units as people type them: 80G, 01:30:00.
+#include "lib/keys/quantity.hpp"
+
 #include <cmath>
 #include <vector>
 
 #include "lib/base/error.hpp"
-#include "lib/deck/deck.hpp"
-#include "lib/deck/value.hpp"
+#include "lib/keys/value.hpp"
 
 namespace trireme {
 

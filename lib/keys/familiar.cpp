@@ -1,4 +1,4 @@
-#include "lib/deck/familiar.hpp"
+#include "lib/keys/familiar.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,12 +8,14 @@
 
 namespace trireme {
 
-// Throws Error "file:line:column: ..." for what is no machine file: unknown sections and keys,
-// wrong types, values out of range, lists that do not fit each other, keys that are missing.
+// Throws Error, a line "file:line:column: ..." for each problem of what is no machine file: unknown
+// sections and keys, wrong types, values out of range, lists that do not fit each other, keys that
+// are missing.
 MachineModel parse_machine(std::string_view text, const std::string& source_name);
 MachineModel load_machine(const std::filesystem::path&);
 
-// The text of a machine file: numbers that are not whole, or from 1e9 on, have four digits.
+// The text of a machine file, of what is not as it is by default: numbers that are not whole, or
+// from 1e9 on, have four digits.
 std::string machine_text(const MachineModel&);
 
 // A table of all sections and keys, for docs/scale.md.
