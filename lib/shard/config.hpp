@@ -1,13 +1,20 @@
 #pragma once
 // How a model is spread over ranks and what is trained when: [parallel], [zero] and [[freeze]].
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme {
 
-// The order of a pipeline's work (lib/pipe/schedule.hpp).
-enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble };
+// The order of a pipeline's work (lib/pipe/schedule.hpp), and its names in decks.
+enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble, zbv };
+inline constexpr std::array<std::string_view, 4> schedule_names = {"1f1b", "interleaved",
+                                                                   "zero-bubble", "zbv"};
+constexpr std::string_view name_of(ScheduleKind k) {
+  return schedule_names[static_cast<std::size_t>(k)];
+}
 
 struct ParallelConfig {
   std::int64_t pipe = 1;                   // pipeline stages
