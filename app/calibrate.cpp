@@ -14,7 +14,6 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
-#include "lib/deck/machine_file.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/predict/machine_file.hpp"
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/shard_file.hpp"
 
@@ -108,7 +108,7 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
   for (const auto& [key, value] : x)
     if (const auto other = y.find(key); other != y.end() && other->second != value)
       lines.push_back(
-          fmt::format("{}: {} -> {}", quoted(key), quoted(value), quoted(other->second)));
+          fmt::format("{}: {} -> {}", escaped(key), escaped(value), escaped(other->second)));
   return lines;
 }
 

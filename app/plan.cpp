@@ -9,7 +9,6 @@
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/sizes.hpp"
-#include "lib/deck/machine_file.hpp"
 #include "lib/keys/quantity.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/predict/prediction.hpp"

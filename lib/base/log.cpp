@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/log_errors.hpp"
-#include "lib/base/quoted.hpp"
 
 namespace trireme {
 

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "lib/base/log.hpp"
-#include "lib/base/seconds.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/calibrate/operands.hpp"
 #include "lib/comm/agree.hpp"
 
@@ -139,7 +139,8 @@ void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DTy
     merge(attention, attention_rates(b, watch, t));
     merge(products, product_rates(b, watch, t));
     if (tells)
-      log_info("operations in {}, {} of {}: {:.0f} s", name_of(t), pass + 1, passes, seconds_since(begin));
+      log_info("operations in {}, {} of {}: {:.0f} s", name_of(t), pass + 1, passes,
+               seconds_since(begin));
   }
   double most = 0;
   for (const auto& p : products) most = std::max(most, std::ranges::max(p.flops));

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/data/tiktoken.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 #include "lib/tokenizer/text_pipeline.hpp"
@@ -73,7 +73,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
     const auto token = token_named(files_, "eos_token", where);
     if (!token) return std::nullopt;
     const auto id = pipeline_.id_of(*token);
-    require(id.has_value(), "{}: its eos_token \"{}\" is no token of {}", where, quoted(*token),
+    require(id.has_value(), "{}: its eos_token \"{}\" is no token of {}", where, escaped(*token),
             tokenizer_files[0]);
     return id;
   }

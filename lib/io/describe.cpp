@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/base/text_parts.hpp"
 
@@ -16,7 +16,7 @@ std::string describe(const CheckpointReader& reader) {
   std::size_t widest = 0, shards = 0;
   for (const auto& p : reader.params()) {
     elements += p.shape.count();
-    widest = std::max(widest, quoted(p.name).size());
+    widest = std::max(widest, escaped(p.name).size());
   }
   for (const auto& f : reader.files()) {
     bytes += f.size;
@@ -24,7 +24,7 @@ std::string describe(const CheckpointReader& reader) {
   }
   std::string out = fmt::format("{}\n", reader.directory().string());
   const auto line = [&](std::string_view key, const std::string& value) {
-    out += fmt::format("  {:<11} {}\n", quoted(key), quoted(value));
+    out += fmt::format("  {:<11} {}\n", escaped(key), escaped(value));
   };
   line("step", fmt::format("{}", m.step));
   line("consumed", fmt::format("{} samples, {} tokens", m.samples, m.tokens));
@@ -45,14 +45,15 @@ std::string describe(const CheckpointReader& reader) {
 
   out += "\nfiles\n";
   for (const auto& f : reader.files()) {
-    out += fmt::format("  {:<18} {:>12}", quoted(f.name), memory_text(static_cast<double>(f.size)));
+    out +=
+        fmt::format("  {:<18} {:>12}", escaped(f.name), memory_text(static_cast<double>(f.size)));
     if (f.rank >= 0) out += fmt::format("  rank {}, {} slices", f.rank, f.slices.size());
     out += "\n";
   }
   out += fmt::format("\nparameters: {} with {} elements\n", reader.params().size(), elements);
   for (const auto& p : reader.params()) {
     out += fmt::format(
-        "  {:<{}}  {} {:<16} {}", quoted(p.name), widest, name_of(p.dtype), to_string(p.shape),
+        "  {:<{}}  {} {:<16} {}", escaped(p.name), widest, name_of(p.dtype), to_string(p.shape),
         p.arrays.empty() ? "weights alone" : fmt::format("with {}", fmt::join(p.arrays, ", ")));
     if (const auto n = m.updates.find(p.name); n != m.updates.end()) {
       out += fmt::format(", {} updates", n->second);

@@ -4,8 +4,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "lib/base/escaped.hpp"
 #include "lib/base/limits.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/base/text_parts.hpp"
 
 namespace trireme {
@@ -24,7 +24,7 @@ DType dtype_from(const std::string& name) {
 std::string array_from(const std::string& group) {
   const bool plain = std::ranges::all_of(
       group, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9') || c == '_'; });
-  require(plain && !group.empty(), "'group' does not name an array: \"{}\"", quoted(group));
+  require(plain && !group.empty(), "'group' does not name an array: \"{}\"", escaped(group));
   return group;
 }
 
@@ -71,7 +71,7 @@ std::string text_of(const Json& lines) {
 std::int64_t count_in(const std::string& text, const char* what) {
   const auto n = number_in<std::int64_t>(text);
   require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is no count: \"{}\"", what,
-          quoted(text));
+          escaped(text));
   return *n;
 }
 
@@ -123,7 +123,7 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   r.slice.array = array_from(f.text("group"));
   r.slice.name = f.text("name");
   require(is_dataset_name(r.slice.name), "'name' cannot be that of a parameter: \"{}\"",
-          quoted(r.slice.name));
+          escaped(r.slice.name));
   r.slice.shape = shape_from(f.array("shape"));
   const auto whole = r.slice.shape.count();
   r.slice.begin = f.integer("begin", 0, whole - 1);
@@ -134,14 +134,14 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   const auto& chunks = f.array("chunks");
   require(static_cast<std::int64_t>(chunks.size()) ==
               (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
-          "'chunks' of {} do not cover its slice", quoted(r.slice.name));
+          "'chunks' of {} do not cover its slice", escaped(r.slice.name));
   for (const auto& c : chunks) {
     require(c.is_array() && c.size() == 2, "'chunks' holds something other than [at, hash]");
     r.chunks.push_back({integer(c[0], "at", 0), hash_of(c[1], "chunk hash")});
     const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
     const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;
     require(n <= file_size && r.chunks.back().at <= file_size - n,
-            "a chunk of {} lies outside its file", quoted(r.slice.name));
+            "a chunk of {} lies outside its file", escaped(r.slice.name));
   }
   return r;
 }
@@ -162,7 +162,7 @@ FileRecord file_from(const Json& json) {
   r.name = f.text("name");
   require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
               r.name.find('\0') == std::string::npos,
-          "'name' is not a plain file name: \"{}\"", quoted(r.name));
+          "'name' is not a plain file name: \"{}\"", escaped(r.name));
   r.size = f.integer("size");
   r.hash = f.hash("xxh3_128");
   r.rank = static_cast<int>(f.integer("rank", -1, most_ranks));
@@ -172,7 +172,7 @@ FileRecord file_from(const Json& json) {
     r.slices.push_back(slice_from(s, r.size));
     const auto& slice = r.slices.back().slice;
     const auto bytes = slice.count * static_cast<std::int64_t>(bytes_of(slice.dtype));
-    require(bytes <= left, "the slices of {} are larger than it", quoted(r.name));
+    require(bytes <= left, "the slices of {} are larger than it", escaped(r.name));
     left -= bytes;
   }
   return r;

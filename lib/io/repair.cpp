@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/master_file.hpp"
@@ -70,7 +70,7 @@ void require_all_parameters(const fs::path& directory, const Found& found) {
     for (const auto& s : file.slices) held.insert(s.slice.name);
   for (const auto& [name, count] : found.meta.updates)
     require(held.contains(name), "{} cannot be repaired: no shard holds {}", directory.string(),
-            quoted(name));
+            escaped(name));
 }
 
 Found by_shards(const fs::path& directory) {

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/finite.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/io/fletcher32.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
@@ -65,7 +65,7 @@ Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements
 void check_slice(const ParamSlice& s) {
   require(s.dtype == DType::f32 || s.dtype == DType::f64,
           "a checkpoint holds f32 and f64 only, {} is {}", s.name, name_of(s.dtype));
-  require(is_dataset_name(s.name), "\"{}\" cannot be a name in an HDF5 group", quoted(s.name));
+  require(is_dataset_name(s.name), "\"{}\" cannot be a name in an HDF5 group", escaped(s.name));
   require(s.begin >= 0 && s.count > 0 && s.begin + s.count <= s.shape.count(),
           "the slice [{}, {}) of {} does not lie in {}", s.begin, s.begin + s.count, s.name,
           to_string(s.shape));
@@ -223,7 +223,7 @@ FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta
 std::vector<std::string> verify_file(const fs::path& directory, const FileRecord& record,
                                      Check check) {
   std::vector<std::string> problems;
-  const auto name = quoted(record.name);
+  const auto name = escaped(record.name);
   try {
     const auto file = PosixFile::open(directory / record.name);
     if (file.size() != record.size) {
@@ -239,7 +239,8 @@ std::vector<std::string> verify_file(const fs::path& directory, const FileRecord
       const auto found = hash128(elements);
       if (found != *r.expected) {
         problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", name,
-                                       r.chunk, r.slice->slice.array, quoted(r.slice->slice.name)));
+                                       r.chunk, r.slice->slice.array,
+                                       escaped(r.slice->slice.name)));
       }
       return found;
     });

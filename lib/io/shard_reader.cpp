@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/limits.hpp"
 #include "lib/base/posix_file.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/io/hdf5_handle.hpp"
 #include "lib/io/shard_file.hpp"
 
@@ -58,7 +58,7 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
               H5Sget_simple_extent_npoints(space) == s.count &&
               attribute_of(dataset, "offset", path) == std::vector{s.begin} &&
               attribute_of(dataset, "shape", path) == shape,
-          "{} is not what its {} says", quoted(name), shard_record_name);
+          "{} is not what its {} says", escaped(name), shard_record_name);
   for (std::size_t i = 0; i < record.chunks.size(); ++i) {
     const hsize_t first = i * static_cast<hsize_t>(record.chunk_elements);
     const auto bytes = chunk_bytes(record, i);
@@ -75,7 +75,7 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
     require(static_cast<std::int64_t>(at) == record.chunks[i].at &&
                 hash128(std::span(buffer).first(static_cast<std::size_t>(bytes))) ==
                     record.chunks[i].hash,
-            "chunk {} of {} is not what its {} says", i, quoted(name), shard_record_name);
+            "chunk {} of {} is not what its {} says", i, escaped(name), shard_record_name);
   }
 }
 

@@ -62,9 +62,9 @@ std::vector<ChunkedSchedule> schedules_of(const PlanInput& in, int pipe,
                                           std::int64_t microbatches) {
   if (pipe == 1) return {{ScheduleKind::one_f_one_b, 1}};
   std::vector<ChunkedSchedule> all;
-  for (std::size_t k = 0; k < schedule_names.size(); ++k)
+  for (const auto schedule : all_values<ScheduleKind>())
     for (int chunks = 1; std::int64_t{chunks} * pipe <= in.setup.model.layers; chunks *= 2) {
-      const Pipeline p{static_cast<ScheduleKind>(k), pipe, chunks};
+      const Pipeline p{schedule, pipe, chunks};
       const bool refused = in.transport == TransportKind::device && p.goes_around();
       if (!refused && pipeline_fault(p.schedule, pipe, chunks, microbatches).empty())
         all.push_back({p.schedule, chunks});

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/limits.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/base/text_parts.hpp"
 #include "lib/base/timesheet.hpp"
 
@@ -50,7 +50,7 @@ struct Span {
     constexpr std::string_view word = "step ";
     if (!name.starts_with(word)) return {};
     const auto n = number_in<std::int64_t>(std::string_view(name).substr(word.size()));
-    require(n && *n >= 0, "\"{}\" is no step", quoted(name));
+    require(n && *n >= 0, "\"{}\" is no step", escaped(name));
     return n;
   }
 

@@ -9,9 +9,9 @@
 
 #include "kernels/trace.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/limits.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
@@ -359,7 +359,7 @@ void TrainLoop::sample_now() {
   times_.sample = seconds_since(begin);
   line_.evaluating += times_.sample;
   if (!text) return;
-  log_info("step {}: the model writes: {}", meta_.step, quoted(*text, text->npos));
+  log_info("step {}: the model writes: {}", meta_.step, escaped(*text, text->npos));
   record_.add_sample(meta_.step, *text);
 }
 

@@ -45,8 +45,8 @@ Do read_by(Do what, Do back) {
 }
 
 // One stage: its program split into queues, and the progress of each.
-struct Stage {
-  Stage(const Route& route, const Program& p, int stage, Queues q, int chunks, int sets)
+struct StageRun {
+  StageRun(const Route& route, const Program& p, int stage, Queues q, int chunks, int sets)
       : program(p), queues(q), all_sets(sets), done(p.size(), 0) {
     for (int c = 0; c < chunks; ++c) life.push_back(input_life(p, c));
     int microbatches = 0;
@@ -150,7 +150,7 @@ class Simulation {
   };
 
   int count() const { return static_cast<int>(stages_.size()); }
-  Stage& at(int s) { return stages_[static_cast<std::size_t>(s)]; }
+  StageRun& at(int s) { return stages_[static_cast<std::size_t>(s)]; }
 
   // Messages of one kind from one stage in one direction.
   Link& link(int s, const Instruction& message, const Route::Other& other) {
@@ -214,7 +214,7 @@ class Simulation {
   }
 
   std::string reason(int s, std::size_t q) {
-    const Stage& stage = at(s);
+    const StageRun& stage = at(s);
     const Do what = next(s, q).what;
     if (const int read = stage.lacks(q); read != none) {
       return "its own " + describe(stage.program[static_cast<std::size_t>(read)]);
@@ -236,7 +236,7 @@ class Simulation {
   const Route& route_;
   Sends sends_;
   std::vector<Link> links_;  // four a stage that sends
-  std::vector<Stage> stages_;
+  std::vector<StageRun> stages_;
 };
 
 }  // namespace
