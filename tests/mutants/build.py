@@ -51,15 +51,20 @@ class Build:
         known = {self.commands[o][0] for o in direct}
         return direct + [o for o in made if TARGET.search(o) and TARGET.search(o)[1] in libraries and self.commands[o][0] not in known]
 
-    def compile(self, made, overlay, to):
-        """The object with what lies in `overlay`, as below the root, in the place of what is there."""
+    def compile(self, made, file, overlay, to):
+        """The object with what `overlay` has in the place of a file below the root."""
         source, words = self.commands[made]
-        other = overlay / source.relative_to(self.root)
-        if not other.exists():  # but a header, which may be among those that are compiled already
+        if source == self.root / file:
+            source = overlay / file
+        elif self.folder in source.parents:  # it includes several sources, to be compiled together
+            together = overlay / source.name
+            together.write_text(source.read_text().replace(f'"{self.root / file}"', f'"{overlay / file}"'))
+            source = together
+        if not file.endswith((".cpp", ".cu")):  # headers may be compiled already
             words = [shutil.copy(w, overlay) if w.endswith("cmake_pch.hxx") else w for w in words]
         words = [words[0], f"-I{overlay}", *words[1:], "-w"]  # what a mutant leaves unused is no error
         words[words.index("-o") + 1] = str(to)
-        words[words.index("-c") + 1] = str(other if other.exists() else source)
+        words[words.index("-c") + 1] = str(source)
         return words
 
     def relink(self, link, objects, to):

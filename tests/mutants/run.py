@@ -116,7 +116,7 @@ class Trials:
         else:
             command.append("--gtest_fail_fast")
         env = {"TRIREME_HANG_LIMIT": str(int(HANG_S + 3 * seconds)), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_TESTED": str(tested),
-               "OMP_WAIT_POLICY": "passive"}
+               "TRIREME_DRAW": "all", "OMP_WAIT_POLICY": "passive"}
         return clock.spend("tested", command, cwd=ROOT, timeout=30 + 10 * seconds, env=env)
 
     def run_clean(self, suite):
@@ -154,7 +154,7 @@ class Trials:
             new = objects[old] = work / (old.replace("/", "+"))
             if new.exists():
                 continue
-            code, out = clock.spend("compiled", self.build.compile(old, overlay, new), cwd=self.build.folder)
+            code, out = clock.spend("compiled", self.build.compile(old, file, overlay, new), cwd=self.build.folder)
             if code:
                 return None, out
         to = work / program
