@@ -1,8 +1,8 @@
 // `plan --machine`: what the command line says of times, and what it refuses.
 #include <set>
 
-#include "lib/deck/machine_file.hpp"
 #include "lib/io/run_tables.hpp"
+#include "lib/predict/machine_file.hpp"
 #include "tests/app/training.hpp"
 #include "tests/support/machine.hpp"
 

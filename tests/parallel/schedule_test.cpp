@@ -39,6 +39,9 @@ std::vector<ParityCase> pipelines(int stages) {
 std::vector<ParityCase> other_schedules(const ParityCase& p) {
   std::vector<ParityCase> cases(1, p);
   cases[0].schedule = ScheduleKind::zero_bubble;
+  cases.push_back(p);
+  cases[1].schedule = ScheduleKind::zbv;
+  cases[1].chunks = 2;
   for (int chunks = 2; chunks * p.grid.pipe <= 8 && chunks <= 3; ++chunks) {
     cases.push_back(p);
     cases.back().schedule = ScheduleKind::interleaved;

@@ -61,6 +61,11 @@ std::vector<Factor> factors(int ranks) {
       c.chunks = n;
     };
   };
+  const auto folded = [](ParityCase& c) {
+    if (c.grid.pipe * 2 > 8) return;
+    c.schedule = ScheduleKind::zbv;
+    c.chunks = 2;
+  };
   return {grids(ranks),
           zeros,
           {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen")},
@@ -69,7 +74,7 @@ std::vector<Factor> factors(int ranks) {
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },
-           chunks(2)},
+           chunks(2), folded},
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
 }
 
