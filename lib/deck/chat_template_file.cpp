@@ -31,7 +31,7 @@ KeySection turn(const std::string& role) {
   const auto reach = [role](auto& all, std::size_t) -> auto& {
     return all.turns.at(role);
   };
-  const Rows<ChatTemplate, decltype(reach)> row(reach);
+  const KeyRows<ChatTemplate, decltype(reach)> row(reach);
   KeySection section{role,
                      "A turn.",
                      false,
