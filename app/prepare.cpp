@@ -5,13 +5,14 @@
 
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/launch/devices.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/train/state.hpp"
@@ -63,16 +64,13 @@ std::vector<TokenFile> files_of(const Inputs& in) {
   return files;
 }
 
-// A key of CheckpointMeta::extra: a hash of what identifies the token files.
-constexpr const char* token_files_key = "token_files";
-
 // Other tokens under the same deck are trained on without an error: continued pre-training does so.
 void compare_tokens_with_checkpoint(Inputs& in) {
   std::string identities;
   for (const auto& range : in.training.ranges())
     for (const auto& [_, value] : identity_of(range.file)) identities += value + "\n";
   const auto here = to_string(hash128(identities));
-  auto& there = in.meta.extra[token_files_key];
+  auto& there = in.meta.extra.token_files;
   if (in.from && !there.empty() && there != here)
     log_warning(
         "the token files are not those that the checkpoint was trained on: it goes on with these, "
@@ -81,12 +79,8 @@ void compare_tokens_with_checkpoint(Inputs& in) {
   there = here;
 }
 
-// A key of CheckpointMeta::extra: how the order of few samples is drawn. Checkpoints without it had
-// a network of one bit a half.
-constexpr const char* order_key = "order_of_few";
-
 void compare_order_with_checkpoint(Inputs& in) {
-  auto& there = in.meta.extra[order_key];
+  auto& there = in.meta.extra.order_of_few;
   const bool in_epoch =
       !in.deck.data.weights.empty() || in.meta.samples % in.training.samples_per_epoch() != 0;
   if (in.from && there.empty() && in_epoch && in.training.shuffles_few())
@@ -124,7 +118,7 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
           all[0], r, all[r]));
   }
   const auto here = fmt::format("{}", fmt::join(kinds, " and "));
-  auto& there = in.meta.extra[machine_key];
+  auto& there = in.meta.extra.machine;
   if (in.from && !there.empty() && there != here && in.deck.run.exactness != Exactness::fast)
     log_warning(
         "the checkpoint comes from another kind of machine: from here on the bits are those of {}, "

@@ -12,10 +12,10 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/version.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/report/page.hpp"
 #include "lib/report/run_report.hpp"
 

@@ -15,11 +15,11 @@
 #include "app/train_log.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/keys/quantity.hpp"
 #include "lib/launch/batch_job.hpp"
@@ -347,6 +347,16 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--time-limit", a->time_limit,
                    "hh:mm:ss; stop before it with a checkpoint and exit code 75")
       ->transform(with_environment());
+  command
+      ->add_option_function<std::string>(
+          "--progress",
+          [](const std::string& shown) {
+            if (shown != "auto") log_as_to_terminal(shown == "yes");
+          },
+          "a line that shows how far the run is: yes, no, or auto: where stderr is a terminal. "
+          "mpiexec and srun give ranks a pipe, so that there it takes a yes")
+      ->default_str("auto")
+      ->check(CLI::IsMember({"auto", "yes", "no"}));
   command->add_flag("--print-run-dir", a->print_run_dir,
                     "say where the run would write, and do no more");
   command->callback(

@@ -23,6 +23,7 @@ ORDER = [
     ["kernels/open"],
     ["lib/tensor"],
     ["lib/comm/transport"],
+    ["lib/comm/transport/nccl"],
     ["lib/comm/engine"],
     ["lib/comm"],
     ["lib/launch"],
@@ -60,7 +61,7 @@ FENCES = [
     (r"dnnl|oneapi/dnnl", r"kernels/host/", "in kernels/host"),
     # A job is started and ended beside what its ranks say to each other.
     (r"mpi\.h", r"lib/(comm/transport/[^/]*|launch/mpi_job)\.cpp$", "in .cpp files of lib/comm/transport and the job's"),
-    (r"nccl\.h", r"lib/comm/transport/[^/]*\.cpp$", "in .cpp files of lib/comm/transport"),
+    (r"nccl\.h", r"lib/comm/transport/nccl/", "in lib/comm/transport/nccl"),
     (r"hdf5|H5", r"lib/io/", "in lib/io"),
     (r"pcre2", r"lib/tokenizer/regex\.cpp$", "in lib/tokenizer/regex.cpp"),
     (r"utf8proc", r"lib/tokenizer/utf8\.cpp$", "in lib/tokenizer/utf8.cpp"),

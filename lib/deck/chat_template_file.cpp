@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/keys/rows.hpp"
 #include "lib/keys/table_reader.hpp"
 
@@ -31,7 +31,7 @@ KeySection turn(const std::string& role) {
   const auto reach = [role](auto& all, std::size_t) -> auto& {
     return all.turns.at(role);
   };
-  const KeyRows<ChatTemplate, decltype(reach)> row(reach);
+  const RowMaker<ChatTemplate, decltype(reach)> row(reach);
   KeySection section{role,
                      "A turn.",
                      false,
@@ -82,7 +82,7 @@ class Reader final : public TableReader {
 
 ChatTemplate read_chat_template(const std::string& file) {
   Reader reader(file);
-  reader.read(read_file(file));
+  reader.read(read_text(file));
   auto t = reader.finish();
   require(std::ranges::none_of(t.special, &std::string::empty),
           "{}: special is a list of texts that are not empty", file);

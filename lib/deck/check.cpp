@@ -298,7 +298,7 @@ std::int64_t exact_chunk(const Deck& d) {
 
 std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe, ScheduleKind schedule) {
   if (pipe == 1) return samples;
-  const bool groups = schedule == ScheduleKind::interleaved;
+  const bool groups = traits_of(schedule).groups;
   std::int64_t best = 1;
   for (const std::int64_t m : divisors(samples)) {
     if (groups && samples / m % pipe != 0) continue;

@@ -26,11 +26,14 @@ KeySection parallel_section() {
                   .automatically("balanced by cost"),
               row("schedule", &P::schedule,
                   "the order of a pipeline's work: one forward, one backward; the same for "
-                  "several chunks of each stage, which idles less and sends more; or with "
+                  "several chunks of each stage, which idles less and sends more; with "
                   "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
-                  "and keeps more"),
+                  "and keeps more; or so with two chunks of each stage, the first from the "
+                  "model's front and the second from its back (ZB-V), which idles least, sends "
+                  "twice as much and keeps on all stages what the first keeps with \"1f1b\""),
               row("chunks", &P::chunks,
-                  "parts of the model on each stage, with parallel.schedule = \"interleaved\"")
+                  "parts of the model on each stage: 2 or more with parallel.schedule = "
+                  "\"interleaved\", 2 with \"zbv\"")
                   .in(1, 64),
           }};
 }

@@ -68,9 +68,9 @@ constexpr ValueKind kind_of() {
 // `Reach` gives one struct of the table's, a section or an entry of a repeated one:
 // (Root& or const Root&, row) -> reference.
 template <class Root, class Reach>
-class KeyRows {
+class RowMaker {
  public:
-  explicit KeyRows(Reach reach) : reach_(reach) {}
+  explicit RowMaker(Reach reach) : reach_(reach) {}
 
   // A plain member, or an optional one, which is Automatic where it is absent. Automatic sets it to
   // its empty value.
@@ -142,7 +142,7 @@ auto rows_of() {
   const auto reach = [](auto& root, std::size_t) -> auto& {
     return root;
   };
-  return KeyRows<Root, decltype(reach)>(reach);
+  return RowMaker<Root, decltype(reach)>(reach);
 }
 // Of a section that is a member.
 template <class Root, class Section>
@@ -150,7 +150,7 @@ auto rows_of(Section Root::*section) {
   const auto reach = [section](auto& root, std::size_t) -> auto& {
     return root.*section;
   };
-  return KeyRows<Root, decltype(reach)>(reach);
+  return RowMaker<Root, decltype(reach)>(reach);
 }
 // Of a repeated one.
 template <class Root, class Entry>
@@ -158,7 +158,7 @@ auto rows_of(std::vector<Entry> Root::*entries) {
   const auto reach = [entries](auto& root, std::size_t row) -> auto& {
     return (root.*entries).at(row);
   };
-  return KeyRows<Root, decltype(reach)>(reach);
+  return RowMaker<Root, decltype(reach)>(reach);
 }
 
 template <class Root, class Entry>

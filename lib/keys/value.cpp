@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -37,7 +37,7 @@ std::string element(double x) {
   return number_text(x);
 }
 std::string element(const std::string& x) {
-  return quoted(x);
+  return in_quotes(x);
 }
 
 template <class T>

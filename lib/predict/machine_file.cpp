@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/keys/table_reader.hpp"
 #include "lib/predict/machine_table.hpp"
 

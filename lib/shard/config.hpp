@@ -9,10 +9,10 @@
 namespace trireme {
 
 // The order of a pipeline's work (lib/pipe/schedule.hpp).
-enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble };
+enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble, zbv };
 template <>
 inline constexpr auto value_names<ScheduleKind> = named<ScheduleKind>("1f1b", "interleaved",
-                                                                      "zero-bubble");
+                                                                      "zero-bubble", "zbv");
 
 struct ParallelConfig {
   std::int64_t pipe = 1;                   // pipeline stages

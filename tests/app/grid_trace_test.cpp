@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-const GridCase all_axes{4, "parallel.pipe=2 parallel.seq=2 zero.stage=3"};
+const GridCase one_of_all_axes{4, "parallel.pipe=2 parallel.seq=2 zero.stage=3"};
 
 class GridTrace : public GridTraining {
  protected:
@@ -17,7 +17,7 @@ class GridTrace : public GridTraining {
 };
 
 TEST_F(GridTrace, ShowsAllQueuesOfAllRanksAndWhatOverlaps) {
-  const auto r = here(train(all_axes, "--run-dir run train.steps=5 run.trace_steps=[3,4]"));
+  const auto r = here(train(one_of_all_axes, "--run-dir run train.steps=5 run.trace_steps=[3,4]"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(count(r.err, "steps-00000003-00000004.json"), 1) << r.err;
 
@@ -67,7 +67,7 @@ TEST_F(GridTrace, ShowsAllQueuesOfAllRanksAndWhatOverlaps) {
 }
 
 TEST_F(GridTrace, OfSomeRanksAloneOrOfNone) {
-  auto r = here(train(all_axes,
+  auto r = here(train(one_of_all_axes,
                       "--run-dir run train.steps=2 run.trace_steps=[2,2] "
                       "run.trace_ranks=[1,2]"));
   ASSERT_EQ(r.code, 0) << r.err;
@@ -83,7 +83,7 @@ TEST_F(GridTrace, OfSomeRanksAloneOrOfNone) {
   EXPECT_EQ(count(r.err, "this run made no steps from 5 to 6"), 1) << r.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "none/trace"));
 
-  r = here(train(all_axes, "--run-dir bad run.trace_steps=[1,2] run.trace_ranks=[4]"));
+  r = here(train(one_of_all_axes, "--run-dir bad run.trace_steps=[1,2] run.trace_ranks=[4]"));
   EXPECT_NE(r.code, 0);
   EXPECT_EQ(count(r.err, "names rank 4, the last one is 3"), 1) << r.err;
   // What one rank reads of a grid's run is not traced.

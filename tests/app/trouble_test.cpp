@@ -84,7 +84,7 @@ TEST_F(Trouble, ATokenFileThatIsCutOffEndsTheRunWithACheckpoint) {
       "truncate -s 1000 text.tokens; wait $p");
 
   EXPECT_EQ(r.code, 1) << r.err;
-  EXPECT_NE(r.err.find("error token file "), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("this token file was whole"), std::string::npos) << r.err;
   EXPECT_NE(r.err.find("text.tokens ends before byte"), std::string::npos) << r.err;
   EXPECT_EQ(outcome("runs/deck").at("status"), "failed");
   EXPECT_EQ(here("$TRIREME inspect runs/deck --verify").code, 0);
@@ -104,7 +104,7 @@ TEST_F(Trouble, TheLastSaveIsNotPassedOver) {
 
 // Where it showed its progress is gone.
 TEST_F(Trouble, ATerminalThatGoesAwayDoesNotEndTheRun) {
-  const auto r = here("TRIREME_TERMINAL=1 $TRIREME train deck.toml --run-dir run 2>/dev/full");
+  const auto r = here("$TRIREME train deck.toml --run-dir run --progress yes 2>/dev/full");
 
   EXPECT_EQ(r.code, 0);
   EXPECT_EQ(outcome("run").at("status"), "done");
@@ -157,7 +157,7 @@ TEST_F(Trouble, AHangUpAndAnOutputThatNobodyReadsEndWithACheckpoint) {
       "kill -HUP $p; wait $p");
   const auto unread = here(
       "set -o pipefail; "
-      "TRIREME_TERMINAL=1 $TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 "
+      "$TRIREME train deck.toml --progress yes train.steps=1000000 checkpoint.every_steps=0 "
       "--run-dir b 2>&1 | grep -m 1 info");
 
   EXPECT_EQ(hung.code, 75) << hung.err;

@@ -1,4 +1,5 @@
 #include "lib/deck/deck.hpp"
+#include "lib/keys/quantity.hpp"
 
 #include <gtest/gtest.h>
 

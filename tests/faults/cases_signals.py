@@ -97,7 +97,7 @@ CASES = [
       for name, rule in (("first outcome", "rename *outcome.json* 1"), ("last outcome", "rename *outcome.json* 5"), ("history", "sync *history.csv 1"),
                          ("shard", "write *00004.partial/rank-00000.h5 3"))),
     # A reader that goes away, a terminal that closes.
-    Case("stderr ends: | head", [Run(command="exec 9>&1; { TRIREME_TERMINAL=0 $TRIREME train deck.toml --run-dir run 2>&1; echo $? > code; } | head -1; exit $(cat code)",
+    Case("stderr ends: | head", [Run(command="exec 9>&1; { $TRIREME train deck.toml --run-dir run --progress no 2>&1; echo $? > code; } | head -1; exit $(cat code)",
                                      faults=SLOW, codes=(0, 75))]),
     Case("stderr is closed", [Run(command="exec $TRIREME train deck.toml --run-dir run 2>&-")]),
     Case("stderr is full", [Run(command="exec $TRIREME train deck.toml --run-dir run 2>/dev/full")]),

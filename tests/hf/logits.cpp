@@ -8,9 +8,9 @@
 #include <iostream>
 
 #include "app/run_support.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/train/state.hpp"
 

@@ -97,7 +97,7 @@ class Tree:
         command = [str(self.build / file), f"--gtest_filter={suite.cases}"]
         if suite.ranks:
             command = [self.mpiexec, "-n", str(suite.ranks), *command]
-        env = {"TRIREME_HANG_LIMIT": str(HANG_S * self.slow), "TRIREME_RANDOM_DELAYS": "5"}
+        env = {"TRIREME_HANG_LIMIT": str(HANG_S * self.slow), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_DRAW": "all"}
         return run(*command, cwd=self.root, timeout=2 * HANG_S * self.slow + 20, env=env)
 
     slow = 1

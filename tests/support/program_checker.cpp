@@ -1,4 +1,4 @@
-#include "lib/pipe/checker.hpp"
+#include "tests/support/program_checker.hpp"
 
 #include <fmt/format.h>
 
@@ -70,14 +70,20 @@ class StageFaults {
     }
   }
 
-  void in_order(Do first, Do second, int chunk) {
+  struct Step {
+    Do what;
+    int chunk;
+  };
+  void in_order(Step first, Step second) {
     for (int m = 0; m < microbatches_; ++m) {
-      const int a = place(first, m, chunk), b = place(second, m, chunk);
+      const int a = place(first.what, m, first.chunk), b = place(second.what, m, second.chunk);
       if (a != absent && b != absent && a > b) {
-        fault("{} comes before {}", describe({second, m, chunk}), describe({first, m, chunk}));
+        fault("{} comes before {}", describe({second.what, m, second.chunk}),
+              describe({first.what, m, first.chunk}));
       }
     }
   }
+  void in_order(Do first, Do second, int chunk) { in_order({first, chunk}, {second, chunk}); }
 
  private:
   static constexpr int absent = -1;
@@ -98,49 +104,56 @@ class StageFaults {
   std::vector<std::array<int, kinds_of_work>> at_;
 };
 
-// Microbatch and chunk of each message, the chunk's number moved by `shift`.
-std::vector<std::pair<int, int>> messages_of(const Program& program, Do what, int shift) {
-  std::vector<std::pair<int, int>> found;
-  for (const auto& i : program) {
-    if (i.what == what) found.emplace_back(i.microbatch, i.chunk + shift);
-  }
+bool is_message(const Instruction& i, Do activation, Do gradient) {
+  return i.what == activation || i.what == gradient;
+}
+
+// What goes that way, both kinds in one order, as it is sent.
+Program sent_by(const Route& route, const Program& program, int stage, Way way) {
+  Program found;
+  for (const auto& i : program)
+    if (is_message(i, Do::send_activation, Do::send_gradient))
+      if (const auto to = route.other(stage, i); to && to->way == way) found.push_back(i);
+  return found;
+}
+Program received_by(const Route& route, const Program& program, int stage, Way way) {
+  Program found;
+  for (const auto& i : program)
+    if (is_message(i, Do::receive_activation, Do::receive_gradient))
+      if (const auto from = route.other(stage, i); from && from->way == way)
+        found.push_back(from->sent);
   return found;
 }
 
-// Receives are named by the sender's chunk: between the last stage and the first the next one has
-// another number.
-void match(const Program& from, int sender, Do send, const Program& to, int receiver, Do receive,
-           int shift, std::vector<std::string>& faults) {
-  const auto sent = messages_of(from, send, 0), received = messages_of(to, receive, shift);
+void match(const Program& sent, int sender, const Program& received, int receiver, Way way,
+           std::vector<std::string>& faults) {
   const auto [a, b] = std::ranges::mismatch(sent, received);
   if (a == sent.end() && b == received.end()) return;
-  const auto name = [](bool there, auto at) {
-    if (!there) return std::string("nothing");
-    const auto& [m, chunk] = *at;
-    return chunk == 0 ? std::to_string(m) : fmt::format("{} of chunk {}", m, chunk);
-  };
-  faults.push_back(fmt::format("stage {} sends {} where stage {} receives {} (message {} of {})",
-                               sender, name(a != sent.end(), a), receiver,
-                               name(b != received.end(), b), a - sent.begin(), name_of(send)));
+  faults.push_back(fmt::format("stage {} has {} where stage {} receives {} (message {} {})", sender,
+                               a == sent.end() ? "nothing" : describe(*a), receiver,
+                               b == received.end() ? "nothing" : describe(*b), a - sent.begin(),
+                               way == Way::down ? "down" : "up"));
 }
 
 }  // namespace
 
-std::vector<std::string> program_faults(std::span<const Program> programs, int microbatches,
-                                        int chunks) {
+std::vector<std::string> program_faults(const Route& route, std::span<const Program> programs,
+                                        int microbatches) {
   using enum Do;
   std::vector<std::string> faults;
   const int stages = static_cast<int>(programs.size());
+  const int chunks = route.virtual_stages() / stages;
   std::vector<StageFaults> checks;
   for (int s = 0; s < stages; ++s)
     checks.emplace_back(programs[static_cast<std::size_t>(s)], s, microbatches, chunks, faults);
   bool trained_above = false;
-  for (int at = 0; at < stages * chunks; ++at) {
-    const int s = at % stages, c = at / stages;
+  for (int v = 0; v < route.virtual_stages(); ++v) {
+    const int s = route.at(v), c = route.chunk_of(v);
     const Program& p = programs[static_cast<std::size_t>(s)];
     const Do back = backward_of(p);
     const bool halves = back == input_gradients;
-    const bool from_above = at > 0 && stages > 1, to_below = at + 1 < stages * chunks && stages > 1;
+    const bool from_above = v > 0 && route.at(v - 1) != s;
+    const bool to_below = v + 1 < route.virtual_stages() && route.at(v + 1) != s;
     const bool trained = trained_above || contains(p, back, c);
     auto& stage = checks[static_cast<std::size_t>(s)];
     stage.all_or_none(receive_activation, c, from_above);
@@ -157,15 +170,20 @@ std::vector<std::string> program_faults(std::span<const Program> programs, int m
     stage.in_order(receive_gradient, back, c);
     stage.in_order(back, send_gradient, c);
     stage.in_order(input_gradients, weight_gradients, c);
+    if (v > 0 && route.at(v - 1) == s) {  // handed on without a message
+      stage.in_order({forward, c - 1}, {forward, c});
+      if (trained_above) stage.in_order({back, c}, {back, c - 1});
+    }
     trained_above = trained;
   }
-  const int pairs = stages == 1 ? 0 : chunks == 1 ? stages - 1 : stages;  // that exchange messages
-  for (int s = 0; s < pairs; ++s) {
-    const int next = (s + 1) % stages, shift = next == 0 ? 1 : 0;
+  for (int s = 0; s < stages && stages > 1; ++s) {
+    const int next = (s + 1) % stages;
     const Program &here = programs[static_cast<std::size_t>(s)],
                   &there = programs[static_cast<std::size_t>(next)];
-    match(here, s, send_activation, there, next, receive_activation, -shift, faults);
-    match(there, next, send_gradient, here, s, receive_gradient, shift, faults);
+    match(sent_by(route, here, s, Way::down), s, received_by(route, there, next, Way::down), next,
+          Way::down, faults);
+    match(sent_by(route, there, next, Way::up), next, received_by(route, here, s, Way::up), s,
+          Way::up, faults);
   }
   return faults;
 }

@@ -1,19 +1,20 @@
 #pragma once
-// Are the programs of all stages sound, and how much does a stage hold? Pure. Whether they finish
-// depends on the execution: lib/pipe/deadlock.
+// Are the programs of all stages sound, and how much does a stage hold? Whether they finish depends
+// on the execution: tests/support/deadlock.hpp.
 #include <span>
 #include <string>
 #include <vector>
 
-#include "lib/pipe/schedule.hpp"
+#include "tests/support/route.hpp"
 
 namespace trireme {
 
 // What is wrong with the programs (one a stage) under any execution; empty: nothing. Sound programs
 // run every microbatch forward once in each chunk, and backward once (whole or in halves, the
 // weights' second) on all virtual stages from some one on; they send each tensor after it is made
-// and receive it before it is read; and their messages match in order, with none left over.
-std::vector<std::string> program_faults(std::span<const Program>, int microbatches, int chunks = 1);
+// and receive it before it is read; and all messages that go one way between two stages match in
+// order, with none left over.
+std::vector<std::string> program_faults(const Route&, std::span<const Program>, int microbatches);
 
 // An input is held, with what was saved for it and the gradient that replaces it, from `begins` to
 // `ends` of its microbatch: from its arrival (first stage: its forward) until the gradient has been
@@ -27,8 +28,8 @@ InputLife input_life(const Program&, int chunk = 0);
 // The largest numbers that a stage holds at once, of all its chunks, in program order.
 struct PeakHeld {
   int inputs = 0;
-  int arriving = 0;  // tensors received and not yet read, the larger of both directions
-  int leaving = 0;   // tensors made and not yet sent, the larger of both directions
+  int arriving = 0;  // activations or gradients received and not yet read, whichever are more
+  int leaving = 0;   // activations or gradients made and not yet sent, whichever are more
   int weights = 0;   // gradients of inputs made whose weight gradients are still to come
   bool operator==(const PeakHeld&) const = default;
 };

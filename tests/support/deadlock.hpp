@@ -1,19 +1,19 @@
 #pragma once
 // Do the programs of all stages finish, given how sends and queues behave? A simulation without
 // time: it runs what can run until nothing can. The order does not matter, because an instruction
-// that can run now can also run later. Pure.
+// that can run now can also run later.
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "lib/pipe/schedule.hpp"
+#include "tests/support/route.hpp"
 
 namespace trireme {
 
 enum class Sends : std::uint8_t {
   posted,           // post and return
-  one_outstanding,  // post and return once the previous one in that direction has been received
+  one_outstanding,  // post and return once the previous one of its kind and direction is received
   blocking,         // return when received, as a large MPI_Send and NCCL do
 };
 
@@ -38,7 +38,7 @@ struct Wait {
 };
 
 // The deadlock, at most one wait for each stage and queue; empty: the programs finish.
-std::vector<Wait> stuck(std::span<const Program>, const Execution&);
+std::vector<Wait> stuck(const Route&, std::span<const Program>, const Execution&);
 
 // "stage 0: send_activation 1 waits for ...", one line each.
 std::string describe(std::span<const Wait>);

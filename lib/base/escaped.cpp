@@ -1,4 +1,4 @@
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ static std::string escape_at(std::string_view text, Utf8Sequence s) {
   return out;
 }
 
-std::string Quote::operator()(std::string_view text, std::size_t most) const {
+std::string escaped(std::string_view text, std::size_t most) {
   std::string line;
   for (std::size_t at = 0; at < text.size();) {
     const auto rest = text.substr(at);

@@ -1,4 +1,4 @@
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -12,26 +12,26 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(TextFile, AllBytesAreRead) {
+TEST(PosixFile, AllBytesAreRead) {
   const ScratchFolder folder;
   const std::string bytes("a\0\r\n\xff", 5);
   folder.write("file", bytes);
-  EXPECT_EQ(read_file(folder / "file"), bytes);
+  EXPECT_EQ(read_text(folder / "file"), bytes);
 }
 
-TEST(TextFile, WhatIsNoFileIsNamed) {
+TEST(PosixFile, WhatIsNoFileIsNamed) {
   const ScratchFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   const auto refusal = [&](const char* name) -> std::string {
     try {
-      read_file(folder / name);
+      read_text(folder / name);
     } catch (const Error& e) {
       return e.what();
     }
     return "it was read";
   };
-  EXPECT_THAT(refusal("."), HasSubstr("it is a directory"));
-  EXPECT_THAT(refusal("pipe"), AllOf(HasSubstr("pipe"), HasSubstr("it is no regular file")));
+  EXPECT_THAT(refusal("."), HasSubstr("it is not a regular file"));
+  EXPECT_THAT(refusal("pipe"), AllOf(HasSubstr("pipe"), HasSubstr("it is not a regular file")));
   EXPECT_THAT(refusal("missing"), HasSubstr("No such file"));
 }
 

@@ -1,9 +1,10 @@
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -41,25 +42,27 @@ static void report_size_limit() {
   [[maybe_unused]] static const auto before = std::signal(SIGXFSZ, SIG_IGN);
 }
 
-static int open_descriptor(const fs::path& path, int flags, const char* what) {
-  if ((flags & O_ACCMODE) != O_RDONLY) report_size_limit();
-  int descriptor;
-  do {
-    descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (descriptor < 0 && errno == EINTR);
-  if (descriptor < 0) fail_errno(what, path, errno);
-  return descriptor;
+// A run may name thousands of token files, more than the soft limit of descriptors allows.
+static bool more_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-// Opens an existing file without waiting: opening a pipe would block until it has a writer.
-static int open_existing(const fs::path& path, int flags, const char* what) {
-  const int descriptor = open_descriptor(path, flags | O_NONBLOCK, what);
-  struct stat s;
-  const int code = ::fstat(descriptor, &s) == 0 ? 0 : errno;
-  if (code == 0 && S_ISREG(s.st_mode)) return descriptor;
-  ::close(descriptor);
-  if (code != 0) fail_errno(what, path, code);
-  fail("cannot {} {}: it is not a regular file", what, path.string());
+static int try_to_open(const fs::path& path, int flags) {
+  if ((flags & O_ACCMODE) != O_RDONLY) report_size_limit();
+  for (;;) {
+    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    if (descriptor >= 0 || (errno != EINTR && (errno != EMFILE || !more_descriptors())))
+      return descriptor;
+  }
+}
+
+static int open_descriptor(const fs::path& path, int flags, const char* what) {
+  const int descriptor = try_to_open(path, flags);
+  if (descriptor < 0) fail_errno(what, path, errno);
+  return descriptor;
 }
 
 PosixFile::PosixFile(fs::path path, int descriptor)
@@ -69,12 +72,32 @@ PosixFile PosixFile::create(const fs::path& path) {
   return PosixFile(path, open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, "create"));
 }
 
+// Without waiting: opening a pipe would block until it has a writer.
+PosixFile PosixFile::open_existing(const fs::path& path, int flags, const char* what) {
+  PosixFile file(path, open_descriptor(path, flags | O_NONBLOCK, what));
+  require(S_ISREG(file.status().st_mode), "cannot {} {}: it is not a regular file", what,
+          path.string());
+  return file;
+}
+
 PosixFile PosixFile::open(const fs::path& path) {
-  return PosixFile(path, open_existing(path, O_RDONLY, "open"));
+  return open_existing(path, O_RDONLY, "read");
 }
 
 PosixFile PosixFile::open_to_write(const fs::path& path) {
-  return PosixFile(path, open_existing(path, O_RDWR, "write"));
+  return open_existing(path, O_RDWR, "write");
+}
+
+std::optional<PosixFile> PosixFile::open_if_there(const fs::path& path) {
+  const int descriptor = try_to_open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  const int code = errno;
+  if (descriptor < 0 && code == ENOENT) return {};
+  const bool other_kind = code == ELOOP || code == EISDIR || code == ENXIO;
+  if (descriptor < 0 && !other_kind) fail_errno("open", path, code);
+  PosixFile file(path, descriptor);
+  require(descriptor >= 0 && S_ISREG(file.status().st_mode),
+          "{} is not a regular file -- remove it", path.string());
+  return file;
 }
 
 PosixFile::PosixFile(PosixFile&& other) noexcept
@@ -90,10 +113,10 @@ PosixFile::~PosixFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-std::int64_t PosixFile::size() const {
-  struct stat s;
-  if (::fstat(descriptor_, &s) != 0) fail_errno("get the size of", path_, errno);
-  return s.st_size;
+struct stat PosixFile::status() const {
+  struct stat s {};
+  if (::fstat(descriptor_, &s) != 0) fail_errno("look at", path_, errno);
+  return s;
 }
 
 void PosixFile::read_at(std::span<std::byte> out, std::int64_t offset) const {
@@ -101,7 +124,7 @@ void PosixFile::read_at(std::span<std::byte> out, std::int64_t offset) const {
     const auto n = ::pread(descriptor_, out.data(), out.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_errno("read", path_, errno);
-    require(n > 0, "cannot read {}: it ends before byte {}", path_.string(),
+    require(n > 0, "{} ends before byte {}", path_.string(),
             offset + static_cast<std::int64_t>(out.size()));
     out = out.subspan(static_cast<std::size_t>(n));
     offset += n;
@@ -176,6 +199,16 @@ bool exchange_paths(const fs::path& a, const fs::path& b) {
   require(code == EINVAL || code == ENOSYS || code == ENOTSUP, "cannot exchange {} and {}: {}",
           a.string(), b.string(), std::strerror(code));
   return false;
+}
+
+std::vector<fs::path> entries_of(const fs::path& directory) {
+  std::vector<fs::path> entries;
+  std::error_code e;
+  for (fs::directory_iterator it(directory, e), end; !e && it != end; it.increment(e))
+    entries.push_back(it->path());
+  require(!e, "cannot read the directory {}: {}", directory.string(), e.message());
+  std::sort(entries.begin(), entries.end());
+  return entries;
 }
 
 bool is_there(const fs::path& path) {

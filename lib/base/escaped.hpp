@@ -9,11 +9,7 @@ namespace trireme {
 // In one line: \n, \t, \\, and the bytes as \x1b of other control characters, of what turns the
 // direction or the line of a text, and of what is no UTF-8. Of a text that would be longer than
 // `most` bytes the first ones, and how many bytes it has.
-// An object, no function: of a std::string, std::quoted would be taken for a better match.
-struct Quote {
-  std::string operator()(std::string_view text, std::size_t most = 400) const;
-};
-inline constexpr Quote quoted;
+std::string escaped(std::string_view text, std::size_t most = 400);
 
 // A message that is made already: the same without a limit, where backslashes stay and newlines
 // too.
