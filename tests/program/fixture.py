@@ -1,9 +1,4 @@
 """The small training that all cases are about, and the grids and settings that it is run with."""
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import same_bits  # noqa: E402
 
 DECK = """
 [model]
@@ -41,7 +36,49 @@ backend = "host"
 threads = 1
 hang_timeout = 40
 """
+LLAMA = "model.norm=rms model.positions=rotary model.activation=swiglu model.bias=false model.tied=false"
+GQA = LLAMA + " model.kv_heads=2"
 F64 = "run.backend=ref precision.compute=f64 model.dropout=0"
+
+# Round numbers: each FLOP, byte and message takes a known time.
+MACHINE = """
+[machine]
+name = "plain"
+source = "a test"
+backend = "host"
+ranks_of_node = 4
+measured = true
+[peak]
+f32 = 1e9
+bf16 = 1e9
+[memory]
+bandwidth = 1e9
+[host]
+launch = 1e-7
+agreement = 1e-6
+[near]
+latency = 1e-6
+bandwidth = 1e9
+[far]
+latency = 1e-5
+bandwidth = 1e8
+[disk]
+write = 1e6
+""" + "".join(f"""
+[[product]]
+dtype = "{t}"
+m = [1]
+n = [1]
+k = [1]
+flops = [1e9]
+""" + "".join(f"""
+[[attention]]
+dtype = "{t}"
+direction = "{way}"
+head_dim = 4
+tokens = [1]
+flops = [1e9]
+""" for way in ("forward", "backward")) for t in ("f32", "bf16"))
 
 # How the runs of a case are set up: overrides and ranks. The uninterrupted run of each is made once.
 CONFIGS = {
@@ -50,7 +87,7 @@ CONFIGS = {
     "sgd": ("optimizer.name=sgd optimizer.momentum=0.9", 0),
     "digests": ("run.digest_every=1 run.replay_every=2", 0),
     "lion": ("optimizer.name=lion", 0),
-    "llama": (same_bits.GQA + " model.recompute=block", 0),
+    "llama": (GQA + " model.recompute=block", 0),
     "two-files": ('data.path=["text.tokens","more.tokens"] data.weights=[1,3]', 0),
     "untied": ("model.tied=false", 0),
     "spm": ("data.path=spm.tokens", 0),

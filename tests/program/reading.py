@@ -13,6 +13,16 @@ class Failed(Exception):
     pass
 
 
+def rows_of(table):
+    with open(table, newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def meta_of(checkpoint):
+    """What a manifest says of its checkpoint."""
+    return json.loads((checkpoint / "manifest.json").read_text())["content"].get("checkpoint", {})
+
+
 def short(digest):
     return digest.hexdigest()[:20]
 
@@ -67,8 +77,7 @@ def digest_checkpoint(checkpoint):
 
 
 def digest_history(file):
-    with open(file, newline="") as f:
-        rows = list(csv.DictReader(f))
+    rows = rows_of(file)
     if not rows or any(not row.get(c) for row in rows for c in COLUMNS):
         raise Failed(f"{file}: rows without {', '.join(COLUMNS)}")
     d = hashlib.sha256()

@@ -22,6 +22,8 @@ PLANTED = [
     ("a hang", Run(codes=ANY), Ended(137, "", hung=True), "hung"),
     ("a text that is missing", Run(says=("advice",)), Ended(0, "no"), "does not say"),
     ("a text that must not be", Run(silent=("starts fresh",)), Ended(0, "it starts fresh"), "says /starts fresh/"),
+    ("a text that comes twice", Run(once=("no deck",)), Ended(0, "no deck, no deck"), "2 times"),
+    ("a text that should come once", Run(once=("no deck",)), Ended(0, "no"), "0 times"),
     ("an exception", Run(codes=FAIL), Ended(134, "terminate called after throwing"), "terminate"),
     ("a C++ name", Run(codes=FAIL), Ended(1, "error map::at"), "map::at"),
     ("a stack", Run(codes=FAIL), Ended(139, "Caught signal 11"), "signal"),
@@ -66,14 +68,18 @@ PROGRAMS = [
     ("leaves no checkpoint", "exit 0", Case("c", [], finish="bits"), "no checkpoint"),
     ("leaves something", "touch left", Case("c", [Run()], finish="", after="[ ! -e left ]"), "at the end"),
     ("is in order", "exit 0", Case("c", [Run()], finish=""), ""),
+    ("ends otherwise than a story says", "exit 3", Case("c", [], story=lambda at: at("check", codes=(1,))), "code 3 instead of 1"),
+    ("says something else", "echo 5", Case("c", [], story=lambda at: at.same_text()), "AttributeError"),
+    ("is on a terminal", "[ -t 0 ] && [ -t 2 ]", Case("c", [Run(terminal=True)], finish=""), ""),
+    ("is on none", "[ -t 2 ]", Case("c", [Run()], finish=""), "1 instead of 0"),
 ]
 
 
 def programs():
-    with tempfile.TemporaryDirectory(prefix="faults.") as folder:
+    with tempfile.TemporaryDirectory(prefix="trireme-program-") as folder:
         for name, script, case, words in PROGRAMS:
             bench = stand_in(Path(folder), script)
-            bench.left_behind = lambda mark, ask=bench.left_behind: ask(mark, 0.3)
+            bench.farewell = 0.3
             (bench.work / "data/kept").write_text("0")
             wrong = "; ".join(bench.carry_out(case, bench.work / "case")[0])
             if bool(wrong) != bool(words) or words not in wrong:
@@ -85,14 +91,14 @@ def programs():
             yield "a pipe was read"
 
 
-def write_run(folder, weight=1.0, moment=0.5, loss="5.5", rows=2, evaluation="2,9", step=2):
+def write_run(folder, weight=1.0, moment=0.5, loss="5.5", rows=2, evaluation="2,9", step=2, updates=2):
     """A run with a checkpoint of one weight and its moment."""
     checkpoint = folder / f"checkpoints/step-{step:08}"
     checkpoint.mkdir(parents=True)
     slices = [{"group": group, "name": "w", "shape": [1], "begin": 0, "count": 1, "dtype": "f64", "chunk_elements": 1, "chunks": [[at, ""]]}
               for group, at in (("weights", 0), ("moment1", 8))]
     (checkpoint / "rank-00000.h5").write_bytes(struct.pack("<dd", weight, moment))
-    (checkpoint / "manifest.json").write_text(json.dumps({"content": {"files": [{"name": "rank-00000.h5", "slices": slices}]}}))
+    (checkpoint / "manifest.json").write_text(json.dumps({"content": {"checkpoint": {"updates": {"w": updates}}, "files": [{"name": "rank-00000.h5", "slices": slices}]}}))
     lines = ["step,loss,grad_norm,lr", *(f"{n},{loss},1,0.1" for n in range(1, rows + 1))]
     (folder / "history.csv").write_text("\n".join(lines) + "\n")
     (folder / "evaluation.csv").write_text(f"step,loss\n{evaluation}\n")
@@ -102,19 +108,20 @@ def write_run(folder, weight=1.0, moment=0.5, loss="5.5", rows=2, evaluation="2,
 # (what is other than in the uninterrupted run, what is said by bits, and by closeness)
 RUNS = [
     ({}, "", ""),
-    ({"weight": 1.0 + 2**-52}, "other final weights", ""),
-    ({"weight": 1.0 + 2 * CLOSE}, "other final weights", "differ by"),
-    ({"weight": float("nan")}, "other final weights", "differ by"),
-    ({"moment": 0.25}, "other optimizer state", ""),
-    ({"loss": "5.6"}, "history.csv", ""),
+    ({"weight": 1.0 + 2**-52}, "other bits of weights/w", ""),
+    ({"weight": 1.0 + 2 * CLOSE}, "other bits of weights/w", "differ by"),
+    ({"weight": float("nan")}, "other bits of weights/w", "differ by"),
+    ({"moment": 0.25}, "other bits of moment1/w", ""),
+    ({"loss": "5.6"}, "loss at step 1: 5.6, not 5.5", "other losses"),
     ({"rows": 1}, "history.csv", "other steps"),
-    ({"evaluation": "2,8"}, "evaluation.csv", ""),
+    ({"evaluation": "2,8"}, "evaluation.csv", "other losses"),
     ({"step": 1}, "step-00000001", ""),
+    ({"updates": 3}, "counts of updates", ""),
 ]
 
 
 def runs():
-    with tempfile.TemporaryDirectory(prefix="faults.") as folder:
+    with tempfile.TemporaryDirectory(prefix="trireme-program-") as folder:
         whole = write_run(Path(folder) / "whole")
         for i, (other, bits, close) in enumerate(RUNS):
             run = write_run(Path(folder) / str(i), **other)
