@@ -80,7 +80,13 @@ tokens = [1]
 flops = [1e9]
 """ for way in ("forward", "backward")) for t in ("f32", "bf16"))
 
-# How the runs of a case are set up: overrides and ranks. The uninterrupted run of each is made once.
+# Larger, for grids of all axes. 38 samples are held out: with microbatches of 3, of four data ranks two have one less.
+GRID = ("model.layers=4 model.width=32 model.heads=4 model.context=16 data.validation=0.23 train.batch=12 train.microbatch=3 evaluate.batches=0 "
+        "run.log_every=0 ")
+AXES = "parallel.pipe=2 parallel.seq=2 zero.stage=3"
+
+# How the runs of a case are set up: overrides and ranks. The uninterrupted run of each is made once. FREEZE is added to the
+# decks of those whose name begins with "freeze".
 CONFIGS = {
     "one": ("", 0),
     "at-once": ("checkpoint.async=false", 0),
@@ -100,6 +106,25 @@ CONFIGS = {
     "pipe2": ("parallel.pipe=2 train.microbatch=1", 2),
     "seq2": ("parallel.seq=2 zero.stage=2", 2),
     "pipe2-data2": ("parallel.pipe=2 zero.stage=3 train.microbatch=1", 4),
+    "bf16": ("precision.compute=bf16", 0),
+    "recompute": ("model.recompute=block", 0),
+    "evaluated": ("evaluate.every_steps=4", 0),
+    "wide": ("model.width=256 train.batch=300 train.microbatch=1 train.steps=2", 0),
+    "exact": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2", 0),
+    "exact-seq2": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2 run.replay_every=3 parallel.seq=2 zero.stage=1 train.microbatch=4", 2),
+    "exact-axes": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2 train.microbatch=1 " + AXES, 4),
+    "exact-data2": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2 zero.stage=2", 2),
+    "freeze-sgd": ("optimizer.name=sgd optimizer.lr=0.1", 0),
+    "freeze-long-pipe2": ("parallel.pipe=2 train.batch=96 train.microbatch=1", 2),
+    "freeze-long-data2": ("zero.stage=3 train.batch=96 train.microbatch=1", 2),
+    "data2-seq2": ("parallel.seq=2 zero.stage=1", 4),
+    "pipe2-data2-bf16": ("parallel.pipe=2 zero.stage=2 train.microbatch=1 precision.compute=bf16", 4),
+    "seq2-reduce-bf16": ("parallel.seq=2 zero.stage=3 precision.reduce=bf16", 2),
+    "grid-axes": (GRID + AXES, 4),
+    "grid-data4": (GRID + "zero.stage=3", 4),
+    "grid-pipe2": (GRID + "parallel.pipe=2 zero.stage=1", 2),
+    "grid-chunks": (GRID + "parallel.pipe=2 parallel.schedule=interleaved parallel.chunks=2", 2),
+    "grid-halves": (GRID + "parallel.pipe=2 parallel.schedule=zero-bubble", 2),
     "f64": (F64, 0),
     "f64-pipe2": (F64 + " parallel.pipe=2 train.microbatch=1", 2),
     "f64-data2": (F64 + " zero.stage=3 train.microbatch=1", 2),
@@ -117,5 +142,15 @@ to_step = 8
 pattern = "*_norm.*"
 from_step = 2
 to_step = 10
+moments = "keep"
+
+[[freeze]]
+pattern = "*.qkv.*"
+from_step = 3
+to_step = 7
+
+[[freeze]]
+pattern = "positions.*"
+to_step = 6
 moments = "keep"
 """

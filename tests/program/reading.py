@@ -4,6 +4,8 @@ import csv
 import hashlib
 import json
 import math
+import re
+from pathlib import Path
 
 COLUMNS = ("step", "loss", "grad_norm", "lr", "bytes_sent")
 BYTES = {"f32": 4, "f64": 8}
@@ -21,6 +23,20 @@ def rows_of(table):
 def meta_of(checkpoint):
     """What a manifest says of its checkpoint."""
     return json.loads((checkpoint / "manifest.json").read_text())["content"].get("checkpoint", {})
+
+
+def cpu():
+    """Name, digest of what it can do, and whether bf16 has vector instructions there."""
+    info = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*: (.*)$", info, re.M)
+    flags = re.search(r"^flags\s*: (.*)$", info, re.M)
+    flags = flags.group(1).split() if flags else []
+    name = " ".join(model.group(1).split()) if model else "unknown"
+    return name, hashlib.sha256(" ".join(sorted(flags)).encode()).hexdigest()[:8], "avx512bw" in flags
+
+
+def has_bf16():
+    return cpu()[2]
 
 
 def short(digest):
