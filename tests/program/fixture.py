@@ -109,6 +109,8 @@ CONFIGS = {
     "bf16": ("precision.compute=bf16", 0),
     "recompute": ("model.recompute=block", 0),
     "evaluated": ("evaluate.every_steps=4", 0),
+    "sequential": ("data.order=sequential", 0),
+    "evaluated-whole": ("evaluate.batches=0", 0),
     "wide": ("model.width=256 train.batch=300 train.microbatch=1 train.steps=2", 0),
     "exact": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2", 0),
     "exact-seq2": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2 run.replay_every=3 parallel.seq=2 zero.stage=1 train.microbatch=4", 2),
