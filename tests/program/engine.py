@@ -204,7 +204,7 @@ class Place:
             command = f"exec {f'$MPIEXEC -n {ranks} ' if ranks else ''}$TRIREME {command}"
         ended, wrong = self.judged(Run(command=command, **more), command)
         if wrong:
-            raise Failed("; ".join(wrong))
+            raise Failed("; ".join(wrong), ended.text)
         return ended
 
     def train(self, more="", config="", run="run", **rest):
@@ -249,10 +249,10 @@ class Bench:
 
     farewell = 10  # seconds that processes have for their end
 
-    def __init__(self, build, mpiexec, work, patience=1.0):
+    def __init__(self, program, mpiexec, work, patience=1.0, library=None):
         self.mpiexec, self.work, self.patience = mpiexec, Path(work), patience
         # Copies: somebody may build meanwhile.
-        self.program, self.library = (Path(shutil.copy2(Path(build) / file, self.work)) for file in ("trireme", "tests/failing_calls.so"))
+        self.program, self.library = (file and Path(shutil.copy2(file, self.work)) for file in (program, library))
         self.locks, self.guard = {}, threading.Lock()
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "SLURM_", "PMI_", "TRIREME_"))}
         # A pause of a rank that has nothing to do is a turn for another: ranks outnumber cores.

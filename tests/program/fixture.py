@@ -1,41 +1,7 @@
 """The small training that all cases are about, and the grids and settings that it is run with."""
+from pathlib import Path
 
-DECK = """
-[model]
-layers = 2
-width = 16
-heads = 2
-context = 8
-dropout = 0.1
-
-[data]
-path = "text.tokens"
-validation = 0.2
-
-[train]
-batch = 4
-microbatch = 2
-steps = 12
-
-[optimizer]
-lr = 3e-3
-
-[schedule]
-warmup_steps = 2
-
-[evaluate]
-every_steps = 6
-batches = 1
-
-[checkpoint]
-every_steps = 4
-keep_last = 0
-
-[run]
-backend = "host"
-threads = 1
-hang_timeout = 40
-"""
+DECK = Path(__file__).with_name("deck.toml").read_text()
 LLAMA = "model.norm=rms model.positions=rotary model.activation=swiglu model.bias=false model.tied=false"
 GQA = LLAMA + " model.kv_heads=2"
 F64 = "run.backend=ref precision.compute=f64 model.dropout=0"

@@ -12,7 +12,11 @@ BYTES = {"f32": 4, "f64": 8}
 
 
 class Failed(Exception):
-    pass
+    """With what a program said, if it was one."""
+
+    def __init__(self, what, said=""):
+        super().__init__(what)
+        self.said = said
 
 
 def rows_of(table):

@@ -1,14 +1,24 @@
 """Plants outcomes that must not pass, and sees that each is refused."""
+import argparse
 import json
 import os
+import re
 import shutil
 import struct
+import sys
 import tempfile
+import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+import grid_bits  # noqa: E402
+import same_bits  # noqa: E402
 from engine import Bench, tree
 from judging import CLOSE, MOST_OUTPUT, compare_bits, compare_close, judge, verdict
+from reading import Failed, digest_run
 from rows import ANY, FAIL, Case, Ended, Run
+from same_bits import differences
+from trainings import CASES
 
 # (what is planted, the row, how it ended, what must be said of it); nothing to say: it must pass.
 PLANTED = [
@@ -44,19 +54,15 @@ def planted():
 
 
 def stand_in(folder, script):
-    """A build whose program is a script."""
-    build = folder / "build"
-    shutil.rmtree(build, ignore_errors=True)
-    (build / "tests").mkdir(parents=True)
-    program = build / "trireme"
+    """A program that is a script."""
+    program = folder / "trireme"
     program.write_text("#!/bin/bash\n" + script)
     program.chmod(0o755)
-    (build / "tests/failing_calls.so").touch()
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     (work / "templates/one-done/run").mkdir(parents=True)
     (work / "data").mkdir()
-    return Bench(build, "mpiexec", work)
+    return Bench(program, "mpiexec", work)
 
 
 # (what the program does, the case, what must be said)
@@ -91,48 +97,94 @@ def programs():
             yield "a pipe was read"
 
 
-def write_run(folder, weight=1.0, moment=0.5, loss="5.5", rows=2, evaluation="2,9", step=2, updates=2):
-    """A run with a checkpoint of one weight and its moment."""
+def write_run(folder, weight=1.0, moment=0.5, loss="5.5", norm="1", rows=2, evaluation="2,9", step=2, updates=2, kept=2, sent=0, name="w", weights="weights",
+              state="moment1"):
+    """A run with a checkpoint of one parameter in two pieces, on two ranks, and its moment."""
     checkpoint = folder / f"checkpoints/step-{step:08}"
     checkpoint.mkdir(parents=True)
-    slices = [{"group": group, "name": "w", "shape": [1], "begin": 0, "count": 1, "dtype": "f64", "chunk_elements": 1, "chunks": [[at, ""]]}
-              for group, at in (("weights", 0), ("moment1", 8))]
-    (checkpoint / "rank-00000.h5").write_bytes(struct.pack("<dd", weight, moment))
-    (checkpoint / "manifest.json").write_text(json.dumps({"content": {"checkpoint": {"updates": {"w": updates}}, "files": [{"name": "rank-00000.h5", "slices": slices}]}}))
-    lines = ["step,loss,grad_norm,lr", *(f"{n},{loss},1,0.1" for n in range(1, rows + 1))]
+
+    def piece(group, begin, count, at):
+        return {"group": group, "name": name, "shape": [3], "begin": begin, "count": count, "dtype": "f64", "chunk_elements": 1,
+                "chunks": [[at + 8 * i, ""] for i in range(count)]}
+
+    files = [{"name": "rank-00000.h5", "slices": [piece(weights, 0, kept, 0), piece(state, 0, 3, 16)]}, {"name": "rank-00001.h5", "slices": [piece(weights, 2, 1, 0)]},
+             {"name": "master.h5", "slices": []}]
+    (checkpoint / "rank-00000.h5").write_bytes(struct.pack("<5d", 1, 2, 3, 4, moment))
+    (checkpoint / "rank-00001.h5").write_bytes(struct.pack("<d", weight))
+    (checkpoint / "manifest.json").write_text(json.dumps({"content": {"checkpoint": {"updates": {"w": updates}}, "files": files}}))
+    lines = ["step,loss,grad_norm,lr,seconds,bytes_sent", *(f"{n},{loss},{norm},0.1,{time.monotonic()},{sent}" for n in range(1, rows + 1))]
     (folder / "history.csv").write_text("\n".join(lines) + "\n")
     (folder / "evaluation.csv").write_text(f"step,loss\n{evaluation}\n")
     return folder
 
 
-# (what is other than in the uninterrupted run, what is said by bits, and by closeness)
+# (what is other than in the uninterrupted run, what is said by bits, by closeness, and what same_bits.py calls it)
 RUNS = [
-    ({}, "", ""),
-    ({"weight": 1.0 + 2**-52}, "other bits of weights/w", ""),
-    ({"weight": 1.0 + 2 * CLOSE}, "other bits of weights/w", "differ by"),
-    ({"weight": float("nan")}, "other bits of weights/w", "differ by"),
-    ({"moment": 0.25}, "other bits of moment1/w", ""),
-    ({"loss": "5.6"}, "loss at step 1: 5.6, not 5.5", "other losses"),
-    ({"rows": 1}, "history.csv", "other steps"),
-    ({"evaluation": "2,8"}, "evaluation.csv", "other losses"),
-    ({"step": 1}, "step-00000001", ""),
-    ({"updates": 3}, "counts of updates", ""),
+    ({}, "", "", ""),
+    ({"weight": 1.0 + 2**-52}, "other bits of weights/w", "", "weights"),
+    ({"weight": 1.0 + 2 * CLOSE}, "other bits of weights/w", "differ by", "weights"),
+    ({"weight": float("nan")}, "other bits of weights/w", "differ by", "weights"),
+    ({"moment": 0.25}, "other bits of moment1/w", "", "state"),
+    ({"name": "v"}, "other arrays", "other parameters", "state, weights"),
+    ({"state": "momentum"}, "other arrays", "", ""),  # it may be renamed
+    ({"loss": "5.500000000000001"}, "loss at step 1: 5.500000000000001, not 5.5", "", "history"),
+    ({"loss": "5.6"}, "loss at step 1: 5.6, not 5.5", "other losses", "history"),
+    ({"norm": "2"}, "grad_norm at step 1: 2, not 1", "", "history"),
+    ({"sent": 1}, "", "", "history"),
+    ({"rows": 1}, "1 rows of history.csv, not 2", "other steps", "history"),
+    ({"evaluation": "2,8"}, "evaluation.csv", "other losses", "evaluation"),
+    ({"step": 1}, "step-00000001", "", ""),
+    ({"updates": 3}, "counts of updates", "", ""),
 ]
+BROKEN = {"elements that nobody holds": {"kept": 1}, "no weights": {"weights": "other"}, "a loss that is not there": {"loss": ""}}
 
 
 def runs():
     with tempfile.TemporaryDirectory(prefix="trireme-program-") as folder:
-        whole = write_run(Path(folder) / "whole")
-        for i, (other, bits, close) in enumerate(RUNS):
-            run = write_run(Path(folder) / str(i), **other)
-            for wrong, words in (("; ".join(compare_bits(run, whole, True)), bits), ("; ".join(compare_close(run, whole)), close)):
+        folder = Path(folder)
+        whole = write_run(folder / "whole")
+        lines = {"#cpu": "one", "case": digest_run(whole)}
+        for i, (other, bits, close, fields) in enumerate(RUNS):
+            run = write_run(folder / str(i), **other)
+            found = differences(lines, {**lines, "case": digest_run(run)})
+            for wrong, words in (("; ".join(compare_bits(run, whole)), bits), ("; ".join(compare_close(run, whole)), close),
+                                 ("".join(found), fields and f"case: {fields}")):
                 if bool(wrong) != bool(words) or words not in wrong:
                     yield f"a run with {other}: {wrong or 'passed'}"
+        for name, other in BROKEN.items():
+            try:
+                yield f"{name}: taken as {digest_run(write_run(folder / name, **other))}"
+            except Failed:
+                pass
+        if len(differences(lines, {"#cpu": "one", "other": ""})) != 2:
+            yield "cases that only one side has"
+        if len(differences(lines, {**lines, "#cpu": "two"})) != 1:
+            yield "another CPU"
+
+
+def tables():
+    """A training that fails is no digest; no two are of one name; grids are all those of 1 to 8 ranks."""
+    with tempfile.TemporaryDirectory(prefix="trireme-program-") as folder:
+        work = Path(folder)
+        (work / "work").mkdir()
+        for name, script in (("trireme", "[ $1 = tokenize ] || { echo the disk is full >&2; exit 3; }"), ("launch", 'shift 2; exec "$@"')):
+            (work / name).write_text(f"#!/bin/sh\n{script}\n")
+            (work / name).chmod(0o755)
+        options = argparse.Namespace(mpiexec=str(work / "launch"), patience=1, override=[], only=[])
+        try:
+            yield f"a failing training is taken as {same_bits.lines_of(work / 'trireme', options, lambda line: None)}"
+        except Failed as e:
+            if not re.match("gpt2: .*exit code 3 instead of 0(.|\n)*the disk is full", str(e)):
+                yield f"a failing training is told as: {e}"
+    if len({case.name for case in CASES}) != len(CASES):
+        yield "two trainings of one name"
+    if [len(d.grids) for d in grid_bits.DECKS] != [32, 7]:
+        yield f"grids: {[len(d.grids) for d in grid_bits.DECKS]}"
 
 
 def run():
-    wrong = [*planted(), *programs(), *runs()]
+    wrong = [*planted(), *programs(), *runs(), *tables()]
     for w in wrong:
         print(f"self-test: {w}")
-    print(f"self-test: {len(wrong)} of {len(PLANTED) + len(PROGRAMS) + len(RUNS)} wrong")
+    print(f"self-test: {len(wrong)} of {len(PLANTED) + len(PROGRAMS) + 3 * len(RUNS) + len(BROKEN) + 5} wrong")
     return 1 if wrong else 0
