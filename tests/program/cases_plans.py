@@ -1,4 +1,5 @@
 """What `plan` says of memory, schedules and times, and that a run takes what was planned."""
+import math
 import re
 from pathlib import Path
 
@@ -161,8 +162,14 @@ def times(at):
     """what a step takes"""
     with_machines(at)
     took = at.plan("deck.toml --ranks 2 --machine machine.toml")["predicted"]
-    assert took["step_seconds"] > 0 and took["exposed_seconds"]["shard"] > 0 and took["checkpoint_seconds"] > 0 and took["flop_utilisation"] > 0
+    assert took["step_seconds"] > 0 and took["exposed_seconds"]["shard"] > 0 and took["checkpoint_seconds"] > 0
     assert took["bubble"] == 0
+    # Forward and backward take 6 FLOPs of each weight of a product, 2 blocks of 12 width^2 and the head, and attention's causal half
+    # 6 x context x width of each block; two ranks make 1e9 of them a second each.
+    flops = 6 * (2 * 12 * 16**2 + 256 * 16) + 2 * 6 * 8 * 16
+    assert abs(took["flop_utilisation"] / (flops * took["tokens_per_second"] / 2e9) - 1) < 1e-9
+    short, long = (at.plan(f"deck.toml --machine machine.toml checkpoint.every_steps=0 train.steps={n}")["predicted"] for n in (100, 1100))
+    assert abs((long["run_seconds"] - short["run_seconds"]) / (1000 * short["step_seconds"]) - 1) < 1e-9
     # Of two ranks of a stage that hold the same, one speaks for its gradients: the other's host goes on to the agreement while
     # its device computes, and no device loses more than the step.
     took = at.plan("deck.toml model.width=48 model.heads=3 run.backend=auto parallel.pipe=2 parallel.seq=2 zero.stage=0 --ranks 4 --machine gpu.toml")["predicted"]
@@ -217,6 +224,9 @@ def checkpoints(at):
     for more in ("", "checkpoint.every_minutes=1000"):  # which begin anew with a checkpoint
         plan = at.plan(f"deck.toml train.steps=101 checkpoint.every_steps=10 {more} --machine machine.toml")
         assert plan["predicted"]["checkpoints"] == 11  # after 10, 20, .. 100 steps, and the last
+    often = at.plan("deck.toml train.steps=101 checkpoint.every_steps=0 checkpoint.every_minutes=0.001 --machine machine.toml")["predicted"]
+    steps = math.ceil(60 * 0.001 / often["step_seconds"])
+    assert 1 < steps < 101 and often["checkpoints"] == 1 + 100 // steps
 
 
 @story(CASES, each=("gpt2_124m_gpu", "llama_1b", "llama_7b", "llama_70b"))

@@ -89,6 +89,7 @@ def main():
     parser.add_argument("build", nargs="?", help="the build folder")
     parser.add_argument("--fast", action="store_true", help="a choice")
     parser.add_argument("--sanitized", action="store_true", help="without those that sanitizers do not bear")
+    parser.add_argument("--program", help="instead of BUILD's")
     parser.add_argument("--only", metavar="PATTERN", help="cases whose title holds it")
     parser.add_argument("--list", action="store_true", help="titles, and no more")
     parser.add_argument("--self-test", action="store_true", help="of the checker")
@@ -114,7 +115,7 @@ def main():
         (work / "templates").mkdir()
         (work / "cases").mkdir()
         build = Path(options.build)
-        bench = Bench(build / "trireme", mpiexec_of(build), work, options.patience, build / "tests/failing_calls.so")
+        bench = Bench(options.program or build / "trireme", mpiexec_of(build), work, options.patience, build / "tests/failing_calls.so")
         try:
             bench.prepare()
         except Failed as e:
