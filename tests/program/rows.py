@@ -62,12 +62,13 @@ class Ended:
     met: tuple = ()
 
 
-def story(cases, fast=False, each=(None,)):
-    """Makes a function a case of the table `cases`, or one for each of its arguments in `each`; its docstring is the title."""
+def story(cases, fast=(), each=(None,)):
+    """Makes a function a case of the table `cases`, or one for each of its arguments in `each`; its docstring is the title, `fast` True
+    or those arguments that are."""
     def add(function):
         title = inspect.cleandoc(function.__doc__)
         for one in each:
             call = function if one is None else lambda at, one=one: function(at, one)
-            cases.append(Case(title if one is None else f"{title}: {one}", [], finish="", fast=fast, story=call))
+            cases.append(Case(title if one is None else f"{title}: {one}", [], finish="", fast=fast is True or one in fast, story=call))
         return function
     return add
