@@ -8,7 +8,7 @@ GRIDS = ["f64", "f64-pipe2", "f64-data2", "f64-seq2", "f64-data4", "f64-pipe2-se
 
 def elsewhere(a, b, more="--restart latest"):
     return Case(f"{a} goes on as {b}, {more}", [], config=a, start="half", finish="close", finish_config=b, finish_more=more,
-                finish_says=("restarting from",), fast=(a, b) in (("f64-pipe2", "f64-data2"),))
+                finish_says=("restarting from",), fast=(a, b, more) == ("f64-pipe2", "f64-data2", "--restart latest"))
 
 
 def again(name, more, config="one", says=("restarting from",), finish="bits", setup="", silent=(), start="half", **rest):

@@ -238,7 +238,7 @@ def unpack(at):
     shutil.unpack_archive(Path(__file__).with_name("format1.tar.gz"), at.folder)
 
 
-@story(CASES, each=(1, 2))
+@story(CASES, fast=(1,), each=(1, 2))
 def format1(at, ranks):
     """a checkpoint of format 1 goes on as if it had never stopped, ranks"""
     unpack(at)
