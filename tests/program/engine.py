@@ -200,7 +200,7 @@ class Place:
 
     def __call__(self, command, ranks=0, **more):
         """`trireme COMMAND` on so many ranks, or a command that names $TRIREME; `more` as a Run has it."""
-        if "$TRIREME" not in command:
+        if "TRIREME" not in command:
             command = f"exec {f'$MPIEXEC -n {ranks} ' if ranks else ''}$TRIREME {command}"
         ended, wrong = self.judged(Run(command=command, **more), command)
         if wrong:

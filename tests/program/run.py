@@ -33,6 +33,7 @@ import cases_plans
 import cases_ranks
 import cases_restarts
 import cases_runs
+import cases_scripts
 import cases_signals
 import cases_writes
 import self_test
@@ -43,7 +44,7 @@ from reading import Failed
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
-          "plans": cases_plans}
+          "plans": cases_plans, "scripts": cases_scripts}
 
 
 def all_cases():
