@@ -192,7 +192,7 @@ CASES = [
     Case("restart with a copy of the tokens", [], setup="cp text.tokens t; mv t text.tokens", start="half", finish_silent=("not those that",)),
     # While it runs.
     Case("text.tokens is cut off while it runs",
-         [Run(faults="write */run/history.csv 1+ sleep:30", signals=(("row 5", "shell", "truncate -s 1000 text.tokens"),), codes=FAILED,
+         [Run("checkpoint.every_steps=0", faults="write */run/history.csv 1+ sleep:30", signals=(("row 5", "shell", "truncate -s 1000 text.tokens"),), codes=FAILED,
               says=("text.tokens ends before byte",), then="grep -q '\"failed\"' run/outcome.json && $TRIREME inspect run --verify"), TOKENS_BACK], fast=True),
     Case("text.tokens is removed while it runs",
          [Run(faults="write */run/history.csv 1+ sleep:30", signals=(("row 5", "shell", "rm text.tokens"),)), TOKENS_BACK]),
