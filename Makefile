@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help run setup setup-slurm setup-clang build test test-full test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check format install clean
+.PHONY: help run setup setup-slurm setup-clang build test test-full test-builds test-asan mutants bench predict test-hf gpu-test gpu-bench bundle check format install clean
 .NOTPARALLEL:
 
 help:
@@ -27,8 +27,9 @@ help:
 	@echo 'make setup-slurm  Slurm and munge too, for the tests of job scripts; starts no service'
 	@echo 'make setup-clang  clang 19 and CUDA 12'\''s headers, for a second compiler'\''s view of the device kernels in make test-full'
 	@echo 'make build      build/trireme and the quick start'\''s token file'
-	@echo 'make test-full  the slow tests too: every grid and setting, install, a bundle, a build without CUDA; four hours or more on 2 cores'
-	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on up to 4 ranks'
+	@echo 'make test-full  the slow tests too: every grid and setting, an install; an hour or more on 2 cores'
+	@echo 'make test-builds  what compiles the tree anew: a bundle, a bare Debian without CUDA, containers'
+	@echo 'make test-asan  the fast tests under AddressSanitizer and UBSan, on 2 and 4 ranks'
 	@echo 'make test-hf    models in and out, held to transformers and torch in a virtual environment of their own'
 	@echo 'make mutants    small wrong edits, each of which a test must find, and a few that none may'
 	@echo 'make bench      step time, memory and throughput as tables'
@@ -68,12 +69,15 @@ test: build
 
 test-full: build
 	@cmake --build $(BUILD) -j $(JOBS) --target all bench_programs
-	@tests/run.sh $(BUILD) $(JOBS)
+	@tests/run.sh $(BUILD) $(JOBS) -LE builds
+
+test-builds: build
+	@tests/run.sh $(BUILD) $(JOBS) -L builds
 
 test-asan:
 	@BUILD=build/asan PRESET=asan CUDA=OFF cmake/setup.sh
 	@cmake --build build/asan -j $(JOBS)
-	@tests/run.sh build/asan $(JOBS) -L fast
+	@tests/run.sh build/asan $(JOBS) -L fast -LE scripts
 
 test-hf: build
 	@cmake --build $(BUILD) -j $(JOBS) --target hf_logits

@@ -11,11 +11,11 @@
 #include "app/launch.hpp"
 #include "app/output.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
-#include "lib/deck/machine_file.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
+#include "lib/predict/machine_file.hpp"
 
 namespace trireme {
 

@@ -1,6 +1,5 @@
 // trireme check DECK
 #include "app/commands.hpp"
-#include "app/node_shards.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "app/tokenizers.hpp"
@@ -8,8 +7,8 @@
 #include "lib/base/log.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/predict/machine_file.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/train/state.hpp"
@@ -35,8 +34,8 @@ void verify(const std::vector<TokenRange>& ranges) {
 
 // Checks the deck, its files, and that the model of one rank fits this machine.
 int check(const CheckArguments& a) {
-  const auto deck = with_planned_shard_number(
-      with_vocab(fit_to_ranks(load_deck(a.deck.path, a.deck.overrides), a.ranks)), a.ranks_of_node);
+  const auto asked = load_deck(a.deck.path, a.deck.overrides);
+  const auto deck = resolve(asked, {a.ranks, a.ranks_of_node, vocabulary_of(asked.data)});
   require_countable(deck.train, deck.model.context, {});
   const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
                                       static_cast<std::uint64_t>(deck.train.seed));
@@ -59,7 +58,7 @@ int check(const CheckArguments& a) {
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
-  const auto plan = make_plan(plan_input(deck, compute, transport_of(deck, choice)), target);
+  const auto plan = make_plan(job_of(deck, compute, transport_of(deck, choice)), target);
   say("{} is sound: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
       parameters_text(make_spec(deck.model), deck.freeze, 0), training.samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));

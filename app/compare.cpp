@@ -36,10 +36,10 @@ class Comparison {
       : arguments_(arguments), a_(open_side("A", arguments.a)), b_(open_side("B", arguments.b)) {
     places_.spec = make_spec(a_.deck.model);
     const auto& p = a_.deck.parallel;
-    const auto blocks =
-        blocks_of_stages(places_.spec, p.stage_layers, static_cast<int>(p.pipe * p.chunks));
+    const Pipeline pipe{p.schedule, static_cast<int>(p.pipe), static_cast<int>(p.chunks)};
+    const auto blocks = blocks_of_stages(places_.spec, p.stage_layers, pipe.virtual_stages());
     places_.stage_of_unit = stages_of_units(places_.spec, blocks);
-    for (auto& stage : places_.stage_of_unit) stage %= static_cast<int>(p.pipe);
+    for (auto& stage : places_.stage_of_unit) stage = pipe.stage_of(stage);
   }
 
   int run() {

@@ -53,9 +53,7 @@ class Witness {
 };
 
 bool is_machine_of(const Side& side, const std::string& here) {
-  if (!side.meta) return true;
-  const auto there = side.meta->extra.find(machine_key);
-  return there == side.meta->extra.end() || there->second.empty() || there->second == here;
+  return !side.meta || side.meta->extra.machine.empty() || side.meta->extra.machine == here;
 }
 
 // Why a replay on one rank of this kind of machine must have the record's bits; null: it need not.

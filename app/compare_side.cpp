@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {
@@ -91,9 +91,10 @@ static std::map<std::string, std::string> making(const Side& side) {
   std::map<std::string, std::string> all;
   if (!side.meta) return all;
   all["version"] = side.meta->version;
-  for (const auto& [key, value] : side.meta->extra)
-    if (key != "skipped_in_row" && key != "history_begins" && value.find('\n') == std::string::npos)
-      all[key] = value;
+  const auto& extra = side.meta->extra;
+  if (!extra.machine.empty()) all["machine"] = extra.machine;
+  if (!extra.order_of_few.empty()) all["order_of_few"] = extra.order_of_few;
+  if (!extra.token_files.empty()) all["token_files"] = extra.token_files;
   return all;
 }
 
@@ -107,7 +108,7 @@ std::vector<std::string> setting_differences(const Side& a, const Side& b) {
   for (const auto& [key, value] : x)
     if (const auto other = y.find(key); other != y.end() && other->second != value)
       lines.push_back(
-          fmt::format("{}: {} -> {}", quoted(key), quoted(value), quoted(other->second)));
+          fmt::format("{}: {} -> {}", escaped(key), escaped(value), escaped(other->second)));
   return lines;
 }
 

@@ -12,6 +12,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/keys/quantity.hpp"
 
 namespace trireme {
 

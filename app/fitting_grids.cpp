@@ -1,18 +1,18 @@
 #include "app/fitting_grids.hpp"
 
-#include "app/node_shards.hpp"
 #include "lib/base/sizes.hpp"
 
 namespace trireme {
 
-Deck PlannedRun::fitted(const std::vector<std::string>& overrides) const {
-  return with_planned_vocab(fit_to_ranks(load_deck(deck.path, overrides), ranks));
+Deck PlannedRun::resolved(Deck d) const {
+  const auto vocab = planned_vocabulary(d);
+  return resolve(std::move(d), {ranks, ranks_of_node, vocab});
 }
 
-PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {
-  auto in = plan_input(with_planned_shard_number(d, ranks_of_node), d.precision.compute, transport);
-  in.ranks_of_node = static_cast<int>(ranks_of_node);
-  return in;
+PlanInput PlannedRun::job(const Deck& d, TransportKind transport) const {
+  auto job = job_of(d, d.precision.compute, transport);
+  job.ranks_of_node = static_cast<int>(ranks_of_node);
+  return job;
 }
 
 namespace {
@@ -36,11 +36,11 @@ std::vector<std::vector<std::string>> zero_settings(const ZeroConfig& asked, std
   return all;
 }
 
-Deck fitted(const PlannedRun& run, const FittingGrid& grid) {
+PlanInput job_on(const PlannedRun& run, const FittingGrid& grid, TransportKind transport) {
   auto overrides = run.deck.overrides;
   overrides.emplace_back("parallel.stage_layers=[]");
   overrides.insert(overrides.end(), grid.overrides.begin(), grid.overrides.end());
-  return run.fitted(overrides);
+  return run.job(run.resolved(load_deck(run.deck.path, overrides)), transport);
 }
 
 }  // namespace
@@ -59,8 +59,7 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
           0};
       fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());
       try {
-        const auto deck = fitted(run, fit);
-        const auto needed = needed_within(run.input(deck, asked.transport), target, limit);
+        const auto needed = needed_within(job_on(run, fit, asked.transport), target, limit);
         if (!needed) continue;
         fit.needed = *needed;
       } catch (const Error&) {
@@ -83,7 +82,7 @@ std::string fitting_text(const PlannedRun& run, const PlanInput& asked, DryTarge
   std::string text =
       fmt::format("\n  {:<{}} {:>10} {:>7} {:>12}", "", widest, "needed", "bubble", "sends a step");
   for (const auto& f : fitting) {
-    const auto plan = make_plan(run.input(fitted(run, f), asked.transport), target);
+    const auto plan = make_plan(job_on(run, f, asked.transport), target);
     double sent = 0;
     for (const auto& r : plan.ranks)
       sent = std::max(sent, static_cast<double>(r.step_traffic.shard + r.step_traffic.seq +

@@ -13,9 +13,9 @@ struct PlannedRun {
   std::int64_t ranks = 1;
   std::int64_t ranks_of_node = 0;  // 0: not known
 
-  // The deck on this many ranks, with a number for model.vocab.
-  Deck fitted(const std::vector<std::string>& overrides) const;
-  PlanInput input(const Deck&, TransportKind) const;
+  // What a resolved deck asks of these ranks, in the type that it names.
+  PlanInput job(const Deck& resolved, TransportKind) const;
+  Deck resolved(Deck) const;
 };
 
 struct FittingGrid {

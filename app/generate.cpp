@@ -8,7 +8,7 @@
 #include "app/loaded_model.hpp"
 #include "app/output.hpp"
 #include "app/prompts.hpp"
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/run/generation.hpp"
@@ -63,7 +63,7 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
   if (!path.empty()) {
     at_root(world, Pace::slow, [&] {
       require_another_file(a.output, path);
-      text = read_file(path);
+      text = read_text(path);
     });
     world.broadcast(text);
   }

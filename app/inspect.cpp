@@ -10,10 +10,10 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/describe.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/repair.hpp"
 
 namespace trireme {

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 
-#include "app/node_shards.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/deck/value.hpp"
+#include "lib/comm/placement.hpp"
+#include "lib/data/dataset.hpp"
+#include "lib/keys/quantity.hpp"
+#include "lib/keys/value.hpp"
 #include "lib/launch/mpi_job.hpp"
 
 namespace trireme {
 
-void require_launch(const Communicator& world) {
+static void require_launch(const Communicator& world) {
   const int launched = launch::launched_ranks();
   require(launched == 0 || launched == world.size(),
           "the launcher started {} ranks, but MPI sees a world of {}: they would all write one run "
@@ -21,7 +23,7 @@ void require_launch(const Communicator& world) {
           launched, world.size());
 }
 
-void require_same_arguments(const Communicator& world, const std::string& mine) {
+static void require_same_arguments(const Communicator& world, const std::string& mine) {
   const auto all = world.all_gather(to_string(hash128(mine)));
   const auto other = std::ranges::find_if(all, [&](const auto& h) { return h != all[0]; });
   if (other != all.end())
@@ -44,42 +46,65 @@ double hang_timeout_before_deck(const std::vector<std::string>& overrides) {
   return seconds;
 }
 
-int on_all_ranks(const std::string& arguments,
-                 const std::function<int(const Communicator&)>& work) {
-  if (launch::launched_ranks() < 2) return work(Communicator());
-  const launch::MpiJob job(RunConfig{}.hang_timeout);
+void say_lone_error(const Communicator& world, const std::exception& e) {
+  log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
+}
+
+int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>& work) {
+  const launch::MpiJob job(hang_timeout);
   const auto& world = job.world();
   try {
-    require_launch(world);
-    if (world.rank() != 0) log_quietly();
-    require_same_arguments(world, arguments);
     return work(world);
   } catch (const SharedError& e) {  // every rank is here
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;
   } catch (const std::exception& e) {
-    log_error("rank {}: {}", world.rank(), told(e));
+    if (!dynamic_cast<const SaidError*>(&e)) say_lone_error(world, e);
+    if (world.size() == 1) return 1;
     job.abort(1);
   }
 }
 
+void join(const Communicator& world, const std::string& arguments) {
+  require_launch(world);
+  if (world.rank() != 0) log_quietly();
+  require_same_arguments(world, arguments);
+}
+
+int on_all_ranks(const std::string& arguments,
+                 const std::function<int(const Communicator&)>& work) {
+  if (launch::launched_ranks() < 2) return work(Communicator());
+  return with_mpi(RunConfig{}.hang_timeout, [&](const Communicator& world) {
+    join(world, arguments);
+    return work(world);
+  });
+}
+
+Deck resolve_here(Deck deck, const Communicator& world, std::int64_t vocab) {
+  const bool copy_each_node = deck.zero.copy_each_node;
+  Surroundings here{.ranks = world.size(), .vocab = vocab};
+  if (copy_each_node) here.ranks_of_node = placement_of(world).ranks_of_node;
+  together(world, [&] { deck = resolve(std::move(deck), here); });
+  if (copy_each_node) tell_copy_each_node(deck, here.ranks_of_node);
+  return deck;
+}
+
 Deck read_deck(const Communicator& world, const DeckArguments& a) {
   Deck deck;
-  std::string text, name;
+  std::string text, name, vocab;
   at_root(world, [&] {
-    deck = with_vocab(fit_to_ranks(load_deck(a.path, a.overrides), world.size()));
+    deck = load_deck(a.path, a.overrides);
+    vocab = std::to_string(vocabulary_of(deck.data));
     text = dump_deck(deck);
     name = deck.name;
   });
-  if (world.size() == 1) return with_shard_number_here(std::move(deck), world);
-  world.broadcast(text);
-  world.broadcast(name);
+  for (auto* of_root : {&text, &name, &vocab}) world.broadcast(*of_root);
   together(world, [&] {
     if (world.rank() == 0) return;
     deck = parse_deck(text, name);
     deck.name = name;
   });
-  return with_shard_number_here(std::move(deck), world);
+  return resolve_here(std::move(deck), world, std::stoll(vocab));
 }
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 #pragma once
-// How the ranks of a job start: checks of the launch, and the deck.
+// How the ranks of a job start and end: the launch, its errors, and the deck.
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,22 +9,32 @@
 
 namespace trireme {
 
-// Error when the launcher says that it started another number of ranks than MPI sees.
-void require_launch(const Communicator& world);
-
-// SharedError naming the first rank whose arguments, as text, are not rank 0's.
-void require_same_arguments(const Communicator& world, const std::string& mine);
-
 // run.hang_timeout as far as the command line says it, else its default: for the time before the
 // deck is read. What is wrong with it is said when the deck is read.
 double hang_timeout_before_deck(const std::vector<std::string>& overrides);
 
-// Rank 0 reads the deck, fits it to the number of ranks and broadcasts the result. SharedError.
-Deck read_deck(const Communicator& world, const DeckArguments&);
+// An error on one rank that it has said already.
+struct SaidError : Error {
+  using Error::Error;
+};
+void say_lone_error(const Communicator& world, const std::exception&);
 
-// A command that any number of ranks run: `work` with the world of this launch, on which errors end
-// all ranks as they end `train`. Without a launcher MPI is left alone. `arguments`: the command
-// line as text, the same on all ranks.
+// `work` with the world of a job of MPI's, which ends behind it. An error that all ranks share is
+// said once and ends them, one of a single rank aborts the job.
+int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>& work);
+
+// Collective. Error when the launcher says that it started another number of ranks than MPI sees,
+// SharedError naming the first rank whose arguments, as text, are not rank 0's. From here on rank 0
+// alone speaks.
+void join(const Communicator& world, const std::string& arguments);
+
+// A command that any number of ranks run: `work` with all that were launched. Without a launcher
+// MPI is left alone. `arguments`: the command line as text, the same on all ranks.
 int on_all_ranks(const std::string& arguments, const std::function<int(const Communicator&)>& work);
+
+// Collective. The deck resolved for the ranks of this job. SharedError.
+Deck resolve_here(Deck, const Communicator& world, std::int64_t vocab);
+// Rank 0 reads the deck, all resolve it. SharedError.
+Deck read_deck(const Communicator& world, const DeckArguments&);
 
 }  // namespace trireme

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <utility>
 
-#include "app/node_shards.hpp"
-#include "lib/base/host_name.hpp"
+#include "app/launch.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/ids_tokenizer.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/launch/devices.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {
@@ -43,7 +39,7 @@ static void require_machine_keys(const std::vector<std::string>& overrides) {
             o);
 }
 
-// The checkpoint's deck for `ranks` ranks.
+// The checkpoint's deck, not resolved yet for `ranks` ranks.
 static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, LossesAre losses,
                      int ranks) {
   require_machine_keys(a.overrides);
@@ -59,36 +55,9 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
   // What the run's steps were of says nothing here.
   deck.train.batch = deck.train.microbatch * ranks;
   const auto name = deck.name;
-  deck = fit_to_ranks(parse_deck(dump_deck(deck), name, a.overrides), ranks);
+  deck = parse_deck(dump_deck(deck), name, a.overrides);
   deck.name = name;
   return deck;
-}
-
-// Before anything is taken. The ranks of a node share its memory; those with a device have one
-// each.
-static void require_memory(const Communicator& world, const Deck& deck, const BackendChoice& choice,
-                           DType compute, LossesAre losses) {
-  double needed = 0, capacity = 0;
-  bool shared = true;
-  together(world, [&] {
-    auto target = dry_target(choice);
-    capacity = static_cast<double>(std::exchange(target.capacity, std::size_t{1} << 60));
-    shared = target.properties.host_readable;
-    auto input = plan_input(deck, compute, transport_of(deck, choice));
-    input.evaluation = losses == LossesAre::of_run ? PlanEvaluation::included  // of what follows
-                                                   : PlanEvaluation::left_out;
-    needed =
-        static_cast<double>(reserved_untrained(std::move(input), std::move(target), world.rank()));
-  });
-  if (shared) world.node().all_reduce({&needed, 1});
-  together(world, [&] {
-    require(needed <= capacity,
-            "{} would reserve {:.2f} GiB for this model, and {} has {:.2f} GiB: take more {}",
-            world.size() == 1 ? "this program"
-            : shared          ? "the ranks of a node"
-                              : "a rank",
-            needed * 0x1p-30, host_name(), capacity * 0x1p-30, shared ? "nodes" : "ranks");
-  });
 }
 
 LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path& checkpoint,
@@ -98,26 +67,18 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     deck_ = deck_for(*reader_, a, losses, world.size());
     require_model(*reader_, make_spec(deck_.model));
   });
-  deck_ = with_shard_number_here(std::move(deck_), world);
+  deck_ = resolve_here(std::move(deck_), world, 0);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
-  auto choice = backend_choice(deck_, world);
-  choice.device = launch::gpu_of_rank(choice.name == "cuda", deck_.run.share_gpu, world);
-  const auto compute = agreed_compute(world, choice, deck_.precision.compute);
-  require_memory(world, deck_, choice, compute, losses);
-  const auto grid = grid_of(deck_);
-  axes_ = make_axes(world, grid, shard_ranks(deck_.zero, grid));
-  // A backend takes what is free of its device then.
-  if (transport_of(deck_, choice) == TransportKind::device)
-    connect(axes_, transport::nccl_on(choice.device));
-  together(world, [&] { backend_ = open_backend(choice); });
-  together(world, Pace::slow, [&] {
-    workspace_ = std::make_unique<Workspace>(*backend_);
-    auto setup = trainer_setup(deck_, compute);
-    setup.trainable = false;
-    if (losses == LossesAre::of_samples) setup.exact_chunk = 0;
-    trainer_ = std::make_unique<Trainer>(*backend_, axes_, std::move(setup));
-    load_weights(trainer_->store(), *reader_);
-  });
+  machine_ = choose_machine(world, deck_);
+  auto& job = machine_.job;
+  job.setup.trainable = false;
+  job.evaluation = PlanEvaluation::included;  // of what follows
+  if (losses == LossesAre::of_samples) {
+    job.evaluation = PlanEvaluation::left_out;
+    job.setup.exact_chunk = 0;
+  }
+  ::trireme::open(machine_, world);
+  together(world, Pace::slow, [&] { load_weights(trainer().store(), *reader_); });
 }
 
 std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,

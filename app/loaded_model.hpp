@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "app/run_support.hpp"
+#include "app/machine.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/io/checkpoint_reader.hpp"
-#include "lib/train/trainer.hpp"
 
 namespace trireme {
 
@@ -38,18 +37,15 @@ class LoadedModel {
 
   const Deck& deck() const { return deck_; }
   const CheckpointMeta& meta() const { return reader_->meta(); }
-  Trainer& trainer() { return *trainer_; }
+  Trainer& trainer() { return *machine_.trainer; }
   // The checkpoint's; ids as text where it holds none. `checkpoint` names it in messages.
   std::unique_ptr<Tokenizer> tokenizer(const std::string& checkpoint) const;
-  bool speaks() const { return axes_.world.rank() == 0; }
+  bool speaks() const { return machine_.axes.world.rank() == 0; }
 
  private:
   std::unique_ptr<CheckpointReader> reader_;
   Deck deck_;
-  Axes axes_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Workspace> workspace_;
-  std::unique_ptr<Trainer> trainer_;
+  Machine machine_;
 };
 
 }  // namespace trireme

@@ -8,7 +8,7 @@
 
 #include "app/json_lines.hpp"
 #include "app/output.hpp"
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/run/multiple_choice.hpp"
 
@@ -112,7 +112,7 @@ int evaluate_choices(const Communicator& world, const ModelArguments& a, const s
   std::string text;
   at_root(world, Pace::slow, [&] {
     require_another_file(output, path);
-    text = read_file(path);
+    text = read_text(path);
   });
   world.broadcast(text);
   std::vector<Question> questions;

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 
 namespace trireme {
 

@@ -4,13 +4,13 @@
 
 #include "app/commands.hpp"
 #include "app/fitting_grids.hpp"
-#include "app/node_shards.hpp"
 #include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/sizes.hpp"
-#include "lib/deck/machine_file.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/keys/quantity.hpp"
+#include "lib/predict/machine_file.hpp"
 #include "lib/predict/prediction.hpp"
 #include "lib/predict/search_text.hpp"
 
@@ -37,10 +37,17 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   return predict(input, run, machine, times, checkpoint);
 }
 
-// A plan is made for the machine of the file, whatever is here.
-std::optional<MachineModel> machine_of(const PlanArguments& a, Deck& deck) {
+std::optional<MachineModel> machine_of(const PlanArguments& a) {
   if (a.machine.empty()) return std::nullopt;
   auto machine = load_machine(a.machine);
+  require(a.run.ranks_of_node == 0 || a.run.ranks_of_node == machine.ranks_of_node,
+          "--ranks-per-node {}, and {} is of a machine with {} on a node", a.run.ranks_of_node,
+          a.machine, counted(machine.ranks_of_node, "rank"));
+  return machine;
+}
+
+// A plan is made for the machine of the file, whatever is here.
+void move_to(const MachineModel& machine, const PlanArguments& a, Deck& deck) {
   auto& backend = deck.run.backend;
   require(backend == "auto" || backend == machine.backend,
           "run.backend = \"{}\", and {} is of a machine for \"{}\"", backend, a.machine,
@@ -60,13 +67,9 @@ std::optional<MachineModel> machine_of(const PlanArguments& a, Deck& deck) {
   if (backend == "cuda" && deck.precision.compute == DType::f32 && deck.precision.tf32)
     log_warning("{} has no rates of products in tf32: those of f32 are taken, which are slower",
                 a.machine);
-  require(a.run.ranks_of_node == 0 || a.run.ranks_of_node == machine.ranks_of_node,
-          "--ranks-per-node {}, and {} is of a machine with {} on a node", a.run.ranks_of_node,
-          a.machine, counted(machine.ranks_of_node, "rank"));
   require(backend == "host" || a.run.ranks == 1 || !deck.run.share_gpu,
           "ranks that share a GPU send messages through the host, whose times are not predicted: "
           "set run.share_gpu = false");
-  return machine;
 }
 
 std::optional<std::size_t> device_memory(const PlanArguments& a) {
@@ -114,19 +117,19 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   require(a.run.ranks >= 1 && a.run.ranks <= std::int64_t{1} << 30,
           "--ranks {} is not a number of ranks from 1 to 2^30", a.run.ranks);
   const auto loaded = load_deck(a.run.deck.path, a.run.deck.overrides);
-  auto deck = on_one_rank(loaded);
+  auto deck = on_one_rank(loaded, planned_vocabulary(loaded));
   deck.zero.prefetch = loaded.zero.prefetch;
   deck.zero.scatters = loaded.zero.scatters;
-  deck = with_planned_vocab(std::move(deck));
-  const auto machine = machine_of(a, deck);
+  const auto machine = machine_of(a);
+  move_to(*machine, a, deck);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
   const auto input =
-      plan_input(deck, deck.precision.compute,
-                 machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
+      job_of(deck, deck.precision.compute,
+             machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,
           "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: take "
@@ -139,7 +142,7 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   say("{}", search_text(found, memory));
   std::string also;
   if (!loaded.parallel.stage_layers.empty()) also += " parallel.stage_layers=[]";
-  if (loaded.zero.shard != 0) also += " zero.shard=0";
+  if (loaded.zero.shard != 0 || loaded.zero.copy_each_node) also += " zero.shard=0";
   if (!also.empty()) say("the deck has other settings than all of these: add{}\n", also);
   const bool flat =
       std::ranges::any_of(found.best, [](const Trial& t) { return t.choice.grid.pipe == 1; });
@@ -160,10 +163,12 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
 int plan(PlanArguments a) {
   const auto limit = device_memory(a);
   if (a.search) return search_plans(a, limit);
-  auto deck = a.run.fitted(a.run.deck.overrides);
-  const auto machine = machine_of(a, deck);
+  const auto asked = load_deck(a.run.deck.path, a.run.deck.overrides);
+  const auto machine = machine_of(a);
   if (machine) a.run.ranks_of_node = machine->ranks_of_node;
-  if (a.run.ranks_of_node > 0) tell_shard_number(deck, a.run.ranks_of_node);
+  auto deck = a.run.resolved(asked);
+  if (machine) move_to(*machine, a, deck);
+  if (asked.zero.copy_each_node) tell_copy_each_node(deck, a.run.ranks_of_node);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
   if (limit && !machine && deck.run.backend == "auto" && choice.name == "host")
@@ -175,8 +180,8 @@ int plan(PlanArguments a) {
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto input =
-      a.run.input(deck, machine && machine->backend == "cuda" ? TransportKind::device
-                                                              : transport_of(deck, choice));
+      a.run.job(deck, machine && machine->backend == "cuda" ? TransportKind::device
+                                                            : transport_of(deck, choice));
   const auto plan = make_plan(input, target);
   std::optional<Prediction> predicted;
   if (machine) predicted = predict_run(a, *machine, deck, input, target, plan);

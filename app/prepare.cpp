@@ -1,20 +1,17 @@
 #include "app/prepare.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "lib/base/hash.hpp"
-#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/version.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/run/loop.hpp"
@@ -67,16 +64,13 @@ std::vector<TokenFile> files_of(const Inputs& in) {
   return files;
 }
 
-// A key of CheckpointMeta::extra: a hash of what identifies the token files.
-constexpr const char* token_files_key = "token_files";
-
 // Other tokens under the same deck are trained on without an error: continued pre-training does so.
 void compare_tokens_with_checkpoint(Inputs& in) {
   std::string identities;
   for (const auto& range : in.training.ranges())
     for (const auto& [_, value] : identity_of(range.file)) identities += value + "\n";
   const auto here = to_string(hash128(identities));
-  auto& there = in.meta.extra[token_files_key];
+  auto& there = in.meta.extra.token_files;
   if (in.from && !there.empty() && there != here)
     log_warning(
         "the token files are not those that the checkpoint was trained on: it goes on with these, "
@@ -85,12 +79,8 @@ void compare_tokens_with_checkpoint(Inputs& in) {
   there = here;
 }
 
-// A key of CheckpointMeta::extra: how the order of few samples is drawn. Checkpoints without it had
-// a network of one bit a half.
-constexpr const char* order_key = "order_of_few";
-
 void compare_order_with_checkpoint(Inputs& in) {
-  auto& there = in.meta.extra[order_key];
+  auto& there = in.meta.extra.order_of_few;
   const bool in_epoch =
       !in.deck.data.weights.empty() || in.meta.samples % in.training.samples_per_epoch() != 0;
   if (in.from && there.empty() && in_epoch && in.training.shuffles_few())
@@ -111,53 +101,6 @@ void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
                 fmt::join(differences, "; "));
 }
 
-// The ranks of a node share its memory; those with a device have one each.
-void require_memory(const Communicator& world, const Inputs& in, const BackendChoice& choice,
-                    DType compute) {
-  std::size_t capacity = 0;
-  std::array<double, 2> taken{};  // in all, and without the copy that checkpoints are written from
-  bool shared = true;
-  together(world, [&] {
-    auto target = dry_target(choice);
-    capacity = std::exchange(target.capacity, std::size_t{1} << 60);
-    shared = target.properties.host_readable;
-    auto input = plan_input(in.deck, compute, transport_of(in.deck, choice));
-    input.setup.first_step = in.meta.step;
-    const auto mine = reserved_by(std::move(input), std::move(target), world.rank());
-    taken = {static_cast<double>(mine.all + mine.beside.headroom),
-             static_cast<double>(mine.without_snapshot + mine.beside.headroom)};
-    // What NCCL really takes is known when all ranks are connected.
-    if (mine.all + mine.beside.headroom <= capacity &&
-        mine.all + mine.beside.headroom + mine.beside.nccl > capacity)
-      log_warning(
-          "a rank reserves {:.2f} GiB and leaves {:.2f} GiB free: by an estimate NCCL takes {:.2f} "
-          "GiB more, which its GPU may not have",
-          static_cast<double>(mine.all) * 0x1p-30,
-          static_cast<double>(mine.beside.headroom) * 0x1p-30,
-          static_cast<double>(mine.beside.nccl) * 0x1p-30);
-  });
-  if (shared) world.node().all_reduce(taken);
-  together(world, [&] {
-    const auto limit = static_cast<double>(capacity);
-    if (taken[0] <= limit) return;
-    const std::string ways =
-        taken[1] <= limit
-            ? "set checkpoint.async = false, which saves the copy that checkpoints are written from"
-            : fmt::format(
-                  "lower train.microbatch or model.context, set model.recompute = \"block\"{}, or "
-                  "take more {}",
-                  world.size() == 1 || in.deck.zero.stage == 3 ? "" : " or zero.stage = 3",
-                  shared ? "nodes" : "ranks");
-    fail(
-        "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}; `trireme plan` shows what takes "
-        "it",
-        world.size() == 1 ? "this run"
-        : shared          ? "the ranks of a node"
-                          : "a rank",
-        taken[0] / (1 << 30), host_name(), limit / (1 << 30), ways);
-  });
-}
-
 // Ranks of several kinds have no bits of one run. A restart elsewhere goes on, with other bits.
 void compare_machines(const Communicator& world, Inputs& in, const BackendChoice& choice) {
   std::string kind;
@@ -175,7 +118,7 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
           all[0], r, all[r]));
   }
   const auto here = fmt::format("{}", fmt::join(kinds, " and "));
-  auto& there = in.meta.extra[machine_key];
+  auto& there = in.meta.extra.machine;
   if (in.from && !there.empty() && there != here && in.deck.run.exactness != Exactness::fast)
     log_warning(
         "the checkpoint comes from another kind of machine: from here on the bits are those of {}, "
@@ -184,12 +127,7 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
   there = here;
 }
 
-// The model and its state.
-void open_model(Machine& machine, Inputs& in, DType compute) {
-  machine.workspace = std::make_unique<Workspace>(*machine.backend);
-  auto setup = trainer_setup(in.deck, compute);
-  setup.first_step = in.meta.step;
-  machine.trainer = std::make_unique<Trainer>(*machine.backend, machine.axes, std::move(setup));
+void load(Machine& machine, Inputs& in) {
   auto& store = machine.trainer->store();
   if (in.from) {
     load_state(store, *in.from, machine.trainer->standings());
@@ -219,20 +157,12 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
 }
 
 Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t rounding) {
-  Machine m;
-  m.choice = backend_choice(in.deck, world);
+  auto m = choose_machine(world, in.deck);
   m.choice.rounding = rounding;
-  m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", in.deck.run.share_gpu, world);
+  m.job.setup.first_step = in.meta.step;
   compare_machines(world, in, m.choice);
-  const auto compute = agreed_compute(world, m.choice, in.deck.precision.compute);
-  const auto grid = grid_of(in.deck);
-  require_memory(world, in, m.choice, compute);
-  m.axes = make_axes(world, grid, shard_ranks(in.deck.zero, grid));
-  // A backend takes what is free of its device then.
-  if (transport_of(in.deck, m.choice) == TransportKind::device)
-    connect(m.axes, transport::nccl_on(m.choice.device));
-  together(world, [&] { m.backend = open_backend(m.choice); });
-  together(world, Pace::slow, [&] { open_model(m, in, compute); });
+  open(m, world);
+  together(world, Pace::slow, [&] { load(m, in); });
   return m;
 }
 

@@ -12,9 +12,10 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/version.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/data/dataset.hpp"
 #include "lib/report/page.hpp"
 #include "lib/report/run_report.hpp"
 
@@ -34,13 +35,13 @@ Json plan_of(Deck deck, const Json& run) {
   if (!run.at("timing").empty()) deck.run.backend = run.at("timing").back().at("backend");
   const auto ranks = deck.parallel.pipe * deck.parallel.data * deck.parallel.seq;
   require(ranks > 0, "its deck does not say on how many ranks");
-  deck = fit_to_ranks(std::move(deck), ranks);
-  if (deck.model.vocab == 0) deck = with_vocab(std::move(deck));
+  const auto vocab = deck.model.vocab > 0 ? 0 : vocabulary_of(deck.data);
+  deck = resolve(std::move(deck), {.ranks = ranks, .vocab = vocab});
   const auto choice = backend_choice(deck, {});
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto input =
-      plan_input(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice));
+      job_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice));
   return Json::parse(plan_json(make_plan(input, target), input, target));
 }
 

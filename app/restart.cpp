@@ -6,10 +6,10 @@
 
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
 
 namespace trireme {

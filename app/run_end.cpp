@@ -6,10 +6,6 @@
 
 namespace trireme {
 
-void say_lone_error(const Communicator& world, const std::exception& e) {
-  log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
-}
-
 void tell_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
   if (world.rank() != 0) return;
   for (const auto& line : timing_lines(t)) log_info("{}", line);

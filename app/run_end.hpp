@@ -4,18 +4,12 @@
 #include <filesystem>
 #include <string>
 
+#include "app/launch.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/run/loop.hpp"
 
 namespace trireme {
-
-// An error on one rank that it has said already.
-struct SaidError : Error {
-  using Error::Error;
-};
-
-void say_lone_error(const Communicator& world, const std::exception&);
 
 // The run directory and what its lock says, on every rank.
 struct LockedRun {

@@ -1,9 +1,10 @@
 #include "app/run_support.hpp"
 
+#include "lib/base/counted.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/deck/value.hpp"
+#include "lib/keys/value.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/run/schedule.hpp"
@@ -27,26 +28,33 @@ void add_deck_arguments(CLI::App& command, DeckArguments& a) {
   command.add_option("overrides", a.overrides, "section.key=value, any number of them");
 }
 
-Deck with_vocab(Deck deck) {
-  const auto needed = vocabulary_of(deck.data);
-  if (deck.model.vocab == 0) deck.model.vocab = needed;
-  require(deck.model.vocab >= needed,
-          "model.vocab = {} is smaller than the vocabulary {} of the token files: leave it out, or "
-          "tokenize with the model's tokenizer",
-          deck.model.vocab, needed);
-  return deck;
+void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node) {
+  command
+      .add_option("--ranks-per-node", ranks_of_node,
+                  "consecutive ranks that each node runs: zero.shard = \"node\" needs them, and "
+                  "plan says what is sent to other nodes")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
 }
 
-Deck with_planned_vocab(Deck deck) {
-  if (deck.model.vocab == 0) return with_vocab(std::move(deck));
-  auto here = deck;
-  for (auto* list : {&here.data.path, &here.data.validation_files})
-    std::erase_if(*list, [](const std::string& path) {
-      std::error_code unknown;
-      return !std::filesystem::exists(path, unknown);
-    });
-  static_cast<void>(with_vocab(std::move(here)));
-  return deck;
+std::int64_t planned_vocabulary(const Deck& deck) {
+  auto here = deck.data;
+  if (deck.model.vocab > 0)
+    for (auto* list : {&here.path, &here.validation_files})
+      std::erase_if(*list, [](const std::string& path) {
+        std::error_code unknown;
+        return !std::filesystem::exists(path, unknown);
+      });
+  return vocabulary_of(here);
+}
+
+void tell_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node) {
+  if (resolved.zero.shard == 1)
+    log_warning(
+        "zero.shard = \"node\": with {} on a node and {} of a stage no two of them share a copy, "
+        "so nothing is sharded",
+        counted(ranks_of_node, "rank"), counted(grid_of(resolved).places(), "rank"));
+  else
+    log_info("zero.shard = \"node\": {} share a copy", counted(resolved.zero.shard, "rank"));
 }
 
 void warn_of_length(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
@@ -62,10 +70,6 @@ void warn_of_length(const Deck& deck, std::int64_t steps, std::int64_t samples_p
         "train.batch = {} is more than the {} samples of an epoch: a step trains on some of them "
         "more than once",
         batch, samples_per_epoch);
-}
-
-static std::size_t headroom_of(const Deck& d) {
-  return static_cast<std::size_t>(d.run.device_headroom * 0x1p30);
 }
 
 BackendChoice backend_choice(const Deck& d, const Communicator& world) {
@@ -93,7 +97,7 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   });
   c.bits = d.run.exactness == Exactness::fast ? CudaBits::fast : CudaBits::repeatable;
   c.tf32 = d.precision.tf32;
-  c.headroom = headroom_of(d);
+  c.headroom = d.run.headroom_bytes();
   return c;
 }
 
@@ -129,24 +133,6 @@ void warn_of_slow_products(const BackendChoice& choice, DType compute) {
 
 TransportKind transport_of(const Deck& d, const BackendChoice& choice) {
   return choice.name == "cuda" && !d.run.share_gpu ? TransportKind::device : TransportKind::host;
-}
-
-PlanInput plan_input(const Deck& d, DType compute, TransportKind transport) {
-  return {trainer_setup(d, compute),
-          d.train,
-          grid_of(d),
-          d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out,
-          transport,
-          {},
-          d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out,
-          headroom_of(d)};
-}
-
-Deck on_one_rank(Deck d) {
-  d.parallel = {};
-  d.zero = {};
-  d.run.trace_ranks = {};  // of another grid
-  return fit_to_ranks(std::move(d), 1);
 }
 
 }  // namespace trireme

@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "kernels/open/open.hpp"
-#include "lib/deck/deck.hpp"
-#include "lib/deck/trainer_setup.hpp"
-#include "lib/plan/plan.hpp"
-#include "lib/train/trainer.hpp"
+#include "lib/deck/resolve.hpp"
 
 namespace trireme {
 
@@ -24,13 +21,15 @@ void add_deck_arguments(CLI::App& command, DeckArguments&);
 // For an argument that is no text for a model: ${NAME} stands for the environment's.
 CLI::Validator with_environment();
 
-// Fills in model.vocab from the token files if the deck does not give it. Error when the deck's
-// vocab is smaller than the files'.
-Deck with_vocab(Deck);
+// --ranks-per-node of commands that plan for other machines; stays as it is if not given.
+void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node);
 
-// The same for a plan, which needs no token files where the deck gives model.vocab: of those that
-// are not here nothing is asked.
-Deck with_planned_vocab(Deck);
+// What the token files of a plan need of model.vocab. Where the deck gives that, they may be
+// elsewhere: of those that are not here nothing is asked.
+std::int64_t planned_vocabulary(const Deck&);
+
+// Of a deck that had zero.shard = "node": how many ranks share a copy.
+void tell_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 
 // Warns of a batch that is more than an epoch's samples (0: not known), and of a warm-up that does
 // not end within the steps of the run.
@@ -49,11 +48,5 @@ void warn_of_slow_products(const BackendChoice&, DType compute);
 // Device if each rank has a GPU of its own, else host: the same in every build, and one without
 // NCCL refuses to run what several ranks ask of it.
 TransportKind transport_of(const Deck&, const BackendChoice&);
-
-// The deck's sections as a plan takes them.
-PlanInput plan_input(const Deck&, DType compute, TransportKind);
-
-// The deck for one rank, whatever grid it was written for.
-Deck on_one_rank(Deck);
 
 }  // namespace trireme

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <malloc.h>
 
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "app/output.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/data/chat_jinja.hpp"
 #include "lib/deck/chat_template_file.hpp"
 
@@ -47,9 +47,8 @@ std::optional<std::int32_t> chosen_separator(const std::string& text, const Toke
     require(own.has_value(), "this tokenizer names no end-of-text id: give --separator ID or none");
     return own;
   }
-  std::int32_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  const bool is_id = error == std::errc() && end == text.data() + text.size() && id >= 0;
+  const auto id = number_in<std::int32_t>(text);
+  const bool is_id = id && *id >= 0;
   if (const auto named = tokenizer && !is_id ? tokenizer->id_of(text) : std::nullopt) return named;
   require(is_id, "--separator {}: give auto, none, an id, or the text of one token", text);
   return id;

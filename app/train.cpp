@@ -15,15 +15,16 @@
 #include "app/train_log.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/deck/machine_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
+#include "lib/keys/quantity.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
+#include "lib/predict/machine_file.hpp"
 #include "lib/run/loop.hpp"
 
 namespace trireme {
@@ -191,88 +192,113 @@ int end_finished(const RunDirectory* directory, const Inputs& in, const std::fil
   return 0;
 }
 
-int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
-  const auto started = std::chrono::steady_clock::now();
-  Timesheet::start(started);
-  require_launch(world);
-  if (world.rank() != 0) log_quietly();
-  require_same_arguments(world, text_of(a));
-  auto deck = read_deck(world, a.deck);
-  double time_limit = deck.run.time_limit;
-  if (!a.time_limit.empty())
-    together(world, [&] {
-      try {
-        time_limit = parse_duration(a.time_limit);
-      } catch (const Error& e) {
-        fail("--time-limit: {}", e.what());
-      }
-    });
-  world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
-  const auto run = run_path(world, run_of(a, deck));
-  const auto start = start_of(a);
+double time_limit_of(const Communicator& world, const TrainArguments& a, const Deck& deck) {
+  double seconds = deck.run.time_limit;
+  if (a.time_limit.empty()) return seconds;
+  together(world, [&] {
+    try {
+      seconds = parse_duration(a.time_limit);
+    } catch (const Error& e) {
+      fail("--time-limit: {}", e.what());
+    }
+  });
+  return seconds;
+}
 
-  // An existing run is locked before its checkpoints are read, and nothing of it is changed before
-  // the checks below have passed.
+// What a start finds where it writes, and what it goes on from.
+struct Start {
+  std::filesystem::path run;
+  JobStart job;
+  StartMode mode;
+  std::optional<RunDirectory> directory;  // on rank 0, where there is one
+  std::string from;                       // a checkpoint; empty: none
+};
+
+// An existing run is locked before its checkpoints are read; nothing of it is changed.
+Start find_start(const Communicator& world, const SignalWatch& signals, const TrainArguments& a,
+                 const Deck& deck) {
   const StartMode asked{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
-  StartMode mode = asked;
-  std::optional<RunDirectory> directory;  // on rank 0
+  Start s{run_path(world, run_of(a, deck)), start_of(a), asked, {}, {}};
   at_root(world, Pace::slow, [&] {
-    mode = start_mode_of(asked, run, start);
-    if (!is_there(run)) return;
-    lock_directory(directory, run, mode.existing, signals);
-    if (!directory) return;
-    const auto now = start_mode_of(asked, run, start);
-    require(now.existing == mode.existing,
-            "another job trained in {} while its lock was waited for", run.string());
-    mode = now;
-    if (mode.existing != Existing::restart) return;
-    require_tables(*directory);
-    put_back_replaced(directory->checkpoints());
+    s.mode = start_mode_of(asked, s.run, s.job);
+    if (!is_there(s.run)) return;
+    lock_directory(s.directory, s.run, s.mode.existing, signals);
+    if (!s.directory) return;
+    const auto now = start_mode_of(asked, s.run, s.job);
+    require(now.existing == s.mode.existing,
+            "another job trained in {} while its lock was waited for", s.run.string());
+    s.mode = now;
+    if (s.mode.existing != Existing::restart) return;
+    require_tables(*s.directory);
+    put_back_replaced(s.directory->checkpoints());
   });
   stop_if_asked(world, signals.stop());
-  world.broadcast(mode.restart);
-  const auto from = checkpoint_to_restart(world, mode.restart, run / "checkpoints");
+  world.broadcast(s.mode.restart);
+  s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints");
   stop_if_asked(world, signals.stop());
-  auto in = open_inputs(world, std::move(deck), from);
+  return s;
+}
+
+// Once nothing can refuse the run any more: its directory is filled, and what it records begins.
+LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& signals,
+                    const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
+                    Origin origin, RunRecord& record) {
+  LockedRun locked{s.run, {}};
+  at_root(world, Pace::slow, [&] {
+    if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
+    if (!s.directory) return;
+    locked.lock_text = s.directory->lock_text();
+    prepare_directory(*s.directory, s.mode.existing, in.meta);
+    record =
+        RunRecord(*s.directory, origin, in.validation ? Evaluations::some : Evaluations::none,
+                  in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta, s.job);
+    if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
+    log_start(in, machine, deck, s.run);
+  });
+  stop_if_asked(world, world.rank() == 0 && !s.directory);
+  world.broadcast(locked.lock_text);
+  if (world.rank() != 0) log_errors_to(s.run / "log");
+  return locked;
+}
+
+int train_on(const Communicator& world, SignalWatch& signals, const TrainArguments& a) {
+  // 1. The deck, and where the run begins.
+  const auto started = std::chrono::steady_clock::now();
+  Timesheet::start(started);
+  join(world, text_of(a));
+  auto deck = read_deck(world, a.deck);
+  const auto time_limit = time_limit_of(world, a, deck);
+  world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});
+  auto start = find_start(world, signals, a, deck);
+
+  // 2. All that it reads.
+  auto in = open_inputs(world, std::move(deck), start.from);
   compare_models(world, in, a.other_model);
   together(world, [&] { require_countable(in.deck.train, in.deck.model.context, in.meta); });
-  const bool goes_on = directory && mode.existing == Existing::restart &&
-                       (from.empty() || is_checkpoint_of(from, run));
-  const auto* const same_run = goes_on ? &*directory : nullptr;
+  const bool goes_on = start.directory && start.mode.existing == Existing::restart &&
+                       (start.from.empty() || is_checkpoint_of(start.from, start.run));
+  const auto* const same_run = goes_on ? &*start.directory : nullptr;
   if (in.from && world.rank() == 0 && !same_run) in.meta.run = random_id();
   world.broadcast(in.meta.run);
   const bool missing = evaluation_missing(world, in, same_run);
-  if (in.finished() && !missing) return end_finished(same_run, in, run, start);
+  if (in.finished() && !missing) return end_finished(same_run, in, start.run, start.job);
   const auto tokenizer = tokenizer_of_samples(world, in);
   stop_if_asked(world, signals.stop());
+
+  // 3. The machine.
   auto machine = open_machine(world, in);
   stop_if_asked(world, signals.stop());
 
+  // 4. The run.
   RunRecord record;
-  LockedRun locked{run, {}};
-  at_root(world, Pace::slow, [&] {
-    if (!directory) lock_directory(directory, run, Existing::absent, signals);
-    if (!directory) return;
-    locked.lock_text = directory->lock_text();
-    prepare_directory(*directory, mode.existing, in.meta);
-    const auto origin = !in.from   ? Origin::fresh
-                        : same_run ? Origin::this_run
-                                   : Origin::another_run;
-    record =
-        RunRecord(*directory, origin, in.validation ? Evaluations::some : Evaluations::none,
-                  in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta, start);
-    if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
-    log_start(in, machine, a.deck.path, run);
-  });
-  stop_if_asked(world, world.rank() == 0 && !directory);
-  world.broadcast(locked.lock_text);
-  if (world.rank() != 0) log_errors_to(run / "log");
+  const auto origin = !in.from ? Origin::fresh : same_run ? Origin::this_run : Origin::another_run;
+  const auto locked = begin_run(world, start, signals, a.deck.path, in, machine, origin, record);
   drop_tables(in.meta);
   log_processes(world);
   TrainLoop loop({*machine.trainer, in.training, in.validation ? &*in.validation : nullptr, record,
                   signals, tokenizer.get()},
-                 loop_settings(in.deck, time_limit, run, started),
-                 {std::move(in.meta), from, missing});
+                 loop_settings(in.deck, time_limit, start.run, started),
+                 {std::move(in.meta), start.from, missing});
   in.from.reset();
   return train_in(locked, in.deck, machine, loop, record, a);
 }
@@ -281,38 +307,22 @@ int train(const TrainArguments& a) {
   // Outlives MPI, whose end a repeated signal would turn into a failure; made after it, as MPICH
   // has a handler for SIGUSR1, too, from which a job of one rank does not return.
   std::optional<SignalWatch> signals;
-  const launch::MpiJob job(hang_timeout_before_deck(a.deck.overrides));
-  signals.emplace();
-  const auto& world = job.world();
-  try {
-    return train_on(world, *signals, a);
-  } catch (const StoppedEarly& e) {
-    if (world.rank() == 0) log_warning("{}", e.what());
-    return exit_stopped_early;
-  } catch (const SharedError& e) {  // every rank is here
-    if (world.rank() == 0) log_error("{}", e.what());
-    return 1;
-  } catch (const std::exception& e) {
-    if (!dynamic_cast<const SaidError*>(&e)) say_lone_error(world, e);
-    if (world.size() == 1) return 1;
-    job.abort(1);
-  }
+  return with_mpi(hang_timeout_before_deck(a.deck.overrides), [&](const Communicator& world) {
+    signals.emplace();
+    try {
+      return train_on(world, *signals, a);
+    } catch (const StoppedEarly& e) {
+      if (world.rank() == 0) log_warning("{}", e.what());
+      return exit_stopped_early;
+    }
+  });
 }
 
 }  // namespace
 
 int end_train(const std::function<int()>& print) {
-  if (launch::launched_ranks() < 2) return print();
-  const launch::MpiJob job(RunConfig{}.hang_timeout);
-  const auto& world = job.world();
-  try {
-    require_launch(world);
-    require_same_arguments(world, "not to train");
-    return world.rank() == 0 ? print() : 0;
-  } catch (const Error& e) {
-    if (world.rank() == 0) log_error("{}", e.what());
-    return 1;
-  }
+  return on_all_ranks("not to train",
+                      [&](const Communicator& world) { return world.rank() == 0 ? print() : 0; });
 }
 
 void add_train(CLI::App& app, std::function<int()>& chosen) {
@@ -337,6 +347,16 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
       ->add_option("--time-limit", a->time_limit,
                    "hh:mm:ss; stop before it with a checkpoint and exit code 75")
       ->transform(with_environment());
+  command
+      ->add_option_function<std::string>(
+          "--progress",
+          [](const std::string& shown) {
+            if (shown != "auto") log_as_to_terminal(shown == "yes");
+          },
+          "a line that shows how far the run is: yes, no, or auto: where stderr is a terminal. "
+          "mpiexec and srun give ranks a pipe, so that there it takes a yes")
+      ->default_str("auto")
+      ->check(CLI::IsMember({"auto", "yes", "no"}));
   command->add_flag("--print-run-dir", a->print_run_dir,
                     "say where the run would write, and do no more");
   command->callback(

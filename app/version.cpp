@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "app/commands.hpp"
 #include "kernels/cuda/device.hpp"
 #include "kernels/host/cpu.hpp"
@@ -11,25 +13,36 @@
 
 namespace trireme {
 
-static std::string version_text() {
+// CUDA's libraries are opened where a device answers, and when asked for.
+static std::string cuda_text(bool open_libraries) {
+  if (!built_with_cuda()) return "no, built without it";
+  std::string why;
+  if (open_libraries || cuda_devices(&why) > 0) return "yes, " + cuda_libraries();
+  return "yes, to be opened when a device answers (trireme version --cuda opens it now)";
+}
+
+static std::string version_text(bool open_libraries) {
   std::string why;
   const int devices = cuda_devices(&why);
-  const auto libraries = cuda_libraries();
   return fmt::format(
       "trireme {}{}\ncompiler: {}\nMPI: {}\nCPU: built for {}, this is {}\nCUDA: {}\n"
       "CUDA devices: {}{}\n",
       version(), commit().empty() ? "" : fmt::format(", commit {}", commit()), compiler(),
-      launch::mpi_library(), build_architecture(), host::cpu_kind(),
-      libraries.empty() ? "no, built without it" : "yes, " + libraries, devices,
-      devices ? "" : " (" + why + ")");
+      launch::mpi_library(), build_architecture(), host::cpu_kind(), cuda_text(open_libraries),
+      devices, devices ? "" : " (" + why + ")");
 }
 
 void add_version(CLI::App& app, std::function<int()>& chosen) {
-  app.set_version_flag("--version", version_text, "what this program is and was built with");
+  app.set_version_flag(
+      "--version", [] { return version_text(false); }, "what this program is and was built with");
   auto* command = app.add_subcommand("version", "the same as --version");
-  command->callback([&chosen] {
-    chosen = [] {
-      fmt::print("{}", version_text());
+  const auto open_libraries = std::make_shared<bool>(false);
+  command->add_flag(
+      "--cuda", *open_libraries,
+      "open CUDA's libraries and name their versions, or say why not, also where no device is");
+  command->callback([&chosen, open_libraries] {
+    chosen = [open_libraries] {
+      fmt::print("{}", version_text(*open_libraries));
       return 0;
     };
   });

@@ -35,7 +35,8 @@ target_compile_options(trireme_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wal
 
 add_library(trireme_options INTERFACE)
 target_link_libraries(trireme_options INTERFACE trireme_warnings)
-target_compile_options(trireme_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno;${arch_flags}>)
+target_compile_options(trireme_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno;-fno-semantic-interposition;${arch_flags}>)
 
 option(TRIREME_SANITIZE "AddressSanitizer and UBSan; an error ends the program" OFF)
 if(TRIREME_SANITIZE)

@@ -1,7 +1,8 @@
-# bin/trireme, share/trireme/{inputs,jobscripts}, documents, manual pages and a modulefile that knows where they went.
+# bin/trireme, lib/trireme/libtrireme_cuda.so, share/trireme/{inputs,jobscripts}, documents, manual pages and a modulefile that knows where they went.
 include(GNUInstallDirs)
-if(TARGET trireme)
-  install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET cuda_library)  # where kernels/cuda/library.cpp looks for it
+  install(TARGETS cuda_library LIBRARY DESTINATION lib/trireme)
 endif()
 install(DIRECTORY inputs jobscripts DESTINATION ${CMAKE_INSTALL_DATADIR}/trireme USE_SOURCE_PERMISSIONS)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

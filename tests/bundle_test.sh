@@ -12,7 +12,11 @@ wrong() {
 }
 
 version=$(cat "$source/VERSION")
-[ "${BUNDLE:-}" ] || make -C "$source" bundle
+if [ -z "${BUNDLE:-}" ]; then
+  make -C "$source" bundle
+  "$source/tests/kernels/vector_code.py" "$source"/build/bundle-build/CMakeFiles/trireme_lib.dir/kernels/host/*.o ||
+    wrong "loops of the host's kernels are scalar for processors with AVX2"
+fi
 tar -C "$work" -xf "${BUNDLE:-$source/build/trireme-$version-x86_64.tar.xz}"
 bundle=$work/trireme-$version-x86_64
 [ -d "$bundle" ] || wrong "the archive does not hold trireme-$version-x86_64"

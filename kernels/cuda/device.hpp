@@ -1,6 +1,7 @@
 #pragma once
-// The CUDA backend as the rest of the program sees it, with no header of NVIDIA's. In a build
-// without the toolkit: no device, and why.
+// The CUDA backend as the rest of the program sees it, with no header of NVIDIA's. Its code is a
+// shared object (library.hpp) that is opened when a device answers; in a build without the toolkit
+// there is none.
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +31,13 @@ struct CudaChoice {
   Epilogues epilogues = Epilogues::measured;
 };
 
-// Number of usable devices. When there is none, `why` gets the reason in the runtime's own words.
-// Never throws for want of a device or a driver.
+bool built_with_cuda();
+// Has NVIDIA's driver a device? Otherwise `why` gets its words.
+bool cuda_driver_answers(std::string* why);
+
+// Number of usable devices. When there is none, `why` gets the reason, in the driver's or the
+// runtime's own words. Asks the driver first, and loads CUDA's libraries when it has a device.
+// Never throws for want of a device, a driver or a library.
 int cuda_devices(std::string* why);
 
 // What tells this device from every other: the same from whichever process it is asked, also of a
@@ -44,8 +50,9 @@ int cuda_architecture(int device);
 // Bytes of its memory, used or not. Throws Error where there is none of that number.
 std::size_t cuda_device_bytes(int device);
 
-// Versions of the libraries in use, e.g. "CUDA runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0"; empty
-// in a build without the toolkit.
+// Versions of the libraries in use, which it loads: "CUDA runtime 13.0, cuBLASLt 13.1.0,
+// cuDNN 9.19.0, cudnn-frontend 1.32.0". Needs no device. Empty in a build without the toolkit.
+// Throws Error where they cannot be loaded.
 std::string cuda_libraries();
 
 // Throws Error where there is no such device.

@@ -26,6 +26,12 @@ std::string decide_backend(std::string_view name) {
         "this job was given GPUs ({} is set), but none can be used: {}. Set run.backend = \"host\" "
         "to train without them",
         variable, why);
+  // A device that is there and not used would be a surprise of days.
+  std::string no_driver;
+  require(!built_with_cuda() || !cuda_driver_answers(&no_driver),
+          "this machine has an NVIDIA device, but it cannot be used: {}. Set run.backend = "
+          "\"host\" to train without it",
+          why);
   return "host";
 }
 

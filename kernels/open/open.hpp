@@ -26,7 +26,7 @@ struct BackendChoice {
 };
 
 // "auto" decided: cuda if a device answers, else host. Error when the job was given GPUs and none
-// answers.
+// answers, and when the driver has a device that this build for CUDA cannot use.
 std::string decide_backend(std::string_view name);
 
 // Throws Error for a name that is no backend.

@@ -12,34 +12,25 @@ BackgroundWork::~BackgroundWork() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BackgroundWork::start(std::function<void()> work) {
+void BackgroundWork::start(std::function<void()> work) try {
   expect(!thread_.joinable(), "one piece of work at a time");
   finished_ = false;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this, work = std::move(work)] {
-      try {
-        work();
-      } catch (...) {
-        error_ = std::current_exception();
-      }
-      finished_.store(true, std::memory_order_release);
-    });
-  } catch (const std::system_error& e) {
-    finished_ = true;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    fail(
-        "cannot start a thread: {} -- `ulimit -u` or the job's limit of processes allows no more "
-        "of them",
-        e.code().message());
-  } catch (...) {
-    finished_ = true;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = std::thread([this, work = std::move(work)] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    try {
+      work();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    finished_.store(true, std::memory_order_release);
+  });
+} catch (const std::system_error& e) {
+  fail(
+      "cannot start a thread: {} -- `ulimit -u` or the job's limit of processes allows no more of "
+      "them",
+      e.code().message());
 }
 
 void BackgroundWork::wait() {

@@ -16,7 +16,7 @@ class BackgroundWork {
 
   // Signals are left to other threads. Error where there can be no thread.
   void start(std::function<void()>);
-  bool running() const { return !finished_.load(std::memory_order_acquire); }
+  bool running() const { return thread_.joinable() && !finished_.load(std::memory_order_acquire); }
   // Waits, and throws what the work threw.
   void join();
   // Waits; what the work threw is forgotten.
@@ -24,7 +24,7 @@ class BackgroundWork {
 
  private:
   std::thread thread_;
-  std::atomic<bool> finished_{true};
+  std::atomic<bool> finished_ = false;
   std::exception_ptr error_;
 };
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/escaped.hpp"
 #include "lib/base/git_lfs.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/base/vendor_text.hpp"
 
 namespace trireme {
@@ -42,12 +42,12 @@ class Builder {
     auto& level = open_.back();
     const auto [member, fresh] = level.value->get_ref<Json::object_t&>().emplace(name, nullptr);
     level.member = &*member;
-    require(fresh, "it gives '{}' twice{}", quoted(name), place());
+    require(fresh, "it gives '{}' twice{}", escaped(name), place());
     return true;
   }
 
   bool parse_error(std::size_t at, const std::string&, const Json::exception& e) {
-    const auto text = quoted(without_tag(e.what()));
+    const auto text = escaped(without_tag(e.what()));
     if (text.starts_with("parse error")) fail("{}", text);
     fail("at byte {}: {}", at, text);
   }
@@ -88,7 +88,7 @@ class Builder {
     for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
       const auto& [value, member] = open_[i];
       if (i > 0) names += '.';
-      names += member ? quoted(member->first) : std::to_string(value->size() - 1);
+      names += member ? escaped(member->first) : std::to_string(value->size() - 1);
     }
     return names.empty() ? names : fmt::format(" in '{}'", names);
   }

@@ -7,30 +7,30 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/log_errors.hpp"
-#include "lib/base/quoted.hpp"
-#include "lib/base/terminal.hpp"
 
 namespace trireme {
 
 static bool quiet = false;
+static std::optional<bool> terminal;
+
+void log_as_to_terminal(bool yes) {
+  terminal = yes;
+}
 
 bool on_terminal() {
-  if (quiet) return false;
-  static const bool terminal = [] {
-    const char* given = std::getenv("TRIREME_TERMINAL");
-    return given ? std::string_view(given) == "1" : stderr_ends_at_terminal();
-  }();
-  return terminal;
+  if (!terminal) terminal = ::isatty(STDERR_FILENO) == 1;
+  return *terminal && !quiet;
 }
 
 // The first sink is stderr, a second the file.

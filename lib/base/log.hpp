@@ -13,9 +13,10 @@ namespace trireme {
 // `detail` goes to the file, and to stderr unless that is a terminal (which shows progress).
 enum class LogLevel : std::uint8_t { detail, info, warning, error };
 
-// Does stderr end at a terminal, as lib/base/terminal.hpp finds out? TRIREME_TERMINAL=1 says that
-// it does, 0 that it does not.
+// Is stderr a terminal? A launcher gives its ranks none, even where it is started on one.
 bool on_terminal();
+// Says whether it is; before the first line.
+void log_as_to_terminal(bool);
 
 void log_line(LogLevel, std::string_view);  // without_controls; further lines begin with a blank
 // Logs to `file` as well (appends; first the lines logged before it was set); an empty path ends

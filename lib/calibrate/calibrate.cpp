@@ -7,16 +7,13 @@
 #include <span>
 
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
+#include "lib/base/seconds.hpp"
 #include "lib/calibrate/operands.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Bytes that a large copy reads and writes a second.
 double copy_bandwidth(Backend& b, const Stopwatch& watch) {
@@ -38,9 +35,9 @@ double launch_seconds(Backend& b) {
     const auto before = b.record(Queue::compute);
     while (!b.done(before)) {
     }
-    const double begin = now();
+    const auto begin = std::chrono::steady_clock::now();
     for (int n = 0; n < calls; ++n) b.put(Queue::compute, kernel::Fill{.dst = dst});
-    best = std::min(best, (now() - begin) / calls);
+    best = std::min(best, seconds_since(begin) / calls);
   }
   return best;
 }
@@ -73,7 +70,7 @@ double agreement_seconds(const Communicator& node, const Stopwatch& watch) {
 double write_seconds(const std::filesystem::path& path, std::span<const std::byte> data) {
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
-  const double begin = now();
+  const auto begin = std::chrono::steady_clock::now();
   try {
     auto file = PosixFile::create(path);
     file.write_at(data, 0);
@@ -85,7 +82,7 @@ double write_seconds(const std::filesystem::path& path, std::span<const std::byt
         "elsewhere",
         e.what(), data.size());
   }
-  const double seconds = now() - begin;
+  const double seconds = seconds_since(begin);
   std::filesystem::remove(path, ignored);
   return seconds;
 }
@@ -137,12 +134,13 @@ void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DTy
   std::vector<AttentionRates> attention;
   std::vector<ProductRates> products;
   for (int pass = 0; pass < passes; ++pass) {
-    const auto begin = now();
+    const auto begin = std::chrono::steady_clock::now();
     merge(operations, operation_seconds(b, watch, t));
     merge(attention, attention_rates(b, watch, t));
     merge(products, product_rates(b, watch, t));
     if (tells)
-      log_info("operations in {}, {} of {}: {:.0f} s", name_of(t), pass + 1, passes, now() - begin);
+      log_info("operations in {}, {} of {}: {:.0f} s", name_of(t), pass + 1, passes,
+               seconds_since(begin));
   }
   double most = 0;
   for (const auto& p : products) most = std::max(most, std::ranges::max(p.flops));

@@ -3,21 +3,19 @@
 #include <algorithm>
 #include <chrono>
 
-namespace trireme {
+#include "lib/base/seconds.hpp"
 
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+namespace trireme {
 
 double Stopwatch::seconds(Queue queue, const std::function<void(int)>& put) const {
   int next = 0;
   const auto batch = [&](int calls) {
-    const double begin = now();
+    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < calls; ++i) put(next++);
     const auto last = backend_.record(queue);
     while (!backend_.done(last)) {
     }
-    return (now() - begin) / calls;
+    return seconds_since(begin) / calls;
   };
   batch(1);  // kernels are made at their first use
   std::vector<double> times{batch(1)};

@@ -24,9 +24,6 @@ struct Axes {
     bool operator==(const Traffic&) const = default;
   };
   Traffic traffic() const;
-
-  bool first_stage() const { return at.pipe == 0; }
-  bool last_stage() const { return at.pipe == grid.pipe - 1; }
 };
 
 // Splits `world`, whose size is the grid's, by the grid; `shard` ranks of data x seq share one copy

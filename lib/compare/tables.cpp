@@ -5,7 +5,8 @@
 #include <map>
 
 #include "lib/base/error.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -92,18 +93,15 @@ std::vector<DigestRow> read_digests(const std::filesystem::path& path) {
   require(text.starts_with(std::string(digest_columns) + "\n"), "{} has other columns than {}",
           path.string(), digest_columns);
   std::map<std::int64_t, DigestRow> rows;
-  int line = 2;
-  for (auto at = digest_columns.size() + 1; at < text.size(); ++line) {
-    const auto end = text.find('\n', at);
-    if (end == std::string::npos) break;  // was never written
+  const auto lines = whole_lines(text);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
     try {
-      auto row = parse_digest_row(std::string_view(text).substr(at, end - at));
+      auto row = parse_digest_row(lines[i]);
       const auto step = row.step;
       rows.insert_or_assign(step, std::move(row));
     } catch (const Error& e) {
-      fail("{}, line {}: {}", path.string(), line, e.what());
+      fail("{}, line {}: {}", path.string(), i + 1, e.what());
     }
-    at = end + 1;
   }
   std::vector<DigestRow> all;
   for (auto& [_, row] : rows) all.push_back(std::move(row));

@@ -14,98 +14,71 @@ namespace trireme {
 
 namespace {
 
-using Roles = std::initializer_list<const char*>;
+using Roles = std::vector<const char*>;
+using Turns = decltype(ChatTemplate::turns);
+
+// Turns that differ by the role's name alone: "{}" stands for it.
+Turns turns_of(const Roles& roles, std::string_view before, std::string_view after) {
+  Turns turns;
+  for (const auto* role : roles)
+    turns[role] = {fmt::format(fmt::runtime(before), role), std::string(after)};
+  return turns;
+}
 
 // OpenAI's ChatML and what grew out of it.
-ChatTemplate chatml(const char* name, Roles roles, const char* default_system = "") {
-  ChatTemplate t;
-  t.name = name;
-  for (const auto* role : roles)
-    t.turns[role] = {fmt::format("<|im_start|>{}\n", role), "<|im_end|>\n"};
-  t.special = {"<|im_start|>", "<|im_end|>"};
-  t.default_system = default_system;
-  return t;
-}
-
-// A begin of the text for each question, as each answer has an end.
-ChatTemplate llama2() {
-  ChatTemplate t;
-  t.name = "llama2";
-  t.turns["user"] = {"{bos}[INST] ", " [/INST]"};
-  t.turns["assistant"] = {" ", " {eos}"};
-  t.turns["system"] = {"<<SYS>>\n", "\n<</SYS>>\n\n"};
-  t.system = ChatTemplate::SystemPlace::first_user_turn;
-  t.special = {"{bos}", "{eos}"};
-  t.trimmed = t.alternating = true;
-  return t;
-}
-
-ChatTemplate llama3() {
-  ChatTemplate t;
-  t.name = "llama3";
-  for (const auto* role : {"system", "user", "assistant"})
-    t.turns[role] = {fmt::format("<|start_header_id|>{}<|end_header_id|>\n\n", role), "<|eot_id|>"};
-  t.begin = "{bos}";
-  t.special = {"{bos}", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
-  t.trimmed = true;
-  return t;
-}
-
-ChatTemplate mistral() {
-  ChatTemplate t;
-  t.name = "mistral";
-  t.turns["user"] = {"[INST] ", " [/INST]"};
-  t.turns["assistant"] = {"", "{eos}"};
-  t.begin = "{bos}";
-  t.special = {"{bos}", "{eos}"};
-  t.alternating = true;
-  return t;
-}
-
-ChatTemplate zephyr() {
-  ChatTemplate t;
-  t.name = "zephyr";
-  for (const auto* role : {"system", "user", "assistant"})
-    t.turns[role] = {fmt::format("<|{}|>\n", role), "{eos}\n"};
-  t.special = {"{eos}"};
-  return t;
-}
-
-ChatTemplate gemma() {
-  ChatTemplate t;
-  t.name = "gemma";
-  t.turns["user"] = {"<start_of_turn>user\n", "<end_of_turn>\n"};
-  t.turns["assistant"] = {"<start_of_turn>model\n", "<end_of_turn>\n"};
-  t.begin = "{bos}";
-  t.special = {"{bos}", "<start_of_turn>", "<end_of_turn>"};
-  t.trimmed = t.alternating = true;
-  return t;
+ChatTemplate chatml(const char* name, const Roles& roles, const char* default_system = "") {
+  return {.name = name,
+          .turns = turns_of(roles, "<|im_start|>{}\n", "<|im_end|>\n"),
+          .special = {"<|im_start|>", "<|im_end|>"},
+          .default_system = default_system};
 }
 
 // An answer without a thought, as with enable_thinking=False.
-ChatTemplate qwen3() {
-  auto t = chatml("qwen3", {"system", "user", "assistant"});
+ChatTemplate qwen3(const Roles& roles) {
+  auto t = chatml("qwen3", roles);
   t.before_last = "<think>\n\n</think>\n\n";
   t.special.insert(t.special.end(), {"<think>", "</think>"});
   t.refused = "</think>";
   return t;
 }
 
-std::vector<ChatTemplate> known() {
+std::vector<ChatTemplate> built_in() {
   const Roles three{"system", "user", "assistant"}, four{"system", "user", "assistant", "tool"};
   return {
       chatml("chatml", four),
       chatml("qwen2", four, "You are a helpful assistant."),
       chatml("qwen2.5", three,
              "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
-      qwen3(),
+      qwen3(three),
       chatml("smollm2", four,
              "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
-      llama2(),
-      llama3(),
-      mistral(),
-      zephyr(),
-      gemma(),
+      // A begin of the text for each question, as each answer has an end.
+      {.name = "llama2",
+       .turns = {{"user", {"{bos}[INST] ", " [/INST]"}},
+                 {"assistant", {" ", " {eos}"}},
+                 {"system", {"<<SYS>>\n", "\n<</SYS>>\n\n"}}},
+       .special = {"{bos}", "{eos}"},
+       .system = ChatTemplate::SystemPlace::first_user_turn,
+       .trimmed = true,
+       .alternating = true},
+      {.name = "llama3",
+       .turns = turns_of(three, "<|start_header_id|>{}<|end_header_id|>\n\n", "<|eot_id|>"),
+       .begin = "{bos}",
+       .special = {"{bos}", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+       .trimmed = true},
+      {.name = "mistral",
+       .turns = {{"user", {"[INST] ", " [/INST]"}}, {"assistant", {"", "{eos}"}}},
+       .begin = "{bos}",
+       .special = {"{bos}", "{eos}"},
+       .alternating = true},
+      {.name = "zephyr", .turns = turns_of(three, "<|{}|>\n", "{eos}\n"), .special = {"{eos}"}},
+      {.name = "gemma",
+       .turns = {{"user", {"<start_of_turn>user\n", "<end_of_turn>\n"}},
+                 {"assistant", {"<start_of_turn>model\n", "<end_of_turn>\n"}}},
+       .begin = "{bos}",
+       .special = {"{bos}", "<start_of_turn>", "<end_of_turn>"},
+       .trimmed = true,
+       .alternating = true},
   };
 }
 
@@ -170,12 +143,12 @@ void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark,
 
 std::vector<std::string> chat_template_names() {
   std::vector<std::string> names;
-  for (const auto& t : known()) names.push_back(t.name);
+  for (const auto& t : built_in()) names.push_back(t.name);
   return names;
 }
 
 ChatTemplate chat_template_named(std::string_view name) {
-  auto all = known();
+  auto all = built_in();
   const auto found = std::ranges::find(all, name, &ChatTemplate::name);
   const auto names = chat_template_names();
   const auto near = nearest_name(name, names);

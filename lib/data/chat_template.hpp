@@ -20,21 +20,21 @@ struct ChatTemplate {
   // A system text in the first user turn stands before its content.
   enum class SystemPlace : std::uint8_t { own_turn, first_user_turn };
 
-  std::string name;
-  std::map<std::string, Turn, std::less<>> turns;  // by role; "assistant" is there
-  std::string begin, end;                          // of a conversation
+  std::string name{};
+  std::map<std::string, Turn, std::less<>> turns{};  // by role; "assistant" is there
+  std::string begin{}, end{};                        // of a conversation
   // Texts that are one token each wherever they stand above. In contents they are plain text, and
   // so they are in a system text that stands in the first user turn.
-  std::vector<std::string> special;
-  std::string default_system;  // content of the system turn where a conversation has none
+  std::vector<std::string> special{};
+  std::string default_system{};  // content of the system turn where a conversation has none
   SystemPlace system = SystemPlace::own_turn;
   bool trimmed = false;      // contents are written without white space at both ends
   bool alternating = false;  // user and assistant take turns, the user begins
   // Written behind `before` of the last turn, if that is the assistant's; line ends at the begin of
   // its content are then left out.
-  std::string before_last;
+  std::string before_last{};
   // A text that contents may not hold, as the model's own template treats it in another way.
-  std::string refused;
+  std::string refused{};
 };
 
 std::vector<std::string> chat_template_names();

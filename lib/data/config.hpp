@@ -4,11 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 enum class SampleOrder : std::uint8_t { random, sequential };
+template <>
+inline constexpr auto value_names<SampleOrder> = named<SampleOrder>("random", "sequential");
 // causal: a token sees all earlier ones of its sample; document: only those of its document.
 enum class AttentionSpan : std::uint8_t { causal, document };
+template <>
+inline constexpr auto value_names<AttentionSpan> = named<AttentionSpan>("causal", "document");
 
 struct DataConfig {
   std::vector<std::string> path;              // token files

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/json.hpp"
-#include "lib/base/quoted.hpp"
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/data/tiktoken.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 #include "lib/tokenizer/text_pipeline.hpp"
@@ -73,7 +73,7 @@ class HuggingFaceTokenizer final : public Tokenizer {
     const auto token = token_named(files_, "eos_token", where);
     if (!token) return std::nullopt;
     const auto id = pipeline_.id_of(*token);
-    require(id.has_value(), "{}: its eos_token \"{}\" is no token of {}", where, quoted(*token),
+    require(id.has_value(), "{}: its eos_token \"{}\" is no token of {}", where, escaped(*token),
             tokenizer_files[0]);
     return id;
   }
@@ -107,7 +107,7 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path& gi
   for (const auto& name : tokenizer_files) {
     const bool first = name == tokenizer_files[0];
     const auto path = first && !folder ? given : place / name;
-    if (first || std::filesystem::exists(path)) files.emplace(name, read_file(path));
+    if (first || std::filesystem::exists(path)) files.emplace(name, read_text(path));
   }
   return huggingface_from_spec({TokenizerKind::huggingface, pack(files, given.string())},
                                given.string());
@@ -127,7 +127,7 @@ std::unique_ptr<Tokenizer> huggingface_from_spec(const TokenizerSpec& spec,
 std::unique_ptr<Tokenizer> tiktoken_tokenizer(const std::filesystem::path& table,
                                               std::string_view encoding) {
   const auto where = table.string();
-  const auto files = tiktoken_files(read_file(table), encoding, where);
+  const auto files = tiktoken_files(read_text(table), encoding, where);
   return huggingface_from_spec({TokenizerKind::huggingface, pack(files, where)}, where);
 }
 

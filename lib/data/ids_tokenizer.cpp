@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "lib/base/error.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -37,14 +37,12 @@ class IdsTokenizer final : public Tokenizer {
 
  private:
   std::int32_t id_in(std::string_view word) const {
-    std::int32_t id = -1;
-    const auto read = std::from_chars(word.data(), word.data() + word.size(), id);
-    require(
-        read.ec == std::errc() && read.ptr == word.data() + word.size() && id >= 0 && id < vocab_,
-        "{} was trained on imported ids and holds no tokenizer: \"{}\" in the prompt is no id "
-        "below {}; give ids, as --prompt '1 2 3', or import the tokens again with --tokenizer",
-        where_, word, vocab_);
-    return id;
+    const auto id = number_in<std::int32_t>(word);
+    require(id && *id >= 0 && *id < vocab_,
+            "{} was trained on imported ids and holds no tokenizer: \"{}\" in the prompt is no id "
+            "below {}; give ids, as --prompt '1 2 3', or import the tokens again with --tokenizer",
+            where_, word, vocab_);
+    return *id;
   }
 
   std::int32_t vocab_;

@@ -17,7 +17,8 @@ struct Format {
   std::size_t at = 0;  // where the magic stands
 };
 
-constexpr std::string_view unpack = "unpack it first, as with a pipe and - for standard input";
+constexpr std::string_view unpack_first =
+    "unpack_first it first, as with a pipe and - for standard input";
 constexpr std::string_view extract = "write its text into .txt or .jsonl files first";
 constexpr Format formats[] = {
     {"TRITOKEN", "a token file already", "name it in the deck's data.path"},
@@ -25,13 +26,13 @@ constexpr Format formats[] = {
     {"\x88\xd7\x34\x01"sv, "a token file of llm.c", "import it with --from llmc"},
     {"\x01\xd4\x34\x01"sv, "a token file of llm.c", "import it with --from llmc"},
     {"MMIDIDX\0\0"sv, "Megatron's index", "import it with its .bin by --from megatron"},
-    {"\x1f\x8b", "packed by gzip", unpack},
-    {"BZh", "packed by bzip2", unpack},
+    {"\x1f\x8b", "packed by gzip", unpack_first},
+    {"BZh", "packed by bzip2", unpack_first},
     {"\xfd"
      "7zXZ\0"sv,
-     "packed by xz", unpack},
-    {"\x28\xb5\x2f\xfd", "packed by zstd", unpack},
-    {"7z\xbc\xaf\x27\x1c", "packed by 7-Zip", unpack},
+     "packed by xz", unpack_first},
+    {"\x28\xb5\x2f\xfd", "packed by zstd", unpack_first},
+    {"7z\xbc\xaf\x27\x1c", "packed by 7-Zip", unpack_first},
     {"PK\x03\x04", "a zip archive (as .npz and PyTorch's files are)", extract},
     {"PAR1", "a Parquet file", extract},
     {"ARROW1", "an Arrow file", extract},

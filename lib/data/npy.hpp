@@ -1,5 +1,6 @@
 #pragma once
-// The header of numpy's .npy: magic, version, length, and a dictionary in Python's words.
+// The header of numpy's .npy: magic, version, length, and a dictionary in Python's words. Libraries
+// for it read the array whole, which may be larger than memory.
 #include <cstdint>
 #include <string>
 

@@ -1,5 +1,6 @@
 #pragma once
-// Threads that process a stream of items and deliver the results in the order of the items.
+// Threads that process a stream of items and deliver the results in the order of the items. Items
+// are given, not fetched, as a file is cut while it is read; pipelines of libraries fetch them.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>

@@ -1,7 +1,6 @@
 #include "lib/data/tiktoken.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <unordered_map>
 
 #include "lib/base/error.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/split_patterns.hpp"
 
@@ -86,11 +86,9 @@ std::optional<Row> row_of(std::string_view line) {
   const auto space = line.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
   auto token = from_base64(line.substr(0, space));
-  std::int32_t rank = 0;
-  const char* end = line.data() + line.size();
-  const auto read = std::from_chars(line.data() + space + 1, end, rank);
-  if (!token || token->empty() || read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return Row{std::move(*token), rank};
+  const auto rank = number_in<std::int32_t>(line.substr(space + 1));
+  if (!token || token->empty() || !rank) return std::nullopt;
+  return Row{std::move(*token), *rank};
 }
 
 // Every way to merge a token out of two, by the token's rank, then by those of its parts.
@@ -137,9 +135,9 @@ HfFiles tiktoken_files(std::string_view table, std::string_view encoding,
           where, tiktoken_encodings());
   Ranks ranks;
   std::map<std::int32_t, std::string> by_rank;
-  for (std::int64_t number = 1; !table.empty(); ++number) {
-    const auto line = table.substr(0, table.find('\n'));
-    table.remove_prefix(std::min(table.size(), line.size() + 1));
+  std::int64_t number = 0;
+  for (const auto line : split(table, '\n')) {
+    ++number;
     if (line.empty()) continue;
     auto row = row_of(line);
     require(row.has_value(), "{}:{}: this is no token in base64 with its rank", where, number);

@@ -1,13 +1,6 @@
 #include "lib/data/token_file.hpp"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -16,22 +9,6 @@
 namespace trireme {
 
 namespace {
-
-// A run may name thousands of files, more than the soft limit of descriptors allows.
-bool more_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
-  limit.rlim_cur = limit.rlim_max;
-  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
-// Does not wait, as opening a pipe would.
-int open_to_read(const std::filesystem::path& path) {
-  for (;;) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 || (errno != EINTR && (errno != EMFILE || !more_descriptors()))) return fd;
-  }
-}
 
 // Widens n tokens and returns the largest, read as unsigned so that an id above 2^31 is found too.
 template <class T>
@@ -48,48 +25,25 @@ std::uint32_t widen(const std::byte* from, std::span<std::int32_t> to) {
 
 }  // namespace
 
-struct TokenFile::Descriptor {
-  int fd;
-  explicit Descriptor(int opened) : fd(opened) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
-TokenFile::TokenFile(const std::filesystem::path& path)
-    : path_(path), file_(std::make_shared<Descriptor>(open_to_read(path))) {
-  const std::string name = path.string();
-  require(file_->fd >= 0,
-          "cannot open token file {}: {}; make it with `trireme tokenize` or correct "
-          "the path",
-          name, std::strerror(errno));
-  struct stat status {};
-  const bool examined = ::fstat(file_->fd, &status) == 0;
-  require(examined, "cannot examine token file {}: {}", name, std::strerror(errno));
-  require(S_ISREG(status.st_mode), "token file {} is not a regular file: name the file itself",
-          name);
-
-  std::array<std::byte, TokenFileHeader::bytes> first{};
-  const auto have = std::min<std::int64_t>(status.st_size, first.size());
-  const auto head = std::span(first).first(static_cast<std::size_t>(have));
-  read_bytes(0, head);
-  header_ = TokenFileHeader::decode(head, status.st_size, path);
+static std::shared_ptr<const PosixFile> opened(const std::filesystem::path& path) try {
+  return std::make_shared<PosixFile>(PosixFile::open(path));
+} catch (const Error& e) {
+  fail("{} -- make a token file with `trireme tokenize`, or correct the path", e.what());
 }
 
-void TokenFile::read_bytes(std::int64_t begin, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ssize_t n = ::pread(file_->fd, out.data(), out.size(), static_cast<off_t>(begin));
-    if (n < 0 && errno == EINTR) continue;
-    require(n >= 0, "cannot read token file {}: {}", path_.string(), std::strerror(errno));
-    require(n > 0,
-            "token file {} ends before byte {}, which it held when it was opened: something writes "
-            "to it; copy or tokenize it again",
-            path_.string(), begin + static_cast<std::int64_t>(out.size()));
-    out = out.subspan(static_cast<std::size_t>(n));
-    begin += n;
-  }
+TokenFile::TokenFile(const std::filesystem::path& path) : file_(opened(path)) {
+  const auto size = file_->size();
+  std::array<std::byte, TokenFileHeader::bytes> first{};
+  const auto head = std::span(first).first(
+      static_cast<std::size_t>(std::min<std::int64_t>(size, TokenFileHeader::bytes)));
+  read_bytes(0, head);
+  header_ = TokenFileHeader::decode(head, size, path);
+}
+
+void TokenFile::read_bytes(std::int64_t begin, std::span<std::byte> out) const try {
+  file_->read_at(out, begin);
+} catch (const Error& e) {
+  fail("{} -- this token file was whole when it was opened: copy or tokenize it again", e.what());
 }
 
 void TokenFile::read(std::int64_t begin, std::span<std::int32_t> ids) const {
@@ -105,7 +59,7 @@ void TokenFile::read(std::int64_t begin, std::span<std::int32_t> ids) const {
     require(id < static_cast<std::uint64_t>(header_.vocab),
             "{}: token {} has id {}, but the vocabulary is {}: the file is damaged or its header "
             "wrong; tokenize again",
-            path_.string(), begin + static_cast<std::int64_t>(i), id, header_.vocab);
+            path().string(), begin + static_cast<std::int64_t>(i), id, header_.vocab);
   }
 }
 
@@ -147,7 +101,7 @@ Verified TokenFile::verify() const {
     const Hash128 found = hash_of(TokenFileHeader::bytes, header_.file_bytes());
     require(found == header_.payload_hash,
             "{} is damaged: its contents hash to {}, its header says {}; copy or tokenize it again",
-            path_.string(), to_string(found), to_string(header_.payload_hash));
+            path().string(), to_string(found), to_string(header_.payload_hash));
   }
   std::vector<std::int32_t> ids(std::size_t{1} << 16);
   std::int32_t largest = 0;
@@ -160,8 +114,8 @@ Verified TokenFile::verify() const {
     begin += n;
   }
   require(largest == header_.largest,
-          "{} is damaged: its largest id is {}, its header says {}; tokenize again", path_.string(),
-          largest, header_.largest);
+          "{} is damaged: its largest id is {}, its header says {}; tokenize again",
+          path().string(), largest, header_.largest);
   return hashed ? Verified::hash_and_ids : Verified::ids_only;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/hash.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/data/tokenizer.hpp"
 
 namespace trireme {
@@ -57,7 +58,7 @@ class TokenFile {
  public:
   explicit TokenFile(const std::filesystem::path&);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_->path(); }
   const TokenFileHeader& header() const { return header_; }
   std::int64_t count() const { return header_.count; }
 
@@ -76,11 +77,9 @@ class TokenFile {
   Hash128 hash_of(std::int64_t begin, std::int64_t end) const;
 
  private:
-  struct Descriptor;
   void read_bytes(std::int64_t begin, std::span<std::byte>) const;
 
-  std::filesystem::path path_;
-  std::shared_ptr<const Descriptor> file_;
+  std::shared_ptr<const PosixFile> file_;
   TokenFileHeader header_;
 };
 

@@ -5,26 +5,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 
 namespace {
 
 constexpr std::size_t mask_buffer = std::size_t{1} << 20;
-
-// Makes a rename in `folder` durable.
-void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
-}
 
 template <class T>
 void narrow(std::span<const std::int32_t> ids, std::byte* out) {
@@ -56,37 +46,20 @@ void PackedTokens::append(std::span<const std::int32_t> ids, int token_bytes) {
 
 // No file that is there is opened: it may be left of a process of this number, or another
 // program's.
-TokenWriter::TemporaryFile::TemporaryFile(const std::filesystem::path& beginning,
-                                          std::string_view end) {
-  constexpr int most = 1000;
-  for (int i = 0; i < most && fd < 0; ++i) {
-    path = fmt::format("{}.{}{}{}", beginning.string(), ::getpid(),
-                       i == 0 ? "" : "-" + std::to_string(i), end);
-    fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno != EEXIST) break;
-  }
-  require(fd >= 0, "cannot create {}: {}; choose another place for the output", path.string(),
-          std::strerror(errno));
+static PosixFile create_beside(const std::filesystem::path& path, std::string_view end) {
+  const auto name = fmt::format("{}.{}", path.string(), ::getpid());
+  auto free = fmt::format("{}{}", name, end);
+  for (int i = 1; is_there(free); ++i) free = fmt::format("{}-{}{}", name, i, end);
+  return PosixFile::create(free);
 }
 
-TokenWriter::TemporaryFile::~TemporaryFile() {
-  ::close(fd);
-  if (!path.empty()) ::unlink(path.c_str());
+TokenWriter::Part::~Part() {
+  if (!published) ::unlink(file.path().c_str());
 }
 
-void TokenWriter::TemporaryFile::write(std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    require(n > 0, "cannot write {}: {}; free space or choose another place for the output",
-            path.string(), std::strerror(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-}
-
-// Past a limit of file size a write fails, which is said, instead of ending the process.
-static void fail_past_limits() {
-  std::signal(SIGXFSZ, SIG_IGN);
+void TokenWriter::Part::write(std::span<const std::byte> bytes) {
+  file.write_at(bytes, size);
+  size += static_cast<std::int64_t>(bytes.size());
 }
 
 static void require_replaceable(const std::filesystem::path& path, ExistingFile existing) {
@@ -109,12 +82,11 @@ TokenWriter::TokenWriter(const std::filesystem::path& path, ExistingFile existin
                          TargetMask mask)
     : path_(path), existing_(existing) {
   expect(token_bytes == 2 || token_bytes == 4, "a token has 2 or 4 bytes");
-  fail_past_limits();
   require_replaceable(path, existing);
   header_.token_bytes = token_bytes;
   header_.has_mask = mask == TargetMask::present;
-  part_ = std::make_unique<TemporaryFile>(path, ".part");
-  if (header_.has_mask) mask_part_ = std::make_unique<TemporaryFile>(path, ".part.mask");
+  part_ = std::make_unique<Part>(create_beside(path, ".part"));
+  if (header_.has_mask) mask_part_ = std::make_unique<Part>(create_beside(path, ".part.mask"));
   part_->write(std::array<std::byte, TokenFileHeader::bytes>{});
 }
 
@@ -147,17 +119,13 @@ void TokenWriter::append(const PackedTokens& packed) {
 }
 
 void TokenWriter::write_mask() {
-  const bool rewound = ::lseek(mask_part_->fd, 0, SEEK_SET) == 0;
-  require(rewound, "cannot read back the target mask of {}: {}", part_->path.string(),
-          std::strerror(errno));
   std::vector<std::byte> buffer(mask_buffer);
-  for (;;) {
-    const ssize_t n = ::read(mask_part_->fd, buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    require(n >= 0, "cannot read back the target mask of {}: {}", part_->path.string(),
-            std::strerror(errno));
-    if (n == 0) break;
-    write(std::span(buffer).first(static_cast<std::size_t>(n)));
+  for (std::int64_t at = 0; at < mask_part_->size;) {
+    const auto n = std::min<std::int64_t>(mask_part_->size - at, std::ssize(buffer));
+    const auto piece = std::span(buffer).first(static_cast<std::size_t>(n));
+    mask_part_->file.read_at(piece, at);
+    write(piece);
+    at += n;
   }
   write(mask_);
 }
@@ -166,17 +134,13 @@ void TokenWriter::write_mask() {
 // it.
 void TokenWriter::publish() {
   require_replaceable(path_, existing_);
-  const auto* const from = part_->path.c_str();
-  const auto* const to = path_.c_str();
-  int done = -1;
-  if (existing_ == ExistingFile::stays)
-    done = ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-  if (existing_ == ExistingFile::replaced || (done != 0 && (errno == EINVAL || errno == ENOSYS)))
-    done = ::rename(from, to);
-  require(done == 0,
-          "cannot rename the finished file to {}: {}; free space or choose another place for the "
-          "output",
-          path_.string(), std::strerror(errno));
+  const auto& from = part_->file.path();
+  const bool stays = existing_ == ExistingFile::stays;
+  if (stays && ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0)
+    return;
+  if (stays && errno != EINVAL && errno != ENOSYS)
+    fail_errno("rename the finished file to", path_, errno);
+  rename_path(from, path_);
 }
 
 void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separator,
@@ -192,20 +156,13 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   header_.tokenizer_bytes = static_cast<std::int64_t>(tokenizer.bytes.size());
   header_.payload_hash = hasher_.digest();
 
-  const auto header = header_.encoded();
-  const auto disk = [&](bool done, std::string_view what) {
-    require(done, "cannot {} {}: {}; free space or choose another place for the output", what,
-            path_.string(), std::strerror(errno));
-  };
-  disk(::pwrite(part_->fd, header.data(), header.size(), 0) == static_cast<ssize_t>(header.size()),
-       "write the header of");
-  // All is on disk before the rename publishes it.
-  disk(::fsync(part_->fd) == 0, "write");
+  part_->file.write_at(header_.encoded(), 0);
+  part_->file.sync();  // all is on disk before the rename publishes it
   publish();
-  part_->path.clear();
+  part_->published = true;
   part_.reset();
   mask_part_.reset();
-  sync_folder(path_.parent_path());
+  sync_directory(path_.parent_path());
 }
 
 }  // namespace trireme

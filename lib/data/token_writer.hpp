@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/data/token_file.hpp"
@@ -52,17 +53,17 @@ class TokenWriter {
               const TokenizerSpec&);
 
  private:
-  // Closed and removed by its destructor.
-  struct TemporaryFile {
-    std::filesystem::path path;
-    int fd = -1;
+  // Written from front to back, and removed unless it was published.
+  struct Part {
+    PosixFile file;
+    std::int64_t size = 0;
+    bool published = false;
 
-    // Of a new name between these.
-    TemporaryFile(const std::filesystem::path& beginning, std::string_view end);
-    TemporaryFile(const TemporaryFile&) = delete;
-    TemporaryFile& operator=(const TemporaryFile&) = delete;
-    ~TemporaryFile();
-    void write(std::span<const std::byte>) const;
+    explicit Part(PosixFile f) : file(std::move(f)) {}
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+    ~Part();
+    void write(std::span<const std::byte>);
   };
 
   void write(std::span<const std::byte>);
@@ -71,8 +72,8 @@ class TokenWriter {
 
   std::filesystem::path path_;
   ExistingFile existing_;
-  std::unique_ptr<TemporaryFile> part_;
-  std::unique_ptr<TemporaryFile> mask_part_;  // the mask follows all the tokens
+  std::unique_ptr<Part> part_;
+  std::unique_ptr<Part> mask_part_;  // the mask follows all the tokens
   TokenFileHeader header_;
   Hasher hasher_;
   std::vector<std::byte> mask_;  // bits not yet in mask_part_

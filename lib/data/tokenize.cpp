@@ -12,6 +12,7 @@
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/data/chat_text.hpp"
 #include "lib/data/import.hpp"
@@ -71,16 +72,8 @@ class Encoder {
   void add_text(std::string_view text, TextPlace place, bool target, Encoded& out) const {
     std::vector<std::int32_t> ids;
     if (place == TextPlace::start && !text.empty()) add_ids(prefix_, false, out);
-    while (!text.empty()) {
-      const auto cut =
-          text.size() > piece_bytes ? options_.tokenizer->cut(text, piece_bytes) : std::nullopt;
-      const std::size_t n = cut.value_or(text.size());
-      ids.clear();
-      options_.tokenizer->encode(text.substr(0, n), std::exchange(place, TextPlace::continuation),
-                                 ids);
-      add_ids(ids, target, out);
-      text.remove_prefix(n);
-    }
+    encode_in_pieces(*options_.tokenizer, text, place, ids);
+    add_ids(ids, target, out);
   }
 
   void end_document(Encoded& out) const {
@@ -113,11 +106,11 @@ class Encoder {
   }
 
   void add_lines(std::string_view lines, const TextPiece& piece, Encoded& out) const {
-    for (std::int64_t number = piece.first_line; !lines.empty(); ++number) {
-      const std::string_view line = lines.substr(0, lines.find('\n'));
-      lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      add_line(line, piece.file, number, out);
+    auto number = piece.first_line;
+    for (const auto line : split(lines, '\n')) {
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+        add_line(line, piece.file, number, out);
+      ++number;
     }
   }
 

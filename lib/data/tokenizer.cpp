@@ -3,18 +3,16 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/hub.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/data/huggingface.hpp"
 #include "lib/data/text_source.hpp"
 #include "lib/data/tiktoken.hpp"
+#include "lib/tokenizer/utf8.hpp"
 
 namespace trireme {
 
@@ -97,12 +95,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (processor_.IsUnknown(id) || processor_.IsControl(id)) return std::nullopt;
     if (processor_.IsByte(id)) return 1;
     constexpr std::string_view space = "\xe2\x96\x81";  // U+2581
-    const auto& piece = processor_.IdToPiece(id);
-    std::size_t bytes = piece.size();
-    for (auto at = piece.find(space); at != std::string::npos;
-         at = piece.find(space, at + space.size()))
-      bytes -= space.size() - 1;
-    return bytes;
+    return bytes_with(space, processor_.IdToPiece(id));
   }
   std::optional<std::int32_t> id_of(std::string_view token) const override {
     const int id = processor_.PieceToId(token);
@@ -160,19 +153,23 @@ const Kind& row_of(TokenizerKind kind) {
 
 }  // namespace
 
+void encode_in_pieces(const Tokenizer& tokenizer, std::string_view text, TextPlace place,
+                      std::vector<std::int32_t>& ids) {
+  while (!text.empty()) {
+    const auto cut = text.size() > piece_bytes ? tokenizer.cut(text, piece_bytes) : std::nullopt;
+    const auto n = cut.value_or(text.size());
+    tokenizer.encode(text.substr(0, n), std::exchange(place, TextPlace::continuation), ids);
+    text.remove_prefix(n);
+  }
+}
+
 // Each text between marks begins one of its own, as those are that models were trained on.
 std::vector<std::size_t> Tokenizer::encode_marked(std::string_view text,
                                                   std::span<const TextSpan> marked,
                                                   std::vector<std::int32_t>& ids) const {
   const auto encode_run = [&](std::string_view run) {
     const auto begin = static_cast<std::ptrdiff_t>(ids.size());
-    auto place = TextPlace::start;
-    while (!run.empty()) {
-      const auto place_to_cut = run.size() > piece_bytes ? cut(run, piece_bytes) : std::nullopt;
-      const auto n = place_to_cut.value_or(run.size());
-      encode(run.substr(0, n), std::exchange(place, TextPlace::continuation), ids);
-      run.remove_prefix(n);
-    }
+    encode_in_pieces(*this, run, TextPlace::start, ids);
     for (const auto& mark : marked) {
       const auto token = text.substr(mark.begin, mark.end - mark.begin);
       require(std::find(ids.begin() + begin, ids.end(), id_of(token)) == ids.end(),
@@ -223,13 +220,7 @@ std::unique_ptr<Tokenizer> bytes_tokenizer() {
 }
 
 std::unique_ptr<Tokenizer> sentencepiece_tokenizer(const std::filesystem::path& model) {
-  std::ifstream in(model, std::ios::binary);
-  require(in.is_open() && !std::filesystem::is_directory(model),
-          "cannot open SentencePiece model {}: {}; name a .model file, a tokenizer.json or its "
-          "folder, or \"bytes\"",
-          model.string(), in.is_open() ? "it is a directory" : std::strerror(errno));
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return std::make_unique<SentencePieceTokenizer>(std::move(bytes), model.string());
+  return std::make_unique<SentencePieceTokenizer>(read_text(model), model.string());
 }
 
 std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_view encoding) {
@@ -240,10 +231,9 @@ std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path, std::string_vie
       "there is no tokenizer {}: name \"bytes\", a tokenizer.json or the folder that holds it, a "
       "SentencePiece .model file or a table of tiktoken{}",
       path, hub_advice(path));
-  std::ifstream in(path, std::ios::binary);
-  std::string beginning(1024, '\0');
-  in.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
-  beginning.resize(static_cast<std::size_t>(in.gcount()));
+  const auto file = PosixFile::open(path);
+  std::string beginning(static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 1024)), '\0');
+  file.read_at(std::as_writable_bytes(std::span(beginning)), 0);
   const auto first = beginning.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && beginning[first] == '{') return huggingface_tokenizer(path);
   if (is_tiktoken(beginning)) return tiktoken_tokenizer(path, encoding);

@@ -97,6 +97,10 @@ class Tokenizer {
   }
 };
 
+// Appends the ids of a text, cut where the tokenizer lets it into parts that take little memory.
+void encode_in_pieces(const Tokenizer&, std::string_view text, TextPlace,
+                      std::vector<std::int32_t>& ids);
+
 // What a model is to continue: a document's beginning. Of an empty text what a document begins
 // with, or the separator behind the one before; empty where the tokenizer has neither.
 std::vector<std::int32_t> prompt_ids(const Tokenizer&, std::string_view text);

@@ -1,100 +1,97 @@
 #include "lib/deck/chat_template_file.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "lib/base/error.hpp"
-#include "lib/base/text_file.hpp"
-#include "lib/deck/toml_reader.hpp"
+#include "lib/base/posix_file.hpp"
+#include "lib/keys/rows.hpp"
+#include "lib/keys/table_reader.hpp"
 
 namespace trireme {
 
 namespace {
 
-class Reader {
+// What stands above all sections.
+KeySection conversation() {
+  using C = ChatTemplate;
+  const auto row = rows_of<C>();
+  return {"",
+          "A conversation.",
+          false,
+          {row("begin", &C::begin, "before the first turn").literally(),
+           row("end", &C::end, "behind the last turn").literally(),
+           row("special", &C::special, "texts that are one token each").literally(),
+           row("default_system", &C::default_system, "where a conversation has none").literally(),
+           row("trim", &C::trimmed, "contents without white space at both ends")}};
+}
+
+// The section of a role.
+KeySection turn(const std::string& role) {
+  using T = ChatTemplate::Turn;
+  const auto reach = [role](auto& all, std::size_t) -> auto& {
+    return all.turns.at(role);
+  };
+  const RowMaker<ChatTemplate, decltype(reach)> row(reach);
+  KeySection section{role,
+                     "A turn.",
+                     false,
+                     {row("before", &T::before, "its content").literally(),
+                      row("after", &T::after, "its content").literally()}};
+  if (role == "system")
+    section.keys.push_back(KeyRow("in_first_user", ValueKind::flag,
+                                  rows_of<ChatTemplate>().access(
+                                      [](const ChatTemplate& t) {
+                                        return t.system ==
+                                               ChatTemplate::SystemPlace::first_user_turn;
+                                      },
+                                      [](ChatTemplate& t, const KeyValue& v) {
+                                        t.system = std::get<bool>(v)
+                                                       ? ChatTemplate::SystemPlace::first_user_turn
+                                                       : ChatTemplate::SystemPlace::own_turn;
+                                      }),
+                                  "its content stands in the first turn of a user"));
+  return section;
+}
+
+class Reader final : public TableReader {
  public:
-  explicit Reader(const std::string& file) : file_(file) {}
-
-  template <class T>
-  T as(const RawEntry& entry, std::string_view wanted) const {
-    const auto* const value = std::get_if<T>(&entry.value.data);
-    require(value, "{}{} is {}, not {}", at(entry.place), entry.key, spoken(entry.value), wanted);
-    return *value;
+  explicit Reader(const std::string& file) : TableReader(sections_, "a chat template", file) {
+    sections_.push_back(conversation());
+    template_.name = file;
   }
-  std::string text(const RawEntry& entry) const { return as<std::string>(entry, "a text"); }
-
-  [[noreturn]] void unknown(const RawEntry& entry, std::string_view keys) const {
-    fail("{}{} is no key of a chat template: here are {}", at(entry.place), entry.key, keys);
-  }
-  std::string at(SourceLocation place) const {
-    return fmt::format("{}:{}:{}: ", file_, place.line, place.column);
+  ChatTemplate finish() {
+    throw_problems();
+    fill(template_);
+    return std::move(template_);
   }
 
  private:
-  const std::string& file_;
+  // Any name is a role's. Keys stay where they are when their sections move.
+  const KeySection* section_of(const RawSection& raw) override {
+    if (raw.name.empty()) return &sections_.front();
+    if (!find_section(sections_, raw.name)) sections_.push_back(turn(raw.name));
+    template_.turns[raw.name];
+    return TableReader::section_of(raw);
+  }
+
+  std::vector<KeySection> sections_;
+  ChatTemplate template_;
 };
-
-void read_conversation(ChatTemplate& t, const RawSection& section, const Reader& reader) {
-  for (const auto& entry : section.entries) {
-    if (entry.key == "begin") {
-      t.begin = reader.text(entry);
-    } else if (entry.key == "end") {
-      t.end = reader.text(entry);
-    } else if (entry.key == "default_system") {
-      t.default_system = reader.text(entry);
-    } else if (entry.key == "trim") {
-      t.trimmed = reader.as<bool>(entry, "true or false");
-    } else if (entry.key == "special") {
-      for (const auto& value : reader.as<std::vector<RawValue>>(entry, "a list of texts")) {
-        const auto* const text = std::get_if<std::string>(&value.data);
-        require(text && !text->empty(), "{}special is a list of texts that are not empty",
-                reader.at(value.place));
-        t.special.push_back(*text);
-      }
-    } else {
-      reader.unknown(entry, "begin, end, special, default_system and trim");
-    }
-  }
-}
-
-void read_turn(ChatTemplate& t, const RawSection& section, const Reader& reader) {
-  auto& turn = t.turns[section.name];
-  for (const auto& entry : section.entries) {
-    if (entry.key == "before") {
-      turn.before = reader.text(entry);
-    } else if (entry.key == "after") {
-      turn.after = reader.text(entry);
-    } else if (entry.key == "in_first_user" && section.name == "system") {
-      t.system = reader.as<bool>(entry, "true or false")
-                     ? ChatTemplate::SystemPlace::first_user_turn
-                     : ChatTemplate::SystemPlace::own_turn;
-    } else {
-      reader.unknown(
-          entry, section.name == "system" ? "before, after and in_first_user" : "before and after");
-    }
-  }
-}
 
 }  // namespace
 
 ChatTemplate read_chat_template(const std::string& file) {
-  const auto text = read_file(file);
-  const Reader reader(file);
-  ChatTemplate t;
-  t.name = file;
-  for (const auto& section : read_toml(text, file)) {
-    if (section.name.empty())
-      read_conversation(t, section, reader);
-    else
-      read_turn(t, section, reader);
-  }
+  Reader reader(file);
+  reader.read(read_text(file));
+  auto t = reader.finish();
+  require(std::ranges::none_of(t.special, &std::string::empty),
+          "{}: special is a list of texts that are not empty", file);
   require(t.turns.contains("assistant") && t.turns.contains("user"),
           "{}: a chat template has a section [user] and a section [assistant]", file);
   require(t.default_system.empty() || t.turns.contains("system"),
           "{}: default_system needs a section [system]", file);
-  const auto& answer = t.turns["assistant"];
   require(
-      !answer.after.empty(),
+      !t.turns["assistant"].after.empty(),
       "{}: [assistant] has no text behind its content, so that no end of a turn could be learnt: "
       "give it \"after\"",
       file);

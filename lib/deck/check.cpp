@@ -15,22 +15,22 @@
 #include "lib/shard/layout.hpp"
 
 namespace trireme {
-namespace {
-
 GridLimits limits_of(const Deck& deck) {
   return {.layers = deck.model.layers,
           .heads = deck.model.heads,
           .tokens = deck.model.context,
           .batch = deck.train.batch,
           .microbatch = deck.train.microbatch,
-          .shard = std::max<std::int64_t>(deck.zero.shard, 0)};
+          .shard = deck.zero.shard};
 }
+
+namespace {
 
 Grid grid_of(const ParallelConfig& p) {
   return {static_cast<int>(p.pipe), static_cast<int>(p.data), static_cast<int>(p.seq)};
 }
 
-std::vector<double> reals_of(const DeckValue& value) {
+std::vector<double> reals_of(const KeyValue& value) {
   if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
   return {std::get<double>(value)};
 }
@@ -205,16 +205,16 @@ class Checker {
   }
 
   void zero() {
-    const ZeroConfig& z = deck_.zero;
+    const ZeroSection& z = deck_.zero;
     const bool step = z.gather == ZeroCadence::step || z.reduce == ZeroCadence::step;
     rule(z.stage == 3 || !step, {"zero.gather", "zero.reduce", "zero.stage"},
          "zero.gather and zero.reduce = \"step\" are choices of zero.stage = 3; stage {} decides "
          "both itself, so leave them out",
          z.stage);
-    const bool shards = z.shard > 1 || z.shard == a_copy_each_node;
+    const bool shards = z.shard > 1 || z.copy_each_node;
     rule(z.stage > 0 || !shards, {"zero.shard", "zero.stage"},
          "zero.shard = {} needs zero.stage 1, 2 or 3: stage 0 shards nothing",
-         z.shard == a_copy_each_node ? "\"node\"" : std::to_string(z.shard));
+         z.copy_each_node ? "\"node\"" : std::to_string(z.shard));
   }
 
   void run() {
@@ -298,7 +298,7 @@ std::int64_t exact_chunk(const Deck& d) {
 
 std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe, ScheduleKind schedule) {
   if (pipe == 1) return samples;
-  const bool groups = schedule == ScheduleKind::interleaved;
+  const bool groups = traits_of(schedule).groups;
   std::int64_t best = 1;
   for (const std::int64_t m : divisors(samples)) {
     if (groups && samples / m % pipe != 0) continue;
@@ -307,23 +307,11 @@ std::int64_t default_microbatch(std::int64_t samples, std::int64_t pipe, Schedul
   return best;
 }
 
-Deck fit_to_ranks(Deck deck, std::int64_t ranks) {
-  ParallelConfig& p = deck.parallel;
-  GridLimits limits = limits_of(deck);
-  limits.microbatch = 0;  // may have been decided for the grid that does not fit
-  p.data = fit_grid(grid_of(p), limits, ranks).data;
-  std::string problems;
-  for (const auto& problem : check_deck(deck)) {
-    problems += (problems.empty() ? "" : "\n") + problem.message;
-  }
-  require(problems.empty(), "on {} ranks: {}", ranks, problems);
-  if (deck.train.microbatch == 0) {
-    deck.train.microbatch = default_microbatch(deck.train.batch / p.data, p.pipe, p.schedule);
-    const auto fault = pipeline_fault(p.schedule, p.pipe, p.chunks,
-                                      deck.train.batch / (p.data * deck.train.microbatch));
-    require(fault.empty(), "on {} ranks: {}", ranks, fault);
-  }
-  return deck;
+void decide_microbatch(Deck& deck) {
+  const auto& p = deck.parallel;
+  auto& t = deck.train;
+  if (t.microbatch == 0 && p.data > 0 && t.batch % p.data == 0)
+    t.microbatch = default_microbatch(t.batch / p.data, p.pipe, p.schedule);
 }
 
 }  // namespace trireme

@@ -16,6 +16,12 @@
 
 namespace trireme {
 
+// zero.shard = "node" becomes a number where it is known how many ranks a node runs.
+struct ZeroSection : ZeroConfig {
+  bool copy_each_node = false;
+  bool operator==(const ZeroSection&) const = default;
+};
+
 struct Deck {
   ModelConfig model;
   DataConfig data;
@@ -24,7 +30,7 @@ struct Deck {
   ScheduleConfig schedule;
   PrecisionConfig precision;
   ParallelConfig parallel;
-  ZeroConfig zero;
+  ZeroSection zero;
   std::vector<FreezeRule> freeze;
   EvaluateConfig evaluate;
   CheckpointConfig checkpoint;
@@ -37,17 +43,13 @@ struct Deck {
 // Reads, applies overrides ("section.key=value", in order) and checks everything that needs
 // neither the token files nor the number of ranks. Throws one Error that lists all problems, each
 // as file:line:column or by its override. Paths come back absolute. model is resolved;
-// train.microbatch is decided unless it depends on parallel.data = 0, see fit_to_ranks.
+// train.microbatch is decided unless it depends on parallel.data = 0, see lib/deck/resolve.hpp.
 Deck load_deck(const std::filesystem::path&, std::span<const std::string> overrides = {});
 Deck parse_deck(std::string_view text, std::string source_name,
                 std::span<const std::string> overrides = {});
 
 // What dump_deck wrote: a preset that names a checkpoint has no place in it and is refused.
 Deck parse_dumped_deck(std::string_view text, std::string source_name);
-
-// The deck on that many ranks: parallel.data and train.microbatch are decided and the grid is
-// checked. Every run and every plan calls this once; throws Error naming legal values.
-Deck fit_to_ranks(Deck, std::int64_t ranks);
 
 // With run.exactness = "invariant", tokens that are summed as one, else 0.
 std::int64_t exact_chunk(const Deck&);
@@ -67,12 +69,5 @@ std::string deck_template();
 std::string describe_key(std::string_view);
 // docs/deck.md.
 std::string deck_reference_markdown();
-
-// "80G", "80Gi" and "80GiB" -> 80*2^30, "80GB" -> 80*10^9, "80B" -> 80, and so for K, M and T in
-// either case; a plain number is one of bytes, from 2^20 on. Throws Error, which asks for the unit
-// of a smaller one.
-std::int64_t parse_byte_count(std::string_view);
-// "hh:mm:ss", "mm:ss" or seconds -> seconds. Throws Error.
-double parse_duration(std::string_view);
 
 }  // namespace trireme

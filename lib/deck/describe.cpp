@@ -1,13 +1,13 @@
 // What keys mean: for the terminal, and as the reference in docs/.
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/deck/familiar.hpp"
 #include "lib/deck/table.hpp"
+#include "lib/keys/familiar.hpp"
 
 namespace trireme {
 namespace {
 
-std::string described(const DeckKey& key) {
+std::string described(const Key& key) {
   const std::string plain = default_text(key), range = range_text(key);
   std::string text = fmt::format("{}{}\n  {}\n", key.path(),
                                  key.required    ? "  (required)"
@@ -23,7 +23,7 @@ std::string described(const DeckKey& key) {
   return text;
 }
 
-std::string described(const DeckSection& section) {
+std::string described(const KeySection& section) {
   std::string text = fmt::format("{}  {}\n", section.header(), section.meaning);
   for (const auto& key : section.keys) text += "\n" + described(key);
   return text;
@@ -41,7 +41,7 @@ std::string code(const std::string& text) {
   return text.empty() ? "" : "`" + text + "`";
 }
 
-std::string meaning_cell(const DeckKey& key) {
+std::string meaning_cell(const Key& key) {
   std::string text = cell(key.meaning);
   if (!key.automatic.empty()) text += "; `\"auto\"`: " + cell(key.automatic);
   if (!key.word.empty()) text += fmt::format("; `{}`: {}", to_toml(key.word), cell(key.of_word));
@@ -51,17 +51,17 @@ std::string meaning_cell(const DeckKey& key) {
 }  // namespace
 
 std::string describe_key(std::string_view name) {
-  if (const DeckKey* key = find_key(name)) return described(*key);
-  if (const DeckSection* section = find_section(name)) return described(*section);
+  if (const Key* key = find_key(name)) return described(*key);
+  if (const KeySection* section = find_section(name)) return described(*section);
   std::string text;
   for (const auto& section : deck_sections()) {
-    if (const DeckKey* key = find_key(section, name)) {
+    if (const Key* key = find_key(section, name)) {
       text += (text.empty() ? "" : "\n") + described(*key);
     }
   }
   if (!text.empty()) return text;
   if (const auto* familiar = find_familiar(name)) {
-    const DeckKey* key = find_key(familiar->key);
+    const Key* key = find_key(familiar->key);
     return hint_of(*familiar) + "\n" + (key ? "\n" + described(*key) : "");
   }
   std::vector<std::string> known = deck_key_paths();

@@ -7,12 +7,12 @@
 namespace trireme {
 namespace {
 
-std::string headline(const DeckSection& section) {
+std::string headline(const KeySection& section) {
   return fmt::format("{}  # {}\n", section.header(), section.meaning);
 }
 
 // Choices, meaning, unit, and what "auto" and other words mean.
-std::string comment_of(const DeckKey& key) {
+std::string comment_of(const Key& key) {
   std::string text;
   for (const auto& choice : key.choices) {
     if (!choice.empty()) text += (text.empty() ? "" : " | ") + choice;
@@ -42,8 +42,8 @@ std::string aligned(const std::vector<Line>& lines) {
   return text;
 }
 
-Line dumped(const DeckKey& key, const Deck& deck, std::size_t row) {
-  const DeckValue value = key.access.get(deck, row);
+Line dumped(const Key& key, const Deck& deck, std::size_t row) {
+  const KeyValue value = key.access.get(deck, row);
   const auto* number = std::get_if<std::int64_t>(&value);
   if (key.zero_is_unset && number && *number == 0) {
     return {fmt::format("# {} = {}", key.name, key.example), "not given; " + comment_of(key)};
@@ -51,7 +51,7 @@ Line dumped(const DeckKey& key, const Deck& deck, std::size_t row) {
   return {fmt::format("{} = {}", key.name, to_toml(value)), comment_of(key)};
 }
 
-Line offered(const DeckKey& key) {
+Line offered(const Key& key) {
   const std::string plain = default_text(key);
   return {fmt::format(
               "{}{} = {}", key.required ? "" : "# ", key.name,
@@ -59,16 +59,12 @@ Line offered(const DeckKey& key) {
           comment_of(key)};
 }
 
-std::size_t rows_of(const DeckSection& section, const Deck& deck) {
-  return section.repeated ? deck.freeze.size() : 1;
-}
-
 }  // namespace
 
 std::string dump_deck(const Deck& deck) {
   std::string text = fmt::format("# Effective deck of {}: every key with its value.\n", deck.name);
   for (const auto& section : deck_sections()) {
-    for (std::size_t row = 0; row < rows_of(section, deck); ++row) {
+    for (std::size_t row = 0; row < section.rows(deck); ++row) {
       std::vector<Line> lines;
       for (const auto& key : section.keys) lines.push_back(dumped(key, deck, row));
       text += "\n" + headline(section) + aligned(lines);
@@ -97,11 +93,11 @@ std::string deck_template() {
 std::vector<std::string> deck_differences(const Deck& before, const Deck& after) {
   std::vector<std::string> changes;
   for (const auto& section : deck_sections()) {
-    const std::size_t most = std::max(rows_of(section, before), rows_of(section, after));
+    const std::size_t most = std::max(section.rows(before), section.rows(after));
     for (std::size_t row = 0; row < most; ++row) {
       for (const auto& key : section.keys) {
         const auto value = [&](const Deck& deck) {
-          return row < rows_of(section, deck) ? to_toml(key.access.get(deck, row)) : "absent";
+          return row < section.rows(deck) ? to_toml(key.access.get(deck, row)) : "absent";
         };
         const std::string old = value(before), now = value(after);
         if (old != now) changes.push_back(fmt::format("{}: {} -> {}", key.path(), old, now));

@@ -3,29 +3,20 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <optional>
-#include <set>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/deck/check.hpp"
-#include "lib/deck/familiar.hpp"
 #include "lib/deck/former.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/deck/table.hpp"
-#include "lib/deck/toml_reader.hpp"
+#include "lib/keys/familiar.hpp"
+#include "lib/keys/table_reader.hpp"
 
 namespace trireme {
 namespace {
-
-template <class T>
-std::vector<std::string> names_of(const std::vector<T>& declared) {
-  std::vector<std::string> names;
-  for (const auto& d : declared) names.push_back(d.name);
-  return names;
-}
 
 // Sections that have a key of that name, as "[a] or [b]".
 std::string homes_of(std::string_view key) {
@@ -39,28 +30,18 @@ std::string homes_of(std::string_view key) {
 
 enum class Presets : std::uint8_t { of_this_program, of_checkpoints_too };
 
-class Loader {
+class Loader final : public TableReader {
  public:
-  explicit Loader(std::string source, Presets presets = Presets::of_checkpoints_too)
-      : source_(std::move(source)), presets_(presets) {
-    deck_.name = std::filesystem::path(source_).stem().string();
-  }
-
-  void read(std::string_view text) {
-    for (const auto& section : read_toml(text, source_)) {
-      if (section.name.empty()) {
-        for (const auto& entry : section.entries) homeless(entry);
-      } else if (const DeckSection* known = section_named(section)) {
-        entries(*known, section);
-      }
-    }
+  explicit Loader(const std::string& source, Presets presets = Presets::of_checkpoints_too)
+      : TableReader(deck_sections(), "a deck", source), presets_(presets) {
+    deck_.name = std::filesystem::path(source).stem().string();
   }
 
   void override_with(const std::string& argument) {
     const std::string where = fmt::format("override '{}'", argument);
     const auto equals = argument.find('=');
     const std::string path = trimmed(argument.substr(0, equals));
-    const DeckKey* key = find_key(path);
+    const Key* key = find_key(path);
     if (const auto* former = find_former(path)) {
       report(where, fmt::format("{} {}", path, former->says));
       return;
@@ -74,7 +55,7 @@ class Loader {
       report(where, fmt::format("{}; write section.key=value{}",
                                 key ? "it has no '='" : fmt::format("'{}' is not a key", path),
                                 near.empty() ? "" : fmt::format(" (nearest key: {})", near)));
-      failed_.insert(near);
+      doubt(near);
       return;
     }
     if (find_section(key->section)->repeated) {
@@ -88,29 +69,15 @@ class Loader {
   }
 
   Deck finish() {
-    fill();
-    for (const auto& problem : check_deck(deck_)) {
-      const bool known = std::any_of(problem.keys.begin(), problem.keys.end(),
-                                     [&](const auto& key) { return failed_.contains(key); });
-      if (!known) report(place_of(problem), problem.message);
-    }
-    if (!problems_.empty()) throw Error(everything_wrong());
+    fill_deck();
+    for (const auto& problem : check_deck(deck_))
+      if (std::ranges::none_of(problem.keys, [&](const auto& key) { return doubts(key); }))
+        report(first_given(problem), problem.message);
+    throw_problems();
     return std::move(deck_);
   }
 
  private:
-  struct Given {
-    const DeckKey* key;
-    std::size_t row;
-    DeckValue value;
-    std::string where;
-    SourceLocation place;
-  };
-  struct Report {
-    SourceLocation place;  // line 0: after all that have one
-    std::string text;
-  };
-
   static std::string trimmed(const std::string& text) {
     const auto first = text.find_first_not_of(" \t");
     if (first == std::string::npos) return {};
@@ -128,9 +95,8 @@ class Loader {
     return near.empty() ? of_that_name[0] : near;
   }
 
-  // A hint to a key that probably has that value: rules about it are not checked.
   std::string hinted(const FamiliarName& familiar) {
-    failed_.insert(std::string(familiar.key));
+    doubt(familiar.key);
     return hint_of(familiar);
   }
 
@@ -143,184 +109,85 @@ class Loader {
     return std::visit(compared, former.unset);
   }
 
-  std::string at(SourceLocation place) const {
-    return place.line == 0 ? source_ : fmt::format("{}:{}:{}", source_, place.line, place.column);
+  std::string home_of(const RawEntry& entry) override {
+    if (const auto homes = homes_of(entry.key); !homes.empty()) return "it belongs to " + homes;
+    if (const auto* familiar = find_familiar(entry.key)) return hinted(*familiar);
+    return TableReader::home_of(entry);
   }
 
-  void report(const std::string& where, const std::string& message, SourceLocation place = {}) {
-    problems_.push_back({place, where + ": " + message});
-  }
-  void report(SourceLocation place, const std::string& message) {
-    report(at(place), message, place);
-  }
-  void report(const Given* given, const std::string& message) {
-    if (given) {
-      report(given->where, message, given->place);
-    } else {
-      report(source_, message);
-    }
+  std::string hint_of_section(const RawSection& section) override {
+    for (const auto& entry : section.entries)
+      if (const auto* familiar = find_familiar(entry.key)) report(entry.place, hinted(*familiar));
+    const auto* const absent = find_familiar(section.name);
+    return absent && absent->key.empty() ? "; " + hint_of(*absent)
+                                         : TableReader::hint_of_section(section);
   }
 
-  void homeless(const RawEntry& entry) {
-    if (const DeckSection* section = find_section(entry.key)) {
-      report(entry.place, fmt::format("{} is a section; write {} above its keys", section->name,
-                                      section->header()));
-      return;
+  std::optional<std::string> hint_of_key(const KeySection& section,
+                                         const RawEntry& entry) override {
+    const std::string path = section.name + "." + entry.key;
+    if (const auto* former = find_former(path)) {
+      const auto set = was_set(*former, entry.value);
+      if (!set)
+        report(entry.place, fmt::format("{} {}", path, former->says));
+      else if (*set)
+        log_warning("{}: {} {}", at(entry.place), path, former->says);
+      return {};
     }
-    const std::string homes = homes_of(entry.key);
-    const auto* familiar = find_familiar(entry.key);
-    report(entry.place, fmt::format("key '{}' stands in no section; {}", entry.key,
-                                    !homes.empty() ? "it belongs to " + homes
-                                    : familiar     ? hinted(*familiar)
-                                                   : "a deck starts with one, such as [model]"));
-  }
-
-  const DeckSection* section_named(const RawSection& section) {
-    const DeckSection* known = find_section(section.name);
-    if (!known) {
-      const auto* const absent = find_familiar(section.name);
-      const bool none = absent && absent->key.empty();
-      const std::string near =
-          none ? std::string() : nearest_name(section.name, names_of(deck_sections()));
-      report(section.place,
-             fmt::format("there is no section [{}]{}", section.name,
-                         none           ? "; " + hint_of(*absent)
-                         : near.empty() ? fmt::format("; sections: {}",
-                                                      fmt::join(names_of(deck_sections()), ", "))
-                                        : fmt::format("; did you mean [{}]?", near)));
-      for (const auto& entry : section.entries)
-        if (const auto* familiar = find_familiar(entry.key)) report(entry.place, hinted(*familiar));
-      // What a misspelt section would have set is unknown, so rules about it are not checked.
-      if (const DeckSection* meant = find_section(near)) {
-        for (const auto& key : meant->keys) failed_.insert(key.path());
-      }
-      return nullptr;
-    }
-    if (known->repeated != section.repeated) {
-      report(section.place,
-             fmt::format("section {0} is written {1}", known->name, known->header()));
-      return nullptr;
-    }
-    return known;
-  }
-
-  void entries(const DeckSection& section, const RawSection& raw) {
-    const std::size_t row = section.repeated ? rows_[section.name]++ : 0;
-    if (section.name == "freeze") deck_.freeze.resize(row + 1);
-    for (const auto& entry : raw.entries) {
-      if (const DeckKey* key = find_key(section, entry.key)) {
-        assign(*key, row, entry.value, at(entry.value.place));
-        continue;
-      }
-      const std::string path = section.name + "." + entry.key;
-      if (const auto* former = find_former(path)) {
-        const auto set = was_set(*former, entry.value);
-        if (!set)
-          report(entry.place, fmt::format("{} {}", path, former->says));
-        else if (*set)
-          log_warning("{}: {} {}", at(entry.place), path, former->says);
-        continue;
-      }
-      const std::string near = nearest_name(entry.key, names_of(section.keys));
-      const std::string homes = homes_of(entry.key);
-      std::string hint;
-      if (!homes.empty()) {
-        hint = fmt::format("; it belongs to {}", homes);
-      } else if (const auto* familiar = find_familiar(entry.key)) {
-        hint = "; " + hinted(*familiar);
-      } else if (!near.empty()) {
-        hint = fmt::format("; did you mean '{}'?", near);
-        failed_.insert(section.name + "." + near);
-      } else {
-        hint = fmt::format("; keys: {}", fmt::join(names_of(section.keys), ", "));
-      }
-      report(entry.place,
-             fmt::format("there is no key '{}' in {}{}", entry.key, section.header(), hint));
-    }
-  }
-
-  void assign(const DeckKey& key, std::size_t row, const RawValue& raw, const std::string& where) {
-    const std::string id = row == 0 ? key.path() : fmt::format("{}#{}", key.path(), row);
-    try {
-      given_.insert_or_assign(id, Given{&key, row, accepted(key, raw), where, raw.place});
-    } catch (const BadValue& e) {
-      failed_.insert(key.path());
-      report(e.place.line > 0 ? at(e.place) : where, e.message, e.place);
-    }
+    if (const auto homes = homes_of(entry.key); !homes.empty()) return "; it belongs to " + homes;
+    if (const auto* familiar = find_familiar(entry.key)) return "; " + hinted(*familiar);
+    return TableReader::hint_of_key(section, entry);
   }
 
   void forget_from_file(const std::string& path) {
-    const auto it = given_.find(path);
-    if (it != given_.end() && it->second.place.line > 0) given_.erase(it);
+    if (const auto* there = given(path); there && there->place.line > 0) forget(path);
   }
 
   // A preset first, then the deck's keys, then what follows from both.
-  void fill() {
-    const auto preset = given_.find("model.preset");
-    if (preset != given_.end()) {
+  void fill_deck() {
+    if (const auto* preset = given("model.preset")) {
       try {
-        const auto& name = std::get<std::string>(preset->second.value);
+        const auto& name = std::get<std::string>(preset->value);
         require(presets_ == Presets::of_checkpoints_too || !name.starts_with(checkpoint_preset),
                 "the deck of a checkpoint does not refer to another one: no program wrote this");
         deck_.model = preset_named(name);
       } catch (const Error& e) {
-        failed_.insert("model.preset");
-        report(&preset->second, fmt::format("model.preset: {}", e.what()));
+        doubt("model.preset");
+        report(preset, fmt::format("model.preset: {}", e.what()));
       }
     }
-    for (const auto& [id, given] : given_) given.key->access.set(deck_, given.row, given.value);
+    fill(deck_);
     if (deck_.model.preset.starts_with(checkpoint_preset)) deck_.model.preset.clear();
     deck_.model = resolved(deck_.model);
-    const auto reduce = given_.find("precision.reduce");
-    if (reduce == given_.end() || std::holds_alternative<Automatic>(reduce->second.value)) {
+    const auto* const reduce = given("precision.reduce");
+    if (!reduce || std::holds_alternative<Automatic>(reduce->value))
       deck_.precision.reduce = wide(deck_.precision.compute);
-    }
-    const auto& [batch, microbatch] = std::pair(deck_.train.batch, deck_.train.microbatch);
-    const std::int64_t data = deck_.parallel.data;
-    if (microbatch == 0 && data > 0 && batch % data == 0) {
-      deck_.train.microbatch =
-          default_microbatch(batch / data, deck_.parallel.pipe, deck_.parallel.schedule);
-    }
+    decide_microbatch(deck_);
   }
 
   // The first of a rule's keys that the deck gives.
-  const Given* place_of(const DeckProblem& problem) const {
-    for (const auto& key : problem.keys) {
-      if (const auto it = given_.find(key); it != given_.end()) return &it->second;
-    }
+  const Given* first_given(const DeckProblem& problem) const {
+    for (const auto& key : problem.keys)
+      if (const auto* there = given(key)) return there;
     return nullptr;
   }
 
-  std::string everything_wrong() {
-    const auto line = [](const Report& r) { return r.place.line == 0 ? INT32_MAX : r.place.line; };
-    std::stable_sort(problems_.begin(), problems_.end(),
-                     [&](const Report& a, const Report& b) { return line(a) < line(b); });
-    std::string text;
-    for (const auto& p : problems_) text += (text.empty() ? "" : "\n") + p.text;
-    return text;
-  }
-
-  std::string source_;
   Presets presets_;
   Deck deck_;
-  std::map<std::string, Given> given_;  // by "section.key", later rows with "#row"
-  std::map<std::string, std::size_t> rows_;
-  std::set<std::string> failed_;
-  std::vector<Report> problems_;
 };
 
 }  // namespace
 
 Deck parse_deck(std::string_view text, std::string source_name,
                 std::span<const std::string> overrides) {
-  Loader loader(std::move(source_name));
+  Loader loader(source_name);
   loader.read(text);
   for (const auto& argument : overrides) loader.override_with(argument);
   return loader.finish();
 }
 
 Deck parse_dumped_deck(std::string_view text, std::string source_name) {
-  Loader loader(std::move(source_name), Presets::of_this_program);
+  Loader loader(source_name, Presets::of_this_program);
   loader.read(text);
   return loader.finish();
 }

@@ -1,12 +1,9 @@
 #pragma once
-// Shared by the table's files: a builder of keys, and one function for each section.
-#include <string>
-#include <utility>
-#include <vector>
+// Shared by the table's files: bounds of many keys, and one function for each section.
 
 #include "lib/base/limits.hpp"
-#include "lib/deck/access.hpp"
-#include "lib/deck/key.hpp"
+#include "lib/deck/deck.hpp"
+#include "lib/keys/rows.hpp"
 
 namespace trireme {
 
@@ -14,43 +11,17 @@ inline constexpr double int32_most = 2147483647;  // ids, extents
 inline constexpr double step_most = double{most_counted};
 inline constexpr double row_most = 1 << 24;  // channels, samples: products stay below 2^63
 
-// A key under construction: each call adds one property, in the order of reading.
-struct KeyRow : DeckKey {
-  KeyRow(std::string key_name, ValueKind value_kind, DeckAccess key_access, std::string text) {
-    name = std::move(key_name);
-    kind = value_kind;
-    access = std::move(key_access);
-    meaning = std::move(text);
-  }
-  KeyRow in(double min, double max) { return range = Interval{min, max, false, false}, *this; }
-  KeyRow inside(double min, double max) { return range = Interval{min, max, true, true}, *this; }
-  KeyRow below(double min, double max) { return range = Interval{min, max, false, true}, *this; }
-  KeyRow above(double min, double max) { return range = Interval{min, max, true, false}, *this; }
-  KeyRow of(std::vector<std::string> names) { return choices = std::move(names), *this; }
-  KeyRow or_path_behind(std::string text) { return prefix = std::move(text), *this; }
-  KeyRow in_units(std::string text) { return unit = std::move(text), *this; }
-  KeyRow elements(std::size_t n) { return count = n, *this; }
-  KeyRow automatically(std::string rule) { return automatic = std::move(rule), *this; }
-  KeyRow or_word(std::string text, std::string rule) {
-    return word = std::move(text), of_word = std::move(rule), *this;
-  }
-  KeyRow like(std::string text) { return example = std::move(text), *this; }
-  KeyRow needed() { return required = true, *this; }
-  KeyRow in_f32() { return rounded_to_f32 = true, *this; }
-  KeyRow unset_at_zero() { return zero_is_unset = true, *this; }
-};
-
-DeckSection model_section();
-DeckSection data_section();
-DeckSection train_section();
-DeckSection optimizer_section();
-DeckSection schedule_section();
-DeckSection precision_section();
-DeckSection parallel_section();
-DeckSection zero_section();
-DeckSection freeze_section();
-DeckSection evaluate_section();
-DeckSection checkpoint_section();
-DeckSection run_section();
+KeySection model_section();
+KeySection data_section();
+KeySection train_section();
+KeySection optimizer_section();
+KeySection schedule_section();
+KeySection precision_section();
+KeySection parallel_section();
+KeySection zero_section();
+KeySection freeze_section();
+KeySection evaluate_section();
+KeySection checkpoint_section();
+KeySection run_section();
 
 }  // namespace trireme

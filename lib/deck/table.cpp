@@ -5,11 +5,11 @@
 namespace trireme {
 namespace {
 
-std::vector<DeckSection> all_sections() {
-  std::vector<DeckSection> all = {model_section(),     data_section(),       train_section(),
-                                  optimizer_section(), schedule_section(),   precision_section(),
-                                  parallel_section(),  zero_section(),       freeze_section(),
-                                  evaluate_section(),  checkpoint_section(), run_section()};
+std::vector<KeySection> all_sections() {
+  std::vector<KeySection> all = {model_section(),     data_section(),       train_section(),
+                                 optimizer_section(), schedule_section(),   precision_section(),
+                                 parallel_section(),  zero_section(),       freeze_section(),
+                                 evaluate_section(),  checkpoint_section(), run_section()};
   for (auto& section : all) {
     for (auto& key : section.keys) key.section = section.name;
   }
@@ -18,30 +18,32 @@ std::vector<DeckSection> all_sections() {
 
 }  // namespace
 
-const std::vector<DeckSection>& deck_sections() {
-  static const std::vector<DeckSection> sections = all_sections();
+const std::vector<KeySection>& deck_sections() {
+  static const std::vector<KeySection> sections = all_sections();
   return sections;
 }
 
-const DeckSection* find_section(std::string_view name) {
-  for (const auto& section : deck_sections()) {
-    if (section.name == name) return &section;
-  }
-  return nullptr;
+const KeySection* find_section(std::string_view name) {
+  return find_section(deck_sections(), name);
 }
 
-const DeckKey* find_key(const DeckSection& section, std::string_view name) {
-  for (const auto& key : section.keys) {
-    if (key.name == name) return &key;
-  }
-  return nullptr;
-}
-
-const DeckKey* find_key(std::string_view path) {
+const Key* find_key(std::string_view path) {
   const auto dot = path.find('.');
   if (dot == std::string_view::npos) return nullptr;
-  const DeckSection* section = find_section(path.substr(0, dot));
+  const KeySection* section = find_section(path.substr(0, dot));
   return section ? find_key(*section, path.substr(dot + 1)) : nullptr;
+}
+
+std::string default_text(const Key& key) {
+  static const Deck plain = [] {
+    Deck d;
+    d.freeze.resize(1);
+    return d;
+  }();
+  if (key.required || key.zero_is_unset) return {};
+  // What its getter can no longer tell from a given value.
+  if (key.kind == ValueKind::choice && !key.automatic.empty()) return to_toml(Automatic{});
+  return to_toml(key.access.get(plain, 0));
 }
 
 const std::vector<std::string>& deck_key_paths() {

@@ -4,16 +4,19 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/deck/key.hpp"
+#include "lib/deck/deck.hpp"
+#include "lib/keys/key.hpp"
 
 namespace trireme {
 
-const std::vector<DeckSection>& deck_sections();
+const std::vector<KeySection>& deck_sections();
 
 // nullptr when absent.
-const DeckSection* find_section(std::string_view name);
-const DeckKey* find_key(const DeckSection&, std::string_view name);
-const DeckKey* find_key(std::string_view path);  // "section.key"
+const KeySection* find_section(std::string_view name);
+const Key* find_key(std::string_view path);  // "section.key"
+
+// The value without which a deck does: TOML text, or `auto`, or nothing for a required key.
+std::string default_text(const Key&);
 
 // "section.key" of every key.
 const std::vector<std::string>& deck_key_paths();

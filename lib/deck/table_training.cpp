@@ -16,266 +16,221 @@ std::vector<std::string> presets() {
 
 }  // namespace
 
-DeckSection model_section() {
+KeySection model_section() {
   using M = ModelConfig;
-  const auto section = section_of(&Deck::model);
-  const auto plain = [&](auto field) { return member(section, field); };
-  const auto automatic = [&](auto field) { return automatic_member(section, field); };
-  const auto choice = [&](std::string name, auto field, std::vector<std::string> names,
-                          std::string meaning) {
-    return KeyRow(name, ValueKind::choice, named_member(section, field, names), meaning).of(names);
-  };
+  const auto row = rows_of(&Deck::model);
   return {
       .name = "model",
       .meaning = "The transformer.",
       .keys = {
-          KeyRow("preset", ValueKind::choice, plain(&M::preset),
-                 "a known shape that the keys below start from, or that of a checkpoint or run "
-                 "directory DIR; empty: GPT-2's smallest")
+          row("preset", &M::preset,
+              "a known shape that the keys below start from, or that of a checkpoint or run "
+              "directory DIR; empty: GPT-2's smallest")
               .of(presets())
               .or_path_behind(std::string(checkpoint_preset)),
-          KeyRow("layers", integer, plain(&M::layers), "transformer blocks").in(1, 10000),
-          KeyRow("width", integer, plain(&M::width), "channels of the residual stream")
-              .in(1, row_most),
-          KeyRow("heads", integer, plain(&M::heads), "query heads").in(1, row_most),
-          KeyRow("kv_heads", integer, automatic(&M::kv_heads),
-                 "key and value heads; must divide heads")
+          row("layers", &M::layers, "transformer blocks").in(1, 10000),
+          row("width", &M::width, "channels of the residual stream").in(1, row_most),
+          row("heads", &M::heads, "query heads").in(1, row_most),
+          row("kv_heads", &M::kv_heads, "key and value heads; must divide heads")
               .in(1, row_most)
               .automatically("heads"),
-          KeyRow("head_dim", integer, automatic(&M::head_dim),
-                 "channels of a head; even for rotary positions")
+          row("head_dim", &M::head_dim, "channels of a head; even for rotary positions")
               .in(1, row_most)
               .automatically("width/heads, which must be whole"),
-          KeyRow("ffn_width", integer, automatic(&M::ffn_width), "channels inside the MLP")
+          row("ffn_width", &M::ffn_width, "channels inside the MLP")
               .in(1, row_most)
               .automatically("4*width for gelu; 8/3*width for swiglu, up to a multiple of 64"),
-          KeyRow("vocab", integer, automatic(&M::vocab),
-                 "rows of the embedding; at least the token file's vocabulary")
+          row("vocab", &M::vocab, "rows of the embedding; at least the token file's vocabulary")
               .in(1, int32_most)
               .automatically("the token file's"),
-          KeyRow("context", integer, plain(&M::context), "length of a sample")
-              .in(1, int32_most)
-              .in_units("tokens"),
-          KeyRow("max_context", integer, automatic(&M::max_context),
-                 "positions of the model, where samples are shorter: rows of a learned table, and "
-                 "what an export names")
+          row("context", &M::context, "length of a sample").in(1, int32_most).in_units("tokens"),
+          row("max_context", &M::max_context,
+              "positions of the model, where samples are shorter: rows of a learned table, and "
+              "what an export names")
               .in(1, int32_most)
               .in_units("tokens")
               .automatically("context; with a preset from:DIR what that model has"),
-          choice("norm", &M::norm, {"layer", "rms"}, "layer norm or RMS norm"),
-          KeyRow("norm_eps", real, plain(&M::norm_eps), "added to the variance in a norm")
-              .inside(0, 1)
-              .in_f32(),
-          KeyRow("bias", flag, plain(&M::bias), "biases in projections and layer norms"),
-          KeyRow("qkv_bias", flag, plain(&M::qkv_bias),
-                 "a bias in the product to queries, keys and values (Qwen2); bias = true has it "
-                 "anyway"),
-          KeyRow("qk_norm", flag, plain(&M::qk_norm),
-                 "RMS norm of each head's query and key, before positions (Qwen3)"),
-          choice("activation", &M::activation, {"gelu", "swiglu"}, "pointwise function of the MLP"),
-          choice("positions", &M::positions, {"learned", "rotary"},
-                 "a table added to the embedding, or rotation of queries and keys"),
-          KeyRow("rope_theta", real, plain(&M::rope_theta), "base of the rotary frequencies")
-              .above(0, 1e12),
-          choice("rope_scaling", &M::rope_scaling, {"none", "linear", "llama3"},
-                 "rotary frequencies for a longer context than the original: as they are, all "
-                 "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1)"),
-          KeyRow("rope_factor", real, plain(&M::rope_factor),
-                 "what scaled rotary frequencies are divided by")
+          row("norm", &M::norm, "layer norm or RMS norm"),
+          row("norm_eps", &M::norm_eps, "added to the variance in a norm").inside(0, 1).in_f32(),
+          row("bias", &M::bias, "biases in projections and layer norms"),
+          row("qkv_bias", &M::qkv_bias,
+              "a bias in the product to queries, keys and values (Qwen2); bias = true has it "
+              "anyway"),
+          row("qk_norm", &M::qk_norm,
+              "RMS norm of each head's query and key, before positions (Qwen3)"),
+          row("activation", &M::activation, "pointwise function of the MLP"),
+          row("positions", &M::positions,
+              "a table added to the embedding, or rotation of queries and keys"),
+          row("rope_theta", &M::rope_theta, "base of the rotary frequencies").above(0, 1e12),
+          row("rope_scaling", &M::rope_scaling,
+              "rotary frequencies for a longer context than the original: as they are, all "
+              "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1)"),
+          row("rope_factor", &M::rope_factor, "what scaled rotary frequencies are divided by")
               .in(1, 1e6),
-          KeyRow("rope_low_freq_factor", real, plain(&M::rope_low_freq_factor),
-                 "llama3: up to so many turns in the original context, division is whole")
+          row("rope_low_freq_factor", &M::rope_low_freq_factor,
+              "llama3: up to so many turns in the original context, division is whole")
               .above(0, 1e6),
-          KeyRow("rope_high_freq_factor", real, plain(&M::rope_high_freq_factor),
-                 "llama3: from so many turns in the original context on, there is none")
+          row("rope_high_freq_factor", &M::rope_high_freq_factor,
+              "llama3: from so many turns in the original context on, there is none")
               .above(0, 1e6),
-          KeyRow("rope_original_context", integer, plain(&M::rope_original_context),
-                 "llama3: context before scaling")
+          row("rope_original_context", &M::rope_original_context, "llama3: context before scaling")
               .in(1, int32_most)
               .in_units("tokens"),
-          KeyRow("tied", flag, plain(&M::tied), "embedding and head share one table"),
-          KeyRow("dropout", real, plain(&M::dropout),
-                 "probability on residual branches and the embedding")
+          row("tied", &M::tied, "embedding and head share one table"),
+          row("dropout", &M::dropout, "probability on residual branches and the embedding")
               .below(0, 1)
               .in_f32(),
-          choice("recompute", &M::recompute, {"none", "block"},
-                 "what backward computes again to save memory"),
-          KeyRow("init_from", path, plain(&M::init_from),
-                 "checkpoint whose weights start the run at step 0 (fine-tuning); empty: none"),
+          row("recompute", &M::recompute, "what backward computes again to save memory"),
+          row("init_from", &M::init_from,
+              "checkpoint whose weights start the run at step 0 (fine-tuning); empty: none")
+              .as(path),
       }};
 }
 
-DeckSection data_section() {
+KeySection data_section() {
   using D = DataConfig;
-  const auto section = section_of(&Deck::data);
-  const auto plain = [&](auto field) { return member(section, field); };
-  const DeckAccess validation = {[](const Deck& d, std::size_t) -> DeckValue {
-                                   if (d.data.validation_fraction > 0)
-                                     return d.data.validation_fraction;
-                                   return d.data.validation_files;
-                                 },
-                                 [](Deck& d, std::size_t, const DeckValue& v) {
-                                   const auto* fraction = std::get_if<double>(&v);
-                                   d.data.validation_fraction = fraction ? *fraction : 0;
-                                   d.data.validation_files.clear();
-                                   if (!fraction)
-                                     d.data.validation_files =
-                                         std::get<std::vector<std::string>>(v);
-                                 }};
-  const std::vector<std::string> orders = {"random", "sequential"};
-  const std::vector<std::string> spans = {"causal", "document"};
+  const auto row = rows_of(&Deck::data);
+  const auto validation = row.access(
+      [](const D& d) {
+        return d.validation_fraction > 0 ? KeyValue(d.validation_fraction)
+                                         : KeyValue(d.validation_files);
+      },
+      [](D& d, const KeyValue& v) {
+        const auto* fraction = std::get_if<double>(&v);
+        d.validation_fraction = fraction ? *fraction : 0;
+        d.validation_files.clear();
+        if (!fraction) d.validation_files = std::get<std::vector<std::string>>(v);
+      });
   return {.name = "data",
           .meaning = "The tokens trained on; `trireme tokenize` makes token files.",
           .keys = {
-              KeyRow("path", paths, plain(&D::path), "token files")
-                  .like("[\"corpus.tokens\"]")
-                  .needed(),
-              KeyRow("weights", reals, automatic_member(section, &D::weights),
-                     "share of samples from each file")
+              row("path", &D::path, "token files").as(paths).like("[\"corpus.tokens\"]").needed(),
+              row("weights", &D::weights, "share of samples from each file")
                   .above(0, 1e9)
                   .automatically("by size"),
               KeyRow("validation", fraction_or_paths, validation,
                      "held out: token files, or the fraction of each file's tail; []: nothing")
                   .below(0, 1)
                   .like("0.01"),
-              KeyRow("order", choice, named_member(section, &D::order, orders),
-                     "a permutation of all samples each epoch, or as they stand in the files")
-                  .of(orders),
-              KeyRow("attention", choice, named_member(section, &D::attention, spans),
-                     "a token sees all earlier ones of its sample, or those of its document, "
-                     "which a separator ends and whose positions begin at 0")
-                  .of(spans),
-              KeyRow("separator_masks", flag, plain(&D::separator_masks),
-                     "no loss on a document's first token, which follows a separator"),
+              row("order", &D::order,
+                  "a permutation of all samples each epoch, or as they stand in the files"),
+              row("attention", &D::attention,
+                  "a token sees all earlier ones of its sample, or those of its document, "
+                  "which a separator ends and whose positions begin at 0"),
+              row("separator_masks", &D::separator_masks,
+                  "no loss on a document's first token, which follows a separator"),
           }};
 }
 
-DeckSection train_section() {
+KeySection train_section() {
   using T = TrainConfig;
-  const auto plain = [](auto field) { return member(section_of(&Deck::train), field); };
-  return {
-      .name = "train",
-      .meaning = "Batch and length of the run; give exactly one of steps and tokens.",
-      .keys = {
-          KeyRow("batch", integer, plain(&T::batch), "size of a step, over all ranks")
-              .in(1, row_most)
-              .in_units("samples"),
-          KeyRow("microbatch", integer, automatic_member(section_of(&Deck::train), &T::microbatch),
-                 "what one data rank runs at a time; data * microbatch must divide batch")
-              .in(1, row_most)
-              .in_units("samples")
-              .automatically("batch/data; with pipe > 1 the largest that keeps 2*pipe of them"),
-          KeyRow("steps", integer, plain(&T::steps), "length of the run, unless tokens gives it")
-              .in(1, step_most)
-              .in_units("steps")
-              .like("1000")
-              .needed()
-              .unset_at_zero(),
-          KeyRow("tokens", integer, plain(&T::tokens),
-                 "length of the run, rounded up to whole steps")
-              .in(1, step_most)
-              .in_units("tokens")
-              .like("1e9")
-              .unset_at_zero(),
-          KeyRow("seed", integer, plain(&T::seed),
-                 "start of all randomness: initialisation, data order, dropout")
-              .in(0, step_most),
-          KeyRow("max_skipped", integer, plain(&T::max_skipped),
-                 "steps in a row that stop the run when all are skipped: not finite, or without "
-                 "targets")
-              .in(1, step_most)
-              .in_units("steps"),
-      }};
+  const auto row = rows_of(&Deck::train);
+  return {.name = "train",
+          .meaning = "Batch and length of the run; give exactly one of steps and tokens.",
+          .keys = {
+              row("batch", &T::batch, "size of a step, over all ranks")
+                  .in(1, row_most)
+                  .in_units("samples"),
+              row("microbatch", &T::microbatch,
+                  "what one data rank runs at a time; data * microbatch must divide batch")
+                  .in(1, row_most)
+                  .in_units("samples")
+                  .automatically("batch/data; with pipe > 1 the largest that keeps 2*pipe of them"),
+              row("steps", &T::steps, "length of the run, unless tokens gives it")
+                  .in(1, step_most)
+                  .in_units("steps")
+                  .like("1000")
+                  .needed()
+                  .unset_at_zero(),
+              row("tokens", &T::tokens, "length of the run, rounded up to whole steps")
+                  .in(1, step_most)
+                  .in_units("tokens")
+                  .like("1e9")
+                  .unset_at_zero(),
+              row("seed", &T::seed, "start of all randomness: initialisation, data order, dropout")
+                  .in(0, step_most),
+              row("max_skipped", &T::max_skipped,
+                  "steps in a row that stop the run when all are skipped: not finite, or without "
+                  "targets")
+                  .in(1, step_most)
+                  .in_units("steps"),
+          }};
 }
 
-DeckSection optimizer_section() {
+KeySection optimizer_section() {
   using O = OptimizerConfig;
-  const auto section = section_of(&Deck::optimizer);
-  const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> kinds = {"adamw", "sgd", "lion"};
-  const DeckAccess betas = {[](const Deck& d, std::size_t) -> DeckValue {
-                              return std::vector{d.optimizer.beta1, d.optimizer.beta2};
-                            },
-                            [](Deck& d, std::size_t, const DeckValue& v) {
-                              const auto& pair = std::get<std::vector<double>>(v);
-                              d.optimizer.beta1 = pair.at(0);
-                              d.optimizer.beta2 = pair.at(1);
-                            }};
+  const auto row = rows_of(&Deck::optimizer);
+  const auto betas = row.access(
+      [](const O& o) {
+        return std::vector{o.beta1, o.beta2};
+      },
+      [](O& o, const KeyValue& v) {
+        const auto& pair = std::get<std::vector<double>>(v);
+        o.beta1 = pair.at(0);
+        o.beta2 = pair.at(1);
+      });
   return {
       .name = "optimizer",
       .meaning = "How gradients change weights.",
       .keys = {
-          KeyRow("name", choice, named_member(section, &O::name, kinds), "the method").of(kinds),
-          KeyRow("lr", real, plain(&O::lr), "learning rate at its peak").in(0, 1e3).in_f32(),
+          row("name", &O::name, "the method"),
+          row("lr", &O::lr, "learning rate at its peak").in(0, 1e3).in_f32(),
           KeyRow("betas", reals, betas,
                  "adamw: decay of the first and second moment; lion: of the momentum in the "
                  "step, and of the momentum that is kept (0.9 and 0.99 in its paper)")
               .below(0, 1)
               .elements(2)
               .in_f32(),
-          KeyRow("eps", real, plain(&O::eps), "added to the root of AdamW's second moment")
-              .inside(0, 1)
-              .in_f32(),
-          KeyRow("momentum", real, plain(&O::momentum),
-                 "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
+          row("eps", &O::eps, "added to the root of AdamW's second moment").inside(0, 1).in_f32(),
+          row("momentum", &O::momentum,
+              "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
               .below(0, 1)
               .in_f32(),
-          KeyRow("nesterov", flag, plain(&O::nesterov),
-                 "sgd: Nesterov's momentum, which looks a step ahead (Sutskever et al. 2013)"),
-          KeyRow("weight_decay", real, plain(&O::weight_decay),
-                 "decoupled, times the learning rate; never on norms and biases")
+          row("nesterov", &O::nesterov,
+              "sgd: Nesterov's momentum, which looks a step ahead (Sutskever et al. 2013)"),
+          row("weight_decay", &O::weight_decay,
+              "decoupled, times the learning rate; never on norms and biases")
               .in(0, 1e3)
               .in_f32(),
-          KeyRow("no_decay", texts, plain(&O::no_decay),
-                 "further parameters without decay, by name; * and ? stand for any text"),
-          KeyRow("clip", real, plain(&O::clip), "largest gradient norm; 0: no clipping")
-              .in(0, 1e9)
-              .in_f32(),
+          row("no_decay", &O::no_decay,
+              "further parameters without decay, by name; * and ? stand for any text"),
+          row("clip", &O::clip, "largest gradient norm; 0: no clipping").in(0, 1e9).in_f32(),
       }};
 }
 
-DeckSection schedule_section() {
+KeySection schedule_section() {
   using S = ScheduleConfig;
-  const auto section = section_of(&Deck::schedule);
-  const auto plain = [&](auto field) { return member(section, field); };
-  const std::vector<std::string> shapes = {"cosine", "linear", "constant", "wsd"};
-  return {.name = "schedule",
-          .meaning = "The learning rate over the steps.",
-          .keys = {
-              KeyRow("shape", choice, named_member(section, &S::shape, shapes),
-                     "after warm-up; wsd: constant, then a linear decay at the end")
-                  .of(shapes),
-              KeyRow("warmup_steps", integer, plain(&S::warmup_steps), "linear rise from 0 to lr")
-                  .in(0, step_most)
-                  .in_units("steps"),
-              KeyRow("min_lr", real, plain(&S::min_lr), "learning rate where the decay ends")
-                  .in(0, 1e3)
-                  .in_f32(),
-              KeyRow("decay_steps", integer, automatic_member(section, &S::decay_steps),
-                     "length of the decay")
-                  .in(1, step_most)
-                  .in_units("steps")
-                  .automatically("all after warm-up; for wsd the last tenth of the run"),
-          }};
+  const auto row = rows_of(&Deck::schedule);
+  return {
+      .name = "schedule",
+      .meaning = "The learning rate over the steps.",
+      .keys = {
+          row("shape", &S::shape, "after warm-up; wsd: constant, then a linear decay at the end"),
+          row("warmup_steps", &S::warmup_steps, "linear rise from 0 to lr")
+              .in(0, step_most)
+              .in_units("steps"),
+          row("min_lr", &S::min_lr, "learning rate where the decay ends").in(0, 1e3).in_f32(),
+          row("decay_steps", &S::decay_steps, "length of the decay")
+              .in(1, step_most)
+              .in_units("steps")
+              .automatically("all after warm-up; for wsd the last tenth of the run"),
+      }};
 }
 
-DeckSection precision_section() {
+KeySection precision_section() {
   using P = PrecisionConfig;
-  const auto section = section_of(&Deck::precision);
-  const std::vector<std::string> types = {"f32", "bf16", "f64"};
-  return {
-      .name = "precision",
-      .meaning = "Number formats; master weights and moments of bf16 are f32.",
-      .keys = {
-          KeyRow("compute", choice, named_member(section, &P::compute, types),
-                 "activations and gathered weights; f64 needs run.backend = \"ref\"")
-              .of(types),
-          KeyRow("reduce", choice, named_member(section, &P::reduce, types),
-                 "gradients on their way to the rank that adds them; sums keep their type")
-              .of(types)
-              .automatically("f64 for f64, else f32"),
-          KeyRow("tf32", flag, member(section, &P::tf32), "tensor cores for f32 products on GPUs"),
-      }};
+  const auto row = rows_of(&Deck::precision);
+  const std::vector types = {DType::f32, DType::bf16, DType::f64};
+  return {.name = "precision",
+          .meaning = "Number formats; master weights and moments of bf16 are f32.",
+          .keys = {
+              row("compute", &P::compute,
+                  "activations and gathered weights; f64 needs run.backend = \"ref\"", types),
+              row("reduce", &P::reduce,
+                  "gradients on their way to the rank that adds them; sums keep their type", types)
+                  .automatically("f64 for f64, else f32"),
+              row("tf32", &P::tf32, "tensor cores for f32 products on GPUs"),
+          }};
 }
 
 }  // namespace trireme

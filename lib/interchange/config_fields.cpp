@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 
 namespace trireme {
 
@@ -58,7 +58,7 @@ ConfigFields::ConfigFields(const Json& json, std::string within)
 }
 
 std::string ConfigFields::name_of(std::string_view key) const {
-  return within_ + quoted(key);
+  return within_ + escaped(key);
 }
 
 const Json* ConfigFields::find(const char* key) const {

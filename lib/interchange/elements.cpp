@@ -98,11 +98,6 @@ std::size_t bytes_of(ElementType t) {
   return t == ElementType::f64 ? 8 : t == ElementType::f32 ? 4 : 2;
 }
 
-std::string_view name_of(ElementType t) {
-  constexpr std::string_view names[] = {"f64", "f32", "f16", "bf16"};
-  return names[static_cast<int>(t)];
-}
-
 std::string_view safetensors_name(ElementType t) {
   constexpr std::string_view names[] = {"F64", "F32", "F16", "BF16"};
   return names[static_cast<int>(t)];

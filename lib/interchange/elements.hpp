@@ -7,13 +7,15 @@
 #include <string_view>
 
 #include "lib/base/dtype.hpp"
+#include "lib/base/value_names.hpp"
 
 namespace trireme {
 
 enum class ElementType : std::uint8_t { f64, f32, f16, bf16 };
+template <>
+inline constexpr auto value_names<ElementType> = named<ElementType>("f64", "f32", "f16", "bf16");
 
 std::size_t bytes_of(ElementType);
-std::string_view name_of(ElementType);           // "bf16"
 std::string_view safetensors_name(ElementType);  // "BF16"
 std::string_view torch_name(ElementType);        // "bfloat16"
 // By safetensors' name; none for a type that no weight has (integers, floats of 8 bits).

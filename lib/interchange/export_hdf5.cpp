@@ -14,7 +14,6 @@ namespace trireme {
 static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMeta& meta) {
   using Text = std::string;
   using Count = std::int64_t;
-  constexpr const char* scalings[] = {"none", "linear", "llama3"};
   return {{"layers", c.layers},
           {"width", c.width},
           {"heads", c.heads},
@@ -24,15 +23,15 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"vocab", c.vocab},
           {"context", c.context},
           {"max_context", positions_of(c)},
-          {"norm", Text(c.norm == NormKind::rms ? "rms" : "layer")},
+          {"norm", Text(name_of(c.norm))},
           {"norm_eps", c.norm_eps},
           {"bias", Count{c.bias}},
           {"qkv_bias", Count{c.qkv_bias}},
           {"qk_norm", Count{c.qk_norm}},
-          {"activation", Text(c.activation == ActivationKind::swiglu ? "swiglu" : "gelu")},
-          {"positions", Text(c.positions == Positions::rotary ? "rotary" : "learned")},
+          {"activation", Text(name_of(c.activation))},
+          {"positions", Text(name_of(c.positions))},
           {"rope_theta", c.rope_theta},
-          {"rope_scaling", Text(scalings[static_cast<int>(c.rope_scaling)])},
+          {"rope_scaling", Text(name_of(c.rope_scaling))},
           {"rope_factor", c.rope_factor},
           {"rope_low_freq_factor", c.rope_low_freq_factor},
           {"rope_high_freq_factor", c.rope_high_freq_factor},

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/interchange/config_fields.hpp"
 #include "lib/interchange/hf_config.hpp"
 
@@ -75,7 +75,7 @@ void read_rope(const ConfigFields& f, ModelConfig& c) {
   const auto type = rope.text("rope_type", rope.text("type", "default").c_str());
   require(type == "default" || type == "linear" || type == "llama3",
           "'rope_type' = \"{}\": rotary frequencies are scaled as \"linear\" and \"llama3\" only",
-          quoted(type));
+          escaped(type));
   if (type != "default") {
     c.rope_scaling = type == "linear" ? RopeScaling::linear : RopeScaling::llama3;
     c.rope_factor = rope.real("factor");
@@ -89,7 +89,7 @@ void read_rope(const ConfigFields& f, ModelConfig& c) {
   }
   for (const auto& [name, value] : rope.json().items())
     require(!value.is_object(), "its rope parameters differ from layer to layer ('{}')",
-            quoted(name));
+            escaped(name));
   rope.refuse_rest(type);
 }
 
@@ -163,7 +163,7 @@ const Family* family_of(std::string_view type) {
   require(found != families.end() || type == "gpt2",
           "'model_type' = \"{}\" is not among those that are imported: gpt2, llama, mistral, "
           "qwen2, qwen3",
-          quoted(type));
+          escaped(type));
   return found == families.end() ? nullptr : found;
 }
 

@@ -19,10 +19,15 @@ std::string_view text_of(bool x) {
   return x ? "true" : "false";
 }
 
+std::string in_quotes(std::string_view name) {
+  return fmt::format("\"{}\"", name);
+}
+
 void require_gpt2(const ModelConfig& c) {
   constexpr const char* why = "GPT2LMHeadModel, which has learned positions, is otherwise";
-  if (c.norm != NormKind::layer) refuse("norm", "\"rms\"", why);
-  if (c.activation != ActivationKind::gelu) refuse("activation", "\"swiglu\"", why);
+  if (c.norm != NormKind::layer) refuse("norm", in_quotes(name_of(c.norm)), why);
+  if (c.activation != ActivationKind::gelu)
+    refuse("activation", in_quotes(name_of(c.activation)), why);
   if (!c.bias) refuse("bias", "false", why);
   if (c.qk_norm) refuse("qk_norm", "true", why);
   if (c.kv_heads != c.heads)
@@ -34,8 +39,9 @@ void require_gpt2(const ModelConfig& c) {
 
 void require_llama(const ModelConfig& c) {
   constexpr const char* why = "those with rotary positions are otherwise";
-  if (c.norm != NormKind::rms) refuse("norm", "\"layer\"", why);
-  if (c.activation != ActivationKind::swiglu) refuse("activation", "\"gelu\"", why);
+  if (c.norm != NormKind::rms) refuse("norm", in_quotes(name_of(c.norm)), why);
+  if (c.activation != ActivationKind::swiglu)
+    refuse("activation", in_quotes(name_of(c.activation)), why);
   const bool some_bias = c.bias || c.qkv_bias;
   if (c.qk_norm && some_bias)
     refuse(c.bias ? "bias" : "qkv_bias", text_of(true),

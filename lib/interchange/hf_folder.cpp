@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/finite.hpp"
 #include "lib/base/json.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/io/checkpoint.hpp"
 
 namespace trireme {
@@ -25,10 +25,10 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   try {
     std::map<std::string, std::string> index;
     for (const auto& [tensor, file] : JsonFields{json}.object("weight_map").items()) {
-      require(file.is_string(), "the file of {} is no text", quoted(tensor));
+      require(file.is_string(), "the file of {} is no text", escaped(tensor));
       index[tensor] = file.get<std::string>();
       require(fs::path(index[tensor]).filename() == index[tensor] && index[tensor] != "..",
-              "'{}' is not a plain file name", quoted(index[tensor]));
+              "'{}' is not a plain file name", escaped(index[tensor]));
     }
     require(!index.empty(), "it names no tensor");
     return index;
@@ -73,7 +73,7 @@ std::string some_of(const std::vector<std::string>& all) {
 void require_files(const fs::path& folder, const std::set<std::string>& names) {
   std::vector<std::string> missing;
   for (const auto& name : names)
-    if (!is_there(folder / name)) missing.push_back(quoted(name));
+    if (!is_there(folder / name)) missing.push_back(escaped(name));
   require(missing.empty(), "{} is incomplete: {} names {}, not there: download the rest",
           folder.string(), index_file, some_of(missing));
 }
@@ -105,14 +105,14 @@ HfFolder::HfFolder(const fs::path& path) : path_(path) {
     for (const auto& t : file.tensors()) {
       const auto [it, fresh] = places_.emplace(t.name, Place{&file, &t});
       require(fresh, "{} and {} of {} both hold {}", it->second.file->path().filename().string(),
-              name, path.string(), quoted(t.name));
+              name, path.string(), escaped(t.name));
     }
   }
   for (const auto& [tensor, file] : index) {
     const auto found = places_.find(tensor);
     require(found != places_.end() && found->second.file->path().filename() == file,
             "{} is incomplete: by {} the file {} holds {}, and it does not", path.string(),
-            index_file, quoted(file), quoted(tensor));
+            index_file, escaped(file), escaped(tensor));
   }
 }
 
@@ -134,13 +134,13 @@ void HfWeights::take(const ModelSpec& spec) {
     const auto found = places.find(name);
     known.insert(name);
     if (found == places.end()) {
-      missing.push_back(quoted(name));
+      missing.push_back(escaped(name));
       continue;
     }
     const auto& there = *found->second.tensor;
     const auto type = element_type(there.type);
     if (!type || !same_shape(there, t.shape)) {
-      wrong.push_back(fmt::format("{} is {}, not {} {}", quoted(name), described(there),
+      wrong.push_back(fmt::format("{} is {}, not {} {}", escaped(name), described(there),
                                   type ? there.type : "F32, F16 or BF16", to_string(t.shape)));
       continue;
     }
@@ -153,7 +153,7 @@ void HfWeights::take(const ModelSpec& spec) {
     if (head || is_known_buffer(name))
       ++skipped_;
     else
-      unknown.push_back(quoted(name));
+      unknown.push_back(escaped(name));
   }
   std::string problems;
   const auto add = [&](std::string_view what, const std::vector<std::string>& names) {
@@ -223,7 +223,7 @@ void HfWeights::read_rows(const Source& source, std::int64_t first, DType dtype,
   read_elements(source.type, stored_, dtype, to);
   const auto wrong = first_not_finite(to, dtype);
   require(!wrong, "{} of {} is no finite number as {} at element {}: no training goes on from it",
-          quoted(source.place.tensor->name), source.place.file->path().string(), name_of(dtype),
+          escaped(source.place.tensor->name), source.place.file->path().string(), name_of(dtype),
           first + static_cast<std::int64_t>(wrong.value_or(0)));
 }
 

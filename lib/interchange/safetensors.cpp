@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/git_lfs.hpp"
 #include "lib/base/json.hpp"
-#include "lib/base/quoted.hpp"
 
 namespace trireme {
 
@@ -32,7 +32,7 @@ constexpr std::array type_sizes = {
 std::int64_t size_of(std::string_view type) {
   const auto found = std::ranges::find(type_sizes, type, &TypeSize::name);
   require(found != type_sizes.end(), "it has the type '{}', which this program does not know",
-          quoted(type));
+          escaped(type));
   return found->bytes;
 }
 
@@ -67,9 +67,9 @@ void require_covered(const std::vector<SafeTensor>& tensors, std::int64_t begin,
   const std::string* before = nullptr;
   for (const auto& t : tensors) {
     require(t.begin >= begin, "{} is damaged: {} and {} overlap", where,
-            quoted(before ? *before : ""), quoted(t.name));
+            escaped(before ? *before : ""), escaped(t.name));
     require(t.begin == begin, "{} is damaged: {} bytes before {} belong to no tensor", where,
-            t.begin - begin, quoted(t.name));
+            t.begin - begin, escaped(t.name));
     begin += t.bytes;
     before = &t.name;
   }
@@ -121,7 +121,7 @@ std::vector<SafeTensor> parse_header(std::string_view text, std::int64_t data_be
     try {
       tensors.push_back(tensor_from(name, json, data_begin, data));
     } catch (const Error& e) {
-      fail("{} is damaged: {}: {}", where, quoted(name), e.what());
+      fail("{} is damaged: {}: {}", where, escaped(name), e.what());
     }
   }
   // What is empty lies before what begins at the same byte.
@@ -140,7 +140,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(Posi
 void SafetensorsFile::read(const SafeTensor& t, std::int64_t at, std::span<std::byte> out) const {
   const auto n = static_cast<std::int64_t>(out.size());
   require(at >= 0 && n <= t.bytes && at <= t.bytes - n, "bytes [{}, {}) were asked of {} {}", at,
-          at + n, quoted(t.name), described(t));
+          at + n, escaped(t.name), described(t));
   file_.read_at(out, t.begin + at);
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 

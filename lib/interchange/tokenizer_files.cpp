@@ -6,7 +6,7 @@
 #include "lib/base/git_lfs.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 #include "lib/tokenizer/json.hpp"

@@ -22,6 +22,30 @@ struct ParamSlice {
   bool operator==(const ParamSlice&) const = default;
 };
 
+// What a run remembers beside its numbers. In files it is an object of texts, "extra", without
+// those that are empty or 0; texts of other names there are left alone.
+struct RunExtra {
+  std::string evaluation, history;  // the newest rows of the tables
+  std::int64_t history_begins = 0;  // with this step; 0: not known
+  std::string machine;              // its kind (kernels/open), which outcome.json names as well
+  // How the order of few samples is drawn. Checkpoints without it had a network of one bit a half.
+  std::string order_of_few;
+  std::int64_t skipped_in_row = 0;  // steps up to this one
+  std::string token_files;          // a hash of what identifies them
+  bool operator==(const RunExtra&) const = default;
+};
+// f(name in files, member) of each.
+template <class Extra, class F>
+void each_extra(Extra& e, F f) {
+  f("evaluation", e.evaluation);
+  f("history", e.history);
+  f("history_begins", e.history_begins);
+  f("machine", e.machine);
+  f("order_of_few", e.order_of_few);
+  f("skipped_in_row", e.skipped_in_row);
+  f("token_files", e.token_files);
+}
+
 // A run's state but for the arrays.
 struct CheckpointMeta {
   std::int64_t step = 0;     // finished steps
@@ -37,7 +61,7 @@ struct CheckpointMeta {
   std::string tokenizer_kind;  // empty: none
   std::string tokenizer;       // the model's bytes
   std::int64_t vocab = 0;
-  std::map<std::string, std::string> extra;  // further state of the training loop
+  RunExtra extra;
   bool operator==(const CheckpointMeta&) const = default;
 };
 
@@ -88,10 +112,6 @@ enum class Check : std::uint8_t {
 
 // May a parameter have this name? It is that of a dataset in an HDF5 group.
 bool is_dataset_name(std::string_view);
-
-// A count that the training loop keeps in `extra`, `otherwise` where it keeps none. Error when it
-// is no count.
-std::int64_t extra_count(const CheckpointMeta&, const std::string& key, std::int64_t otherwise);
 
 // For sending a rank's record to the rank that publishes.
 std::string to_text(const FileRecord&);

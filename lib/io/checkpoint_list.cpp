@@ -1,14 +1,14 @@
 #include "lib/io/checkpoint_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {
@@ -19,11 +19,8 @@ namespace fs = std::filesystem;
 static std::optional<std::int64_t> step_of(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return {};
-  std::int64_t step = 0;
-  const auto* end = name.data() + name.size();
-  const auto [stop, e] = std::from_chars(name.data() + prefix.size(), end, step);
-  if (e != std::errc{} || stop != end || name != checkpoint_name(step)) return {};
-  return step;
+  const auto step = number_in<std::int64_t>(name.substr(prefix.size()));
+  return step && name == checkpoint_name(*step) ? step : std::nullopt;
 }
 
 // A hidden name: what would be visible, and the suffix behind it.
@@ -47,20 +44,13 @@ static bool stepped_aside(const fs::path& checkpoints, const HiddenName& name) {
   return name.suffix == replaced_suffix && !is_there(checkpoints / name.visible);
 }
 
-static std::vector<fs::path> entries_of(const fs::path& directory) {
-  std::vector<fs::path> entries;
-  std::error_code e;
-  for (fs::directory_iterator it(directory, e), end; !e && it != end; it.increment(e)) {
-    entries.push_back(it->path());
-  }
-  require(!e || e == std::errc::no_such_file_or_directory, "cannot read the directory {}: {}",
-          directory.string(), e.message());
-  return entries;
+static std::vector<fs::path> entries_if_there(const fs::path& directory) {
+  return is_there(directory) ? entries_of(directory) : std::vector<fs::path>();
 }
 
 std::vector<CheckpointInfo> list_checkpoints(const fs::path& checkpoints) {
   std::vector<CheckpointInfo> all;
-  for (const auto& path : entries_of(checkpoints)) {
+  for (const auto& path : entries_if_there(checkpoints)) {
     if (const auto step = step_of(path.filename().string())) all.push_back({path, *step});
     const auto hidden = hidden_name(path);
     if (hidden && stepped_aside(checkpoints, *hidden)) all.push_back({path, hidden->step});
@@ -172,7 +162,7 @@ std::vector<fs::path> set_aside_after(const fs::path& checkpoints, std::int64_t 
 }
 
 void put_back_replaced(const fs::path& checkpoints) {
-  for (const auto& path : entries_of(checkpoints)) {
+  for (const auto& path : entries_if_there(checkpoints)) {
     const auto hidden = hidden_name(path);
     if (hidden && stepped_aside(checkpoints, *hidden))
       rename_path(path, checkpoints / hidden->visible);
@@ -182,7 +172,7 @@ void put_back_replaced(const fs::path& checkpoints) {
 std::vector<fs::path> clean_checkpoints(const fs::path& checkpoints) {
   put_back_replaced(checkpoints);
   std::vector<fs::path> removed;
-  for (const auto& path : entries_of(checkpoints)) {
+  for (const auto& path : entries_if_there(checkpoints)) {
     const auto hidden = hidden_name(path);
     if (!hidden || (hidden->suffix != replaced_suffix && hidden->suffix != partial_suffix &&
                     hidden->suffix != removed_suffix))

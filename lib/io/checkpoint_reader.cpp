@@ -5,7 +5,7 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {
@@ -29,10 +29,10 @@ CheckpointReader::CheckpointReader(fs::path directory)
     const auto path = directory_ / files[f].name;
     std::error_code e;
     const auto size = fs::file_size(path, e);
-    require(!e, "{} is damaged: {}: {}", directory_.string(), quoted(files[f].name), e.message());
+    require(!e, "{} is damaged: {}: {}", directory_.string(), escaped(files[f].name), e.message());
     require(size == static_cast<std::uintmax_t>(files[f].size),
             "{} is damaged: {} has {} bytes instead of {}", directory_.string(),
-            quoted(files[f].name), size, files[f].size);
+            escaped(files[f].name), size, files[f].size);
     if (files[f].name == tokenizer_name) {
       manifest_.meta.tokenizer = read_text(path);
       require(hash128(manifest_.meta.tokenizer) == files[f].hash,
@@ -71,12 +71,12 @@ std::string CheckpointReader::model_differences(
       continue;
     }
     if (found->second != shape) {
-      differences.push_back(fmt::format("{} is {} there and {} here", quoted(name),
+      differences.push_back(fmt::format("{} is {} there and {} here", escaped(name),
                                         to_string(found->second), to_string(shape)));
     }
     saved.erase(found);
   }
-  for (const auto& [name, shape] : saved) differences.push_back(quoted(name) + " is only there");
+  for (const auto& [name, shape] : saved) differences.push_back(escaped(name) + " is only there");
   const auto shown = std::min<std::size_t>(differences.size(), 3);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) text += (i ? "; " : "") + differences[i];
@@ -177,8 +177,8 @@ void CheckpointReader::read_slice(const Place& place, std::int64_t begin, std::i
     require(hash128(whole) == chunk.hash,
             "{} is damaged: chunk {} of {}/{} in {} does not match its hash (changed on disk, or a "
             "file of another save)",
-            directory_.string(), i, record.slice.array, quoted(record.slice.name),
-            quoted(manifest_.files[place.file].name));
+            directory_.string(), i, record.slice.array, escaped(record.slice.name),
+            escaped(manifest_.files[place.file].name));
     const auto n = std::min(end, first + size / bytes) - at;
     sink(record.slice.begin + at, whole.subspan(static_cast<std::size_t>((at - first) * bytes),
                                                 static_cast<std::size_t>(n * bytes)));

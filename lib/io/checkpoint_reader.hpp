@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 

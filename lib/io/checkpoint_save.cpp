@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/master_file.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 

@@ -2,10 +2,14 @@
 // When checkpoints are written and which are kept: the [checkpoint] section of a deck.
 #include <cstdint>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 // What a failed write does to the run.
 enum class SaveFailure : std::uint8_t { stop, proceed };
+template <>
+inline constexpr auto value_names<SaveFailure> = named<SaveFailure>("stop", "continue");
 
 struct CheckpointConfig {
   std::int64_t every_steps = 1000;  // 0: not by steps; the end of a run always writes one

@@ -1,10 +1,12 @@
 #include "lib/io/describe.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/sizes.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -14,7 +16,7 @@ std::string describe(const CheckpointReader& reader) {
   std::size_t widest = 0, shards = 0;
   for (const auto& p : reader.params()) {
     elements += p.shape.count();
-    widest = std::max(widest, quoted(p.name).size());
+    widest = std::max(widest, escaped(p.name).size());
   }
   for (const auto& f : reader.files()) {
     bytes += f.size;
@@ -22,7 +24,7 @@ std::string describe(const CheckpointReader& reader) {
   }
   std::string out = fmt::format("{}\n", reader.directory().string());
   const auto line = [&](std::string_view key, const std::string& value) {
-    out += fmt::format("  {:<11} {}\n", quoted(key), quoted(value));
+    out += fmt::format("  {:<11} {}\n", escaped(key), escaped(value));
   };
   line("step", fmt::format("{}", m.step));
   line("consumed", fmt::format("{} samples, {} tokens", m.samples, m.tokens));
@@ -33,22 +35,25 @@ std::string describe(const CheckpointReader& reader) {
        fmt::format("{}, {} bytes, {} ids", m.tokenizer_kind.empty() ? "none" : m.tokenizer_kind,
                    m.tokenizer.size(), m.vocab));
   line("written by", fmt::format("trireme {}, run {}", m.version, m.run));
-  for (const auto& [key, value] : m.extra) {
-    const auto rows = std::ranges::count(value, '\n');
-    line(key, rows > 0 ? fmt::format("{} rows", rows) : value);
-  }
+  each_extra(m.extra, [&](const char* key, const auto& value) {
+    if (value == std::remove_cvref_t<decltype(value)>()) return;
+    const auto text = fmt::format("{}", value);
+    const auto rows = std::ranges::count(text, '\n');
+    line(key, rows > 0 ? fmt::format("{} rows", rows) : text);
+  });
   line("size", fmt::format("{} in {} shards", memory_text(static_cast<double>(bytes)), shards));
 
   out += "\nfiles\n";
   for (const auto& f : reader.files()) {
-    out += fmt::format("  {:<18} {:>12}", quoted(f.name), memory_text(static_cast<double>(f.size)));
+    out +=
+        fmt::format("  {:<18} {:>12}", escaped(f.name), memory_text(static_cast<double>(f.size)));
     if (f.rank >= 0) out += fmt::format("  rank {}, {} slices", f.rank, f.slices.size());
     out += "\n";
   }
   out += fmt::format("\nparameters: {} with {} elements\n", reader.params().size(), elements);
   for (const auto& p : reader.params()) {
     out += fmt::format(
-        "  {:<{}}  {} {:<16} {}", quoted(p.name), widest, name_of(p.dtype), to_string(p.shape),
+        "  {:<{}}  {} {:<16} {}", escaped(p.name), widest, name_of(p.dtype), to_string(p.shape),
         p.arrays.empty() ? "weights alone" : fmt::format("with {}", fmt::join(p.arrays, ", ")));
     if (const auto n = m.updates.find(p.name); n != m.updates.end()) {
       out += fmt::format(", {} updates", n->second);
@@ -56,11 +61,9 @@ std::string describe(const CheckpointReader& reader) {
     out += "\n";
   }
   out += "\ndeck\n";
-  for (std::size_t at = 0; at < m.deck.size();) {
-    const auto end = std::min(m.deck.find('\n', at), m.deck.size());
-    out += "  " + without_controls(m.deck.substr(at, end - at)) + "\n";
-    at = end + 1;
-  }
+  auto lines = split(m.deck, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  for (const auto deck_line : lines) out += "  " + without_controls(deck_line) + "\n";
   return out;
 }
 

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-
 #include "lib/base/error.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -21,28 +20,21 @@ std::string to_csv(const DigestRow& row) {
 
 static std::optional<std::uint64_t> parse_digest(std::string_view text) {
   if (text == std::string(digits, '-')) return {};
-  std::uint64_t value = 0;
-  const auto [end, e] = std::from_chars(text.begin(), text.end(), value, 16);
-  require(e == std::errc() && end == text.end(), "a digest is 16 hexadecimal digits, not \"{}\"",
-          text);
+  const auto value = number_in<std::uint64_t>(text, 16);
+  require(value.has_value(), "a digest is 16 hexadecimal digits, not \"{}\"", text);
   return value;
 }
 
 DigestRow parse_digest_row(std::string_view text) {
-  const auto first = text.find(','), second = text.find(',', first + 1);
-  require(second != std::string_view::npos, "a row of digests has the columns {}", digest_columns);
+  const auto fields = split(text, ',');
+  require(fields.size() == 3, "a row of digests has the columns {}", digest_columns);
+  const auto step = number_in<std::int64_t>(fields[0]);
+  require(step.has_value(), "a row of digests begins with its step, not \"{}\"", fields[0]);
   DigestRow row;
-  const auto step = text.substr(0, first);
-  const auto [end, e] = std::from_chars(step.begin(), step.end(), row.step);
-  require(e == std::errc() && end == step.end(),
-          "a row of digests begins with its step, not \"{}\"", step);
-  auto names = text.substr(first + 1, second - first - 1);
-  while (!names.empty()) {
-    const auto space = std::min(names.find(' '), names.size());
-    row.arrays.emplace_back(names.substr(0, space));
-    names.remove_prefix(std::min(space + 1, names.size()));
-  }
-  const auto all = text.substr(second + 1);
+  row.step = *step;
+  const auto all = fields[2];
+  if (!fields[1].empty())
+    for (const auto name : split(fields[1], ' ')) row.arrays.emplace_back(name);
   const auto a_parameter = row.arrays.size() * digits;
   require(a_parameter > 0 && all.size() % a_parameter == 0,
           "{} characters of digests are no whole number for {} arrays", all.size(),

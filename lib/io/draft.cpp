@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_save.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 

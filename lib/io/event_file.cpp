@@ -33,33 +33,44 @@ void put_fixed(std::string& to, T x) {  // little-endian, as this machine
   to.append(bytes, sizeof x);
 }
 
-void put_varint(std::string& to, std::uint64_t x) {
-  for (; x >= 0x80; x >>= 7) to += static_cast<char>(0x80 | (x & 0x7f));
-  to += static_cast<char>(x);
-}
+// A message in protobuf's wire encoding, field by field.
+class Message {
+ public:
+  Message& number(int field, std::int64_t x) {
+    key(field, 0);
+    varint(static_cast<std::uint64_t>(x));
+    return *this;
+  }
+  Message& bytes(int field, std::string_view x) {
+    key(field, 2);
+    varint(x.size());
+    text_ += x;
+    return *this;
+  }
+  template <class T>
+  Message& fixed(int field, T x) {  // a double or a float
+    key(field, sizeof x == 8 ? 1 : 5);
+    put_fixed(text_, x);
+    return *this;
+  }
+  operator const std::string&() const { return text_; }
+  operator std::string_view() const { return text_; }
 
-// Protobuf's wire types.
-enum Wire : std::uint8_t { varint = 0, fixed64 = 1, delimited = 2, fixed32 = 5 };
-void put_key(std::string& to, int field, Wire wire) {
-  put_varint(to, static_cast<std::uint64_t>(field) << 3 | wire);
-}
-void put_number(std::string& to, int field, std::int64_t x) {
-  put_key(to, field, varint);
-  put_varint(to, static_cast<std::uint64_t>(x));
-}
-void put_bytes(std::string& to, int field, std::string_view x) {
-  put_key(to, field, delimited);
-  put_varint(to, x.size());
-  to += x;
-}
+ private:
+  void key(int field, unsigned wire_type) {
+    varint(static_cast<std::uint64_t>(field) << 3 | wire_type);
+  }
+  void varint(std::uint64_t x) {
+    for (; x >= 0x80; x >>= 7) text_ += static_cast<char>(0x80 | (x & 0x7f));
+    text_ += static_cast<char>(x);
+  }
+
+  std::string text_;
+};
 
 // Event.wall_time and Event.step.
-std::string event(double time, std::int64_t step) {
-  std::string e;
-  put_key(e, 1, fixed64);
-  put_fixed(e, time);
-  put_number(e, 2, step);
-  return e;
+Message event(double time, std::int64_t step) {
+  return Message().fixed(1, time).number(2, step);
 }
 
 double now() {
@@ -72,13 +83,11 @@ std::filesystem::path new_file(const std::filesystem::path& folder) {
   make_directory(folder);
   constexpr std::string_view begins = "events.out.tfevents.";
   auto seconds = static_cast<std::int64_t>(now());
-  std::error_code e;
-  for (std::filesystem::directory_iterator it(folder, e), end; !e && it != end; it.increment(e)) {
-    const auto name = it->path().filename().string();
+  for (const auto& path : entries_of(folder)) {
+    const auto name = path.filename().string();
     if (name.starts_with(begins))
       seconds = std::max<std::int64_t>(seconds, std::atoll(name.c_str() + begins.size()) + 1);
   }
-  require(!e, "cannot read the directory {}: {}", folder.string(), e.message());
   return folder / fmt::format("{}{:010}.{}", begins, seconds, host_name());
 }
 
@@ -105,49 +114,29 @@ std::string tf_record(std::string_view data) {
 }
 
 std::string version_event(double time) {
-  auto e = event(time, 0);
-  put_bytes(e, 3, "brain.Event:2");  // Event.file_version
-  return e;
+  return event(time, 0).bytes(3, "brain.Event:2");  // Event.file_version
 }
 
 std::string session_event(double time, std::int64_t step) {
-  auto e = event(time, step);
-  std::string log;
-  put_number(log, 1, 1);  // SessionLog.status: START
-  put_bytes(e, 7, log);   // Event.session_log
-  return e;
+  const auto start = Message().number(1, 1);  // SessionLog.status: START
+  return event(time, step).bytes(7, start);   // Event.session_log
 }
 
 std::string scalars_event(double time, std::int64_t step, std::span<const Scalar> scalars) {
-  std::string summary;
-  for (const auto& s : scalars) {
-    std::string value;
-    put_bytes(value, 1, s.tag);  // Summary.Value.tag
-    put_key(value, 2, fixed32);  // simple_value
-    put_fixed(value, static_cast<float>(s.value));
-    put_bytes(summary, 1, value);  // Summary.value
-  }
-  auto e = event(time, step);
-  put_bytes(e, 5, summary);  // Event.summary
-  return e;
+  Message summary;
+  for (const auto& s : scalars)  // Summary.value: tag and simple_value
+    summary.bytes(1, Message().bytes(1, s.tag).fixed(2, static_cast<float>(s.value)));
+  return event(time, step).bytes(5, summary);  // Event.summary
 }
 
 std::string text_event(double time, std::int64_t step, std::string_view tag,
                        std::string_view text) {
-  std::string plugin, metadata, tensor, value, summary;
-  put_bytes(plugin, 1, "text");    // PluginData.plugin_name
-  put_bytes(metadata, 1, plugin);  // SummaryMetadata.plugin_data
-  put_number(metadata, 4, 2);      // data_class: DATA_CLASS_TENSOR
-  put_number(tensor, 1, 7);        // TensorProto.dtype: DT_STRING
-  put_bytes(tensor, 2, "");        // tensor_shape: a scalar
-  put_bytes(tensor, 8, text);      // string_val
-  put_bytes(value, 1, tag);
-  put_bytes(value, 8, tensor);    // Summary.Value.tensor
-  put_bytes(value, 9, metadata);  // Summary.Value.metadata
-  put_bytes(summary, 1, value);
-  auto e = event(time, step);
-  put_bytes(e, 5, summary);
-  return e;
+  // TensorProto: DT_STRING, the shape of a scalar, string_val.
+  const auto tensor = Message().number(1, 7).bytes(2, "").bytes(8, text);
+  // SummaryMetadata: plugin_data with its plugin_name, and DATA_CLASS_TENSOR.
+  const auto metadata = Message().bytes(1, Message().bytes(1, "text")).number(4, 2);
+  const auto value = Message().bytes(1, tag).bytes(8, tensor).bytes(9, metadata);
+  return event(time, step).bytes(5, Message().bytes(1, value));
 }
 
 EventFile::EventFile(const std::filesystem::path& folder, std::int64_t step)

@@ -1,13 +1,14 @@
 #pragma once
 // Event files as TensorBoard reads them: a TFRecord for each event, an `Event` message of
-// tensorboard/compat/proto/event.proto in protobuf's wire encoding.
+// tensorboard/compat/proto/event.proto in protobuf's wire encoding. Four kinds of message are
+// written, in fewer lines than protobuf's compiler and its descriptions of them would take.
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 

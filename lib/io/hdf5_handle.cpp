@@ -1,7 +1,5 @@
 #include "lib/io/hdf5_handle.hpp"
 
-#include <string>
-
 namespace trireme {
 
 static herr_t append_message(unsigned, const H5E_error2_t* e, void* text) {
@@ -22,6 +20,23 @@ void fail_hdf5(std::string_view call, const std::filesystem::path& file) {
 
 void silence_hdf5() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Hdf5Handle hdf5_space(std::span<const hsize_t> extents, const std::filesystem::path& file) {
+  if (extents.empty()) return {H5Screate(H5S_SCALAR), H5Sclose, "H5Screate", file};
+  return {H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), H5Sclose,
+          "H5Screate_simple", file};
+}
+
+Hdf5Handle create_group(hid_t place, const std::string& name, const std::filesystem::path& file) {
+  return {H5Gcreate2(place, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose,
+          "H5Gcreate2", file};
+}
+
+Hdf5Handle create_dataset(hid_t place, const std::string& name, hid_t type, hid_t space,
+                          hid_t properties, const std::filesystem::path& file) {
+  return {H5Dcreate2(place, name.c_str(), type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
+          H5Dclose, "H5Dcreate2", file};
 }
 
 }  // namespace trireme

@@ -4,6 +4,8 @@
 #include <hdf5.h>
 
 #include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +25,7 @@ T hdf5_ok(T result, std::string_view call, const std::filesystem::path& file) {
   return result;
 }
 
+// Owns an identifier.
 class Hdf5Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -49,5 +52,11 @@ class Hdf5Handle {
   hid_t id_;
   Close close_;
 };
+
+// A space of these extents; without any, of one value.
+Hdf5Handle hdf5_space(std::span<const hsize_t> extents, const std::filesystem::path& file);
+Hdf5Handle create_group(hid_t place, const std::string& name, const std::filesystem::path& file);
+Hdf5Handle create_dataset(hid_t place, const std::string& name, hid_t type, hid_t space,
+                          hid_t properties, const std::filesystem::path& file);
 
 }  // namespace trireme

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "lib/base/background_work.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/hdf5_handle.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 

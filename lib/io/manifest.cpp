@@ -5,7 +5,7 @@
 
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/vendor_text.hpp"
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/record_json.hpp"
@@ -31,7 +31,7 @@ void check_consistent(const std::vector<FileRecord>& files) {
   std::set<std::string> names;
   std::vector<const ParamSlice*> slices;
   for (const auto& f : files) {
-    require(names.insert(f.name).second, "it lists {} twice", quoted(f.name));
+    require(names.insert(f.name).second, "it lists {} twice", escaped(f.name));
     for (const auto& s : f.slices) slices.push_back(&s.slice);
   }
   const auto key = [](const ParamSlice* s) {
@@ -45,16 +45,16 @@ void check_consistent(const std::vector<FileRecord>& files) {
     const bool new_name = i == 0 || slices[i - 1]->name != s.name;
     const bool begins = new_name || slices[i - 1]->array != s.array;
     require(!new_name || s.array == weights_array, "it has {} but no weights of {}", s.array,
-            quoted(s.name));
+            escaped(s.name));
     require(new_name || (slices[i - 1]->shape == s.shape && slices[i - 1]->dtype == s.dtype),
-            "it gives two shapes or dtypes for {}", quoted(s.name));
+            "it gives two shapes or dtypes for {}", escaped(s.name));
     require(s.begin == (begins ? 0 : covered), "elements of {}/{} are missing or given twice",
-            s.array, quoted(s.name));
+            s.array, escaped(s.name));
     covered = s.begin + s.count;
     const bool ends =
         i + 1 == slices.size() || slices[i + 1]->name != s.name || slices[i + 1]->array != s.array;
     require(!ends || covered == s.shape.count(), "{}/{} ends at element {} of {}", s.array,
-            quoted(s.name), covered, s.shape.count());
+            escaped(s.name), covered, s.shape.count());
   }
 }
 

@@ -71,11 +71,11 @@ void write_virtual(hid_t group, const std::vector<Source>& sources,
   Hdf5Handle plist(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate", path);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   hdf5_ok(H5Pset_fill_value(plist, H5T_NATIVE_DOUBLE, &nan), "H5Pset_fill_value", path);
-  Hdf5Handle whole(H5Screate_simple(shape.dims(), extents.data(), nullptr), H5Sclose,
-                   "H5Screate_simple", path);
+  const auto whole =
+      hdf5_space(std::span(extents).first(static_cast<std::size_t>(shape.dims())), path);
   for (const auto& [file, slice] : sources) {
     const hsize_t held = static_cast<hsize_t>(slice->count);
-    Hdf5Handle part(H5Screate_simple(1, &held, nullptr), H5Sclose, "H5Screate_simple", path);
+    const auto part = hdf5_space({&held, 1}, path);
     const auto dataset = slice->array + "/" + slice->name;
     hsize_t at = 0;
     for (const auto& box : boxes_of(shape, slice->begin, slice->count)) {
@@ -94,9 +94,7 @@ void write_virtual(hid_t group, const std::vector<Source>& sources,
   }
   hdf5_ok(H5Sselect_all(whole), "H5Sselect_all", path);
   const hid_t type = any.dtype == DType::f32 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE;
-  Hdf5Handle dataset(
-      H5Dcreate2(group, any.name.c_str(), type, whole, H5P_DEFAULT, plist, H5P_DEFAULT), H5Dclose,
-      "H5Dcreate2", path);
+  create_dataset(group, any.name, type, whole, plist, path);
 }
 
 }  // namespace
@@ -124,8 +122,7 @@ FileRecord write_master(const std::filesystem::path& directory, std::int64_t ste
     auto hdf5 = sink.create();
     set_number(hdf5, "step", step, path);
     for (const auto& [name, names] : parameters) {
-      Hdf5Handle group(H5Gcreate2(hdf5, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                       H5Gclose, "H5Gcreate2", path);
+      const auto group = create_group(hdf5, name, path);
       for (const auto& [parameter, sources] : names) write_virtual(group, sources, path);
     }
     hdf5.close("H5Fclose", path);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
+#include "lib/base/escaped.hpp"
 #include "lib/base/limits.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -22,7 +24,7 @@ DType dtype_from(const std::string& name) {
 std::string array_from(const std::string& group) {
   const bool plain = std::ranges::all_of(
       group, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9') || c == '_'; });
-  require(plain && !group.empty(), "'group' does not name an array: \"{}\"", quoted(group));
+  require(plain && !group.empty(), "'group' does not name an array: \"{}\"", escaped(group));
   return group;
 }
 
@@ -54,28 +56,52 @@ Shape shape_from(const Json& extents) {
 
 // The deck as an array of lines, so that the manifest is readable.
 Json lines_of(const std::string& text) {
-  Json lines = Json::array();
-  for (std::size_t at = 0; at <= text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
+  return split(text, '\n');
 }
 
 std::string text_of(const Json& lines) {
-  std::string text;
-  bool first = true;
+  std::vector<std::string_view> texts;
   for (const auto& l : lines) {
     require(l.is_string(), "'deck' is not an array of lines");
-    if (!first) text += '\n';
-    first = false;
-    text += l.get_ref<const std::string&>();
+    texts.push_back(l.get_ref<const std::string&>());
   }
-  return text;
+  return fmt::format("{}", fmt::join(texts, "\n"));
+}
+
+std::int64_t count_in(const std::string& text, const char* what) {
+  const auto n = number_in<std::int64_t>(text);
+  require(n && 0 <= *n && *n <= most_counted, "'{}' in 'extra' is no count: \"{}\"", what,
+          escaped(text));
+  return *n;
+}
+
+Json to_json(const RunExtra& extra) {
+  Json json = Json::object();
+  each_extra(extra, [&](const char* name, const auto& value) {
+    if (value != std::remove_cvref_t<decltype(value)>()) json[name] = fmt::format("{}", value);
+  });
+  return json;
+}
+
+RunExtra extra_from(const Json& json) {
+  RunExtra extra;
+  each_extra(extra, [&]<class T>(const char* name, T& to) {
+    if (!json.contains(name)) return;
+    const auto text = JsonFields{json}.text(name);
+    if constexpr (std::is_same_v<T, std::string>)
+      to = text;
+    else if (!text.empty())
+      to = count_in(text, name);
+  });
+  return extra;
 }
 
 }  // namespace
+
+bool is_dataset_name(std::string_view name) {
+  return !name.empty() && name != "." &&
+         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
+}
 
 Json to_json(const SliceRecord& r) {
   Json shape = Json::array(), chunks = Json::array();
@@ -97,7 +123,7 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   r.slice.array = array_from(f.text("group"));
   r.slice.name = f.text("name");
   require(is_dataset_name(r.slice.name), "'name' cannot be that of a parameter: \"{}\"",
-          quoted(r.slice.name));
+          escaped(r.slice.name));
   r.slice.shape = shape_from(f.array("shape"));
   const auto whole = r.slice.shape.count();
   r.slice.begin = f.integer("begin", 0, whole - 1);
@@ -108,14 +134,14 @@ SliceRecord slice_from(const Json& json, std::int64_t file_size) {
   const auto& chunks = f.array("chunks");
   require(static_cast<std::int64_t>(chunks.size()) ==
               (r.slice.count + r.chunk_elements - 1) / r.chunk_elements,
-          "'chunks' of {} do not cover its slice", quoted(r.slice.name));
+          "'chunks' of {} do not cover its slice", escaped(r.slice.name));
   for (const auto& c : chunks) {
     require(c.is_array() && c.size() == 2, "'chunks' holds something other than [at, hash]");
     r.chunks.push_back({integer(c[0], "at", 0), hash_of(c[1], "chunk hash")});
     const auto i = static_cast<std::int64_t>(r.chunks.size()) - 1;
     const auto n = std::min(r.chunk_elements, r.slice.count - i * r.chunk_elements) * bytes;
     require(n <= file_size && r.chunks.back().at <= file_size - n,
-            "a chunk of {} lies outside its file", quoted(r.slice.name));
+            "a chunk of {} lies outside its file", escaped(r.slice.name));
   }
   return r;
 }
@@ -136,7 +162,7 @@ FileRecord file_from(const Json& json) {
   r.name = f.text("name");
   require(!r.name.empty() && r.name[0] != '.' && r.name.find('/') == std::string::npos &&
               r.name.find('\0') == std::string::npos,
-          "'name' is not a plain file name: \"{}\"", quoted(r.name));
+          "'name' is not a plain file name: \"{}\"", escaped(r.name));
   r.size = f.integer("size");
   r.hash = f.hash("xxh3_128");
   r.rank = static_cast<int>(f.integer("rank", -1, most_ranks));
@@ -146,7 +172,7 @@ FileRecord file_from(const Json& json) {
     r.slices.push_back(slice_from(s, r.size));
     const auto& slice = r.slices.back().slice;
     const auto bytes = slice.count * static_cast<std::int64_t>(bytes_of(slice.dtype));
-    require(bytes <= left, "the slices of {} are larger than it", quoted(r.name));
+    require(bytes <= left, "the slices of {} are larger than it", escaped(r.name));
     left -= bytes;
   }
   return r;
@@ -166,7 +192,7 @@ Json to_json(const CheckpointMeta& m) {
           {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}}},
           {"tokenizer", m.tokenizer_kind},
           {"vocab", m.vocab},
-          {"extra", m.extra}};
+          {"extra", to_json(m.extra)}};
 }
 
 CheckpointMeta meta_from(const Json& json) {
@@ -196,10 +222,7 @@ CheckpointMeta meta_from(const Json& json) {
   m.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
   m.vocab = f.integer("vocab", 0, std::numeric_limits<std::int32_t>::max());
-  for (const auto& [name, v] : f.object("extra").items()) {
-    require(v.is_string(), "'extra' holds something other than text");
-    m.extra[name] = v.get<std::string>();
-  }
+  m.extra = extra_from(f.object("extra"));
   return m;
 }
 

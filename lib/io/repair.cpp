@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/io/checkpoint_reader.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/master_file.hpp"
@@ -53,16 +53,13 @@ Found by_manifest(const fs::path& directory, Manifest manifest) {
 }
 
 std::vector<fs::path> shard_paths(const fs::path& directory) {
-  std::vector<fs::path> paths;
-  std::error_code e;
-  for (fs::directory_iterator it(directory, e), end; !e && it != end; it.increment(e)) {
-    const auto name = it->path().filename().string();
-    if (name.starts_with("rank-") && name.ends_with(".h5")) paths.push_back(it->path());
-  }
-  require(!e, "cannot read the directory {}: {}", directory.string(), e.message());
+  auto paths = entries_of(directory);
+  std::erase_if(paths, [](const fs::path& path) {
+    const auto name = path.filename().string();
+    return !name.starts_with("rank-") || !name.ends_with(".h5");
+  });
   require(!paths.empty(), "{} holds no shards: there is nothing to repair it from",
           directory.string());
-  std::sort(paths.begin(), paths.end());
   return paths;
 }
 
@@ -73,14 +70,14 @@ void require_all_parameters(const fs::path& directory, const Found& found) {
     for (const auto& s : file.slices) held.insert(s.slice.name);
   for (const auto& [name, count] : found.meta.updates)
     require(held.contains(name), "{} cannot be repaired: no shard holds {}", directory.string(),
-            quoted(name));
+            escaped(name));
 }
 
 Found by_shards(const fs::path& directory) {
   Found found;
   std::optional<Hash128> tokenizer;
   const auto without_extra = [](CheckpointMeta meta) {
-    meta.extra.clear();
+    meta.extra = {};
     return meta;
   };
   for (const auto& path : shard_paths(directory)) {

@@ -9,8 +9,8 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/run_lock.hpp"
 
 namespace trireme {
@@ -57,13 +57,10 @@ struct Entries {
   std::vector<fs::path> own, foreign;
 };
 
-static Entries entries_of(const fs::path& path) {
+static Entries own_and_foreign(const fs::path& path) {
   Entries entries;
-  std::error_code e;
-  for (fs::directory_iterator it(path, e), end; !e && it != end; it.increment(e)) {
-    (is_own(it->path().filename().string()) ? entries.own : entries.foreign).push_back(it->path());
-  }
-  require(!e, "cannot read the directory {}: {}", path.string(), e.message());
+  for (const auto& entry : entries_of(path))
+    (is_own(entry.filename().string()) ? entries.own : entries.foreign).push_back(entry);
   return entries;
 }
 
@@ -79,7 +76,7 @@ static void require_regular_files(const fs::path& run) {
 }
 
 static void require_own(const fs::path& path) {
-  const auto foreign = entries_of(path).foreign;
+  const auto foreign = own_and_foreign(path).foreign;
   require(foreign.empty() || is_there(path / "effective.toml"),
           "{} does not look like a run directory (it holds {}), so --overwrite leaves it alone -- "
           "choose another --run-dir",
@@ -87,7 +84,7 @@ static void require_own(const fs::path& path) {
 }
 
 static void empty_run(const fs::path& path) {
-  auto own = entries_of(path).own;
+  auto own = own_and_foreign(path).own;
   // The files that mark it as a run directory are removed last: an interrupted removal can be
   // repeated.
   std::stable_partition(own.begin(), own.end(),

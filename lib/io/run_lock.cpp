@@ -7,9 +7,8 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -19,8 +18,8 @@
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/launch/batch_job.hpp"
 
 namespace trireme {
@@ -28,19 +27,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const char* file) {
-  char line[128] = "";
-  if (auto* f = std::fopen(file, "re")) {
-    if (!std::fgets(line, sizeof line, f)) line[0] = '\0';
-    std::fclose(f);
-  }
-  line[std::strcspn(line, " \n")] = '\0';
-  return line;
-}
-
 // "<boot>.<pid namespace>"; "-" where this system does not say.
 std::string this_pid_space() {
-  const auto boot = first_line("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat s {};
   if (boot.empty() || ::stat("/proc/self/ns/pid", &s) != 0) return "-";
   return fmt::format("{}.{}", boot, s.st_ino);
@@ -48,6 +38,18 @@ std::string this_pid_space() {
 
 bool is_running(int process) {
   return process > 0 && (::kill(process, 0) == 0 || errno != ESRCH);
+}
+
+// Opened anew for every look, as a network file system then asks its server.
+std::optional<PosixFile> open_lock(const fs::path& file) {
+  return PosixFile::open_if_there(file);
+}
+
+std::string text_of(const PosixFile& lock) {
+  constexpr std::int64_t most = 4096;  // no lock is longer
+  std::string text(static_cast<std::size_t>(std::min(lock.size(), most)), '\0');
+  lock.read_at(std::as_writable_bytes(std::span(text)), 0);
+  return text;
 }
 
 // For messages.
@@ -59,9 +61,9 @@ std::string holder_in(const std::string& text) {
 // Why the lock is not its holder's any more; empty: it is. `heartbeat`: gives a sign of life.
 std::string loss_of(const fs::path& file, const std::string& mine, bool heartbeat) {
   const auto opened = open_lock(file);
-  const auto text = opened ? read_all(opened, file) : "";
+  const auto text = opened ? text_of(*opened) : "";
   if (text == mine) {
-    if (heartbeat) ::futimens(opened.get(), nullptr);
+    if (heartbeat) ::futimens(opened->descriptor(), nullptr);
     return {};
   }
   if (!opened && !is_there(file.parent_path()))
@@ -92,7 +94,7 @@ LockHolder this_process() {
 // What was found, with the descriptor by which a flock on it is held.
 struct RunLock::Looked {
   LockObservation seen;
-  Descriptor opened;
+  std::optional<PosixFile> opened;
 };
 
 RunLock::Looked RunLock::look() const {
@@ -100,13 +102,12 @@ RunLock::Looked RunLock::look() const {
   Looked found{{}, open_lock(file_)};
   auto& [seen, opened] = found;
   if (!opened) return found;
-  struct stat s {};
-  if (::fstat(opened.get(), &s) != 0) fail_errno("look at", file_, errno);
-  seen = {true, read_all(opened, file_),
+  const auto s = opened->status();
+  seen = {true, text_of(*opened),
           std::int64_t(s.st_mtim.tv_sec) * 1'000'000'000 + s.st_mtim.tv_nsec};
   const auto other = parse_lock_holder(seen.text);
   if (!other || other->id == me_.id || !share_pids(*other, me_)) return found;
-  if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(opened->descriptor(), LOCK_EX | LOCK_NB) != 0) {
     const bool refused = errno == EWOULDBLOCK;  // else there are no such locks here
     seen.life = refused || is_running(other->process) ? Life::lives : Life::ended;
     return found;
@@ -187,7 +188,8 @@ void RunLock::write_own() {
   if (own_file_) return;
   write_new(own_, mine_);
   own_file_ = open_lock(own_);
-  if (own_file_) ::flock(own_file_.get(), LOCK_EX | LOCK_NB);  // some file systems have none
+  if (own_file_)
+    ::flock(own_file_->descriptor(), LOCK_EX | LOCK_NB);  // some file systems have none
 }
 
 bool RunLock::create() {
@@ -200,7 +202,7 @@ bool RunLock::create() {
     case EMLINK:
       return false;
     case ENOENT:  // another process has the lock, and removed it in clean()
-      own_file_ = Descriptor();
+      own_file_.reset();
       return true;
     default:
       fail_errno("create", file_, errno);
@@ -211,7 +213,7 @@ void RunLock::replace() {
   write_own();
   if (::rename(own_.c_str(), file_.c_str()) == 0) return;
   if (errno != ENOENT) fail_errno("replace", file_, errno);
-  own_file_ = Descriptor();
+  own_file_.reset();
 }
 
 void RunLock::clean() const {

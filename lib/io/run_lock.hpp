@@ -22,12 +22,13 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "lib/base/error.hpp"
-#include "lib/io/lock_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/lock_rules.hpp"
 
 namespace trireme {
@@ -74,7 +75,7 @@ class RunLock {
   std::filesystem::path file_, own_;  // `lock`, and the name under which it is written
   LockHolder me_;
   std::string mine_;
-  Descriptor own_file_;  // one's own file, with a flock on it
+  std::optional<PosixFile> own_file_;  // one's own file, with a flock on it
   std::jthread heart_;
 };
 

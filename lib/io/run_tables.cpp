@@ -5,8 +5,11 @@
 #include <cerrno>
 #include <charconv>
 #include <limits>
+#include <span>
+#include <tuple>
 
 #include "lib/base/error.hpp"
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -62,20 +65,12 @@ CsvFile::CsvFile(const fs::path& path, const OrderedTable& table)
       inode_(inode_of(path)),
       end_(file_.size()),
       remarks_(table.remarks) {
-  const std::string_view text = table.text;
-  for (auto at = text.find('\n') + 1; at < text.size();) {
-    const auto end = text.find('\n', at);
-    remember(text.substr(at, end - at));
-    at = end + 1;
-  }
+  const auto lines = whole_lines(table.text);
+  for (const auto row : std::span(lines).subspan(1)) remember(row);
 }
 
 void CsvFile::remember(std::string_view row) {
-  if (!first_step_) {
-    std::int64_t step = 0;
-    std::from_chars(row.data(), row.data() + row.size(), step);
-    first_step_ = step;
-  }
+  if (!first_step_) first_step_ = number_in<std::int64_t>(row.substr(0, row.find(',')));
   newest_.emplace_back(row);
   if (newest_.size() > carried_rows) newest_.pop_front();
 }
@@ -128,72 +123,45 @@ std::string to_csv(const EvaluationRow& r) {
   return fmt::format("{},{},{},{}", r.step, r.tokens, r.loss, r.perplexity);
 }
 
-// The fields of each row, by column; empty ones are 0.
-static std::vector<std::vector<std::string_view>> fields_of(std::string_view rows) {
-  std::vector<std::vector<std::string_view>> all;
-  for (std::size_t at = 0; at < rows.size();) {
-    const auto end = rows.find('\n', at);
-    auto& fields = all.emplace_back();
-    for (auto row = rows.substr(at, end - at);;) {
-      const auto comma = row.find(',');
-      fields.push_back(row.substr(0, comma));
-      if (comma == std::string_view::npos) break;
-      row.remove_prefix(comma + 1);
-    }
-    at = end + 1;
-  }
-  return all;
-}
-
-template <class T>
-static void parse(std::string_view field, T& to) {
-  std::from_chars(field.data(), field.data() + field.size(), to);
-}
-
-// f(row to fill, its fields) for each row.
-template <class Row, class F>
-static std::vector<Row> read_rows(const fs::path& path, std::string_view header, F f) {
+// `fields`: references to a row's numbers, by column; what is empty stays 0.
+template <class Row, class Fields>
+static std::vector<Row> read_rows(const fs::path& path, std::string_view header, Fields fields) {
   const auto text = checked_text(path, header);
   if (!text) return {};
   const auto table =
       put_in_order(*text, header, {.step = std::numeric_limits<std::int64_t>::max()});
   std::vector<Row> rows;
-  for (const auto& fields : fields_of(std::string_view(table.text).substr(header.size() + 1)))
-    f(rows.emplace_back(), fields);
+  const auto lines = whole_lines(table.text);
+  for (const auto line : std::span(lines).subspan(1)) {
+    const auto texts = split(line, ',');
+    auto text_of = texts.begin();
+    const auto parse = [&](auto& to) {
+      std::from_chars(text_of->data(), text_of->data() + text_of->size(), to);
+      ++text_of;
+    };
+    std::apply([&](auto&... to) { (parse(to), ...); }, fields(rows.emplace_back()));
+  }
   return rows;
 }
 
 std::vector<HistoryRow> read_history(const fs::path& path) {
-  return read_rows<HistoryRow>(path, history_columns, [](HistoryRow& r, const auto& fields) {
-    parse(fields[0], r.step);
-    parse(fields[1], r.tokens);
-    parse(fields[2], r.loss);
-    parse(fields[3], r.grad_norm);
-    parse(fields[4], r.lr);
-    parse(fields[5], r.seconds);
-    parse(fields[6], r.tokens_per_second);
-    if (!fields[7].empty()) parse(fields[7], r.mfu);
-    parse(fields[8], r.bytes_sent);
-    parse(fields[9], r.bytes_peak);
+  return read_rows<HistoryRow>(path, history_columns, [](HistoryRow& r) {
+    return std::tie(r.step, r.tokens, r.loss, r.grad_norm, r.lr, r.seconds, r.tokens_per_second,
+                    r.mfu, r.bytes_sent, r.bytes_peak);
   });
 }
 
 std::vector<EvaluationRow> read_evaluations(const fs::path& path) {
-  return read_rows<EvaluationRow>(path, evaluation_columns,
-                                  [](EvaluationRow& r, const auto& fields) {
-                                    parse(fields[0], r.step);
-                                    parse(fields[1], r.tokens);
-                                    parse(fields[2], r.loss);
-                                    parse(fields[3], r.perplexity);
-                                  });
+  return read_rows<EvaluationRow>(path, evaluation_columns, [](EvaluationRow& r) {
+    return std::tie(r.step, r.tokens, r.loss, r.perplexity);
+  });
 }
 
 bool has_row(const fs::path& path, std::string_view header, std::int64_t step) {
   const auto text = checked_text(path, header);
   if (!text) return false;
   const auto table = put_in_order(*text, header, {.step = step});
-  const auto last = table.text.rfind('\n', table.text.size() - 2);
-  return table.text.substr(last + 1).starts_with(fmt::format("{},", step));
+  return whole_lines(table.text).back().starts_with(fmt::format("{},", step));
 }
 
 }  // namespace trireme

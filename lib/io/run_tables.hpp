@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/table_rows.hpp"
 
 namespace trireme {

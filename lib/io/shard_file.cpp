@@ -6,8 +6,8 @@
 #include <map>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/finite.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/io/fletcher32.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
@@ -65,7 +65,7 @@ Hash128 pack_chunk(const ParamSlice& s, std::int64_t first, std::size_t elements
 void check_slice(const ParamSlice& s) {
   require(s.dtype == DType::f32 || s.dtype == DType::f64,
           "a checkpoint holds f32 and f64 only, {} is {}", s.name, name_of(s.dtype));
-  require(is_dataset_name(s.name), "\"{}\" cannot be a name in an HDF5 group", quoted(s.name));
+  require(is_dataset_name(s.name), "\"{}\" cannot be a name in an HDF5 group", escaped(s.name));
   require(s.begin >= 0 && s.count > 0 && s.begin + s.count <= s.shape.count(),
           "the slice [{}, {}) of {} does not lie in {}", s.begin, s.begin + s.count, s.name,
           to_string(s.shape));
@@ -82,15 +82,13 @@ SliceRecord write_slice(hid_t group, const ParamSlice& s, const SliceSource& sou
 
   const hsize_t extent = static_cast<hsize_t>(s.count);
   const hsize_t chunk = static_cast<hsize_t>(record.chunk_elements);
-  Hdf5Handle space(H5Screate_simple(1, &extent, nullptr), H5Sclose, "H5Screate_simple", path);
+  const auto space = hdf5_space({&extent, 1}, path);
   Hdf5Handle plist(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate", path);
   hdf5_ok(H5Pset_chunk(plist, 1, &chunk), "H5Pset_chunk", path);
   hdf5_ok(H5Pset_fletcher32(plist), "H5Pset_fletcher32", path);
   hdf5_ok(H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER), "H5Pset_fill_time", path);
   const hid_t type = s.dtype == DType::f32 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE;
-  Hdf5Handle dataset(
-      H5Dcreate2(group, s.name.c_str(), type, space, H5P_DEFAULT, plist, H5P_DEFAULT), H5Dclose,
-      "H5Dcreate2", path);
+  const auto dataset = create_dataset(group, s.name, type, space, plist, path);
   std::int64_t shape[max_dims];
   for (int d = 0; d < s.shape.dims(); ++d) shape[d] = s.shape[d];
   set_attribute(dataset, "shape", {shape, static_cast<std::size_t>(s.shape.dims())}, path);
@@ -125,11 +123,8 @@ void write_record(hid_t file, const std::string& text, const fs::path& path) {
   hdf5_ok(H5Tset_size(type, text.size()), "H5Tset_size", path);
   hdf5_ok(H5Tset_strpad(type, H5T_STR_NULLPAD), "H5Tset_strpad", path);
   hdf5_ok(H5Tset_cset(type, H5T_CSET_UTF8), "H5Tset_cset", path);
-  Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose, "H5Screate", path);
-  const std::string name(shard_record_name);
-  Hdf5Handle dataset(
-      H5Dcreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
-      "H5Dcreate2", path);
+  const auto dataset = create_dataset(file, std::string(shard_record_name), type,
+                                      hdf5_space({}, path), H5P_DEFAULT, path);
   hdf5_ok(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()), "H5Dwrite", path);
 }
 
@@ -208,11 +203,7 @@ FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta
     set_attribute(hdf5, "run", meta.run, path);
     std::map<std::string, Hdf5Handle> groups;
     for (const auto& s : slices) {
-      if (!groups.contains(s.array)) {
-        groups.emplace(s.array, Hdf5Handle(H5Gcreate2(hdf5, s.array.c_str(), H5P_DEFAULT,
-                                                      H5P_DEFAULT, H5P_DEFAULT),
-                                           H5Gclose, "H5Gcreate2", path));
-      }
+      if (!groups.contains(s.array)) groups.emplace(s.array, create_group(hdf5, s.array, path));
       record.slices.push_back(write_slice(groups.at(s.array), s, source, sink, path));
     }
     groups.clear();
@@ -232,7 +223,7 @@ FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta
 std::vector<std::string> verify_file(const fs::path& directory, const FileRecord& record,
                                      Check check) {
   std::vector<std::string> problems;
-  const auto name = quoted(record.name);
+  const auto name = escaped(record.name);
   try {
     const auto file = PosixFile::open(directory / record.name);
     if (file.size() != record.size) {
@@ -248,7 +239,8 @@ std::vector<std::string> verify_file(const fs::path& directory, const FileRecord
       const auto found = hash128(elements);
       if (found != *r.expected) {
         problems.push_back(fmt::format("{}: chunk {} of {}/{} does not match its hash", name,
-                                       r.chunk, r.slice->slice.array, quoted(r.slice->slice.name)));
+                                       r.chunk, r.slice->slice.array,
+                                       escaped(r.slice->slice.name)));
       }
       return found;
     });

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 

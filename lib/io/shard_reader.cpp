@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/limits.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/hdf5_handle.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/shard_file.hpp"
 
 namespace trireme {
@@ -58,7 +58,7 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
               H5Sget_simple_extent_npoints(space) == s.count &&
               attribute_of(dataset, "offset", path) == std::vector{s.begin} &&
               attribute_of(dataset, "shape", path) == shape,
-          "{} is not what its {} says", quoted(name), shard_record_name);
+          "{} is not what its {} says", escaped(name), shard_record_name);
   for (std::size_t i = 0; i < record.chunks.size(); ++i) {
     const hsize_t first = i * static_cast<hsize_t>(record.chunk_elements);
     const auto bytes = chunk_bytes(record, i);
@@ -68,14 +68,14 @@ void check_dataset(hid_t file, const SliceRecord& record, std::vector<std::byte>
     hsize_t stored = 0;
     hdf5_ok(H5Dget_chunk_info_by_coord(dataset, &first, &filters, &at, &stored),
             "H5Dget_chunk_info_by_coord", path);
-    Hdf5Handle memory(H5Screate_simple(1, &n, nullptr), H5Sclose, "H5Screate_simple", path);
+    const auto memory = hdf5_space({&n, 1}, path);
     hdf5_ok(H5Sselect_hyperslab(space, H5S_SELECT_SET, &first, nullptr, &n, nullptr),
             "H5Sselect_hyperslab", path);
     hdf5_ok(H5Dread(dataset, expected, memory, space, H5P_DEFAULT, buffer.data()), "H5Dread", path);
     require(static_cast<std::int64_t>(at) == record.chunks[i].at &&
                 hash128(std::span(buffer).first(static_cast<std::size_t>(bytes))) ==
                     record.chunks[i].hash,
-            "chunk {} of {} is not what its {} says", i, quoted(name), shard_record_name);
+            "chunk {} of {} is not what its {} says", i, escaped(name), shard_record_name);
   }
 }
 

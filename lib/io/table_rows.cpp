@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
+
+#include "lib/base/text_parts.hpp"
 
 namespace trireme {
 
@@ -19,41 +20,18 @@ struct Row {
 };
 
 bool is_number(std::string_view field) {
-  double value;
-  const auto [end, e] = std::from_chars(field.data(), field.data() + field.size(), value);
-  return end == field.data() + field.size() && (e == std::errc{} || field.empty());
-}
-
-bool has_numbers(std::string_view line) {
-  for (auto rest = line;;) {
-    const auto comma = rest.find(',');
-    if (!is_number(rest.substr(0, comma))) return false;
-    if (comma == std::string_view::npos) return true;
-    rest.remove_prefix(comma + 1);
-  }
+  return field.empty() || number_in<double>(field);
 }
 
 // The step of a line if it is a row: as many fields as columns, the first a step, the others as the
 // table wants them.
-std::optional<std::int64_t> step_of(std::string_view line, std::ptrdiff_t columns,
+std::optional<std::int64_t> step_of(std::string_view line, std::size_t columns,
                                     const TableStart& start) {
-  if (std::ranges::count(line, ',') + 1 != columns) return {};
-  std::int64_t step = 0;
-  const auto [end, e] = std::from_chars(line.data(), line.data() + line.size(), step);
-  if (e != std::errc{} || end == line.data() + line.size() || *end != ',' || step < 0) return {};
-  if (!(start.is_row ? start.is_row : has_numbers)(line)) return {};
-  return step;
-}
-
-// Calls `f` with each whole line.
-template <class F>
-void each_line(std::string_view text, F f) {
-  for (std::size_t at = 0;;) {
-    const auto end = text.find('\n', at);
-    if (end == std::string_view::npos) return;
-    f(text.substr(at, end - at));
-    at = end + 1;
-  }
+  const auto fields = split(line, ',');
+  const auto step = number_in<std::int64_t>(fields[0]);
+  if (fields.size() != columns || !step || *step < 0) return {};
+  const bool row = start.is_row ? start.is_row(line) : std::ranges::all_of(fields, is_number);
+  return row ? step : std::nullopt;
 }
 
 // What a table must have beside its rows.
@@ -140,21 +118,20 @@ std::string steps_text(const std::vector<StepRange>& ranges) {
 
 OrderedTable put_in_order(const std::optional<std::string>& file, std::string_view header,
                           const TableStart& start) {
-  const auto columns = std::ranges::count(header, ',') + 1;
+  const auto columns = split(header, ',').size();
   std::vector<Row> rows;
   Findings found;
   std::int64_t line_number = 0;
-  if (file)
-    each_line(*file, [&](std::string_view line) {
-      if (++line_number == 1) return;
-      const auto step = step_of(line, columns, start);
-      if (!step && ++found.strange == 1) found.first_strange_line = line_number;
-      if (step && *step <= start.step) rows.push_back({*step, line, Source::file});
-    });
-  each_line(start.carried, [&](std::string_view line) {
+  for (const auto line : whole_lines(file ? *file : std::string_view())) {
+    if (++line_number == 1) continue;
+    const auto step = step_of(line, columns, start);
+    if (!step && ++found.strange == 1) found.first_strange_line = line_number;
+    if (step && *step <= start.step) rows.push_back({*step, line, Source::file});
+  }
+  for (const auto line : whole_lines(start.carried)) {
     const auto step = step_of(line, columns, start);
     if (step && *step <= start.step) rows.push_back({*step, line, Source::checkpoint});
-  });
+  }
   keep_one_a_step(rows, found);
   if (start.first) found.missing = missing_in(rows, *start.first, start.step);
 

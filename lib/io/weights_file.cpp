@@ -1,8 +1,8 @@
 #include "lib/io/weights_file.hpp"
 
+#include "lib/base/posix_file.hpp"
 #include "lib/io/hdf5_attribute.hpp"
 #include "lib/io/hdf5_sink.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
 
@@ -16,18 +16,15 @@ struct Extent {
 };
 
 // A dataset whose elements lie in the file as they are; where they do.
-Extent create_dataset(hid_t place, const std::string& name, hid_t type, const Shape& shape,
-                      const fs::path& path) {
+Extent place_dataset(hid_t place, const std::string& name, hid_t type, const Shape& shape,
+                     const fs::path& path) {
   hsize_t extent[max_dims];
   for (int d = 0; d < shape.dims(); ++d) extent[d] = static_cast<hsize_t>(shape[d]);
-  const Hdf5Handle space(H5Screate_simple(shape.dims(), extent, nullptr), H5Sclose,
-                         "H5Screate_simple", path);
+  const auto space = hdf5_space({extent, static_cast<std::size_t>(shape.dims())}, path);
   const Hdf5Handle plist(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "H5Pcreate", path);
   hdf5_ok(H5Pset_alloc_time(plist, H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time", path);
   hdf5_ok(H5Pset_fill_time(plist, H5D_FILL_TIME_NEVER), "H5Pset_fill_time", path);
-  const Hdf5Handle dataset(
-      H5Dcreate2(place, name.c_str(), type, space, H5P_DEFAULT, plist, H5P_DEFAULT), H5Dclose,
-      "H5Dcreate2", path);
+  const auto dataset = create_dataset(place, name, type, space, plist, path);
   const auto at = H5Dget_offset(dataset);
   require(at != HADDR_UNDEF, "HDF5 gave {} of {} no place", name, path.string());
   const auto bytes = shape.count() * static_cast<std::int64_t>(H5Tget_size(type));
@@ -70,16 +67,15 @@ void write_weights_file(const fs::path& path, std::span<const WeightsDataset> da
   try {
     auto hdf5 = sink.create();
     set_settings(hdf5, settings, path);
-    Hdf5Handle group(H5Gcreate2(hdf5, "weights", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose,
-                     "H5Gcreate2", path);
+    auto group = create_group(hdf5, "weights", path);
     for (const auto& d : datasets) {
       const hid_t type = d.dtype == DType::f64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
-      extents.push_back(create_dataset(group, d.name, type, d.shape, path));
+      extents.push_back(place_dataset(group, d.name, type, d.shape, path));
     }
     Extent text;
     if (!tokenizer.empty())
-      text = create_dataset(hdf5, "tokenizer", H5T_STD_U8LE,
-                            {static_cast<std::int64_t>(tokenizer.size())}, path);
+      text = place_dataset(hdf5, "tokenizer", H5T_STD_U8LE,
+                           {static_cast<std::int64_t>(tokenizer.size())}, path);
     group.close("H5Gclose", path);
     hdf5.close("H5Fclose", path);
     sink.finish();

@@ -6,15 +6,22 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
 #include "lib/ops/norm_kind.hpp"
 #include "lib/ops/rope_scaling.hpp"
 
 namespace trireme {
 
 enum class ActivationKind : std::uint8_t { gelu, swiglu };
+template <>
+inline constexpr auto value_names<ActivationKind> = named<ActivationKind>("gelu", "swiglu");
 enum class Positions : std::uint8_t { learned, rotary };
+template <>
+inline constexpr auto value_names<Positions> = named<Positions>("learned", "rotary");
 // What is kept of a block for its backward: everything, or its input only.
 enum class Recompute : std::uint8_t { none, block };
+template <>
+inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
 
 struct ModelConfig {
   std::string preset;            // name of the shape that the other values started from, or empty

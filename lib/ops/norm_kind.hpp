@@ -1,8 +1,12 @@
 #pragma once
 #include <cstdint>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 enum class NormKind : std::uint8_t { layer, rms };
+template <>
+inline constexpr auto value_names<NormKind> = named<NormKind>("layer", "rms");
 
 }  // namespace trireme

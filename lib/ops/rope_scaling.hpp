@@ -9,9 +9,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 enum class RopeScaling : std::uint8_t { none, linear, llama3 };
+template <>
+inline constexpr auto value_names<RopeScaling> = named<RopeScaling>("none", "linear", "llama3");
 
 namespace ops {
 

@@ -12,11 +12,12 @@ class Link {
  public:
   Link(Backend& b, const Communicator& c, Queue q) : backend_(b), comm_(c), queue_(q) {}
 
-  void send(Tensor t, int to, int m) {
-    settle();
+  void send(Tensor t, int to, Do what, int m) {
+    Pending& leaving = what == Do::send_activation ? activation_ : gradient_;
+    leaving.wait(Queue::compute);
     backend_.wait(queue_, backend_.record(Queue::compute));
-    leaving_ = comm_.send(backend_, queue_, t.view(), to, {Doing::send, "the stage boundary", m});
-    leaving_.keep(std::move(t));
+    leaving = comm_.send(backend_, queue_, t.view(), to, {Doing::send, "the stage boundary", m});
+    leaving.keep(std::move(t));
   }
   Tensor receive(const Boundary& what, int from, int m) {
     Tensor t = Tensor::empty(backend_, what.shape, what.dtype, Kind::boundary, queue_);
@@ -26,13 +27,16 @@ class Link {
     p.wait(Queue::compute);
     return t;
   }
-  void settle() { leaving_.wait(Queue::compute); }
+  void settle() {
+    activation_.wait(Queue::compute);
+    gradient_.wait(Queue::compute);
+  }
 
  private:
   Backend& backend_;
   const Communicator& comm_;
   Queue queue_;
-  Pending leaving_;  // holds its tensor, also when a stage fails
+  Pending activation_, gradient_;  // leaving; they hold their tensors, also when a stage fails
 };
 
 // Tensors between one instruction and the next of the same microbatch, by chunk.
@@ -53,40 +57,54 @@ class Held {
 
 }  // namespace
 
-void execute(const Program& program, Stage& stage, Backend& backend, const Pipe& pipe) {
-  const int me = pipe.down.rank(), stages = pipe.down.size();
-  const int below = (me + 1) % stages, above = (me + stages - 1) % stages;
-  const int step = stages == 1 ? 1 : 0;  // alone, a stage hands on to its own chunks
+void execute(const Program& program, const Pipeline& pipeline, Stage& stage, Backend& backend,
+             const Pipe& pipe) {
+  const int me = pipe.down.rank();
   Link down(backend, pipe.down, Queue::down), up(backend, pipe.up, Queue::up);
   Held activation, gradient;
+  // What a chunk made is sent, or the next chunk of this stage reads it.
+  const auto hand_on = [&](Held& held, Do message, int m, int c, Tensor t) {
+    const Peer to = peer_of(pipeline, me, {message, m, c});
+    held.put(m, to.stage == me ? to.chunk : c, std::move(t));
+  };
   int begun = 0;  // microbatches
-  for (const auto& [what, m, c] : program) {
+  for (const auto& i : program) {
+    const auto& [what, m, c] = i;
     if (m >= begun) stage.begin(m), begun = m + 1;
     if (stage.leaves_out(m) && !computes(what)) continue;
+    const auto receive = [&] {
+      const Peer from = peer_of(pipeline, me, i);
+      return (from.down ? down : up).receive(stage.boundary(), from.stage, m);
+    };
+    const auto send = [&](Held& held) {
+      const Peer to = peer_of(pipeline, me, i);
+      (to.down ? down : up).send(held.take(m, c), to.stage, what, m);
+    };
     switch (what) {
       case Do::receive_activation:
-        activation.put(m, c, down.receive(stage.boundary(), above, m));
+        activation.put(m, c, receive());
         break;
       case Do::forward:
-        activation.put(m, c + step, stage.forward(m, c, activation.take(m, c)));
+        hand_on(activation, Do::send_activation, m, c, stage.forward(m, c, activation.take(m, c)));
         break;
       case Do::send_activation:
-        down.send(activation.take(m, c), below, m);
+        send(activation);
         break;
       case Do::receive_gradient:
-        gradient.put(m, c, up.receive(stage.boundary(), below, m));
+        gradient.put(m, c, receive());
         break;
       case Do::backward:
-        gradient.put(m, c - step, stage.backward(m, c, gradient.take(m, c)));
+        hand_on(gradient, Do::send_gradient, m, c, stage.backward(m, c, gradient.take(m, c)));
         break;
       case Do::input_gradients:
-        gradient.put(m, c - step, stage.input_gradients(m, c, gradient.take(m, c)));
+        hand_on(gradient, Do::send_gradient, m, c,
+                stage.input_gradients(m, c, gradient.take(m, c)));
         break;
       case Do::weight_gradients:
         stage.weight_gradients(m, c);
         break;
       case Do::send_gradient:
-        up.send(gradient.take(m, c), above, m);
+        send(gradient);
         break;
     }
     pipe.down.progress();

@@ -1,10 +1,10 @@
 #pragma once
-// Runs a program: each instruction is a call of the stage or a message. Activations (down) and
-// gradients (up) have a communicator and a queue each: one in-order queue for both would deadlock.
-// At most one send is in flight in each direction. With chunks both go around: between devices,
-// whose queues wait for their messages, that would deadlock too.
+// Runs a program: each instruction is a call of the stage or a message. Each direction has a
+// communicator and a queue: one in-order queue for both would deadlock. At most one activation and
+// one gradient are under way to each side. With chunks in a ring messages go around: between
+// devices, whose queues wait for them, that would deadlock too.
 #include "lib/comm/communicator.hpp"
-#include "lib/pipe/schedule.hpp"
+#include "lib/pipe/pipeline.hpp"
 #include "lib/tensor/tensor.hpp"
 
 namespace trireme {
@@ -33,13 +33,14 @@ class Stage {
   virtual void weight_gradients(int microbatch, int chunk) = 0;
 };
 
-// Two communicators of the same stages, in which rank = stage. Default: one stage.
+// Two communicators of the same stages, in which rank = stage: for messages down and up, as Peer
+// says. Default: one stage.
 struct Pipe {
   Communicator down, up = down;
 };
 
 // Error when a stage or a message fails; operations in flight are then abandoned
 // (Communicator::abandoned).
-void execute(const Program&, Stage&, Backend&, const Pipe&);
+void execute(const Program&, const Pipeline&, Stage&, Backend&, const Pipe&);
 
 }  // namespace trireme

@@ -3,71 +3,45 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "lib/base/error.hpp"
 
 namespace trireme {
 namespace {
 
-// One stage's program under construction. Each tensor is received just before it is read and sent
-// right after it is made, so at most one arrives and one leaves in each direction.
-class Writer {
+// What one stage computes, under construction: no backward where nothing trains.
+class Work {
  public:
-  Writer(int stages, int chunks, int stage, int first_trainable)
-      : stages_(stages), chunks_(chunks), stage_(stage), first_trainable_(first_trainable) {
-    expect(stages >= 1 && chunks >= 1 && stage >= 0 && stage < stages,
-           "a program's stage is one of its stages");
-    expect(first_trainable >= 0 && first_trainable <= stages * chunks,
-           "the first trainable stage is one of the stages or the number of them");
-  }
+  Work(const Pipeline& p, int stage, int first_trainable)
+      : pipe_(p), stage_(stage), first_trainable_(first_trainable) {}
 
-  void forward(int m, int chunk = 0) {
-    const int at = virtual_stage(chunk);
-    message(at > 0, Do::receive_activation, m, chunk);
-    program_.push_back({Do::forward, m, chunk});
-    message(at < last(), Do::send_activation, m, chunk);
-  }
-  void backward(int m, int chunk = 0, Do what = Do::backward) {
-    const int at = virtual_stage(chunk);
-    if (at < first_trainable_) return;
-    message(at < last(), Do::receive_gradient, m, chunk);
-    program_.push_back({what, m, chunk});
-    message(at > first_trainable_, Do::send_gradient, m, chunk);
-  }
-  void weight_gradients(int m) { program_.push_back({Do::weight_gradients, m}); }
+  void forward(int m, int chunk = 0) { program_.push_back({Do::forward, m, chunk}); }
+  void backward(int m, int chunk = 0) { add({Do::backward, m, chunk}); }
+  void input_gradients(int m, int chunk = 0) { add({Do::input_gradients, m, chunk}); }
+  void weight_gradients(int m, int chunk = 0) { add({Do::weight_gradients, m, chunk}); }
   Program take() { return std::move(program_); }
 
  private:
-  int virtual_stage(int chunk) const { return chunk * stages_ + stage_; }
-  int last() const { return stages_ * chunks_ - 1; }
-  void message(bool there, Do what, int m, int chunk) {
-    if (there && stages_ > 1) program_.push_back({what, m, chunk});
+  void add(const Instruction& i) {
+    if (pipe_.virtual_stage(stage_, i.chunk) >= first_trainable_) program_.push_back(i);
   }
 
-  int stages_, chunks_, stage_, first_trainable_;
+  const Pipeline& pipe_;
+  int stage_, first_trainable_;
   Program program_;
 };
 
-void expect_microbatches(int microbatches) {
-  expect(microbatches >= 0, "a program has no negative number of microbatches");
-}
+// Each schedule: what a stage computes, from all that it may depend on.
 
-}  // namespace
-
-bool computes(Do what) {
-  using enum Do;
-  return what == forward || what == backward || what == input_gradients || what == weight_gradients;
-}
-
-Do backward_of(const Program& p) {
-  const bool halves = std::ranges::find(p, Do::input_gradients, &Instruction::what) != p.end();
-  return halves ? Do::input_gradients : Do::backward;
-}
-
-Program one_f_one_b(int stages, int microbatches, int stage, int first_trainable) {
-  expect_microbatches(microbatches);
-  Writer w(stages, 1, stage, first_trainable);
-  const int ahead = std::min(stages - stage - 1, microbatches);
+// One forward, one backward (PipeDream-flush: Narayanan et al. 2021, "Efficient Large-Scale
+// Language Model Training on GPU Clusters Using Megatron-LM", section 2.2): a stage starts stages -
+// stage - 1 microbatches ahead, then alternates, so that it holds at most min(stages - stage,
+// microbatches) inputs.
+Program one_f_one_b(const Pipeline& p, int microbatches, int stage, int first) {
+  Work w(p, stage, first);
+  const int ahead = std::min(p.stages - stage - 1, microbatches);
   for (int i = 0; i < microbatches + ahead; ++i) {
     if (i < microbatches) w.forward(i);
     if (i >= ahead) w.backward(i - ahead);
@@ -75,92 +49,176 @@ Program one_f_one_b(int stages, int microbatches, int stage, int first_trainable
   return w.take();
 }
 
-Program zero_bubble(int stages, int microbatches, int stage, WeightGradients weights,
-                    int first_trainable) {
-  if (stage <= first_trainable) return one_f_one_b(stages, microbatches, stage, first_trainable);
-  expect_microbatches(microbatches);
-  Writer w(stages, 1, stage, first_trainable);
-  const int ahead = std::min(stages - stage - 1, microbatches);
-  const int late = weights == WeightGradients::late ? stage - first_trainable : 0;
+// ZB-H1 (Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 2.2): 1F1B with backward in
+// halves. Weight gradients are `stage` microbatches late (counted from the first that trains): they
+// fill the time in which later stages would wait for inputs, and gradients reach earlier ones
+// sooner. It holds as many inputs as 1F1B, and for as many microbatches as they are late what
+// weight gradients read. The first stage that trains sends no gradient, so its backward is whole.
+Program zero_bubble(const Pipeline& p, int microbatches, int stage, int first) {
+  if (stage <= first) return one_f_one_b(p, microbatches, stage, first);
+  Work w(p, stage, first);
+  const int ahead = std::min(p.stages - stage - 1, microbatches);
+  const int late = p.weights == WeightGradients::late ? stage - first : 0;
   for (int i = 0; i < microbatches + ahead; ++i) {
     if (i < microbatches) w.forward(i);
-    if (i >= ahead) w.backward(i - ahead, 0, Do::input_gradients);
+    if (i >= ahead) w.input_gradients(i - ahead);
     if (i >= ahead + late) w.weight_gradients(i - ahead - late);
   }
   for (int m = std::max(microbatches - late, 0); m < microbatches; ++m) w.weight_gradients(m);
   return w.take();
 }
 
-Program interleaved(int stages, int chunks, int microbatches, int stage, int first_trainable) {
-  expect_microbatches(microbatches);
-  expect(microbatches % stages == 0, "microbatches are a multiple of the stages");
-  Writer w(stages, chunks, stage, first_trainable);
-  const int all = microbatches * chunks, group = stages * chunks;
-  const int ahead = std::min(2 * (stages - stage - 1) + (chunks - 1) * stages, all);
+// Interleaved 1F1B (Narayanan et al. 2021, section 2.2): microbatches go through all chunks in
+// groups as large as the pipeline; a stage starts 2 * (stages - stage - 1) + (chunks - 1) * stages
+// forwards of a chunk ahead, then alternates.
+Program interleaved(const Pipeline& p, int microbatches, int stage, int first) {
+  expect(microbatches % p.stages == 0, "microbatches are a multiple of the stages");
+  Work w(p, stage, first);
+  const int all = microbatches * p.chunks, group = p.virtual_stages();
+  const int ahead = std::min(2 * (p.stages - stage - 1) + (p.chunks - 1) * p.stages, all);
   // Of the i-th forward or backward of a chunk.
-  const auto microbatch = [&](int i) { return i / group * stages + i % stages; };
-  const auto chunk = [&](int i) { return i % group / stages; };
+  const auto microbatch = [&](int i) { return i / group * p.stages + i % p.stages; };
+  const auto chunk = [&](int i) { return i % group / p.stages; };
   for (int i = 0; i < all + ahead; ++i) {
     if (i < all) w.forward(microbatch(i), chunk(i));
-    if (const int b = i - ahead; b >= 0) w.backward(microbatch(b), chunks - 1 - chunk(b));
+    if (const int b = i - ahead; b >= 0) w.backward(microbatch(b), p.chunks - 1 - chunk(b));
   }
   return w.take();
 }
 
-Program forward_only(int stages, int microbatches, int stage, int chunks) {
-  expect_microbatches(microbatches);
-  Writer w(stages, chunks, stage, stages * chunks);
-  for (int begin = 0; begin < microbatches; begin += stages)
-    for (int c = 0; c < chunks; ++c)
-      for (int m = begin; m < std::min(begin + stages, microbatches); ++m) w.forward(m, c);
+// ZB-V (Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 6; Qi, Wan, Huang and Lin 2024,
+// "Pipeline Parallelism with Controllable Memory"): two chunks a stage, folded like a V, so that
+// the first stage has the last layers too and each half of a microbatch's way ends where the next
+// begins. Where forward, input and weight gradients take the same time, no stage idles between its
+// first work and its last, and each holds the inputs of 2 * stages chunks: as much as the first
+// stage of 1F1B. A step of fewer than 2 * stages - 1 microbatches leaves out what is of others.
+Program zbv(const Pipeline& p, int microbatches, int stage, int first) {
+  Work w(p, stage, first);
+  const int all = std::max(microbatches, 2 * p.stages - 1);
+  std::array<int, 2> f{}, i{}, g{};  // forwards, input and weight gradients so far, by chunk
+  const auto forward = [&](int c) {
+    if (const int m = f[c]++; m < microbatches) w.forward(m, c);
+  };
+  const auto weights = [&](int c) {
+    if (g[c] == i[c]) return;
+    if (const int m = g[c]++; m < microbatches) w.weight_gradients(m, c);
+  };
+  const auto inputs = [&](int c) {
+    if (const int m = i[c]++; m < microbatches) w.input_gradients(m, c);
+    if (p.weights == WeightGradients::at_once) weights(c);
+  };
+  if (first >= p.stages) {  // nothing trains on the way down: 1F1B on the way back
+    const int ahead = std::min(2 * (p.stages - stage) - 1, microbatches);
+    for (int n = 0; n < ahead; ++n) forward(0);
+    for (int n = 0; n < microbatches + stage; ++n) {
+      if (n < microbatches) forward(1);
+      if (n >= stage) inputs(1), weights(1);
+      if (n + ahead < microbatches) forward(0);
+    }
+    return w.take();
+  }
+  // Down alone, both ways, and the first gradients.
+  for (int n = 0; n < 2 * (p.stages - stage) - 1; ++n) forward(0);
+  for (int n = 0; n < stage; ++n) forward(1), forward(0);
+  for (int n = 0; n < p.stages - stage; ++n) forward(1), inputs(1), weights(1);
+  while (f[1] < all) {
+    if (f[0] < all) forward(0);
+    inputs(0), weights(0);
+    forward(1), inputs(1), weights(1);
+  }
+  // What others wait for first.
+  for (int n = 0; n < stage; ++n) inputs(0), inputs(1);
+  for (int n = 0; n < p.stages - stage; ++n) inputs(0), weights(0);
+  for (const int c : {1, 0})
+    while (g[c] < i[c]) weights(c);
   return w.take();
 }
 
-Program training_program(const Pipeline& p, int microbatches, int stage, int first_trainable) {
-  switch (p.schedule) {
+Program forward_only(const Pipeline& p, int microbatches, int stage) {
+  Work w(p, stage, p.virtual_stages());
+  for (int begin = 0; begin < microbatches; begin += p.stages)
+    for (int c = 0; c < p.chunks; ++c)
+      for (int m = begin; m < std::min(begin + p.stages, microbatches); ++m) w.forward(m, c);
+  return w.take();
+}
+
+struct Schedule {
+  ScheduleTraits traits;
+  Program (*work)(const Pipeline&, int microbatches, int stage, int first_trainable);
+};
+
+constexpr std::int64_t any_number = std::numeric_limits<std::int64_t>::max();
+
+const Schedule& schedule_of(ScheduleKind k) {
+  static constexpr Schedule one{{1, 1, Path::ring, false, 1, true}, one_f_one_b};
+  static constexpr Schedule in_chunks{{2, any_number, Path::ring, true, 2, false}, interleaved};
+  static constexpr Schedule halves{{1, 1, Path::ring, false, 1, false}, zero_bubble};
+  static constexpr Schedule folded{{2, 2, Path::fold, false, 2, false}, zbv};
+  switch (k) {
     case ScheduleKind::one_f_one_b:
-      return one_f_one_b(p.stages, microbatches, stage, first_trainable);
+      return one;
     case ScheduleKind::interleaved:
-      return interleaved(p.stages, p.chunks, microbatches, stage, first_trainable);
+      return in_chunks;
     case ScheduleKind::zero_bubble:
-      return zero_bubble(p.stages, microbatches, stage, p.weights, first_trainable);
+      return halves;
+    case ScheduleKind::zbv:
+      return folded;
   }
   fail("a schedule has no program");
 }
 
+void expect_microbatches(int microbatches) {
+  expect(microbatches >= 0, "a program has no negative number of microbatches");
+}
+
+}  // namespace
+
+const ScheduleTraits& traits_of(ScheduleKind k) {
+  return schedule_of(k).traits;
+}
+
+Program training_program(const Pipeline& p, int microbatches, int stage, int first_trainable) {
+  expect_microbatches(microbatches);
+  auto* const work = schedule_of(p.schedule).work;
+  return with_messages(p, stage, first_trainable,
+                       [&](int s) { return work(p, microbatches, s, first_trainable); });
+}
+
 Program forward_program(const Pipeline& p, int microbatches, int stage) {
-  return forward_only(p.stages, microbatches, stage, p.chunks);
+  expect_microbatches(microbatches);
+  return with_messages(p, stage, p.virtual_stages(),
+                       [&](int s) { return forward_only(p, microbatches, s); });
+}
+
+int most_ahead(const Pipeline& p) {
+  return traits_of(p.schedule).path == Path::fold ? 2 * p.stages - 1 : p.stages;
+}
+
+std::int64_t microbatches_held(const Pipeline& p, std::int64_t microbatches) {
+  const auto& t = traits_of(p.schedule);
+  return std::min<std::int64_t>(microbatches, (t.full + 1) * p.stages + (t.groups ? 0 : 2));
 }
 
 std::string pipeline_fault(ScheduleKind kind, std::int64_t stages, std::int64_t chunks,
                            std::int64_t microbatches) {
-  if (kind != ScheduleKind::interleaved) {
-    return chunks == 1 ? ""
-                       : fmt::format(
-                             "parallel.chunks = {} is of parallel.schedule = \"interleaved\": give "
-                             "that, or leave parallel.chunks out",
-                             chunks);
-  }
-  if (chunks == 1)
-    return "parallel.schedule = \"interleaved\" needs parallel.chunks of 2 or more: the parts that "
-           "each stage's layers are divided into";
-  if (microbatches % stages == 0) return "";
+  const auto& t = traits_of(kind);
+  if (chunks > t.most_chunks && t.most_chunks == 1)
+    return fmt::format(
+        "parallel.chunks = {} is of parallel.schedule = \"interleaved\": give that{}, or leave "
+        "parallel.chunks out",
+        chunks, chunks == 2 ? " or \"zbv\"" : "");
+  if (chunks < t.fewest_chunks || chunks > t.most_chunks)
+    return fmt::format(
+        "parallel.schedule = \"{}\" needs parallel.chunks of {}: the parts that each stage's "
+        "layers are divided into",
+        name_of(kind),
+        t.fewest_chunks == t.most_chunks ? fmt::format("{}", t.fewest_chunks)
+                                         : fmt::format("{} or more", t.fewest_chunks));
+  if (!t.groups || microbatches % stages == 0) return "";
   return fmt::format(
-      "parallel.schedule = \"interleaved\" takes microbatches in groups of parallel.pipe = {}, and "
-      "a step has {} of them on each data rank: train.batch / (train.microbatch * data ranks)",
-      stages, microbatches);
-}
-
-std::string_view name_of(Do what) {
-  constexpr std::string_view names[] = {"receive_activation", "forward",         "send_activation",
-                                        "receive_gradient",   "backward",        "send_gradient",
-                                        "input_gradients",    "weight_gradients"};
-  return names[static_cast<int>(what)];
-}
-
-std::string describe(const Instruction& i) {
-  return i.chunk == 0 ? fmt::format("{} {}", name_of(i.what), i.microbatch)
-                      : fmt::format("{} {} of chunk {}", name_of(i.what), i.microbatch, i.chunk);
+      "parallel.schedule = \"{}\" takes microbatches in groups of parallel.pipe = {}, and a step "
+      "has {} of them on each data rank: train.batch / (train.microbatch * data ranks)",
+      name_of(kind), stages, microbatches);
 }
 
 }  // namespace trireme

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/pipe/deadlock.hpp"
 
 namespace trireme {
 namespace {
@@ -17,20 +17,24 @@ using enum Do;
 // The clocks of all stages, advanced program by program.
 class Clocks {
  public:
-  Clocks(std::span<const Program> programs, std::span<const StageCost> costs)
-      : programs_(programs), costs_(costs), stages_(programs.size()) {}
+  Clocks(const Pipeline& pipe, std::span<const Program> programs, std::span<const StageCost> costs)
+      : pipe_(pipe), programs_(programs), costs_(costs), stages_(programs.size()) {
+    for (auto& left : left_) left.resize(costs.size());
+  }
 
   Timeline run() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t s = 0; s < stages_.size(); ++s) {
+      for (std::size_t s = 0; s < stages_.size(); ++s)
         while (stages_[s].next < programs_[s].size() && advance(s)) moved = true;
-      }
     }
     Timeline t;
-    for (auto& stage : stages_) {
-      if (!stage.spans.empty()) t.end = std::max(t.end, stage.spans.back().end);
-      t.stages.push_back(std::move(stage.spans));
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      auto& [next, now, spans] = stages_[s];
+      require(next == programs_[s].size(), "these programs never finish: stage {} waits for {}", s,
+              next == programs_[s].size() ? "" : describe(programs_[s][next]));
+      if (!spans.empty()) t.end = std::max(t.end, spans.back().end);
+      t.stages.push_back(std::move(spans));
     }
     return t;
   }
@@ -40,15 +44,14 @@ class Clocks {
     std::size_t next = 0;  // place in its program
     double now = 0;
     std::vector<Span> spans;
-    std::vector<double> sent_down, sent_up;  // when each message left
-    std::size_t received_down = 0, received_up = 0;
   };
+  using Times = std::vector<double>;  // by microbatch
 
   bool advance(std::size_t s) {
     Stage& stage = stages_[s];
     const Instruction& i = programs_[s][stage.next];
-    const std::size_t stages = stages_.size();
-    const auto& cost = costs_[static_cast<std::size_t>(i.chunk) * stages + s];
+    const int at = pipe_.virtual_stage(static_cast<int>(s), i.chunk);
+    const auto& cost = costs_[static_cast<std::size_t>(at)];
     switch (i.what) {
       case forward:
         work(stage, i, cost.forward);
@@ -63,21 +66,24 @@ class Clocks {
         work(stage, i, cost.weights);
         break;
       case send_activation:
-        stage.sent_down.push_back(stage.now);
+        left(0, at).push_back(stage.now);
         break;
       case send_gradient:
-        stage.sent_up.push_back(stage.now);
+        left(1, at).push_back(stage.now);
         break;
       case receive_activation:
-        if (!receive(stage, stages_[(s + stages - 1) % stages].sent_down, stage.received_down))
-          return false;
+        if (!receive(stage, i, left(0, at - 1))) return false;
         break;
       case receive_gradient:
-        if (!receive(stage, stages_[(s + 1) % stages].sent_up, stage.received_up)) return false;
+        if (!receive(stage, i, left(1, at + 1))) return false;
         break;
     }
     ++stage.next;
     return true;
+  }
+
+  Times& left(std::size_t what, int virtual_stage) {
+    return left_[what].at(static_cast<std::size_t>(virtual_stage));
   }
 
   static void work(Stage& stage, const Instruction& i, double cost) {
@@ -85,34 +91,33 @@ class Clocks {
     stage.now += cost;
   }
 
-  static bool receive(Stage& stage, const std::vector<double>& sent, std::size_t& received) {
-    if (received == sent.size()) return false;
-    stage.now = std::max(stage.now, sent[received++]);
+  static bool receive(Stage& stage, const Instruction& i, const Times& left) {
+    const auto m = static_cast<std::size_t>(i.microbatch);
+    if (m >= left.size()) return false;
+    stage.now = std::max(stage.now, left[m]);
     return true;
   }
 
+  const Pipeline& pipe_;
   std::span<const Program> programs_;
   std::span<const StageCost> costs_;
   std::vector<Stage> stages_;
+  std::array<std::vector<Times>, 2> left_;  // when activations, gradients left each virtual stage
 };
 
 }  // namespace
 
-Timeline make_timeline(std::span<const Program> programs, std::span<const StageCost> costs) {
-  std::size_t chunks = 1;
-  bool halves = false;
-  for (const auto& p : programs) {
-    halves |= backward_of(p) == input_gradients;
-    for (const auto& i : p) chunks = std::max(chunks, static_cast<std::size_t>(i.chunk) + 1);
-  }
-  expect(programs.size() * chunks == costs.size(), "each virtual stage has a cost");
+Timeline make_timeline(const Pipeline& pipe, std::span<const Program> programs,
+                       std::span<const StageCost> costs) {
+  expect(std::ssize(programs) == pipe.stages && std::ssize(costs) == pipe.virtual_stages(),
+         "each stage has a program, each virtual stage a cost");
+  const bool halves = std::ranges::any_of(
+      programs, [](const auto& p) { return backward_of(p) == input_gradients; });
   for (const auto& c : costs)
     expect(
         c.forward > 0 && c.backward > 0 && (!halves || (c.weights > 0 && c.weights < c.backward)),
         "costs are above 0");
-  const auto waits = stuck(programs, {.sends = Sends::posted, .queues = Queues::host, .sets = {}});
-  require(waits.empty(), "these programs never finish:\n{}", describe(waits));
-  return Clocks(programs, costs).run();
+  return Clocks(pipe, programs, costs).run();
 }
 
 double bubble(const Timeline& t) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/pipe/schedule.hpp"
+#include "lib/pipe/pipeline.hpp"
 
 namespace trireme {
 
@@ -26,7 +26,7 @@ struct Timeline {
 };
 
 // One program a stage and one cost a virtual stage. Throws Error when the programs do not finish.
-Timeline make_timeline(std::span<const Program>, std::span<const StageCost>);
+Timeline make_timeline(const Pipeline&, std::span<const Program>, std::span<const StageCost>);
 
 // The fraction of all stages' time that is idle: (S-1) / (M+S-1) for S stages of equal cost and M
 // microbatches.

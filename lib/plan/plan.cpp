@@ -137,7 +137,9 @@ std::size_t memory_of(const Account& a, const BackendProperties& p) {
 }
 
 Beside beside_account(const PlanInput& in, const BackendProperties& p, const Axes& axes) {
-  return {in.transport == TransportKind::device ? nccl_memory(axes) : 0,
+  return {in.transport == TransportKind::device
+              ? nccl_memory(axes, pipeline_of(in.setup, in.grid.pipe).last_stage())
+              : 0,
           p.host_readable ? 0 : in.headroom};
 }
 
@@ -197,7 +199,7 @@ static Timeline timeline_of(const Plan& plan, const Pipeline& pipe) {
   for (int s = 0; s < pipe.stages; ++s)
     programs.push_back(training_program(pipe, static_cast<int>(plan.microbatches), s,
                                         plan.ranks[0].first_trainable_stage));
-  return make_timeline(programs, costs);
+  return make_timeline(pipe, programs, costs);
 }
 
 // One rank of seq for each distinct share of the heads.
@@ -224,10 +226,10 @@ std::vector<int> kinds_of_ranks(const PlanInput& in) {
   return ranks;
 }
 
-// With 1F1B the first of equal stages holds most, as it has most microbatches in flight. With
-// freeze rules no two stages count as equal.
+// Of stages between the first and the last the earlier of two equal ones may hold most, as it has
+// most microbatches in flight. With freeze rules no two count as equal.
 static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blocks, int stage) {
-  if (in.setup.schedule != ScheduleKind::one_f_one_b || !in.setup.freeze.empty() || stage <= 1 ||
+  if (!traits_of(in.setup.schedule).earlier_holds_most || !in.setup.freeze.empty() || stage <= 1 ||
       stage == in.grid.pipe - 1)
     return true;
   const auto before = blocks.subspan(1, static_cast<std::size_t>(stage) - 1);
@@ -240,16 +242,16 @@ static std::vector<std::int64_t> blocks_of_ranks(const PlanInput& in) {
   const auto each =
       blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, pipe.virtual_stages());
   std::vector<std::int64_t> all(static_cast<std::size_t>(pipe.stages), 0);
-  for (std::size_t v = 0; v < each.size(); ++v) all[v % all.size()] += each[v];
+  for (std::size_t v = 0; v < each.size(); ++v)
+    all[static_cast<std::size_t>(pipe.stage_of(static_cast<int>(v)))] += each[v];
   return all;
 }
 
 Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   target.order = false;
-  // As many microbatches as a pipeline holds at once, and some more.
-  const std::int64_t some =
-      in.setup.schedule == ScheduleKind::interleaved ? 3 * in.grid.pipe : 2 * in.grid.pipe + 2;
-  in.train.batch = std::min(in.train.batch, some * in.train.microbatch * in.grid.data);
+  const auto each = in.train.microbatch * in.grid.data;
+  in.train.batch =
+      each * microbatches_held(pipeline_of(in.setup, in.grid.pipe), in.train.batch / each);
   const auto plan = plan_rank(in, target, rank);
   const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
   return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0),

@@ -4,16 +4,6 @@
 
 namespace trireme {
 
-std::string_view name_of(Lay l) {
-  constexpr std::string_view names[] = {"nt", "nn", "tn"};
-  return names[static_cast<int>(l)];
-}
-
-std::string_view name_of(Axis a) {
-  constexpr std::string_view names[] = {"shard", "seq", "pipe", "all"};
-  return names[static_cast<int>(a)];
-}
-
 Axis axis_of(Way w) {
   switch (w) {
     case Way::seq:

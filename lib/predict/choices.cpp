@@ -60,13 +60,15 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
 
 std::vector<ChunkedSchedule> schedules_of(const PlanInput& in, int pipe,
                                           std::int64_t microbatches) {
-  std::vector<ChunkedSchedule> all{{ScheduleKind::one_f_one_b, 1}};
-  if (pipe == 1) return all;
-  all.push_back({ScheduleKind::zero_bubble, 1});
-  if (in.transport == TransportKind::device) return all;  // refused between devices
-  for (int chunks = 2; std::int64_t{chunks} * pipe <= in.setup.model.layers; chunks *= 2)
-    if (pipeline_fault(ScheduleKind::interleaved, pipe, chunks, microbatches).empty())
-      all.push_back({ScheduleKind::interleaved, chunks});
+  if (pipe == 1) return {{ScheduleKind::one_f_one_b, 1}};
+  std::vector<ChunkedSchedule> all;
+  for (const auto schedule : all_values<ScheduleKind>())
+    for (int chunks = 1; std::int64_t{chunks} * pipe <= in.setup.model.layers; chunks *= 2) {
+      const Pipeline p{schedule, pipe, chunks};
+      const bool refused = in.transport == TransportKind::device && p.goes_around();
+      if (!refused && pipeline_fault(p.schedule, pipe, chunks, microbatches).empty())
+        all.push_back({p.schedule, chunks});
+    }
   return all;
 }
 
@@ -89,21 +91,6 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   return out;
 }
 
-static std::string_view name_of(ZeroCadence c) {
-  return c == ZeroCadence::step ? "step" : "microbatch";
-}
-
-static std::string_view name_of(ScheduleKind s) {
-  switch (s) {
-    case ScheduleKind::interleaved:
-      return "interleaved";
-    case ScheduleKind::zero_bubble:
-      return "zero-bubble";
-    default:
-      return "1f1b";
-  }
-}
-
 std::string zero_overrides(const RunChoice& c) {
   if (c.zero_stage == 0) return "zero.stage=0";
   if (c.gather == ZeroCadence::step)
@@ -117,7 +104,7 @@ std::string schedule_overrides(const RunChoice& c) {
 }
 
 std::string recompute_override(Recompute r) {
-  return fmt::format("model.recompute={}", r == Recompute::block ? "block" : "none");
+  return fmt::format("model.recompute={}", name_of(r));
 }
 
 std::string overrides_of(const RunChoice& c) {

@@ -64,8 +64,7 @@ double attention_seconds(const MachineModel& machine, const Asking& a) {
   require(nearest != nullptr && (machine.measured || nearest->head_dim == a.head_dim),
           "{} has no [[attention]] of {}, {}, head_dim = {}, which this step has: measure one with "
           "`trireme calibrate`, or give its rate",
-          machine.file, name_of(a.dtype), way == Direction::forward ? "forward" : "backward",
-          a.head_dim);
+          machine.file, name_of(a.dtype), name_of(way), a.head_dim);
   return a.flops / interpolate(nearest->tokens, nearest->flops, static_cast<double>(a.tokens),
                                Beyond::constant);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // What a machine takes for operations and messages: the contents of a machine file
-// (lib/deck/machine_file.hpp), and from it the seconds of an asking. What is not known is absent; a
-// duration that needs it is an Error that names it.
+// (lib/predict/machine_file.hpp), and from it the seconds of an asking. What is not known is
+// absent; a duration that needs it is an Error that names it.
 //
 // All rates are those of one rank while the other ranks of its node are as busy.
 #include <array>
@@ -10,9 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
 #include "lib/predict/recording.hpp"
 
 namespace trireme {
+
+template <>
+inline constexpr auto value_names<Direction> = named<Direction>("forward", "backward");
 
 // Rates of products, in FLOP/s, at all M x N x K of three ascending lists; M slowest, K fastest.
 struct ProductRates {

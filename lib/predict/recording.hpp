@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/backend.hpp"
+#include "lib/base/value_names.hpp"
 #include "lib/comm/engine/label.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/comm/placement.hpp"
@@ -22,7 +23,8 @@ namespace trireme {
 // How a product's operands lie: x W' (forward), dy W (gradient of the input), dy' x (of the
 // weight).
 enum class Lay : std::uint8_t { nt, nn, tn };
-std::string_view name_of(Lay);
+template <>
+inline constexpr auto value_names<Lay> = named<Lay>("nt", "nn", "tn");
 
 struct Asking {
   std::string_view name;  // as machine files have it: the operation's, or a variant's
@@ -37,8 +39,9 @@ struct Asking {
 
 // What waits for messages are charged to.
 enum class Axis : std::uint8_t { shard, seq, pipe, all };
+template <>
+inline constexpr auto value_names<Axis> = named<Axis>("shard", "seq", "pipe", "all");
 inline constexpr int axis_count = 4;
-std::string_view name_of(Axis);
 Axis axis_of(Way);
 
 struct Leg {

@@ -141,7 +141,8 @@ const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage) {
 // forward, which is before all other work but with chunks; what is reduced once a step after the
 // begin of the last backward, which with 1F1B is behind all other work.
 double SearchBounds::seconds(const RunChoice& c) {
-  const auto& of_stage = blocks(c.grid.pipe * c.chunks);
+  const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
+  const auto& of_stage = blocks(pipe.virtual_stages());
   const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
   double most = 0, above = 0, down = 0;
@@ -151,17 +152,17 @@ double SearchBounds::seconds(const RunChoice& c) {
     const auto& b = block(c, stage);
     const auto& s = shard(c, stage);
     double n = 0, gathered = 0;
-    for (auto v = static_cast<std::size_t>(stage); v < of_stage.size();
-         v += static_cast<std::size_t>(c.grid.pipe)) {
-      n += static_cast<double>(of_stage[v]);
-      gathered += static_cast<double>(std::max<std::int64_t>(0, of_stage[v] - 1));
+    for (int chunk = 0; chunk < c.chunks; ++chunk) {
+      const auto there = of_stage[static_cast<std::size_t>(pipe.virtual_stage(stage, chunk))];
+      n += static_cast<double>(there);
+      gathered += static_cast<double>(std::max<std::int64_t>(0, there - 1));
     }
     const double gather = n * s.gather.step + std::max(n / 2, m * gathered) * s.gather.microbatch;
     const double scatter = n * s.scatter.of(m);
     const double work = m * n * b.both();
     const bool once = c.gather == ZeroCadence::step && !whole;
     most = std::max({most, (plain ? above : down) + work, gather, scatter});
-    if (c.schedule != ScheduleKind::interleaved)
+    if (c.chunks == 1)
       most = std::max(most, (once ? gather : down + n * b.forward) + work - n * b.forward);
     if (plain) {
       const bool late = c.reduce == ZeroCadence::step || whole;
@@ -176,12 +177,14 @@ double SearchBounds::seconds(const RunChoice& c) {
 
 // What the first stage's blocks have: state, and the inputs of microbatches under way; whole
 // gradients too, from the first microbatch's backward on, where they are reduced once a step.
-// However many its chunks are, each has as many microbatches under way as there are stages.
+// However many chunks of a ring are, each has as many microbatches under way as there are stages;
+// folded ones, when the first microbatch comes back, all but one in the first chunk.
 double SearchBounds::bytes(const RunChoice& c) {
-  const auto& of_stage = blocks(c.grid.pipe * c.chunks);
+  const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
+  const auto& of_stage = blocks(pipe.virtual_stages());
   double first = 0;
-  for (std::size_t v = 0; v < of_stage.size(); v += static_cast<std::size_t>(c.grid.pipe))
-    first += static_cast<double>(of_stage[v]);
+  for (int chunk = 0; chunk < c.chunks; ++chunk)
+    first += static_cast<double>(of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))]);
   const double n = c.grid.places();
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
   const auto rule = update_rule(input_.setup.optimizer);
@@ -194,11 +197,17 @@ double SearchBounds::bytes(const RunChoice& c) {
   const bool sums = shards && c.reduce == ZeroCadence::step && c.chunks == 1;
   const double summed = sums && m > 1 ? 4 : 0;
   const auto saved = [&](std::int64_t microbatches) {
+    const auto under_way = [&](std::int64_t most) {
+      return static_cast<double>(std::min(most, microbatches));
+    };
+    const bool folded = traits_of(c.schedule).path == Path::fold;
     return block(c, 0).saved *
-           static_cast<double>(std::min<std::int64_t>(c.grid.pipe, microbatches));
+           (folded ? static_cast<double>(of_stage.front()) * under_way(2 * c.grid.pipe - 1) +
+                         static_cast<double>(of_stage.back())
+                   : first * under_way(c.grid.pipe));
   };
-  return first * (block_parameters_ * (kept + gathered) +
-                  std::max(saved(m), block_parameters_ * summed + saved(m - 1)));
+  return first * block_parameters_ * (kept + gathered) +
+         std::max(saved(m), first * block_parameters_ * summed + saved(m - 1));
 }
 
 }  // namespace trireme

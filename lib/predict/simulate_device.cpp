@@ -34,7 +34,7 @@ struct Agreement {
   double came, last = 0, idle = 0;
 };
 
-struct Rank : SimulatedKind {
+struct DeviceRank : SimulatedKind {
   using SimulatedKind::SimulatedKind;
   std::vector<Agreement> agreements;
   std::size_t idled = 0;  // of them, that computing has come to
@@ -171,7 +171,7 @@ class DeviceSimulation {
   }
 
   // Hosts run ahead: what waits for an agreement is a device that has nothing left to do.
-  void charge_agreements(Rank& r) const {
+  void charge_agreements(DeviceRank& r) const {
     for (const auto& a : r.agreements) {
       const double idle = std::max(a.came, a.idle), end = a.last + parties_.agreement();
       const double alone = std::max(0.0, a.last - idle);
@@ -182,7 +182,7 @@ class DeviceSimulation {
   }
 
   // Compute stands still from `from` on.
-  void charge(Rank& r, double from, Queue queue, const Passed& passed) {
+  void charge(DeviceRank& r, double from, Queue queue, const Passed& passed) {
     if (passed.at <= from) return;
     // A tied table's messages are on the queue of the shards'.
     const auto axis =
@@ -218,7 +218,7 @@ class DeviceSimulation {
   const MachineModel& machine_;
   double launch_;
   Parties parties_;
-  std::vector<Rank> ranks_;
+  std::vector<DeviceRank> ranks_;
 };
 
 }  // namespace

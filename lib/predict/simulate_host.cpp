@@ -21,7 +21,7 @@ struct Moving {
   double left = 0;  // bytes to copy of what comes from this node
 };
 
-struct Rank : SimulatedKind {
+struct HostRank : SimulatedKind {
   using SimulatedKind::SimulatedKind;
   std::vector<Moving> moving;  // by transfer
   std::vector<std::int32_t> in_flight;
@@ -109,7 +109,7 @@ class HostSimulation {
   }
 
   // Collectives of one communicator run one after the other.
-  bool may_begin(const Rank& r, std::int32_t i) const {
+  bool may_begin(const HostRank& r, std::int32_t i) const {
     if (r.transfer(i).peer >= 0) return true;
     for (const auto j : r.in_flight) {
       if (j == i) return true;
@@ -118,7 +118,7 @@ class HostSimulation {
     return true;
   }
 
-  static void spend(Rank& r, Way way, double seconds) {
+  static void spend(HostRank& r, Way way, double seconds) {
     r.now += seconds;
     r.exposed(way) += seconds;
   }
@@ -204,7 +204,7 @@ class HostSimulation {
     r.exposed(t.way) += end - begun;
   }
 
-  void go_on(Rank& r) {
+  void go_on(HostRank& r) {
     if (r.waits_since < r.now) {
       const auto& a = r.action();
       if (a.what == What::agree)
@@ -263,7 +263,7 @@ class HostSimulation {
 
   const MachineModel& machine_;
   Parties parties_;
-  std::vector<Rank> ranks_;
+  std::vector<HostRank> ranks_;
 };
 
 }  // namespace

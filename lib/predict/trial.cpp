@@ -34,14 +34,14 @@ static double along(double few, double more, double steps) {
   return more + (more - few) * steps;
 }
 
-// A pipeline that is full repeats itself with each microbatch, with chunks with each group of them.
+// A pipeline that is full repeats itself with each microbatch, or with each group of them.
 Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
                  const RunChoice& c) {
   const auto m = microbatches_of(in, c);
-  const bool groups = c.schedule == ScheduleKind::interleaved;
+  const auto& traits = traits_of(c.schedule);
   // The first microbatches of a step are unlike the others on short pipelines, too.
   const std::int64_t turn = c.grid.pipe * ((3 + c.grid.pipe) / c.grid.pipe);
-  const std::int64_t few = groups ? 2 * c.grid.pipe : c.grid.pipe + 2, more = few + turn;
+  const std::int64_t few = traits.full * c.grid.pipe + (traits.groups ? 0 : 2), more = few + turn;
   if (m <= more + 2) return simulate_choice(in, target, machine, c, m);
   const auto a = simulate_choice(in, target, machine, c, few);
   auto b = simulate_choice(in, target, machine, c, more);

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <optional>
 
+#include "lib/base/text_parts.hpp"
+
 namespace trireme {
 
 // "date time level message" -> message.
@@ -55,11 +57,7 @@ static void read_line(LogEvents& e, std::string_view text) {
 
 LogEvents log_events(std::string_view log) {
   LogEvents events;
-  while (!log.empty()) {
-    const auto end = log.find('\n');
-    read_line(events, message_of(log.substr(0, end)));
-    log.remove_prefix(end == std::string_view::npos ? log.size() : end + 1);
-  }
+  for (const auto line : split(log, '\n')) read_line(events, message_of(line));
   return events;
 }
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/io/run_tables.hpp"
 #include "lib/report/log_events.hpp"
@@ -23,7 +23,7 @@
 namespace trireme {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Page = nlohmann::ordered_json;
 
 namespace {
 
@@ -37,9 +37,9 @@ double rounded(double x) {
   return std::strtod(fmt::format("{:.9g}", x).c_str(), nullptr);
 }
 
-Json series_json(const std::vector<SeriesPoint>& all) {
+Page series_json(const std::vector<SeriesPoint>& all) {
   const auto points = thinned(all, stretches);
-  Json step = Json::array(), tokens = Json::array(), value = Json::array();
+  Page step = Page::array(), tokens = Page::array(), value = Page::array();
   for (const auto& p : points) {
     step.push_back(p.step);
     tokens.push_back(p.tokens);
@@ -52,7 +52,7 @@ Json series_json(const std::vector<SeriesPoint>& all) {
 }
 
 template <class Row>
-Json column(const std::vector<Row>& rows, double Row::*member) {
+Page column(const std::vector<Row>& rows, double Row::*member) {
   std::vector<SeriesPoint> points;
   points.reserve(rows.size());
   for (const auto& r : rows) points.push_back({r.step, r.tokens, r.*member});
@@ -63,7 +63,7 @@ class Reader {
  public:
   explicit Reader(const fs::path& run) : run_(run) {}
 
-  Json read() {
+  Page read() {
     std::error_code e;
     require(fs::is_directory(run_, e), "{} is no run directory", run_.string());
     auto path = fs::absolute(run_).lexically_normal();
@@ -144,7 +144,7 @@ class Reader {
         for (const auto& c : list_checkpoints(folder)) kept.push_back(c.step);
       });
     events.checkpoints.insert(kept.begin(), kept.end());
-    Json checkpoints = Json::array(), skipped = Json::array();
+    Page checkpoints = Page::array(), skipped = Page::array();
     for (const auto step : events.checkpoints)
       checkpoints.push_back({{"step", step}, {"kept", std::ranges::count(kept, step) > 0}});
     for (const auto& [step, why] : events.skipped)
@@ -154,7 +154,7 @@ class Reader {
   }
 
   void timing() {
-    json_["timing"] = Json::array();
+    json_["timing"] = Page::array();
     if (!is_there(run_ / "timing.json")) return;  // written when a process ends
     attempt("timing.json", [&](const fs::path& file) {
       for (const auto& process : parse_timing(read_text(file)))
@@ -175,7 +175,7 @@ class Reader {
       require(fs::file_size(file) <= most_trace_bytes, "{} bytes are too many to be shown",
               fs::file_size(file));
       const auto traced = last_traced_step(read_text(file), most_bars);
-      Json bars = Json::array();
+      Page bars = Page::array();
       for (const auto& b : traced.bars)
         bars.push_back({b.rank, b.what, b.microbatch, rounded(b.begin), rounded(b.end)});
       json_["trace"] = {
@@ -194,14 +194,14 @@ class Reader {
   }
 
   fs::path run_;
-  Json json_;
+  Page json_;
   std::vector<std::string> problems_;
   std::vector<std::int64_t> not_finite_;
 };
 
 }  // namespace
 
-Json run_report(const fs::path& run) {
+Page run_report(const fs::path& run) {
   return Reader(run).read();
 }
 

@@ -1,14 +1,14 @@
 #include "lib/report/trace_spans.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/limits.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/base/timesheet.hpp"
 
 namespace trireme {
@@ -49,10 +49,8 @@ struct Span {
   std::optional<std::int64_t> step() const {
     constexpr std::string_view word = "step ";
     if (!name.starts_with(word)) return {};
-    std::int64_t n = 0;
-    const auto* const last = name.data() + name.size();
-    const auto [stop, e] = std::from_chars(name.data() + word.size(), last, n);
-    require(e == std::errc() && stop == last && n >= 0, "\"{}\" is no step", quoted(name));
+    const auto n = number_in<std::int64_t>(std::string_view(name).substr(word.size()));
+    require(n && *n >= 0, "\"{}\" is no step", escaped(name));
     return n;
   }
 

@@ -1,12 +1,18 @@
 #pragma once
 // How a run behaves: [schedule], [evaluate] and [run] of a deck.
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 enum class ScheduleShape : std::uint8_t { cosine, linear, constant, wsd };
+template <>
+inline constexpr auto value_names<ScheduleShape> = named<ScheduleShape>("cosine", "linear",
+                                                                        "constant", "wsd");
 
 struct ScheduleConfig {
   ScheduleShape shape = ScheduleShape::cosine;
@@ -29,7 +35,11 @@ struct EvaluateConfig {
 };
 
 enum class Exactness : std::uint8_t { fast, repeatable, invariant };
+template <>
+inline constexpr auto value_names<Exactness> = named<Exactness>("fast", "repeatable", "invariant");
 enum class OnFault : std::uint8_t { stop, proceed };
+template <>
+inline constexpr auto value_names<OnFault> = named<OnFault>("stop", "continue");
 
 struct RunConfig {
   std::string backend = "auto";  // auto, host, ref, fenced, cuda
@@ -53,6 +63,7 @@ struct RunConfig {
   bool share_gpu = false;                 // several ranks on one GPU
   double device_headroom = 1;             // GiB of a GPU's memory that are left to others
 
+  std::size_t headroom_bytes() const { return static_cast<std::size_t>(device_headroom * 0x1p30); }
   bool operator==(const RunConfig&) const = default;
 };
 

@@ -9,9 +9,9 @@
 
 #include "kernels/trace.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/base/limits.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/quoted.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
@@ -23,9 +23,6 @@
 namespace trireme {
 
 using Clock = std::chrono::steady_clock;
-
-// Of CheckpointMeta::extra: how many steps in a row were skipped up to this one.
-constexpr const char* skipped_key = "skipped_in_row";
 
 static bool is_multiple(std::int64_t step, std::int64_t every) {
   return every > 0 && step % every == 0;
@@ -299,23 +296,22 @@ void TrainLoop::judge_fault(const std::string& fault) {
 
 void TrainLoop::count_skipped(const StepResult& result) {
   // Counted in the checkpoint, so that a run that is requeued again and again still stops.
-  auto& in_row = meta_.extra[skipped_key];
+  auto& in_row = meta_.extra.skipped_in_row;
   if (result.verdict == Verdict::updated) {
-    in_row = "0";
+    in_row = 0;
     return;
   }
-  const auto count = extra_count(meta_, skipped_key, 0) + 1;
-  in_row = fmt::format("{}", count);
+  ++in_row;
   meta_.skipped.push_back(meta_.step);
   const bool masked = result.verdict == Verdict::no_targets;
   const auto why =
       masked ? "none of its targets counts, all are masked" : result.culprit + " is not finite";
   log_warning("step {} is skipped: {}", meta_.step, why);
-  if (count < settings_.train.max_skipped) return;
+  if (in_row < settings_.train.max_skipped) return;
   throw SharedError(fmt::format(
       "{} steps in a row were skipped, the last at step {} as {}: {}look at the data of these "
       "steps; train.max_skipped allows more",
-      count, meta_.step, why,
+      in_row, meta_.step, why,
       masked ? "" : "lower optimizer.lr, lengthen schedule.warmup_steps, or "));
 }
 
@@ -363,7 +359,7 @@ void TrainLoop::sample_now() {
   times_.sample = seconds_since(begin);
   line_.evaluating += times_.sample;
   if (!text) return;
-  log_info("step {}: the model writes: {}", meta_.step, quoted(*text, text->npos));
+  log_info("step {}: the model writes: {}", meta_.step, escaped(*text, text->npos));
   record_.add_sample(meta_.step, *text);
 }
 

@@ -1,23 +1,15 @@
 #include "lib/run/record.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 
 namespace trireme {
-
-// Keys of CheckpointMeta::extra.
-constexpr const char *history_key = "history", *evaluation_key = "evaluation",
-                     *begins_key = "history_begins";
-
-static std::string extra(const CheckpointMeta& meta, const char* key) {
-  const auto it = meta.extra.find(key);
-  return it == meta.extra.end() ? "" : it->second;
-}
 
 static CsvFile open_table(const std::filesystem::path& path, std::string_view columns,
                           const std::optional<TableStart>& start) {
@@ -31,14 +23,14 @@ static std::optional<TableStart> history_start(Origin origin, const CheckpointMe
   if (origin == Origin::fresh) return {};
   if (origin == Origin::another_run) return TableStart{.step = meta.step};
   return TableStart{.step = meta.step,
-                    .carried = extra(meta, history_key),
-                    .first = extra_count(meta, begins_key, 1)};
+                    .carried = meta.extra.history,
+                    .first = std::max<std::int64_t>(1, meta.extra.history_begins)};
 }
 
 static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta) {
   if (origin == Origin::fresh) return {};
   if (origin == Origin::another_run) return TableStart{.step = meta.step};
-  return TableStart{.step = meta.step, .carried = extra(meta, evaluation_key)};
+  return TableStart{.step = meta.step, .carried = meta.extra.evaluation};
 }
 
 void require_tables(const RunDirectory& directory) {
@@ -55,7 +47,7 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
             {},
             {},
             0,
-            extra(meta, machine_key),
+            meta.extra.machine,
             std::move(start),
             {}});
   files_->history_begins = files_->history.first_step().value_or(meta.step + 1);
@@ -135,13 +127,13 @@ void RunRecord::add(const DigestRow& row) {
 void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
   restored(files_->history).sync();
-  meta.extra[history_key] = files_->history.newest_rows();
+  meta.extra.history = files_->history.newest_rows();
   if (files_->evaluation) {
     restored(*files_->evaluation).sync();
-    meta.extra[evaluation_key] = files_->evaluation->newest_rows();
+    meta.extra.evaluation = files_->evaluation->newest_rows();
   }
   if (files_->digests) restored(*files_->digests).sync();
-  meta.extra[begins_key] = std::to_string(files_->history_begins);
+  meta.extra.history_begins = files_->history_begins;
 }
 
 void RunRecord::outcome(Outcome o) const {
@@ -162,7 +154,9 @@ void RunRecord::saved(const Outcome& o, const CheckpointConfig& c) const {
 }
 
 void drop_tables(CheckpointMeta& meta) {
-  for (const auto* key : {history_key, evaluation_key, begins_key}) meta.extra.erase(key);
+  meta.extra.history.clear();
+  meta.extra.evaluation.clear();
+  meta.extra.history_begins = 0;
 }
 
 }  // namespace trireme

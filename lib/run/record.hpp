@@ -20,9 +20,6 @@ enum class Origin : std::uint8_t {
   another_run  // restarted from another directory's checkpoint, with new tables
 };
 
-// Of CheckpointMeta::extra: the kind of machine (kernels/open), which outcome.json names as well.
-inline constexpr const char* machine_key = "machine";
-
 // Error when a table to be continued has other columns than this program writes.
 void require_tables(const RunDirectory&);
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/base/log.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/launch/clocks.hpp"
 
 namespace trireme {

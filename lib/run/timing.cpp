@@ -8,7 +8,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/limits.hpp"
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 

@@ -4,10 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/value_names.hpp"
+
 namespace trireme {
 
 // The order of a pipeline's work (lib/pipe/schedule.hpp).
-enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble };
+enum class ScheduleKind : std::uint8_t { one_f_one_b, interleaved, zero_bubble, zbv };
+template <>
+inline constexpr auto value_names<ScheduleKind> = named<ScheduleKind>("1f1b", "interleaved",
+                                                                      "zero-bubble", "zbv");
 
 struct ParallelConfig {
   std::int64_t pipe = 1;                   // pipeline stages
@@ -22,13 +27,12 @@ struct ParallelConfig {
 
 // How often weights are gathered and gradients reduced.
 enum class ZeroCadence : std::uint8_t { microbatch, step };
-
-// zero.shard = "node": a copy for each node, until it is known how many ranks a node runs.
-inline constexpr std::int64_t a_copy_each_node = -1;
+template <>
+inline constexpr auto value_names<ZeroCadence> = named<ZeroCadence>("microbatch", "step");
 
 struct ZeroConfig {
   std::int64_t stage = 0;  // 0 replicated, 1 optimizer, 2 and gradients, 3 and weights sharded
-  std::int64_t shard = 0;  // ranks that share one copy; 0: all of data x seq; or a_copy_each_node
+  std::int64_t shard = 0;  // ranks that share one copy; 0: all of data x seq
   ZeroCadence gather = ZeroCadence::microbatch;
   ZeroCadence reduce = ZeroCadence::microbatch;
   std::int64_t prefetch = 1;  // gathers in flight ahead of their use
@@ -40,6 +44,8 @@ struct ZeroConfig {
 
 // What becomes of the optimizer's arrays when a frozen segment thaws.
 enum class ThawMoments : std::uint8_t { fresh, keep };
+template <>
+inline constexpr auto value_names<ThawMoments> = named<ThawMoments>("fresh", "keep");
 
 // Parameters whose names match `pattern` (* and ?) are frozen in steps [from_step, to_step).
 struct FreezeRule {

@@ -7,7 +7,6 @@
 namespace trireme {
 
 ZeroPolicy zero_policy(const ZeroConfig& z, const Grid& grid, DType compute, DType reduce) {
-  require(z.shard != a_copy_each_node, "zero.shard = \"node\" before it is known what nodes run");
   ZeroPolicy p;
   const auto group = z.shard > 0 ? static_cast<int>(z.shard) : grid.places();
   switch (z.stage) {

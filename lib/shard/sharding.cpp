@@ -2,7 +2,8 @@
 
 namespace trireme {
 
-Sharding make_sharding(const ModelSpec& spec, const ZeroPolicy& policy, const Axes& axes) {
+Sharding make_sharding(const ModelSpec& spec, const ZeroPolicy& policy, const Axes& axes,
+                       int last_stage) {
   Sharding s{.policy = policy,
              .gather = axes.gather,
              .scatter = axes.scatter,
@@ -11,9 +12,9 @@ Sharding make_sharding(const ModelSpec& spec, const ZeroPolicy& policy, const Ax
              .stages = axes.stages};
   if (!spec.config.tied) return s;
   s.tied = spec.table_unit;
-  if (axes.grid.pipe == 1) return s;
-  if (axes.first_stage()) s.tied_stage = axes.grid.pipe - 1;
-  if (axes.last_stage()) {
+  if (last_stage == 0) return s;
+  if (axes.at.pipe == 0) s.tied_stage = last_stage;
+  if (axes.at.pipe == last_stage) {
     s.tied_stage = 0;
     s.tied_use = Use::tied;
   }

@@ -31,6 +31,7 @@ struct Sharding {
   bool speaks_for(const Segment& s) const { return replicas.rank() == 0 && sums_here(s); }
 };
 
-Sharding make_sharding(const ModelSpec&, const ZeroPolicy&, const Axes&);
+// `last_stage`: the one with the model's last layers.
+Sharding make_sharding(const ModelSpec&, const ZeroPolicy&, const Axes&, int last_stage);
 
 }  // namespace trireme

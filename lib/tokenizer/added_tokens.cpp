@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/tokenizer/json.hpp"
 #include "lib/tokenizer/utf8.hpp"
 
@@ -46,7 +46,7 @@ std::vector<AddedToken> added_tokens_in(const nlohmann::json& list) {
   for (const auto& one : list) {
     AddedToken token;
     token.text = text_in(one, "content");
-    token.id = id_in(one.at("id"), fmt::format("id of {}", quoted(token.text)));
+    token.id = id_in(one.at("id"), fmt::format("id of {}", escaped(token.text)));
     token.single_word = flag_in(one, "single_word");
     token.lstrip = flag_in(one, "lstrip");
     token.rstrip = flag_in(one, "rstrip");

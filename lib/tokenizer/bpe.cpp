@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/base/quoted.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/json.hpp"
 #include "lib/tokenizer/utf8.hpp"
@@ -48,7 +48,7 @@ Bpe::Bpe(const nlohmann::json& model, bool byte_level)
       fuse_unknown_(flag_in(model, "fuse_unk")),
       ignore_merges_(flag_in(model, "ignore_merges")) {
   for (const auto& [token, id] : model.at("vocab").items()) {
-    vocabulary_.add(token, id_in(id, fmt::format("id of {}", quoted(token))));
+    vocabulary_.add(token, id_in(id, fmt::format("id of {}", escaped(token))));
     const auto name = std::string_view(token).find("<0x");
     bytes_join_ = bytes_join_ || (name != std::string_view::npos && token.size() > 6);
   }

@@ -1,11 +1,11 @@
 #include "lib/tokenizer/decoder.hpp"
 
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/text_parts.hpp"
 #include "lib/tokenizer/byte_alphabet.hpp"
 #include "lib/tokenizer/json.hpp"
 #include "lib/tokenizer/utf8.hpp"
@@ -25,11 +25,8 @@ std::string joined(const std::vector<std::string>& tokens) {
 // Of a token such as "<0x0A>".
 std::optional<char> byte_of(const std::string& token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
-  unsigned value = 0;
-  const char* end = token.data() + 5;
-  const auto read = std::from_chars(token.data() + 3, end, value, 16);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return static_cast<char>(value);
+  const auto value = number_in<unsigned>(std::string_view(token).substr(3, 2), 16);
+  return value ? std::optional(static_cast<char>(*value)) : std::nullopt;
 }
 
 }  // namespace

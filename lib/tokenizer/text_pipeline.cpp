@@ -123,11 +123,7 @@ std::optional<std::size_t> TextPipeline::text_bytes(std::int32_t id) const {
   if (bpe_.byte_fallback() && token->size() == 6 && token->starts_with("<0x")) return 1;
   const auto& space = pre_tokenizer_.of_space();
   if (space.empty()) return std::nullopt;
-  std::size_t bytes = token->size();
-  for (auto at = token->find(space); at != std::string::npos;
-       at = token->find(space, at + space.size()))
-    bytes -= space.size() - 1;
-  return bytes;
+  return bytes_with(space, *token);
 }
 
 void TextPipeline::encode(std::string_view text, bool continues,

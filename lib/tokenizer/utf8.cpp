@@ -37,6 +37,13 @@ void append_utf8(std::string& text, std::int32_t code_point) {
   for (int i = 0; i < n; ++i) text.push_back(static_cast<char>(bytes[i]));
 }
 
+std::size_t bytes_with(std::string_view symbol, std::string_view text) {
+  auto bytes = text.size();
+  for (auto at = text.find(symbol); at != text.npos; at = text.find(symbol, at + symbol.size()))
+    bytes -= symbol.size() - 1;
+  return bytes;
+}
+
 bool is_space(std::int32_t c) {
   if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r');
   return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||

@@ -19,6 +19,9 @@ CodePoint first_code_point(std::string_view text);
 CodePoint last_code_point(std::string_view text);
 void append_utf8(std::string& text, std::int32_t code_point);
 
+// Bytes of a text in which each `symbol` stands for one.
+std::size_t bytes_with(std::string_view symbol, std::string_view text);
+
 bool is_space(std::int32_t code_point);    // White_Space
 bool is_numeric(std::int32_t code_point);  // Nd, Nl, No
 bool is_word(std::int32_t code_point);     // letters, marks, numbers, connectors

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/base/dtype.hpp"
+#include "lib/base/value_names.hpp"
 
 namespace trireme {
 
@@ -26,6 +27,8 @@ constexpr std::int64_t total_steps(const TrainConfig& t, std::int64_t context) {
 }
 
 enum class OptimizerKind : std::uint8_t { adamw, sgd, lion };
+template <>
+inline constexpr auto value_names<OptimizerKind> = named<OptimizerKind>("adamw", "sgd", "lion");
 
 struct OptimizerConfig {
   OptimizerKind name = OptimizerKind::adamw;

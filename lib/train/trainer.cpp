@@ -34,10 +34,11 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   const std::string fault = pipeline_fault(s.schedule, grid.pipe, s.chunks);
   require(fault.empty(), "{}", fault);
   // Each device's queue would wait for the next one's, all around (tests/pipe/deadlock_test.cpp).
-  require(s.schedule != ScheduleKind::interleaved || grid.pipe == 1 || !axes.down.connected(),
-          "parallel.schedule = \"interleaved\" sends activations around all stages, which would "
-          "wait for each other between devices (NCCL): give \"1f1b\" or \"zero-bubble\", or "
-          "run.share_gpu = true, whose messages go through the host");
+  require(!pipeline_of(s, grid.pipe).goes_around() || !axes.down.connected(),
+          "parallel.schedule = \"{}\" sends activations around all stages, which would wait for "
+          "each other between devices (NCCL): give \"1f1b\", \"zero-bubble\" or \"zbv\", or "
+          "run.share_gpu = true, whose messages go through the host",
+          name_of(s.schedule));
   const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
   require(chunk == 0 || b.properties().invariant,
           "run.exactness = \"invariant\" is for the backends host (f32, bf16) and ref (f32): that "
@@ -61,11 +62,11 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       chunks_(chunk_parts(stage_blocks_, pipe_, axes_.at.pipe)),
       freeze_(setup_.freeze, model_.spec()),
       standings_(freeze_.at(setup_.first_step)),
-      store_(
-          backend, model_.spec(), layout(), setup_.compute, rule_of(setup_),
-          make_sharding(model_.spec(),
-                        zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce), axes_),
-          trained_in(standings_), setup_.exact_chunk) {}
+      store_(backend, model_.spec(), layout(), setup_.compute, rule_of(setup_),
+             make_sharding(model_.spec(),
+                           zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce),
+                           axes_, pipe_.last_stage()),
+             trained_in(standings_), setup_.exact_chunk) {}
 
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, chunks_), axes_.grid.places(), setup_.optimizer.no_decay,
@@ -136,7 +137,7 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
                   make_borrow_plan(visits(program, chunks), store_.sharding().policy));
   ModelStage stage(model_, chunks, session, backend_, axes_.seq, microbatches,
                    setup_.model.recompute, when);
-  execute(program, stage, backend_, {axes_.down, axes_.up});
+  execute(program, pipe_, stage, backend_, {axes_.down, axes_.up});
   session.close();
   if (stage.dropped()) return std::nullopt;
   return std::vector(stage.results().begin(), stage.results().end());
@@ -172,12 +173,12 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   }
   const double scale = 1.0 / static_cast<double>(result.valid);
   const int count = static_cast<int>(microbatches.size());
-  // The ranks' answers before microbatch m count at m + pipe: by then all stages have long
-  // answered, so that none waits for another.
+  // The ranks' answers before microbatch m count as many later as a stage may be ahead of another:
+  // by then all have answered, so that none waits for another.
   std::vector<Maximum> answers;
   const auto drop = [&](int m) {
     answers.push_back(axes_.world.start_max(give_up(m, count)));
-    const int asked = m - axes_.grid.pipe;
+    const int asked = m - most_ahead(pipe_);
     return asked > 0 && answers[static_cast<std::size_t>(asked - 1)].wait() > 0;
   };
   ModelStage::When when{.phase = Phase::train,
@@ -309,7 +310,7 @@ Batch Trainer::share(const Batch& whole) const {
   cut(whole.ids_BT, mine.ids_BT);
   cut(whole.targets_BT, mine.targets_BT);
   mine.start_BT = whole.start_BT;
-  if (axes_.last_stage())
+  if (has_head())
     mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
   return mine;
 }

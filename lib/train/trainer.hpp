@@ -47,7 +47,7 @@ struct CountOverflow : SharedError {
 
 // Asked of each rank before each microbatch of a step but the first, and before a step is computed
 // a second time: may the rest not be waited for? One rank that says yes drops the step on all, from
-// as many microbatches later on as there are stages; a second time is left out.
+// most_ahead() microbatches later on (lib/pipe/schedule.hpp); a second time is left out.
 using GiveUp = std::function<bool(int done, int of)>;
 
 // Is forward and backward computed twice, to compare what comes of it? With exact_chunk the second
@@ -68,7 +68,7 @@ struct TrainerSetup {
   std::vector<std::string> segments;       // further patterns of what freezes together
   std::vector<std::int64_t> stage_layers;  // blocks of each virtual stage; empty: chosen by cost
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  int chunks = 1;  // of each stage; with ScheduleKind::interleaved more
+  int chunks = 1;  // of each stage, as the schedule takes them
   DType compute = DType::f32;
   DType reduce = DType::f32;  // gradients on the wire, unless they are counted
   // run.exactness = "invariant": tokens that are summed as one, a divisor of a rank's T; 0: another
@@ -113,8 +113,8 @@ class Trainer {
   // to it. Data ranks may bring different ones, as in evaluate. Not for exact_chunk.
   std::vector<double> losses(std::span<const Batch> microbatches);
   // Logits of the token after the last of `ids`, at most context of them; for each data rank of its
-  // own ids. Empty on all ranks but one of the last stage (of each data rank). `keep`, if given and
-  // with room for them, gets the keys and values of this rank's blocks.
+  // own ids. Empty on all ranks but one of the stage with the head (of each data rank). `keep`, if
+  // given and with room for them, gets the keys and values of this rank's blocks.
   std::vector<double> logits(std::span<const std::int32_t> ids, KeyValues* keep = nullptr);
   // The same for the next token of each of some samples, whose keys and values before it are kept
   // and joined by its own: one row of work each, with the same bits whatever samples stand beside
@@ -127,7 +127,7 @@ class Trainer {
   std::vector<std::vector<double>> extend(std::span<const Next>);
 
   // This rank's share of whole samples: the positions of its place in seq. Targets count on the
-  // last stage.
+  // stage with the head.
   Batch share(const Batch& whole) const;
 
   const Model& model() const { return model_; }
@@ -146,6 +146,7 @@ class Trainer {
 
  private:
   Layout layout() const;
+  bool has_head() const { return axes_.at.pipe == pipe_.last_stage(); }
   double agree(double) const;
   // Forward and backward of all microbatches; nothing when some were dropped.
   std::optional<StepSums> compute(std::span<const Batch>, std::int64_t valid, ModelStage::When);
@@ -159,7 +160,7 @@ class Trainer {
   void forget_dropped_arrays();
   void update(double lr, double scale);
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
-  // Of the last stage, by microbatch; nothing when the rest of them was dropped.
+  // Of the stage with the head, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,
                                          ModelStage::When);
 

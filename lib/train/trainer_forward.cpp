@@ -99,7 +99,7 @@ std::vector<double> Trainer::logits(std::span<const std::int32_t> ids, KeyValues
   whole.targets_BT.resize(static_cast<std::size_t>(padded), no_target);
   const auto mine = share(whole);
   const auto tokens = padded / axes_.grid.seq, t = n - 1 - axes_.at.seq * tokens;
-  const bool here = axes_.last_stage() && t >= 0 && t < tokens;
+  const bool here = has_head() && t >= 0 && t < tokens;
   const Cached cached{.use = Cached::Use::fill, .rows = n, .kept_B = {&keep, 1}};
   ModelStage::When when{.phase = Phase::evaluate};
   when.logits = true;
@@ -125,7 +125,7 @@ std::vector<std::vector<double>> Trainer::extend(std::span<const Next> rows) {
     at_B.push_back(at);
   }
   const Cached cached{.use = Cached::Use::extend, .kept_B = kept_B, .at_B = at_B};
-  const bool here = axes_.last_stage() && axes_.at.seq == 0;
+  const bool here = has_head() && axes_.at.seq == 0;
   ModelStage::When when{.phase = Phase::evaluate};
   when.logits = true;
   when.cached = &cached;

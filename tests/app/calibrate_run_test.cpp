@@ -1,7 +1,7 @@
 // `calibrate`: links beside operations that were measured before, and what it refuses, on all
 // ranks.
 #include "kernels/open/open.hpp"
-#include "lib/deck/machine_file.hpp"
+#include "lib/predict/machine_file.hpp"
 #include "tests/app/training.hpp"
 #include "tests/support/machine.hpp"
 

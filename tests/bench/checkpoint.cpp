@@ -12,8 +12,8 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/host/wait_policy.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/train/state.hpp"
 #include "lib/train/state_saver.hpp"

@@ -7,9 +7,10 @@
 
 #include "kernels/host/host.hpp"
 #include "kernels/host/wait_policy.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/deck.hpp"
+#include "lib/deck/resolve.hpp"
 #include "lib/deck/trainer_setup.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/launch/ucx.hpp"
@@ -24,18 +25,18 @@ using namespace trireme;
 int run(double seconds, const Deck& asked) {
   const launch::MpiJob mpi;
   const auto& world = mpi.world();
-  const auto deck = fit_to_ranks(asked, world.size());
+  const auto deck = resolve(asked, {.ranks = world.size()});
   require(deck.data.attention == AttentionSpan::causal && exact_chunk(deck) == 0,
           "this times steps of whole samples that are not exact");
-  const Grid grid = grid_of(deck);
+  const auto job = job_of(deck, deck.precision.compute, TransportKind::host);
   const int threads = launch::threads_of_rank(deck.run.threads, world);
   Host backend(threads);
   const Workspace workspace(backend);
-  const auto axes = make_axes(world, grid, shard_ranks(deck.zero, grid));
-  Trainer trainer(backend, axes, trainer_setup(deck, deck.precision.compute));
+  const auto axes = make_axes(world, job.grid, shard_ranks(deck.zero, job.grid));
+  Trainer trainer(backend, axes, job.setup);
   trainer.store().initialize(1, threads);
   std::vector<Batch> batches;
-  const auto count = deck.train.batch / (deck.train.microbatch * grid.data);
+  const auto count = deck.train.batch / (deck.train.microbatch * job.grid.data);
   for (std::int64_t m = 0; m < count; ++m)
     batches.push_back(
         trainer.share(bench::random_batch(deck.train.microbatch, deck.model.context,

@@ -22,7 +22,6 @@ constexpr bench::Model grid_models[] = {
     {"tiny", 8, 8, 64, 64, 8, 256},
     {"deep", 8, 8, 384, 64, 16, 256},
 };
-constexpr std::string_view schedules[] = {"1f1b", "interleaved", "zero-bubble"};
 
 struct GridJob {
   bench::Model model;
@@ -35,9 +34,9 @@ struct GridJob {
 };
 
 ScheduleKind schedule_named(std::string_view name) {
-  const auto* const found = std::ranges::find(schedules, name);
-  require(found != std::end(schedules), "there is no schedule {}", name);
-  return static_cast<ScheduleKind>(found - std::begin(schedules));
+  const auto found = value_named<ScheduleKind>(name);
+  require(found.has_value(), "there is no schedule {}", name);
+  return *found;
 }
 
 GridJob parse(int argc, char** argv) {

@@ -30,7 +30,7 @@ GRIDS = {
 }
 
 # schedule and chunks of 8 blocks on 2 stages with 8 microbatches; the first is what the others compare with
-SCHEDULES = [("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved", 4)]
+SCHEDULES = [("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved", 4), ("zbv", 2)]
 
 # model, dtype, ranks, what bench_exactness compares, and how many times the fast step it may take. Digests are made after
 # each step there: a tenth of their cost is that of run.digest_every = 10, which is to be 1% at most.

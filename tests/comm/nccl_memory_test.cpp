@@ -6,7 +6,7 @@ namespace trireme {
 namespace {
 
 std::size_t memory(const Grid& grid, int shard, int rank) {
-  return nccl_memory(pretend_axes(grid, shard, rank));
+  return nccl_memory(pretend_axes(grid, shard, rank), grid.pipe - 1);
 }
 constexpr std::size_t peer = 32 * 12 << 20;
 
@@ -22,6 +22,8 @@ TEST(NcclMemory, IsThatOfTheConnectionsThatARankHas) {
   // and the other end for a tied table.
   EXPECT_EQ(memory({.pipe = 4, .data = 1, .seq = 1}, 1, 1), 4 * peer);
   EXPECT_EQ(memory({.pipe = 4, .data = 1, .seq = 1}, 1, 3), 3 * peer);
+  // Where one stage has both ends.
+  EXPECT_EQ(nccl_memory(pretend_axes({.pipe = 4, .data = 1, .seq = 1}, 1, 0), 0), 2 * peer);
 }
 
 }  // namespace

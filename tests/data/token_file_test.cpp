@@ -196,7 +196,7 @@ TEST(TokenFile, NamesWhatIsWrongWithAFile) {
   const std::string good = contents_of(write_token_file(scratch / "a", counting(100)));
   const auto refused = [&](const std::string& bytes) { return refusal(scratch.write("b", bytes)); };
 
-  EXPECT_THAT(refusal(scratch / "absent"), AllOf(HasSubstr("absent"), HasSubstr("cannot open")));
+  EXPECT_THAT(refusal(scratch / "absent"), AllOf(HasSubstr("absent"), HasSubstr("cannot read")));
   EXPECT_THAT(refusal(scratch.path()), HasSubstr("not a regular file"));
   EXPECT_THAT(refused(""), HasSubstr("empty"));
   EXPECT_THAT(refused(good.substr(0, 100)), HasSubstr("truncated"));

@@ -52,12 +52,14 @@ TEST(ChatTemplateFile, MistakesAreNamedWithTheirPlace) {
     return message_of<Error>([&] { read_chat_template(scratch.write("t.toml", text)); });
   };
   EXPECT_EQ(refusal(turns), "");
-  EXPECT_THAT(refusal("begin = 1\n" + turns),
-              AllOf(HasSubstr("t.toml:1:1: begin is"), HasSubstr("not a text")));
+  EXPECT_THAT(refusal("begin = 1\n" + turns), HasSubstr("t.toml:1:9: begin takes a text, not"));
   EXPECT_THAT(refusal("special = [\"\"]\n" + turns), HasSubstr("t.toml:1:"));
-  EXPECT_THAT(refusal("first = \"\"\n" + turns), HasSubstr("first is no key of a chat template"));
-  EXPECT_THAT(refusal(turns + "behind = \"\"\n"), HasSubstr("t.toml:4:1: behind is no key"));
-  EXPECT_THAT(refusal(turns + "in_first_user = true\n"), HasSubstr("in_first_user is no key"));
+  EXPECT_THAT(refusal("first = \"\"\n" + turns),
+              HasSubstr("there is no key 'first' in a chat template; keys: begin"));
+  EXPECT_THAT(refusal(turns + "behind = \"\"\n"),
+              HasSubstr("t.toml:4:1: there is no key 'behind' in [assistant]"));
+  EXPECT_THAT(refusal(turns + "in_first_user = true\n"),
+              HasSubstr("no key 'in_first_user' in [assistant]; keys: before, after"));
   EXPECT_THAT(refusal("[user]\n"), HasSubstr("[assistant]"));
   EXPECT_THAT(refusal("[user]\n[assistant]\n"), HasSubstr("no end of a turn"));
   EXPECT_THAT(refusal("default_system = \"x\"\n" + turns), HasSubstr("[system]"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "lib/deck/resolve.hpp"
 #include "tests/deck/sample.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -224,7 +225,7 @@ TEST(Check, QuickStartIsSoundOnItsGrids) {
         d.parallel.pipe = pipe;
         d.parallel.data = data;
         d.parallel.seq = seq;
-        const Deck fitted = fit_to_ranks(d, pipe * data * seq);
+        const Deck fitted = resolve(d, {.ranks = pipe * data * seq, .vocab = 1});
         EXPECT_EQ(fitted.train.batch % (data * fitted.train.microbatch), 0);
       }
     }
@@ -241,7 +242,7 @@ TEST(Check, Zero) {
   d.parallel.data = 4;
   d.zero.shard = 2;
   expect_problem(d, "zero.shard", "needs zero.stage 1, 2 or 3");
-  d.zero.shard = a_copy_each_node;
+  d.zero.copy_each_node = true;
   expect_problem(d, "zero.shard", "zero.shard = \"node\" needs zero.stage 1, 2 or 3");
 }
 

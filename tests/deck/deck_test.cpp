@@ -1,4 +1,5 @@
 #include "lib/deck/deck.hpp"
+#include "lib/keys/quantity.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "lib/deck/resolve.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/train/work.hpp"
 #include "tests/deck/sample.hpp"
@@ -245,26 +247,26 @@ TEST(Deck, DifferencesNameKeyAndBothValues) {
 }
 
 // Three samples of a data rank are no groups of two, whatever microbatch is chosen.
-TEST(FitToRanks, AChosenMicrobatchHasToSuitTheSchedule) {
+TEST(Resolve, AChosenMicrobatchHasToSuitTheSchedule) {
   try {
-    fit_to_ranks(overridden({"train.batch=6", "parallel.pipe=2", "parallel.schedule=interleaved",
-                             "parallel.chunks=2", "model.layers=4"}),
-                 4);
+    resolve(overridden({"train.batch=6", "parallel.pipe=2", "parallel.schedule=interleaved",
+                        "parallel.chunks=2", "model.layers=4"}),
+            {.ranks = 4, .vocab = 1});
     ADD_FAILURE() << "it was taken";
   } catch (const Error& e) {
     EXPECT_EQ(std::string_view(e.what()).substr(0, 12), "on 4 ranks: ") << e.what();
   }
 }
 
-TEST(Deck, FitsItselfToItsRanks) {
-  const Deck d = fit_to_ranks(overridden({"train.batch=12"}), 1);
+TEST(Resolve, FitsADeckToItsRanks) {
+  const Deck d = resolve(overridden({"train.batch=12"}), {.vocab = 1});
   EXPECT_EQ(d.parallel.data, 1);
   EXPECT_EQ(d.train.microbatch, 12);
   EXPECT_EQ(parsed(dump_deck(d)), d);
   EXPECT_EQ(overridden({"parallel.data=1"}).train.microbatch, 8);
 
   try {
-    fit_to_ranks(overridden({"parallel.data=1"}), 2);
+    resolve(overridden({"parallel.data=1"}), {.ranks = 2, .vocab = 1});
     FAIL() << "a grid of one rank filled two";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),

@@ -29,7 +29,7 @@ TEST(Reference, DocsAreInStepWithTheTable) {
 TEST(Reference, EveryKeyIsDescribed) {
   for (const auto& path : deck_key_paths()) {
     const std::string text = describe_key(path);
-    const DeckKey* key = find_key(path);
+    const Key* key = find_key(path);
     ASSERT_NE(key, nullptr);
     EXPECT_NE(text.find(path), std::string::npos);
     EXPECT_FALSE(key->meaning.empty()) << path;
@@ -61,7 +61,7 @@ TEST(Reference, DefaultsAreAccepted) {
 }
 
 // A value of the key that the deck does not have.
-static DeckValue other_value(const DeckKey& key, const Deck& deck) {
+static KeyValue other_value(const Key& key, const Deck& deck) {
   switch (key.kind) {
     case ValueKind::flag:
       return !std::get<bool>(key.access.get(deck, 0));
@@ -74,7 +74,7 @@ static DeckValue other_value(const DeckKey& key, const Deck& deck) {
     case ValueKind::path:
       return std::string("other");
     case ValueKind::choice: {
-      const bool has_last = key.access.get(deck, 0) == DeckValue(key.choices.back());
+      const bool has_last = key.access.get(deck, 0) == KeyValue(key.choices.back());
       return has_last ? key.choices.front() : key.choices.back();
     }
     case ValueKind::integers:

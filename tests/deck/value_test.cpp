@@ -1,4 +1,4 @@
-#include "lib/deck/value.hpp"
+#include "lib/keys/value.hpp"
 
 #include <gtest/gtest.h>
 

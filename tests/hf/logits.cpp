@@ -8,9 +8,9 @@
 #include <iostream>
 
 #include "app/run_support.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/train/state.hpp"
 
@@ -38,14 +38,14 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
                          const std::string& ids_path, const std::string& out,
                          std::span<const std::string> overrides) {
   CheckpointReader reader(find_checkpoint(checkpoint));
-  auto deck = fit_to_ranks(parse_deck(reader.meta().deck, checkpoint, overrides), world.size());
-  deck.model.vocab = reader.meta().vocab;
-  const auto grid = grid_of(deck);
+  const auto deck = resolve(parse_deck(reader.meta().deck, checkpoint, overrides),
+                            {.ranks = world.size(), .vocab = reader.meta().vocab});
   const auto backend = open_backend(backend_choice(deck, world));
   const Workspace workspace(*backend);
-  auto setup = trainer_setup(deck, deck.precision.compute);
-  setup.trainable = false;
-  Trainer trainer(*backend, make_axes(world, grid, shard_ranks(deck.zero, grid)), setup);
+  auto job = job_of(deck, deck.precision.compute, TransportKind::host);
+  job.setup.trainable = false;
+  Trainer trainer(*backend, make_axes(world, job.grid, shard_ranks(deck.zero, job.grid)),
+                  job.setup);
   load_weights(trainer.store(), reader);
 
   const auto context = static_cast<std::size_t>(deck.model.context);

@@ -4,7 +4,7 @@
 #include "lib/base/array_names.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/export.hpp"
 #include "lib/interchange/safetensors.hpp"
@@ -136,7 +136,7 @@ TEST_F(Import, ATokenizerThatCannotBeUsedIsNamedAndGoesAlong) {
   log_to(folder.path() / "log");
   import();
   log_to({});
-  const auto said = read_file(folder / "log");
+  const auto said = read_text(folder / "log");
   EXPECT_NE(said.find("Unigram"), std::string::npos) << said;
   EXPECT_NE(said.find("texts need another tokenizer"), std::string::npos) << said;
   const CheckpointReader back(folder / "back");
@@ -203,7 +203,7 @@ TEST_F(Import, PointersOfGitLfsAreNamed) {
 TEST_F(Import, FilesAndTheirIndexMustAgree) {
   export_model(small_llama(), 30000);
   const auto index = folder / "hf/model.safetensors.index.json";
-  auto json = parse_object(read_file(index), index);
+  auto json = parse_object(read_text(index), index);
   const std::string first = json["weight_map"]["model.norm.weight"];
   json["weight_map"]["model.norm.weight"] = "model-00001-of-00003.safetensors";
   json["weight_map"]["lm_head.weight"] = first;
@@ -233,7 +233,7 @@ TEST_F(Import, FoldersWithoutSafetensorsAreToldWhatToDo) {
 
 TEST_F(Import, AFolderWithoutSettingsOrWithSettingsOfAnotherModelIsRefused) {
   export_model(small_llama());
-  auto json = parse_object(read_file(folder / "hf/config.json"), "config.json");
+  auto json = parse_object(read_text(folder / "hf/config.json"), "config.json");
   json["num_hidden_layers"] = 3;
   folder.write("hf/config.json", json.dump());
   expect_refused("model.layers.2.input_layernorm.weight");

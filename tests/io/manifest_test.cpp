@@ -31,7 +31,7 @@ TEST(Manifest, RoundTrip) {
 
 TEST(Manifest, TextThatIsNotUtf8IsAnError) {
   auto m = small_manifest();
-  m.meta.extra["path"] = "\xff";
+  m.meta.extra.machine = "\xff";
   EXPECT_TRUE(contains(message_of([&] { to_text(m); }), "UTF-8"));
 }
 
@@ -101,13 +101,14 @@ TEST(Manifest, SlicesAreNoLargerThanTheirFile) {
 }
 
 TEST(Manifest, CountsOfTheLoopAreCounts) {
-  auto meta = sample_meta(3);
-  EXPECT_EQ(extra_count(meta, "row", 7), 7);
-  meta.extra["row"] = "12";
-  EXPECT_EQ(extra_count(meta, "row", 7), 12);
+  auto good = json::parse(to_text(small_manifest()))["content"];
+  auto& skipped = good["checkpoint"]["extra"]["skipped_in_row"];
+  skipped = "12";
+  EXPECT_EQ(parse_manifest(sealed(good), "here").meta.extra.skipped_in_row, 12);
   for (const char* text : {"-1", "1.5", "x", "1 ", "99999999999999999999", "9007199254740993"}) {
-    meta.extra["row"] = text;
-    EXPECT_TRUE(contains(message_of([&] { extra_count(meta, "row", 7); }), "is no count")) << text;
+    skipped = text;
+    EXPECT_TRUE(contains(message_of([&] { parse_manifest(sealed(good), "here"); }), "is no count"))
+        << text;
   }
 }
 

@@ -11,8 +11,8 @@
 #include <functional>
 #include <iterator>
 
+#include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/io/posix_file.hpp"
 #include "tests/io/sample_checkpoint.hpp"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "tests/io/sample_checkpoint.hpp"
 
 namespace trireme {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/io/posix_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "lib/io/run_directory.hpp"
 #include "tests/io/sample_checkpoint.hpp"
 

@@ -115,7 +115,7 @@ TEST(RunTables, ThatAreRemovedOrReplacedWhileARunWritesThemAreWrittenAnew) {
   fs::resize_file(path, 100);
   EXPECT_FALSE(file.in_place());
   const auto message = message_of([&] { file.put_back(); });
-  EXPECT_TRUE(contains(message, "evaluation.csv: it ends before byte")) << message;
+  EXPECT_TRUE(contains(message, "evaluation.csv ends before byte")) << message;
 }
 
 TEST(RunTables, AFullDiskKeepsWholeRows) {

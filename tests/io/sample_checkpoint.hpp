@@ -66,7 +66,7 @@ inline CheckpointMeta sample_meta(std::int64_t step) {
   m.tokenizer_kind = "bytes";
   m.tokenizer = std::string("\0\1model\xff", 8);
   m.vocab = 257;
-  m.extra = {{"frozen", "block.0.bias"}};
+  m.extra.machine = "block.0.bias";
   return m;
 }
 

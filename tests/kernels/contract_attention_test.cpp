@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/cuda/attention/sdpa.hpp"
+#include "kernels/cuda/attention/sdpa_plan.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme {
@@ -61,7 +61,7 @@ struct Errors {
 
 // Is it cuDNN that computes this?
 bool through_cudnn(const Tested& t, const AttentionShape& s, Direction d) {
-  return t.name.starts_with("cuda") && !cuda::sdpa_library().empty() &&
+  return t.name.starts_with("cuda") && cuda_libraries().find("frontend") != std::string::npos &&
          cuda::sdpa_supports(s, t.compute, d);
 }
 

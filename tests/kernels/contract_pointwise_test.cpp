@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, PointwiseContract, testing::ValuesIn(tested_b
                          name_of_tested);
 
 constexpr auto queue = Queue::compute;
-constexpr std::int64_t counts[] = {1, 7, 65, 129, 5000};
+constexpr std::int64_t element_counts[] = {1, 7, 65, 129, 5000};
 
 // What `steps` roundings of values up to `magnitude` may add to.
 double rounded(const Lab& lab, int steps, double magnitude) {
@@ -31,7 +31,7 @@ double rounded(const Lab& lab, int steps, double magnitude) {
 // x / (1 + exp(-2u)): four roundings of x for exp, the sum and the quotient, and 2u relatively off
 // by a few roundings, which reaches y by |2u y'| <= 3.
 TEST_P(PointwiseContract, Gelu) {
-  for (const auto n : counts)
+  for (const auto n : element_counts)
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View y = lab.fresh({n});
       lab.backend.put(
@@ -42,7 +42,7 @@ TEST_P(PointwiseContract, Gelu) {
 }
 
 TEST_P(PointwiseContract, GeluGradient) {
-  for (const auto n : counts)
+  for (const auto n : element_counts)
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View dx = lab.fresh({n});
       lab.backend.put(queue, kernel::ActivateGrad{.activation = Activation::gelu,

@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, UpdateContract, testing::ValuesIn(tested_back
                          name_of_tested);
 
 constexpr auto queue = Queue::compute;
-constexpr std::int64_t counts[] = {1, 7, 65, 129, 5000, 40000};
+constexpr std::int64_t update_counts[] = {1, 7, 65, 129, 5000, 40000};
 
 TEST_P(UpdateContract, ColumnSum) {
   for (const std::int64_t rows : {1, 5, 33, 300})
@@ -45,7 +45,7 @@ TEST_P(UpdateContract, ColumnSum) {
 
 // Squares of f32 are exact in f64; their sum is made there.
 TEST_P(UpdateContract, SumOfSquares) {
-  for (const auto n : counts)
+  for (const auto n : update_counts)
     compare(fmt::format("{} elements", n), [n](Lab& lab) {
       const View narrow = lab.of_type(DType::f64, {1}, {7}),
                  wide = lab.of_type(DType::f64, {1}, {7});
@@ -92,7 +92,7 @@ TEST_P(UpdateContract, SumOfSquaresIsFiniteExactlyWhenAllIs) {
 
 std::vector<Update> updates() {
   std::vector<Update> all;
-  for (const auto n : counts)
+  for (const auto n : update_counts)
     for (const bool copy : {true, false}) all.push_back({n, copy});
   return all;
 }

@@ -16,7 +16,6 @@
 #include "kernels/math/rotary.hpp"
 #include "kernels/math/rsqrt.hpp"
 #include "kernels/math/swiglu.hpp"
-#include "kernels/math/tanh.hpp"
 #include "kernels/math/update.hpp"
 
 namespace trireme {
@@ -100,12 +99,6 @@ TEST(Math, Log) {
   EXPECT_EQ(math::log(0.0F), -inf);
 }
 
-TEST(Math, Tanh) {
-  expect_ulp(
-      math::tanh, [](long double x) { return std::tanh(x); }, 2);
-  EXPECT_EQ(math::tanh(-inf), -1.0F);
-}
-
 TEST(Math, Rsqrt) {
   expect_ulp(
       math::rsqrt, [](long double x) { return 1 / std::sqrt(x); }, 1.5);
@@ -149,7 +142,7 @@ TEST(Math, Swiglu) {
 }
 
 TEST(Math, EverythingIsKnownWhenCompiling) {
-  static_assert(math::exp(0.0F) == 1.0F && math::log(1.0F) == 0.0F && math::tanh(0.0F) == 0.0F);
+  static_assert(math::exp(0.0F) == 1.0F && math::log(1.0F) == 0.0F);
   static_assert(math::rsqrt(4.0F) == 0.5F && math::gelu(0.0F) == 0.0F);
   static_assert(math::turn({1, 2}, 0, 1).x1 == -2 && math::turn({1, 2}, 0, 1).x2 == 1);
 }

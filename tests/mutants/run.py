@@ -118,7 +118,7 @@ class Trials:
             command = [self.mpiexec, "-n", str(suite.ranks), *command]
         else:
             command.append("--gtest_fail_fast")
-        env = {"TRIREME_HANG_LIMIT": str(int(HANG_S + 3 * seconds)), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_TESTED": str(tested),
+        env = {"TRIREME_HANG_LIMIT": str(int(HANG_S + 3 * seconds)), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_DRAW": "all", "TRIREME_TESTED": str(tested),
                "OMP_WAIT_POLICY": "passive"}
         return clock.spend("tested", command, cwd=ROOT, timeout=30 + 10 * seconds, env=env)
 

@@ -23,7 +23,7 @@ std::vector<ParityCase> cases() {
     auto& p = all.emplace_back();
     p.grid = grid;
     p.zero.stage = zero;
-    p.size = n == 3 ? 24 : 16;
+    p.size = n == 3 ? 12 : 16;
     p.microbatches = grid.pipe == 1 ? 4 : 2 * grid.pipe;
     p.optimizer = OptimizerKind::adamw;
     p.freeze = {{"blocks.0.*", 2, 0}};  // right behind the bad step: its sums must be gone

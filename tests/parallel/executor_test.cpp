@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "lib/pipe/schedule.hpp"
 #include "tests/parallel/collective_test.hpp"
 
 namespace trireme::test {
@@ -13,14 +14,14 @@ namespace {
 // makes the number 1000 m, the last starts back with m.
 class Adding final : public Stage {
  public:
-  Adding(Backend& b, std::int64_t elements, int chunks = 1)
-      : backend_(b), elements_(elements), chunks_(chunks) {}
+  Adding(Backend& b, std::int64_t elements, const Pipeline& pipe)
+      : backend_(b), elements_(elements), pipe_(pipe) {}
 
   Boundary boundary() const override { return {{elements_}, DType::f32}; }
   Tensor forward(int m, int chunk, Tensor x) override {
     if (m == fails_at) fail("the stage's own trouble");
     down[m] = (x ? number(x) : 1000 * m) + at(chunk) + 1;
-    return at(chunk) + 1 < world().size() * chunks_ ? tensor(down[m]) : Tensor();
+    return at(chunk) + 1 < pipe_.virtual_stages() ? tensor(down[m]) : Tensor();
   }
   Tensor backward(int m, int chunk, Tensor dy) override {
     up[m] = (dy ? number(dy) : m) + 10 * (at(chunk) + 1);
@@ -36,7 +37,7 @@ class Adding final : public Stage {
   int fails_at = -1;
 
  private:
-  int at(int chunk) const { return chunk * world().size() + world().rank(); }
+  int at(int chunk) const { return pipe_.virtual_stage(world().rank(), chunk); }
   // All elements are equal.
   double number(const Tensor& t) {
     const auto all = read(backend_, Queue::compute, t.view());
@@ -52,7 +53,7 @@ class Adding final : public Stage {
 
   Backend& backend_;
   std::int64_t elements_;
-  int chunks_;
+  Pipeline pipe_;
 };
 
 class Executor : public testing::TestWithParam<const char*> {
@@ -76,18 +77,20 @@ void expect_sums(const Adding& stage, int microbatches) {
 
 TEST_P(Executor, TrainsEveryMicrobatch) {
   world().configure({.chunk = 100, .random_delays = 9});
-  Adding stage(*backend_, 253);
+  const Pipeline plain{.stages = ranks()};
+  Adding stage(*backend_, 253, plain);
 
-  execute(one_f_one_b(ranks(), 6, rank()), stage, *backend_, pipe());
+  execute(training_program(plain, 6, rank()), plain, stage, *backend_, pipe());
 
   expect_sums(stage, 6);
 }
 
 TEST_P(Executor, RunsWeightGradientsByThemselves) {
   world().configure({.chunk = 100, .random_delays = 9});
-  Adding stage(*backend_, 253);
+  const Pipeline halves{ScheduleKind::zero_bubble, ranks()};
+  Adding stage(*backend_, 253, halves);
 
-  execute(zero_bubble(ranks(), 6, rank()), stage, *backend_, pipe());
+  execute(training_program(halves, 6, rank()), halves, stage, *backend_, pipe());
 
   expect_sums(stage, 6);
   // The first stage's backward is whole.
@@ -99,9 +102,10 @@ TEST_P(Executor, RunsWeightGradientsByThemselves) {
 TEST_P(Executor, GoesAroundWithChunks) {
   world().configure({.chunk = 100, .random_delays = 9});
   const int n = ranks(), microbatches = 2 * n, chunks = 3, all = n * chunks;
-  Adding stage(*backend_, 253, chunks);
+  const Pipeline ring{ScheduleKind::interleaved, n, chunks};
+  Adding stage(*backend_, 253, ring);
 
-  execute(interleaved(n, chunks, microbatches, rank()), stage, *backend_, pipe());
+  execute(training_program(ring, microbatches, rank()), ring, stage, *backend_, pipe());
 
   const int last = (chunks - 1) * n + rank() + 1, first = rank();
   for (int m = 0; m < microbatches; ++m) {
@@ -111,12 +115,33 @@ TEST_P(Executor, GoesAroundWithChunks) {
   }
 }
 
+// Down the ranks in one chunk, up again in the other: gradients end where activations began.
+TEST_P(Executor, FoldsChunks) {
+  world().configure({.chunk = 100, .random_delays = 9});
+  const int n = ranks(), me = rank(), all = 2 * n;
+  const Pipeline fold{ScheduleKind::zbv, n, 2};
+  for (const int microbatches : {1, 2 * n + 3}) {
+    Adding stage(*backend_, 253, fold);
+
+    execute(training_program(fold, microbatches, me), fold, stage, *backend_, pipe());
+
+    const int last = all - me, first = me;  // its second chunk counted from 1, its first from 0
+    for (int m = 0; m < microbatches; ++m) {
+      EXPECT_EQ(stage.down.at(m), 1000 * m + last * (last + 1) / 2) << "microbatch " << m;
+      EXPECT_EQ(stage.up.at(m), m + 10 * (all * (all + 1) / 2 - first * (first + 1) / 2))
+          << "microbatch " << m;
+    }
+    EXPECT_EQ(stage.weights.size(), static_cast<std::size_t>(2 * microbatches));
+  }
+}
+
 // Not the order of any schedule: each stage takes its microbatches from the last to the first, its
 // messages come and go from the first to the last.
 TEST_P(Executor, KeepsMicrobatchesApart) {
   world().configure({.chunk = 100, .random_delays = 9});
   const bool above = rank() > 0, below = rank() + 1 < ranks();
-  Adding stage(*backend_, 253);
+  const Pipeline plain{.stages = ranks()};
+  Adding stage(*backend_, 253, plain);
   Program program;
   const auto add = [&](bool there, Do what, std::initializer_list<int> microbatches) {
     if (there)
@@ -129,7 +154,7 @@ TEST_P(Executor, KeepsMicrobatchesApart) {
   add(true, Do::backward, {1, 0, 2});
   add(above, Do::send_gradient, {0, 1, 2});
 
-  execute(program, stage, *backend_, pipe());
+  execute(program, plain, stage, *backend_, pipe());
 
   expect_sums(stage, 3);
 }
@@ -139,14 +164,15 @@ TEST_P(Executor, KeepsMicrobatchesApart) {
 TEST_P(Executor, WhatAFailingStageSentArrivesWhole) {
   if (ranks() == 1) GTEST_SKIP() << "one rank sends nothing";
   constexpr std::int64_t many = 1 << 20;
-  Adding stage(*backend_, many);
+  const Pipeline plain{.stages = ranks()};
+  Adding stage(*backend_, many, plain);
   const auto both = pipe();
   double here = 1;
 
   if (rank() == 0) {
     stage.fails_at = 1;
     const Program program{{Do::forward, 0}, {Do::send_activation, 0}, {Do::forward, 1}};
-    EXPECT_THROW(execute(program, stage, *backend_, both), Error);
+    EXPECT_THROW(execute(program, plain, stage, *backend_, both), Error);
     EXPECT_EQ(world().abandoned(),
               std::vector<std::string>{"send of the stage boundary, microbatch 0"});
     for (int i = 0; i < 3; ++i) {
@@ -155,7 +181,8 @@ TEST_P(Executor, WhatAFailingStageSentArrivesWhole) {
     }
   }
   world().all_reduce({&here, 1});
-  if (rank() == 1) execute({{Do::receive_activation, 0}, {Do::forward, 0}}, stage, *backend_, both);
+  if (rank() == 1)
+    execute({{Do::receive_activation, 0}, {Do::forward, 0}}, plain, stage, *backend_, both);
   world().drain();
 
   EXPECT_EQ(world().abandoned(), std::vector<std::string>{});

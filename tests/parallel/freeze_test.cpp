@@ -7,6 +7,7 @@
 #include "kernels/open/open.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
+#include "tests/support/draw.hpp"
 
 namespace trireme {
 
@@ -52,6 +53,7 @@ static std::vector<FreezeRule> known(std::vector<FreezeRule> rules, const Parity
 
 TEST(Freeze, ParityWithTheSameSchedule) {
   int turn = 0;
+  std::vector<ParityCase> all;
   for (const auto& grid : grids())
     for (const auto& rules : schedules()) {
       ParityCase p;
@@ -64,13 +66,16 @@ TEST(Freeze, ParityWithTheSameSchedule) {
       p.zero.stage = turn % 4 == 0 ? 1 : 3;
       p.zero.detect_freeze = turn % 2 == 0;
       p.freeze = known(rules, p);
+      p.steps = 5;
       ++turn;
-      if (p.freeze.empty()) continue;
-      SCOPED_TRACE(test::name_of(p));
-      if (!test::next_case(test::name_of(p))) return;
-
-      test::expect_parity(p, 1e-11);
+      if (!p.freeze.empty()) all.push_back(p);
     }
+  for (const auto& p : drawn(all, 4)) {
+    SCOPED_TRACE(test::name_of(p));
+    if (!test::next_case(test::name_of(p))) return;
+
+    test::expect_parity(p, 1e-11);
+  }
 }
 
 // A step under ZeRO-3, each weight cut among all ranks.

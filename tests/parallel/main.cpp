@@ -10,6 +10,7 @@
 #include "lib/launch/mpi_job.hpp"
 #include "tests/parallel/watchdog.hpp"
 #include "tests/parallel/world.hpp"
+#include "tests/support/draw.hpp"
 
 namespace trireme::test {
 namespace {
@@ -56,6 +57,9 @@ class Steps final : public testing::EmptyTestEventListener {
     if (!left.empty()) job->abort(1);  // the next case would meet its messages
     double failed = test.result()->Failed() ? 1 : 0;
     world().all_reduce_max({&failed, 1});
+    if (failed > 0 && world().rank() == 0)
+      std::printf("again with TRIREME_FUZZ_SEED=%llu\n",
+                  static_cast<unsigned long long>(fuzz_seed()));
     if (failed > 0 && !test.result()->Failed() && world().rank() == 0)
       std::printf("[  ELSEWHERE ] %s.%s failed on another rank\n", test.test_suite_name(),
                   test.name());

@@ -1,9 +1,10 @@
-// On each grid every four settings together, and on eight ranks every three; `make test` has every
-// pair. A launch runs the grids of its number of ranks.
+// Drawn of cases in which on each grid every four settings meet, and on eight ranks every three.
+// A launch runs the grids of its number of ranks.
 #include <gtest/gtest.h>
 
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
+#include "tests/support/draw.hpp"
 
 namespace trireme::test {
 namespace {
@@ -18,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(Grids, Product, testing::ValuesIn(parity_grids({1, 2, 4
 TEST_P(Product, OfAFewSettings) {
   if (GetParam().ranks() != world().size()) GTEST_SKIP() << "for other ranks";
   const auto& grid = GetParam();
-  for (const auto& c : covering_cases(grid, grid.ranks() > 4 ? 3 : 4)) {
+  for (const auto& c : drawn(covering_cases(grid, grid.ranks() > 4 ? 3 : 4), 4)) {
     SCOPED_TRACE(name_of(c));
     if (!next_case(name_of(c))) break;
     expect_parity(c, f64_bound);

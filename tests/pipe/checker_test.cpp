@@ -1,4 +1,4 @@
-#include "lib/pipe/checker.hpp"
+#include "tests/support/program_checker.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -18,6 +18,12 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
+// Stages in a ring.
+std::vector<std::string> program_faults(const std::vector<Program>& programs, int microbatches,
+                                        int chunks = 1) {
+  return program_faults(ring_of(static_cast<int>(programs.size()), chunks), programs, microbatches);
+}
+
 // Two stages and two microbatches after `edit`.
 template <class F>
 std::vector<std::string> faults_after(F edit) {
@@ -30,7 +36,7 @@ std::vector<std::string> faults_after(F edit) {
 
 TEST(Checker, AllSchedulesAreSound) {
   for_each_schedule([](const Schedule& s) {
-    ASSERT_THAT(program_faults(s.programs, s.microbatches, s.pipe.chunks), IsEmpty()) << s;
+    ASSERT_THAT(program_faults(s.route(), s.programs, s.microbatches), IsEmpty()) << s;
   });
 }
 
@@ -53,9 +59,24 @@ TEST(Checker, StagesHoldExactlyTheirInputs) {
       const PeakHeld peak = peak_in_flight(s.programs[static_cast<std::size_t>(stage)]);
       ASSERT_EQ(peak.inputs, s.inputs(stage)) << s << ", stage " << stage;
       ASSERT_EQ(peak.weights, s.weights(stage)) << s << ", stage " << stage;
-      ASSERT_LE(peak.arriving, 1);
+      ASSERT_LE(peak.arriving, s.arriving(stage)) << s << ", stage " << stage;
       ASSERT_LE(peak.leaving, 1);
     }
+  });
+}
+
+// What the traits of its schedule promise.
+TEST(Checker, SchedulesAreAsTheirTraitsSay) {
+  for_each_schedule([](const Schedule& s) {
+    const auto& traits = traits_of(s.pipe.schedule);
+    std::vector<PeakHeld> peaks;
+    for (const auto& p : s.programs) peaks.push_back(peak_in_flight(p));
+    for (std::size_t i = 1; traits.earlier_holds_most && s.first == 0 && i < peaks.size(); ++i)
+      ASSERT_TRUE(peaks[i].inputs <= peaks[i - 1].inputs && peaks[i].weights == 0) << s;
+    const auto few = static_cast<int>(microbatches_held(s.pipe, s.microbatches));
+    const Schedule shorter(s.pipe, few, s.first);
+    for (std::size_t i = 0; i < peaks.size(); ++i)
+      ASSERT_EQ(peak_in_flight(shorter.programs[i]), peaks[i]) << s;
   });
 }
 
@@ -161,8 +182,8 @@ TEST(Checker, NamesMessagesThatDoNotMatch) {
                 std::erase(p[1], Instruction{receive_activation, 1});
               }),
               UnorderedElementsAre("stage 1: receive_activation 1 is missing",
-                                   "stage 0 sends 1 where stage 1 receives nothing (message 1 of "
-                                   "send_activation)"));
+                                   "stage 0 has send_activation 1 where stage 1 receives nothing "
+                                   "(message 1 down)"));
   // Both gradients sent in the wrong order.
   EXPECT_THAT(faults_after([](auto& p) {
                 auto& q = p[1];
@@ -170,7 +191,8 @@ TEST(Checker, NamesMessagesThatDoNotMatch) {
                 q.push_back({send_gradient, 1});
                 q.push_back({send_gradient, 0});
               }),
-              ElementsAre("stage 1 sends 1 where stage 0 receives 0 (message 0 of send_gradient)"));
+              ElementsAre("stage 1 has send_gradient 1 where stage 0 receives send_gradient 0 "
+                          "(message 0 up)"));
 }
 
 TEST(Checker, NamesWhatComesTooEarly) {
@@ -200,16 +222,31 @@ TEST(Checker, NamesChunksWhoseMessagesDoNotMatch) {
   std::swap(*std::ranges::find(p, Instruction{send_activation, 0, 0}),
             *std::ranges::find(p, Instruction{send_activation, 1, 0}));
   EXPECT_THAT(program_faults(programs, 2, 2),
-              testing::Contains("stage 1 sends 1 where stage 0 receives 0 (message 0 of "
-                                "send_activation)"));
+              testing::Contains("stage 1 has send_activation 1 where stage 0 receives "
+                                "send_activation 0 (message 0 down)"));
 
   EXPECT_THAT(program_faults(good.programs, 2, 3),
               testing::Contains("stage 0: forward 0 of chunk 2 is missing"));
 }
 
+// Down comes what a stage sends forward in its first chunk and backward in its second.
+TEST(Checker, NamesMessagesOfAFoldThatOvertake) {
+  Schedule s({ScheduleKind::zbv, 2, 2}, 3, 0);
+  auto& p = s.programs[1];
+  std::swap(*std::ranges::find(p, Instruction{receive_activation, 2}),
+            *std::ranges::find(p, Instruction{receive_gradient, 0, 1}));
+  EXPECT_THAT(program_faults(s.route(), s.programs, 3),
+              ElementsAre("stage 0 has send_activation 2 where stage 1 receives send_gradient 0 of "
+                          "chunk 1 (message 2 down)"));
+  std::iter_swap(std::ranges::find(p, Instruction{forward, 1}),
+                 std::ranges::find(p, Instruction{forward, 1, 1}));
+  EXPECT_THAT(program_faults(s.route(), s.programs, 3),
+              testing::Contains("stage 1: forward 1 of chunk 1 comes before forward 1"));
+}
+
 TEST(Checker, TrainedStagesHaveNoFrozenOneBelow) {
   auto programs = training_programs(2, 1);
-  programs[1] = forward_only(2, 1, 1);
+  programs[1] = forward_program({.stages = 2}, 1, 1);
   EXPECT_THAT(program_faults(programs, 1), testing::Contains("stage 1: backward 0 is missing"));
 }
 

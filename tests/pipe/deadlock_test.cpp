@@ -1,4 +1,4 @@
-#include "lib/pipe/deadlock.hpp"
+#include "tests/support/deadlock.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,8 +17,13 @@ std::vector<int> exact_sets(const Schedule& s) {
   return sets;
 }
 
+// Stages in a row, of one chunk each.
+std::vector<Wait> stuck(const std::vector<Program>& programs, const Execution& e) {
+  return stuck(ring_of(static_cast<int>(programs.size())), programs, e);
+}
+
 bool finishes(const Schedule& s, const Execution& e) {
-  return stuck(s.programs, e).empty();
+  return stuck(s.route(), s.programs, e).empty();
 }
 
 }  // namespace
@@ -50,14 +55,15 @@ TEST(Deadlock, OneSetFewerAnywhereSticks) {
 }
 
 // Device queues block on their messages: down and up need one each. Around a ring of chunks they
-// would wait for each other.
+// would wait for each other, not where chunks are folded.
 TEST(Deadlock, DeviceQueuesFinishWithOneADirection) {
   for_each_schedule([](const Schedule& s) {
-    if (s.pipe.chunks > 1) return;
+    if (s.pipe.goes_around()) return;
     for (const Sends sends : {Sends::blocking, Sends::one_outstanding, Sends::posted}) {
       const Execution split{.sends = sends, .queues = Queues::split, .sets = exact_sets(s)};
       ASSERT_TRUE(finishes(s, split)) << s;
     }
+    if (s.pipe.chunks > 1) return;
     const Execution joint{.sends = Sends::blocking, .queues = Queues::joint};
     ASSERT_EQ(finishes(s, joint), !s.alternates()) << s;
   });

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/open/open.hpp"
+#include "lib/pipe/schedule.hpp"
 
 namespace trireme {
 namespace {
@@ -39,12 +40,12 @@ class Fake final : public Stage {
   Tensor input_gradients(int m, int chunk, Tensor dy) override {
     call({Do::input_gradients, m, chunk});
     auto dx = back(m, chunk, dy);
-    later_[m] = take(backend_, Kind::gathered, saved_bytes / 8);
+    later_[{m, chunk}] = take(backend_, Kind::gathered, saved_bytes / 8);
     return dx;
   }
   void weight_gradients(int m, int chunk) override {
     call({Do::weight_gradients, m, chunk});
-    EXPECT_EQ(later_.erase(m), 1U) << "microbatch " << m;
+    EXPECT_EQ(later_.erase({m, chunk}), 1U) << "microbatch " << m;
   }
 
   Program calls;
@@ -68,7 +69,7 @@ class Fake final : public Stage {
   Pipeline pipe_;
   int stage_;
   std::map<std::pair<int, int>, std::pair<Tensor, Tensor>> kept_;
-  std::map<int, Tensor> later_;
+  std::map<std::pair<int, int>, Tensor> later_;
 };
 
 // Every stage of up to 4 with up to 8 microbatches, on memory that is only counted.
@@ -91,6 +92,12 @@ class ExecutorOnDry : public testing::Test {
   static std::unique_ptr<Dry> open() {
     return std::make_unique<Dry>(dry_target({"host", 1, false}));
   }
+  static Program work_of(const Program& program) {
+    Program work;
+    std::ranges::copy_if(program, std::back_inserter(work),
+                         [](const Instruction& i) { return computes(i.what); });
+    return work;
+  }
   static std::size_t peak(const Dry& b, Kind k) {
     return b.account().peak[static_cast<std::size_t>(k)];
   }
@@ -99,25 +106,24 @@ class ExecutorOnDry : public testing::Test {
 TEST_F(ExecutorOnDry, CallsTheStageInTheProgramsOrder) {
   for_all([](int stages, int microbatches, int stage) {
     const auto backend = open();
-    Fake fake(*backend, {.stages = stages}, stage);
-    const auto program = one_f_one_b(stages, microbatches, stage);
+    const Pipeline plain{.stages = stages};
+    Fake fake(*backend, plain, stage);
+    const auto program = training_program(plain, microbatches, stage);
 
-    execute(program, fake, *backend, pipe_of(stages, stage));
+    execute(program, plain, fake, *backend, pipe_of(stages, stage));
 
-    Program expected;
-    std::ranges::copy_if(program, std::back_inserter(expected),
-                         [](const Instruction& i) { return computes(i.what); });
-    EXPECT_EQ(fake.calls, expected);
+    EXPECT_EQ(fake.calls, work_of(program));
   });
 }
 
 TEST_F(ExecutorOnDry, SendsEveryMicrobatchDownAndUp) {
   for_all([](int stages, int microbatches, int stage) {
     const auto backend = open();
-    Fake fake(*backend, {.stages = stages}, stage);
+    const Pipeline plain{.stages = stages};
+    Fake fake(*backend, plain, stage);
     const auto pipe = pipe_of(stages, stage);
 
-    execute(one_f_one_b(stages, microbatches, stage), fake, *backend, pipe);
+    execute(training_program(plain, microbatches, stage), plain, fake, *backend, pipe);
 
     const auto all = microbatches * static_cast<std::int64_t>(tensor_bytes);
     EXPECT_EQ(pipe.down.bytes_sent(), stage < stages - 1 ? all : 0);
@@ -133,8 +139,10 @@ TEST_F(ExecutorOnDry, HoldsFewInputs) {
   for_all([](int stages, int microbatches, int stage) {
     const auto backend = open();
     {
-      Fake fake(*backend, {.stages = stages}, stage);
-      execute(one_f_one_b(stages, microbatches, stage), fake, *backend, pipe_of(stages, stage));
+      const Pipeline plain{.stages = stages};
+      Fake fake(*backend, plain, stage);
+      execute(training_program(plain, microbatches, stage), plain, fake, *backend,
+              pipe_of(stages, stage));
     }
 
     const auto held = static_cast<std::size_t>(std::min(stages - stage, microbatches));
@@ -154,8 +162,10 @@ TEST_F(ExecutorOnDry, ZeroBubbleHoldsTheInputsOf1F1B) {
   for_all([](int stages, int microbatches, int stage) {
     const auto backend = open();
     {
-      Fake fake(*backend, {.stages = stages}, stage);
-      execute(zero_bubble(stages, microbatches, stage), fake, *backend, pipe_of(stages, stage));
+      const Pipeline halves{ScheduleKind::zero_bubble, stages};
+      Fake fake(*backend, halves, stage);
+      execute(training_program(halves, microbatches, stage), halves, fake, *backend,
+              pipe_of(stages, stage));
     }
 
     const auto held = static_cast<std::size_t>(std::min(stages - stage, microbatches));
@@ -177,12 +187,9 @@ TEST_F(ExecutorOnDry, CallsChunksInTheProgramsOrder) {
         const auto program = training_program(pipe, 2 * stages, stage);
         const auto comm = pipe_of(stages, stage);
 
-        execute(program, fake, *backend, comm);
+        execute(program, pipe, fake, *backend, comm);
 
-        Program expected;
-        std::ranges::copy_if(program, std::back_inserter(expected),
-                             [](const Instruction& i) { return computes(i.what); });
-        EXPECT_EQ(fake.calls, expected);
+        EXPECT_EQ(fake.calls, work_of(program));
         const auto each = 2 * stages * static_cast<std::int64_t>(tensor_bytes);
         const bool first = stage == 0, last = stage == stages - 1;
         EXPECT_EQ(comm.down.bytes_sent(), stages == 1 ? 0 : (chunks - last) * each);
@@ -190,6 +197,33 @@ TEST_F(ExecutorOnDry, CallsChunksInTheProgramsOrder) {
         EXPECT_EQ(backend->races(), std::vector<std::string>{});
         EXPECT_EQ(backend->account().live_all, 0U);
       }
+}
+
+// Each message goes to the stage beside this one that has the chunk next to it, and the last stage
+// hands on to itself. Of both chunks together a stage holds what the first stage of 1F1B does.
+TEST_F(ExecutorOnDry, FoldsItsChunks) {
+  for (int stages = 1; stages <= 4; ++stages)
+    for (int stage = 0; stage < stages; ++stage) {
+      const Pipeline pipe{ScheduleKind::zbv, stages, 2};
+      const int microbatches = 2 * stages + 1;
+      const auto backend = open();
+      const auto comm = pipe_of(stages, stage);
+      const auto program = training_program(pipe, microbatches, stage);
+      {
+        Fake fake(*backend, pipe, stage);
+        execute(program, pipe, fake, *backend, comm);
+        EXPECT_EQ(fake.calls, work_of(program));
+      }
+
+      const auto each = microbatches * static_cast<std::int64_t>(tensor_bytes);
+      EXPECT_EQ(comm.down.bytes_sent(), stage < stages - 1 ? 2 * each : 0);
+      EXPECT_EQ(comm.up.bytes_sent(), stage > 0 ? 2 * each : 0);
+      EXPECT_EQ(peak(*backend, Kind::saved), 2 * static_cast<std::size_t>(stages) * saved_bytes);
+      EXPECT_EQ(peak(*backend, Kind::gathered),
+                static_cast<std::size_t>(2 * stage + 1) * saved_bytes / 2);
+      EXPECT_EQ(backend->races(), std::vector<std::string>{});
+      EXPECT_EQ(backend->account().live_all, 0U);
+    }
 }
 
 TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
@@ -206,11 +240,12 @@ TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
         Case{{Do::backward, 0}, {sent(1)}}, Case{{Do::forward, 3}, {sent(2), sent(1)}}}) {
     SCOPED_TRACE(describe(at));
     const auto backend = open();
-    std::optional<Fake> fake(std::in_place, *backend, Pipeline{.stages = 3}, 1);
+    const Pipeline plain{.stages = 3};
+    std::optional<Fake> fake(std::in_place, *backend, plain, 1);
     fake->fails_at = at;
 
     const auto pipe = pipe_of(3, 1);
-    EXPECT_THROW(execute(one_f_one_b(3, 4, 1), *fake, *backend, pipe), Error);
+    EXPECT_THROW(execute(training_program(plain, 4, 1), plain, *fake, *backend, pipe), Error);
 
     auto named = pipe.down.abandoned();
     std::ranges::sort(named);
@@ -227,9 +262,10 @@ TEST_F(ExecutorOnDry, NamesWhatIsInFlightWhenAStageFails) {
 
 TEST_F(ExecutorOnDry, StagesThatDoNotTrainRunForwardOnly) {
   const auto backend = open();
-  Fake fake(*backend, {.stages = 3}, 1);
+  const Pipeline plain{.stages = 3};
+  Fake fake(*backend, plain, 1);
 
-  execute(forward_only(3, 4, 1), fake, *backend, pipe_of(3, 1));
+  execute(forward_program(plain, 4, 1), plain, fake, *backend, pipe_of(3, 1));
 
   EXPECT_EQ(fake.calls,
             (Program{{Do::forward, 0}, {Do::forward, 1}, {Do::forward, 2}, {Do::forward, 3}}));

@@ -16,7 +16,14 @@ using testing::HasSubstr;
 using testing::Not;
 
 Timeline timeline(const std::vector<Program>& programs, StageCost cost = {}) {
-  return make_timeline(programs, std::vector<StageCost>(programs.size(), cost));
+  return make_timeline({.stages = static_cast<int>(programs.size())}, programs,
+                       std::vector<StageCost>(programs.size(), cost));
+}
+// Of chunks that take `part` of a stage's time.
+Timeline timeline(const Schedule& s, double part) {
+  return make_timeline(s.pipe, s.programs,
+                       std::vector<StageCost>(static_cast<std::size_t>(s.pipe.virtual_stages()),
+                                              {part, 2 * part, part}));
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ TEST(Timeline, FrozenStagesRunAheadAndForwardOnlyHasNoBackward) {
 
 TEST(Timeline, StagesOfDifferentCosts) {
   const std::vector<StageCost> costs = {{1, 2}, {2, 3}};
-  const Timeline t = make_timeline(training_programs(2, 1), costs);
+  const Timeline t = make_timeline({.stages = 2}, training_programs(2, 1), costs);
   EXPECT_EQ(timeline_text(t),
             "stage 0 0>..........0<<<\n"
             "stage 1 ..0>>>0<<<<<....\n"
@@ -92,23 +99,39 @@ TEST(Timeline, BubbleOfInterleaved) {
     for (int chunks = 2; chunks <= 4; ++chunks)
       for (int microbatches = stages; microbatches <= 32; microbatches += stages) {
         const Schedule s({ScheduleKind::interleaved, stages, chunks}, microbatches, 0);
-        const std::vector<StageCost> costs(static_cast<std::size_t>(stages * chunks),
-                                           {1.0 / chunks, 2.0 / chunks});
         const double idle = 3.0 * (stages - 1) / chunks, work = 3.0 * microbatches;
-        ASSERT_NEAR(bubble(make_timeline(s.programs, costs)), idle / (work + idle), 1e-12) << s;
+        ASSERT_NEAR(bubble(timeline(s, 1.0 / chunks)), idle / (work + idle), 1e-12) << s;
       }
+}
+
+// Qi et al. 2024: no stage idles between its first work and its last. What is left is that the
+// first microbatch takes (S-1) F to come down, of chunks of half a stage: no schedule of these
+// chunks has less, where the step is over for all stages at once. At once, as many gradients wait
+// for W.
+TEST(Timeline, BubbleOfAFold) {
+  for (int stages = 1; stages <= 8; ++stages)
+    for (int microbatches = 2 * stages - 1; microbatches <= 32; ++microbatches) {
+      const Schedule s({ScheduleKind::zbv, stages, 2}, microbatches, 0);
+      const auto t = timeline(s, 1);
+      for (const auto& spans : t.stages)
+        ASSERT_EQ(spans.back().end - spans.front().begin, 6 * microbatches) << s;
+      const double idle = stages - 1, work = 6.0 * microbatches;
+      ASSERT_NEAR(bubble(t), idle / (work + idle), 1e-12) << s;
+      const Schedule at_once({ScheduleKind::zbv, stages, 2, WeightGradients::at_once}, microbatches,
+                             0);
+      ASSERT_NEAR(bubble(timeline(at_once, 1)), 2 * idle / (work + 2 * idle), 1e-12) << at_once;
+    }
 }
 
 // Eight stages and 32 microbatches, in percent.
 TEST(Timeline, BubblesBesideEachOther) {
   const auto percent = [](const Pipeline& p) {
-    const std::vector<StageCost> costs(static_cast<std::size_t>(p.virtual_stages()),
-                                       {1.0 / p.chunks, 2.0 / p.chunks, 1.0 / p.chunks});
-    return 100 * bubble(make_timeline(Schedule(p, 32, 0).programs, costs));
+    return 100 * bubble(timeline(Schedule(p, 32, 0), 1.0 / p.chunks));
   };
   EXPECT_NEAR(percent({ScheduleKind::one_f_one_b, 8}), 17.9, 0.05);
   EXPECT_LE(percent({ScheduleKind::zero_bubble, 8}), 7);
   EXPECT_LE(percent({ScheduleKind::interleaved, 8, 4}), 6);
+  EXPECT_LE(percent({ScheduleKind::zbv, 8, 2}), 4);
 }
 
 TEST(Timeline, ZeroBubbleByHand) {
@@ -121,15 +144,24 @@ TEST(Timeline, ZeroBubbleByHand) {
 
 TEST(Timeline, InterleavedByHand) {
   const Schedule s({ScheduleKind::interleaved, 2, 2}, 2, 0);
-  EXPECT_EQ(timeline_text(make_timeline(s.programs, std::vector<StageCost>(4))),
+  EXPECT_EQ(timeline_text(timeline(s, 1)),
             "stage 0 0>1>0>1>....0<<<..1<<<0<<<1<<<\n"
             "stage 1 ..0>1>0>0<<<1>1<<<0<<<1<<<....\n"
             "m> forward, m< backward of microbatch m, once a chunk, . idle\n");
 }
 
+TEST(Timeline, FoldByHand) {
+  const Schedule s({ScheduleKind::zbv, 2, 2}, 3, 0);
+  EXPECT_EQ(
+      timeline_text(timeline(s, 1)),
+      "stage 0 0>1>2>0>0<0w1>1<1w0<0w2>2<2w1<1w2<2w..\n"
+      "stage 1 ..0>0>1>1>0<0w2>0<0w2>1<1w1<2<2<1w2w2w\n"
+      "m> forward, m< backward, mw its weight gradients of microbatch m, once a chunk, . idle\n");
+}
+
 TEST(Timeline, SpansFollowEachOtherAndTheirMessages) {
   const std::vector<StageCost> costs = {{1, 2.5}, {1.5, 2}, {0.5, 3}, {1, 1}};
-  const Timeline t = make_timeline(training_programs(4, 7), costs);
+  const Timeline t = make_timeline({.stages = 4}, training_programs(4, 7), costs);
   const auto end_of = [&](std::size_t stage, Do what, int m) {
     for (const auto& span : t.stages.at(stage)) {
       if (span.what == Instruction{what, m}) return span.end;
@@ -178,7 +210,7 @@ TEST(Timeline, EmptyProgramsAndStuckOnes) {
     timeline(programs);
     FAIL() << "a timeline of programs that never finish";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("never finish:\nstage 0: receive_gradient 0 waits for"));
+    EXPECT_THAT(e.what(), HasSubstr("never finish: stage 0 waits for receive_gradient 0"));
   }
 }
 

@@ -4,8 +4,7 @@
 
 #include <map>
 
-#include "lib/deck/trainer_setup.hpp"
-#include "lib/plan/plan.hpp"
+#include "lib/deck/resolve.hpp"
 #include "tests/support/dry.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -47,9 +46,7 @@ Step step_of(const Deck& deck) {
   target.properties.head_rows = head_rows;
   target.order = false;
   Counting device(target);
-  PlanInput input;
-  input.setup = trainer_setup(deck, deck.precision.compute);
-  input.train = deck.train;
+  const auto input = job_of(deck, deck.precision.compute, TransportKind::host);
   const Workspace workspace(device);
   Trainer trainer(device, {}, input.setup);
   device.all.clear();
@@ -59,7 +56,7 @@ Step step_of(const Deck& deck) {
 
 class LaunchesOfAStep : public testing::Test {
  protected:
-  const Deck deck = load_deck(test::source_dir() / "inputs/gpt2_124m_gpu.toml");
+  const Deck deck = resolve(load_deck(test::source_dir() / "inputs/gpt2_124m_gpu.toml"), {});
   const Step step = step_of(deck);
   const std::map<std::string, Asked>& all = step.all;
   const std::int64_t L = deck.model.layers, M = deck.train.batch / deck.train.microbatch,

@@ -36,8 +36,8 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFinds) {
   // What the largest of the ten needs is too much the second time.
   std::optional<double> memory;
   for (int i = 0; i < 2; ++i) {
-    const auto quick = search(in, target, machine, 16, memory);
-    const auto all = search(in, target, machine, 16, memory, Bounds::try_all);
+    const auto quick = search(in, target, machine, 8, memory);
+    const auto all = search(in, target, machine, 8, memory, Bounds::try_all);
 
     ASSERT_FALSE(all.best.empty());
     ASSERT_EQ(quick.best.size(), all.best.size());

@@ -122,10 +122,10 @@ CASES = [
       for name, rule in (("first outcome", "rename *outcome.json* 1"), ("last outcome", "rename *outcome.json* 5"), ("history", "sync *history.csv 1"),
                          ("shard", "write *00004.partial/rank-00000.h5 3"))),
     # A reader that goes away, a terminal that closes.
-    Case("stderr ends: | head", [Run(command="{ TRIREME_TERMINAL=1 $TRIREME train deck.toml --run-dir run 2>&1; echo $? > code; } | grep -m 1 info; exit $(cat code)",
+    Case("stderr ends: | head", [Run(command="{ $TRIREME train deck.toml --run-dir run --progress yes 2>&1; echo $? > code; } | grep -m 1 info; exit $(cat code)",
                                      faults=SLOW, codes=STOPPED, then=ASLEEP)], fast=True),
     Case("stderr is closed", [Run(command="exec $TRIREME train deck.toml --run-dir run 2>&-")]),
-    Case("stderr is full", [Run(command="TRIREME_TERMINAL=1 exec $TRIREME train deck.toml --run-dir run 2>/dev/full")]),
+    Case("stderr is full", [Run(command="exec $TRIREME train deck.toml --run-dir run --progress yes 2>/dev/full")]),
     Case("stdin, stdout and stderr are closed", [Run(command="exec $TRIREME train deck.toml --run-dir run <&- >&- 2>&-")]),
     # Ranks.
     *(stopped(f"{config}: {s} to rank {rank} at {name}", f"{rule} {s} @{rank}", config, fast=(config, rank, s) == ("pipe2", 1, "SIGTERM") and "shard" not in name)

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -84,19 +85,24 @@ TEST_F(Signals, AnOutputThatNobodyReadsIsAStop) {
   close(ends[1]);
 }
 
-// As long as MPI and libraries start, and over exec.
+// As long as MPI and libraries start, and over exec. Threads of earlier cases would take the
+// signals.
 TEST_F(Signals, WhatWasHeldBeforeIsNotedAtOnce) {
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1}) {
-    hold_signals();
-    kill(getpid(), number);
-    SignalWatch signals;
+  const auto in_a_process_of_one_thread = [] {
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGUSR1}) {
+      hold_signals();
+      kill(getpid(), number);
+      SignalWatch signals;
 
-    EXPECT_EQ(signals.stop(), number != SIGUSR1);
-    EXPECT_EQ(signals.take(), number == SIGUSR1 ? Asked::checkpoint : Asked::stop);
-    std::signal(SIGPIPE, SIG_IGN);  // drops it
-    std::signal(SIGPIPE, SIG_DFL);
-  }
-  EXPECT_EQ(blocked(), watched.size()) << "also behind the watch";
+      EXPECT_EQ(signals.stop(), number != SIGUSR1);
+      EXPECT_EQ(signals.take(), number == SIGUSR1 ? Asked::checkpoint : Asked::stop);
+      std::signal(SIGPIPE, SIG_IGN);  // drops it
+      std::signal(SIGPIPE, SIG_DFL);
+    }
+    EXPECT_EQ(blocked(), watched.size()) << "also behind the watch";
+    std::_Exit(HasFailure());
+  };
+  EXPECT_EXIT(in_a_process_of_one_thread(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Signals, AHangUpIsIgnoredUnderNohup) {

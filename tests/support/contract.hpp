@@ -101,6 +101,9 @@ class ContractTest : public testing::TestWithParam<Tested> {
   std::vector<Lab::Result> oracle(const Body&);
   // The body on the backend under test alone, on one thread.
   void run(const Body&);
+  // Is it a device's? Sizes past what such a one takes at once are much work for a host, and
+  // nothing new.
+  static bool on_device() { return GetParam().name.starts_with("cuda"); }
 
   // Compares what `compare` has run so far with the same on 3 threads, and forgets it: so a test of
   // many cases does not keep them all. What is left is repeated when the test ends.

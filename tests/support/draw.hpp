@@ -1,8 +1,9 @@
 #pragma once
 // Choices of tests that try what is drawn at random: the same for the same seed and case.
 //   TRIREME_FUZZ_CASES=N  cases of each test (10)
-//   TRIREME_FUZZ_SEED=N   another seed than 1
+//   TRIREME_FUZZ_SEED=N   another seed than 1; `make test` takes the day's
 //   TRIREME_FUZZ_CASE=N   this case alone
+//   TRIREME_DRAW=all      all that a suite enumerates, where it would draw some of it
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,8 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
+#include <string_view>
+#include <vector>
 
 #include "lib/base/rng.hpp"
 
@@ -42,11 +45,27 @@ inline std::uint64_t told_number(const char* variable, std::uint64_t otherwise) 
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+inline std::uint64_t fuzz_seed() {
+  return told_number("TRIREME_FUZZ_SEED", 1);
+}
+
+// About one in `n` of them, others for another seed; at least one.
+template <class T>
+std::vector<T> drawn(const std::vector<T>& all, std::uint64_t n) {
+  const char* told = std::getenv("TRIREME_DRAW");
+  if (all.empty() || (told && told == std::string_view("all"))) return all;
+  std::vector<T> some;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (hash64(fuzz_seed(), i) % n == 0) some.push_back(all[i]);
+  if (some.empty()) some.push_back(all[fuzz_seed() % all.size()]);
+  return some;
+}
+
 // try_case(Draw&) for each case, up to the first that fails, and now and then after_some().
 template <class Case, class After>
 void fuzz(const Case& try_case, const After& after_some) {
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max(), some = 50;
-  const auto seed = told_number("TRIREME_FUZZ_SEED", 1);
+  const auto seed = fuzz_seed();
   const auto alone = told_number("TRIREME_FUZZ_CASE", all);
   const auto cases = told_number("TRIREME_FUZZ_CASES", 10);
   const auto begin = alone == all ? 0 : alone, end = alone == all ? cases : alone + 1;

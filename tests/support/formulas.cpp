@@ -29,6 +29,17 @@ bool is_tied(const RankStep& s, UnitId u) {
   return s.spec.config.tied && u == s.spec.table_unit;
 }
 
+// Of the model: the two uses of a tied table.
+bool has_both_ends(const RankStep& s) {
+  const auto borrows = [&](Use use) {
+    return std::ranges::any_of(s.parts, [&](const StagePart& p) {
+      return std::ranges::any_of(
+          p.units, [&](const Borrow& b) { return b.unit == s.spec.table_unit && b.use == use; });
+    });
+  };
+  return borrows(Use::own) && borrows(Use::tied);
+}
+
 // All gathers, by unit: turns of one unit in a row share one, or all turns do.
 std::vector<UnitId> gathers_of(const RankStep& s) {
   std::vector<UnitId> gathers;
@@ -65,7 +76,7 @@ std::int64_t shard_traffic(const RankStep& s) {
     sum += (s.sharers - 1) * n * bytes(s.compute) * std::ranges::count(gathers, g.unit);
     if (!trains(s, g)) continue;
     sum += (s.sharers - 1) * n * bytes(s.reduce) * scatters_of(s, g.unit);
-    // A tied table's last stage gets the sum from the first.
+    // Another stage with a tied table gets the sum from the first.
     if (is_tied(s, g.unit) && s.at.pipe > 0) continue;
     sum += (s.copies - 1) * n / s.copies * (bytes(s.reduce) + bytes(s.master));
   }
@@ -103,9 +114,9 @@ std::int64_t seq_traffic(const RankStep& s) {
 std::int64_t pipe_traffic(const RankStep& s) {
   const auto messages = count(s, Do::send_activation) + count(s, Do::send_gradient);
   auto sum = messages * s.positions * s.spec.config.width * bytes(s.compute);
-  if (s.grid.pipe > 1 && (s.at.pipe == 0 || s.at.pipe == s.grid.pipe - 1))
-    for (const auto& g : s.layout.segments)
-      if (is_tied(s, g.unit) && trains(s, g)) sum += g.elements / s.sharers * bytes(s.master);
+  for (const auto& g : s.layout.segments)
+    if (is_tied(s, g.unit) && trains(s, g) && !has_both_ends(s))
+      sum += g.elements / s.sharers * bytes(s.master);
   return sum;
 }
 

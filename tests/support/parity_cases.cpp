@@ -39,6 +39,7 @@ std::string name_of(const ParityCase& c) {
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
           (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
           (c.schedule == ScheduleKind::zero_bubble   ? "_zero_bubble"
+           : c.schedule == ScheduleKind::zbv         ? "_zbv"
            : c.schedule == ScheduleKind::interleaved ? fmt::format("_chunks{}", c.chunks)
                                                      : "") +
           (c.reduce == DType::bf16 ? "_wire16" : "") +
@@ -172,7 +173,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 }
 
 std::vector<ParityCase> few_cases(int n) {
-  std::vector<ParityCase> cases(10);
+  std::vector<ParityCase> cases(11);
   for (auto& c : cases) c.zero.stage = 3;
   cases[0].grid = {n >= 2 ? 2 : 1, 1, n >= 4 ? n / 2 : 1};
   cases[0].dropout = 0.1;
@@ -204,6 +205,8 @@ std::vector<ParityCase> few_cases(int n) {
   cases[9].grid = {1, n, 1};
   cases[9].zero.stage = 0;
   cases[9].microbatches = 4;
+  cases[10] = cases[8];
+  cases[10].schedule = ScheduleKind::zbv;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;

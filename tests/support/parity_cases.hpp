@@ -30,7 +30,7 @@ struct ParityCase {
   TransportKind transport = TransportKind::host;  // device: device_on_host
   DType compute = DType::f64, reduce = DType::f64;
   std::int64_t exact_chunk = 0;
-  int steps = 5;
+  int steps = 3;
   std::int64_t size = 16;  // samples of a step, positions of a sample
 };
 std::string name_of(const ParityCase&);

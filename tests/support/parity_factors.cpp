@@ -15,11 +15,9 @@ ZeroConfig zero(int stage, ZeroCadence gather = ZeroCadence::microbatch,
   return z;
 }
 
-// Four microbatches of a sample on each rank, and two positions at least.
+// Four microbatches of a sample on each rank of up to 7, and two positions at least.
 std::int64_t size_for(const Grid& g) {
-  for (const int odd : {3, 5, 7})
-    if (g.ranks() % odd == 0) return odd == 3 ? 24 : 4 * odd;
-  return 16;
+  return g.ranks() == 8 ? 16 : 4 * std::max(g.ranks(), 2);
 }
 
 }  // namespace
@@ -63,6 +61,11 @@ std::vector<Factor> factors(int ranks) {
       c.chunks = n;
     };
   };
+  const auto folded = [](ParityCase& c) {
+    if (c.grid.pipe * 2 > 8) return;
+    c.schedule = ScheduleKind::zbv;
+    c.chunks = 2;
+  };
   return {grids(ranks),
           zeros,
           {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen")},
@@ -71,7 +74,7 @@ std::vector<Factor> factors(int ranks) {
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },
-           chunks(2)},
+           chunks(2), folded},
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};
 }
 

@@ -100,20 +100,13 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   };
   const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
   const auto microbatches = static_cast<int>(train.batch / (train.microbatch * grid.data));
-  const bool at_once = setup.model.recompute == Recompute::block;
-  switch (setup.schedule) {
-    case ScheduleKind::one_f_one_b:
-      s.program = one_f_one_b(grid.pipe, microbatches, s.at.pipe, first);
-      break;
-    case ScheduleKind::interleaved:
-      s.program = interleaved(grid.pipe, setup.chunks, microbatches, s.at.pipe, first);
-      break;
-    case ScheduleKind::zero_bubble:
-      s.program = zero_bubble(grid.pipe, microbatches, s.at.pipe,
-                              at_once ? WeightGradients::at_once : WeightGradients::late, first);
-  }
+  s.program = training_program({setup.schedule, grid.pipe, setup.chunks,
+                                setup.model.recompute == Recompute::block ? WeightGradients::at_once
+                                                                          : WeightGradients::late},
+                               microbatches, s.at.pipe, first);
+  const bool fold = setup.schedule == ScheduleKind::zbv;
   for (int c = 0; c < setup.chunks; ++c) {
-    const int at = c * grid.pipe + s.at.pipe;
+    const int at = fold && c == 1 ? 2 * grid.pipe - 1 - s.at.pipe : c * grid.pipe + s.at.pipe;
     bool flows = at > first;
     for (auto& part : stages[static_cast<std::size_t>(at)]) {
       part.chunk = c;

@@ -61,7 +61,7 @@ TEST_F(StageParts, AFrozenPrefixHasNoBackward) {
   const auto mask = all_but({"embedding.*", "positions.*", "blocks.0.*", "blocks.1.*"});
   const auto backward = backward_parts(model, whole(), mask, false);
 
-  const auto seen = visits_of(one_f_one_b(1, 1, 0), whole(), backward);
+  const auto seen = visits_of(training_program({.stages = 1}, 1, 0), whole(), backward);
 
   std::vector<std::string_view> needed;
   for (std::size_t i = 0; i < backward.needed.size(); ++i)
@@ -82,7 +82,7 @@ TEST_F(StageParts, AFrozenPartAboveATrainedOnePassesTheGradientOn) {
   const auto backward = backward_parts(model, whole(), mask, false);
 
   EXPECT_EQ(std::ranges::count(backward.needed, 1), 7);
-  for (const auto& v : visits_of(one_f_one_b(1, 1, 0), whole(), backward))
+  for (const auto& v : visits_of(training_program({.stages = 1}, 1, 0), whole(), backward))
     for (const auto& b : v.units)
       if (b.unit == model.spec().blocks[3].unit) {
         EXPECT_FALSE(v.gradients);
@@ -101,7 +101,7 @@ TEST_F(StageParts, AStageThatTheOneBeforeWaitsForRunsAllBackward) {
 TEST_F(StageParts, LeasesInARowShareAGather) {
   const PartRange middle{2, 4};
   const auto backward = backward_parts(model, middle, all_but(""), true);
-  const auto program = one_f_one_b(1, 2, 0);
+  const auto program = training_program({.stages = 1}, 2, 0);
   const auto seen = visits_of(program, middle, backward);
 
   const auto each = make_borrow_plan(seen, {.gather_every = ZeroCadence::microbatch});
@@ -123,8 +123,10 @@ TEST_F(StageParts, LeasesInARowShareAGather) {
 // the head has added in forward.
 TEST_F(StageParts, WeightGradientsReadNoWeights) {
   const auto backward = backward_parts(model, whole(), all_but("blocks.1.*"), false);
-  const auto together = visits_of(one_f_one_b(2, 2, 1), whole(), backward);
-  const auto halves = visits_of(zero_bubble(2, 2, 1, WeightGradients::at_once), whole(), backward);
+  const auto together = visits_of(training_program({.stages = 2}, 2, 1), whole(), backward);
+  const auto halves =
+      visits_of(training_program({ScheduleKind::zero_bubble, 2, 1, WeightGradients::at_once}, 2, 1),
+                whole(), backward);
 
   const auto visited = [&](const std::vector<Visit>& all, bool Visit::*what) {
     std::vector<std::pair<int, int>> units;  // microbatch, first unit
@@ -145,9 +147,11 @@ TEST_F(StageParts, SchedulesOfHalvesGatherAsOften) {
   const auto backward = backward_parts(model, middle, all_but(""), true);
   for (const auto cadence : {ZeroCadence::microbatch, ZeroCadence::step}) {
     const ZeroPolicy policy{.gather_every = cadence};
-    const auto together =
-        make_borrow_plan(visits_of(one_f_one_b(3, 8, 1), middle, backward), policy);
-    const auto halves = make_borrow_plan(visits_of(zero_bubble(3, 8, 1), middle, backward), policy);
+    const auto together = make_borrow_plan(
+        visits_of(training_program({.stages = 3}, 8, 1), middle, backward), policy);
+    const auto halves = make_borrow_plan(
+        visits_of(training_program({ScheduleKind::zero_bubble, 3}, 8, 1), middle, backward),
+        policy);
     EXPECT_EQ(halves.gathers, together.gathers);
     EXPECT_EQ(halves.reads, together.reads);
     EXPECT_EQ(halves.gradients, together.gradients);

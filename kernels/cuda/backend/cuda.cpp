@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/backend/device.hpp"
+
 namespace trireme {
 namespace {
 
@@ -23,7 +25,7 @@ Cuda::Cuda(const CudaChoice& c)
       memory_(*runtime_, queues_, c.headroom, c.guards),
       ring_(*runtime_),
       products_(c.bits, c.tf32 ? Tf32::on : Tf32::off, c.epilogues),
-      sdpa_(determinism_of(c.bits), cuda_architecture(c.device)) {}
+      sdpa_(determinism_of(c.bits), architecture(c.device)) {}
 
 // No work may be running when its memory is released.
 Cuda::~Cuda() {
@@ -124,32 +126,6 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
 
 std::size_t Cuda::attention_workspace(const AttentionShape& s, DType t, Direction d) const {
   return cuda_attention_workspace(s, t, d, choice_.bits);
-}
-
-std::unique_ptr<Backend> open_cuda(const CudaChoice& c) {
-  std::string why;
-  const int n = cuda_devices(&why);
-  require(n > 0, "run.backend = \"cuda\": no CUDA device: {}", why);
-  require(c.device < n, "run.backend = \"cuda\": device {} is wanted, there are {}", c.device, n);
-  return std::make_unique<Cuda>(c);
-}
-
-static Cuda& opened(Backend& b) {
-  auto* const cuda = dynamic_cast<Cuda*>(&b);
-  require(cuda, "the {} backend is not on a CUDA device", b.name());
-  return *cuda;
-}
-
-void start_cuda_timing(Backend& b) {
-  opened(b).timing().start();
-}
-
-std::vector<OperationTime> stop_cuda_timing(Backend& b) {
-  return opened(b).timing().stop();
-}
-
-std::int64_t cuda_fused_products(Backend& b) {
-  return opened(b).products().fused();
 }
 
 }  // namespace trireme

@@ -1,18 +1,15 @@
-#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/backend/device.hpp"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-
+#include "kernels/cuda/attention/sdpa.hpp"
 #include "kernels/cuda/check.hpp"
 #include "lib/base/error.hpp"
 
-namespace trireme {
-
-namespace cuda {
+namespace trireme::cuda {
 
 void check(int code, const char* call) {
   const auto e = static_cast<cudaError_t>(code);
@@ -26,19 +23,7 @@ void check_count(std::int64_t count, std::int64_t most, const char* what) {
           what, most);
 }
 
-}  // namespace cuda
-
-// Streams that share a hardware queue wait for each other, and one that waits for another rank must
-// not hold up the rest. The driver reads this when it starts; some clusters set it to 1.
-static void give_streams_queues_of_their_own() {
-  constexpr const char* name = "CUDA_DEVICE_MAX_CONNECTIONS";
-  constexpr int most = 32;
-  const char* given = std::getenv(name);
-  if (!given || std::atoi(given) < most) setenv(name, std::to_string(most).c_str(), 1);
-}
-
-int cuda_devices(std::string* why) {
-  [[maybe_unused]] static const bool once = (give_streams_queues_of_their_own(), true);
+int devices(std::string* why) {
   int n = 0;
   const cudaError_t e = cudaGetDeviceCount(&n);
   if (e == cudaSuccess && n > 0) return n;
@@ -48,9 +33,9 @@ int cuda_devices(std::string* why) {
   return 0;
 }
 
-std::string cuda_device_identity(int device) {
+std::string device_identity(int device) {
   cudaDeviceProp p{};
-  cuda::check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
   std::string id = p.name;
   id += ' ';
   for (const char byte : p.uuid.bytes)
@@ -58,29 +43,30 @@ std::string cuda_device_identity(int device) {
   return id;
 }
 
-int cuda_architecture(int device) {
+int architecture(int device) {
   int major = 0, minor = 0;
-  cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-              "cudaDeviceGetAttribute");
-  cuda::check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-              "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+        "cudaDeviceGetAttribute");
   return 10 * major + minor;
 }
 
-std::size_t cuda_device_bytes(int device) {
+std::size_t device_bytes(int device) {
   cudaDeviceProp p{};
-  cuda::check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
+  check(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties");
   return p.totalGlobalMem;
 }
 
-std::string cuda_libraries() {
+std::string libraries() {
   int runtime = 0;
-  cuda::check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   const auto blas = cublasLtGetVersion();
   const auto dnn = cudnnGetVersion();
-  return fmt::format("CUDA runtime {}.{}, cuBLASLt {}.{}.{}, cuDNN {}.{}.{}", runtime / 1000,
+  const auto frontend = sdpa_library();
+  return fmt::format("CUDA runtime {}.{}, cuBLASLt {}.{}.{}, cuDNN {}.{}.{}{}{}", runtime / 1000,
                      runtime % 1000 / 10, blas / 10000, blas / 100 % 100, blas % 100, dnn / 10000,
-                     dnn / 100 % 100, dnn % 100);
+                     dnn / 100 % 100, dnn % 100, frontend.empty() ? "" : ", ", frontend);
 }
 
-}  // namespace trireme
+}  // namespace trireme::cuda

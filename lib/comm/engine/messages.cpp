@@ -23,6 +23,14 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
   for (std::int64_t begin = 0; begin < n; begin += chunk) body(begin, std::min(chunk, n - begin));
 }
 
+// A message for each chunk.
+template <class Message, class V>
+void add_chunks(std::vector<Message>& messages, int peer, const V& v, std::int64_t chunk) {
+  for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
+    messages.push_back({peer, elements(v, begin, n)});
+  });
+}
+
 // Room for one with each of the others of `size` ranks, for each chunk of n elements.
 void reserve_for_others(Messages& m, int size, std::int64_t n, std::int64_t chunk) {
   const auto all = static_cast<std::size_t>(n == 0 ? 0 : ((n - 1) / chunk + 1) * (size - 1));
@@ -74,31 +82,21 @@ Messages exchange_messages(int rank, std::span<const View> dst, std::span<const 
   const int size = static_cast<int>(dst.size());
   for (int k = 1; k < size; ++k) {
     const int to = (rank + k) % size, from = (rank + size - k) % size;
-    if (const auto& v = src[static_cast<std::size_t>(to)])
-      for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
-        m.out.push_back({to, elements(v, begin, n)});
-      });
-    if (const auto& v = dst[static_cast<std::size_t>(from)])
-      for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
-        m.in.push_back({from, elements(v, begin, n)});
-      });
+    if (const auto& v = src[static_cast<std::size_t>(to)]) add_chunks(m.out, to, v, chunk);
+    if (const auto& v = dst[static_cast<std::size_t>(from)]) add_chunks(m.in, from, v, chunk);
   }
   return m;
 }
 
 Messages send_messages(int to, const ConstView& v, std::int64_t chunk) {
   Messages m;
-  for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
-    m.out.push_back({to, elements(v, begin, n)});
-  });
+  add_chunks(m.out, to, v, chunk);
   return m;
 }
 
 Messages receive_messages(int from, const View& v, std::int64_t chunk) {
   Messages m;
-  for_chunks(v.count(), chunk, [&](std::int64_t begin, std::int64_t n) {
-    m.in.push_back({from, elements(v, begin, n)});
-  });
+  add_chunks(m.in, from, v, chunk);
   return m;
 }
 

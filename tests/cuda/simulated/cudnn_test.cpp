@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/backend/cuda.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/text_file.hpp"
+#include "lib/base/posix_file.hpp"
 #include "tests/cuda/attention/compared.hpp"
 #include "tests/support/contract.hpp"
 #include "tests/support/scratch.hpp"
@@ -64,7 +64,7 @@ Attended attend(double appetite) {
   Attended a{lab.read(o), lab.read(dq), lab.read(dk), lab.read(dv), {}};
   log_to({});
   simulated::appetite() = 1;
-  a.said = read_file(folder / "log");
+  a.said = read_text(folder / "log");
   return a;
 }
 

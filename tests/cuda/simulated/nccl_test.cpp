@@ -5,6 +5,7 @@
 #include "kernels/backend.hpp"
 #include "kernels/cuda/backend/cuda.hpp"
 #include "lib/base/error.hpp"
+#include "lib/comm/transport/nccl/launch_order.hpp"
 #include "lib/comm/transport/nccl_transport.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "tests/cuda/simulated/streams.hpp"

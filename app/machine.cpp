@@ -1,0 +1,92 @@
+#include "app/machine.hpp"
+
+#include <array>
+#include <utility>
+
+#include "lib/base/host_name.hpp"
+#include "lib/base/log.hpp"
+#include "lib/comm/agree.hpp"
+#include "lib/comm/transport/nccl_transport.hpp"
+#include "lib/launch/devices.hpp"
+
+namespace trireme {
+
+Machine choose_machine(const Communicator& world, const Deck& deck) {
+  Machine m;
+  m.choice = backend_choice(deck, world);
+  m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", deck.run.share_gpu, world);
+  const auto compute = agreed_compute(world, m.choice, deck.precision.compute);
+  m.job = job_of(deck, compute, transport_of(deck, m.choice));
+  return m;
+}
+
+// What NCCL really takes is known when all ranks are connected.
+static void warn_of_nccl(const Reserved& r, std::size_t capacity) {
+  const auto held = r.all + r.beside.headroom;
+  if (held > capacity || held + r.beside.nccl <= capacity) return;
+  log_warning(
+      "a rank reserves {:.2f} GiB and leaves {:.2f} GiB free: by an estimate NCCL takes {:.2f} GiB "
+      "more, which its GPU may not have",
+      static_cast<double>(r.all) * 0x1p-30, static_cast<double>(r.beside.headroom) * 0x1p-30,
+      static_cast<double>(r.beside.nccl) * 0x1p-30);
+}
+
+// The ranks of a node share its memory; those with a device have one each.
+static void require_memory(const Communicator& world, const Machine& m) {
+  const bool trains = m.job.setup.trainable;
+  double capacity = 0;
+  std::array<double, 2> taken{};  // in all, and without the copy that checkpoints are written from
+  bool shared = true;
+  together(world, [&] {
+    auto target = dry_target(m.choice);
+    const auto here = std::exchange(target.capacity, std::size_t{1} << 60);
+    capacity = static_cast<double>(here);
+    shared = target.properties.host_readable;
+    if (!trains) {
+      taken[0] = static_cast<double>(reserved_untrained(m.job, std::move(target), world.rank()));
+      return;
+    }
+    const auto mine = reserved_by(m.job, std::move(target), world.rank());
+    taken = {static_cast<double>(mine.all + mine.beside.headroom),
+             static_cast<double>(mine.without_snapshot + mine.beside.headroom)};
+    warn_of_nccl(mine, here);
+  });
+  if (shared) world.node().all_reduce(taken);
+  const auto more = shared ? "nodes" : "ranks";
+  const auto whose = [&](const char* alone) {
+    return world.size() == 1 ? alone : shared ? "the ranks of a node" : "a rank";
+  };
+  together(world, [&] {
+    if (taken[0] <= capacity) return;
+    if (!trains)
+      fail("{} would reserve {:.2f} GiB for this model, and {} has {:.2f} GiB: take more {}",
+           whose("this program"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, more);
+    const std::string ways =
+        taken[1] <= capacity
+            ? "set checkpoint.async = false, which saves the copy that checkpoints are written from"
+            : fmt::format(
+                  "lower train.microbatch or model.context, set model.recompute = \"block\"{}, or "
+                  "take more {}",
+                  world.size() == 1 || m.job.setup.zero.stage == 3 ? "" : " or zero.stage = 3",
+                  more);
+    fail(
+        "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}; `trireme plan` shows what takes "
+        "it",
+        whose("this run"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, ways);
+  });
+}
+
+void open(Machine& m, const Communicator& world) {
+  require_memory(world, m);
+  m.axes = make_axes(world, m.job.grid, shard_ranks(m.job.setup.zero, m.job.grid));
+  // A backend takes what is free of its device then.
+  if (m.job.transport == TransportKind::device)
+    connect(m.axes, transport::nccl_on(m.choice.device));
+  together(world, [&] { m.backend = open_backend(m.choice); });
+  together(world, Pace::slow, [&] {
+    m.workspace = std::make_unique<Workspace>(*m.backend);
+    m.trainer = std::make_unique<Trainer>(*m.backend, m.axes, m.job.setup);
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+#include "kernels/cuda/library.hpp"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "lib/base/error.hpp"
+#include "lib/base/version.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* file_name = "libtrireme_cuda.so";
+
+// Of the program, and of the object that this code is in: a test has it from libtrireme.so.
+std::vector<fs::path> folders() {
+  std::error_code none;
+  const auto program = fs::read_symlink("/proc/self/exe", none).parent_path();
+  std::vector<fs::path> all{program, program / "lib", program / "../lib",
+                            program / "../lib/trireme"};
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&library), &here) && here.dli_fname)
+    all.push_back(fs::path(here.dli_fname).parent_path());
+  return all;
+}
+
+struct Opened {
+  void* handle = nullptr;
+  const Library* library = nullptr;
+  std::string why;
+};
+
+Opened open(const fs::path& file, std::string_view build) {
+  Opened o;
+  // Its symbols stay its own; what it lacks it finds in the program.
+  o.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!o.handle) {
+    o.why = fmt::format(
+        "{} does not load: {}. It must be of the same build as this program, and LD_LIBRARY_PATH "
+        "or the "
+        "system must name CUDA's libraries",
+        file.string(), dlerror());
+    return o;
+  }
+  using Entry = const Library*();
+  const auto entry = reinterpret_cast<Entry*>(dlsym(o.handle, "trireme_cuda"));
+  const auto* const found = entry ? entry() : nullptr;
+  if (found && found->build == build)
+    o.library = found;
+  else
+    o.why = fmt::format("{} is of {}, this program of {}: install both of one build", file.string(),
+                        found ? found->build : "no build of trireme", build);
+  return o;
+}
+
+const Opened& opened() {
+  static const Opened once = []() -> Opened {
+    try {
+      return open(library_file(),
+                  fmt::format("{}, commit {}, {}", version(), commit(), compiler()));
+    } catch (const Error& e) {
+      return {.why = e.what()};
+    }
+  }();
+  return once;
+}
+
+}  // namespace
+
+std::string library_file() {
+  std::error_code none;
+  for (const auto& folder : folders())
+    if (fs::exists(folder / file_name, none)) return folder / file_name;
+  fail("{} is not beside this program in {}: install both again, or set run.backend = \"host\"",
+       file_name, folders().front().string());
+}
+
+const Library* library(std::string* why) {
+  const auto& o = opened();
+  if (!o.library) *why = o.why;
+  return o.library;
+}
+
+const Library* open_library(const std::string& file, std::string_view build, std::string* why) {
+  auto o = open(file, build);
+  *why = std::move(o.why);
+  return o.library;
+}
+
+void* library_symbol(const char* name) {
+  const auto& o = opened();
+  return o.library ? dlsym(o.handle, name) : nullptr;
+}
+
+}  // namespace trireme::cuda

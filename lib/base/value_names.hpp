@@ -1,0 +1,61 @@
+#pragma once
+// Names of an enum's values, in their order, beside the enum:
+//
+//   enum class Recompute : std::uint8_t { none, block };
+//   template <>
+//   inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
+//
+// A value without a name does not build, nor does a name without a value.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+// GCC and clang spell a value that the enum does not list as a cast, "(Recompute)2".
+template <auto value>
+consteval bool is_listed() {
+  return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
+}
+
+template <class Enum, class... Text>
+consteval auto named(Text... names) {
+  constexpr auto n = sizeof...(names);
+  static_assert(!is_listed<static_cast<Enum>(n)>(), "a value of the enum has no name");
+  static_assert(is_listed<static_cast<Enum>(n - 1)>(), "a name is of no value of the enum");
+  return std::array<std::string_view, n>{names...};
+}
+
+template <class Enum>
+inline constexpr std::nullptr_t value_names = nullptr;
+
+template <class Enum>
+concept Named = requires {
+  value_names<Enum>.size();
+};
+
+template <Named Enum>
+constexpr std::string_view name_of(Enum value) {
+  return value_names<Enum>[static_cast<std::size_t>(value)];
+}
+
+template <Named Enum>
+std::vector<Enum> all_values() {
+  std::vector<Enum> all;
+  for (std::size_t i = 0; i < value_names<Enum>.size(); ++i) all.push_back(static_cast<Enum>(i));
+  return all;
+}
+
+// None: no value has that name.
+template <Named Enum>
+constexpr std::optional<Enum> value_named(std::string_view name) {
+  const auto& all = value_names<Enum>;
+  const auto found = std::ranges::find(all, name);
+  if (found == all.end()) return std::nullopt;
+  return static_cast<Enum>(found - all.begin());
+}
+
+}  // namespace trireme

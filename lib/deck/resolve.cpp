@@ -1,0 +1,94 @@
+#include "lib/deck/resolve.hpp"
+
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/deck/check.hpp"
+#include "lib/shard/policy.hpp"
+
+namespace trireme {
+
+Grid grid_of(const Deck& d) {
+  return {static_cast<int>(d.parallel.pipe), static_cast<int>(d.parallel.data),
+          static_cast<int>(d.parallel.seq)};
+}
+
+// parallel.data and train.microbatch, held to all rules between keys.
+static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
+  GridLimits limits = limits_of(deck);
+  limits.microbatch = 0;  // may have been decided for the grid that does not fit
+  deck.parallel.data = fit_grid(grid_of(deck), limits, ranks).data;
+  decide_microbatch(deck);
+  std::string problems;
+  for (const auto& problem : check_deck(deck))
+    problems += (problems.empty() ? "" : "\n") + problem.message;
+  require(problems.empty(), "on {} ranks: {}", ranks, problems);
+}
+
+static void settle_shard(Deck& deck, const Surroundings& s) {
+  if (!deck.zero.copy_each_node) return;
+  require(s.ranks_of_node > 0,
+          "zero.shard = \"node\" depends on how many ranks a node runs: give --ranks-per-node or, "
+          "to plan, --machine");
+  require(s.ranks < s.ranks_of_node || s.ranks % s.ranks_of_node == 0,
+          "zero.shard = \"node\" needs as many ranks on each node: {} are no multiple of {}",
+          s.ranks, s.ranks_of_node);
+  deck.zero.shard = shard_ranks_within_node(grid_of(deck), s.ranks_of_node);
+  deck.zero.copy_each_node = false;
+}
+
+static void settle_vocab(Deck& deck, std::int64_t needed) {
+  auto& vocab = deck.model.vocab;
+  if (vocab == 0) vocab = needed;
+  expect(vocab > 0, "the token files or the deck say how large the vocabulary is");
+  require(vocab >= needed,
+          "model.vocab = {} is smaller than the vocabulary {} of the token files: leave it out, or "
+          "tokenize with the model's tokenizer",
+          vocab, needed);
+}
+
+Deck resolve(Deck deck, const Surroundings& s) {
+  fit_to_ranks(deck, s.ranks);
+  settle_vocab(deck, s.vocab);
+  settle_shard(deck, s);
+  return deck;
+}
+
+Deck on_one_rank(Deck d, std::int64_t vocab) {
+  d.parallel = {};
+  d.zero = {};
+  d.run.trace_ranks = {};  // of another grid
+  return resolve(std::move(d), {.vocab = vocab});
+}
+
+static TrainerSetup setup_of(const Deck& d, DType compute) {
+  TrainerSetup s;
+  s.model = d.model;
+  s.optimizer = d.optimizer;
+  s.zero = d.zero;
+  s.freeze = d.freeze;
+  s.stage_layers = d.parallel.stage_layers;
+  s.schedule = d.parallel.schedule;
+  s.chunks = static_cast<int>(d.parallel.chunks);
+  s.compute = compute;
+  s.reduce = d.precision.reduce;
+  s.attention = d.data.attention;
+  s.seed = static_cast<std::uint64_t>(d.train.seed);
+  s.exact_chunk = exact_chunk(d);
+  s.check_memory = d.run.replay_every > 0;
+  return s;
+}
+
+PlanInput job_of(const Deck& d, DType compute, TransportKind transport) {
+  PlanInput job;
+  job.setup = setup_of(d, compute);
+  job.train = d.train;
+  job.grid = grid_of(d);
+  job.evaluation = d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out;
+  job.transport = transport;
+  job.snapshot = d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out;
+  job.headroom = d.run.headroom_bytes();
+  return job;
+}
+
+}  // namespace trireme

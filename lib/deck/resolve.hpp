@@ -1,0 +1,27 @@
+#pragma once
+// From a deck to a job: what the deck leaves open is decided by what is around it. Pure.
+#include <cstdint>
+
+#include "lib/deck/deck.hpp"
+#include "lib/plan/plan.hpp"
+
+namespace trireme {
+
+struct Surroundings {
+  std::int64_t ranks = 1;
+  std::int64_t ranks_of_node = 0;  // consecutive ones that each node runs; 0: not known
+  std::int64_t vocab = 0;          // that the token files need; 0: none of them is known
+};
+
+// The deck with nothing left to decide: parallel.data and train.microbatch as the ranks say,
+// model.vocab as the files do, and a number for zero.shard = "node". Error naming legal values.
+Deck resolve(Deck, const Surroundings&);
+
+// What a resolved deck asks of a trainer and of a plan. `compute`: as the machine can.
+PlanInput job_of(const Deck&, DType compute, TransportKind);
+Grid grid_of(const Deck&);
+
+// The deck resolved for one rank, whatever grid it was written for.
+Deck on_one_rank(Deck, std::int64_t vocab = 0);
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+#include "lib/base/posix_file.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "lib/base/error.hpp"
+#include "tests/support/scratch.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(PosixFile, AllBytesAreRead) {
+  const ScratchFolder folder;
+  const std::string bytes("a\0\r\n\xff", 5);
+  folder.write("file", bytes);
+  EXPECT_EQ(read_text(folder / "file"), bytes);
+}
+
+TEST(PosixFile, WhatIsNoFileIsNamed) {
+  const ScratchFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const auto refusal = [&](const char* name) -> std::string {
+    try {
+      read_text(folder / name);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "it was read";
+  };
+  EXPECT_THAT(refusal("."), HasSubstr("it is not a regular file"));
+  EXPECT_THAT(refusal("pipe"), AllOf(HasSubstr("pipe"), HasSubstr("it is not a regular file")));
+  EXPECT_THAT(refusal("missing"), HasSubstr("No such file"));
+}
+
+}  // namespace
+}  // namespace trireme
