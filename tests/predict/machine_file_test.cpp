@@ -9,8 +9,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "lib/deck/machine_table.hpp"
-#include "lib/deck/toml_reader.hpp"
+#include "lib/keys/toml_reader.hpp"
+#include "lib/predict/machine_table.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace trireme {
