@@ -1,5 +1,5 @@
 """Mutants of predicted times, of what machines are measured with, and of what starts ranks: name, file, right, wrong, suite."""
-from suites import program
+from suites import program, rows
 
 TIMES = program("predict_test", "-*SearchOn*:*SearchFuzz*:Search.*")
 SEARCH = program("predict_test", "*Search*")
@@ -51,7 +51,7 @@ MUTANTS = [
     ("a disk's file stays", "lib/calibrate/calibrate.cpp", "  const double seconds = seconds_since(begin);\n  std::filesystem::remove(path, ignored);\n", "  const double seconds = seconds_since(begin);\n", program("app_test", "CalibrateRun.*")),
     # ranks
     ("tasks of an array are one job", "lib/launch/batch_job.cpp", 'return array + "_" + given("SLURM_ARRAY_TASK_ID");', "return array;", program("io_test", "Lock*")),
-    ("a job's first restart is its start", "lib/launch/batch_job.cpp", 'given("SLURM_RESTART_COUNT")', 'given("SLURM_RESTARTS")', program("app_test", "Trouble.TheLogSays*")),
+    ("a job's first restart is its start", "lib/launch/batch_job.cpp", 'given("SLURM_RESTART_COUNT")', 'given("SLURM_RESTARTS")', rows("^runs: the log of a batch job")),
     ("clocks differ the other way", "lib/launch/clocks.cpp", "low + (high - low) / 2;", "-low - (high - low) / 2;", LAUNCH),
     ("a rank may leave before another enters", "lib/launch/clocks.cpp", "low = std::max(low, theirs[i].entered - mine[i].left);", "low = std::max(low, theirs[i].left - mine[i].entered);", LAUNCH),
     ("a device without a name is shared", "lib/launch/devices.cpp", "    if (identities[a].empty()) continue;\n", "", LAUNCH),

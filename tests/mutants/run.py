@@ -32,11 +32,11 @@ import models
 import orders
 import reports
 from build import Build
-from suites import DEVICE, SIMULATED, Suite
+from suites import DEVICE, ROWS, SIMULATED, Suite
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_S = 10  # without progress in a case, at least
-PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "tests/cuda/simulated/simulated_test"}  # others: tests/
+PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "tests/cuda/simulated/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
 
 MUTANTS = [m for part in (engine, files, loop, orders, decks, models, machines, reports, device) for m in part.MUTANTS]
 
@@ -103,7 +103,7 @@ class Trials:
         runs = set(self.build.readers[ROOT / "tests/support/process.hpp"])
         for program in programs:
             self.links[program] = self.build.link(place_of(program))
-            if runs & set(self.links[program]):
+            if program == ROWS or runs & set(self.links[program]):
                 self.runs_program.add(program)
         self.links["trireme"] = self.build.link("trireme")
 
@@ -111,12 +111,15 @@ class Trials:
         """Exit code (None: hung) and output of a suite, in `program`, where it runs the program itself with `tested`."""
         seconds = self.clean[suite][0] if suite in self.clean else 6 * HANG_S
         command = [str(program), f"--gtest_filter={suite.cases}"]
-        if suite.ranks:
+        if suite.program == ROWS:
+            command = [sys.executable, str(ROOT / "tests/program/run.py"), str(self.build.folder), "--program", str(tested), "--only", suite.cases, "--jobs", "1",
+                       "--patience", "3"]
+        elif suite.ranks:
             command = [self.mpiexec, "-n", str(suite.ranks), *command]
         else:
             command.append("--gtest_fail_fast")
-        env = {"TRIREME_HANG_LIMIT": str(int(HANG_S + 3 * seconds)), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_TESTED": str(tested),
-               "TRIREME_DRAW": "all", "OMP_WAIT_POLICY": "passive"}
+        env = {"TRIREME_HANG_LIMIT": str(int(HANG_S + 3 * seconds)), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_DRAW": "all", "TRIREME_TESTED": str(tested),
+               "OMP_WAIT_POLICY": "passive"}
         return clock.spend("tested", command, cwd=ROOT, timeout=30 + 10 * seconds, env=env)
 
     def run_clean(self, suite):
@@ -127,7 +130,7 @@ class Trials:
             return f"suite {suite.name()} fails without a mutant:\n{out[-3000:]}"
         if suite.bits and not bits_told(out):
             return f"suite {suite.name()} tells no bits"
-        if "[  PASSED  ] 0 tests" in out or not re.search(r"\[  PASSED  \]", out):
+        if suite.program != ROWS and ("[  PASSED  ] 0 tests" in out or not re.search(r"\[  PASSED  \]", out)):
             return f"suite {suite.name()} has no case"
         self.clean[suite] = clock.seconds["tested"], bits_told(out)
         return None
@@ -140,8 +143,8 @@ class Trials:
             return "found (hung)"
         if code == 0:
             return "found (bits)" if suite.bits and bits_told(out) != self.clean[suite][1] else "SURVIVED"
-        case = re.search(r"^\[  FAILED  \] (\S+?),? ", out, re.MULTILINE)
-        return f"found by {case[1]}" if case else "found (hung)" if "hang" in out.lower() else "found"
+        case = re.search(r"^\[  FAILED  \] (\S+?),? |^FAILED (\S+: .*?):", out, re.MULTILINE)
+        return f"found by {case[1] or case[2]}" if case else "found (hung)" if "hang" in out.lower() else "found"
 
     def made(self, program, file, overlay, work, clock):
         """The program with the mutant; itself, where it has none of it; what a compiler says of it."""
@@ -154,7 +157,7 @@ class Trials:
             new = objects[old] = work / (old.replace("/", "+"))
             if new.exists():
                 continue
-            code, out = clock.spend("compiled", self.build.compile(old, file, overlay, new), cwd=self.build.folder)
+            code, out = clock.spend("compiled", self.build.compile(old, overlay, new), cwd=self.build.folder)
             if code:
                 return None, out
         to = work / program

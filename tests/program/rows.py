@@ -1,8 +1,10 @@
 """What a row of the tables says."""
+import inspect
 from dataclasses import dataclass, field
 
 FAIL = "fail"  # any code but 0: the process may have been killed
 ANY = "any"
+REFUSED = tuple(range(1, 124))  # neither a signal nor 0
 
 
 @dataclass
@@ -16,10 +18,12 @@ class Run:
     before: str = ""          # shell, in the case's folder
     codes: object = (0,)      # exit codes, FAIL or ANY
     says: tuple = ()          # regular expressions for what the program must print
+    once: tuple = ()          # and for what it must print once, whatever the number of ranks
     silent: tuple = ()        # and must not
     then: str = ""            # shell that must end with 0 behind it
     config: str = ""          # instead of the case's
     limit: float = 60
+    terminal: bool = False    # stdin, stdout and stderr are one
 
 
 @dataclass
@@ -27,7 +31,7 @@ class Case:
     name: str
     runs: list
     config: str = "one"
-    start: str = "fresh"      # or "half": killed after step 10 of 12; or "done"
+    start: str = "fresh"      # or "half": killed after step 10 of 12; or "done"; or "cut": done, with the checkpoint of step 4 alone
     setup: str = ""           # shell, before the first run
     finish: str = "bits"      # "bits", "close" (another grid: by rounding), "weights" (no history) or ""
     finish_config: str = ""   # on another grid
@@ -38,6 +42,7 @@ class Case:
     after: str = ""           # shell that must end with 0 at the end
     fast: bool = False
     known: str = ""           # why it is not good yet: it must fail until it is mended
+    story: object = None      # instead of all this: a function of the case's folder (engine.Place)
     group: str = field(default="", init=False)
 
     @property
@@ -45,8 +50,25 @@ class Case:
         return f"{self.group}: {self.name}"
 
 
+@dataclass
 class Ended:
     """What is known of a process that ended."""
+    code: int
+    text: str                 # all that was printed
+    out: str = ""             # on stdout
+    seconds: float = 0.0
+    hung: bool = False
+    left: tuple = ()
+    met: tuple = ()
 
-    def __init__(self, code, text, seconds=0.0, hung=False, left=(), met=()):
-        self.code, self.text, self.seconds, self.hung, self.left, self.met = code, text, seconds, hung, left, met
+
+def story(cases, fast=(), each=(None,)):
+    """Makes a function a case of the table `cases`, or one for each of its arguments in `each`; its docstring is the title, `fast` True
+    or those arguments that are."""
+    def add(function):
+        title = inspect.cleandoc(function.__doc__)
+        for one in each:
+            call = function if one is None else lambda at, one=one: function(at, one)
+            cases.append(Case(title if one is None else f"{title}: {one}", [], finish="", fast=fast is True or one in fast, story=call))
+        return function
+    return add

@@ -1,22 +1,16 @@
-#!/usr/bin/env python3
-"""What jobscripts/ decide, with stand-ins for Slurm and the program: script_test.py [PATTERN]
+"""What jobscripts/ decide, with stand-ins for Slurm and the program.
 
 A row says what the program does in one start of a job, in bash, and what the script has to do then. How all this goes together
-on a real Slurm is slurm_test.py's.
+on a real Slurm is tests/jobs/slurm_test.py's.
 """
 import json
-import os
-import re
-import subprocess
-import sys
-import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_S = 60
+from rows import Case
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "jobscripts"
 
 STAND_INS = {
     # Its own part is $RUN, that of a question $ASKED. `outcome STATUS STEP REASON` writes what the program would.
@@ -110,7 +104,7 @@ ROWS = [
     Row("the eleventh", "exit 143", 75, says="not requeued: 11 starts in a row", before=earlier("running", 7, 4), environment=start(15)),
     Row("the eleventh of the job's first starts", "exit 143", 75, says="not requeued: 11 starts in a row", before=earlier("running", 7, 4, "99"), environment=start(10)),
     Row("the eleventh trains", STOPPED, 75, True, before=earlier("running", 5, 4), environment=start(15)),
-    Row("stopped before it trained, where no job is requeued", "exit 75", 75, says="before it trained$", environment={"TRIREME_REQUEUE": "no"}),
+    Row("stopped before it trained, where no job is requeued", "exit 75", 75, says="(?m)before it trained$", environment={"TRIREME_REQUEUE": "no"}),
     Row("a signal to the script before the program is asked", "exit 1", 75, True, "before it trained",
         environment={"ASKED": "kill -TERM $PPID; exit 143"}, asked=["-trireme"]),
     Row("a signal to the script before srun", "exit 1", 75, True, environment={"ASKED": "kill -HUP $PPID"}, asked=["-trireme"]),
@@ -153,61 +147,27 @@ ROWS = [
 ]
 
 
-def wrong_with(row, folder, stand_ins):
-    try:
-        return faults_of(row, folder, stand_ins)
-    except subprocess.TimeoutExpired:
-        return [f"it did not end in {PATIENCE_S} s"]
-
-
-def faults_of(row, folder, stand_ins):
-    folder.mkdir()
+def carry_out(at, row):
+    (at / "bin").mkdir()
+    for name, text in STAND_INS.items():
+        at.write(f"bin/{name}", f"#!/bin/bash\n{text}\n")
+        (at / f"bin/{name}").chmod(0o755)
     if row.before:
-        (folder / row.where).mkdir(parents=True)
-        (folder / row.where / "outcome.json").write_text(json.dumps(row.before, indent=1) + "\n")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "TRIREME"))}
-    environment = {**kept, "PATH": f"{stand_ins}:{os.environ['PATH']}", "SLURM_JOB_ID": "123", "RUN": row.run, "WHERE": row.where,
-                   "STATE": "RUNNING", "REFUSED": "0", "ENDS": "now + 2 hours", "SCRIPTS": str(ROOT / "jobscripts"), **row.environment}
+        (at / row.where).mkdir(parents=True)
+        at.write(f"{row.where}/outcome.json", json.dumps(row.before, indent=1) + "\n")
+    variables = {"SLURM_JOB_ID": "123", "RUN": row.run, "WHERE": row.where, "STATE": "RUNNING", "REFUSED": "0", "ENDS": "now + 2 hours",
+                 "SCRIPTS": str(SCRIPTS), **row.environment}
+    given = "".join(f"export {name}={shlex.quote(value)}; " for name, value in variables.items())
     # $SCRIPT for what runs below it.
-    line = f"export SCRIPT=$$; {row.around or ':'}; exec bash {ROOT}/jobscripts/{row.script} {row.arguments}"
-    done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S)
-    calls = (folder / "calls").read_text() if (folder / "calls").exists() else ""
-    wrong = []
-    if done.returncode != row.code:
-        wrong.append(f"code {done.returncode}, not {row.code}")
-    if ("requeue 1" in calls) != row.requeued:
-        wrong.append("it is not requeued" if row.requeued else "it is requeued")
-    if row.requeued and row.environment.get("REFUSED") is None and "not requeued" in done.stdout:
-        wrong.append("it says that it is not requeued")
-    if row.says and not re.search(row.says, done.stdout, re.MULTILINE):
-        wrong.append(f"it does not say '{row.says}'")
+    at(f"unset TRIREME; PATH=$PWD/bin:$PATH; {given} export SCRIPT=$$; {row.around or ':'}; exec bash {SCRIPTS}/{row.script} {row.arguments}", codes=(row.code,),
+       says=(row.says,), silent=("not requeued",) if row.requeued and "REFUSED" not in row.environment else ())
+    calls = at.read("calls") if (at / "calls").exists() else ""
+    assert ("requeue 1" in calls) == row.requeued
     for text in row.asked:
         if text.startswith("-") and not text.startswith("--"):
-            if text[1:] in calls:
-                wrong.append(f"there is '{text[1:]}'")
-        elif text not in calls:
-            wrong.append(f"there is no '{text}'")
-    return [*wrong, f"calls:\n{calls}output:\n{done.stdout}"] if wrong else []
+            assert text[1:] not in calls
+        else:
+            assert text in calls
 
 
-def main():
-    pattern = sys.argv[1] if len(sys.argv) > 1 else ""
-    begin, failed = time.monotonic(), 0
-    rows = [r for r in ROWS if re.search(pattern, r.name)]
-    with tempfile.TemporaryDirectory(prefix="trireme-scripts-") as work:
-        stand_ins = Path(work) / "bin"
-        stand_ins.mkdir()
-        for name, text in STAND_INS.items():
-            (stand_ins / name).write_text(f"#!/bin/bash\n{text}\n")
-            (stand_ins / name).chmod(0o755)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for row, wrong in zip(rows, pool.map(lambda i: wrong_with(rows[i], Path(work) / str(i), stand_ins), range(len(rows)))):
-                if wrong:
-                    failed += 1
-                    print(f"FAILED  {row.name}: {'; '.join(wrong)}", flush=True)
-    print(f"{len(rows) - failed} of {len(rows)} rows hold ({time.monotonic() - begin:.1f} s)")
-    return 1 if failed or not rows else 0
-
-
-sys.exit(main())
+CASES = [Case(row.name, [], finish="", fast=True, story=lambda at, row=row: carry_out(at, row)) for row in ROWS]

@@ -1,8 +1,5 @@
 """What a user gets wrong: decks, overrides, options, files. One message that names it, an exit code, nothing written."""
-from rows import Case, Run
-
-REFUSED = tuple(range(1, 124))  # neither a signal nor 0
-
+from rows import REFUSED, Case, Run
 
 # Titles of what is not refused yet as it should be, and why.
 KNOWN = {}
@@ -62,6 +59,7 @@ DECKS = [
     ("with an open array", "printf '[parallel]\\nstage_layers = [1,' >> deck.toml", ("deck.toml:",)),
     ("with a section twice", "printf '[model]\\nlayers = 2\\n' >> deck.toml", ("deck.toml:",)),
     ("with a key twice", "sed -i 's/^width = 16/width = 16\\nwidth = 32/' deck.toml", ("deck.toml:", "width")),
+    ("with a key of another's words", "printf '[optimizer]\\nlearning_rate = 1\\n' > deck.toml", ("deck.toml:2:1", "learning_rate")),
     ("with a key that is none", "printf '[optimise]\\nlr = 1\\n' >> deck.toml", ("optimise",)),
     ("with a key of another section", "sed -i 's/^width = 16/width = 16\\nlr = 1/' deck.toml", ("deck.toml:", "lr")),
     ("with a key above all sections", "sed -i '1i layers = 3' deck.toml", ("layers",)),
@@ -104,6 +102,15 @@ OPTIONS = [  # (command line, what is said)
     ("tokenize 'none*.txt' --output x.tokens", r"none\*"), ("tokenize text.txt --output none/x.tokens", "none/x.tokens"),
     ("evaluate", "required"), ("evaluate nowhere", "nowhere"), ("evaluate deck.toml", "deck.toml"), ("generate nowhere --prompt a", "nowhere"),
     ("inspect", "checkpoint"), ("inspect nowhere", "nowhere"), ("inspect text.txt", "text.txt"), ("inspect .", "."), ("inspect nowhere --repair", "nowhere"),
+    # A key of the deck, in our words or another's, written as an option.
+    ("check deck.toml --model.layers=2", "hint: write model.layers=VALUE"), ("check deck.toml --learning-rate 1", "learning_rate is optimizer.lr"),
+    ("train deck.toml --lr=1", "hint: write optimizer.lr=VALUE"), ("generat run", "did you mean trireme generate.*"),
+    # A misspelt option before the one that is missing for it; dashes of documents.
+    ("tokenize text.txt --ouput x.tokens", "--ouput(.|\n)*did you mean --output"), ("generate runs \u2013-prompt a", "\u2013-prompt.*type --prompt"),
+    ("train deck.toml \u2014lr 3", "\u2014lr.*type --lr"), ("tokenize text.txt -o x.tokens --tokenizer gpt2/none", "gpt2/none(.|\n)*hf download gpt2/none"),
+    ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "no run directory"),
+    ("check deck.toml train.steps=9007199254740992", "2\\^53"), ("check \"$(printf 'a\\033[2Jb\\nc')\"", r"a\\x1b\[2Jb\n  c"),  # a name may hold what a terminal obeys
+    ("plan deck.toml model.vocab=100", "vocab.*256"), ("train deck.toml model.vocab=100", "vocab.*256"),
 ]
 
 ON_A_RUN = [
@@ -114,10 +121,22 @@ ON_A_RUN = [
     ("generate run --prompt a --top-k -1", "top"), ("generate run --fly", "fly"), ("evaluate run --data none.tokens", "none.tokens"),
     ("evaluate run --data text.txt", "text.txt"), ("evaluate run --batches -1", "batches"), ("evaluate run extra", "extra"),
     ("inspect run/checkpoints", "checkpoints"), ("inspect run/history.csv", "history.csv"), ("inspect run --repair", "--repair"),
+    ("generate run --prompt-file . --tokens 2", "cannot read \\."), ("generate run --prompts many.jsonl", "many.jsonl:1.*tokens"),
+    ("evaluate run --data text.tokens --samples -3", "samples"), ("evaluate unheld", "--data"),
+    # A model of one form where another is asked for.
+    ("import run new", "Trireme's own(.|\n)*model.init_from"), ("import run/checkpoints/step-00000012 new", "Trireme's own"), ("export hf new", "trireme import hf NEW"),
+    ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
+    ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"),
+    ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"), ("report run -o text.txt", "text.txt(.|\n)*no page of a report"),
 ]
-FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5"]
+FOR_A_RUN = """$TRIREME export run hf; $TRIREME train deck.toml data.validation=0 train.steps=1 --run-dir unheld
+echo '{"prompt": "a", "tokens": 9223372036854775807}' > many.jsonl
+echo '{"messages": [{"role": "user", "content": "a"}]}' > chat.jsonl
+echo '{"ctx": "a", "endings": ["b"], "label": 0}' > choice.jsonl"""
+FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",
+        "tokenize text.txt --output text.tokens --overwrite"]
 ENVIRONMENT = [  # (variable, what is said): of a launcher that this MPI does not understand, or of nonsense
-    ("PMI_SIZE=4", "4"), ("SLURM_STEP_NUM_TASKS=3", "3"), ("OMPI_COMM_WORLD_SIZE=2", "2"), 
+    ("PMI_SIZE=4", "4"), ("SLURM_STEP_NUM_TASKS=3", "3"), ("OMPI_COMM_WORLD_SIZE=2", "2"), ("OMP_NUM_THREADS=99999 run.threads=auto", "OMP_NUM_THREADS.*4096"),
 ]
 
 CASES = [
@@ -125,13 +144,23 @@ CASES = [
     *(bad(f"deck {name}", "check deck.toml", *says, setup=setup, fast=name == "with a key of 100,000 parts") for name, setup, says in DECKS),
     *(bad(f"train, deck {name}", "train deck.toml --run-dir run", *says, setup=setup) for name, setup, says in DECKS[:12:3]),
     *(bad(f"option: {command[:60]}", command, says) for command, says in OPTIONS),
-    *(bad(f"option: {command}", command, says, start="done") for command, says in ON_A_RUN),
+    # In one folder: none of them makes anything.
+    Case("options on a run", [Run(command=f"$TRIREME {command}", codes=REFUSED, says=(says,), limit=30) for command, says in ON_A_RUN], start="done",
+         setup=FOR_A_RUN, untouched=".", finish=""),
+    # Its own option is wrong, a text may begin so: no key of a deck, no dash is meant.
+    *(Case(f"no hint: {command}", [Run(command=f"$TRIREME {command}", codes=REFUSED, silent=("hint", "typographic"))], start="done", untouched=".", finish="")
+      for command in ("generate run --prompt a --tokens 2 --seed abc", "generate none --prompt '\u2014tokens'")),
+    Case("a plan of 80 bytes", [Run(command="exec $TRIREME plan deck.toml --device-memory 80 2>/dev/null", codes=REFUSED, silent=(".",))], untouched=".", finish=""),
+    bad("option: train over a file of another's", "train deck.toml --run-dir other/thesis.txt", "thesis.txt", setup="mkdir other; echo mine > other/thesis.txt"),
+    bad("check --verify and an id that is none", "check --verify deck.toml data.path=hurt.tokens", "hurt.tokens",
+        setup="cp text.tokens hurt.tokens; printf '\\377\\377' | dd of=hurt.tokens bs=1 conv=notrunc seek=2000"),
     # Refused, or started as far as the system goes, which is not tried on everybody else's account.
     *(Case(f"option: {command} --threads 99999", [Run(command=f"$TRIREME {command} --threads 99999", faults="?thread * 20+ EAGAIN", codes=REFUSED,
                                                       says=("thread|Resource temporarily",))], start="done", untouched=".", finish="")
       for command in ("tokenize text.txt --output x.tokens", "generate run --prompt a --tokens 3")),
     *(Case(f"to a full device: {command}", [Run(command=f"$TRIREME {command} >/dev/full", codes=(1,), says=("No space left on device",))], start="done",
            untouched="run", finish="", fast=command == "version") for command in FULL),
+    Case("to a full device: --help", [Run(command="$TRIREME --help >/dev/full", codes=(1,))], finish=""),
     *(Case(f"environment {variable}", [Run(command=f"{variable.split()[0]} $TRIREME train deck.toml --run-dir run {' '.join(variable.split()[1:])}", codes=REFUSED,
                                            says=(says,))], untouched=".", finish="") for variable, says in ENVIRONMENT),
     # On ranks: one message, and no rank stays.

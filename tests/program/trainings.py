@@ -1,5 +1,15 @@
-"""The short trainings of same_bits.py: a deck, and overrides of it."""
+"""Trainings whose bits are compared: the table of same_bits.py, a deck and overrides of it; and where they are carried out."""
 import json
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+from engine import Bench, Place
+from fixture import GQA, LLAMA
+from reading import Failed
+
+ROOT = Path(__file__).resolve().parents[2]
 
 DECK = """
 [model]
@@ -27,8 +37,6 @@ backend = "host"
 threads = 1
 """
 
-LLAMA = "model.norm=rms model.positions=rotary model.activation=swiglu model.bias=false model.tied=false"
-GQA = LLAMA + " model.kv_heads=2"
 F64 = "run.backend=ref precision.compute=f64"
 BF16 = "precision.compute=bf16"
 EVALUATE = "data.validation=0.2 evaluate.every_steps=2 evaluate.batches=2"
@@ -39,6 +47,35 @@ THAWED = [{"pattern": "blocks.1.*", "from_step": 1, "to_step": 2, "moments": "ke
 
 def rule_text(rule):
     return "\n[[freeze]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in rule.items())
+
+
+def add_options(parser):
+    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="of every training; may be given again")
+    parser.add_argument("--mpiexec", default=shutil.which("mpiexec.mpich") or "mpiexec")
+    parser.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
+
+
+class Trainings(Place):
+    """A folder with tokens that have a loss everywhere, and some with masks and documents."""
+
+    def __init__(self, binary, work, options):
+        if not os.access(binary, os.X_OK):
+            raise Failed(f"{binary}: no program")
+        super().__init__(Bench(binary, options.mpiexec, work, options.patience), Path(work))
+        self.overrides = options.override
+        lines = [line.strip() for line in (ROOT / "LICENSE").read_text().splitlines() if line.strip()]
+        self.write("chat.jsonl", "".join(json.dumps({"p": a, "c": b}) + "\n" for a, b in zip(lines[::2], lines[1::2])))
+        self.told("tokenize", f"tokenize {shlex.quote(str(ROOT / 'LICENSE'))} -o text.tokens")
+        self.told("tokenize", "tokenize chat.jsonl --prompt p --completion c -o chat.tokens")
+
+    def told(self, what, command, ranks=0):
+        try:
+            self(command, ranks, limit=120)
+        except Failed as e:
+            raise Failed(f"{what}: {e}\n" + "\n".join(e.said.splitlines()[-15:])) from e
+
+    def carry_out(self, what, ranks, arguments):
+        self.told(what, f"train deck.toml --run-dir run {shlex.join([*arguments, *self.overrides])}", ranks)
 
 
 class Case:

@@ -4,13 +4,43 @@ import csv
 import hashlib
 import json
 import math
+import re
+from pathlib import Path
 
 COLUMNS = ("step", "loss", "grad_norm", "lr", "bytes_sent")
 BYTES = {"f32": 4, "f64": 8}
 
 
 class Failed(Exception):
-    pass
+    """With what a program said, if it was one."""
+
+    def __init__(self, what, said=""):
+        super().__init__(what)
+        self.said = said
+
+
+def rows_of(table):
+    with open(table, newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def meta_of(checkpoint):
+    """What a manifest says of its checkpoint."""
+    return json.loads((checkpoint / "manifest.json").read_text())["content"].get("checkpoint", {})
+
+
+def cpu():
+    """Name, digest of what it can do, and whether bf16 has vector instructions there."""
+    info = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*: (.*)$", info, re.M)
+    flags = re.search(r"^flags\s*: (.*)$", info, re.M)
+    flags = flags.group(1).split() if flags else []
+    name = " ".join(model.group(1).split()) if model else "unknown"
+    return name, hashlib.sha256(" ".join(sorted(flags)).encode()).hexdigest()[:8], "avx512bw" in flags
+
+
+def has_bf16():
+    return cpu()[2]
 
 
 def short(digest):
@@ -67,8 +97,7 @@ def digest_checkpoint(checkpoint):
 
 
 def digest_history(file):
-    with open(file, newline="") as f:
-        rows = list(csv.DictReader(f))
+    rows = rows_of(file)
     if not rows or any(not row.get(c) for row in rows for c in COLUMNS):
         raise Failed(f"{file}: rows without {', '.join(COLUMNS)}")
     d = hashlib.sha256()

@@ -2,6 +2,8 @@
 from rows import ANY, Case, Run
 
 REFUSED = tuple(range(1, 124))
+RANKS = "exec $MPIEXEC -n 2 $TRIREME train deck.toml --run-dir run"
+BAR = r"\x1b\[K\[####"
 TRAIN = "exec $TRIREME train deck.toml --run-dir run"
 
 
@@ -55,6 +57,12 @@ CASES = [
       for what, name in ODD.items() if what in ("a space", "an umlaut", "a percent", "a colon", "a star", "200 letters")),
     *(works(f"a text with {what} in its name", f'cp text.txt "{quoted(name)}.txt"; $TRIREME tokenize "{quoted(name)}.txt" --output again.tokens && cmp again.tokens text.tokens')
       for what, name in ODD.items() if what not in ("many levels", "a star")),
+    # The progress line: where stderr is a terminal, which is none of a launcher's ranks, or where it is asked for.
+    *(Case(f"on a terminal: {name}", [Run(command=command, terminal=True, says=says, silent=silent)], finish="", fast=True)
+      for says, silent, commands in (((BAR, "lr ", "left"), (), (("one rank", TRAIN), ("two ranks that are asked to", f"{RANKS} --progress yes"))),
+                                     (("step 12",), (r"\x1b\[K",), (("one rank that is asked not to", f"{TRAIN} --progress no"), ("into a pipe", f"{TRAIN[5:]} 2>&1 | cat"),
+                                                                    ("two ranks", RANKS))))
+      for name, command in commands),
     # What `tokenize` leaves when it is killed: the file that was there, whole.
     *(Case(f"tokenize is killed {name}", [Run(command="exec $TRIREME tokenize more.txt --overwrite --output text.tokens", faults=rule, codes=(137,),
                                              then="cmp text.tokens ../../data/text.tokens; $TRIREME tokenize more.txt --output new.tokens; cmp new.tokens more.tokens")])

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""What a run must survive: kills, damage, failing writes, signals, wrong input, restarts; a row of a table each.
+"""The program as its users see it: what it makes, what it refuses, and what a run must survive. A row of a table each.
 
-  tests/faults/run.py BUILD                  every case
-  tests/faults/run.py BUILD --fast           a choice that takes a minute
-  tests/faults/run.py BUILD --only PATTERN   those whose title holds this regular expression; says what the program said
-  tests/faults/run.py BUILD --list           titles
-  tests/faults/run.py --self-test            plants wrong outcomes and sees them refused
+  tests/program/run.py BUILD                  every case
+  tests/program/run.py BUILD --fast           a choice
+  tests/program/run.py BUILD --only PATTERN   those whose title holds this regular expression; says what the program said
+  tests/program/run.py BUILD --list           titles
+  tests/program/run.py --self-test            plants wrong outcomes and sees them refused
 
 Expected of every case: the exit code, what is said and what is not (no C++ in a message), that nothing hangs or stays
-behind; and then the run goes on and ends bit for bit as if nothing had happened. The tables are cases_*.py; rows.py says
-what a row may hold, and engine.py carries it out. A case marked `known` is one that the program does not pass yet: the day
+behind; and, of what happens to a run, that it then goes on and ends bit for bit as if nothing had happened. The tables are
+cases_*.py; rows.py says what a row may hold, and engine.py carries it out. Runs that were not disturbed are made once and
+copied. A case marked `known` is one that the program does not pass yet: the day
 it does, the mark must go.
 """
 import argparse
+import os
 import re
 import shutil
 import signal
@@ -27,16 +29,22 @@ import cases_damage
 import cases_inputs
 import cases_kills
 import cases_places
+import cases_plans
+import cases_ranks
 import cases_restarts
+import cases_runs
+import cases_scripts
 import cases_signals
 import cases_writes
 import self_test
 from engine import Bench
 from judging import verdict
-from setting import CONFIGS, same_bits
+from fixture import CONFIGS
+from reading import Failed
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
-          "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places}
+          "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
+          "plans": cases_plans, "scripts": cases_scripts}
 
 
 def all_cases():
@@ -53,6 +61,11 @@ def all_cases():
             if config and config not in CONFIGS:
                 raise SystemExit(f"{case.title}: there is no configuration {config}")
     return cases
+
+
+def disturbs_sanitizers(case):
+    """A library before theirs, a limit to the addresses."""
+    return case.start == "half" or any(run.faults or "ulimit -v" in run.command for run in case.runs)
 
 
 def mpiexec_of(build):
@@ -76,10 +89,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", help="the build folder")
     parser.add_argument("--fast", action="store_true", help="a choice")
+    parser.add_argument("--sanitized", action="store_true", help="without those that sanitizers do not bear")
+    parser.add_argument("--program", help="instead of BUILD's")
     parser.add_argument("--only", metavar="PATTERN", help="cases whose title holds it")
     parser.add_argument("--list", action="store_true", help="titles, and no more")
     parser.add_argument("--self-test", action="store_true", help="of the checker")
-    parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
+    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count()), help="cases at a time")
     parser.add_argument("--patience", type=float, default=1, help="times all limits, for slow machines")
     parser.add_argument("--durations", action="store_true", help="the longest cases at the end")
     options = parser.parse_args()
@@ -87,7 +102,8 @@ def main():
         signal.signal(number, signal.SIG_DFL)  # nohup and others leave them ignored, and programs inherit that
     if options.self_test:
         return self_test.run()
-    cases = [c for c in all_cases() if (c.fast or not options.fast) and re.search(options.only or "", c.title)]
+    cases = [c for c in all_cases() if (c.fast or not options.fast) and not (options.sanitized and disturbs_sanitizers(c))
+             and re.search(options.only or "", c.title)]
     if options.list:
         for case in cases:
             print(f"{case.title}{'  [known: ' + case.known + ']' if case.known else ''}")
@@ -95,14 +111,15 @@ def main():
         return 0
     if not options.build or not cases:
         parser.error("no case has such a title" if options.build else "which build folder?")
-    with tempfile.TemporaryDirectory(prefix="faults.") as work:
+    with tempfile.TemporaryDirectory(prefix="trireme-program-") as work:
         work = Path(work)
         (work / "templates").mkdir()
         (work / "cases").mkdir()
-        bench = Bench(options.build, mpiexec_of(options.build), work, options.patience)
+        build = Path(options.build)
+        bench = Bench(options.program or build / "trireme", mpiexec_of(build), work, options.patience, build / "tests/failing_calls.so")
         try:
             bench.prepare()
-        except same_bits.Failed as e:
+        except Failed as e:
             print(f"FAILED: {e}")
             return 1
         results = []
