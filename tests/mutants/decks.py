@@ -52,15 +52,9 @@ MUTANTS = [
     # what a run takes of it
     ("a run forgets its seed", "lib/deck/resolve.cpp", "  s.seed = static_cast<std::uint64_t>(d.train.seed);\n", "",
      program("app_test", "Compare.AnotherSeed*")),
-<<<<<<< HEAD
-    ("a run forgets what it freezes", "lib/deck/resolve.cpp", "  s.freeze = d.freeze;\n", "", program("app_test", "FreezePlan.*")),
+    ("a run forgets what it freezes", "lib/deck/resolve.cpp", "  s.freeze = d.freeze;\n", "", rows("^plans: memory is of all")),
     ("a run's gradients travel as they are computed", "lib/deck/resolve.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n",
-     program("app_test", "GridRun.GradientsMay*")),
-=======
-    ("a run forgets what it freezes", "lib/deck/trainer_setup.cpp", "  s.freeze = d.freeze;\n", "", rows("^plans: memory is of all")),
-    ("a run's gradients travel as they are computed", "lib/deck/trainer_setup.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n",
      rows("^ranks: gradients may travel")),
->>>>>>> main
     # the model
     ("a preset has another base of its positions", "lib/model/config.cpp", "  c.rope_theta = 500000;\n", "", DECK),
     ("a preset has another epsilon", "lib/model/config.cpp", "  c.norm_eps = 1e-6;\n", "", DECK),

@@ -153,14 +153,9 @@ MUTANTS = [
      "  const int ahead = std::min(p.stages - stage - 1, microbatches);\n  for",
      "  const int ahead = std::min(std::max(p.stages - stage - 2, 0), microbatches);\n  for",
      [program("pipe_test", "*"), survives(bits(4))]),
-<<<<<<< HEAD
-    ("gradients down the activations' way", "lib/pipe/executor.cpp", "(to.down ? down : up).send(",
-     "down.send(", few(2)),
-=======
     ("gradients down the activations' way", "lib/pipe/executor.cpp",
      "(to.down ? down : up).send(held.take(m, c), to.stage, what, m);",
      "down.send(held.take(m, c), to.stage, what, m);", few(2)),
->>>>>>> main
     ("the last message is not waited for", "lib/pipe/executor.cpp", "  up.settle();\n", "", few(2)),
     ("another microbatch's activation", "lib/pipe/executor.cpp",
      "stage.forward(m, c, activation.take(m, c)));",
@@ -170,24 +165,15 @@ MUTANTS = [
     ("weight gradients are lost", "lib/train/stage.cpp",
      "    std::move(tape).weight_gradients(run_of(batch, m, weights, &gradients));\n", "", few(2)),
     ("weight gradients of a microbatch are lost", "lib/pipe/schedule.cpp",
-<<<<<<< HEAD
-     "{ add({Do::weight_gradients, m, chunk}); }", "{ if (m > 0) add({Do::weight_gradients, m, chunk}); }",
-=======
      "add({Do::weight_gradients, m, chunk});", "if (m > 0) add({Do::weight_gradients, m, chunk});",
->>>>>>> main
      program("pipe_test", "*")),
     ("weight gradients are added twice", "lib/autograd/tape.cpp",
      "    l.op->weight_gradients(run, std::move(l.grad_out), std::move(l.saved));\n",
      "    l.op->weight_gradients(run, l.grad_out, l.saved);\n"
      "    l.op->weight_gradients(run, std::move(l.grad_out), std::move(l.saved));\n",
      [program("autograd_test", "*"), *few(2)]),
-<<<<<<< HEAD
-    ("weight gradients come twice", "lib/pipe/schedule.cpp", "{ add({Do::weight_gradients, m, chunk}); }",
-     "{ for (int i = 0; i < 2; ++i) add({Do::weight_gradients, m, chunk}); }", program("pipe_test", "*")),
-=======
     ("weight gradients come twice", "lib/pipe/schedule.cpp", "add({Do::weight_gradients, m, chunk});",
      "add({Do::weight_gradients, m, chunk}), add({Do::weight_gradients, m, chunk});", program("pipe_test", "*")),
->>>>>>> main
     ("weight gradients before those of inputs", "lib/pipe/schedule.cpp",
      "    if (i >= ahead) w.input_gradients(i - ahead);\n"
      "    if (i >= ahead + late) w.weight_gradients(i - ahead - late);\n",
@@ -207,13 +193,10 @@ MUTANTS = [
     # chunks
     ("gradients come through the chunks in their order forward", "lib/pipe/schedule.cpp",
      "w.backward(microbatch(b), p.chunks - 1 - chunk(b));", "w.backward(microbatch(b), chunk(b));", program("pipe_test", "*")),
-<<<<<<< HEAD
-=======
     ("chunks are not folded", "lib/pipe/schedule.cpp", "folded{{2, 2, Path::fold,", "folded{{2, 2, Path::ring,",
      program("pipe_test", "*")),
     ("messages are received as late as they are read", "lib/pipe/pipeline.cpp",
      "program.push_back(all[next++]);", "++next, program.push_back(*read);", program("pipe_test", "*")),
->>>>>>> main
     ("chunks are neighbours in the model", "lib/train/chunk.cpp", "pipe.virtual_stage(stage, c)",
      "pipe.chunks * stage + c", few(2)),
     ("a chunk's gradients reach another's inputs", "lib/train/stage.cpp", "auto batch = std::move(kept_.at({m, what.chunk}));",
