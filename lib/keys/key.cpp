@@ -86,6 +86,16 @@ std::string range_text(const Key& key) {
   return joined(words);
 }
 
+KeySection complete(KeySection section) {
+  for (auto& key : section.keys) key.section = section.name;
+  return section;
+}
+
+std::vector<KeySection> complete(std::vector<KeySection> all) {
+  for (auto& section : all) section = complete(std::move(section));
+  return all;
+}
+
 const KeySection* find_section(const std::vector<KeySection>& table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &KeySection::name);
   return found == table.end() ? nullptr : &*found;

@@ -68,7 +68,7 @@ TEST(TextPipeline, PartsOfACutTextHaveTheIdsOfTheWhole) {
   model["vocab"].erase(last[0].get<std::string>() + last[1].get<std::string>());
   model["vocab"]["\u010A/"] = 699;
   model["merges"].erase(model["merges"].size() - 1);
-  model["merges"].insert(model["merges"].begin(), {"\u010A", "/"});
+  model["merges"].insert(model["merges"].begin(), nlohmann::json::array({"\u010A", "/"}));
   for (const auto& f : all) {
     const TextPipeline pipeline(f.at("tokenizer").dump());
     int cuts = 0;
