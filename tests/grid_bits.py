@@ -3,14 +3,12 @@
 
   tests/grid_bits.py BINARY            two decks; exit code 1 when a grid or a restart has other bits
   tests/grid_bits.py BINARY --seed N   draws the restarts as an earlier call did
-  tests/grid_bits.py --self-test       plants differences and looks for them
 
 Of a deck's every grid a run of all steps, with settings that differ from grid to grid and must not matter; then runs
 that change grid, settings and threads at four random steps. Compared with one rank's run are loss, gradient norm and
 learning rate of each step and each byte of the last checkpoint's arrays, which are read without the program's own code.
 """
 import argparse
-import csv
 import random
 import shutil
 import sys
@@ -18,11 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from bits.program import Program
-from bits.reading import Failed, arrays
-from bits.self_test import flip, plant_run, replace
-
-COLUMNS = ("step", "loss", "grad_norm", "lr")
+sys.path.insert(0, str(Path(__file__).resolve().parent / "program"))
+from judging import compare_bits  # noqa: E402
+from reading import Failed  # noqa: E402
+from trainings import Trainings, add_options  # noqa: E402
 
 # Axes of 1, 2, 3, 4, 6 and 8 divide 24, those of 5 and 7 divide 35. Neither seq = 8 nor 5 or 7 divides the heads, and
 # few divide the key/value heads. Masks are uneven, every step is clipped, a block and the norms freeze and thaw.
@@ -112,70 +109,43 @@ def drawn_settings(draw, deck, grid):
     return said
 
 
-def result(run):
-    """Rows of history.csv, and all arrays of the last checkpoint by group and name."""
-    last = max((run / "checkpoints").glob("step-*"), default=None)
-    if last is None:
-        raise Failed(f"{run}: no checkpoint")
-    with open(run / "history.csv", newline="") as f:
-        rows = [tuple(row[c] for c in COLUMNS) for row in csv.DictReader(f)]
-    found = arrays(last)
-    return rows, {(group, name): array for group, of_name in found.items() for name, array in of_name.items()}
-
-
-def difference(got, want):
-    """A text, empty where there is none."""
-    rows, groups = got
-    for mine, right in zip(rows, want[0]):
-        if mine != right:
-            column = next(c for c, a, b in zip(COLUMNS, mine, right) if a != b)
-            return f"{column} at step {right[0]}: {mine[COLUMNS.index(column)]}, not {right[COLUMNS.index(column)]}"
-    if len(rows) != len(want[0]):
-        return f"{len(rows)} rows of history.csv, not {len(want[0])}"
-    if groups.keys() != want[1].keys():
-        return f"other arrays: {sorted(groups.keys() ^ want[1].keys())}"
-    for key, array in want[1].items():
-        if groups[key] != array:
-            return f"{'/'.join(key)} at the end"
-    return ""
-
-
 class Suite:
-    def __init__(self, program, steps):
-        self.program, self.steps = program, steps
+    def __init__(self, place, steps):
+        self.place, self.steps = place, steps
         self.trainings = self.wrong = 0
 
     def train(self, what, grid, arguments):
         pipe, data, seq = grid
-        self.program.train(what, pipe * data * seq, arguments)
+        self.place.carry_out(what, pipe * data * seq, arguments)
 
-    def judge(self, what, want, seconds):
-        said = difference(result(self.program.work / "run"), want)
+    def judge(self, what, seconds):
+        said = compare_bits(self.place / "run", self.place / "one")
         self.trainings += 1
         self.wrong += bool(said)
-        print(f"{what}: {'DIFFERS in ' + said if said else 'the same bits'} [{seconds:.0f} s]", flush=True)
+        print(f"{what}: {'DIFFERS: ' + '; '.join(said) if said else 'the same bits'} [{seconds:.0f} s]", flush=True)
 
-    def start(self, deck, steps=None):
-        (self.program.work / "deck.toml").write_text(deck.text(steps or self.steps))
-        shutil.rmtree(self.program.work / "run", ignore_errors=True)
+    def start(self, deck):
+        self.place.write("deck.toml", deck.text(self.steps))
+        shutil.rmtree(self.place / "run", ignore_errors=True)
 
     def one_rank(self, deck):
         self.start(deck)
         self.train("one rank", (1, 1, 1), [f"train.microbatch={deck.batch // 2}" if deck.batch % 2 == 0 else "train.microbatch=7"])
-        want = result(self.program.work / "run")
-        if len(want[0]) != self.steps or len({row[1] for row in want[0]}) < self.steps // 2:
-            raise Failed(f"deck {deck.name}: {len(want[0])} steps, {len({row[1] for row in want[0]})} losses")
-        return want
+        losses = self.place.losses("run")
+        if len(losses) != self.steps or len(set(losses)) < self.steps // 2:
+            raise Failed(f"deck {deck.name}: {len(losses)} steps, {len(set(losses))} losses")
+        shutil.rmtree(self.place / "one", ignore_errors=True)
+        (self.place / "run").rename(self.place / "one")
 
-    def every_grid(self, deck, want):
+    def every_grid(self, deck):
         for i, grid in enumerate(deck.grids):
             begin = time.monotonic()
             settings = drawn_settings(random.Random(f"{deck.name} {i}"), deck, grid)
             self.start(deck)
             self.train("a grid", grid, settings)
-            self.judge(f"deck {deck.name}, {' '.join(settings)}", want, time.monotonic() - begin)
+            self.judge(f"deck {deck.name}, {' '.join(settings)}", time.monotonic() - begin)
 
-    def restarts(self, deck, want, draw):
+    def restarts(self, deck, draw):
         begin = time.monotonic()
         ends = sorted(draw.sample(range(1, self.steps), 4))
         self.start(deck)
@@ -188,70 +158,32 @@ class Suite:
             settings = [*drawn_settings(draw, deck, grid), f"run.threads={threads}", f"train.steps={end}"]
             told.append(f"{'x'.join(map(str, grid))} with {threads} thread{'s' if threads > 1 else ''} to {end}")
             self.train("a restart", grid, [*settings, *(["--restart", "latest"] if len(told) > 1 else [])])
-        self.judge(f"deck {deck.name}, {', '.join(told)}", want, time.monotonic() - begin)
-
-
-def self_test():
-    plants = {
-        "nothing": (lambda c, r: None, ""),
-        "a bit of a weight": (lambda c, r: flip(c / "rank-00001.h5", 4), "weights/a at the end"),
-        "a bit of a moment": (lambda c, r: flip(c / "rank-00000.h5", 31), "moment1/a at the end"),
-        "a loss": (lambda c, r: replace(r / "history.csv", "5.5", "5.500000000000001"), "loss at step 1: 5.500000000000001, not 5.5"),
-        "a norm": (lambda c, r: replace(r / "history.csv", "2.5", "2.4"), "grad_norm at step 1: 2.4, not 2.5"),
-        "a row": (lambda c, r: replace(r / "history.csv", "9.0,0\n", "9.0,0\n2,5.5,2.5,0.1,9.0,0\n"), "2 rows of history.csv, not 1"),
-        "another array": (lambda c, r: replace(c / "manifest.json", '"b"', '"c"'), "other arrays: [('weights', 'b'), ('weights', 'c')]"),
-        "what it sent": (lambda c, r: replace(r / "history.csv", "9.0,0", "8.0,1"), ""),
-    }
-    mistakes = []
-    with tempfile.TemporaryDirectory(prefix="grid_bits.") as work:
-        right = Path(work) / "right"
-        plant_run(right)
-        for name, (plant, want) in plants.items():
-            run = Path(work) / name.replace(" ", "_")
-            plant(plant_run(run), run)
-            got = difference(result(run), result(right))
-            if got != want:
-                mistakes.append(f"{name}: {got!r}, not {want!r}")
-    grids = [len(d.grids) for d in DECKS]
-    if grids != [32, 7]:
-        mistakes.append(f"{grids} grids")
-    for text in mistakes:
-        print(f"grid_bits: {text}")
-    print(f"grid_bits: {len(plants) + 1} plants, {len(mistakes)} mistakes")
-    return 1 if mistakes else 0
+        self.judge(f"deck {deck.name}, {', '.join(told)}", time.monotonic() - begin)
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("binary", nargs="?", help="a build of trireme")
+    p.add_argument("binary", help="a build of trireme")
     p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="of the restarts")
     p.add_argument("--restarts", type=int, default=2, help="runs that change their grid four times, of each deck")
     p.add_argument("--steps", type=int, default=100)
     p.add_argument("--deck", choices=[d.name for d in DECKS], help="this one alone")
     p.add_argument("--no-grids", action="store_true", help="restarts alone")
-    p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="of every training; may be given again")
-    p.add_argument("--mpiexec", default=shutil.which("mpiexec.mpich") or "mpiexec")
-    p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
-    p.add_argument("--self-test", action="store_true")
+    add_options(p)
     options = p.parse_args()
-    if options.self_test:
-        return self_test()
-    if not options.binary:
-        p.error("a build of trireme")
     begin = time.monotonic()
     print(f"grid_bits: --seed {options.seed}", flush=True)
     draw = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="grid_bits.") as work:
-        suite = Suite(Program(options.binary, Path(work), options), options.steps)
-        suite.program.make_data()
+        suite = Suite(Trainings(options.binary, work, options), options.steps)
         for deck in DECKS:
             if options.deck not in (None, deck.name):
                 continue
-            want = suite.one_rank(deck)
+            suite.one_rank(deck)
             if not options.no_grids:
-                suite.every_grid(deck, want)
+                suite.every_grid(deck)
             for _ in range(options.restarts):
-                suite.restarts(deck, want, draw)
+                suite.restarts(deck, draw)
     minutes = (time.monotonic() - begin) / 60
     print(f"grid_bits: {suite.trainings} trainings, {suite.wrong} with other bits, {minutes:.1f} minutes, --seed {options.seed}")
     return 1 if suite.wrong or not suite.trainings else 0

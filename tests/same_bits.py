@@ -4,7 +4,6 @@
   tests/same_bits.py BINARY > FILE           a line for each training of a fixed table
   tests/same_bits.py BINARY --compare FILE   names the trainings that differ from FILE; exit code 1 when there are any
   tests/same_bits.py OLD NEW                 the same for two binaries
-  tests/same_bits.py --self-test             plants differences and looks for them
 
 A line has digests of the last checkpoint's weights and optimizer state, of history.csv's loss, grad_norm, lr and
 bytes_sent, and of evaluation.csv. Digests of two kinds of CPU differ: take FILE on the machine where it is compared.
@@ -15,27 +14,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bits.program import Program, cpu
-from bits.reading import Failed, arrays, digest_checkpoint, digest_run  # noqa: F401 (tests/faults)
-from bits.self_test import self_test
-from bits.trainings import CASES, GQA  # noqa: F401
+sys.path.insert(0, str(Path(__file__).resolve().parent / "program"))
+from reading import Failed, cpu, digest_run  # noqa: E402
+from trainings import CASES, Trainings, add_options  # noqa: E402
 
 
-def digest(program, case):
+def digest(place, case):
     """The fields of a case's line."""
-    work = program.work
-    (work / "deck.toml").write_text(case.text())
-    shutil.rmtree(work / "run", ignore_errors=True)
+    place.write("deck.toml", case.text())
+    shutil.rmtree(place / "run", ignore_errors=True)
     if case.then:
-        program.train(case.name, case.ranks, case.overrides + ["checkpoint.every_steps=2", "checkpoint.keep_last=0"])
-        (end,) = (work / "run/checkpoints").glob("step-00000004")
-        shutil.rmtree(end)
+        place.carry_out(case.name, case.ranks, case.overrides + ["checkpoint.every_steps=2", "checkpoint.keep_last=0"])
+        shutil.rmtree(place / "run/checkpoints/step-00000004")
         of_grid = ("parallel.", "zero.")
         kept = [o for o in case.overrides if not case.then[1] or not o.startswith(of_grid)]
-        program.train(case.name, case.then[0], [*kept, *case.then[1], "--restart", "latest"])
+        place.carry_out(case.name, case.then[0], [*kept, *case.then[1], "--restart", "latest"])
     else:
-        program.train(case.name, case.ranks, case.overrides)
-    return digest_run(work / "run")
+        place.carry_out(case.name, case.ranks, case.overrides)
+    return digest_run(place / "run")
 
 
 def lines_of(binary, options, show):
@@ -44,13 +40,12 @@ def lines_of(binary, options, show):
     lines = {"#cpu": f"{name} {flags}"}
     show(f"#cpu {lines['#cpu']}")
     with tempfile.TemporaryDirectory(prefix="same_bits.") as work:
-        program = Program(binary, Path(work), options)
-        program.make_data()
+        place = Trainings(binary, work, options)
         for case in CASES:
             if options.only and case.name not in options.only:
                 continue
             # Where bf16 has no vector instructions the host backend refuses it.
-            lines[case.name] = "left-out" if case.bf16() and not has_bf16 else digest(program, case)
+            lines[case.name] = "left-out" if case.bf16() and not has_bf16 else digest(place, case)
             show(f"{case.name} {lines[case.name]}")
     return lines
 
@@ -90,13 +85,8 @@ def main():
     p.add_argument("binary", nargs="*", help="one or two builds of trireme")
     p.add_argument("--compare", metavar="FILE", help="lines of an earlier call")
     p.add_argument("--only", action="append", metavar="NAME", help="this training; may be given again")
-    p.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="of every training; may be given again")
-    p.add_argument("--mpiexec", default=shutil.which("mpiexec.mpich") or "mpiexec")
-    p.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
-    p.add_argument("--self-test", action="store_true")
+    add_options(p)
     options = p.parse_args()
-    if options.self_test:
-        return self_test(differences, lines_of)
     if not options.binary or len(options.binary) > 2 or (len(options.binary) == 2 and options.compare):
         p.error("one binary, or two, or one and --compare FILE")
     unknown = set(options.only or []) - {case.name for case in CASES}

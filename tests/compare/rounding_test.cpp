@@ -126,6 +126,17 @@ TEST(Rounding, OneUnitInOneElementIsExplainedWithoutAnySpread) {
   }
 }
 
+// Two for each tensor share the chance of one false alarm.
+TEST(Rounding, MoreTestsRaiseNoMoreFalseAlarms) {
+  for (const std::size_t n : {1, 100}) {
+    Judgement j;
+    j.chance = 1.01 * false_alarm / (2 * static_cast<double>(n));
+    EXPECT_TRUE(explained(j, n)) << n;
+    j.chance *= 0.98;
+    EXPECT_FALSE(explained(j, n)) << n;
+  }
+}
+
 TEST(Rounding, WhatIsNotFiniteOrNotReplayedIsNotExplained) {
   Draws d(100, 1e-6, 0);
   const auto spread = d.spread();

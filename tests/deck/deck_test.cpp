@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -78,15 +79,41 @@ TEST(Deck, PresetIsAStartThatKeysChange) {
   EXPECT_EQ(overridden({"model.preset=gpt2-1558M"}).model.ffn_width, 6400);
 }
 
-// Counts of the published weights: of Llama 3.2, Llama 3, Mistral 7B v0.3, SmolLM2, Qwen2, Qwen3.
-TEST(Deck, PresetsHaveAsManyParametersAsTheModelsOfTheirNames) {
-  const std::pair<const char*, std::int64_t> published[] = {
-      {"llama-3.2-1B", 1235814400}, {"llama-3-8B", 8030261248}, {"mistral-7B-v0.3", 7248023552},
-      {"smollm2-135M", 134515008},  {"qwen2-0.5B", 494032768},  {"qwen3-0.6B", 596049920},
-      {"llama-7B", 6738415616}};
-  for (const auto& [name, count] : published) {
-    const Deck d = overridden({std::string("model.preset=") + name});
-    EXPECT_EQ(make_spec(d.model).parameter_count(), count) << name;
+// What their makers published: counts of weights, and of config.json what no count depends on.
+TEST(Deck, PresetsAreTheModelsOfTheirNames) {
+  const struct {
+    const char* name;
+    std::int64_t count, context;
+    double theta, eps, factor;
+  } published[] = {{"llama-3.2-1B", 1235814400, 131072, 500000, 1e-5, 32},
+                   {"llama-3-8B", 8030261248, 8192, 500000, 1e-5, 1},
+                   {"mistral-7B-v0.3", 7248023552, 32768, 1e6, 1e-5, 1},
+                   {"smollm2-135M", 134515008, 8192, 100000, 1e-5, 1},
+                   {"qwen2-0.5B", 494032768, 131072, 1e6, 1e-6, 1},
+                   {"qwen3-0.6B", 596049920, 40960, 1e6, 1e-6, 1},
+                   {"llama-7B", 6738415616, 4096, 10000, 1e-5, 1}};
+  for (const auto& p : published) {
+    const auto model = overridden({std::string("model.preset=") + p.name}).model;
+    EXPECT_EQ(make_spec(model).parameter_count(), p.count) << p.name;
+    EXPECT_EQ(model.context, p.context) << p.name;
+    EXPECT_EQ(model.rope_theta, p.theta) << p.name;
+    EXPECT_EQ(model.norm_eps, p.eps) << p.name;
+    EXPECT_EQ(model.rope_factor, p.factor) << p.name;
+  }
+}
+
+// As Radford et al. 2019 have it: branches are less the more of them there are. Of norms and biases
+// nothing decays.
+TEST(Deck, WeightsBeginAsThoseOfGpt2) {
+  auto model = parsed(least_deck).model;
+  model.vocab = 10;
+  const double branch = 0.02 / std::sqrt(2.0 * 12);
+  for (const auto& p : make_spec(model).params) {
+    const bool matrix = p.shape.dims() == 2, norm = p.name.ends_with("norm.weight"),
+               last = p.name.ends_with("projection.weight") || p.name.ends_with("ffn_out.weight");
+    EXPECT_DOUBLE_EQ(p.init_std, !matrix ? 0 : last ? branch : 0.02) << p.name;
+    EXPECT_EQ(p.init_mean, norm ? 1 : 0) << p.name;
+    EXPECT_EQ(p.decay, matrix) << p.name;
   }
 }
 
@@ -214,6 +241,9 @@ TEST(Deck, DifferencesNameKeyAndBothValues) {
   EXPECT_EQ(deck_differences(a, b),
             (std::vector<std::string>{"train.batch: 8 -> 16",
                                       "optimizer.betas: [0.9, 0.95] -> [0.9, 0.99]"}));
+  Deck frozen = a;
+  frozen.freeze = {{.pattern = "blocks.*"}};
+  EXPECT_EQ(deck_differences(a, frozen).at(0), "freeze.pattern: absent -> \"blocks.*\"");
 }
 
 // Three samples of a data rank are no groups of two, whatever microbatch is chosen.

@@ -7,9 +7,10 @@
 namespace trireme {
 
 TEST(Override, ReadsTextByTheKeysType) {
-  const Deck d = overridden({"train.steps=1e5", "train.batch=10_0", "model.dropout=.1",
-                             "parallel.data=auto", "data.path=/x/y.tokens", "model.tied=false",
-                             "optimizer.betas=[0.9,0.99]", "optimizer.lr=+1", "run.threads=2"});
+  const Deck d =
+      overridden({"train.steps=1e5", "train.batch=10_0", "model.dropout=.1", "parallel.data=auto",
+                  "data.path=/x/y.tokens", "model.tied=false", "optimizer.betas=[0.9,0.99]",
+                  "optimizer.lr=+1", "run.threads=2", "optimizer.weight_decay=1e3"});  // the most
   EXPECT_EQ(d.train.steps, 100000);
   EXPECT_EQ(d.train.batch, 100);
   EXPECT_EQ(d.model.dropout, 0.1);
@@ -19,6 +20,7 @@ TEST(Override, ReadsTextByTheKeysType) {
   EXPECT_EQ(d.optimizer.beta2, 0.99);
   EXPECT_EQ(d.optimizer.lr, 1.0);
   EXPECT_EQ(d.run.threads, 2);
+  EXPECT_EQ(d.optimizer.weight_decay, 1000);
 }
 
 TEST(Override, ArraysAreWhole) {

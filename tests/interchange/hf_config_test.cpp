@@ -1,7 +1,6 @@
 // config.json to [model] and back; what cannot be represented is refused by name.
 #include "lib/interchange/hf_config.hpp"
 
-#include "lib/interchange/hf_names.hpp"
 #include "tests/interchange/model_files.hpp"
 
 namespace trireme {
@@ -129,6 +128,17 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_TRUE(with(llama_config(), R"({"model_type": "qwen2"})").qkv_bias);
   EXPECT_TRUE(with(llama_config(), R"({"model_type": "qwen3"})").qk_norm);
   EXPECT_EQ(with(llama_config(), R"({"model_type": "qwen3"})").head_dim, 128);
+  EXPECT_EQ(with(llama_config(), R"({"rms_norm_eps": null})").norm_eps, 1e-6);
+  EXPECT_EQ(with(llama_config(), R"({"max_position_embeddings": null})").context, 2048);
+  auto mistral = llama_config();
+  mistral.erase("num_key_value_heads");
+  mistral.update(Json::parse(R"({"model_type": "mistral", "num_attention_heads": 12})"));
+  EXPECT_EQ(message_of<Error>([&] { model_of_config(mistral, ""); }), "");
+  EXPECT_EQ(model_of_config(mistral, "").kv_heads, 8);
+  EXPECT_NE(message_of<Error>([&] {
+              with(mistral, R"({"max_position_embeddings": 4097})");
+            }).find("'sliding_window' = 4096"),
+            std::string::npos);
   const auto gpt2 =
       model_of_config(Json::parse(R"({"model_type": "gpt2", "n_embd": 24, "n_layer": 2, "n_head": 3,
                       "vocab_size": 257, "n_positions": 17, "n_inner": null})"),
@@ -227,14 +237,6 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
               model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "c", 18);
             }).find("--context 18"),
             std::string::npos);
-}
-
-TEST(HfNames, KnownBuffersAreThoseOfBlocks) {
-  EXPECT_TRUE(is_known_buffer("transformer.h.11.attn.bias"));
-  EXPECT_TRUE(is_known_buffer("h.0.attn.masked_bias"));
-  EXPECT_TRUE(is_known_buffer("model.layers.3.self_attn.rotary_emb.inv_freq"));
-  EXPECT_FALSE(is_known_buffer("h.0.attn.c_attn.bias"));
-  EXPECT_FALSE(is_known_buffer("model.layers.3.self_attn.q_proj.bias"));
 }
 
 }  // namespace trireme

@@ -3,9 +3,11 @@
 
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/export.hpp"
-#include "lib/interchange/hf_names.hpp"
+#include "lib/interchange/hf_folder.hpp"
 #include "lib/interchange/import.hpp"
 #include "lib/interchange/safetensors.hpp"
+#include "lib/interchange/tokenizer_files.hpp"
+#include "lib/io/hdf5_handle.hpp"
 #include "tests/interchange/model_files.hpp"
 
 namespace trireme {
@@ -61,6 +63,25 @@ TEST(RoundTrip, KeepsDoubles) {
   expect_weights(folder / "back", small_llama(), DType::f64);
 }
 
+// A checkpoint takes large parameters in pieces.
+TEST(RoundTrip, PiecesAreThoseOfTheWhole) {
+  for (const auto& config : {small_gpt2(), small_llama()}) {
+    const ScratchFolder folder;
+    CheckpointReader from(save_model(folder.path() / "c", config));
+    export_safetensors(from, model_of(from), folder / "hf", {});
+    const HfFolder files(folder / "hf");
+    const auto spec = make_spec(config);
+    HfWeights weights(files, spec);
+    for (const auto& p : spec.params)
+      for (std::int64_t begin = 0, n = 13; begin < p.shape.count(); begin += n) {
+        n = std::min(n, p.shape.count() - begin);
+        std::vector<std::byte> piece(static_cast<std::size_t>(n) * 4);
+        weights.read(p.name, begin, DType::f32, piece);
+        ASSERT_TRUE(piece == weights_of(p.name, begin, n, DType::f32)) << p.name << " " << begin;
+      }
+  }
+}
+
 // What import(export) cannot show: the order of what is packed, against the definition.
 TEST(RoundTrip, PacksQueriesKeysValuesAndTransposes) {
   const auto value = [](const std::string& param, std::int64_t i) {
@@ -94,6 +115,67 @@ TEST(RoundTrip, PacksQueriesKeysValuesAndTransposes) {
   const auto [c_shape, c] = read(g, "transformer.h.1.attn.c_attn.weight");
   EXPECT_EQ(c_shape, (std::vector<std::int64_t>{24, 72}));
   EXPECT_EQ(c[5 * 72 + 60], value("blocks.1.qkv.weight", 60 * 24 + 5));
+}
+
+// Its weights and settings, in the words of the deck.
+TEST(Hdf5, IsTheModel) {
+  auto config = small_llama();
+  config.max_context = 40;
+  config.rope_scaling = RopeScaling::llama3;
+  config.rope_factor = 8;
+  config.rope_low_freq_factor = 1.5;
+  config.rope_high_freq_factor = 3;
+  const ScratchFolder folder;
+  const auto path = folder.path() / "weights.h5";
+  CheckpointReader from(save_model(folder.path() / "c", config));
+  export_hdf5(from, model_of(from), path, {});
+
+  const Hdf5Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open", path);
+  for (const auto& p : make_spec(config).params) {
+    const Hdf5Handle data(H5Dopen2(file, ("weights/" + p.name).c_str(), H5P_DEFAULT), H5Dclose,
+                          "dataset", path);
+    const Hdf5Handle space(H5Dget_space(data), H5Sclose, "space", path);
+    std::vector<hsize_t> extents(static_cast<std::size_t>(p.shape.dims()));
+    ASSERT_EQ(H5Sget_simple_extent_dims(space, extents.data(), nullptr), p.shape.dims());
+    for (int d = 0; d < p.shape.dims(); ++d)
+      EXPECT_EQ(extents[static_cast<std::size_t>(d)], p.shape[d]) << p.name;
+    std::vector<std::byte> found(static_cast<std::size_t>(p.shape.count()) * 4);
+    ASSERT_GE(H5Dread(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, found.data()), 0);
+    EXPECT_TRUE(found == weights_of(p.name, 0, p.shape.count(), DType::f32)) << p.name;
+  }
+  const auto number = [&](const char* name) {
+    double x = 0;
+    const Hdf5Handle a(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name, path);
+    hdf5_ok(H5Aread(a, H5T_NATIVE_DOUBLE, &x), name, path);
+    return x;
+  };
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, double>>{{"layers", 2},
+                                                   {"width", 24},
+                                                   {"heads", 4},
+                                                   {"kv_heads", 2},
+                                                   {"head_dim", 6},
+                                                   {"ffn_width", 20},
+                                                   {"vocab", 257},
+                                                   {"context", 17},
+                                                   {"max_context", 40},
+                                                   {"norm_eps", 1e-5},
+                                                   {"bias", 0},
+                                                   {"rope_theta", 10000},
+                                                   {"rope_factor", 8},
+                                                   {"rope_low_freq_factor", 1.5},
+                                                   {"rope_high_freq_factor", 3},
+                                                   {"rope_original_context", 8192},
+                                                   {"tied", 0},
+                                                   {"step", 3}})
+    EXPECT_EQ(number(name), value) << name;
+}
+
+// Byte 0, which `tokenize` puts behind a text.
+TEST(TokenizerFiles, OfBytesHaveAnEnd) {
+  const auto files = files_of({TokenizerKind::bytes, ""}, "here");
+  EXPECT_FALSE(files.ids.begin);
+  EXPECT_EQ(files.ids.ends, std::vector<std::int32_t>{0});
 }
 
 TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {

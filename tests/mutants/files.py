@@ -1,5 +1,5 @@
 """Mutants of what is read and written: name, file, right, wrong, suite."""
-from suites import program, ranks
+from suites import program, ranks, rows
 
 MUTANTS = [
     # checkpoints: written
@@ -18,7 +18,7 @@ MUTANTS = [
     ("what stepped aside is removed", "lib/io/checkpoint_list.cpp", "  put_back_replaced(checkpoints);\n  std::vector",
      "  std::vector", program("io_test", "*Checkpoints.*:Publish.*")),
     ("later checkpoints stay when a run goes back", "lib/io/checkpoint_list.cpp", "if (info.step <= step) continue;",
-     "if (info.step >= step) continue;", program("app_test", "Training.GoingBack*")),
+     "if (info.step >= step) continue;", rows("^runs: going back")),
     ("a checkpoint is published in another process's directory", "lib/io/checkpoint_save.cpp", "if (require_lock) require_lock();", "",
      program("io_test", "Checkpoint.IsNot*")),
     # the lock
@@ -39,9 +39,9 @@ MUTANTS = [
     ("the oldest checkpoint is the newest", "lib/io/checkpoint_list.cpp", "const auto info = all.back();\n    const auto damage",
      "const auto info = all.front();\n    const auto damage", program("io_test", "Damage.*")),
     ("only the first rank's share of a checkpoint is checked", "app/restart.cpp", "{world.rank(), world.size()}",
-     "{0, world.size()}", program("app_test", "GridRun.DamageThat*")),
+     "{0, world.size()}", rows("^damage: data2-zero3: rank-00001.h5 (middle|that of)")),
     ("a named checkpoint is taken as it is", "app/restart.cpp", "if (const auto damage = damage_of(world, path, Check::metadata))",
-     "if (const auto damage = damage_of(world, path, Check::sizes))", program("app_test", "LostWork.WhatIsNoShard*")),
+     "if (const auto damage = damage_of(world, path, Check::sizes))", rows("^damage: named: master.h5 middle")),
     ("a repair misses no parameter", "lib/io/repair.cpp", "require(held.contains(name),", "require(true || held.contains(name),",
      program("io_test", "Repair*")),
     ("a repair takes any shard", "lib/io/repair.cpp", "without_extra(record.meta) == without_extra(found.meta) &&",
@@ -76,5 +76,5 @@ MUTANTS = [
     ("a block of a large file is not looked at", "lib/data/same_files.cpp", "for (std::int64_t i = 0; i < blocks; ++i) {",
      "for (std::int64_t i = 0; i + 1 < blocks; ++i) {", program("data_test", "SameFiles.*")),
     ("ranks with unlike files train", "lib/data/same_files.cpp", "if (other == hashes.size()) return;", "if (other <= hashes.size()) return;",
-     program("app_test", "GridInput.TokenFilesThat*")),
+     rows("^ranks: token files that one rank has not hashed")),
 ]

@@ -2,48 +2,60 @@
 """Applies small wrong edits, one at a time, and sees each found by the suites that it names.
 
   tests/mutants/run.py BUILD [NAME...]   a line for each suite of a mutant; exit code 1 when one is not found, or found
-                                         where it may not be, or cannot be tried
+                                         where it may not be, or cannot be tried; NAME is a mutant's, or a file or folder
+  tests/mutants/run.py --texts           that the text which each edit replaces is in its file, once
 
-The tree is copied and built in BUILD/mutants, so that nothing here is touched. A suite runs with
-random delays in all messages and freed memory poisoned; one that hangs counts as having found it. A suite of bits has
-found it too when it tells of other bits than without the mutant.
-Those of the cuda backend run on a simulated device, and need the toolkit to build.
+BUILD's programs are brought up to date, and linked anew beside it with what a mutant changes; sources have to stay as they
+are meanwhile. As many mutants as there are processors are tried at a time. A suite runs with random delays in all messages
+and freed memory poisoned; one that hangs counts as having found it. A suite of bits has found it too when it tells of other
+bits than without the mutant. Those of the cuda backend run on a simulated device, and need the toolkit to build.
 """
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-import device as devices
+import decks
+import device
 import engine
 import files
 import loop
+import machines
+import models
 import orders
-from suites import DEVICE, SIMULATED, Suite
+import reports
+from build import Build
+from suites import DEVICE, ROWS, SIMULATED, Suite
 
 ROOT = Path(__file__).resolve().parents[2]
-HANG_S = 10  # without progress in a case; a clean case takes a second or two
+HANG_S = 10  # without progress in a case, at least
+PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "tests/cuda/simulated/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
 
-MUTANTS = [*engine.MUTANTS, *files.MUTANTS, *loop.MUTANTS, *orders.MUTANTS, *devices.MUTANTS]
-
-
-PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "tests/cuda/simulated/simulated_test"}  # others: tests/
+MUTANTS = [m for part in (engine, files, loop, orders, decks, models, machines, reports, device) for m in part.MUTANTS]
 
 
 def suites_of(mutant):
     return [mutant[4]] if isinstance(mutant[4], Suite) else mutant[4]
 
 
+def place_of(program):
+    return PLACES.get(program, f"tests/{program}")
+
+
 def bits_told(out):
     return [line for line in out.splitlines() if line.startswith("bits ")]
 
 
-def run(*command, cwd=None, timeout=None, env=None):
-    """Exit code and output; None when it took too long."""
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+def run(command, cwd, timeout=None, env=None):
+    """Exit code, None when it took too long, and output."""
+    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                start_new_session=True, env={**os.environ, **(env or {})})
     try:
         out, _ = process.communicate(timeout=timeout)
@@ -54,144 +66,209 @@ def run(*command, cwd=None, timeout=None, env=None):
         return None, ""
 
 
-class Tree:
-    """A copy of the sources with a build of its own."""
+class Clock:
+    """Seconds by what was done in them."""
 
-    def __init__(self, build, device):
-        self.root = build / "mutants" / "tree"
-        self.build = self.root / "build"  # as deep as one of BUILD's own, so that a compiler cache knows the objects
+    def __init__(self):
+        self.seconds = {"compiled": 0.0, "linked": 0.0, "tested": 0.0}
+
+    def spend(self, what, *command, **more):
+        begin = time.monotonic()
+        result = run(*command, **more)
+        self.seconds[what] += time.monotonic() - begin
+        return result
+
+    def __str__(self):
+        return ", ".join(f"{what} {s:.1f} s" for what, s in self.seconds.items())
+
+
+class Trials:
+    def __init__(self, build):
+        self.build = build
         self.mpiexec = os.environ.get("MPIEXEC") or shutil.which("mpiexec.mpich") or "mpiexec"
-        for folder in ("app", "cmake", "kernels", "lib", "tests"):
-            self.sync(folder)
-        for file in ("CMakeLists.txt", "VERSION"):
-            shutil.copy2(ROOT / file, self.root / file)
-        code, out = run("cmake", "-S", str(self.root), "-B", str(self.build), "-G", "Ninja", f"-DTRIREME_CUDA={'AUTO' if device else 'OFF'}",
-                        "-DCMAKE_CUDA_ARCHITECTURES=90",
-                        *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []))
-        if code:
-            sys.exit(out)
-        self.bits = {}  # told by a suite without a mutant
-        self.cuda = device and (self.build / "tests/cuda/simulated").is_dir()
+        self.links = {}  # by program
+        self.clean = {}  # seconds and bits of a suite without a mutant
+        self.runs_program = set()  # programs of tests that run the program itself
+        self.work = build.folder / "mutants"
+        shutil.rmtree(self.work, ignore_errors=True)  # of a run that was killed
+        self.work.mkdir()
 
-    def sync(self, folder):
-        """Copies what differs, so that a second run builds little."""
-        here, there = ROOT / folder, self.root / folder
-        wanted = {p.relative_to(here) for p in here.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-        if there.exists():
-            for p in [p for p in there.rglob("*") if p.is_file() and p.relative_to(there) not in wanted]:
-                p.unlink()
-        for path in wanted:
-            target = there / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            text = (here / path).read_bytes()
-            if not target.exists() or target.read_bytes() != text:
-                target.write_bytes(text)
-                shutil.copymode(here / path, target)
-
-    def make(self, program):
-        return run("cmake", "--build", str(self.build), "-j", str(os.cpu_count()), "--target", program)
-
-    def test(self, suite):
-        """Exit code (None: hung) and output of a suite."""
-        file = PLACES.get(suite.program, f"tests/{suite.program}")
-        command = [str(self.build / file), f"--gtest_filter={suite.cases}"]
-        if suite.ranks:
-            command = [self.mpiexec, "-n", str(suite.ranks), *command]
-        env = {"TRIREME_HANG_LIMIT": str(HANG_S * self.slow), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_DRAW": "all"}
-        return run(*command, cwd=self.root, timeout=2 * HANG_S * self.slow + 20, env=env)
-
-    slow = 1
-
-
-def clean_run(tree, suites):
-    """Every suite passes on the sources as they are; how slow this machine is decides what a hang is."""
-    for program in sorted({s.program for s in suites}):
-        code, out = tree.make(program)
+    def prepare(self, programs):
+        """Builds the programs, the cuda ones where there is a toolkit; how they are linked."""
+        targets = [place_of(p) for p in sorted(programs)]
+        code, out = run(["cmake", "--build", str(self.build.folder), "-j", str(os.cpu_count()), "--target", "trireme", *targets], ROOT)
         if code:
             sys.exit(f"the sources do not build:\n{out[-3000:]}")
-    tree.slow = 12
-    slowest = 0
-    for suite in sorted({s._replace(survives=False) for s in suites}):
-        begin = time.monotonic()
-        code, out = tree.test(suite)
+        self.build = Build(self.build.folder, ROOT)
+        runs = set(self.build.readers[ROOT / "tests/support/process.hpp"])
+        for program in programs:
+            self.links[program] = self.build.link(place_of(program))
+            if program == ROWS or runs & set(self.links[program]):
+                self.runs_program.add(program)
+        self.links["trireme"] = self.build.link("trireme")
+
+    def test(self, suite, program, tested, clock):
+        """Exit code (None: hung) and output of a suite, in `program`, where it runs the program itself with `tested`."""
+        seconds = self.clean[suite][0] if suite in self.clean else 6 * HANG_S
+        command = [str(program), f"--gtest_filter={suite.cases}"]
+        if suite.program == ROWS:
+            command = [sys.executable, str(ROOT / "tests/program/run.py"), str(self.build.folder), "--program", str(tested), "--only", suite.cases, "--jobs", "1",
+                       "--patience", "3"]
+        elif suite.ranks:
+            command = [self.mpiexec, "-n", str(suite.ranks), *command]
+        else:
+            command.append("--gtest_fail_fast")
+        env = {"TRIREME_HANG_LIMIT": str(int(HANG_S + 3 * seconds)), "TRIREME_RANDOM_DELAYS": "5", "TRIREME_DRAW": "all", "TRIREME_TESTED": str(tested),
+               "OMP_WAIT_POLICY": "passive"}
+        return clock.spend("tested", command, cwd=ROOT, timeout=30 + 10 * seconds, env=env)
+
+    def run_clean(self, suite):
+        """A suite passes on the sources as they are."""
+        clock = Clock()
+        code, out = self.test(suite, self.build.folder / place_of(suite.program), self.build.folder / "trireme", clock)
         if code != 0:
-            sys.exit(f"suite {suite.name()} fails without a mutant:\n{out[-3000:]}")
-        tree.bits[suite] = bits_told(out)
-        if suite.bits and not tree.bits[suite]:
-            sys.exit(f"suite {suite.name()} tells no bits")
-        slowest = max(slowest, time.monotonic() - begin)
-    tree.slow = max(1, -(-slowest // HANG_S))
-    return slowest
+            return f"suite {suite.name()} fails without a mutant:\n{out[-3000:]}"
+        if suite.bits and not bits_told(out):
+            return f"suite {suite.name()} tells no bits"
+        if suite.program != ROWS and ("[  PASSED  ] 0 tests" in out or not re.search(r"\[  PASSED  \]", out)):
+            return f"suite {suite.name()} has no case"
+        self.clean[suite] = clock.seconds["tested"], bits_told(out)
+        return None
 
+    def outcome(self, suite, program, tested, clock):
+        """How a suite takes the mutant that `program` or the program that it runs has."""
+        suite = suite._replace(survives=False)
+        code, out = self.test(suite, program, tested, clock)
+        if code is None:
+            return "found (hung)"
+        if code == 0:
+            return "found (bits)" if suite.bits and bits_told(out) != self.clean[suite][1] else "SURVIVED"
+        case = re.search(r"^\[  FAILED  \] (\S+?),? |^FAILED (\S+: .*?):", out, re.MULTILINE)
+        return f"found by {case[1] or case[2]}" if case else "found (hung)" if "hang" in out.lower() else "found"
 
-def outcome(tree, suite):
-    """How a suite takes the mutant that is in the tree."""
-    code, out = tree.test(suite)
-    if code is None:
-        return "found (hung)"
-    if code == 0:
-        told = bits_told(out)
-        return "found (bits)" if suite.bits and told != tree.bits[suite._replace(survives=False)] else "SURVIVED"
-    return "found (hung)" if "hang" in out.lower() and "FAILED" not in out else "found"
+    def made(self, program, file, overlay, work, clock):
+        """The program with the mutant; itself, where it has none of it; what a compiler says of it."""
+        link = self.links[program]
+        changed = self.build.changed(link, file)
+        if not changed:
+            return self.build.folder / ("trireme" if program == "trireme" else place_of(program)), None
+        objects = {}
+        for old in changed:
+            new = objects[old] = work / (old.replace("/", "+"))
+            if new.exists():
+                continue
+            code, out = clock.spend("compiled", self.build.compile(old, overlay, new), cwd=self.build.folder)
+            if code:
+                return None, out
+        to = work / program
+        code, out = clock.spend("linked", self.build.relink(link, objects, to), cwd=self.build.folder)
+        return (None, out) if code else (to, None)
+
+    def verdicts(self, mutant, clock):
+        """What each of its suites says."""
+        _, file, right, wrong, _ = mutant
+        suites = suites_of(mutant)
+        text = (ROOT / file).read_text()
+        if text.count(right) != 1:
+            return [f"NOT TRIED: {file} holds {text.count(right)} times {right!r}"] * len(suites)
+        said, programs = [], {}
+        with tempfile.TemporaryDirectory(dir=self.work) as folder:
+            work = Path(folder)
+            path = work / "changed" / file
+            path.parent.mkdir(parents=True)
+            path.write_text(text.replace(right, wrong))
+
+            def program(name):
+                if name not in programs:
+                    programs[name] = self.made(name, file, work / "changed", work, clock)
+                return programs[name]
+
+            for suite in suites:
+                parts = [suite.program] + ["trireme"] * (suite.program in self.runs_program)
+                errors = [out for _, out in map(program, parts) if out]
+                places = [program(p)[0] for p in parts]
+                if errors:
+                    said.append(f"NOT TRIED: does not compile: {errors[0][-600:]}")
+                elif not any(work == p.parent for p in places):
+                    said.append(f"NOT TRIED: {' and '.join(parts)} have nothing of {file}")
+                else:
+                    said.append(self.outcome(suite, places[0], places[-1], clock))
+        return said
 
 
 def as_expected(suite, said):
     return said == "SURVIVED" if suite.survives else said.startswith("found")
 
 
-def verdicts(tree, mutant):
-    """What each of its suites says."""
-    _, file, right, wrong, _ = mutant
-    suites = suites_of(mutant)
-    path = tree.root / file
-    text = path.read_text()
-    if text.count(right) != 1:
-        return [f"NOT TRIED: {file} holds {text.count(right)} times {right!r}"] * len(suites)
-    path.write_text(text.replace(right, wrong))
-    said = []
-    try:
-        for suite in suites:
-            code, out = tree.make(suite.program)
-            said.append(f"NOT TRIED: does not compile: {out[-600:]}" if code else outcome(tree, suite))
-    finally:
-        path.write_text(text)
-    return said
+def chosen_by(name, mutant):
+    return name == mutant[0] or mutant[1].startswith(f"{name.rstrip('/')}/") or mutant[1] == name
+
+
+def wrong_texts():
+    lines = []
+    for name, file, right, wrong, _ in MUTANTS:
+        found = (ROOT / file).read_text().count(right) if (ROOT / file).exists() else 0
+        if found != 1 or right == wrong:
+            lines.append(f"{name}: {file} holds {found} times {right!r}")
+    names = [m[0] for m in MUTANTS]
+    return lines + [f"two mutants are named {n!r}" for n in sorted(set(names)) if names.count(n) > 1]
+
+
+def clean_run(trials, pool, suites):
+    failures = [f for f in pool.map(trials.run_clean, sorted({s._replace(survives=False) for s in suites})) if f]
+    if failures:
+        sys.exit("\n".join(failures))
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("build", type=Path, metavar="BUILD")
+    p.add_argument("build", type=Path, nargs="?", metavar="BUILD")
     p.add_argument("names", nargs="*", metavar="NAME")
+    p.add_argument("--texts", action="store_true", help="looks at the texts alone")
     p.add_argument("--bits", action="store_true", help="suites that compare bits alone, and the mutants that have one")
+    p.add_argument("-j", type=int, default=os.cpu_count(), metavar="N", help="mutants at a time, as many as processors")
     a = p.parse_intermixed_args()
-    build = a.build.resolve()
-    if not (build / "CMakeCache.txt").is_file():
-        sys.exit(f"{build} is no build folder: run `make build`")
-    unknown = set(a.names) - {m[0] for m in MUTANTS}
-    if unknown:
-        sys.exit(f"no mutant is named {sorted(unknown)[0]!r}")
-    chosen = [m for m in MUTANTS if not a.names or m[0] in a.names]
+    wrong = wrong_texts()
+    if a.texts or wrong:
+        print("\n".join(wrong) or f"{len(MUTANTS)} mutants have their texts")
+        sys.exit(1 if wrong else 0)
+    if not a.build or not (a.build / "build.ninja").is_file():
+        sys.exit(f"{a.build} is no build folder of ninja's: run `make build`")
+    for name in a.names:
+        if not any(chosen_by(name, m) for m in MUTANTS):
+            sys.exit(f"no mutant is named {name!r} or lies there")
+    chosen = [m for m in MUTANTS if not a.names or any(chosen_by(n, m) for n in a.names)]
     if a.bits:
         chosen = [(*m[:4], [s for s in suites_of(m) if s.bits]) for m in chosen if any(s.bits for s in suites_of(m))]
-    begin = time.monotonic()
-    device = any(s.program in PLACES for m in chosen for s in suites_of(m))
-    tree = Tree(build, device)
-    if device and not tree.cuda:
+    build = Build(a.build.resolve(), ROOT)
+    if not any("simulated_device.dir" in o for o in build.commands) and any(s.program in PLACES for m in chosen for s in suites_of(m)):
         print("without the CUDA toolkit: no mutants of device kernels", flush=True)
         chosen = [m for m in chosen if all(s.program not in PLACES for s in suites_of(m))]
-    slowest = clean_run(tree, [s for m in chosen for s in suites_of(m)])
-    print(f"{len(chosen)} mutants; the suites pass without them, the slowest in {slowest:.1f} s", flush=True)
-    lost = 0
-    for i, mutant in enumerate(chosen):
-        started = time.monotonic()
-        wrong = False
-        for suite, said in zip(suites_of(mutant), verdicts(tree, mutant)):
-            good = as_expected(suite, said)
-            wrong = wrong or not good
-            told = "survives, as it must" if good and suite.survives else said if good or not suite.survives else f"FALSELY {said}"
-            print(f"{i + 1:3} {mutant[0]:<48} {mutant[1]:<26} {told:<14} {suite.name()}", flush=True)
-        print(f"    [{time.monotonic() - started:.0f} s]", flush=True)
-        lost += wrong
+    begin = time.monotonic()
+    trials = Trials(build)
+    trials.prepare({s.program for m in chosen for s in suites_of(m)})
+    print(f"built in {(time.monotonic() - begin) / 60:.1f} minutes", flush=True)
+    lost, done, telling = 0, 0, threading.Lock()
+    with ThreadPoolExecutor(a.j) as pool:
+        clean_run(trials, pool, [s for m in chosen for s in suites_of(m)])
+        print(f"{len(chosen)} mutants; the suites pass without them after {(time.monotonic() - begin) / 60:.1f} minutes", flush=True)
+
+        def attempt(mutant):
+            nonlocal lost, done
+            clock = Clock()
+            said = verdicts = trials.verdicts(mutant, clock)
+            with telling:
+                done += 1
+                for suite, said in zip(suites_of(mutant), verdicts):
+                    good = as_expected(suite, said)
+                    told = "survives, as it must" if good and suite.survives else said if good or not suite.survives else f"FALSELY {said}"
+                    print(f"{done:3} {mutant[0]:<52} {mutant[1]:<34} {told:<40} {suite.name()}", flush=True)
+                print(f"    [{clock}]", flush=True)
+                lost += not all(map(as_expected, suites_of(mutant), verdicts))
+
+        # Those of headers take longest: what they change is compiled anew.
+        for trial in as_completed([pool.submit(attempt, m) for m in sorted(chosen, key=lambda m: m[1].endswith(".cpp"))]):
+            trial.result()
     print(f"{len(chosen) - lost} of {len(chosen)} as expected in {(time.monotonic() - begin) / 60:.1f} minutes")
     sys.exit(1 if lost else 0)
 

@@ -3,13 +3,14 @@ from typing import NamedTuple
 
 SIMULATED = "simulated_gpu_test"
 DEVICE = "simulated_test"
+ROWS = "rows"
 FEW = "Parity.OfAFewSettings"
 
 
 class Suite(NamedTuple):
     program: str
     ranks: int  # 0: without a launcher
-    cases: str  # googletest's filter
+    cases: str  # googletest's filter, or a pattern of rows
     bits: bool = False      # what it tells of bits is compared with what the sources as they are told
     survives: bool = False  # the mutant changes nothing that this suite may see
 
@@ -33,6 +34,11 @@ def device(cases):
 
 def program(name, cases):
     return Suite(name, 0, cases)
+
+
+def rows(pattern):
+    """Rows of tests/program, whose titles hold a regular expression."""
+    return Suite(ROWS, 0, pattern)
 
 
 def bits(n, cases="Exactness.OfAFewSettings"):

@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "lib/keys/toml_reader.hpp"
+#include "lib/predict/machine_table.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace trireme {
@@ -94,16 +97,25 @@ TEST(MachineFile, ListsFitEachOther) {
       refusal(good + "[[product]]\ndtype = \"f16\"\nm = [1]\nn = [1]\nk = [1]\nflops = [1]\n"),
       AllOf(HasSubstr("m.toml:7:9"), HasSubstr("\"f16\" is not known"),
             HasSubstr("\"bf16\", \"f32\" or \"f64\"")));
+  EXPECT_THAT(
+      refusal(good + "[[product]]\ndtype = \"f32\"\nm = [1]\nn = [1]\nk = [1, 2]\nflops = [1]\n"),
+      HasSubstr("product.flops has 1 numbers where 2 belong"));
 }
 
 TEST(MachineFile, ReadsBackWhatItWrites) {
   MachineModel m = parse_machine(good, "m.toml");
   m.measured = true;
   m.threads = 3;
+  m.memory_bytes = 8e9;
   m.memory_bandwidth = 1.5e10;
+  m.launch = 2e-6;
+  m.operation = 3e-7;
+  m.agreement = 4e-6;
   m.disk_write = 2e8;
   m.near = {.latency = 1e-6, .bandwidth = 5e9, .shared_by = 2};
-  m.peak[DType::bf16] = 9.89e14;
+  m.far = {.latency = 1e-5, .bandwidth = 6e8, .shared_by = 4};
+  m.peak = {{DType::bf16, 9.89e14}, {DType::f32, 6.7e13}, {DType::f64, 3.4e13}};
+  m.peak_tf32 = 4.95e14;
   m.products = {{DType::f32, Lay::tn, {32, 24576}, {128}, {768}, {1e9, 2e9}}};
   m.attention = {{DType::bf16, Direction::backward, 64, {128, 256}, {3e9, 4e9}}};
   m.operations = {{"norm", DType::f32, {1e3, 1e6}, {1e-6, 1e-4}}};
@@ -111,10 +123,20 @@ TEST(MachineFile, ReadsBackWhatItWrites) {
   const auto again = parse_machine(text, "again.toml");
 
   EXPECT_EQ(machine_text(again), text);
+  const auto written = read_toml(text, "again.toml");
+  for (const auto& section : machine_sections()) {
+    const auto found = std::ranges::find(written, section.name, &RawSection::name);
+    ASSERT_NE(found, written.end()) << section.name;
+    for (const auto& key : section.keys)
+      EXPECT_EQ(std::ranges::count(found->entries, key.name, &RawEntry::key), 1)
+          << section.name << "." << key.name;
+  }
   EXPECT_EQ(again.products[0].m, m.products[0].m);
   EXPECT_EQ(again.products[0].lay, Lay::tn);
   EXPECT_EQ(again.attention[0].direction, Direction::backward);
   EXPECT_EQ(again.near.bandwidth, 5e9);
+  EXPECT_EQ(again.far.bandwidth, 6e8);
+  EXPECT_EQ(again.peak_tf32, 4.95e14);
   EXPECT_EQ(again.disk_write, 2e8);
   EXPECT_TRUE(again.measured);
 }

@@ -3,12 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/error.hpp"
+#include "lib/io/run_tables.hpp"
 #include "lib/report/log_events.hpp"
 #include "lib/report/page.hpp"
 #include "lib/report/run_report.hpp"
 #include "lib/report/thin.hpp"
 #include "lib/report/trace_spans.hpp"
 #include "lib/run/timing.hpp"
+#include "tests/interchange/model_files.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -48,15 +50,15 @@ TEST(LogEvents, WhatARestartMakesAgainIsForgotten) {
 }
 
 TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
-  const auto t = last_traced_step(R"({"traceEvents":[
+  const std::string trace = R"({"traceEvents":[
     {"ph":"M","name":"process_name","pid":0,"tid":0,"args":{"name":"rank 0"}},
     {"ph":"X","name":"step 1","cat":"compute","pid":0,"tid":0,"ts":0,"dur":900,"args":{}},
     {"ph":"X","name":"forward","cat":"compute","pid":0,"tid":0,"ts":10,"dur":10,"args":{"microbatch":0}},
     {"ph":"X","name":"step 2","cat":"compute","pid":0,"tid":0,"ts":1000,"dur":5000,"args":{}},
     {"ph":"X","name":"forward","cat":"compute","pid":0,"tid":0,"ts":2000,"dur":1000,"args":{"microbatch":3}},
     {"ph":"X","name":"linear","cat":"compute","pid":0,"tid":0,"ts":2000,"dur":500,"args":{}},
-    {"ph":"X","name":"wait for gather","cat":"compute","pid":0,"tid":0,"ts":2100,"dur":100,"args":{}}]})",
-                                  10);
+    {"ph":"X","name":"wait for gather","cat":"compute","pid":0,"tid":0,"ts":2100,"dur":100,"args":{}}]})";
+  const auto t = last_traced_step(trace, 10);
   EXPECT_EQ(t.step, 2);
   ASSERT_EQ(t.bars.size(), 2U);
   EXPECT_EQ(t.bars[0].what, "forward");
@@ -64,6 +66,10 @@ TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
   EXPECT_EQ(t.bars[0].begin, 1);
   EXPECT_EQ(t.bars[0].end, 2);
   EXPECT_EQ(t.bars[1].what, "gather");
+  const auto longest = last_traced_step(trace, 1);
+  ASSERT_EQ(longest.bars.size(), 1U);
+  EXPECT_EQ(longest.bars[0].what, "forward");
+  EXPECT_EQ(longest.left_out, 1U);
 }
 
 // Whatever such a file says is told in our words, as is what is wrong with its syntax.
@@ -128,6 +134,42 @@ TEST(Timing, OfAFileIsWhatWasWritten) {
     ASSERT_EQ(all.size(), i);
     for (const auto& one : all) EXPECT_EQ(to_json(one), to_json(t));
   }
+}
+
+TEST(RunReport, HasWhatTheFilesSay) {
+  const ScratchFolder folder;
+  std::string history = std::string(history_columns) + "\n";
+  for (int step = 1; step <= 4; ++step) {
+    HistoryRow row;
+    row.step = step;
+    row.tokens = 100 * step;
+    row.loss = 5 - step;
+    row.grad_norm = step == 2 ? std::nan("") : 10 * step;
+    row.lr = 0.25 * step;
+    row.tokens_per_second = 1000 * step;
+    history += to_csv(row) + "\n";
+  }
+  folder.write("history.csv", history);
+  folder.write("log", "2026-01-01 00:00:00 info step 2: checkpoint x in 0.1 s\n");
+  test::save_model(folder.path() / "checkpoints", test::small_llama());  // of step 3
+
+  const auto r = run_report(folder.path());
+
+  using Json = nlohmann::json;
+  EXPECT_EQ(r.at("step"), 4);
+  EXPECT_EQ(r.at("tokens"), 400);
+  const auto& series = r.at("series");
+  for (const auto& [name, values] : {std::pair{"loss", Json{4, 3, 2, 1}},
+                                     {"lr", Json{0.25, 0.5, 0.75, 1}},
+                                     {"tokens_per_second", Json{1000, 2000, 3000, 4000}}}) {
+    EXPECT_EQ(Json(series.at(name).at("value")), values) << name;
+    EXPECT_EQ(Json(series.at(name).at("step")), (Json{1, 2, 3, 4})) << name;
+    EXPECT_EQ(Json(series.at(name).at("tokens")), (Json{100, 200, 300, 400})) << name;
+  }
+  EXPECT_EQ(Json(series.at("grad_norm").at("value")), (Json{10, 30, 40}));
+  EXPECT_EQ(Json(r.at("marks")),
+            Json::parse(R"({"checkpoints": [{"step": 2, "kept": false}, {"step": 3, "kept": true}],
+                            "restarts": [], "skipped": [{"step": 2, "why": "it is not finite"}]})"));
 }
 
 TEST(RunReport, AnEmptyDirectoryHasProblemsAndNoError) {

@@ -16,10 +16,11 @@ static std::string word_of(const std::string& text) {
 }
 
 Finished run(const std::filesystem::path& where, const std::string& command, int limit_seconds) {
-  const std::string line =
-      "cd '" + where.string() +
-      "' && export TRIREME='" TRIREME_PROGRAM "' MPIEXEC='" TRIREME_MPIEXEC "' && timeout -k 5 " +
-      std::to_string(limit_seconds) + " bash -c " + word_of(command) + " >.out 2>.err </dev/null";
+  const std::string line = "cd '" + where.string() +
+                           "' && export TRIREME=\"${TRIREME_TESTED:-" TRIREME_PROGRAM
+                           "}\" MPIEXEC='" TRIREME_MPIEXEC "' && timeout -k 5 " +
+                           std::to_string(limit_seconds) + " bash -c " + word_of(command) +
+                           " >.out 2>.err </dev/null";
   const int status = std::system(line.c_str());
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return {code, contents_of(where / ".out"), contents_of(where / ".err")};

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "lib/base/error.hpp"
+#include "lib/tokenizer/split_patterns.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace trireme {
@@ -55,7 +56,20 @@ std::string random_text(std::size_t pieces, std::mt19937& random,
 
 TEST(TextPipeline, PartsOfACutTextHaveTheIdsOfTheWhole) {
   std::mt19937 random(1);
-  for (const auto& f : fixtures()) {
+  auto all = fixtures();
+  // With a pattern that takes slashes behind line ends, and the two merged before all others, in
+  // the place of the last.
+  all.push_back(fixtures()[1]);
+  all.back()["name"] = "o200k";
+  auto& tokenizer = all.back()["tokenizer"];
+  tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = o200k_pattern;
+  auto& model = tokenizer["model"];
+  const auto last = model["merges"].back();
+  model["vocab"].erase(last[0].get<std::string>() + last[1].get<std::string>());
+  model["vocab"]["\u010A/"] = 699;
+  model["merges"].erase(model["merges"].size() - 1);
+  model["merges"].insert(model["merges"].begin(), {"\u010A", "/"});
+  for (const auto& f : all) {
     const TextPipeline pipeline(f.at("tokenizer").dump());
     int cuts = 0;
     for (int t = 0; t < 400; ++t) {
@@ -69,6 +83,70 @@ TEST(TextPipeline, PartsOfACutTextHaveTheIdsOfTheWhole) {
       EXPECT_EQ(ids, ids_of(pipeline, text)) << f.at("name") << " at " << *cut << " of " << text;
     }
     EXPECT_GT(cuts, 200) << f.at("name");
+  }
+}
+
+// As tokenizers has it, on a vocabulary that is small enough to merge by hand.
+TEST(TextPipeline, SettingsThatNoneOfTheReferencesHas) {
+  const auto tiny = nlohmann::json::parse(R"({"added_tokens": [], "model": {
+      "type": "BPE", "unk_token": "?", "merges": ["a b", "1 2", "a \u0663"],
+      "vocab": {"?": 0, "a": 1, "b": 2, "1": 3, "2": 4, "\u0663": 5, "ab": 6, "12": 7,
+                "a\u0663": 8, "aba": 9}}})");
+  const struct {
+    const char *changes, *text;
+    std::vector<std::int32_t> ids;
+  } cases[] = {
+      {"{}", "ab12a\u0663", {6, 7, 8}},
+      {R"({"pre_tokenizer": {"type": "Digits"}})", "ab12a\u0663", {6, 7, 1, 5}},
+      {R"({"pre_tokenizer": {"type": "Digits", "individual_digits": true}})",
+       "ab12a\u0663",
+       {6, 3, 4, 1, 5}},
+      {"{}", "xya", {0, 0, 1}},
+      {R"({"model": {"fuse_unk": true}})", "xya", {0, 1}},
+      {"{}", "aba", {6, 1}},
+      {R"({"model": {"ignore_merges": true}})", "aba", {9}},
+      {R"({"model": {"ignore_merges": true}, "pre_tokenizer":
+           {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}})",
+       "aba",
+       {9}},
+      // A special token is looked for before a text is normalised.
+      {R"({"normalizer": {"type": "Replace", "pattern": {"String": "S"}, "content": "b"},
+           "added_tokens": [{"id": 10, "content": "<S>", "special": true}]})",
+       "<S><b>",
+       {10, 0, 2, 0}},
+  };
+  for (const auto& c : cases) {
+    auto json = tiny;
+    json.merge_patch(nlohmann::json::parse(c.changes));
+    EXPECT_EQ(ids_of(TextPipeline(json.dump()), c.text), c.ids) << c.changes << " of " << c.text;
+  }
+}
+
+TEST(TextPipeline, WhatAPostProcessorPutsBehindATextIsNoPrefix) {
+  auto json = fixtures()[1].at("tokenizer");
+  EXPECT_EQ(TextPipeline(json.dump()).prefix(), std::vector<std::int32_t>{0});
+  auto& post = json["post_processor"];
+  post["special_tokens"]["<|end|>"] = {{"id", "<|end|>"}, {"ids", {1}}};
+  post["single"].push_back({{"SpecialToken", {{"id", "<|end|>"}}}});
+  EXPECT_EQ(TextPipeline(json.dump()).prefix(), std::vector<std::int32_t>{0});
+}
+
+// Of bytes that are no character there is a replacement each.
+TEST(TextPipeline, HalfACharacterIsShownByteForByte) {
+  const TextPipeline llama2(fixtures()[3].at("tokenizer").dump());
+  const std::vector<std::int32_t> ids{*llama2.id_of("<0xE6>"), *llama2.id_of("<0x97>")};
+  EXPECT_EQ(llama2.decode(ids), "\uFFFD\uFFFD");
+}
+
+// SentencePiece puts a space first.
+TEST(TextPipeline, TokensHaveTheBytesOfTheirText) {
+  const std::string text = "two  words, naïve 日本語\n";
+  for (const auto& f : fixtures()) {
+    const TextPipeline pipeline(f.at("tokenizer").dump());
+    std::size_t bytes = 0;
+    for (const auto id : ids_of(pipeline, text)) bytes += pipeline.text_bytes(id).value_or(0);
+    EXPECT_EQ(bytes, text.size() + f.at("name").get<std::string>().starts_with("llama2"))
+        << f.at("name");
   }
 }
 

@@ -1,0 +1,195 @@
+"""What a user gets wrong: decks, overrides, options, files. One message that names it, an exit code, nothing written."""
+from rows import REFUSED, Case, Run
+
+# Titles of what is not refused yet as it should be, and why.
+KNOWN = {}
+
+
+def bad(name, command, *says, setup="", start="fresh", **rest):
+    """The folder keeps every file. The deck is checked by `check`, which is what `train` does first."""
+    return Case(name, [Run(command=f"$TRIREME {command}", codes=REFUSED, says=says, limit=30)], setup=setup, start=start,
+                untouched=".", finish="", **rest)
+
+
+def good(name, command, *says, setup="", start="done", **rest):
+    return Case(name, [Run(command=f"$TRIREME {command}", says=says, limit=30)], setup=setup, start=start, finish="", **rest)
+
+
+# An override, and what is said of it beside its key.
+OVERRIDES = [
+    ("model.layers=two", "layers"), ("model.layers=0", "layers"), ("model.layers=-1", "layers"), ("model.layers=1.5", "layers"),
+    ("model.layers=99999999999999999999", "layers"), ("model.layers=", "layers"), ("model.layres=2", "model.layers"),
+    ("model.heads=3", "heads"), ("model.width=0", "width"), ("model.dropout=1", "dropout"), ("model.dropout=-0.1", "dropout"),
+    ("model.dropout=nan", "dropout"), ("model.dropout=inf", "dropout"), ("model.norm=batch", "norm"), ("model.tied=maybe", "tied"),
+    ("model.preset=gpt9", "preset"), ("model.context=99999999999", "context"), ("model.context=4000", "text.tokens|context"),
+    ("model.vocab=100", "vocab"), ("model.init_from=nowhere", "nowhere"), ("model.kv_heads=3", "kv_heads"), ("data.path=[]", "data.path"),
+    ("data.path=none.tokens", "none.tokens"), ("data.path=deck.toml", "deck.toml"), ("data.path=.", "data.path|directory|regular"),
+    ("data.validation=1", "validation"), ("data.validation=-1", "validation"), ("data.validation=0.0001", "validation"),
+    ("data.weights=[1]x", "weights"), ("data.weights=[1,2]", "weights"), ("data.weights=[0]", "weights"), ("data.weights=[nan]", "weights"),
+    ("data.order=reverse", "order"), ("train.batch=0", "batch"), ("train.batch=5", "microbatch|batch"), ("train.microbatch=3", "microbatch"),
+    ("train.steps=0", "steps"), ("train.steps=ten", "steps"), ("train.seed=-1", "seed"),
+    ("train.seed=99999999999999999999", "seed"), ("train.seed=abc", "seed"), ("optimizer.name=adam", "adamw"), ("optimizer.lr=fast", "lr"),
+    ("optimizer.lr=-1", "lr"), ("optimizer.lr=nan", "lr"), ("optimizer.lr=inf", "lr"), ("optimizer.betas=[0.9]", "betas"),
+    ("optimizer.betas=[0.9,1.0]", "betas"), ("optimizer.betas=0.9", "betas"), ("optimizer.eps=0", "eps"), ("optimizer.momentum=0.5", "momentum"),
+    ("schedule.shape=square", "shape"), ("schedule.warmup_steps=-1", "warmup_steps"), ("precision.compute=f16", "compute"),
+    ("precision.compute=f64", "f64"), ("parallel.pipe=0", "pipe"), ("parallel.pipe=3", "pipe"), ("parallel.seq=2", "ranks|seq"),
+    ("parallel.data=-1", "data"), ("parallel.stage_layers=[1]", "stage_layers"), ("zero.stage=4", "stage"), ("zero.shard=-1", "shard"),
+    ("evaluate.every_steps=-1", "every_steps"), ("checkpoint.every_minutes=-1", "every_minutes"), ("checkpoint.keep_last=-1", "keep_last"),
+    ("checkpoint.on_error=ignore", "on_error"), ("run.backend=tpu", "backend"),
+    ("run.threads=99999", "threads"), ("run.threads=-3", "threads"), ("run.time_limit=soon", "time_limit"),
+    ("run.time_limit=1:99:00", "time_limit"), ("run.time_limit=-5", "time_limit"), ("run.hang_timeout=x", "hang_timeout"),
+    ("run.trace_steps=[3]", "trace_steps"), ("run.exactness=exact", "exactness"), ("layers=2", r"\[model\]|model.layers"), ("nonsense", "nonsense"),
+    ("=3", "="), ("model.=3", "model"), (".layers=3", "layers"), ("model.layers.x=3", "layers"), ("model.layers=[2]", "layers"),
+    ("model.width=1e300", "width"), ("model.layers=0x10000000000000000", "layers"), ("model.layers='2'", "layers"), ("train.steps=1e5x", "steps"),
+]
+
+# (name, deck in place of the good one, what is said)
+DECKS = [
+    ("empty", ": > deck.toml", ("required|data.path",)),
+    ("of random bytes", "head -c 3000 /dev/urandom > deck.toml", ("deck.toml",)),
+    ("of zeros", "head -c 3000 /dev/zero > deck.toml", ("deck.toml",)),
+    ("of 3 MB", "head -c 3000000 /dev/zero | tr '\\0' '#' > deck.toml", ("deck.toml",)),
+    ("missing", "rm deck.toml", ("deck.toml", "No such file")),
+    ("a directory", "rm deck.toml; mkdir deck.toml", ("directory",)),
+    ("a dangling link", "ln -sf nowhere deck.toml", ("deck.toml",)),
+    ("a pipe", "rm deck.toml; mkfifo deck.toml", ("regular file",)),
+    ("a checkpoint's manifest", "echo '{\"content\": 3}' > deck.toml", ("deck.toml:1",)),
+    ("cut within a line", "truncate -s 30 deck.toml", ("deck.toml|required|data.path",)),
+    ("with an open text", "echo 'a = \"x' >> deck.toml", ("deck.toml:",)),
+    ("with an open array", "printf '[parallel]\\nstage_layers = [1,' >> deck.toml", ("deck.toml:",)),
+    ("with a section twice", "printf '[model]\\nlayers = 2\\n' >> deck.toml", ("deck.toml:",)),
+    ("with a key twice", "sed -i 's/^width = 16/width = 16\\nwidth = 32/' deck.toml", ("deck.toml:", "width")),
+    ("with a key of another's words", "printf '[optimizer]\\nlearning_rate = 1\\n' > deck.toml", ("deck.toml:2:1", "learning_rate")),
+    ("with a key that is none", "printf '[optimise]\\nlr = 1\\n' >> deck.toml", ("optimise",)),
+    ("with a key of another section", "sed -i 's/^width = 16/width = 16\\nlr = 1/' deck.toml", ("deck.toml:", "lr")),
+    ("with a key above all sections", "sed -i '1i layers = 3' deck.toml", ("layers",)),
+    ("with a text for a number", "sed -i 's/^width = 16/width = \"16\"/' deck.toml", ("deck.toml:", "width")),
+    ("with a date for a number", "sed -i 's/^width = 16/width = 2020-01-01/' deck.toml", ("deck.toml:", "width")),
+    ("with a table for a number", "sed -i 's/^width = 16/width = {a = 1}/' deck.toml", ("width",)),
+    ("with Windows' line ends and a fault", "sed -i 's/^width = 16/width = x/; s/$/\\r/' deck.toml", ("deck.toml:",)),
+    ("with bytes that are no UTF-8", "printf '# \\377\\376\\n' >> deck.toml", ("deck.toml", "UTF-8|utf-8")),
+    ("nested 100,000 deep", "python3 -c 'print(\"[a]\\nb = \" + \"[\" * 100000)' > deck.toml", ("deck.toml",)),
+    ("with a key of 100,000 parts", "python3 -c 'print(\".\".join(\"a\" * 100000) + \" = 1\")' > deck.toml", ("deck.toml",)),
+    ("with an inner key of 100,000 parts", "python3 -c 'print(\"x = {\" + \".\".join(\"a\" * 100000) + \" = 1}\")' > deck.toml", ("deck.toml",)),
+    ("with a section of 100,000 parts", "python3 -c 'print(\"[\" + \".\".join([\"\\\"a\\\"\"] * 100000) + \"]\")' > deck.toml", ("deck.toml",)),
+    ("with tables 100,000 deep", "python3 -c 'print(\"x = \" + \"{a = \" * 100000)' > deck.toml", ("deck.toml",)),
+    ("with an environment variable that is not set", "sed -i 's/text.tokens/${NOT_SET_AT_ALL}.tokens/' deck.toml", ("NOT_SET_AT_ALL",)),
+    ("with an open variable", "sed -i 's/text.tokens/${HOME/' deck.toml", (r"\$\{|HOME",)),
+    ("without data.path", "sed -i /path/d deck.toml", ("data.path",)),
+    ("with steps and tokens", "sed -i 's/^steps = 12/steps = 12\\ntokens = 99/' deck.toml", ("steps", "tokens")),
+    ("with a freeze rule without a pattern", "printf '[[freeze]]\\nfrom_step = 2\\n' >> deck.toml", ("pattern",)),
+    ("with a freeze rule that meets nothing", "printf '[[freeze]]\\npattern = \"nothing.*\"\\n' >> deck.toml", ("nothing",)),
+    ("with a freeze rule that ends first", "printf '[[freeze]]\\npattern = \"*\"\\nfrom_step = 5\\nto_step = 3\\n' >> deck.toml", ("ends at step 3",)),
+    ("with freeze as a section", "printf '[freeze]\\npattern = \"*\"\\n' >> deck.toml", ("freeze",)),
+]
+
+OPTIONS = [  # (command line, what is said)
+    ("", "subcommand"), ("fly", "fly"), ("train", "deck"), ("train deck.toml --fly", "--fly"), ("train deck.toml --run-dir", "--run-dir"),
+    ("train deck.toml --restart", "--restart"), ("train deck.toml --time-limit soon", "--time-limit|time.limit"),
+    ("train deck.toml --time-limit 99:99:99", "--time-limit|time.limit"), ("train deck.toml --time-limit -3", "time.limit"),
+    ("train deck.toml --overwrite --restart latest", "--restart"), ("train deck.toml --restart nowhere", "nowhere"),
+    ("train deck.toml --run-dir text.txt", "text.txt"), ("train deck.toml --run-dir text.txt/x", "text.txt"), ("train deck.toml --run-dir /proc/x", "/proc/x"),
+    ("train deck.toml --run-dir /dev/null", "/dev/null"), ("train deck.toml --run-dir $(printf 'x%.0s' {1..300})", "name too long|File name too long"),
+    ("train text.tokens", "text.tokens"), ("train /dev/null", "/dev/null"), ("train /dev/zero", "/dev/zero"),
+    ("plan", "deck"), ("plan deck.toml --ranks 0", "ranks"), ("plan deck.toml --ranks -1", "ranks"), ("plan deck.toml --ranks x", "ranks"),
+    ("plan deck.toml --ranks 3", "3|batch"), ("plan deck.toml --device-memory lots", "device-memory"), ("plan deck.toml --device-memory -1G", "device-memory"),
+    ("deck model.layer", "model.layers"), ("check", "deck"), ("tokenize", "output|input"), ("tokenize none.txt --output x.tokens", "none.txt"),
+    ("tokenize text.txt", "--output"), ("tokenize text.txt --output /proc/x", "/proc/x"), ("tokenize text.txt --output .", "."),
+    ("tokenize text.txt --output text.txt", "text.txt"), ("tokenize text.txt --output x.tokens --tokenizer none.model", "none.model"),
+    ("tokenize text.txt --output x.tokens --tokenizer text.txt", "text.txt"), ("tokenize text.txt --output x.tokens --field text", "text.txt"),
+    ("tokenize text.txt --output x.tokens --from llmc", "text.txt"), ("tokenize text.txt --output x.tokens --from other", "from"),
+    ("tokenize text.txt --output x.tokens --threads -1", "threads"),
+    ("tokenize 'none*.txt' --output x.tokens", r"none\*"), ("tokenize text.txt --output none/x.tokens", "none/x.tokens"),
+    ("evaluate", "required"), ("evaluate nowhere", "nowhere"), ("evaluate deck.toml", "deck.toml"), ("generate nowhere --prompt a", "nowhere"),
+    ("inspect", "checkpoint"), ("inspect nowhere", "nowhere"), ("inspect text.txt", "text.txt"), ("inspect .", "."), ("inspect nowhere --repair", "nowhere"),
+    # A key of the deck, in our words or another's, written as an option.
+    ("check deck.toml --model.layers=2", "hint: write model.layers=VALUE"), ("check deck.toml --learning-rate 1", "learning_rate is optimizer.lr"),
+    ("train deck.toml --lr=1", "hint: write optimizer.lr=VALUE"), ("generat run", "did you mean trireme generate.*"),
+    # A misspelt option before the one that is missing for it; dashes of documents.
+    ("tokenize text.txt --ouput x.tokens", "--ouput(.|\n)*did you mean --output"), ("generate runs \u2013-prompt a", "\u2013-prompt.*type --prompt"),
+    ("train deck.toml \u2014lr 3", "\u2014lr.*type --lr"), ("tokenize text.txt -o x.tokens --tokenizer gpt2/none", "gpt2/none(.|\n)*hf download gpt2/none"),
+    ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "no run directory"),
+    ("check deck.toml train.steps=9007199254740992", "2\\^53"), ("check \"$(printf 'a\\033[2Jb\\nc')\"", r"a\\x1b\[2Jb\n  c"),  # a name may hold what a terminal obeys
+    ("plan deck.toml model.vocab=100", "vocab.*256"), ("train deck.toml model.vocab=100", "vocab.*256"),
+]
+
+ON_A_RUN = [
+    ("generate run --prompt a --tokens -5", "tokens"), ("generate run --prompt a --tokens x", "tokens"), ("generate run --prompt a --temperature -1", "temperature"),
+    ("generate run --prompt a --temperature nan", "temperature"), ("generate run --prompt a --temperature inf", "temperature"),
+    ("generate run --prompt a --seed -1", "seed"), ("generate run --prompt a --seed 99999999999999999999", "seed"), ("generate run --prompt a --samples -1", "samples"),
+    ("generate run --prompt a --threads -1", "threads"), ("generate run --prompt a --top-p 2", "top"),
+    ("generate run --prompt a --top-k -1", "top"), ("generate run --fly", "fly"), ("evaluate run --data none.tokens", "none.tokens"),
+    ("evaluate run --data text.txt", "text.txt"), ("evaluate run --batches -1", "batches"), ("evaluate run extra", "extra"),
+    ("inspect run/checkpoints", "checkpoints"), ("inspect run/history.csv", "history.csv"), ("inspect run --repair", "--repair"),
+    ("generate run --prompt-file . --tokens 2", "cannot read \\."), ("generate run --prompts many.jsonl", "many.jsonl:1.*tokens"),
+    ("evaluate run --data text.tokens --samples -3", "samples"), ("evaluate unheld", "--data"),
+    # A model of one form where another is asked for.
+    ("import run new", "Trireme's own(.|\n)*model.init_from"), ("import run/checkpoints/step-00000012 new", "Trireme's own"), ("export hf new", "trireme import hf NEW"),
+    ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
+    ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"),
+    ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"), ("report run -o text.txt", "text.txt(.|\n)*no page of a report"),
+]
+FOR_A_RUN = """$TRIREME export run hf; $TRIREME train deck.toml data.validation=0 train.steps=1 --run-dir unheld
+echo '{"prompt": "a", "tokens": 9223372036854775807}' > many.jsonl
+echo '{"messages": [{"role": "user", "content": "a"}]}' > chat.jsonl
+echo '{"ctx": "a", "endings": ["b"], "label": 0}' > choice.jsonl"""
+FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",
+        "tokenize text.txt --output text.tokens --overwrite"]
+ENVIRONMENT = [  # (variable, what is said): of a launcher that this MPI does not understand, or of nonsense
+    ("PMI_SIZE=4", "4"), ("SLURM_STEP_NUM_TASKS=3", "3"), ("OMPI_COMM_WORLD_SIZE=2", "2"), ("OMP_NUM_THREADS=99999 run.threads=auto", "OMP_NUM_THREADS.*4096"),
+]
+
+CASES = [
+    *(bad(f"override {text}", f"check deck.toml \"{text}\"", says, fast=text in ("model.layers=two", "run.threads=99999")) for text, says in OVERRIDES),
+    *(bad(f"deck {name}", "check deck.toml", *says, setup=setup, fast=name == "with a key of 100,000 parts") for name, setup, says in DECKS),
+    *(bad(f"train, deck {name}", "train deck.toml --run-dir run", *says, setup=setup) for name, setup, says in DECKS[:12:3]),
+    *(bad(f"option: {command[:60]}", command, says) for command, says in OPTIONS),
+    # In one folder: none of them makes anything.
+    Case("options on a run", [Run(command=f"$TRIREME {command}", codes=REFUSED, says=(says,), limit=30) for command, says in ON_A_RUN], start="done",
+         setup=FOR_A_RUN, untouched=".", finish=""),
+    # Its own option is wrong, a text may begin so: no key of a deck, no dash is meant.
+    *(Case(f"no hint: {command}", [Run(command=f"$TRIREME {command}", codes=REFUSED, silent=("hint", "typographic"))], start="done", untouched=".", finish="")
+      for command in ("generate run --prompt a --tokens 2 --seed abc", "generate none --prompt '\u2014tokens'")),
+    Case("a plan of 80 bytes", [Run(command="exec $TRIREME plan deck.toml --device-memory 80 2>/dev/null", codes=REFUSED, silent=(".",))], untouched=".", finish=""),
+    bad("option: train over a file of another's", "train deck.toml --run-dir other/thesis.txt", "thesis.txt", setup="mkdir other; echo mine > other/thesis.txt"),
+    bad("check --verify and an id that is none", "check --verify deck.toml data.path=hurt.tokens", "hurt.tokens",
+        setup="cp text.tokens hurt.tokens; printf '\\377\\377' | dd of=hurt.tokens bs=1 conv=notrunc seek=2000"),
+    # Refused, or started as far as the system goes, which is not tried on everybody else's account.
+    *(Case(f"option: {command} --threads 99999", [Run(command=f"$TRIREME {command} --threads 99999", faults="?thread * 20+ EAGAIN", codes=REFUSED,
+                                                      says=("thread|Resource temporarily",))], start="done", untouched=".", finish="")
+      for command in ("tokenize text.txt --output x.tokens", "generate run --prompt a --tokens 3")),
+    *(Case(f"to a full device: {command}", [Run(command=f"$TRIREME {command} >/dev/full", codes=(1,), says=("No space left on device",))], start="done",
+           untouched="run", finish="", fast=command == "version") for command in FULL),
+    Case("to a full device: --help", [Run(command="$TRIREME --help >/dev/full", codes=(1,))], finish=""),
+    *(Case(f"environment {variable}", [Run(command=f"{variable.split()[0]} $TRIREME train deck.toml --run-dir run {' '.join(variable.split()[1:])}", codes=REFUSED,
+                                           says=(says,))], untouched=".", finish="") for variable, says in ENVIRONMENT),
+    # On ranks: one message, and no rank stays.
+    *(Case(f"on two ranks: {name}", [Run(command=f"$MPIEXEC -n 2 $TRIREME {command}", codes=REFUSED, says=(says,))], untouched=".", finish="", fast="deck" in name)
+      for name, command, says in (("no deck", "train none.toml", "none.toml"), ("an override", "train deck.toml model.layers=two", "layers"),
+                                  ("tokens", "train deck.toml data.path=none.tokens", "none.tokens"), ("an option", "train deck.toml --fly", "--fly"),
+                                  ("a grid", "train deck.toml parallel.pipe=3", "pipe"), ("a restart", "train deck.toml --restart nowhere", "nowhere"),
+                                  ("a time limit", "train deck.toml --time-limit soon", "time.limit"), ("a run directory", "train deck.toml --run-dir /proc/x", "/proc/x"))),
+    Case("ranks with other arguments", [Run(command="$MPIEXEC -n 1 $TRIREME train deck.toml --run-dir a : -n 1 $TRIREME train deck.toml --run-dir b", codes=REFUSED,
+                                            says=("(other|different) arguments",))], untouched=".", finish=""),
+    Case("ranks in other folders", [Run(command="mkdir other; $MPIEXEC -n 1 $TRIREME train deck.toml data.path=$PWD/text.tokens : "
+                                                "-n 1 -wdir $PWD/other $TRIREME train deck.toml data.path=$PWD/text.tokens")], finish=""),
+    # Text files of others.
+    *(bad(f"tokenize: JSON lines {name}", "tokenize bad.jsonl --field text --output x.tokens", "bad.jsonl", *says, setup=setup)
+      for name, setup, says in (("with a fault in line 2", "printf '{\"text\": \"a\"}\\n{\"text\": \\n' > bad.jsonl", ("bad.jsonl:2",)),
+                                ("without the field", "echo '{\"other\": 1}' > bad.jsonl", ("text",)), ("with a number", "echo '{\"text\": 1}' > bad.jsonl", ("text",)),
+                                ("with an array", "echo '[1]' > bad.jsonl", ("object",)), ("with bytes that are no UTF-8", "printf '{\"text\": \"\\377\"}\\n' > bad.jsonl", ()),
+                                ("that is a folder", "mkdir bad.jsonl", ()),
+                                ("nested deep", "python3 -c 'print(\"[\" * 200000)' > bad.jsonl", ()))),
+    # What looks odd and is right.
+    *(good(name, command, *says, setup=setup) for name, command, says, setup in (
+        ("a deck with Windows' line ends", "check deck.toml", (), "sed -i 's/$/\\r/' deck.toml"),
+        ("a deck with a byte order mark", "check deck.toml", (), "sed -i '1s/^/\\xef\\xbb\\xbf/' deck.toml"),
+        ("whole numbers with an exponent", "check deck.toml train.steps=1e3", (), ""),
+        ("a variable in a text", "check deck.toml", (), "sed -i 's/\"text.tokens\"/\"${PWD}\\/text.tokens\"/' deck.toml"),
+        ("an empty prompt", "generate run --prompt '' --tokens 3", (), ""), 
+        ("help", "--help", ("train",), ""), ("help of train", "train --help", ("--restart",), ""))),
+]
+for case in CASES:
+    case.known = KNOWN.pop(case.name, "")
+if KNOWN:
+    raise SystemExit(f"no case is called {', '.join(KNOWN)}")

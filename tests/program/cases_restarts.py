@@ -1,0 +1,137 @@
+"""Restarts: on other grids, from named checkpoints, at the borders of freeze rules, with other settings."""
+from rows import FAIL, Case, Run
+
+FAILED = (1, 108)  # the second of options that exclude each other
+OLDER = "run/checkpoints/step-00000004"
+GRIDS = ["f64", "f64-pipe2", "f64-data2", "f64-seq2", "f64-data4", "f64-pipe2-seq2"]
+
+
+def elsewhere(a, b, more="--restart latest"):
+    return Case(f"{a} goes on as {b}, {more}", [], config=a, start="half", finish="close", finish_config=b, finish_more=more,
+                finish_says=("restarting from",), fast=(a, b, more) == ("f64-pipe2", "f64-data2", "--restart latest"))
+
+
+def again(name, more, config="one", says=("restarting from",), finish="bits", setup="", silent=(), start="half", **rest):
+    return Case(name, [], config=config, start=start, setup=setup, finish=finish, finish_more=more, finish_says=says, finish_silent=silent, **rest)
+
+
+def refused(name, more, says, start="half", config="one", **rest):
+    return Case(name, [Run(more, codes=FAILED, says=says)], start=start, config=config, untouched="run", **rest)
+
+
+def start_of_job(n, more, **rest):
+    """The n-th start of batch job 5."""
+    return Run(command=f"SLURM_JOB_ID=5 SLURM_RESTART_COUNT={n} exec $TRIREME train deck.toml checkpoint.async=false --run-dir run {more}", **rest)
+
+
+EARLY, LATER = "write */run/history.csv 2 SIGKILL", "write */run/history.csv 6 SIGKILL"  # before, behind the first checkpoint
+CASES = [
+    # A requeued job: what it asked for first holds until it has a checkpoint of its own.
+    Case("requeued with --overwrite", [start_of_job(0, "--overwrite", faults=EARLY, codes=(137,)),
+                                       start_of_job(1, "--overwrite", faults=LATER, codes=(137,), silent=("restarting from", "is finished")),
+                                       start_of_job(2, "--overwrite", says=("restarting from .*step-00000004",))], start="done", fast=True),
+    Case("requeued with --restart DIR", [start_of_job(0, "--restart old/checkpoints/step-00000004", faults=EARLY, codes=(137,)),
+                                         start_of_job(1, "--restart old/checkpoints/step-00000004", faults=LATER, codes=(137,),
+                                                      says=("restarting from old.*step-00000004",)),
+                                         start_of_job(3, "--restart old/checkpoints/step-00000004", says=("restarting from .*run.*step-00000008",))],
+         start="half", setup="mv run old", finish="weights"),
+    Case("requeued without a word", [start_of_job(0, "", faults=LATER, codes=(137,)), start_of_job(1, "", says=("restarting from .*step-00000004",))]),
+    Case("requeued without a word, without a checkpoint", [start_of_job(0, "", faults=EARLY, codes=(137,)), start_of_job(1, "", says=("done: 12 steps",))]),
+    Case("requeued before it overwrote", [start_of_job(1, "--overwrite", says=("done: 12 steps",), silent=("is finished", "restarting from"))], start="done"),
+    Case("the same start of the same job overwrites", [start_of_job(1, "--overwrite"), start_of_job(1, "--overwrite", silent=("is finished", "restarting from"))]),
+    Case("requeued with another command", [start_of_job(0, "--overwrite train.steps=4"),
+                                           start_of_job(1, "--overwrite", codes=FAILED, says=("may hold checkpoints of an earlier start of this job.*--restart latest",))], finish=""),
+    Case("requeued without an outcome", [start_of_job(0, "--overwrite"),
+                                         start_of_job(1, "--overwrite", codes=FAILED, says=("outcome.json, which would say so, cannot be read",),
+                                                      before="truncate -s 20 run/outcome.json")], finish=""),
+    Case("from a link to an archived checkpoint, and from what came of it",
+         [Run("--restart latest train.steps=10", says=(r"\(step 8\)",)), Run("--restart latest", says=(r"\(step 10\)",))], start="half", finish="",
+         setup="mkdir old && mv run/checkpoints/step-00000008 old/ && ln -s $PWD/old/step-00000008 run/checkpoints/"),
+    Case("another job is refused", [start_of_job(0, "", faults=LATER, codes=(137,)),
+                                    Run(command="SLURM_JOB_ID=6 SLURM_RESTART_COUNT=1 exec $TRIREME train deck.toml --run-dir run", codes=FAILED,
+                                        says=("holds a run already",))]),
+    *(elsewhere(a, b) for a in GRIDS for b in GRIDS if a != b),
+    *(elsewhere(a, b, f"--restart {OLDER}") for a, b in zip(GRIDS, GRIDS[1:] + GRIDS[:1])),
+    *(Case(f"a chain of grids: {', '.join(chain)}",
+           [Run("--restart latest", config=config, faults=f"write */run/history.csv {n} then:SIGKILL", codes=FAIL)
+            for config, n in zip(chain, (5, 4, 4))], config="f64", finish="close", finish_more="--restart latest")
+      for chain in (("f64-pipe2", "f64-data2", "f64-seq2"), ("f64-data4", "f64", "f64-pipe2-seq2"))),
+    *(again(f"{config} from a named checkpoint", f"--restart {OLDER}", config, says=(r"step-00000004 \(step 4\)", "left-step-00000008"))
+      for config in ("one", "data2-zero3", "pipe2", "freeze", "lion", "llama")),
+    *(again(f"{config} from the latest", "--restart latest", config, says=(r"step-00000008 \(step 8\)",), fast=config == "seq2")
+      for config in ("sgd", "lion", "llama", "two-files", "untied", "spm", "freeze", "data2", "data2-zero3", "pipe2", "seq2", "pipe2-data2")),
+    *(again(f"from a checkpoint named {name}", f"--restart {path}", says=(r"\(step 4\)",), setup=setup)
+      for name, path, setup in (("with a slash at its end", OLDER + "/", ""), ("by its full path", "$PWD/" + OLDER, ""),
+                                ("through a link", "link", f"ln -s {OLDER} link"), ("with dots", "./run/../" + OLDER, ""))),
+    again("from the run directory", "--restart run", says=(r"\(step 8\)",), silent=("jumps",)),
+    Case("with a learning rate that jumps", [Run("--restart latest optimizer.lr=4e-3", says=(r"warning the learning rate jumps: step 9 has \S+ by this deck, \S+ by",))],
+         start="half", finish=""),
+    again("from a copy of the run", "--restart old/checkpoints/step-00000004", setup="mv run old", finish="weights", says=(r"\(step 4\)",)),
+    again("from a copy of the run, its directory", "--restart old", setup="mv run old", finish="weights", says=(r"\(step 8\)",)),
+    again("of a run that is done", "--restart latest", says=("the run is finished",), start="done", fast=True),
+    again("of a run that is done, with its outcome lost", "--restart latest", says=("the run is finished",), start="done", setup="rm run/outcome.json",
+          after="grep -q done run/outcome.json"),
+    Case("of a run that is done, elsewhere", [Run(command="$TRIREME train deck.toml --restart run --run-dir other",
+                                                  says=("nothing is made in other: give a higher train.steps, .*model.init_from=",), then="! test -e other")],
+         start="done", finish=""),
+    again("of a run that is done, whose outcome is of before", "--restart latest", says=("the run is finished",), start="done",
+          setup="sed -i s/done/running/ run/outcome.json", after="grep -q done run/outcome.json && grep -q '\"step\": 12' run/outcome.json"),
+    again("of a run that was moved", "--restart latest", setup="mv run elsewhere; ln -s elsewhere run"),
+    again("where there is nothing", "--restart latest", says=("starts fresh",), start="fresh"),
+    Case("whose checkpoints are gone", [Run("--restart latest", codes=FAILED, says=("outcome.json names .*step-00000008, and .* holds no checkpoint",))],
+         start="half", setup="rm -r run/checkpoints/*", untouched="run/history.csv", finish=""),
+    again("where there is an empty directory", "--restart latest", says=("starts fresh",), start="fresh", setup="mkdir -p run/checkpoints"),
+    # A history may begin late, and lacks nothing then.
+    Case("elsewhere, and again", [Run(command="exec $TRIREME train deck.toml --restart run/checkpoints/step-00000004 --run-dir other train.steps=9", silent=("history.csv:",),
+                                      then="[ $(wc -l < other/history.csv) = 6 ]"),
+                                  Run(command="exec $TRIREME train deck.toml --run-dir other --restart latest", silent=("history.csv:",), then="[ $(wc -l < other/history.csv) = 9 ]")],
+         start="done", finish=""),
+    # Its evaluation is neither lost nor made twice.
+    again("evaluated where it was saved", "--restart latest", "evaluated"),
+    # Checkpoints know parameters, not grids: chunks and halves of a pipeline's work, formats on the way.
+    *(again(f"{config} from an early checkpoint", "--restart latest", config, start="cut", fast=config in ("grid-axes",))
+      for config in ("grid-axes", "grid-chunks", "grid-halves", "data2-seq2", "pipe2-data2-bf16", "seq2-reduce-bf16", "freeze-sgd")),
+    # The same steps on other grids, and digests of them.
+    Case("grids change where bits are promised",
+         [Run("--restart latest", config=config, faults=f"write */run/history.csv {n} then:SIGKILL", codes=FAIL) for config, n in (("exact-seq2", 4), ("exact-axes", 5))],
+         config="exact", start="cut", finish_config="exact-data2", fast=True),
+    # Freeze rules begin and end at steps 2, 4, 8, 10.
+    *(Case(f"freeze: killed behind step {n}", [Run("checkpoint.every_steps=1", faults=f"write */run/history.csv {n + 1} SIGKILL", codes=FAIL)],
+           config="freeze", finish_silent=("starts fresh",), fast=n == 4) for n in range(2, 12)),
+    *(Case(f"freeze: stopped behind step {n}", [Run(faults=f"write */run/history.csv {n} SIGTERM; write */run/history.csv {n}+ sleep:40", codes=(75,))],
+           config="freeze") for n in (1, 3, 7, 9)),
+    # Settings that change no number.
+    *(again(f"with {setting}", f"--restart latest {setting}")
+      for setting in ("checkpoint.async=false", "checkpoint.every_steps=1", "checkpoint.every_steps=0", "checkpoint.keep_last=1", "run.log_every=0",
+                      "run.debug=true", "checkpoint.keep_every=3", "run.hang_timeout=10", "model.recompute=block", "checkpoint.every_minutes=0.001")),
+    # Time limits.
+    *(Case(f"{config}: a time limit that is near", [Run("--time-limit 5", faults="write */run/history.csv 1+ sleep:500", codes=(75,), says=("time limit", " steps in 00:00:0[0-4], "))],
+           config=config, fast=config == "one") for config in ("one", "pipe2")),  # a second is left
+    Case("time limits until it is done", [Run("--restart latest --time-limit 2", faults="write */run/history.csv 1+ sleep:300", codes=(0, 75))] * 3),
+    # What cannot go on.
+    refused("another width", "--restart latest model.width=32", ("holds another model", r"\(256, 16\)|\[256, 16\]|16")),
+    refused("more layers", "--restart latest model.layers=3", (r"blocks\.2\.",)),
+    refused("fewer layers", "--restart latest model.layers=1", (r"blocks\.1\.",)),
+    refused("another context", "--restart latest model.context=4", ("positions",)),
+    refused("untied", "--restart latest model.tied=false", ("head",)),
+    refused("a model of these shapes that computes otherwise", "--restart latest model.heads=4 model.norm_eps=1e-3",
+            ("model.heads: 2 -> 4; .*model.norm_eps: 1e-5 -> 0.001", "--allow-other-model")),
+    refused("other rotary frequencies", "--restart latest model.rope_theta=5e5", ("model.rope_theta: 10000 -> 5", "--allow-other-model"), config="llama"),
+    Case("another model, where that is allowed", [Run("--restart latest --allow-other-model model.norm_eps=1e-3", says=("warning .*model.norm_eps: .*as another model",))],
+         start="half", finish=""),
+    refused("another optimizer", "--restart latest optimizer.name=lion", ("moment|lion",)),
+    refused("another optimizer, the other way", "--restart latest optimizer.name=adamw", ("moment",), config="lion"),
+    refused("momentum where there was none", "--restart latest optimizer.name=sgd optimizer.momentum=0.9", ("momentum",)),
+    refused("f64 of f32", "--restart latest run.backend=ref precision.compute=f64", ("f64",)),
+    refused("without a word over a run", "", ("--restart latest", "--overwrite")),
+    refused("a done run without a word", "", ("--restart latest", "--overwrite"), start="done"),
+    # Nothing is overwritten before all is checked; the last has weights of 200 MB that fit, and activations of terabytes that do not.
+    *(refused(f"overwriting with {wrong}", f"--overwrite {wrong}", (), start="done", fast=wrong == "model.context=9999")
+      for wrong in ("--time-limit soon", "train.steps=0", "data.path=none.tokens", "model.context=9999", "data.validation=0.0001", "model.init_from=nowhere", "run.trace_steps=[3]",
+                    "model.width=1024 train.batch=2000000 train.microbatch=2000000")),
+    Case("another model, elsewhere", [Run(command="exec $TRIREME train deck.toml --restart run/checkpoints/step-00000004 model.layers=3 --run-dir wider", codes=FAILED,
+                                          says=(r"blocks\.2\.",))], start="done", untouched=".", finish=""),
+    refused("--overwrite with --restart", "--overwrite --restart latest", ("--restart",)),
+    refused("a grid that does not fit", "--restart latest parallel.pipe=3", ("parallel.pipe",)),
+    refused("other masks of freezing that are wrong", "--restart latest 'freeze.0.pattern=x'", ("freeze",)),
+]

@@ -1,0 +1,297 @@
+"""What a run makes, and what it does with odd numbers, older checkpoints, other CPUs: on one rank."""
+import re
+import shutil
+from pathlib import Path
+
+from fixture import DECK
+from judging import checkpoints_of
+from reading import has_bf16
+from rows import REFUSED, Case, Run, story
+
+FAILED = "grep -q '\"failed\"' run/outcome.json"
+OLDER = "ONEDNN_MAX_CPU_ISA=AVX2"  # for oneDNN, as on a CPU without AVX-512
+WILD = "optimizer.lr=1000 schedule.shape=constant checkpoint.every_steps=0 "  # decay by a factor of -99 a step: beyond f32 after 20
+
+CASES = [
+    Case("going back keeps what is saved afterwards",
+         [Run("--restart run/checkpoints/step-00000004 train.steps=6 checkpoint.keep_last=1",
+              then="cd run/checkpoints; [ -e step-00000006 ] && [ -e left-step-00000012 ] && [ ! -e step-00000012 ]")], start="done", finish="", fast=True),
+    Case("steps that are not finite stop the run", [Run(WILD + "train.steps=50", codes=(1,), says=("5 steps in a row were skipped, the last at step ",),
+                                                       then=FAILED)], finish=""),
+    *(Case(f"a run that fails keeps the checkpoint before, {name}",
+           [Run(f"checkpoint.every_steps=1 optimizer.lr=1000 optimizer.weight_decay=1000 schedule.warmup_steps=0 train.max_skipped=1 train.steps=100 {more}",
+                codes=(1,), says=("not finite",), then="n=$(tail -1 run/history.csv | cut -d, -f1); [ -e run/checkpoints/step-$(printf %08d $((n - 1)))/manifest.json ]")],
+           config="data2", finish="") for name, more in (("behind training", ""), ("at once", "checkpoint.async=false"))),
+    # What stands around memory changes no bit, and finds nothing.
+    *(Case(f"guards of memory: {config}", [Run("run.guards=true")], config=config, fast=config in ("one", "seq2"))
+      for config in ("one", "bf16", "at-once", "recompute", "f64", "seq2", "data2-zero3", "pipe2-data2")),
+    # Checkpoints that are written while training goes on are those that training would have waited for.
+    *(Case(f"a save at once is one behind training: {config}", [Run("checkpoint.async=false")], config=config, fast=config == "one")
+      for config in ("one", "data2-zero3", "grid-axes")),
+    Case("a save after every step", [Run("checkpoint.every_steps=1", then="[ $(ls run/checkpoints | wc -l) = 12 ] && $TRIREME inspect run --verify")], config="data2"),
+    Case("any number of threads has the same bits", [Run("run.threads=8")], config="exact", fast=True),
+    Case("a hail of signals changes no bit", [Run(command="$TRIREME train deck.toml model.width=256 train.batch=300 train.microbatch=1 train.steps=2 --run-dir run & p=$!; "
+                                                        "while [ ! -e run/outcome.json ]; do sleep 0.01; done; while kill -USR1 $p 2>/dev/null; do sleep 0.002; done; wait $p")],
+         config="wide", finish="bits"),
+]
+
+
+@story(CASES, fast=True)
+def files(at):
+    """the files of a run"""
+    at.take("one")
+    assert len(at.rows("run")) == 12
+    assert [row["step"] for row in at.rows("run", "evaluation.csv")] == ["6", "12"]
+    outcome = at.json("run/outcome.json")
+    assert outcome["status"] == "done" and outcome["step"] == 12
+    meta = at.meta("run", 12)
+    assert meta["samples"] == 12 * 4 and meta["tokens"] == 12 * 4 * 8
+    at("check run/effective.toml")
+    log = at.read("run/log")
+    for text in ("info trireme ", "deck.toml, run directory /", "12 steps in 00:00:", "tokens/s on average", "last checkpoint run/checkpoints/step-00000012"):
+        assert text in log
+
+
+@story(CASES, fast=True)
+def commands(at):
+    """what reads a run"""
+    at.take("one")
+    generate = "generate run --prompt the --tokens 20 --seed 4"
+    text = at(generate).out
+    assert text.startswith("the") and len(text) > 3
+    assert at(generate).out == text
+    assert "loss " in at("evaluate run").out
+    assert "blocks.0.qkv.weight" in at("inspect run --verify").out
+
+
+@story(CASES, fast=True)
+def place(at):
+    """where a run would be"""
+    ask = "cp deck.toml other; exec $TRIREME train other run.machine=machines/x.toml --print-run-dir "
+    assert at(ask).out == "runs/other\n"
+    assert at(f"N=7; export N; {ask} --overwrite --run-dir '${{N}} b'").out == "7 b\n"
+    assert not (at / "runs").exists()
+    at(ask + "model.width=wide", codes=(1,))
+
+
+@story(CASES, fast=True)
+def jobs(at):
+    """the log of a batch job"""
+    at("SLURM_JOB_ID=123 SLURM_RESTART_COUNT=2 SLURM_JOB_NODELIST='n[1-2]' exec $TRIREME train deck.toml train.steps=1 'train.seed=${SLURM_JOB_ID}' "
+       "--run-dir 'runs/${SLURM_JOB_ID}'")
+    assert "Slurm job 123, restart 2, on n[1-2]: 1 rank, " in at.read("runs/123/log")
+    assert "seed = 123" in at.read("runs/123/effective.toml")
+
+
+@story(CASES)
+def tuning(at):
+    """fine-tuning takes the weights alone"""
+    at.train("train.steps=200 checkpoint.every_steps=0 evaluate.every_steps=0", run="base")
+    at.train("model.init_from=base train.steps=2", run="tuned")
+    # Fresh weights begin at ln(256) = 5.5, these far below; step 2 is Adam's second update.
+    assert at.losses("tuned")[0] < 4
+    assert at.meta("tuned", 2)["updates"]["embedding.weight"] == 2
+
+
+@story(CASES)
+def wider(at):
+    """weights of f32 start a run in f64"""
+    at.take("one", run="base")
+    for name, more in (("in32", ""), ("in64", "precision.compute=f64")):
+        at.train(f"model.init_from=base train.steps=1 model.dropout=0 run.backend=ref {more}", run=name)
+    narrow, wide = at.losses("in32")[0], at.losses("in64")[0]
+    assert narrow != wide and abs(narrow - wide) < 1e-5  # roundings of f32
+
+
+@story(CASES, fast=True)
+def skipped(at):
+    """steps that are not finite are counted across a restart"""
+    def last(more, run):
+        said = at.train(f"{WILD} {more}", run=run, codes=(1,)).text
+        return int(re.search(r"5 steps in a row were skipped, the last at step (\d+)", said)[1])
+    end = last("train.steps=50", "whole")
+    at.train(f"{WILD} train.steps={end - 2}")
+    assert last("train.steps=50 --restart latest", "run") == end
+
+
+@story(CASES, fast=True)
+def masks(at):
+    """steps without targets stop the run as others that are skipped, and count in no rate"""
+    sequential = "data.path=masked.tokens data.order=sequential data.validation=0"
+    for masked, codes in ((1000, (1,)), (100, (0,))):  # a step is 4 samples of 8 tokens
+        at.write("chat.jsonl", '{"p": "%s", "c": "%s"}' % (("abcdefg" * masked)[:masked], "hijkl" * 200))
+        at("tokenize chat.jsonl --prompt p --completion c --overwrite --output masked.tokens")
+        said = at.train(f"{sequential} --overwrite", codes=codes).text
+        assert ("5 steps in a row were skipped, the last at step 5 as none of its targets counts" in said) == (masked == 1000)
+    assert [row["tokens_per_second"] == "nan" for row in at.rows("run")] == 3 * [True] + 9 * [False]
+    assert at.json("run/timing.json")["processes"][0]["tokens"] == (12 - 3) * 32
+
+
+@story(CASES, fast=True)
+def lengths(at):
+    """lengths that do not fit are warned of"""
+    sound = at("check deck.toml", silent=("warning",)).text
+    samples = int(re.search(r"all trained, (\d+) samples", sound)[1])
+    at(f"check deck.toml train.microbatch=1 train.batch={samples} schedule.warmup_steps=12", silent=("warning",))
+    at(f"check deck.toml train.microbatch=1 train.batch={samples + 1}", says=("samples of an epoch",))
+    at("check deck.toml schedule.warmup_steps=24", says=("schedule.warmup_steps = 24 is longer than the run of 12 steps: the learning rate gets to 0.0015",))
+
+
+@story(CASES, fast=True)
+def peak(at):
+    """a machine file gives the history its peak"""
+    at.train("run.machine=machine.toml train.steps=2")
+    assert float(at.rows("run")[-1]["mfu"]) > 0
+
+
+# Freeze rules that a checkpoint's deck had or had not.
+
+def rule(pattern, begin, end, moments):
+    return f'[[freeze]]\npattern = "{pattern}"\nfrom_step = {begin}\nto_step = {end}\nmoments = "{moments}"\n'
+
+
+def whole_and_cut(at, whole, cut, then):
+    """A run by the rules `whole`, and one by the rules `cut` that from step 4 on is by `then`: the same."""
+    for name, rules in (("whole", whole), ("cut", cut), ("then", then)):
+        at.write(f"{name}.toml", DECK + rules)
+    for name in ("whole", "cut"):
+        at(f"train {name}.toml --overwrite --run-dir {name}")
+    for step in (8, 12):
+        shutil.rmtree(at / f"cut/checkpoints/step-{step:08}")
+    at("train then.toml --run-dir cut --restart latest")
+    at.same("cut", "whole")
+
+
+@story(CASES, fast=True)
+def new_rules(at):
+    """a restart takes up freeze rules that are new"""
+    rules = rule("blocks.0.*", 4, 8, "fresh") + rule("*norm*", 4, 8, "keep")
+    whole_and_cut(at, rules, "", rules)
+    assert at.meta("cut", 12)["updates"]["blocks.0.qkv.weight"] == 4  # those behind its thaw
+
+
+@story(CASES, each=("*norm*", "*.qkv.*"))
+def old_rules(at, pattern):
+    """a restart goes on without freeze rules that are gone"""
+    whole_and_cut(at, rule(pattern, 0, 4, "keep"), rule(pattern, 0, 0, "keep"), "")
+
+
+@story(CASES, fast=True)
+def less_memory(at):
+    """a restart takes no memory for moments that are dropped"""
+    at.write("frozen.toml", DECK + rule("embedding.*", 0, 0, "fresh"))
+    at.take("one", "cut", "cut")
+    at("train frozen.toml --run-dir frozen")
+    at("train frozen.toml --run-dir cut --restart latest")
+    at.take("one", run="plain")
+    cut, frozen, plain = (int(at.rows(run)[-1]["bytes_peak"]) for run in ("cut", "frozen", "plain"))
+    assert cut == frozen < plain
+
+
+@story(CASES, fast=True)
+def fewer_digests(at):
+    """digests past a restart are dropped"""
+    at.train("run.digest_every=2")
+    for step in (8, 12):
+        shutil.rmtree(at / f"run/checkpoints/step-{step:08}")
+    at.train("--restart latest train.steps=8")
+    assert len(at.rows("run", "digests.csv")) == 2
+    at.train("--overwrite train.steps=2")
+    assert not (at / "run/digests.csv").exists()
+
+
+# Other CPUs.
+
+@story(CASES)
+def without_bf16(at):
+    """without bf16 it computes in f32 and says so once"""
+    says = ("computing in f32",)
+    at(f"{OLDER} exec $TRIREME train deck.toml --run-dir wide", silent=says)
+    at(f"{OLDER} exec $TRIREME train deck.toml precision.compute=bf16 --run-dir narrow", once=says)
+    at.same("narrow", "wide")
+    for command in ("check deck.toml precision.compute=bf16", "evaluate narrow", "generate narrow --prompt the --tokens 3"):
+        at(f"{OLDER} exec $TRIREME {command}", once=says)
+    if has_bf16():
+        at("train deck.toml precision.compute=bf16 --run-dir narrow --overwrite", silent=says)
+        assert at.losses("narrow") != at.losses("wide")
+
+
+@story(CASES)
+def another_cpu(at):
+    """a restart on another kind of CPU says so, where bits are promised"""
+    exact, said = "run.exactness=invariant run.exact_chunk=4", ("the checkpoint comes from another kind of machine",)
+    at.train(f"{exact} train.steps=1")
+    kind = at.json("run/outcome.json")["machine"]
+    assert ", oneDNN " in kind and ", kernels for " in kind and kind in at("inspect run").out
+    at.train(f"{exact} train.steps=2 --restart latest", silent=said)
+    older = "ONEDNN_MAX_CPU_ISA=AVX exec $TRIREME train deck.toml --run-dir run --restart latest "
+    at(f"{older} {exact} train.steps=3", once=said)
+    assert at.json("run/outcome.json")["machine"] != kind
+    at.train("run.exactness=repeatable train.steps=4 --restart latest", once=said)
+    at(f"{older} train.steps=5", silent=said)  # fast
+
+
+# Checkpoints of format 1, written by a run of eight steps on two ranks after the fourth: AdamW's arrays are moment1 and
+# moment2, their updates `adam_counts`.
+
+def unpack(at):
+    shutil.unpack_archive(Path(__file__).with_name("format1.tar.gz"), at.folder)
+
+
+@story(CASES, fast=(1,), each=(1, 2))
+def format1(at, ranks):
+    """a checkpoint of format 1 goes on as if it had never stopped, ranks"""
+    unpack(at)
+    at("train d.toml --run-dir whole")
+    at("train d.toml --run-dir old --restart latest run.exactness=repeatable", ranks=ranks, silent=("another kind of machine",))
+    # Another CPU adds up in another order: eight steps apart are within 1e-4 of each other, moments that are lost or counted
+    # from 0 change the loss by more than 1e-3.
+    whole, again = at.losses("whole"), at.losses("old")
+    assert len(whole) == len(again) == 8
+    assert max(abs(a - b) for a, b in zip(whole, again)) < 1e-4
+
+
+@story(CASES, fast=True)
+def format1_inspected(at):
+    """a checkpoint of format 1 is inspected under its arrays' names"""
+    unpack(at)
+    at("inspect old --verify", says=("weights", "moment1", "moment2", "every hash is right"))
+
+
+@story(CASES)
+def format1_order(at):
+    """an order of few samples that is another now is warned of"""
+    unpack(at)
+    (at / "few").write_bytes(bytes(2 * 41))
+    at("tokenize few --from raw-u16 --vocab 11 --output few.tokens")
+    go_on, said = "train d.toml --run-dir old --restart latest data.path=few.tokens ", ("some samples come again and others do not come",)
+    at(go_on, says=said)
+    at(go_on + "train.steps=9", silent=said)
+
+
+@story(CASES)
+def tokenizers(at):
+    """tokens of another tokenizer are refused, those of the model's own are not"""
+    at.take("one")
+    at("export run hf")
+    (at / "other").mkdir()
+    names = str.maketrans("ab", "ba")
+    at.write("other/tokenizer.json", re.sub(r'"([ab])": (97|98)\b', lambda m: f'"{m[1].translate(names)}": {m[2]}', at.read("hf/tokenizer.json")))
+    for name in ("hf", "other"):
+        at(f"tokenize text.txt --separator none --tokenizer {name} -o {name}.tokens")
+    check = "check deck.toml model.init_from=run data.path="
+    at(check + "other.tokens", codes=REFUSED, says=("tokenizer", "--tokenizer", "/run is a model of"))
+    at(check + "'[\"hf.tokens\", \"text.tokens\"]'")
+    at("train deck.toml train.steps=14 --run-dir run --restart latest data.path=other.tokens", codes=REFUSED, says=("tokenizer",))
+
+
+@story(CASES)
+def asked_by_files(at):
+    """files ask as signals do"""
+    ended = at("$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 run.log_every=0 --run-dir run & p=$!; "
+               "until [ $(cat run/history.csv 2>/dev/null | wc -l) -gt 5 ]; do sleep 0.01; done; touch run/checkpoint_now; "
+               "until ls run/checkpoints/step-*/manifest.json >/dev/null 2>&1; do sleep 0.01; done; cat /proc/$p/comm; touch run/stop_now; wait $p", codes=(75,))
+    assert ended.out == "trireme\n"  # what top and the kernel's messages call it
+    assert at.json("run/outcome.json")["exit_reason"] == "the file stop_now asked for it"
+    assert not list((at / "run").glob("*_now"))
+    assert len(checkpoints_of(at / "run")) == 2

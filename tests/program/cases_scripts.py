@@ -1,0 +1,173 @@
+"""What jobscripts/ decide, with stand-ins for Slurm and the program.
+
+A row says what the program does in one start of a job, in bash, and what the script has to do then. How all this goes together
+on a real Slurm is tests/jobs/slurm_test.py's.
+"""
+import json
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rows import Case
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "jobscripts"
+
+STAND_INS = {
+    # Its own part is $RUN, that of a question $ASKED. `outcome STATUS STEP REASON` writes what the program would.
+    "trireme": """
+outcome() {
+  mkdir -p "$WHERE"
+  printf '{\\n "status": "%s",\\n "step": %s,\\n "exit_reason": "%s",\\n "job": "%s",\\n "restart": %s\\n}\\n' \\
+    "$1" "$2" "$3" "${JOB:-123}" "${SLURM_RESTART_COUNT:-0}" > "$WHERE/outcome.json"
+}
+if [[ " $* " == *' --print-run-dir '* ]]; then
+  eval "${ASKED:-:}"
+  echo "$WHERE"
+else
+  echo "trireme $*" >> calls
+  echo $$ > pid
+  eval "$RUN"
+fi""",
+    "srun": """
+while [[ $1 == --* ]]; do shift; done
+eval "${LAUNCH:-:}"
+"$@" """,
+    "scontrol": """
+case $1 in
+  show) [ -z "$STATE" ] || printf '   JobState=%s\\n   Command=%s/train_gpu.sbatch DECK\\n' $STATE "$SCRIPTS" ;;
+  requeue)
+    echo "requeue $2" >> calls
+    exit "$REFUSED"
+    ;;
+esac""",
+    "squeue": 'echo "$ENDS"',
+    "scancel": """
+echo "scancel $*" >> calls
+kill -TERM $(cat pid)""",
+    "sleep": '[ "$1" != 60 ] && exec /bin/sleep 0.05; exit 143',  # as Slurm ends what it requeues
+    "sbatch": """
+echo "sbatch $* requeue=${TRIREME_REQUEUE-}" >> calls
+grep -c ^sbatch calls""",
+}
+
+
+@dataclass
+class Row:
+    name: str
+    run: str                     # what the program does
+    code: int                    # of the script
+    requeued: bool = False
+    says: str = ""               # a regular expression for its output
+    before: dict = field(default_factory=dict)  # outcome.json of an earlier start
+    arguments: str = "deck.toml"
+    asked: list = field(default_factory=list)   # what the program's arguments must contain; with a "-" before it must not
+    environment: dict = field(default_factory=dict)
+    where: str = "runs/deck"
+    script: str = "train.sbatch"
+    around: str = ""             # bash before the script
+
+
+def earlier(status, step, restart, job="123"):
+    return {"status": status, "step": step, "exit_reason": "", "job": job, "restart": restart}
+
+
+def start(n, **more):
+    return {"SLURM_RESTART_COUNT": str(n), **more}
+
+
+SOON = {"ENDS": "now + 2 minutes"}
+STOPPED = "outcome stopped 7 'a signal asked for it'; exit 75"
+ROWS = [
+    Row("done", "outcome done 9 'all steps are done'", 0),
+    Row("done, and the launcher lost the code", "outcome done 9 ''; exit 15", 0),
+    Row("finished before", "exit 0", 0, before=earlier("done", 9, 0, "99")),
+    Row("stopped", STOPPED, 75, True, "stopped at step 7: a signal asked for it; requeueing"),
+    Row("stopped, and the launcher lost the code", "outcome stopped 7 ''; exit 143", 75, True),
+    Row("stopped by a file", "outcome stopped 7 'the file stop_now asked for it'; exit 75", 75, says="stopped at step 7"),
+    Row("stopped where no job is requeued", STOPPED, 75, environment={"TRIREME_REQUEUE": "no"}),
+    Row("cancelled", STOPPED, 75, says="not requeued: the job is cancelled", environment={"STATE": "CANCELLED"}),
+    Row("Slurm does not answer", STOPPED, 75, True, environment={"STATE": ""}),
+    Row("--no-requeue", STOPPED, 75, True, "stopped at step 7: .*; not requeued: Slurm does not, .*--no-requeue", environment={"REFUSED": "1"}),
+    Row("failed", "outcome failed 7 'no space left'; exit 1", 1, says="code 1: no space left"),
+    Row("failed, with code 0", "outcome failed 7 ''; exit 0", 1),
+    Row("killed", "outcome running 5 ''; exit 137", 137, says="a process was killed"),
+    # An outcome of another start says nothing.
+    Row("wrong deck", "exit 1", 1, says="code 1 before it trained", before=earlier("stopped", 7, 0, "99")),
+    Row("wrong deck in a later start", "exit 1", 1, before=earlier("stopped", 7, 0), environment=start(1)),
+    Row("another job's outcome, touched meanwhile", "printf '%s' \"$(cat runs/deck/outcome.json)\" > runs/deck/outcome.json; exit 1", 1,
+        before=earlier("stopped", 7, 0, "99")),
+    Row("a later start stops", STOPPED, 75, True, before=earlier("stopped", 5, 0), environment=start(1)),
+    # Stopped before it trained.
+    *(Row(f"stopped before it trained, code {c}", f"exit {c}", 75, True, "before it trained; requeueing") for c in (75, 143, 138, 129, 130, 15, 10)),
+    Row("stopped while it starts again", "exit 143", 75, True, before=earlier("stopped", 7, 0), environment=start(1)),
+    Row("the tenth start in a row", "exit 143", 75, True, before=earlier("running", 7, 4), environment=start(14)),
+    Row("the eleventh", "exit 143", 75, says="not requeued: 11 starts in a row", before=earlier("running", 7, 4), environment=start(15)),
+    Row("the eleventh of the job's first starts", "exit 143", 75, says="not requeued: 11 starts in a row", before=earlier("running", 7, 4, "99"), environment=start(10)),
+    Row("the eleventh trains", STOPPED, 75, True, before=earlier("running", 5, 4), environment=start(15)),
+    Row("stopped before it trained, where no job is requeued", "exit 75", 75, says="(?m)before it trained$", environment={"TRIREME_REQUEUE": "no"}),
+    Row("a signal to the script before the program is asked", "exit 1", 75, True, "before it trained",
+        environment={"ASKED": "kill -TERM $PPID; exit 143"}, asked=["-trireme"]),
+    Row("a signal to the script before srun", "exit 1", 75, True, environment={"ASKED": "kill -HUP $PPID"}, asked=["-trireme"]),
+    Row("a signal to the script alone", "trap 'outcome stopped 3 sig; exit 75' TERM; kill -TERM $SCRIPT; for i in {1..400}; do /bin/sleep 0.02; done",
+        75, True, "stopped at step 3", asked=["scancel --signal=TERM 123"]),
+    Row("SIGUSR1 to the script", "kill -USR1 $SCRIPT; /bin/sleep 0.1; outcome done 9 ''", 0, asked=["-scancel"]),
+    Row("a signal while srun starts", "", 75, True, environment={"LAUNCH": "kill -TERM $SCRIPT; /bin/sleep 0.1; exit 1"}),
+    # Time.
+    Row("no step in the time", "outcome stopped 5 'the time limit is near'; exit 75", 75, says="no step further", before=earlier("stopped", 5, 0),
+        environment=start(1, **SOON)),
+    Row("a step in the time", "outcome stopped 6 'the time limit is near'; exit 75", 75, True, before=earlier("stopped", 5, 0), environment=start(1, **SOON)),
+    Row("no time to train", "exit 143", 75, says="no step further", before=earlier("stopped", 5, 0), environment=start(1, **SOON)),
+    Row("a stop where it began, with time left", "outcome stopped 5 ''; exit 75", 75, True, before=earlier("stopped", 5, 0), environment=start(1)),
+    Row("the time limit", "outcome done 9 ''", 0, environment=SOON, asked=["--time-limit 1"]),
+    Row("no word of a time limit", "outcome done 9 ''", 0, environment={"ENDS": ""}, asked=["-time-limit"]),
+    Row("a time limit that is over", "outcome done 9 ''", 0, environment={"ENDS": "2020-01-01T00:00:00"}, asked=["--time-limit 1"]),
+    Row("a time limit of its own", "outcome done 9 ''", 0, arguments="deck.toml --time-limit 60", environment=SOON, asked=["-time-limit 1"]),
+    # Arguments.
+    Row("nothing said", "outcome done 9 ''", 0, asked=["train deck.toml --restart latest"]),
+    Row("nothing said, again", "outcome done 9 ''", 0, asked=["--restart latest"], environment=start(2)),
+    *(Row(f"{a}, start {n}", "outcome done 9 ''", 0, arguments=f"deck.toml {a}", asked=[a, "-latest"], environment=start(n))
+      for a in ("--restart old", "--restart=old", "--overwrite") for n in (0, 1)),
+    Row("an override with a path", "outcome done 9 ''; exit 7", 0, arguments="deck.toml run.machine=machines/x.toml"),
+    Row("a deck of another name, a folder with a space", "outcome stopped 9 ''; exit 7", 75, True, arguments="decks/mine", where="somewhere else"),
+    Row("a wrong argument", "exit 7", 1, says="code 1 before it trained", environment={"ASKED": "exit 1"}, asked=["-trireme"]),
+    Row("a task of an array", "JOB=120_3; outcome stopped 3 sig; exit 75", 75, environment={"SLURM_ARRAY_JOB_ID": "120", "SLURM_ARRAY_TASK_ID": "3"},
+        requeued=True, asked=["requeue 120_3"]),
+    Row("--export=NONE", "[ \"$SLURM_EXPORT_ENV\" = ALL ] && outcome done 9 ''", 0, environment={"SLURM_EXPORT_ENV": "NONE"}),
+    # What cannot be loaded.
+    Row("no program", "", 127, says="is no-such-trireme a program on", environment={"TRIREME": "no-such-trireme"}),
+    Row("too few addresses", "", 127, says=r"\(ulimit -v: 9000000 KiB\)", environment={"ASKED": "exit 127"}, around="ulimit -v 9000000"),
+    # The other scripts.
+    Row("a GPU for each rank", "outcome done 9 ''", 0, script="train_gpu.sbatch", asked=["train deck.toml run.backend=cuda --restart latest"]),
+    Row("a GPU for each rank, stopped", STOPPED, 75, True, script="train_gpu.sbatch"),
+    Row("a chain", "", 0, script="chain.sh", arguments="2 --nodes=2 train.sbatch deck.toml",
+        asked=["sbatch --parsable --nodes=2 train.sbatch deck.toml requeue=no", "sbatch --parsable --dependency=afterany:1 --nodes=2"]),
+    *(Row(f"a chain, {a}", "", 1, script="chain.sh", arguments=f"2 train.sbatch deck.toml {a}", says="would do .* again", asked=["-sbatch"])
+      for a in ("--overwrite", "--restart old")),
+    Row("a chain of nothing", "", 1, script="chain.sh", arguments="x train.sbatch", says="usage"),
+]
+
+
+def carry_out(at, row):
+    (at / "bin").mkdir()
+    for name, text in STAND_INS.items():
+        at.write(f"bin/{name}", f"#!/bin/bash\n{text}\n")
+        (at / f"bin/{name}").chmod(0o755)
+    if row.before:
+        (at / row.where).mkdir(parents=True)
+        at.write(f"{row.where}/outcome.json", json.dumps(row.before, indent=1) + "\n")
+    variables = {"SLURM_JOB_ID": "123", "RUN": row.run, "WHERE": row.where, "STATE": "RUNNING", "REFUSED": "0", "ENDS": "now + 2 hours",
+                 "SCRIPTS": str(SCRIPTS), **row.environment}
+    given = "".join(f"export {name}={shlex.quote(value)}; " for name, value in variables.items())
+    # $SCRIPT for what runs below it.
+    at(f"unset TRIREME; PATH=$PWD/bin:$PATH; {given} export SCRIPT=$$; {row.around or ':'}; exec bash {SCRIPTS}/{row.script} {row.arguments}", codes=(row.code,),
+       says=(row.says,), silent=("not requeued",) if row.requeued and "REFUSED" not in row.environment else ())
+    calls = at.read("calls") if (at / "calls").exists() else ""
+    assert ("requeue 1" in calls) == row.requeued
+    for text in row.asked:
+        if text.startswith("-") and not text.startswith("--"):
+            assert text[1:] not in calls
+        else:
+            assert text in calls
+
+
+CASES = [Case(row.name, [], finish="", fast=True, story=lambda at, row=row: carry_out(at, row)) for row in ROWS]

@@ -1,0 +1,184 @@
+// Logits of whole models against a forward pass in plain loops, with the formulas of their papers:
+// GPT-2 (Radford et al. 2019), Llama (Touvron et al. 2023), and what Llama 3 and Qwen add.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <numeric>
+
+#include "kernels/ref/ref.hpp"
+#include "tests/support/contract.hpp"
+#include "tests/support/draw.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+namespace {
+
+using Row = std::vector<double>;
+
+class PlainModel {
+ public:
+  PlainModel(const ModelConfig& config, std::map<std::string, Row> weights)
+      : c(config), w(std::move(weights)) {}
+
+  // Of the token behind the last.
+  Row logits(const std::vector<std::int32_t>& ids) const {
+    std::vector<Row> x_T;
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      Row x = row(w.at("embedding.weight"), static_cast<std::size_t>(ids[t]), width());
+      if (c.positions == Positions::learned) add(x, row(w.at("positions.weight"), t, width()));
+      x_T.push_back(std::move(x));
+    }
+    for (std::int64_t l = 0; l < c.layers; ++l) {
+      const auto block = "blocks." + std::to_string(l) + ".";
+      const auto mixed_T = attention(block, x_T);
+      for (std::size_t t = 0; t < x_T.size(); ++t) {
+        add(x_T[t], linear(block + "projection", mixed_T[t]));
+        add(x_T[t], mlp(block, norm(block + "ffn_norm", x_T[t])));
+      }
+    }
+    return product(w.at(c.tied ? "embedding.weight" : "head.weight"),
+                   norm("final_norm", x_T.back()));
+  }
+
+ private:
+  std::size_t width() const { return static_cast<std::size_t>(c.width); }
+
+  static Row row(const Row& all, std::size_t i, std::size_t n) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i * n);
+    return {begin, begin + static_cast<std::ptrdiff_t>(n)};
+  }
+  static void add(Row& x, const Row& y) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+  static Row product(const Row& matrix, const Row& x) {
+    Row y;
+    for (std::size_t o = 0; o < matrix.size() / x.size(); ++o) {
+      const auto line = row(matrix, o, x.size());
+      y.push_back(std::inner_product(x.begin(), x.end(), line.begin(), 0.0));
+    }
+    return y;
+  }
+  Row linear(const std::string& name, const Row& x) const {
+    auto y = product(w.at(name + ".weight"), x);
+    if (const auto bias = w.find(name + ".bias"); bias != w.end()) add(y, bias->second);
+    return y;
+  }
+  // Of layers: less their mean. Both: by the root of their mean square and epsilon.
+  Row norm(const std::string& name, Row x, NormKind kind) const {
+    const auto n = static_cast<double>(x.size());
+    const double mean = kind == NormKind::rms ? 0 : std::accumulate(x.begin(), x.end(), 0.0) / n;
+    double squares = 0;
+    for (auto& v : x) v -= mean, squares += v * v;
+    const auto& weight = w.at(name + ".weight");
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] *= weight[i] / std::sqrt(squares / n + c.norm_eps);
+    if (const auto bias = w.find(name + ".bias"); bias != w.end()) add(x, bias->second);
+    return x;
+  }
+  Row norm(const std::string& name, Row x) const { return norm(name, std::move(x), c.norm); }
+
+  double frequency(std::int64_t pair) const {
+    const double f =
+        std::pow(c.rope_theta, -2.0 * static_cast<double>(pair) / static_cast<double>(c.head_dim));
+    if (c.rope_scaling != RopeScaling::llama3) return f;
+    const double turns = static_cast<double>(c.rope_original_context) * f / (2 * std::numbers::pi);
+    const double low = c.rope_low_freq_factor, high = c.rope_high_freq_factor;
+    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    return f * (kept + (1 - kept) / c.rope_factor);
+  }
+  // Channel i of the first half of a head with channel i of the second.
+  void turn(Row& head, std::size_t position) const {
+    const auto half = head.size() / 2;
+    for (std::size_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(position) * frequency(static_cast<std::int64_t>(i));
+      const double a = head[i], b = head[half + i];
+      head[i] = a * std::cos(angle) - b * std::sin(angle);
+      head[half + i] = b * std::cos(angle) + a * std::sin(angle);
+    }
+  }
+
+  std::vector<Row> attention(const std::string& block, const std::vector<Row>& x_T) const {
+    const auto D = static_cast<std::size_t>(c.head_dim), H = static_cast<std::size_t>(c.heads),
+               G = static_cast<std::size_t>(c.kv_heads);
+    std::vector<std::vector<Row>> heads_T;  // of queries, keys, values
+    for (std::size_t t = 0; t < x_T.size(); ++t) {
+      const auto packed = linear(block + "qkv", norm(block + "attention_norm", x_T[t]));
+      heads_T.emplace_back();
+      for (std::size_t h = 0; h < H + 2 * G; ++h) {
+        auto head = row(packed, h, D);
+        if (c.qk_norm && h < H + G)
+          head = norm(block + (h < H ? "q_norm" : "k_norm"), head, NormKind::rms);
+        if (c.positions == Positions::rotary && h < H + G) turn(head, t);
+        heads_T.back().push_back(std::move(head));
+      }
+    }
+    std::vector<Row> mixed_T;
+    for (std::size_t t = 0; t < x_T.size(); ++t) {
+      mixed_T.emplace_back();
+      for (std::size_t h = 0; h < H; ++h) {
+        const auto group = h / (H / G);
+        Row mixed(D, 0.0);
+        double sum = 0;
+        for (std::size_t s = 0; s <= t; ++s) {
+          const auto &q = heads_T[t][h], &k = heads_T[s][H + group], &v = heads_T[s][H + G + group];
+          const double score = std::exp(std::inner_product(q.begin(), q.end(), k.begin(), 0.0) /
+                                        std::sqrt(static_cast<double>(D)));
+          sum += score;
+          for (std::size_t d = 0; d < D; ++d) mixed[d] += score * v[d];
+        }
+        for (const double m : mixed) mixed_T.back().push_back(m / sum);
+      }
+    }
+    return mixed_T;
+  }
+
+  Row mlp(const std::string& block, const Row& x) const {
+    auto h = linear(block + "ffn_in", x);
+    if (c.activation == ActivationKind::swiglu) {
+      const auto half = h.size() / 2;
+      for (std::size_t i = 0; i < half; ++i) h[i] *= h[half + i] / (1 + std::exp(-h[i]));
+      h.resize(half);
+    } else {
+      for (auto& v : h)
+        v *= 0.5 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+    }
+    return linear(block + "ffn_out", h);
+  }
+
+  ModelConfig c;
+  std::map<std::string, Row> w;
+};
+
+TEST(Logits, AreThoseOfThePapers) {
+  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen()}) {
+    Ref ref;
+    const Workspace scratch(ref);
+    Trainer trainer(ref, {}, test::setup_of(c, test::adamw(), DType::f64));
+    auto& store = trainer.store();
+    store.initialize(3, 1);
+    std::map<std::string, Row> weights;
+    Draw draw(1, 1);
+    for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+      const auto& p = store.spec().params[i];
+      auto& values = weights[p.name];
+      for (std::int64_t n = 0; n < p.shape.count(); ++n)
+        values.push_back(p.init_mean + draw.real(-0.5, 0.5));
+      test::write<double>(store, ParamId::at(i), values);
+    }
+    const std::vector<std::int32_t> ids{3, 1, 4, 1, 5, 9};
+
+    const auto wanted = PlainModel(c, weights).logits(ids), found = trainer.logits(ids);
+
+    ASSERT_EQ(found.size(), wanted.size());
+    // A normed row has the length of its weights, up to 1.5, and all that was added on its way in
+    // blocks moves it by rounding; a logit's terms add up to that by a row of the head.
+    const auto terms = c.layers * (3 * c.width + 2 * c.ffn_width + 2 * c.context) + c.width;
+    const double bound = 2 * sum_error(DType::f64, terms, 1.5 * 0.5 * static_cast<double>(c.width));
+    for (std::size_t v = 0; v < wanted.size(); ++v) EXPECT_NEAR(found[v], wanted[v], bound);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
