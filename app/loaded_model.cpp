@@ -77,7 +77,7 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     job.evaluation = PlanEvaluation::left_out;
     job.setup.exact_chunk = 0;
   }
-  ::trireme::open(machine_, world);
+  machine_.open(world);
   together(world, Pace::slow, [&] { load_weights(trainer().store(), *reader_); });
 }
 

@@ -76,16 +76,15 @@ static void require_memory(const Communicator& world, const Machine& m) {
   });
 }
 
-void open(Machine& m, const Communicator& world) {
-  require_memory(world, m);
-  m.axes = make_axes(world, m.job.grid, shard_ranks(m.job.setup.zero, m.job.grid));
+void Machine::open(const Communicator& world) {
+  require_memory(world, *this);
+  axes = make_axes(world, job.grid, shard_ranks(job.setup.zero, job.grid));
   // A backend takes what is free of its device then.
-  if (m.job.transport == TransportKind::device)
-    connect(m.axes, transport::nccl_on(m.choice.device));
-  together(world, [&] { m.backend = open_backend(m.choice); });
+  if (job.transport == TransportKind::device) connect(axes, transport::nccl_on(choice.device));
+  together(world, [&] { backend = open_backend(choice); });
   together(world, Pace::slow, [&] {
-    m.workspace = std::make_unique<Workspace>(*m.backend);
-    m.trainer = std::make_unique<Trainer>(*m.backend, m.axes, m.job.setup);
+    workspace = std::make_unique<Workspace>(*backend);
+    trainer = std::make_unique<Trainer>(*backend, axes, job.setup);
   });
 }
 

@@ -14,13 +14,13 @@ struct Machine {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Workspace> workspace;
   std::unique_ptr<Trainer> trainer;
+
+  // Collective. The trainer, whose weights are undefined. SharedError before any memory is taken
+  // when the job needs more than there is.
+  void open(const Communicator& world);
 };
 
 // Collective. Each rank's backend and device, and what the deck asks of them; nothing is taken yet.
 Machine choose_machine(const Communicator& world, const Deck&);
-
-// Collective. The trainer, whose weights are undefined. SharedError before any memory is taken when
-// the job needs more than there is.
-void open(Machine&, const Communicator& world);
 
 }  // namespace trireme

@@ -161,7 +161,7 @@ Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t roundi
   m.choice.rounding = rounding;
   m.job.setup.first_step = in.meta.step;
   compare_machines(world, in, m.choice);
-  open(m, world);
+  m.open(world);
   together(world, Pace::slow, [&] { load(m, in); });
   return m;
 }

@@ -18,6 +18,7 @@ MIB = 1 << 20
 UNPACKED_LIMIT, PACKED_LIMIT = 64 * MIB, 24_000_000  # one of them is to be kept; MPI and oneDNN alone are 80 MB unpacked
 
 PROGRAMS = ["trireme", "tests/gpu_test", "tests/bench_gpu"]
+CUDA = "lib/libtrireme_cuda.so"  # opened by the programs where a device answers; NVIDIA's libraries are asked for by it alone
 TREE = ["inputs", "tests/gpu", "tests/bench/gpu.py", "tests/bench/torch_gpt.py", "tests/cuda/attention/h200_deviceprop.json", "README.md",
         "LICENSE", "VERSION"]
 LAUNCHERS = ["env.sh", "trireme.sh", "gpu-test.sh", "gpu-bench.sh", "mpiexec"]
@@ -250,8 +251,10 @@ def main():
     for file in hydra:
         put_stripped(file, folder / "hydra" / file.name)
     objects = {}
-    for file in [*(build / name for name in PROGRAMS), *hydra]:
+    opened = [build / CUDA] if has_cuda(build) else []
+    for file in [*(build / name for name in PROGRAMS), *hydra, *opened]:
         objects.update(needed_by(file))
+    objects.update({file.name: file for file in opened})
     carried = {name: file for name, file in objects.items() if not left_out(name)}
     require_old_enough([*(build / name for name in PROGRAMS), *hydra, *carried.values()])
     for name, file in sorted(carried.items()):

@@ -59,11 +59,15 @@ grep -F "trireme $version" version.txt || wrong "it is another version: $(cat ve
 ln -s "$bundle/trireme.sh" linked
 ./linked version | cmp - version.txt || wrong "trireme.sh does not find itself through a link"
 
-# Without CUDA's libraries it says what is missing, where this machine's loader does not know them anyway.
-if ldd "$bundle/trireme" | grep -q "libcudart.* not found"; then
-  $clean CUDA_HOME=/nowhere "$bundle/trireme.sh" version > absent.txt 2>&1 && wrong "it runs without libcudart?"
-  grep -q "not found: .*libcudart" absent.txt || wrong "it does not say that libcudart is missing: $(cat absent.txt)"
+# Without CUDA's libraries it runs, and says what is missing when they are asked for, where this machine's loader does not
+# know them anyway.
+if ldd "$bundle/lib/libtrireme_cuda.so" | grep -q "libcudart.* not found"; then
+  $clean CUDA_HOME=/nowhere "$bundle/trireme.sh" version --cuda > absent.txt 2>&1 && wrong "it runs without libcudart?"
+  grep -q "libtrireme_cuda.so does not load: libcu" absent.txt || wrong "it does not say what is missing: $(cat absent.txt)"
+  $clean CUDA_HOME=/nowhere for_gpu=yes "$bundle/trireme.sh" version > absent.txt 2>&1 && wrong "a machine with a GPU does without libcudart?"
   grep -q "nvidia-cudnn-cu13" absent.txt || wrong "it does not say what to install: $(cat absent.txt)"
+else
+  $clean "$bundle/trireme.sh" version --cuda | grep -q "CUDA: yes, CUDA runtime" || wrong "its CUDA part does not load"
 fi
 
 # A batch job's variables around it, for which the launcher would ask Slurm.

@@ -4,6 +4,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/deck/check.hpp"
+#include "lib/pipe/schedule.hpp"
 #include "lib/shard/policy.hpp"
 
 namespace trireme {
@@ -18,11 +19,15 @@ static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
   GridLimits limits = limits_of(deck);
   limits.microbatch = 0;  // may have been decided for the grid that does not fit
   deck.parallel.data = fit_grid(grid_of(deck), limits, ranks).data;
-  decide_microbatch(deck);
   std::string problems;
   for (const auto& problem : check_deck(deck))
     problems += (problems.empty() ? "" : "\n") + problem.message;
   require(problems.empty(), "on {} ranks: {}", ranks, problems);
+  decide_microbatch(deck);
+  const auto& p = deck.parallel;
+  const auto fault = pipeline_fault(p.schedule, p.pipe, p.chunks,
+                                    deck.train.batch / (p.data * deck.train.microbatch));
+  require(fault.empty(), "on {} ranks: {}", ranks, fault);
 }
 
 static void settle_shard(Deck& deck, const Surroundings& s) {

@@ -10,7 +10,6 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/deck/resolve.hpp"
-#include "lib/deck/trainer_setup.hpp"
 #include "lib/launch/mpi_job.hpp"
 #include "lib/launch/threads.hpp"
 #include "lib/launch/ucx.hpp"

@@ -43,10 +43,10 @@ def listed(program, pattern):
 
 
 class Suite:
-    """What is known of all cases: `todo` have not run yet, `verdicts` are [(name, verdict, seconds)]."""
+    """What is known of all cases: `todo` have not run yet, `verdicts` are [(name, verdict, seconds)]. `pattern` fits all."""
 
-    def __init__(self, names, command, limit):
-        self.todo, self.command, self.limit = dict.fromkeys(names), command, limit
+    def __init__(self, names, command, limit, pattern):
+        self.todo, self.command, self.limit, self.pattern = dict.fromkeys(names), command, limit, pattern
         self.verdicts, self.hung, self.troubles = [], 0, 0
         self.case, self.begin, self.said, self.elsewhere = None, 0.0, [], False
 
@@ -78,7 +78,8 @@ class Suite:
 
     def run_once(self):
         """One process with all that is to do. True where another one can do more."""
-        command = [*self.command, "--gtest_color=no", "--gtest_filter=" + ":".join(self.todo)]
+        command = [*self.command, "--gtest_color=no", f"--gtest_filter={self.pattern or ':'.join(self.todo)}"]
+        self.pattern = None
         before = len(self.verdicts)
         failed_before = self.failed()
         self.case, self.said = None, []
@@ -155,7 +156,7 @@ def main():
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
     names = listed(options.program, options.cases)[part - 1::parts]
-    suite = Suite(names, [*shlex.split(options.launch), options.program], options.limit)
+    suite = Suite(names, [*shlex.split(options.launch), options.program], options.limit, options.cases if parts == 1 else None)
     while names and suite.run_once():
         pass
     for name in suite.todo:

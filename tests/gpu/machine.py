@@ -123,7 +123,8 @@ class Machine:
 
     def parallel(self, ranks, which, limit):
         """Cases of tests/parallel; but for those between devices, all ranks are on the first one."""
-        env = {"TRIREME_TEST_BACKEND": self.backend, "TRIREME_HANG_LIMIT": str(round(limit * self.patience)), "OMP_NUM_THREADS": "1"}
+        env = {"TRIREME_TEST_BACKEND": self.backend, "TRIREME_HANG_LIMIT": str(round(limit * self.patience)), "OMP_NUM_THREADS": "1",
+               "TRIREME_DRAW": "all"}
         command = self.ranks(ranks, [self.program(), f"--gtest_filter={which}"])
         out = self.run(command, limit, env)
         passed = number(r"\[  PASSED  \] (\d+) test", out)

@@ -42,6 +42,9 @@ class Build:
         """Objects that a program is linked from and that are others once the file is."""
         source = self.root / file
         made = self.objects.get(source) or self.readers.get(source, [])
+        precompiled = {str(self.folder / o.removesuffix(".gch")) for o in made if o.endswith(".gch")}
+        made = {o: None for o in made if o in self.commands and not o.endswith(".gch")}
+        made = [*made, *(o for o, (_, words) in self.commands.items() if o not in made and precompiled & set(words))]
         libraries = {m[1] for m in map(OWN_LIBRARY.search, link) if m}
         direct = [o for o in made if o in link]
         # The linker takes nothing from a library that is there already.
@@ -52,6 +55,8 @@ class Build:
         """The object with what lies in `overlay`, as below the root, in the place of what is there."""
         source, words = self.commands[made]
         other = overlay / source.relative_to(self.root)
+        if not other.exists():  # but a header, which may be among those that are compiled already
+            words = [shutil.copy(w, overlay) if w.endswith("cmake_pch.hxx") else w for w in words]
         words = [words[0], f"-I{overlay}", *words[1:], "-w"]  # what a mutant leaves unused is no error
         words[words.index("-o") + 1] = str(to)
         words[words.index("-c") + 1] = str(other if other.exists() else source)

@@ -1,9 +1,9 @@
 """Mutants of predicted times, of what machines are measured with, and of what starts ranks: name, file, right, wrong, suite."""
 from suites import program, rows
 
-TIMES = program("predict_test", "-*Search*")
+TIMES = program("predict_test", "-*SearchOn*:*SearchFuzz*:Search.*")
 SEARCH = program("predict_test", "*Search*")
-RUN = rows("^plans: (what a step|checkpoints are)")
+RUN = program("predict_test", "Prediction.*")
 LAUNCH = program("launch_test", "*")
 
 MUTANTS = [
@@ -12,35 +12,35 @@ MUTANTS = [
      "(at - x[high - 1]) / (x[high] - x[high - 1])", TIMES),
     ("what is larger than measured takes no longer", "lib/predict/machine.cpp", "inside * at / x.back()", "inside", TIMES),
     ("a product outruns its memory", "lib/predict/machine.cpp", "std::max(computing, a.bytes / *machine.memory_bandwidth)", "computing", TIMES),
-    ("a link is each rank's own", "lib/predict/machine.cpp", "         static_cast<double>(link.shared_by);", "         (1 + 0 * static_cast<double>(link.shared_by));", program("predict_test", "*")),
+    ("a link is each rank's own", "lib/predict/machine.cpp", "         static_cast<double>(link.shared_by);", "         (1 + 0 * static_cast<double>(link.shared_by));", TIMES),
     ("any layout's rate is taken first", "lib/predict/machine.cpp", "return r.dtype == a.dtype && r.lay == a.lay;", "return r.dtype == a.dtype;", TIMES),
-    ("TF32 is f32", "lib/predict/machine.cpp", "  if (t == DType::f32 && tf32) return m.peak_tf32;\n", "", program("predict_test", "*")),
+    ("TF32 is f32", "lib/predict/machine.cpp", "  if (t == DType::f32 && tf32) return m.peak_tf32;\n", "", TIMES),
     # what a step asks for
-    ("a sum that is added to is read once", "lib/predict/askings.cpp", "(o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);", "bytes_seen(o.c_MN);", program("predict_test", "*")),
-    ("layouts of a product are swapped", "lib/predict/askings.cpp", "return !a_rows ? Lay::tn : b_rows ? Lay::nn : Lay::nt;", "return !a_rows ? Lay::tn : b_rows ? Lay::nt : Lay::nn;", program("predict_test", "*")),
+    ("a sum that is added to is read once", "lib/predict/askings.cpp", "(o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);", "bytes_seen(o.c_MN);", TIMES),
+    ("layouts of a product are swapped", "lib/predict/askings.cpp", "return !a_rows ? Lay::tn : b_rows ? Lay::nn : Lay::nt;", "return !a_rows ? Lay::tn : b_rows ? Lay::nt : Lay::nn;", TIMES),
     ("a message's legs are near", "lib/predict/recorder.cpp", "auto& leg = close ? near : far;", "auto& leg = close || true ? near : far;", TIMES),
-    ("what is sent has the type that is computed in", "lib/predict/recorder.cpp", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.type));", program("predict_test", "*")),
+    ("what is sent has the type that is computed in", "lib/predict/recorder.cpp", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.type));", TIMES),
     # simulation
     ("agreement takes a round for each node", "lib/predict/simulate.cpp", "std::bit_width(static_cast<unsigned>(nodes - 1));", "nodes - 1;", TIMES),
     ("a ring has one link", "lib/predict/simulate.cpp", 'bandwidth(m.far, "far") * fewest', 'bandwidth(m.far, "far")', TIMES),
-    ("a bubble is the last stage's", "lib/predict/simulate.cpp", "l.bubble += k.bubble / static_cast<double>(s.kinds.size());", "l.bubble = k.bubble;", program("predict_test", "*")),
+    ("a bubble is the last stage's", "lib/predict/simulate.cpp", "l.bubble += k.bubble / static_cast<double>(s.kinds.size());", "l.bubble = k.bubble;", TIMES),
     ("a processor copies nothing", "lib/predict/simulate_host.cpp", '      spend(r, t.way, bytes / share_of(machine_, machine_.near, "near"));\n', "", TIMES),
     ("a stage that waits for another waits for messages", "lib/predict/simulate_host.cpp", "      r.times.bubble += begun - begin;\n    else", "      r.exposed(t.way) += begun - begin;\n    else", TIMES),
     ("what a queue waits for takes no time", "lib/predict/simulate_device.cpp", "        s.now = std::max(s.now, it->second.at);\n", "", TIMES),
     ("a device never waits for its host", "lib/predict/simulate_device.cpp", "r.host += launch_;\n        [[fallthrough]];", "r.host += 0 * launch_;\n        [[fallthrough]];", TIMES),
-    ("a send meets the next receive", "lib/predict/parties.cpp", "other[from][static_cast<std::size_t>(out[i])] = in[i];", "other[from][static_cast<std::size_t>(out[i])] = in[in.size() - 1 - i];", program("predict_test", "*")),
+    ("a send meets the next receive", "lib/predict/parties.cpp", "other[from][static_cast<std::size_t>(out[i])] = in[i];", "other[from][static_cast<std::size_t>(out[i])] = in[in.size() - 1 - i];", TIMES),
     # search
     ("weights of f32 have masters beside them", "lib/predict/search_bounds.cpp", "const double masters = compute < 4 ? 4 : 0;", "const double masters = 4;", SEARCH),
     ("the last way to run is the best", "lib/predict/search.cpp", "best.insert(std::ranges::upper_bound(best, found.seconds, {}, &Trial::seconds), found);", "best.insert(best.begin(), found);", SEARCH),
     ("what does not fit is simulated and shown", "lib/predict/search.cpp", "return memory_ && static_cast<double>(found.needed()) > *memory_;", "return false;", SEARCH),
-    ("a long step is its first microbatches", "lib/predict/trial.cpp", "return more + (more - few) * steps;", "return more + 0 * (more - few) * steps;", program("predict_test", "*")),
-    ("what saves costs", "lib/predict/search_text.cpp", "(difference < 0 ? saves : costs).push_back(text);", "(difference < 0 ? costs : saves).push_back(text);", SEARCH),
-    ("zero.stage is that of the other cadence", "lib/predict/choices.cpp", 'c.reduce == ZeroCadence::step ? "zero.stage=1" : "zero.stage=2"', 'c.reduce == ZeroCadence::step ? "zero.stage=2" : "zero.stage=1"', SEARCH),
+    ("a long step is its first microbatches", "lib/predict/trial.cpp", "return more + (more - few) * steps;", "return more + 0 * (more - few) * steps;", SEARCH),
+    ("what saves costs", "lib/predict/search_text.cpp", "(difference < 0 ? saves : costs).push_back(text);", "(difference < 0 ? costs : saves).push_back(text);", TIMES),
+    ("zero.stage is that of the other cadence", "lib/predict/choices.cpp", 'c.reduce == ZeroCadence::step ? "zero.stage=1" : "zero.stage=2"', 'c.reduce == ZeroCadence::step ? "zero.stage=2" : "zero.stage=1"', TIMES),
     ("microbatches of all sizes are tried", "lib/predict/choices.cpp", "if (!power_of_two && microbatch != samples) continue;", "if (!power_of_two) continue;", TIMES),
     # what is told
     ("minutes between checkpoints are seconds", "lib/predict/prediction.cpp", "std::ceil(60 * run.checkpoint.every_minutes / step_seconds)", "std::ceil(run.checkpoint.every_minutes / step_seconds)", RUN),
     ("the checkpoint at the end is not counted", "lib/predict/prediction.cpp", "return 1 + static_cast<std::int64_t>", "return 0 + static_cast<std::int64_t>", RUN),
-    ("an hour has 60 seconds", "lib/predict/prediction.cpp", 'fmt::format("{:.1f} h", seconds / 3600)', 'fmt::format("{:.1f} h", seconds / 60)', program("predict_test", "*")),
+    ("an hour has 60 seconds", "lib/predict/prediction.cpp", 'fmt::format("{:.1f} h", seconds / 3600)', 'fmt::format("{:.1f} h", seconds / 60)', TIMES),
     ("utilisation is of one rank's peak", "lib/predict/prediction.cpp", "p.tokens_a_second / (*peak * in.grid.ranks());", "p.tokens_a_second / *peak;", RUN),
     ("a run takes as long as a step", "lib/predict/prediction.cpp", "  p.run = steps;\n", "  p.run = p.step;\n", RUN),
     # measuring

@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t B = 3, T = 5, C = 19, site = 4;
-const double u = roundoff(DType::f32);
+const double roundoff_f32 = roundoff(DType::f32);
 
 OpCase swiglu() {
   OpCase c;
@@ -18,7 +18,7 @@ OpCase swiglu() {
   c.make = [](Backend&, DType) { return std::make_unique<ops::Swiglu>(); };
   c.in = {random_numbers({B, T, 2 * C}, 1, 4)};
   c.grad_out = random_numbers({B, T, C}, 2);
-  c.slack = {8 * u * 4 * 4, {16 * u * 4 * 4}, {}};
+  c.slack = {8 * roundoff_f32 * 4 * 4, {16 * roundoff_f32 * 4 * 4}, {}};
   return c;
 }
 
@@ -40,7 +40,7 @@ OpCase dropout(std::string name, double p) {
   c.place = place();
   c.samples = {7, (std::int64_t{1} << 40) + 3, 0};
   c.t0 = 2;
-  const double each = 4 * u * (1 / (1 - p) + 1);
+  const double each = 4 * roundoff_f32 * (1 / (1 - p) + 1);
   c.slack = {each, {each}, {}};
   return c;
 }

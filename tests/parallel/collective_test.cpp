@@ -18,7 +18,7 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"ref", DType::f64, 1000, false, TransportKind::device}),
     [](const auto& p) { return name_of(p.param); });
 
-constexpr std::int64_t odd = 2503;  // three chunks of 1000, many of 7
+constexpr std::int64_t odd_count = 2503;  // three chunks of 1000, many of 7
 
 std::vector<double> joined(std::int64_t n, DType t) {
   std::vector<double> all;
@@ -28,8 +28,8 @@ std::vector<double> joined(std::int64_t n, DType t) {
 }
 
 TEST_P(Collective, GatherPutsPartsInOrderOfRank) {
-  const auto src = tensor(odd, rank());
-  const auto dst = blank(odd * ranks(), Queue::gather);
+  const auto src = tensor(odd_count, rank());
+  const auto dst = blank(odd_count * ranks(), Queue::gather);
 
   auto pending = comm().all_gather(backend(), after_compute(Queue::gather), dst.view(), src.view(),
                                    {Doing::gather});
@@ -37,19 +37,19 @@ TEST_P(Collective, GatherPutsPartsInOrderOfRank) {
   dst.used(pending.wait(Queue::compute));
 
   EXPECT_FALSE(pending.in_flight());
-  EXPECT_EQ(values(dst), joined(odd, type()));
+  EXPECT_EQ(values(dst), joined(odd_count, type()));
 }
 
 TEST_P(Collective, GatherTakesItsOwnPartFromItsPlace) {
-  const auto dst = blank(odd * ranks());
-  const auto own = dst.slice(odd * rank(), {odd});
-  write(backend(), Queue::compute, own.view(), numbers(odd, rank(), type()));
+  const auto dst = blank(odd_count * ranks());
+  const auto own = dst.slice(odd_count * rank(), {odd_count});
+  write(backend(), Queue::compute, own.view(), numbers(odd_count, rank(), type()));
 
   auto pending = comm().all_gather(backend(), after_compute(Queue::gather), dst.view(), own.view(),
                                    {Doing::gather});
   dst.used(pending.wait(Queue::compute));
 
-  EXPECT_EQ(values(dst), joined(odd, type()));
+  EXPECT_EQ(values(dst), joined(odd_count, type()));
 }
 
 // A transport between devices sums f32 before it is added, all else adds one contribution after the
@@ -85,19 +85,19 @@ std::vector<double> zeros(std::int64_t n) {
 }
 
 TEST_P(Collective, ScatterSumsInOrder) {
-  const auto src = tensor(odd * ranks(), rank());
-  const auto dst = blank(odd, Queue::scatter);
+  const auto src = tensor(odd_count * ranks(), rank());
+  const auto dst = blank(odd_count, Queue::scatter);
 
   auto pending = comm().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(),
                                        src.view(), Accumulate::overwrite, type(), {Doing::scatter});
   dst.used(pending.wait(Queue::compute));
 
-  EXPECT_EQ(values(dst), summed(odd, type(), type(), zeros(odd)));
+  EXPECT_EQ(values(dst), summed(odd_count, type(), type(), zeros(odd_count)));
 }
 
 TEST_P(Collective, ScattersIntoOneViewAddInOrder) {
-  const auto src = tensor(odd * ranks(), rank());
-  const auto dst = tensor(odd, rank(), 5);
+  const auto src = tensor(odd_count * ranks(), rank());
+  const auto dst = tensor(odd_count, rank(), 5);
   const auto start = [&] {
     return comm().reduce_scatter(backend(), after_compute(Queue::scatter), dst.view(), src.view(),
                                  Accumulate::add, type(), {Doing::scatter});
@@ -108,29 +108,29 @@ TEST_P(Collective, ScattersIntoOneViewAddInOrder) {
   first.wait(Queue::compute);
 
   if (summed_on_the_way(GetParam())) {
-    const auto sum = summed(odd, type(), type(), zeros(odd));
-    EXPECT_EQ(values(dst), plus(plus(numbers(odd, rank(), type(), 5), sum), sum));
+    const auto sum = summed(odd_count, type(), type(), zeros(odd_count));
+    EXPECT_EQ(values(dst), plus(plus(numbers(odd_count, rank(), type(), 5), sum), sum));
     return;
   }
-  const auto once = summed(odd, type(), type(), numbers(odd, rank(), type(), 5));
-  EXPECT_EQ(values(dst), summed(odd, type(), type(), once));
+  const auto once = summed(odd_count, type(), type(), numbers(odd_count, rank(), type(), 5));
+  EXPECT_EQ(values(dst), summed(odd_count, type(), type(), once));
 }
 
 TEST_P(Collective, ScatterIntoItsOwnPart) {
-  const auto src = tensor(odd * ranks(), rank());
-  const auto own = src.slice(odd * rank(), {odd});
+  const auto src = tensor(odd_count * ranks(), rank());
+  const auto own = src.slice(odd_count * rank(), {odd_count});
 
   auto pending = comm().reduce_scatter(backend(), after_compute(Queue::scatter), own.view(),
                                        src.view(), Accumulate::overwrite, type(), {Doing::scatter});
   pending.wait(Queue::compute);
 
-  EXPECT_EQ(values(own), summed(odd, type(), type(), zeros(odd)));
+  EXPECT_EQ(values(own), summed(odd_count, type(), type(), zeros(odd_count)));
 }
 
 TEST_P(Collective, ContributionsTravelAsBf16RoundedOnce) {
   if (type() != DType::f32) GTEST_SKIP() << "only f32 travels as another type";
-  const auto src = tensor(odd * ranks(), rank());
-  const auto dst = blank(odd);
+  const auto src = tensor(odd_count * ranks(), rank());
+  const auto dst = blank(odd_count);
   const auto before = comm().bytes_sent();
 
   auto pending =
@@ -138,12 +138,12 @@ TEST_P(Collective, ContributionsTravelAsBf16RoundedOnce) {
                             Accumulate::overwrite, DType::bf16, {Doing::scatter});
   pending.wait(Queue::compute);
 
-  EXPECT_EQ(values(dst), summed(odd, type(), DType::bf16, zeros(odd)));
-  EXPECT_EQ(comm().bytes_sent() - before, 2 * odd * (ranks() - 1));
+  EXPECT_EQ(values(dst), summed(odd_count, type(), DType::bf16, zeros(odd_count)));
+  EXPECT_EQ(comm().bytes_sent() - before, 2 * odd_count * (ranks() - 1));
 }
 
 // What a passes to b: of uneven length, and now and then nothing.
-std::int64_t passed(int a, int b) {
+std::int64_t sent_between(int a, int b) {
   return a == b || (a + 2 * b) % 5 == 4 ? 0 : 1200 * a + 17 * b + 1;
 }
 
@@ -152,7 +152,7 @@ TEST_P(Collective, ExchangePassesWhatIsThere) {
   std::vector<View> dst;
   std::vector<ConstView> src;
   for (int r = 0; r < ranks(); ++r) {
-    const auto to = passed(rank(), r), from = passed(r, rank());
+    const auto to = sent_between(rank(), r), from = sent_between(r, rank());
     out.push_back(to ? tensor(to, rank(), static_cast<std::uint64_t>(2 + r)) : Tensor());
     in.push_back(from ? blank(from) : Tensor());
     dst.push_back(in.back().view());
@@ -164,7 +164,7 @@ TEST_P(Collective, ExchangePassesWhatIsThere) {
   pending.wait(Queue::compute);
 
   for (int r = 0; r < ranks(); ++r)
-    if (const auto n = passed(r, rank())) {
+    if (const auto n = sent_between(r, rank())) {
       EXPECT_EQ(values(in[static_cast<std::size_t>(r)]),
                 numbers(n, r, type(), static_cast<std::uint64_t>(2 + rank())));
     }
@@ -180,17 +180,17 @@ TEST_P(Collective, SendsPostAndReturn) {
   std::vector<Pending> pending;
 
   for (int m = 0; m < 6; ++m) {
-    sent.push_back(tensor(odd + m, rank(), static_cast<std::uint64_t>(m)));
+    sent.push_back(tensor(odd_count + m, rank(), static_cast<std::uint64_t>(m)));
     pending.push_back(comm().send(backend(), after_compute(Queue::down), sent.back().view(), next,
                                   {Doing::send, {}, m}));
   }
   for (const int m : {3, 0, 1, 5, 2, 4}) {
-    received.push_back(blank(odd + m));
+    received.push_back(blank(odd_count + m));
     auto p = comm().receive(backend(), after_compute(Queue::up), received.back().view(), previous,
                             {Doing::receive, {}, m});
     received.back().used(p.wait(Queue::compute));
     EXPECT_EQ(values(received.back()),
-              numbers(odd + m, previous, type(), static_cast<std::uint64_t>(m)));
+              numbers(odd_count + m, previous, type(), static_cast<std::uint64_t>(m)));
   }
   for (auto& p : pending) p.wait(Queue::compute);
 }

@@ -11,15 +11,16 @@
 namespace trireme {
 namespace {
 
-std::vector<std::vector<std::int32_t>> tokens_on(const Axes& axes, const ModelConfig& c,
-                                                 const ZeroConfig& zero, int chunks = 1) {
+std::vector<std::vector<std::int32_t>> tokens_on(
+    const Axes& axes, const ModelConfig& c, const ZeroConfig& zero,
+    ScheduleKind schedule = ScheduleKind::one_f_one_b) {
   Ref ref;
   const Workspace scratch(ref);
   auto setup = test::setup_of(c, test::adamw(), DType::f64);
   setup.trainable = false;
   setup.zero = zero;
-  setup.chunks = chunks;
-  if (chunks > 1) setup.schedule = ScheduleKind::interleaved;
+  setup.schedule = schedule;
+  setup.chunks = static_cast<int>(traits_of(schedule).fewest_chunks);
   Trainer trainer(ref, axes, setup);
   trainer.store().initialize(3, 1);
   std::vector<Request> requests;
@@ -49,7 +50,9 @@ TEST(Generation, HasTheTokensOfOneRank) {
       const auto axes = make_axes(test::world(), grid, shard_ranks(zero, grid));
       EXPECT_EQ(tokens_on(axes, c, zero), expected) << describe(grid) << " zero " << zero.stage;
       if (2 * grid.pipe > c.layers) continue;
-      EXPECT_EQ(tokens_on(axes, c, zero, 2), expected) << describe(grid) << " in chunks";
+      for (const auto chunked : {ScheduleKind::interleaved, ScheduleKind::zbv})
+        EXPECT_EQ(tokens_on(axes, c, zero, chunked), expected)
+            << describe(grid) << " " << name_of(chunked);
     }
   }
 }

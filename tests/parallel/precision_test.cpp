@@ -9,6 +9,7 @@
 #include "lib/base/array_names.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
+#include "tests/support/draw.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme {
@@ -148,9 +149,9 @@ static ZeroConfig sharded() {
 }
 
 TEST(Precision, GridsAgreeInF32) {
-  for (const char* flavour : {"gpt2", "llama"}) {
+  for (const char* flavour : drawn(std::vector{"gpt2", "llama"}, 2)) {
     const auto one = train_alone(warm_case({}, flavour, DType::f32), steps, warm_up);
-    for (const auto& grid : mixed_grids()) {
+    for (const auto& grid : drawn(mixed_grids(), 2)) {
       auto p = warm_case(grid, flavour, DType::f32);
       p.zero = sharded();
 
@@ -185,7 +186,7 @@ TEST(Precision, GridsAgreeInBf16AsFarAsOrdersDo) {
   const auto one = train_alone(alone, steps, warm_up);
   const double spread = spread_of_orders(alone, one);
   ASSERT_GT(spread, 0);
-  for (const auto& grid : mixed_grids()) {
+  for (const auto& grid : drawn(mixed_grids(), 2)) {
     auto p = warm_case(grid, "gqa", DType::bf16);
     p.zero = sharded();
 

@@ -247,6 +247,25 @@ TEST(PlanSchedule, OthersThan1F1BIdleLess) {
   }
 }
 
+// Folded, both ends of the model are on the first stage, so that no sum of a tied table is sent,
+// and each stage sends both chunks' activations and gradients, of 8 microbatches.
+TEST(PlanSchedule, AFoldIdlesLessAndSendsTwice) {
+  const auto target = dry_target({"host", 2, false});
+  const auto usual = make_plan(of_schedule(ScheduleKind::one_f_one_b, 1), target);
+  const auto fold = make_plan(of_schedule(ScheduleKind::zbv, 2), target);
+  EXPECT_LT(bubble(fold.timeline), bubble(usual.timeline));
+  EXPECT_LT(fold.timeline.end, usual.timeline.end);
+  double flops = 0, usual_flops = 0;
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(fold.ranks[r].races, std::vector<std::string>{});
+    EXPECT_EQ(fold.ranks[r].step_messages, 2 * 8);
+    flops += fold.ranks[r].step_flops;
+    usual_flops += usual.ranks[r].step_flops;
+  }
+  EXPECT_DOUBLE_EQ(flops, usual_flops);
+  EXPECT_EQ(fold.stage_blocks, (std::vector<std::int64_t>{2, 2}));
+}
+
 // Queues of devices would wait for each other around the ring of chunks.
 TEST(PlanSchedule, NothingIsInterleavedBetweenDevices) {
   auto input = of_schedule(ScheduleKind::interleaved, 2);
@@ -259,6 +278,8 @@ TEST(PlanSchedule, NothingIsInterleavedBetweenDevices) {
               std::string::npos)
         << e.what();
   }
+  input.setup.schedule = ScheduleKind::zbv;
+  plan_rank(input, dry_target({"host", 1, false}), 0);
   input.setup.schedule = ScheduleKind::zero_bubble;
   input.setup.chunks = 1;
   plan_rank(input, dry_target({"host", 1, false}), 0);
@@ -268,10 +289,11 @@ TEST(PlanSchedule, NothingIsInterleavedBetweenDevices) {
 // for a number of each one's loss. An input would be some 30 KiB.
 TEST(PlanSchedule, FewMicrobatchesHoldAsMuchAsMany) {
   const auto target = dry_target({"host", 1, false});
-  constexpr std::int64_t pipe = 4, many = 32;
-  for (const auto& [schedule, chunks, few] :
-       {std::tuple(ScheduleKind::zero_bubble, 1, 2 * pipe + 2),
-        {ScheduleKind::interleaved, 2, 3 * pipe}}) {
+  constexpr int pipe = 4, many = 32;
+  for (const auto& [schedule, chunks] :
+       {std::pair(ScheduleKind::zero_bubble, 1), std::pair(ScheduleKind::interleaved, 2),
+        std::pair(ScheduleKind::zbv, 2)}) {
+    const auto few = microbatches_held({schedule, pipe, chunks}, many);
     auto input = of_schedule(schedule, chunks);
     input.setup.model.layers = 8;
     input.setup.model.context = 64;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/ref/ref.hpp"
+#include "lib/predict/askings.hpp"
+#include "lib/tensor/tensor.hpp"
 #include "tests/support/machine.hpp"
 
 namespace trireme {
@@ -62,6 +65,36 @@ TEST(MachineModel, AProductIsNoFasterThanItsMemory) {
   a.bytes = 1e6;
 
   EXPECT_NEAR(seconds_of(m, a), 1e-3, 1e-12);
+}
+
+TEST(MachineModel, ALinkIsSharedOut) {
+  auto m = test::plain_machine("host");
+  m.far = {.latency = 1e-6, .bandwidth = 8e9, .shared_by = 4};
+  EXPECT_DOUBLE_EQ(share_of(m, m.far, "far"), 2e9);
+}
+
+// C of 2 x 5, sums over 3.
+TEST(Askings, OfProducts) {
+  Ref ref;
+  const auto floats = [&](const Shape& s) {
+    return Tensor::empty(ref, s, DType::f32, Kind::transient);
+  };
+  const auto c = floats({2, 5}), mk = floats({2, 3}), km = floats({3, 2}), kn = floats({3, 5}),
+             nk = floats({5, 3});
+  const auto asking = [&](ConstView a, ConstView b, Accumulate how) {
+    const kernel::Matmul o{.c_MN = c.view(), .a_MK = a, .b_KN = b, .how = how};
+    return askings_of(o, EpilogueTime::fused).at(0);
+  };
+  const auto x_w = asking(mk.view(), nk.view().transposed(), Accumulate::overwrite),
+             dy_w = asking(mk.view(), kn.view(), Accumulate::overwrite),
+             dy_x = asking(km.view().transposed(), kn.view(), Accumulate::add);
+  EXPECT_EQ(x_w.lay, Lay::nt);
+  EXPECT_EQ(dy_w.lay, Lay::nn);
+  EXPECT_EQ(dy_x.lay, Lay::tn);
+  EXPECT_EQ(x_w.m, (std::array<std::int64_t, 3>{2, 5, 3}));
+  EXPECT_EQ(x_w.flops, 2 * 2 * 5 * 3);
+  EXPECT_EQ(x_w.bytes, 4 * (6 + 15 + 10));
+  EXPECT_EQ(dy_x.bytes, 4 * (6 + 15 + 2 * 10));  // what is added to is read, too
 }
 
 TEST(MachineModel, RefusesByNameWhatItDoesNotKnow) {

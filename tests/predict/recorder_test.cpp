@@ -36,9 +36,11 @@ static Sums sums(const Recording& r) {
 }
 
 TEST(Recorder, CountsWhatThePlanCounts) {
-  for (const bool host : {true, false})
+  for (const auto& [host, reduce] :
+       {std::pair{true, DType::f32}, {true, DType::bf16}, {false, DType::f32}})
     for (const auto grid : {Grid{1, 1, 1}, Grid{1, 4, 1}, Grid{1, 2, 2}, Grid{2, 2, 1}}) {
       auto in = input(grid);
+      in.setup.reduce = reduce;
       const auto target = roomy_target(host);
       if (!host) in.transport = TransportKind::device;
       const auto kinds = kinds_of_ranks(in);

@@ -50,15 +50,15 @@ TEST(LogEvents, WhatARestartMakesAgainIsForgotten) {
 }
 
 TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
-  const auto t = last_traced_step(R"({"traceEvents":[
+  const std::string trace = R"({"traceEvents":[
     {"ph":"M","name":"process_name","pid":0,"tid":0,"args":{"name":"rank 0"}},
     {"ph":"X","name":"step 1","cat":"compute","pid":0,"tid":0,"ts":0,"dur":900,"args":{}},
     {"ph":"X","name":"forward","cat":"compute","pid":0,"tid":0,"ts":10,"dur":10,"args":{"microbatch":0}},
     {"ph":"X","name":"step 2","cat":"compute","pid":0,"tid":0,"ts":1000,"dur":5000,"args":{}},
     {"ph":"X","name":"forward","cat":"compute","pid":0,"tid":0,"ts":2000,"dur":1000,"args":{"microbatch":3}},
     {"ph":"X","name":"linear","cat":"compute","pid":0,"tid":0,"ts":2000,"dur":500,"args":{}},
-    {"ph":"X","name":"wait for gather","cat":"compute","pid":0,"tid":0,"ts":2100,"dur":100,"args":{}}]})",
-                                  10);
+    {"ph":"X","name":"wait for gather","cat":"compute","pid":0,"tid":0,"ts":2100,"dur":100,"args":{}}]})";
+  const auto t = last_traced_step(trace, 10);
   EXPECT_EQ(t.step, 2);
   ASSERT_EQ(t.bars.size(), 2U);
   EXPECT_EQ(t.bars[0].what, "forward");
@@ -66,6 +66,10 @@ TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
   EXPECT_EQ(t.bars[0].begin, 1);
   EXPECT_EQ(t.bars[0].end, 2);
   EXPECT_EQ(t.bars[1].what, "gather");
+  const auto longest = last_traced_step(trace, 1);
+  ASSERT_EQ(longest.bars.size(), 1U);
+  EXPECT_EQ(longest.bars[0].what, "forward");
+  EXPECT_EQ(longest.left_out, 1U);
 }
 
 // Whatever such a file says is told in our words, as is what is wrong with its syntax.

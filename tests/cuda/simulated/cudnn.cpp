@@ -22,6 +22,15 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   delete handle;
   return CUDNN_STATUS_SUCCESS;
 }
+std::size_t cudnnGetVersion() {
+  return CUDNN_VERSION;
+}
+const char* cudnnGetErrorString(cudnnStatus_t) {
+  return "an error of the simulation";
+}
+void cudnnGetLastErrorString(char* text, std::size_t most) {
+  if (most > 0) *text = '\0';
+}
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;

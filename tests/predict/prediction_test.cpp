@@ -1,0 +1,87 @@
+// What is made of a simulated step, counted by hand.
+#include "lib/predict/prediction.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/predict/choices.hpp"
+#include "lib/predict/search_text.hpp"
+#include "lib/train/work.hpp"
+#include "tests/support/machine.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+
+using testing::HasSubstr;
+
+// A step of 2 seconds on two ranks.
+TEST(Prediction, OfARun) {
+  PlanInput in;
+  in.setup.model = test::tiny_llama();
+  in.train = {.batch = 8, .microbatch = 1, .steps = 10};
+  in.grid = {1, 2, 1};
+  auto m = test::plain_machine("host");
+  Simulated step;
+  step.kinds.resize(2);
+  step.kinds[0].bubble = 1;
+  step.seconds = 2;
+  RunInput run;
+  run.steps = 10;
+  run.checkpoint = {};
+  run.checkpoint.every_steps = 0;
+  run.checkpoint.every_minutes = 0.1;  // three steps
+
+  const auto p = predict(in, run, m, step, 4e8);
+
+  const double tokens = 8.0 * static_cast<double>(in.setup.model.context) / 2;
+  EXPECT_DOUBLE_EQ(p.tokens_a_second, tokens);
+  EXPECT_DOUBLE_EQ(p.utilisation, flops_of_token(make_spec(in.setup.model)) * tokens / 2e9);
+  EXPECT_DOUBLE_EQ(p.bubble_share(), 0.25);
+  EXPECT_EQ(p.checkpoints, 4);  // after 3, 6, 9 and 10 steps
+  EXPECT_DOUBLE_EQ(p.run, 20);
+  m.disk_write = 4e8;
+  run.checkpoint.async = false;
+  EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).run, 24);
+  m.peak_tf32 = 4e9;
+  run.tf32 = true;
+  EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).utilisation, p.utilisation / 4);
+}
+
+TEST(Prediction, DurationsAreReadByPeople) {
+  for (const auto& [seconds, text] : {std::pair{0.25, "250.00 ms"},
+                                      {90.0, "90.00 s"},
+                                      {900.0, "15.0 min"},
+                                      {10800.0, "3.0 h"},
+                                      {4 * 86400.0, "4.0 days"}}) {
+    Prediction p;
+    p.step = seconds;
+    EXPECT_THAT(prediction_text(p, test::plain_machine("host")), HasSubstr(text));
+  }
+}
+
+// As DeepSpeed numbers what is sharded.
+TEST(Choices, HaveTheStageOfTheirCadences) {
+  RunChoice c;
+  EXPECT_EQ(zero_overrides(c), "zero.stage=0");
+  c.zero_stage = 3;
+  EXPECT_EQ(zero_overrides(c), "zero.stage=3 zero.gather=microbatch zero.reduce=microbatch");
+  c.gather = ZeroCadence::step;
+  EXPECT_EQ(zero_overrides(c), "zero.stage=2");
+  c.reduce = ZeroCadence::step;
+  EXPECT_EQ(zero_overrides(c), "zero.stage=1");
+}
+
+TEST(SearchText, SaysWhatSavesAndWhatCosts) {
+  Trial best{.choice = {}, .seconds = 1, .needed_by_kind = {1 << 30}, .sent_by_kind = {1e9}};
+  Trial other = best;
+  other.seconds = 1.5;
+  other.needed_by_kind = {1 << 29};
+  SearchResult r;
+  r.best = {best};
+  r.alternatives = {{"x=1", other}};
+  const auto text = search_text(r, {});
+  EXPECT_THAT(text, HasSubstr("x=1 saves "));
+  EXPECT_THAT(text, HasSubstr(" and costs 50.0% of the step\n"));
+}
+
+}  // namespace trireme
