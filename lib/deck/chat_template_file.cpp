@@ -50,6 +50,7 @@ KeySection turn(const std::string& role) {
                                                        : ChatTemplate::SystemPlace::own_turn;
                                       }),
                                   "its content stands in the first turn of a user"));
+  for (auto& key : section.keys) key.section = role;
   return section;
 }
 
