@@ -50,13 +50,14 @@ KeySection turn(const std::string& role) {
                                                        : ChatTemplate::SystemPlace::own_turn;
                                       }),
                                   "its content stands in the first turn of a user"));
+  for (auto& key : section.keys) key.section = role;
   return section;
 }
 
 class Reader final : public TableReader {
  public:
   explicit Reader(const std::string& file) : TableReader(sections_, "a chat template", file) {
-    sections_.push_back(complete(conversation()));
+    sections_.push_back(conversation());
     template_.name = file;
   }
   ChatTemplate finish() {
@@ -72,7 +73,7 @@ class Reader final : public TableReader {
   // Any name is a role's. Keys stay where they are when their sections move.
   const KeySection* section_of(const RawSection& raw) override {
     if (raw.name.empty()) return &sections_.front();
-    if (!find_section(sections_, raw.name)) sections_.push_back(complete(turn(raw.name)));
+    if (!find_section(sections_, raw.name)) sections_.push_back(turn(raw.name));
     template_.turns[raw.name];
     return TableReader::section_of(raw);
   }

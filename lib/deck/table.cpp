@@ -3,11 +3,18 @@
 #include "lib/deck/sections.hpp"
 
 namespace trireme {
+namespace {
+
+std::vector<KeySection> all_sections() {
+  return with_sections({model_section(), data_section(), train_section(), optimizer_section(),
+                        schedule_section(), precision_section(), parallel_section(), zero_section(),
+                        freeze_section(), evaluate_section(), checkpoint_section(), run_section()});
+}
+
+}  // namespace
+
 const std::vector<KeySection>& deck_sections() {
-  static const auto sections = complete(std::vector<KeySection>{
-      model_section(), data_section(), train_section(), optimizer_section(), schedule_section(),
-      precision_section(), parallel_section(), zero_section(), freeze_section(), evaluate_section(),
-      checkpoint_section(), run_section()});
+  static const std::vector<KeySection> sections = all_sections();
   return sections;
 }
 

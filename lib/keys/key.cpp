@@ -86,14 +86,10 @@ std::string range_text(const Key& key) {
   return joined(words);
 }
 
-KeySection complete(KeySection section) {
-  for (auto& key : section.keys) key.section = section.name;
-  return section;
-}
-
-std::vector<KeySection> complete(std::vector<KeySection> all) {
-  for (auto& section : all) section = complete(std::move(section));
-  return all;
+std::vector<KeySection> with_sections(std::vector<KeySection> table) {
+  for (auto& section : table)
+    for (auto& key : section.keys) key.section = section.name;
+  return table;
 }
 
 const KeySection* find_section(const std::vector<KeySection>& table, std::string_view name) {

@@ -96,9 +96,8 @@ struct KeySection {
   std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }
 };
 
-// With its name in each of its keys, as every table's has it.
-KeySection complete(KeySection);
-std::vector<KeySection> complete(std::vector<KeySection>);
+// The same, where each key knows its section.
+std::vector<KeySection> with_sections(std::vector<KeySection>);
 
 // nullptr when absent.
 const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);
