@@ -50,6 +50,7 @@ KeySection turn(const std::string& role) {
                                                        : ChatTemplate::SystemPlace::own_turn;
                                       }),
                                   "its content stands in the first turn of a user"));
+  for (auto& key : section.keys) key.section = role;
   return section;
 }
 
@@ -62,6 +63,9 @@ class Reader final : public TableReader {
   ChatTemplate finish() {
     throw_problems();
     fill(template_);
+    if (std::ranges::any_of(template_.special, &std::string::empty))
+      report(given("special"), "special is a list of texts that are not empty");
+    throw_problems();
     return std::move(template_);
   }
 
@@ -84,8 +88,6 @@ ChatTemplate read_chat_template(const std::string& file) {
   Reader reader(file);
   reader.read(read_text(file));
   auto t = reader.finish();
-  require(std::ranges::none_of(t.special, &std::string::empty),
-          "{}: special is a list of texts that are not empty", file);
   require(t.turns.contains("assistant") && t.turns.contains("user"),
           "{}: a chat template has a section [user] and a section [assistant]", file);
   require(t.default_system.empty() || t.turns.contains("system"),

@@ -6,14 +6,9 @@ namespace trireme {
 namespace {
 
 std::vector<KeySection> all_sections() {
-  std::vector<KeySection> all = {model_section(),     data_section(),       train_section(),
-                                 optimizer_section(), schedule_section(),   precision_section(),
-                                 parallel_section(),  zero_section(),       freeze_section(),
-                                 evaluate_section(),  checkpoint_section(), run_section()};
-  for (auto& section : all) {
-    for (auto& key : section.keys) key.section = section.name;
-  }
-  return all;
+  return with_sections({model_section(), data_section(), train_section(), optimizer_section(),
+                        schedule_section(), precision_section(), parallel_section(), zero_section(),
+                        freeze_section(), evaluate_section(), checkpoint_section(), run_section()});
 }
 
 }  // namespace

@@ -86,6 +86,12 @@ std::string range_text(const Key& key) {
   return joined(words);
 }
 
+std::vector<KeySection> with_sections(std::vector<KeySection> table) {
+  for (auto& section : table)
+    for (auto& key : section.keys) key.section = section.name;
+  return table;
+}
+
 const KeySection* find_section(const std::vector<KeySection>& table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &KeySection::name);
   return found == table.end() ? nullptr : &*found;

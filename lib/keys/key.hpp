@@ -96,6 +96,9 @@ struct KeySection {
   std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }
 };
 
+// The same, where each key knows its section.
+std::vector<KeySection> with_sections(std::vector<KeySection>);
+
 // nullptr when absent.
 const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);
 const Key* find_key(const KeySection&, std::string_view name);

@@ -12,9 +12,9 @@ namespace trireme {
 namespace {
 
 // What one stage computes, under construction: no backward where nothing trains.
-class Work {
+class StageWork {
  public:
-  Work(const Pipeline& p, int stage, int first_trainable)
+  StageWork(const Pipeline& p, int stage, int first_trainable)
       : pipe_(p), stage_(stage), first_trainable_(first_trainable) {}
 
   void forward(int m, int chunk = 0) { program_.push_back({Do::forward, m, chunk}); }
@@ -40,7 +40,7 @@ class Work {
 // stage - 1 microbatches ahead, then alternates, so that it holds at most min(stages - stage,
 // microbatches) inputs.
 Program one_f_one_b(const Pipeline& p, int microbatches, int stage, int first) {
-  Work w(p, stage, first);
+  StageWork w(p, stage, first);
   const int ahead = std::min(p.stages - stage - 1, microbatches);
   for (int i = 0; i < microbatches + ahead; ++i) {
     if (i < microbatches) w.forward(i);
@@ -56,7 +56,7 @@ Program one_f_one_b(const Pipeline& p, int microbatches, int stage, int first) {
 // weight gradients read. The first stage that trains sends no gradient, so its backward is whole.
 Program zero_bubble(const Pipeline& p, int microbatches, int stage, int first) {
   if (stage <= first) return one_f_one_b(p, microbatches, stage, first);
-  Work w(p, stage, first);
+  StageWork w(p, stage, first);
   const int ahead = std::min(p.stages - stage - 1, microbatches);
   const int late = p.weights == WeightGradients::late ? stage - first : 0;
   for (int i = 0; i < microbatches + ahead; ++i) {
@@ -73,7 +73,7 @@ Program zero_bubble(const Pipeline& p, int microbatches, int stage, int first) {
 // forwards of a chunk ahead, then alternates.
 Program interleaved(const Pipeline& p, int microbatches, int stage, int first) {
   expect(microbatches % p.stages == 0, "microbatches are a multiple of the stages");
-  Work w(p, stage, first);
+  StageWork w(p, stage, first);
   const int all = microbatches * p.chunks, group = p.virtual_stages();
   const int ahead = std::min(2 * (p.stages - stage - 1) + (p.chunks - 1) * p.stages, all);
   // Of the i-th forward or backward of a chunk.
@@ -93,7 +93,7 @@ Program interleaved(const Pipeline& p, int microbatches, int stage, int first) {
 // first work and its last, and each holds the inputs of 2 * stages chunks: as much as the first
 // stage of 1F1B. A step of fewer than 2 * stages - 1 microbatches leaves out what is of others.
 Program zbv(const Pipeline& p, int microbatches, int stage, int first) {
-  Work w(p, stage, first);
+  StageWork w(p, stage, first);
   const int all = std::max(microbatches, 2 * p.stages - 1);
   std::array<int, 2> f{}, i{}, g{};  // forwards, input and weight gradients so far, by chunk
   const auto forward = [&](int c) {
@@ -135,7 +135,7 @@ Program zbv(const Pipeline& p, int microbatches, int stage, int first) {
 }
 
 Program forward_only(const Pipeline& p, int microbatches, int stage) {
-  Work w(p, stage, p.virtual_stages());
+  StageWork w(p, stage, p.virtual_stages());
   for (int begin = 0; begin < microbatches; begin += p.stages)
     for (int c = 0; c < p.chunks; ++c)
       for (int m = begin; m < std::min(begin + p.stages, microbatches); ++m) w.forward(m, c);

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 
 #include "kernels/host/host.hpp"
 #include "lib/deck/deck.hpp"
@@ -26,23 +25,10 @@ class Compare : public Training {
       " train.steps=4 checkpoint.every_steps=2 evaluate.every_steps=2 run.digest_every=1 "
       "run.log_every=0 model.width=32 model.context=16 ";
 
-  // Made once and copied: a run is told from others by its name and overrides.
   void train(const std::string& run, const std::string& overrides = "", int ranks = 1) {
-    static ScratchFolder all;
-    static std::map<std::string, std::filesystem::path> made;
-    const auto launch = ranks > 1 ? "$MPIEXEC -n " + std::to_string(ranks) : std::string();
-    const auto command =
-        launch + " $TRIREME train deck.toml --run-dir " + run + settings +
-        (overrides.find("model.width") == std::string::npos ? "model.width=32 " : "") + overrides;
-    auto& kept = made[command];
-    if (kept.empty()) {
-      const auto r = here(command);
-      ASSERT_EQ(r.code, 0) << r.err;
-      kept = all.path() / std::to_string(made.size());
-      std::filesystem::copy(folder.path() / run, kept, std::filesystem::copy_options::recursive);
-    } else {
-      std::filesystem::copy(kept, folder.path() / run, std::filesystem::copy_options::recursive);
-    }
+    const auto r = here((ranks > 1 ? "$MPIEXEC -n " + std::to_string(ranks) : std::string()) +
+                        " $TRIREME train deck.toml --run-dir " + run + settings + overrides);
+    ASSERT_EQ(r.code, 0) << r.err;
   }
   // The same deck recorded by this process, on whatever backend.
   void record(const std::string& run, Backend& backend, const std::string& like = "a") {

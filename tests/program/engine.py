@@ -252,7 +252,7 @@ class Bench:
     def __init__(self, program, mpiexec, work, patience=1.0, library=None):
         self.mpiexec, self.work, self.patience = mpiexec, Path(work), patience
         # Copies: somebody may build meanwhile.
-        self.program, self.library = (file and Path(shutil.copy2(file, self.work)) for file in (program, library))
+        self.program, self.library = (file and Path(shutil.copy2(file, self.work / name)) for file, name in ((program, "trireme"), (library, "failing_calls.so")))
         self.locks, self.guard = {}, threading.Lock()
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "SLURM_", "PMI_", "TRIREME_"))}
         # A pause of a rank that has nothing to do is a turn for another: ranks outnumber cores.

@@ -55,7 +55,7 @@ def planted():
 
 def stand_in(folder, script):
     """A program that is a script."""
-    program = folder / "trireme"
+    program = folder / "stand_in"
     program.write_text("#!/bin/bash\n" + script)
     program.chmod(0o755)
     work = folder / "work"

@@ -59,8 +59,8 @@ struct StageRun {
     for (std::size_t i = 0; i < p.size(); ++i) {
       place[key(p[i].what, p[i].microbatch, p[i].chunk)] = static_cast<int>(i);
       const auto other = computes(p[i].what) ? std::nullopt : route.other(stage, p[i]);
-      queue[computes(p[i].what) ? 0 : queue_of_messages(other ? other->way : Way::down)].push_back(
-          i);
+      queue[computes(p[i].what) ? 0 : queue_of_messages(other ? other->toward : Toward::down)]
+          .push_back(i);
     }
     const Do back = backward_of(p);
     const auto made_by = [&](Do kind, int m, int chunk) { return place[key(kind, m, chunk)]; };
@@ -78,8 +78,8 @@ struct StageRun {
   }
 
   // Where messages of a direction wait.
-  std::size_t queue_of_messages(Way way) const {
-    return queues == Queues::host ? 0 : queues == Queues::split && way == Way::up ? 2 : 1;
+  std::size_t queue_of_messages(Toward way) const {
+    return queues == Queues::host ? 0 : queues == Queues::split && way == Toward::up ? 2 : 1;
   }
   bool ended(std::size_t q) const { return next[q] == queue[q].size(); }
   std::size_t head(std::size_t q) const { return queue[q][next[q]]; }
@@ -155,7 +155,8 @@ class Simulation {
   // Messages of one kind from one stage in one direction.
   Link& link(int s, const Instruction& message, const Route::Other& other) {
     const int sender = is_send(message.what) ? s : other.stage;
-    const int kind = 2 * static_cast<int>(other.way) + (other.sent.what == send_gradient ? 1 : 0);
+    const int kind =
+        2 * static_cast<int>(other.toward) + (other.sent.what == send_gradient ? 1 : 0);
     return links_[static_cast<std::size_t>(4 * sender + kind)];
   }
 
@@ -222,7 +223,7 @@ class Simulation {
     if (!stage.has_room(q)) return "room for one more input";
     const auto other = route_.other(s, next(s, q));
     if (!other) return "a stage that does not exist";
-    const std::size_t there = at(other->stage).queue_of_messages(other->way);
+    const std::size_t there = at(other->stage).queue_of_messages(other->toward);
     const std::string stands = at(other->stage).ended(there)
                                    ? "has ended"
                                    : "stands at " + describe(next(other->stage, there));

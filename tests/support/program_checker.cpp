@@ -109,30 +109,30 @@ bool is_message(const Instruction& i, Do activation, Do gradient) {
 }
 
 // What goes that way, both kinds in one order, as it is sent.
-Program sent_by(const Route& route, const Program& program, int stage, Way way) {
+Program sent_by(const Route& route, const Program& program, int stage, Toward way) {
   Program found;
   for (const auto& i : program)
     if (is_message(i, Do::send_activation, Do::send_gradient))
-      if (const auto to = route.other(stage, i); to && to->way == way) found.push_back(i);
+      if (const auto to = route.other(stage, i); to && to->toward == way) found.push_back(i);
   return found;
 }
-Program received_by(const Route& route, const Program& program, int stage, Way way) {
+Program received_by(const Route& route, const Program& program, int stage, Toward way) {
   Program found;
   for (const auto& i : program)
     if (is_message(i, Do::receive_activation, Do::receive_gradient))
-      if (const auto from = route.other(stage, i); from && from->way == way)
+      if (const auto from = route.other(stage, i); from && from->toward == way)
         found.push_back(from->sent);
   return found;
 }
 
-void match(const Program& sent, int sender, const Program& received, int receiver, Way way,
+void match(const Program& sent, int sender, const Program& received, int receiver, Toward way,
            std::vector<std::string>& faults) {
   const auto [a, b] = std::ranges::mismatch(sent, received);
   if (a == sent.end() && b == received.end()) return;
   faults.push_back(fmt::format("stage {} has {} where stage {} receives {} (message {} {})", sender,
                                a == sent.end() ? "nothing" : describe(*a), receiver,
                                b == received.end() ? "nothing" : describe(*b), a - sent.begin(),
-                               way == Way::down ? "down" : "up"));
+                               way == Toward::down ? "down" : "up"));
 }
 
 }  // namespace
@@ -180,10 +180,10 @@ std::vector<std::string> program_faults(const Route& route, std::span<const Prog
     const int next = (s + 1) % stages;
     const Program &here = programs[static_cast<std::size_t>(s)],
                   &there = programs[static_cast<std::size_t>(next)];
-    match(sent_by(route, here, s, Way::down), s, received_by(route, there, next, Way::down), next,
-          Way::down, faults);
-    match(sent_by(route, there, next, Way::up), next, received_by(route, here, s, Way::up), s,
-          Way::up, faults);
+    match(sent_by(route, here, s, Toward::down), s, received_by(route, there, next, Toward::down),
+          next, Toward::down, faults);
+    match(sent_by(route, there, next, Toward::up), next, received_by(route, here, s, Toward::up), s,
+          Toward::up, faults);
   }
   return faults;
 }

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-enum class Way : std::uint8_t { down, up };
+enum class Toward : std::uint8_t { down, up };
 
 struct Route {
   // A message from the last stage to the first goes down a ring.
@@ -35,7 +35,7 @@ struct Route {
   struct Other {
     int stage;
     Instruction sent;  // the message, as its sender names it
-    Way way;
+    Toward toward;
   };
   // Of a message's other end.
   std::optional<Other> other(int stage, const Instruction& i) const {
@@ -51,7 +51,7 @@ struct Route {
     const bool down = ring ? activation : at(from) < at(to);
     return Other{at(there),
                  {activation ? send_activation : send_gradient, i.microbatch, chunk_of(from)},
-                 down ? Way::down : Way::up};
+                 down ? Toward::down : Toward::up};
   }
 };
 
