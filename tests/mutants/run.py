@@ -36,7 +36,8 @@ from suites import DEVICE, ROWS, SIMULATED, Suite
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_S = 10  # without progress in a case, at least
-PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "tests/cuda/simulated/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
+ON_A_DEVICE = (SIMULATED, DEVICE)
+PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "simulated/tests/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
 
 MUTANTS = [m for part in (engine, files, loop, orders, decks, models, machines, reports, device) for m in part.MUTANTS]
 
@@ -240,9 +241,9 @@ def main():
     if a.bits:
         chosen = [(*m[:4], [s for s in suites_of(m) if s.bits]) for m in chosen if any(s.bits for s in suites_of(m))]
     build = Build(a.build.resolve(), ROOT)
-    if not any("simulated_device.dir" in o for o in build.commands) and any(s.program in PLACES for m in chosen for s in suites_of(m)):
+    if not any("cuda/simulated/" in o for o in build.commands) and any(s.program in ON_A_DEVICE for m in chosen for s in suites_of(m)):
         print("without the CUDA toolkit: no mutants of device kernels", flush=True)
-        chosen = [m for m in chosen if all(s.program not in PLACES for s in suites_of(m))]
+        chosen = [m for m in chosen if all(s.program not in ON_A_DEVICE for s in suites_of(m))]
     begin = time.monotonic()
     trials = Trials(build)
     trials.prepare({s.program for m in chosen for s in suites_of(m)})
