@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "lib/deck/resolve.hpp"
+#include "lib/deck/resolve.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/train/work.hpp"
 #include "tests/deck/sample.hpp"
@@ -273,6 +274,27 @@ TEST(Resolve, FitsADeckToItsRanks) {
                  "a grid of pipe 1 x data 1 x seq 1 does not fill 2 ranks; pipe x data x seq that "
                  "does: 1 x 2 x 1, 1 x 1 x 2, 2 x 1 x 1");
   }
+}
+
+TEST(Deck, ATrainerIsSetUpAsItSays) {
+  Deck d = overridden({"train.seed=7", "zero.stage=3", "parallel.pipe=2", "parallel.stage_layers=[5,7]",
+                       "parallel.schedule=zero-bubble", "optimizer.lr=2e-4", "data.attention=document",
+                       "run.replay_every=3", "run.exactness=invariant", "run.exact_chunk=32"});
+  d.freeze = {{.pattern = "blocks.0.*"}};
+  d.precision.reduce = DType::f32;
+  const auto s = trainer_setup(d, DType::bf16);
+  EXPECT_EQ(s.seed, 7U);
+  EXPECT_EQ(s.model, d.model);
+  EXPECT_EQ(s.zero, d.zero);
+  EXPECT_EQ(s.optimizer, d.optimizer);
+  EXPECT_EQ(s.freeze, d.freeze);
+  EXPECT_EQ(s.stage_layers, d.parallel.stage_layers);
+  EXPECT_EQ(s.schedule, ScheduleKind::zero_bubble);
+  EXPECT_EQ(s.compute, DType::bf16);
+  EXPECT_EQ(s.reduce, DType::f32);
+  EXPECT_EQ(s.attention, AttentionSpan::document);
+  EXPECT_EQ(s.exact_chunk, 32);
+  EXPECT_TRUE(s.check_memory);
 }
 
 TEST(Deck, LoadsFilesAndNamesThem) {

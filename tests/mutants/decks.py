@@ -50,11 +50,9 @@ MUTANTS = [
      "p.m.size() * p.n.size(), p.flops.size() / p.k.size());", PLACES),
     ("sizes may stand in any order", "lib/keys/accept.cpp", "!(values[n - 1] > values[n - 2])", "values[n - 1] == values[n - 2]", PLACES),
     # what a run takes of it
-    ("a run forgets its seed", "lib/deck/resolve.cpp", "  s.seed = static_cast<std::uint64_t>(d.train.seed);\n", "",
-     program("app_test", "Compare.AnotherSeed*")),
-    ("a run forgets what it freezes", "lib/deck/resolve.cpp", "  s.freeze = d.freeze;\n", "", rows("^plans: memory is of all")),
-    ("a run's gradients travel as they are computed", "lib/deck/resolve.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n",
-     rows("^ranks: gradients may travel")),
+    ("a run forgets its seed", "lib/deck/resolve.cpp", "  s.seed = static_cast<std::uint64_t>(d.train.seed);\n", "", DECK),
+    ("a run forgets what it freezes", "lib/deck/resolve.cpp", "  s.freeze = d.freeze;\n", "", DECK),
+    ("a run's gradients travel as they are computed", "lib/deck/resolve.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n", DECK),
     # the model
     ("a preset has another base of its positions", "lib/model/config.cpp", "  c.rope_theta = 500000;\n", "", DECK),
     ("a preset has another epsilon", "lib/model/config.cpp", "  c.norm_eps = 1e-6;\n", "", DECK),
