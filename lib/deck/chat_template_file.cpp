@@ -60,13 +60,15 @@ class Reader final : public TableReader {
     template_.name = file;
   }
   ChatTemplate finish() {
-    throw_problems();
     fill(template_);
+    if (std::ranges::any_of(template_.special, &std::string::empty))
+      report(given("special"), "special is a list of texts that are not empty");
+    throw_problems();
     return std::move(template_);
   }
 
  private:
-  // Any name is a role's. Keys stay where they are when their sections move.
+  // Any name is a role's.
   const KeySection* section_of(const RawSection& raw) override {
     if (raw.name.empty()) return &sections_.front();
     if (!find_section(sections_, raw.name)) sections_.push_back(turn(raw.name));
@@ -84,8 +86,6 @@ ChatTemplate read_chat_template(const std::string& file) {
   Reader reader(file);
   reader.read(read_text(file));
   auto t = reader.finish();
-  require(std::ranges::none_of(t.special, &std::string::empty),
-          "{}: special is a list of texts that are not empty", file);
   require(t.turns.contains("assistant") && t.turns.contains("user"),
           "{}: a chat template has a section [user] and a section [assistant]", file);
   require(t.default_system.empty() || t.turns.contains("system"),
