@@ -71,7 +71,10 @@ class Reader final : public TableReader {
   // Any name is a role's.
   const KeySection* section_of(const RawSection& raw) override {
     if (raw.name.empty()) return &sections_.front();
-    if (!find_section(sections_, raw.name)) sections_.push_back(turn(raw.name));
+    if (!find_section(sections_, raw.name)) {
+      sections_.push_back(turn(raw.name));
+      sections_ = table_of(std::move(sections_));
+    }
     template_.turns[raw.name];
     return TableReader::section_of(raw);
   }

@@ -86,6 +86,12 @@ std::string range_text(const Key& key) {
   return joined(words);
 }
 
+std::vector<KeySection> table_of(std::vector<KeySection> sections) {
+  for (auto& section : sections)
+    for (auto& key : section.keys) key.section = section.name;
+  return sections;
+}
+
 const KeySection* find_section(const std::vector<KeySection>& table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &KeySection::name);
   return found == table.end() ? nullptr : &*found;

@@ -96,6 +96,9 @@ struct KeySection {
   std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }
 };
 
+// Sections as a table has them: their keys know of which one they are.
+std::vector<KeySection> table_of(std::vector<KeySection>);
+
 // nullptr when absent.
 const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);
 const Key* find_key(const KeySection&, std::string_view name);
