@@ -3,23 +3,23 @@ from suites import program, rows
 
 DECK = program("deck_test", "*")
 LOGITS = program("train_test", "Logits.*")
-PLACES = program("deck_test", "MachineFile.*")
+PLACES = program("predict_test", "MachineFile.*")
 
 MUTANTS = [
     # values
-    ("K is 1", "lib/deck/quantity.cpp", "static_cast<double>(power + 1)", "static_cast<double>(power)", DECK),
-    ("GB is GiB", "lib/deck/quantity.cpp", "binary ? 1024.0 : 1000.0", "1024.0", DECK),
-    ("a small number of bytes is taken without a unit", "lib/deck/quantity.cpp", "bytes >= least_plain || bytes == 0,", "true,", DECK),
-    ("minutes of 60 seconds are 100", "lib/deck/quantity.cpp", "seconds = seconds * 60 + fields[i];", "seconds = seconds * 100 + fields[i];", DECK),
-    ("60 seconds are no minute", "lib/deck/quantity.cpp", "if (i > 0 && fields[i] >= 60) refuse();", "if (i > 0 && fields[i] > 60) refuse();", DECK),
-    ("a range ends before its end", "lib/deck/accept.cpp", "const bool high = r.below_max ? x < r.max : x <= r.max;",
+    ("K is 1", "lib/keys/quantity.cpp", "static_cast<double>(power + 1)", "static_cast<double>(power)", DECK),
+    ("GB is GiB", "lib/keys/quantity.cpp", "binary ? 1024.0 : 1000.0", "1024.0", DECK),
+    ("a small number of bytes is taken without a unit", "lib/keys/quantity.cpp", "bytes >= least_plain || bytes == 0,", "true,", DECK),
+    ("minutes of 60 seconds are 100", "lib/keys/quantity.cpp", "seconds = seconds * 60 + fields[i];", "seconds = seconds * 100 + fields[i];", DECK),
+    ("60 seconds are no minute", "lib/keys/quantity.cpp", "if (i > 0 && fields[i] >= 60) refuse();", "if (i > 0 && fields[i] > 60) refuse();", DECK),
+    ("a range ends before its end", "lib/keys/accept.cpp", "const bool high = r.below_max ? x < r.max : x <= r.max;",
      "const bool high = x < r.max;", DECK),
-    ("a whole number below its range is taken", "lib/deck/accept.cpp", "if (x < static_cast<std::int64_t>(r.min))", "if (false)", DECK),
-    ("dots stay in a path", "lib/deck/accept.cpp", "std::filesystem::absolute(value, failed).lexically_normal();",
+    ("a whole number below its range is taken", "lib/keys/accept.cpp", "if (x < static_cast<std::int64_t>(r.min))", "if (false)", DECK),
+    ("dots stay in a path", "lib/keys/accept.cpp", "std::filesystem::absolute(value, failed).lexically_normal();",
      "std::filesystem::absolute(value, failed);", DECK),
-    ("a backslash is not escaped", "lib/deck/value.cpp", "if (c == '\"' || c == '\\\\') {", "if (c == '\"') {", DECK),
-    ("a dollar that is escaped is a variable", "lib/deck/value.cpp", "if (at > 0 && text[at - 1] == '$') {", "if (false) {", DECK),
-    ("a number too small is zero", "lib/deck/toml_reader.cpp", "if (real->get() == 0) require_zero(source, raw.place);", "", DECK),
+    ("a backslash is not escaped", "lib/keys/value.cpp", "if (c == '\"' || c == '\\\\') {", "if (c == '\"') {", DECK),
+    ("a dollar that is escaped is a variable", "lib/keys/value.cpp", "if (at > 0 && text[at - 1] == '$') {", "if (false) {", DECK),
+    ("a number too small is zero", "lib/keys/toml_reader.cpp", "if (real->get() == 0) require_zero(source, raw.place);", "", DECK),
     # what is decided
     ("a preset comes behind the deck's keys", "lib/deck/load.cpp", "        deck_.model = preset_named(name);\n",
      "        for (const auto& [id, given] : given_) given.key->access.set(deck_, given.row, given.value);\n"
@@ -27,7 +27,7 @@ MUTANTS = [
     ("an override of the length is beside the deck's", "lib/deck/load.cpp", 'if (path == "train.tokens") forget_from_file("train.steps");', "", DECK),
     ("a pipeline has as many microbatches as stages", "lib/deck/check.cpp", "if (samples / m >= 2 * pipe)", "if (samples / m >= pipe)", DECK),
     ("microbatches of an interleaved pipeline fill no groups", "lib/deck/check.cpp", "if (groups && samples / m % pipe != 0) continue;", "", DECK),
-    ("a grid's microbatch is that of another", "lib/deck/check.cpp", "default_microbatch(deck.train.batch / p.data,", "default_microbatch(deck.train.batch,", DECK),
+    ("a grid's microbatch is that of another", "lib/deck/check.cpp", "default_microbatch(t.batch / p.data,", "default_microbatch(t.batch,", DECK),
     ("gradients of f64 travel as f32", "lib/deck/load.cpp", "deck_.precision.reduce = wide(deck_.precision.compute);", "deck_.precision.reduce = DType::f32;", DECK),
     # rules
     ("a file is trained on and held out", "lib/deck/check.cpp", "rule(twice == d.validation_files.end(),", "rule(true,", DECK),
@@ -38,24 +38,22 @@ MUTANTS = [
     ("an invariant run has chunks across ranks", "lib/deck/check.cpp", "rule(tokens % chunk == 0,", "rule(true,", DECK),
     ("a traced rank is beyond the last", "lib/deck/check.cpp", "rule(ranks == 0 || r < ranks,", "rule(ranks == 0 || r <= ranks,", DECK),
     # texts
-    ("betas are swapped in a deck's text", "lib/deck/table_training.cpp", "return std::vector{d.optimizer.beta1, d.optimizer.beta2};",
-     "return std::vector{d.optimizer.beta2, d.optimizer.beta1};", DECK),
-    ("a fraction that is held out is not written", "lib/deck/table_training.cpp", "                                     return d.data.validation_fraction;\n",
-     "                                     return 0.0;\n", DECK),
-    ("a rule that is new is no difference", "lib/deck/dump.cpp", "std::max(rows_of(section, before), rows_of(section, after));",
-     "std::min(rows_of(section, before), rows_of(section, after));", DECK),
-    ("a machine file forgets what agreement takes", "lib/deck/machine_text.cpp", '  w.number("agreement", m.agreement);\n', "", PLACES),
-    ("far messages are near ones", "lib/deck/machine_table.cpp", '"Messages between nodes.", &MachineModel::far', '"Messages between nodes.", &MachineModel::near',
+    ("betas are swapped in a deck's text", "lib/deck/table_training.cpp", "return std::vector{o.beta1, o.beta2};",
+     "return std::vector{o.beta2, o.beta1};", DECK),
+    ("a fraction that is held out is not written", "lib/deck/table_training.cpp", "? KeyValue(d.validation_fraction)", "? KeyValue(0.0)", DECK),
+    ("a rule that is new is no difference", "lib/deck/dump.cpp", "std::max(section.rows(before), section.rows(after));",
+     "std::min(section.rows(before), section.rows(after));", DECK),
+    ("far messages are near ones", "lib/predict/machine_table.cpp", '"Messages between nodes.", &MachineModel::far', '"Messages between nodes.", &MachineModel::near',
      PLACES),
-    ("TF32's peak is that of f32", "lib/deck/machine_table.cpp", "b.machine.peak_tf32 = number(v);", "b.machine.peak[DType::f32] = number(v);", PLACES),
-    ("a rate's table may lack rows", "lib/deck/machine_file.cpp", "same_length(raw, p.m.size() * p.n.size() * p.k.size(), p.flops.size(), \"flops\");",
-     "same_length(raw, p.m.size() * p.n.size(), p.flops.size() / p.k.size(), \"flops\");", PLACES),
-    ("sizes may stand in any order", "lib/deck/machine_file.cpp", "numbers[n - 1] <= numbers[n - 2])", "numbers[n - 1] == numbers[n - 2])", PLACES),
+    ("TF32's peak is the memory's size", "lib/predict/machine_table.cpp", "&MachineModel::peak_tf32,", "&MachineModel::memory_bytes,", PLACES),
+    ("a rate's table may lack rows", "lib/predict/machine_file.cpp", "p.m.size() * p.n.size() * p.k.size(), p.flops.size());",
+     "p.m.size() * p.n.size(), p.flops.size() / p.k.size());", PLACES),
+    ("sizes may stand in any order", "lib/keys/accept.cpp", "!(values[n - 1] > values[n - 2])", "values[n - 1] == values[n - 2]", PLACES),
     # what a run takes of it
-    ("a run forgets its seed", "lib/deck/trainer_setup.cpp", "  s.seed = static_cast<std::uint64_t>(d.train.seed);\n", "",
+    ("a run forgets its seed", "lib/deck/resolve.cpp", "  s.seed = static_cast<std::uint64_t>(d.train.seed);\n", "",
      program("app_test", "Compare.AnotherSeed*")),
-    ("a run forgets what it freezes", "lib/deck/trainer_setup.cpp", "  s.freeze = d.freeze;\n", "", rows("^plans: memory is of all")),
-    ("a run's gradients travel as they are computed", "lib/deck/trainer_setup.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n",
+    ("a run forgets what it freezes", "lib/deck/resolve.cpp", "  s.freeze = d.freeze;\n", "", rows("^plans: memory is of all")),
+    ("a run's gradients travel as they are computed", "lib/deck/resolve.cpp", "  s.reduce = d.precision.reduce;\n", "  s.reduce = compute;\n",
      rows("^ranks: gradients may travel")),
     # the model
     ("a preset has another base of its positions", "lib/model/config.cpp", "  c.rope_theta = 500000;\n", "", DECK),

@@ -73,6 +73,6 @@ MUTANTS = [
     ("unknown characters are not one", "lib/tokenizer/bpe.cpp", "if (waits && !fuse_unknown_) ids.push_back(*unknown_);", "if (waits) ids.push_back(*unknown_);", TEXTS),
     ("a word of the vocabulary is merged", "lib/tokenizer/bpe.cpp", "whole_.find(std::string(word));", "whole_.find(std::string());", TEXTS),
     ("digits of other scripts are letters", "lib/tokenizer/utf8.cpp", "category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;", "category > UTF8PROC_CATEGORY_NO;", TEXTS),
-    ("a token's spaces have three bytes", "lib/tokenizer/text_pipeline.cpp", "    bytes -= space.size() - 1;\n", "    bytes -= 0;\n", TEXTS),
+    ("a token's spaces have three bytes", "lib/tokenizer/text_pipeline.cpp", "return bytes_with(space, *token);", "return token->size();", TEXTS),
     ("a wide space is a letter", "lib/tokenizer/regex.cpp", '"\\\\x{3000}";', '"\\\\x{2fff}";', TEXTS),
 ]

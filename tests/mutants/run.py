@@ -36,7 +36,8 @@ from suites import DEVICE, ROWS, SIMULATED, Suite
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_S = 10  # without progress in a case, at least
-PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "tests/cuda/simulated/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
+ON_A_DEVICE = (SIMULATED, DEVICE)
+PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "simulated/tests/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
 
 MUTANTS = [m for part in (engine, files, loop, orders, decks, models, machines, reports, device) for m in part.MUTANTS]
 
@@ -82,11 +83,14 @@ class Clock:
         return ", ".join(f"{what} {s:.1f} s" for what, s in self.seconds.items())
 
 
+class DoesNotCompile(Exception):
+    pass
+
+
 class Trials:
     def __init__(self, build):
         self.build = build
         self.mpiexec = os.environ.get("MPIEXEC") or shutil.which("mpiexec.mpich") or "mpiexec"
-        self.links = {}  # by program
         self.clean = {}  # seconds and bits of a suite without a mutant
         self.runs_program = set()  # programs of tests that run the program itself
         self.work = build.folder / "mutants"
@@ -94,18 +98,14 @@ class Trials:
         self.work.mkdir()
 
     def prepare(self, programs):
-        """Builds the programs, the cuda ones where there is a toolkit; how they are linked."""
+        """Builds the programs, the cuda ones where there is a toolkit."""
         targets = [place_of(p) for p in sorted(programs)]
         code, out = run(["cmake", "--build", str(self.build.folder), "-j", str(os.cpu_count()), "--target", "trireme", *targets], ROOT)
         if code:
             sys.exit(f"the sources do not build:\n{out[-3000:]}")
         self.build = Build(self.build.folder, ROOT)
         runs = set(self.build.readers[ROOT / "tests/support/process.hpp"])
-        for program in programs:
-            self.links[program] = self.build.link(place_of(program))
-            if program == ROWS or runs & set(self.links[program]):
-                self.runs_program.add(program)
-        self.links["trireme"] = self.build.link("trireme")
+        self.runs_program = {p for p in programs if p == ROWS or runs & set(self.build.link(place_of(p)))}
 
     def test(self, suite, program, tested, clock):
         """Exit code (None: hung) and output of a suite, in `program`, where it runs the program itself with `tested`."""
@@ -146,23 +146,27 @@ class Trials:
         case = re.search(r"^\[  FAILED  \] (\S+?),? |^FAILED (\S+: .*?):", out, re.MULTILINE)
         return f"found by {case[1] or case[2]}" if case else "found (hung)" if "hang" in out.lower() else "found"
 
-    def made(self, program, file, overlay, work, clock):
-        """The program with the mutant; itself, where it has none of it; what a compiler says of it."""
-        link = self.links[program]
-        changed = self.build.changed(link, file)
-        if not changed:
-            return self.build.folder / ("trireme" if program == "trireme" else place_of(program)), None
-        objects = {}
-        for old in changed:
-            new = objects[old] = work / (old.replace("/", "+"))
-            if new.exists():
-                continue
-            code, out = clock.spend("compiled", self.build.compile(old, overlay, new), cwd=self.build.folder)
-            if code:
-                return None, out
-        to = work / program
-        code, out = clock.spend("linked", self.build.relink(link, objects, to), cwd=self.build.folder)
-        return (None, out) if code else (to, None)
+    def made(self, target, file, work, clock):
+        """A program or library with the mutant, in `work`; None: it has none of it."""
+        to, others = work / Path(target).name, {}
+        if to.exists():
+            return to
+        for library in self.build.own(target, ".so"):
+            if new := self.made(library, file, work, clock):
+                others[library] = new
+        for old in self.build.changed(target, file):
+            new = others[old] = work / old.replace("/", "+")
+            if not new.exists():
+                self.spend(clock, "compiled", self.build.compile(old, file, work / "changed", new))
+        if not others:
+            return None
+        self.spend(clock, "linked", self.build.relink(target, others, to))
+        return to
+
+    def spend(self, clock, what, command):
+        code, out = clock.spend(what, command, cwd=self.build.folder)
+        if code != 0:
+            raise DoesNotCompile(out)
 
     def verdicts(self, mutant, clock):
         """What each of its suites says."""
@@ -171,28 +175,24 @@ class Trials:
         text = (ROOT / file).read_text()
         if text.count(right) != 1:
             return [f"NOT TRIED: {file} holds {text.count(right)} times {right!r}"] * len(suites)
-        said, programs = [], {}
+        said = []
         with tempfile.TemporaryDirectory(dir=self.work) as folder:
             work = Path(folder)
             path = work / "changed" / file
             path.parent.mkdir(parents=True)
             path.write_text(text.replace(right, wrong))
-
-            def program(name):
-                if name not in programs:
-                    programs[name] = self.made(name, file, work / "changed", work, clock)
-                return programs[name]
-
             for suite in suites:
-                parts = [suite.program] + ["trireme"] * (suite.program in self.runs_program)
-                errors = [out for _, out in map(program, parts) if out]
-                places = [program(p)[0] for p in parts]
-                if errors:
-                    said.append(f"NOT TRIED: does not compile: {errors[0][-600:]}")
-                elif not any(work == p.parent for p in places):
-                    said.append(f"NOT TRIED: {' and '.join(parts)} have nothing of {file}")
+                parts = [place_of(suite.program)] + ["trireme"] * (suite.program in self.runs_program)
+                try:
+                    programs = [self.made(p, file, work, clock) for p in parts]
+                except DoesNotCompile as e:
+                    said.append(f"NOT TRIED: does not compile: {str(e)[-600:]}")
+                    continue
+                if any(programs):
+                    programs = [new or self.build.folder / old for new, old in zip(programs, parts)]
+                    said.append(self.outcome(suite, programs[0], programs[-1], clock))
                 else:
-                    said.append(self.outcome(suite, places[0], places[-1], clock))
+                    said.append(f"NOT TRIED: {' and '.join(parts)} have nothing of {file}")
         return said
 
 
@@ -241,9 +241,9 @@ def main():
     if a.bits:
         chosen = [(*m[:4], [s for s in suites_of(m) if s.bits]) for m in chosen if any(s.bits for s in suites_of(m))]
     build = Build(a.build.resolve(), ROOT)
-    if not any("simulated_device.dir" in o for o in build.commands) and any(s.program in PLACES for m in chosen for s in suites_of(m)):
+    if not any("cuda/simulated/" in o for o in build.commands) and any(s.program in ON_A_DEVICE for m in chosen for s in suites_of(m)):
         print("without the CUDA toolkit: no mutants of device kernels", flush=True)
-        chosen = [m for m in chosen if all(s.program not in PLACES for s in suites_of(m))]
+        chosen = [m for m in chosen if all(s.program not in ON_A_DEVICE for s in suites_of(m))]
     begin = time.monotonic()
     trials = Trials(build)
     trials.prepare({s.program for m in chosen for s in suites_of(m)})
