@@ -7,11 +7,6 @@ namespace trireme {
 
 namespace {
 
-struct Arriving {
-  Tensor tensor;
-  Pending pending;  // of what another stage sends
-};
-
 // The sends and receives of one direction.
 class Link {
  public:
@@ -24,12 +19,13 @@ class Link {
     leaving = comm_.send(backend_, queue_, t.view(), to, {Doing::send, "the stage boundary", m});
     leaving.keep(std::move(t));
   }
-  Arriving receive(const Boundary& what, int from, int m) {
+  Tensor receive(const Boundary& what, int from, int m) {
     Tensor t = Tensor::empty(backend_, what.shape, what.dtype, Kind::boundary, queue_);
     auto p =
         comm_.receive(backend_, queue_, t.view(), from, {Doing::receive, "the stage boundary", m});
     p.keep(t);
-    return {std::move(t), std::move(p)};
+    p.wait(Queue::compute);
+    return t;
   }
   void settle() {
     activation_.wait(Queue::compute);
@@ -43,23 +39,20 @@ class Link {
   Pending activation_, gradient_;  // leaving; they hold their tensors, also when a stage fails
 };
 
-// Tensors between one instruction and the next of the same microbatch, by chunk. Computing waits for one that arrives
-// where it is read, not where it is received: in between, the sender may wait for what this stage computes.
+// Tensors between one instruction and the next of the same microbatch, by chunk.
 class Held {
  public:
-  void put(int m, int chunk, Tensor t) { put(m, chunk, Arriving{std::move(t), {}}); }
-  void put(int m, int chunk, Arriving a) { tensors_[{m, chunk}] = std::move(a); }
+  void put(int m, int chunk, Tensor t) { tensors_[{m, chunk}] = std::move(t); }
   Tensor take(int m, int chunk) {
     const auto it = tensors_.find({m, chunk});
     if (it == tensors_.end()) return {};
-    it->second.pending.wait(Queue::compute);
-    Tensor t = std::move(it->second.tensor);
+    Tensor t = std::move(it->second);
     tensors_.erase(it);
     return t;
   }
 
  private:
-  std::map<std::pair<int, int>, Arriving> tensors_;
+  std::map<std::pair<int, int>, Tensor> tensors_;
 };
 
 }  // namespace
