@@ -43,7 +43,7 @@ TEST(MachineFile, SaysWhereItIsWrong) {
               AllOf(HasSubstr("m.toml:6:1"), HasSubstr("did you mean [memory]?")));
   EXPECT_THAT(refusal(good + "[memory]\nbandwidth = -1\n"),
               AllOf(HasSubstr("m.toml:7:13"),
-                    HasSubstr("memory.bandwidth = -1 is out of range: 1e-15 to")));
+                    HasSubstr("memory.bandwidth = -1 is out of range: at least 1e-15")));
   EXPECT_THAT(refusal(good + "[memory]\nbandwidth = \"fast\"\n"),
               AllOf(HasSubstr("m.toml:7:13"), HasSubstr("takes a number, not the text")));
   EXPECT_THAT(refusal(good + "[far]\nshared_by = 1.5\n"),
