@@ -46,6 +46,8 @@ TEST_F(CalibrateRun, MeasuresLinksAloneBesideOperations) {
   EXPECT_GT(after.near.bandwidth.value_or(0), 0);
   EXPECT_GT(after.disk_write.value_or(0), 0);
   EXPECT_FALSE(after.far.bandwidth);  // there is one node
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".trireme")) << entry.path();
 }
 
 TEST_F(CalibrateRun, TakesOperationsOfSuchRanksAlone) {

@@ -256,7 +256,7 @@ def main():
         def attempt(mutant):
             nonlocal lost, done
             clock = Clock()
-            said = verdicts = trials.verdicts(mutant, clock)
+            verdicts = trials.verdicts(mutant, clock)
             with telling:
                 done += 1
                 for suite, said in zip(suites_of(mutant), verdicts):
