@@ -1,7 +1,7 @@
 // What dry says is what host does, to the byte, and nothing in a step is unordered.
 #include "lib/plan/plan.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <ostream>
 
@@ -271,7 +271,9 @@ TEST(PlanSchedule, StagesOfSeveralChunksSendNothingBetweenDevices) {
   for (const auto kind : {ScheduleKind::interleaved, ScheduleKind::zbv}) {
     auto input = of_schedule(kind, 2);
     input.transport = TransportKind::device;
-    EXPECT_THAT(message_of<Error>([&] { plan_rank(input, dry_target({"host", 1, false}), 0); }),
+    EXPECT_THAT(message_of<Error>([&] {
+                  plan_rank(input, dry_target({"host", 1, false}), 0);
+                }),
                 testing::HasSubstr("would wait for each other between devices"));
   }
   auto input = of_schedule(ScheduleKind::zero_bubble, 1);
