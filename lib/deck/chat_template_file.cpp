@@ -50,7 +50,6 @@ KeySection turn(const std::string& role) {
                                                        : ChatTemplate::SystemPlace::own_turn;
                                       }),
                                   "its content stands in the first turn of a user"));
-  for (auto& key : section.keys) key.section = role;
   return section;
 }
 
@@ -61,7 +60,6 @@ class Reader final : public TableReader {
     template_.name = file;
   }
   ChatTemplate finish() {
-    throw_problems();
     fill(template_);
     if (std::ranges::any_of(template_.special, &std::string::empty))
       report(given("special"), "special is a list of texts that are not empty");
@@ -70,10 +68,13 @@ class Reader final : public TableReader {
   }
 
  private:
-  // Any name is a role's. Keys stay where they are when their sections move.
+  // Any name is a role's.
   const KeySection* section_of(const RawSection& raw) override {
     if (raw.name.empty()) return &sections_.front();
-    if (!find_section(sections_, raw.name)) sections_.push_back(turn(raw.name));
+    if (!find_section(sections_, raw.name)) {
+      sections_.push_back(turn(raw.name));
+      sections_ = table_of(std::move(sections_));
+    }
     template_.turns[raw.name];
     return TableReader::section_of(raw);
   }

@@ -3,18 +3,11 @@
 #include "lib/deck/sections.hpp"
 
 namespace trireme {
-namespace {
-
-std::vector<KeySection> all_sections() {
-  return with_sections({model_section(), data_section(), train_section(), optimizer_section(),
-                        schedule_section(), precision_section(), parallel_section(), zero_section(),
-                        freeze_section(), evaluate_section(), checkpoint_section(), run_section()});
-}
-
-}  // namespace
-
 const std::vector<KeySection>& deck_sections() {
-  static const std::vector<KeySection> sections = all_sections();
+  static const auto sections =
+      table_of({model_section(), data_section(), train_section(), optimizer_section(),
+                schedule_section(), precision_section(), parallel_section(), zero_section(),
+                freeze_section(), evaluate_section(), checkpoint_section(), run_section()});
   return sections;
 }
 

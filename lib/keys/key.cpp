@@ -86,10 +86,10 @@ std::string range_text(const Key& key) {
   return joined(words);
 }
 
-std::vector<KeySection> with_sections(std::vector<KeySection> table) {
-  for (auto& section : table)
+std::vector<KeySection> table_of(std::vector<KeySection> sections) {
+  for (auto& section : sections)
     for (auto& key : section.keys) key.section = section.name;
-  return table;
+  return sections;
 }
 
 const KeySection* find_section(const std::vector<KeySection>& table, std::string_view name) {

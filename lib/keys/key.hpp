@@ -96,8 +96,8 @@ struct KeySection {
   std::size_t rows(AnyStruct<const void> all) const { return repeated ? count(all) : 1; }
 };
 
-// The same, where each key knows its section.
-std::vector<KeySection> with_sections(std::vector<KeySection>);
+// Sections as a table has them: their keys know of which one they are.
+std::vector<KeySection> table_of(std::vector<KeySection>);
 
 // nullptr when absent.
 const KeySection* find_section(const std::vector<KeySection>&, std::string_view name);

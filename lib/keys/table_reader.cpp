@@ -79,7 +79,7 @@ void TableReader::assign(const Key& key, std::size_t row, const RawValue& raw,
                          const std::string& where) {
   const std::string id = row == 0 ? key.path() : fmt::format("{}#{}", key.path(), row);
   try {
-    given_.insert_or_assign(id, Given{&key, row, accepted(key, raw), where, raw.place});
+    given_.insert_or_assign(id, Given{key, row, accepted(key, raw), where, raw.place});
   } catch (const BadValue& e) {
     doubt(key.path());
     report(e.place.line > 0 ? at(e.place) : where, e.message, e.place);
@@ -94,7 +94,7 @@ const TableReader::Given* TableReader::given(const std::string& id) const {
 void TableReader::fill(AnyStruct<void> all) const {
   for (const auto& [name, rows] : rows_)
     for (std::size_t i = 0; i < rows; ++i) find_section(table_, name)->append(all);
-  for (const auto& [id, given] : given_) given.key->access.set(all, given.row, given.value);
+  for (const auto& [id, given] : given_) given.key.access.set(all, given.row, given.value);
 }
 
 std::string TableReader::at(SourceLocation place) const {

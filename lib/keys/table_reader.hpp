@@ -24,7 +24,7 @@ class TableReader {
 
  protected:
   struct Given {
-    const Key* key;
+    Key key;
     std::size_t row;
     KeyValue value;
     std::string where;

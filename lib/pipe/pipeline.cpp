@@ -25,10 +25,6 @@ int Pipeline::stage_of(int virtual_stage) const {
   return runs_back(*this, chunk_of(virtual_stage)) ? stages - 1 - place : place;
 }
 
-bool Pipeline::goes_around() const {
-  return stages > 1 && chunks > 1 && traits_of(schedule).path == Path::ring;
-}
-
 Peer peer_of(const Pipeline& p, int stage, const Instruction& message) {
   const bool activation = message.what == send_activation || message.what == receive_activation;
   const bool sends = message.what == send_activation || message.what == send_gradient;

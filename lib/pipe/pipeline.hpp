@@ -33,8 +33,10 @@ struct Pipeline {
   int chunk_of(int virtual_stage) const { return virtual_stage / stages; }
   // Of the stage with the model's last layers.
   int last_stage() const { return stage_of(virtual_stages() - 1); }
-  // Do messages of one direction go all around the stages?
-  bool goes_around() const;
+  // Must its messages go through the host? Queues of devices block: around a ring of chunks they
+  // wait for each other, and where chunks are folded, too, with the executor's waits for what
+  // leaves.
+  bool through_host() const { return stages > 1 && chunks > 1; }
 };
 
 // The other end of a stage's message. Down are messages to the next stage (after the last: the

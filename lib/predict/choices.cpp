@@ -65,7 +65,7 @@ std::vector<ChunkedSchedule> schedules_of(const PlanInput& in, int pipe,
   for (const auto schedule : all_values<ScheduleKind>())
     for (int chunks = 1; std::int64_t{chunks} * pipe <= in.setup.model.layers; chunks *= 2) {
       const Pipeline p{schedule, pipe, chunks};
-      const bool refused = in.transport == TransportKind::device && p.goes_around();
+      const bool refused = in.transport == TransportKind::device && p.through_host();
       if (!refused && pipeline_fault(p.schedule, pipe, chunks, microbatches).empty())
         all.push_back({p.schedule, chunks});
     }

@@ -134,11 +134,11 @@ KeySection operation_section() {
 }  // namespace
 
 const std::vector<KeySection>& machine_sections() {
-  static const std::vector<KeySection> all =
-      with_sections({machine_section(), peak_section(), memory_section(), host_section(),
-                     link_section("near", "Messages within a node.", &MachineModel::near),
-                     link_section("far", "Messages between nodes.", &MachineModel::far),
-                     disk_section(), product_section(), attention_section(), operation_section()});
+  static const auto all =
+      table_of({machine_section(), peak_section(), memory_section(), host_section(),
+                link_section("near", "Messages within a node.", &MachineModel::near),
+                link_section("far", "Messages between nodes.", &MachineModel::far), disk_section(),
+                product_section(), attention_section(), operation_section()});
   return all;
 }
 

@@ -33,12 +33,12 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
           b.name());
   const std::string fault = pipeline_fault(s.schedule, grid.pipe, s.chunks);
   require(fault.empty(), "{}", fault);
-  // Each device's queue would wait for the next one's, all around (tests/pipe/deadlock_test.cpp).
-  require(!pipeline_of(s, grid.pipe).goes_around() || !axes.down.connected(),
-          "parallel.schedule = \"{}\" sends activations around all stages, which would wait for "
-          "each other between devices (NCCL): give \"1f1b\", \"zero-bubble\" or \"zbv\", or "
-          "run.share_gpu = true, whose messages go through the host",
-          name_of(s.schedule));
+  require(
+      !pipeline_of(s, grid.pipe).through_host() || !axes.down.connected(),
+      "parallel.schedule = \"{}\" has several chunks of a stage, which would wait for each other "
+      "between devices (NCCL): give \"1f1b\" or \"zero-bubble\", or run.share_gpu = true, whose "
+      "messages go through the host",
+      name_of(s.schedule));
   const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
   require(chunk == 0 || b.properties().invariant,
           "run.exactness = \"invariant\" is for the backends host (f32, bf16) and ref (f32): that "

@@ -58,7 +58,7 @@ TEST(Deadlock, OneSetFewerAnywhereSticks) {
 // would wait for each other, not where chunks are folded.
 TEST(Deadlock, DeviceQueuesFinishWithOneADirection) {
   for_each_schedule([](const Schedule& s) {
-    if (s.pipe.goes_around()) return;
+    if (s.pipe.through_host() && s.pipe.schedule == ScheduleKind::interleaved) return;
     for (const Sends sends : {Sends::blocking, Sends::one_outstanding, Sends::posted}) {
       const Execution split{.sends = sends, .queues = Queues::split, .sets = exact_sets(s)};
       ASSERT_TRUE(finishes(s, split)) << s;
