@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "lib/deck/resolve.hpp"
-#include "lib/deck/resolve.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/train/work.hpp"
 #include "tests/deck/sample.hpp"
@@ -277,9 +276,10 @@ TEST(Resolve, FitsADeckToItsRanks) {
 }
 
 TEST(Deck, ATrainerIsSetUpAsItSays) {
-  Deck d = overridden({"train.seed=7", "zero.stage=3", "parallel.pipe=2", "parallel.stage_layers=[5,7]",
-                       "parallel.schedule=zero-bubble", "optimizer.lr=2e-4", "data.attention=document",
-                       "run.replay_every=3", "run.exactness=invariant", "run.exact_chunk=32"});
+  Deck d =
+      overridden({"train.seed=7", "zero.stage=3", "parallel.pipe=2", "parallel.stage_layers=[5,7]",
+                  "parallel.schedule=zero-bubble", "optimizer.lr=2e-4", "data.attention=document",
+                  "run.replay_every=3", "run.exactness=invariant", "run.exact_chunk=32"});
   d.freeze = {{.pattern = "blocks.0.*"}};
   d.precision.reduce = DType::f32;
   const auto s = trainer_setup(d, DType::bf16);
