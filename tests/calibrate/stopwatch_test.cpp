@@ -39,11 +39,11 @@ TEST_F(OnAStopwatch, CallsWhatTakesLittleOftenAndWithOneNumberAfterTheOther) {
   const double least = 3e-3;
   const auto begin = std::chrono::steady_clock::now();
   const double s = seconds(least, [](int) { return 0; });
-  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;
+  const std::chrono::duration<double> lasted = std::chrono::steady_clock::now() - begin;
   EXPECT_GT(s, 0);
   EXPECT_LT(s, least);
   EXPECT_GT(calls.size(), 10U);
-  EXPECT_LE(s * static_cast<double>(calls.size()), all.count());  // the least is below the mean
+  EXPECT_LE(s * static_cast<double>(calls.size()), lasted.count());  // the least is below the mean
   std::vector<int> all(calls.size());
   std::iota(all.begin(), all.end(), 0);
   EXPECT_EQ(calls, all);
