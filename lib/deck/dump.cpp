@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/base/escaped.hpp"
 #include "lib/deck/table.hpp"
 
 namespace trireme {
@@ -62,7 +63,8 @@ Line offered(const Key& key) {
 }  // namespace
 
 std::string dump_deck(const Deck& deck) {
-  std::string text = fmt::format("# Effective deck of {}: every key with its value.\n", deck.name);
+  std::string text =
+      fmt::format("# Effective deck of {}: every key with its value.\n", escaped(deck.name));
   for (const auto& section : deck_sections()) {
     for (std::size_t row = 0; row < section.rows(deck); ++row) {
       std::vector<Line> lines;

@@ -270,7 +270,7 @@ static std::vector<ParityCase> f32_cases(int ranks, std::uint64_t draw) {
 
 void between_devices(ParityCase& c) {
   c.transport = TransportKind::device;
-  if (c.schedule != ScheduleKind::interleaved) return;
+  if (c.chunks == 1) return;
   c.schedule = ScheduleKind::zero_bubble;
   c.chunks = 1;
 }

@@ -60,7 +60,7 @@ std::vector<ParityCase> exact_selection(int ranks, const char* backend, DType co
 std::vector<ParityCase> fenced_cases(int ranks);
 // One case for each grid, in f32 between devices; some send bf16.
 std::vector<ParityCase> device_wire_cases(int ranks);
-// Makes it one between devices, where nothing is interleaved.
+// Makes it one between devices, where a stage has one chunk.
 void between_devices(ParityCase&);
 // Every grid of each of these numbers of ranks.
 std::vector<Grid> parity_grids(const std::vector<int>& ranks);
