@@ -23,9 +23,11 @@ LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}${LD_LIBRARY_PATH:+${search:+:}}$search
 export LD_LIBRARY_PATH
 
 # The programs need none of NVIDIA's libraries before a device answers; tests of a GPU, and a machine that has one, do.
-asked=$here/trireme
-if [ -e /dev/nvidiactl ] || [ "${for_gpu:-}" ]; then asked="$asked $here/lib/libtrireme_cuda.so"; fi
-missing=$(ldd $asked 2> /dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p' | sort -u | tr '\n' ' ')
+asked() {
+  ldd "$here/trireme"
+  if [ -e /dev/nvidiactl ] || [ "${for_gpu:-}" ]; then ldd "$here/lib/libtrireme_cuda.so"; fi
+}
+missing=$(asked 2> /dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p' | sort -u | tr '\n' ' ')
 if [ -n "$missing" ]; then
   echo "trireme: not found: $missing" >&2
   case $missing in

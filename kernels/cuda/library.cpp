@@ -1,8 +1,11 @@
 #include "kernels/cuda/library.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "lib/base/error.hpp"
 #include "lib/base/version.hpp"
@@ -32,8 +35,24 @@ struct Opened {
   std::string why;
 };
 
+// A file that ends before its table of sections would end the process where it is mapped.
+bool cut_off(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  Elf64_Ehdr head{};
+  if (!in.read(reinterpret_cast<char*>(&head), sizeof head))
+    return false;  // dlopen says what it is
+  std::error_code none;
+  const auto bytes = fs::file_size(file, none);
+  return !none && std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+         head.e_shoff + std::uint64_t{head.e_shnum} * head.e_shentsize > bytes;
+}
+
 Opened open(const fs::path& file, std::string_view build) {
   Opened o;
+  if (cut_off(file)) {
+    o.why = fmt::format("{} is cut off: install it again", file.string());
+    return o;
+  }
   // Its symbols stay its own; what it lacks it finds in the program.
   o.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!o.handle) {

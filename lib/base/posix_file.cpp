@@ -233,7 +233,9 @@ void make_directory(const fs::path& path) {
 
 void sync_directory(const fs::path& path) {
   const fs::path directory = path.empty() ? fs::path(".") : path;
-  const int descriptor = open_descriptor(directory, O_RDONLY | O_DIRECTORY, "open");
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0 && errno == EACCES) return;  // one that may be written and not listed
+  if (descriptor < 0) fail_errno("open", directory, errno);
   const int code = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
   // Some network file systems cannot sync a directory and return an error; they do not need it.

@@ -18,7 +18,7 @@ struct Format {
 };
 
 constexpr std::string_view unpack_first =
-    "unpack_first it first, as with a pipe and - for standard input";
+    "unpack it first, as with a pipe and - for standard input";
 constexpr std::string_view extract = "write its text into .txt or .jsonl files first";
 constexpr Format formats[] = {
     {"TRITOKEN", "a token file already", "name it in the deck's data.path"},

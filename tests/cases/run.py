@@ -84,7 +84,11 @@ class Suite:
         failed_before = self.failed()
         self.case, self.said = None, []
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
-            code = self.watch(process)
+            try:
+                code = self.watch(process)
+            finally:
+                if process.poll() is None:
+                    end(process)
         how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"code {code}"
         if code is not None and self.case:
             self.lost(f"the program ended in it with {how}")
@@ -104,16 +108,18 @@ class Suite:
             os.set_blocking(process.stdout.fileno(), False)
             text, self.begin, over = b"", time.monotonic(), None
             while True:
-                if selector.select(timeout=0.2):
+                if not selector.get_map():
+                    time.sleep(0.05)
+                elif selector.select(timeout=0.2):
                     piece = process.stdout.read()
                     *lines, text = (text + (piece or b"")).split(b"\n")
                     for line in lines:
                         self.line(line.decode(errors="replace").rstrip("\r"))
-                    if piece == b"":
-                        break
+                    if piece == b"":  # it may go on without its output
+                        selector.unregister(process.stdout)
                 if process.poll() is not None:  # somebody whom it started may hold the pipe for longer
                     over = over or time.monotonic()
-                    if time.monotonic() - over > 0.5:
+                    if time.monotonic() - over > 0.5 or not selector.get_map():
                         break
                 elif time.monotonic() - self.begin > self.limit:
                     end(process)
@@ -121,6 +127,8 @@ class Suite:
                     self.case = self.case or "(between cases)"
                     self.lost(f"no end after {self.limit:g} s")
                     return None
+            if text:
+                self.line(text.decode(errors="replace"))
             code = process.wait()
             end(process)  # what it left behind
             return code
@@ -154,6 +162,7 @@ def main():
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--counts")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and ends what it started
     part, parts = map(int, options.part.split("/"))
     names = listed(options.program, options.cases)[part - 1::parts]
     suite = Suite(names, [*shlex.split(options.launch), options.program], options.limit, options.cases if parts == 1 else None)

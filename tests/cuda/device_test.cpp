@@ -57,6 +57,10 @@ TEST(CudaLibraries, OfAnotherBuildMissingOrUnreadableAreASentence) {
   if (!built_with_cuda()) return;
   const auto* const ours = cuda::library(&why);
   ASSERT_TRUE(ours) << why;
+  // As a copy into a full disk leaves it.
+  const auto part = folder.write("part.so", contents_of(cuda::library_file()).substr(0, 100000));
+  EXPECT_EQ(cuda::open_library(part, "1.0", &why), nullptr);
+  EXPECT_NE(why.find("part.so is cut off: install it again"), std::string::npos) << why;
   EXPECT_EQ(cuda::open_library(cuda::library_file(), "1.0", &why), nullptr);
   EXPECT_NE(why.find(fmt::format("is of {}, this program of 1.0: install both of one build",
                                  ours->build)),

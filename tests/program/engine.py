@@ -253,6 +253,9 @@ class Bench:
         self.mpiexec, self.work, self.patience = mpiexec, Path(work), patience
         # Copies: somebody may build meanwhile.
         self.program, self.library = (file and Path(shutil.copy2(file, self.work / name)) for file, name in ((program, "trireme"), (library, "failing_calls.so")))
+        for place in (".", "lib", "../lib/trireme"):  # what the program opens where a device answers
+            if (cuda := Path(program).resolve().parent / place / "libtrireme_cuda.so").exists():
+                shutil.copy2(cuda, self.work)
         self.locks, self.guard = {}, threading.Lock()
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "SLURM_", "PMI_", "TRIREME_"))}
         # A pause of a rank that has nothing to do is a turn for another: ranks outnumber cores.
