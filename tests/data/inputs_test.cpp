@@ -57,6 +57,8 @@ TEST(Inputs, WhatIsNoTextIsNamedWithWhatMakesTextOfIt) {
   EXPECT_THAT(refusal("text\tn\n", "a.tsv"), HasSubstr("delimiter=\"\\t\""));
   EXPECT_THAT(refusal("\n[ {\"text\": 1}]"),
               AllOf(HasSubstr("JSON array"), HasSubstr("jq -c '.[]' a.txt")));
+  EXPECT_THAT(refusal("\x1f\x8b\x08 and more"),
+              HasSubstr("packed by gzip, not text: unpack it first, as"));
   EXPECT_THAT(refusal("[1, 2]", "a.json"), HasSubstr("JSON array"));
   EXPECT_THAT(refusal("{\"text\": 1}", "a.json"), HasSubstr("--from jsonl"));
   // One letter in a thousand is enough; some damaged bytes in a text of UTF-8 are not.
