@@ -22,8 +22,8 @@ MUTANTS = [
     ("a number too small is zero", "lib/keys/toml_reader.cpp", "if (real->get() == 0) require_zero(source, raw.place);", "", DECK),
     # what is decided
     ("a preset comes behind the deck's keys", "lib/deck/load.cpp", "        deck_.model = preset_named(name);\n",
-     "        for (const auto& [id, given] : given_) given.key->access.set(deck_, given.row, given.value);\n"
-     "        given_.clear();\n        deck_.model = preset_named(name);\n", DECK),
+     "        fill(deck_);\n        const auto rest = deck_.model;\n        deck_.model = preset_named(name);\n"
+     "        if (rest.layers == 0) return;\n        forget(\"model.layers\");\n", DECK),
     ("an override of the length is beside the deck's", "lib/deck/load.cpp", 'if (path == "train.tokens") forget_from_file("train.steps");', "", DECK),
     ("a pipeline has as many microbatches as stages", "lib/deck/check.cpp", "if (samples / m >= 2 * pipe)", "if (samples / m >= pipe)", DECK),
     ("microbatches of an interleaved pipeline fill no groups", "lib/deck/check.cpp", "if (groups && samples / m % pipe != 0) continue;", "", DECK),
