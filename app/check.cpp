@@ -54,7 +54,7 @@ int check(const CheckArguments& a) {
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
-  warn_of_length(deck, total_steps(deck.train, deck.model.context), training.samples_per_epoch());
+  warn_of_settings(deck, total_steps(deck.train, deck.model.context), training.samples_per_epoch());
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere

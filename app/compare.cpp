@@ -37,7 +37,7 @@ class Comparison {
     places_.spec = make_spec(a_.deck.model);
     const auto& p = a_.deck.parallel;
     const Pipeline pipe{p.schedule, static_cast<int>(p.pipe), static_cast<int>(p.chunks)};
-    const auto blocks = blocks_of_stages(places_.spec, p.stage_layers, pipe.virtual_stages());
+    const auto blocks = blocks_of_stages(places_.spec, p.stage_layers, pipe);
     places_.stage_of_unit = stages_of_units(places_.spec, blocks);
     for (auto& stage : places_.stage_of_unit) stage = pipe.stage_of(stage);
   }
@@ -155,9 +155,12 @@ class Comparison {
     const auto all = compare_values(x->values, y->values);
     report_.tensors(fmt::format("step {} in both replays", first_), all, places_);
     if (count_differing(all) == 0)
-      report_.say("replays_equal", true,
-                  "  so what the decks compute is the same: their grids, programs or machines make "
-                  "the difference");
+      report_.say(
+          "replays_equal", true,
+          rates_differ_
+              ? "  so the gradients are the same: the learning rates make the difference"
+              : "  so what the decks compute is the same: their grids, programs or machines "
+                "make the difference");
     std::ranges::copy_if(all, std::back_inserter(gradients_),
                          [](const TensorDifference& d) { return d.name.array == gradients_array; });
   }

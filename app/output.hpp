@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/escaped.hpp"
@@ -17,6 +18,10 @@ void say(fmt::format_string<A...> text, A&&... args) {
 
 // Error where an output would be written over the file that is read.
 void require_another_file(const std::string& output, const std::string& read);
+
+// Error where a file that is there would be replaced and is no `what`: its first MiB does not have
+// `mark`. Empty ones are replaced, and what is no regular file is written to.
+void require_replaceable(const std::string& output, std::string_view mark, std::string_view what);
 
 // Flushes stdout; Error when something printed could not be written.
 void flush_output();

@@ -33,6 +33,7 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
   const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
                      deck.precision.tf32};
+  require_replaceable(a.trace, "\"traceEvents\"", "trace of a step");
   if (!a.trace.empty()) replace_atomically(a.trace, prediction_trace(kinds, times));
   return predict(input, run, machine, times, checkpoint);
 }
@@ -175,7 +176,7 @@ int plan(PlanArguments a) {
     log_warning(
         "planned for the host backend, as there is no GPU here: run.backend=cuda plans for GPUs, "
         "of which --device-memory then says the memory");
-  warn_of_length(deck, total_steps(deck.train, deck.model.context), 0);
+  warn_of_settings(deck, total_steps(deck.train, deck.model.context), 0);
   // Not limited by this machine's memory: the run is elsewhere.
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;

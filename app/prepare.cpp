@@ -12,7 +12,6 @@
 #include "lib/data/same_files.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
-#include "lib/launch/devices.hpp"
 #include "lib/model/spec.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/train/state.hpp"
@@ -113,8 +112,7 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
     if (r > 0 && in.deck.run.exactness == Exactness::invariant)
       throw SharedError(fmt::format(
           "run.exactness = \"invariant\" needs CPUs of one kind: rank 0 has {}, rank {} has {}. "
-          "Ask "
-          "for nodes of one kind (Slurm: --constraint), or give run.exactness = \"fast\"",
+          "Ask for nodes of one kind (Slurm: --constraint), or give run.exactness = \"fast\"",
           all[0], r, all[r]));
   }
   const auto here = fmt::format("{}", fmt::join(kinds, " and "));

@@ -12,7 +12,6 @@
 #include "app/output.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/counted.hpp"
-#include "lib/base/escaped.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/version.hpp"
 #include "lib/data/dataset.hpp"
@@ -83,8 +82,7 @@ int report(const ReportArguments& a) {
   const Json all = {
       {"version", version()}, {"made", fmt::format("{:%Y-%m-%d %H:%M}", local)}, {"runs", runs}};
   const auto page = report_page(all);
-  require(!is_there(a.output) || read_text(a.output).starts_with("<!DOCTYPE html>"),
-          "{} is there and no page of a report: name another file for it", a.output);
+  require_replaceable(a.output, "<!DOCTYPE html>", "page of a report");
   replace_atomically(a.output, page);
   for (const auto& run : all.at("runs"))
     for (const auto& problem : run.at("problems"))

@@ -7,7 +7,9 @@
 #include "lib/keys/value.hpp"
 #include "lib/launch/devices.hpp"
 #include "lib/launch/threads.hpp"
+#include "lib/model/spec.hpp"
 #include "lib/run/schedule.hpp"
+#include "lib/shard/freeze.hpp"
 
 namespace trireme {
 
@@ -57,7 +59,7 @@ void tell_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node) {
     log_info("zero.shard = \"node\": {} share a copy", counted(resolved.zero.shard, "rank"));
 }
 
-void warn_of_length(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
+void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples_per_epoch) {
   const auto warmup = deck.schedule.warmup_steps, batch = deck.train.batch;
   if (warmup > steps)
     log_warning(
@@ -70,6 +72,9 @@ void warn_of_length(const Deck& deck, std::int64_t steps, std::int64_t samples_p
         "train.batch = {} is more than the {} samples of an epoch: a step trains on some of them "
         "more than once",
         batch, samples_per_epoch);
+  const FreezeSchedule freeze(deck.freeze, make_spec(deck.model));
+  if (std::ranges::none_of(freeze.at(0), &Standing::trained) && freeze.borders(0, steps).empty())
+    log_warning("nothing is trained: the [[freeze]] rules hold all parameters in all steps");
 }
 
 BackendChoice backend_choice(const Deck& d, const Communicator& world) {

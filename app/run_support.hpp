@@ -31,9 +31,9 @@ std::int64_t planned_vocabulary(const Deck&);
 // Of a deck that had zero.shard = "node": how many ranks share a copy.
 void tell_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 
-// Warns of a batch that is more than an epoch's samples (0: not known), and of a warm-up that does
-// not end within the steps of the run.
-void warn_of_length(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
+// Warns of what is allowed and seldom meant: a batch that is more than an epoch's samples (0: not
+// known), a warm-up that does not end within the steps of the run, nothing to train.
+void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
 
 // Collective. All but the device (launch::gpu_of_rank), which plans do not need.
 BackendChoice backend_choice(const Deck&, const Communicator& world);

@@ -47,7 +47,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
            m.backend->name(), m.choice.threads, name_of(m.trainer->model().compute()),
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
   warn_of_slow_products(m.choice, m.trainer->model().compute());
-  warn_of_length(in.deck, in.total_steps, in.training.samples_per_epoch());
+  warn_of_settings(in.deck, in.total_steps, in.training.samples_per_epoch());
   log_detail("bits are those of {}", in.meta.extra.machine);
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);

@@ -14,7 +14,7 @@ wrong() {
 version=$(cat "$source/VERSION")
 if [ -z "${BUNDLE:-}" ]; then
   make -C "$source" bundle
-  "$source/tests/kernels/vector_code.py" "$source"/build/bundle-build/CMakeFiles/trireme_lib.dir/kernels/host/*.o ||
+  "$source/tests/kernels/vector_code.py" "$source"/build/bundle-build/CMakeFiles/trireme_objects.dir/kernels/host/*.o ||
     wrong "loops of the host's kernels are scalar for processors with AVX2"
 fi
 tar -C "$work" -xf "${BUNDLE:-$source/build/trireme-$version-x86_64.tar.xz}"

@@ -22,6 +22,9 @@ clean="env -i HOME=$work PATH=/usr/bin:/bin"
 
 ldd "$prefix/bin/trireme" | grep "not found" && wrong "libraries above are not found: the RPATH is wrong"
 $clean "$prefix/bin/trireme" version > version.txt || wrong "trireme version failed"
+if [ -e "$prefix/lib/trireme/libtrireme_cuda.so" ]; then
+  $clean "$prefix/bin/trireme" version --cuda | grep -q "CUDA: yes, CUDA runtime" || wrong "the installed CUDA part does not open"
+fi
 grep -F "$version" version.txt || wrong "trireme version does not say $version: $(cat version.txt)"
 
 decks=0

@@ -106,12 +106,11 @@ class File:
 
 
 def stand_in(path, other):
-    """A file in a folder absent/, or X_absent.cpp, replaces files beside that or below; CMake takes one of the two."""
+    """A file in a folder absent/ replaces files beside that or below; CMake takes one of the two."""
     def absent(p):
-        return p.parent.name == "absent" or p.stem.endswith("_absent")
+        return p.parent.name == "absent"
     a, b = pathlib.PurePosixPath(path), pathlib.PurePosixPath(other)
-    where = a.parent.parent if a.parent.name == "absent" else a.parent
-    return absent(a) and not absent(b) and where in b.parents
+    return absent(a) and not absent(b) and a.parent.parent in b.parents
 
 
 def findings(root):
@@ -149,7 +148,7 @@ def self_test():
          "tests/e.cpp", "namespace trireme { template <class T>\nrequires big<T>\nstruct [[nodiscard]] Of< T > { }; }"),
         ("tests/f.cpp", 'const char* s = R"x({ " )x";\nstruct Free { char c = \'{\'; int n = 1\'000; };',
          "tests/bench/f.cpp", "/* { */ // {\n#define OPEN {\nstruct alignas(64) Free { };"),
-        ("kernels/cuda/absent/device.cpp", "namespace trireme { struct Both { }; }",
+        ("kernels/cuda/attention/absent/device.cpp", "namespace trireme { struct Both { }; }",
          "lib/device.cpp", "namespace trireme { union Both { }; }"),
     ]
     alone = {
@@ -162,8 +161,6 @@ def self_test():
         "tests/special.cpp": "namespace trireme { template <> struct Of<int> { }; }",
         "kernels/cuda/attention/absent/sdpa.cpp": "namespace trireme { struct Plans { }; }",
         "kernels/cuda/attention/cudnn/sdpa.cpp": "namespace trireme { struct Plans { int a; }; }",
-        "lib/comm/nccl_absent.cpp": "namespace trireme { struct Library { }; }",
-        "lib/comm/nccl.cpp": "namespace trireme { struct Library { int a; }; }",
     }
     failed = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -58,8 +58,7 @@ Opened open(const fs::path& file, std::string_view build) {
   if (!o.handle) {
     o.why = fmt::format(
         "{} does not load: {}. It must be of the same build as this program, and LD_LIBRARY_PATH "
-        "or the "
-        "system must name CUDA's libraries",
+        "or the system must name CUDA's libraries",
         file.string(), dlerror());
     return o;
   }

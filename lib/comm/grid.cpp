@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme {
@@ -155,9 +156,12 @@ Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
   if (grids.size() > most_listed) grids.resize(most_listed);
   std::vector<std::string> texts;
   for (const Grid& g : grids) texts.push_back(fmt::format("{} x {} x {}", g.pipe, g.data, g.seq));
-  fail("a grid of {} does not fill {} ranks; {}", describe(asked), ranks,
-       grids.empty() ? "no grid of that many ranks fits this model and batch"
-                     : fmt::format("pipe x data x seq that does: {}", fmt::join(texts, ", ")));
+  const auto needs = others * std::max(1, asked.data);
+  fail("a grid of {} does not fill {}: start {}{} (mpiexec -n {}; check and plan: --ranks {}). {}",
+       describe(asked), counted(ranks, "rank"), asked.data == 0 ? "a multiple of " : "", needs,
+       needs, needs,
+       grids.empty() ? "No grid of that many ranks fits this model and batch"
+                     : fmt::format("Or pipe x data x seq that does: {}", fmt::join(texts, ", ")));
 }
 
 std::string describe(const Grid& g) {

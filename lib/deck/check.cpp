@@ -7,6 +7,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/fixed.hpp"
 #include "lib/comm/grid.hpp"
+#include "lib/deck/resolve.hpp"
 #include "lib/deck/sections.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/model/spec.hpp"
@@ -25,10 +26,6 @@ GridLimits limits_of(const Deck& deck) {
 }
 
 namespace {
-
-Grid grid_of(const ParallelConfig& p) {
-  return {static_cast<int>(p.pipe), static_cast<int>(p.data), static_cast<int>(p.seq)};
-}
 
 std::vector<double> reals_of(const KeyValue& value) {
   if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
@@ -163,7 +160,7 @@ class Checker {
 
   void parallel() {
     const ParallelConfig& p = deck_.parallel;
-    for (auto& problem : grid_problems(grid_of(p), limits_of(deck_))) {
+    for (auto& problem : grid_problems(grid_of(deck_), limits_of(deck_))) {
       problems_.push_back({std::move(problem.keys), std::move(problem.message)});
     }
     zero();

@@ -29,8 +29,9 @@ KeySection parallel_section() {
                   "several chunks of each stage, which idles less and sends more; with "
                   "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
                   "and keeps more; or so with two chunks of each stage, the first from the "
-                  "model's front and the second from its back (ZB-V), which idles least, sends "
-                  "twice as much and keeps on all stages what the first keeps with \"1f1b\""),
+                  "model's front and the second from its back (ZB-V), which sends twice as "
+                  "much and idles least where all stages have as much to do; each keeps what the "
+                  "first one does with \"1f1b\""),
               row("chunks", &P::chunks,
                   "parts of the model on each stage: 2 or more with parallel.schedule = "
                   "\"interleaved\", 2 with \"zbv\"")

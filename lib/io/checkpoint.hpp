@@ -23,12 +23,14 @@ struct ParamSlice {
 };
 
 // What a run remembers beside its numbers. In files it is an object of texts, "extra", without
-// those that are empty or 0; texts of other names there are left alone.
+// those that are empty or 0; what has another name there is ignored, and not
+// written again.
 struct RunExtra {
   std::string evaluation, history;  // the newest rows of the tables
   std::int64_t history_begins = 0;  // with this step; 0: not known
   std::string machine;              // its kind (kernels/open), which outcome.json names as well
-  // How the order of few samples is drawn. Checkpoints without it had a network of one bit a half.
+  // How the order of few samples is drawn. Checkpoints without it drew it by
+  // Permutation's network (lib/data/order.hpp).
   std::string order_of_few;
   std::int64_t skipped_in_row = 0;  // steps up to this one
   std::string token_files;          // a hash of what identifies them

@@ -1,8 +1,8 @@
 #pragma once
 // Runs a program: each instruction is a call of the stage or a message. Each direction has a
 // communicator and a queue: one in-order queue for both would deadlock. At most one activation and
-// one gradient are under way to each side. With chunks in a ring messages go around: between
-// devices, whose queues wait for them, that would deadlock too.
+// one gradient are under way to each side. Messages of stages of several chunks go through the host
+// (Pipeline::through_host): queues of devices would wait for each other.
 #include "lib/comm/communicator.hpp"
 #include "lib/pipe/pipeline.hpp"
 #include "lib/tensor/tensor.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "lib/base/error.hpp"
 
@@ -17,17 +18,29 @@ double cost_of(std::int64_t blocks, bool first, bool last, const PartCosts& c) {
 
 // Giving each next block to the stage that costs least so far is exact for blocks that are alike:
 // in the end every stage costs at least the largest minus its last block, so that this block would
-// make any other stage as large. A stage with one block only has what it needs.
-std::vector<std::int64_t> partition(std::int64_t layers, int stages, const PartCosts& costs) {
+// make any other stage as large. A stage with one block a chunk only has what it needs.
+std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline& p,
+                                    const PartCosts& costs) {
   expect(costs.block > 0 && costs.embedding >= 0 && costs.head >= 0, "costs are not negative");
-  require(stages >= 1 && stages <= layers,
+  const int all = p.virtual_stages();
+  require(all >= 1 && all <= layers,
           "{} pipeline stages cannot share {} blocks; choose 1 to {} stages, each needs a block",
-          stages, layers, layers);
-  std::vector<std::int64_t> blocks(static_cast<std::size_t>(stages), 1);
-  for (std::int64_t left = layers - stages; left > 0; --left) {
-    const auto so_far = stage_costs(blocks, costs);
-    const auto least = std::min_element(so_far.rbegin(), so_far.rend());  // the latest of equals
-    ++*(blocks.rbegin() + (least - so_far.rbegin()));
+          all, layers, layers);
+  std::vector<std::int64_t> blocks(static_cast<std::size_t>(all), 1);
+  for (std::int64_t left = layers - all; left > 0; --left) {
+    const auto of_chunks = stage_costs(blocks, costs);
+    std::vector<double> of_stages(static_cast<std::size_t>(p.stages), 0);
+    for (int v = 0; v < all; ++v)
+      of_stages[static_cast<std::size_t>(p.stage_of(v))] += of_chunks[static_cast<std::size_t>(v)];
+    int next = 0;  // the latest of equals
+    for (int v = 1; v < all; ++v) {
+      const auto so_far = [&](int of) {
+        return std::pair(of_stages[static_cast<std::size_t>(p.stage_of(of))],
+                         of_chunks[static_cast<std::size_t>(of)]);
+      };
+      if (so_far(v) <= so_far(next)) next = v;
+    }
+    ++blocks[static_cast<std::size_t>(next)];
   }
   return blocks;
 }
@@ -57,8 +70,8 @@ std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, st
   }
   const auto empty = std::ranges::find_if(stage_layers, [](auto n) { return n < 1; });
   if (empty != stage_layers.end()) {
-    return fmt::format("parallel.stage_layers gives stage {} {} blocks; a stage needs one",
-                       empty - stage_layers.begin(), *empty);
+    return fmt::format("parallel.stage_layers gives {} {} {} blocks; each needs one",
+                       chunks > 1 ? "chunk" : "stage", empty - stage_layers.begin(), *empty);
   }
   const auto sum = std::accumulate(stage_layers.begin(), stage_layers.end(), std::int64_t{0});
   if (sum != layers) {
@@ -69,10 +82,10 @@ std::string stage_layers_fault(const std::vector<std::int64_t>& stage_layers, st
 }
 
 std::vector<std::int64_t> choose_stage_layers(const std::vector<std::int64_t>& stage_layers,
-                                              std::int64_t layers, int stages,
+                                              std::int64_t layers, const Pipeline& p,
                                               const PartCosts& costs) {
-  if (stage_layers.empty()) return partition(layers, stages, costs);
-  const std::string fault = stage_layers_fault(stage_layers, layers, stages);
+  if (stage_layers.empty()) return partition(layers, p, costs);
+  const std::string fault = stage_layers_fault(stage_layers, layers, p.stages, p.chunks);
   require(fault.empty(), "{}", fault);
   return stage_layers;
 }

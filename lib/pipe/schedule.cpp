@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <vector>
 
 #include "lib/base/error.hpp"
 
@@ -199,14 +200,22 @@ std::int64_t microbatches_held(const Pipeline& p, std::int64_t microbatches) {
   return std::min<std::int64_t>(microbatches, (t.full + 1) * p.stages + (t.groups ? 0 : 2));
 }
 
+std::string schedules_of_chunks(std::int64_t chunks) {
+  std::vector<std::string> names;
+  for (const auto kind : all_values<ScheduleKind>())
+    if (const auto& t = traits_of(kind); t.fewest_chunks <= chunks && chunks <= t.most_chunks)
+      names.push_back(fmt::format("\"{}\"", name_of(kind)));
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
 std::string pipeline_fault(ScheduleKind kind, std::int64_t stages, std::int64_t chunks,
                            std::int64_t microbatches) {
   const auto& t = traits_of(kind);
   if (chunks > t.most_chunks && t.most_chunks == 1)
     return fmt::format(
-        "parallel.chunks = {} is of parallel.schedule = \"interleaved\": give that{}, or leave "
+        "parallel.chunks = {} is not of parallel.schedule = \"{}\": give {}, or leave "
         "parallel.chunks out",
-        chunks, chunks == 2 ? " or \"zbv\"" : "");
+        chunks, name_of(kind), schedules_of_chunks(chunks));
   if (chunks < t.fewest_chunks || chunks > t.most_chunks)
     return fmt::format(
         "parallel.schedule = \"{}\" needs parallel.chunks of {}: the parts that each stage's "

@@ -239,8 +239,7 @@ static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blo
 // Of all chunks of each stage.
 static std::vector<std::int64_t> blocks_of_ranks(const PlanInput& in) {
   const auto pipe = pipeline_of(in.setup, in.grid.pipe);
-  const auto each =
-      blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, pipe.virtual_stages());
+  const auto each = blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, pipe);
   std::vector<std::int64_t> all(static_cast<std::size_t>(pipe.stages), 0);
   for (std::size_t v = 0; v < each.size(); ++v)
     all[static_cast<std::size_t>(pipe.stage_of(static_cast<int>(v)))] += each[v];

@@ -82,7 +82,6 @@ class Reader final : public TableReader {
   std::map<std::string, std::vector<SourceLocation>> places_;
 };
 
-// Numbers that are not whole, or from 1e9 on, have four digits.
 std::string text_of(double x) {
   return x == std::round(x) && x < 1e9 ? fmt::format("{}", static_cast<std::int64_t>(x))
                                        : fmt::format("{:.4g}", x);

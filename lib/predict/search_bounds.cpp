@@ -82,9 +82,9 @@ SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
     if (p.unit == spec.blocks[0].unit) block_parameters_ += static_cast<double>(p.shape.count());
 }
 
-const std::vector<std::int64_t>& SearchBounds::blocks(int virtual_stages) {
-  auto& known = stages_[virtual_stages];
-  if (known.empty()) known = blocks_of_stages(make_spec(input_.setup.model), {}, virtual_stages);
+const std::vector<std::int64_t>& SearchBounds::blocks(const Pipeline& p) {
+  auto& known = stages_[{p.schedule, p.stages, p.chunks}];
+  if (known.empty()) known = blocks_of_stages(make_spec(input_.setup.model), {}, p);
   return known;
 }
 
@@ -142,7 +142,7 @@ const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage) {
 // begin of the last backward, which with 1F1B is behind all other work.
 double SearchBounds::seconds(const RunChoice& c) {
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
-  const auto& of_stage = blocks(pipe.virtual_stages());
+  const auto& of_stage = blocks(pipe);
   const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
   double most = 0, above = 0, down = 0;
@@ -181,7 +181,7 @@ double SearchBounds::seconds(const RunChoice& c) {
 // folded ones, when the first microbatch comes back, all but one in the first chunk.
 double SearchBounds::bytes(const RunChoice& c) {
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
-  const auto& of_stage = blocks(pipe.virtual_stages());
+  const auto& of_stage = blocks(pipe);
   double first = 0;
   for (int chunk = 0; chunk < c.chunks; ++chunk)
     first += static_cast<double>(of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))]);

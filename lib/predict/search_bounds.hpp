@@ -38,7 +38,7 @@ class SearchBounds {
   // Placement::before of a stage.
   int before(const RunChoice&, int stage, int size) const;
   // Of each virtual stage.
-  const std::vector<std::int64_t>& blocks(int virtual_stages);
+  const std::vector<std::int64_t>& blocks(const Pipeline&);
 
   const PlanInput& input_;
   const DryTarget& target_;
@@ -46,7 +46,7 @@ class SearchBounds {
   double block_parameters_ = 0;
   std::map<std::tuple<int, std::int64_t, Recompute, int>, std::optional<Block>> blocks_;
   std::map<std::tuple<int, int, int, ZeroCadence, ZeroCadence, int>, Shard> shards_;
-  std::map<int, std::vector<std::int64_t>> stages_;
+  std::map<std::tuple<ScheduleKind, int, int>, std::vector<std::int64_t>> stages_;
 };
 
 }  // namespace trireme

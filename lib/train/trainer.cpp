@@ -36,9 +36,9 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   require(
       !pipeline_of(s, grid.pipe).through_host() || !axes.down.connected(),
       "parallel.schedule = \"{}\" has several chunks of a stage, which would wait for each other "
-      "between devices (NCCL): give \"1f1b\" or \"zero-bubble\", or run.share_gpu = true, whose "
+      "between devices (NCCL): give {}, or run.share_gpu = true, whose "
       "messages go through the host",
-      name_of(s.schedule));
+      name_of(s.schedule), schedules_of_chunks(1));
   const auto chunk = s.exact_chunk, tokens = s.model.context / grid.seq;
   require(chunk == 0 || b.properties().invariant,
           "run.exactness = \"invariant\" is for the backends host (f32, bf16) and ref (f32): that "
@@ -58,7 +58,7 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       setup_(checked(std::move(setup), axes_, backend)),
       model_(backend, make_spec(setup_.model), setup_.compute, setup_.exact_chunk > 0),
       pipe_(pipeline_of(setup_, axes_.grid.pipe)),
-      stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, pipe_.virtual_stages())),
+      stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, pipe_)),
       chunks_(chunk_parts(stage_blocks_, pipe_, axes_.at.pipe)),
       freeze_(setup_.freeze, model_.spec()),
       standings_(freeze_.at(setup_.first_step)),

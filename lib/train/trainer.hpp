@@ -87,7 +87,7 @@ Pipeline pipeline_of(const TrainerSetup&, int stages);
 
 // Blocks of each virtual stage: as the deck says, or by cost.
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec&, std::span<const std::int64_t> wanted,
-                                           int stages);
+                                           const Pipeline&);
 
 class Trainer {
  public:

@@ -31,8 +31,9 @@ Pipeline pipeline_of(const TrainerSetup& s, int stages) {
 }
 
 std::vector<std::int64_t> blocks_of_stages(const ModelSpec& spec,
-                                           std::span<const std::int64_t> wanted, int stages) {
-  return choose_stage_layers({wanted.begin(), wanted.end()}, spec.config.layers, stages,
+                                           std::span<const std::int64_t> wanted,
+                                           const Pipeline& p) {
+  return choose_stage_layers({wanted.begin(), wanted.end()}, spec.config.layers, p,
                              part_costs(spec));
 }
 

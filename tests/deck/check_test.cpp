@@ -162,7 +162,9 @@ TEST(Check, Schedules) {
   for (const auto other : {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble}) {
     d.parallel.schedule = other;
     d.parallel.chunks = 2;
-    expect_problem(d, "parallel.schedule", "parallel.chunks = 2 is of parallel.schedule");
+    expect_problem(d, "parallel.schedule",
+                   "parallel.chunks = 2 is not of parallel.schedule = \"1f1b\": give "
+                   "\"interleaved\" or \"zbv\", or leave");
     d.parallel.chunks = 1;
     EXPECT_TRUE(check_deck(d).empty());
   }

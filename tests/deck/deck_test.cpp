@@ -270,8 +270,9 @@ TEST(Resolve, FitsADeckToItsRanks) {
     FAIL() << "a grid of one rank filled two";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
-                 "a grid of pipe 1 x data 1 x seq 1 does not fill 2 ranks; pipe x data x seq that "
-                 "does: 1 x 2 x 1, 1 x 1 x 2, 2 x 1 x 1");
+                 "a grid of pipe 1 x data 1 x seq 1 does not fill 2 ranks: start 1 (mpiexec -n 1; "
+                 "check and plan: --ranks 1). Or pipe x data x seq that does: 1 x 2 x 1, 1 x 1 x "
+                 "2, 2 x 1 x 1");
   }
 }
 

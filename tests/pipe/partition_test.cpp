@@ -40,17 +40,20 @@ void try_all(std::vector<std::int64_t>& given, std::int64_t left, int stages,
 }  // namespace
 
 TEST(Partition, EqualBlocksAndTheRestAtTheEnd) {
-  EXPECT_THAT(partition(12, 1, {}), ElementsAre(12));
-  EXPECT_THAT(partition(12, 4, {}), ElementsAre(3, 3, 3, 3));
-  EXPECT_THAT(partition(10, 4, {}), ElementsAre(2, 2, 3, 3));
-  EXPECT_THAT(partition(4, 4, {}), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(partition(12, {.stages = 1}, {}), ElementsAre(12));
+  EXPECT_THAT(partition(12, {.stages = 4}, {}), ElementsAre(3, 3, 3, 3));
+  EXPECT_THAT(partition(10, {.stages = 4}, {}), ElementsAre(2, 2, 3, 3));
+  EXPECT_THAT(partition(4, {.stages = 4}, {}), ElementsAre(1, 1, 1, 1));
 }
 
 TEST(Partition, EmbeddingAndHeadCountAsBlocks) {
-  EXPECT_THAT(partition(10, 4, {.block = 1, .embedding = 0, .head = 2}), ElementsAre(3, 3, 3, 1));
-  EXPECT_THAT(partition(12, 4, {.block = 1, .embedding = 1, .head = 3}), ElementsAre(3, 4, 4, 1));
+  EXPECT_THAT(partition(10, {.stages = 4}, {.block = 1, .embedding = 0, .head = 2}),
+              ElementsAre(3, 3, 3, 1));
+  EXPECT_THAT(partition(12, {.stages = 4}, {.block = 1, .embedding = 1, .head = 3}),
+              ElementsAre(3, 4, 4, 1));
   // A head dearer than everything else leaves its stage one block, and the rest stays even.
-  EXPECT_THAT(partition(9, 3, {.block = 1, .embedding = 0, .head = 100}), ElementsAre(4, 4, 1));
+  EXPECT_THAT(partition(9, {.stages = 3}, {.block = 1, .embedding = 0, .head = 100}),
+              ElementsAre(4, 4, 1));
 }
 
 TEST(Partition, NoOtherHasASmallerLargestStage) {
@@ -60,7 +63,7 @@ TEST(Partition, NoOtherHasASmallerLargestStage) {
   for (const auto& costs : all) {
     for (int stages = 1; stages <= 5; ++stages) {
       for (std::int64_t layers = stages; layers <= 14; ++layers) {
-        const auto mine = partition(layers, stages, costs);
+        const auto mine = partition(layers, {.stages = stages}, costs);
         ASSERT_EQ(std::accumulate(mine.begin(), mine.end(), std::int64_t{0}), layers);
         ASSERT_GE(*std::ranges::min_element(mine), 1);
         const auto best = largest_first(mine, costs);
@@ -75,9 +78,44 @@ TEST(Partition, NoOtherHasASmallerLargestStage) {
   EXPECT_GT(looked, 10000);
 }
 
+// Costs of stages with all their chunks; v is numbered down the model.
+std::vector<double> largest_first(const std::vector<double>& of_v, int stages, bool folded) {
+  std::vector<double> sorted(static_cast<std::size_t>(stages), 0);
+  for (std::size_t v = 0; v < of_v.size(); ++v) {
+    const auto round = v / sorted.size(), at = v % sorted.size();
+    sorted[folded && round % 2 == 1 ? sorted.size() - 1 - at : at] += of_v[v];
+  }
+  std::ranges::sort(sorted, std::greater<>());
+  return sorted;
+}
+
+TEST(Partition, ChunksOfAStageAreOneCost) {
+  int looked = 0;
+  for (const auto schedule : {ScheduleKind::interleaved, ScheduleKind::zbv})
+    for (const PartCosts& costs : {PartCosts{1, 0, 0}, PartCosts{2, 1, 5}, PartCosts{1, 0, 9}})
+      for (int stages = 2; stages <= 3; ++stages)
+        for (std::int64_t layers = 2 * stages; layers <= 11; ++layers) {
+          const bool folded = schedule == ScheduleKind::zbv;
+          const auto of = [&](const std::vector<std::int64_t>& blocks) {
+            return largest_first(stage_costs(blocks, costs), stages, folded);
+          };
+          const auto mine = partition(layers, {schedule, stages, 2}, costs);
+          ASSERT_EQ(std::accumulate(mine.begin(), mine.end(), std::int64_t{0}), layers);
+          ASSERT_GE(*std::ranges::min_element(mine), 1);
+          std::vector<std::int64_t> other;
+          try_all(other, layers, 2 * stages, [&] {
+            ++looked;
+            ASSERT_LE(of(mine), of(other)) << testing::PrintToString(other);
+          });
+        }
+  EXPECT_GT(looked, 1000);
+  // A head of five blocks on the first stage of a fold: what is left is even.
+  EXPECT_THAT(partition(12, {ScheduleKind::zbv, 3, 2}, {1, 0, 5}), ElementsAre(1, 2, 2, 3, 3, 1));
+}
+
 TEST(Partition, MoreStagesThanLayers) {
   try {
-    partition(3, 4, {});
+    partition(3, {.stages = 4}, {});
     FAIL() << "a stage without a block";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
@@ -87,9 +125,9 @@ TEST(Partition, MoreStagesThanLayers) {
 }
 
 TEST(Partition, TakesWhatTheDeckGivesOrSaysWhyNot) {
-  EXPECT_THAT(choose_stage_layers({}, 5, 2, {}), ElementsAre(2, 3));
-  EXPECT_THAT(choose_stage_layers({4, 1}, 5, 2, {}), ElementsAre(4, 1));
-  EXPECT_THROW(choose_stage_layers({4, 2}, 5, 2, {}), Error);
+  EXPECT_THAT(choose_stage_layers({}, 5, {.stages = 2}, {}), ElementsAre(2, 3));
+  EXPECT_THAT(choose_stage_layers({4, 1}, 5, {.stages = 2}, {}), ElementsAre(4, 1));
+  EXPECT_THROW(choose_stage_layers({4, 2}, 5, {.stages = 2}, {}), Error);
   EXPECT_EQ(stage_layers_fault({4, 1}, 5, 2), "");
   EXPECT_THAT(stage_layers_fault({4, 1}, 5, 3), HasSubstr("has 2 entries and parallel.pipe is 3"));
   EXPECT_THAT(stage_layers_fault({5, 0}, 5, 2), HasSubstr("gives stage 1 0 blocks"));

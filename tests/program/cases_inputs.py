@@ -110,6 +110,7 @@ OPTIONS = [  # (command line, what is said)
     ("train deck.toml \u2014lr 3", "\u2014lr.*type --lr"), ("tokenize text.txt -o x.tokens --tokenizer gpt2/none", "gpt2/none(.|\n)*hf download gpt2/none"),
     ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "no run directory"),
     ("check deck.toml train.steps=9007199254740992", "2\\^53"), ("check \"$(printf 'a\\033[2Jb\\nc')\"", r"a\\x1b\[2Jb\n  c"),  # a name may hold what a terminal obeys
+    ("calibrate deck.toml", "deck.toml is there and no machine file"), ("calibrate text.tokens", "text.tokens is there and no machine file"),
     ("plan deck.toml model.vocab=100", "vocab.*256"), ("train deck.toml model.vocab=100", "vocab.*256"),
 ]
 
@@ -128,9 +129,13 @@ ON_A_RUN = [
     ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
     ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"),
     ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"), ("report run -o text.txt", "text.txt(.|\n)*no page of a report"),
+    ("generate run --prompts asked.jsonl --output text.txt", "text.txt is there and no file of continuations"),
+    ("evaluate run --multiple-choice sound.jsonl --output text.txt", "text.txt is there and no file of answers"),
 ]
 FOR_A_RUN = """$TRIREME export run hf; $TRIREME train deck.toml data.validation=0 train.steps=1 --run-dir unheld
 echo '{"prompt": "a", "tokens": 9223372036854775807}' > many.jsonl
+echo '{"prompt": "a", "tokens": 2}' > asked.jsonl
+echo '{"ctx": "a", "endings": ["b", "c"], "label": 0}' > sound.jsonl
 echo '{"messages": [{"role": "user", "content": "a"}]}' > chat.jsonl
 echo '{"ctx": "a", "endings": ["b"], "label": 0}' > choice.jsonl"""
 FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",

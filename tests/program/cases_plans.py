@@ -183,7 +183,9 @@ def times(at):
 def predicted_trace(at):
     """a step is written as a run traces it"""
     with_machines(at)
+    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace deck.toml", codes=(1,), says=("deck.toml is there and no trace of a step",))
     at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json")
+    at("plan deck.toml --ranks 2 parallel.pipe=2 --machine machine.toml --trace t.json")  # one that is there is replaced
     events = at.json("t.json")["traceEvents"]
     assert len({e["pid"] for e in events}) == 2  # a stage each
     assert {"forward", "backward", "send", "receive", "step"} <= {e["name"] for e in events}

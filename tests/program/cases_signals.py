@@ -2,6 +2,7 @@
 from rows import ANY, FAIL, Case, Run
 
 STOPPED = (75,)
+LAUNCHED = (0, 75)  # after a signal, mpiexec of MPICH may lose the code (its pull request 5930)
 SLOW = "write */run/history.csv 1+ sleep:30"
 FROM_ROW_5 = "write */run/history.csv 5+ sleep:200"  # a signal from outside may take as long to come
 HEARD = "; write */run/history.csv 1+ sleep:40"  # steps are shorter than a signal takes on a busy machine
@@ -136,7 +137,7 @@ CASES = [
       for config, s in (("data2", "SIGTERM"), ("pipe2-data2", "SIGTERM"), ("pipe2", "SIGINT"))),
     Case("seq2: SIGHUP to all ranks at row 5", [Run(faults=FROM_ROW_5, signals=(("row 5", "SIGHUP", "all"),), codes=(0, 75), then=ASLEEP)], config="seq2"),
     *(Case(f"{config}: {s} to mpiexec at row 5", [Run(faults=FROM_ROW_5, signals=(("row 5", s, "launcher"),), codes=codes, once=once)], config=config, fast=(config, s) == ("data2", "SIGTERM"))
-      for config, s, codes, once in (("data2", "SIGTERM", STOPPED, ("--restart latest",)), ("pipe2-data2", "SIGTERM", STOPPED, ("--restart latest",)),
+      for config, s, codes, once in (("data2", "SIGTERM", LAUNCHED, ("--restart latest",)), ("pipe2-data2", "SIGTERM", LAUNCHED, ("--restart latest",)),
                                      ("pipe2", "SIGINT", ANY, ()), ("data2", "SIGHUP", ANY, ()))),
     *(Case(f"{config}: SIGUSR1 to {whom}", [Run("checkpoint.every_steps=0", faults=SLOW, signals=(("row 5", "SIGUSR1", whom),),
                                                then="[ $(ls run/checkpoints | wc -l) -ge 2 ]")], config=config)

@@ -147,6 +147,9 @@ CASES = [
     Case("pipe2-dropout-recompute", 2, "parallel.pipe=2 model.dropout=0.1 model.recompute=block"),
     Case("pipe2-uneven-stages", 2, "parallel.pipe=2 parallel.stage_layers=[1,2] " + EVALUATE),
     Case("pipe2-freeze", 2, "parallel.pipe=2 model.tied=false", FIRST_BLOCKS),
+    Case("pipe2-halves", 2, "parallel.pipe=2 parallel.schedule=zero-bubble train.microbatch=1"),
+    *(Case(f"pipe2-{s}", 2, f"parallel.pipe=2 parallel.schedule={s} parallel.chunks=2 model.layers=4 train.microbatch=1")
+      for s in ("interleaved", "zbv")),
     Case("pipe2-bf16", 2, f"parallel.pipe=2 {BF16}"),
     Case("data2", 2, ""),
     Case("data2-zero1", 2, "zero.stage=1"),

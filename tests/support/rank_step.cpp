@@ -43,7 +43,7 @@ std::vector<std::vector<StagePart>> stages_of(const ModelSpec& spec, const Train
                                               int stages, std::span<const std::uint8_t> frozen) {
   std::vector<std::vector<StagePart>> all;
   std::int64_t begin = 0;
-  for (const auto n : blocks_of_stages(spec, setup.stage_layers, stages)) {
+  for (const auto n : blocks_of_stages(spec, setup.stage_layers, {.stages = stages})) {
     const bool first = all.empty(), last = std::ssize(all) + 1 == stages;
     all.push_back(parts_of(spec, {begin, begin + n}, first, last));
     begin += n;
