@@ -30,11 +30,12 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
       "{} has a vocabulary of {}, the model one of {}: tokenize with the model's tokenizer, or, "
       "for a new model, set model.vocab to {} or more",
       name, header.vocab, s.vocab, header.vocab);
-  require(
-      windows_of(range, s.T) > 0,
-      "{} has {} tokens for this use (of {} in all), one sample of {} needs {}: give more data, "
-      "hold out another share, or lower model.context",
-      name, range.end - range.begin, header.count, s.T, s.T + 1);
+  require(windows_of(range, s.T) > 0,
+          "{} has {} tokens {} (of {} in all), one sample of {} needs {}: give more data, hold out "
+          "another share, or lower model.context",
+          name, range.end - range.begin,
+          range.begin > 0 ? "held out by data.validation" : "for this use", header.count, s.T,
+          s.T + 1);
   require(!s.separator_masks || header.separator,
           "data.separator_masks is on, but {} names no separator id: tokenize again with "
           "--separator, or switch it off",

@@ -97,7 +97,7 @@ static std::string ranks_text(const Plan& p, const PlanInput& in,
     table.row("sends a step", {});
     add_traffic(table, p, &RankPlan::step_traffic);
     plain("  messages", [](const RankPlan& r) { return r.step_messages; });
-    if (in.ranks_of_node > 0) {
+    if (in.ranks_of_node > 0 && in.ranks_of_node < grid.ranks()) {
       table.row(fmt::format("to other nodes, of {} each", counted(in.ranks_of_node, "rank")), {});
       add_traffic(table, p, &RankPlan::to_other_nodes);
     }

@@ -163,8 +163,7 @@ TEST(Check, Schedules) {
     d.parallel.schedule = other;
     d.parallel.chunks = 2;
     expect_problem(d, "parallel.schedule",
-                   "parallel.chunks = 2 is not of parallel.schedule = \"1f1b\": give "
-                   "\"interleaved\" or \"zbv\", or leave");
+                   "give \"interleaved\" or \"zbv\", or leave parallel.chunks out");
     d.parallel.chunks = 1;
     EXPECT_TRUE(check_deck(d).empty());
   }

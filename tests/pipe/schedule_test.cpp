@@ -248,9 +248,9 @@ TEST(Schedule, SaysWhichChunksAndMicrobatchesItTakes) {
   EXPECT_EQ(pipeline_fault(ScheduleKind::interleaved, 4, 2, 8), "");
   EXPECT_EQ(pipeline_fault(ScheduleKind::zero_bubble, 4, 1, 3), "");
   EXPECT_THAT(pipeline_fault(ScheduleKind::zero_bubble, 4, 2),
-              HasSubstr("parallel.chunks = 2 is of"));
+              HasSubstr("parallel.chunks = 2 is not of"));
   EXPECT_THAT(pipeline_fault(ScheduleKind::one_f_one_b, 4, 2),
-              HasSubstr("parallel.chunks = 2 is of"));
+              HasSubstr("parallel.chunks = 2 is not of"));
   EXPECT_THAT(pipeline_fault(ScheduleKind::interleaved, 4, 1), HasSubstr("of 2 or more"));
   EXPECT_EQ(pipeline_fault(ScheduleKind::zbv, 4, 2, 3), "");
   EXPECT_THAT(pipeline_fault(ScheduleKind::zbv, 4, 1), HasSubstr("needs parallel.chunks of 2:"));
