@@ -1,4 +1,9 @@
 // trireme check DECK
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "app/commands.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
@@ -32,20 +37,49 @@ void verify(const std::vector<TokenRange>& ranges) {
           range.file.path().string());
 }
 
+// Errors of checks that do not need each other, thrown together.
+class Findings {
+ public:
+  template <class Check>
+  void look(Check&& check) {
+    try {
+      check();
+    } catch (const Error& e) {
+      if (std::ranges::find(texts_, e.what()) == texts_.end()) texts_.emplace_back(e.what());
+    }
+  }
+  void throw_all() const { require(texts_.empty(), "{}", fmt::join(texts_, "\n")); }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
 // Checks the deck, its files, and that the model of one rank fits this machine.
 int check(const CheckArguments& a) {
-  const auto asked = load_deck(a.deck.path, a.deck.overrides);
-  const auto deck = resolve(asked, {a.ranks, a.ranks_of_node, vocabulary_of(asked.data)});
-  require_countable(deck.train, deck.model.context, {});
-  const auto training = training_data(deck.data, deck.model.context, deck.model.vocab,
-                                      static_cast<std::uint64_t>(deck.train.seed));
-  const auto validation = validation_data(deck.data, deck.model.context, deck.model.vocab);
-  const auto tokenizer = tokenizer_of_files(training, validation);
+  auto deck = load_deck(a.deck.path, a.deck.overrides);
+  Findings found;
+  std::int64_t vocab = 1;  // of files that cannot be read
+  found.look([&] { vocab = vocabulary_of(deck.data); });
+  found.look([&] { deck = resolve(deck, {a.ranks, a.ranks_of_node, vocab}); });
+  deck.model.vocab = std::max(deck.model.vocab, vocab);
+  found.look([&] { FreezeSchedule(deck.freeze, make_spec(deck.model)); });
+  found.look([&] { require_countable(deck.train, deck.model.context, {}); });
+  found.look([&] {
+    if (!deck.run.machine.empty()) static_cast<void>(load_machine(deck.run.machine));
+  });
+  std::optional<Dataset> training, validation;
+  found.look([&] {
+    training.emplace(training_data(deck.data, deck.model.context, deck.model.vocab,
+                                   static_cast<std::uint64_t>(deck.train.seed)));
+  });
+  found.look(
+      [&] { validation = validation_data(deck.data, deck.model.context, deck.model.vocab); });
+  found.throw_all();
+  const auto tokenizer = tokenizer_of_files(*training, validation);
   if (a.verify) {
-    verify(training.ranges());
+    verify(training->ranges());
     if (validation) verify(validation->ranges());
   }
-  if (!deck.run.machine.empty()) static_cast<void>(load_machine(deck.run.machine));
   const auto choice = backend_choice(deck, {});
   if (const auto& model = deck.model.init_from; !model.empty()) {
     const CheckpointReader reader(find_checkpoint(model));
@@ -54,13 +88,14 @@ int check(const CheckArguments& a) {
   }
   const auto compute = usable_compute(choice, deck.precision.compute);
   warn_of_slow_products(choice, compute);
-  warn_of_settings(deck, total_steps(deck.train, deck.model.context), training.samples_per_epoch());
+  warn_of_settings(deck, total_steps(deck.train, deck.model.context),
+                   training->samples_per_epoch());
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
   const auto plan = make_plan(job_of(deck, compute, transport_of(deck, choice)), target);
   say("{} is sound: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
-      parameters_text(make_spec(deck.model), deck.freeze, 0), training.samples_per_epoch(),
+      parameters_text(make_spec(deck.model), deck.freeze, 0), training->samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));
   if (plan.most_reserved() > here)
     log_warning("{} has {:.2f} GiB of memory, less than one of these ranks reserves", host_name(),

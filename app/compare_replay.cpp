@@ -8,6 +8,7 @@
 #include "app/replayer.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/run/record.hpp"
+#include "lib/run/schedule.hpp"
 
 namespace trireme {
 
@@ -83,6 +84,14 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
                                step - begin, from ? "its checkpoint" : "the beginning", step,
                                step - begin));
   const auto deck = deck_of_step(side, step);
+  const auto steps = total_steps(deck.train, deck.model.context);
+  for (const auto& row : side.history)
+    if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, row.step - 1, steps);
+        begin < row.step && row.step <= step && row.lr != lr)
+      return without(
+          fmt::format("step {} had a learning rate of {}, and the deck of what was saved "
+                      "next gives {}: its length or schedule was another then",
+                      row.step, row.lr, lr));
   Replayed replayed;
   Witness witness(side);
   bool same_machine = true;

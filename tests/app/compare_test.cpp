@@ -17,6 +17,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using Json = nlohmann::json;
 
 class Compare : public Training {
@@ -99,6 +100,18 @@ TEST_F(Compare, AnotherSeedIsAnotherTraining) {
   for (const auto& replay : json.at("replays")) EXPECT_EQ(replay.at("faulty"), false);
   EXPECT_THAT(json.at("rounding").at("not_asked").get<std::string>(), HasSubstr("train.seed"));
   EXPECT_EQ(json.at("verdict"), "differ");
+}
+
+TEST_F(Compare, ARunThatWasMadeLongerIsNotLaidToItsMachine) {
+  train("a");
+  train("a", "train.steps=6 --restart latest");
+  std::filesystem::remove_all(folder.path() / step("a", 4));  // whose deck had 4 steps
+  train("b", "train.steps=6");
+  const auto r = compare("a b");
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_THAT(r.out,
+              AllOf(HasSubstr("replay of A: left out: step 4 had a learning rate of"),
+                    Not(HasSubstr("made a difference")), Not(HasSubstr("programs or machines"))));
 }
 
 TEST_F(Compare, AFlippedBitOfACheckpointIsFoundInItsPlace) {
