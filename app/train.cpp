@@ -55,21 +55,10 @@ double peak_flops(const Deck& d) {
 
 LoopSettings loop_settings(const Deck& d, double time_limit, const std::filesystem::path& run,
                            std::chrono::steady_clock::time_point started) {
-  return {d.train,
-          d.optimizer,
-          d.schedule,
-          d.evaluate,
-          d.checkpoint,
-          d.run.log_every,
-          time_limit,
-          d.run.signal_grace,
-          {d.run.trace_steps, d.run.trace_ranks},
-          d.run.digest_every,
-          d.run.replay_every,
-          d.run.on_fault,
-          peak_flops(d),
-          run,
-          started};
+  LoopSettings s{d.train, d.optimizer,   d.schedule, d.evaluate, d.checkpoint,
+                 d.run,   peak_flops(d), run,        started};
+  s.run.time_limit = time_limit;
+  return s;
 }
 
 // Rank 0 clears and fills the run directory, after all checks that could still refuse the run.

@@ -63,9 +63,10 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
       step_tokens_(settings_.train.batch * training_.sample_length()),
       first_step_(meta_.step),
       line_{meta_.step, Clock::now(), 0},
-      saving_(trainer_, record_, settings_.checkpoint, settings_.run, meta_.step,
+      saving_(trainer_, record_, settings_.checkpoint, settings_.directory, meta_.step,
               std::move(start.restored)),
-      trace_(trainer_.axes(), settings_.trace, settings_.run / "trace"),
+      trace_(trainer_.axes(), {settings_.run.trace_steps, settings_.run.trace_ranks},
+             settings_.directory / "trace"),
       reading_(
           [this](std::int64_t first) {
             return read_step(trainer_, training_, settings_.train, first);
@@ -76,8 +77,8 @@ TrainLoop::TrainLoop(LoopParts parts, LoopSettings settings, LoopStart start)
     record_.outcome({"running", meta_.step, "", last_checkpoint()});
     saving_.warn_of_space();
     for (const char* name : {"stop_now", "checkpoint_now"})
-      if (std::error_code unknown; std::filesystem::remove(settings_.run / name, unknown))
-        log_info("{} was there before the start: removed", (settings_.run / name).string());
+      if (std::error_code unknown; std::filesystem::remove(settings_.directory / name, unknown))
+        log_info("{} was there before the start: removed", (settings_.directory / name).string());
   });
 }
 
@@ -87,7 +88,7 @@ std::string TrainLoop::summary() const {
   return fmt::format(
       "{} in {}, {:.0f} tokens/s on average; rows in {}, {}", counted(steps, "step"),
       clock_text(seconds), static_cast<double>(steps * step_tokens_) / seconds,
-      (settings_.run / "history.csv").string(),
+      (settings_.directory / "history.csv").string(),
       last_checkpoint().empty() ? "no checkpoint" : "last checkpoint " + last_checkpoint());
 }
 
@@ -118,7 +119,7 @@ TrainLoop::Decision TrainLoop::decide() {
                           double(time_is_near()),
                           double(saving_.is_due(meta_.step)),
                           double(saving_.writing()),
-                          double(wait + saving_.estimate() > settings_.signal_grace),
+                          double(wait + saving_.estimate() > settings_.run.signal_grace),
                           double(row_error_ != nullptr)};
   trainer_.axes().world.all_reduce_max(d);
   if (d[7] > 0) at_root(trainer_.axes().world, [&] { std::rethrow_exception(row_error_); });
@@ -137,7 +138,7 @@ Asked TrainLoop::asked_by_file() {
   looked_at_ = now;
   const auto found = [&](const char* name) {
     std::error_code unknown;
-    return std::filesystem::remove(settings_.run / name, unknown);
+    return std::filesystem::remove(settings_.directory / name, unknown);
   };
   if (found("stop_now")) return Asked::stop;
   return found("checkpoint_now") ? Asked::checkpoint : Asked::nothing;
@@ -203,18 +204,18 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
 
 // As long as those so far on average; twice that where it is computed twice.
 double TrainLoop::next_step_seconds() const {
-  return (is_multiple(meta_.step + 1, settings_.replay_every) ? 2 : 1) * times_.step();
+  return (is_multiple(meta_.step + 1, settings_.run.replay_every) ? 2 : 1) * times_.step();
 }
 
 bool TrainLoop::time_is_near() const {
-  if (settings_.time_limit <= 0) return false;
+  if (settings_.run.time_limit <= 0) return false;
   // The time to the next chance to stop, estimated from this run and taken one and a half times.
   double next = next_step_seconds() + saving_.estimate();
   if (evaluation_is_due(meta_.step) || evaluation_is_due(meta_.step + 1)) next += times_.evaluation;
   if (tokenizer_ && (sample_is_due(settings_.evaluate, meta_.step, total_steps_) ||
                      sample_is_due(settings_.evaluate, meta_.step + 1, total_steps_)))
     next += times_.sample;
-  return elapsed() + 1.5 * next + 1 > settings_.time_limit;
+  return elapsed() + 1.5 * next + 1 > settings_.run.time_limit;
 }
 
 void TrainLoop::save_and_rethrow() {
@@ -230,7 +231,7 @@ void TrainLoop::save_and_rethrow() {
 bool TrainLoop::is_too_long(Clock::time_point begin, int done, int of) const {
   const double left = seconds_since(begin) / done * (of - done);
   return signals_.stop() &&
-         signals_.seconds_since_stop() + left + saving_.estimate() > settings_.signal_grace;
+         signals_.seconds_since_stop() + left + saving_.estimate() > settings_.run.signal_grace;
 }
 
 std::vector<Batch> TrainLoop::microbatches_of_step() {
@@ -254,7 +255,7 @@ bool TrainLoop::one_step() {
       learning_rate(settings_.schedule, settings_.optimizer.lr, meta_.step, total_steps_);
   const auto give_up = [&](int done, int of) { return is_too_long(begin, done, of); };
   const auto replay =
-      is_multiple(meta_.step + 1, settings_.replay_every) ? Replay::yes : Replay::no;
+      is_multiple(meta_.step + 1, settings_.run.replay_every) ? Replay::yes : Replay::no;
   StepResult result;
   try {
     result = trainer_.step(meta_.step, lr, microbatches, droppable_ ? GiveUp(give_up) : GiveUp(),
@@ -265,7 +266,7 @@ bool TrainLoop::one_step() {
   trace_.end(meta_.step + 1);
   if (result.verdict == Verdict::dropped) {
     log_info("step {} is dropped: a signal asks for a checkpoint within run.signal_grace = {} s",
-             meta_.step + 1, settings_.signal_grace);
+             meta_.step + 1, settings_.run.signal_grace);
     return false;
   }
 
@@ -286,7 +287,7 @@ bool TrainLoop::one_step() {
 
 // The step itself is good, as two of three computations agree.
 void TrainLoop::judge_fault(const std::string& fault) {
-  if (fault.empty() || settings_.on_fault == OnFault::proceed) return;
+  if (fault.empty() || settings_.run.on_fault == OnFault::proceed) return;
   saving_.save_at_once(meta_, last_step());
   throw SharedError(fmt::format(
       "step {} was {}: a machine computes wrong; leave that node out, or set run.on_fault "
@@ -331,14 +332,14 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   row.bytes_peak = static_cast<std::int64_t>(trainer_.backend().account().peak_all);
   row.bytes_sent = sent;
   std::optional<DigestTable> digests;
-  if (is_multiple(meta_.step, settings_.digest_every)) digests = trainer_.digests();
+  if (is_multiple(meta_.step, settings_.run.digest_every)) digests = trainer_.digests();
   try {
     record_.add(row);
     if (digests) record_.add(DigestRow{std::move(*digests), meta_.step});
   } catch (const Error&) {
     row_error_ = std::current_exception();  // for all ranks, when they decide
   }
-  if (settings_.log_every > 0 && meta_.step % settings_.log_every == 0) {
+  if (settings_.run.log_every > 0 && meta_.step % settings_.run.log_every == 0) {
     // Over all steps since the line before, with what saving took, without evaluations.
     const auto tokens = static_cast<double>((meta_.step - line_.step) * step_tokens_);
     log_detail("step {}/{} loss {:.4f} norm {:.3f} lr {:.3g} {:.0f} tokens/s", meta_.step,

@@ -41,15 +41,9 @@ struct LoopSettings {
   ScheduleConfig schedule;
   EvaluateConfig evaluate;
   CheckpointConfig checkpoint;
-  std::int64_t log_every = 1;
-  double time_limit = 0;  // seconds since `started`; 0: none
-  double signal_grace = RunConfig{}.signal_grace;
-  TraceConfig trace;
-  std::int64_t digest_every = 0;  // steps; 0: none
-  std::int64_t replay_every = 0;  // steps; 0: none
-  OnFault on_fault = OnFault::stop;
-  double peak_flops = 0;      // a second and rank; 0: not known
-  std::filesystem::path run;  // the run directory, to which all ranks save
+  RunConfig run;                    // its time_limit counts from `started`
+  double peak_flops = 0;            // a second and rank; 0: not known
+  std::filesystem::path directory;  // the run's, to which all ranks save
   std::chrono::steady_clock::time_point started;
 };
 

@@ -39,9 +39,9 @@ void record_run(const std::filesystem::path& run, const Deck& d, Backend& backen
   settings.optimizer = d.optimizer;
   settings.schedule = d.schedule;
   settings.checkpoint = d.checkpoint;
-  settings.log_every = 0;
-  settings.digest_every = d.run.digest_every;
-  settings.run = run;
+  settings.run.log_every = 0;
+  settings.run.digest_every = d.run.digest_every;
+  settings.directory = run;
   settings.started = std::chrono::steady_clock::now();
   TrainLoop({trainer, training, nullptr, record, signals}, settings, {meta}).run();
 }
