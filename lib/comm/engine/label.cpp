@@ -4,11 +4,6 @@
 
 namespace trireme::engine {
 
-std::string_view name_of(Doing d) {
-  constexpr std::string_view names[] = {"gather", "scatter", "exchange", "send", "receive", "tie"};
-  return names[static_cast<int>(d)];
-}
-
 std::string to_string(const Label& l) {
   auto text = fmt::format("{}", name_of(l.doing));
   if (!l.unit.empty()) text += fmt::format(" of {}", l.unit);

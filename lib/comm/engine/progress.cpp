@@ -160,22 +160,6 @@ void Progress::wait_until(const std::function<bool()>& done, const std::function
   }
 }
 
-static Task task_of(Doing d) {
-  switch (d) {
-    case Doing::gather:
-      return Task::gather;
-    case Doing::exchange:
-      return Task::exchange;
-    case Doing::send:
-    case Doing::receive:
-      return Task::pipeline;
-    case Doing::scatter:
-    case Doing::tie:
-      break;
-  }
-  return Task::scatter;
-}
-
 void Progress::wait(Operation& o) {
   if (observer_) observer_->wait(o);
   std::optional<TraceScope> span;
@@ -184,7 +168,7 @@ void Progress::wait(Operation& o) {
     span.emplace(fmt::format("wait for {}", name_of(doing)), microbatch, Direction::forward, unit);
   }
   std::optional<TaskScope> task;
-  if (!o.ended()) task.emplace(task_of(o.label().doing));
+  if (!o.ended()) task.emplace(task_by_doing[static_cast<std::size_t>(o.label().doing)]);
   wait_until([&] { return o.ended(); }, [&]() -> Wait { return {o.name(), o.state()}; });
   if (!o.error().empty()) throw Error(o.error());
 }
