@@ -195,7 +195,7 @@ class Checker {
   void optimizer() {
     const auto& o = deck_.optimizer;
     rule(o.momentum == 0 || o.name == OptimizerKind::sgd, {"optimizer.momentum"},
-         "optimizer.momentum is of optimizer.name = \"sgd\"; the others have betas");
+         "optimizer.momentum is of optimizer.name = \"sgd\"; adamw and lion have betas");
     rule(!o.nesterov || o.momentum > 0, {"optimizer.nesterov", "optimizer.momentum"},
          "optimizer.nesterov = true looks ahead along momentum: give optimizer.momentum, such as "
          "0.9");

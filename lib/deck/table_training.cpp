@@ -39,7 +39,7 @@ KeySection model_section() {
               .automatically("width/heads, which must be whole"),
           row("ffn_width", &M::ffn_width, "channels inside the MLP")
               .in(1, row_most)
-              .automatically("4*width for gelu; 8/3*width for swiglu, up to a multiple of 64"),
+              .automatically("8/3*width for swiglu, up to a multiple of 64; else 4*width"),
           row("vocab", &M::vocab, "rows of the embedding; at least the token file's vocabulary")
               .in(1, int32_most)
               .automatically("the token file's"),
@@ -181,7 +181,7 @@ KeySection optimizer_section() {
               .below(0, 1)
               .elements(2)
               .in_f32(),
-          row("eps", &O::eps, "added to the root of AdamW's second moment").inside(0, 1).in_f32(),
+          row("eps", &O::eps, "added to the root that a step is divided by").inside(0, 1).in_f32(),
           row("momentum", &O::momentum,
               "sgd: decay of the running sum of gradients; 0: plain SGD, no sum is kept")
               .below(0, 1)

@@ -30,7 +30,7 @@ struct ModelConfig {
   std::int64_t heads = 12;       // query heads
   std::int64_t kv_heads = 0;     // key/value heads; 0: as many as heads
   std::int64_t head_dim = 0;     // channels of a head; 0: width / heads
-  std::int64_t ffn_width = 0;    // channels of the MLP; 0: 4*width (gelu), 8/3*width (swiglu)
+  std::int64_t ffn_width = 0;    // channels of the MLP; 0: 8/3*width (swiglu), else 4*width
   std::int64_t vocab = 0;        // rows of the embedding; 0: the caller takes the token file's
   std::int64_t context = 1024;   // tokens of a sample
   std::int64_t max_context = 0;  // positions of the model if more than a sample has; 0: as many
