@@ -22,13 +22,8 @@ TEST(PosixFile, AllBytesAreRead) {
 TEST(PosixFile, WhatIsNoFileIsNamed) {
   const ScratchFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  const auto refusal = [&](const char* name) -> std::string {
-    try {
-      read_text(folder / name);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "it was read";
+  const auto refusal = [&](const char* name) {
+    return message_of([&] { read_text(folder / name); });
   };
   EXPECT_THAT(refusal("."), HasSubstr("it is not a regular file"));
   EXPECT_THAT(refusal("pipe"), AllOf(HasSubstr("pipe"), HasSubstr("it is not a regular file")));

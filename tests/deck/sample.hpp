@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/error.hpp"
 #include "lib/deck/deck.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace trireme {
 
@@ -26,12 +26,7 @@ inline Deck overridden(std::vector<std::string> overrides) {
 
 // The message that a deck is refused with, or empty when it is not.
 inline std::string refusal(std::string_view text, const std::vector<std::string>& overrides = {}) {
-  try {
-    parsed(text, overrides);
-    return {};
-  } catch (const Error& e) {
-    return e.what();
-  }
+  return message_of([&] { parsed(text, overrides); });
 }
 
 // The same for the least deck with lines after it; the first of them is line 5.

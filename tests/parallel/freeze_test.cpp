@@ -8,6 +8,7 @@
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/draw.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace trireme {
 
@@ -195,12 +196,8 @@ TEST_F(ManualFreeze, AnUnsettledChangeIsAnErrorThatNamesIt) {
   step(0);
   freeze_ffn_in(false);
 
-  try {
-    step(1);
-    FAIL() << "the change went unnoticed";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("blocks.2.ffn_in.weight"), std::string::npos) << e.what();
-  }
+  const auto said = message_of([&] { step(1); });
+  EXPECT_NE(said.find("blocks.2.ffn_in.weight"), std::string::npos) << said;
   store().settle_trainable();
   EXPECT_EQ(step(1).verdict, Verdict::updated);
   EXPECT_EQ(store().count(block(2).qkv), 2);
@@ -210,12 +207,8 @@ TEST_F(ManualFreeze, AChangeThatSplitsASegmentIsAnErrorThatNamesIt) {
   make(true);
   store().set_trainable(block(1).qkv, false);
 
-  try {
-    step(0);
-    FAIL() << "the segment was split";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("blocks.1.qkv"), std::string::npos) << e.what();
-  }
+  const auto said = message_of([&] { step(0); });
+  EXPECT_NE(said.find("blocks.1.qkv"), std::string::npos) << said;
   store().set_trainable(block(1).qkv, true);
   EXPECT_EQ(step(0).verdict, Verdict::updated);
 }

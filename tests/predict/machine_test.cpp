@@ -8,6 +8,7 @@
 #include "lib/predict/askings.hpp"
 #include "lib/tensor/tensor.hpp"
 #include "tests/support/machine.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace trireme {
 
@@ -23,12 +24,7 @@ static Asking product(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 static std::string refusal(const MachineModel& m, const Asking& a) {
-  try {
-    seconds_of(m, a);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return message_of([&] { seconds_of(m, a); });
 }
 
 TEST(MachineModel, InterpolatesBetweenMeasuredSizes) {

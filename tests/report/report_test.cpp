@@ -92,13 +92,9 @@ TEST(RunReport, FilesThatAreHostileAreNamedWithTheirMember) {
       {trace(step + R"(,{"ph":"X","name":"forward","cat":"compute","pid":0,"ts":1,"dur":1})"),
        "args"}};
   for (const auto& [text, word] : traces) {
-    try {
-      last_traced_step(text, 10);
-      ADD_FAILURE() << text;
-    } catch (const Error& e) {
-      EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << e.what();
-      EXPECT_EQ(std::string(e.what()).find("json.exception"), std::string::npos) << e.what();
-    }
+    const auto said = message_of([&] { last_traced_step(text, 10); });
+    EXPECT_NE(said.find(word), std::string::npos) << text << said;
+    EXPECT_EQ(said.find("json.exception"), std::string::npos) << said;
   }
   const ScratchFolder folder;
   for (const char* text : {"[", "[]", R"({"processes":{}})", R"({"processes":[{"backend":7}]})",

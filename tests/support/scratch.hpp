@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/error.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace trireme {
 
@@ -58,17 +58,6 @@ inline void flip_bit(const std::filesystem::path& file, std::int64_t at) {
   f.seekp(at);
   f.put(c);
   ASSERT_TRUE(f.good());
-}
-
-// The message of the Error that `action` throws, empty when it throws none.
-template <class Failure = Error, class Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Failure& e) {
-    return e.what();
-  }
-  return {};
 }
 
 }  // namespace trireme

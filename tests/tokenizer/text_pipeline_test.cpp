@@ -9,6 +9,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/tokenizer/split_patterns.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace trireme {
@@ -189,12 +190,7 @@ TEST(TextPipeline, WhatIsNotSupportedIsRefusedByName) {
   const auto refusal = [](const char* key, const nlohmann::json& value) {
     auto all = fixtures()[0].at("tokenizer");
     all[nlohmann::json::json_pointer(key)] = value;
-    try {
-      const TextPipeline pipeline(all.dump());
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return message_of([&] { const TextPipeline pipeline(all.dump()); });
   };
   using Json = nlohmann::json;
   EXPECT_EQ(refusal("/normalizer", nullptr), "");

@@ -10,6 +10,7 @@
 #include "kernels/host/parallel.hpp"
 #include "kernels/open/open.hpp"
 #include "tests/support/dry.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme {
@@ -192,12 +193,7 @@ TEST(CountedTrainer, RefusesWhatIsNotProven) {
     target.properties.invariant = invariant;
     Dry dry(target);
     const Workspace workspace(dry);
-    try {
-      const Trainer t(dry, {}, s);
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return message_of([&] { const Trainer t(dry, {}, s); });
   };
   auto s = test::setup_of(model(), test::adamw(), DType::f32);
   EXPECT_EQ(refusal(s, false), "");
