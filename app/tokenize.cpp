@@ -17,7 +17,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/text_parts.hpp"
 #include "lib/data/chat_jinja.hpp"
-#include "lib/deck/chat_template_file.hpp"
+#include "lib/data/chat_template_file.hpp"
 
 namespace trireme {
 

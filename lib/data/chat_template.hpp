@@ -1,6 +1,6 @@
 #pragma once
 // How a conversation stands in a text: what is written before and behind the content of each turn.
-// Some are known by name; others are read from a file (lib/deck/chat_template_file.hpp).
+// Some are known by name; others are read from a file (lib/data/chat_template_file.hpp).
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/keys/rows.hpp"
 
 namespace trireme {
 namespace {
@@ -100,24 +99,6 @@ const KeySection* find_section(const std::vector<KeySection>& table, std::string
 const Key* find_key(const KeySection& section, std::string_view name) {
   const auto found = std::ranges::find(section.keys, name, &Key::name);
   return found == section.keys.end() ? nullptr : &*found;
-}
-
-KeyRow KeyRow::automatically(std::string rule) {
-  automatic = std::move(rule);
-  if (kind == ValueKind::choice) return *this;  // none of its names is empty
-  const auto is_empty = [](const auto& v) {
-    if constexpr (requires { v.empty(); })
-      return v.empty();
-    else if constexpr (std::is_arithmetic_v<std::decay_t<decltype(v)>>)
-      return v == 0;
-    else
-      return false;
-  };
-  access.get = [plain = access.get, is_empty](AnyStruct<const void> all, std::size_t row) {
-    auto value = plain(all, row);
-    return std::visit(is_empty, value) ? KeyValue(Automatic{}) : value;
-  };
-  return *this;
 }
 
 RawValue raw_from_text(const Key& key, std::string_view text) {

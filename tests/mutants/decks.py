@@ -2,6 +2,7 @@
 from suites import program, rows
 
 DECK = program("deck_test", "*")
+KEYS = program("keys_test", "*")
 LOGITS = program("train_test", "Logits.*")
 PLACES = program("predict_test", "MachineFile.*")
 
@@ -17,8 +18,8 @@ MUTANTS = [
     ("a whole number below its range is taken", "lib/keys/accept.cpp", "if (x < static_cast<std::int64_t>(r.min))", "if (false)", DECK),
     ("dots stay in a path", "lib/keys/accept.cpp", "std::filesystem::absolute(value, failed).lexically_normal();",
      "std::filesystem::absolute(value, failed);", DECK),
-    ("a backslash is not escaped", "lib/keys/value.cpp", "if (c == '\"' || c == '\\\\') {", "if (c == '\"') {", DECK),
-    ("a dollar that is escaped is a variable", "lib/keys/value.cpp", "if (at > 0 && text[at - 1] == '$') {", "if (false) {", DECK),
+    ("a backslash is not escaped", "lib/keys/value.cpp", "if (c == '\"' || c == '\\\\') {", "if (c == '\"') {", KEYS),
+    ("a dollar that is escaped is a variable", "lib/keys/value.cpp", "if (at > 0 && text[at - 1] == '$') {", "if (false) {", KEYS),
     ("a number too small is zero", "lib/keys/toml_reader.cpp", "if (real->get() == 0) require_zero(source, raw.place);", "", DECK),
     # what is decided
     ("a preset comes behind the deck's keys", "lib/deck/load.cpp", "        deck_.model = preset_named(name);\n",

@@ -1,4 +1,4 @@
-#include "lib/deck/chat_template_file.hpp"
+#include "lib/data/chat_template_file.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "lib/deck/chat_template_file.hpp"
+#include "lib/data/chat_template_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
