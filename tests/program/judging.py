@@ -2,7 +2,7 @@
 import re
 from array import array
 
-from reading import Failed, arrays, meta_of, rows_of
+from reading import NUMBERS, Failed, arrays, meta_of, rows_of
 from rows import ANY, FAIL
 
 # No message for a user contains these.
@@ -47,9 +47,6 @@ def verdict(case, wrong):
     return False, f"it is good now: take `known` away ({case.known})"
 
 
-COLUMNS = ("step", "loss", "grad_norm", "lr")
-
-
 def checkpoints_of(run):
     found = {p.name: p for p in sorted((run / "checkpoints").glob("step-" + 8 * "[0-9]"))}
     if not found:
@@ -59,11 +56,11 @@ def checkpoints_of(run):
 
 def compare_rows(run, reference):
     """Text by text: what differs first."""
-    got, want = ([tuple(row[c] for c in COLUMNS) for row in rows_of(r / "history.csv")] for r in (run, reference))
+    got, want = ([tuple(row[c] for c in NUMBERS) for row in rows_of(r / "history.csv")] for r in (run, reference))
     for a, b in zip(got, want):
         if a != b:
-            column = next(i for i, c in enumerate(COLUMNS) if a[i] != b[i])
-            return [f"{COLUMNS[column]} at step {b[0]}: {a[column]}, not {b[column]}"]
+            column = next(i for i, c in enumerate(NUMBERS) if a[i] != b[i])
+            return [f"{NUMBERS[column]} at step {b[0]}: {a[column]}, not {b[column]}"]
     return [f"{len(got)} rows of history.csv, not {len(want)}"] if len(got) != len(want) else []
 
 

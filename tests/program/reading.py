@@ -7,7 +7,8 @@ import math
 import re
 from pathlib import Path
 
-COLUMNS = ("step", "loss", "grad_norm", "lr", "bytes_sent")
+NUMBERS = ("step", "loss", "grad_norm", "lr")  # of a row of history.csv
+COLUMNS = (*NUMBERS, "bytes_sent")
 BYTES = {"f32": 4, "f64": 8}
 
 
