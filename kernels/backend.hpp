@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "kernels/operations.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme {
 

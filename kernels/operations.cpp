@@ -1,5 +1,7 @@
 #include "kernels/operations.hpp"
 
+#include "lib/base/error.hpp"
+
 namespace trireme::kernel {
 
 std::string_view name_of(const Operation& operation) {

@@ -77,7 +77,7 @@ TESTS_MAY = {
 
 # A variant is a file that CMake leaves out. The few conditions that stay, each in its one file:
 CONDITIONS = {
-    "lib/base/error.hpp": r"NDEBUG",
+    "lib/base/expect.hpp": r"NDEBUG",
     "kernels/host/parallel.hpp": r"KOKKOS_ENABLE_OPENMP",
 }
 DNNL_CONDITION = r"DNNL_VERSION_MAJOR"  # one adapter file in kernels/host, whatever its name
@@ -165,8 +165,8 @@ def findings(root):
 
 def self_test():
     good = {
-        "lib/base/error.hpp": "#pragma once\n#ifdef NDEBUG\n#endif\n",
-        "kernels/backend.hpp": '#include "lib/base/error.hpp"\n',
+        "lib/base/expect.hpp": "#pragma once\n#ifdef NDEBUG\n#endif\n",
+        "kernels/backend.hpp": '#include "lib/base/expect.hpp"\n',
         "kernels/host/gemm.cpp": '#include <dnnl.hpp>\n#include "kernels/math/exp.hpp"\n#if DNNL_VERSION_MAJOR < 3\n#endif\n',
         "kernels/host/parallel.hpp": "#include <Kokkos_Core.hpp>\n#include <omp.h>\n#pragma omp parallel\n",
         "kernels/math/exp.hpp": "",

@@ -5,6 +5,7 @@
 
 #include "kernels/host/attention_tile.hpp"
 #include "kernels/math/log.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/host/parallel.hpp"
+#include "lib/base/error.hpp"
 #include "lib/base/view.hpp"
 
 namespace trireme::host {

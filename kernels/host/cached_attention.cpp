@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/host/attention_tile.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/simd.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {

@@ -9,6 +9,7 @@
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/tiles.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {

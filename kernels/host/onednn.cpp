@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/host/parallel.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::host::onednn {
 namespace {

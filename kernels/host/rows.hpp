@@ -3,6 +3,7 @@
 // of the chunks, so the result depends on the sizes alone.
 #include "kernels/host/blocks.hpp"
 #include "kernels/operations.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::host {
 

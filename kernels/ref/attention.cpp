@@ -10,6 +10,7 @@
 
 #include "kernels/ref/dot.hpp"
 #include "kernels/ref/kernels.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::ref {
 namespace {

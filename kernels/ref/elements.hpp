@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/operations.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::ref {
 

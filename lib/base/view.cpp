@@ -1,6 +1,12 @@
 #include "lib/base/view.hpp"
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
+
+void Shape::refuse(std::size_t dims) {
+  fail("a shape has at most {} dims, got {}", max_dims, dims);
+}
 
 std::string to_string(const Shape& s) {
   std::string text = "[";

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "lib/base/dtype.hpp"
-#include "lib/base/error.hpp"
+#include "lib/base/expect.hpp"
 
 namespace trireme {
 
@@ -21,8 +21,7 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> extents) {
-    require(extents.size() <= max_dims, "a shape has at most {} dims, got {}", max_dims,
-            extents.size());
+    if (extents.size() > max_dims) refuse(extents.size());
     for (auto n : extents) extent_[static_cast<std::size_t>(dims_++)] = n;
   }
 
@@ -36,6 +35,8 @@ class Shape {
   bool operator==(const Shape&) const = default;
 
  private:
+  [[noreturn]] static void refuse(std::size_t dims);
+
   std::array<std::int64_t, max_dims> extent_{};
   int dims_ = 0;
 };
@@ -59,16 +60,12 @@ struct BasicView {
     }
   }
 
+  // Of a View.
+  template <class Other>
+  requires(std::is_const_v<Byte> && !std::is_const_v<Other>) BasicView(const BasicView<Other>& v)
+      : data(v.data), dtype(v.dtype), dims(v.dims), extent(v.extent), stride(v.stride) {}
+
   explicit operator bool() const { return data != nullptr; }
-  operator BasicView<const std::byte>() const requires(!std::is_const_v<Byte>) {
-    BasicView<const std::byte> c;
-    c.data = data;
-    c.dtype = dtype;
-    c.dims = dims;
-    c.extent = extent;
-    c.stride = stride;
-    return c;
-  }
 
   std::int64_t count() const {
     std::int64_t n = 1;

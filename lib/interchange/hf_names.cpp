@@ -4,6 +4,8 @@
 #include <map>
 #include <span>
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
 
 namespace {

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
 
 namespace {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
 
 bool matches(std::string_view pattern, std::string_view text) {

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/error.hpp"
+
 namespace trireme {
 
 Trainability::Trainability(const ModelSpec& spec, const Layout& layout,

@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 
+#include "lib/base/error.hpp"
+
 namespace trireme::engine {
 namespace {
 
