@@ -72,7 +72,7 @@ void Cuda::put(Queue q, const kernel::Operation& operation) {
 template <class O>
 void Cuda::put_one(Queue q, const O& o) {
   on_stream(q, o.name, work_of(o), [&](void* stream) {
-    cuda::run(o, {stream, scratch_, products_, sdpa_});
+    cuda::run(o, cuda::Resources{{stream, scratch_}, products_, sdpa_});
   });
 }
 

@@ -48,17 +48,16 @@ __global__ void __launch_bounds__(attention_threads, 2)
 
 }  // namespace
 
-template <class T>
-void attention(Stream stream, Heads<T> o, float* lse_BHT, const AttentionInputs<T>& a) {
-  const auto& s = a.dims;
+void attend(const kernel::Attention& o, Stream stream) {
+  const auto s = dims_of(o.shape);
   if (s.batch * s.heads * s.tokens == 0) return;
   const auto bytes = tile_bytes(2, 1, s.head_dim);
   const dim3 grid(blocks_for(s.tokens, attention_warps),
                   blocks_for(s.batch * s.heads, 1, most_along_y));
-  start("attention", attention_rows<T>, grid, attention_threads, bytes, stream, o, lse_BHT, a);
+  with_type(o.o_BTHD.dtype, [&]<class T>(T) {
+    start("attention", attention_rows<T>, grid, attention_threads, bytes, stream,
+          heads<T>(o.o_BTHD), at<float>(o.lse_BHT), inputs_of<T>(o));
+  });
 }
-
-template void attention(Stream, Heads<float>, float*, const AttentionInputs<float>&);
-template void attention(Stream, Heads<bf16>, float*, const AttentionInputs<bf16>&);
 
 }  // namespace trireme::cuda

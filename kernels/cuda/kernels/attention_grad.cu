@@ -10,6 +10,14 @@ namespace trireme::cuda {
 namespace {
 
 template <class T>
+struct AttentionGradients {
+  Heads<T> dq, dk, dv;
+  Heads<const T> d_o, o;
+  const float* lse_BHT;
+  float* delta_BHT;  // scratch
+};
+
+template <class T>
 __global__ void __launch_bounds__(attention_threads, 2)
     delta_rows(AttentionGradients<T> a, AttentionDims s) {
   const auto t = static_cast<std::int64_t>(blockIdx.x) * attention_warps + warp_of();
@@ -94,22 +102,27 @@ __global__ void __launch_bounds__(attention_threads, 2)
 
 }  // namespace
 
-template <class T>
-void attention_grad(Stream stream, const AttentionGradients<T>& a, const AttentionInputs<T>& in) {
-  const auto& s = in.dims;
+void attend(const kernel::AttentionGrad& o, Stream stream) {
+  const auto s = dims_of(o.shape);
   if (s.batch * s.heads * s.tokens == 0) return;
   const auto bytes = tile_bytes(2, 2, s.head_dim);
   const auto blocks = blocks_for(s.tokens, attention_warps);
   const dim3 by_query(blocks, blocks_for(s.batch * s.heads, 1, most_along_y));
   const dim3 by_key(blocks, blocks_for(s.batch * s.kv_heads, 1, most_along_y));
   const char* const name = "attention_grad";
-  start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a, s);
-  start(name, query_grad<T>, by_query, attention_threads, bytes, stream, a, in);
-  start(name, key_grad<T>, by_key, attention_threads, bytes, stream, a, in);
+  with_type(o.o_BTHD.dtype, [&]<class T>(T) {
+    const auto in = inputs_of<T>(o);
+    const AttentionGradients<T> a{.dq = heads<T>(o.dq_BTHD),
+                                  .dk = heads<T>(o.dk_BTGD),
+                                  .dv = heads<T>(o.dv_BTGD),
+                                  .d_o = heads<T>(o.do_BTHD),
+                                  .o = heads<T>(o.o_BTHD),
+                                  .lse_BHT = at<float>(o.lse_BHT),
+                                  .delta_BHT = reinterpret_cast<float*>(o.workspace.data)};
+    start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a, s);
+    start(name, query_grad<T>, by_query, attention_threads, bytes, stream, a, in);
+    start(name, key_grad<T>, by_key, attention_threads, bytes, stream, a, in);
+  });
 }
-
-template void attention_grad(Stream, const AttentionGradients<float>&,
-                             const AttentionInputs<float>&);
-template void attention_grad(Stream, const AttentionGradients<bf16>&, const AttentionInputs<bf16>&);
 
 }  // namespace trireme::cuda

@@ -2,11 +2,22 @@
 // What attention's kernels share: a block of 8 warps, each with one row of its own; the rows that
 // all of them need go through shared memory in tiles of 32, one for each lane.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 
 namespace trireme::cuda {
+
+// Query head h reads key/value head h * G / H.
+template <class T>
+struct AttentionInputs {
+  Heads<const T> q, k, v;
+  AttentionDims dims;
+};
+template <class T, class O>
+AttentionInputs<T> inputs_of(const O& o) {
+  return {heads<T>(o.q_BTHD), heads<T>(o.k_BTGD), heads<T>(o.v_BTGD), dims_of(o.shape)};
+}
 
 inline constexpr int attention_warps = 8;
 inline constexpr int attention_threads = attention_warps * warp;

@@ -1,38 +1,33 @@
 // Copies with any strides on both sides, casts and sums; and fills. Neighbouring dims that both
 // sides step through as one are one; where the last dim is dense on both sides it moves in packs.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 
 namespace trireme::cuda {
 namespace {
 
-// Without dims of one element and with those merged that both sides step through as one.
-CopyShape collapsed(const CopyShape& s) {
+struct CopyShape {
+  static constexpr int most = max_dims;
+  int dims;
+  std::int64_t extent[most], to[most], from[most];  // strides in elements
+};
+
+// Of both sides, without dims of one element and with those merged that both step through as one.
+CopyShape collapsed(const ConstView& dst, const ConstView& src) {
   CopyShape c{};
-  for (int d = 0; d < s.dims; ++d) {
-    if (s.extent[d] == 1) continue;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(dst.dims); ++d) {
+    const auto extent = dst.extent[d], to = dst.stride[d], from = src.stride[d];
+    if (extent == 1) continue;
     const int last = c.dims - 1;
-    if (c.dims > 0 && c.to[last] == s.extent[d] * s.to[d] &&
-        c.from[last] == s.extent[d] * s.from[d]) {
-      c.extent[last] *= s.extent[d];
-      c.to[last] = s.to[d];
-      c.from[last] = s.from[d];
-      continue;
-    }
-    c.extent[c.dims] = s.extent[d];
-    c.to[c.dims] = s.to[d];
-    c.from[c.dims] = s.from[d];
-    ++c.dims;
+    const bool merged = c.dims > 0 && c.to[last] == extent * to && c.from[last] == extent * from;
+    const int at = merged ? last : c.dims++;
+    c.extent[at] = merged ? c.extent[at] * extent : extent;
+    c.to[at] = to;
+    c.from[at] = from;
   }
   if (c.dims == 0) c = {1, {1}, {1}, {1}};
   return c;
-}
-
-std::int64_t count(const CopyShape& s) {
-  std::int64_t n = 1;
-  for (int d = 0; d < s.dims; ++d) n *= s.extent[d];
-  return n;
 }
 
 // Do packs of n elements neither cross a row's end nor begin anywhere but at a multiple of n?
@@ -149,44 +144,64 @@ struct FillPacks {
 template <class To, class From>
 inline constexpr int packed = pack_of<To> > pack_of<From> ? pack_of<To> : pack_of<From>;
 
-}  // namespace
-
 template <class To, class From>
-void copy(Stream stream, To* dst, const From* src, const CopyShape& given, Accumulate how) {
-  const auto shape = collapsed(given);
-  const bool add = how == Accumulate::add;
+void copy(Stream stream, const View& dst, const ConstView& src, bool add) {
+  auto* const to = reinterpret_cast<To*>(dst.data);
+  const auto* const from = reinterpret_cast<const From*>(src.data);
+  const auto shape = collapsed(dst, src);
   if constexpr (sizeof(To) < 8 && sizeof(From) < 8) {
     constexpr int N = packed<To, From>;
-    if (in_packs(shape, N) && aligned(dst, src))
-      return launch_each(stream, "copy", count(shape) / N,
-                         CopyPacks<N, To, From>{dst, src, shape, add});
+    if (in_packs(shape, N) && aligned(to, from))
+      return launch_each(stream, "copy", dst.count() / N,
+                         CopyPacks<N, To, From>{to, from, shape, add});
   }
-  launch_each(stream, "copy", count(shape), CopyEach<To, From>{dst, src, shape, add});
+  launch_each(stream, "copy", dst.count(), CopyEach<To, From>{to, from, shape, add});
 }
 
 template <class T>
-void fill(Stream stream, T* dst, T value, const CopyShape& given) {
-  const auto shape = collapsed(given);
-  const auto n = count(shape);
+void fill(Stream stream, const View& v, T value) {
+  auto* const dst = at<T>(v);
+  const auto shape = collapsed(v, v);
+  const auto n = v.count();
   if (shape.dims == 1 && shape.to[0] == 1 && n % pack_of<T> == 0 && aligned(dst))
     return launch_each(stream, "fill", n / pack_of<T>, FillPacks<T>{dst, value});
   launch_each(stream, "fill", n, FillEach<T>{dst, value, shape});
 }
 
-template void copy(Stream, float*, const float*, const CopyShape&, Accumulate);
-template void copy(Stream, float*, const bf16*, const CopyShape&, Accumulate);
-template void copy(Stream, float*, const double*, const CopyShape&, Accumulate);
-template void copy(Stream, bf16*, const float*, const CopyShape&, Accumulate);
-template void copy(Stream, bf16*, const bf16*, const CopyShape&, Accumulate);
-template void copy(Stream, bf16*, const double*, const CopyShape&, Accumulate);
-template void copy(Stream, double*, const float*, const CopyShape&, Accumulate);
-template void copy(Stream, double*, const bf16*, const CopyShape&, Accumulate);
-template void copy(Stream, double*, const double*, const CopyShape&, Accumulate);
-template void copy(Stream, std::int64_t*, const std::int64_t*, const CopyShape&, Accumulate);
-template void fill(Stream, float*, float, const CopyShape&);
-template void fill(Stream, bf16*, bf16, const CopyShape&);
-template void fill(Stream, double*, double, const CopyShape&);
-template void fill(Stream, std::int32_t*, std::int32_t, const CopyShape&);
-template void fill(Stream, std::int64_t*, std::int64_t, const CopyShape&);
+// f(T{}) for every type of numbers that are cast.
+template <class F>
+void with_number(DType t, const F& f) {
+  if (t == DType::f64) return f(double{});
+  with_type(t, f);
+}
+
+}  // namespace
+
+void run(const kernel::Copy& o, const OnStream& on) {
+  expect(o.dst.dims == o.src.dims && o.dst.extent == o.src.extent,
+         "copy: both sides have one shape");
+  if (o.dst.count() == 0) return;
+  const bool add = o.how == Accumulate::add;
+  const auto type = o.dst.dtype;
+  if (type == DType::i64 && o.src.dtype == type)
+    return copy<std::int64_t, std::int64_t>(on.stream, o.dst, o.src, add);
+  if (type == DType::i32 && o.src.dtype == type) {
+    if (add) throw Error("copy does not add i32");  // 4 bytes are 4 bytes
+    return copy<float, float>(on.stream, o.dst, o.src, add);
+  }
+  with_number(type, [&]<class To>(To) {
+    with_number(o.src.dtype,
+                [&]<class From>(From) { copy<To, From>(on.stream, o.dst, o.src, add); });
+  });
+}
+
+void run(const kernel::Fill& o, const OnStream& on) {
+  const auto& v = o.dst;
+  if (v.count() == 0) return;
+  if (v.dtype == DType::i32) return fill(on.stream, v, static_cast<std::int32_t>(o.value));
+  if (v.dtype == DType::i64) return fill(on.stream, v, static_cast<std::int64_t>(o.value));
+  if (v.dtype == DType::f64) return fill(on.stream, v, o.value);
+  with_type(v.dtype, [&]<class T>(T) { fill(on.stream, v, T(static_cast<float>(o.value))); });
+}
 
 }  // namespace trireme::cuda

@@ -1,9 +1,7 @@
 // Digests of many arrays at a time: sums over parts of a fixed size, then of each array its parts.
-#include <vector>
-
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/parts.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 #include "lib/base/digest.hpp"
 
 namespace trireme::cuda {
@@ -15,6 +13,7 @@ using Sum = unsigned long long;
 constexpr std::int64_t part_size = 1 << 10;  // blocks of a digest
 constexpr int most = 64;
 
+// `bytes` on 4 bytes, from the array's block `first` on.
 struct Blocks {
   const std::byte* data;
   std::int64_t bytes, first, count;
@@ -60,28 +59,22 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace
 
-static std::int64_t blocks_of(const DigestPart& p) {
-  return (p.bytes + bytes_a_block - 1) / bytes_a_block;
-}
-
-std::size_t digest_scratch(std::span<const DigestPart> parts) {
-  std::size_t n = 0;
-  for (const auto& p : parts) n += blocks_for(blocks_of(p), part_size);
-  return n * sizeof(Sum);
-}
-
-void digest_parts(Stream stream, std::int64_t* out_N, std::span<const DigestPart> parts,
-                  std::byte* scratch) {
+void run(const kernel::Digest& o, const OnStream& on) {
   std::vector<Blocks> all;
-  for (const auto& p : parts) all.push_back({p.data, p.bytes, p.first, blocks_of(p)});
-  auto* const sums = reinterpret_cast<Sum*>(scratch);
-  in_parts<most, part_size>(
-      std::span<const Blocks>(all), [&](const Arrays& arrays, std::size_t begin) {
-        if (arrays.blocks() > 0)
-          start("digest", digest_blocks, arrays.blocks(), block_threads, 0, stream, sums, arrays);
-        start("digest", add_digests, static_cast<unsigned>(arrays.arrays), block_threads, 0, stream,
-              reinterpret_cast<Sum*>(out_N) + begin, sums, arrays);
-      });
+  std::size_t parts = 0;
+  for (const auto& [x, first] : o.parts) {
+    const auto size = static_cast<std::int64_t>(bytes_of(x.dtype)), bytes = x.count() * size;
+    const auto count = (bytes + bytes_a_block - 1) / bytes_a_block;
+    all.push_back({x.data, bytes, first * size / bytes_a_block, count});
+    parts += blocks_for(count, part_size);
+  }
+  auto* const sums = scratch<Sum>(o, on, parts * sizeof(Sum));
+  in_parts<most, part_size>(all, [&](const Arrays& arrays, std::size_t begin) {
+    if (arrays.blocks() > 0)
+      start("digest", digest_blocks, arrays.blocks(), block_threads, 0, on.stream, sums, arrays);
+    start("digest", add_digests, static_cast<unsigned>(arrays.arrays), block_threads, 0, on.stream,
+          reinterpret_cast<Sum*>(at<std::int64_t>(o.out_N)) + begin, sums, arrays);
+  });
 }
 
 }  // namespace trireme::cuda

@@ -26,17 +26,16 @@ struct Drop {
 
 }  // namespace
 
-template <class T>
-void dropout(Stream stream, const Dropped<T>& a) {
-  const auto n = a.rows.samples * a.rows.tokens * a.rows.width;
-  with_packs<pack_of<T>>(
-      a.rows.width % pack_of<T> == 0 && aligned(a.y, a.x, a.skip), [&](auto packs) {
-        constexpr int N = decltype(packs)::value;
-        launch_each(stream, "dropout", n / N, Drop<N, T>{a.y, a.x, a.skip, Mask(a.key, a.rows)});
-      });
+void run(const kernel::Dropout& o, const OnStream& on) {
+  with_type(o.x_BTC.dtype, [&]<class T>(T) {
+    const auto a = dropped_of<T>(o);
+    const bool whole = a.rows.width % pack_of<T> == 0 && aligned(a.y, a.x, a.skip);
+    with_packs<pack_of<T>>(whole, [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      launch_each(on.stream, "dropout", o.x_BTC.count() / N,
+                  Drop<N, T>{a.y, a.x, a.skip, Mask(a.key, a.rows)});
+    });
+  });
 }
-
-template void dropout(Stream, const Dropped<float>&);
-template void dropout(Stream, const Dropped<bf16>&);
 
 }  // namespace trireme::cuda

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -99,47 +99,43 @@ int bits_of(std::int64_t vocab) {
 
 }  // namespace
 
-template <class T>
-void embedding(Stream stream, T* y_TC, const std::int32_t* ids_T, const T* table_VC,
-               std::int64_t rows, std::int64_t width) {
-  with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y_TC, table_VC), [&](auto packs) {
-    constexpr int N = decltype(packs)::value;
-    launch_each(stream, "embedding", rows * width / N, Lookup<N, T>{y_TC, ids_T, table_VC, width});
+void run(const kernel::Embedding& o, const OnStream& on) {
+  with_type(o.y_TC.dtype, [&]<class T>(T) {
+    auto* const y = at<T>(o.y_TC);
+    const auto* const table = at<T>(o.table_VC);
+    const auto width = o.y_TC.extent[1];
+    with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, table), [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      launch_each(on.stream, "embedding", o.y_TC.count() / N,
+                  Lookup<N, T>{y, at<std::int32_t>(o.ids_T), table, width});
+    });
   });
 }
 
-std::size_t embedding_scratch(std::int64_t rows) {
-  return Sorting(rows).bytes();
-}
-
-template <class T>
-void embedding_grad(Stream stream, float* dtable_VC, const T* dy_TC, const std::int32_t* ids_T,
-                    std::int64_t rows, std::int64_t width, std::int64_t vocab, std::byte* scratch) {
-  if (rows == 0) return;
+void run(const kernel::EmbeddingGrad& o, const OnStream& on) {
+  const auto rows = o.dy_TC.extent[0], width = o.dy_TC.extent[1];
   Sorting sorting(rows);
-  auto* const ids = reinterpret_cast<std::int32_t*>(scratch);
-  auto* const numbers = reinterpret_cast<std::int32_t*>(scratch + sorting.column);
-  auto* const order = reinterpret_cast<std::int32_t*>(scratch + 2 * sorting.column);
-  launch_each(stream, "embedding_grad", rows, Numbered{numbers});
-  check(cub::DeviceRadixSort::SortPairs(scratch + 3 * sorting.column, sorting.sort, ids_T, ids,
-                                        numbers, order, static_cast<int>(rows), 0, bits_of(vocab),
-                                        native(stream)),
+  auto* const memory = scratch<std::byte>(o, on, sorting.bytes());
+  if (o.how == Accumulate::overwrite) run(kernel::Fill{.dst = o.dtable_VC}, on);
+  if (rows == 0) return;
+  auto* const ids = reinterpret_cast<std::int32_t*>(memory);
+  auto* const numbers = reinterpret_cast<std::int32_t*>(memory + sorting.column);
+  auto* const order = reinterpret_cast<std::int32_t*>(memory + 2 * sorting.column);
+  launch_each(on.stream, "embedding_grad", rows, Numbered{numbers});
+  check(cub::DeviceRadixSort::SortPairs(
+            memory + 3 * sorting.column, sorting.sort, at<std::int32_t>(o.ids_T), ids, numbers,
+            order, static_cast<int>(rows), 0, bits_of(o.dtable_VC.extent[0]), native(on.stream)),
         "sort of token ids");
-  with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(dtable_VC, dy_TC), [&](auto packs) {
-    constexpr int N = decltype(packs)::value;
-    const dim3 grid(blocks_for(rows, warps), blocks_for(width, warp * N, most_along_y));
-    start("embedding_grad", add_rows<N, T>, grid, warp * warps, 0, stream, dtable_VC, dy_TC, ids,
-          order, rows, width);
+  with_type(o.dy_TC.dtype, [&]<class T>(T) {
+    auto* const dtable = at<float>(o.dtable_VC);
+    const auto* const dy = at<T>(o.dy_TC);
+    with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(dtable, dy), [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      const dim3 grid(blocks_for(rows, warps), blocks_for(width, warp * N, most_along_y));
+      start("embedding_grad", add_rows<N, T>, grid, warp * warps, 0, on.stream, dtable, dy, ids,
+            order, rows, width);
+    });
   });
 }
-
-template void embedding(Stream, float*, const std::int32_t*, const float*, std::int64_t,
-                        std::int64_t);
-template void embedding(Stream, bf16*, const std::int32_t*, const bf16*, std::int64_t,
-                        std::int64_t);
-template void embedding_grad(Stream, float*, const float*, const std::int32_t*, std::int64_t,
-                             std::int64_t, std::int64_t, std::byte*);
-template void embedding_grad(Stream, float*, const bf16*, const std::int32_t*, std::int64_t,
-                             std::int64_t, std::int64_t, std::byte*);
 
 }  // namespace trireme::cuda

@@ -2,10 +2,10 @@
 // its maximum and sum at once (Milakov, Gimelshein 2018) and again, much of it from the cache, for
 // the gradient.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/quick.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/log.hpp"
 
 namespace trireme::cuda {
@@ -66,22 +66,20 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-template <class T>
-void cross_entropy(Stream stream, double* loss, Accumulate how, T* logits_TV,
-                   const std::int32_t* target_T, std::int64_t rows, std::int64_t vocab, float scale,
-                   bool become_gradient, double* scratch) {
-  if (rows > 0)
-    with_packs<pack_of<T>>(vocab % pack_of<T> == 0 && aligned(logits_TV), [&](auto packs) {
+void run(const kernel::CrossEntropy& o, const OnStream& on) {
+  const auto rows = o.logits_TV.extent[0], vocab = o.logits_TV.extent[1];
+  auto* const of_rows = scratch<double>(o, on, static_cast<std::size_t>(rows) * sizeof(double));
+  with_type(o.logits_TV.dtype, [&]<class T>(T) {
+    if (rows == 0) return;
+    auto* const logits = at<T>(o.logits_TV);
+    with_packs<pack_of<T>>(vocab % pack_of<T> == 0 && aligned(logits), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      start("cross_entropy", loss_rows<N, T>, blocks_for(rows, 1), threads, 0, stream, scratch,
-            logits_TV, target_T, vocab, scale, become_gradient);
+      start("cross_entropy", loss_rows<N, T>, blocks_for(rows, 1), threads, 0, on.stream, of_rows,
+            logits, at<std::int32_t>(o.target_T), vocab, static_cast<float>(o.scale),
+            o.logits == Logits::become_gradient);
     });
-  sum_in_order(stream, loss, how, scratch, rows);
+  });
+  sum_in_order(on.stream, at<double>(o.loss), o.how, of_rows, rows);
 }
-
-template void cross_entropy(Stream, double*, Accumulate, float*, const std::int32_t*, std::int64_t,
-                            std::int64_t, float, bool, double*);
-template void cross_entropy(Stream, double*, Accumulate, bf16*, const std::int32_t*, std::int64_t,
-                            std::int64_t, float, bool, double*);
 
 }  // namespace trireme::cuda

@@ -1,10 +1,32 @@
 #pragma once
 // Dropout's mask of a pack of neighbouring channels. One random number serves four of them.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/dropout.hpp"
 
 namespace trireme::cuda {
+
+struct DropoutRows {
+  std::int64_t samples, tokens, width, t0;
+  const std::int64_t* sample_B;
+};
+
+template <class T>
+struct Dropped {
+  T* y;
+  const T *x, *skip;  // skip may be null
+  DropoutKey key;
+  DropoutRows rows;
+};
+template <class T>
+Dropped<T> dropped_of(const kernel::Dropout& o) {
+  const auto& n = o.x_BTC.extent;
+  return {.y = at<T>(o.y_BTC),
+          .x = at<T>(o.x_BTC),
+          .skip = at<T>(o.skip_BTC),
+          .key = o.key,
+          .rows = {n[0], n[1], n[2], o.rows.t0, at<std::int64_t>(o.rows.sample_B)}};
+}
 
 struct Mask {
   std::uint64_t key;

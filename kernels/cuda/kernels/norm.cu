@@ -1,12 +1,22 @@
 // Layer norm and RMS norm. With n = (x - mean) rstd and g = dy w:
 //   dx = rstd (g - mean over c of g - n mean over c of (g n)),  dw = sum_t dy n,  db = sum_t dy
 // and for the RMS norm without the means of x and g.
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/norm_team.cuh"
 
 namespace trireme::cuda {
 namespace {
+
+// dx and onto may be null; dx = onto + ... What dx alone is made of is multiplied all the same, w
+// of any values where it is absent.
+template <class T>
+struct NormGradRows {
+  T* dx;
+  const T *onto, *dy, *x, *w;
+  const float *means, *rstds;
+  std::int64_t rows, width;
+  float each;  // 1 / width
+};
 
 template <class Team, int N, class T>
 __global__ void __launch_bounds__(Team::block, Team::blocks) norm_rows(NormRows<T> a) {
@@ -154,44 +164,54 @@ __global__ void __launch_bounds__(Team::block, Team::blocks)
 
 }  // namespace
 
-template <class T>
-void norm(Stream stream, const NormRows<T>& a) {
-  if (a.rows == 0) return;
-  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
-    start("norm", norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows), Team::block, 0, stream, a);
-  };
-  constexpr std::integral_constant<int, pack_of<T>> packs;
-  if (a.width % packs == 0 && aligned(a.y, a.x, a.w, a.b))
-    with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
-  else
-    by(Alone{}, std::integral_constant<int, 1>{});
+void run(const kernel::Norm& o, const OnStream& on) {
+  with_type(o.x_TC.dtype, [&]<class T>(T) {
+    const auto a = rows_of<T>(o);
+    if (a.rows == 0) return;
+    const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+      start("norm", norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows), Team::block, 0,
+            on.stream, a);
+    };
+    constexpr std::integral_constant<int, pack_of<T>> packs;
+    if (a.width % packs == 0 && aligned(a.y, a.x, a.w, a.b))
+      with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
+    else
+      by(Alone{}, std::integral_constant<int, 1>{});
+  });
 }
 
-std::size_t norm_scratch(std::int64_t rows, std::int64_t width) {
-  return static_cast<std::size_t>(2 * std::min(rows, most_parts) * width) * sizeof(float);
-}
-
-template <class T>
-void norm_grad(Stream stream, const NormGradRows<T>& a) {
-  const bool sums = a.dw != nullptr || a.db != nullptr;
+void run(const kernel::NormGrad& o, const OnStream& on) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  check_width(width);
+  const auto floats = static_cast<std::size_t>(2 * std::min(rows, most_parts) * width);
+  auto* const partials = scratch<float>(o, on, floats * sizeof(float));
+  const bool sums = o.dw_C || o.db_C;
   std::int64_t parts = 0;
-  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
-    parts = parts_of<Team>(a.rows);
-    if (parts > 0)
-      start("norm_grad", norm_rows_grad<Team, N, T>, static_cast<unsigned>(parts), Team::block, 0,
-            stream, a, sums ? a.scratch : nullptr);
-  };
-  constexpr std::integral_constant<int, pack_of<T>> packs;
-  if (a.width % packs == 0 && aligned(a.dx, a.onto, a.dy, a.x, a.w, a.scratch))
-    with_grad_team<T>(a.width, [&](auto team) { by(team, packs); });
-  else
-    by(Alone{}, std::integral_constant<int, 1>{});
-  if (sums) add_partials(stream, a.dw, a.db, a.how, a.scratch, parts, a.width);
+  with_type(o.x_TC.dtype, [&]<class T>(T) {
+    const NormGradRows<T> a{.dx = at<T>(o.dx_TC),
+                            .onto = at<T>(o.dsum_TC),
+                            .dy = at<T>(o.dy_TC),
+                            .x = at<T>(o.x_TC),
+                            .w = at<T>(o.w_C ? o.w_C : o.x_TC),
+                            .means = at<float>(o.mean_T),
+                            .rstds = at<float>(o.rstd_T),
+                            .rows = rows,
+                            .width = width,
+                            .each = 1.0F / static_cast<float>(width)};
+    const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+      parts = parts_of<Team>(rows);
+      if (parts > 0)
+        start("norm_grad", norm_rows_grad<Team, N, T>, static_cast<unsigned>(parts), Team::block, 0,
+              on.stream, a, sums ? partials : nullptr);
+    };
+    constexpr std::integral_constant<int, pack_of<T>> packs;
+    if (width % packs == 0 && aligned(a.dx, a.onto, a.dy, a.x, a.w, partials))
+      with_grad_team<T>(width, [&](auto team) { by(team, packs); });
+    else
+      by(Alone{}, std::integral_constant<int, 1>{});
+  });
+  if (sums)
+    add_partials(on.stream, at<float>(o.dw_C), at<float>(o.db_C), o.how, partials, parts, width);
 }
-
-template void norm(Stream, const NormRows<float>&);
-template void norm(Stream, const NormRows<bf16>&);
-template void norm_grad(Stream, const NormGradRows<float>&);
-template void norm_grad(Stream, const NormGradRows<bf16>&);
 
 }  // namespace trireme::cuda

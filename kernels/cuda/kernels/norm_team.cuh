@@ -1,11 +1,36 @@
 #pragma once
 // What normalises a row: a team of threads, a warp or a block, that keeps it in registers.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/rsqrt.hpp"
 
 namespace trireme::cuda {
+
+// means null: the RMS norm; b may be null.
+template <class T>
+struct NormRows {
+  T* y;
+  float *means, *rstds;
+  const T *x, *w, *b;
+  std::int64_t rows, width;
+  float each, eps;  // 1 / width
+};
+template <class T>
+NormRows<T> rows_of(const kernel::Norm& o) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  check_width(width);
+  return {.y = at<T>(o.y_TC),
+          .means = at<float>(o.mean_T),
+          .rstds = at<float>(o.rstd_T),
+          .x = at<T>(o.x_TC),
+          .w = at<T>(o.w_C),
+          .b = at<T>(o.b_C),
+          .rows = rows,
+          .width = width,
+          .each = 1.0F / static_cast<float>(width),
+          .eps = static_cast<float>(o.eps)};
+}
 
 // Threads of a row, of a block, the most floats of a row that a thread holds, the blocks that must
 // fit on a processor at once (the compiler otherwise spills for more), and the rows that a team has

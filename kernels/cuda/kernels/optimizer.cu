@@ -2,11 +2,10 @@
 // pass, all shards in a launch or two.
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/parts.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/update.hpp"
 
 namespace trireme::cuda {
@@ -16,7 +15,7 @@ constexpr int step = 4;  // 16 bytes of f32
 constexpr std::int64_t part_size = 1 << 12;
 constexpr int most = 32;
 
-// What a launch passes to its kernel for each shard.
+// What a launch passes to its kernel for each shard; copy may be null.
 template <class T, class F>
 struct Told {
   float* master;
@@ -54,32 +53,42 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class T, class Rule, class F, std::size_t... k>
-void update_all(Stream stream, std::span<const Told<T, F>> shards, std::index_sequence<k...>) {
+void update_all(Stream stream, const std::vector<Told<T, F>>& shards, std::index_sequence<k...>) {
   in_parts<most, part_size>(shards, [&](const auto& parts, std::size_t) {
     if (parts.blocks() > 0)
       start(Rule::name, update_parts<T, F, k...>, parts.blocks(), block_threads, 0, stream, parts);
   });
 }
 
-}  // namespace
-
-template <class T>
-void update(Stream stream, const UpdateRule& rule, std::span<const UpdateShard<T>> shards) {
-  const auto launch = [&]<class Rule>(const Rule& r) {
-    using F = decltype(math::formula_of(r, {}));
-    std::vector<Told<T, F>> told;
-    for (const auto& s : shards) {
-      auto& one = told.emplace_back(
-          Told<T, F>{s.master, s.copy, s.grad, {}, s.count, math::formula_of(r, s.factors)});
-      std::ranges::copy(s.state, one.state);
-    }
-    update_all<T, Rule>(stream, std::span<const Told<T, F>>(told),
-                        std::make_index_sequence<Rule::arrays.size()>());
-  };
-  std::visit(launch, rule);
+// f(T{}) for the type of the copies; where there is none, no kernel looks at it.
+template <class F>
+void with_type_of_copies(const kernel::Update& o, const F& f) {
+  const auto with_copy =
+      std::ranges::find_if(o.shards, [](const auto& s) { return static_cast<bool>(s.copy_N); });
+  with_type(with_copy == o.shards.end() ? DType::bf16 : with_copy->copy_N.dtype, f);
 }
 
-template void update(Stream, const UpdateRule&, std::span<const UpdateShard<float>>);
-template void update(Stream, const UpdateRule&, std::span<const UpdateShard<bf16>>);
+}  // namespace
+
+void run(const kernel::Update& o, const OnStream& on) {
+  with_type_of_copies(o, [&]<class T>(T) {
+    const auto launch = [&]<class Rule>(const Rule& rule) {
+      using F = decltype(math::formula_of(rule, {}));
+      std::vector<Told<T, F>> told;
+      for (const auto& s : o.shards) {
+        auto& one = told.emplace_back(Told<T, F>{at<float>(s.master_N),
+                                                 at<T>(s.copy_N),
+                                                 at<float>(s.grad_N),
+                                                 {},
+                                                 s.master_N.count(),
+                                                 math::formula_of(rule, s.factors)});
+        expect(s.state_N.size() == Rule::arrays.size(), "a shard has its rule's arrays");
+        std::ranges::transform(s.state_N, one.state, [](const View& v) { return at<float>(v); });
+      }
+      update_all<T, Rule>(on.stream, told, std::make_index_sequence<Rule::arrays.size()>());
+    };
+    std::visit(launch, o.rule);
+  });
+}
 
 }  // namespace trireme::cuda

@@ -3,7 +3,7 @@
 // array, of a fixed size.
 #include <algorithm>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 #include "kernels/cuda/kernels/launch.cuh"
 
@@ -41,7 +41,7 @@ struct Parts {
 
 // launch(parts, index of the first array), for all in turn.
 template <int most, std::int64_t size, class A, class Launch>
-void in_parts(std::span<const A> all, const Launch& launch) {
+void in_parts(const std::vector<A>& all, const Launch& launch) {
   static_assert(sizeof(Parts<A, most, size>) < 4096);
   for (std::size_t begin = 0; begin < all.size(); begin += most) {
     Parts<A, most, size> parts{};

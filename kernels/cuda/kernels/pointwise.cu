@@ -1,8 +1,8 @@
 // Activations and SwiGLU with the host's functors (kernels/math), 16 bytes at a time.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/quick.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/activations.hpp"
 #include "kernels/math/swiglu.hpp"
 
@@ -101,53 +101,59 @@ struct SwigluGrad {
 
 }  // namespace
 
-template <class T>
-void activate(Stream stream, Activation a, T* y, const T* x, std::int64_t n) {
-  math::with_formula(a, [&]<class Formula>(Formula) {
-    with_packs<pack_of<T>>(aligned(y, x), [&](auto packs) {
-      constexpr int N = decltype(packs)::value;
-      launch_each(stream, "activate", (n + N - 1) / N, Map1<N, Value<Formula, T>, T>{n, y, x});
+void run(const kernel::Activate& o, const OnStream& on) {
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    auto* const y = at<T>(o.y_N);
+    const auto* const x = at<T>(o.x_N);
+    const auto n = o.x_N.count();
+    math::with_formula(o.activation, [&]<class Formula>(Formula) {
+      with_packs<pack_of<T>>(aligned(y, x), [&](auto packs) {
+        constexpr int N = decltype(packs)::value;
+        launch_each(on.stream, "activate", (n + N - 1) / N, Map1<N, Value<Formula, T>, T>{n, y, x});
+      });
     });
   });
 }
 
-template <class T>
-void activate_grad(Stream stream, Activation a, T* dx, const T* dy, const T* x, std::int64_t n) {
-  math::with_formula(a, [&]<class Formula>(Formula) {
-    with_packs<pack_of<T>>(aligned(dx, dy, x), [&](auto packs) {
-      constexpr int N = decltype(packs)::value;
-      launch_each(stream, "activate_grad", (n + N - 1) / N,
-                  Map2<N, Slope<Formula, T>, T>{n, dx, dy, x});
+void run(const kernel::ActivateGrad& o, const OnStream& on) {
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    auto* const dx = at<T>(o.dx_N);
+    const auto *const dy = at<T>(o.dy_N), *const x = at<T>(o.x_N);
+    const auto n = o.x_N.count();
+    math::with_formula(o.activation, [&]<class Formula>(Formula) {
+      with_packs<pack_of<T>>(aligned(dx, dy, x), [&](auto packs) {
+        constexpr int N = decltype(packs)::value;
+        launch_each(on.stream, "activate_grad", (n + N - 1) / N,
+                    Map2<N, Slope<Formula, T>, T>{n, dx, dy, x});
+      });
     });
   });
 }
 
-template <class T>
-void swiglu(Stream stream, T* y, const T* gate_up, std::int64_t rows, std::int64_t width) {
-  with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, gate_up), [&](auto packs) {
-    constexpr int N = decltype(packs)::value;
-    launch_each(stream, "swiglu", rows * width / N, Swiglu<N, T>{y, gate_up, width});
+void run(const kernel::Swiglu& o, const OnStream& on) {
+  with_type(o.y_TF.dtype, [&]<class T>(T) {
+    auto* const y = at<T>(o.y_TF);
+    const auto* const gate_up = at<T>(o.gate_up_T2F);
+    const auto width = o.y_TF.extent[1];
+    with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, gate_up), [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      launch_each(on.stream, "swiglu", o.y_TF.count() / N, Swiglu<N, T>{y, gate_up, width});
+    });
   });
 }
 
-template <class T>
-void swiglu_grad(Stream stream, T* dgate_up, const T* dy, const T* gate_up, std::int64_t rows,
-                 std::int64_t width) {
-  with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(dgate_up, dy, gate_up),
-                         [&](auto packs) {
-                           constexpr int N = decltype(packs)::value;
-                           launch_each(stream, "swiglu_grad", rows * width / N,
-                                       SwigluGrad<N, T>{dgate_up, dy, gate_up, width});
-                         });
+void run(const kernel::SwigluGrad& o, const OnStream& on) {
+  with_type(o.dy_TF.dtype, [&]<class T>(T) {
+    auto* const dgate_up = at<T>(o.dgate_up_T2F);
+    const auto *const dy = at<T>(o.dy_TF), *const gate_up = at<T>(o.gate_up_T2F);
+    const auto width = o.dy_TF.extent[1];
+    const bool whole = width % pack_of<T> == 0 && aligned(dgate_up, dy, gate_up);
+    with_packs<pack_of<T>>(whole, [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      launch_each(on.stream, "swiglu_grad", o.dy_TF.count() / N,
+                  SwigluGrad<N, T>{dgate_up, dy, gate_up, width});
+    });
+  });
 }
-
-template void activate(Stream, Activation, float*, const float*, std::int64_t);
-template void activate(Stream, Activation, bf16*, const bf16*, std::int64_t);
-template void activate_grad(Stream, Activation, float*, const float*, const float*, std::int64_t);
-template void activate_grad(Stream, Activation, bf16*, const bf16*, const bf16*, std::int64_t);
-template void swiglu(Stream, float*, const float*, std::int64_t, std::int64_t);
-template void swiglu(Stream, bf16*, const bf16*, std::int64_t, std::int64_t);
-template void swiglu_grad(Stream, float*, const float*, const float*, std::int64_t, std::int64_t);
-template void swiglu_grad(Stream, bf16*, const bf16*, const bf16*, std::int64_t, std::int64_t);
 
 }  // namespace trireme::cuda

@@ -1,8 +1,8 @@
 // Column sums in two steps: partial sums over parts of a fixed size, then the parts in order.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -87,28 +87,22 @@ void add_partials(Stream stream, float* a_C, float* b_C, Accumulate how, const f
         Columns{a_C, b_C, how == Accumulate::add}, partial_2PC, parts, width, parts);
 }
 
-std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
-  const auto parts = rows <= part_rows ? 0 : static_cast<std::int64_t>(blocks_for(rows, part_rows));
-  return static_cast<std::size_t>(parts * width) * sizeof(float);
-}
-
-template <class T>
-void column_sum(Stream stream, float* out_C, Accumulate how, const T* x_TC, std::int64_t rows,
-                std::int64_t width, float* scratch) {
-  if (rows <= part_rows)
-    return launch_parts(stream, "column_sum", out_C, how, x_TC, rows, width, part_rows);
-  launch_parts(stream, "column_sum", scratch, Accumulate::overwrite, x_TC, rows, width, part_rows);
-  add_partials(stream, out_C, nullptr, how, scratch, blocks_for(rows, part_rows), width);
+void run(const kernel::ColumnSum& o, const OnStream& on) {
+  const auto rows = o.x_TC.extent[0], width = o.x_TC.extent[1];
+  const std::int64_t parts = rows <= part_rows ? 0 : blocks_for(rows, part_rows);
+  auto* const partials =
+      scratch<float>(o, on, static_cast<std::size_t>(parts * width) * sizeof(float));
+  auto* const out = at<float>(o.out_C);
+  with_type(o.x_TC.dtype, [&]<class T>(T) {
+    launch_parts(on.stream, "column_sum", parts == 0 ? out : partials,
+                 parts == 0 ? o.how : Accumulate::overwrite, at<T>(o.x_TC), rows, width, part_rows);
+  });
+  if (parts > 0) add_partials(on.stream, out, nullptr, o.how, partials, parts, width);
 }
 
 void sum_in_order(Stream stream, double* out, Accumulate how, const double* x, std::int64_t n) {
   start("sum_in_order", add_in_order, 1, block_threads, 0, stream, out, how == Accumulate::add, x,
         n);
 }
-
-template void column_sum(Stream, float*, Accumulate, const float*, std::int64_t, std::int64_t,
-                         float*);
-template void column_sum(Stream, float*, Accumulate, const bf16*, std::int64_t, std::int64_t,
-                         float*);
 
 }  // namespace trireme::cuda

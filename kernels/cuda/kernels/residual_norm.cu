@@ -33,21 +33,30 @@ __global__ void __launch_bounds__(Team::block, Team::blocks)
 
 }  // namespace
 
-template <class T>
-void residual_norm(Stream stream, const Dropped<T>& sum, const NormRows<T>& a) {
-  if (a.rows == 0) return;
-  const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
-    start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows),
-          Team::block, 0, stream, a, sum.y, sum.x, sum.skip, Mask(sum.key, sum.rows));
-  };
-  constexpr std::integral_constant<int, pack_of<T>> packs;
-  if (a.width % packs == 0 && aligned(sum.y, a.y, sum.x, sum.skip, a.w, a.b))
-    with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
-  else
-    by(Alone{}, std::integral_constant<int, 1>{});
+void run(const kernel::ResidualNorm& o, const OnStream& on) {
+  if (!o.skip_BTC) return o.in_steps(o, [&](const auto& step) { run(step, on); });
+  kernel::Dropout dropout;
+  kernel::Norm norm;
+  o.in_steps(o, [&]<class Step>(const Step& step) {
+    if constexpr (std::is_same_v<Step, kernel::Norm>)
+      norm = step;
+    else
+      dropout = step;
+  });
+  with_type(o.x_BTC.dtype, [&]<class T>(T) {
+    const auto sum = dropped_of<T>(dropout);
+    const auto a = rows_of<T>(norm);
+    if (a.rows == 0) return;
+    const auto by = [&]<class Team, int N>(Team, std::integral_constant<int, N>) {
+      start("residual_norm", residual_norm_rows<Team, N, T>, blocks_for(a.rows, Team::rows),
+            Team::block, 0, on.stream, a, sum.y, sum.x, sum.skip, Mask(sum.key, sum.rows));
+    };
+    constexpr std::integral_constant<int, pack_of<T>> packs;
+    if (a.width % packs == 0 && aligned(sum.y, a.y, sum.x, sum.skip, a.w, a.b))
+      with_norm_team<T>(a.width, [&](auto team) { by(team, packs); });
+    else
+      by(Alone{}, std::integral_constant<int, 1>{});
+  });
 }
-
-template void residual_norm(Stream, const Dropped<float>&, const NormRows<float>&);
-template void residual_norm(Stream, const Dropped<bf16>&, const NormRows<bf16>&);
 
 }  // namespace trireme::cuda

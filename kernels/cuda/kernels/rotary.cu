@@ -1,7 +1,7 @@
 // Rotary positions in place: a thread turns a pack of one head's pairs.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/rotary.hpp"
 
 namespace trireme::cuda {
@@ -35,23 +35,22 @@ struct Rotary {
 
 }  // namespace
 
-template <class T>
-void rotary(Stream stream, Heads<T> x, const float* table, float sign, std::int64_t samples,
-            std::int64_t tokens, std::int64_t heads, std::int64_t head_dim) {
-  const auto half = head_dim / 2;
-  const auto whole = [](std::int64_t n) { return n % pack_of<T> == 0; };
-  with_packs<pack_of<T>>(
-      aligned(x.data, table) && whole(half) && whole(x.sample) && whole(x.token) && whole(x.head),
-      [&](auto packs) {
-        constexpr int N = decltype(packs)::value;
-        launch_each(stream, "rotary", samples * tokens * heads * (half / N),
-                    Rotary<N, T>{x, table, sign, tokens, heads, half});
-      });
+void run(const kernel::Rotary& o, const OnStream& on) {
+  const auto& n = o.x_BTHD.extent;
+  const auto half = n[3] / 2;
+  const float sign = o.direction == Direction::forward ? 1.0F : -1.0F;
+  with_type(o.x_BTHD.dtype, [&]<class T>(T) {
+    const auto x = heads<T>(o.x_BTHD);
+    const auto* const table = at<float>(o.table_T2E);
+    const auto whole = [](std::int64_t i) { return i % pack_of<T> == 0; };
+    with_packs<pack_of<T>>(
+        aligned(x.data, table) && whole(half) && whole(x.sample) && whole(x.token) && whole(x.head),
+        [&](auto packs) {
+          constexpr int N = decltype(packs)::value;
+          launch_each(on.stream, "rotary", n[0] * n[1] * n[2] * (half / N),
+                      Rotary<N, T>{x, table, sign, n[1], n[2], half});
+        });
+  });
 }
-
-template void rotary(Stream, Heads<float>, const float*, float, std::int64_t, std::int64_t,
-                     std::int64_t, std::int64_t);
-template void rotary(Stream, Heads<bf16>, const float*, float, std::int64_t, std::int64_t,
-                     std::int64_t, std::int64_t);
 
 }  // namespace trireme::cuda

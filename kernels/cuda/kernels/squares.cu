@@ -1,9 +1,9 @@
 // Sums of squares of many arrays at a time, most of them small: partial sums over parts of a fixed
 // size, then of each array its parts in order.
 #include "kernels/cuda/kernels/elements.cuh"
-#include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/parts.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
 
 namespace trireme::cuda {
 namespace {
@@ -11,6 +11,11 @@ namespace {
 constexpr std::int64_t part_size = 1 << 13;
 constexpr int most = 64;
 
+template <class T>
+struct Array {
+  const T* data;
+  std::int64_t count;
+};
 template <class T>
 using Arrays = Parts<Array<T>, most, part_size>;
 
@@ -53,22 +58,22 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace
 
-std::size_t square_scratch(std::int64_t n) {
-  return static_cast<std::size_t>(blocks_for(n, part_size)) * sizeof(double);
-}
-
-template <class T>
-void sum_squares(Stream stream, double* out_N, std::span<const Array<T>> all, double* scratch) {
-  in_parts<most, part_size>(all, [&](const Arrays<T>& arrays, std::size_t begin) {
-    if (arrays.blocks() > 0)
-      start("sum_squares", square_parts<T>, arrays.blocks(), block_threads, 0, stream, scratch,
-            arrays);
-    start("sum_squares", add_parts<T>, static_cast<unsigned>(arrays.arrays), block_threads, 0,
-          stream, out_N + begin, scratch, arrays);
+void run(const kernel::SumSquares& o, const OnStream& on) {
+  if (o.x.empty()) return;
+  std::size_t parts = 0;
+  for (const auto& v : o.x) parts += blocks_for(v.count(), part_size);
+  auto* const of_parts = scratch<double>(o, on, parts * sizeof(double));
+  with_type(o.x[0].dtype, [&]<class T>(T) {
+    std::vector<Array<T>> all;
+    for (const auto& v : o.x) all.push_back({at<T>(v), v.count()});
+    in_parts<most, part_size>(all, [&](const Arrays<T>& arrays, std::size_t begin) {
+      if (arrays.blocks() > 0)
+        start("sum_squares", square_parts<T>, arrays.blocks(), block_threads, 0, on.stream,
+              of_parts, arrays);
+      start("sum_squares", add_parts<T>, static_cast<unsigned>(arrays.arrays), block_threads, 0,
+            on.stream, at<double>(o.out_N) + begin, of_parts, arrays);
+    });
   });
 }
-
-template void sum_squares(Stream, double*, std::span<const Array<float>>, double*);
-template void sum_squares(Stream, double*, std::span<const Array<bf16>>, double*);
 
 }  // namespace trireme::cuda

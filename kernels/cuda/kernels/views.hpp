@@ -1,7 +1,7 @@
 #pragma once
-// From the contract's views to what the kernels take.
+// From the contract's views to what the kernels take. A pointer to what is absent is null. What
+// is refused is said in views.cpp, as nvcc does not take fmt.
 #include "kernels/cuda/kernels/kernels.hpp"
-#include "lib/base/view.hpp"
 
 namespace trireme::cuda {
 
@@ -17,14 +17,37 @@ const T* at(const ConstView& v) {
 }
 
 // f(T{}) for a compute type.
+[[noreturn]] void refuse_type(DType);
 template <class F>
 void with_type(DType t, const F& f) {
   if (t == DType::f32) return f(float{});
-  require(t == DType::bf16, "run.backend = \"cuda\" computes in f32 and bf16, not in {}",
-          name_of(t));
+  if (t != DType::bf16) refuse_type(t);
   f(bf16{});
 }
 
+// The lent workspace, if it has so many bytes.
+std::byte* lent(const View& workspace, std::size_t bytes, std::string_view operation);
+template <class T, class O>
+T* scratch(const O& o, const OnStream& on, std::size_t bytes) {
+  return reinterpret_cast<T*>(lent(on.scratch, bytes, o.name));
+}
+
+void check_width(std::int64_t);  // of norms
+
+inline constexpr std::int64_t widest_head = 256;
+
+struct AttentionDims {
+  std::int64_t batch, tokens, heads, kv_heads, head_dim;
+  float scale;
+};
+AttentionDims dims_of(const AttentionShape&);
+
+// [B, T, H, D] at any strides (in elements) but a dense last dim.
+template <class T>
+struct Heads {
+  T* data;
+  std::int64_t sample, token, head;
+};
 template <class T>
 Heads<T> heads(const View& v) {
   return {at<T>(v), v.stride[0], v.stride[1], v.stride[2]};

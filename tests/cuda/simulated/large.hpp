@@ -37,6 +37,7 @@ class Large {
   Large& operator=(const Large&) = delete;
 
   T* data() const { return data_; }
+  View view(const Shape& s) const { return {reinterpret_cast<std::byte*>(data_), dtype_of<T>, s}; }
   T* last(std::int64_t n) const { return data_ + n_ - n; }
   const Large& ends_in(const std::vector<T>& values) const {
     std::memcpy(last(std::ssize(values)), values.data(), values.size() * sizeof(T));
@@ -58,6 +59,16 @@ std::vector<T> numbers(std::int64_t n, std::uint64_t seed) {
 template <class T>
 std::vector<T> nothing(std::int64_t n) {
   return std::vector<T>(static_cast<std::size_t>(n));
+}
+
+// Of numbers that lie together, as many as the shape says.
+template <class T>
+View view_of(T* data, const Shape& s) {
+  return {reinterpret_cast<std::byte*>(data), dtype_of<T>, s};
+}
+template <class T>
+ConstView view_of(const T* data, const Shape& s) {
+  return {reinterpret_cast<const std::byte*>(data), dtype_of<T>, s};
 }
 
 // The last elements of `large`, and all of `small`.
@@ -100,7 +111,7 @@ class LargeArrays : public OnSparseArrays {
   }
   template <class F>
   void all_blocks(const F& kernel) {
-    kernel(stream_);
+    kernel(OnStream{stream_, scratch_});
     ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess) << simulated::fault();
   }
 
@@ -108,8 +119,16 @@ class LargeArrays : public OnSparseArrays {
   // Of a kernel that strides: its last element is the last block's.
   static constexpr std::int64_t strided = two_31 + most_threads * pack;
 
+  // As much as a kernel asks for.
+  void lend(std::int64_t bytes) {
+    workspace_.resize(static_cast<std::size_t>(bytes) / sizeof(float));
+    scratch_ = view_of(workspace_.data(), {std::ssize(workspace_)});
+  }
+
  private:
   cudaStream_t stream_ = nullptr;
+  std::vector<float> workspace_;
+  View scratch_;
 };
 using LargeTypes = testing::Types<float, bf16>;
 

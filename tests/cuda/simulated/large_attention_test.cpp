@@ -27,23 +27,29 @@ TYPED_TEST(LargeAttention, Attention) {
   const auto q = large_rows(q1), k = large_rows(k1), v = large_rows(v1), d_o = large_rows(do1),
              o = large_rows(nothing<T>(1)), dq = large_rows(nothing<T>(1)),
              dk = large_rows(nothing<T>(1)), dv = large_rows(nothing<T>(1));
-  const auto heads_of = [&]<class U>(U* data, std::int64_t sample) {
-    return Heads<U>{data, sample, D, D};
+  // n samples `sample` elements apart.
+  const auto heads_of = [&](auto* data, std::int64_t sample, std::int64_t n) {
+    auto v = view_of(data, {n, tokens, 1, D});
+    v.stride[0] = sample;
+    return v;
   };
-  const auto inputs = [&](const T* qs, const T* ks, const T* vs, std::int64_t sample,
-                          std::int64_t n) {
-    return AttentionInputs<T>{heads_of(qs, sample), heads_of(ks, sample), heads_of(vs, sample),
-                              AttentionDims{n, tokens, 1, 1, D, 0.5F}};
+  const auto attend_to = [&](const OnStream& s, T* to, float* lse, const T* qs, const T* ks,
+                             const T* vs, std::int64_t sample, std::int64_t n) {
+    attend(kernel::Attention{.o_BTHD = heads_of(to, sample, n),
+                             .lse_BHT = view_of(lse, {n, 1, tokens}),
+                             .q_BTHD = heads_of(qs, sample, n),
+                             .k_BTGD = heads_of(ks, sample, n),
+                             .v_BTGD = heads_of(vs, sample, n),
+                             .shape = {n, tokens, 1, 1, D, 0.5}},
+           s.stream);
   };
   auto o1 = nothing<T>(tokens * D), dq1 = o1, dk1 = o1, dv1 = o1;
   auto lse1 = nothing<float>(tokens), delta1 = lse1;
   // The last 8 positions of the second of two samples, and what they would be alone.
   std::vector<float> lse2(static_cast<std::size_t>(2 * tokens)), delta2 = lse2;
-  this->last_block([&](Stream s) {
-    attention(s, heads_of(o->data(), apart), lse2.data(),
-              inputs(q->data(), k->data(), v->data(), apart, 2));
-    attention(s, heads_of(o1.data(), 0), lse1.data(),
-              inputs(q1.data(), k1.data(), v1.data(), 0, 1));
+  this->last_block([&](const OnStream& s) {
+    attend_to(s, o->data(), lse2.data(), q->data(), k->data(), v->data(), apart, 2);
+    attend_to(s, o1.data(), lse1.data(), q1.data(), k1.data(), v1.data(), 0, 1);
   });
   const auto tail = [](const auto& all) {
     return std::remove_cvref_t<decltype(all)>(all.end() - 8, all.end());
@@ -51,24 +57,26 @@ TYPED_TEST(LargeAttention, Attention) {
   expect_same(*o, tail(o1), "o");
   EXPECT_EQ(lse2.back(), lse1.back());
 
-  this->last_block([&](Stream s) {
-    const auto gradients = [&](auto& to_q, auto& to_k, auto& to_v, const T* d_rows, const T* rows,
-                               const float* lse, float* delta, std::int64_t sample) {
-      return AttentionGradients<T>{heads_of(to_q.data(), sample),
-                                   heads_of(to_k.data(), sample),
-                                   heads_of(to_v.data(), sample),
-                                   heads_of(d_rows, sample),
-                                   heads_of(rows, sample),
-                                   lse,
-                                   delta};
+  this->last_block([&](const OnStream& s) {
+    const auto differentiate = [&](auto& to_q, auto& to_k, auto& to_v, const auto& d_rows,
+                                   const auto& rows, auto& lse, auto& delta, const auto& qs,
+                                   const auto& ks, const auto& vs, std::int64_t sample,
+                                   std::int64_t n) {
+      attend(kernel::AttentionGrad{.dq_BTHD = heads_of(to_q.data(), sample, n),
+                                   .dk_BTGD = heads_of(to_k.data(), sample, n),
+                                   .dv_BTGD = heads_of(to_v.data(), sample, n),
+                                   .do_BTHD = heads_of(d_rows.data(), sample, n),
+                                   .o_BTHD = heads_of(rows.data(), sample, n),
+                                   .lse_BHT = view_of(lse.data(), {n, 1, tokens}),
+                                   .q_BTHD = heads_of(qs.data(), sample, n),
+                                   .k_BTGD = heads_of(ks.data(), sample, n),
+                                   .v_BTGD = heads_of(vs.data(), sample, n),
+                                   .shape = {n, tokens, 1, 1, D, 0.5},
+                                   .workspace = view_of(delta.data(), {n, 1, tokens})},
+             s.stream);
     };
-    const T *const large_do = d_o->data(), *const large_o = o->data();
-    attention_grad(s,
-                   gradients(*dq, *dk, *dv, large_do, large_o, lse2.data(), delta2.data(), apart),
-                   inputs(q->data(), k->data(), v->data(), apart, 2));
-    attention_grad(s,
-                   gradients(dq1, dk1, dv1, do1.data(), o1.data(), lse1.data(), delta1.data(), 0),
-                   inputs(q1.data(), k1.data(), v1.data(), 0, 1));
+    differentiate(*dq, *dk, *dv, *d_o, *o, lse2, delta2, *q, *k, *v, apart, 2);
+    differentiate(dq1, dk1, dv1, do1, o1, lse1, delta1, q1, k1, v1, 0, 1);
   });
   expect_same(*dq, tail(dq1), "dq");
   expect_same(*dk, tail(dk1), "dk");
@@ -76,9 +84,8 @@ TYPED_TEST(LargeAttention, Attention) {
 
   // Statistics of more than 2^31 rows.
   const Large<float> lse(samples * tokens);
-  this->last_block([&](Stream s) {
-    attention(s, heads_of(o1.data(), 0), lse.data(),
-              inputs(q1.data(), k1.data(), v1.data(), 0, samples));
+  this->last_block([&](const OnStream& s) {
+    attend_to(s, o1.data(), lse.data(), q1.data(), k1.data(), v1.data(), 0, samples);
   });
   expect_same(lse, {lse1.back()}, "lse");
 }

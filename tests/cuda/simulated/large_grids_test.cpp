@@ -1,6 +1,4 @@
 // Grids on more than 2^31 elements.
-#include <array>
-
 #include "lib/base/digest.hpp"
 #include "tests/cuda/simulated/large.hpp"
 
@@ -17,12 +15,19 @@ TEST_F(LargeGrids, Digest) {
   for (std::int64_t i = 0; i < part; ++i)
     x1.push_back(static_cast<std::byte>(hash64(1, static_cast<std::uint64_t>(i))));
   x.ends_in(x1);
-  const std::array<DigestPart, 1> large{DigestPart{x.data(), bytes, 5}},
-      small{DigestPart{x1.data(), part, 5 + (bytes - part) / digest::bytes_a_block}};
-  auto scratch = nothing<std::byte>(static_cast<std::int64_t>(digest_scratch(large)));
+  lend(8 * (bytes / part));
+  const auto put = [](const OnStream& s, std::int64_t* to, const std::byte* data, std::int64_t n,
+                      std::int64_t first_block) {
+    const ConstView words(data, DType::i32, {n / 4});
+    run(kernel::Digest{.out_N = view_of(to, {1}),
+                       .parts = {{words, first_block * digest::bytes_a_block / 4}}},
+        s);
+  };
   std::int64_t sum = 0, sum1 = 1;
-  last_block([&](Stream s) { digest_parts(s, &sum, large, scratch.data()); });
-  all_blocks([&](Stream s) { digest_parts(s, &sum1, small, scratch.data()); });
+  last_block([&](const OnStream& s) { put(s, &sum, x.data(), bytes, 5); });
+  all_blocks([&](const OnStream& s) {
+    put(s, &sum1, x1.data(), part, 5 + (bytes - part) / digest::bytes_a_block);
+  });
   EXPECT_EQ(sum, sum1);
 }
 
@@ -31,8 +36,9 @@ TEST_F(LargeGrids, PartialSumsOfTwoArrays) {
   const Large<float> partials(2 * parts * width);
   auto a = nothing<float>(width), b = a;
   partials.ends_in({3.5F});
-  last_block([&](Stream s) {
-    add_partials(s, a.data(), b.data(), Accumulate::overwrite, partials.data(), parts, width);
+  last_block([&](const OnStream& s) {
+    add_partials(s.stream, a.data(), b.data(), Accumulate::overwrite, partials.data(), parts,
+                 width);
   });
   EXPECT_EQ(b.back(), 3.5F);
 }
@@ -42,10 +48,10 @@ TEST_F(LargeGrids, ColumnSumOfManyRows) {
   constexpr std::int64_t rows = 256 * 65536 + 1;
   const Large<float> x(rows);
   x.ends_in({2.5F});
-  auto scratch = nothing<float>(rows / 256 + 1);
+  lend(4 * (rows / 256 + 1));
   float out = 0;
-  last_block([&](Stream s) {
-    column_sum(s, &out, Accumulate::overwrite, x.data(), rows, 1, scratch.data());
+  last_block([&](const OnStream& s) {
+    run(kernel::ColumnSum{.out_C = view_of(&out, {1}), .x_TC = x.view({rows, 1})}, s);
   });
   EXPECT_EQ(out, 2.5F);
 }
@@ -53,9 +59,10 @@ TEST_F(LargeGrids, ColumnSumOfManyRows) {
 // 2^40 threads' worth: 2^32 blocks before they are cut to what a device has use for.
 TEST_F(LargeGrids, MoreBlocksThanANumberHolds) {
   const Large<bf16> x(64);
-  const CopyShape same{2, {std::int64_t{1} << 40, 1}, {0, 1}, {0, 1}};
+  auto same = x.view({std::int64_t{1} << 40, 1});
+  same.stride[0] = 0;
   const simulated::LastBlocks none(0);
-  all_blocks([&](Stream s) { fill(s, x.data(), bf16(1.0F), same); });
+  all_blocks([&](const OnStream& s) { run(kernel::Fill{.dst = same, .value = 1}, s); });
 }
 
 // What a grid has no place for is refused: the rows left out would be wrong in silence.
@@ -64,16 +71,34 @@ TEST_F(LargeGrids, RefusesMoreRowsThanAGridHas) {
   float some = 0;
   double loss = 0;
   std::int32_t target = 0;
-  const NormRows<float> rows{&some, &some, &some, &some, &some, &some, many, 1, 1, 1e-5F};
+  const View rows = view_of(&some, {many, 1}), sample = view_of(&some, {1, many, 1}),
+             each = view_of(&some, {many}), one = view_of(&some, {1});
   const simulated::LastBlocks none(0);
-  const auto how = Accumulate::add;
-  all_blocks([&](Stream s) {
-    EXPECT_THROW(norm(s, rows), Error);
-    EXPECT_THROW(residual_norm(s, Dropped<float>{}, rows), Error);
-    EXPECT_THROW(cross_entropy(s, &loss, how, &some, &target, many, 1, 1, false, &loss), Error);
-    EXPECT_THROW(column_sum(s, &some, how, &some, many << 8, 1, &some), Error);
+  all_blocks([&](OnStream s) {
+    s.scratch = view_of(&loss, {many});  // nothing is written to it
+    EXPECT_THROW(run(kernel::Norm{.y_TC = rows, .rstd_T = each, .x_TC = rows, .w_C = one}, s),
+                 Error);
+    EXPECT_THROW(run(kernel::ResidualNorm{.sum_BTC = sample,
+                                          .y_BTC = sample,
+                                          .rstd_T = each,
+                                          .x_BTC = sample,
+                                          .skip_BTC = sample,
+                                          .w_C = one},
+                     s),
+                 Error);
+    EXPECT_THROW(run(kernel::CrossEntropy{.loss = view_of(&loss, {1}),
+                                          .logits_TV = rows,
+                                          .target_T = view_of(&target, {many})},
+                     s),
+                 Error);
+    EXPECT_THROW(run(kernel::ColumnSum{.out_C = one, .x_TC = view_of(&some, {many << 8, 1})}, s),
+                 Error);
+    EXPECT_THROW(run(
+                     kernel::EmbeddingGrad{
+                         .dtable_VC = rows, .dy_TC = rows, .ids_T = view_of(&target, {many})},
+                     s),
+                 Error);
   });
-  EXPECT_THROW(embedding_scratch(many), Error);
 }
 
 }  // namespace

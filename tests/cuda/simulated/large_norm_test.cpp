@@ -23,30 +23,46 @@ TYPED_TEST(LargeNorm, Norm) {
   skip.ends_in(skip1);
   const std::array<std::int64_t, 1> sample{3};
   const DropoutKey key{99, 0.3F};
-  const auto norm_of = [&](T* to, float* mean, float* rstd, const T* from, std::int64_t n) {
-    return NormRows<T>{
-        to,   mean, rstd, from, w.data(), b.data(), n, width, 1.0F / static_cast<float>(width),
-        1e-5F};
+  const auto put = [&](const OnStream& s, T* to, float* mean, float* rstd, const T* from,
+                       std::int64_t n) {
+    run(kernel::Norm{.y_TC = view_of(to, {n, width}),
+                     .mean_T = view_of(mean, {n}),
+                     .rstd_T = view_of(rstd, {n}),
+                     .x_TC = view_of(from, {n, width}),
+                     .w_C = view_of(w.data(), {width}),
+                     .b_C = view_of(b.data(), {width}),
+                     .eps = 1e-5},
+        s);
   };
   this->last_block(
-      [&](Stream s) { norm(s, norm_of(y.data(), means.data(), rstds.data(), x.data(), rows)); });
+      [&](const OnStream& s) { put(s, y.data(), means.data(), rstds.data(), x.data(), rows); });
   this->all_blocks(
-      [&](Stream s) { norm(s, norm_of(y1.data(), mean1.data(), rstd1.data(), x1.data(), 1)); });
+      [&](const OnStream& s) { put(s, y1.data(), mean1.data(), rstd1.data(), x1.data(), 1); });
   expect_same(y, y1, "y");
   expect_same(means, mean1, "mean");
   expect_same(rstds, rstd1, "rstd");
 
-  this->last_block([&](Stream s) {
-    residual_norm(s,
-                  Dropped<T>{sum.data(), x.data(), skip.data(), key,
-                             DropoutRows{1, rows, width, 0, sample.data()}},
-                  norm_of(y.data(), means.data(), rstds.data(), sum.data(), rows));
+  const auto put_both = [&](const OnStream& s, T* to_sum, T* to, float* mean, float* rstd,
+                            const T* from, const T* beside, std::int64_t n) {
+    const Shape all{1, n, width};
+    run(kernel::ResidualNorm{.sum_BTC = view_of(to_sum, all),
+                             .y_BTC = view_of(to, all),
+                             .mean_T = view_of(mean, {n}),
+                             .rstd_T = view_of(rstd, {n}),
+                             .x_BTC = view_of(from, all),
+                             .skip_BTC = view_of(beside, all),
+                             .w_C = view_of(w.data(), {width}),
+                             .b_C = view_of(b.data(), {width}),
+                             .eps = 1e-5,
+                             .key = key,
+                             .rows = {view_of(sample.data(), {1}), rows - n}},
+        s);
+  };
+  this->last_block([&](const OnStream& s) {
+    put_both(s, sum.data(), y.data(), means.data(), rstds.data(), x.data(), skip.data(), rows);
   });
-  this->all_blocks([&](Stream s) {
-    residual_norm(s,
-                  Dropped<T>{sum1.data(), x1.data(), skip1.data(), key,
-                             DropoutRows{1, 1, width, rows - 1, sample.data()}},
-                  norm_of(y1.data(), mean1.data(), rstd1.data(), sum1.data(), 1));
+  this->all_blocks([&](const OnStream& s) {
+    put_both(s, sum1.data(), y1.data(), mean1.data(), rstd1.data(), x1.data(), skip1.data(), 1);
   });
   expect_same(sum, sum1, "sum");
   expect_same(y, y1, "y of the sum");
@@ -69,16 +85,28 @@ TYPED_TEST(LargeNorm, NormGradient) {
   means.ends_in(mean1);
   rstds.ends_in(rstd1);
   auto dx1 = nothing<T>(width);
-  auto db = nothing<float>(width), scratch = nothing<float>(2 * 528 * width);
-  this->last_block([&](Stream s) {
-    norm_grad(s, NormGradRows<T>{dx.data(), nullptr, db.data(), Accumulate::overwrite, onto.data(),
-                                 dy.data(), x.data(), w.data(), means.data(), rstds.data(), rows,
-                                 width, 1.0F / static_cast<float>(width), scratch.data()});
+  auto db = nothing<float>(width);
+  this->lend(4 * 2 * 528 * width);
+  this->last_block([&](const OnStream& s) {
+    run(kernel::NormGrad{.dx_TC = dx.view({rows, width}),
+                         .db_C = view_of(db.data(), {width}),
+                         .dsum_TC = onto.view({rows, width}),
+                         .dy_TC = dy.view({rows, width}),
+                         .x_TC = x.view({rows, width}),
+                         .w_C = view_of(w.data(), {width}),
+                         .mean_T = means.view({rows}),
+                         .rstd_T = rstds.view({rows})},
+        s);
   });
-  this->all_blocks([&](Stream s) {
-    norm_grad(s, NormGradRows<T>{dx1.data(), nullptr, nullptr, Accumulate::overwrite, onto1.data(),
-                                 dy1.data(), x1.data(), w.data(), mean1.data(), rstd1.data(), 1,
-                                 width, 1.0F / static_cast<float>(width), scratch.data()});
+  this->all_blocks([&](const OnStream& s) {
+    run(kernel::NormGrad{.dx_TC = view_of(dx1.data(), {1, width}),
+                         .dsum_TC = view_of(onto1.data(), {1, width}),
+                         .dy_TC = view_of(dy1.data(), {1, width}),
+                         .x_TC = view_of(x1.data(), {1, width}),
+                         .w_C = view_of(w.data(), {width}),
+                         .mean_T = view_of(mean1.data(), {1}),
+                         .rstd_T = view_of(rstd1.data(), {1})},
+        s);
   });
   expect_same(dx, dx1, "dx");
   EXPECT_EQ(db.back(), static_cast<float>(dy1.back()));

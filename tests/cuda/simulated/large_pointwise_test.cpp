@@ -18,14 +18,19 @@ TYPED_TEST(LargePointwise, Activate) {
   auto y1 = nothing<T>(some), dx1 = y1;
   x.ends_in(x1);
   dy.ends_in(dy1);
-  const auto gelu = Activation::gelu;
-  this->last_block([&](Stream s) {
-    activate(s, gelu, y.data(), x.data(), n);
-    activate_grad(s, gelu, dx.data(), dy.data(), x.data(), n);
-  });
-  this->all_blocks([&](Stream s) {
-    activate(s, gelu, y1.data(), x1.data(), some);
-    activate_grad(s, gelu, dx1.data(), dy1.data(), x1.data(), some);
+  const auto put = [](const OnStream& s, const View& to_y, const View& to_dx, const ConstView& by,
+                      const ConstView& from) {
+    run(kernel::Activate{.activation = Activation::gelu, .y_N = to_y, .x_N = from}, s);
+    run(
+        kernel::ActivateGrad{
+            .activation = Activation::gelu, .dx_N = to_dx, .dy_N = by, .x_N = from},
+        s);
+  };
+  this->last_block(
+      [&](const OnStream& s) { put(s, y.view({n}), dx.view({n}), dy.view({n}), x.view({n})); });
+  this->all_blocks([&](const OnStream& s) {
+    put(s, view_of(y1.data(), {some}), view_of(dx1.data(), {some}), view_of(dy1.data(), {some}),
+        view_of(x1.data(), {some}));
   });
   expect_same(y, y1, "y");
   expect_same(dx, dx1, "dx");
@@ -39,13 +44,17 @@ TYPED_TEST(LargePointwise, Swiglu) {
   auto y1 = nothing<T>(width), d1 = nothing<T>(2 * width);
   gate_up.ends_in(gate_up1);
   dy.ends_in(dy1);
-  this->last_block([&](Stream s) {
-    swiglu(s, y.data(), gate_up.data(), rows, width);
-    swiglu_grad(s, d.data(), dy.data(), gate_up.data(), rows, width);
-  });
-  this->all_blocks([&](Stream s) {
-    swiglu(s, y1.data(), gate_up1.data(), 1, width);
-    swiglu_grad(s, d1.data(), dy1.data(), gate_up1.data(), 1, width);
+  const auto put = [](const OnStream& s, const View& to_y, const View& to_d, const ConstView& by,
+                      const ConstView& from) {
+    run(kernel::Swiglu{.y_TF = to_y, .gate_up_T2F = from}, s);
+    run(kernel::SwigluGrad{.dgate_up_T2F = to_d, .dy_TF = by, .gate_up_T2F = from}, s);
+  };
+  const Shape out{rows, width}, in{rows, 2, width}, out1{1, width}, in1{1, 2, width};
+  this->last_block(
+      [&](const OnStream& s) { put(s, y.view(out), d.view(in), dy.view(out), gate_up.view(in)); });
+  this->all_blocks([&](const OnStream& s) {
+    put(s, view_of(y1.data(), out1), view_of(d1.data(), in1), view_of(dy1.data(), out1),
+        view_of(gate_up1.data(), in1));
   });
   expect_same(y, y1, "y");
   expect_same(d, d1, "dgate_up");
@@ -60,11 +69,15 @@ TYPED_TEST(LargePointwise, Rotary) {
   const auto table1 = numbers<float>(dim, 2);
   x.ends_in(x1);
   table.ends_in(table1);
-  this->last_block([&](Stream s) {
-    rotary(s, Heads<T>{x.data(), 0, dim, dim}, table.data(), 1, 1, tokens, 1, dim);
+  this->last_block([&](const OnStream& s) {
+    run(kernel::Rotary{.x_BTHD = x.view({1, tokens, 1, dim}),
+                       .table_T2E = table.view({tokens, 2, dim / 2})},
+        s);
   });
-  this->all_blocks([&](Stream s) {
-    rotary(s, Heads<T>{x1.data(), 0, dim, dim}, table1.data(), 1, 1, 1, 1, dim);
+  this->all_blocks([&](const OnStream& s) {
+    run(kernel::Rotary{.x_BTHD = view_of(x1.data(), {1, 1, 1, dim}),
+                       .table_T2E = view_of(table1.data(), {1, 2, dim / 2})},
+        s);
   });
   expect_same(x, x1, "x");
 }
@@ -79,14 +92,22 @@ TYPED_TEST(LargePointwise, Dropout) {
   auto y1 = nothing<T>(width);
   x.ends_in(x1);
   skip.ends_in(skip1);
-  this->last_block([&](Stream s) {
-    dropout(s,
-            Dropped<T>{y.data(), x.data(), skip.data(), key, {1, rows, width, 0, sample.data()}});
+  const Shape all{1, rows, width}, one{1, 1, width};
+  this->last_block([&](const OnStream& s) {
+    run(kernel::Dropout{.y_BTC = y.view(all),
+                        .x_BTC = x.view(all),
+                        .skip_BTC = skip.view(all),
+                        .key = key,
+                        .rows = {view_of(sample.data(), {1}), 0}},
+        s);
   });
-  this->all_blocks([&](Stream s) {
-    dropout(s,
-            Dropped<T>{
-                y1.data(), x1.data(), skip1.data(), key, {1, 1, width, rows - 1, sample.data()}});
+  this->all_blocks([&](const OnStream& s) {
+    run(kernel::Dropout{.y_BTC = view_of(y1.data(), one),
+                        .x_BTC = view_of(x1.data(), one),
+                        .skip_BTC = view_of(skip1.data(), one),
+                        .key = key,
+                        .rows = {view_of(sample.data(), {1}), rows - 1}},
+        s);
   });
   expect_same(y, y1, "y");
 }
@@ -98,10 +119,9 @@ TYPED_TEST(LargePointwise, Copy) {
   const Large<T> x(n), y(n), sum(n);
   x.ends_in(x1);
   sum.ends_in(x1);
-  const CopyShape whole{1, {n}, {1}, {1}};
-  this->last_block([&](Stream s) {
-    copy(s, y.data(), x.data(), whole, Accumulate::overwrite);
-    copy(s, sum.data(), x.data(), whole, Accumulate::add);
+  this->last_block([&](const OnStream& s) {
+    run(kernel::Copy{.dst = y.view({n}), .src = x.view({n})}, s);
+    run(kernel::Copy{.dst = sum.view({n}), .src = x.view({n}), .how = Accumulate::add}, s);
   });
   expect_same(y, x1, "whole");
   auto twice = nothing<T>(some);
@@ -111,14 +131,18 @@ TYPED_TEST(LargePointwise, Copy) {
   // One by one, with gaps: the columns of a matrix become the rows of another.
   constexpr std::int64_t rows = 8, columns = two_31 / rows + most_threads / rows;
   const Large<T> turned(rows * columns);
-  const CopyShape turn{2, {rows, columns}, {1, rows}, {columns, 1}};
   const Large<T> matrix(rows * columns);
   matrix.ends_in(x1);
-  this->last_block(
-      [&](Stream s) { copy(s, turned.data(), matrix.data(), turn, Accumulate::overwrite); });
+  this->last_block([&](const OnStream& s) {
+    run(kernel::Copy{.dst = turned.view({columns, rows}).transposed(),
+                     .src = matrix.view({rows, columns})},
+        s);
+  });
   expect_same(turned, std::vector<T>{x1.back()}, "turned");
 
-  this->last_block([&](Stream s) { fill(s, y.data(), one[0], whole); });
+  this->last_block([&](const OnStream& s) {
+    run(kernel::Fill{.dst = y.view({n}), .value = static_cast<float>(one[0])}, s);
+  });
   expect_same(y, std::vector<T>(64, one[0]), "filled");
 }
 

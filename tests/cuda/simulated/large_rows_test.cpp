@@ -1,6 +1,4 @@
 // Sums, embedding and loss, by rows, on more than 2^31 elements.
-#include <array>
-
 #include "tests/cuda/simulated/large.hpp"
 
 namespace trireme::cuda {
@@ -16,9 +14,10 @@ TYPED_TEST(LargeRows, ColumnSum) {
   const Large<T> x(rows * width);
   const auto x1 = numbers<T>(width, 1);
   x.ends_in(x1);
-  auto out = nothing<float>(width), scratch = nothing<float>(width * (rows / 256 + 1));
-  this->last_block([&](Stream s) {
-    column_sum(s, out.data(), Accumulate::overwrite, x.data(), rows, width, scratch.data());
+  auto out = nothing<float>(width);
+  this->lend(4 * width * (rows / 256 + 1));
+  this->last_block([&](const OnStream& s) {
+    run(kernel::ColumnSum{.out_C = view_of(out.data(), {width}), .x_TC = x.view({rows, width})}, s);
   });
   EXPECT_EQ(out.back(), static_cast<float>(x1.back()));
 }
@@ -29,11 +28,14 @@ TYPED_TEST(LargeRows, SumOfSquares) {
   const Large<T> x(n);
   const auto x1 = numbers<T>(part, 1);
   x.ends_in(x1);
-  const std::array<Array<T>, 1> large{Array<T>{x.data(), n}}, small{Array<T>{x1.data(), part}};
-  auto scratch = nothing<double>(n / part);
+  this->lend(8 * (n / part));
   double sum = 0, sum1 = 1;
-  this->last_block([&](Stream s) { sum_squares<T>(s, &sum, large, scratch.data()); });
-  this->all_blocks([&](Stream s) { sum_squares<T>(s, &sum1, small, scratch.data()); });
+  this->last_block([&](const OnStream& s) {
+    run(kernel::SumSquares{.out_N = view_of(&sum, {1}), .x = {x.view({n})}}, s);
+  });
+  this->all_blocks([&](const OnStream& s) {
+    run(kernel::SumSquares{.out_N = view_of(&sum1, {1}), .x = {view_of(x1.data(), {part})}}, s);
+  });
   EXPECT_EQ(sum, sum1);
 }
 
@@ -46,13 +48,22 @@ TYPED_TEST(LargeRows, Embedding) {
   table.ends_in(row);
   auto ids = nothing<std::int32_t>(rows);
   ids.back() = static_cast<std::int32_t>(vocab - 1);
-  this->last_block(
-      [&](Stream s) { embedding(s, y.data(), ids.data(), table.data(), rows, width); });
+  const View ids_T = view_of(ids.data(), {rows});
+  this->last_block([&](const OnStream& s) {
+    run(
+        kernel::Embedding{
+            .y_TC = y.view({rows, width}), .ids_T = ids_T, .table_VC = table.view({vocab, width})},
+        s);
+  });
   expect_same(y, std::vector<T>(row.end() - 256 * TestFixture::pack, row.end()), "y");
 
-  auto scratch = nothing<std::byte>(static_cast<std::int64_t>(embedding_scratch(rows)));
-  this->last_block([&](Stream s) {
-    embedding_grad(s, dtable.data(), y.data(), ids.data(), rows, width, vocab, scratch.data());
+  this->lend(std::int64_t{1} << 26);
+  this->last_block([&](const OnStream& s) {
+    run(kernel::EmbeddingGrad{.dtable_VC = dtable.view({vocab, width}),
+                              .how = Accumulate::add,
+                              .dy_TC = y.view({rows, width}),
+                              .ids_T = ids_T},
+        s);
   });
   expect_same(dtable, std::vector<float>{static_cast<float>(row.back())}, "dtable");
 }
@@ -65,14 +76,22 @@ TYPED_TEST(LargeRows, CrossEntropy) {
   z.ends_in(z1);
   auto targets = nothing<std::int32_t>(rows);
   targets.back() = static_cast<std::int32_t>(vocab - 1);
-  auto of_rows = nothing<double>(rows);
+  this->lend(8 * rows);
   double loss = 0, loss1 = 1;
-  const auto how = Accumulate::overwrite;
-  this->last_block([&](Stream s) {
-    cross_entropy(s, &loss, how, z.data(), targets.data(), rows, vocab, 0.5F, true, of_rows.data());
+  const auto put = [&](const OnStream& s, double* sum, const View& logits_TV,
+                       const std::int32_t* target) {
+    run(kernel::CrossEntropy{.loss = view_of(sum, {1}),
+                             .logits_TV = logits_TV,
+                             .target_T = view_of(target, {logits_TV.extent[0]}),
+                             .scale = 0.5,
+                             .logits = Logits::become_gradient},
+        s);
+  };
+  this->last_block([&](const OnStream& s) {
+    put(s, &loss, z.view({rows, vocab}), targets.data());
   });
-  this->all_blocks([&](Stream s) {
-    cross_entropy(s, &loss1, how, z1.data(), &targets.back(), 1, vocab, 0.5F, true, of_rows.data());
+  this->all_blocks([&](const OnStream& s) {
+    put(s, &loss1, view_of(z1.data(), {1, vocab}), &targets.back());
   });
   EXPECT_EQ(loss, loss1);
   expect_same(z, z1, "gradient");

@@ -1,6 +1,4 @@
 // AdamW on more than 2^31 elements.
-#include <array>
-
 #include "tests/cuda/simulated/large.hpp"
 
 namespace trireme::cuda {
@@ -24,12 +22,18 @@ TYPED_TEST(LargeUpdate, Update) {
   v.ends_in(v1);
   const UpdateFactors factors{.lr = 0.1, .decay = 0.1, .count = 3};
   const UpdateRule rule = rule::AdamW{};
-  using Shard = UpdateShard<T>;
-  const std::array<Shard, 1> large{
-      Shard{w.data(), kept.data(), g.data(), {m.data(), v.data()}, n, factors}},
-      small{Shard{w1.data(), kept1.data(), g1.data(), {m1.data(), v1.data()}, part, factors}};
-  this->last_block([&](Stream s) { update<T>(s, rule, large); });
-  this->all_blocks([&](Stream s) { update<T>(s, rule, small); });
+  const kernel::Update::Shard large{.master_N = w.view({n}),
+                                    .copy_N = kept.view({n}),
+                                    .grad_N = g.view({n}),
+                                    .state_N = {m.view({n}), v.view({n})},
+                                    .factors = factors},
+      small{.master_N = view_of(w1.data(), {part}),
+            .copy_N = view_of(kept1.data(), {part}),
+            .grad_N = view_of(g1.data(), {part}),
+            .state_N = {view_of(m1.data(), {part}), view_of(v1.data(), {part})},
+            .factors = factors};
+  this->last_block([&](const OnStream& s) { run(kernel::Update{rule, {large}}, s); });
+  this->all_blocks([&](const OnStream& s) { run(kernel::Update{rule, {small}}, s); });
   expect_same(w, w1, "w");
   expect_same(kept, kept1, "copy");
   expect_same(m, m1, "m");

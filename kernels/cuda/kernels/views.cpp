@@ -1,0 +1,31 @@
+#include "kernels/cuda/kernels/views.hpp"
+
+#include "lib/base/error.hpp"
+
+namespace trireme::cuda {
+
+void refuse_type(DType t) {
+  fail("run.backend = \"cuda\" computes in f32 and bf16, not in {}", name_of(t));
+}
+
+std::byte* lent(const View& workspace, std::size_t bytes, std::string_view operation) {
+  require(workspace && workspace.span_bytes() >= bytes,
+          "{} needs {} bytes of workspace, {} are lent: use a smaller train.microbatch", operation,
+          bytes, workspace ? workspace.span_bytes() : 0);
+  return workspace.data;
+}
+
+void check_width(std::int64_t width) {
+  constexpr std::int64_t widest = 8192;
+  require(width <= widest, "norms on a GPU are at most {} wide, not {}", widest, width);
+}
+
+AttentionDims dims_of(const AttentionShape& s) {
+  require(s.head_dim <= widest_head, "attention on a GPU has a head dim of at most {}, not {}",
+          widest_head, s.head_dim);
+  require(s.batch * s.heads <= 65535,
+          "attention on a GPU: {} samples x {} heads are more than 65535", s.batch, s.heads);
+  return {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim, static_cast<float>(s.scale)};
+}
+
+}  // namespace trireme::cuda
