@@ -4,7 +4,7 @@
 
 #include "lib/calibrate/calibrate.hpp"
 #include "lib/calibrate/operands.hpp"
-#include "lib/predict/askings.hpp"
+#include "lib/predict/workloads.hpp"
 
 namespace trireme {
 namespace {
@@ -30,9 +30,9 @@ class Table {
       all.bytes.push_back(0);
       all.seconds.push_back(seconds_of_calls(backend_, watch_, [&](SampleOperands& memory) {
         auto operation = make(memory, size);
-        const auto asking = askings_of(operation, EpilogueTime::fused).front();
-        all.name = asking.name;
-        all.bytes.back() = asking.bytes;
+        const auto workload = workloads_of(operation, EpilogueTime::fused).front();
+        all.name = workload.name;
+        all.bytes.back() = workload.bytes;
         return operation;
       }));
     }

@@ -37,7 +37,7 @@ double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mn
   return std::exp(log_rate);
 }
 
-double product_seconds(const MachineModel& machine, const Asking& a) {
+double product_seconds(const MachineModel& machine, const Workload& a) {
   // Those of the layout, or else of any.
   auto rates = std::ranges::find_if(machine.products, [&](const ProductRates& r) {
     return r.dtype == a.dtype && r.lay == a.lay;
@@ -54,7 +54,7 @@ double product_seconds(const MachineModel& machine, const Asking& a) {
                                   : computing;
 }
 
-double attention_seconds(const MachineModel& machine, const Asking& a) {
+double attention_seconds(const MachineModel& machine, const Workload& a) {
   const auto way = a.name == kernel::Attention::name ? Direction::forward : Direction::backward;
   const AttentionRates* nearest = nullptr;
   for (const auto& r : machine.attention)
@@ -98,7 +98,7 @@ std::optional<double> peak_of(const MachineModel& m, DType t, bool tf32) {
   return it == m.peak.end() ? std::nullopt : std::optional(it->second);
 }
 
-double seconds_of(const MachineModel& machine, const Asking& a) {
+double seconds_of(const MachineModel& machine, const Workload& a) {
   if (a.name == kernel::Matmul::name) return product_seconds(machine, a);
   if (a.name == kernel::Attention::name || a.name == kernel::AttentionGrad::name)
     return attention_seconds(machine, a);

@@ -1,6 +1,6 @@
 #pragma once
 // What a machine takes for operations and messages: the contents of a machine file
-// (lib/predict/machine_file.hpp), and from it the seconds of an asking. What is not known is
+// (lib/predict/machine_file.hpp), and from it the seconds of a workload. What is not known is
 // absent; a duration that needs it is an Error that names it.
 //
 // All rates are those of one rank while the other ranks of its node are as busy.
@@ -79,7 +79,7 @@ double share_of(const MachineModel&, const LinkRates&, std::string_view name);
 std::optional<double> peak_of(const MachineModel&, DType, bool tf32);
 
 // Seconds on its queue.
-double seconds_of(const MachineModel&, const Asking&);
+double seconds_of(const MachineModel&, const Workload&);
 
 // Piecewise linear in the logarithms of both. Outside of x as at its ends; `proportional`: above
 // its end, and on both sides of a single size, as many times as `at` is.

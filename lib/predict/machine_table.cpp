@@ -1,8 +1,8 @@
 #include "lib/predict/machine_table.hpp"
 
 #include "lib/keys/rows.hpp"
-#include "lib/predict/askings.hpp"
 #include "lib/predict/machine.hpp"
+#include "lib/predict/workloads.hpp"
 
 namespace trireme {
 namespace {
@@ -125,7 +125,7 @@ KeySection operation_section() {
   return repeated(
       &MachineModel::operations, "operation",
       "Seconds of an operation that moves memory, by bytes read and written.",
-      {row("name", &O::name, "as kernels/operations.hpp has it").of(asking_names()).needed(),
+      {row("name", &O::name, "as kernels/operations.hpp has it").of(workload_names()).needed(),
        row("dtype", &O::dtype, "bf16, f32 or f64", types).needed(),
        number(row("bytes", &O::bytes, "of a call, ascending")).in_order().needed(),
        number(row("seconds", &O::seconds, "of each")).needed()});

@@ -10,7 +10,7 @@ namespace trireme {
 
 SimulatedKind::SimulatedKind(const MachineModel& m, const Recording& r, double beside_each)
     : recording(&r) {
-  for (const auto& a : r.askings) seconds.push_back(seconds_of(m, a) + beside_each);
+  for (const auto& w : r.workloads) seconds.push_back(seconds_of(m, w) + beside_each);
   times.actions.resize(r.actions.size());
   times.transfers.resize(r.transfers.size());
 }

@@ -18,7 +18,7 @@ struct SimulatedKind {
 
   const Recording* recording;
   KindTimes times;
-  std::vector<double> seconds;  // by asking
+  std::vector<double> seconds;  // by workload
   std::size_t next = 0;         // action
 
   bool done() const { return next == recording->actions.size(); }
@@ -26,9 +26,9 @@ struct SimulatedKind {
   const Transfer& transfer(std::int32_t i) const {
     return recording->transfers[static_cast<std::size_t>(i)];
   }
-  // Of an asking; -1: nothing is asked.
-  double cost(int asking) const {
-    return asking < 0 ? 0 : seconds[static_cast<std::size_t>(asking)];
+  // Of a workload; -1: nothing is asked.
+  double cost(int workload) const {
+    return workload < 0 ? 0 : seconds[static_cast<std::size_t>(workload)];
   }
   double& exposed(Axis a) { return times.exposed[static_cast<std::size_t>(a)]; }
 };

@@ -6,7 +6,7 @@
 #include "kernels/trace.hpp"
 #include "lib/comm/engine/operation.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
-#include "lib/predict/askings.hpp"
+#include "lib/predict/workloads.hpp"
 #include "lib/train/snapshot.hpp"
 #include "lib/train/trainer.hpp"
 
@@ -62,21 +62,21 @@ Recording Recorder::stop() {
   return std::move(out_);
 }
 
-int Recorder::asking(const Asking& a) {
-  const auto [it, fresh] = known_.try_emplace(a, static_cast<int>(out_.askings.size()));
-  if (fresh) out_.askings.push_back(a);
+int Recorder::index_of(const Workload& a) {
+  const auto [it, fresh] = known_.try_emplace(a, static_cast<int>(out_.workloads.size()));
+  if (fresh) out_.workloads.push_back(a);
   return it->second;
 }
 
-void Recorder::put_asking(Queue q, const Asking& a) {
-  act({.what = What::compute, .queue = q, .index = asking(a)});
+void Recorder::put_workload(Queue q, const Workload& a) {
+  act({.what = What::compute, .queue = q, .index = index_of(a)});
 }
 
 void Recorder::put(Queue q, const kernel::Operation& o) {
   Dry::put(q, o);
   if (!writing()) return;
-  for (const auto& a : askings_of(o, immediate_ ? EpilogueTime::apart : EpilogueTime::fused))
-    put_asking(q, a);
+  for (const auto& a : workloads_of(o, immediate_ ? EpilogueTime::apart : EpilogueTime::fused))
+    put_workload(q, a);
 }
 
 Event Recorder::record(Queue q) {
@@ -140,12 +140,13 @@ void Recorder::call(const Context& context, Queue q, const Call& c) {
   if (c.peer >= 0) t.peer = kind_of(grid_, kinds_, members[static_cast<std::size_t>(c.peer)]);
   const auto elements = [](const ConstView& v) { return static_cast<double>(v.count()); };
   if (c.own_dst)
-    t.own = asking(copy_asking(elements(c.own_src), c.own_src.dtype, c.own_dst.dtype, c.own_how));
+    t.own =
+        index_of(copy_workload(elements(c.own_src), c.own_src.dtype, c.own_dst.dtype, c.own_how));
   const auto sent = [&](double bytes) { return bytes / static_cast<double>(bytes_of(c.wire)); };
   if (c.wire != c.type && t.bytes_out() > 0)
-    t.cast = asking(copy_asking(sent(t.bytes_out()), c.type, c.wire, Accumulate::overwrite));
+    t.cast = index_of(copy_workload(sent(t.bytes_out()), c.type, c.wire, Accumulate::overwrite));
   if (c.arriving == Accumulate::add && t.bytes_in() > 0)
-    t.sum = asking(copy_asking(sent(t.bytes_in()), c.wire, c.type, Accumulate::add));
+    t.sum = index_of(copy_workload(sent(t.bytes_in()), c.wire, c.type, Accumulate::add));
   act({.what = What::call, .queue = q, .index = static_cast<std::int32_t>(out_.transfers.size())});
   out_.transfers.push_back(std::move(t));
 }

@@ -40,9 +40,9 @@ class Recorder final : public Dry, public engine::Observer {
 
  private:
   bool writing() const { return on_ && !within_call_; }
-  int asking(const Asking&);
+  int index_of(const Workload&);
   void act(Action a) { out_.actions.push_back(a); }
-  void put_asking(Queue, const Asking&);
+  void put_workload(Queue, const Workload&);
   void count(Transfer&, std::span<const int> world, const engine::Call&) const;
 
   Placement placement_;
@@ -52,7 +52,7 @@ class Recorder final : public Dry, public engine::Observer {
   bool immediate_;  // operations are done when they are put: no event says anything
   bool on_ = false, within_call_ = false;
   Recording out_;
-  std::map<Asking, int> known_;
+  std::map<Workload, int> known_;
   std::optional<Ways> ways_;
   std::array<NodeSpread, way_count> spreads_;  // of the ranks that a way connects
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;

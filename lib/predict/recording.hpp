@@ -3,7 +3,7 @@
 // the host waits. Data alone; what it takes is for lib/predict/simulate.
 //
 // Words: a kind is a set of ranks whose steps are alike (one stage, one share of the heads); one of
-// them is recorded for all. An asking is an operation with all that its time depends on.
+// them is recorded for all. A workload is an operation with all that its time depends on.
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class Lay : std::uint8_t { nt, nn, tn };
 template <>
 inline constexpr auto value_names<Lay> = named<Lay>("nt", "nn", "tn");
 
-struct Asking {
+struct Workload {
   std::string_view name;  // as machine files have it: the operation's, or a variant's
   DType dtype = DType::f32;
   double bytes = 0, flops = 0;      // kernels/operation.hpp: Work
@@ -34,7 +34,7 @@ struct Asking {
   Lay lay{};
   std::int64_t tokens = 0, head_dim = 0, heads = 0;  // of attention; heads of all samples
 
-  auto operator<=>(const Asking&) const = default;
+  auto operator<=>(const Workload&) const = default;
 };
 
 // What waits for messages are charged to.
@@ -63,8 +63,8 @@ struct Transfer {
   NodeSpread spread;      // their nodes
   Leg out_near, out_far;  // sent within the node, to other nodes
   Leg in_near, in_far;
-  int own = -1;             // asking: what stays on this rank is copied
-  int cast = -1, sum = -1;  // askings of all messages together: before, after they travel
+  int own = -1;             // workload: what stays on this rank is copied
+  int cast = -1, sum = -1;  // workloads of all messages together: before, after they travel
 
   double bytes_in() const { return in_near.bytes + in_far.bytes; }
   double bytes_out() const { return out_near.bytes + out_far.bytes; }
@@ -72,7 +72,7 @@ struct Transfer {
 
 struct Action {
   enum class What : std::uint8_t {
-    compute,   // index: an asking
+    compute,   // index: a workload
     record,    // event
     wait,      // queue waits for event
     call,      // index: a transfer begins
@@ -99,7 +99,7 @@ struct Recording {
   int rank = 0;
   int ranks = 1, ranks_of_node = 1;  // of the job
   Grid::At at;
-  std::vector<Asking> askings;
+  std::vector<Workload> workloads;
   std::vector<Transfer> transfers;
   std::vector<Action> actions;
   std::vector<Scope> scopes;

@@ -59,7 +59,7 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
     for (auto i = scope.begin; i < scope.end; ++i) {
       const auto& a = r.actions[static_cast<std::size_t>(i)];
       if (a.what == Action::What::compute && a.queue == Queue::compute)
-        sum += seconds_of(machine, r.askings[static_cast<std::size_t>(a.index)]);
+        sum += seconds_of(machine, r.workloads[static_cast<std::size_t>(a.index)]);
       if (a.what != Action::What::call) continue;
       const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
       if (t.way == Way::seq) sum += least_seconds(machine, t);

@@ -16,8 +16,8 @@ MUTANTS = [
     ("any layout's rate is taken first", "lib/predict/machine.cpp", "return r.dtype == a.dtype && r.lay == a.lay;", "return r.dtype == a.dtype;", TIMES),
     ("TF32 is f32", "lib/predict/machine.cpp", "  if (t == DType::f32 && tf32) return m.peak_tf32;\n", "", TIMES),
     # what a step asks for
-    ("a sum that is added to is read once", "lib/predict/askings.cpp", "(o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);", "bytes_seen(o.c_MN);", TIMES),
-    ("layouts of a product are swapped", "lib/predict/askings.cpp", "return !a_rows ? Lay::tn : b_rows ? Lay::nn : Lay::nt;", "return !a_rows ? Lay::tn : b_rows ? Lay::nt : Lay::nn;", TIMES),
+    ("a sum that is added to is read once", "lib/predict/workloads.cpp", "(o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);", "bytes_seen(o.c_MN);", TIMES),
+    ("layouts of a product are swapped", "lib/predict/workloads.cpp", "return !a_rows ? Lay::tn : b_rows ? Lay::nn : Lay::nt;", "return !a_rows ? Lay::tn : b_rows ? Lay::nt : Lay::nn;", TIMES),
     ("a message's legs are near", "lib/predict/recorder.cpp", "auto& leg = close ? near : far;", "auto& leg = close || true ? near : far;", TIMES),
     ("what is sent has the type that is computed in", "lib/predict/recorder.cpp", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.type));", TIMES),
     # simulation

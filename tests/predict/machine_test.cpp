@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/ref/ref.hpp"
-#include "lib/predict/askings.hpp"
+#include "lib/predict/workloads.hpp"
 #include "lib/tensor/tensor.hpp"
 #include "tests/support/machine.hpp"
 #include "tests/support/message_of.hpp"
@@ -14,8 +14,8 @@ namespace trireme {
 
 using testing::HasSubstr;
 
-static Asking product(std::int64_t m, std::int64_t n, std::int64_t k) {
-  Asking a;
+static Workload product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Workload a;
   a.name = "matmul";
   a.m = {m, n, k};
   a.lay = Lay::nn;
@@ -23,7 +23,7 @@ static Asking product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return a;
 }
 
-static std::string refusal(const MachineModel& m, const Asking& a) {
+static std::string refusal(const MachineModel& m, const Workload& a) {
   return message_of([&] { seconds_of(m, a); });
 }
 
@@ -70,20 +70,20 @@ TEST(MachineModel, ALinkIsSharedOut) {
 }
 
 // C of 2 x 5, sums over 3.
-TEST(Askings, OfProducts) {
+TEST(Workloads, OfProducts) {
   Ref ref;
   const auto floats = [&](const Shape& s) {
     return Tensor::empty(ref, s, DType::f32, Kind::transient);
   };
   const auto c = floats({2, 5}), mk = floats({2, 3}), km = floats({3, 2}), kn = floats({3, 5}),
              nk = floats({5, 3});
-  const auto asking = [&](ConstView a, ConstView b, Accumulate how) {
+  const auto workload = [&](ConstView a, ConstView b, Accumulate how) {
     const kernel::Matmul o{.c_MN = c.view(), .a_MK = a, .b_KN = b, .how = how};
-    return askings_of(o, EpilogueTime::fused).at(0);
+    return workloads_of(o, EpilogueTime::fused).at(0);
   };
-  const auto x_w = asking(mk.view(), nk.view().transposed(), Accumulate::overwrite),
-             dy_w = asking(mk.view(), kn.view(), Accumulate::overwrite),
-             dy_x = asking(km.view().transposed(), kn.view(), Accumulate::add);
+  const auto x_w = workload(mk.view(), nk.view().transposed(), Accumulate::overwrite),
+             dy_w = workload(mk.view(), kn.view(), Accumulate::overwrite),
+             dy_x = workload(km.view().transposed(), kn.view(), Accumulate::add);
   EXPECT_EQ(x_w.lay, Lay::nt);
   EXPECT_EQ(dy_w.lay, Lay::nn);
   EXPECT_EQ(dy_x.lay, Lay::tn);
@@ -100,13 +100,13 @@ TEST(MachineModel, RefusesByNameWhatItDoesNotKnow) {
       refusal(m, product(8, 8, 8)),
       testing::AllOf(HasSubstr("plain.toml"), HasSubstr("[[product]] of f32 in layout nn")));
 
-  Asking attention;
+  Workload attention;
   attention.name = "attention_grad";
   attention.head_dim = 64;
   m.measured = false;  // rates of another head dim do not do
   EXPECT_THAT(refusal(m, attention), HasSubstr("[[attention]] of f32, backward, head_dim = 64"));
 
-  Asking fill;
+  Workload fill;
   fill.name = "fill";
   m.memory_bandwidth.reset();
   EXPECT_THAT(refusal(m, fill), HasSubstr("memory.bandwidth, which the operation fill needs"));

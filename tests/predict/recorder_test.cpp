@@ -30,7 +30,7 @@ static Sums sums(const Recording& r) {
   Sums s;
   for (const auto& a : r.actions)
     if (a.what == Action::What::compute)
-      s.flops += r.askings[static_cast<std::size_t>(a.index)].flops;
+      s.flops += r.workloads[static_cast<std::size_t>(a.index)].flops;
   for (const auto& t : r.transfers) s.sent += t.bytes_out();
   return s;
 }

@@ -16,11 +16,11 @@ class Writer {
   explicit Writer(int stage = 0) { r.at.pipe = stage; }
 
   Writer& compute(double seconds, Queue q = Queue::compute) {
-    Asking a;
+    Workload a;
     a.name = "fill";
     a.bytes = seconds * 1e9;
-    r.askings.push_back(a);
-    return act(What::compute, q, static_cast<std::int32_t>(r.askings.size()) - 1);
+    r.workloads.push_back(a);
+    return act(What::compute, q, static_cast<std::int32_t>(r.workloads.size()) - 1);
   }
   // `bytes` out, in, or both.
   Writer& call(Pattern p, Way way, Queue q, double bytes, int peer = -1) {

@@ -1,4 +1,4 @@
-#include "lib/predict/askings.hpp"
+#include "lib/predict/workloads.hpp"
 
 #include <algorithm>
 
@@ -39,9 +39,9 @@ DType dtype_of_operation(const O& o) {
 }
 
 template <class O>
-Asking plain(const O& o) {
+Workload plain(const O& o) {
   const auto w = work_of(o);
-  Asking a;
+  Workload a;
   a.name = O::name;
   a.dtype = dtype_of_operation(o);
   a.bytes = w.bytes;
@@ -49,8 +49,8 @@ Asking plain(const O& o) {
   return a;
 }
 
-Asking pointwise(std::string_view name, DType t, double bytes) {
-  Asking a;
+Workload pointwise(std::string_view name, DType t, double bytes) {
+  Workload a;
   a.name = name;
   a.dtype = t;
   a.bytes = bytes;
@@ -64,7 +64,7 @@ Lay lay_of(const kernel::Matmul& o) {
 
 struct Describe {
   EpilogueTime epilogues;
-  std::vector<Asking> out = {};
+  std::vector<Workload> out = {};
 
   template <class O>
   void operator()(const O& o) {
@@ -79,7 +79,7 @@ struct Describe {
     if (o.logits == Logits::become_gradient) out.back().name = "cross_entropy_grad";
   }
   void operator()(const kernel::Matmul& o) {
-    Asking p = plain(o);
+    Workload p = plain(o);
     p.dtype = o.a_MK.dtype;
     p.m = {o.c_MN.extent[0], o.c_MN.extent[1], o.a_MK.extent[1]};
     p.lay = lay_of(o);
@@ -100,7 +100,7 @@ struct Describe {
   }
   template <class O>
   void attention(const O& o, const AttentionShape& s) {
-    Asking a = plain(o);
+    Workload a = plain(o);
     a.dtype = o.q_BTHD.dtype;
     a.tokens = s.tokens;
     a.head_dim = s.head_dim;
@@ -113,7 +113,7 @@ struct Describe {
 
 }  // namespace
 
-std::vector<Asking> askings_of(const kernel::Operation& operation, EpilogueTime epilogues) {
+std::vector<Workload> workloads_of(const kernel::Operation& operation, EpilogueTime epilogues) {
   Describe d{epilogues};
   std::visit([&](const auto& o) { d(o); }, operation);
   return std::move(d.out);
@@ -128,7 +128,7 @@ std::vector<std::string> names_in(const std::variant<O...>*) {
 
 }  // namespace
 
-std::vector<std::string> asking_names() {
+std::vector<std::string> workload_names() {
   auto names = names_in(static_cast<const kernel::Operation*>(nullptr));
   for (const auto own :
        {kernel::Matmul::name, kernel::Attention::name, kernel::AttentionGrad::name})
@@ -138,7 +138,7 @@ std::vector<std::string> asking_names() {
   return names;
 }
 
-Asking copy_asking(double elements, DType from, DType to, Accumulate how) {
+Workload copy_workload(double elements, DType from, DType to, Accumulate how) {
   const auto width = [](DType t) { return static_cast<double>(bytes_of(t)); };
   const bool add = how == Accumulate::add;
   return pointwise(add ? "add" : "copy", bytes_of(from) < bytes_of(to) ? from : to,
