@@ -5,7 +5,7 @@
 namespace trireme {
 
 SentMessages::SentMessages(const Axes& axes, int shard, Placement placement)
-    : axes_(axes), ways_(axes, shard), placement_(placement) {
+    : axes_(axes), comms_(axes, shard), placement_(placement) {
   axes_.world.tell(this);
 }
 
@@ -13,13 +13,13 @@ SentMessages::~SentMessages() {
   axes_.world.tell(nullptr);
 }
 
-static std::int64_t& part_of(Axes::Traffic& t, Way way) {
-  switch (way) {
-    case Way::seq:
+static std::int64_t& part_of(Axes::Traffic& t, Comm comm) {
+  switch (comm) {
+    case Comm::seq:
       return t.seq;
-    case Way::down:
-    case Way::up:
-    case Way::stages:
+    case Comm::down:
+    case Comm::up:
+    case Comm::stages:
       return t.pipe;
     default:
       return t.shard;
@@ -27,13 +27,13 @@ static std::int64_t& part_of(Axes::Traffic& t, Way way) {
 }
 
 void SentMessages::call(const engine::Context& context, Queue, const engine::Call& c) {
-  const Way way = ways_.of(context);
-  const auto members = ways_.members(way);
+  const Comm on = comms_.of(context);
+  const auto members = comms_.members(on);
   const int here = placement_.node(axes_.world.rank());
   count_ += std::ssize(c.messages.out);
   for (const auto& m : c.messages.out)
     if (placement_.node(members[static_cast<std::size_t>(m.peer)]) != here)
-      part_of(to_other_nodes_, way) += m.view.count() * static_cast<std::int64_t>(bytes_of(c.wire));
+      part_of(to_other_nodes_, on) += m.view.count() * static_cast<std::int64_t>(bytes_of(c.wire));
 }
 
 }  // namespace trireme

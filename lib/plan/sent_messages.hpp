@@ -1,8 +1,8 @@
 #pragma once
 // Counts a rank's messages, and what it sends to other nodes, by axis.
+#include "lib/comm/comms.hpp"
 #include "lib/comm/engine/observer.hpp"
 #include "lib/comm/placement.hpp"
-#include "lib/comm/ways.hpp"
 
 namespace trireme {
 
@@ -24,7 +24,7 @@ class SentMessages final : public engine::Observer {
 
  private:
   const Axes& axes_;
-  Ways ways_;
+  Comms comms_;
   Placement placement_;
   std::int64_t count_ = 0;
   Axes::Traffic to_other_nodes_;

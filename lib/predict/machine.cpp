@@ -55,16 +55,16 @@ double product_seconds(const MachineModel& machine, const Workload& a) {
 }
 
 double attention_seconds(const MachineModel& machine, const Workload& a) {
-  const auto way = a.name == kernel::Attention::name ? Direction::forward : Direction::backward;
+  const auto d = a.name == kernel::Attention::name ? Direction::forward : Direction::backward;
   const AttentionRates* nearest = nullptr;
   for (const auto& r : machine.attention)
-    if (r.dtype == a.dtype && r.direction == way &&
+    if (r.dtype == a.dtype && r.direction == d &&
         (!nearest || std::abs(r.head_dim - a.head_dim) < std::abs(nearest->head_dim - a.head_dim)))
       nearest = &r;
   require(nearest != nullptr && (machine.measured || nearest->head_dim == a.head_dim),
           "{} has no [[attention]] of {}, {}, head_dim = {}, which this step has: measure one with "
           "`trireme calibrate`, or give its rate",
-          machine.file, name_of(a.dtype), name_of(way), a.head_dim);
+          machine.file, name_of(a.dtype), name_of(d), a.head_dim);
   return a.flops / interpolate(nearest->tokens, nearest->flops, static_cast<double>(a.tokens),
                                Beyond::constant);
 }

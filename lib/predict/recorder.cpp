@@ -46,9 +46,9 @@ Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement,
 }
 
 void Recorder::start(const Axes& a) {
-  ways_.emplace(a, shard_);
+  comms_.emplace(a, shard_);
   for (std::size_t w = 0; w < spreads_.size(); ++w)
-    spreads_[w] = node_spread_of(placement_, ways_->members(static_cast<Way>(w)));
+    spreads_[w] = node_spread_of(placement_, comms_->members(static_cast<Comm>(w)));
   on_ = true;
   // The clock of scopes counts actions.
   Trace::start([this] { return std::ssize(out_.actions); });
@@ -122,7 +122,7 @@ void Recorder::count(Transfer& t, std::span<const int> world, const Call& c) con
   for (const auto& m : c.messages.out) add(t.out_near, t.out_far, m.peer, m.view.count());
   for (const auto& m : c.messages.in) add(t.in_near, t.in_far, m.peer, m.view.count());
   t.ranks = static_cast<int>(world.size());
-  t.spread = spreads_[static_cast<std::size_t>(t.way)];
+  t.spread = spreads_[static_cast<std::size_t>(t.comm)];
 }
 
 void Recorder::call(const Context& context, Queue q, const Call& c) {
@@ -130,12 +130,12 @@ void Recorder::call(const Context& context, Queue q, const Call& c) {
   within_call_ = true;
   Transfer t;
   t.pattern = pattern_of(c);
-  t.way = ways_->of(context);
+  t.comm = comms_->of(context);
   t.queue = q;
   t.doing = c.label.doing;
   t.unit = std::string(c.label.unit);
   t.microbatch = c.label.microbatch;
-  const auto members = ways_->members(t.way);
+  const auto members = comms_->members(t.comm);
   count(t, members, c);
   if (c.peer >= 0) t.peer = kind_of(grid_, kinds_, members[static_cast<std::size_t>(c.peer)]);
   const auto elements = [](const ConstView& v) { return static_cast<double>(v.count()); };

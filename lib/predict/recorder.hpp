@@ -53,8 +53,8 @@ class Recorder final : public Dry, public engine::Observer {
   bool on_ = false, within_call_ = false;
   Recording out_;
   std::map<Workload, int> known_;
-  std::optional<Ways> ways_;
-  std::array<NodeSpread, way_count> spreads_;  // of the ranks that a way connects
+  std::optional<Comms> comms_;
+  std::array<NodeSpread, comm_count> spreads_;  // of the ranks of each
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
 };
 

@@ -13,10 +13,10 @@
 
 #include "kernels/backend.hpp"
 #include "lib/base/value_names.hpp"
+#include "lib/comm/comms.hpp"
 #include "lib/comm/engine/label.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/comm/placement.hpp"
-#include "lib/comm/ways.hpp"
 
 namespace trireme {
 
@@ -42,7 +42,7 @@ enum class Axis : std::uint8_t { shard, seq, pipe, all };
 template <>
 inline constexpr auto value_names<Axis> = named<Axis>("shard", "seq", "pipe", "all");
 inline constexpr int axis_count = 4;
-Axis axis_of(Way);
+Axis axis_of(Comm);
 
 struct Leg {
   double bytes = 0;
@@ -53,7 +53,7 @@ struct Leg {
 struct Transfer {
   enum class Pattern : std::uint8_t { gather, scatter, exchange, send, receive };
   Pattern pattern{};
-  Way way{};
+  Comm comm{};
   Queue queue{};
   engine::Doing doing{};
   std::string unit;

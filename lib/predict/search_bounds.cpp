@@ -62,11 +62,11 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
         sum += seconds_of(machine, r.workloads[static_cast<std::size_t>(a.index)]);
       if (a.what != Action::What::call) continue;
       const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
-      if (t.way == Way::seq) sum += least_seconds(machine, t);
+      if (t.comm == Comm::seq) sum += least_seconds(machine, t);
     }
   }
   for (const auto& t : r.transfers) {
-    if (t.way != Way::gather && t.way != Way::scatter && t.way != Way::replicas) continue;
+    if (t.comm != Comm::gather && t.comm != Comm::scatter && t.comm != Comm::replicas) continue;
     (t.queue == Queue::gather ? s.gather : s.scatter) += least_seconds(machine, t);
   }
   return s;
@@ -175,9 +175,9 @@ double SearchBounds::seconds(const RunChoice& c) {
   return c.grid.pipe == 1 ? std::max(most, m * (above + block(c, 0).rest)) : most;
 }
 
-// What the first stage's blocks have: state, and the inputs of microbatches under way; whole
+// What the first stage's blocks have: state, and the inputs of microbatches in flight; whole
 // gradients too, from the first microbatch's backward on, where they are reduced once a step.
-// However many chunks of a ring are, each has as many microbatches under way as there are stages;
+// However many chunks of a ring are, each has as many microbatches in flight as there are stages;
 // folded ones, when the first microbatch comes back, all but one in the first chunk.
 double SearchBounds::bytes(const RunChoice& c) {
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
@@ -197,14 +197,14 @@ double SearchBounds::bytes(const RunChoice& c) {
   const bool sums = shards && c.reduce == ZeroCadence::step && c.chunks == 1;
   const double summed = sums && m > 1 ? 4 : 0;
   const auto saved = [&](std::int64_t microbatches) {
-    const auto under_way = [&](std::int64_t most) {
+    const auto in_flight = [&](std::int64_t most) {
       return static_cast<double>(std::min(most, microbatches));
     };
     const bool folded = traits_of(c.schedule).path == Path::fold;
     return block(c, 0).saved *
-           (folded ? static_cast<double>(of_stage.front()) * under_way(2 * c.grid.pipe - 1) +
+           (folded ? static_cast<double>(of_stage.front()) * in_flight(2 * c.grid.pipe - 1) +
                          static_cast<double>(of_stage.back())
-                   : first * under_way(c.grid.pipe));
+                   : first * in_flight(c.grid.pipe));
   };
   return first * block_parameters_ * (kept + gathered) +
          std::max(saved(m), first * block_parameters_ * summed + saved(m - 1));

@@ -33,7 +33,7 @@ struct KindTimes {
   std::vector<Period> transfers;  // from the call until it was seen to be complete
   std::vector<Waited> waits;
   std::array<double, axis_count> exposed{};  // messages that computing waits for or makes way for
-  double bubble = 0;   // waiting for other stages' work, before any message of it is under way
+  double bubble = 0;   // waiting for other stages' work, before any message of it is in flight
   double starved = 0;  // of a device: computing waits for the host to ask for more
   double end = 0;
 };

@@ -4,7 +4,7 @@
 #include <deque>
 #include <map>
 
-#include "lib/predict/parties.hpp"
+#include "lib/predict/peers.hpp"
 
 namespace trireme {
 namespace {
@@ -57,7 +57,7 @@ class DeviceSimulation {
   DeviceSimulation(const MachineModel& m, std::span<const Recording> kinds)
       : machine_(m),
         launch_(required(m, m.launch, "host.launch", "a step on a device")),
-        parties_(m, kinds) {
+        peers_(m, kinds) {
     for (const auto& k : kinds) {
       auto& r = ranks_.emplace_back(m, k, 0);
       r.arrived.assign(k.transfers.size(), never);
@@ -112,16 +112,16 @@ class DeviceSimulation {
         break;
       case What::agree: {
         if (!r.agreeing) {
-          parties_.comes_to_agree(k, r.host);
+          peers_.comes_to_agree(k, r.host);
           r.agreements.push_back({r.host});
           r.stream(Queue::compute).commands.push_back({r.next, r.host, r.free_since});
         }
         r.agreeing = true;
-        const double last = parties_.all_came(k);
+        const double last = peers_.all_came(k);
         if (last == never) return false;
         r.agreeing = false;
         r.agreements.back().last = last;
-        r.free_since = r.host = last + parties_.agreement();
+        r.free_since = r.host = last + peers_.agreement();
         break;
       }
       default:
@@ -173,9 +173,9 @@ class DeviceSimulation {
   // Hosts run ahead: what waits for an agreement is a device that has nothing left to do.
   void charge_agreements(DeviceRank& r) const {
     for (const auto& a : r.agreements) {
-      const double idle = std::max(a.came, a.idle), end = a.last + parties_.agreement();
+      const double idle = std::max(a.came, a.idle), end = a.last + peers_.agreement();
       const double alone = std::max(0.0, a.last - idle);
-      (parties_.pipelined() ? r.times.bubble : r.exposed(Axis::all)) += alone;
+      (peers_.pipelined() ? r.times.bubble : r.exposed(Axis::all)) += alone;
       r.exposed(Axis::all) += std::max(0.0, end - std::max(idle, a.last));
       if (end > idle) r.times.waits.push_back({Axis::all, {}, -1, {idle, end}});
     }
@@ -186,7 +186,7 @@ class DeviceSimulation {
     if (passed.at <= from) return;
     // A tied table's messages are on the queue of the shards'.
     const auto axis =
-        passed.transfer < 0 ? axis_of(queue) : axis_of(r.transfer(passed.transfer).way);
+        passed.transfer < 0 ? axis_of(queue) : axis_of(r.transfer(passed.transfer).comm);
     double bubble = 0;
     if (axis == Axis::pipe && passed.transfer >= 0)
       bubble =
@@ -204,7 +204,7 @@ class DeviceSimulation {
     if (r.arrived[at] == never)
       r.arrived[at] = std::max(s.now, issued) + r.cost(t.own) + r.cost(t.cast);
     double start = r.arrived[at];
-    parties_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    peers_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
       start = std::max(start, ranks_[j].arrived[static_cast<std::size_t>(theirs)]);
     });
     if (start == never) return false;
@@ -217,7 +217,7 @@ class DeviceSimulation {
 
   const MachineModel& machine_;
   double launch_;
-  Parties parties_;
+  Peers peers_;
   std::vector<DeviceRank> ranks_;
 };
 

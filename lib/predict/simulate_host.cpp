@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/predict/parties.hpp"
+#include "lib/predict/peers.hpp"
 
 namespace trireme {
 namespace {
@@ -15,7 +15,7 @@ using Pattern = Transfer::Pattern;
 // such a piece of a large message in each test.
 constexpr double bytes_a_poll = 2 * (512 << 10);
 
-// A transfer under way on one rank.
+// A transfer in flight on one rank.
 struct Moving {
   double called = 0, begun = never, complete = never;
   double left = 0;  // bytes to copy of what comes from this node
@@ -29,13 +29,13 @@ struct HostRank : SimulatedKind {
   bool asleep = false;
   double waits_since = never;
 
-  double& exposed(Way w) { return SimulatedKind::exposed(axis_of(w)); }
+  double& exposed(Comm n) { return SimulatedKind::exposed(axis_of(n)); }
 };
 
 class HostSimulation {
  public:
   HostSimulation(const MachineModel& m, std::span<const Recording> kinds)
-      : machine_(m), parties_(m, kinds) {
+      : machine_(m), peers_(m, kinds) {
     for (const auto& k : kinds) {
       ranks_.emplace_back(m, k, m.operation.value_or(0));
       ranks_.back().moving.resize(k.transfers.size());
@@ -78,7 +78,7 @@ class HostSimulation {
   // When the last of those that take part began; never: not known yet.
   double all_begun(std::size_t k, std::int32_t i) {
     double begun = moving(k, i).begun;
-    parties_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    peers_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
       begun = std::max(begun, moving(j, theirs).begun);
     });
     return begun;
@@ -102,7 +102,7 @@ class HostSimulation {
   // When the receiver has all of a send.
   double received(std::size_t k, std::int32_t i) {
     double at = 0;
-    parties_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    peers_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
       at = std::max(at, moving(j, theirs).complete);
     });
     return at;
@@ -113,14 +113,14 @@ class HostSimulation {
     if (r.transfer(i).peer >= 0) return true;
     for (const auto j : r.in_flight) {
       if (j == i) return true;
-      if (r.transfer(j).way == r.transfer(i).way && r.transfer(j).peer < 0) return false;
+      if (r.transfer(j).comm == r.transfer(i).comm && r.transfer(j).peer < 0) return false;
     }
     return true;
   }
 
-  static void spend(HostRank& r, Way way, double seconds) {
+  static void spend(HostRank& r, Comm comm, double seconds) {
     r.now += seconds;
-    r.exposed(way) += seconds;
+    r.exposed(comm) += seconds;
   }
 
   // True: something changed.
@@ -131,17 +131,17 @@ class HostSimulation {
     bool changed = false;
     if (m.begun == never) {
       if (!may_begin(r, i)) return false;
-      spend(r, t.way, r.cost(t.own) + r.cost(t.cast));
+      spend(r, t.comm, r.cost(t.own) + r.cost(t.cast));
       m.begun = r.now;
       m.left = t.in_near.bytes;
       changed = true;
     }
     const auto arrived = [&](double bytes) {
-      spend(r, t.way, r.cost(t.sum) * bytes / t.bytes_in());
+      spend(r, t.comm, r.cost(t.sum) * bytes / t.bytes_in());
     };
     if (m.left > 0 && ready(k, i) <= r.now) {
       const double bytes = std::min(m.left, bytes_a_poll);
-      spend(r, t.way, bytes / share_of(machine_, machine_.near, "near"));
+      spend(r, t.comm, bytes / share_of(machine_, machine_.near, "near"));
       arrived(bytes);
       m.left -= bytes;
       changed = true;
@@ -167,7 +167,7 @@ class HostSimulation {
   double wakes(std::size_t k) {
     const auto& r = ranks_[k];
     if (!r.asleep) return r.now;
-    if (r.action().what == What::agree) return parties_.all_came(k) + parties_.agreement();
+    if (r.action().what == What::agree) return peers_.all_came(k) + peers_.agreement();
     double at = never;
     for (const auto i : r.in_flight) {
       const auto& m = moving(k, i);
@@ -182,7 +182,7 @@ class HostSimulation {
     return std::max(at, r.now);
   }
 
-  // The time asleep is a bubble as far as another stage had nothing under way.
+  // The time asleep is a bubble as far as another stage had nothing in flight.
   void wake(std::size_t k) {
     auto& r = ranks_[k];
     const double begin = r.now, end = wakes(k);
@@ -190,18 +190,18 @@ class HostSimulation {
     r.now = end;
     r.asleep = false;
     if (a.what == What::agree) {
-      const double alone = std::max(0.0, end - parties_.agreement() - begin);
-      (parties_.pipelined() ? r.times.bubble : r.exposed(Way::world)) += alone;
-      r.exposed(Way::world) += end - begin - alone;
+      const double alone = std::max(0.0, end - peers_.agreement() - begin);
+      (peers_.pipelined() ? r.times.bubble : r.exposed(Comm::world)) += alone;
+      r.exposed(Comm::world) += end - begin - alone;
       return;
     }
     const auto& t = r.transfer(a.index);
     const double begun = std::clamp(all_begun(k, a.index), begin, end);
-    if (axis_of(t.way) == Axis::pipe)
+    if (axis_of(t.comm) == Axis::pipe)
       r.times.bubble += begun - begin;
     else
-      r.exposed(t.way) += begun - begin;
-    r.exposed(t.way) += end - begun;
+      r.exposed(t.comm) += begun - begin;
+    r.exposed(t.comm) += end - begun;
   }
 
   void go_on(HostRank& r) {
@@ -210,7 +210,7 @@ class HostSimulation {
       if (a.what == What::agree)
         r.times.waits.push_back({Axis::all, {}, -1, {r.waits_since, r.now}});
       else
-        r.times.waits.push_back({axis_of(r.transfer(a.index).way),
+        r.times.waits.push_back({axis_of(r.transfer(a.index).comm),
                                  r.transfer(a.index).doing,
                                  a.index,
                                  {r.waits_since, r.now}});
@@ -250,7 +250,7 @@ class HostSimulation {
       case What::agree:
         if (r.waits_since == never) {
           r.waits_since = r.now;
-          parties_.comes_to_agree(k, r.now);
+          peers_.comes_to_agree(k, r.now);
           r.asleep = true;
           return;
         }
@@ -262,7 +262,7 @@ class HostSimulation {
   }
 
   const MachineModel& machine_;
-  Parties parties_;
+  Peers peers_;
   std::vector<HostRank> ranks_;
 };
 

@@ -4,15 +4,15 @@
 
 namespace trireme {
 
-Axis axis_of(Way w) {
-  switch (w) {
-    case Way::seq:
+Axis axis_of(Comm n) {
+  switch (n) {
+    case Comm::seq:
       return Axis::seq;
-    case Way::down:
-    case Way::up:
-    case Way::stages:
+    case Comm::down:
+    case Comm::up:
+    case Comm::stages:
       return Axis::pipe;
-    case Way::world:
+    case Comm::world:
       return Axis::all;
     default:
       return Axis::shard;

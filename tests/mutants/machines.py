@@ -24,8 +24,8 @@ MUTANTS = [
     ("agreement takes a round for each node", "lib/predict/simulate.cpp", "std::bit_width(static_cast<unsigned>(nodes - 1));", "nodes - 1;", TIMES),
     ("a ring has one link", "lib/predict/simulate.cpp", 'bandwidth(m.far, "far") * fewest', 'bandwidth(m.far, "far")', TIMES),
     ("a bubble is the last stage's", "lib/predict/simulate.cpp", "l.bubble += k.bubble / static_cast<double>(s.kinds.size());", "l.bubble = k.bubble;", TIMES),
-    ("a processor copies nothing", "lib/predict/simulate_host.cpp", '      spend(r, t.way, bytes / share_of(machine_, machine_.near, "near"));\n', "", TIMES),
-    ("a stage that waits for another waits for messages", "lib/predict/simulate_host.cpp", "      r.times.bubble += begun - begin;\n    else", "      r.exposed(t.way) += begun - begin;\n    else", TIMES),
+    ("a processor copies nothing", "lib/predict/simulate_host.cpp", '      spend(r, t.comm, bytes / share_of(machine_, machine_.near, "near"));\n', "", TIMES),
+    ("a stage that waits for another waits for messages", "lib/predict/simulate_host.cpp", "      r.times.bubble += begun - begin;\n    else", "      r.exposed(t.comm) += begun - begin;\n    else", TIMES),
     ("what a queue waits for takes no time", "lib/predict/simulate_device.cpp", "        s.now = std::max(s.now, it->second.at);\n", "", TIMES),
     ("a device never waits for its host", "lib/predict/simulate_device.cpp", "r.host += launch_;\n        [[fallthrough]];", "r.host += 0 * launch_;\n        [[fallthrough]];", TIMES),
     # search

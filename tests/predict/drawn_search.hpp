@@ -50,8 +50,8 @@ inline MachineModel drawn_machine(Draw& d, const std::string& backend) {
   const double flops = drawn_rate(d, 8, 11);
   for (const auto t : {DType::f32, DType::bf16}) {
     m.products.push_back({.dtype = t, .m = {1}, .n = {1}, .k = {1}, .flops = {flops}});
-    for (const auto way : {Direction::forward, Direction::backward})
-      m.attention.push_back({t, way, 4, {1}, {flops / 2}});
+    for (const auto direction : {Direction::forward, Direction::backward})
+      m.attention.push_back({t, direction, 4, {1}, {flops / 2}});
   }
   return m;
 }

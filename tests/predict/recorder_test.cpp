@@ -68,7 +68,7 @@ TEST(Recorder, SumsOfReplicasOverlapBackward) {
     for (std::int64_t i = 0; i < std::ssize(r.actions); ++i) {
       const auto& a = r.actions[static_cast<std::size_t>(i)];
       if (a.what != Action::What::call) continue;
-      if (r.transfers[static_cast<std::size_t>(a.index)].way != Way::replicas) continue;
+      if (r.transfers[static_cast<std::size_t>(a.index)].comm != Comm::replicas) continue;
       ++all;
       before += i < end;
     }
@@ -97,7 +97,7 @@ TEST(Recorder, KnowsTheNodesOfAGroupThatBeginsWithinOne) {
   const auto kinds = kinds_of_ranks(in);
   const auto spreads = [&](std::size_t kind) {
     const auto r = record_step(in, roomy_target(), {9}, kinds, kind);
-    const auto gather = std::ranges::find(r.transfers, Way::gather, &Transfer::way);
+    const auto gather = std::ranges::find(r.transfers, Comm::gather, &Transfer::comm);
     EXPECT_EQ(gather->ranks, 6);
     return gather->spread;
   };

@@ -23,10 +23,10 @@ class Writer {
     return act(What::compute, q, static_cast<std::int32_t>(r.workloads.size()) - 1);
   }
   // `bytes` out, in, or both.
-  Writer& call(Pattern p, Way way, Queue q, double bytes, int peer = -1) {
+  Writer& call(Pattern p, Comm comm, Queue q, double bytes, int peer = -1) {
     Transfer t;
     t.pattern = p;
-    t.way = way;
+    t.comm = comm;
     t.queue = q;
     t.peer = peer;
     t.ranks = 2;
@@ -75,7 +75,7 @@ TEST(SimulateHost, OperationsRunOneAfterTheOther) {
 // The receiver's processor copies: a gather of a second costs a second, wherever it is waited for.
 TEST(SimulateHost, MessagesOfANodeTakeTheProcessorsTime) {
   const Writer w = Writer()
-                       .call(Pattern::gather, Way::gather, Queue::gather, 1e9)
+                       .call(Pattern::gather, Comm::gather, Queue::gather, 1e9)
                        .compute(1)
                        .poll()
                        .compute(1)
@@ -88,9 +88,12 @@ TEST(SimulateHost, MessagesOfANodeTakeTheProcessorsTime) {
 
 TEST(SimulateHost, AStageWaitsForTheOneBeforeIt) {
   const Writer first =
-      Writer(0).compute(2).call(Pattern::send, Way::down, Queue::down, 1e9, 1).finish(0).agree();
-  const Writer second =
-      Writer(1).call(Pattern::receive, Way::down, Queue::down, 1e9, 0).finish(0).compute(1).agree();
+      Writer(0).compute(2).call(Pattern::send, Comm::down, Queue::down, 1e9, 1).finish(0).agree();
+  const Writer second = Writer(1)
+                            .call(Pattern::receive, Comm::down, Queue::down, 1e9, 0)
+                            .finish(0)
+                            .compute(1)
+                            .agree();
   const std::vector<Recording> both{first.r, second.r};
   const auto s = simulate(test::plain_machine("host"), both);
 
@@ -111,12 +114,12 @@ TEST(SimulateHost, RanksThatNeverMeetAreAnError) {
 // A gather on a queue of its own runs beside computing.
 TEST(SimulateDevice, QueuesOverlapUntilAnEventOrdersThem) {
   const Writer hidden = Writer()
-                            .call(Pattern::gather, Way::gather, Queue::gather, 1e9)
+                            .call(Pattern::gather, Comm::gather, Queue::gather, 1e9)
                             .compute(3)
                             .order(Queue::compute, Queue::gather)
                             .compute(1);
   const Writer shown = Writer()
-                           .call(Pattern::gather, Way::gather, Queue::gather, 2e9)
+                           .call(Pattern::gather, Comm::gather, Queue::gather, 2e9)
                            .compute(0.5)
                            .order(Queue::compute, Queue::gather)
                            .compute(1);
@@ -134,20 +137,20 @@ TEST(SimulateDevice, SendsMeetReceivesOnTheirQueues) {
   const Writer first = Writer(0)
                            .compute(1)
                            .order(Queue::down, Queue::compute)
-                           .call(Pattern::send, Way::down, Queue::down, 1e9, 1)
+                           .call(Pattern::send, Comm::down, Queue::down, 1e9, 1)
                            .compute(1)
                            .order(Queue::down, Queue::compute)
-                           .call(Pattern::send, Way::down, Queue::down, 1e9, 1)
-                           .call(Pattern::receive, Way::up, Queue::up, 1e9, 1)
+                           .call(Pattern::send, Comm::down, Queue::down, 1e9, 1)
+                           .call(Pattern::receive, Comm::up, Queue::up, 1e9, 1)
                            .order(Queue::compute, Queue::up)
                            .compute(1);
   const Writer second = Writer(1)
-                            .call(Pattern::receive, Way::down, Queue::down, 1e9, 0)
+                            .call(Pattern::receive, Comm::down, Queue::down, 1e9, 0)
                             .order(Queue::compute, Queue::down)
                             .compute(2)
                             .order(Queue::up, Queue::compute)
-                            .call(Pattern::send, Way::up, Queue::up, 1e9, 0)
-                            .call(Pattern::receive, Way::down, Queue::down, 1e9, 0);
+                            .call(Pattern::send, Comm::up, Queue::up, 1e9, 0)
+                            .call(Pattern::receive, Comm::down, Queue::down, 1e9, 0);
   const std::vector<Recording> both{first.r, second.r};
   const auto s = simulate(test::plain_machine("cuda"), both);
 

@@ -18,8 +18,8 @@ inline MachineModel plain_machine(const std::string& backend) {
   for (const auto t : {DType::f32, DType::bf16}) {
     m.peak[t] = 1e9;
     m.products.push_back({.dtype = t, .m = {1}, .n = {1}, .k = {1}, .flops = {1e9}});
-    for (const auto way : {Direction::forward, Direction::backward})
-      m.attention.push_back({t, way, 4, {1}, {1e9}});
+    for (const auto direction : {Direction::forward, Direction::backward})
+      m.attention.push_back({t, direction, 4, {1}, {1e9}});
   }
   m.measured = true;
   return m;

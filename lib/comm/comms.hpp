@@ -10,23 +10,23 @@
 
 namespace trireme {
 
-enum class Way : std::uint8_t { gather, scatter, replicas, seq, down, up, stages, world };
-inline constexpr int way_count = 8;
+enum class Comm : std::uint8_t { gather, scatter, replicas, seq, down, up, stages, world };
+inline constexpr int comm_count = 8;
 
 // Of one rank, from arithmetic alone: also of a pretended one.
-class Ways {
+class Comms {
  public:
   // `shard` as in make_axes.
-  Ways(const Axes&, int shard);
+  Comms(const Axes&, int shard);
 
   // Error for a communicator of other Axes.
-  Way of(const engine::Context&) const;
+  Comm of(const engine::Context&) const;
   // Ranks of the job, by rank in the communicator.
-  std::span<const int> members(Way w) const { return members_[static_cast<std::size_t>(w)]; }
+  std::span<const int> members(Comm n) const { return members_[static_cast<std::size_t>(n)]; }
 
  private:
-  std::map<const engine::Context*, Way> way_;
-  std::array<std::vector<int>, way_count> members_;
+  std::map<const engine::Context*, Comm> names_;
+  std::array<std::vector<int>, comm_count> members_;
 };
 
 }  // namespace trireme

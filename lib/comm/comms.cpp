@@ -1,4 +1,4 @@
-#include "lib/comm/ways.hpp"
+#include "lib/comm/comms.hpp"
 
 #include <numeric>
 #include <utility>
@@ -16,15 +16,15 @@ static std::vector<int> members_of(const Grid& grid, int rank, const GroupOf& gr
   return all;
 }
 
-Ways::Ways(const Axes& a, int shard) {
-  using enum Way;
-  const std::pair<const Communicator*, Way> named[] = {
+Comms::Comms(const Axes& a, int shard) {
+  using enum Comm;
+  const std::pair<const Communicator*, Comm> named[] = {
       {&a.gather, gather}, {&a.scatter, scatter}, {&a.replicas, replicas}, {&a.seq, seq},
       {&a.down, down},     {&a.up, up},           {&a.stages, stages},     {&a.world, world}};
-  for (const auto& [c, way] : named) way_[c->id()] = way;
-  const auto set = [&](std::initializer_list<Way> ways, const auto& group) {
+  for (const auto& [c, name] : named) names_[c->id()] = name;
+  const auto set = [&](std::initializer_list<Comm> names, const auto& group) {
     const auto all = members_of(a.grid, a.grid.rank(a.at), group);
-    for (const auto w : ways) members_[static_cast<std::size_t>(w)] = all;
+    for (const auto n : names) members_[static_cast<std::size_t>(n)] = all;
   };
   set({gather, scatter}, [&](int r) { return shard_group(a.grid, shard, r); });
   set({replicas}, [&](int r) { return replica_group(a.grid, shard, r); });
@@ -35,9 +35,9 @@ Ways::Ways(const Axes& a, int shard) {
   std::iota(all.begin(), all.end(), 0);
 }
 
-Way Ways::of(const engine::Context& c) const {
-  const auto it = way_.find(&c);
-  require(it != way_.end(), "a communicator of other axes than these");
+Comm Comms::of(const engine::Context& c) const {
+  const auto it = names_.find(&c);
+  require(it != names_.end(), "a communicator of other axes than these");
   return it->second;
 }
 

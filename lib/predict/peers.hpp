@@ -1,5 +1,5 @@
 #pragma once
-// What simulations of steps on hosts and on devices share: a kind of rank on its way through its
+// What simulations of steps on hosts and on devices share: a kind of rank at a point of its
 // recording, and who takes part in what.
 #include <array>
 #include <limits>
@@ -33,10 +33,10 @@ struct SimulatedKind {
   double& exposed(Axis a) { return times.exposed[static_cast<std::size_t>(a)]; }
 };
 
-class Parties {
+class Peers {
  public:
   // Error where transfers of the kinds do not match.
-  Parties(const MachineModel&, std::span<const Recording>);
+  Peers(const MachineModel&, std::span<const Recording>);
 
   // f(kind, transfer) for the other side of a send or receive, and for all sides of a collective,
   // its own too: others may be alike.
@@ -46,7 +46,7 @@ class Parties {
     const auto other = other_[kind][static_cast<std::size_t>(transfer)];
     if (t.peer >= 0) return f(static_cast<std::size_t>(t.peer), other);
     for (const auto j : beside_[kind])
-      f(j, collectives_[j][static_cast<std::size_t>(t.way)].at(static_cast<std::size_t>(other)));
+      f(j, collectives_[j][static_cast<std::size_t>(t.comm)].at(static_cast<std::size_t>(other)));
   }
 
   // A kind comes to its next agreement of all ranks.
@@ -60,10 +60,10 @@ class Parties {
  private:
   std::span<const Recording> kinds_;
   // By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
-  // and for a collective its number on its way.
+  // and for a collective its number on its communicator.
   std::vector<std::vector<std::int32_t>> other_;
   std::vector<std::vector<std::size_t>> beside_;  // kinds of its stage, itself too
-  std::vector<std::array<std::vector<std::int32_t>, way_count>> collectives_;
+  std::vector<std::array<std::vector<std::int32_t>, comm_count>> collectives_;
   std::vector<std::vector<double>> agreements_;
   double agreement_;
   int stages_ = 1;

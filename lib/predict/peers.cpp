@@ -1,4 +1,4 @@
-#include "lib/predict/parties.hpp"
+#include "lib/predict/peers.hpp"
 
 #include <algorithm>
 #include <map>
@@ -19,26 +19,26 @@ static std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Re
   using Pattern = Transfer::Pattern;
   std::vector<std::vector<std::int32_t>> other(kinds.size());
   // Messages of one microbatch between two kinds in order of the calls.
-  using Key = std::tuple<std::size_t, std::size_t, Way, int>;  // from, to
+  using Key = std::tuple<std::size_t, std::size_t, Comm, int>;  // from, to
   std::map<Key, std::vector<std::int32_t>> sends, receives;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     const auto& transfers = kinds[k].transfers;
     other[k].assign(transfers.size(), -1);
-    std::array<std::int32_t, way_count> count{};
+    std::array<std::int32_t, comm_count> count{};
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       const auto& t = transfers[i];
       const auto number = static_cast<std::int32_t>(i);
       const auto peer = static_cast<std::size_t>(t.peer);
       if (t.pattern == Pattern::send)
-        sends[{k, peer, t.way, t.microbatch}].push_back(number);
+        sends[{k, peer, t.comm, t.microbatch}].push_back(number);
       else if (t.pattern == Pattern::receive)
-        receives[{peer, k, t.way, t.microbatch}].push_back(number);
+        receives[{peer, k, t.comm, t.microbatch}].push_back(number);
       else
-        other[k][i] = count[static_cast<std::size_t>(t.way)]++;
+        other[k][i] = count[static_cast<std::size_t>(t.comm)]++;
     }
   }
   for (const auto& [key, out] : sends) {
-    const auto& [from, to, way, microbatch] = key;
+    const auto& [from, to, comm, microbatch] = key;
     const auto& in = receives[key];
     require(in.size() == out.size(), "a prediction's stages send {} and receive {} messages",
             out.size(), in.size());
@@ -50,7 +50,7 @@ static std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Re
   return other;
 }
 
-Parties::Parties(const MachineModel& m, std::span<const Recording> kinds)
+Peers::Peers(const MachineModel& m, std::span<const Recording> kinds)
     : kinds_(kinds),
       other_(match_transfers(kinds)),
       beside_(kinds.size()),
@@ -61,14 +61,14 @@ Parties::Parties(const MachineModel& m, std::span<const Recording> kinds)
     const auto& transfers = kinds[k].transfers;
     for (std::size_t i = 0; i < transfers.size(); ++i)
       if (const auto& t = transfers[i]; t.peer < 0)
-        collectives_[k][static_cast<std::size_t>(t.way)].push_back(static_cast<std::int32_t>(i));
+        collectives_[k][static_cast<std::size_t>(t.comm)].push_back(static_cast<std::int32_t>(i));
     for (std::size_t j = 0; j < kinds.size(); ++j)
       if (kinds[j].at.pipe == kinds[k].at.pipe) beside_[k].push_back(j);
     stages_ = std::max(stages_, kinds[k].at.pipe + 1);
   }
 }
 
-double Parties::all_came(std::size_t kind) const {
+double Peers::all_came(std::size_t kind) const {
   const auto number = agreements_[kind].size() - 1;
   double last = 0;
   for (const auto& came : agreements_)
