@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// The gather that this lease reads: an earlier one where there is one that it may share.
+// The gather that this borrow reads: an earlier one where there is one that it may share.
 static std::size_t gather_for(std::vector<GatherStep>& steps, UnitId unit, int microbatch,
                               bool once) {
   const auto from = once || steps.empty() ? steps.begin() : steps.end() - 1;
@@ -19,7 +19,7 @@ static void borrow_gradient(std::vector<GradientUse>& uses, const Borrow& b) {
   const auto it = std::ranges::find_if(
       uses, [&](const GradientUse& g) { return g.unit == b.unit && g.use == b.use; });
   if (it != uses.end())
-    ++it->leases;
+    ++it->borrows;
   else
     uses.push_back({b.unit, b.use, 1});
 }

@@ -21,30 +21,30 @@ struct Visit {
 struct GatherStep {
   UnitId unit;
   int microbatch;      // of the first use
-  int uses;            // leases that read it
+  int uses;            // borrows that read it
   bool stays = false;  // to the end of the program; else to the last use
   bool operator==(const GatherStep&) const = default;
 };
 
-// How many leases add to this unit's gradient for this use.
+// How many borrows add to this unit's gradient for this use.
 struct GradientUse {
   UnitId unit;
   Use use;
-  int leases;
+  int borrows;
   bool operator==(const GradientUse&) const = default;
 };
 
 struct BorrowPlan {
   std::vector<GatherStep> gathers = {};  // in the order of their first uses
   std::vector<std::size_t> reads =
-      {};  // by lease of a unit's weights, in order: the gather it reads
+      {};  // by borrow of a unit's weights, in order: the gather it reads
   std::vector<GradientUse> gradients = {};
-  bool reduce_at_last = false;  // gradients leave after the last lease of a use; else after each
+  bool reduce_at_last = false;  // gradients leave after the last borrow of a use; else after each
   bool operator==(const BorrowPlan&) const = default;
 };
 
-// Leases of one unit in a row share a gather; where units are gathered once a step, all leases of
-// it do.
+// Borrows of one unit in a row share a gather; where units are gathered once a step, all of them
+// do.
 BorrowPlan make_borrow_plan(std::span<const Visit>, const ZeroPolicy&);
 
 }  // namespace trireme

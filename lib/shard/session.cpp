@@ -12,7 +12,7 @@ static std::size_t borrowed(const ModelSpec& spec, std::span<const Borrow> units
   return static_cast<std::size_t>(it - units.begin());
 }
 
-ConstView Lease::operator[](ParamId p) const {
+ConstView BorrowedWeights::operator[](ParamId p) const {
   const auto& spec = store_.spec();
   const auto& held = *held_[borrowed(spec, units_, p)];
   if (held.flat.empty()) return store_.shards().weight(p);
@@ -24,7 +24,7 @@ ConstView Lease::operator[](ParamId p) const {
       .view();
 }
 
-GradientLease::Destination GradientLease::destination(std::span<const ParamId> params) {
+BorrowedGradients::Destination BorrowedGradients::destination(std::span<const ParamId> params) {
   std::vector<View> dst;
   std::optional<std::uint8_t> before;  // were they written? One answer serves the fill
   for (const ParamId p : params) {
@@ -51,15 +51,15 @@ GradientLease::Destination GradientLease::destination(std::span<const ParamId> p
   return {std::move(dst), before.value_or(0) ? Accumulate::add : Accumulate::overwrite};
 }
 
-void GradientLease::add(std::span<const ParamId> params, std::int64_t rows, const Fill& fill) {
+void BorrowedGradients::add(std::span<const ParamId> params, std::int64_t rows, const Fill& fill) {
   if (store_.gradients().exact_chunk() > 0) return add_leaves(params, rows, fill);
   const auto [dst, how] = destination(params);
   fill({0, rows}, dst, how);
 }
 
 // Each leaf by itself, then into the counts.
-void GradientLease::add_leaves(std::span<const ParamId> params, std::int64_t rows,
-                               const Fill& fill) {
+void BorrowedGradients::add_leaves(std::span<const ParamId> params, std::int64_t rows,
+                                   const Fill& fill) {
   auto& sums = store_.gradients();
   auto& b = store_.backend();
   const auto chunk = sums.exact_chunk();
@@ -83,7 +83,7 @@ void GradientLease::add_leaves(std::span<const ParamId> params, std::int64_t row
   }
 }
 
-void GradientLease::add_rows(ParamId p, std::int64_t leaves, const FillRows& fill) {
+void BorrowedGradients::add_rows(ParamId p, std::int64_t leaves, const FillRows& fill) {
   const auto [dst, how] = destination({&p, 1});
   const bool exact = store_.gradients().exact_chunk() > 0;
   fill(dst[0], exact ? store_.gradients().count_leaves(p, leaves) : View{}, how);
@@ -96,7 +96,7 @@ Session::Session(Store& s, Purpose purpose, BorrowPlan plan)
       plan_(std::move(plan)),
       replicas_(s.gradients().replica_sums()) {
   s.begin(purpose);
-  for (const auto& g : plan_.gradients) leases_left_[{g.unit, g.use}] = g.leases;
+  for (const auto& g : plan_.gradients) borrows_left_[{g.unit, g.use}] = g.borrows;
   // What compute wrote into the shards comes before what is sent of them.
   if (sharding_.policy.whole()) return;
   s.backend().wait(Queue::gather, s.backend().record(Queue::compute));
@@ -155,7 +155,7 @@ void Session::skip(std::span<const Borrow> read, std::span<const Borrow> added) 
       if (!plan_.gathers[at].stays) g.reset();
     }
   }
-  for (const auto& b : added) --leases_left_[{b.unit, b.use}];
+  for (const auto& b : added) --borrows_left_[{b.unit, b.use}];
 }
 
 void Session::look_ahead() {
@@ -168,24 +168,24 @@ void Session::arrive(Gathered& g) {
   g.pending.clear();
 }
 
-Lease Session::gather(std::span<const Borrow> units) {
-  Lease lease(store_, units);
-  for (const auto& b : units) lease.held_.push_back(take(b.unit));
+BorrowedWeights Session::gather(std::span<const Borrow> units) {
+  BorrowedWeights borrowed(store_, units);
+  for (const auto& b : units) borrowed.held_.push_back(take(b.unit));
   if (!units.empty()) look_ahead();
-  for (const auto& g : lease.held_) arrive(*g);
-  return lease;
+  for (const auto& g : borrowed.held_) arrive(*g);
+  return borrowed;
 }
 
-GradientLease Session::gradients(std::span<const Borrow> units, int microbatch) {
-  GradientLease lease(store_, units, microbatch);
+BorrowedGradients Session::gradients(std::span<const Borrow> units, int microbatch) {
+  BorrowedGradients borrowed(store_, units, microbatch);
   for (const auto& b : units)
     for (const auto i : layout_.of_unit[b.unit.index()]) {
       if (!store_.trainability().trains(layout_.segments[i])) continue;
       auto& kept = kept_[{i, b.use}];
       if (!kept) kept = store_.gradients().buffer(i, b.use);
-      lease.held_.push_back({i, b.use, kept});
+      borrowed.held_.push_back({i, b.use, kept});
     }
-  return lease;
+  return borrowed;
 }
 
 // In the order of the units, which is that of all ranks of a stage.
@@ -202,21 +202,21 @@ void Session::land() {
   if (last) complete(*last);
 }
 
-void Session::scatter(GradientLease lease) {
-  for (const auto& borrow : lease.units_) {
-    const int left = --leases_left_[{borrow.unit, borrow.use}];
+void Session::scatter(BorrowedGradients borrowed) {
+  for (const auto& borrow : borrowed.units_) {
+    const int left = --borrows_left_[{borrow.unit, borrow.use}];
     if (sharding_.policy.whole()) {  // added where it stays
       if (left == 0) complete(borrow.unit);
       continue;
     }
     if (left > 0 && plan_.reduce_at_last) continue;
     Leaving out;
-    for (auto& h : lease.held_) {
+    for (auto& h : borrowed.held_) {
       if (layout_.segments[h.segment].unit != borrow.unit) continue;
       if (out.pending.empty())
         while (static_cast<int>(leaving_.size()) >= sharding_.policy.scatters) land();
       out.pending.push_back(
-          store_.gradients().reduce(h.segment, h.use, *h.buffer, lease.microbatch_));
+          store_.gradients().reduce(h.segment, h.use, *h.buffer, borrowed.microbatch_));
       kept_.erase({h.segment, h.use});
     }
     if (out.pending.empty()) continue;
@@ -231,9 +231,9 @@ void Session::close() {
   if (next_read_ < plan_.reads.size())
     fail("the program ended and nobody borrowed {}, which its plan has next",
          name_of(plan_.gathers[plan_.reads[next_read_]].unit));
-  for (const auto& [use, leases] : leases_left_)
-    require(leases == 0,
-            "the program ended with {} gradients of {} that its plan has and nobody sent", leases,
+  for (const auto& [use, borrows] : borrows_left_)
+    require(borrows == 0,
+            "the program ended with {} gradients of {} that its plan has and nobody sent", borrows,
             name_of(use.first));
   gathered_.clear();
 }

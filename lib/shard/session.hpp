@@ -2,7 +2,7 @@
 // Session: one program's use of a store. It gathers weights ahead of their use and sends gradients
 // off behind it, in the order of a BorrowPlan, all at fixed points of the program.
 //
-// Where shards are whole a lease is a view of the shard and a gradient is added where it stays: no
+// Where shards are whole a borrow is a view of the shard and a gradient is added where it stays: no
 // block, no copy, no collective.
 #include <deque>
 #include <map>
@@ -20,33 +20,34 @@ namespace trireme {
 // A unit's weights on this rank for as long as somebody holds them.
 struct Gathered {
   UnitId unit;
-  int uses = 0;                  // leases to come
+  int uses = 0;                  // borrows to come
   std::vector<Tensor> flat;      // by segment of the unit; none where shards are whole
   std::vector<Pending> pending;  // each keeps its tensor, also when a program is broken off
 };
 
 // Weights of the units that a part borrowed. Views into it end with it.
-class Lease final : public Weights {
+class BorrowedWeights final : public Weights {
  public:
   ConstView operator[](ParamId) const override;
 
  private:
   friend class Session;
-  Lease(const Store& store, std::span<const Borrow> units) : store_(store), units_(units) {}
+  BorrowedWeights(const Store& store, std::span<const Borrow> units)
+      : store_(store), units_(units) {}
   const Store& store_;
   std::span<const Borrow> units_;
   std::vector<std::shared_ptr<Gathered>> held_;  // by unit
 };
 
 // Takes the gradients of the units that a part borrowed; given to Session::scatter when complete.
-class GradientLease final : public Gradients {
+class BorrowedGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
   void add_rows(ParamId, std::int64_t leaves, const FillRows&) override;
 
  private:
   friend class Session;
-  GradientLease(Store& store, std::span<const Borrow> units, int microbatch)
+  BorrowedGradients(Store& store, std::span<const Borrow> units, int microbatch)
       : store_(store), units_(units), microbatch_(microbatch) {}
   struct Held {
     std::size_t segment;
@@ -75,9 +76,9 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // Error naming the unit when the plan has another one next.
-  Lease gather(std::span<const Borrow> units);
-  GradientLease gradients(std::span<const Borrow> units, int microbatch);
-  void scatter(GradientLease);
+  BorrowedWeights gather(std::span<const Borrow> units);
+  BorrowedGradients gradients(std::span<const Borrow> units, int microbatch);
+  void scatter(BorrowedGradients);
   // A part's visit that is left out, on all ranks that share its units: nothing is sent for it.
   void skip(std::span<const Borrow> read, std::span<const Borrow> added);
   std::span<const std::uint8_t> trainable() const { return store_.trainable(); }
@@ -100,8 +101,8 @@ class Session {
   BorrowPlan plan_;
   std::vector<std::shared_ptr<Gathered>> gathered_;  // by GatherStep; null: given back
   std::size_t next_read_ = 0;                        // of the plan
-  std::size_t taken_ = 0;                            // gathers that some lease reads or has read
-  std::map<std::pair<UnitId, Use>, int> leases_left_;
+  std::size_t taken_ = 0;                            // gathers that some borrow reads or has read
+  std::map<std::pair<UnitId, Use>, int> borrows_left_;
   // Whole gradients that are not sent yet, by segment and use.
   std::map<std::pair<std::size_t, Use>, std::shared_ptr<GradientBuffer>> kept_;
   // Of a unit; each keeps its buffer.

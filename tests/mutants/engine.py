@@ -67,7 +67,7 @@ MUTANTS = [
     ("a grid decides whether an evaluation overflows", "lib/train/trainer_forward.cpp", "losses, fixed::loss_terms);",
      "losses, static_cast<std::int64_t>(most[1] * most[2]));", ranks(2, "Exactness.Evaluations*")),
     # sessions
-    ("a gather is not waited for", "lib/shard/session.cpp", "  for (const auto& g : lease.held_) arrive(*g);\n",
+    ("a gather is not waited for", "lib/shard/session.cpp", "  for (const auto& g : borrowed.held_) arrive(*g);\n",
      "", ranks(2, FEW)),
     ("copies are summed before the last microbatch", "lib/shard/session.cpp", "      if (left == 0) complete(borrow.unit);",
      "      if (left <= 1) complete(borrow.unit);", few(4)),
@@ -82,13 +82,13 @@ MUTANTS = [
      "}", ranks(4, FEW + "*")),
     ("a gradient buffer is given back early", "lib/shard/gradients.cpp",
      "  leaving.keep(std::move(whole.flat));\n", "  whole.flat = {};\n", ranks(2, FEW)),
-    ("a lease of the unit's first segment", "lib/shard/session.cpp",
+    ("a borrow of the unit's first segment", "lib/shard/session.cpp",
      "const auto k = std::ranges::find(segments, where.segment) - segments.begin();",
      "const auto k = std::ranges::find(segments, segments[0]) - segments.begin();", ranks(2, "Freeze.*")),
-    ("weights are given back while they are leased", "lib/shard/session.cpp",
-     "  for (const auto& g : lease.held_) arrive(*g);\n",
-     "  for (const auto& g : lease.held_) arrive(*g);\n"
-     "  for (const auto& g : lease.held_) if (g->uses == 0) g->flat.clear();\n", ranks(2, FEW)),
+    ("weights are given back while they are borrowed", "lib/shard/session.cpp",
+     "  for (const auto& g : borrowed.held_) arrive(*g);\n",
+     "  for (const auto& g : borrowed.held_) arrive(*g);\n"
+     "  for (const auto& g : borrowed.held_) if (g->uses == 0) g->flat.clear();\n", ranks(2, FEW)),
     ("bf16 weights stay those of the step before", "lib/shard/shards.cpp",
      "compute_ == master() ? View{} : cut(s.copy)", "View{}",
      ranks(2, "Precision.GridsAgreeInBf16AsFarAsOrdersDo")),

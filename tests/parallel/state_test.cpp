@@ -168,7 +168,7 @@ TEST(State, WhatIsLeftInFlightIsNamedUntilItIsDrained) {
   {
     Session session(store, Purpose::forward,
                     {.gathers = {{unit(0), 0, 1}, {unit(1), 0, 1}}, .reads = {0, 1}});
-    const auto lease = session.gather(first);
+    const auto borrowed = session.gather(first);
   }
   const auto gathered = [&] {
     return many.trainer->backend().account().live[static_cast<std::size_t>(Kind::gathered)];

@@ -116,7 +116,7 @@ TEST_F(StageParts, LeasesInARowShareAGather) {
   EXPECT_EQ(once.reads, (std::vector<std::size_t>{0, 1, 1, 0, 0, 1, 1, 0}));
   EXPECT_EQ(each.gradients, once.gradients);
   EXPECT_EQ(each.gradients.size(), 2U);
-  EXPECT_EQ(each.gradients[0].leases, 2);
+  EXPECT_EQ(each.gradients[0].borrows, 2);
 }
 
 // The first half of backward reads what it read, the second adds what it added, and reads nothing;
