@@ -9,8 +9,8 @@
 #include "lib/base/log.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/deck/check.hpp"
-#include "lib/deck/former.hpp"
 #include "lib/deck/preset.hpp"
+#include "lib/deck/removed_keys.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/keys/familiar.hpp"
 #include "lib/keys/table_reader.hpp"
@@ -42,8 +42,8 @@ class Loader final : public TableReader {
     const auto equals = argument.find('=');
     const std::string path = trimmed(argument.substr(0, equals));
     const Key* key = find_key(path);
-    if (const auto* former = find_former(path)) {
-      report(where, fmt::format("{} {}", path, former->says));
+    if (const auto* removed = find_removed(path)) {
+      report(where, fmt::format("{} {}", path, removed->says));
       return;
     }
     if (const auto* familiar = key ? nullptr : find_familiar(path)) {
@@ -101,12 +101,12 @@ class Loader final : public TableReader {
   }
 
   // None: no value that the key ever had.
-  static std::optional<bool> was_set(const FormerKey& former, const RawValue& raw) {
+  static std::optional<bool> was_set(const RemovedKey& removed, const RawValue& raw) {
     const auto compared = [&](auto unset) -> std::optional<bool> {
       const auto* given = std::get_if<decltype(unset)>(&raw.data);
       return given ? std::optional(*given != unset) : std::nullopt;
     };
-    return std::visit(compared, former.unset);
+    return std::visit(compared, removed.unset);
   }
 
   std::string home_of(const RawEntry& entry) override {
@@ -126,12 +126,12 @@ class Loader final : public TableReader {
   std::optional<std::string> hint_of_key(const KeySection& section,
                                          const RawEntry& entry) override {
     const std::string path = section.name + "." + entry.key;
-    if (const auto* former = find_former(path)) {
-      const auto set = was_set(*former, entry.value);
+    if (const auto* removed = find_removed(path)) {
+      const auto set = was_set(*removed, entry.value);
       if (!set)
-        report(entry.place, fmt::format("{} {}", path, former->says));
+        report(entry.place, fmt::format("{} {}", path, removed->says));
       else if (*set)
-        log_warning("{}: {} {}", at(entry.place), path, former->says);
+        log_warning("{}: {} {}", at(entry.place), path, removed->says);
       return {};
     }
     if (const auto homes = homes_of(entry.key); !homes.empty()) return "; it belongs to " + homes;

@@ -38,7 +38,7 @@ NewestIntact newest_intact(const std::filesystem::path& checkpoints, Check);
 std::filesystem::path find_checkpoint(const std::filesystem::path&);
 
 // Keeps the newest `keep_last` good ones (by their sizes; 0: all), every step that `keep_every`
-// divides (0: none) and whatever is newer than the oldest of the former.
+// divides (0: none) and whatever is newer than the oldest of those.
 void prune(const std::filesystem::path& checkpoints, std::int64_t keep_last,
            std::int64_t keep_every);
 

@@ -1,6 +1,6 @@
 // Keys that earlier decks had: those of checkpoints are read, and nothing that was asked for is
 // dropped in silence.
-#include "lib/deck/former.hpp"
+#include "lib/deck/removed_keys.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 // Also where it was set: a checkpoint's deck cannot be mended.
-TEST(Former, IsReadOverInADeck) {
+TEST(RemovedKey, IsIgnoredInADeck) {
   const std::string now = dump_deck(parsed(least_deck));
   for (const char* line : {"cuda_graph = false\n", "cuda_graph = true\n"}) {
     const std::string before = now + line;  // of [run]
@@ -22,7 +22,7 @@ TEST(Former, IsReadOverInADeck) {
   EXPECT_EQ(parsed(std::string(now).insert(next, "ranks_per_file = 1\n")), parsed(now));
 }
 
-TEST(Former, IsRefusedWithTheReasonOtherwise) {
+TEST(RemovedKey, IsRefusedWithTheReasonOtherwise) {
   const std::string why =
       "run.cuda_graph is gone: a graph would be captured anew for each microbatch, which costs "
       "more than the launches that it saves; leave it out";
@@ -35,8 +35,8 @@ TEST(Former, IsRefusedWithTheReasonOtherwise) {
             "writes a file of its own; leave it out");
 }
 
-TEST(Former, IsOfItsSectionAlone) {
-  EXPECT_EQ(find_former("train.cuda_graph"), nullptr);
+TEST(RemovedKey, IsOfItsSectionAlone) {
+  EXPECT_EQ(find_removed("train.cuda_graph"), nullptr);
   EXPECT_NE(refusal_of_addition("[train]\ncuda_graph = false\n"), "");
 }
 
