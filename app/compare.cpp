@@ -14,8 +14,8 @@
 #include "app/output.hpp"
 #include "app/replayer.hpp"
 #include "lib/base/array_names.hpp"
+#include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/told.hpp"
 #include "lib/train/trainer.hpp"
 
 namespace trireme {
@@ -286,7 +286,7 @@ int compare(const CompareArguments& a) {
     flush_output();
     return code;
   } catch (const Error& e) {
-    log_error("{}", told(e));
+    log_error("{}", error_text(e));
     return exit_trouble;
   }
 }

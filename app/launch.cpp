@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "lib/base/error_text.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/comm/placement.hpp"
 #include "lib/data/dataset.hpp"
@@ -47,7 +47,7 @@ double hang_timeout_before_deck(const std::vector<std::string>& overrides) {
 }
 
 void say_lone_error(const Communicator& world, const std::exception& e) {
-  log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", told(e));
+  log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", error_text(e));
 }
 
 int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>& work) {
@@ -85,7 +85,7 @@ Deck resolve_here(Deck deck, const Communicator& world, std::int64_t vocab) {
   Surroundings here{.ranks = world.size(), .vocab = vocab};
   if (copy_each_node) here.ranks_of_node = placement_of(world).ranks_of_node;
   together(world, [&] { deck = resolve(std::move(deck), here); });
-  if (copy_each_node) tell_copy_each_node(deck, here.ranks_of_node);
+  if (copy_each_node) log_copy_each_node(deck, here.ranks_of_node);
   return deck;
 }
 

@@ -169,7 +169,7 @@ int plan(PlanArguments a) {
   if (machine) a.run.ranks_of_node = machine->ranks_of_node;
   auto deck = a.run.resolved(asked);
   if (machine) move_to(*machine, a, deck);
-  if (asked.zero.copy_each_node) tell_copy_each_node(deck, a.run.ranks_of_node);
+  if (asked.zero.copy_each_node) log_copy_each_node(deck, a.run.ranks_of_node);
   const auto choice = backend_choice(deck, {});
   warn_of_slow_products(choice, deck.precision.compute);
   if (limit && !machine && deck.run.backend == "auto" && choice.name == "host")

@@ -1,12 +1,12 @@
 #include "app/run_end.hpp"
 
+#include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/told.hpp"
 #include "lib/io/run_lock.hpp"
 
 namespace trireme {
 
-void tell_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
+void report_timing(const Communicator& world, const RunTiming& t, const LockedRun& run) {
   if (world.rank() != 0) return;
   for (const auto& line : timing_lines(t)) log_info("{}", line);
   try {
@@ -24,7 +24,7 @@ void record_lone_failure(const LockedRun& run, const Communicator& world, const 
     const auto there = read_outcome(run.path);
     if (world.rank() > 0 && there && there->status == "failed") return;
     write_outcome(run.path, run.lock_text,
-                  {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), told(e)),
+                  {"failed", loop.step(), fmt::format("rank {}: {}", world.rank(), error_text(e)),
                    loop.last_checkpoint(), there ? there->machine : "", start});
   } catch (const Error&) {  // another rank may do the same, another process have the directory
   }

@@ -18,7 +18,7 @@ struct LockedRun {
 };
 
 // A failing write is no reason to end the run with an error: all that is in it was printed.
-void tell_timing(const Communicator& world, const RunTiming&, const LockedRun&);
+void report_timing(const Communicator& world, const RunTiming&, const LockedRun&);
 
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
 void record_lone_failure(const LockedRun&, const Communicator& world, const TrainLoop&,

@@ -49,7 +49,7 @@ std::int64_t planned_vocabulary(const Deck& deck) {
   return vocabulary_of(here);
 }
 
-void tell_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node) {
+void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node) {
   if (resolved.zero.shard == 1)
     log_warning(
         "zero.shard = \"node\": with {} on a node and {} of a stage no two of them share a copy, "

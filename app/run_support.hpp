@@ -29,7 +29,7 @@ void add_ranks_of_node(CLI::App& command, std::int64_t& ranks_of_node);
 std::int64_t planned_vocabulary(const Deck&);
 
 // Of a deck that had zero.shard = "node": how many ranks share a copy.
-void tell_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
+void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 
 // Warns of what is allowed and seldom meant: a batch that is more than an epoch's samples (0: not
 // known), a warm-up that does not end within the steps of the run, nothing to train.

@@ -13,11 +13,11 @@
 #include "app/run_end.hpp"
 #include "app/run_start.hpp"
 #include "app/train_log.hpp"
+#include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/log_errors.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
-#include "lib/base/told.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/io/run_directory.hpp"
@@ -113,10 +113,10 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
     // At once: whatever else this rank does, another one that fails may abort the job meanwhile.
     say_lone_error(machine.axes.world, e);
     record_lone_failure(run, machine.axes.world, loop, e, start_of(a));
-    throw SaidError(told(e));
+    throw SaidError(error_text(e));
   }
   log_resources(deck, machine, loop.step());
-  tell_timing(machine.axes.world, loop.timing(), run);
+  report_timing(machine.axes.world, loop.timing(), run);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
     outcome("done", done_reason);

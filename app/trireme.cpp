@@ -11,8 +11,8 @@
 #include "app/hints.hpp"
 #include "app/output.hpp"
 #include "kernels/host/wait_policy.hpp"
+#include "lib/base/error_text.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/told.hpp"
 #include "lib/launch/ucx.hpp"
 #include "lib/run/signals.hpp"
 
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     const int code = train ? end_train(say) : say();
     return std::fflush(stdout) == 0 ? code : 1;
   } catch (const std::exception& e) {
-    log_error("{}", told(e));
+    log_error("{}", error_text(e));
     return 1;
   }
 }

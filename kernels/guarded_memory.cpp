@@ -46,10 +46,10 @@ std::size_t GuardedMemory::give(const Block& b) noexcept {
   if (const auto what = guard_damage(known(place.watched_from, place.begin),
                                      known(place.end, place.pages), bytes, b.kind))
     end_for_damage(*what);
-  const auto told = name;
+  const auto freed = name;
   unmap(it->second);
   blocks_.erase(it);
-  return told;
+  return freed;
 }
 
 std::span<std::byte> GuardedMemory::pages_of(const std::byte* p) const {

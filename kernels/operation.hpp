@@ -45,15 +45,15 @@ enum class Direction : std::uint8_t { forward, backward };
 namespace kernel {
 
 template <Role role, Need need = Need::must>
-struct Tell {
+struct OperandVerb {
   void operator()(auto& f, auto&... views) const { (f(views, role, need), ...); }
 };
-inline constexpr Tell<Role::read> read;
-inline constexpr Tell<Role::read, Need::may> may_read;
-inline constexpr Tell<Role::write> write;
-inline constexpr Tell<Role::write, Need::may> may_write;
-inline constexpr Tell<Role::add> add;
-inline constexpr Tell<Role::scratch, Need::may> may_scratch;
+inline constexpr OperandVerb<Role::read> read;
+inline constexpr OperandVerb<Role::read, Need::may> may_read;
+inline constexpr OperandVerb<Role::write> write;
+inline constexpr OperandVerb<Role::write, Need::may> may_write;
+inline constexpr OperandVerb<Role::add> add;
+inline constexpr OperandVerb<Role::scratch, Need::may> may_scratch;
 
 void result(auto& f, Accumulate how, auto& view, Need need = Need::must) {
   f(view, role_of(how), need);

@@ -149,16 +149,16 @@ class Suite:
         begin = time.monotonic()
         ends = sorted(draw.sample(range(1, self.steps), 4))
         self.start(deck)
-        told, before = [], None
+        texts, before = [], None
         for end in [*ends, self.steps]:
             grid = draw.choice([g for g in deck.grids if g != before])
             before = grid
             few = grid[0] * grid[1] * grid[2] <= 4  # threads that outnumber cores wait for turns
             threads = draw.choice((1, 2, 3, 4)) if few else 1
             settings = [*drawn_settings(draw, deck, grid), f"run.threads={threads}", f"train.steps={end}"]
-            told.append(f"{'x'.join(map(str, grid))} with {threads} thread{'s' if threads > 1 else ''} to {end}")
-            self.train("a restart", grid, [*settings, *(["--restart", "latest"] if len(told) > 1 else [])])
-        self.judge(f"deck {deck.name}, {', '.join(told)}", time.monotonic() - begin)
+            texts.append(f"{'x'.join(map(str, grid))} with {threads} thread{'s' if threads > 1 else ''} to {end}")
+            self.train("a restart", grid, [*settings, *(["--restart", "latest"] if len(texts) > 1 else [])])
+        self.judge(f"deck {deck.name}, {', '.join(texts)}", time.monotonic() - begin)
 
 
 def main():

@@ -100,9 +100,9 @@ named "target_link_libraries(mini PRIVATE GTest::gmock)" libgmock-dev \
   "enable_language(CXX)
 file(WRITE \${CMAKE_BINARY_DIR}/mini.cpp \"\")
 add_library(mini \${CMAKE_BINARY_DIR}/mini.cpp)"
-# A failure that no package mends is not told as one.
+# A failure that no package mends is not reported as one.
 lacking "message(FATAL_ERROR elsewhere)" ""
-grep -q "not for want of a package" "$work/said" || wrong "a failure of another kind is told as a missing package"
+grep -q "not for want of a package" "$work/said" || wrong "a failure of another kind is reported as a missing package"
 
 # A toolkit without cuDNN's frontend, first with no network, then with one. CMake and pip are stand-ins.
 mkdir "$work/stand-in"
@@ -117,7 +117,7 @@ frontend() {
 }
 printf '#!/bin/sh\necho "ERROR: no route to host" >&2\nexit 1\n' > "$work/stand-in/python3"
 frontend "$1" "$2"
-grep -q "no cudnn-frontend: ERROR: no route to host" "$work/said" || wrong "the failed download is not told"
+grep -q "no cudnn-frontend: ERROR: no route to host" "$work/said" || wrong "the failed download is not reported"
 [ -z "$(find "$work/cache" -name '*.h' 2> /dev/null)" ] || wrong "a failed download left headers"
 
 mkdir -p "$work/wheel/include" && touch "$work/wheel/include/cudnn_frontend.h"

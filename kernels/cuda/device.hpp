@@ -40,7 +40,7 @@ bool cuda_driver_answers(std::string* why);
 // Never throws for want of a device, a driver or a library.
 int cuda_devices(std::string* why);
 
-// What tells this device from every other: the same from whichever process it is asked, also of a
+// What identifies this device: the same from whichever process it is asked, also of a
 // slice of a GPU. Throws Error where there is none of that number.
 std::string cuda_device_identity(int device);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Digest: 64 bits of an array's bits, which tell a fault or another computation; no forgery. It is
-// a sum over blocks of the array, so that those who hold a block each may make it in any order:
+// Digest: 64 bits of an array's bits, which reveal a fault or another computation; no forgery. It
+// is a sum over blocks of the array, so that those who hold a block each may make it in any order:
 //
 //   words w of 32 bits, 16 a block, zeros behind the last; of block b with keys (k, l) = keys_of(b)
 //   the sum over lanes j < 8 of (w_j + k + lane_key_j) * (w_{8+j} + l + lane_key_{8+j}),

@@ -14,7 +14,7 @@ std::array<double, limbs> to_limbs(Int128 x) {
 }
 
 Int128 of_limbs(std::span<const double, limbs> x) {
-  // Carried upwards, so that the highest one tells whether the sum fits.
+  // Carried upwards, so that the highest one shows whether the sum fits.
   std::array<std::int64_t, limbs> limb{};
   std::int64_t carry = 0;
   for (std::size_t i = limbs; i-- > 0;) {

@@ -4,7 +4,7 @@
 // 2^-32, which ranks add as 128-bit ones. 64-bit additions wrap; whoever sums compares the largest
 // term times the number of terms with what the sum holds, which has no order either.
 //
-// A term that is too large for a sum, or NaN, counts as nothing: the largest one tells of it.
+// A term that is too large for a sum, or NaN, counts as nothing: the largest one shows it.
 #include <array>
 #include <bit>
 #include <cmath>

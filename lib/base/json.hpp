@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 Json parse_json(std::string_view text);
 // The same of a text that has to be an object; the Error begins with "`where` is damaged: ".
 Json parse_object(std::string_view text, std::string_view where);
-// The value of one member of such an object, null where there is none. The others are read over: a
+// The value of one member of such an object, null where there is none. The others are skipped: a
 // tokenizer's vocabulary takes many times its text's memory.
 Json parse_member(std::string_view text, std::string_view member, std::string_view where);
 

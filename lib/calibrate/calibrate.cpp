@@ -129,7 +129,7 @@ void merge(std::vector<Table>& all, std::vector<Table> again) {
 // Other work on the machine lasts longer than one measurement, so all are made twice.
 constexpr int passes = 2;
 
-void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DType t, bool tells) {
+void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DType t, bool log) {
   std::vector<OperationSeconds> operations;
   std::vector<AttentionRates> attention;
   std::vector<ProductRates> products;
@@ -138,7 +138,7 @@ void measure_operations(MachineModel& m, Backend& b, const Stopwatch& watch, DTy
     merge(operations, operation_seconds(b, watch, t));
     merge(attention, attention_rates(b, watch, t));
     merge(products, product_rates(b, watch, t));
-    if (tells)
+    if (log)
       log_info("operations in {}, {} of {}: {:.0f} s", name_of(t), pass + 1, passes,
                seconds_since(begin));
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/background_work.hpp"
-#include "lib/base/told.hpp"
+#include "lib/base/error_text.hpp"
 
 namespace trireme {
 
@@ -83,7 +83,7 @@ std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& e) {
-    return told(e);
+    return error_text(e);
   }
 }
 

@@ -116,8 +116,8 @@ void Communicator::drain() const {
   context_->progress->drain();
 }
 
-void Communicator::tell(engine::Observer* o) const {
-  context_->progress->tell(o);
+void Communicator::set_observer(engine::Observer* o) const {
+  context_->progress->set_observer(o);
 }
 
 // The same dense elements in one dim.

@@ -141,9 +141,9 @@ class Communicator {
   // failed. For use after an error that all ranks share, while the backends still live.
   std::vector<std::string> abandoned() const;
   void drain() const;
-  // From now on tells `o` what this rank asks of the job's communicators, as long as it lives;
-  // null: nobody.
-  void tell(engine::Observer* o) const;
+  // From now on notifies `o` of what this rank asks of the job's communicators, as long as it
+  // lives; null: nobody.
+  void set_observer(engine::Observer* o) const;
   // Equal for copies of a communicator alone.
   const engine::Context* id() const { return context_.get(); }
 

@@ -119,8 +119,8 @@ std::unique_ptr<Tokenizer> huggingface_tokenizer(const std::filesystem::path&);
 // Reads a table of tiktoken; `encoding` says whose it is: gpt2, cl100k or llama3.
 std::unique_ptr<Tokenizer> tiktoken_tokenizer(const std::filesystem::path& table,
                                               std::string_view encoding);
-// Reads what a path holds, which is told from its contents: a folder or tokenizer.json, a table of
-// tiktoken, or a SentencePiece model. "bytes" is the tokenizer of bytes.
+// Reads what a path holds, which is recognized from its contents: a folder or tokenizer.json, a
+// table of tiktoken, or a SentencePiece model. "bytes" is the tokenizer of bytes.
 std::unique_ptr<Tokenizer> tokenizer_at(const std::string& path_or_bytes,
                                         std::string_view tiktoken_encoding = "");
 // From the spec in a token file or checkpoint (`where`, for messages). Throws Error for kind none

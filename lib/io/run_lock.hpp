@@ -45,7 +45,7 @@ struct LockOptions {
   std::function<bool()> stop = [] { return false; };
   LockHolder me = this_process();
   LockTimes times{};
-  // Told, by a thread of its own, that the lock is lost, and why. By default the process ends.
+  // Called, by a thread of its own, when the lock is lost, with why. By default the process ends.
   std::function<void(const std::string&)> lost{};
 };
 

@@ -34,7 +34,7 @@ MpiJob::MpiJob(double hang_timeout) {
   world_.take_roll();
 }
 
-// Does UCX carry messages over TCP, as far as can be told from here? Between nodes, where there is
+// Does UCX carry messages over TCP, as far as can be seen from here? Between nodes, where there is
 // no device for RDMA. Collective, though ranks may find different things.
 static bool may_use_tcp(const Communicator& world) {
   const bool several_nodes = world.node().size() < world.size();

@@ -6,11 +6,11 @@ namespace trireme {
 
 SentMessages::SentMessages(const Axes& axes, int shard, Placement placement)
     : axes_(axes), comms_(axes, shard), placement_(placement) {
-  axes_.world.tell(this);
+  axes_.world.set_observer(this);
 }
 
 SentMessages::~SentMessages() {
-  axes_.world.tell(nullptr);
+  axes_.world.set_observer(nullptr);
 }
 
 static std::int64_t& part_of(Axes::Traffic& t, Comm comm) {

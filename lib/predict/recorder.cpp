@@ -186,10 +186,10 @@ Recording record_step(const PlanInput& in, const DryTarget& target, Placement pl
   Snapshot snapshot;
   if (in.snapshot == PlanSnapshot::included)
     snapshot.reserve(trainer.store(), rank_slices(trainer.store()));
-  axes.world.tell(&recorder);
+  axes.world.set_observer(&recorder);
   recorder.start(axes);
   trainer.step(step, 1e-3, microbatches);
-  axes.world.tell(nullptr);
+  axes.world.set_observer(nullptr);
   if (account) *account = recorder.account();
   return recorder.stop();
 }

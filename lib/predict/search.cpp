@@ -25,7 +25,7 @@ class Search {
   SearchResult run(std::int64_t ranks) {
     for (const auto& c : choices_of(in_, ranks)) {
       consider(c);
-      if (tells()) log_info("bounds of {} choices", out_.choices);
+      if (due()) log_info("bounds of {} choices", out_.choices);
     }
     std::ranges::stable_sort(waiting_, {}, &Waiting::least);
     for (const auto& w : waiting_) {
@@ -35,7 +35,7 @@ class Search {
         continue;
       }
       attempt(w.choice);
-      if (tells()) log_info("simulated {} of at most {} choices", out_.simulated, waiting_.size());
+      if (due()) log_info("simulated {} of at most {} choices", out_.simulated, waiting_.size());
     }
     if (!out_.best.empty()) compare();
     return std::move(out_);
@@ -48,10 +48,10 @@ class Search {
   };
 
   // Time for a line to whoever waits?
-  bool tells() {
-    const bool due = seconds_since(told_) >= 10;
-    if (due) told_ = std::chrono::steady_clock::now();
-    return due;
+  bool due() {
+    const bool late = seconds_since(logged_) >= 10;
+    if (late) logged_ = std::chrono::steady_clock::now();
+    return late;
   }
 
   void consider(const RunChoice& c) {
@@ -146,7 +146,7 @@ class Search {
   std::size_t most_;
   SearchBounds least_;
   std::vector<Waiting> waiting_;
-  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point logged_ = std::chrono::steady_clock::now();
   SearchResult out_;
 };
 

@@ -148,7 +148,7 @@ class DeviceSimulation {
         r.times.actions[number] = {begin, s.now};
         break;
       }
-      case What::agree:  // nothing waits for it: it tells when what was asked for before is done
+      case What::agree:  // nothing waits for it: it shows when what was asked for before is done
         r.agreements[r.idled++].idle = s.now;
         break;
       case What::record:

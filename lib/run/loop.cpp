@@ -277,8 +277,8 @@ bool TrainLoop::one_step() {
   const double seconds = seconds_since(begin);
   if (result.verdict != Verdict::no_targets) times_.add_step(seconds);
   report(result, lr, seconds, trainer_.axes().traffic().all() - sent_before);
-  // Told first, as what follows may end the run for a reason of its own; the checkpoint of a step
-  // that was skipped says so.
+  // Reported first, as what follows may end the run for a reason of its own; the checkpoint of a
+  // step that was skipped says so.
   if (!result.fault.empty()) log_warning("step {} was {}", meta_.step, result.fault);
   count_skipped(result);
   judge_fault(result.fault);

@@ -53,7 +53,7 @@ static std::string rank_text(const Communicator& world) {
 }
 
 // The texts of the first ranks that have one, and how many more do.
-static std::string told_by(const Communicator& world, const std::string& mine) {
+static std::string gathered(const Communicator& world, const std::string& mine) {
   constexpr int most = 8;
   std::string all;
   int count = 0;
@@ -80,20 +80,21 @@ std::string first_difference(const Communicator& world, const Model& model, cons
   if (earliest != -none) {
     const auto at = static_cast<std::size_t>(-earliest);
     const auto& part = *model.parts()[at < parts ? at : each - 1 - at];
-    return fmt::format("first in the {} of {}: {}", at < parts ? "forward" : "backward",
-                       model.spec().units[part.units()[0].unit.index()],
-                       told_by(world, first == -earliest ? fmt::format("microbatch {} on {}",
-                                                                       microbatch, rank_text(world))
-                                                         : ""));
+    return fmt::format(
+        "first in the {} of {}: {}", at < parts ? "forward" : "backward",
+        model.spec().units[part.units()[0].unit.index()],
+        gathered(world, first == -earliest
+                            ? fmt::format("microbatch {} on {}", microbatch, rank_text(world))
+                            : ""));
   }
   std::string mine;
   for (std::size_t p = 0; mine.empty() && p < a.gradients.of[0].size(); ++p)
     if (a.gradients.of[0][p] != b.gradients.of[0][p])
       mine = fmt::format("the gradient of {} on {}", model.spec().params[p].name, rank_text(world));
-  const auto told = told_by(world, mine);
-  return told.empty() ? "in the sum of the loss or of the squares"
-                      : "in the sum of " + told +
-                            ", to which any rank that shares it may have added what is wrong";
+  const auto where = gathered(world, mine);
+  return where.empty() ? "in the sum of the loss or of the squares"
+                       : "in the sum of " + where +
+                             ", to which any rank that shares it may have added what is wrong";
 }
 
 std::string changed_arrays(const Communicator& world, const ModelSpec& spec,
@@ -110,7 +111,7 @@ std::string changed_arrays(const Communicator& world, const ModelSpec& spec,
     }
   if (count > 1) mine += fmt::format(" and {} more", count - 1);
   if (count > 0) mine += " on " + rank_text(world);
-  return told_by(world, mine);
+  return gathered(world, mine);
 }
 
 }  // namespace trireme

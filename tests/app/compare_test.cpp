@@ -237,7 +237,7 @@ TEST_F(Compare, AGradientOffByAFactorIsNotExplainedByRounding) {
     if (!planted) continue;
     EXPECT_FALSE(j.at("explained").get<bool>()) << j;
     EXPECT_NEAR(j.at("alpha"), 1e-5, 1e-6);
-    EXPECT_LT(j.at("size"), 14) << "as large as rounding: its projection tells";
+    EXPECT_LT(j.at("size"), 14) << "as large as rounding: its projection shows";
   }
 }
 

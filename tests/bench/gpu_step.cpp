@@ -23,7 +23,7 @@ std::size_t memory_of(const GpuJob& job) {
 // computed again only where nothing fits otherwise.
 void fit(const GpuJob& job, TrainerSetup& setup, TrainConfig& train) {
   auto target = dry_target(job.backend);
-  target.capacity = std::size_t{1} << 60;  // what is too much is told apart below
+  target.capacity = std::size_t{1} << 60;  // what is too much is found below
   const auto most = memory_of(job);
   for (const auto& [name, recompute] :
        {std::pair("none", Recompute::none), std::pair("block", Recompute::block)}) {

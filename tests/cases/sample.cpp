@@ -1,4 +1,4 @@
-// What tests/cases/run.py has to tell apart, for its own test: cases that go wrong in every way.
+// What tests/cases/run.py has to distinguish, for its own test: cases that go wrong in every way.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -14,36 +14,36 @@ struct Gather {
   bool operator==(const Gather&) const = default;
 };
 
-struct Told {
+struct Calls {
   std::vector<std::size_t> sent, received;  // bytes of each message
   std::vector<Gather> gathers;
 };
 
-class Telling final : public transport::DeviceTransport {
+class RecordingTransport final : public transport::DeviceTransport {
  public:
-  explicit Telling(Told& told) : told_(told) {}
+  explicit RecordingTransport(Calls& calls) : calls_(calls) {}
   int rank() const override { return 1; }
   int size() const override { return 3; }
   Request send(int, int, std::span<const std::byte> bytes) override {
-    told_.sent.push_back(bytes.size());
+    calls_.sent.push_back(bytes.size());
     return {};
   }
   Request receive(int, int, std::span<std::byte> bytes) override {
-    told_.received.push_back(bytes.size());
+    calls_.received.push_back(bytes.size());
     return {};
   }
   bool test(Request) override { return true; }
   void begin_group(void*) override {}
   void end_group() override {}
   Request all_gather(std::span<const std::byte> mine, std::span<std::byte> all, void*) override {
-    told_.gathers.push_back({mine.data(), all.data()});
+    calls_.gathers.push_back({mine.data(), all.data()});
     return {};
   }
   Request reduce_scatter(std::span<const float>, std::span<float>, void*) override { return {}; }
   void check() override {}
 
  private:
-  Told& told_;
+  Calls& calls_;
 };
 
 class Counting final : public Dry {
@@ -59,12 +59,12 @@ class Counting final : public Dry {
 class BetweenDevices : public testing::Test {
  protected:
   BetweenDevices() {
-    world.connect([&](const auto&) { return std::make_unique<Telling>(told); });
+    world.connect([&](const auto&) { return std::make_unique<RecordingTransport>(calls); });
     world.configure({.chunk = 100});
   }
   Tensor blank(std::int64_t n) { return Tensor::empty(backend, {n}, DType::f32, Kind::transient); }
 
-  Told told;
+  Calls calls;
   Counting backend;
   Communicator world = Communicator::pretend(1, 3);
 };
@@ -74,7 +74,7 @@ TEST_F(BetweenDevices, ShardsAreGatheredFromWhereTheyLie) {
 
   world.all_gather(backend, Queue::compute, whole.view(), shard.view(), {}).wait(Queue::compute);
 
-  EXPECT_THAT(told.gathers, ElementsAre(Gather{shard.view().data, whole.view().data}));
+  EXPECT_THAT(calls.gathers, ElementsAre(Gather{shard.view().data, whole.view().data}));
   EXPECT_EQ(backend.puts, 0) << "the transport copies the rank's own slice";
   EXPECT_EQ(world.bytes_sent(), 2 * 4000);
 }
@@ -84,13 +84,13 @@ TEST_F(BetweenDevices, AMessageTravelsWhole) {
 
   world.send(backend, Queue::compute, x.view(), 2, {}).wait(Queue::compute);
   world.receive(backend, Queue::compute, y.view(), 0, {}).wait(Queue::compute);
-  EXPECT_THAT(told.sent, ElementsAre(4000U));
-  EXPECT_THAT(told.received, ElementsAre(2000U));
+  EXPECT_THAT(calls.sent, ElementsAre(4000U));
+  EXPECT_THAT(calls.received, ElementsAre(2000U));
   const std::vector<View> dst{to.view(), {}, {}};
   const std::vector<ConstView> src{from.view(), {}, {}};
   world.exchange(backend, Queue::compute, dst, src, {}).wait(Queue::compute);
-  EXPECT_THAT(told.sent, ElementsAre(4000U, 4000U));
-  EXPECT_THAT(told.received, ElementsAre(2000U, 4000U));
+  EXPECT_THAT(calls.sent, ElementsAre(4000U, 4000U));
+  EXPECT_THAT(calls.received, ElementsAre(2000U, 4000U));
 }
 
 // What is rounded or added on its way goes through buffers of a chunk.
@@ -103,7 +103,7 @@ TEST_F(BetweenDevices, StagedMessagesAreChunks) {
                       DType::bf16, {})
       .wait(Queue::compute);
 
-  EXPECT_THAT(told.sent, ElementsAre(100U, 100U, 100U, 100U));
+  EXPECT_THAT(calls.sent, ElementsAre(100U, 100U, 100U, 100U));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ def operations(m):
 
 def device(m):
     """streams, events, memory, uploads, cuDNN's plans"""
-    # What profilers are told is tested with a listener inside the program, which a shared library does not see.
+    # What profilers receive is tested with a listener inside the program, which a shared library does not see.
     return said(m.gtest("Cuda*:Sdpa*:-CudaNvtx*", 60))
 
 
@@ -301,7 +301,7 @@ def sanitized_gradients(m):
 
 def sanitized_training(m):
     """3 steps of a small model, f32 and bf16"""
-    # Blocks between guards are what memcheck can tell apart. They are written when they are taken, so initcheck, which
+    # Blocks between guards are what memcheck can distinguish. They are written when they are taken, so initcheck, which
     # looks for what nobody wrote, sees nothing with them.
     guards = "run.guards=" + ("false" if m.tool == "initcheck" else "true")
     small = ["model.width=64", "model.context=64", "train.steps=3", guards]

@@ -73,7 +73,7 @@ class Lock : public testing::Test {
   ScratchFolder folder;
   std::filesystem::path file = folder.path() / "lock";
   LockHolder here = process_of("-", 0, ""), elsewhere = process_of("-", 0, "elsewhere");
-  std::string loss;                     // what a holder was told
+  std::string loss;                     // what a holder was notified of
   std::counting_semaphore<> losses{0};  // how many were
   Clock::duration took{};
 };

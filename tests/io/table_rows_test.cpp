@@ -41,7 +41,7 @@ TEST(TableRows, ALineWithoutItsEndWasNeverWritten) {
   EXPECT_EQ(t.remarks, Remarks{"it has no row for step 2, and the checkpoint holds none either"});
 }
 
-// A checkpoint may say that any step is done: told in a time of the rows.
+// A checkpoint may say that any step is done: found in a time of the rows.
 TEST(TableRows, MissingRowsAreCountedByTheirPlaces) {
   const auto t = ordered("2,1,1\n5,1,1\n6,1,1\n", {.step = std::int64_t{1} << 53, .first = 2});
   EXPECT_EQ(t.remarks, Remarks{"it has no row for step 3 to 4, 7 to 9007199254740992, and the "

@@ -36,7 +36,7 @@ MUTANTS = [
     ("what saves costs", "lib/predict/search_text.cpp", "(difference < 0 ? saves : costs).push_back(text);", "(difference < 0 ? costs : saves).push_back(text);", TIMES),
     ("zero.stage is that of the other cadence", "lib/predict/choices.cpp", 'c.reduce == ZeroCadence::step ? "zero.stage=1" : "zero.stage=2"', 'c.reduce == ZeroCadence::step ? "zero.stage=2" : "zero.stage=1"', TIMES),
     ("microbatches of all sizes are tried", "lib/predict/choices.cpp", "if (!power_of_two && microbatch != samples) continue;", "if (!power_of_two) continue;", TIMES),
-    # what is told
+    # what is reported
     ("minutes between checkpoints are seconds", "lib/predict/prediction.cpp", "std::ceil(60 * run.checkpoint.every_minutes / step_seconds)", "std::ceil(run.checkpoint.every_minutes / step_seconds)", RUN),
     ("the checkpoint at the end is not counted", "lib/predict/prediction.cpp", "return 1 + static_cast<std::int64_t>", "return 0 + static_cast<std::int64_t>", RUN),
     ("an hour has 60 seconds", "lib/predict/prediction.cpp", 'fmt::format("{:.1f} h", seconds / 3600)', 'fmt::format("{:.1f} h", seconds / 60)', TIMES),

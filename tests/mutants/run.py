@@ -7,7 +7,7 @@
 
 BUILD's programs are brought up to date, and linked anew beside it with what a mutant changes; sources have to stay as they
 are meanwhile. As many mutants as there are processors are tried at a time. A suite runs with random delays in all messages
-and freed memory poisoned; one that hangs counts as having found it. A suite of bits has found it too when it tells of other
+and freed memory poisoned; one that hangs counts as having found it. A suite of bits has found it too when it prints other
 bits than without the mutant. Those of the cuda backend run on a simulated device, and need the toolkit to build.
 """
 import argparse
@@ -50,7 +50,7 @@ def place_of(program):
     return PLACES.get(program, f"tests/{program}")
 
 
-def bits_told(out):
+def bits_in(out):
     return [line for line in out.splitlines() if line.startswith("bits ")]
 
 
@@ -128,11 +128,11 @@ class Trials:
         code, out = self.test(suite, self.build.folder / place_of(suite.program), self.build.folder / "trireme", clock)
         if code != 0:
             return f"suite {suite.name()} fails without a mutant:\n{out[-3000:]}"
-        if suite.bits and not bits_told(out):
-            return f"suite {suite.name()} tells no bits"
+        if suite.bits and not bits_in(out):
+            return f"suite {suite.name()} prints no bits"
         if suite.program != ROWS and ("[  PASSED  ] 0 tests" in out or not re.search(r"\[  PASSED  \]", out)):
             return f"suite {suite.name()} has no case"
-        self.clean[suite] = clock.seconds["tested"], bits_told(out)
+        self.clean[suite] = clock.seconds["tested"], bits_in(out)
         return None
 
     def outcome(self, suite, program, tested, clock):
@@ -142,7 +142,7 @@ class Trials:
         if code is None:
             return "found (hung)"
         if code == 0:
-            return "found (bits)" if suite.bits and bits_told(out) != self.clean[suite][1] else "SURVIVED"
+            return "found (bits)" if suite.bits and bits_in(out) != self.clean[suite][1] else "SURVIVED"
         case = re.search(r"^\[  FAILED  \] (\S+?),? |^FAILED (\S+: .*?):", out, re.MULTILINE)
         return f"found by {case[1] or case[2]}" if case else "found (hung)" if "hang" in out.lower() else "found"
 
@@ -248,7 +248,7 @@ def main():
     trials = Trials(build)
     trials.prepare({s.program for m in chosen for s in suites_of(m)})
     print(f"built in {(time.monotonic() - begin) / 60:.1f} minutes", flush=True)
-    lost, done, telling = 0, 0, threading.Lock()
+    lost, done, printing = 0, 0, threading.Lock()
     with ThreadPoolExecutor(a.j) as pool:
         clean_run(trials, pool, [s for m in chosen for s in suites_of(m)])
         print(f"{len(chosen)} mutants; the suites pass without them after {(time.monotonic() - begin) / 60:.1f} minutes", flush=True)
@@ -257,12 +257,12 @@ def main():
             nonlocal lost, done
             clock = Clock()
             verdicts = trials.verdicts(mutant, clock)
-            with telling:
+            with printing:
                 done += 1
                 for suite, said in zip(suites_of(mutant), verdicts):
                     good = as_expected(suite, said)
-                    told = "survives, as it must" if good and suite.survives else said if good or not suite.survives else f"FALSELY {said}"
-                    print(f"{done:3} {mutant[0]:<52} {mutant[1]:<34} {told:<40} {suite.name()}", flush=True)
+                    verdict = "survives, as it must" if good and suite.survives else said if good or not suite.survives else f"FALSELY {said}"
+                    print(f"{done:3} {mutant[0]:<52} {mutant[1]:<34} {verdict:<40} {suite.name()}", flush=True)
                 print(f"    [{clock}]", flush=True)
                 lost += not all(map(as_expected, suites_of(mutant), verdicts))
 

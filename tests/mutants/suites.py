@@ -11,12 +11,12 @@ class Suite(NamedTuple):
     program: str
     ranks: int  # 0: without a launcher
     cases: str  # googletest's filter, or a pattern of rows
-    bits: bool = False      # what it tells of bits is compared with what the sources as they are told
+    bits: bool = False      # the bits that it prints are compared with those of the sources as they are
     survives: bool = False  # the mutant changes nothing that this suite may see
 
     def name(self):
-        told = f"{self.program} {self.cases}" + (f" on {self.ranks}" if self.ranks else "")
-        return told + (", recorded bits" if self.bits else "")
+        text = f"{self.program} {self.cases}" + (f" on {self.ranks}" if self.ranks else "")
+        return text + (", recorded bits" if self.bits else "")
 
 
 def ranks(n, cases):

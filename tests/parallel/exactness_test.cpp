@@ -87,7 +87,7 @@ TEST(Exactness, EvaluationsAreRefusedAlikeOnEveryGrid) {
 }
 
 // What comes of a few settings, for a suite of mutants that knows it from before.
-static std::string told_course(const test::ParityCase& c) {
+static std::string printed_course(const test::ParityCase& c) {
   const auto digest = test::digest_of(test::grid_course(c));
   if (test::world().rank() == 0) std::cout << fmt::format("bits {} {}\n", test::name_of(c), digest);
   return digest;
@@ -102,7 +102,7 @@ TEST(Exactness, OfAFewSettings) {
   for (const auto& c : few_cases()) {
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
-    EXPECT_EQ(told_course(c), test::digest_of(test::one_rank_course(c)));
+    EXPECT_EQ(printed_course(c), test::digest_of(test::one_rank_course(c)));
   }
 }
 
@@ -112,7 +112,7 @@ TEST(Exactness, FastRepeatsItsBits) {
     c.exact_chunk = 0;
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
-    EXPECT_EQ(told_course(c), test::digest_of(test::grid_course(c)));
+    EXPECT_EQ(printed_course(c), test::digest_of(test::grid_course(c)));
   }
 }
 

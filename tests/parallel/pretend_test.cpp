@@ -1,4 +1,4 @@
-// A pretended communicator on `dry` tells what a real one does: bytes sent, every mark of the
+// A pretended communicator on `dry` reports what a real one does: bytes sent, every mark of the
 // account, and that no access is out of order.
 #include "lib/comm/transport/pretended_transport.hpp"
 #include "tests/parallel/collective_test.hpp"

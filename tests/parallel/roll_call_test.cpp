@@ -27,14 +27,14 @@ class RollCall : public CollectiveTest {
   // those nothing.
   std::string error_without(int absent) {
     const auto src = tensor(50, rank()), dst = blank(50 * ranks());
-    const auto told = [&](int r) { return std::filesystem::path(shared_) / std::to_string(r); };
+    const auto mark = [&](int r) { return std::filesystem::path(shared_) / std::to_string(r); };
     for (int r = 0; rank() >= absent && r < absent; ++r)
-      while (!exists(told(r))) sleep(0.002);
+      while (!exists(mark(r))) sleep(0.002);
     auto pending = world().all_gather(backend(), after_compute(Queue::gather), dst.view(),
                                       src.view(), {Doing::gather, "blocks.7", 3});
     std::string text;
     if (rank() < absent) text = message_of<Error>([&] { pending.wait(Queue::compute); });
-    if (rank() < absent) std::ofstream(told(rank()));
+    if (rank() < absent) std::ofstream(mark(rank()));
     world().configure({});
     pending.wait(Queue::compute);
     EXPECT_EQ(values(dst).back(), numbers(50, ranks() - 1, type()).back());

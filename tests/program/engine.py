@@ -312,7 +312,7 @@ class Bench:
             shutil.copytree(self.template(case.config, case.start), folder, symlinks=True)
             place = Place(self, folder, case.config)
         try:
-            wrong = told(case.story, place) if case.story else self.rows_of(case, place)
+            wrong = failure_of(case.story, place) if case.story else self.rows_of(case, place)
         finally:
             send(processes_of(place.mark), signal.SIGKILL)
         return wrong, place.said
@@ -340,7 +340,7 @@ class Bench:
         return wrong + [f"at the end: {w}" for w in place.complaint(case.after)]
 
 
-def told(story, place):
+def failure_of(story, place):
     """What is wrong with a story: the line that says so, and what its variables are."""
     try:
         story(place)

@@ -175,7 +175,7 @@ def tables():
             yield f"a failing training is taken as {same_bits.lines_of(work / 'trireme', options, lambda line: None)}"
         except Failed as e:
             if not re.match("gpt2: .*exit code 3 instead of 0(.|\n)*the disk is full", str(e)):
-                yield f"a failing training is told as: {e}"
+                yield f"a failing training is reported as: {e}"
     if len({case.name for case in CASES}) != len(CASES):
         yield "two trainings of one name"
     if [len(d.grids) for d in grid_bits.DECKS] != [32, 7]:

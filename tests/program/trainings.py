@@ -65,17 +65,17 @@ class Trainings(Place):
         self.overrides = options.override
         lines = [line.strip() for line in (ROOT / "LICENSE").read_text().splitlines() if line.strip()]
         self.write("chat.jsonl", "".join(json.dumps({"p": a, "c": b}) + "\n" for a, b in zip(lines[::2], lines[1::2])))
-        self.told("tokenize", f"tokenize {shlex.quote(str(ROOT / 'LICENSE'))} -o text.tokens")
-        self.told("tokenize", "tokenize chat.jsonl --prompt p --completion c -o chat.tokens")
+        self.run_or_fail("tokenize", f"tokenize {shlex.quote(str(ROOT / 'LICENSE'))} -o text.tokens")
+        self.run_or_fail("tokenize", "tokenize chat.jsonl --prompt p --completion c -o chat.tokens")
 
-    def told(self, what, command, ranks=0):
+    def run_or_fail(self, what, command, ranks=0):
         try:
             self(command, ranks, limit=120)
         except Failed as e:
             raise Failed(f"{what}: {e}\n" + "\n".join(e.said.splitlines()[-15:])) from e
 
     def carry_out(self, what, ranks, arguments):
-        self.told(what, f"train deck.toml --run-dir run {shlex.join([*arguments, *self.overrides])}", ranks)
+        self.run_or_fail(what, f"train deck.toml --run-dir run {shlex.join([*arguments, *self.overrides])}", ranks)
 
 
 class Case:

@@ -72,7 +72,7 @@ TEST(TracedStep, TheLastStepsSpansInMilliseconds) {
   EXPECT_EQ(longest.left_out, 1U);
 }
 
-// Whatever such a file says is told in our words, as is what is wrong with its syntax.
+// Whatever such a file says is reported in our words, as is what is wrong with its syntax.
 TEST(RunReport, FilesThatAreHostileAreNamedWithTheirMember) {
   const auto trace = [](const std::string& event) { return R"({"traceEvents":[)" + event + "]}"; };
   const std::string step = R"({"ph":"X","name":"step 1","pid":0,"ts":0,"dur":9,"args":{}})";

@@ -40,20 +40,20 @@ class Draw {
   std::uint64_t key_, drawn_ = 0;
 };
 
-inline std::uint64_t told_number(const char* variable, std::uint64_t otherwise) {
+inline std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   const char* text = std::getenv(variable);
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 inline std::uint64_t fuzz_seed() {
-  return told_number("TRIREME_FUZZ_SEED", 1);
+  return number_from("TRIREME_FUZZ_SEED", 1);
 }
 
 // About one in `n` of them, others for another seed; at least one.
 template <class T>
 std::vector<T> drawn(const std::vector<T>& all, std::uint64_t n) {
-  const char* told = std::getenv("TRIREME_DRAW");
-  if (all.empty() || (told && told == std::string_view("all"))) return all;
+  const char* chosen = std::getenv("TRIREME_DRAW");
+  if (all.empty() || (chosen && chosen == std::string_view("all"))) return all;
   std::vector<T> some;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (hash64(fuzz_seed(), i) % n == 0) some.push_back(all[i]);
@@ -66,8 +66,8 @@ template <class Case, class After>
 void fuzz(const Case& try_case, const After& after_some) {
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max(), some = 50;
   const auto seed = fuzz_seed();
-  const auto alone = told_number("TRIREME_FUZZ_CASE", all);
-  const auto cases = told_number("TRIREME_FUZZ_CASES", 10);
+  const auto alone = number_from("TRIREME_FUZZ_CASE", all);
+  const auto cases = number_from("TRIREME_FUZZ_CASES", 10);
   const auto begin = alone == all ? 0 : alone, end = alone == all ? cases : alone + 1;
   for (auto i = begin; i < end; ++i) {
     SCOPED_TRACE(fmt::format("again with TRIREME_FUZZ_SEED={} TRIREME_FUZZ_CASE={}", seed, i));

@@ -9,7 +9,7 @@ namespace {
 
 using namespace cuda;
 
-// A fault of memory is told with the operation that it belongs to.
+// A fault of memory is reported with the operation that it belongs to.
 CudaChoice debugging(CudaChoice c) {
   c.debug = c.debug || c.guards == Guards::on;
   return c;

@@ -17,7 +17,7 @@ constexpr int most = 32;
 
 // What a launch passes to its kernel for each shard; copy may be null.
 template <class T, class F>
-struct Told {
+struct KernelArg {
   float* master;
   T* copy;
   const float* grad;
@@ -27,7 +27,7 @@ struct Told {
 };
 
 template <int N, class T, class F, std::size_t... k>
-__device__ void update(const Told<T, F>& s, std::int64_t at, std::index_sequence<k...>) {
+__device__ void update(const KernelArg<T, F>& s, std::int64_t at, std::index_sequence<k...>) {
   auto w = load<N>(s.master + at);
   const auto g = load<N>(s.grad + at);
   decltype(w) state[sizeof...(k) + 1] = {load<N>(s.state[k] + at)...};
@@ -41,10 +41,10 @@ __device__ void update(const Told<T, F>& s, std::int64_t at, std::index_sequence
 // Whole packs, then the rest.
 template <class T, class F, std::size_t... k>
 __global__ void __launch_bounds__(block_threads)
-    update_parts(Parts<Told<T, F>, most, part_size> parts) {
+    update_parts(Parts<KernelArg<T, F>, most, part_size> parts) {
   constexpr std::index_sequence<k...> arrays;
   const auto [i, begin, end] = parts.of_block();
-  const Told<T, F> s = parts.array[i];
+  const KernelArg<T, F> s = parts.array[i];
   const bool in_packs = aligned(s.master, s.copy, s.grad, s.state[k]...);
   const auto packed = in_packs ? end - (end - begin) % step : begin;
   for (auto at = begin + threadIdx.x * step; at < packed; at += block_threads * step)
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class T, class Rule, class F, std::size_t... k>
-void update_all(Stream stream, const std::vector<Told<T, F>>& shards, std::index_sequence<k...>) {
+void update_all(Stream stream, const std::vector<KernelArg<T, F>>& shards, std::index_sequence<k...>) {
   in_parts<most, part_size>(shards, [&](const auto& parts, std::size_t) {
     if (parts.blocks() > 0)
       start(Rule::name, update_parts<T, F, k...>, parts.blocks(), block_threads, 0, stream, parts);

@@ -74,7 +74,7 @@ std::byte* DeviceMemory::take_guarded(std::size_t bytes, std::size_t offset, Que
 std::size_t DeviceMemory::give_guarded(const Block& b, std::span<const Event> last) noexcept {
   for (const Event& e : last) try {
       queues_.synchronize(e.queue);
-    } catch (const Error&) {  // the device failed, which is told where its work is waited for
+    } catch (const Error&) {  // the device failed, which is reported where its work is waited for
     }
   if (b.memory == Memory::device) return guarded_.give(b, queues_.stream(Queue::compute));
   auto* const pages = guarded_pinned_.pages_of(b.data).data();

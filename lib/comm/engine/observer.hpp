@@ -1,6 +1,6 @@
 #pragma once
-// Is told what a rank asks of its communicators, in the order of its program: how a prediction of
-// time learns what is sent when. Calls come on the main thread.
+// Is notified of what a rank asks of its communicators, in the order of its program: how a
+// prediction of time learns what is sent when. Calls come on the main thread.
 #include <cstddef>
 
 #include "kernels/backend.hpp"

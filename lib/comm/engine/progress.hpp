@@ -31,7 +31,7 @@ class Progress {
   const RollCall* roll_call() const { return roll_call_.get(); }
 
   // From now on, as long as it lives; null: nobody.
-  void tell(Observer* o) { observer_ = o; }
+  void set_observer(Observer* o) { observer_ = o; }
   Observer* observer() const { return observer_; }
 
   void start(Operation&);

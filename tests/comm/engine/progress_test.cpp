@@ -63,7 +63,7 @@ TEST_F(Synchronize, NamesTheOperationThatFailed) {
   EXPECT_NE(text.find("gather of blocks.3, microbatch 2 failed on the device"), std::string::npos)
       << text;
   EXPECT_NE(text.find("the cable is out"), std::string::npos) << text;
-  world.synchronize();  // told once
+  world.synchronize();  // reported once
 }
 
 TEST_F(Synchronize, GivesUpAfterTheHangTimeout) {

@@ -1,4 +1,4 @@
-// A profiler may be linked into the program: here is one, which writes down what NVTX tells it.
+// A profiler may be linked into the program: here is one, which records what NVTX calls.
 // Needs the toolkit's headers, no device.
 #include "kernels/cuda/backend/nvtx.hpp"
 
@@ -9,19 +9,19 @@
 
 namespace {
 
-std::vector<std::string> told;
+std::vector<std::string> calls;
 
 nvtxDomainHandle_t NVTX_API create_domain(const char* name) {
-  told.emplace_back(fmt::format("domain {}", name));
-  return reinterpret_cast<nvtxDomainHandle_t>(&told);
+  calls.emplace_back(fmt::format("domain {}", name));
+  return reinterpret_cast<nvtxDomainHandle_t>(&calls);
 }
 int NVTX_API push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* a) {
-  told.push_back(domain == reinterpret_cast<nvtxDomainHandle_t>(&told) ? a->message.ascii
-                                                                       : "another domain");
+  calls.push_back(domain == reinterpret_cast<nvtxDomainHandle_t>(&calls) ? a->message.ascii
+                                                                         : "another domain");
   return 0;
 }
 int NVTX_API pop(nvtxDomainHandle_t) {
-  told.emplace_back("pop");
+  calls.emplace_back("pop");
   return 0;
 }
 
@@ -53,8 +53,8 @@ TEST(CudaNvtx, TellsAProfilerOfScopes) {
   }
   { const TraceScope after("after"); }
 
-  EXPECT_THAT(told, ElementsAre("domain trireme", "block grad, blocks.1, microbatch 2",
-                                "linear grad, blocks.1, microbatch 2", "pop", "pop"));
+  EXPECT_THAT(calls, ElementsAre("domain trireme", "block grad, blocks.1, microbatch 2",
+                                 "linear grad, blocks.1, microbatch 2", "pop", "pop"));
   EXPECT_FALSE(Trace::watched());
 }
 

@@ -10,7 +10,7 @@
 namespace trireme {
 
 // An Error speaks for itself; what the language or a library throws does not.
-inline std::string told(const std::exception& e) {
+inline std::string error_text(const std::exception& e) {
   if (dynamic_cast<const Error*>(&e)) return e.what();
   if (dynamic_cast<const std::bad_alloc*>(&e))
     return "out of memory: give the process more, or lower what the deck asks for";
