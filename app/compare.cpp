@@ -165,7 +165,7 @@ class Comparison {
                          [](const TensorDifference& d) { return d.name.array == gradients_array; });
   }
 
-  static bool rounds_on_the_way(const Deck& d) {
+  static bool rounds_messages(const Deck& d) {
     return d.precision.reduce == DType::bf16 && d.parallel.data * d.parallel.seq > 1 &&
            d.run.exactness != Exactness::invariant;
   }
@@ -194,7 +194,7 @@ class Comparison {
     if (const auto other = other_training(settings_); !other.empty())
       return fmt::format("these are two trainings, for {} differs", other[0]);
     for (const auto* side : {&a_, &b_})
-      if (rounds_on_the_way(side->deck))
+      if (rounds_messages(side->deck))
         return fmt::format("{} sends gradients as bf16, whose rounding is not measured",
                            side->label);
     if (rates_differ_) return "the learning rates differ";

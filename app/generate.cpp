@@ -132,7 +132,7 @@ void print_one(const Prompt& prompt, const Texts& texts, GenerationSettings& set
   std::string last;
   settings.emit = [&](std::size_t i, std::span<const std::int32_t> fresh) {
     last = texts.raw(i, fresh);
-    show(last, settled(last, stops));
+    show(last, stable_bytes(last, stops));
   };
   run();
   show(last, std::min(last.size(), stop_at(last, stops)));

@@ -61,7 +61,7 @@ static void require_memory(const Communicator& world, const Machine& m) {
     if (!trains)
       fail("{} would reserve {:.2f} GiB for this model, and {} has {:.2f} GiB: take more {}",
            whose("this program"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, more);
-    const std::string ways =
+    const std::string advice =
         taken[1] <= capacity
             ? "set checkpoint.async = false, which saves the copy that checkpoints are written from"
             : fmt::format(
@@ -72,7 +72,7 @@ static void require_memory(const Communicator& world, const Machine& m) {
     fail(
         "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}; `trireme plan` shows what takes "
         "it",
-        whose("this run"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, ways);
+        whose("this run"), taken[0] * 0x1p-30, host_name(), capacity * 0x1p-30, advice);
   });
 }
 

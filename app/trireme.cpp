@@ -19,8 +19,8 @@
 int main(int argc, char** argv) {
   using namespace trireme;
   if (argc > 1 && std::string_view(argv[1]) == "train") hold_signals();
-  launch::settle_ucx(argv);
-  host::settle_wait_policy(argv);
+  launch::reexec_with_ucx_settings(argv);
+  host::reexec_with_wait_policy(argv);
   ::prctl(PR_SET_NAME, "trireme");  // else that of /proc/self/exe, which the lines above started
 
   CLI::App app("Trains transformers on clusters: one deck in, a trained model out.", "trireme");

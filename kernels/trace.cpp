@@ -42,13 +42,13 @@ static std::string text_of(const TraceSpan& s) {
   return text;
 }
 
-void TraceScope::begin(std::string_view name, int microbatch, Direction way,
+void TraceScope::begin(std::string_view name, int microbatch, Direction direction,
                        std::string_view unit) {
   open_.emplace(Open{{}, unit_now, Trace::on(), Trace::display_});
   if (!unit.empty()) unit_now = unit;
   auto& span = open_->span;
   span.name = name;
-  if (way == Direction::backward) span.name += " grad";
+  if (direction == Direction::backward) span.name += " grad";
   span.unit = unit_now;
   span.microbatch = microbatch;
   if (open_->shown) open_->shown->push(text_of(span).c_str());

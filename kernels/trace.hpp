@@ -63,8 +63,8 @@ class Trace {
 class TraceScope {
  public:
   explicit TraceScope(std::string_view name, int microbatch = -1,
-                      Direction way = Direction::forward, std::string_view unit = {}) {
-    if (Trace::watched() && !name.empty()) begin(name, microbatch, way, unit);
+                      Direction direction = Direction::forward, std::string_view unit = {}) {
+    if (Trace::watched() && !name.empty()) begin(name, microbatch, direction, unit);
   }
   ~TraceScope() {
     if (open_) end();

@@ -6,7 +6,7 @@
 
 namespace trireme::host {
 
-void settle_wait_policy(char** argv) {
+void reexec_with_wait_policy(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY")) return;
   start_again_with({{"GOMP_SPINCOUNT", "2000"}}, argv);
 }

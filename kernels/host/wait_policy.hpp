@@ -7,6 +7,6 @@ namespace trireme::host {
 
 // Re-executes this program with GOMP_SPINCOUNT set unless the user chose a policy (OMP_WAIT_POLICY
 // or GOMP_SPINCOUNT). Returns when nothing is to be done or the system refuses.
-void settle_wait_policy(char** argv);
+void reexec_with_wait_policy(char** argv);
 
 }  // namespace trireme::host

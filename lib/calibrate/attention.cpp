@@ -59,9 +59,9 @@ std::vector<AttentionRates> attention_rates(Backend& b, const Stopwatch& watch, 
     AttentionRates backward{t, Direction::backward, head_dim, {}, {}};
     for (const std::int64_t tokens : {32, 64, 128, 256, 512, 1024}) {
       const auto r = rates(b, watch, t, head_dim, tokens);
-      for (auto* way : {&forward, &backward}) {
-        way->tokens.push_back(static_cast<double>(tokens));
-        way->flops.push_back(way == &forward ? r.forward : r.backward);
+      for (auto* direction : {&forward, &backward}) {
+        direction->tokens.push_back(static_cast<double>(tokens));
+        direction->flops.push_back(direction == &forward ? r.forward : r.backward);
       }
     }
     all.push_back(std::move(forward));

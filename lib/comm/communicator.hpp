@@ -46,7 +46,7 @@ class Progress;
 class Communicator;
 using engine::Process;
 
-// A number under way to be compared with those of all ranks. The communicator outlives it.
+// A number in flight to be compared with those of all ranks. The communicator outlives it.
 class Maximum {
  public:
   Maximum(Maximum&&) noexcept = default;

@@ -42,9 +42,9 @@ class OrderedPool {
       sink_(work_(item));
       return;
     }
-    while (!under_way_.empty() && bytes_ + bytes > limit_) take_oldest();
+    while (!in_flight_.empty() && bytes_ + bytes > limit_) take_oldest();
     std::packaged_task<Result()> task([this, item = std::move(item)] { return work_(item); });
-    under_way_.push_back({task.get_future(), bytes});
+    in_flight_.push_back({task.get_future(), bytes});
     bytes_ += bytes;
     {
       const std::lock_guard lock(mutex_);
@@ -54,18 +54,18 @@ class OrderedPool {
   }
 
   void finish() {
-    while (!under_way_.empty()) take_oldest();
+    while (!in_flight_.empty()) take_oldest();
   }
 
  private:
-  struct UnderWay {
+  struct InFlight {
     std::future<Result> result;
     std::size_t bytes;
   };
 
   void take_oldest() {
-    UnderWay oldest = std::move(under_way_.front());
-    under_way_.pop_front();
+    InFlight oldest = std::move(in_flight_.front());
+    in_flight_.pop_front();
     bytes_ -= oldest.bytes;
     sink_(oldest.result.get());
   }
@@ -87,7 +87,7 @@ class OrderedPool {
   std::size_t limit_, bytes_ = 0;
   std::function<Result(const Item&)> work_;
   std::function<void(Result)> sink_;
-  std::deque<UnderWay> under_way_;
+  std::deque<InFlight> in_flight_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

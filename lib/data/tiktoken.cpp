@@ -95,14 +95,14 @@ std::optional<Row> row_of(std::string_view line) {
 nlohmann::json merges_of(const std::map<std::int32_t, std::string>& by_rank, const Ranks& ranks) {
   auto merges = nlohmann::json::array();
   for (const auto& [rank, token] : by_rank) {
-    std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> ways;
+    std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> found;
     for (std::size_t i = 1; i < token.size(); ++i) {
       const auto left = ranks.find(token.substr(0, i)), right = ranks.find(token.substr(i));
       if (left != ranks.end() && right != ranks.end())
-        ways.emplace_back(left->second, right->second, i);
+        found.emplace_back(left->second, right->second, i);
     }
-    std::ranges::sort(ways);
-    for (const auto& [left, right, i] : ways)
+    std::ranges::sort(found);
+    for (const auto& [left, right, i] : found)
       merges.push_back({token_of_bytes(token.substr(0, i)), token_of_bytes(token.substr(i))});
   }
   return merges;

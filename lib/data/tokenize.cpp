@@ -31,7 +31,7 @@ static bool has_mask(const TokenizeOptions& o) {
 namespace {
 
 // Bytes of text in the pool; the ids that are not written yet take at most 9 times as much.
-constexpr std::size_t text_under_way = std::size_t{1} << 26;
+constexpr std::size_t text_in_flight = std::size_t{1} << 26;
 
 struct Encoded {
   PackedTokens packed;
@@ -228,7 +228,7 @@ TokenizeSummary tokenize_text(const TokenizeOptions& options, std::int64_t vocab
   TokenizeSummary sum;
   if (has_mask(options)) sum.learnt = 0;
   OrderedPool<TextItem, Encoded> pool(
-      options.threads > 0 ? options.threads : usable_threads(), text_under_way,
+      options.threads > 0 ? options.threads : usable_threads(), text_in_flight,
       Encoder(options, token_bytes_for(vocab)), [&](Encoded encoded) {
         if (sum.learnt) *sum.learnt += std::ranges::count(encoded.packed.targets, std::uint8_t{1});
         writer.append(encoded.packed);

@@ -30,7 +30,7 @@ static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
   require(fault.empty(), "on {} ranks: {}", ranks, fault);
 }
 
-static void settle_shard(Deck& deck, const Surroundings& s) {
+static void resolve_shard(Deck& deck, const Surroundings& s) {
   if (!deck.zero.copy_each_node) return;
   require(s.ranks_of_node > 0,
           "zero.shard = \"node\" depends on how many ranks a node runs: give --ranks-per-node or, "
@@ -42,7 +42,7 @@ static void settle_shard(Deck& deck, const Surroundings& s) {
   deck.zero.copy_each_node = false;
 }
 
-static void settle_vocab(Deck& deck, std::int64_t needed) {
+static void resolve_vocab(Deck& deck, std::int64_t needed) {
   auto& vocab = deck.model.vocab;
   if (vocab == 0) vocab = needed;
   expect(vocab > 0, "the token files or the deck say how large the vocabulary is");
@@ -54,8 +54,8 @@ static void settle_vocab(Deck& deck, std::int64_t needed) {
 
 Deck resolve(Deck deck, const Surroundings& s) {
   fit_to_ranks(deck, s.ranks);
-  settle_vocab(deck, s.vocab);
-  settle_shard(deck, s);
+  resolve_vocab(deck, s.vocab);
+  resolve_shard(deck, s);
   return deck;
 }
 

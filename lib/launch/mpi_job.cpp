@@ -66,7 +66,7 @@ static void greet_all(int ranks, int rank) {
 // #2254). So each rank sends to each, that none can close all without the others' answers; what is
 // on its way comes, and then no rank calls MPI until all are past it: a rank that answers has then
 // asked all others already.
-static void settle_messages(int ranks, int rank) {
+static void drain_messages(int ranks, int rank) {
   greet_all(ranks, rank);
   MPI_Barrier(MPI_COMM_WORLD);
   const auto end = std::chrono::steady_clock::now() + looking;
@@ -93,7 +93,7 @@ MpiJob::~MpiJob() {
   int tcp = !alone && may_use_tcp(world_);
   world_ = {};
   MPI_Allreduce(MPI_IN_PLACE, &tcp, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  if (tcp) settle_messages(ranks, rank);
+  if (tcp) drain_messages(ranks, rank);
   MPI_Finalize();
 }
 

@@ -4,7 +4,7 @@
 
 namespace trireme::launch {
 
-void settle_ucx(char** argv) {
+void reexec_with_ucx_settings(char** argv) {
   start_again_with({{"UCX_HANDLE_ERRORS", "none"}, {"UCX_LOG_FILE", "stderr"}}, argv);
 }
 

@@ -8,6 +8,6 @@ namespace trireme::launch {
 // others, before and longer than what the launcher says of it.
 // UCX_LOG_FILE=stderr: UCX would say what it misses or fails at in the middle of the program's
 // output on stdout.
-void settle_ucx(char** argv);
+void reexec_with_ucx_settings(char** argv);
 
 }  // namespace trireme::launch

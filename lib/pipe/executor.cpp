@@ -27,7 +27,7 @@ class Link {
     p.wait(Queue::compute);
     return t;
   }
-  void settle() {
+  void wait_sent() {
     activation_.wait(Queue::compute);
     gradient_.wait(Queue::compute);
   }
@@ -109,8 +109,8 @@ void execute(const Program& program, const Pipeline& pipeline, Stage& stage, Bac
     }
     pipe.down.progress();
   }
-  down.settle();
-  up.settle();
+  down.wait_sent();
+  up.wait_sent();
 }
 
 }  // namespace trireme

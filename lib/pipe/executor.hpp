@@ -1,7 +1,7 @@
 #pragma once
 // Runs a program: each instruction is a call of the stage or a message. Each direction has a
 // communicator and a queue: one in-order queue for both would deadlock. At most one activation and
-// one gradient are under way to each side. Messages of stages of several chunks go through the host
+// one gradient are in flight to each side. Messages of stages of several chunks go through the host
 // (Pipeline::through_host): queues of devices would wait for each other.
 #include "lib/comm/communicator.hpp"
 #include "lib/pipe/pipeline.hpp"

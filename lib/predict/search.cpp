@@ -82,7 +82,7 @@ class Search {
     auto& best = out_.best;
     if (!too_large()) {
       if (best.size() == most_ && found.seconds >= best.back().seconds) return;
-      settle_memory(found, in_, target_);
+      plan_memory(found, in_, target_);
     }
     if (too_large()) {
       ++out_.over_memory;
@@ -101,7 +101,7 @@ class Search {
       if (to == c || !accepts(in_, to)) return;
       const auto it = std::ranges::find(out_.best, to, &Trial::choice);
       auto other = it != out_.best.end() ? *it : tried(to);
-      if (it == out_.best.end()) settle_memory(other, in_, target_);
+      if (it == out_.best.end()) plan_memory(other, in_, target_);
       out_.alternatives.push_back({overrides, other});
     };
     const auto flip = [](ZeroCadence x) {

@@ -59,7 +59,7 @@ Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineMode
   return b;
 }
 
-void settle_memory(Trial& t, const PlanInput& in, const DryTarget& target) {
+void plan_memory(Trial& t, const PlanInput& in, const DryTarget& target) {
   const auto input = input_of(in, t.choice);
   const auto kinds = kinds_of_ranks(input);
   auto without_order = target;  // which says nothing of memory

@@ -31,6 +31,6 @@ Trial try_choice(const PlanInput&, const DryTarget&, const MachineModel&, const 
 
 // Memory as the plan of that very choice has it, of the kinds that may need most: with all
 // microbatches, an evaluation and whatever else a run does.
-void settle_memory(Trial&, const PlanInput&, const DryTarget&);
+void plan_memory(Trial&, const PlanInput&, const DryTarget&);
 
 }  // namespace trireme

@@ -56,7 +56,7 @@ bool Saving::is_due(std::int64_t step) const {
 }
 
 double Saving::estimate() const {
-  // Before the end one that is under way is finished, too.
+  // Before the end one that is in progress is finished, too.
   if (seconds_ > 0) return saver_.busy() ? 2 * seconds_ : seconds_;
   return size_.largest / save_rate;
 }

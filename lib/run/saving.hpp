@@ -28,7 +28,7 @@ class Saving {
 
   // Is one due after this step, by the deck?
   bool is_due(std::int64_t step) const;
-  // Is one under way, and does this rank still write its share?
+  // Is one in progress, and does this rank still write its share?
   bool busy() const { return saver_.busy(); }
   bool writing() const { return saver_.working(); }
   // Seconds until all that the end of the run would wait for is written.
@@ -46,7 +46,7 @@ class Saving {
   void save_at_once(CheckpointMeta&, Last);
   // By a thread behind training, where the deck lets it.
   void save_as_usual(CheckpointMeta&);
-  // Goes on with one that is under way; waits for what its next stage needs.
+  // Goes on with one that is in progress; waits for what its next stage needs.
   void advance(Last);
   // On a run's end by an error, which is what it ends with.
   void finish();

@@ -10,7 +10,7 @@ std::size_t stop_at(std::string_view text, std::span<const std::string> stops) {
   return first;
 }
 
-std::size_t settled(std::string_view text, std::span<const std::string> stops) {
+std::size_t stable_bytes(std::string_view text, std::span<const std::string> stops) {
   constexpr std::string_view unfinished = "\xEF\xBF\xBD";
   auto size = std::min(text.size(), stop_at(text, stops));
   if (size < text.size()) return size;

@@ -13,6 +13,6 @@ std::size_t stop_at(std::string_view text, std::span<const std::string> stops);
 // Bytes of a growing text that stay as they are: neither what may become a stop text, nor a
 // character of which bytes are missing, which decodes to U+FFFD, in some tokenizers one for each
 // byte.
-std::size_t settled(std::string_view text, std::span<const std::string> stops);
+std::size_t stable_bytes(std::string_view text, std::span<const std::string> stops);
 
 }  // namespace trireme

@@ -64,7 +64,7 @@ class GradientSums {
   struct Sum {
     std::array<std::shared_ptr<GradientBuffer>, 2> of_use;  // by Use; the second: of a tied table
     std::array<bool, 2> begun{};  // a reduce of this step has gone into it
-    bool complete = false;        // it is summed over replicas, or that is under way
+    bool complete = false;        // it is summed over replicas, or that is in flight
   };
   GradientBuffer block(std::size_t segment, std::int64_t elements) const;
   void clear_unwritten(const Segment&, const GradientBuffer&) const;

@@ -12,7 +12,7 @@ namespace trireme {
 
 class ReplicaSums {
  public:
-  // `most`: sums under way at once, and gathers where messages are staged. All outlive it.
+  // `most`: sums in flight at once, and gathers where messages are staged. All outlive it.
   ReplicaSums(Backend&, const Communicator& replicas, DType wire, int most);
 
   // Begins with this rank's part of a segment, to which nothing is added any more: after what

@@ -29,7 +29,7 @@ Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute,
       shards_(b, spec, layout_, sharding_, compute, names_of_arrays(rule)),
       gradients_(b, spec, layout_, sharding_, wide(compute), rule ? exact_chunk : 0),
       trainability_(spec, layout_, wanted_first(spec, rule.has_value(), std::move(trainable))) {
-  settle_trainable();
+  apply_trainable();
 }
 
 bool Store::speaks_for(ParamId p) const {
@@ -46,10 +46,10 @@ static constexpr const char* no_gradients =
 
 void Store::set_trainable(ParamId p, bool on, ThawMoments moments) {
   require(rule_.has_value(), "{}", no_gradients);
-  trainability_.wish(p, on, moments);
+  trainability_.request(p, on, moments);
 }
 
-bool Store::settle_trainable() {
+bool Store::apply_trainable() {
   const bool differs = trainability_.differs();
   if (differs) {
     require(!pending_,
@@ -66,7 +66,7 @@ bool Store::settle_trainable() {
     gradients_.drop(segment);
     if (moments == ThawMoments::fresh) shards_.drop_arrays(segment);
   }
-  trainability_.settle();
+  trainability_.apply();
   return differs;
 }
 
@@ -75,7 +75,7 @@ void Store::begin(Purpose purpose) {
   require(purpose == Purpose::forward || rule_.has_value(), "{}", no_gradients);
   if (const auto left = sharding_.gather.abandoned(); !left.empty())
     fail("work of an earlier program is still in flight: {}", fmt::join(left, ", "));
-  trainability_.require_settled();
+  trainability_.require_applied();
   open_ = true;
   if (purpose == Purpose::forward) return;
   gradients_.start();

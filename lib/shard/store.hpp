@@ -64,13 +64,13 @@ class Store {
   std::int64_t count(ParamId p) const { return shards_.count(p); }
   void set_count(ParamId p, std::int64_t n) { shards_.set_count(p, n); }
 
-  // Trainability. A change of the mask is a wish until settle_trainable(). Error when the store
+  // Trainability. A change of the mask is a request until apply_trainable(). Error when the store
   // keeps no gradients.
   void set_trainable(ParamId, bool, ThawMoments = ThawMoments::fresh);
-  // Compares the wishes with what is; takes and gives back gradients and arrays. True when
+  // Compares the requests with what is; takes and gives back gradients and arrays. True when
   // something changed. Error, naming it, when a change would split a segment or when gradients are
   // pending (discard_gradients() drops those).
-  bool settle_trainable();
+  bool apply_trainable();
   std::span<const std::uint8_t> trainable() const { return trainability_.trained(); }
   void discard_gradients() { pending_ = false; }
 
@@ -81,8 +81,8 @@ class Store {
   void update(UpdateFactors);
 
   // For sessions. begin() is an Error while another session of the store is open, when an earlier
-  // one left something in flight, when there are no gradients to train with, and when wishes are
-  // not settled; end() follows it.
+  // one left something in flight, when there are no gradients to train with, and when requests are
+  // not applied; end() follows it.
   void begin(Purpose);
   void end() { open_ = false; }
   const Shards& shards() const { return shards_; }

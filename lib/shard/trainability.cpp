@@ -17,7 +17,7 @@ Trainability::Trainability(const ModelSpec& spec, const Layout& layout,
   expect(wanted_.size() == spec.params.size(), "a mask has an entry for each parameter");
 }
 
-void Trainability::wish(ParamId p, bool trained, ThawMoments moments) {
+void Trainability::request(ParamId p, bool trained, ThawMoments moments) {
   auto& wanted = wanted_[p.index()];
   const auto value = static_cast<std::uint8_t>(trained);
   if (!trained) moments_[p.index()] = moments;
@@ -43,18 +43,18 @@ std::vector<Trainability::Change> Trainability::changes() const {
   return all;
 }
 
-void Trainability::settle() {
+void Trainability::apply() {
   trained_ = wanted_;
-  settled_ = version_;
+  applied_ = version_;
 }
 
-void Trainability::require_settled() const {
-  if (settled_ == version_) return;
+void Trainability::require_applied() const {
+  if (applied_ == version_) return;
   std::string names;
   for (std::size_t i = 0; i < wanted_.size(); ++i)
     if (wanted_[i] != trained_[i]) names += (names.empty() ? "" : ", ") + spec_.params[i].name;
   require(names.empty(),
-          "the trainability of {} changed and was not refreshed: call settle_trainable(), or set "
+          "the trainability of {} changed and was not refreshed: call apply_trainable(), or set "
           "zero.detect_freeze = true",
           names);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which parameters are trained. A change is a wish until it is settled, for whole segments at a
+// Which parameters are trained. A change is a request until it is applied, for whole segments at a
 // time.
 #include <cstdint>
 #include <span>
@@ -12,13 +12,13 @@ namespace trireme {
 
 class Trainability {
  public:
-  // `wanted` by ParamId; nothing is trained before the first settle().
+  // `wanted` by ParamId; nothing is trained before the first apply().
   Trainability(const ModelSpec&, const Layout&, std::vector<std::uint8_t> wanted);
 
   // `moments`: what becomes of those of a parameter that freezes.
-  void wish(ParamId, bool trained, ThawMoments moments);
+  void request(ParamId, bool trained, ThawMoments moments);
 
-  // Do the wishes want something else, on whichever stage?
+  // Do the requests want something else, on whichever stage?
   bool differs() const { return wanted_ != trained_; }
   // A segment that starts or stops being trained.
   struct Change {
@@ -26,12 +26,12 @@ class Trainability {
     bool trained;
     ThawMoments moments;  // of one that freezes
   };
-  // What settle() would return. Error, naming it, when a wish would split a segment.
+  // What apply() would return. Error, naming it, when a request would split a segment.
   std::vector<Change> changes() const;
-  // The wishes are what is from now on.
-  void settle();
-  // Error naming the parameters whose wish is not settled; compares version numbers alone.
-  void require_settled() const;
+  // The requests are what is from now on.
+  void apply();
+  // Error naming the parameters whose request is not applied; compares version numbers alone.
+  void require_applied() const;
 
   std::span<const std::uint8_t> trained() const { return trained_; }  // by ParamId
   bool trains(const Segment& s) const { return trained_[s.slots[0].param.index()] != 0; }
@@ -40,8 +40,8 @@ class Trainability {
   const ModelSpec& spec_;
   const Layout& layout_;
   std::vector<std::uint8_t> trained_, wanted_;  // by ParamId
-  std::vector<ThawMoments> moments_;            // by ParamId, of wishes
-  std::int64_t version_ = 0, settled_ = 0;
+  std::vector<ThawMoments> moments_;            // by ParamId, of requests
+  std::int64_t version_ = 0, applied_ = 0;
 };
 
 }  // namespace trireme

@@ -64,7 +64,7 @@ class StateSaver {
   void collect();
   void publish_all();
   void abandon();
-  // Every phase: after a failure nothing is under way.
+  // Every phase: after a failure nothing is in progress.
   void guarded(const std::function<void()>&);
 
   const Store& store_;

@@ -75,22 +75,22 @@ Layout Trainer::layout() const {
   return make_layout(model_.spec(), in);
 }
 
-// The deck's rules first; then whatever differs from what is settled is found, or, in manual mode,
+// The deck's rules first; then whatever differs from what is applied is found, or, in manual mode,
 // refused when the program opens the store.
 void Trainer::follow_freeze_rules(std::int64_t step) {
   const auto begin = std::chrono::steady_clock::now();
-  bool settle = setup_.zero.detect_freeze;
+  bool apply = setup_.zero.detect_freeze;
   if (!setup_.freeze.empty()) {
     auto now = freeze_.at(step);
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (now[i].trained == standings_[i].trained) continue;
       store_.set_trainable(ParamId::at(i), now[i].trained,
                            now[i].resumes ? ThawMoments::keep : ThawMoments::fresh);
-      settle = true;
+      apply = true;
     }
     standings_ = std::move(now);
   }
-  if (settle && store_.settle_trainable()) forget_dropped_arrays();
+  if (apply && store_.apply_trainable()) forget_dropped_arrays();
   detection_seconds_ += seconds_since(begin);
 }
 

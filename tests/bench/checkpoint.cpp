@@ -168,6 +168,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  trireme::host::settle_wait_policy(argv);
+  trireme::host::reexec_with_wait_policy(argv);
   return run(argc, argv);
 }

@@ -71,8 +71,8 @@ int run(double seconds, const Deck& asked) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  trireme::launch::settle_ucx(argv);
-  trireme::host::settle_wait_policy(argv);
+  trireme::launch::reexec_with_ucx_settings(argv);
+  trireme::host::reexec_with_wait_policy(argv);
   try {
     require(argc >= 3, "usage: {} SECONDS DECK [KEY=VALUE ...]", argv[0]);
     const std::vector<std::string> overrides(argv + 3, argv + argc);

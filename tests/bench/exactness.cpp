@@ -102,7 +102,7 @@ int run(const bench::Job& job, What what) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  trireme::host::settle_wait_policy(argv);
+  trireme::host::reexec_with_wait_policy(argv);
   trireme::require(argc == 4, "usage: {} quick|124M|124M-256 f32|bf16 WHAT", argv[0]);
   return run(trireme::bench::parse(argc - 1, argv), what_is(argv[3]));
 }

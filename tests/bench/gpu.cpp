@@ -102,6 +102,6 @@ static int run(int argc, char** argv) {
 }  // namespace trireme::bench
 
 int main(int argc, char** argv) {
-  trireme::host::settle_wait_policy(argv);
+  trireme::host::reexec_with_wait_policy(argv);
   return trireme::bench::run(argc, argv);
 }

@@ -137,8 +137,8 @@ void print_rates(const GpuJob& job) {
   double most = 0, flops = 0, seconds = 0;
   const auto measure = [&](const Linear& l) {
     products.push_back(rates.linear(l));
-    for (const char* way : {"y", "dx", "dw"}) {
-      const double rate = products.back()[way];
+    for (const char* product : {"y", "dx", "dw"}) {
+      const double rate = products.back()[product];
       most = std::max(most, rate);
       flops += l.times * l.flops();
       seconds += l.times * l.flops() / (rate * 1e12);

@@ -113,6 +113,6 @@ int run(const GridJob& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  trireme::host::settle_wait_policy(argv);
+  trireme::host::reexec_with_wait_policy(argv);
   return run(parse(argc, argv));
 }

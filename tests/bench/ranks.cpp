@@ -68,7 +68,7 @@ int run(int data, int shard) {
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  host::settle_wait_policy(argv);
+  host::reexec_with_wait_policy(argv);
   require(argc == 3, "usage: {} DATA SHARD", argv[0]);
   return run(std::atoi(argv[1]), std::atoi(argv[2]));
 }

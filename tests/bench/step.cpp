@@ -50,6 +50,6 @@ int run(const bench::Job& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  trireme::host::settle_wait_policy(argv);
+  trireme::host::reexec_with_wait_policy(argv);
   return run(trireme::bench::parse(argc, argv));
 }

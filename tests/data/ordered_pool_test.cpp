@@ -27,17 +27,17 @@ TEST(OrderedPool, ResultsLeaveInOrder) {
 }
 
 TEST(OrderedPool, KeepsItsLimit) {
-  std::atomic<int> under_way = 0, most = 0;
+  std::atomic<int> in_flight = 0, most = 0;
   OrderedPool<int, int> pool(
       4, 30,
       [&](const int& i) {
         std::this_thread::sleep_for(std::chrono::microseconds(100));
         return i;
       },
-      [&](int) { --under_way; });
+      [&](int) { --in_flight; });
   for (int i = 0; i < 100; ++i) {
     pool.add(i, i == 50 ? 1000 : 10);
-    most = std::max<int>(most, ++under_way);
+    most = std::max<int>(most, ++in_flight);
   }
   pool.finish();
   EXPECT_LE(most, 3);

@@ -267,7 +267,7 @@ class Search {
       reach(after);
     }
     if (idle) {
-      if (!stalled) settle(w);
+      if (!stalled) check_end(w);
       auto after = w;
       tick(after);
       reach(after);
@@ -291,10 +291,10 @@ class Search {
 
   // Nothing more goes wrong: whoever wants the lock has it or was refused, and when all that have
   // it die it can be taken.
-  void settle(World w) {
+  void check_end(World w) {
     run_on(w);
-    if (is_under_way(w)) wrong_ = "a process waits for ever";
-    if (!settled_.insert(w.owner).second) return;
+    if (somebody_waits(w)) wrong_ = "a process waits for ever";
+    if (!checked_.insert(w.owner).second) return;
     for (auto& p : w.processes)
       if (p.alive()) p.at = At::crashed;
     const LockHolder last{.host = "c", .pid_space = "m", .id = "last"};
@@ -306,12 +306,12 @@ class Search {
     texts_.pop_back();
   }
 
-  static bool is_under_way(const World& w) {
+  static bool somebody_waits(const World& w) {
     return std::ranges::any_of(w.processes, [](const auto& p) { return p.alive() && !p.has_it(); });
   }
 
   void run_on(World& w) {
-    for (int i = 0; i < 4 * longest && is_under_way(w); ++i) {
+    for (int i = 0; i < 4 * longest && somebody_waits(w); ++i) {
       for (std::size_t p = 0; p < w.processes.size(); ++p)
         while (step(w, p) && w.processes[p].due == 0) {
         }
@@ -324,7 +324,7 @@ class Search {
   std::vector<std::string> texts_;  // of the processes' locks
   std::unordered_set<std::string> seen_;
   std::vector<World> open_;
-  std::set<int> settled_;  // owners whose lock was found to be free when all were dead
+  std::set<int> checked_;  // owners whose lock was found to be free when all were dead
   std::string wrong_;
 };
 

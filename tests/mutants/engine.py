@@ -156,7 +156,7 @@ MUTANTS = [
     ("gradients down the activations' way", "lib/pipe/executor.cpp",
      "(to.down ? down : up).send(held.take(m, c), to.stage, what, m);",
      "down.send(held.take(m, c), to.stage, what, m);", few(2)),
-    ("the last message is not waited for", "lib/pipe/executor.cpp", "  up.settle();\n", "", few(2)),
+    ("the last message is not waited for", "lib/pipe/executor.cpp", "  up.wait_sent();\n", "", few(2)),
     ("another microbatch's activation", "lib/pipe/executor.cpp",
      "stage.forward(m, c, activation.take(m, c)));",
      "stage.forward(m, c, activation.take(m > 0 ? m - 1 : m, c)));",

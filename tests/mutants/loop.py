@@ -26,7 +26,7 @@ MUTANTS = [
      "if (sharding_.tied_away(segment)) receive_tied(Tensor::empty(backend_, g[1]->flat.shape(), master_, Kind::transient), segment);",
      ranks(2, FEW)),
     # trainability
-    ("a wish to thaw changes what the freeze decided", "lib/shard/trainability.cpp", "if (!trained) moments_[p.index()] = moments;",
+    ("a request to thaw changes what the freeze decided", "lib/shard/trainability.cpp", "if (!trained) moments_[p.index()] = moments;",
      "moments_[p.index()] = moments;", program("shard_test", "Trainability*:Freeze*")),
     ("a change of one parameter changes none", "lib/shard/trainability.cpp",
      "if (wanted_[first] != trained_[first]) all", "if (wanted_[first] < trained_[first]) all", program("shard_test", "Trainability*")),

@@ -54,7 +54,7 @@ TEST_P(Collective, GatherTakesItsOwnPartFromItsPlace) {
 
 // A transport between devices sums f32 before it is added, all else adds one contribution after the
 // other.
-bool summed_on_the_way(const Setting& s) {
+bool summed_by_transport(const Setting& s) {
   return s.transport == TransportKind::device && s.type == DType::f32 && world().size() > 1;
 }
 
@@ -107,7 +107,7 @@ TEST_P(Collective, ScattersIntoOneViewAddInOrder) {
   second.wait(Queue::compute);
   first.wait(Queue::compute);
 
-  if (summed_on_the_way(GetParam())) {
+  if (summed_by_transport(GetParam())) {
     const auto sum = summed(odd_count, type(), type(), zeros(odd_count));
     EXPECT_EQ(values(dst), plus(plus(numbers(odd_count, rank(), type(), 5), sum), sum));
     return;

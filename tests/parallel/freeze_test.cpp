@@ -191,7 +191,7 @@ TEST_F(ManualFreeze, AChangeIsFoundByItself) {
   EXPECT_EQ(store().count(block(2).qkv), 3);
 }
 
-TEST_F(ManualFreeze, AnUnsettledChangeIsAnErrorThatNamesIt) {
+TEST_F(ManualFreeze, AChangeThatIsNotAppliedIsAnErrorThatNamesIt) {
   make(false);
   step(0);
   freeze_ffn_in(false);

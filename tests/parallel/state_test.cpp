@@ -205,9 +205,9 @@ TEST(State, FreezingBetweenBackwardAndUpdateIsAnError) {
     if (store.spec().params[i].unit == store.spec().blocks[0].unit)
       store.set_trainable(ParamId::at(i), false);
 
-  EXPECT_THROW(store.settle_trainable(), Error);
+  EXPECT_THROW(store.apply_trainable(), Error);
   store.discard_gradients();
-  EXPECT_TRUE(store.settle_trainable());
+  EXPECT_TRUE(store.apply_trainable());
 }
 
 }  // namespace trireme

@@ -40,11 +40,11 @@ flops = [1e9]
 """ + "".join(f"""
 [[attention]]
 dtype = "{t}"
-direction = "{way}"
+direction = "{d}"
 head_dim = 4
 tokens = [1]
 flops = [1e9]
-""" for way in ("forward", "backward")) for t in ("f32", "bf16"))
+""" for d in ("forward", "backward")) for t in ("f32", "bf16"))
 
 # Larger, for grids of all axes. 38 samples are held out: with microbatches of 3, of four data ranks two have one less.
 GRID = ("model.layers=4 model.width=32 model.heads=4 model.context=16 data.validation=0.23 train.batch=12 train.microbatch=3 evaluate.batches=0 "

@@ -63,7 +63,7 @@ TEST_F(Signals, AStopStays) {
     SignalWatch signals;
 
     kill(getpid(), number);
-    kill(getpid(), number);  // the same wish, delivered twice
+    kill(getpid(), number);  // the same request, delivered twice
 
     EXPECT_TRUE(soon([&] { return signals.stop(); }));
     EXPECT_EQ(signals.take(), Asked::stop);

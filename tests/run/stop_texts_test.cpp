@@ -16,28 +16,28 @@ TEST(StopTexts, TheFirstInTheTextCounts) {
 }
 
 TEST(StopTexts, WhatMayBecomeOneIsHeldBack) {
-  EXPECT_EQ(settled("one two", Stops{}), 7U);
-  EXPECT_EQ(settled("one EN", Stops{"END"}), 4U);
-  EXPECT_EQ(settled("one E", Stops{"END", "xx"}), 4U);
-  EXPECT_EQ(settled("one ENd", Stops{"END"}), 7U) << "it became another text";
-  EXPECT_EQ(settled("one END two", Stops{"END"}), 4U);
-  EXPECT_EQ(settled("aa", Stops{"aab"}), 0U);
-  EXPECT_EQ(settled("aaa", Stops{"aab"}), 1U);
+  EXPECT_EQ(stable_bytes("one two", Stops{}), 7U);
+  EXPECT_EQ(stable_bytes("one EN", Stops{"END"}), 4U);
+  EXPECT_EQ(stable_bytes("one E", Stops{"END", "xx"}), 4U);
+  EXPECT_EQ(stable_bytes("one ENd", Stops{"END"}), 7U) << "it became another text";
+  EXPECT_EQ(stable_bytes("one END two", Stops{"END"}), 4U);
+  EXPECT_EQ(stable_bytes("aa", Stops{"aab"}), 0U);
+  EXPECT_EQ(stable_bytes("aaa", Stops{"aab"}), 1U);
 }
 
 // The bytes of a character come one token at a time; each stands as U+FFFD until the last is there.
 TEST(StopTexts, ACharacterIsShownWhenItIsWhole) {
   const std::string unfinished = "\uFFFD";
-  EXPECT_EQ(settled("caf" + unfinished, Stops{}), 3U);
-  EXPECT_EQ(settled("x" + unfinished + unfinished + unfinished, Stops{}), 1U);
-  EXPECT_EQ(settled("caf\u00e9", Stops{}), 5U);
+  EXPECT_EQ(stable_bytes("caf" + unfinished, Stops{}), 3U);
+  EXPECT_EQ(stable_bytes("x" + unfinished + unfinished + unfinished, Stops{}), 1U);
+  EXPECT_EQ(stable_bytes("caf\u00e9", Stops{}), 5U);
   // One that no token mends is shown with what comes behind it.
-  EXPECT_EQ(settled("caf" + unfinished + "!", Stops{}), 7U);
-  EXPECT_EQ(settled("EN" + unfinished, Stops{"END"}), 2U);
+  EXPECT_EQ(stable_bytes("caf" + unfinished + "!", Stops{}), 7U);
+  EXPECT_EQ(stable_bytes("EN" + unfinished, Stops{"END"}), 2U);
   // A stop text may go on in it, and even end there.
-  EXPECT_EQ(settled("a caf" + unfinished, Stops{"caf\u00e9"}), 2U);
-  EXPECT_EQ(settled("a caf" + unfinished + unfinished, Stops{"caf\u65e5!"}), 2U);
-  EXPECT_EQ(settled("a caf" + unfinished, Stops{"caf\xc3"}), 2U);
+  EXPECT_EQ(stable_bytes("a caf" + unfinished, Stops{"caf\u00e9"}), 2U);
+  EXPECT_EQ(stable_bytes("a caf" + unfinished + unfinished, Stops{"caf\u65e5!"}), 2U);
+  EXPECT_EQ(stable_bytes("a caf" + unfinished, Stops{"caf\xc3"}), 2U);
 }
 
 // However a text grows, what was shown stays, and all of it is shown in the end.
@@ -47,7 +47,7 @@ TEST(StopTexts, WhatWasShownIsABeginningOfAllThatFollows) {
   const auto end = stop_at(whole, stops);
   std::size_t shown = 0;
   for (std::size_t n = 0; n <= whole.size(); ++n) {
-    const auto size = settled(std::string_view(whole).substr(0, n), stops);
+    const auto size = stable_bytes(std::string_view(whole).substr(0, n), stops);
     EXPECT_LE(size, end);
     shown = std::max(shown, size);
   }

@@ -13,12 +13,12 @@ class TrainabilityTest : public testing::Test {
  protected:
   TrainabilityTest()
       : trainability(spec, layout, std::vector<std::uint8_t>(spec.params.size(), 1)) {
-    trainability.settle();
+    trainability.apply();
   }
-  void wish(std::string_view pattern, bool trained, ThawMoments moments = ThawMoments::fresh) {
+  void request(std::string_view pattern, bool trained, ThawMoments moments = ThawMoments::fresh) {
     for (std::size_t i = 0; i < spec.params.size(); ++i)
       if (matches(pattern, spec.params[i].name))
-        trainability.wish(ParamId::at(i), trained, moments);
+        trainability.request(ParamId::at(i), trained, moments);
   }
   std::size_t segment_of(ParamId p) const { return layout.of_param[p.index()]->segment; }
 
@@ -29,7 +29,7 @@ class TrainabilityTest : public testing::Test {
 
 }  // namespace
 
-TEST_F(TrainabilityTest, NothingIsTrainedBeforeItIsSettled) {
+TEST_F(TrainabilityTest, NothingIsTrainedBeforeItIsApplied) {
   const Trainability fresh(spec, layout, std::vector<std::uint8_t>(spec.params.size(), 1));
 
   EXPECT_EQ(std::ranges::count(fresh.trained(), 1), 0);
@@ -38,7 +38,7 @@ TEST_F(TrainabilityTest, NothingIsTrainedBeforeItIsSettled) {
 
 TEST_F(TrainabilityTest, ChangesAreOfWholeSegments) {
   const auto& block = spec.blocks[0];
-  wish("blocks.0.ffn*", false, ThawMoments::keep);
+  request("blocks.0.ffn*", false, ThawMoments::keep);
 
   const auto changes = trainability.changes();
 
@@ -46,17 +46,17 @@ TEST_F(TrainabilityTest, ChangesAreOfWholeSegments) {
   EXPECT_EQ(changes[0].segment, segment_of(block.ffn_in));
   EXPECT_FALSE(changes[0].trained);
   EXPECT_EQ(changes[0].moments, ThawMoments::keep);
-  EXPECT_TRUE(trainability.trained()[block.ffn_in.index()]);  // a wish so far
-  trainability.settle();
+  EXPECT_TRUE(trainability.trained()[block.ffn_in.index()]);  // a request so far
+  trainability.apply();
   EXPECT_FALSE(trainability.trains(layout.segments[segment_of(block.ffn_in)]));
   EXPECT_TRUE(trainability.trains(layout.segments[segment_of(block.qkv)]));
   EXPECT_TRUE(trainability.changes().empty());
 }
 
 TEST_F(TrainabilityTest, WhatFrozeItDecidesAboutItsMoments) {
-  wish("blocks.0.ffn*", false, ThawMoments::keep);
-  trainability.settle();
-  wish("blocks.0.ffn*", true, ThawMoments::fresh);
+  request("blocks.0.ffn*", false, ThawMoments::keep);
+  trainability.apply();
+  request("blocks.0.ffn*", true, ThawMoments::fresh);
 
   const auto changes = trainability.changes();
 
@@ -66,7 +66,7 @@ TEST_F(TrainabilityTest, WhatFrozeItDecidesAboutItsMoments) {
 }
 
 TEST_F(TrainabilityTest, AWishThatSplitsASegmentIsAnErrorThatNamesBoth) {
-  trainability.wish(spec.blocks[0].ffn_in, false, ThawMoments::fresh);
+  trainability.request(spec.blocks[0].ffn_in, false, ThawMoments::fresh);
 
   const auto said = message_of<Error>([&] { trainability.changes(); });
 
@@ -75,17 +75,17 @@ TEST_F(TrainabilityTest, AWishThatSplitsASegmentIsAnErrorThatNamesBoth) {
 }
 
 TEST_F(TrainabilityTest, OpenWishesAreNamed) {
-  trainability.require_settled();
-  wish("blocks.0.ffn*", false);
-  const auto said = message_of<Error>([&] { trainability.require_settled(); });
+  trainability.require_applied();
+  request("blocks.0.ffn*", false);
+  const auto said = message_of<Error>([&] { trainability.require_applied(); });
   EXPECT_NE(said.find("blocks.0.ffn_out.bias"), std::string::npos) << said;
   EXPECT_EQ(said.find("qkv"), std::string::npos) << said;
 
-  wish("blocks.0.ffn*", true);  // taken back
-  EXPECT_NO_THROW(trainability.require_settled());
-  wish("blocks.0.ffn*", false);
-  trainability.settle();
-  EXPECT_NO_THROW(trainability.require_settled());
+  request("blocks.0.ffn*", true);  // taken back
+  EXPECT_NO_THROW(trainability.require_applied());
+  request("blocks.0.ffn*", false);
+  trainability.apply();
+  EXPECT_NO_THROW(trainability.require_applied());
 }
 
 }  // namespace trireme

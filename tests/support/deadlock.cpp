@@ -78,8 +78,8 @@ struct StageRun {
   }
 
   // Where messages of a direction wait.
-  std::size_t queue_of_messages(Toward way) const {
-    return queues == Queues::host ? 0 : queues == Queues::split && way == Toward::up ? 2 : 1;
+  std::size_t queue_of_messages(Toward toward) const {
+    return queues == Queues::host ? 0 : queues == Queues::split && toward == Toward::up ? 2 : 1;
   }
   bool ended(std::size_t q) const { return next[q] == queue[q].size(); }
   std::size_t head(std::size_t q) const { return queue[q][next[q]]; }

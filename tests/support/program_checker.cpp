@@ -109,30 +109,30 @@ bool is_message(const Instruction& i, Do activation, Do gradient) {
 }
 
 // What goes that way, both kinds in one order, as it is sent.
-Program sent_by(const Route& route, const Program& program, int stage, Toward way) {
+Program sent_by(const Route& route, const Program& program, int stage, Toward toward) {
   Program found;
   for (const auto& i : program)
     if (is_message(i, Do::send_activation, Do::send_gradient))
-      if (const auto to = route.other(stage, i); to && to->toward == way) found.push_back(i);
+      if (const auto to = route.other(stage, i); to && to->toward == toward) found.push_back(i);
   return found;
 }
-Program received_by(const Route& route, const Program& program, int stage, Toward way) {
+Program received_by(const Route& route, const Program& program, int stage, Toward toward) {
   Program found;
   for (const auto& i : program)
     if (is_message(i, Do::receive_activation, Do::receive_gradient))
-      if (const auto from = route.other(stage, i); from && from->toward == way)
+      if (const auto from = route.other(stage, i); from && from->toward == toward)
         found.push_back(from->sent);
   return found;
 }
 
-void match(const Program& sent, int sender, const Program& received, int receiver, Toward way,
+void match(const Program& sent, int sender, const Program& received, int receiver, Toward toward,
            std::vector<std::string>& faults) {
   const auto [a, b] = std::ranges::mismatch(sent, received);
   if (a == sent.end() && b == received.end()) return;
   faults.push_back(fmt::format("stage {} has {} where stage {} receives {} (message {} {})", sender,
                                a == sent.end() ? "nothing" : describe(*a), receiver,
                                b == received.end() ? "nothing" : describe(*b), a - sent.begin(),
-                               way == Toward::down ? "down" : "up"));
+                               toward == Toward::down ? "down" : "up"));
 }
 
 }  // namespace

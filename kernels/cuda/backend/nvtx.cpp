@@ -7,7 +7,7 @@
 namespace trireme::cuda {
 namespace {
 
-// The profiler's handle: null where there is none, which is settled when NVTX is called first.
+// The profiler's handle: null where there is none, which is decided when NVTX is called first.
 nvtxDomainHandle_t domain() {
   static auto* const here = nvtxDomainCreateA("trireme");
   return here;

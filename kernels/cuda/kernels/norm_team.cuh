@@ -34,7 +34,7 @@ NormRows<T> rows_of(const kernel::Norm& o) {
 
 // Threads of a row, of a block, the most floats of a row that a thread holds, the blocks that must
 // fit on a processor at once (the compiler otherwise spills for more), and the rows that a team has
-// under way together: bytes requested and not yet there are what keeps the memory busy.
+// in flight together: bytes requested and not yet there are what keeps the memory busy.
 template <int Row, int Block, int Floats, int Blocks, int AtOnce = 1>
 struct Team {
   static constexpr int row = Row, block = Block, floats = Floats, blocks = Blocks, at_once = AtOnce;

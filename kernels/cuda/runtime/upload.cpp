@@ -17,27 +17,27 @@ UploadRing::UploadRing(Runtime& runtime) : runtime_(runtime) {
 }
 
 UploadRing::~UploadRing() {
-  for (const auto& u : under_way_) runtime_.destroy_mark(u.mark);
+  for (const auto& u : in_flight_) runtime_.destroy_mark(u.mark);
   for (auto* m : pool_) runtime_.destroy_mark(m);
   runtime_.unpin(ring_);
   munmap(ring_, size);
 }
 
 void UploadRing::retire_oldest() {
-  runtime_.synchronize_mark(under_way_.front().mark);
-  pool_.push_back(under_way_.front().mark);
-  under_way_.pop_front();
+  runtime_.synchronize_mark(in_flight_.front().mark);
+  pool_.push_back(in_flight_.front().mark);
+  in_flight_.pop_front();
 }
 
-// Copies under way lie in the order of the ring, the oldest behind `next_`: only it can be in the
+// Copies in flight lie in the order of the ring, the oldest behind `next_`: only it can be in the
 // way, once those between `next_` and the end of the ring are done.
 std::byte* UploadRing::room(std::size_t bytes) {
   if (next_ + bytes > size) {
-    while (!under_way_.empty() && under_way_.front().begin >= next_) retire_oldest();
+    while (!in_flight_.empty() && in_flight_.front().begin >= next_) retire_oldest();
     next_ = 0;
   }
   const auto end = next_ + bytes;
-  while (!under_way_.empty() && under_way_.front().begin < end && next_ < under_way_.front().end)
+  while (!in_flight_.empty() && in_flight_.front().begin < end && next_ < in_flight_.front().end)
     retire_oldest();
   return ring_ + next_;
 }
@@ -50,7 +50,7 @@ void UploadRing::upload(std::byte* to, std::span<const std::byte> bytes, Runtime
     runtime_.copy_to_device(to, at, piece.size(), stream);
     if (pool_.empty()) pool_.push_back(runtime_.create_mark());
     runtime_.record(pool_.back(), stream);
-    under_way_.push_back({next_, next_ + piece.size(), pool_.back()});
+    in_flight_.push_back({next_, next_ + piece.size(), pool_.back()});
     pool_.pop_back();
     next_ += (piece.size() + 63) / 64 * 64;
     to += piece.size();

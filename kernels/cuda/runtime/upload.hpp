@@ -24,7 +24,7 @@ class UploadRing {
   void upload(std::byte* to, std::span<const std::byte> bytes, Runtime::Stream);
 
  private:
-  struct Under {
+  struct InFlight {
     std::size_t begin, end;
     Runtime::Mark mark;
   };
@@ -34,7 +34,7 @@ class UploadRing {
   Runtime& runtime_;
   std::byte* ring_;
   std::size_t next_ = 0;
-  std::deque<Under> under_way_;
+  std::deque<InFlight> in_flight_;
   std::vector<Runtime::Mark> pool_;
 };
 

@@ -106,7 +106,7 @@ bool Operation::post() {
     ~Group() {
       if (open) try {
           device.end_group();
-        } catch (const Error&) {  // the first one is under way
+        } catch (const Error&) {  // the first one is propagating
         }
     }
   } group(*route_.device, route_.stream());
@@ -157,11 +157,11 @@ std::string Operation::state() const {
   const auto& t = *context_->host;
   auto text = fmt::format("call {}: rank {} of {}, ", number_ + 1, t.rank(), t.size());
   if (!begun_) return text + "has not begun it, earlier work is not finished";
-  const auto waits = [&](const char* what, const auto& way) {
-    if (way.complete()) return;
-    const auto& m = way.messages()[way.completed()];
-    text += fmt::format("{} rank {} (message {} of {}), ", what, m.peer, way.completed() + 1,
-                        way.messages().size());
+  const auto waits = [&](const char* what, const auto& side) {
+    if (side.complete()) return;
+    const auto& m = side.messages()[side.completed()];
+    text += fmt::format("{} rank {} (message {} of {}), ", what, m.peer, side.completed() + 1,
+                        side.messages().size());
   };
   waits("receives from", receives_);
   waits("sends to", sends_);

@@ -56,7 +56,7 @@ class Operation {
 
   // Makes what progress it can; true: some. Never throws: see error().
   bool advance();
-  // On the host's view: between GPUs, all is on its stream and its order is settled.
+  // On the host's view: between GPUs, all is on its stream and its order is fixed.
   bool complete() const { return complete_; }
   const std::string& error() const { return error_; }  // empty: none
   bool ended() const { return complete_ || !error_.empty(); }

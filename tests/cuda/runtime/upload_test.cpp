@@ -46,7 +46,7 @@ TEST(CudaUpload, DoesNotWaitWhileThereIsRoom) {
 }
 
 // Far more than the ring holds, in sizes that meet its end everywhere, on two streams in turns.
-TEST(CudaUpload, OverwritesNothingThatIsUnderWay) {
+TEST(CudaUpload, OverwritesNothingThatIsInFlight) {
   RecordingRuntime runtime;
   void* const streams[] = {runtime.create_stream(), runtime.create_stream()};
   UploadRing ring(runtime);

@@ -259,13 +259,13 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t p,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t wishes, int most,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t* results, int* n) {
   *n = 0;
   const auto code =
       valid(as<Product>(p), as<Matrix>(a), as<Matrix>(b), as<Matrix>(c), as<Matrix>(d));
   if (code != CUBLAS_STATUS_SUCCESS) return code;
-  const auto& given = as<Attributes>(wishes);
+  const auto& given = as<Attributes>(preference);
   const auto alignment = [&](cublasLtMatmulPreferenceAttributes_t what) {
     return given.get<std::uint32_t>(what, 256);
   };

@@ -6,29 +6,29 @@ namespace trireme {
 inline Examples<kernel::Copy> examples(Of<kernel::Copy>) {
   using O = kernel::Copy;
   Examples<O> list;
-  for (const auto how : both_ways) {
-    list.push_back({"dense" + way(how), [how](Operands& o) {
+  for (const auto how : both_modes) {
+    list.push_back({"dense" + mode(how), [how](Operands& o) {
                       return O{.dst = o.values({13}), .src = o.values({13}), .how = how};
                     }});
-    list.push_back({"transposed into a part" + way(how), [how](Operands& o) {
+    list.push_back({"transposed into a part" + mode(how), [how](Operands& o) {
                       return O{.dst = o.values({9, 5}).slice(0, 1, 7),
                                .src = o.values({5, 8}).slice(1, 0, 7).transposed(),
                                .how = how};
                     }});
-    list.push_back({"between rows" + way(how), [how](Operands& o) {
+    list.push_back({"between rows" + mode(how), [how](Operands& o) {
                       return O{.dst = o.values({5, 9}).slice(1, 1, 7),
                                .src = o.values({5, 8}).slice(1, 0, 7),
                                .how = how};
                     }});
-    list.push_back({"a row again and again" + way(how), [how](Operands& o) {
+    list.push_back({"a row again and again" + mode(how), [how](Operands& o) {
                       View rows = o.values({3, 7});
                       rows.stride[0] = 0;
                       return O{.dst = o.values({3, 7}), .src = rows, .how = how};
                     }});
-    list.push_back({"to the wide type" + way(how), [how](Operands& o) {
+    list.push_back({"to the wide type" + mode(how), [how](Operands& o) {
                       return O{.dst = o.wide_values({3, 11}), .src = o.values({3, 11}), .how = how};
                     }});
-    list.push_back({"of f64" + way(how), [how](Operands& o) {
+    list.push_back({"of f64" + mode(how), [how](Operands& o) {
                       return O{.dst = o.of_type(DType::f64, {5}),
                                .src = o.of_type(DType::f64, {5}),
                                .how = how};

@@ -32,8 +32,8 @@ inline View largest(Operands& o) {
   return o.large({1});
 }
 
-inline constexpr Accumulate both_ways[] = {Accumulate::overwrite, Accumulate::add};
-inline std::string way(Accumulate how) {
+inline constexpr Accumulate both_modes[] = {Accumulate::overwrite, Accumulate::add};
+inline std::string mode(Accumulate how) {
   return how == Accumulate::add ? ", add" : ", overwrite";
 }
 

@@ -34,7 +34,7 @@ inline Examples<kernel::Norm> examples(Of<kernel::Norm>) {
 // written over dy.
 inline Example<kernel::NormGrad> norm_grad_example(NormFlavour kind, std::string wanted,
                                                    Accumulate how, std::int64_t T, std::int64_t C) {
-  return {text_of(kind, C) + " d" + wanted + way(how), [=](Operands& o) {
+  return {text_of(kind, C) + " d" + wanted + mode(how), [=](Operands& o) {
             const Shape all{T, C};
             const auto wants = [&](char what) { return wanted.find(what) != std::string::npos; };
             const View dy = o.values(all);
@@ -57,7 +57,7 @@ inline Example<kernel::NormGrad> norm_grad_example(NormFlavour kind, std::string
 
 inline Examples<kernel::NormGrad> examples(Of<kernel::NormGrad>) {
   Examples<kernel::NormGrad> list;
-  for (const auto how : both_ways)
+  for (const auto how : both_modes)
     for (const std::int64_t C : {7, 72}) {
       for (const char* wanted :
            {"xwb", "x", "wb", "w", "b", "xw", "xb", "xwbs", "xs", "wbs", "owb", "o", "owbs"})

@@ -9,27 +9,27 @@ inline Examples<kernel::Matmul> examples(Of<kernel::Matmul>) {
   using O = kernel::Matmul;
   constexpr std::int64_t M = 5, N = 7, K = 11;
   Examples<O> list;
-  for (const auto how : both_ways) {
-    list.push_back({"by rows" + way(how), [how](Operands& o) {
+  for (const auto how : both_modes) {
+    list.push_back({"by rows" + mode(how), [how](Operands& o) {
                       return O{.c_MN = o.values({M, N}),
                                .a_MK = o.values({M, K}),
                                .b_KN = o.values({K, N}),
                                .how = how};
                     }});
-    list.push_back({"parts of matrices" + way(how), [how](Operands& o) {
+    list.push_back({"parts of matrices" + mode(how), [how](Operands& o) {
                       return O{.c_MN = o.values({M, N + 2}).slice(1, 0, N),
                                .a_MK = o.values({M, K + 3}).slice(1, 1, K),
                                .b_KN = o.values({N, K + 1}).slice(1, 0, K).transposed(),
                                .how = how};
                     }});
-    list.push_back({"larger" + way(how), [how](Operands& o) {
+    list.push_back({"larger" + mode(how), [how](Operands& o) {
                       return O{.c_MN = o.values({33, 65}),
                                .a_MK = o.values({33, 129}),
                                .b_KN = o.values({129, 65}),
                                .how = how};
                     }});
     for (const bool sums : {false, true})
-      list.push_back({(sums ? "gradient of weights and bias" : "gradient of weights") + way(how),
+      list.push_back({(sums ? "gradient of weights and bias" : "gradient of weights") + mode(how),
                       [=](Operands& o) {
                         return O{.c_MN = o.wide_values({M, N}),
                                  .a_MK = o.values({K, M}).transposed(),

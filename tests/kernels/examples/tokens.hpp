@@ -22,9 +22,9 @@ inline Examples<kernel::Embedding> examples(Of<kernel::Embedding>) {
 
 inline Examples<kernel::EmbeddingGrad> examples(Of<kernel::EmbeddingGrad>) {
   Examples<kernel::EmbeddingGrad> list;
-  for (const auto how : both_ways)
+  for (const auto how : both_modes)
     for (const std::int64_t C : {7, 130})
-      list.push_back({"counts of width " + std::to_string(C) + way(how),
+      list.push_back({"counts of width " + std::to_string(C) + mode(how),
                       [=](Operands& o) {
                         return kernel::EmbeddingGrad{.dtable_VC = counts(o, {vocabulary, C}),
                                                      .how = how,
@@ -33,9 +33,9 @@ inline Examples<kernel::EmbeddingGrad> examples(Of<kernel::EmbeddingGrad>) {
                                                      .largest = largest(o)};
                       },
                       true});
-  for (const auto how : both_ways)
+  for (const auto how : both_modes)
     for (const std::int64_t C : {1, 7, 72})
-      list.push_back({"width " + std::to_string(C) + way(how), [=](Operands& o) {
+      list.push_back({"width " + std::to_string(C) + mode(how), [=](Operands& o) {
                         return kernel::EmbeddingGrad{.dtable_VC = o.wide_values({vocabulary, C}),
                                                      .how = how,
                                                      .dy_TC = o.values({7, C}),
@@ -46,8 +46,8 @@ inline Examples<kernel::EmbeddingGrad> examples(Of<kernel::EmbeddingGrad>) {
 
 inline Examples<kernel::CrossEntropy> examples(Of<kernel::CrossEntropy>) {
   Examples<kernel::CrossEntropy> list;
-  for (const auto how : both_ways)
-    list.push_back({"counts" + way(how),
+  for (const auto how : both_modes)
+    list.push_back({"counts" + mode(how),
                     [=](Operands& o) {
                       return kernel::CrossEntropy{.loss = counts(o, {1}),
                                                   .how = how,
@@ -56,11 +56,11 @@ inline Examples<kernel::CrossEntropy> examples(Of<kernel::CrossEntropy>) {
                                                   .largest = largest(o)};
                     },
                     true});
-  for (const auto how : both_ways)
+  for (const auto how : both_modes)
     for (const auto logits : {Logits::keep, Logits::become_gradient})
       for (const std::int64_t V : {7, 72, 257})
         list.push_back(
-            {(logits == Logits::keep ? "loss" : "loss and gradient") + way(how), [=](Operands& o) {
+            {(logits == Logits::keep ? "loss" : "loss and gradient") + mode(how), [=](Operands& o) {
                return kernel::CrossEntropy{.loss = o.of_type(DType::f64, {1}),
                                            .how = how,
                                            .logits_TV = o.values({5, V}, 3),

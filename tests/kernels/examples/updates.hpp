@@ -5,10 +5,10 @@ namespace trireme {
 
 inline Examples<kernel::AddFixed> examples(Of<kernel::AddFixed>) {
   Examples<kernel::AddFixed> list;
-  for (const auto how : both_ways)
+  for (const auto how : both_modes)
     for (const bool compared : {false, true})
       for (const std::int64_t n : {1, 70, 40000})
-        list.push_back({std::to_string(n) + (compared ? " compared" : "") + way(how),
+        list.push_back({std::to_string(n) + (compared ? " compared" : "") + mode(how),
                         [=](Operands& o) {
                           return kernel::AddFixed{.sum_N = counts(o, {n}),
                                                   .how = how,
@@ -21,9 +21,9 @@ inline Examples<kernel::AddFixed> examples(Of<kernel::AddFixed>) {
 
 inline Examples<kernel::ColumnSum> examples(Of<kernel::ColumnSum>) {
   Examples<kernel::ColumnSum> list;
-  for (const auto how : both_ways)
+  for (const auto how : both_modes)
     for (const std::int64_t C : {1, 7, 600})
-      list.push_back({"counts of " + std::to_string(C) + way(how),
+      list.push_back({"counts of " + std::to_string(C) + mode(how),
                       [=](Operands& o) {
                         return kernel::ColumnSum{.out_C = counts(o, {C}),
                                                  .how = how,
@@ -31,11 +31,11 @@ inline Examples<kernel::ColumnSum> examples(Of<kernel::ColumnSum>) {
                                                  .largest = largest(o)};
                       },
                       true});
-  for (const auto how : both_ways)
+  for (const auto how : both_modes)
     for (const std::int64_t T : {1, 5, 70})
       for (const std::int64_t C : {1, 7, 72})
         list.push_back(
-            {std::to_string(T) + " rows of " + std::to_string(C) + way(how), [=](Operands& o) {
+            {std::to_string(T) + " rows of " + std::to_string(C) + mode(how), [=](Operands& o) {
                return kernel::ColumnSum{
                    .out_C = o.wide_values({C}), .how = how, .x_TC = o.values({T, C})};
              }});
