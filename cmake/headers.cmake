@@ -1,6 +1,6 @@
 # Target `headers`: an object file for each header, compiled alone.
 add_library(headers OBJECT EXCLUDE_FROM_ALL)
-target_link_libraries(headers PRIVATE trireme_options trireme_dependencies $<TARGET_NAME_IF_EXISTS:trireme_cuda>)
+target_link_libraries(headers PRIVATE trireme_options trireme_dependencies $<TARGET_NAME_IF_EXISTS:cuda_toolkit>)
 target_include_directories(headers PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(headers PRIVATE -O0)
 find_package(GTest QUIET)
