@@ -93,7 +93,7 @@ int check(const CheckArguments& a) {
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // they run elsewhere
-  const auto plan = make_plan(job_of(deck, compute, transport_of(deck, choice)), target);
+  const auto plan = make_plan(plan_input_of(deck, compute, transport_of(deck, choice)), target);
   say("{} is sound: {}, {} samples an epoch, {} reserved a rank\n", a.deck.path,
       parameters_text(make_spec(deck.model), deck.freeze, 0), training->samples_per_epoch(),
       memory_text(static_cast<double>(plan.most_reserved())));

@@ -10,7 +10,7 @@ Deck PlannedRun::resolved(Deck d) const {
 }
 
 PlanInput PlannedRun::job(const Deck& d, TransportKind transport) const {
-  auto job = job_of(d, d.precision.compute, transport);
+  auto job = plan_input_of(d, d.precision.compute, transport);
   job.ranks_of_node = static_cast<int>(ranks_of_node);
   return job;
 }

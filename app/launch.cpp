@@ -65,7 +65,7 @@ int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>&
   }
 }
 
-void join(const Communicator& world, const std::string& arguments) {
+void check_launch(const Communicator& world, const std::string& arguments) {
   require_launch(world);
   if (world.rank() != 0) log_quietly();
   require_same_arguments(world, arguments);
@@ -75,7 +75,7 @@ int on_all_ranks(const std::string& arguments,
                  const std::function<int(const Communicator&)>& work) {
   if (launch::launched_ranks() < 2) return work(Communicator());
   return with_mpi(RunConfig{}.hang_timeout, [&](const Communicator& world) {
-    join(world, arguments);
+    check_launch(world, arguments);
     return work(world);
   });
 }

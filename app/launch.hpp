@@ -26,7 +26,7 @@ int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>&
 // Collective. Error when the launcher says that it started another number of ranks than MPI sees,
 // SharedError naming the first rank whose arguments, as text, are not rank 0's. From here on rank 0
 // alone speaks.
-void join(const Communicator& world, const std::string& arguments);
+void check_launch(const Communicator& world, const std::string& arguments);
 
 // A command that any number of ranks run: `work` with all that were launched. Without a launcher
 // MPI is left alone. `arguments`: the command line as text, the same on all ranks.

@@ -16,7 +16,7 @@ Machine choose_machine(const Communicator& world, const Deck& deck) {
   m.choice = backend_choice(deck, world);
   m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", deck.run.share_gpu, world);
   const auto compute = agreed_compute(world, m.choice, deck.precision.compute);
-  m.job = job_of(deck, compute, transport_of(deck, m.choice));
+  m.job = plan_input_of(deck, compute, transport_of(deck, m.choice));
   return m;
 }
 

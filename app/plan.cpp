@@ -129,8 +129,8 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
   target.capacity = std::size_t{1} << 60;
   const auto memory = limit ? static_cast<double>(*limit) : machine->memory_bytes;
   const auto input =
-      job_of(deck, deck.precision.compute,
-             machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
+      plan_input_of(deck, deck.precision.compute,
+                    machine->backend == "cuda" ? TransportKind::device : TransportKind::host);
   const auto found = search(input, target, *machine, a.run.ranks, memory);
   require(found.choices > 0,
           "no grid of {} ranks divides {} layers, {} heads, {} tokens{} and a batch of {}: take "

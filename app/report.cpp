@@ -40,7 +40,7 @@ Json plan_of(Deck deck, const Json& run) {
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto input =
-      job_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice));
+      plan_input_of(deck, compute_type(choice, deck.precision.compute), transport_of(deck, choice));
   return Json::parse(plan_json(make_plan(input, target), input, target));
 }
 

@@ -30,7 +30,8 @@ void record_lone_failure(const LockedRun& run, const Communicator& world, const 
   }
 }
 
-SharedError with_way_on(const SharedError& e, const TrainLoop& loop, const RunRecord& record) {
+SharedError with_restart_hint(const SharedError& e, const TrainLoop& loop,
+                              const RunRecord& record) {
   try {
     record.require_lock();
   } catch (const LostLock&) {

@@ -26,6 +26,6 @@ void record_lone_failure(const LockedRun&, const Communicator& world, const Trai
 
 // The error with the way to go on, as it is said once; none behind a lock that was lost: the run is
 // another process's.
-SharedError with_way_on(const SharedError&, const TrainLoop&, const RunRecord&);
+SharedError with_restart_hint(const SharedError&, const TrainLoop&, const RunRecord&);
 
 }  // namespace trireme

@@ -101,7 +101,7 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
   try {
     ending = loop.run();
   } catch (const SharedError& e) {
-    const auto error = with_way_on(e, loop, record);
+    const auto error = with_restart_hint(e, loop, record);
     try {
       outcome("failed", error.what());
     } catch (const Error& second) {
@@ -254,7 +254,7 @@ int train_on(const Communicator& world, SignalWatch& signals, const TrainArgumen
   // 1. The deck, and where the run begins.
   const auto started = std::chrono::steady_clock::now();
   Timesheet::start(started);
-  join(world, text_of(a));
+  check_launch(world, text_of(a));
   auto deck = read_deck(world, a.deck);
   const auto time_limit = time_limit_of(world, a, deck);
   world.configure({.hang_timeout = deck.run.hang_timeout, .check_labels = deck.run.debug});

@@ -9,7 +9,7 @@ namespace trireme {
 // The deck of a checkpoint, with vocab. It gives its model's shape itself: one that refers to a
 // checkpoint, which might be this one, is an Error as one that cannot be read.
 Deck deck_of(const CheckpointReader&);
-// Its model, resolved.
+// Its model, completed.
 ModelConfig model_of(const CheckpointReader&);
 
 }  // namespace trireme

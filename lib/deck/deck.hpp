@@ -42,7 +42,7 @@ struct Deck {
 
 // Reads, applies overrides ("section.key=value", in order) and checks everything that needs
 // neither the token files nor the number of ranks. Throws one Error that lists all problems, each
-// as file:line:column or by its override. Paths come back absolute. model is resolved;
+// as file:line:column or by its override. Paths come back absolute. model is completed;
 // train.microbatch is decided unless it depends on parallel.data = 0, see lib/deck/resolve.hpp.
 Deck load_deck(const std::filesystem::path&, std::span<const std::string> overrides = {});
 Deck parse_deck(std::string_view text, std::string source_name,

@@ -158,7 +158,7 @@ class Loader final : public TableReader {
     }
     fill(deck_);
     if (deck_.model.preset.starts_with(checkpoint_preset)) deck_.model.preset.clear();
-    deck_.model = resolved(deck_.model);
+    deck_.model = completed(deck_.model);
     const auto* const reduce = given("precision.reduce");
     if (!reduce || std::holds_alternative<Automatic>(reduce->value))
       deck_.precision.reduce = wide(deck_.precision.compute);

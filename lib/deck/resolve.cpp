@@ -84,7 +84,7 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   return s;
 }
 
-PlanInput job_of(const Deck& d, DType compute, TransportKind transport) {
+PlanInput plan_input_of(const Deck& d, DType compute, TransportKind transport) {
   PlanInput job;
   job.setup = setup_of(d, compute);
   job.train = d.train;

@@ -18,7 +18,7 @@ struct Surroundings {
 Deck resolve(Deck, const Surroundings&);
 
 // What a resolved deck asks of a trainer and of a plan. `compute`: as the machine can.
-PlanInput job_of(const Deck&, DType compute, TransportKind);
+PlanInput plan_input_of(const Deck&, DType compute, TransportKind);
 Grid grid_of(const Deck&);
 
 // The deck resolved for one rank, whatever grid it was written for.

@@ -27,7 +27,7 @@ ModelConfig model_of_config(const Json&, std::string_view where,
 
 // "LlamaForCausalLM". Error naming the deck's key that no architecture has.
 std::string architecture_of(const ModelConfig&);
-// For a resolved model with vocab that has an architecture. As version 4 writes it, which both
+// For a completed model with vocab that has an architecture. As version 4 writes it, which both
 // read.
 Json config_of_model(const ModelConfig&, const TextIds&, ElementType);
 Json generation_config(const TextIds&);

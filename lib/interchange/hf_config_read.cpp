@@ -191,7 +191,7 @@ ModelConfig model_of(const ConfigFields& f, std::string_view where,
   // Past the window the model is another one.
   if (window) positions = std::min(positions, *window);
   if (c.context < positions) c.max_context = positions;
-  c = resolved(c);
+  c = completed(c);
   require(c.head_dim > 0, "'num_attention_heads' = {} does not divide 'hidden_size' = {}", c.heads,
           c.width);
   return c;

@@ -105,7 +105,7 @@ const std::vector<ModelConfig>& presets() {
 
 }  // namespace
 
-ModelConfig resolved(ModelConfig c) {
+ModelConfig completed(ModelConfig c) {
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.head_dim == 0 && c.width % c.heads == 0) c.head_dim = c.width / c.heads;
   if (c.ffn_width == 0) {

@@ -1,6 +1,6 @@
 #pragma once
 // What a model is: the [model] section of a deck. Plain values; 0 means "not decided yet" until
-// `resolved` has filled it in.
+// `completed` has filled it in.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -58,18 +58,18 @@ struct ModelConfig {
 // kv_heads, head_dim and ffn_width decided; swiglu's 8/3*width is rounded up to a multiple of 64.
 // vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim stays 0 where
 // heads does not divide width.
-ModelConfig resolved(ModelConfig);
+ModelConfig completed(ModelConfig);
 
 // Rows of a learned table; what an export says that the model takes.
 constexpr std::int64_t positions_of(const ModelConfig& c) {
   return c.max_context > c.context ? c.max_context : c.context;
 }
-// The model as a function of tokens, of one that is resolved: what changes none of its values is at
-// its default. That is its name, where its weights came from, what training alone uses, the length
-// of samples (a table of positions has it in its shape), and keys that others leave unused.
+// The model as a function of tokens, of one that is completed: what changes none of its values is
+// at its default. That is its name, where its weights came from, what training alone uses, the
+// length of samples (a table of positions has it in its shape), and keys that others leave unused.
 ModelConfig canonical(ModelConfig);
 
-// The names, each family's smallest first, and the shape of one (not resolved, so that a deck may
+// The names, each family's smallest first, and the shape of one (not completed, so that a deck may
 // change its width). Throws Error when no preset has that name.
 std::vector<std::string_view> model_preset_names();
 ModelConfig model_preset(std::string_view name);

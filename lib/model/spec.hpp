@@ -29,7 +29,7 @@ struct BlockParams {
 };
 
 struct ModelSpec {
-  ModelConfig config;  // resolved, vocab known
+  ModelConfig config;  // completed, vocab known
   std::vector<std::string> units;
   std::vector<ParamSpec> params;                           // by ParamId
   UnitId table_unit, position_unit, norm_unit, head_unit;  // head_unit == table_unit when tied
@@ -39,7 +39,7 @@ struct ModelSpec {
   std::int64_t parameter_count() const;
 };
 
-// Throws Error for a config that is not resolved or whose vocab is 0.
+// Throws Error for a config that is not completed or whose vocab is 0.
 ModelSpec make_spec(const ModelConfig&);
 
 }  // namespace trireme

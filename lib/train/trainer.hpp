@@ -61,7 +61,7 @@ struct MemoryFault : StateFault {
 };
 
 struct TrainerSetup {
-  ModelConfig model;  // resolved, vocab known
+  ModelConfig model;  // completed, vocab known
   OptimizerConfig optimizer;
   ZeroConfig zero;
   std::vector<FreezeRule> freeze;

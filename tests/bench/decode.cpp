@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   Host host(threads);
   const Workspace scratch(host);
   TrainerSetup s;
-  s.model = resolved(model_preset("gpt2-124M"));
+  s.model = completed(model_preset("gpt2-124M"));
   s.compute = DType::f32;
   s.trainable = false;
   Trainer trainer(host, {}, s);

@@ -28,7 +28,7 @@ ModelConfig model_of(const GpuJob& job) {
   replace(c.vocab, s.vocab);
   replace(c.context, s.context);
   require(c.width % c.heads == 0, "--width {} is not a multiple of {} heads", c.width, c.heads);
-  return resolved(c);
+  return completed(c);
 }
 
 static void print_device(const GpuJob& job) {

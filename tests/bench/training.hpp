@@ -13,7 +13,7 @@ inline ModelConfig config_of(const Model& m) {
   c.heads = m.heads;
   c.vocab = m.V;
   c.context = m.T;
-  return resolved(c);
+  return completed(c);
 }
 
 inline Batch random_batch(std::int64_t samples, std::int64_t T, std::int64_t V,

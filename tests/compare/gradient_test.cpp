@@ -21,7 +21,7 @@ ModelConfig model(const ModelConfig& like) {
   c.ffn_width = 80;
   c.context = 16;
   c.dropout = 0.1;
-  return resolved(c);
+  return completed(c);
 }
 
 // Of one step on 8 samples, `each` at a time.

@@ -115,10 +115,10 @@ TEST(Stages, OfUnits) {
   c.vocab = 10;
   c.context = 4;
   const std::vector<std::int64_t> blocks{1, 3};
-  EXPECT_EQ(stages_of_units(make_spec(resolved(c)), blocks),
+  EXPECT_EQ(stages_of_units(make_spec(completed(c)), blocks),
             (std::vector<int>{0, 0, 0, 1, 1, 1, 1}));
   c.tied = false;
-  EXPECT_EQ(stages_of_units(make_spec(resolved(c)), blocks),
+  EXPECT_EQ(stages_of_units(make_spec(completed(c)), blocks),
             (std::vector<int>{0, 0, 0, 1, 1, 1, 1, 1}));
 }
 

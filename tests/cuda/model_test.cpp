@@ -43,7 +43,7 @@ ModelConfig model_of(const Flavour& f) {
   c.context = f.context;
   c.dropout = f.dropout;
   c.recompute = f.recompute;
-  return resolved(c);
+  return completed(c);
 }
 
 using Values = std::vector<std::vector<double>>;  // by ParamId

@@ -276,7 +276,7 @@ TEST(Deck, ATrainerIsSetUpAsItSays) {
                   "run.replay_every=3", "run.exactness=invariant", "run.exact_chunk=32"});
   d.freeze = {{.pattern = "blocks.0.*"}};
   d.precision.reduce = DType::f32;
-  const auto s = job_of(d, DType::bf16, TransportKind::host).setup;
+  const auto s = plan_input_of(d, DType::bf16, TransportKind::host).setup;
   EXPECT_EQ(s.seed, 7U);
   EXPECT_EQ(s.model, d.model);
   EXPECT_EQ(s.zero, d.zero);

@@ -42,7 +42,7 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
                             {.ranks = world.size(), .vocab = reader.meta().vocab});
   const auto backend = open_backend(backend_choice(deck, world));
   const Workspace workspace(*backend);
-  auto job = job_of(deck, deck.precision.compute, TransportKind::host);
+  auto job = plan_input_of(deck, deck.precision.compute, TransportKind::host);
   job.setup.trainable = false;
   Trainer trainer(*backend, make_axes(world, job.grid, shard_ranks(deck.zero, job.grid)),
                   job.setup);

@@ -31,7 +31,7 @@ inline ModelConfig small_gpt2() {
   c.heads = 3;
   c.vocab = 257;
   c.context = 17;
-  return resolved(c);
+  return completed(c);
 }
 
 inline ModelConfig small_llama() {

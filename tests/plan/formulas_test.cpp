@@ -84,7 +84,7 @@ static PlanInput even_model(std::int64_t layers, const Grid& grid) {
   m.heads = 8;
   m.vocab = 256;
   m.context = 64;
-  m = resolved(m);
+  m = completed(m);
   in.setup.zero.stage = 3;
   in.grid = grid;
   in.train.microbatch = 2;

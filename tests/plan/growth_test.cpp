@@ -16,7 +16,7 @@ static PlanInput on(Grid grid, std::int64_t shard) {
   model.heads = 4;
   model.vocab = 512;
   model.context = 8;
-  in.setup.model = resolved(model);
+  in.setup.model = completed(model);
   in.setup.zero.stage = 3;
   in.setup.zero.shard = shard;
   in.train = {.batch = std::int64_t{4} * grid.data, .microbatch = 1, .steps = 1};

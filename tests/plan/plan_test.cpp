@@ -147,7 +147,7 @@ TEST(Plan, LongContextsNeedLittle) {
   c.vocab = 256;
   c.context = 16384;
   PlanInput input;
-  input.setup.model = resolved(c);
+  input.setup.model = completed(c);
   input.train.batch = input.train.microbatch = 1;
 
   const auto plan = make_plan(input, dry_target({"host", 2, false}));
@@ -158,7 +158,7 @@ TEST(Plan, LongContextsNeedLittle) {
 // A model far larger than this machine is planned in no memory at all.
 TEST(Plan, LargeModelsCostNothing) {
   PlanInput input;
-  input.setup.model = resolved(model_preset("gpt2-1558M"));
+  input.setup.model = completed(model_preset("gpt2-1558M"));
   input.train.batch = input.train.microbatch = 1;
   auto target = dry_target({"host", 2, false});
   target.capacity = std::size_t{1} << 40;

@@ -68,7 +68,7 @@ inline ModelConfig drawn_model(Draw& d) {
   c.vocab = d.one_of<std::int64_t>({3, 19, 500});
   c.context = d.one_of<std::int64_t>({4, 6, 12, 24});
   if (d.once_in(3)) c.dropout = 0.1;
-  return resolved(c);
+  return completed(c);
 }
 
 inline DrawnSearch drawn_search(Draw& d) {

@@ -78,7 +78,7 @@ ModelConfig parity_model(const ParityCase& p) {
   c.dropout = p.dropout;
   c.recompute = p.recompute;
   if (p.dropout > 0) c.max_context = p.size + 5;  // more than samples have tokens
-  return resolved(c);
+  return completed(c);
 }
 
 TrainerSetup parity_setup(const ParityCase& p) {

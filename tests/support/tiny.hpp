@@ -18,7 +18,7 @@ inline ModelConfig tiny_gpt2() {
   c.heads = 3;
   c.vocab = 19;
   c.context = 7;
-  return resolved(c);
+  return completed(c);
 }
 
 inline ModelConfig tiny_llama() {
@@ -32,7 +32,7 @@ inline ModelConfig tiny_llama() {
   c.positions = Positions::rotary;
   c.tied = false;
   c.ffn_width = 20;
-  return resolved(c);
+  return completed(c);
 }
 
 // Qwen's and Llama 3's: norms of queries and keys, whose heads are wider than the model's share,
@@ -47,7 +47,7 @@ inline ModelConfig tiny_qwen() {
   c.rope_scaling = RopeScaling::llama3;
   c.rope_factor = 8;
   c.rope_original_context = 64;
-  return resolved(c);
+  return completed(c);
 }
 
 // `samples` samples from number `first` on; about a fifth of the targets masked, unevenly.

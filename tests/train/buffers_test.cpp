@@ -24,7 +24,7 @@ RankPlan plan_stage(int stages, int microbatches, int stage, Recompute recompute
   m.vocab = 64;
   m.context = tokens;
   m.recompute = recompute;
-  m = resolved(m);
+  m = completed(m);
   in.grid = {stages, 1, 1};
   in.train.microbatch = samples;
   in.train.batch = samples * microbatches;

@@ -34,7 +34,7 @@ ModelConfig model_named(std::string_view name) {
     c.tied = false;
     c.ffn_width = 72;
   }
-  return resolved(c);
+  return completed(c);
 }
 
 using Weights = std::vector<std::vector<double>>;  // by ParamId

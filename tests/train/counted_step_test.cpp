@@ -21,7 +21,7 @@ using test::random_batch;
 ModelConfig model() {
   auto c = test::tiny_llama();
   c.context = 8;
-  return resolved(c);
+  return completed(c);
 }
 
 class CountedStep : public testing::TestWithParam<const char*> {
@@ -120,7 +120,7 @@ TEST_P(CountedStep, ANormBeyond128BitsIsNamed) {
   config.width = 96;
   config.head_dim = 0;
   auto s = setup();
-  s.model = resolved(config);
+  s.model = completed(config);
   Trainer wide(*backend, {}, s);
   const auto& spec = wide.store().spec();
   auto batch = random_batch(s.model, 4);

@@ -15,7 +15,7 @@ constexpr std::int64_t T = 12;
 
 ModelConfig with_context(ModelConfig c) {
   c.context = T;
-  return resolved(c);
+  return completed(c);
 }
 
 // Begins of documents of samples: at borders, of a token each, in a row, none but the first.

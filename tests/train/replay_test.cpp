@@ -22,7 +22,7 @@ using testing::MatchesRegex;
 ModelConfig model() {
   auto c = test::tiny_llama();
   c.context = 8;
-  return resolved(c);
+  return completed(c);
 }
 
 struct Kind {

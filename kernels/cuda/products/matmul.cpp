@@ -46,7 +46,7 @@ struct Products::Impl {
   Epilogues epilogues;
   std::int64_t fused = 0;
   cublasLtHandle_t handle = nullptr;
-  using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no way
+  using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no algorithm
   using Entry = Plans::value_type;
   Plans plans;
   std::map<Key, bool> fuses;
@@ -90,7 +90,7 @@ std::vector<cublasLtMatmulHeuristicResult_t> Products::Impl::candidates(const Ke
   std::erase_if(
       found, [&](const auto& f) { return f.state != CUBLAS_STATUS_SUCCESS || !works(f.algo, p); });
   if (bits == CudaBits::repeatable && !found.empty()) found.erase(found.begin() + 1, found.end());
-  require(!found.empty() || fused, "cuBLASLt has no way to multiply [{}, {}] by [{}, {}] in {}",
+  require(!found.empty() || fused, "cuBLASLt has no algorithm for [{}, {}] by [{}, {}] in {}",
           k.out.columns, k.left.transposed ? k.left.rows : k.left.columns,
           k.left.transposed ? k.left.rows : k.left.columns, k.out.rows, name_of(k.in));
   return found;

@@ -1,7 +1,8 @@
 #pragma once
 // Products through cuBLASLt, f32 and bf16, summed in f32. How each shape is computed is decided
-// once: of the five ways that cuBLASLt recommends the one that was fastest here, with the epilogue
-// in the product or behind it; or the first without, where bits must not depend on a measurement.
+// once: of the five algorithms that cuBLASLt recommends the one that was fastest here, with the
+// epilogue in the product or behind it; or the first without, where bits must not depend on a
+// measurement.
 #include <functional>
 #include <memory>
 

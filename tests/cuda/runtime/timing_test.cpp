@@ -71,7 +71,7 @@ TEST_F(CudaTiming, UsesItsMarksAgain) {
 
 TEST_F(CudaTiming, AnOperationThatFailedIsNotListed) {
   timing_.start();
-  EXPECT_THROW(timing_.around(stream_, "matmul", {}, [] { fail("no way to multiply"); }), Error);
+  EXPECT_THROW(timing_.around(stream_, "matmul", {}, [] { fail("no algorithm"); }), Error);
   time("copy", 1);
 
   const auto times = timing_.stop();
