@@ -2,7 +2,7 @@
 
 A case starts the program one or more times in a folder of its own, each time with something going wrong, and then goes on
 without faults: the run must end with the weights, history and evaluation of one that nothing happened to. A story is a
-function that starts it through a Place and asserts what it likes.
+function that starts it through a CaseFolder and asserts what it likes.
 """
 import json
 import os
@@ -77,11 +77,11 @@ def read_terminal(master, file):
         pass
 
 
-class Place:
+class CaseFolder:
     """The folder of a case. Of a story: every method fails where something is not as it says."""
 
-    def __init__(self, bench, folder, config="one"):
-        self.bench, self.folder, self.config = bench, folder, config
+    def __init__(self, workshop, folder, config="one"):
+        self.workshop, self.folder, self.config = workshop, folder, config
         self.mark, self.said = f"TRIREME_CASE={folder}".encode() + b"\0", ""
 
     def __truediv__(self, name):
@@ -100,12 +100,12 @@ class Place:
     def start(self, run):
         log = self / ".met"
         log.unlink(missing_ok=True)
-        environment = {**self.bench.environment, "TRIREME_CASE": str(self.folder)}
+        environment = {**self.workshop.environment, "TRIREME_CASE": str(self.folder)}
         if run.faults:
-            environment |= {"LD_PRELOAD": str(self.bench.library), "TRIREME_FAULTS": run.faults.replace("?", ""), "TRIREME_FAULTS_LOG": str(log)}
+            environment |= {"LD_PRELOAD": str(self.workshop.library), "TRIREME_FAULTS": run.faults.replace("?", ""), "TRIREME_FAULTS_LOG": str(log)}
         if run.before:
             self.shell(run.before)
-        begin, limit = time.monotonic(), run.limit * self.bench.patience
+        begin, limit = time.monotonic(), run.limit * self.workshop.patience
         with open(self / ".out", "w+b") as out, open(self / ".said", "w+b") as said:
             streams = [subprocess.DEVNULL, out, said]
             if run.terminal:
@@ -138,7 +138,7 @@ class Place:
         return Ended(code, text, printed, time.monotonic() - begin, hung, left, met)
 
     def left_behind(self):
-        end = time.monotonic() + self.bench.farewell * self.bench.patience
+        end = time.monotonic() + self.workshop.farewell * self.workshop.patience
         while (pids := processes_of(self.mark)) and time.monotonic() < end:
             time.sleep(0.02)
         return tuple(map(str, pids))
@@ -176,7 +176,7 @@ class Place:
             send(targets, getattr(signal, name))
 
     def shell(self, text):
-        done = subprocess.run(["bash", "-ec", text], cwd=self.folder, env=self.bench.environment, stdin=subprocess.DEVNULL, timeout=60,
+        done = subprocess.run(["bash", "-ec", text], cwd=self.folder, env=self.workshop.environment, stdin=subprocess.DEVNULL, timeout=60,
                               capture_output=True, text=True, errors="replace")
         if done.returncode:
             raise Failed(f"`{text}` ended with {done.returncode}: {done.stdout}{done.stderr}")
@@ -215,7 +215,7 @@ class Place:
     def take(self, config, start="done", run="run"):
         """A copy of a configuration's run."""
         shutil.rmtree(self / run, ignore_errors=True)
-        shutil.copytree(self.bench.template(config, start) / "run", self / run, symlinks=True)
+        shutil.copytree(self.workshop.template(config, start) / "run", self / run, symlinks=True)
 
     def write(self, name, text):
         (self / name).write_text(text)
@@ -244,7 +244,7 @@ class Place:
         assert not wrong, f"{run} and {reference}: {'; '.join(wrong)}"
 
 
-class Bench:
+class Workshop:
     """A folder for all cases, with the data and the uninterrupted runs."""
 
     farewell = 10  # seconds that processes have for their end
@@ -269,7 +269,7 @@ class Bench:
         (data / "deck.toml").write_text(DECK)
         (data / "machine.toml").write_text(MACHINE)
         (data / "spm.model").write_bytes(tiny_tokenizer.model())
-        self.must(Place(self, data), Run(command="; ".join(f"$TRIREME tokenize {options} --output {name}.tokens || exit" for name, options in (
+        self.must(CaseFolder(self, data), Run(command="; ".join(f"$TRIREME tokenize {options} --output {name}.tokens || exit" for name, options in (
             ("text", "text.txt"), ("more", "more.txt"), ("spm", "text.txt --tokenizer spm.model")))))
 
     def must(self, place, run):
@@ -282,7 +282,7 @@ class Bench:
         if config.startswith("freeze"):
             with open(folder / "deck.toml", "a") as deck:
                 deck.write(FREEZE)
-        return Place(self, folder, config)
+        return CaseFolder(self, folder, config)
 
     def template(self, config, start):
         """The folder of an uninterrupted run ("done") or of one that was killed after its tenth step ("half")."""
@@ -310,7 +310,7 @@ class Bench:
             place = self.fresh_folder(folder, case.config)
         else:
             shutil.copytree(self.template(case.config, case.start), folder, symlinks=True)
-            place = Place(self, folder, case.config)
+            place = CaseFolder(self, folder, case.config)
         try:
             wrong = failure_of(case.story, place) if case.story else self.rows_of(case, place)
         finally:

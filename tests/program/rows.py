@@ -42,7 +42,7 @@ class Case:
     after: str = ""           # shell that must end with 0 at the end
     fast: bool = False
     known: str = ""           # why it is not good yet: it must fail until it is mended
-    story: object = None      # instead of all this: a function of the case's folder (engine.Place)
+    story: object = None      # instead of all this: a function of the case's folder (engine.CaseFolder)
     group: str = field(default="", init=False)
 
     @property

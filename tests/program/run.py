@@ -37,7 +37,7 @@ import cases_scripts
 import cases_signals
 import cases_writes
 import self_test
-from engine import Bench
+from engine import Workshop
 from judging import verdict
 from fixture import CONFIGS
 from reading import Failed
@@ -73,11 +73,11 @@ def mpiexec_of(build):
     return re.search(r"^MPIEXEC_EXECUTABLE:[^=]*=(.*)$", cache, re.M).group(1)
 
 
-def try_case(bench, number, case, work):
+def try_case(workshop, number, case, work):
     folder = work / "cases" / f"{number}_{re.sub(r'[^A-Za-z0-9.=+-]+', '_', case.title)}"
     begin = time.monotonic()
     try:
-        wrong, said = bench.carry_out(case, folder)
+        wrong, said = workshop.carry_out(case, folder)
     except Exception as e:  # whatever it is, it is this case's failure
         wrong, said = [f"{type(e).__name__}: {e}"], ""
     good, remark = verdict(case, wrong)
@@ -116,15 +116,15 @@ def main():
         (work / "templates").mkdir()
         (work / "cases").mkdir()
         build = Path(options.build)
-        bench = Bench(options.program or build / "trireme", mpiexec_of(build), work, options.patience, build / "tests/failing_calls.so")
+        workshop = Workshop(options.program or build / "trireme", mpiexec_of(build), work, options.patience, build / "tests/failing_calls.so")
         try:
-            bench.prepare()
+            workshop.prepare()
         except Failed as e:
             print(f"FAILED: {e}")
             return 1
         results = []
         with ThreadPoolExecutor(options.jobs) as pool:
-            for result in pool.map(lambda c: try_case(bench, *c, work), enumerate(cases)):
+            for result in pool.map(lambda c: try_case(workshop, *c, work), enumerate(cases)):
                 results.append(result)
                 case, good, remark, said, seconds = result
                 if not good:

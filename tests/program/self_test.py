@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 import grid_bits  # noqa: E402
 import same_bits  # noqa: E402
-from engine import Bench, tree
+from engine import Workshop, tree
 from judging import CLOSE, MOST_OUTPUT, compare_bits, compare_close, judge, verdict
 from reading import Failed, digest_run
 from rows import ANY, FAIL, Case, Ended, Run
@@ -62,7 +62,7 @@ def stand_in(folder, script):
     shutil.rmtree(work, ignore_errors=True)
     (work / "templates/one-done/run").mkdir(parents=True)
     (work / "data").mkdir()
-    return Bench(program, "mpiexec", work)
+    return Workshop(program, "mpiexec", work)
 
 
 # (what the program does, the case, what must be said)
@@ -84,10 +84,10 @@ PROGRAMS = [
 def programs():
     with tempfile.TemporaryDirectory(prefix="trireme-program-") as folder:
         for name, script, case, words in PROGRAMS:
-            bench = stand_in(Path(folder), script)
-            bench.farewell = 0.3
-            (bench.work / "data/kept").write_text("0")
-            wrong = "; ".join(bench.carry_out(case, bench.work / "case")[0])
+            workshop = stand_in(Path(folder), script)
+            workshop.farewell = 0.3
+            (workshop.work / "data/kept").write_text("0")
+            wrong = "; ".join(workshop.carry_out(case, workshop.work / "case")[0])
             if bool(wrong) != bool(words) or words not in wrong:
                 yield f"a program that {name}: {wrong or 'passed'}"
         where = Path(folder) / "tree"

@@ -5,7 +5,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from engine import Bench, Place
+from engine import CaseFolder, Workshop
 from fixture import GQA, LLAMA
 from reading import Failed
 
@@ -55,13 +55,13 @@ def add_options(parser):
     parser.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="for a machine that is busy: longer limits")
 
 
-class Trainings(Place):
+class Trainings(CaseFolder):
     """A folder with tokens that have a loss everywhere, and some with masks and documents."""
 
     def __init__(self, binary, work, options):
         if not os.access(binary, os.X_OK):
             raise Failed(f"{binary}: no program")
-        super().__init__(Bench(binary, options.mpiexec, work, options.patience), Path(work))
+        super().__init__(Workshop(binary, options.mpiexec, work, options.patience), Path(work))
         self.overrides = options.override
         lines = [line.strip() for line in (ROOT / "LICENSE").read_text().splitlines() if line.strip()]
         self.write("chat.jsonl", "".join(json.dumps({"p": a, "c": b}) + "\n" for a, b in zip(lines[::2], lines[1::2])))
