@@ -15,11 +15,11 @@ namespace trireme {
 namespace {
 
 // What a replay is held against, and how it went.
-class Witness {
+class RecordCheck {
  public:
-  explicit Witness(const Side& side) : side_(side) {}
+  explicit RecordCheck(const Side& side) : side_(side) {}
 
-  void hold(std::int64_t step, const StepResult& now, Trainer& trainer) {
+  void compare(std::int64_t step, const StepResult& now, Trainer& trainer) {
     if (first_ > 0) return;  // what follows from a difference differs
     const auto row = std::ranges::find(side_.digests, step, &DigestRow::step);
     if (row != side_.digests.end()) {
@@ -93,14 +93,14 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
                       "next gives {}: its length or schedule was another then",
                       row.step, row.lr, lr));
   Replayed replayed;
-  Witness witness(side);
+  RecordCheck check(side);
   bool same_machine = true;
   try {
     Replayer run(deck, from ? from->directory.string() : "");
     same_machine = is_machine_of(side, run.machine());
     while (run.step() < step) {
       const auto result = run.next();
-      witness.hold(run.step(), result, run.trainer());
+      check.compare(run.step(), result, run.trainer());
     }
     replayed.values = gradients_of(run.trainer());
     replayed.values.merge(state_of(run.trainer()));
@@ -108,19 +108,18 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
     return without(e.what());
   }
   const auto* const why = same_machine ? promise(deck) : nullptr;
-  replayed.faulty = witness.first() > 0 && why;
-  json["differs_from_record_at"] =
-      witness.first() > 0 ? Report::Json(witness.first()) : Report::Json();
+  replayed.faulty = check.first() > 0 && why;
+  json["differs_from_record_at"] = check.first() > 0 ? Report::Json(check.first()) : Report::Json();
   json["faulty"] = replayed.faulty;
-  report.add("replays", json,
-             fmt::format("{}, steps {} to {} on one rank: {}{}", name, begin + 1, step,
-                         witness.text(places),
-                         witness.first() == 0 ? ""
-                         : replayed.faulty ? fmt::format("\n  {}: the machine or the program that "
-                                                         "{} ran on made a difference",
-                                                         why, side.label)
-                         : same_machine    ? ", as sums in another order may"
-                                           : ", as on another kind of machine"));
+  report.add(
+      "replays", json,
+      fmt::format("{}, steps {} to {} on one rank: {}{}", name, begin + 1, step, check.text(places),
+                  check.first() == 0 ? ""
+                  : replayed.faulty  ? fmt::format("\n  {}: the machine or the program that "
+                                                    "{} ran on made a difference",
+                                                   why, side.label)
+                  : same_machine     ? ", as sums in another order may"
+                                     : ", as on another kind of machine"));
   return replayed;
 }
 

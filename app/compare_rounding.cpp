@@ -40,7 +40,7 @@ Tally of_numbers(double a, double b) {
 }
 
 // Something that differs, and how replays scatter there.
-struct Judged {
+struct Tested {
   std::string what;
   Report::Json json;
   Tally difference;
@@ -50,9 +50,9 @@ struct Judged {
   bool explained = false;
 };
 
-class Jury {
+class RoundingTest {
  public:
-  Jury(const RoundingQuestion& q, const ModelPlaces& places) : q_(q) {
+  RoundingTest(const RoundingQuestion& q, const ModelPlaces& places) : q_(q) {
     for (const auto& n : q.numbers)
       if (const auto t = of_numbers(n.a, n.b); !t.equal())
         numbers_[n.name] = {n.name, {{"number", n.name}}, t, true};
@@ -63,7 +63,7 @@ class Jury {
                               d.only_in.empty()};
   }
 
-  void hear_replays() {
+  void run_replays() {
     const auto still = make(q_, 0);
     for (int r = 1; r <= rounding_replays; ++r) {
       const auto moved = make(q_, static_cast<std::uint64_t>(r));
@@ -77,12 +77,12 @@ class Jury {
 
   std::size_t tensors() const { return tensors_.size(); }
   std::size_t tests() const { return numbers_.size() + tensors_.size(); }
-  std::vector<const Judged*> all() const {
-    std::vector<const Judged*> list;
+  std::vector<const Tested*> all() const {
+    std::vector<const Tested*> list;
     for (const auto& [_, j] : numbers_) list.push_back(&j);
     for (const auto& [_, j] : tensors_) list.push_back(&j);
     // The least likely first.
-    std::ranges::stable_sort(list, {}, [](const Judged* j) { return j->judgement.chance; });
+    std::ranges::stable_sort(list, {}, [](const Tested* j) { return j->judgement.chance; });
     return list;
   }
 
@@ -92,7 +92,7 @@ class Jury {
       if (const auto j = tensors_.find(d.name); j != tensors_.end()) j->second.spread.add(d.tally);
   }
   void judge_all() {
-    const auto one = [&](Judged& j) {
+    const auto one = [&](Tested& j) {
       j.judgement = judge(j.difference, j.spread);
       j.explained = j.comparable && explained(j.judgement, tests());
     };
@@ -101,11 +101,11 @@ class Jury {
   }
 
   const RoundingQuestion& q_;
-  std::map<std::string, Judged> numbers_;
-  std::map<TensorName, Judged> tensors_;
+  std::map<std::string, Tested> numbers_;
+  std::map<TensorName, Tested> tensors_;
 };
 
-std::string judged_text(const Judged& j) {
+std::string judged_text(const Tested& j) {
   if (!j.comparable) return fmt::format("  {}: one of them does not have it", j.what);
   return fmt::format(
       "  {}{}: {:.3g} times the size that rounding gives it, projection {:.3g} times (B is 1 {} "
@@ -118,11 +118,11 @@ std::string judged_text(const Judged& j) {
 }  // namespace
 
 Explained explain(const RoundingQuestion& q, const ModelPlaces& places, Report& report) {
-  Jury jury(q, places);
+  RoundingTest test(q, places);
   log_quietly();  // each replay would say the same
-  jury.hear_replays();
-  const auto all = jury.all();
-  const auto bad = std::ranges::count(all, false, &Judged::explained);
+  test.run_replays();
+  const auto all = test.all();
+  const auto bad = std::ranges::count(all, false, &Tested::explained);
   constexpr std::size_t most_named = 5;
   auto line = fmt::format(
       "rounding: {} replays of steps {} to {} {}, with all results moved by it: {} of {} "
@@ -149,7 +149,7 @@ Explained explain(const RoundingQuestion& q, const ModelPlaces& places, Report& 
               {"explained", bad == 0}},
              line);
   if (bad > 0) return Explained::no;
-  return jury.tensors() > 0 ? Explained::yes : Explained::numbers_alone;
+  return test.tensors() > 0 ? Explained::yes : Explained::numbers_alone;
 }
 
 }  // namespace trireme

@@ -46,7 +46,7 @@ double hang_timeout_before_deck(const std::vector<std::string>& overrides) {
   return seconds;
 }
 
-void say_lone_error(const Communicator& world, const std::exception& e) {
+void report_local_error(const Communicator& world, const std::exception& e) {
   log_error("{}{}", world.size() > 1 ? fmt::format("rank {}: ", world.rank()) : "", error_text(e));
 }
 
@@ -59,7 +59,7 @@ int with_mpi(double hang_timeout, const std::function<int(const Communicator&)>&
     if (world.rank() == 0) log_error("{}", e.what());
     return 1;
   } catch (const std::exception& e) {
-    if (!dynamic_cast<const SaidError*>(&e)) say_lone_error(world, e);
+    if (!dynamic_cast<const ReportedError*>(&e)) report_local_error(world, e);
     if (world.size() == 1) return 1;
     job.abort(1);
   }
@@ -82,7 +82,7 @@ int on_all_ranks(const std::string& arguments,
 
 Deck resolve_here(Deck deck, const Communicator& world, std::int64_t vocab) {
   const bool copy_each_node = deck.zero.copy_each_node;
-  Surroundings here{.ranks = world.size(), .vocab = vocab};
+  DeckContext here{.ranks = world.size(), .vocab = vocab};
   if (copy_each_node) here.ranks_of_node = placement_of(world).ranks_of_node;
   together(world, [&] { deck = resolve(std::move(deck), here); });
   if (copy_each_node) log_copy_each_node(deck, here.ranks_of_node);

@@ -14,10 +14,10 @@ namespace trireme {
 double hang_timeout_before_deck(const std::vector<std::string>& overrides);
 
 // An error on one rank that it has said already.
-struct SaidError : Error {
+struct ReportedError : Error {
   using Error::Error;
 };
-void say_lone_error(const Communicator& world, const std::exception&);
+void report_local_error(const Communicator& world, const std::exception&);
 
 // `work` with the world of a job of MPI's, which ends behind it. An error that all ranks share is
 // said once and ends them, one of a single rank aborts the job.

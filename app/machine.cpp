@@ -22,13 +22,13 @@ Machine choose_machine(const Communicator& world, const Deck& deck) {
 
 // What NCCL really takes is known when all ranks are connected.
 static void warn_of_nccl(const Reserved& r, std::size_t capacity) {
-  const auto held = r.all + r.beside.headroom;
-  if (held > capacity || held + r.beside.nccl <= capacity) return;
+  const auto held = r.all + r.outside.headroom;
+  if (held > capacity || held + r.outside.nccl <= capacity) return;
   log_warning(
       "a rank reserves {:.2f} GiB and leaves {:.2f} GiB free: by an estimate NCCL takes {:.2f} GiB "
       "more, which its GPU may not have",
-      static_cast<double>(r.all) * 0x1p-30, static_cast<double>(r.beside.headroom) * 0x1p-30,
-      static_cast<double>(r.beside.nccl) * 0x1p-30);
+      static_cast<double>(r.all) * 0x1p-30, static_cast<double>(r.outside.headroom) * 0x1p-30,
+      static_cast<double>(r.outside.nccl) * 0x1p-30);
 }
 
 // The ranks of a node share its memory; those with a device have one each.
@@ -47,8 +47,8 @@ static void require_memory(const Communicator& world, const Machine& m) {
       return;
     }
     const auto mine = reserved_by(m.job, std::move(target), world.rank());
-    taken = {static_cast<double>(mine.all + mine.beside.headroom),
-             static_cast<double>(mine.without_snapshot + mine.beside.headroom)};
+    taken = {static_cast<double>(mine.all + mine.outside.headroom),
+             static_cast<double>(mine.without_snapshot + mine.outside.headroom)};
     warn_of_nccl(mine, here);
   });
   if (shared) world.node().all_reduce(taken);

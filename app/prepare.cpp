@@ -128,7 +128,7 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
 void load(Machine& machine, Inputs& in) {
   auto& store = machine.trainer->store();
   if (in.from) {
-    load_state(store, *in.from, machine.trainer->standings());
+    load_state(store, *in.from, machine.trainer->freeze_states());
   } else if (const auto& init_from = in.deck.model.init_from; !init_from.empty()) {
     CheckpointReader weights(find_checkpoint(init_from));
     load_weights(store, weights);

@@ -17,8 +17,8 @@ void report_timing(const Communicator& world, const RunTiming& t, const LockedRu
   }
 }
 
-void record_lone_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
-                         const std::exception& e, const JobStart& start) {
+void record_local_failure(const LockedRun& run, const Communicator& world, const TrainLoop& loop,
+                          const std::exception& e, const JobStart& start) {
   try {
     // Of several ranks rank 0 has the roll call.
     const auto there = read_outcome(run.path);

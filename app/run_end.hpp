@@ -21,8 +21,8 @@ struct LockedRun {
 void report_timing(const Communicator& world, const RunTiming&, const LockedRun&);
 
 // An error on one rank, which is about to abort the job: rank 0 cannot say it any more.
-void record_lone_failure(const LockedRun&, const Communicator& world, const TrainLoop&,
-                         const std::exception&, const JobStart&);
+void record_local_failure(const LockedRun&, const Communicator& world, const TrainLoop&,
+                          const std::exception&, const JobStart&);
 
 // The error with the way to go on, as it is said once; none behind a lock that was lost: the run is
 // another process's.

@@ -73,7 +73,7 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
         "more than once",
         batch, samples_per_epoch);
   const FreezeSchedule freeze(deck.freeze, make_spec(deck.model));
-  if (std::ranges::none_of(freeze.at(0), &Standing::trained) && freeze.borders(0, steps).empty())
+  if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules hold all parameters in all steps");
 }
 

@@ -111,9 +111,9 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
     throw error;
   } catch (const std::exception& e) {
     // At once: whatever else this rank does, another one that fails may abort the job meanwhile.
-    say_lone_error(machine.axes.world, e);
-    record_lone_failure(run, machine.axes.world, loop, e, start_of(a));
-    throw SaidError(error_text(e));
+    report_local_error(machine.axes.world, e);
+    record_local_failure(run, machine.axes.world, loop, e, start_of(a));
+    throw ReportedError(error_text(e));
   }
   log_resources(deck, machine, loop.step());
   report_timing(machine.axes.world, loop.timing(), run);
@@ -241,7 +241,7 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     record =
         RunRecord(*s.directory, origin, in.validation ? Evaluations::some : Evaluations::none,
                   in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta, s.job);
-    if (in.deck.run.tensorboard) record.also_for_tensorboard(in.meta.step);
+    if (in.deck.run.tensorboard) record.open_tensorboard(in.meta.step);
     log_start(in, machine, deck, s.run);
   });
   stop_if_asked(world, world.rank() == 0 && !s.directory);

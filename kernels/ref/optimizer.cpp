@@ -11,20 +11,20 @@
 namespace trireme::ref {
 namespace {
 
-// A rule at work on a shard: step(g, arrays...) is what lr multiplies beside the decay.
+// A rule's step on a shard: step(g, arrays...) is what lr multiplies beside the decay.
 template <class Rule>
-struct AtWork;
+struct RuleStep;
 
 template <>
-struct AtWork<rule::Sgd> {
-  AtWork(const rule::Sgd&, const UpdateFactors&) {}
+struct RuleStep<rule::Sgd> {
+  RuleStep(const rule::Sgd&, const UpdateFactors&) {}
   double step(double g) const { return g; }
 };
 
 template <>
-struct AtWork<rule::Momentum> {
+struct RuleStep<rule::Momentum> {
   rule::Momentum r;
-  AtWork(const rule::Momentum& of, const UpdateFactors&) : r(of) {}
+  RuleStep(const rule::Momentum& of, const UpdateFactors&) : r(of) {}
   double step(double g, double& m) const {
     m = r.momentum * m + g;
     return r.nesterov ? g + r.momentum * m : m;
@@ -32,10 +32,10 @@ struct AtWork<rule::Momentum> {
 };
 
 template <>
-struct AtWork<rule::AdamW> {
+struct RuleStep<rule::AdamW> {
   rule::AdamW r;
   double correct1, correct2;
-  AtWork(const rule::AdamW& of, const UpdateFactors& u)
+  RuleStep(const rule::AdamW& of, const UpdateFactors& u)
       : r(of),
         correct1(1 - std::pow(r.beta1, static_cast<double>(u.count))),
         correct2(1 - std::pow(r.beta2, static_cast<double>(u.count))) {}
@@ -47,9 +47,9 @@ struct AtWork<rule::AdamW> {
 };
 
 template <>
-struct AtWork<rule::Lion> {
+struct RuleStep<rule::Lion> {
   rule::Lion r;
-  AtWork(const rule::Lion& of, const UpdateFactors&) : r(of) {}
+  RuleStep(const rule::Lion& of, const UpdateFactors&) : r(of) {}
   double step(double g, double& m) const {
     const double c = r.beta1 * m + (1 - r.beta1) * g;
     m = r.beta2 * m + (1 - r.beta2) * g;
@@ -58,7 +58,7 @@ struct AtWork<rule::Lion> {
 };
 
 template <class W, class Rule, std::size_t... k>
-void update(const AtWork<Rule>& rule, const kernel::Update::Shard& s, std::index_sequence<k...>) {
+void update(const RuleStep<Rule>& rule, const kernel::Update::Shard& s, std::index_sequence<k...>) {
   const auto& o = s.factors;
   const Elements<W> master(s.master_N);
   const bool quanta = s.grad_N.dtype == DType::i64;
@@ -82,7 +82,7 @@ void update_all(const Rule& rule, const std::vector<kernel::Update::Shard>& shar
   constexpr auto arrays = std::make_index_sequence<Rule::arrays.size()>();
   for (const auto& s : shards) {
     expect(s.state_N.size() == Rule::arrays.size(), "a shard has its rule's arrays");
-    const AtWork<Rule> at_work(rule, s.factors);
+    const RuleStep<Rule> at_work(rule, s.factors);
     if (s.master_N.dtype == DType::f64) {
       update<double>(at_work, s, arrays);
     } else {

@@ -30,7 +30,7 @@ static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
   require(fault.empty(), "on {} ranks: {}", ranks, fault);
 }
 
-static void resolve_shard(Deck& deck, const Surroundings& s) {
+static void resolve_shard(Deck& deck, const DeckContext& s) {
   if (!deck.zero.copy_each_node) return;
   require(s.ranks_of_node > 0,
           "zero.shard = \"node\" depends on how many ranks a node runs: give --ranks-per-node or, "
@@ -52,7 +52,7 @@ static void resolve_vocab(Deck& deck, std::int64_t needed) {
           vocab, needed);
 }
 
-Deck resolve(Deck deck, const Surroundings& s) {
+Deck resolve(Deck deck, const DeckContext& s) {
   fit_to_ranks(deck, s.ranks);
   resolve_vocab(deck, s.vocab);
   resolve_shard(deck, s);

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-struct Surroundings {
+struct DeckContext {
   std::int64_t ranks = 1;
   std::int64_t ranks_of_node = 0;  // consecutive ones that each node runs; 0: not known
   std::int64_t vocab = 0;          // that the token files need; 0: none of them is known
@@ -15,7 +15,7 @@ struct Surroundings {
 
 // The deck with nothing left to decide: parallel.data and train.microbatch as the ranks say,
 // model.vocab as the files do, and a number for zero.shard = "node". Error naming legal values.
-Deck resolve(Deck, const Surroundings&);
+Deck resolve(Deck, const DeckContext&);
 
 // What a resolved deck asks of a trainer and of a plan. `compute`: as the machine can.
 PlanInput plan_input_of(const Deck&, DType compute, TransportKind);

@@ -6,13 +6,13 @@ static bool is_earlier_start(const LockHolder& other, const LockHolder& me) {
   return me.job != "-" && other.job == me.job && other.restart < me.restart;
 }
 
-LockStep LockAttempt::replace(LockObservation::Life life) {
-  if (life != LockObservation::Life::ended_and_flocked) needs_grace();
+LockStep LockAttempt::replace(LockObservation::Liveness liveness) {
+  if (liveness != LockObservation::Liveness::ended_and_flocked) needs_grace();
   return LockStep::replace;
 }
 
 LockStep LockAttempt::next(const LockObservation& seen, LockTime now) {
-  using Life = LockObservation::Life;
+  using Liveness = LockObservation::Liveness;
   const bool same = before && before->there == seen.there && before->text == seen.text;
   const bool moved = same && before->time != seen.time;
   if (!same) since = now;
@@ -20,10 +20,11 @@ LockStep LockAttempt::next(const LockObservation& seen, LockTime now) {
   if (!seen.there) return LockStep::create;
   if (seen.text == text_of(me)) return now - since < grace ? LockStep::wait : LockStep::have;
   const auto other = parse_lock_holder(seen.text);
-  const bool ended = seen.life == Life::ended || seen.life == Life::ended_and_flocked;
-  if (!other || ended || is_earlier_start(*other, me)) return replace(seen.life);
-  if (seen.life == Life::lives || moved) return LockStep::refuse;
-  return now - since > times.silence ? replace(seen.life) : LockStep::wait;
+  const bool ended =
+      seen.liveness == Liveness::ended || seen.liveness == Liveness::ended_and_flocked;
+  if (!other || ended || is_earlier_start(*other, me)) return replace(seen.liveness);
+  if (seen.liveness == Liveness::alive || moved) return LockStep::refuse;
+  return now - since > times.silence ? replace(seen.liveness) : LockStep::wait;
 }
 
 }  // namespace trireme

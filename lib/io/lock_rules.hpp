@@ -25,7 +25,12 @@ struct LockObservation {
   std::int64_t time = 0;  // of its last sign of life, to be compared with itself alone
   // Of a holder whose process number means something here. `ended_and_flocked`: this process has a
   // flock on the file as well, so no other one of this host replaces it meanwhile.
-  enum class Life : std::uint8_t { unknown, lives, ended, ended_and_flocked } life = Life::unknown;
+  enum class Liveness : std::uint8_t {
+    unknown,
+    alive,
+    ended,
+    ended_and_flocked
+  } liveness = Liveness::unknown;
 };
 
 enum class LockStep : std::uint8_t {
@@ -53,7 +58,7 @@ struct LockAttempt {
   void needs_grace() { grace = times.heartbeat + times.slack; }
 
  private:
-  LockStep replace(LockObservation::Life);
+  LockStep replace(LockObservation::Liveness);
 };
 
 }  // namespace trireme

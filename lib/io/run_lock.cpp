@@ -98,7 +98,7 @@ struct RunLock::Looked {
 };
 
 RunLock::Looked RunLock::look() const {
-  using Life = LockObservation::Life;
+  using Liveness = LockObservation::Liveness;
   Looked found{{}, open_lock(file_)};
   auto& [seen, opened] = found;
   if (!opened) return found;
@@ -109,13 +109,13 @@ RunLock::Looked RunLock::look() const {
   if (!other || other->id == me_.id || !share_pids(*other, me_)) return found;
   if (::flock(opened->descriptor(), LOCK_EX | LOCK_NB) != 0) {
     const bool refused = errno == EWOULDBLOCK;  // else there are no such locks here
-    seen.life = refused || is_running(other->process) ? Life::lives : Life::ended;
+    seen.liveness = refused || is_running(other->process) ? Liveness::alive : Liveness::ended;
     return found;
   }
   // Whoever had the flock before may have replaced the file.
   struct stat now {};
   const bool same = ::lstat(file_.c_str(), &now) == 0 && now.st_ino == s.st_ino;
-  seen.life = same ? Life::ended_and_flocked : Life::unknown;
+  seen.liveness = same ? Liveness::ended_and_flocked : Liveness::unknown;
   return found;
 }
 

@@ -51,7 +51,7 @@ int share_of_processors(const std::string& mine, std::span<const std::string> al
   return static_cast<int>(std::max<std::ptrdiff_t>(1, std::ranges::count(mine, 'x') / sharing));
 }
 
-bool bound_badly(std::span<const std::string> all) {
+bool badly_bound(std::span<const std::string> all) {
   for (const auto& a : all)
     for (const auto& b : all)
       if (a != b && overlap(a, b)) return true;
@@ -62,7 +62,7 @@ int threads_of_rank(std::int64_t wanted, const Communicator& world) {
   // The collective comes before any return: ranks may take different ones.
   const auto mine = affinity();
   const auto all = world.node().all_gather(mine);
-  if (bound_badly(all))
+  if (badly_bound(all))
     log_warning(
         "ranks of this node are bound to sets of processors that overlap partly: some will be "
         "shared while others are idle; bind each rank to its own, or none");

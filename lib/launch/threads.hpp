@@ -16,6 +16,6 @@ int threads_of_rank(std::int64_t wanted, const Communicator& world);
 // this one included.
 int share_of_processors(const std::string& mine, std::span<const std::string> all);
 // Do the masks of two ranks overlap without being equal?
-bool bound_badly(std::span<const std::string> all);
+bool badly_bound(std::span<const std::string> all);
 
 }  // namespace trireme::launch

@@ -62,10 +62,10 @@ StepsToPlan steps_to_plan(const PlanInput& in) {
   const auto spec = make_spec(in.setup.model);
   const FreezeSchedule freeze(in.setup.freeze, spec);
   const auto trained = [&](std::int64_t step) {
-    const auto standings = freeze.at(step);
+    const auto freeze_states = freeze.at(step);
     std::int64_t elements = 0;
-    for (std::size_t i = 0; i < standings.size(); ++i)
-      if (standings[i].trained) elements += spec.params[i].shape.count();
+    for (std::size_t i = 0; i < freeze_states.size(); ++i)
+      if (freeze_states[i].trained) elements += spec.params[i].shape.count();
     return elements;
   };
   StepsToPlan steps{{in.setup.first_step, in.setup.first_step}};
@@ -80,8 +80,8 @@ StepsToPlan steps_to_plan(const PlanInput& in) {
 void take_kept_arrays(const PlanInput& in, Trainer& trainer) {
   if (in.setup.first_step == 0) return;
   const FreezeSchedule freeze(in.setup.freeze, trainer.model().spec());
-  const auto standings = trainer.standings();
-  std::vector<std::uint8_t> trained(standings.size(), 0);
+  const auto freeze_states = trainer.freeze_states();
+  std::vector<std::uint8_t> trained(freeze_states.size(), 0);
   auto before = freeze.borders(0, in.setup.first_step);
   before.push_back(0);
   for (const auto step : before) {
@@ -90,9 +90,9 @@ void take_kept_arrays(const PlanInput& in, Trainer& trainer) {
       if (then[i].trained) trained[i] = 1;
   }
   auto& store = trainer.store();
-  for (std::size_t i = 0; i < standings.size(); ++i) {
+  for (std::size_t i = 0; i < freeze_states.size(); ++i) {
     const auto id = ParamId::at(i);
-    if (store.holds(id) && standings[i].resumes && trained[i] != 0) store.make_arrays(id);
+    if (store.holds(id) && freeze_states[i].resumes && trained[i] != 0) store.make_arrays(id);
   }
 }
 
@@ -136,7 +136,7 @@ std::size_t memory_of(const Account& a, const BackendProperties& p) {
   return a.reserved + (p.host_readable ? a.pinned_reserved : 0);
 }
 
-Beside beside_account(const PlanInput& in, const BackendProperties& p, const Axes& axes) {
+OutsideAccount outside_account(const PlanInput& in, const BackendProperties& p, const Axes& axes) {
   return {in.transport == TransportKind::device
               ? nccl_memory(axes, pipeline_of(in.setup, in.grid.pipe).last_stage())
               : 0,
@@ -151,7 +151,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;
-  plan.beside = beside_account(in, target.properties, axes);
+  plan.outside = outside_account(in, target.properties, axes);
   const auto microbatches = any_microbatches(in);
   const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)),
                                  microbatches[0]);
@@ -254,7 +254,7 @@ Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
   const auto plan = plan_rank(in, target, rank);
   const auto snapshot = plan.account.peak[static_cast<std::size_t>(Kind::snapshot)];
   return {plan.reserved, plan.reserved - (target.properties.host_readable ? snapshot : 0),
-          plan.beside};
+          plan.outside};
 }
 
 std::optional<std::size_t> needed_within(const PlanInput& in, const DryTarget& target,
@@ -264,7 +264,7 @@ std::optional<std::size_t> needed_within(const PlanInput& in, const DryTarget& t
   for (const int rank : kinds_of_ranks(in)) {
     if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
     const auto r = reserved_by(in, target, rank);
-    most = std::max(most, r.all + r.beside.all());
+    most = std::max(most, r.all + r.outside.all());
     if (most > limit) return std::nullopt;
   }
   return most;

@@ -33,11 +33,11 @@ struct PlanInput {
 std::size_t memory_of(const Account&, const BackendProperties&);
 
 // Bytes of its device that a rank leaves to others: NCCL's, estimated, and run.device_headroom.
-struct Beside {
+struct OutsideAccount {
   std::size_t nccl = 0, headroom = 0;
   std::size_t all() const { return nccl + headroom; }
 };
-Beside beside_account(const PlanInput&, const BackendProperties&, const Axes&);
+OutsideAccount outside_account(const PlanInput&, const BackendProperties&, const Axes&);
 
 // A rank of each kind: of each stage and distinct share of the heads.
 std::vector<int> kinds_of_ranks(const PlanInput&);
@@ -53,8 +53,8 @@ struct RankPlan {
   Grid::At at;
   Account account;
   std::size_t reserved = 0;  // as memory_of(account) says
-  Beside beside;
-  std::size_t needed() const { return reserved + beside.all(); }
+  OutsideAccount outside;
+  std::size_t needed() const { return reserved + outside.all(); }
   double checkpoint_bytes = 0;              // that it writes, at most
   Axes::Traffic step_traffic;               // payload sent in one step
   Axes::Traffic to_other_nodes;             // of it, where a node's ranks are known
@@ -84,7 +84,7 @@ Plan make_plan(const PlanInput&, const DryTarget&);
 
 struct Reserved {
   std::size_t all = 0, without_snapshot = 0;
-  Beside beside;
+  OutsideAccount outside;
 };
 // A quick estimate of the bytes that a rank reserves, from a step with few microbatches and without
 // checking the order of accesses.

@@ -84,9 +84,9 @@ static std::string ranks_text(const Plan& p, const PlanInput& in,
             [](const RankPlan& r) { return r.account.pinned_reserved; });
   if (!machine.host_readable) {
     add_sizes(table, p, "  NCCL, estimated", memory_text,
-              [](const RankPlan& r) { return r.beside.nccl; });
+              [](const RankPlan& r) { return r.outside.nccl; });
     add_sizes(table, p, "  left free", memory_text,
-              [](const RankPlan& r) { return r.beside.headroom; });
+              [](const RankPlan& r) { return r.outside.headroom; });
   }
   table.row("a checkpoint", {});
   add_sizes(table, p, "  writes", traffic_text,
@@ -185,8 +185,8 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"peak_bytes_by_kind", kinds},
          {"peak_bytes", r.account.peak_all},
          {"reserved_bytes", r.reserved},
-         {"nccl_bytes", r.beside.nccl},
-         {"headroom_bytes", r.beside.headroom},
+         {"nccl_bytes", r.outside.nccl},
+         {"headroom_bytes", r.outside.headroom},
          {"checkpoint_bytes", r.checkpoint_bytes},
          {"pinned_bytes", r.account.pinned_reserved}});
     if (in.ranks_of_node > 0)

@@ -11,12 +11,12 @@ namespace trireme {
 namespace {
 
 // Between which two of `x` a value lies, and how far: 0 at the first.
-struct Between {
+struct Bracket {
   std::size_t low, high;
   double weight;
 };
 
-Between between(const std::vector<double>& x, double at) {
+Bracket bracket(const std::vector<double>& x, double at) {
   if (at <= x.front()) return {0, 0, 0};
   if (at >= x.back()) return {x.size() - 1, x.size() - 1, 0};
   const auto high = static_cast<std::size_t>(std::ranges::upper_bound(x, at) - x.begin());
@@ -25,9 +25,9 @@ Between between(const std::vector<double>& x, double at) {
 }
 
 double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mnk) {
-  const auto m = between(r.m, static_cast<double>(mnk[0]));
-  const auto n = between(r.n, static_cast<double>(mnk[1]));
-  const auto k = between(r.k, static_cast<double>(mnk[2]));
+  const auto m = bracket(r.m, static_cast<double>(mnk[0]));
+  const auto n = bracket(r.n, static_cast<double>(mnk[1]));
+  const auto k = bracket(r.k, static_cast<double>(mnk[2]));
   double log_rate = 0;
   for (const auto& [i, wi] : {std::pair(m.low, 1 - m.weight), std::pair(m.high, m.weight)})
     for (const auto& [j, wj] : {std::pair(n.low, 1 - n.weight), std::pair(n.high, n.weight)})
@@ -66,17 +66,17 @@ double attention_seconds(const MachineModel& machine, const Workload& a) {
           "`trireme calibrate`, or give its rate",
           machine.file, name_of(a.dtype), name_of(d), a.head_dim);
   return a.flops / interpolate(nearest->tokens, nearest->flops, static_cast<double>(a.tokens),
-                               Beyond::constant);
+                               Extrapolation::constant);
 }
 
 }  // namespace
 
 double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at,
-                   Beyond beyond) {
-  const auto [low, high, weight] = between(x, at);
+                   Extrapolation how) {
+  const auto [low, high, weight] = bracket(x, at);
   const double inside = std::exp((1 - weight) * std::log(y[low]) + weight * std::log(y[high]));
   const bool outside = at > x.back() || x.size() == 1;
-  return beyond == Beyond::proportional && outside ? inside * at / x.back() : inside;
+  return how == Extrapolation::proportional && outside ? inside * at / x.back() : inside;
 }
 
 double required(const MachineModel& m, const std::optional<double>& value, std::string_view field,
@@ -105,7 +105,7 @@ double seconds_of(const MachineModel& machine, const Workload& a) {
   const OperationSeconds* found = nullptr;
   for (const auto& o : machine.operations)
     if (o.name == a.name && (!found || o.dtype == a.dtype)) found = &o;
-  if (found) return interpolate(found->bytes, found->seconds, a.bytes, Beyond::proportional);
+  if (found) return interpolate(found->bytes, found->seconds, a.bytes, Extrapolation::proportional);
   return a.bytes / required(machine, machine.memory_bandwidth, "memory.bandwidth",
                             fmt::format("the operation {}", a.name));
 }

@@ -83,7 +83,8 @@ double seconds_of(const MachineModel&, const Workload&);
 
 // Piecewise linear in the logarithms of both. Outside of x as at its ends; `proportional`: above
 // its end, and on both sides of a single size, as many times as `at` is.
-enum class Beyond : std::uint8_t { constant, proportional };
-double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at, Beyond);
+enum class Extrapolation : std::uint8_t { constant, proportional };
+double interpolate(const std::vector<double>& x, const std::vector<double>& y, double at,
+                   Extrapolation);
 
 }  // namespace trireme

@@ -68,7 +68,7 @@ Peers::Peers(const MachineModel& m, std::span<const Recording> kinds)
   }
 }
 
-double Peers::all_came(std::size_t kind) const {
+double Peers::last_arrival(std::size_t kind) const {
   const auto number = agreements_[kind].size() - 1;
   double last = 0;
   for (const auto& came : agreements_)

@@ -50,9 +50,9 @@ class Peers {
   }
 
   // A kind comes to its next agreement of all ranks.
-  void comes_to_agree(std::size_t kind, double at) { agreements_[kind].push_back(at); }
+  void arrive(std::size_t kind, double at) { agreements_[kind].push_back(at); }
   // When the last kind came to the agreement that this one came to last; never: not known yet.
-  double all_came(std::size_t kind) const;
+  double last_arrival(std::size_t kind) const;
   double agreement() const { return agreement_; }  // seconds, once all have come
 
   bool pipelined() const { return stages_ > 1; }

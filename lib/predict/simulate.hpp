@@ -21,7 +21,7 @@ struct Period {
 };
 
 // Time that a kind of rank loses to others.
-struct Waited {
+struct LostPeriod {
   Axis axis{};
   engine::Doing doing{};
   std::int32_t transfer = -1;  // -1: agreement
@@ -31,7 +31,7 @@ struct Waited {
 struct KindTimes {
   std::vector<Period> actions;    // by action: on its queue; of the host's own, when it was at it
   std::vector<Period> transfers;  // from the call until it was seen to be complete
-  std::vector<Waited> waits;
+  std::vector<LostPeriod> waits;
   std::array<double, axis_count> exposed{};  // messages that computing waits for or makes way for
   double bubble = 0;   // waiting for other stages' work, before any message of it is in flight
   double starved = 0;  // of a device: computing waits for the host to ask for more

@@ -112,12 +112,12 @@ class DeviceSimulation {
         break;
       case What::agree: {
         if (!r.agreeing) {
-          peers_.comes_to_agree(k, r.host);
+          peers_.arrive(k, r.host);
           r.agreements.push_back({r.host});
           r.stream(Queue::compute).commands.push_back({r.next, r.host, r.free_since});
         }
         r.agreeing = true;
-        const double last = peers_.all_came(k);
+        const double last = peers_.last_arrival(k);
         if (last == never) return false;
         r.agreeing = false;
         r.agreements.back().last = last;

@@ -167,7 +167,7 @@ class HostSimulation {
   double wakes(std::size_t k) {
     const auto& r = ranks_[k];
     if (!r.asleep) return r.now;
-    if (r.action().what == What::agree) return peers_.all_came(k) + peers_.agreement();
+    if (r.action().what == What::agree) return peers_.last_arrival(k) + peers_.agreement();
     double at = never;
     for (const auto i : r.in_flight) {
       const auto& m = moving(k, i);
@@ -250,7 +250,7 @@ class HostSimulation {
       case What::agree:
         if (r.waits_since == never) {
           r.waits_since = r.now;
-          peers_.comes_to_agree(k, r.now);
+          peers_.arrive(k, r.now);
           r.asleep = true;
           return;
         }

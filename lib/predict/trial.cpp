@@ -20,7 +20,7 @@ Trial simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
     recordings.push_back(record_step(input, target, placement, kinds, k, &account));
     const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), kinds[k]);
     trial.needed_by_kind.push_back(memory_of(account, target.properties) +
-                                   beside_account(input, target.properties, axes).all());
+                                   outside_account(input, target.properties, axes).all());
     auto& sent = trial.sent_by_kind.emplace_back(0);
     for (const auto& t : recordings.back().transfers) sent += t.bytes_out();
   }

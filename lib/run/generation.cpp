@@ -8,13 +8,13 @@
 
 namespace trireme {
 
-std::string_view name_of(Ended e) {
+std::string_view name_of(FinishReason e) {
   switch (e) {
-    case Ended::length:
+    case FinishReason::length:
       return "length";
-    case Ended::stop:
+    case FinishReason::stop:
       return "stop";
-    case Ended::end_of_text:
+    case FinishReason::end_of_text:
       return "end of text";
   }
   return {};
@@ -173,16 +173,18 @@ class Generator {
     const auto& request = requests_[s.request];
     auto& result = results_[s.request];
     if (std::ranges::find(settings_.ends, token) != settings_.ends.end())
-      return end(d, s, Ended::end_of_text);
+      return end(d, s, FinishReason::end_of_text);
     s.ids.push_back(token);
     result.ids.push_back(token);
     if (static_cast<std::int64_t>(s.ids.size()) > context_) s.kept = {};
     if (settings_.emit) settings_.emit(s.request, result.ids);
-    if (settings_.stops && settings_.stops(s.request, result.ids)) return end(d, s, Ended::stop);
-    if (static_cast<std::int64_t>(result.ids.size()) >= request.tokens) end(d, s, Ended::length);
+    if (settings_.stops && settings_.stops(s.request, result.ids))
+      return end(d, s, FinishReason::stop);
+    if (static_cast<std::int64_t>(result.ids.size()) >= request.tokens)
+      end(d, s, FinishReason::length);
   }
 
-  void end(std::size_t d, Sequence& s, Ended how) {
+  void end(std::size_t d, Sequence& s, FinishReason how) {
     results_[s.request].ended = how;
     if (settings_.ended) settings_.ended(s.request, results_[s.request]);
     std::erase_if(active_[d], [&](const auto& other) { return other.get() == &s; });

@@ -28,12 +28,12 @@ struct Request {
   Sampling sampling;
 };
 
-enum class Ended : std::uint8_t { length, stop, end_of_text };
-std::string_view name_of(Ended);  // "length", "stop", "end of text"
+enum class FinishReason : std::uint8_t { length, stop, end_of_text };
+std::string_view name_of(FinishReason);  // "length", "stop", "end of text"
 
 struct Continued {
   std::vector<std::int32_t> ids;  // new ones; an end of text is not among them
-  Ended ended = Ended::length;
+  FinishReason ended = FinishReason::length;
 };
 
 struct GenerationSettings {

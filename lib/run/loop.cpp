@@ -113,9 +113,9 @@ constexpr const char* signal_reason = "a signal asked for it";
 TrainLoop::Decision TrainLoop::decide() {
   const auto signal = signals_.take(), file = asked_by_file();
   const double wait = next_step_seconds();
-  std::array<double, 8> d{double(signal == Asked::stop),
-                          double(file == Asked::stop),
-                          double(signal == Asked::checkpoint || file == Asked::checkpoint),
+  std::array<double, 8> d{double(signal == RunRequest::stop),
+                          double(file == RunRequest::stop),
+                          double(signal == RunRequest::checkpoint || file == RunRequest::checkpoint),
                           double(time_is_near()),
                           double(saving_.is_due(meta_.step)),
                           double(saving_.writing()),
@@ -131,17 +131,17 @@ TrainLoop::Decision TrainLoop::decide() {
 }
 
 // Rank 0 looks once a second, as a file system may be slow to answer. What is found is removed.
-Asked TrainLoop::asked_by_file() {
+RunRequest TrainLoop::asked_by_file() {
   const auto now = Clock::now();
   if (trainer_.axes().world.rank() != 0 || now - looked_at_ < std::chrono::seconds(1))
-    return Asked::nothing;
+    return RunRequest::nothing;
   looked_at_ = now;
   const auto found = [&](const char* name) {
     std::error_code unknown;
     return std::filesystem::remove(settings_.directory / name, unknown);
   };
-  if (found("stop_now")) return Asked::stop;
-  return found("checkpoint_now") ? Asked::checkpoint : Asked::nothing;
+  if (found("stop_now")) return RunRequest::stop;
+  return found("checkpoint_now") ? RunRequest::checkpoint : RunRequest::nothing;
 }
 
 Saving::Last TrainLoop::last_step() const {

@@ -91,7 +91,7 @@ class TrainLoop {
   };
   Decision decide();
   // By the files stop_now and checkpoint_now in the run directory.
-  Asked asked_by_file();
+  RunRequest asked_by_file();
   bool on_any_rank(bool here) const;
   Ending run_steps();
   std::vector<Batch> microbatches_of_step();
@@ -116,7 +116,7 @@ class TrainLoop {
   void save_and_rethrow();
   bool evaluation_is_due(std::int64_t step) const;
   double next_step_seconds() const;
-  bool time_is_near() const;
+  bool near_time_limit() const;
   double elapsed() const;
 
   Trainer& trainer_;

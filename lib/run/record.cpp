@@ -74,7 +74,7 @@ void RunRecord::into_events(Write write) {
   }
 }
 
-void RunRecord::also_for_tensorboard(std::int64_t step) {
+void RunRecord::open_tensorboard(std::int64_t step) {
   into_events([&](auto& events) { events.emplace(files_->directory.events(), step); });
 }
 

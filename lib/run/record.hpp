@@ -36,7 +36,7 @@ class RunRecord {
             JobStart = {});
 
   // Rows and texts go into an event file, too; one that cannot be written is left with a warning.
-  void also_for_tensorboard(std::int64_t step);
+  void open_tensorboard(std::int64_t step);
 
   void add(const HistoryRow&);
   void add(const EvaluationRow&);

@@ -112,9 +112,9 @@ double SignalWatch::seconds_since_stop() const {
   return stop_asked ? static_cast<double>(now() - stop_time) * 1e-9 : 0;
 }
 
-Asked SignalWatch::take() {
-  if (stop()) return Asked::stop;
-  return checkpoint_asked.exchange(false) ? Asked::checkpoint : Asked::nothing;
+RunRequest SignalWatch::take() {
+  if (stop()) return RunRequest::stop;
+  return checkpoint_asked.exchange(false) ? RunRequest::checkpoint : RunRequest::nothing;
 }
 
 }  // namespace trireme

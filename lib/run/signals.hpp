@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-enum class Asked : std::uint8_t { nothing, checkpoint, stop };
+enum class RunRequest : std::uint8_t { nothing, checkpoint, stop };
 
 // For the first instant of a process: they wait for the SignalWatch, also over exec, and after it.
 void hold_signals();
@@ -27,7 +27,7 @@ class SignalWatch {
   SignalWatch& operator=(const SignalWatch&) = delete;
 
   // What was asked since the last call; a stop stays.
-  Asked take();
+  RunRequest take();
   bool stop() const;  // was a stop asked for?
   // Since the first signal that asked for a stop; 0: none did.
   double seconds_since_stop() const;

@@ -39,14 +39,14 @@ class Request {
   std::vector<std::pair<std::size_t, std::size_t>> places_;
 };
 
-enum class Of : std::uint8_t { spoken_for, all };
+enum class Of : std::uint8_t { reported, all };
 
 // f(segment, which of its elements, where they begin in the parameter, parameter)
 template <class F>
 void for_each_slice(const Store& store, Of which, const F& f) {
   const auto& segments = store.layout().segments;
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    if (which == Of::spoken_for && !store.sharding().speaks_for(segments[i])) continue;
+    if (which == Of::reported && !store.sharding().reports(segments[i])) continue;
     for (const auto& slot : segments[i].slots) {
       const auto r =
           intersection(store.sharding().own(segments[i]), {slot.begin, slot.begin + slot.count});
@@ -69,7 +69,7 @@ static DigestTable digests_of_sums(Store& store, Of which) {
 }
 
 DigestTable digests_of_gradients(Store& store) {
-  return digests_of_sums(store, Of::spoken_for);
+  return digests_of_sums(store, Of::reported);
 }
 
 DigestTable digests_of_all_gradients(Store& store) {
@@ -91,7 +91,7 @@ static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
 }
 
 DigestTable digests_of_state(Store& store) {
-  return digests_of_shards(store, Of::spoken_for, false);
+  return digests_of_shards(store, Of::reported, false);
 }
 
 DigestTable digests_of_memory(Store& store) {

@@ -29,8 +29,8 @@ FreezeSchedule::FreezeSchedule(std::span<const FreezeRule> rules, const ModelSpe
     }
 }
 
-std::vector<Standing> FreezeSchedule::at(std::int64_t step) const {
-  std::vector<Standing> all(spans_.size());
+std::vector<FreezeState> FreezeSchedule::at(std::int64_t step) const {
+  std::vector<FreezeState> all(spans_.size());
   for (std::size_t i = 0; i < spans_.size(); ++i)
     for (const auto& [begin, end, moments] : spans_[i])
       if (begin <= step && step <= end)  // at its end it thaws
@@ -51,11 +51,11 @@ std::vector<std::int64_t> FreezeSchedule::borders(std::int64_t after, std::int64
 std::string parameters_text(const ModelSpec& spec, std::span<const FreezeRule> rules,
                             std::int64_t step) {
   const FreezeSchedule schedule(rules, spec);
-  const auto standing = schedule.at(step);
+  const auto states = schedule.at(step);
   const auto all = spec.parameter_count();
   std::int64_t trained = 0;
-  for (std::size_t i = 0; i < standing.size(); ++i)
-    if (standing[i].trained) trained += spec.params[i].shape.count();
+  for (std::size_t i = 0; i < states.size(); ++i)
+    if (states[i].trained) trained += spec.params[i].shape.count();
   const auto millions = [](std::int64_t n) { return static_cast<double>(n) * 1e-6; };
   const bool changes = !schedule.borders(step, std::numeric_limits<std::int64_t>::max()).empty();
   return fmt::format("{:.2f}M parameters, {} trained{}", millions(all),

@@ -15,19 +15,19 @@
 namespace trireme {
 
 // How a parameter stands in a step.
-struct Standing {
+struct FreezeState {
   bool trained = true;
   // Do moments and count that it had before this step go on? Else those of a frozen one are
   // dropped, and one that is trained starts with fresh ones.
   bool resumes = true;
-  bool operator==(const Standing&) const = default;
+  bool operator==(const FreezeState&) const = default;
 };
 
 class FreezeSchedule {
  public:
   FreezeSchedule(std::span<const FreezeRule>, const ModelSpec&);
 
-  std::vector<Standing> at(std::int64_t step) const;  // by ParamId
+  std::vector<FreezeState> at(std::int64_t step) const;  // by ParamId
   // Steps inside (after, end) that do not train what the one before trains, in order.
   std::vector<std::int64_t> borders(std::int64_t after, std::int64_t end) const;
 

@@ -104,7 +104,7 @@ void GradientSums::complete_own_uses() const {
     if (sums_[i].complete) continue;
     for (std::size_t use = 0; use < sums_[i].of_use.size(); ++use) {
       const auto& g = sums_[i].of_use[use];
-      if (!g || (sharding_.tied_away(segment) && use != index(sharding_.tied_use))) continue;
+      if (!g || (sharding_.tied_elsewhere(segment) && use != index(sharding_.tied_use))) continue;
       if (sharding_.policy.whole())
         clear_unwritten(segment, *g);
       else if (!sums_[i].begun[use])
@@ -135,11 +135,11 @@ void GradientSums::add_tied_uses() const {
     const auto& segment = layout_.segments[i];
     const auto& g = sums_[i].of_use;
     if (!g[1]) continue;
-    if (!sharding_.sums_here(segment)) {
+    if (!sharding_.holds_sum(segment)) {
       send_tied(g[1]->flat, segment);
       continue;
     }
-    if (sharding_.tied_away(segment)) receive_tied(g[1]->flat, segment);
+    if (sharding_.tied_elsewhere(segment)) receive_tied(g[1]->flat, segment);
     backend_.put(
         Queue::compute,
         kernel::Copy{.dst = g[0]->flat.view(), .src = g[1]->flat.view(), .how = Accumulate::add});
@@ -150,8 +150,8 @@ void GradientSums::share_tied_sums() const {
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
     const auto& g = sums_[i].of_use;
-    if (!g[1] || !sharding_.tied_away(segment)) continue;
-    if (sharding_.sums_here(segment))
+    if (!g[1] || !sharding_.tied_elsewhere(segment)) continue;
+    if (sharding_.holds_sum(segment))
       send_tied(g[0]->flat, segment);
     else
       receive_tied(g[0]->flat, segment);
@@ -175,7 +175,7 @@ void GradientSums::complete(std::size_t i, ReplicaSums& replicas) {
 void GradientSums::sum_replicas() {
   auto replicas = replica_sums();
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    if (!sums_[i].of_use[0] || sums_[i].complete || !sharding_.sums_here(layout_.segments[i]))
+    if (!sums_[i].of_use[0] || sums_[i].complete || !sharding_.holds_sum(layout_.segments[i]))
       continue;
     replicas.begin(sum(i), layout_.segments[i].name, Queue::compute);
   }
@@ -187,7 +187,7 @@ GradientNorms GradientSums::norms() const {
   std::vector<ConstView> own_parts;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];
-    if (!sums_[i].of_use[0] || !sharding_.speaks_for(segment)) continue;
+    if (!sums_[i].of_use[0] || !sharding_.reports(segment)) continue;
     const auto mine = sharding_.own(segment);
     for (const auto& slot : segment.slots) {
       const auto r = intersection(mine, {slot.begin, slot.begin + slot.count});

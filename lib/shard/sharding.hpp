@@ -24,11 +24,11 @@ struct Sharding {
   // What of a segment this rank holds.
   Range own(const Segment& s) const { return shard_range(s, gather.rank(), gather.size()); }
   bool is_tied(const Segment& s) const { return tied == s.unit; }
-  bool tied_away(const Segment& s) const { return is_tied(s) && tied_stage >= 0; }
+  bool tied_elsewhere(const Segment& s) const { return is_tied(s) && tied_stage >= 0; }
   // Is what its gradient comes to summed on this stage? Else another stage sends it.
-  bool sums_here(const Segment& s) const { return !tied_away(s) || tied_use == Use::own; }
+  bool holds_sum(const Segment& s) const { return !tied_elsewhere(s) || tied_use == Use::own; }
   // Is this rank the one that speaks for what it holds of it?
-  bool speaks_for(const Segment& s) const { return replicas.rank() == 0 && sums_here(s); }
+  bool reports(const Segment& s) const { return replicas.rank() == 0 && holds_sum(s); }
 };
 
 // `last_stage`: the one with the model's last layers.

@@ -32,9 +32,9 @@ Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute,
   apply_trainable();
 }
 
-bool Store::speaks_for(ParamId p) const {
+bool Store::reports(ParamId p) const {
   const auto& where = layout_.of_param[p.index()];
-  return where && sharding_.speaks_for(layout_.segments[where->segment]);
+  return where && sharding_.reports(layout_.segments[where->segment]);
 }
 
 void Store::make_arrays(ParamId p) {
@@ -83,14 +83,14 @@ void Store::begin(Purpose purpose) {
 }
 
 // Neighbours in a segment whose weights take the same step.
-struct Alike {
+struct UpdateSlice {
   Range range;
   bool decays;
   std::int64_t count;  // of updates, this one included
 };
 
-static std::vector<Alike> alike_in(const Segment& segment, const Shards& shards) {
-  std::vector<Alike> all;
+static std::vector<UpdateSlice> update_slices(const Segment& segment, const Shards& shards) {
+  std::vector<UpdateSlice> all;
   for (const auto& slot : segment.slots) {
     const bool decays = slot.begin < segment.decayed;
     const auto count = shards.count(slot.param) + 1;
@@ -109,8 +109,8 @@ void Store::update(UpdateFactors factors) {
     const auto& segment = layout_.segments[i];
     if (!trainability_.trains(segment)) continue;
     const auto mine = sharding_.own(segment);
-    for (const auto& alike : alike_in(segment, shards_)) {
-      const auto r = intersection(alike.range, mine);
+    for (const auto& slice : update_slices(segment, shards_)) {
+      const auto r = intersection(slice.range, mine);
       if (r.count() == 0) continue;
       auto [master, copy, arrays] = shards_.views(i, r);
       auto& shard = step.shards.emplace_back(kernel::Update::Shard{
@@ -119,8 +119,8 @@ void Store::update(UpdateFactors factors) {
           .grad_N = gradients_.sum(i).slice(r.begin - mine.begin, {r.count()}).view(),
           .state_N = std::move(arrays),
           .factors = factors});
-      shard.factors.decay = alike.decays ? factors.decay : 0;
-      shard.factors.count = alike.count;
+      shard.factors.decay = slice.decays ? factors.decay : 0;
+      shard.factors.count = slice.count;
     }
     for (const auto& slot : segment.slots)
       shards_.set_count(slot.param, shards_.count(slot.param) + 1);

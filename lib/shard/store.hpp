@@ -47,7 +47,7 @@ class Store {
   bool holds(ParamId p) const { return shards_.holds(p); }
   // Is this rank the one that speaks for what it holds of it, among replicas and the two stages of
   // a tied table?
-  bool speaks_for(ParamId) const;
+  bool reports(ParamId) const;
   void read(ParamId p, std::string_view array, std::int64_t first, std::span<std::byte> to) const {
     shards_.read(p, array, first, to);
   }

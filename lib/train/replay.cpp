@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-Trail::Trail(Backend& b, const Model& model, std::vector<int> order)
+ActivationDigests::ActivationDigests(Backend& b, const Model& model, std::vector<int> order)
     : backend_(b),
       parts_(model.parts().size()),
       order_(std::move(order)),
@@ -18,19 +18,19 @@ Trail::Trail(Backend& b, const Model& model, std::vector<int> order)
   b.put(Queue::compute, kernel::Fill{.dst = digests_.view(), .value = 0});
 }
 
-std::size_t Trail::index(Direction d, int m, std::size_t part) const {
+std::size_t ActivationDigests::index(Direction d, int m, std::size_t part) const {
   const auto of_step = static_cast<std::size_t>(order_[static_cast<std::size_t>(m)]);
   return of_step * 2 * parts_ + (d == Direction::forward ? part : 2 * parts_ - 1 - part);
 }
 
-void Trail::add(Direction d, int m, std::size_t part, const Tensor& x) {
+void ActivationDigests::add(Direction d, int m, std::size_t part, const Tensor& x) {
   if (!x) return;
   const auto at = static_cast<std::int64_t>(index(d, m, part));
   backend_.put(Queue::compute,
                kernel::Digest{.out_N = digests_.slice(at, {1}).view(), .parts = {{x.view()}}});
 }
 
-std::vector<std::uint64_t> Trail::read(const Communicator& world) const {
+std::vector<std::uint64_t> ActivationDigests::read(const Communicator& world) const {
   world.synchronize();
   std::vector<std::uint64_t> all(2 * parts_ * order_.size());
   backend_.download(Queue::compute, std::as_writable_bytes(std::span(all)), digests_.view());
@@ -42,8 +42,8 @@ static bool same_bits(double a, double b) {
 }
 
 bool have_same_results(const Communicator& world, const Computation& a, const Computation& b) {
-  double differs = a.trail != b.trail || a.gradients != b.gradients || !same_bits(a.loss, b.loss) ||
-                   !same_bits(a.squares, b.squares);
+  double differs = a.activations != b.activations || a.gradients != b.gradients ||
+                   !same_bits(a.loss, b.loss) || !same_bits(a.squares, b.squares);
   world.all_reduce_max({&differs, 1});
   return differs == 0;
 }
@@ -70,8 +70,8 @@ std::string first_difference(const Communicator& world, const Model& model, cons
   constexpr auto none = std::numeric_limits<double>::infinity();
   double first = none;
   std::size_t microbatch = 0;
-  for (std::size_t i = 0; i < a.trail.size(); ++i)
-    if (a.trail[i] != b.trail[i] && static_cast<double>(i % each) < first) {
+  for (std::size_t i = 0; i < a.activations.size(); ++i)
+    if (a.activations[i] != b.activations[i] && static_cast<double>(i % each) < first) {
       first = static_cast<double>(i % each);
       microbatch = i / each;
     }

@@ -16,10 +16,10 @@ namespace trireme {
 // Digests of what the parts of this rank's stage make for each microbatch: outputs forward,
 // gradients of inputs backward. In the order of cause and effect, so that of two computations the
 // first that differ say where a fault came in.
-class Trail {
+class ActivationDigests {
  public:
   // `order`: of the program's microbatches the i-th is the order[i]-th of the step.
-  Trail(Backend&, const Model&, std::vector<int> order);
+  ActivationDigests(Backend&, const Model&, std::vector<int> order);
 
   // What part `part` of the model makes for the program's microbatch `m`; absent: nothing.
   void add(Direction, int m, std::size_t part, const Tensor&);
@@ -40,7 +40,7 @@ class Trail {
 struct Computation {
   DigestTable gradients;         // all that this rank updates with
   double loss = 0, squares = 0;  // of all ranks
-  std::vector<std::uint64_t> trail;
+  std::vector<std::uint64_t> activations;
 };
 
 // Collective: is it the same on every rank?

@@ -111,7 +111,7 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   Value out = p.forward(k.tape, run, std::move(in));
   k.root = out.slot;
   if (c.early(i)) session_.scatter(std::move(gradients));
-  if (when_.trail) when_.trail->add(Direction::forward, m, c.place(i), out.data);
+  if (when_.activations) when_.activations->add(Direction::forward, m, c.place(i), out.data);
   if (needed) batch.parts.push_back(std::move(k));
   return std::move(out.data);
 }
@@ -196,7 +196,7 @@ Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
       dy = k.tape.input_gradients(run, k.root, std::move(dy), k.leaf);
     if (whole && c.late(i)) session_.scatter(std::move(gradients));
     if (!whole && c.late(i)) batch.later.push_back(std::move(k.tape));
-    if (when_.trail) when_.trail->add(Direction::backward, m, c.place(i), dy);
+    if (when_.activations) when_.activations->add(Direction::backward, m, c.place(i), dy);
   }
   if (!batch.later.empty()) kept_[{m, what.chunk}] = std::move(batch);
   return dy;

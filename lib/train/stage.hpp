@@ -41,7 +41,7 @@ class ModelStage final : public Stage {
     // Asked on all ranks before each microbatch but the first: are this and those after it left
     // out? The same answer everywhere. Empty: never.
     std::function<bool(int microbatch)> drop = {};
-    Trail* trail = nullptr;  // gets what the parts make; null: none
+    ActivationDigests* activations = nullptr;  // gets what the parts make; null: none
   };
   // This rank's share of each microbatch: the positions of its place in seq. Ids are read on the
   // first stage, targets on the last, starts of documents on all.

@@ -109,12 +109,13 @@ void load_weights(Store& store, CheckpointReader& reader) {
   load_weights(store, reader, true);
 }
 
-void load_state(Store& store, CheckpointReader& reader, std::span<const Standing> standings) {
+void load_state(Store& store, CheckpointReader& reader,
+                std::span<const FreezeState> freeze_states) {
   load_weights(store, reader, false);
   std::vector<Wanted> wanted;
-  for (std::size_t i = 0; i < standings.size(); ++i) {
+  for (std::size_t i = 0; i < freeze_states.size(); ++i) {
     const auto id = ParamId::at(i);
-    if (store.holds(id) && standings[i].resumes) resume(store, reader, id, wanted);
+    if (store.holds(id) && freeze_states[i].resumes) resume(store, reader, id, wanted);
   }
   load(store, reader, wanted);
 }

@@ -17,8 +17,8 @@ void require_model(const CheckpointReader&, const ModelSpec&);
 // Weights alone: moments and counts start afresh. Those of an f32 checkpoint also start a run in
 // f64.
 void load_weights(Store&, CheckpointReader&);
-// Weights, and moments and counts of what `standings` (by ParamId) says resumes in the step that
-// comes next; nothing is taken for what is dropped there.
-void load_state(Store&, CheckpointReader&, std::span<const Standing> standings);
+// Weights, and moments and counts of what `freeze_states` (by ParamId) says resumes in the step
+// that comes next; nothing is taken for what is dropped there.
+void load_state(Store&, CheckpointReader&, std::span<const FreezeState> freeze_states);
 
 }  // namespace trireme

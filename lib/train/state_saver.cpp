@@ -18,7 +18,7 @@ static std::map<std::string, std::int64_t> updates_of(const Store& store, const 
   if (axes.at.data == 0 && axes.at.seq == 0)
     for (std::size_t i = 0; i < params.size(); ++i) {
       const auto id = ParamId::at(i);
-      if (store.speaks_for(id)) counts[i] = static_cast<double>(store.count(id));
+      if (store.reports(id)) counts[i] = static_cast<double>(store.count(id));
     }
   axes.world.all_reduce(counts);
   std::map<std::string, std::int64_t> by_name;

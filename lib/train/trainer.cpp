@@ -15,9 +15,9 @@
 
 namespace trireme {
 
-static std::vector<std::uint8_t> trained_in(std::span<const Standing> standings) {
+static std::vector<std::uint8_t> trained_in(std::span<const FreezeState> freeze_states) {
   std::vector<std::uint8_t> mask;
-  for (const auto& s : standings) mask.push_back(s.trained);
+  for (const auto& s : freeze_states) mask.push_back(s.trained);
   return mask;
 }
 
@@ -61,12 +61,12 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
       stage_blocks_(blocks_of_stages(model_.spec(), setup_.stage_layers, pipe_)),
       chunks_(chunk_parts(stage_blocks_, pipe_, axes_.at.pipe)),
       freeze_(setup_.freeze, model_.spec()),
-      standings_(freeze_.at(setup_.first_step)),
+      freeze_states_(freeze_.at(setup_.first_step)),
       store_(backend, model_.spec(), layout(), setup_.compute, rule_of(setup_),
              make_sharding(model_.spec(),
                            zero_policy(setup_.zero, axes_.grid, setup_.compute, setup_.reduce),
                            axes_, pipe_.last_stage()),
-             trained_in(standings_), setup_.exact_chunk) {}
+             trained_in(freeze_states_), setup_.exact_chunk) {}
 
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, chunks_), axes_.grid.places(), setup_.optimizer.no_decay,
@@ -83,12 +83,12 @@ void Trainer::follow_freeze_rules(std::int64_t step) {
   if (!setup_.freeze.empty()) {
     auto now = freeze_.at(step);
     for (std::size_t i = 0; i < now.size(); ++i) {
-      if (now[i].trained == standings_[i].trained) continue;
+      if (now[i].trained == freeze_states_[i].trained) continue;
       store_.set_trainable(ParamId::at(i), now[i].trained,
                            now[i].resumes ? ThawMoments::keep : ThawMoments::fresh);
       apply = true;
     }
-    standings_ = std::move(now);
+    freeze_states_ = std::move(now);
   }
   if (apply && store_.apply_trainable()) forget_dropped_arrays();
   detection_seconds_ += seconds_since(begin);
@@ -186,9 +186,9 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
                         .step = step,
                         .scale = scale,
                         .drop = give_up ? drop : std::function<bool(int)>()};
-  std::optional<Trail> trail;
-  if (replay_wanted == Replay::yes) trail.emplace(backend_, model_, in_order(count));
-  when.trail = trail ? &*trail : nullptr;
+  std::optional<ActivationDigests> activations;
+  if (replay_wanted == Replay::yes) activations.emplace(backend_, model_, in_order(count));
+  when.activations = activations ? &*activations : nullptr;
   auto computed = compute(microbatches, result.valid, when);
   for (auto& answer : answers) answer.wait();
   if (!computed) {
@@ -198,8 +198,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   }
   auto& sums = *computed;
   // A second time may be too long for a signal.
-  if (trail && !(give_up && axes_.world.start_max(give_up(count, 2 * count)).wait() > 0)) {
-    auto replayed = replay(sums, *trail, microbatches, result.valid, when);
+  if (activations && !(give_up && axes_.world.start_max(give_up(count, 2 * count)).wait() > 0)) {
+    auto replayed = replay(sums, *activations, microbatches, result.valid, when);
     sums = std::move(replayed.sums);
     result.fault = std::move(replayed.fault);
   }
@@ -240,25 +240,25 @@ std::optional<StepSums> Trainer::compute(std::span<const Batch> microbatches, st
                                 : add_in_order(axes_.world, std::move(norms), loss);
 }
 
-Trainer::Replayed Trainer::replay(const StepSums& sums, const Trail& trail,
+Trainer::Replayed Trainer::replay(const StepSums& sums, const ActivationDigests& activations,
                                   std::span<const Batch> microbatches, std::int64_t valid,
                                   ModelStage::When when) {
   const auto& world = axes_.world;
   when.drop = {};
-  const auto come_to = [&](const StepSums& s, const Trail& t) {
+  const auto come_to = [&](const StepSums& s, const ActivationDigests& t) {
     return Computation{digests_of_all_gradients(store_), s.loss, s.squares, t.read(world)};
   };
   StepSums newest;
   const auto execute = [&](std::vector<int> order) {
     std::vector<Batch> ordered;
     for (const int m : order) ordered.push_back(microbatches[static_cast<std::size_t>(m)]);
-    Trail of_this(backend_, model_, std::move(order));
-    when.trail = &of_this;
+    ActivationDigests of_this(backend_, model_, std::move(order));
+    when.activations = &of_this;
     newest = *compute(ordered, valid, when);
     return come_to(newest, of_this);
   };
   const auto order = in_order(static_cast<int>(microbatches.size()));
-  const auto first = come_to(sums, trail);
+  const auto first = come_to(sums, activations);
   const auto second = execute(setup_.exact_chunk > 0 ? reversed(order) : order);
   if (have_same_results(world, first, second)) return {newest, ""};
   const auto third = execute(order);

@@ -136,7 +136,7 @@ class Trainer {
   const Axes& axes() const { return axes_; }
   // By ParamId: what the rules make of it in the step that they were followed to last, at first
   // TrainerSetup::first_step.
-  std::span<const Standing> standings() const { return standings_; }
+  std::span<const FreezeState> freeze_states() const { return freeze_states_; }
   // Freezes and thaws as the rules say for this step, which step() does by itself.
   void follow_freeze_rules(std::int64_t step);
   // Virtual stages before it run forward alone; the number of them: nothing trains.
@@ -155,8 +155,8 @@ class Trainer {
     std::string fault;
   };
   // Once more, and a third time where that differs.
-  Replayed replay(const StepSums& first, const Trail& trail, std::span<const Batch>,
-                  std::int64_t valid, ModelStage::When);
+  Replayed replay(const StepSums& first, const ActivationDigests& activations,
+                  std::span<const Batch>, std::int64_t valid, ModelStage::When);
   void forget_dropped_arrays();
   void update(double lr, double scale);
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
@@ -172,7 +172,7 @@ class Trainer {
   std::vector<std::int64_t> stage_blocks_;  // by virtual stage
   std::vector<PartRange> chunks_;
   FreezeSchedule freeze_;
-  std::vector<Standing> standings_;
+  std::vector<FreezeState> freeze_states_;
   Store store_;
   bool has_gradients_ = false;         // of the last step
   std::optional<DigestTable> memory_;  // after the last update

@@ -111,7 +111,7 @@ void compare(Bench& b, int rounds) {
     forget(shard);
     load.push_back(b.timed([&] {
       CheckpointReader reader(saved);
-      load_state(b.trainer.store(), reader, b.trainer.standings());
+      load_state(b.trainer.store(), reader, b.trainer.freeze_states());
     }));
     at_root(b.world, [&] { fs::remove_all(saved); });
   }

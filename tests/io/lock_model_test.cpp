@@ -121,14 +121,16 @@ class Search {
   }
 
   LockObservation seen_by(const World& w, const Process& p) const {
-    using Life = LockObservation::Life;
+    using Liveness = LockObservation::Liveness;
     if (w.owner < 0) return {};
     const auto& other = w.processes[std::size_t(w.owner)];
-    LockObservation seen{true, texts_[std::size_t(w.owner)], w.time, Life::unknown};
+    LockObservation seen{true, texts_[std::size_t(w.owner)], w.time, Liveness::unknown};
     if (&other == &p || !share_pids_of(other, p)) return seen;
     bool lives = other.alive();
     for (const auto& q : w.processes) lives = lives || (&q != &p && q.locks && q.alive());
-    seen.life = lives ? Life::lives : flocks_ ? Life::ended_and_flocked : Life::ended;
+    seen.liveness = lives     ? Liveness::alive
+                    : flocks_ ? Liveness::ended_and_flocked
+                              : Liveness::ended;
     return seen;
   }
 
@@ -142,7 +144,7 @@ class Search {
         break;
       case LockStep::replace:
         p.at = At::replacing;
-        p.locks = seen.life == LockObservation::Life::ended_and_flocked;
+        p.locks = seen.liveness == LockObservation::Liveness::ended_and_flocked;
         break;
       case LockStep::wait:
         p.at = At::waiting;

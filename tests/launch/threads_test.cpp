@@ -26,9 +26,9 @@ TEST(Threads, ThereIsAlwaysOne) {
 TEST(Threads, PartialOverlapIsBadBinding) {
   const std::vector<std::string> apart{"xx--", "--xx"}, same{"xxxx", "xxxx"},
       partly{"xxx-", "--xx"};
-  EXPECT_FALSE(bound_badly(apart));
-  EXPECT_FALSE(bound_badly(same));
-  EXPECT_TRUE(bound_badly(partly));
+  EXPECT_FALSE(badly_bound(apart));
+  EXPECT_FALSE(badly_bound(same));
+  EXPECT_TRUE(badly_bound(partly));
 }
 
 TEST(Threads, WhatIsWantedCounts) {

@@ -8,7 +8,7 @@ MUTANTS = [
     ("a failed writer is not asked", "lib/train/state_saver.cpp", "together(world, Pace::slow, [&] { work_.join(); });\n      collect();",
      "collect();", ranks(2, "StateSaver*")),
     ("updates of a stage that does not speak for its tables", "lib/train/state_saver.cpp",
-     "if (store.speaks_for(id)) counts[i]", "counts[i]", ranks(2, "Restart.On*")),
+     "if (store.reports(id)) counts[i]", "counts[i]", ranks(2, "Restart.On*")),
     ("what could not be loaded is published", "lib/io/manifest.cpp", "require(s.begin == (begins ? 0 : covered),",
      "require(true || s.begin == (begins ? 0 : covered),", program("io_test", "Checkpoint.*")),
     ("damaged checkpoints count as kept", "lib/io/checkpoint_list.cpp",
@@ -22,7 +22,7 @@ MUTANTS = [
     ("a checkpoint is published in another process's directory", "lib/io/checkpoint_save.cpp", "if (require_lock) require_lock();", "",
      program("io_test", "Checkpoint.IsNot*")),
     # the lock
-    ("a living process's lock is taken over", "lib/io/lock_rules.cpp", "seen.life == Life::lives || moved", "seen.life == Life::lives",
+    ("a living process's lock is taken over", "lib/io/lock_rules.cpp", "seen.liveness == Liveness::alive || moved", "seen.liveness == Liveness::alive",
      program("io_test", "LockModel.*")),
     ("who takes a lock over begins at once", "lib/io/lock_rules.cpp", "now - since < grace ?", "false ?", program("io_test", "LockModel.*")),
     ("any earlier start counts as this job's", "lib/io/lock_rules.cpp", "other.job == me.job &&", "", program("io_test", "Lock.*")),

@@ -152,7 +152,7 @@ void restart(const ParityCase& p, int step, const std::string& checkpoint) {
   const auto& whole = test::one_rank_course(p);
   RestartedRun run(p, step);
   CheckpointReader reader(checkpoint);
-  load_state(run.trainer->store(), reader, run.trainer->standings());
+  load_state(run.trainer->store(), reader, run.trainer->freeze_states());
   for (int s = step; s < steps; ++s) {
     const auto r = run.step(s);
     const auto expected = whole.losses[static_cast<std::size_t>(s)];
@@ -204,7 +204,7 @@ TEST(Restart, ReadsItsShare) {
     CheckpointReader reader(path);
     auto& store = loading.trainer->store();
 
-    load_state(store, reader, loading.trainer->standings());
+    load_state(store, reader, loading.trainer->freeze_states());
 
     double share = 0, edges = 0;
     for (std::size_t i = 0; i < store.spec().params.size(); ++i) {

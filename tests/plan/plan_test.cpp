@@ -131,7 +131,7 @@ TEST(PlanOfARestart, HoldsWhatFrozenPartsKeep) {
   const Workspace scratch(host);
   Trainer trainer(host, {}, input.setup);
   CheckpointReader reader(saved);
-  load_state(trainer.store(), reader, trainer.standings());
+  load_state(trainer.store(), reader, trainer.freeze_states());
   for (int s = 3; s < 5; ++s) trainer.step(s, 1e-3, batch);
 
   EXPECT_EQ(plan.account.peak, host.account().peak);

@@ -30,12 +30,13 @@ static std::string refusal(const MachineModel& m, const Workload& a) {
 TEST(MachineModel, InterpolatesBetweenMeasuredSizes) {
   const std::vector<double> x{1, 100}, y{2, 8};
 
-  EXPECT_NEAR(interpolate(x, y, 10, Beyond::constant), 4, 1e-12);  // halfway in both logarithms
-  EXPECT_EQ(interpolate(x, y, 0.5, Beyond::constant), 2);
-  EXPECT_NEAR(interpolate(x, y, 1000, Beyond::constant), 8, 1e-12);
-  EXPECT_NEAR(interpolate(x, y, 1000, Beyond::proportional), 80, 1e-12);
-  EXPECT_EQ(interpolate(x, y, 0.5, Beyond::proportional), 2);
-  EXPECT_NEAR(interpolate({100}, {8}, 1, Beyond::proportional), 0.08, 1e-12);
+  EXPECT_NEAR(interpolate(x, y, 10, Extrapolation::constant), 4,
+              1e-12);  // halfway in both logarithms
+  EXPECT_EQ(interpolate(x, y, 0.5, Extrapolation::constant), 2);
+  EXPECT_NEAR(interpolate(x, y, 1000, Extrapolation::constant), 8, 1e-12);
+  EXPECT_NEAR(interpolate(x, y, 1000, Extrapolation::proportional), 80, 1e-12);
+  EXPECT_EQ(interpolate(x, y, 0.5, Extrapolation::proportional), 2);
+  EXPECT_NEAR(interpolate({100}, {8}, 1, Extrapolation::proportional), 0.08, 1e-12);
 }
 
 TEST(MachineModel, ProductsTakeTheRateOfTheirSizeTypeAndLayout) {

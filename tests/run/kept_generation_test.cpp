@@ -142,16 +142,16 @@ TEST(KeptGeneration, SaysWhySequencesEnd) {
   const auto t = make(ref, test::tiny_gpt2(), DType::f64);
   const std::vector<Request> r(2, Request{{1}, 5, {.temperature = 0}});
   const auto free = generate(*t, r, {.vocab = 19});
-  EXPECT_EQ(free[0].ended, Ended::length);
+  EXPECT_EQ(free[0].ended, FinishReason::length);
   EXPECT_EQ(free[0].ids.size(), 5U);
   const auto eos = generate(*t, r, {.vocab = 19, .ends = {18, free[0].ids[0]}});
-  EXPECT_EQ(eos[1].ended, Ended::end_of_text);
+  EXPECT_EQ(eos[1].ended, FinishReason::end_of_text);
   EXPECT_TRUE(eos[1].ids.empty());
   GenerationSettings s{.vocab = 19};
   s.stops = [](std::size_t i, auto fresh) { return i == 1 && fresh.size() == 2; };
   const auto stopped = generate(*t, r, s);
-  EXPECT_EQ(stopped[0].ended, Ended::length);
-  EXPECT_EQ(stopped[1].ended, Ended::stop);
+  EXPECT_EQ(stopped[0].ended, FinishReason::length);
+  EXPECT_EQ(stopped[1].ended, FinishReason::stop);
   EXPECT_EQ(stopped[1].ids.size(), 2U);
 }
 

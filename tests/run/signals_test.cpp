@@ -47,14 +47,15 @@ bool soon(const std::function<bool()>& holds) {
 
 TEST_F(Signals, OneAsksForACheckpointOnce) {
   SignalWatch signals;
-  EXPECT_EQ(signals.take(), Asked::nothing);
-  Asked asked{};
+  EXPECT_EQ(signals.take(), RunRequest::nothing);
+  RunRequest asked{};
 
   kill(getpid(), SIGUSR1);
 
-  EXPECT_TRUE(soon(
-      [&] { return asked == Asked::checkpoint || (asked = signals.take()) == Asked::checkpoint; }));
-  EXPECT_EQ(signals.take(), Asked::nothing);
+  EXPECT_TRUE(soon([&] {
+    return asked == RunRequest::checkpoint || (asked = signals.take()) == RunRequest::checkpoint;
+  }));
+  EXPECT_EQ(signals.take(), RunRequest::nothing);
   EXPECT_FALSE(signals.stop());
 }
 
@@ -66,8 +67,8 @@ TEST_F(Signals, AStopStays) {
     kill(getpid(), number);  // the same request, delivered twice
 
     EXPECT_TRUE(soon([&] { return signals.stop(); }));
-    EXPECT_EQ(signals.take(), Asked::stop);
-    EXPECT_EQ(signals.take(), Asked::stop);
+    EXPECT_EQ(signals.take(), RunRequest::stop);
+    EXPECT_EQ(signals.take(), RunRequest::stop);
   }
 }
 
@@ -81,7 +82,7 @@ TEST_F(Signals, AnOutputThatNobodyReadsIsAStop) {
 
   EXPECT_EQ(write(ends[1], "x", 1), -1);
 
-  EXPECT_EQ(signals.take(), Asked::stop);
+  EXPECT_EQ(signals.take(), RunRequest::stop);
   close(ends[1]);
 }
 
@@ -95,7 +96,7 @@ TEST_F(Signals, WhatWasHeldBeforeIsNotedAtOnce) {
       SignalWatch signals;
 
       EXPECT_EQ(signals.stop(), number != SIGUSR1);
-      EXPECT_EQ(signals.take(), number == SIGUSR1 ? Asked::checkpoint : Asked::stop);
+      EXPECT_EQ(signals.take(), number == SIGUSR1 ? RunRequest::checkpoint : RunRequest::stop);
       std::signal(SIGPIPE, SIG_IGN);  // drops it
       std::signal(SIGPIPE, SIG_DFL);
     }
@@ -112,9 +113,10 @@ TEST_F(Signals, AHangUpIsIgnoredUnderNohup) {
   kill(getpid(), SIGHUP);
   kill(getpid(), SIGUSR1);
 
-  Asked asked{};
-  EXPECT_TRUE(soon(
-      [&] { return asked == Asked::checkpoint || (asked = signals.take()) == Asked::checkpoint; }));
+  RunRequest asked{};
+  EXPECT_TRUE(soon([&] {
+    return asked == RunRequest::checkpoint || (asked = signals.take()) == RunRequest::checkpoint;
+  }));
   EXPECT_FALSE(signals.stop());
 }
 
@@ -126,7 +128,7 @@ TEST_F(Signals, AreForgottenWithTheirWatch) {
   }
   SignalWatch signals;
 
-  EXPECT_EQ(signals.take(), Asked::nothing);
+  EXPECT_EQ(signals.take(), RunRequest::nothing);
 }
 
 // No handler runs where products are computed: their stack pointer is no stack's.

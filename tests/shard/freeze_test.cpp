@@ -14,17 +14,17 @@ namespace trireme {
 
 static constexpr auto keep = ThawMoments::keep, fresh = ThawMoments::fresh;
 
-static std::vector<Standing> course_of(const std::string& name,
-                                       const std::vector<FreezeRule>& rules, int steps) {
+static std::vector<FreezeState> course_of(const std::string& name,
+                                          const std::vector<FreezeRule>& rules, int steps) {
   const auto spec = make_spec(test::tiny_gpt2());
   const auto p = std::ranges::find(spec.params, name, &ParamSpec::name) - spec.params.begin();
   const FreezeSchedule schedule(rules, spec);
-  std::vector<Standing> course;
+  std::vector<FreezeState> course;
   for (int s = 0; s < steps; ++s) course.push_back(schedule.at(s)[static_cast<std::size_t>(p)]);
   return course;
 }
 
-static constexpr Standing trained{true, true}, begins{true, false}, held{false, true},
+static constexpr FreezeState trained{true, true}, begins{true, false}, held{false, true},
     dropped{false, false};
 
 TEST(Freeze, ARuleFreezesItsStepsAndWhatItNames) {
@@ -125,8 +125,8 @@ TEST(Freeze, IsWhatFollowingTheRulesStepByStepGives) {
           in_force = &rules[r];
       const bool thaws = froze_it && !in_force, thaws_fresh = thaws && froze_it->moments == fresh;
       if (!in_force || !froze_it) froze_it = in_force;
-      const Standing expected =
-          froze_it ? Standing{false, froze_it->moments == keep} : Standing{true, !thaws_fresh};
+      const FreezeState expected = froze_it ? FreezeState{false, froze_it->moments == keep}
+                                            : FreezeState{true, !thaws_fresh};
 
       ASSERT_EQ(schedule.at(step)[0], expected) << "round " << round << " step " << step;
     }
