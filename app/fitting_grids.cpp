@@ -9,10 +9,10 @@ Deck PlannedRun::resolved(Deck d) const {
   return resolve(std::move(d), {ranks, ranks_of_node, vocab});
 }
 
-PlanInput PlannedRun::job(const Deck& d, TransportKind transport) const {
-  auto job = plan_input_of(d, d.precision.compute, transport);
-  job.ranks_of_node = static_cast<int>(ranks_of_node);
-  return job;
+PlanInput PlannedRun::input(const Deck& d, TransportKind transport) const {
+  auto input = plan_input_of(d, d.precision.compute, transport);
+  input.ranks_of_node = static_cast<int>(ranks_of_node);
+  return input;
 }
 
 namespace {
@@ -40,7 +40,7 @@ PlanInput job_on(const PlannedRun& run, const FittingGrid& grid, TransportKind t
   auto overrides = run.deck.overrides;
   overrides.emplace_back("parallel.stage_layers=[]");
   overrides.insert(overrides.end(), grid.overrides.begin(), grid.overrides.end());
-  return run.job(run.resolved(load_deck(run.deck.path, overrides)), transport);
+  return run.input(run.resolved(load_deck(run.deck.path, overrides)), transport);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct PlannedRun {
   std::int64_t ranks_of_node = 0;  // 0: not known
 
   // What a resolved deck asks of these ranks, in the type that it names.
-  PlanInput job(const Deck& resolved, TransportKind) const;
+  PlanInput input(const Deck& resolved, TransportKind) const;
   Deck resolved(Deck) const;
 };
 

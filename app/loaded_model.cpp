@@ -70,12 +70,12 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
   deck_ = resolve_here(std::move(deck_), world, 0);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
   machine_ = choose_machine(world, deck_);
-  auto& job = machine_.job;
-  job.setup.trainable = false;
-  job.evaluation = PlanEvaluation::included;  // of what follows
+  auto& input = machine_.input;
+  input.setup.trainable = false;
+  input.evaluation = PlanEvaluation::included;  // of what follows
   if (losses == LossesAre::of_samples) {
-    job.evaluation = PlanEvaluation::left_out;
-    job.setup.exact_chunk = 0;
+    input.evaluation = PlanEvaluation::left_out;
+    input.setup.exact_chunk = 0;
   }
   machine_.open(world);
   together(world, Pace::slow, [&] { load_weights(trainer().store(), *reader_); });

@@ -16,7 +16,7 @@ Machine choose_machine(const Communicator& world, const Deck& deck) {
   m.choice = backend_choice(deck, world);
   m.choice.device = launch::gpu_of_rank(m.choice.name == "cuda", deck.run.share_gpu, world);
   const auto compute = agreed_compute(world, m.choice, deck.precision.compute);
-  m.job = plan_input_of(deck, compute, transport_of(deck, m.choice));
+  m.input = plan_input_of(deck, compute, transport_of(deck, m.choice));
   return m;
 }
 
@@ -33,7 +33,7 @@ static void warn_of_nccl(const Reserved& r, std::size_t capacity) {
 
 // The ranks of a node share its memory; those with a device have one each.
 static void require_memory(const Communicator& world, const Machine& m) {
-  const bool trains = m.job.setup.trainable;
+  const bool trains = m.input.setup.trainable;
   double capacity = 0;
   std::array<double, 2> taken{};  // in all, and without the copy that checkpoints are written from
   bool shared = true;
@@ -43,10 +43,10 @@ static void require_memory(const Communicator& world, const Machine& m) {
     capacity = static_cast<double>(here);
     shared = target.properties.host_readable;
     if (!trains) {
-      taken[0] = static_cast<double>(reserved_untrained(m.job, std::move(target), world.rank()));
+      taken[0] = static_cast<double>(reserved_untrained(m.input, std::move(target), world.rank()));
       return;
     }
-    const auto mine = reserved_by(m.job, std::move(target), world.rank());
+    const auto mine = reserved_by(m.input, std::move(target), world.rank());
     taken = {static_cast<double>(mine.all + mine.outside.headroom),
              static_cast<double>(mine.without_snapshot + mine.outside.headroom)};
     warn_of_nccl(mine, here);
@@ -67,7 +67,7 @@ static void require_memory(const Communicator& world, const Machine& m) {
             : fmt::format(
                   "lower train.microbatch or model.context, set model.recompute = \"block\"{}, or "
                   "take more {}",
-                  world.size() == 1 || m.job.setup.zero.stage == 3 ? "" : " or zero.stage = 3",
+                  world.size() == 1 || m.input.setup.zero.stage == 3 ? "" : " or zero.stage = 3",
                   more);
     fail(
         "{} would reserve {:.2f} GiB, and {} has {:.2f} GiB: {}; `trireme plan` shows what takes "
@@ -78,13 +78,13 @@ static void require_memory(const Communicator& world, const Machine& m) {
 
 void Machine::open(const Communicator& world) {
   require_memory(world, *this);
-  axes = make_axes(world, job.grid, shard_ranks(job.setup.zero, job.grid));
+  axes = make_axes(world, input.grid, shard_ranks(input.setup.zero, input.grid));
   // A backend takes what is free of its device then.
-  if (job.transport == TransportKind::device) connect(axes, transport::nccl_on(choice.device));
+  if (input.transport == TransportKind::device) connect(axes, transport::nccl_on(choice.device));
   together(world, [&] { backend = open_backend(choice); });
   together(world, Pace::slow, [&] {
     workspace = std::make_unique<Workspace>(*backend);
-    trainer = std::make_unique<Trainer>(*backend, axes, job.setup);
+    trainer = std::make_unique<Trainer>(*backend, axes, input.setup);
   });
 }
 

@@ -9,7 +9,7 @@ namespace trireme {
 
 struct Machine {
   BackendChoice choice;
-  PlanInput job;
+  PlanInput input;
   Axes axes;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Workspace> workspace;

@@ -181,8 +181,8 @@ int plan(PlanArguments a) {
   auto target = dry_target(choice);
   target.capacity = std::size_t{1} << 60;
   const auto input =
-      a.run.job(deck, machine && machine->backend == "cuda" ? TransportKind::device
-                                                            : transport_of(deck, choice));
+      a.run.input(deck, machine && machine->backend == "cuda" ? TransportKind::device
+                                                              : transport_of(deck, choice));
   const auto plan = make_plan(input, target);
   std::optional<Prediction> predicted;
   if (machine) predicted = predict_run(a, *machine, deck, input, target, plan);

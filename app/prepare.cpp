@@ -157,7 +157,7 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
 Machine open_machine(const Communicator& world, Inputs& in, std::uint64_t rounding) {
   auto m = choose_machine(world, in.deck);
   m.choice.rounding = rounding;
-  m.job.setup.first_step = in.meta.step;
+  m.input.setup.first_step = in.meta.step;
   compare_machines(world, in, m.choice);
   m.open(world);
   together(world, Pace::slow, [&] { load(m, in); });

@@ -28,22 +28,22 @@ struct Tiles {
 // s becomes exp(s - max), 0 where hidden; updates max, sum and the factor by which earlier results
 // shrink.
 void softmax_tile(const Tiles& t, std::int64_t keys, std::int64_t queries, bool first,
-                  const Sight& sight) {
+                  const TileMask& mask) {
   using limits = std::numeric_limits<float>;
   // A query that has seen no key yet must not come to infinity less infinity.
-  const Vec lowest = Vec{} - (sight.first ? limits::max() / 2 : limits::infinity());
+  const Vec lowest = Vec{} - (mask.first ? limits::max() / 2 : limits::infinity());
   for (std::int64_t column = 0; column < queries; column += lanes) {
     float* s = t.s + column;
     const Vec before = first ? lowest : load(t.max + column);
     std::array<Vec, 4> most{before, before, before, before};  // four chains hide the latency
-    for_keys(column, keys, sight, [&](std::int64_t key, VecInt seen) {
+    for_keys(column, keys, mask, [&](std::int64_t key, VecInt seen) {
       auto& m = most[key % 4];
       m = larger(seen ? load(s + key * edge) : lowest, m);
     });
     const Vec max = larger(larger(most[0], most[1]), larger(most[2], most[3]));
     const Vec shrink = first ? Vec{} : exp_below(before - max);
     Vec sum = first ? Vec{} : load(t.sum + column) * shrink;
-    for_keys(column, keys, sight, [&](std::int64_t key, VecInt seen) {
+    for_keys(column, keys, mask, [&](std::int64_t key, VecInt seen) {
       const Vec p = seen ? exp_below(load(s + key * edge) - max) : Vec{};
       store(s + key * edge, p);
       sum += p;
@@ -67,12 +67,12 @@ void query_tile(const kernel::Attention& a, const Tiling& tiling, std::int64_t b
   const FirstKeys first_keys(a.start_BT, b, i * edge, queries);
   const auto first = first_keys.tile();
   for (auto j = first; j <= i; ++j) {
-    const Sight sight(first_keys, i, j);
-    const bool diagonal = sight.diagonal;
+    const TileMask mask(first_keys, i, j);
+    const bool diagonal = mask.diagonal;
     const auto keys = tiling.size(j);
     load_tile(t.rows, rows_of<T>(k, b, j * edge, g), k.stride[1], keys, D, E);
     score_tile(t.s, t.rows, t.qT, keys, queries, tiling, diagonal);
-    softmax_tile(t, keys, queries, j == first, sight);
+    softmax_tile(t, keys, queries, j == first, mask);
     if (j > first) {
       for (std::int64_t r = 0; r < queries; ++r) {
         for (std::int64_t e = 0; e < E; ++e) t.o[r * E + e] *= t.shrink[r];

@@ -79,14 +79,14 @@ class Pass {
   // p and ds of the loaded query tile i and key tile j, both as [key][query].
   void pair(const Tiles& t, const FirstKeys& first, std::int64_t i, std::int64_t j) const {
     const auto keys = t_.size(j), queries = t_.size(i);
-    const Sight sight(first, i, j);
-    const bool diagonal = sight.diagonal;
+    const TileMask mask(first, i, j);
+    const bool diagonal = mask.diagonal;
     score_tile(t.p, t.k, t.qT, keys, queries, t_, diagonal);
     score_tile(t.ds, t.v, t.d_oT, keys, queries, t_, diagonal);
     const auto scale = static_cast<float>(t_.shape.scale);
     for (std::int64_t column = 0; column < queries; column += lanes) {
       const Vec lse = load(t.lse + column), delta = load(t.delta + column);
-      for_keys(column, keys, sight, [&](std::int64_t key, VecInt seen) {
+      for_keys(column, keys, mask, [&](std::int64_t key, VecInt seen) {
         float* at_p = t.p + key * edge + column;
         float* at_ds = t.ds + key * edge + column;
         const Vec p = seen ? exp_below(load(at_p) - lse) : Vec{};

@@ -133,8 +133,8 @@ struct FirstKeys {
 };
 
 // What a query tile sees of key tile j.
-struct Sight {
-  Sight(const FirstKeys& f, std::int64_t i, std::int64_t j)
+struct TileMask {
+  TileMask(const FirstKeys& f, std::int64_t i, std::int64_t j)
       : diagonal(i == j),
         first(f.key.back() > j * edge ? f.key.data() : nullptr),
         begin(j * edge) {}
@@ -146,14 +146,15 @@ struct Sight {
 // body(key, seen) for the keys that a vector of queries from `column` on may see; lanes of `seen`
 // are 0 where the key is hidden.
 template <class Body>
-inline void for_keys(std::int64_t column, std::int64_t keys, const Sight& sight, const Body& body) {
-  const bool diagonal = sight.diagonal;
+inline void for_keys(std::int64_t column, std::int64_t keys, const TileMask& mask,
+                     const Body& body) {
+  const bool diagonal = mask.diagonal;
   const auto open = diagonal ? std::min(keys, column) : keys;
   const auto all = diagonal ? std::min(keys, column + lanes) : keys;
-  if (sight.first) {
+  if (mask.first) {
     VecInt first;
-    std::memcpy(&first, sight.first + column, sizeof first);
-    first -= static_cast<std::int32_t>(sight.begin);
+    std::memcpy(&first, mask.first + column, sizeof first);
+    first -= static_cast<std::int32_t>(mask.begin);
     const VecInt last = diagonal ? counted_from(column) : VecInt{} + static_cast<int>(edge);
     for (std::int64_t key = 0; key < all; ++key) {
       const auto k = static_cast<std::int32_t>(key);

@@ -97,22 +97,23 @@ std::vector<double> row_norms(const ConstView& m) {
   return norms;
 }
 
-// Moves elements of results, by random numbers of its own.
-class Mover {
+// Perturbs elements of results, by random numbers of its own.
+class Noise {
  public:
-  explicit Mover(std::uint64_t key) : key_(key) {}
+  explicit Noise(std::uint64_t key) : key_(key) {}
 
   // deviation(row, column): of sums; what each element's own rounding does is added.
   template <class F>
-  void move(const View& v, F deviation) {
+  void perturb(const View& v, F deviation) {
     if (!v || !is_real(v.dtype)) return;
     const auto n = last_extent(v), stride = last_stride(v);
     each_row(v, [&](std::byte* at, std::int64_t row) {
-      for (std::int64_t i = 0; i < n; ++i, at += stride) move_one(at, v.dtype, deviation(row, i));
+      for (std::int64_t i = 0; i < n; ++i, at += stride)
+        perturb_one(at, v.dtype, deviation(row, i));
     });
   }
   void each_alone(const View& v) {
-    move(v, [](std::int64_t, std::int64_t) { return 0.0; });
+    perturb(v, [](std::int64_t, std::int64_t) { return 0.0; });
   }
   // terms(row): how many were summed into each of its elements.
   template <class F>
@@ -122,7 +123,7 @@ class Mover {
     each_row(v, [&](std::byte* at, std::int64_t row) {
       const double rms = norm_of(at, v.dtype, n, stride) / std::sqrt(static_cast<double>(n)),
                    deviation = roundoff(v.dtype) * std::sqrt(terms(row) / 6) * rms;
-      for (std::int64_t i = 0; i < n; ++i, at += stride) move_one(at, v.dtype, deviation);
+      for (std::int64_t i = 0; i < n; ++i, at += stride) perturb_one(at, v.dtype, deviation);
     });
   }
   void sums_of(const View& v, std::int64_t terms) {
@@ -130,7 +131,7 @@ class Mover {
   }
 
  private:
-  void move_one(std::byte* at, DType t, double deviation) {
+  void perturb_one(std::byte* at, DType t, double deviation) {
     const double x = load(at, t);
     if (x == 0 || !std::isfinite(x)) return;
     const auto bits = mix64(key_ + count_++ * 0x9e3779b97f4a7c15ULL);
@@ -140,9 +141,9 @@ class Mover {
     };
     const double before = half(bits >> 32), spread = std::sqrt(12.0) * half(bits & 0xffffffffU);
     const double own = roundoff(t) * std::fabs(x) / std::sqrt(3.0);
-    const double moved =
+    const double shift =
         unit_of(x, t) * before + std::sqrt(deviation * deviation + own * own) * spread;
-    store(at, t, x + moved);
+    store(at, t, x + shift);
   }
 
   std::uint64_t key_, count_ = 0;
@@ -150,74 +151,74 @@ class Mover {
 
 // What is said of an operation below is said of those that are no plain element by element work.
 template <class O>
-void move(Mover& mover, const O& o) {
+void perturb(Noise& noise, const O& o) {
   auto copy = o;
   each_operand(copy, [&](auto& v, Role role) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, View>)
-      if (role == Role::write || role == Role::add) mover.each_alone(v);
+      if (role == Role::write || role == Role::add) noise.each_alone(v);
   });
 }
 
-void move(Mover& mover, const kernel::Copy& o) {
-  if (o.how == Accumulate::add) mover.each_alone(o.dst);
+void perturb(Noise& noise, const kernel::Copy& o) {
+  if (o.how == Accumulate::add) noise.each_alone(o.dst);
 }
-void move(Mover&, const kernel::Fill&) {}
-void move(Mover&, const kernel::AddFixed&) {}
-void move(Mover&, const kernel::Embedding&) {}
-void move(Mover&, const kernel::Update&) {}
-void move(Mover&, const kernel::SumSquares&) {}
+void perturb(Noise&, const kernel::Fill&) {}
+void perturb(Noise&, const kernel::AddFixed&) {}
+void perturb(Noise&, const kernel::Embedding&) {}
+void perturb(Noise&, const kernel::Update&) {}
+void perturb(Noise&, const kernel::SumSquares&) {}
 
-void move(Mover& mover, const kernel::Matmul& o) {
+void perturb(Noise& noise, const kernel::Matmul& o) {
   if (!is_real(o.c_MN.dtype)) return;
   const auto a = row_norms(o.a_MK), b = row_norms(o.b_KN.transposed());
   const double u = roundoff(o.c_MN.dtype) / std::sqrt(6.0);
   const auto deviation = [&](std::int64_t m, std::int64_t n) {
     return u * a[static_cast<std::size_t>(m)] * b[static_cast<std::size_t>(n)];
   };
-  mover.move(o.c_MN, deviation);
-  mover.move(o.epilogue.activated_MN, deviation);  // its slope is about 1 or less
+  noise.perturb(o.c_MN, deviation);
+  noise.perturb(o.epilogue.activated_MN, deviation);  // its slope is about 1 or less
   const double ones = std::sqrt(static_cast<double>(o.a_MK.extent[1]));
-  mover.move(o.epilogue.row_sum_M, [&](std::int64_t, std::int64_t m) {
+  noise.perturb(o.epilogue.row_sum_M, [&](std::int64_t, std::int64_t m) {
     return u * a[static_cast<std::size_t>(m)] * ones;
   });
 }
 
-void move(Mover& mover, const kernel::Attention& o) {
-  mover.sums_of(o.o_BTHD, o.shape.tokens);
-  mover.each_alone(o.lse_BHT);
+void perturb(Noise& noise, const kernel::Attention& o) {
+  noise.sums_of(o.o_BTHD, o.shape.tokens);
+  noise.each_alone(o.lse_BHT);
 }
-void move(Mover& mover, const kernel::CachedAttention& o) {
-  mover.sums_of(o.o_THD, o.at + o.q_THD.extent[0]);
+void perturb(Noise& noise, const kernel::CachedAttention& o) {
+  noise.sums_of(o.o_THD, o.at + o.q_THD.extent[0]);
 }
-void move(Mover& mover, const kernel::AttentionGrad& o) {
-  for (const auto& v : {o.dq_BTHD, o.dk_BTGD, o.dv_BTGD}) mover.sums_of(v, o.shape.tokens);
-}
-
-void move(Mover& mover, const kernel::NormGrad& o) {
-  mover.sums_of(o.dx_TC, last_extent(o.x_TC));
-  for (const auto& v : {o.dw_C, o.db_C}) mover.sums_of(v, o.x_TC.extent[0]);
+void perturb(Noise& noise, const kernel::AttentionGrad& o) {
+  for (const auto& v : {o.dq_BTHD, o.dk_BTGD, o.dv_BTGD}) noise.sums_of(v, o.shape.tokens);
 }
 
-void move(Mover& mover, const kernel::ColumnSum& o) {
-  mover.sums_of(o.out_C, o.x_TC.extent[0]);
+void perturb(Noise& noise, const kernel::NormGrad& o) {
+  noise.sums_of(o.dx_TC, last_extent(o.x_TC));
+  for (const auto& v : {o.dw_C, o.db_C}) noise.sums_of(v, o.x_TC.extent[0]);
 }
 
-void move(Mover& mover, const kernel::EmbeddingGrad& o) {
+void perturb(Noise& noise, const kernel::ColumnSum& o) {
+  noise.sums_of(o.out_C, o.x_TC.extent[0]);
+}
+
+void perturb(Noise& noise, const kernel::EmbeddingGrad& o) {
   std::vector<double> rows(static_cast<std::size_t>(o.dtable_VC.extent[0]), 0);
   for (std::int64_t t = 0; t < o.ids_T.extent[0]; ++t)
     ++rows[static_cast<std::size_t>(
         *reinterpret_cast<const std::int32_t*>(o.ids_T.data + t * o.ids_T.stride[0] * 4))];
-  mover.sums(o.dtable_VC, [&](std::int64_t row) { return rows[static_cast<std::size_t>(row)]; });
+  noise.sums(o.dtable_VC, [&](std::int64_t row) { return rows[static_cast<std::size_t>(row)]; });
 }
 
 // A loss is a sum in double of what was rounded to single.
-void move(Mover& mover, const kernel::CrossEntropy& o) {
-  if (o.logits == Logits::become_gradient) mover.each_alone(o.logits_TV);
+void perturb(Noise& noise, const kernel::CrossEntropy& o) {
+  if (o.logits == Logits::become_gradient) noise.each_alone(o.logits_TV);
   if (o.loss.dtype != DType::f64) return;
   auto& loss = *reinterpret_cast<double*>(o.loss.data);
   const double u = roundoff(o.logits_TV.dtype) /
                    std::sqrt(static_cast<double>(std::max<std::int64_t>(1, o.logits_TV.extent[0])));
-  mover.move(o.loss, [&](std::int64_t, std::int64_t) { return u * std::fabs(loss); });
+  noise.perturb(o.loss, [&](std::int64_t, std::int64_t) { return u * std::fabs(loss); });
 }
 
 }  // namespace
@@ -232,8 +233,8 @@ Rounding::Rounding(std::unique_ptr<Backend> inner, std::uint64_t seed)
 
 void Rounding::put(Queue q, const kernel::Operation& operation) {
   inner_->put(q, operation);
-  Mover mover(hash64(seed_, operations_++));
-  std::visit([&](const auto& o) { move(mover, o); }, operation);
+  Noise noise(hash64(seed_, operations_++));
+  std::visit([&](const auto& o) { perturb(noise, o); }, operation);
 }
 
 }  // namespace trireme

@@ -85,15 +85,15 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
 }
 
 PlanInput plan_input_of(const Deck& d, DType compute, TransportKind transport) {
-  PlanInput job;
-  job.setup = setup_of(d, compute);
-  job.train = d.train;
-  job.grid = grid_of(d);
-  job.evaluation = d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out;
-  job.transport = transport;
-  job.snapshot = d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out;
-  job.headroom = d.run.headroom_bytes();
-  return job;
+  PlanInput input;
+  input.setup = setup_of(d, compute);
+  input.train = d.train;
+  input.grid = grid_of(d);
+  input.evaluation = d.data.has_validation() ? PlanEvaluation::included : PlanEvaluation::left_out;
+  input.transport = transport;
+  input.snapshot = d.checkpoint.async ? PlanSnapshot::included : PlanSnapshot::left_out;
+  input.headroom = d.run.headroom_bytes();
+  return input;
 }
 
 }  // namespace trireme

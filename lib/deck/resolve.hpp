@@ -1,5 +1,5 @@
 #pragma once
-// From a deck to a job: what the deck leaves open is decided by what is around it. Pure.
+// From a deck to a plan's input: what the deck leaves open is decided by its context. Pure.
 #include <cstdint>
 
 #include "lib/deck/deck.hpp"

@@ -41,7 +41,7 @@ class Peers {
   // f(kind, transfer) for the other side of a send or receive, and for all sides of a collective,
   // its own too: others may be alike.
   template <class F>
-  void each_other(std::size_t kind, std::int32_t transfer, const F& f) const {
+  void each_peer(std::size_t kind, std::int32_t transfer, const F& f) const {
     const auto& t = kinds_[kind].transfers[static_cast<std::size_t>(transfer)];
     const auto other = other_[kind][static_cast<std::size_t>(transfer)];
     if (t.peer >= 0) return f(static_cast<std::size_t>(t.peer), other);

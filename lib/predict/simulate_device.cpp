@@ -204,7 +204,7 @@ class DeviceSimulation {
     if (r.arrived[at] == never)
       r.arrived[at] = std::max(s.now, issued) + r.cost(t.own) + r.cost(t.cast);
     double start = r.arrived[at];
-    peers_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    peers_.each_peer(k, i, [&](std::size_t j, std::int32_t theirs) {
       start = std::max(start, ranks_[j].arrived[static_cast<std::size_t>(theirs)]);
     });
     if (start == never) return false;

@@ -78,7 +78,7 @@ class HostSimulation {
   // When the last of those that take part began; never: not known yet.
   double all_begun(std::size_t k, std::int32_t i) {
     double begun = moving(k, i).begun;
-    peers_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    peers_.each_peer(k, i, [&](std::size_t j, std::int32_t theirs) {
       begun = std::max(begun, moving(j, theirs).begun);
     });
     return begun;
@@ -102,7 +102,7 @@ class HostSimulation {
   // When the receiver has all of a send.
   double received(std::size_t k, std::int32_t i) {
     double at = 0;
-    peers_.each_other(k, i, [&](std::size_t j, std::int32_t theirs) {
+    peers_.each_peer(k, i, [&](std::size_t j, std::int32_t theirs) {
       at = std::max(at, moving(j, theirs).complete);
     });
     return at;

@@ -27,15 +27,15 @@ int run(double seconds, const Deck& asked) {
   const auto deck = resolve(asked, {.ranks = world.size()});
   require(deck.data.attention == AttentionSpan::causal && exact_chunk(deck) == 0,
           "this times steps of whole samples that are not exact");
-  const auto job = plan_input_of(deck, deck.precision.compute, TransportKind::host);
+  const auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host);
   const int threads = launch::threads_of_rank(deck.run.threads, world);
   Host backend(threads);
   const Workspace workspace(backend);
-  const auto axes = make_axes(world, job.grid, shard_ranks(deck.zero, job.grid));
-  Trainer trainer(backend, axes, job.setup);
+  const auto axes = make_axes(world, input.grid, shard_ranks(deck.zero, input.grid));
+  Trainer trainer(backend, axes, input.setup);
   trainer.store().initialize(1, threads);
   std::vector<Batch> batches;
-  const auto count = deck.train.batch / (deck.train.microbatch * job.grid.data);
+  const auto count = deck.train.batch / (deck.train.microbatch * input.grid.data);
   for (std::int64_t m = 0; m < count; ++m)
     batches.push_back(
         trainer.share(bench::random_batch(deck.train.microbatch, deck.model.context,

@@ -42,10 +42,10 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
                             {.ranks = world.size(), .vocab = reader.meta().vocab});
   const auto backend = open_backend(backend_choice(deck, world));
   const Workspace workspace(*backend);
-  auto job = plan_input_of(deck, deck.precision.compute, TransportKind::host);
-  job.setup.trainable = false;
-  Trainer trainer(*backend, make_axes(world, job.grid, shard_ranks(deck.zero, job.grid)),
-                  job.setup);
+  auto input = plan_input_of(deck, deck.precision.compute, TransportKind::host);
+  input.setup.trainable = false;
+  Trainer trainer(*backend, make_axes(world, input.grid, shard_ranks(deck.zero, input.grid)),
+                  input.setup);
   load_weights(trainer.store(), reader);
 
   const auto context = static_cast<std::size_t>(deck.model.context);
