@@ -12,21 +12,21 @@ namespace {
 const std::vector<double> sizes = {32, 128, 256, 512, 768, 1536, 3072, 24576};
 constexpr double most_flops = 2.5e9;
 
-double rate(Backend& b, const Stopwatch& watch, DType t, Lay lay, std::int64_t m, std::int64_t n,
-            std::int64_t k) {
-  const bool weight_gradient = lay == Lay::tn;
+double rate(Backend& b, const Stopwatch& watch, DType t, MatmulLayout layout, std::int64_t m,
+            std::int64_t n, std::int64_t k) {
+  const bool weight_gradient = layout == MatmulLayout::tn;
   const auto seconds = seconds_of_calls(b, watch, [&](SampleOperands& memory) {
     const View a = memory.take(t, weight_gradient ? Shape{k, m} : Shape{m, k});
-    const View w = memory.take(t, lay == Lay::nt ? Shape{n, k} : Shape{k, n});
+    const View w = memory.take(t, layout == MatmulLayout::nt ? Shape{n, k} : Shape{k, n});
     return kernel::Matmul{.c_MN = memory.take(weight_gradient ? wide(t) : t, {m, n}),
                           .a_MK = weight_gradient ? a.transposed() : a,
-                          .b_KN = lay == Lay::nt ? w.transposed() : w};
+                          .b_KN = layout == MatmulLayout::nt ? w.transposed() : w};
   });
   return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / seconds;
 }
 
-ProductRates rates_of(Backend& b, const Stopwatch& watch, DType t, Lay lay) {
-  ProductRates r{.dtype = t, .lay = lay, .m = sizes, .n = sizes, .k = sizes, .flops = {}};
+ProductRates rates_of(Backend& b, const Stopwatch& watch, DType t, MatmulLayout layout) {
+  ProductRates r{.dtype = t, .layout = layout, .m = sizes, .n = sizes, .k = sizes, .flops = {}};
   const auto count = sizes.size();
   const auto at = [&](std::size_t i, std::size_t j, std::size_t l) {
     return r.flops[(i * count + j) * count + l];
@@ -43,7 +43,8 @@ ProductRates rates_of(Backend& b, const Stopwatch& watch, DType t, Lay lay) {
           continue;
         }
         const auto size = [](double x) { return static_cast<std::int64_t>(x); };
-        r.flops.push_back(rate(b, watch, t, lay, size(sizes[i]), size(sizes[j]), size(sizes[l])));
+        r.flops.push_back(
+            rate(b, watch, t, layout, size(sizes[i]), size(sizes[j]), size(sizes[l])));
       }
   return r;
 }
@@ -52,7 +53,8 @@ ProductRates rates_of(Backend& b, const Stopwatch& watch, DType t, Lay lay) {
 
 std::vector<ProductRates> product_rates(Backend& b, const Stopwatch& watch, DType t) {
   std::vector<ProductRates> all;
-  for (const auto lay : {Lay::nt, Lay::nn, Lay::tn}) all.push_back(rates_of(b, watch, t, lay));
+  for (const auto layout : {MatmulLayout::nt, MatmulLayout::nn, MatmulLayout::tn})
+    all.push_back(rates_of(b, watch, t, layout));
   return all;
 }
 

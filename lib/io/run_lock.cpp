@@ -132,7 +132,7 @@ RunLock::RunLock(const fs::path& run, LockOptions o)
   try {
     take(o.stop, o.times);
     heart_ = std::jthread([this, times = o.times, lost = o.lost](const std::stop_token& over) {
-      stay_alive(over, times, lost);
+      send_heartbeats(over, times, lost);
     });
   } catch (const std::system_error& e) {
     release();
@@ -227,8 +227,8 @@ bool is_lock_left(std::string_view name) {
          name.find_first_not_of("0123456789abcdef", 5) == name.npos;
 }
 
-void RunLock::stay_alive(const std::stop_token& over, LockTimes times,
-                         const std::function<void(const std::string&)>& lost) const {
+void RunLock::send_heartbeats(const std::stop_token& over, LockTimes times,
+                              const std::function<void(const std::string&)>& lost) const {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);

@@ -69,8 +69,8 @@ class RunLock {
   void replace();
   void release() noexcept;
   void clean() const;
-  void stay_alive(const std::stop_token&, LockTimes,
-                  const std::function<void(const std::string&)>& lost) const;
+  void send_heartbeats(const std::stop_token&, LockTimes,
+                       const std::function<void(const std::string&)>& lost) const;
 
   std::filesystem::path file_, own_;  // `lock`, and the name under which it is written
   LockHolder me_;

@@ -40,15 +40,15 @@ double product_rate(const ProductRates& r, const std::array<std::int64_t, 3>& mn
 double product_seconds(const MachineModel& machine, const Workload& a) {
   // Those of the layout, or else of any.
   auto rates = std::ranges::find_if(machine.products, [&](const ProductRates& r) {
-    return r.dtype == a.dtype && r.lay == a.lay;
+    return r.dtype == a.dtype && r.layout == a.layout;
   });
   if (rates == machine.products.end())
     rates = std::ranges::find_if(
-        machine.products, [&](const ProductRates& r) { return r.dtype == a.dtype && !r.lay; });
+        machine.products, [&](const ProductRates& r) { return r.dtype == a.dtype && !r.layout; });
   require(rates != machine.products.end(),
           "{} has no [[product]] of {} in layout {}, which this step has: measure one with "
           "`trireme calibrate`, or give its rate",
-          machine.file, name_of(a.dtype), name_of(a.lay));
+          machine.file, name_of(a.dtype), name_of(a.layout));
   const double computing = a.flops / product_rate(*rates, a.m);
   return machine.memory_bandwidth ? std::max(computing, a.bytes / *machine.memory_bandwidth)
                                   : computing;

@@ -21,7 +21,7 @@ inline constexpr auto value_names<Direction> = named<Direction>("forward", "back
 // Rates of products, in FLOP/s, at all M x N x K of three ascending lists; M slowest, K fastest.
 struct ProductRates {
   DType dtype{};
-  std::optional<Lay> lay{};  // absent: of all
+  std::optional<MatmulLayout> layout{};  // absent: of all
   std::vector<double> m, n, k, flops;
 };
 

@@ -67,7 +67,7 @@ class Reader final : public TableReader {
       same_length("operation", i, "seconds", operations[i].bytes.size(),
                   operations[i].seconds.size());
     once(
-        "product", products, [](const auto& p) { return std::tuple(p.dtype, p.lay); },
+        "product", products, [](const auto& p) { return std::tuple(p.dtype, p.layout); },
         "there is a [[product]] of this dtype and layout already");
     once(
         "attention", attention,

@@ -99,7 +99,7 @@ KeySection product_section() {
       &MachineModel::products, "product",
       "Rates of products C = A B with C of M x N and sums over K.",
       {row("dtype", &P::dtype, "of the operands: bf16, f32 or f64", types).needed(),
-       row("layout", &P::lay, "nt (x W'), nn (dy W) or tn (dy' x); without it, all"),
+       row("layout", &P::layout, "nt (x W'), nn (dy W) or tn (dy' x); without it, all"),
        number(row("m", &P::m, "ascending")).in_order().needed(),
        number(row("n", &P::n, "ascending")).in_order().needed(),
        number(row("k", &P::k, "ascending")).in_order().needed(),

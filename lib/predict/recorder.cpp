@@ -113,7 +113,7 @@ static int kind_of(const Grid& grid, std::span<const int> kinds, int peer) {
 
 void Recorder::count(Transfer& t, std::span<const int> world, const Call& c) const {
   const int here = placement_.node(out_.rank);
-  const auto add = [&](Leg& near, Leg& far, int peer, std::int64_t elements) {
+  const auto add = [&](Volume& near, Volume& far, int peer, std::int64_t elements) {
     const bool close = placement_.node(world[static_cast<std::size_t>(peer)]) == here;
     auto& leg = close ? near : far;
     leg.bytes += static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));

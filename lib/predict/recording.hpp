@@ -22,16 +22,16 @@ namespace trireme {
 
 // How a product's operands lie: x W' (forward), dy W (gradient of the input), dy' x (of the
 // weight).
-enum class Lay : std::uint8_t { nt, nn, tn };
+enum class MatmulLayout : std::uint8_t { nt, nn, tn };
 template <>
-inline constexpr auto value_names<Lay> = named<Lay>("nt", "nn", "tn");
+inline constexpr auto value_names<MatmulLayout> = named<MatmulLayout>("nt", "nn", "tn");
 
 struct Workload {
   std::string_view name;  // as machine files have it: the operation's, or a variant's
   DType dtype = DType::f32;
   double bytes = 0, flops = 0;      // kernels/operation.hpp: Work
   std::array<std::int64_t, 3> m{};  // of a product: M, N, K
-  Lay lay{};
+  MatmulLayout layout{};
   std::int64_t tokens = 0, head_dim = 0, heads = 0;  // of attention; heads of all samples
 
   auto operator<=>(const Workload&) const = default;
@@ -44,7 +44,7 @@ inline constexpr auto value_names<Axis> = named<Axis>("shard", "seq", "pipe", "a
 inline constexpr int axis_count = 4;
 Axis axis_of(Comm);
 
-struct Leg {
+struct Volume {
   double bytes = 0;
   std::int64_t messages = 0;
 };
@@ -58,11 +58,11 @@ struct Transfer {
   engine::Doing doing{};
   std::string unit;
   int microbatch = -1;
-  int peer = -1;          // of a send or receive: the other kind
-  int ranks = 1;          // that take part
-  NodeSpread spread;      // their nodes
-  Leg out_near, out_far;  // sent within the node, to other nodes
-  Leg in_near, in_far;
+  int peer = -1;             // of a send or receive: the other kind
+  int ranks = 1;             // that take part
+  NodeSpread spread;         // their nodes
+  Volume out_near, out_far;  // sent within the node, to other nodes
+  Volume in_near, in_far;
   int own = -1;             // workload: what stays on this rank is copied
   int cast = -1, sum = -1;  // workloads of all messages together: before, after they travel
 

@@ -57,9 +57,9 @@ Workload pointwise(std::string_view name, DType t, double bytes) {
   return a;
 }
 
-Lay lay_of(const kernel::Matmul& o) {
+MatmulLayout layout_of(const kernel::Matmul& o) {
   const bool a_rows = o.a_MK.stride[1] == 1, b_rows = o.b_KN.stride[1] == 1;
-  return !a_rows ? Lay::tn : b_rows ? Lay::nn : Lay::nt;
+  return !a_rows ? MatmulLayout::tn : b_rows ? MatmulLayout::nn : MatmulLayout::nt;
 }
 
 struct Describe {
@@ -82,7 +82,7 @@ struct Describe {
     Workload p = plain(o);
     p.dtype = o.a_MK.dtype;
     p.m = {o.c_MN.extent[0], o.c_MN.extent[1], o.a_MK.extent[1]};
-    p.lay = lay_of(o);
+    p.layout = layout_of(o);
     const auto& e = o.epilogue;
     p.bytes = bytes_seen(o.a_MK) + bytes_seen(o.b_KN) +
               (o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);

@@ -223,7 +223,7 @@ void TrainLoop::save_and_rethrow() {
   try {
     if (meta_.step > first_step_) saving_.save_at_once(meta_, last_step());
   } catch (const SharedError& e) {
-    saving_.say_none(e, meta_.step);
+    saving_.log_no_checkpoint(e, meta_.step);
   }
   std::rethrow_exception(error);
 }

@@ -64,7 +64,7 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
 }
 
 template <class Write>
-void RunRecord::into_events(Write write) {
+void RunRecord::write_events(Write write) {
   if (!files_) return;
   try {
     write(files_->events);
@@ -75,7 +75,7 @@ void RunRecord::into_events(Write write) {
 }
 
 void RunRecord::open_tensorboard(std::int64_t step) {
-  into_events([&](auto& events) { events.emplace(files_->directory.events(), step); });
+  write_events([&](auto& events) { events.emplace(files_->directory.events(), step); });
 }
 
 void RunRecord::require_lock() const {
@@ -94,7 +94,7 @@ CsvFile& RunRecord::restored(CsvFile& table) const {
 void RunRecord::add(const HistoryRow& row) {
   if (!files_) return;
   restored(files_->history).append(to_csv(row));
-  into_events([&](auto& events) {
+  write_events([&](auto& events) {
     if (events)
       events->add(row.step,
                   std::array<Scalar, 4>{{{"train/loss", row.loss},
@@ -107,7 +107,7 @@ void RunRecord::add(const HistoryRow& row) {
 void RunRecord::add(const EvaluationRow& row) {
   if (!files_ || !files_->evaluation) return;
   restored(*files_->evaluation).append(to_csv(row));
-  into_events([&](auto& events) {
+  write_events([&](auto& events) {
     if (events)
       events->add(row.step, std::array<Scalar, 2>{{{"held_out/loss", row.loss},
                                                    {"held_out/perplexity", row.perplexity}}});
@@ -115,7 +115,7 @@ void RunRecord::add(const EvaluationRow& row) {
 }
 
 void RunRecord::add_sample(std::int64_t step, const std::string& text) {
-  into_events([&](auto& events) {
+  write_events([&](auto& events) {
     if (events) events->add(step, "sample", text);
   });
 }

@@ -52,7 +52,7 @@ class RunRecord {
 
  private:
   template <class Write>
-  void into_events(Write);
+  void write_events(Write);
   CsvFile& restored(CsvFile&) const;
 
   struct Files {

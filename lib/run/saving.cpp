@@ -61,13 +61,14 @@ double Saving::estimate() const {
   return size_.largest / save_rate;
 }
 
-void Saving::say_none(const SharedError& e, std::int64_t step) const {
+void Saving::log_no_checkpoint(const SharedError& e, std::int64_t step) const {
   if (world_.rank() == 0) log_error("step {}: no checkpoint: {}", step, e.what());
 }
 
 void Saving::failed(const SharedError& e, std::int64_t step, Last last) const {
   if (dynamic_cast<const StateFault*>(&e) || dynamic_cast<const LostRun*>(&e)) throw;
-  if (!(last ? step == *last : config_.on_error == SaveFailure::stop)) return say_none(e, step);
+  if (!(last ? step == *last : config_.on_error == SaveFailure::stop))
+    return log_no_checkpoint(e, step);
   throw SharedError(fmt::format("{} -- checkpoint.on_error = \"continue\" trains on without{}",
                                 e.what(),
                                 last_checkpoint_.empty() ? "; no checkpoint is there yet" : ""));
@@ -154,7 +155,7 @@ void Saving::finish() {
   try {
     while (busy()) advance({});
   } catch (const SharedError& e) {
-    say_none(e, now_.step);
+    log_no_checkpoint(e, now_.step);
   }
 }
 

@@ -51,7 +51,7 @@ class Saving {
   // On a run's end by an error, which is what it ends with.
   void finish();
   // Once, for all ranks.
-  void say_none(const SharedError&, std::int64_t step) const;
+  void log_no_checkpoint(const SharedError&, std::int64_t step) const;
 
  private:
   void complete(const std::filesystem::path&);

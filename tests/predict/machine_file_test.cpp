@@ -112,7 +112,7 @@ TEST(MachineFile, ReadsBackWhatItWrites) {
   m.far = {.latency = 1e-5, .bandwidth = 6e8, .shared_by = 4};
   m.peak = {{DType::bf16, 9.89e14}, {DType::f32, 6.7e13}, {DType::f64, 3.4e13}};
   m.peak_tf32 = 4.95e14;
-  m.products = {{DType::f32, Lay::tn, {32, 24576}, {128}, {768}, {1e9, 2e9}}};
+  m.products = {{DType::f32, MatmulLayout::tn, {32, 24576}, {128}, {768}, {1e9, 2e9}}};
   m.attention = {{DType::bf16, Direction::backward, 64, {128, 256}, {3e9, 4e9}}};
   m.operations = {{"norm", DType::f32, {1e3, 1e6}, {1e-6, 1e-4}}};
   const auto text = machine_text(m);
@@ -128,7 +128,7 @@ TEST(MachineFile, ReadsBackWhatItWrites) {
           << section.name << "." << key.name;
   }
   EXPECT_EQ(again.products[0].m, m.products[0].m);
-  EXPECT_EQ(again.products[0].lay, Lay::tn);
+  EXPECT_EQ(again.products[0].layout, MatmulLayout::tn);
   EXPECT_EQ(again.attention[0].direction, Direction::backward);
   EXPECT_EQ(again.near.bandwidth, 5e9);
   EXPECT_EQ(again.far.bandwidth, 6e8);

@@ -18,7 +18,7 @@ static Workload product(std::int64_t m, std::int64_t n, std::int64_t k) {
   Workload a;
   a.name = "matmul";
   a.m = {m, n, k};
-  a.lay = Lay::nn;
+  a.layout = MatmulLayout::nn;
   a.flops = 2 * static_cast<double>(m * n * k);
   return a;
 }
@@ -42,13 +42,14 @@ TEST(MachineModel, InterpolatesBetweenMeasuredSizes) {
 TEST(MachineModel, ProductsTakeTheRateOfTheirSizeTypeAndLayout) {
   MachineModel m = test::plain_machine("host");
   m.memory_bandwidth.reset();
-  m.products = {{.dtype = DType::f32, .lay = Lay::nt, .m = {8}, .n = {8}, .k = {8}, .flops = {1}},
-                {.dtype = DType::f32,
-                 .lay = Lay::nn,
-                 .m = {8, 32},
-                 .n = {8},
-                 .k = {8, 32},
-                 .flops = {1e3, 2e3, 4e3, 8e3}}};
+  m.products = {
+      {.dtype = DType::f32, .layout = MatmulLayout::nt, .m = {8}, .n = {8}, .k = {8}, .flops = {1}},
+      {.dtype = DType::f32,
+       .layout = MatmulLayout::nn,
+       .m = {8, 32},
+       .n = {8},
+       .k = {8, 32},
+       .flops = {1e3, 2e3, 4e3, 8e3}}};
 
   EXPECT_NEAR(seconds_of(m, product(8, 8, 8)), 1024 / 1e3, 1e-9);
   EXPECT_NEAR(seconds_of(m, product(32, 8, 8)), 4096 / 4e3, 1e-9);
@@ -85,9 +86,9 @@ TEST(Workloads, OfProducts) {
   const auto x_w = workload(mk.view(), nk.view().transposed(), Accumulate::overwrite),
              dy_w = workload(mk.view(), kn.view(), Accumulate::overwrite),
              dy_x = workload(km.view().transposed(), kn.view(), Accumulate::add);
-  EXPECT_EQ(x_w.lay, Lay::nt);
-  EXPECT_EQ(dy_w.lay, Lay::nn);
-  EXPECT_EQ(dy_x.lay, Lay::tn);
+  EXPECT_EQ(x_w.layout, MatmulLayout::nt);
+  EXPECT_EQ(dy_w.layout, MatmulLayout::nn);
+  EXPECT_EQ(dy_x.layout, MatmulLayout::tn);
   EXPECT_EQ(x_w.m, (std::array<std::int64_t, 3>{2, 5, 3}));
   EXPECT_EQ(x_w.flops, 2 * 2 * 5 * 3);
   EXPECT_EQ(x_w.bytes, 4 * (6 + 15 + 10));
