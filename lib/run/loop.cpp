@@ -113,14 +113,15 @@ constexpr const char* signal_reason = "a signal asked for it";
 TrainLoop::Decision TrainLoop::decide() {
   const auto signal = signals_.take(), file = asked_by_file();
   const double wait = next_step_seconds();
-  std::array<double, 8> d{double(signal == RunRequest::stop),
-                          double(file == RunRequest::stop),
-                          double(signal == RunRequest::checkpoint || file == RunRequest::checkpoint),
-                          double(time_is_near()),
-                          double(saving_.is_due(meta_.step)),
-                          double(saving_.writing()),
-                          double(wait + saving_.estimate() > settings_.run.signal_grace),
-                          double(row_error_ != nullptr)};
+  std::array<double, 8> d{
+      double(signal == RunRequest::stop),
+      double(file == RunRequest::stop),
+      double(signal == RunRequest::checkpoint || file == RunRequest::checkpoint),
+      double(near_time_limit()),
+      double(saving_.is_due(meta_.step)),
+      double(saving_.writing()),
+      double(wait + saving_.estimate() > settings_.run.signal_grace),
+      double(row_error_ != nullptr)};
   trainer_.axes().world.all_reduce_max(d);
   if (d[7] > 0) at_root(trainer_.axes().world, [&] { std::rethrow_exception(row_error_); });
   const char* stop = d[0] > 0   ? signal_reason
@@ -207,7 +208,7 @@ double TrainLoop::next_step_seconds() const {
   return (is_multiple(meta_.step + 1, settings_.run.replay_every) ? 2 : 1) * times_.step();
 }
 
-bool TrainLoop::time_is_near() const {
+bool TrainLoop::near_time_limit() const {
   if (settings_.run.time_limit <= 0) return false;
   // The time to the next chance to stop, estimated from this run and taken one and a half times.
   double next = next_step_seconds() + saving_.estimate();

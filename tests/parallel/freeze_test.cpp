@@ -198,7 +198,7 @@ TEST_F(ManualFreeze, AChangeThatIsNotAppliedIsAnErrorThatNamesIt) {
 
   const auto said = message_of([&] { step(1); });
   EXPECT_NE(said.find("blocks.2.ffn_in.weight"), std::string::npos) << said;
-  store().settle_trainable();
+  store().apply_trainable();
   EXPECT_EQ(step(1).verdict, Verdict::updated);
   EXPECT_EQ(store().count(block(2).qkv), 2);
 }

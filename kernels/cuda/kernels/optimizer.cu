@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class T, class Rule, class F, std::size_t... k>
-void update_all(Stream stream, const std::vector<KernelArg<T, F>>& shards, std::index_sequence<k...>) {
+void update_all(Stream stream, const std::vector<KernelArg<T, F>>& shards,
+                std::index_sequence<k...>) {
   in_parts<most, part_size>(shards, [&](const auto& parts, std::size_t) {
     if (parts.blocks() > 0)
       start(Rule::name, update_parts<T, F, k...>, parts.blocks(), block_threads, 0, stream, parts);
@@ -74,18 +75,18 @@ void run(const kernel::Update& o, const OnStream& on) {
   with_type_of_copies(o, [&]<class T>(T) {
     const auto launch = [&]<class Rule>(const Rule& rule) {
       using F = decltype(math::formula_of(rule, {}));
-      std::vector<Told<T, F>> told;
+      std::vector<KernelArg<T, F>> args;
       for (const auto& s : o.shards) {
-        auto& one = told.emplace_back(Told<T, F>{at<float>(s.master_N),
-                                                 at<T>(s.copy_N),
-                                                 at<float>(s.grad_N),
-                                                 {},
-                                                 s.master_N.count(),
-                                                 math::formula_of(rule, s.factors)});
+        auto& one = args.emplace_back(KernelArg<T, F>{at<float>(s.master_N),
+                                                      at<T>(s.copy_N),
+                                                      at<float>(s.grad_N),
+                                                      {},
+                                                      s.master_N.count(),
+                                                      math::formula_of(rule, s.factors)});
         expect(s.state_N.size() == Rule::arrays.size(), "a shard has its rule's arrays");
         std::ranges::transform(s.state_N, one.state, [](const View& v) { return at<float>(v); });
       }
-      update_all<T, Rule>(on.stream, told, std::make_index_sequence<Rule::arrays.size()>());
+      update_all<T, Rule>(on.stream, args, std::make_index_sequence<Rule::arrays.size()>());
     };
     std::visit(launch, o.rule);
   });
