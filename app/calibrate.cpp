@@ -96,7 +96,7 @@ int measure(const Communicator& world, const CalibrateArguments& a) {
     require(std::filesystem::is_directory(s.disk),
             "{}: there is no folder {} to write it to: make it first", a.file, s.disk.string());
   });
-  at_root(world, [&] { require_replaceable(a.file, "[machine]", "machine file"); });
+  at_root(world, [&] { require_replaceable(a.file, machine_file); });
   const auto begin = std::chrono::steady_clock::now();
   const auto machine = calibrate(*backend, world, s);
   at_root(world, [&] {

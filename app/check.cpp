@@ -58,7 +58,8 @@ class Findings {
 int check(const CheckArguments& a) {
   auto deck = load_deck(a.deck.path, a.deck.overrides);
   Findings found;
-  std::int64_t vocab = 1;  // of files that cannot be read
+  // Of files that cannot be read: as large as those that can may need.
+  std::int64_t vocab = deck.model.vocab > 0 ? 0 : std::int64_t{1} << 32;
   found.look([&] { vocab = vocabulary_of(deck.data); });
   found.look([&] { deck = resolve(deck, {a.ranks, a.ranks_of_node, vocab}); });
   deck.model.vocab = std::max(deck.model.vocab, vocab);

@@ -1,12 +1,15 @@
 #include "app/compare_replay.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "app/replayer.hpp"
 #include "lib/base/counted.hpp"
+#include "lib/io/checkpoint_reader.hpp"
+#include "lib/run/loop.hpp"
 #include "lib/run/record.hpp"
 #include "lib/run/schedule.hpp"
 
@@ -84,18 +87,20 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
                                step - begin, from ? "its checkpoint" : "the beginning", step,
                                step - begin));
   const auto deck = deck_of_step(side, step);
-  const auto steps = total_steps(deck.train, deck.model.context);
-  for (const auto& row : side.history)
-    if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, row.step - 1, steps);
-        begin < row.step && row.step <= step && row.lr != lr)
-      return without(
-          fmt::format("step {} had a learning rate of {}, and the deck of what was saved "
-                      "next gives {}: its length or schedule was another then",
-                      row.step, row.lr, lr));
   Replayed replayed;
   RecordCheck check(side);
   bool same_machine = true;
   try {
+    const auto steps =
+        steps_of_run(deck.train, deck.model.context,
+                     from ? CheckpointReader(from->directory).meta() : CheckpointMeta{});
+    for (const auto& row : side.history)
+      if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, row.step - 1, steps);
+          begin < row.step && row.step <= step && std::abs(row.lr - lr) > 1e-12 * lr)
+        return without(
+            fmt::format("step {} had a learning rate of {}, and the deck of what was saved "
+                        "next gives {}: its length or schedule was another then",
+                        row.step, row.lr, lr));
     Replayer run(deck, from ? from->directory.string() : "");
     same_machine = is_machine_of(side, run.machine());
     while (run.step() < step) {

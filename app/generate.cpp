@@ -63,7 +63,7 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
   if (!path.empty()) {
     at_root(world, Pace::slow, [&] {
       require_another_file(a.output, path);
-      require_replaceable(a.output, ",\"text\":\"", "file of continuations");
+      require_rewritable(a.output, continuations_file);
       text = read_text(path);
     });
     world.broadcast(text);

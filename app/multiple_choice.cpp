@@ -112,7 +112,7 @@ int evaluate_choices(const Communicator& world, const ModelArguments& a, const s
   std::string text;
   at_root(world, Pace::slow, [&] {
     require_another_file(output, path);
-    require_replaceable(output, "\"by_sum\"", "file of answers");
+    require_rewritable(output, answers_file);
     text = read_text(path);
   });
   world.broadcast(text);

@@ -17,16 +17,27 @@ void require_another_file(const std::string& output, const std::string& read) {
           "{} is the file that is read: name another for the output", output);
 }
 
-void require_replaceable(const std::string& output, std::string_view mark, std::string_view what) {
+void require_replaceable(const std::string& output, const FileKind& kind) {
   std::error_code unknown;
-  if (output.empty() || !std::filesystem::is_regular_file(output, unknown)) return;
+  if (!std::filesystem::exists(output, unknown)) return;
+  require(std::filesystem::is_regular_file(output, unknown),
+          "{} is no regular file, which a {} can replace: name another", output, kind.what);
   std::ifstream file(output, std::ios::binary);
   require(file.good(), "cannot read {}, which would be replaced: {}", output, std::strerror(errno));
-  std::string head(1 << 20, '\0');
-  file.read(head.data(), std::ssize(head));
+  constexpr std::size_t most = 1 << 20;
+  std::string head(most, '\0');
+  file.read(head.data(), most);
   head.resize(static_cast<std::size_t>(file.gcount()));
-  require(head.empty() || head.find(mark) != std::string::npos,
-          "{} is there and no {}: name another file for it", output, what);
+  const bool marked = head.find(kind.mark) != std::string::npos ||
+                      (!kind.begin.empty() && head.size() == most);  // it may come later
+  require(head.empty() || (head.starts_with(kind.begin) && marked),
+          "{} is there and no {}: name another file for it", output, kind.what);
+}
+
+void require_rewritable(const std::string& output, const FileKind& kind) {
+  std::error_code unknown;
+  if (!output.starts_with("/dev/") && std::filesystem::is_regular_file(output, unknown))
+    require_replaceable(output, kind);
 }
 
 void flush_output() {

@@ -19,9 +19,21 @@ void say(fmt::format_string<A...> text, A&&... args) {
 // Error where an output would be written over the file that is read.
 void require_another_file(const std::string& output, const std::string& read);
 
-// Error where a file that is there would be replaced and is no `what`: its first MiB does not have
-// `mark`. Empty ones are replaced, and what is no regular file is written to.
-void require_replaceable(const std::string& output, std::string_view mark, std::string_view what);
+// How a file of a kind is known: by how it begins, and what is in its first MiB or may follow that.
+struct FileKind {
+  std::string_view what, begin, mark;
+};
+inline constexpr FileKind report_page_file{"page of a report", "<!DOCTYPE html>", "<html"};
+inline constexpr FileKind trace_file{"trace of a step", "{", "\"traceEvents\":"};
+inline constexpr FileKind machine_file{"machine file", "", "[machine]"};
+inline constexpr FileKind continuations_file{"file of continuations",
+                                             "{\"prompt\":", "\"ended\":\""};
+inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
+
+// Error where there is something of that name other than an empty file or one of the kind.
+void require_replaceable(const std::string& output, const FileKind&);
+// The same of a regular file; a device or a pipe is written to.
+void require_rewritable(const std::string& output, const FileKind&);
 
 // Flushes stdout; Error when something printed could not be written.
 void flush_output();

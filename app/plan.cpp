@@ -33,8 +33,10 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
   for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
   const RunInput run{total_steps(deck.train, deck.model.context), deck.checkpoint,
                      deck.precision.tf32};
-  require_replaceable(a.trace, "\"traceEvents\"", "trace of a step");
-  if (!a.trace.empty()) replace_atomically(a.trace, prediction_trace(kinds, times));
+  if (!a.trace.empty()) {
+    require_replaceable(a.trace, trace_file);
+    replace_atomically(a.trace, prediction_trace(kinds, times));
+  }
   return predict(input, run, machine, times, checkpoint);
 }
 

@@ -82,7 +82,7 @@ int report(const ReportArguments& a) {
   const Json all = {
       {"version", version()}, {"made", fmt::format("{:%Y-%m-%d %H:%M}", local)}, {"runs", runs}};
   const auto page = report_page(all);
-  require_replaceable(a.output, "<!DOCTYPE html>", "page of a report");
+  require_replaceable(a.output, report_page_file);
   replace_atomically(a.output, page);
   for (const auto& run : all.at("runs"))
     for (const auto& problem : run.at("problems"))

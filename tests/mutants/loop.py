@@ -23,7 +23,7 @@ MUTANTS = [
     ("a tied table's copies go apart", "lib/shard/gradients.cpp", "      send_tied(g[0]->flat, segment);\n    else",
      "      send_tied(g[1]->flat, segment);\n    else", ranks(2, FEW)),
     ("the tied stage keeps its own use", "lib/shard/gradients.cpp", "if (sharding_.tied_elsewhere(segment)) receive_tied(g[1]->flat, segment);",
-     "if (sharding_.tied_elsewhere(segment)) receive_tied(Tensor::empty(backend_, g[1]->flat.shape(), master_, Kind::transient), segment);",
+     "if (sharding_.tied_elsewhere(segment)) receive_tied(Tensor::empty(backend_, g[1]->flat.shape(), type_, Kind::transient), segment);",
      ranks(2, FEW)),
     # trainability
     ("a request to thaw changes what the freeze decided", "lib/shard/trainability.cpp", "if (!trained) moments_[p.index()] = moments;",

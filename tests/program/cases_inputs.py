@@ -129,12 +129,14 @@ ON_A_RUN = [
     ("tokenize chat.jsonl --chat --output x.tokens", "--tokenizer"), ("evaluate run --multiple-choice choice.jsonl", r'choice.jsonl:1(.|\n)*at least two(.|\n)*"endings": \['),
     ("evaluate run --multiple-choice choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"),
     ("generate run --prompts choice.jsonl --output choice.jsonl", "choice.jsonl is the file that is read"), ("report run -o text.txt", "text.txt(.|\n)*no page of a report"),
+    ("report run -o run", "run is no regular file"), ("generate run --prompts asked.jsonl --output corpus.jsonl", "corpus.jsonl is there and no file of continuations"),
     ("generate run --prompts asked.jsonl --output text.txt", "text.txt is there and no file of continuations"),
     ("evaluate run --multiple-choice sound.jsonl --output text.txt", "text.txt is there and no file of answers"),
 ]
 FOR_A_RUN = """$TRIREME export run hf; $TRIREME train deck.toml data.validation=0 train.steps=1 --run-dir unheld
 echo '{"prompt": "a", "tokens": 9223372036854775807}' > many.jsonl
 echo '{"prompt": "a", "tokens": 2}' > asked.jsonl
+echo '{"url":"x","text":"a corpus"}' > corpus.jsonl
 echo '{"ctx": "a", "endings": ["b", "c"], "label": 0}' > sound.jsonl
 echo '{"messages": [{"role": "user", "content": "a"}]}' > chat.jsonl
 echo '{"ctx": "a", "endings": ["b"], "label": 0}' > choice.jsonl"""

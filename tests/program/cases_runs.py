@@ -135,6 +135,7 @@ def lengths(at):
     at(f"check deck.toml train.microbatch=1 train.batch={samples} schedule.warmup_steps=12", silent=("warning",))
     at(f"check deck.toml train.microbatch=1 train.batch={samples + 1}", says=("samples of an epoch",))
     at("check deck.toml parallel.pipe=2 data.path=none.tokens", codes=(1,), says=("start a multiple of 2", "none.tokens"))  # both at once
+    at("check deck.toml data.validation=none.tokens", codes=(1,), says=("none.tokens",), silent=("vocabulary",))
     (at.folder / "frozen.toml").write_text((at.folder / "deck.toml").read_text() + "[[freeze]]\npattern = '*'\n")
     at("check frozen.toml", says=("nothing is trained",))
     at("check deck.toml schedule.warmup_steps=24", says=("schedule.warmup_steps = 24 is longer than the run of 12 steps: the learning rate gets to 0.0015",))
