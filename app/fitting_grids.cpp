@@ -36,7 +36,7 @@ std::vector<std::vector<std::string>> zero_settings(const ZeroConfig& asked, std
   return all;
 }
 
-PlanInput job_on(const PlannedRun& run, const FittingGrid& grid, TransportKind transport) {
+PlanInput plan_input_on(const PlannedRun& run, const FittingGrid& grid, TransportKind transport) {
   auto overrides = run.deck.overrides;
   overrides.emplace_back("parallel.stage_layers=[]");
   overrides.insert(overrides.end(), grid.overrides.begin(), grid.overrides.end());
@@ -59,7 +59,7 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
           0};
       fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());
       try {
-        const auto needed = needed_within(job_on(run, fit, asked.transport), target, limit);
+        const auto needed = needed_within(plan_input_on(run, fit, asked.transport), target, limit);
         if (!needed) continue;
         fit.needed = *needed;
       } catch (const Error&) {
@@ -82,7 +82,7 @@ std::string fitting_text(const PlannedRun& run, const PlanInput& asked, DryTarge
   std::string text =
       fmt::format("\n  {:<{}} {:>10} {:>7} {:>12}", "", widest, "needed", "bubble", "sends a step");
   for (const auto& f : fitting) {
-    const auto plan = make_plan(job_on(run, f, asked.transport), target);
+    const auto plan = make_plan(plan_input_on(run, f, asked.transport), target);
     double sent = 0;
     for (const auto& r : plan.ranks)
       sent = std::max(sent, static_cast<double>(r.step_traffic.shard + r.step_traffic.seq +

@@ -13,7 +13,7 @@ namespace trireme {
 // deck is read. What is wrong with it is said when the deck is read.
 double hang_timeout_before_deck(const std::vector<std::string>& overrides);
 
-// An error on one rank that it has said already.
+// An error on one rank that it has reported already.
 struct ReportedError : Error {
   using Error::Error;
 };

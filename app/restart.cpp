@@ -42,6 +42,7 @@ void require_one_view(const Communicator& world, const std::string& found,
 }
 
 void require_one_manifest(const Communicator& world, const std::string& checkpoint) {
+  if (world.size() == 1) return;
   std::string found;
   together(world, Pace::slow, [&] {
     try {

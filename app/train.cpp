@@ -115,15 +115,22 @@ int train_in(const LockedRun& run, const Deck& deck, const Machine& machine, Tra
     record_local_failure(run, machine.axes.world, loop, e, start_of(a));
     throw ReportedError(error_text(e));
   }
+  const auto last_outcome = [&](const char* status, const std::string& reason) {
+    try {
+      outcome(status, reason);
+    } catch (const SharedError& e) {
+      throw with_restart_hint(e, loop, record);
+    }
+  };
   log_resources(deck, machine, loop.step());
   report_timing(machine.axes.world, loop.timing(), run);
   log_info("{}", loop.summary());
   if (ending == Ending::done) {
-    outcome("done", done_reason);
+    last_outcome("done", done_reason);
     log_info("done: {} steps", loop.step());
     return 0;
   }
-  outcome("stopped", loop.reason());
+  last_outcome("stopped", loop.reason());
   std::string overrides;
   for (const auto& o : a.deck.overrides) overrides += " '" + o + "'";
   log_info(

@@ -1,14 +1,13 @@
 #pragma once
-// Another backend, each of whose results is perturbed at random by about what rounding may move it:
+// Another backend, each of whose results is perturbed at random by about as much as rounding may:
 // what a program computes with it is a draw from what any order of its sums would have given it
 // (Monte Carlo arithmetic: Parker, Pierce, Eggert 2000; CESTAC: Vignes 1993).
 //
 // With u half a unit in the last place of 1 in the type of sums, and independent random numbers of
 // mean 0, an element x of a result is perturbed with the standard deviation
-//   u / sqrt(6) |a| |b|     a product's, of a row a and a column b: with K terms of size s and
-//   random
-//                           signs the sum of k of them is s sqrt(k), each is rounded with variance
-//                           u^2 / 3 of that, and |a| |b| = K s
+//   u / sqrt(6) |a| |b|     a product's, of a row a and a column b: with K terms of size s and of
+//                           random signs the sum of k of them is s sqrt(k), each is rounded with
+//                           variance u^2 / 3 of that, and |a| |b| = K s
 //   u sqrt(n / 6) rms(row)  a sum of n terms elsewhere (attention, statistics over rows)
 //   u / sqrt(3) |x|         all else, and what is added to
 // and rounded to its type again, from where it may have been before it was rounded at first. What

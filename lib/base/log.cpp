@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/log_errors.hpp"
+#include "lib/base/posix_file.hpp"
 
 namespace trireme {
 
@@ -118,8 +120,8 @@ void log_to(const std::filesystem::path& file) {
           "cannot write the log file {}: it is not a regular file", file.string());
   try {
     sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_st>(file.string()));
-  } catch (const spdlog::spdlog_ex& e) {
-    fail("cannot write the log file {}: {}", file.string(), e.what());
+  } catch (const spdlog::spdlog_ex&) {
+    fail_errno("write the log file", file, errno);
   }
   sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S %l %v");
   had_file = true;

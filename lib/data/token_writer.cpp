@@ -71,6 +71,7 @@ static void require_replaceable(const std::filesystem::path& path, ExistingFile 
   // The finished file takes the name: a device would be gone, and a link.
   require(std::filesystem::is_regular_file(status),
           "cannot write {}: it is no regular file; name another", path.string());
+  PosixFile::open(path);
   require(is_token_file(path), "cannot write {}: it is there, and no token file; name another",
           path.string());
   require(existing == ExistingFile::replaced,

@@ -23,8 +23,8 @@ struct ParamSlice {
 };
 
 // What a run remembers beside its numbers. In files it is an object of texts, "extra", without
-// those that are empty or 0; what has another name there is ignored, and not
-// written again.
+// those that are empty or 0; what has another name there is ignored
+// and not written again.
 struct RunExtra {
   std::string evaluation, history;  // the newest rows of the tables
   std::int64_t history_begins = 0;  // with this step; 0: not known

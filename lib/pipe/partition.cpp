@@ -24,8 +24,9 @@ std::vector<std::int64_t> partition(std::int64_t layers, const Pipeline& p,
   expect(costs.block > 0 && costs.embedding >= 0 && costs.head >= 0, "costs are not negative");
   const int all = p.virtual_stages();
   require(all >= 1 && all <= layers,
-          "{} pipeline stages cannot share {} blocks; choose 1 to {} stages, each needs a block",
-          all, layers, layers);
+          "{} stages{} cannot share {} blocks; each needs one: lower parallel.pipe{}", p.stages,
+          p.chunks > 1 ? fmt::format(" of {} chunks", p.chunks) : "", layers,
+          p.chunks > 1 ? " or parallel.chunks" : "");
   std::vector<std::int64_t> blocks(static_cast<std::size_t>(all), 1);
   for (std::int64_t left = layers - all; left > 0; --left) {
     const auto of_chunks = stage_costs(blocks, costs);

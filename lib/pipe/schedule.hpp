@@ -34,7 +34,7 @@ int most_ahead(const Pipeline&);
 // one does.
 std::int64_t microbatches_held(const Pipeline&, std::int64_t microbatches);
 
-// The names of those that run so many chunks on a stage, as a deck has them: "1f1b" or "zbv".
+// The names of those that run so many chunks on a stage; of 2: "interleaved" or "zbv", in quotes.
 std::string schedules_of_chunks(std::int64_t chunks);
 // Why no schedule of this kind has these chunks or, where they are known, microbatches; or empty.
 std::string pipeline_fault(ScheduleKind, std::int64_t stages, std::int64_t chunks,

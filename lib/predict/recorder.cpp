@@ -115,9 +115,9 @@ void Recorder::count(Transfer& t, std::span<const int> world, const Call& c) con
   const int here = placement_.node(out_.rank);
   const auto add = [&](Volume& near, Volume& far, int peer, std::int64_t elements) {
     const bool close = placement_.node(world[static_cast<std::size_t>(peer)]) == here;
-    auto& leg = close ? near : far;
-    leg.bytes += static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));
-    ++leg.messages;
+    auto& volume = close ? near : far;
+    volume.bytes += static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));
+    ++volume.messages;
   };
   for (const auto& m : c.messages.out) add(t.out_near, t.out_far, m.peer, m.view.count());
   for (const auto& m : c.messages.in) add(t.in_near, t.in_far, m.peer, m.view.count());

@@ -25,7 +25,7 @@ class Search {
   SearchResult run(std::int64_t ranks) {
     for (const auto& c : choices_of(in_, ranks)) {
       consider(c);
-      if (due()) log_info("bounds of {} choices", out_.choices);
+      if (take_turn_to_log()) log_info("bounds of {} choices", out_.choices);
     }
     std::ranges::stable_sort(waiting_, {}, &Waiting::least);
     for (const auto& w : waiting_) {
@@ -35,7 +35,8 @@ class Search {
         continue;
       }
       attempt(w.choice);
-      if (due()) log_info("simulated {} of at most {} choices", out_.simulated, waiting_.size());
+      if (take_turn_to_log())
+        log_info("simulated {} of at most {} choices", out_.simulated, waiting_.size());
     }
     if (!out_.best.empty()) compare();
     return std::move(out_);
@@ -47,11 +48,11 @@ class Search {
     double least;
   };
 
-  // Time for a line to whoever waits?
-  bool due() {
-    const bool late = seconds_since(logged_) >= 10;
-    if (late) logged_ = std::chrono::steady_clock::now();
-    return late;
+  // Is it time for a line to whoever waits? Then the next one is due in 10 s.
+  bool take_turn_to_log() {
+    const bool due = seconds_since(logged_) >= 10;
+    if (due) logged_ = std::chrono::steady_clock::now();
+    return due;
   }
 
   void consider(const RunChoice& c) {

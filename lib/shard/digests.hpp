@@ -5,15 +5,15 @@
 
 namespace trireme {
 
-// The sums that the next update reads, as far as this rank speaks for them; to be added over all
+// The sums that the next update reads, as far as this rank reports them; to be added over all
 // ranks.
 DigestTable digests_of_gradients(Store&);
-// All that this rank updates its weights with, also where another rank speaks for them.
+// All that this rank updates its weights with, also where another rank reports them.
 DigestTable digests_of_all_gradients(Store&);
 // Weights, then the optimizer's arrays, likewise.
 DigestTable digests_of_state(Store&);
 // All that this rank keeps from one update to the next: copies of the weights, too, and what
-// another rank speaks for.
+// another rank reports.
 DigestTable digests_of_memory(Store&);
 
 }  // namespace trireme

@@ -183,7 +183,7 @@ void GradientSums::sum_replicas() {
 }
 
 GradientNorms GradientSums::norms() const {
-  std::vector<std::size_t> params;  // that this rank speaks for, a view of each
+  std::vector<std::size_t> params;  // that this rank reports, a view of each
   std::vector<ConstView> own_parts;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const auto& segment = layout_.segments[i];

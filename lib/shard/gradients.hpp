@@ -18,7 +18,7 @@ struct GradientBuffer {
   std::vector<std::uint8_t> written;  // by slot
 };
 
-// What a step's gradients come to, by ParamId, of the elements that this rank speaks for. To be
+// What a step's gradients come to, by ParamId, of the elements that this rank reports. To be
 // added over all ranks, but the largest, to be compared.
 struct GradientNorms {
   std::vector<double> squares;  // a sum of squares each; as counts of quanta fixed::limbs each

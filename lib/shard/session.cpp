@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-static std::size_t borrowed(const ModelSpec& spec, std::span<const Borrow> units, ParamId p) {
+static std::size_t index_of_unit(const ModelSpec& spec, std::span<const Borrow> units, ParamId p) {
   const auto it = std::ranges::find(units, spec.params[p.index()].unit, &Borrow::unit);
   if (it == units.end())
     fail("parameter {} was not borrowed here: its unit is {}", spec.params[p.index()].name,
@@ -14,7 +14,7 @@ static std::size_t borrowed(const ModelSpec& spec, std::span<const Borrow> units
 
 ConstView BorrowedWeights::operator[](ParamId p) const {
   const auto& spec = store_.spec();
-  const auto& held = *held_[borrowed(spec, units_, p)];
+  const auto& held = *held_[index_of_unit(spec, units_, p)];
   if (held.flat.empty()) return store_.shards().weight(p);
   const auto& where = *store_.layout().of_param[p.index()];
   const auto& segments = store_.layout().of_unit[held.unit.index()];
@@ -32,7 +32,7 @@ BorrowedGradients::Destination BorrowedGradients::destination(std::span<const Pa
       dst.emplace_back();
       continue;
     }
-    const auto use = units_[borrowed(store_.spec(), units_, p)].use;
+    const auto use = units_[index_of_unit(store_.spec(), units_, p)].use;
     const auto& where = *store_.layout().of_param[p.index()];
     const auto held = std::ranges::find_if(
         held_, [&](const Held& h) { return h.segment == where.segment && h.use == use; });

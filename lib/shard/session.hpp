@@ -2,8 +2,8 @@
 // Session: one program's use of a store. It gathers weights ahead of their use and sends gradients
 // off behind it, in the order of a BorrowPlan, all at fixed points of the program.
 //
-// Where shards are whole a borrow is a view of the shard and a gradient is added where it stays: no
-// block, no copy, no collective.
+// Where shards are whole, borrowed weights are views of the shard and a gradient is added where it
+// stays: no block, no copy, no collective.
 #include <deque>
 #include <map>
 #include <memory>

@@ -27,7 +27,7 @@ struct Sharding {
   bool tied_elsewhere(const Segment& s) const { return is_tied(s) && tied_stage >= 0; }
   // Is what its gradient comes to summed on this stage? Else another stage sends it.
   bool holds_sum(const Segment& s) const { return !tied_elsewhere(s) || tied_use == Use::own; }
-  // Is this rank the one that speaks for what it holds of it?
+  // Is this rank the one that reports what it holds of it?
   bool reports(const Segment& s) const { return replicas.rank() == 0 && holds_sum(s); }
 };
 

@@ -45,7 +45,7 @@ class Store {
   void initialize(std::uint64_t seed, int threads) { shards_.initialize(seed, threads); }
   Range own(ParamId p) const { return shards_.own(p); }
   bool holds(ParamId p) const { return shards_.holds(p); }
-  // Is this rank the one that speaks for what it holds of it, among replicas and the two stages of
+  // Is this rank the one that reports what it holds of it, among replicas and the two stages of
   // a tied table?
   bool reports(ParamId) const;
   void read(ParamId p, std::string_view array, std::int64_t first, std::span<std::byte> to) const {

@@ -12,14 +12,14 @@ namespace trireme {
 
 class Trainability {
  public:
-  // `wanted` by ParamId; nothing is trained before the first apply().
-  Trainability(const ModelSpec&, const Layout&, std::vector<std::uint8_t> wanted);
+  // `requested` by ParamId; nothing is trained before the first apply().
+  Trainability(const ModelSpec&, const Layout&, std::vector<std::uint8_t> requested);
 
   // `moments`: what becomes of those of a parameter that freezes.
   void request(ParamId, bool trained, ThawMoments moments);
 
   // Do the requests want something else, on whichever stage?
-  bool differs() const { return wanted_ != trained_; }
+  bool differs() const { return requested_ != trained_; }
   // A segment that starts or stops being trained.
   struct Change {
     std::size_t segment;
@@ -28,7 +28,7 @@ class Trainability {
   };
   // What apply() would return. Error, naming it, when a request would split a segment.
   std::vector<Change> changes() const;
-  // The requests are what is from now on.
+  // From now on what was requested is what is trained.
   void apply();
   // Error naming the parameters whose request is not applied; compares version numbers alone.
   void require_applied() const;
@@ -39,8 +39,8 @@ class Trainability {
  private:
   const ModelSpec& spec_;
   const Layout& layout_;
-  std::vector<std::uint8_t> trained_, wanted_;  // by ParamId
-  std::vector<ThawMoments> moments_;            // by ParamId, of requests
+  std::vector<std::uint8_t> trained_, requested_;  // by ParamId
+  std::vector<ThawMoments> moments_;               // by ParamId, of requests
   std::int64_t version_ = 0, applied_ = 0;
 };
 

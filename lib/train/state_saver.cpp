@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Updates of the whole model: the first place of each stage speaks for its parameters.
+// Updates of the whole model: the first place of each stage reports its parameters.
 static std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
   const auto& params = store.spec().params;
   std::vector<double> counts(params.size(), 0);

@@ -1,7 +1,7 @@
 #pragma once
 // Writes checkpoints of a model's state: at once, or from a copy while training goes on.
 //
-// Every rank writes what it speaks for into a file of its own, then rank 0 publishes them together.
+// Every rank writes what it reports into a file of its own, then rank 0 publishes them together.
 // Behind training both are done by a thread of each rank, which sees files and host memory alone;
 // what the ranks tell each other in between is said by advance(). HDF5 is not made for threads:
 // nobody else may use it while a thread is at work.

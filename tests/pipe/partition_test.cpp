@@ -116,7 +116,7 @@ TEST(Partition, ChunksOfAStageAreOneCost) {
 
 TEST(Partition, MoreStagesThanLayers) {
   EXPECT_EQ(message_of([] { partition(3, {.stages = 4}, {}); }),
-            "4 pipeline stages cannot share 3 blocks; choose 1 to 3 stages, each needs a block");
+            "4 stages cannot share 3 blocks; each needs one: lower parallel.pipe");
 }
 
 TEST(Partition, TakesWhatTheDeckGivesOrSaysWhyNot) {

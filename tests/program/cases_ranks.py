@@ -21,7 +21,7 @@ def refused(name, command, *says, fast=False):
 GRIDS = [
     (4, "parallel.pipe=3 model.layers=4 train.microbatch=1", "pipe 3.*4 ranks.*4 x 1 x 1.*2 x 2 x 1.*2 x 1 x 2"), (4, "parallel.pipe=2 parallel.data=1", "4 ranks.*2 x 2 x 1"),
     (4, "parallel.pipe=4 model.layers=2", "parallel.pipe = 4.*model.layers = 2"),
-    (2, "parallel.pipe=2 parallel.schedule=interleaved", "needs parallel.chunks of 2 or more"), (2, "parallel.pipe=2 parallel.chunks=2", "parallel.chunks = 2 is of"),
+    (2, "parallel.pipe=2 parallel.schedule=interleaved", "needs parallel.chunks of 2 or more"), (2, "parallel.pipe=2 parallel.chunks=2", "parallel.chunks = 2 is not of"),
     (4, "parallel.seq=4 model.heads=2", "parallel.seq = 4.*model.heads = 2"), (2, "parallel.seq=2 model.context=7", "parallel.seq = 2.*model.context = 7"),
     (4, "train.batch=6 train.microbatch=1", "train.batch = 6.*batches that are: 4, 8"), (2, "train.batch=6 train.microbatch=2", "train.microbatch = 2.*1, 3"),
     (2, "zero.stage=3 zero.shard=3", "zero.shard = 3.*1, 2"), (2, "zero.stage=3 zero.prefetch=-1", "zero.prefetch.*0 to"),

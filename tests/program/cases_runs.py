@@ -292,7 +292,7 @@ def tokenizers(at):
 @story(CASES)
 def asked_by_files(at):
     """files ask as signals do"""
-    ended = at("$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 run.log_every=0 --run-dir run & p=$!; "
+    ended = at("$TRIREME train deck.toml train.steps=1000000 checkpoint.every_steps=0 evaluate.every_steps=0 run.log_every=0 --run-dir run & p=$!; "
                "until [ $(cat run/history.csv 2>/dev/null | wc -l) -gt 5 ]; do sleep 0.01; done; touch run/checkpoint_now; "
                "until ls run/checkpoints/step-*/manifest.json >/dev/null 2>&1; do sleep 0.01; done; cat /proc/$p/comm; touch run/stop_now; wait $p", codes=(75,))
     assert ended.out == "trireme\n"  # what top and the kernel's messages call it

@@ -68,7 +68,7 @@ RUNNING = [
     ("row 12", "write */run/history.csv 12", "history.csv"),
     ("the first evaluation's row", "write */run/evaluation.csv 1", "evaluation.csv"),
     ("the last evaluation's row", "write */run/evaluation.csv 2", "evaluation.csv"),
-    ("fsync of the history", "sync */run/history.csv 1", "history.csv"),
+    ("fsync of the history", "sync */run/history.csv 2", "history.csv"),
     ("the last outcome", "write *outcome.json.new 5", "outcome.json"),
 ]
 

@@ -98,7 +98,7 @@ TEST_F(StageParts, AStageThatTheOneBeforeWaitsForRunsAllBackward) {
 
 // Forward and backward of the last block meet at the head: they share a gather, and so do the first
 // block's backward and its forward of the next microbatch on a stage without an embedding.
-TEST_F(StageParts, LeasesInARowShareAGather) {
+TEST_F(StageParts, BorrowsInARowShareAGather) {
   const PartRange middle{2, 4};
   const auto backward = backward_parts(model, middle, all_but(""), true);
   const auto program = training_program({.stages = 1}, 2, 0);

@@ -1,5 +1,6 @@
 #pragma once
-// The device kernels, put on a stream: operations of kernels/operations.hpp in f32 and bf16.
+// The device kernels, put on a stream: operations of kernels/operations.hpp in f32 and bf16,
+// copies and fills of f64, i32 and i64, too. Error for another type and too small a workspace.
 // Arithmetic is in f32, but sums that the contract keeps in f64 are in f64. No sum depends on the
 // order in which blocks run: partial sums are cut by size and added in order.
 #include "kernels/operations.hpp"
@@ -32,7 +33,7 @@ void run(const kernel::Update&, const OnStream&);
 void run(const kernel::SumSquares&, const OnStream&);
 void run(const kernel::Digest&, const OnStream&);
 
-// Attention for what cuDNN refuses: any head dim up to 256 and any number of heads.
+// Attention for what cuDNN refuses. Error above a head dim of 256 or 65,535 samples x heads.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
 
