@@ -1,7 +1,7 @@
 // trireme deck [KEY]
 #include "lib/deck/deck.hpp"
 
-#include <fmt/format.h>
+#include <cstdio>
 
 #include "app/commands.hpp"
 
@@ -13,7 +13,8 @@ void add_deck(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("key", *key, "section.key, key or section");
   command->callback([&chosen, key] {
     chosen = [key] {
-      fmt::print("{}", key->empty() ? deck_template() : describe_key(*key));
+      const auto text = key->empty() ? deck_template() : describe_key(*key);
+      std::fputs(text.c_str(), stdout);  // flush_output says what went wrong
       return 0;
     };
   });

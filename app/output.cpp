@@ -36,7 +36,7 @@ void require_replaceable(const std::string& output, const FileKind& kind) {
 
 void require_rewritable(const std::string& output, const FileKind& kind) {
   std::error_code unknown;
-  if (!output.starts_with("/dev/") && std::filesystem::is_regular_file(output, unknown))
+  if (!is_device(output) && std::filesystem::is_regular_file(output, unknown))
     require_replaceable(output, kind);
 }
 

@@ -2,6 +2,7 @@
 // The standard output of a subcommand.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +14,8 @@ namespace trireme {
 // Prints to stdout; a name or a text of a file in it cannot drive a terminal.
 template <class... A>
 void say(fmt::format_string<A...> text, A&&... args) {
-  fmt::print("{}", without_controls(fmt::format(text, std::forward<A>(args)...)));
+  const auto line = without_controls(fmt::format(text, std::forward<A>(args)...));
+  std::fwrite(line.data(), 1, line.size(), stdout);  // flush_output says what went wrong
 }
 
 // Error where an output would be written over the file that is read.
@@ -30,6 +32,10 @@ inline constexpr FileKind continuations_file{"file of continuations",
                                              "{\"prompt\":", "\"ended\":\""};
 inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
 
+// Such as /dev/stdout, which may be a file that others write to: nothing in it is replaced.
+inline bool is_device(const std::string& output) {
+  return output.rfind("/dev/", 0) == 0;
+}
 // Error where there is something of that name other than an empty file or one of the kind.
 void require_replaceable(const std::string& output, const FileKind&);
 // The same of a regular file; a device or a pipe is written to.

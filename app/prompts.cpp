@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "app/json_lines.hpp"
+#include "app/output.hpp"
 #include "lib/base/error.hpp"
 #include "lib/run/generation.hpp"
 
@@ -44,7 +45,8 @@ void ContinuationWriter::Close::operator()(std::FILE* f) const {
 }
 
 ContinuationWriter::ContinuationWriter(const std::filesystem::path& path)
-    : path_(path), file_(path.empty() ? stdout : std::fopen(path.c_str(), "wb")) {
+    : path_(path),
+      file_(path.empty() ? stdout : std::fopen(path.c_str(), is_device(path) ? "ab" : "wb")) {
   require(file_ != nullptr, "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 

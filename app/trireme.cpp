@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -15,6 +17,16 @@
 #include "lib/base/log.hpp"
 #include "lib/launch/ucx.hpp"
 #include "lib/run/signals.hpp"
+
+// An option whose value is empty, as of a variable that is not set, is not one that was left out.
+static void require_values(const CLI::App& app) {
+  constexpr std::array<std::string_view, 3> texts{"--prompt", "--stop", "--separator"};
+  for (const auto* command : app.get_subcommands())
+    for (const auto* option : command->get_options())
+      if (std::ranges::find(texts, option->get_name()) == texts.end() &&
+          std::ranges::find(option->results(), "") != option->results().end())
+        throw CLI::ValidationError(option->get_name(), "is empty: is a variable in it not set?");
+}
 
 int main(int argc, char** argv) {
   using namespace trireme;
@@ -45,6 +57,7 @@ int main(int argc, char** argv) {
     const auto dash = unicode_dash_in(app, argc, argv);
     if (!dash.empty()) throw CLI::ParseError(dash, CLI::ExitCodes::ExtrasError);
     app.parse(argc, argv);
+    require_values(app);
     if (chosen) {
       const int code = chosen();
       flush_output();

@@ -69,8 +69,10 @@ void Saving::failed(const SharedError& e, std::int64_t step, Last last) const {
   if (dynamic_cast<const StateFault*>(&e) || dynamic_cast<const LostRun*>(&e)) throw;
   if (!(last ? step == *last : config_.on_error == SaveFailure::stop))
     return log_no_checkpoint(e, step);
-  throw SharedError(fmt::format("{} -- checkpoint.on_error = \"continue\" trains on without{}",
-                                e.what(),
+  throw SharedError(fmt::format("{} -- {}{}", e.what(),
+                                config_.on_error == SaveFailure::stop
+                                    ? "checkpoint.on_error = \"continue\" trains on without"
+                                    : "it was to be the last of this run",
                                 last_checkpoint_.empty() ? "; no checkpoint is there yet" : ""));
 }
 

@@ -110,6 +110,7 @@ OPTIONS = [  # (command line, what is said)
     ("train deck.toml \u2014lr 3", "\u2014lr.*type --lr"), ("tokenize text.txt -o x.tokens --tokenizer gpt2/none", "gpt2/none(.|\n)*hf download gpt2/none"),
     ("tokenize text.txt --threads 99999 --output x.tokens", "threads"), ("tokenize text.txt --output /dev/null", "/dev/null.*regular file"), ("report .", "no run directory"),
     ("check deck.toml train.steps=9007199254740992", "2\\^53"), ("check \"$(printf 'a\\033[2Jb\\nc')\"", r"a\\x1b\[2Jb\n  c"),  # a name may hold what a terminal obeys
+    ("train deck.toml --restart ''", "--restart.*is empty"), ("plan deck.toml --machine ''", "--machine.*is empty"),
     ("calibrate deck.toml", "deck.toml is there and no machine file"), ("calibrate text.tokens", "text.tokens is there and no machine file"),
     ("plan deck.toml model.vocab=100", "vocab.*256"), ("train deck.toml model.vocab=100", "vocab.*256"),
 ]
