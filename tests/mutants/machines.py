@@ -18,7 +18,7 @@ MUTANTS = [
     # what a step asks for
     ("a sum that is added to is read once", "lib/predict/workloads.cpp", "(o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);", "bytes_seen(o.c_MN);", TIMES),
     ("layouts of a product are swapped", "lib/predict/workloads.cpp", "return !a_rows ? MatmulLayout::tn : b_rows ? MatmulLayout::nn : MatmulLayout::nt;", "return !a_rows ? MatmulLayout::tn : b_rows ? MatmulLayout::nt : MatmulLayout::nn;", TIMES),
-    ("a message's legs are near", "lib/predict/recorder.cpp", "auto& leg = close ? near : far;", "auto& leg = close || true ? near : far;", TIMES),
+    ("a message's legs are near", "lib/predict/recorder.cpp", "auto& volume = close ? near : far;", "auto& volume = close || true ? near : far;", TIMES),
     ("what is sent has the type that is computed in", "lib/predict/recorder.cpp", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.wire));", "static_cast<double>(elements) * static_cast<double>(bytes_of(c.type));", TIMES),
     # simulation
     ("agreement takes a round for each node", "lib/predict/simulate.cpp", "std::bit_width(static_cast<unsigned>(nodes - 1));", "nodes - 1;", TIMES),
