@@ -1,4 +1,5 @@
 // Norms, forward and backward, on what is drawn at random.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/kernels/error_bounds.hpp"
@@ -33,11 +34,19 @@ struct NormCase {
   }
 };
 
+// What an infinite weight multiplies may be of either sign by rounding: there is none.
+static Numbers weights(Draw& d, std::int64_t width, Odd odd) {
+  auto w = numbers(d, width, odd);
+  std::ranges::replace_if(
+      w, [](double x) { return std::isinf(x); }, 2.0);
+  return w;
+}
+
 TEST_P(NormFuzzContract, Norm) {
   fuzz([&](Draw& d) {
     const NormCase c(d);
     const auto [rows, width] = c.s;
-    const auto of_x = c.x(d), of_w = numbers(d, width, c.odd), of_b = numbers(d, width, c.odd);
+    const auto of_x = c.x(d), of_w = weights(d, width, c.odd), of_b = numbers(d, width, c.odd);
     const auto at_x = some_margins(d), at_w = some_margins(d), at_b = some_margins(d),
                at_y = some_margins(d), at_mean = some_margins(d), at_rstd = some_margins(d);
     compare(c.describe(), [=](Lab& lab) {
@@ -135,7 +144,7 @@ TEST_P(NormFuzzContract, ResidualNorm) {
     const auto p = d.once_in(3) ? 0.0F : static_cast<float>(d.real(0, 0.9));
     const bool skips = !d.once_in(6), over_x = d.once_in(3);
     const auto of_x = numbers(d, s.count(), c.odd), of_skip = numbers(d, s.count(), c.odd),
-               of_w = numbers(d, width, c.odd), of_b = numbers(d, width, c.odd);
+               of_w = weights(d, width, c.odd), of_b = numbers(d, width, c.odd);
     const auto key = d.bits();
     const auto t0 = d.between(0, 9);
     const auto at_x = some_margins(d), at_skip = some_margins(d), at_sum = some_margins(d),
