@@ -1,9 +1,8 @@
 // trireme deck [KEY]
 #include "lib/deck/deck.hpp"
 
-#include <cstdio>
-
 #include "app/commands.hpp"
+#include "app/output.hpp"
 
 namespace trireme {
 
@@ -13,8 +12,7 @@ void add_deck(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("key", *key, "section.key, key or section");
   command->callback([&chosen, key] {
     chosen = [key] {
-      const auto text = key->empty() ? deck_template() : describe_key(*key);
-      std::fputs(text.c_str(), stdout);  // flush_output says what went wrong
+      print(key->empty() ? deck_template() : describe_key(*key));
       return 0;
     };
   });

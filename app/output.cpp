@@ -40,6 +40,11 @@ void require_rewritable(const std::string& output, const FileKind& kind) {
     require_replaceable(output, kind);
 }
 
+void print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  require(written, "cannot write the output: {}", std::strerror(errno));
+}
+
 void flush_output() {
   const bool flushed = std::fflush(stdout) == 0;
   require(flushed, "cannot write the output: {}", std::strerror(errno));

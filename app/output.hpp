@@ -2,7 +2,6 @@
 // The standard output of a subcommand.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,11 +10,12 @@
 
 namespace trireme {
 
+// To stdout as it is. Error where it cannot be written.
+void print(std::string_view text);
 // Prints to stdout; a name or a text of a file in it cannot drive a terminal.
 template <class... A>
 void say(fmt::format_string<A...> text, A&&... args) {
-  const auto line = without_controls(fmt::format(text, std::forward<A>(args)...));
-  std::fwrite(line.data(), 1, line.size(), stdout);  // flush_output says what went wrong
+  print(without_controls(fmt::format(text, std::forward<A>(args)...)));
 }
 
 // Error where an output would be written over the file that is read.
