@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,9 +95,11 @@ std::optional<Replayed> replay(const Side& side, std::int64_t step, std::int64_t
     const auto steps =
         steps_of_run(deck.train, deck.model.context,
                      from ? CheckpointReader(from->directory).meta() : CheckpointMeta{});
+    // Some roundings of the peak: another libm may have another last bit of the cosine.
+    const double same = 16 * std::numeric_limits<double>::epsilon() * deck.optimizer.lr;
     for (const auto& row : side.history)
       if (const auto lr = learning_rate(deck.schedule, deck.optimizer.lr, row.step - 1, steps);
-          begin < row.step && row.step <= step && std::abs(row.lr - lr) > 1e-12 * lr)
+          begin < row.step && row.step <= step && std::abs(row.lr - lr) > same)
         return without(
             fmt::format("step {} had a learning rate of {}, and the deck of what was saved "
                         "next gives {}: its length or schedule was another then",

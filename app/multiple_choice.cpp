@@ -96,7 +96,7 @@ void report(const std::vector<Question>& questions, const std::vector<std::vecto
     rows += row.dump() + "\n";
   }
   if (!output.empty()) {
-    std::ofstream file(output, is_device(output) ? std::ios::app : std::ios::binary);
+    std::ofstream file(output, is_open_already(output) ? std::ios::app : std::ios::binary);
     file << rows << std::flush;
     require(file.good(), "cannot write {}: {}", output, std::strerror(errno));
   }

@@ -36,7 +36,7 @@ void require_replaceable(const std::string& output, const FileKind& kind) {
 
 void require_rewritable(const std::string& output, const FileKind& kind) {
   std::error_code unknown;
-  if (!is_device(output) && std::filesystem::is_regular_file(output, unknown))
+  if (!is_open_already(output) && std::filesystem::is_regular_file(output, unknown))
     require_replaceable(output, kind);
 }
 

@@ -32,9 +32,9 @@ inline constexpr FileKind continuations_file{"file of continuations",
                                              "{\"prompt\":", "\"ended\":\""};
 inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
 
-// Such as /dev/stdout, which may be a file that others write to: nothing in it is replaced.
-inline bool is_device(const std::string& output) {
-  return output.rfind("/dev/", 0) == 0;
+// /dev/stdout and its like, which may be a file that others write to: nothing in it is replaced.
+inline bool is_open_already(const std::string& output) {
+  return output == "/dev/stdout" || output == "/dev/stderr" || output.rfind("/dev/fd/", 0) == 0;
 }
 // Error where there is something of that name other than an empty file or one of the kind.
 void require_replaceable(const std::string& output, const FileKind&);

@@ -46,7 +46,7 @@ void ContinuationWriter::Close::operator()(std::FILE* f) const {
 
 ContinuationWriter::ContinuationWriter(const std::filesystem::path& path)
     : path_(path),
-      file_(path.empty() ? stdout : std::fopen(path.c_str(), is_device(path) ? "ab" : "wb")) {
+      file_(path.empty() ? stdout : std::fopen(path.c_str(), is_open_already(path) ? "ab" : "wb")) {
   require(file_ != nullptr, "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 

@@ -114,6 +114,27 @@ TEST_F(Compare, ARunThatWasMadeLongerIsNotLaidToItsMachine) {
                     Not(HasSubstr("made a difference")), Not(HasSubstr("programs or machines"))));
 }
 
+// What is left of a run whose length is in tokens counts from the checkpoint, in its new batches.
+TEST_F(Compare, ARunOfTokensIsReplayedWithItsLength) {
+  const auto go = [this](const std::string& run, const std::string& overrides) {
+    const auto r = here(
+        "sed '/^steps/d' deck.toml > tokens.toml; $TRIREME train tokens.toml --run-dir " + run +
+        " checkpoint.every_steps=2 checkpoint.keep_last=0 run.digest_every=1 model.width=32 "
+        "model.context=16 " +
+        overrides);
+    ASSERT_EQ(r.code, 0) << r.err;
+  };
+  go("a", "train.tokens=256 train.batch=4");
+  std::filesystem::copy(folder.path() / "a", folder.path() / "b",
+                        std::filesystem::copy_options::recursive);
+  const std::string longer = "train.tokens=1024 train.batch=8 --restart latest ";
+  go("a", longer);
+  go("b", longer + "train.microbatch=1");
+  const auto r = compare("a b");
+  EXPECT_THAT(r.out,
+              AllOf(HasSubstr("replay of A, steps"), Not(HasSubstr("had a learning rate of"))));
+}
+
 TEST_F(Compare, AFlippedBitOfACheckpointIsFoundInItsPlace) {
   train("a", "parallel.pipe=2", 2);
   change(step("a", 4), "changed", "blocks.1.ffn_in.weight", 1234, [](float& x) {

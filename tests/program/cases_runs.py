@@ -1,6 +1,7 @@
 """What a run makes, and what it does with odd numbers, older checkpoints, other CPUs: on one rank."""
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 from fixture import DECK
@@ -299,3 +300,18 @@ def asked_by_files(at):
     assert at.json("run/outcome.json")["exit_reason"] == "the file stop_now asked for it"
     assert not list((at / "run").glob("*_now"))
     assert len(checkpoints_of(at / "run")) == 2
+
+
+@story(CASES, fast=True)
+def outputs_of_generate(at):
+    """a file of continuations is written anew, what is open already is written to behind what it holds"""
+    at.take("one")
+    at.write("asked.txt", "first\nsecond\n")
+    generate = "generate run --prompts asked.txt --tokens 2 --output "
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        for _ in range(2):
+            at(generate + folder + "/out.jsonl")
+        assert len(Path(folder, "out.jsonl").read_text().splitlines()) == 2
+    at.write("kept.txt", "kept\n")
+    at(f"$TRIREME {generate} /dev/stdout >> kept.txt")
+    assert [line[:6] for line in at.read("kept.txt").splitlines()] == ["kept", '{"prom', '{"prom']
