@@ -65,10 +65,11 @@ class Comparison {
                 {{"path", side.path.string()},
                  {"kind", side.is_run ? "run" : "checkpoint"},
                  {"step", side.step},
-                 {"grid", {p.pipe, p.data, p.seq}}},
-                fmt::format("{}: {} {}, step {}, grid pipe {} x data {} x seq {}", side.label,
+                 {"grid", {p.pipe, p.data, p.seq, p.expert}}},
+                fmt::format("{}: {} {}, step {}, grid pipe {} x data {} x seq {}{}", side.label,
                             side.is_run ? "run" : "checkpoint", side.path.string(), side.step,
-                            p.pipe, p.data, p.seq));
+                            p.pipe, p.data, p.seq,
+                            p.expert > 1 ? fmt::format(" with experts over {}", p.expert) : ""));
   }
 
   void settings() {

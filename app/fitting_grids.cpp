@@ -1,5 +1,7 @@
 #include "app/fitting_grids.hpp"
 
+#include <numeric>
+
 #include "lib/base/sizes.hpp"
 
 namespace trireme {
@@ -49,6 +51,8 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
                                         const DryTarget& target, std::size_t limit) {
   auto grids = legal_grids({}, run.ranks);
   nearest_first(grids, asked.grid);
+  // Experts are shared out as asked, as far as a grid has the places.
+  for (auto& g : grids) g.expert = std::gcd(g.places(), asked.grid.expert);
   std::vector<FittingGrid> fitting;
   for (const auto& g : grids) {
     for (const auto& zero : zero_settings(asked.setup.zero, run.ranks)) {
@@ -57,6 +61,8 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
           {fmt::format("parallel.pipe={}", g.pipe), fmt::format("parallel.data={}", g.data),
            fmt::format("parallel.seq={}", g.seq)},
           0};
+      if (asked.setup.model.experts > 0)
+        fit.overrides.push_back(fmt::format("parallel.expert={}", g.expert));
       fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());
       try {
         const auto needed = needed_within(plan_input_on(run, fit, asked.transport), target, limit);
@@ -85,8 +91,7 @@ std::string fitting_text(const PlannedRun& run, const PlanInput& asked, DryTarge
     const auto plan = make_plan(plan_input_on(run, f, asked.transport), target);
     double sent = 0;
     for (const auto& r : plan.ranks)
-      sent = std::max(sent, static_cast<double>(r.step_traffic.shard + r.step_traffic.seq +
-                                                r.step_traffic.pipe));
+      sent = std::max(sent, static_cast<double>(r.step_traffic.all()));
     text += fmt::format("\n  {:<{}} {:>10} {:>6.1f}% {:>12}",
                         fmt::format("{}", fmt::join(f.overrides, " ")), widest,
                         memory_text(static_cast<double>(f.needed)), 100 * bubble(plan.timeline),

@@ -31,6 +31,7 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   meta.pipe = static_cast<int>(deck.parallel.pipe);
   meta.data = static_cast<int>(deck.parallel.data);
   meta.seq = static_cast<int>(deck.parallel.seq);
+  meta.expert = static_cast<int>(deck.parallel.expert);
   meta.tokenizer_kind = name_of(tokenizer.kind);
   meta.tokenizer = tokenizer.bytes;
   meta.vocab = deck.model.vocab;

@@ -245,9 +245,9 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     if (!s.directory) return;
     locked.lock_text = s.directory->lock_text();
     prepare_directory(*s.directory, s.mode.existing, in.meta);
-    record =
-        RunRecord(*s.directory, origin, in.validation ? Evaluations::some : Evaluations::none,
-                  in.deck.run.digest_every > 0 ? Digests::some : Digests::none, in.meta, s.job);
+    record = RunRecord(*s.directory, origin, in.validation ? Evaluations::some : Evaluations::none,
+                       in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
+                       in.deck.model.experts > 0 ? Experts::some : Experts::none, in.meta, s.job);
     if (in.deck.run.tensorboard) record.open_tensorboard(in.meta.step);
     log_start(in, machine, deck, s.run);
   });

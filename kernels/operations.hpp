@@ -16,6 +16,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/operation.hpp"
+#include "kernels/routing.hpp"
 #include "kernels/update_rule.hpp"
 #include "lib/base/rng.hpp"
 
@@ -51,12 +52,6 @@ struct Epilogue {
 };
 
 enum class Logits : std::uint8_t { keep, become_gradient };
-
-// The order in which a product's sums over K are made: any; by shapes and strides alone, so that it
-// has the same bits on any number of threads; or by those of a row alone, so that a row has the
-// same bits whatever rows stand beside it: for few rows, a dense b' (rows of b along K), no wide
-// result.
-enum class SumOrder : std::uint8_t { any, by_shape, by_row };
 
 namespace kernel {
 
@@ -95,8 +90,9 @@ struct AddFixed {
   }
 };
 
-// c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
-// in the compute type, or in its wide type for gradients of weights.
+// c = a b, or c += a b. SumOrder::by_row is for few rows. Two dims each, one of the two strides is
+// 1 (transposes are strides). c is in the compute type, or in its wide type for gradients of
+// weights.
 struct Matmul {
   static constexpr std::string_view name = "matmul";
   View c_MN;
@@ -303,24 +299,29 @@ struct ActivateGrad {
   }
 };
 
-// Shazeer 2020: y = silu(gate) * up with gate = gate_up[:, 0, :], up = gate_up[:, 1, :].
+// Shazeer 2020: y = silu(gate) * up with gate = gate_up[:, 0, :], up = gate_up[:, 1, :]; times the
+// row's weight, in the wide type, if that is there.
 struct Swiglu {
   static constexpr std::string_view name = "swiglu";
   View y_TF;
-  ConstView gate_up_T2F;
+  ConstView gate_up_T2F, weight_T{};
   static void operands(auto& o, auto&& f) {
     write(f, o.y_TF);
     read(f, o.gate_up_T2F);
+    may_read(f, o.weight_T);
   }
 };
 
+// dweight_T may be there where weight_T is.
 struct SwigluGrad {
   static constexpr std::string_view name = "swiglu_grad";
-  View dgate_up_T2F;
-  ConstView dy_TF, gate_up_T2F;
+  View dgate_up_T2F, dweight_T{};
+  ConstView dy_TF, gate_up_T2F, weight_T{};
   static void operands(auto& o, auto&& f) {
     write(f, o.dgate_up_T2F);
+    may_write(f, o.dweight_T);
     read(f, o.dy_TF, o.gate_up_T2F);
+    may_read(f, o.weight_T);
   }
 };
 
@@ -330,6 +331,7 @@ inline double bytes_of_rows(const ConstView& table_VC, std::int64_t rows) {
          static_cast<double>(bytes_of(table_VC.dtype));
 }
 
+// Rows of a table, as often as they are named: of a vocabulary, or of tokens, sorted by expert.
 struct Embedding {
   static constexpr std::string_view name = "embedding";
   View y_TC;
@@ -447,10 +449,12 @@ struct Digest {
   }
 };
 
-using Operation = std::variant<Copy, Fill, AddFixed, Matmul, Attention, AttentionGrad,
-                               CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary,
-                               Activate, ActivateGrad, Swiglu, SwigluGrad, Embedding, EmbeddingGrad,
-                               CrossEntropy, ColumnSum, Update, SumSquares, Digest>;
+using Operation =
+    std::variant<Copy, Fill, AddFixed, Matmul, Attention, AttentionGrad, CachedAttention, Norm,
+                 NormGrad, Dropout, ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu,
+                 SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares,
+                 Digest, Route, RouteGrad, RouterLosses, CountChoices, SortChoices, SumRows,
+                 GroupedMatmul, GroupedMatmulGrad>;
 
 std::string_view name_of(const Operation&);
 // Throws Error where an operand that must be there is absent.

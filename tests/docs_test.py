@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/guide.md", "docs/finetune.md", "docs/results.md", "docs/jobs.md", "docs/install.md"]
+PAGES = ["README.md", "docs/checkpoint.md", "docs/token_file.md", "docs/guide.md", "docs/finetune.md", "docs/experts.md", "docs/results.md", "docs/jobs.md", "docs/install.md"]
 LIMIT_S = 240  # of a block
 
 # How a block begins that cannot run here, and why.

@@ -4,7 +4,6 @@
 // Scores are kept transposed, s[key][query]: sums and maxima over keys then run lane by lane.
 // i stands for a query tile, j for a key tile; j <= i, and the tile j == i is on the diagonal.
 #include <array>
-#include <atomic>
 
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/parallel.hpp"
@@ -165,20 +164,6 @@ inline void for_keys(std::int64_t column, std::int64_t keys, const TileMask& mas
   for (std::int64_t key = 0; key < open; ++key) body(key, VecInt{} - 1);
   const VecInt query = counted_from(column);
   for (auto key = open; key < all; ++key) body(key, query >= static_cast<std::int32_t>(key));
-}
-
-// Units of work for all threads, taken in order by whoever is free. body(unit, slot): slots are
-// numbers below slots_for(units), one for each thread at work.
-inline std::int64_t slots_for(std::int64_t units) {
-  return std::min<std::int64_t>(units, threads());
-}
-
-template <class Body>
-inline void share(std::int64_t units, const Body& body) {
-  std::atomic<std::int64_t> next{0};
-  for_chunks(slots_for(units), 1, [&](std::int64_t slot, std::int64_t) {
-    for (std::int64_t u = next++; u < units; u = next++) body(u, slot);
-  });
 }
 
 std::size_t attention_grad_workspace(const Tiling&);

@@ -3,15 +3,16 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <vector>
 
+#include "kernels/host/matrices.hpp"
 #include "kernels/host/parallel.hpp"
-#include "kernels/host/simd.hpp"
-#include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {
 
-constexpr std::int64_t columns_a_chunk = 32;  // rows of b' that a thread takes at a time
+constexpr std::int64_t columns_a_panel = 32;  // rows of b' that a thread takes at a time
+constexpr std::int64_t rows_worth_widening = 8;
 
 // a b + c rounded once, always: left to the compiler, some chains are made of FMAs and others, in
 // another block, of products and sums.
@@ -23,40 +24,6 @@ V fused(V a, V b, V c) {
     return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
 
-float lane_sum(Vec v) {
-  float sum = 0;
-#pragma GCC unroll 16
-  for (int l = 0; l < lanes; ++l) sum += v[l];
-  return sum;
-}
-
-// The product's arrays as elements.
-template <class T>
-struct Arrays {
-  explicit Arrays(const Product& p)
-      : c(reinterpret_cast<T*>(p.c.data)),
-        a(reinterpret_cast<const T*>(p.a.data)),
-        b(reinterpret_cast<const T*>(p.b.data)),
-        bias(reinterpret_cast<const T*>(p.bias.data)),
-        c_row(p.c.stride[0]),
-        a_row(p.a.stride[0]),
-        b_row(p.b.stride[1]),
-        K(p.a.extent[1]),
-        add(p.how == Accumulate::add) {}
-
-  void put(std::int64_t m, std::int64_t n, Vec sum) const {
-    float x = lane_sum(sum);
-    if (bias) x += static_cast<float>(bias[n]);
-    T& to = c[m * c_row + n];
-    to = add ? static_cast<T>(static_cast<float>(to) + x) : static_cast<T>(x);
-  }
-
-  T* c;
-  const T *a, *b, *bias;
-  std::int64_t c_row, a_row, b_row, K;
-  bool add;
-};
-
 // The last elements of a row, zeros behind them: a loop of scalars would be compiled to other
 // roundings in one place than in another.
 template <class T>
@@ -66,56 +33,132 @@ Vec load_end(const T* p, std::int64_t n) {
   return load(end.data());
 }
 
-// M rows of a with N of b'.
-template <int M, int N, class T>
-void block(const Arrays<T>& x, std::int64_t m, std::int64_t n) {
-  std::array<std::array<Vec, N>, M> sum{};
+// Where results go.
+template <class C>
+struct Result {
+  explicit Result(const Product& p)
+      : c(reinterpret_cast<C*>(p.c.data)),
+        bias(reinterpret_cast<const C*>(p.bias.data)),
+        row(p.c.stride[0]),
+        add(p.how == Accumulate::add) {}
+
+  void put(std::int64_t m, std::int64_t n, float x) const {
+    if (bias) x += static_cast<float>(bias[n]);
+    C& to = c[m * row + n];
+    to = add ? static_cast<C>(static_cast<float>(to) + x) : static_cast<C>(x);
+  }
+
+  C* c;
+  const C* bias;
+  std::int64_t row;
+  bool add;
+};
+
+// Rows of a or b'.
+template <class T>
+struct RowsOf {
+  const T* data;
+  std::int64_t step;
+  const T* operator[](std::int64_t i) const { return data + i * step; }
+};
+
+// M rows of a with N of b', whose first is c's column n.
+template <int M, int N, class A, class B, class C>
+void block(const Result<C>& to, const RowsOf<A>& a, const RowsOf<B>& b, std::int64_t K,
+           std::int64_t m, std::int64_t n) {
+  static_assert(M * N <= lanes);
+  std::array<Vec, lanes> sum{};
   const auto add = [&](std::int64_t k, const auto& load_at) {
-    std::array<Vec, N> b;
+    std::array<Vec, N> right;
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) b[j] = load_at(x.b + (n + j) * x.b_row + k);
-#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) right[j] = load_at(b[j] + k);
+#pragma GCC unroll 4
     for (int i = 0; i < M; ++i) {
-      const Vec a = load_at(x.a + (m + i) * x.a_row + k);
+      const Vec left = load_at(a[m + i] + k);
 #pragma GCC unroll 8
-      for (int j = 0; j < N; ++j) sum[i][j] = fused(a, b[j], sum[i][j]);
+      for (int j = 0; j < N; ++j) sum[i * N + j] = fused(left, right[j], sum[i * N + j]);
     }
   };
   std::int64_t k = 0;
-  for (; k + lanes <= x.K; k += lanes) add(k, [](const T* p) { return load(p); });
-  if (k < x.K) add(k, [&](const T* p) { return load_end(p, x.K - k); });
+  for (; k + lanes <= K; k += lanes) add(k, [](const auto* p) { return load(p); });
+  if (k < K) add(k, [&](const auto* p) { return load_end(p, K - k); });
+  std::array<float, lanes> all;
+  store(all.data(), sums(sum));
   for (int i = 0; i < M; ++i)
-    for (int j = 0; j < N; ++j) x.put(m + i, n + j, sum[i][j]);
+    for (int j = 0; j < N; ++j) to.put(m + i, n + j, all[static_cast<std::size_t>(i * N + j)]);
 }
 
-template <int M, class T>
-void columns(const Arrays<T>& x, std::int64_t m, std::int64_t begin, std::int64_t end) {
-  constexpr int wide = M == 1 ? 4 : 2;
-  auto n = begin;
-  for (; n + wide <= end; n += wide) block<M, wide>(x, m, n);
-  for (; n < end; ++n) block<M, 1>(x, m, n);
+// M rows with columns [n, end).
+template <int M, class A, class B, class C>
+void columns(const Result<C>& to, const RowsOf<A>& a, RowsOf<B> b, std::int64_t K, std::int64_t m,
+             std::int64_t n, std::int64_t end) {
+  constexpr int wide = M > 2 ? lanes / 4 : lanes / 2;
+  for (; n + wide <= end; n += wide, b.data += wide * b.step) block<M, wide>(to, a, b, K, m, n);
+  for (; n < end; ++n, b.data += b.step) block<M, 1>(to, a, b, K, m, n);
 }
 
-template <class T>
-void multiply(const Product& p) {
-  const Arrays<T> x(p);
-  const auto M = p.c.extent[0];
-  for_chunks(p.c.extent[1], columns_a_chunk, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t m = 0;
-    for (; m + 4 <= M; m += 4) columns<4>(x, m, begin, end);
-    for (; m < M; ++m) columns<1>(x, m, begin, end);
-  });
+template <class A, class B, class C>
+void all_rows(const Result<C>& to, const RowsOf<A>& a, const RowsOf<B>& b, std::int64_t M,
+              std::int64_t K, std::int64_t n, std::int64_t end) {
+  std::int64_t m = 0;
+  for (; m + 4 <= M; m += 4) columns<4>(to, a, b, K, m, n, end);
+  if (M - m == 3) return columns<3>(to, a, b, K, m, n, end);
+  if (M - m == 2) return columns<2>(to, a, b, K, m, n, end);
+  if (M - m == 1) return columns<1>(to, a, b, K, m, n, end);
+}
+
+// At the beginning of a line of the cache.
+float* memory_of_thread(std::int64_t floats) {
+  struct alignas(64) Line {
+    std::array<float, 16> floats;
+  };
+  static thread_local std::vector<Line> memory;
+  const auto wanted = static_cast<std::size_t>(floats / 16 + 1);
+  if (memory.size() < wanted) memory.resize(wanted);
+  return memory.data()->floats.data();
+}
+
+// Columns [begin, end).
+template <class T, class C>
+void panel(const Product& p, std::int64_t begin, std::int64_t end) {
+  const auto M = p.c.extent[0], K = p.a.extent[1];
+  const Result<C> to(p);
+  const RowsOf<T> a{reinterpret_cast<const T*>(p.a.data), p.a.stride[0]};
+  const bool in_rows = p.b.stride[0] == 1;
+  if (in_rows && (std::is_same_v<T, float> || M < rows_worth_widening)) {
+    const RowsOf<T> b{reinterpret_cast<const T*>(p.b.data), p.b.stride[1]};
+    return all_rows(to, a, RowsOf<T>{b[begin], b.step}, M, K, begin, end);
+  }
+  float* packed = memory_of_thread(columns_a_panel * K);
+  pack<T>(packed, K, p.b.slice(1, begin, end - begin).transposed());
+  all_rows(to, a, RowsOf<float>{packed, K}, M, K, begin, end);
+}
+
+template <class F>
+void by_types(const Product& p, const F& f) {
+  require(p.a.stride[1] == 1 && p.b.dtype == p.a.dtype &&
+              (p.c.dtype == p.a.dtype || p.c.dtype == DType::f32),
+          "matmul: sums by row are made of rows of a, into its type or its wide one");
+  if (p.a.dtype == DType::f32) return f(&panel<float, float>);
+  if (p.c.dtype == DType::f32) return f(&panel<bf16, float>);
+  f(&panel<bf16, bf16>);
 }
 
 }  // namespace
 
 void multiply_few_rows(const Product& p) {
-  require(p.a.stride[1] == 1 && p.b.stride[0] == 1 && p.c.dtype == p.a.dtype,
-          "matmul: sums by row are made of rows of a and of b', into their own type");
-  if (p.a.dtype == DType::bf16)
-    multiply<bf16>(p);
-  else
-    multiply<float>(p);
+  by_types(p, [&](auto* one) {
+    for_chunks(p.c.extent[1], columns_a_panel,
+               [&](std::int64_t begin, std::int64_t end) { one(p, begin, end); });
+  });
+}
+
+void multiply_few_rows_alone(const Product& p) {
+  const auto N = p.c.extent[1];
+  by_types(p, [&](auto* one) {
+    for (std::int64_t n = 0; n < N; n += columns_a_panel)
+      one(p, n, std::min(N, n + columns_a_panel));
+  });
 }
 
 }  // namespace trireme::host

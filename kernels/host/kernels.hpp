@@ -29,6 +29,15 @@ void run(const kernel::SumSquares&, View scratch);       //
 void run(const kernel::Update&, View scratch);           // optimizer.cpp
 void run(const kernel::Digest&, View scratch);           // digest.cpp
 
+void run(const kernel::Route&, View scratch);              // routing.cpp
+void run(const kernel::RouteGrad&, View scratch);          //
+void run(const kernel::RouterLosses&, View scratch);       //
+void run(const kernel::CountChoices&, View scratch);       // expert_rows.cpp
+void run(const kernel::SortChoices&, View scratch);        //
+void run(const kernel::SumRows&, View scratch);            //
+void run(const kernel::GroupedMatmul&, View scratch);      // grouped.cpp
+void run(const kernel::GroupedMatmulGrad&, View scratch);  // grouped_grad.cpp
+
 bool bf16_products();  // can oneDNN multiply bf16 on this processor?
 
 // In floats for each thread at work (E: head dim in whole vectors): forward 192 E + 4,288; backward

@@ -7,35 +7,13 @@
 
 #include "kernels/host/few_rows.hpp"
 #include "kernels/host/kernels.hpp"
+#include "kernels/host/matrices.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/tiles.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {
-
-bool row_major(const ConstView& v) {
-  return v.stride[1] == 1;
-}
-
-// The same matrix with strides {ld, 1} or {1, ld}: the stride of a dim of one element is free.
-template <class V>
-V normal(V v, const char* name) {
-  require(v.dims == 2, "matmul: {} has {} dims, not 2", name, v.dims);
-  const auto rows = v.extent[0], cols = v.extent[1];
-  const bool by_rows = cols == 1 || (v.stride[1] == 1 && (rows == 1 || v.stride[0] >= cols));
-  const bool by_columns = rows == 1 || (v.stride[0] == 1 && v.stride[1] >= rows);
-  require(by_rows || by_columns,
-          "matmul: {} [{}, {}] has strides [{}, {}]; one must be 1 and the other no less than the "
-          "length it jumps over: copy it into a dense view first",
-          name, rows, cols, v.stride[0], v.stride[1]);
-  if (by_rows) {
-    v.stride = {std::max(rows == 1 ? cols : v.stride[0], cols), 1};
-  } else {
-    v.stride = {1, std::max(cols == 1 ? rows : v.stride[1], rows)};
-  }
-  return v;
-}
 
 std::int64_t half(std::int64_t n) {
   return (n / 2 + 63) / 64 * 64;

@@ -7,7 +7,9 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <limits>
 
 namespace trireme::host {
 
@@ -58,6 +60,21 @@ void for_chunks(std::int64_t n, std::int64_t chunk, const Body& body) {
         Kokkos::RangePolicy<Kokkos::Serial>(count * me / team, count * (me + 1) / team), one);
   }
 #endif
+}
+
+// Units of work of different size, taken in order by whatever thread is free. body(unit, slot):
+// slots are numbers below slots_for(units), one for each thread at work, `most` in all.
+inline constexpr std::int64_t any_slots = std::numeric_limits<std::int64_t>::max();
+inline std::int64_t slots_for(std::int64_t units, std::int64_t most = any_slots) {
+  return std::min({units, static_cast<std::int64_t>(threads()), most});
+}
+
+template <class Body>
+void share(std::int64_t units, const Body& body, std::int64_t most = any_slots) {
+  std::atomic<std::int64_t> next{0};
+  for_chunks(slots_for(units, most), 1, [&](std::int64_t slot, std::int64_t) {
+    for (std::int64_t u = next++; u < units; u = next++) body(u, slot);
+  });
 }
 
 // Elements a thread should get at least before a second one is worth waking.

@@ -74,28 +74,34 @@ void rotary_as(const kernel::Rotary& o) {
 }
 
 template <class T>
-void swiglu_as(const View& y_TF, const ConstView& gate_up_T2F) {
-  const Elements<T> y(y_TF);
-  const Elements<const T> gate_up(gate_up_T2F);
-  for (std::int64_t t = 0; t < y_TF.extent[0]; ++t)
-    for (std::int64_t f = 0; f < y_TF.extent[1]; ++f) {
+void swiglu_as(const kernel::Swiglu& o) {
+  const Elements<T> y(o.y_TF);
+  const Elements<const T> gate_up(o.gate_up_T2F);
+  const Elements<const Wide<T>> weight(o.weight_T);
+  for (std::int64_t t = 0; t < o.y_TF.extent[0]; ++t)
+    for (std::int64_t f = 0; f < o.y_TF.extent[1]; ++f) {
       const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f);
-      y.put(gate * logistic(gate) * up, t, f);
+      y.put((weight ? weight(t) : 1) * gate * logistic(gate) * up, t, f);
     }
 }
 
 template <class T>
-void swiglu_grad_as(const View& dgate_up_T2F, const ConstView& dy_TF,
-                    const ConstView& gate_up_T2F) {
-  const Elements<T> dgate_up(dgate_up_T2F);
-  const Elements<const T> dy(dy_TF), gate_up(gate_up_T2F);
-  for (std::int64_t t = 0; t < dy_TF.extent[0]; ++t)
-    for (std::int64_t f = 0; f < dy_TF.extent[1]; ++f) {
-      const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f), d = dy(t, f);
-      const double open = logistic(gate);
+void swiglu_grad_as(const kernel::SwigluGrad& o) {
+  const Elements<T> dgate_up(o.dgate_up_T2F);
+  const Elements<const T> dy(o.dy_TF), gate_up(o.gate_up_T2F);
+  const Elements<const Wide<T>> weight(o.weight_T);
+  const Elements<Wide<T>> dweight(o.dweight_T);
+  for (std::int64_t t = 0; t < o.dy_TF.extent[0]; ++t) {
+    double sum = 0;
+    for (std::int64_t f = 0; f < o.dy_TF.extent[1]; ++f) {
+      const double gate = gate_up(t, 0, f), up = gate_up(t, 1, f);
+      const double d = (weight ? weight(t) : 1) * dy(t, f), open = logistic(gate);
+      sum += dy(t, f) * gate * open * up;
       dgate_up.put(d * up * open * (1 + gate * (1 - open)), t, 0, f);
       dgate_up.put(d * gate * open, t, 1, f);
     }
+    if (dweight) dweight.put(sum, t);
+  }
 }
 
 bool drops(const DropoutKey& key, std::uint64_t sample, std::uint64_t element) {
@@ -142,13 +148,11 @@ void run(const kernel::ActivateGrad& o) {
 }
 
 void run(const kernel::Swiglu& o) {
-  with_compute_type(o.y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(o.y_TF, o.gate_up_T2F); });
+  with_compute_type(o.y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(o); });
 }
 
 void run(const kernel::SwigluGrad& o) {
-  with_compute_type(o.dy_TF.dtype, [&](auto t) {
-    swiglu_grad_as<decltype(t)>(o.dgate_up_T2F, o.dy_TF, o.gate_up_T2F);
-  });
+  with_compute_type(o.dy_TF.dtype, [&](auto t) { swiglu_grad_as<decltype(t)>(o); });
 }
 
 void run(const kernel::Dropout& o) {

@@ -168,19 +168,58 @@ void perturb(Noise&, const kernel::Embedding&) {}
 void perturb(Noise&, const kernel::Update&) {}
 void perturb(Noise&, const kernel::SumSquares&) {}
 
+// Of an element of c = a b.
+class ProductDeviation {
+ public:
+  ProductDeviation(DType c, const ConstView& a_MK, const ConstView& b_KN)
+      : a(row_norms(a_MK)), b(row_norms(b_KN.transposed())), u(roundoff(c) / std::sqrt(6.0)) {}
+  double operator()(std::int64_t m, std::int64_t n) const {
+    return u * a[static_cast<std::size_t>(m)] * b[static_cast<std::size_t>(n)];
+  }
+  std::vector<double> a, b;  // lengths of rows and columns
+  double u;
+};
+
 void perturb(Noise& noise, const kernel::Matmul& o) {
   if (!is_real(o.c_MN.dtype)) return;
-  const auto a = row_norms(o.a_MK), b = row_norms(o.b_KN.transposed());
-  const double u = roundoff(o.c_MN.dtype) / std::sqrt(6.0);
-  const auto deviation = [&](std::int64_t m, std::int64_t n) {
-    return u * a[static_cast<std::size_t>(m)] * b[static_cast<std::size_t>(n)];
-  };
+  const ProductDeviation deviation(o.c_MN.dtype, o.a_MK, o.b_KN);
   noise.perturb(o.c_MN, deviation);
   noise.perturb(o.epilogue.activated_MN, deviation);  // its slope is about 1 or less
   const double ones = std::sqrt(static_cast<double>(o.a_MK.extent[1]));
   noise.perturb(o.epilogue.row_sum_M, [&](std::int64_t, std::int64_t m) {
-    return u * a[static_cast<std::size_t>(m)] * ones;
+    return deviation.u * deviation.a[static_cast<std::size_t>(m)] * ones;
   });
+}
+
+// f(expert, its first row, how many it has) of those that have some.
+template <class F>
+void each_group(const ConstView& offset_E1, F f) {
+  const auto* offset = reinterpret_cast<const std::int32_t*>(offset_E1.data);
+  for (std::size_t e = 0; e + 1 < static_cast<std::size_t>(offset_E1.count()); ++e)
+    if (offset[e + 1] > offset[e]) f(e, offset[e], offset[e + 1] - offset[e]);
+}
+
+void perturb(Noise& noise, const kernel::GroupedMatmul& o) {
+  each_group(o.offset_E1, [&](std::size_t e, std::int64_t begin, std::int64_t rows) {
+    const View c = o.c_RN.slice(0, begin, rows);
+    noise.perturb(c, ProductDeviation(c.dtype, o.a_RK.slice(0, begin, rows), o.b_KN[e]));
+  });
+}
+void perturb(Noise& noise, const kernel::GroupedMatmulGrad& o) {
+  each_group(o.offset_E1, [&](std::size_t e, std::int64_t begin, std::int64_t rows) {
+    const View& c = o.c_MN[e];
+    if (!c || !is_real(c.dtype)) return;
+    noise.perturb(c, ProductDeviation(c.dtype, o.a_RM.slice(0, begin, rows).transposed(),
+                                      o.b_RN.slice(0, begin, rows)));
+  });
+}
+void perturb(Noise& noise, const kernel::SumRows& o) {
+  noise.sums_of(o.y_TC, o.place_TK.extent[1] + 1);
+}
+
+void perturb(Noise& noise, const kernel::SwigluGrad& o) {
+  noise.each_alone(o.dgate_up_T2F);
+  noise.sums_of(o.dweight_T, last_extent(o.dy_TF));
 }
 
 void perturb(Noise& noise, const kernel::Attention& o) {
@@ -211,14 +250,21 @@ void perturb(Noise& noise, const kernel::EmbeddingGrad& o) {
   noise.sums(o.dtable_VC, [&](std::int64_t row) { return rows[static_cast<std::size_t>(row)]; });
 }
 
-// A loss is a sum in double of what was rounded to single.
+// Losses are sums in double of what was rounded to single.
+void perturb_losses(Noise& noise, const View& losses, const ConstView& logits) {
+  if (losses.dtype != DType::f64) return;
+  const auto* sums = reinterpret_cast<const double*>(losses.data);
+  const double u = roundoff(logits.dtype) /
+                   std::sqrt(static_cast<double>(std::max<std::int64_t>(1, logits.extent[0])));
+  noise.perturb(losses, [&](std::int64_t, std::int64_t i) { return u * std::fabs(sums[i]); });
+}
+
 void perturb(Noise& noise, const kernel::CrossEntropy& o) {
   if (o.logits == Logits::become_gradient) noise.each_alone(o.logits_TV);
-  if (o.loss.dtype != DType::f64) return;
-  auto& loss = *reinterpret_cast<double*>(o.loss.data);
-  const double u = roundoff(o.logits_TV.dtype) /
-                   std::sqrt(static_cast<double>(std::max<std::int64_t>(1, o.logits_TV.extent[0])));
-  noise.perturb(o.loss, [&](std::int64_t, std::int64_t) { return u * std::fabs(loss); });
+  perturb_losses(noise, o.loss, o.logits_TV);
+}
+void perturb(Noise& noise, const kernel::RouterLosses& o) {
+  perturb_losses(noise, o.sums, o.logits_TE);
 }
 
 }  // namespace

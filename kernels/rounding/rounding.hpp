@@ -11,7 +11,7 @@
 //   u sqrt(n / 6) rms(row)  a sum of n terms elsewhere (attention, statistics over rows)
 //   u / sqrt(3) |x|         all else, and what is added to
 // and rounded to its type again, from where it may have been before it was rounded at first. What
-// is copied, and the optimizer's own arithmetic, stays as it is; so do counts of quanta.
+// is copied, and the optimizer's own arithmetic, stays as it is; so do counts and what is chosen.
 #include <cstdint>
 #include <memory>
 

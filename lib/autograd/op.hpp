@@ -35,11 +35,12 @@ class Gradients {
   virtual ~Gradients() = default;
   using Fill = std::function<void(Rows, std::span<const View> dst, Accumulate)>;
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
-  // For kernels that add counts of quanta themselves, a row a leaf: then dst is i64, and `largest`
-  // is there.
-  using FillRows = std::function<void(View dst, View largest, Accumulate)>;
+  // For kernels that add counts of quanta themselves: then dst are i64, and `largest`, one of each,
+  // are there.
+  using FillCounts =
+      std::function<void(std::span<const View> dst, std::span<const View> largest, Accumulate)>;
   // `leaves`: how many this rank adds to the most that one element gets of all ranks.
-  virtual void add_rows(ParamId, std::int64_t leaves, const FillRows&) = 0;
+  virtual void add_counts(std::span<const ParamId>, std::int64_t leaves, const FillCounts&) = 0;
 };
 
 // Dropout is off in evaluation.
@@ -58,12 +59,16 @@ struct Place {
   // keys and values the second alone: each row's position.
   ConstView start_BT{}, position_BT{};
   double scale = 1;  // 1 / valid targets of the whole step
+  // Weights of the losses of routers, of their mean over the whole step's tokens, by the tokens.
+  double balance_scale = 0, z_scale = 0;
   // run.exactness = "invariant": tokens that are summed as one, a divisor of this rank's T. A
   // row's bits may depend on how many are computed at once, so products take that many. 0: fast.
   std::int64_t exact_chunk = 0;
 };
 
-struct Cached;  // lib/ops/key_values.hpp
+struct Cached;         // lib/ops/key_values.hpp
+struct RoutingTotals;  // lib/ops/router.hpp
+struct ExpertGroup;    // lib/ops/experts.hpp
 
 struct Run {
   Backend& backend;
@@ -73,6 +78,9 @@ struct Run {
   std::span<const std::uint8_t> trainable;  // by ParamId
   Place place;
   const Cached* cached = nullptr;  // keys and values of earlier positions, in generation
+  // What routers add up over a step; null where forward is run again, or nothing trains.
+  const RoutingTotals* totals = nullptr;
+  const ExpertGroup* experts = nullptr;  // null: all experts are here
 
   bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
 };

@@ -32,6 +32,16 @@ View SampleOperands::take(DType t, const Shape& s) {
   return v;
 }
 
+View SampleOperands::numbers(const Shape& s, std::int64_t end) {
+  constexpr std::int64_t prime = 7919;
+  std::vector<std::int32_t> numbers;
+  for (std::int64_t i = 0; i < s.count(); ++i)
+    numbers.push_back(static_cast<std::int32_t>(i * prime % end));
+  tensors_.push_back(Tensor::empty(backend_, s, DType::i32, Kind::transient));
+  backend_.upload(Queue::compute, tensors_.back().view(), std::as_bytes(std::span(numbers)));
+  return tensors_.back().view();
+}
+
 double seconds_of_calls(Backend& b, const Stopwatch& watch,
                         const std::function<kernel::Operation(SampleOperands&)>& make) {
   constexpr double beyond_caches = 64 << 20;

@@ -16,6 +16,8 @@ class SampleOperands {
  public:
   explicit SampleOperands(Backend&);
   View take(DType, const Shape&);
+  // i32 below `end`, in no order: all of them where there are as many.
+  View numbers(const Shape&, std::int64_t end);
 
  private:
   Backend& backend_;

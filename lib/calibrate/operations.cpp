@@ -16,6 +16,7 @@ struct Rows {
 constexpr Rows row_sizes[] = {{32, 96}, {128, 192}, {256, 768}, {1024, 768}, {2048, 3072}};
 constexpr std::int64_t flat_sizes[] = {4096, 1 << 16, 1 << 20, 1 << 23, 1 << 25};
 constexpr Rows loss_sizes[] = {{64, 256}, {256, 4096}, {256, 50304}};
+constexpr Rows router_sizes[] = {{64, 8}, {512, 8}, {512, 64}, {4096, 64}, {4096, 256}};
 
 using Make = std::function<kernel::Operation(SampleOperands&, Rows)>;
 
@@ -129,6 +130,49 @@ void add_losses(Table& table, DType t) {
     });
 }
 
+// C experts, two of them a token.
+void add_routers(Table& table, DType t) {
+  using O = SampleOperands&;
+  const DType s = wide(t);
+  table.add(router_sizes, [=](O m, Rows r) {
+    return kernel::Route{.weight_TK = m.take(s, {r.T, 2}),
+                         .choice_TK = m.take(DType::i32, {r.T, 2}),
+                         .logits_TE = m.take(s, {r.T, r.C}),
+                         .normalize = true};
+  });
+  table.add(router_sizes, [=](O m, Rows r) {
+    return kernel::RouteGrad{.dlogits_TE = m.take(t, {r.T, r.C}),
+                             .dweight_TK = m.take(s, {r.T, 2}),
+                             .choice_TK = m.numbers({r.T, 2}, r.C),
+                             .logits_TE = m.take(s, {r.T, r.C}),
+                             .count_BE = m.take(DType::i64, {1, r.C}),
+                             .normalize = true,
+                             .balance_scale = 1,
+                             .z_scale = 1};
+  });
+  table.add(router_sizes, [=](O m, Rows r) {
+    return kernel::RouterLosses{.sums = m.take(DType::f64, {2}),
+                                .logits_TE = m.take(s, {r.T, r.C}),
+                                .count_BE = m.take(DType::i64, {1, r.C})};
+  });
+  table.add(router_sizes, [=](O m, Rows r) {
+    return kernel::CountChoices{.count_BE = m.take(DType::i64, {1, r.C}),
+                                .choice_TK = m.numbers({r.T, 2}, r.C)};
+  });
+  table.add(router_sizes, [=](O m, Rows r) {
+    return kernel::SortChoices{.offset_E1 = m.take(DType::i32, {r.C + 1}),
+                               .token_R = m.take(DType::i32, {2 * r.T}),
+                               .row_R = m.take(DType::i32, {2 * r.T}),
+                               .place_TK = m.take(DType::i32, {r.T, 2}),
+                               .choice_TK = m.numbers({r.T, 2}, r.C)};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
+    return kernel::SumRows{.y_TC = m.take(t, {r.T, r.C}),
+                           .x_RC = m.take(t, {2 * r.T, r.C}),
+                           .place_TK = m.numbers({r.T, 2}, 2 * r.T)};
+  });
+}
+
 void add_flat(Table& table, DType t) {
   using O = SampleOperands&;
   const DType s = wide(t);
@@ -168,6 +212,7 @@ std::vector<OperationSeconds> operation_seconds(Backend& b, const Stopwatch& wat
   Table table(b, watch, t);
   add_rows(table, t);
   add_losses(table, t);
+  add_routers(table, t);
   add_flat(table, t);
   return std::move(table.table);
 }

@@ -18,6 +18,23 @@ static Axes split_axes(const Communicator& world, const Grid& grid, int shard, c
   a.gather = split(shard_group(grid, shard, rank));
   a.scatter = a.gather.duplicate();
   a.replicas = split(replica_group(grid, shard, rank));
+  if (grid.expert > 1) {
+    require(grid.places() % grid.expert == 0,
+            "parallel.expert = {} does not divide data x seq = {}; values that do: {}", grid.expert,
+            grid.places(), legal_text(divisors(grid.places()), grid.expert));
+    require(shard % grid.expert == 0 || grid.expert % shard == 0,
+            "neither of parallel.expert = {} and zero.shard = {} divides the other", grid.expert,
+            shard);
+    a.experts = split(expert_group(grid, rank));
+    a.expert_gather = split(expert_shard_group(grid, shard, rank));
+    a.expert_scatter = a.expert_gather.duplicate();
+    a.expert_replicas = split(expert_replica_group(grid, shard, rank));
+  } else {
+    a.experts = Communicator();
+    a.expert_gather = a.gather;
+    a.expert_scatter = a.scatter;
+    a.expert_replicas = a.replicas;
+  }
   a.seq = split(seq_group(grid, rank));
   a.down = split(pipe_group(grid, rank));
   a.up = a.down.duplicate();
@@ -26,8 +43,13 @@ static Axes split_axes(const Communicator& world, const Grid& grid, int shard, c
 }
 
 Axes::Traffic Axes::traffic() const {
-  return {gather.bytes_sent() + scatter.bytes_sent() + replicas.bytes_sent(), seq.bytes_sent(),
-          down.bytes_sent() + up.bytes_sent() + stages.bytes_sent()};
+  Traffic t{gather.bytes_sent() + scatter.bytes_sent() + replicas.bytes_sent(), seq.bytes_sent(),
+            down.bytes_sent() + up.bytes_sent() + stages.bytes_sent()};
+  if (grid.expert == 1) return t;
+  t.shard +=
+      expert_gather.bytes_sent() + expert_scatter.bytes_sent() + expert_replicas.bytes_sent();
+  t.expert = experts.bytes_sent();
+  return t;
 }
 
 Axes make_axes(const Communicator& world, const Grid& grid, int shard) {
@@ -40,6 +62,9 @@ Axes make_axes(const Communicator& world, const Grid& grid, int shard) {
 void connect(const Axes& a, const transport::OpenDevice& open) {
   for (const auto* c : {&a.gather, &a.scatter, &a.replicas, &a.seq, &a.down, &a.up, &a.stages})
     c->connect(open);
+  if (a.grid.expert > 1)
+    for (const auto* c : {&a.experts, &a.expert_gather, &a.expert_scatter, &a.expert_replicas})
+      c->connect(open);
 }
 
 Axes pretend_axes(const Grid& grid, int shard, int rank, const CommSettings& settings) {

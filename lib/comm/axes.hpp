@@ -11,17 +11,23 @@ struct Axes {
   Grid::At at;
   Communicator world;  // decisions, norms
   Communicator gather = world,
-               scatter = world;           // the ranks that share one copy of a stage's weights
-  Communicator replicas = world;          // the ranks that hold equal shards
+               scatter = world;   // the ranks that share one copy of a stage's weights
+  Communicator replicas = world;  // the ranks that hold equal shards
+  // The same of the ranks with an equal share of the experts, and the ranks that hold all experts.
+  Communicator expert_gather = world, expert_scatter = world, expert_replicas = world;
+  Communicator experts = world;
   Communicator seq = world;               // the ranks that share samples' positions
   Communicator down = world, up = world;  // the stages: activations, gradients
   Communicator stages = world;            // the stages: tied tables
 
   // Payload that this rank sent so far, in bytes, by axis.
   struct Traffic {
-    std::int64_t shard = 0, seq = 0, pipe = 0;
-    std::int64_t all() const { return shard + seq + pipe; }
+    std::int64_t shard = 0, seq = 0, pipe = 0, expert = 0;
+    std::int64_t all() const { return shard + seq + pipe + expert; }
     bool operator==(const Traffic&) const = default;
+    Traffic operator-(const Traffic& t) const {
+      return {shard - t.shard, seq - t.seq, pipe - t.pipe, expert - t.expert};
+    }
   };
   Traffic traffic() const;
 };

@@ -28,6 +28,16 @@ Comms::Comms(const Axes& a, int shard) {
   };
   set({gather, scatter}, [&](int r) { return shard_group(a.grid, shard, r); });
   set({replicas}, [&](int r) { return replica_group(a.grid, shard, r); });
+  if (a.grid.expert > 1) {
+    names_[a.experts.id()] = experts;
+    names_[a.expert_gather.id()] = expert_gather;
+    names_[a.expert_scatter.id()] = expert_scatter;
+    names_[a.expert_replicas.id()] = expert_replicas;
+    set({experts}, [&](int r) { return expert_group(a.grid, r); });
+    set({expert_gather, expert_scatter},
+        [&](int r) { return expert_shard_group(a.grid, shard, r); });
+    set({expert_replicas}, [&](int r) { return expert_replica_group(a.grid, shard, r); });
+  }
   set({seq}, [&](int r) { return seq_group(a.grid, r); });
   set({down, up, stages}, [&](int r) { return pipe_group(a.grid, r); });
   auto& all = members_[static_cast<std::size_t>(world)];

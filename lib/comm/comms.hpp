@@ -10,8 +10,21 @@
 
 namespace trireme {
 
-enum class Comm : std::uint8_t { gather, scatter, replicas, seq, down, up, stages, world };
-inline constexpr int comm_count = 8;
+enum class Comm : std::uint8_t {
+  gather,
+  scatter,
+  replicas,
+  seq,
+  down,
+  up,
+  stages,
+  world,
+  experts,  // this and the following where Grid::expert is above 1
+  expert_gather,
+  expert_scatter,
+  expert_replicas
+};
+inline constexpr int comm_count = 12;
 
 // Of one rank, from arithmetic alone: also of a pretended one.
 class Comms {

@@ -29,6 +29,7 @@ class Checker {
     seq();
     batch();
     shard();
+    expert();
     return std::move(problems_);
   }
 
@@ -88,6 +89,25 @@ class Checker {
             l_.shard, g_.data, g_.seq, legal_text(divisors(places), l_.shard));
   }
 
+  void expert() {
+    if (g_.expert == 1) return;
+    if (l_.experts > 0 && g_.expert > l_.experts)
+      problem({"parallel.expert", "model.experts"},
+              "parallel.expert = {} is more than model.experts = {}; a rank needs an expert",
+              g_.expert, l_.experts);
+    const std::int64_t places = std::int64_t{g_.data} * g_.seq;
+    if (g_.data == 0) return;
+    if (places % g_.expert != 0)
+      problem({"parallel.expert", "parallel.data", "parallel.seq"},
+              "parallel.expert = {} does not divide the parallel.data x parallel.seq = {} x {} "
+              "ranks of a stage; sizes that do: {}",
+              g_.expert, g_.data, g_.seq, legal_text(divisors(places), g_.expert));
+    else if (l_.shard > 0 && l_.shard % g_.expert != 0 && g_.expert % l_.shard != 0)
+      problem({"parallel.expert", "zero.shard"},
+              "neither of parallel.expert = {} and zero.shard = {} divides the other", g_.expert,
+              l_.shard);
+  }
+
   const Grid& g_;
   const GridLimits& l_;
   std::vector<GridProblem> problems_;
@@ -117,6 +137,21 @@ Group replica_group(const Grid& g, int shard, int rank) {
   return {stage * shard + place % shard, place / shard, g.places() / shard};
 }
 
+Group expert_group(const Grid& g, int rank) {
+  expect(g.expert >= 1 && g.places() % g.expert == 0, "expert groups fill a stage");
+  return {rank / g.expert, rank % g.expert, g.expert};
+}
+
+Group expert_shard_group(const Grid& g, int shard, int rank) {
+  if (shard < g.expert) return {rank, 0, 1};
+  expect(shard % g.expert == 0, "a shard group has whole expert groups");
+  return {rank / shard * g.expert + rank % g.expert, rank % shard / g.expert, shard / g.expert};
+}
+
+Group expert_replica_group(const Grid& g, int shard, int rank) {
+  return replica_group(g, std::max(shard, g.expert), rank);
+}
+
 Group seq_group(const Grid& g, int rank) {
   return {rank / g.seq, g.at(rank).seq, g.seq};
 }
@@ -129,12 +164,12 @@ std::vector<GridProblem> grid_problems(const Grid& grid, const GridLimits& limit
   return Checker(grid, limits).all();
 }
 
-std::vector<Grid> legal_grids(const GridLimits& limits, std::int64_t ranks) {
+std::vector<Grid> legal_grids(const GridLimits& limits, std::int64_t ranks, int expert) {
   std::vector<Grid> grids;
   for (const std::int64_t pipe : divisors(ranks)) {
     for (const std::int64_t seq : divisors(ranks / pipe)) {
       const Grid g{static_cast<int>(pipe), static_cast<int>(ranks / pipe / seq),
-                   static_cast<int>(seq)};
+                   static_cast<int>(seq), expert};
       if (grid_problems(g, limits).empty()) grids.push_back(g);
     }
   }
@@ -149,9 +184,9 @@ Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
   require(ranks >= 1 && ranks <= 1 << 30, "a run has between 1 and 2^30 ranks, not {}", ranks);
   const std::int64_t others = std::int64_t{asked.pipe} * asked.seq;
   const bool fits = asked.data == 0 ? ranks % others == 0 : ranks == others * asked.data;
-  if (fits) return {asked.pipe, static_cast<int>(ranks / others), asked.seq};
+  if (fits) return {asked.pipe, static_cast<int>(ranks / others), asked.seq, asked.expert};
 
-  auto grids = legal_grids(limits, ranks);
+  auto grids = legal_grids(limits, ranks, asked.expert);
   nearest_first(grids, asked);
   if (grids.size() > most_listed) grids.resize(most_listed);
   std::vector<std::string> texts;
@@ -165,8 +200,9 @@ Grid fit_grid(const Grid& asked, const GridLimits& limits, std::int64_t ranks) {
 }
 
 std::string describe(const Grid& g) {
-  return fmt::format("pipe {} x data {} x seq {}", g.pipe,
-                     g.data == 0 ? "auto" : std::to_string(g.data), g.seq);
+  return fmt::format("pipe {} x data {} x seq {}{}", g.pipe,
+                     g.data == 0 ? "auto" : std::to_string(g.data), g.seq,
+                     g.expert > 1 ? fmt::format(" with experts over {}", g.expert) : "");
 }
 
 std::vector<std::int64_t> divisors(std::int64_t n) {

@@ -13,6 +13,8 @@ struct Grid {
     bool operator==(const At&) const = default;
   };
   int pipe = 1, data = 1, seq = 1;  // ranks along each axis
+  // Ranks that hold all experts of a stage between them: so many places in a row.
+  int expert = 1;
 
   int ranks() const { return pipe * data * seq; }
   // Ranks of one stage; they hold the same layers.
@@ -38,6 +40,15 @@ struct Group {
 Group shard_group(const Grid&, int shard, int rank);
 // The ranks that hold the same slice of other copies: places a stride of `shard` apart.
 Group replica_group(const Grid&, int shard, int rank);
+// The ranks that hold all experts between them, and send each other their tokens; key is the share
+// of the experts. Grid::expert divides places().
+Group expert_group(const Grid&, int rank);
+// Of the ranks with the same share of the experts, those that share one copy of it: the ones in the
+// same shard group, or none but this one where that is smaller than an expert group. One of `shard`
+// and Grid::expert divides the other.
+Group expert_shard_group(const Grid&, int shard, int rank);
+// Those that hold the same slice of other copies.
+Group expert_replica_group(const Grid&, int shard, int rank);
 // The ranks that share each sample's tokens.
 Group seq_group(const Grid&, int rank);
 // The ranks at the same place of every stage; key is the stage.
@@ -51,6 +62,7 @@ struct GridLimits {
   std::int64_t batch = 0;       // samples a step; data * microbatch divides them
   std::int64_t microbatch = 0;  // samples of a microbatch on a data rank
   std::int64_t shard = 0;       // zero.shard; divides data * seq
+  std::int64_t experts = 0;     // of a mixture: parallel.expert is at most that
 };
 
 // `keys`: the deck's keys of the rule, first the one to change.
@@ -63,8 +75,8 @@ struct GridProblem {
 // Empty: it fits.
 std::vector<GridProblem> grid_problems(const Grid&, const GridLimits&);
 
-// All grids of that many ranks that fit the limits, by pipe, then seq.
-std::vector<Grid> legal_grids(const GridLimits&, std::int64_t ranks);
+// All grids of that many ranks that fit the limits, by pipe, then seq; with `expert` as it is.
+std::vector<Grid> legal_grids(const GridLimits&, std::int64_t ranks, int expert = 1);
 
 // The grid on that many ranks: data = 0 becomes what pipe and seq leave. Throws Error naming the
 // nearest legal grids where the grid's product is not the number of ranks; checks nothing else.
@@ -73,7 +85,7 @@ Grid fit_grid(const Grid&, const GridLimits&, std::int64_t ranks);
 // Sorts by distance from `asked`: the sum of |log2| of the axes' ratios.
 void nearest_first(std::vector<Grid>&, const Grid& asked);
 
-// "pipe 2 x data auto x seq 4"
+// "pipe 2 x data auto x seq 4", and " with experts over 2" where they are
 std::string describe(const Grid&);
 
 // Ascending; n >= 1.

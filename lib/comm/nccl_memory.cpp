@@ -8,6 +8,11 @@ std::size_t nccl_memory(const Axes& a, int last_stage) {
   std::size_t bytes = 0;
   for (const auto* c : {&a.gather, &a.scatter, &a.replicas})
     if (c->size() > 1) bytes += c->size() == 2 ? of_two : of_more;
+  if (a.grid.expert > 1) {
+    for (const auto* c : {&a.expert_gather, &a.expert_scatter, &a.expert_replicas})
+      if (c->size() > 1) bytes += c->size() == 2 ? of_two : of_more;
+    bytes += static_cast<std::size_t>(a.grid.expert - 1) * of_peer;
+  }
   // The others of seq, the stages next to this one for down and up, and of a tied table the other.
   const int stage = a.at.pipe;
   const int next = (stage == 0 ? 0 : 1) + (stage == a.grid.pipe - 1 ? 0 : 1);

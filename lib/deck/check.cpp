@@ -22,7 +22,8 @@ GridLimits limits_of(const Deck& deck) {
           .tokens = deck.model.context,
           .batch = deck.train.batch,
           .microbatch = deck.train.microbatch,
-          .shard = deck.zero.shard};
+          .shard = deck.zero.shard,
+          .experts = deck.model.experts};
 }
 
 namespace {
@@ -79,7 +80,59 @@ class Checker {
     rule(m.heads % m.kv_heads == 0, {"model.kv_heads", "model.heads"},
          "model.kv_heads = {} does not divide model.heads = {}; key and value heads that do: {}",
          m.kv_heads, m.heads, legal_text(divisors(m.heads), m.kv_heads));
+    rule(m.qk_norm || m.qk_norm_over == QkNormOver::head, {"model.qk_norm_over", "model.qk_norm"},
+         "model.qk_norm_over = \"{}\" is of a norm of queries and keys: give model.qk_norm = true, "
+         "or leave it out",
+         name_of(m.qk_norm_over));
+    experts();
     rope();
+  }
+
+  void experts() {
+    const ModelConfig& m = deck_.model;
+    const ModelConfig plain;
+    if (m.experts == 0) {
+      const auto alone = [&](bool given, const char* key) {
+        rule(!given, {key, "model.experts"},
+             "{} is of mixtures of experts: give model.experts, or leave it out", key);
+      };
+      alone(m.experts_per_token != 0, "model.experts_per_token");
+      alone(m.expert_width != 0, "model.expert_width");
+      alone(m.shared_expert_width != 0, "model.shared_expert_width");
+      alone(!m.dense_layers.empty(), "model.dense_layers");
+      alone(deck_.parallel.expert != 1, "parallel.expert");
+      alone(deck_.parallel.expert_tokens != 0, "parallel.expert_tokens");
+      alone(m.router != plain.router, "model.router");
+      alone(m.norm_topk != plain.norm_topk, "model.norm_topk");
+      alone(deck_.train.balance != Balance::none, "train.balance");
+      alone(deck_.train.router_z != 0, "train.router_z");
+    } else {
+      rule(m.experts_per_token >= 1 && m.experts_per_token <= m.experts,
+           {"model.experts_per_token", "model.experts"},
+           "model.experts_per_token = {} is not between 1 and model.experts = {}",
+           m.experts_per_token, m.experts);
+      rule(m.activation == ActivationKind::swiglu, {"model.activation", "model.experts"},
+           "experts need model.activation = \"swiglu\"");
+      const auto outside =
+          std::ranges::find_if(m.dense_layers, [&](auto l) { return l >= m.layers; });
+      if (outside != m.dense_layers.end())
+        rule(false, {"model.dense_layers", "model.layers"},
+             "model.dense_layers names block {}, and the last of model.layers = {} is {}", *outside,
+             m.layers, m.layers - 1);
+      auto sorted = m.dense_layers;
+      std::ranges::sort(sorted);
+      rule(std::ranges::adjacent_find(sorted) == sorted.end(), {"model.dense_layers"},
+           "model.dense_layers names a block twice");
+    }
+    rule(!m.shared_expert_gate || m.shared_expert_width > 0,
+         {"model.shared_expert_gate", "model.shared_expert_width"},
+         "model.shared_expert_gate weighs a shared expert: give model.shared_expert_width, or "
+         "leave it out");
+    rule(
+        deck_.train.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,
+        {"train.balance", "model.router"},
+        "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give "
+        "\"sample\"");
   }
 
   void rope() {

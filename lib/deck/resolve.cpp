@@ -11,7 +11,7 @@ namespace trireme {
 
 Grid grid_of(const Deck& d) {
   return {static_cast<int>(d.parallel.pipe), static_cast<int>(d.parallel.data),
-          static_cast<int>(d.parallel.seq)};
+          static_cast<int>(d.parallel.seq), static_cast<int>(d.parallel.expert)};
 }
 
 // parallel.data and train.microbatch, held to all rules between keys.
@@ -78,6 +78,11 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.compute = compute;
   s.reduce = d.precision.reduce;
   s.attention = d.data.attention;
+  s.expert_tokens = d.parallel.expert_tokens;
+  s.balance = d.train.balance;
+  s.balance_rate = d.train.balance_rate;
+  s.balance_weight = d.train.balance_weight;
+  s.router_z = d.train.router_z;
   s.seed = static_cast<std::uint64_t>(d.train.seed);
   s.exact_chunk = exact_chunk(d);
   s.check_memory = d.run.replay_every > 0;

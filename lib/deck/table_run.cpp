@@ -8,35 +8,45 @@ using enum ValueKind;
 KeySection parallel_section() {
   using P = ParallelConfig;
   const auto row = rows_of(&Deck::parallel);
-  return {.name = "parallel",
-          .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
-          .keys = {
-              row("pipe", &P::pipe, "pipeline stages").in(1, 65536).in_units("ranks"),
-              row("data", &P::data, "data ranks")
-                  .in(1, 1 << 20)
-                  .in_units("ranks")
-                  .automatically("the number of ranks / (pipe * seq)"),
-              row("seq", &P::seq, "ranks that share each sample's tokens")
-                  .in(1, 65536)
-                  .in_units("ranks"),
-              row("stage_layers", &P::stage_layers,
-                  "transformer blocks of each stage; with chunks of each chunk, in the order "
-                  "of the model")
-                  .in(0, 10000)
-                  .automatically("balanced by cost"),
-              row("schedule", &P::schedule,
-                  "the order of a pipeline's work: one forward, one backward; the same for "
-                  "several chunks of each stage, which idles less and sends more; with "
-                  "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
-                  "and keeps more; or so with two chunks of each stage, the first from the "
-                  "model's front and the second from its back (ZB-V), which sends twice as "
-                  "much and idles least where all stages have as much to do; each keeps what the "
-                  "first one does with \"1f1b\""),
-              row("chunks", &P::chunks,
-                  "parts of the model on each stage: 2 or more with parallel.schedule = "
-                  "\"interleaved\", 2 with \"zbv\"")
-                  .in(1, 64),
-          }};
+  return {
+      .name = "parallel",
+      .meaning = "The grid of ranks: pipe * data * seq, seq fastest.",
+      .keys = {
+          row("pipe", &P::pipe, "pipeline stages").in(1, 65536).in_units("ranks"),
+          row("data", &P::data, "data ranks")
+              .in(1, 1 << 20)
+              .in_units("ranks")
+              .automatically("the number of ranks / (pipe * seq)"),
+          row("expert", &P::expert,
+              "ranks of data x seq that share out the experts of a stage, and send each other "
+              "the tokens that chose them; 1: each rank computes all of its own tokens' experts")
+              .in(1, int32_most),
+          row("expert_tokens", &P::expert_tokens,
+              "tokens that a rank takes for its experts at a time, each as often as it chose "
+              "one of them; more of them take more rounds, and no more memory")
+              .in(1, row_most)
+              .automatically("1.25 times what even loads bring"),
+          row("seq", &P::seq, "ranks that share each sample's tokens")
+              .in(1, 65536)
+              .in_units("ranks"),
+          row("stage_layers", &P::stage_layers,
+              "transformer blocks of each stage; with chunks of each chunk, in the order "
+              "of the model")
+              .in(0, 10000)
+              .automatically("balanced by cost"),
+          row("schedule", &P::schedule,
+              "the order of a pipeline's work: one forward, one backward; the same for "
+              "several chunks of each stage, which idles less and sends more; with "
+              "weight gradients behind the gradients of inputs (ZB-H1), which idles less "
+              "and keeps more; or so with two chunks of each stage, the first from the "
+              "model's front and the second from its back (ZB-V), which sends twice as "
+              "much and idles least where all stages have as much to do; each keeps what the "
+              "first one does with \"1f1b\""),
+          row("chunks", &P::chunks,
+              "parts of the model on each stage: 2 or more with parallel.schedule = "
+              "\"interleaved\", 2 with \"zbv\"")
+              .in(1, 64),
+      }};
 }
 
 KeySection zero_section() {

@@ -56,9 +56,34 @@ KeySection model_section() {
           row("qkv_bias", &M::qkv_bias,
               "a bias in the product to queries, keys and values (Qwen2); bias = true has it "
               "anyway"),
-          row("qk_norm", &M::qk_norm,
-              "RMS norm of each head's query and key, before positions (Qwen3)"),
+          row("qk_norm", &M::qk_norm, "RMS norm of queries and keys, before positions"),
+          row("qk_norm_over", &M::qk_norm_over,
+              "what that norm takes together: the channels of a head, with one weight for all "
+              "heads (Qwen3), or those of all heads, each with its own (OLMoE)"),
           row("activation", &M::activation, "pointwise function of the MLP"),
+          row("experts", &M::experts,
+              "MLPs of a block, of which a router chooses some for each token; needs activation = "
+              "\"swiglu\"; they have no biases. 0: one MLP for all")
+              .in(0, 65536),
+          row("experts_per_token", &M::experts_per_token,
+              "experts that the router chooses for a token, where model.experts is given")
+              .in(0, 65536),
+          row("expert_width", &M::expert_width, "channels inside an expert")
+              .in(1, row_most)
+              .automatically("ffn_width"),
+          row("shared_expert_width", &M::shared_expert_width,
+              "channels of an expert that every token uses as well; 0: there is none")
+              .in(0, row_most),
+          row("shared_expert_gate", &M::shared_expert_gate,
+              "the shared expert is weighed by a sigmoid of its own (Qwen2-MoE)"),
+          row("router", &M::router,
+              "the scores of a token's experts: softmax over all of them, or a sigmoid each with a "
+              "bias that chooses and does not weigh (DeepSeek-V3)"),
+          row("norm_topk", &M::norm_topk,
+              "the weights of a token's experts are divided by their sum"),
+          row("dense_layers", &M::dense_layers,
+              "blocks with one MLP, of ffn_width, all the same; the first block is 0")
+              .in(0, 9999),
           row("positions", &M::positions,
               "a table added to the embedding, or rotation of queries and keys"),
           row("rope_theta", &M::rope_theta, "base of the rotary frequencies").above(0, 1e12),
@@ -149,6 +174,21 @@ KeySection train_section() {
                   .unset_at_zero(),
               row("seed", &T::seed, "start of all randomness: initialisation, data order, dropout")
                   .in(0, step_most),
+              row("balance", &T::balance,
+                  "what keeps experts evenly loaded: a bias of the router that moves after each "
+                  "step by the loads of its tokens (router = \"sigmoid\"), a loss that counts "
+                  "each sample by itself, or nothing"),
+              row("balance_rate", &T::balance_rate, "balance = \"bias\": how far it moves a step")
+                  .in(0, 1)
+                  .in_f32(),
+              row("balance_weight", &T::balance_weight,
+                  "balance = \"sample\": weight of the loss, which is 1 for even loads")
+                  .in(0, 1e3)
+                  .in_f32(),
+              row("router_z", &T::router_z,
+                  "weight of the mean square of log sum exp of a router's logits (ST-MoE); 0: none")
+                  .in(0, 1e3)
+                  .in_f32(),
               row("max_skipped", &T::max_skipped,
                   "steps in a row that stop the run when all are skipped: not finite, or without "
                   "targets")

@@ -23,6 +23,7 @@ constexpr std::string_view without_effect[] = {
     // of training
     "initializer_range", "attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop",
     "attn_pdrop", "classifier_dropout", "gradient_checkpointing", "tf_legacy_loss",
+    "output_router_logits", "router_aux_loss_coef", "router_jitter_noise",
     // of running it
     "use_cache", "output_attentions", "output_hidden_states", "output_past", "return_dict",
     "use_return_dict", "torchscript", "use_bfloat16", "chunk_size_feed_forward", "pretraining_tp",

@@ -1,7 +1,9 @@
 // From config.json to the [model] section.
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/base/log.hpp"
@@ -12,17 +14,39 @@ namespace trireme {
 
 namespace {
 
+// Where attention has a window: in every layer; as the types of layers say, or their number; in
+// some that versions 4 and 5 choose differently, wherever use_sliding_window says so.
+enum class Windows : std::uint8_t { all, by_type, if_used };
+
+struct Mixture {
+  std::int64_t experts_per_token = 0;  // 0: models have one MLP a layer
+  bool normalizes = false;             // whatever a file says of norm_topk_prob
+  bool dense_layers = false;           // with an MLP of another width than an expert's
+  bool shared_expert = false;
+};
+constexpr Mixture mixtral{.experts_per_token = 2, .normalizes = true};
+constexpr Mixture olmoe{.experts_per_token = 8};
+constexpr Mixture qwen2_moe{.experts_per_token = 4, .dense_layers = true, .shared_expert = true};
+constexpr Mixture qwen3_moe{.experts_per_token = 8, .dense_layers = true};
+
 // What a file may leave out, as the classes of transformers have it.
 struct Family {
   std::string_view model_type;
   std::int64_t kv_heads, head_dim, context, window;  // 0: as many as heads; width/heads; -; none
+  Windows windows;
   bool qkv_bias, qk_norm;
+  double norm_eps = 1e-6, rope_theta = 10000;
+  Mixture mixture = {};
 };
 constexpr std::array families = {
-    Family{"llama", 0, 0, 2048, 0, false, false},
-    Family{"mistral", 8, 0, 131072, 4096, false, false},
-    Family{"qwen2", 32, 0, 32768, 4096, true, false},
-    Family{"qwen3", 32, 128, 32768, 4096, false, true},
+    Family{"llama", 0, 0, 2048, 0, Windows::by_type, false, false},
+    Family{"mistral", 8, 0, 131072, 4096, Windows::all, false, false},
+    Family{"qwen2", 32, 0, 32768, 4096, Windows::by_type, true, false},
+    Family{"qwen3", 32, 128, 32768, 4096, Windows::by_type, false, true},
+    Family{"mixtral", 8, 0, 131072, 0, Windows::all, false, false, 1e-5, 1e6, mixtral},
+    Family{"olmoe", 0, 0, 4096, 0, Windows::all, false, true, 1e-5, 1e4, olmoe},
+    Family{"qwen2_moe", 16, 0, 32768, 4096, Windows::if_used, true, false, 1e-6, 1e4, qwen2_moe},
+    Family{"qwen3_moe", 4, 0, 32768, 4096, Windows::if_used, false, true, 1e-6, 1e4, qwen3_moe},
 };
 
 void refuse_common(const ConfigFields& f) {
@@ -62,13 +86,13 @@ ModelConfig gpt2(const ConfigFields& f) {
 
 // Version 4 has rope_theta beside rope_scaling, 5 all of it in rope_parameters. Where a file has
 // both objects, both versions take rope_scaling, and the other has no effect.
-void read_rope(const ConfigFields& f, ModelConfig& c) {
+void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   static const Json nothing = Json::object();
   const auto *scaling = f.find("rope_scaling"), *parameters = f.find("rope_parameters");
   const bool first = scaling && !scaling->empty();
   const auto* const given = first ? scaling : parameters;
   const ConfigFields rope(given ? *given : nothing, first ? "rope_scaling" : "rope_parameters");
-  c.rope_theta = rope.real("rope_theta", f.real("rope_theta", 10000));
+  c.rope_theta = rope.real("rope_theta", f.real("rope_theta", family.rope_theta));
   for (const auto* fields : {&f, &rope})
     fields->refuse_if(fields->real("partial_rotary_factor", 1) != 1, "partial_rotary_factor",
                       "rotary positions here turn all channels of a head");
@@ -111,8 +135,8 @@ std::optional<std::int64_t> window_of(const ConfigFields& f, const Family& famil
   const bool sliding_layers = types && has_sliding_layers(*types);
   const bool named = f.names("use_sliding_window"), used = f.flag("use_sliding_window", false);
   bool windowed = sliding_layers;
-  if (family.model_type == "mistral")
-    windowed = true;
+  if (family.windows != Windows::by_type)
+    windowed = family.windows == Windows::all || sliding_layers || used;
   else if (!types && used)
     windowed = f.integer("max_window_layers", 28) < layers;
   if (types || family.qkv_bias || family.qk_norm || (named && !used)) {
@@ -122,6 +146,44 @@ std::optional<std::int64_t> window_of(const ConfigFields& f, const Family& famil
   if (!windowed) return {};
   const auto window = f.names("sliding_window") ? f.integer("sliding_window", 0) : family.window;
   return window == 0 ? std::nullopt : std::optional(window);
+}
+
+// Families and versions differ in the name.
+std::int64_t experts_of(const ConfigFields& f) {
+  const auto *local = f.find("num_local_experts"), *plain = f.find("num_experts");
+  require(!local || !plain || *local == *plain,
+          "'num_local_experts' = {} and 'num_experts' = {} are two numbers of experts",
+          local ? shown(*local) : "", plain ? shown(*plain) : "");
+  return f.integer(local ? "num_local_experts" : "num_experts");
+}
+
+// Blocks with one MLP: those that are listed, and all but every decoder_sparse_step-th.
+std::vector<std::int64_t> dense_layers_of(const ConfigFields& f, std::int64_t layers) {
+  constexpr std::int64_t most_layers = 10000;  // of a deck, which refuses more
+  const auto step = f.integer("decoder_sparse_step", 1);
+  const auto* listed = f.find("mlp_only_layers");
+  require(!listed || listed->is_array(), "'mlp_only_layers' is not an array");
+  std::set<std::int64_t> dense;
+  if (listed)
+    for (const auto& layer : *listed) dense.insert(integer(layer, "mlp_only_layers"));
+  std::vector<std::int64_t> all;
+  for (std::int64_t l = 0; l < std::min(layers, most_layers); ++l)
+    if (dense.contains(l) || (l + 1) % step != 0) all.push_back(l);
+  return all;
+}
+
+void read_mixture(const ConfigFields& f, const Mixture& m, ModelConfig& c) {
+  c.experts = experts_of(f);
+  c.experts_per_token = f.integer("num_experts_per_tok", m.experts_per_token);
+  f.refuse_if(c.experts_per_token > c.experts, "num_experts_per_tok",
+              fmt::format("a layer has {}", counted(c.experts, "expert")));
+  c.norm_topk = m.normalizes || f.flag("norm_topk_prob", false);
+  c.expert_width = m.dense_layers ? f.integer("moe_intermediate_size") : c.ffn_width;
+  if (m.dense_layers) c.dense_layers = dense_layers_of(f, c.layers);
+  c.shared_expert_gate = m.shared_expert;
+  if (!m.shared_expert) return;
+  c.shared_expert_width = f.integer("shared_expert_intermediate_size");
+  c.qkv_bias = f.flag("qkv_bias", true);
 }
 
 ModelConfig llama(const ConfigFields& f, const Family& family) {
@@ -141,11 +203,15 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
   c.ffn_width = f.integer("intermediate_size");
   c.vocab = f.integer("vocab_size");
   c.context = f.integer("max_position_embeddings", family.context);
-  c.norm_eps = f.real("rms_norm_eps", 1e-6);
+  c.norm_eps = f.real("rms_norm_eps", family.norm_eps);
   c.tied = f.flag("tie_word_embeddings", false);
   c.bias = f.flag("attention_bias", false);
   c.qkv_bias = family.qkv_bias;
   c.qk_norm = family.qk_norm;
+  if (family.model_type == "olmoe") {
+    c.qk_norm_over = QkNormOver::width;
+    f.refuse_if(f.find("clip_qkv"), "clip_qkv", "queries, keys and values here are not clipped");
+  }
   const bool mlp_bias = f.flag("mlp_bias", false);
   require(c.bias == mlp_bias && (!c.bias || family.model_type == "llama"),
           "'attention_bias' = {} and 'mlp_bias' = {} in a model of type \"{}\": biases here are in "
@@ -154,7 +220,8 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
           c.bias, mlp_bias, family.model_type);
   for (const auto* key : {"rope_interleaved", "use_mrope"})
     f.refuse_if(f.flag(key, false), key, "rotary positions here turn the halves of a head");
-  read_rope(f, c);
+  read_rope(f, family, c);
+  if (family.mixture.experts_per_token > 0) read_mixture(f, family.mixture, c);
   return c;
 }
 
@@ -162,7 +229,7 @@ const Family* family_of(std::string_view type) {
   const auto* const found = std::ranges::find(families, type, &Family::model_type);
   require(found != families.end() || type == "gpt2",
           "'model_type' = \"{}\" is not among those that are imported: gpt2, llama, mistral, "
-          "qwen2, qwen3",
+          "qwen2, qwen3, mixtral, olmoe, qwen2_moe, qwen3_moe",
           escaped(type));
   return found == families.end() ? nullptr : found;
 }

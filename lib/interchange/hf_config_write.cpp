@@ -1,4 +1,8 @@
 // From the [model] section to config.json.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "lib/base/error.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/tokenizer/hf_files.hpp"
@@ -37,18 +41,77 @@ void require_gpt2(const ModelConfig& c) {
     refuse("head_dim", fmt::format("{}", c.head_dim), "GPT2LMHeadModel has width / heads");
 }
 
-void require_llama(const ModelConfig& c) {
+void require_rotary(const ModelConfig& c) {
   constexpr const char* why = "those with rotary positions are otherwise";
   if (c.norm != NormKind::rms) refuse("norm", in_quotes(name_of(c.norm)), why);
   if (c.activation != ActivationKind::swiglu)
     refuse("activation", in_quotes(name_of(c.activation)), why);
-  const bool some_bias = c.bias || c.qkv_bias;
-  if (c.qk_norm && some_bias)
+  if (c.qk_norm && (c.bias || c.qkv_bias))
     refuse(c.bias ? "bias" : "qkv_bias", text_of(true),
-           "Qwen3ForCausalLM, which has model.qk_norm = true, has no biases");
-  if (!c.qk_norm && !(c.qkv_bias && !c.bias) && c.width % c.heads != 0)
+           "those with model.qk_norm = true, of Qwen3 and OLMoE, have no biases");
+}
+
+std::string dense_architecture(const ModelConfig& c) {
+  if (c.qk_norm) {
+    if (c.qk_norm_over == QkNormOver::width)
+      refuse("qk_norm_over", "\"width\"",
+             "Qwen3ForCausalLM, which has model.qk_norm = true, is otherwise");
+    return "Qwen3ForCausalLM";
+  }
+  if (c.qkv_bias && !c.bias) return "Qwen2ForCausalLM";
+  if (c.width % c.heads != 0)
     refuse("heads", fmt::format("{}", c.heads),
            fmt::format("LlamaForCausalLM wants a divisor of model.width = {}", c.width));
+  return "LlamaForCausalLM";
+}
+
+std::string text_of(const std::vector<std::int64_t>& list) {
+  return fmt::format("[{}]", fmt::join(list, ", "));
+}
+
+void require_mixtral(const ModelConfig& c) {
+  constexpr const char* why =
+      "MixtralForCausalLM, which has neither model.qk_norm nor a shared expert, is otherwise";
+  if (c.qkv_bias) refuse("qkv_bias", text_of(true), why);
+  if (!c.norm_topk) refuse("norm_topk", text_of(false), why);
+  if (!c.dense_layers.empty()) refuse("dense_layers", text_of(c.dense_layers), why);
+}
+
+void require_olmoe(const ModelConfig& c) {
+  constexpr const char* why =
+      "OlmoeForCausalLM, which has model.qk_norm_over = \"width\", is otherwise";
+  if (!c.dense_layers.empty()) refuse("dense_layers", text_of(c.dense_layers), why);
+  if (c.heads * c.head_dim != c.width)
+    refuse("head_dim", fmt::format("{}", c.head_dim), "OlmoeForCausalLM has width / heads");
+}
+
+void require_qwen2_moe(const ModelConfig& c) {
+  if (!c.shared_expert_gate)
+    refuse("shared_expert_gate", text_of(false),
+           "Qwen2MoeForCausalLM, which has a shared expert, weighs it");
+  if (c.heads * c.head_dim != c.width)
+    refuse("head_dim", fmt::format("{}", c.head_dim), "Qwen2MoeForCausalLM has width / heads");
+}
+
+std::string mixture_architecture(const ModelConfig& c) {
+  if (c.router != RouterScores::softmax)
+    refuse("router", in_quotes(name_of(c.router)), "mixtures that are exported have softmax");
+  if (c.bias)
+    refuse("bias", text_of(true), "mixtures have biases of queries, keys and values alone");
+  if (c.qk_norm && c.shared_expert_width > 0)
+    refuse("shared_expert_width", fmt::format("{}", c.shared_expert_width),
+           "those with model.qk_norm = true, of Qwen3 and OLMoE, have no shared expert");
+  if (c.qk_norm && c.qk_norm_over == QkNormOver::head) return "Qwen3MoeForCausalLM";
+  if (c.qk_norm) {
+    require_olmoe(c);
+    return "OlmoeForCausalLM";
+  }
+  if (c.shared_expert_width == 0) {
+    require_mixtral(c);
+    return "MixtralForCausalLM";
+  }
+  require_qwen2_moe(c);
+  return "Qwen2MoeForCausalLM";
 }
 
 Json id_or_null(const std::optional<std::int32_t>& id) {
@@ -87,6 +150,41 @@ Json rope_scaling(const ModelConfig& c) {
   return {};
 }
 
+// Under the names of version 4, which 5 takes as well.
+void add_mixture(Json& json, const ModelConfig& c, const std::string& architecture) {
+  json["num_experts_per_tok"] = c.experts_per_token;
+  if (architecture == "MixtralForCausalLM") {
+    json["model_type"] = "mixtral";
+    json["num_local_experts"] = c.experts;
+    json["intermediate_size"] = c.expert_width;
+    json["sliding_window"] = nullptr;
+    return;
+  }
+  json["num_experts"] = c.experts;
+  json["norm_topk_prob"] = c.norm_topk;
+  if (architecture == "OlmoeForCausalLM") {
+    json["model_type"] = "olmoe";
+    json["intermediate_size"] = c.expert_width;
+    json["attention_bias"] = false;
+    json["clip_qkv"] = nullptr;
+    return;
+  }
+  auto dense = c.dense_layers;
+  std::ranges::sort(dense);
+  json["moe_intermediate_size"] = c.expert_width;
+  json["mlp_only_layers"] = dense;
+  json["decoder_sparse_step"] = 1;
+  json["use_sliding_window"] = false;
+  if (architecture == "Qwen2MoeForCausalLM") {
+    json["model_type"] = "qwen2_moe";
+    json["shared_expert_intermediate_size"] = c.shared_expert_width;
+    json["qkv_bias"] = c.qkv_bias;
+  } else {
+    json["model_type"] = "qwen3_moe";
+    json["attention_bias"] = false;
+  }
+}
+
 Json llama(const ModelConfig& c, const std::string& architecture) {
   Json json = {{"num_hidden_layers", c.layers},
                {"hidden_size", c.width},
@@ -100,6 +198,10 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
                {"rope_theta", c.rope_theta},
                {"rope_scaling", rope_scaling(c)},
                {"attention_dropout", 0.0}};
+  if (c.experts > 0) {
+    add_mixture(json, c, architecture);
+    return json;
+  }
   if (architecture == "LlamaForCausalLM") {
     json["model_type"] = "llama";
     json["attention_bias"] = json["mlp_bias"] = c.bias;
@@ -118,9 +220,8 @@ std::string architecture_of(const ModelConfig& c) {
     require_gpt2(c);
     return "GPT2LMHeadModel";
   }
-  require_llama(c);
-  if (c.qk_norm) return "Qwen3ForCausalLM";
-  return c.qkv_bias && !c.bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM";
+  require_rotary(c);
+  return c.experts > 0 ? mixture_architecture(c) : dense_architecture(c);
 }
 
 Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type) {

@@ -78,11 +78,12 @@ void require_files(const fs::path& folder, const std::set<std::string>& names) {
           folder.string(), index_file, some_of(missing));
 }
 
-bool same_shape(const SafeTensor& t, const Shape& shape) {
-  if (t.shape.size() != static_cast<std::size_t>(shape.dims())) return false;
-  for (int d = 0; d < shape.dims(); ++d)
-    if (t.shape[static_cast<std::size_t>(d)] != shape[d]) return false;
-  return true;
+// In the file.
+std::vector<std::int64_t> shape_of(const HfTensor& t) {
+  std::vector<std::int64_t> shape;
+  if (t.experts > 0) shape.push_back(t.experts);
+  for (int d = 0; d < t.shape.dims(); ++d) shape.push_back(t.shape[d]);
+  return shape;
 }
 
 }  // namespace
@@ -127,25 +128,31 @@ void HfWeights::take(const ModelSpec& spec) {
   const auto prefix = hf_prefix(spec.config);
   const bool bare = std::ranges::none_of(
       places, [&](const auto& place) { return place.first.starts_with(prefix); });
+  const bool together =
+      std::ranges::any_of(places, [](const auto& p) { return is_of_all_experts(p.first); });
   std::set<std::string> known;
   std::vector<std::string> missing, unknown, wrong;
-  for (auto& t : hf_tensors(spec)) {
+  for (auto& t : hf_tensors(spec, together ? ExpertTensors::together : ExpertTensors::apart)) {
     const auto name = bare && t.name.starts_with(prefix) ? t.name.substr(prefix.size()) : t.name;
     const auto found = places.find(name);
-    known.insert(name);
+    const bool fresh = known.insert(name).second;
     if (found == places.end()) {
-      missing.push_back(escaped(name));
+      if (fresh) missing.push_back(escaped(name));
       continue;
     }
     const auto& there = *found->second.tensor;
     const auto type = element_type(there.type);
-    if (!type || !same_shape(there, t.shape)) {
-      wrong.push_back(fmt::format("{} is {}, not {} {}", escaped(name), described(there),
-                                  type ? there.type : "F32, F16 or BF16", to_string(t.shape)));
+    const auto shape = shape_of(t);
+    if (!type || there.shape != shape) {
+      if (fresh)
+        wrong.push_back(fmt::format("{} is {}, not {} [{}]", escaped(name), described(there),
+                                    type ? there.type : "F32, F16 or BF16",
+                                    fmt::join(shape, ", ")));
       continue;
     }
     tensors_.push_back({std::move(t), found->second, *type});
   }
+  names_ = known.size();
   const bool head_again = spec.config.tied && places.contains(std::string(hf_head));
   for (const auto& [name, _] : places) {
     const bool head = head_again && name == hf_head;
@@ -219,6 +226,7 @@ void HfWeights::read_rows(const Source& source, std::int64_t first, DType dtype,
                           std::span<std::byte> to) {
   const auto stored = bytes_of(source.type);
   stored_.resize(to.size() / bytes_of(dtype) * stored);
+  first += source.tensor.expert * source.tensor.shape.count();
   source.place.file->read(*source.place.tensor, first * static_cast<std::int64_t>(stored), stored_);
   read_elements(source.type, stored_, dtype, to);
   const auto wrong = first_not_finite(to, dtype);

@@ -44,7 +44,7 @@ class HfWeights {
 
   // f64 when all are, else f32: both exact.
   DType master() const;
-  std::size_t tensors() const { return tensors_.size(); }
+  std::size_t tensors() const { return names_; }  // of the folder
   std::size_t skipped() const { return skipped_; }
   // Elements of a parameter from `first` on. A transposed one is kept whole until another is asked
   // for.
@@ -67,7 +67,7 @@ class HfWeights {
   const HfFolder& folder_;
   std::vector<Source> tensors_;
   std::map<std::string, std::vector<std::size_t>> of_param_;  // in tensors_, in order of begin
-  std::size_t skipped_ = 0;
+  std::size_t names_ = 0, skipped_ = 0;
   std::vector<std::byte> stored_;  // as the file has it
   std::string kept_;               // the parameter in whole_
   std::vector<std::byte> whole_;

@@ -1,6 +1,7 @@
 #include "lib/interchange/hf_names.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <span>
 
@@ -10,11 +11,11 @@ namespace trireme {
 
 namespace {
 
-// What of our parameter a tensor is.
-enum class Share : std::uint8_t { whole, transposed, queries, keys, values, gate, up };
+// What of our parameter a tensor is; of_expert: the parameter is one expert's part of the tensor.
+enum class Share : std::uint8_t { whole, transposed, queries, keys, values, gate, up, of_expert };
 
 struct Row {
-  std::string_view ours, theirs;  // # is the block's number
+  std::string_view ours, theirs;  // # is the block's number, @ the expert's
   Share share = Share::whole;
 };
 
@@ -63,13 +64,63 @@ constexpr Row llama_rows[] = {
     {"head.weight", hf_head},
 };
 
+// Of mixtures, beside those of llama_rows.
+constexpr Row mixture_rows[] = {
+    {"blocks.#.router.weight", "model.layers.#.mlp.gate.weight"},
+    {"blocks.#.shared_expert.gate.weight", "model.layers.#.mlp.shared_expert_gate.weight"},
+    {"blocks.#.shared_expert.ffn_in.weight", "model.layers.#.mlp.shared_expert.gate_proj.weight",
+     Share::gate},
+    {"blocks.#.shared_expert.ffn_in.weight", "model.layers.#.mlp.shared_expert.up_proj.weight",
+     Share::up},
+    {"blocks.#.shared_expert.ffn_out.weight", "model.layers.#.mlp.shared_expert.down_proj.weight"},
+};
+
+constexpr Row expert_rows[] = {
+    {"blocks.#.experts.@.ffn_in.weight", "model.layers.#.mlp.experts.@.gate_proj.weight",
+     Share::gate},
+    {"blocks.#.experts.@.ffn_in.weight", "model.layers.#.mlp.experts.@.up_proj.weight", Share::up},
+    {"blocks.#.experts.@.ffn_out.weight", "model.layers.#.mlp.experts.@.down_proj.weight"},
+};
+
+constexpr Row experts_together_rows[] = {
+    {"blocks.#.experts.@.ffn_in.weight", "model.layers.#.mlp.experts.gate_up_proj",
+     Share::of_expert},
+    {"blocks.#.experts.@.ffn_out.weight", "model.layers.#.mlp.experts.down_proj", Share::of_expert},
+};
+
+constexpr Row mixtral_rows[] = {
+    {"blocks.#.router.weight", "model.layers.#.block_sparse_moe.gate.weight"},
+    {"blocks.#.experts.@.ffn_in.weight", "model.layers.#.block_sparse_moe.experts.@.w1.weight",
+     Share::gate},
+    {"blocks.#.experts.@.ffn_in.weight", "model.layers.#.block_sparse_moe.experts.@.w3.weight",
+     Share::up},
+    {"blocks.#.experts.@.ffn_out.weight", "model.layers.#.block_sparse_moe.experts.@.w2.weight"},
+};
+
 constexpr std::string_view buffers[] = {"h.#.attn.bias", "h.#.attn.masked_bias",
                                         "layers.#.self_attn.rotary_emb.inv_freq",
                                         "rotary_emb.inv_freq"};
 
-std::span<const Row> rows_of(const ModelConfig& c) {
-  if (c.positions == Positions::learned) return gpt2_rows;
-  return llama_rows;
+// What MixtralForCausalLM alone has of those that are exported.
+bool is_mixtral(const ModelConfig& c) {
+  return !c.qk_norm && c.shared_expert_width == 0;
+}
+
+std::vector<Row> rows_of(const ModelConfig& c, ExpertTensors experts) {
+  if (c.positions == Positions::learned) return {std::begin(gpt2_rows), std::end(gpt2_rows)};
+  std::vector<Row> rows(std::begin(llama_rows), std::end(llama_rows));
+  const auto add = [&](std::span<const Row> more) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  };
+  if (c.experts == 0) return rows;
+  if (experts == ExpertTensors::apart && is_mixtral(c)) {
+    add(mixtral_rows);
+  } else {
+    add(mixture_rows);
+    add(experts == ExpertTensors::apart ? std::span<const Row>(expert_rows)
+                                        : experts_together_rows);
+  }
+  return rows;
 }
 
 struct Rows {
@@ -86,9 +137,9 @@ Rows rows_of(Share share, const ModelConfig& c, std::int64_t all) {
     case Share::values:
       return {q + kv, kv};
     case Share::gate:
-      return {0, c.ffn_width};
+      return {0, all / 2};
     case Share::up:
-      return {c.ffn_width, c.ffn_width};
+      return {all / 2, all / 2};
     default:
       return {0, all};
   }
@@ -103,18 +154,39 @@ HfTensor tensor_of(const Row& row, std::string name, const ParamSpec& p, const M
   return {std::move(name), {count, columns}, p.name, begin * columns, Order::same};
 }
 
-std::string with_number(std::string_view pattern, std::string_view number) {
-  std::string text(pattern);
-  if (const auto at = text.find('#'); at != std::string::npos) text.replace(at, 1, number);
-  return text;
+HfTensor of_expert(HfTensor t, std::string_view expert, std::int64_t experts) {
+  std::from_chars(expert.data(), expert.data() + expert.size(), t.expert);
+  t.experts = experts;
+  return t;
 }
 
-// The number of "blocks.3.qkv.weight", empty where there is none.
-std::string_view number_in(std::string_view name) {
-  constexpr std::string_view blocks = "blocks.";
-  if (!name.starts_with(blocks)) return {};
-  name.remove_prefix(blocks.size());
+// Of "blocks.3.experts.7.ffn_in.weight" 3 and 7; empty where there is none.
+struct Numbers {
+  std::string_view block, expert;
+};
+
+std::string_view number_behind(std::string_view word, std::string_view name) {
+  const auto at = name.find(word);
+  if (at == std::string_view::npos) return {};
+  name.remove_prefix(at + word.size());
   return name.substr(0, name.find('.'));
+}
+
+Numbers numbers_in(std::string_view name) {
+  if (!name.starts_with("blocks.")) return {};
+  return {number_behind("blocks.", name), number_behind(".experts.", name)};
+}
+
+std::string with(const Numbers& numbers, std::string_view pattern) {
+  std::string text;
+  for (const char c : pattern)
+    if (c == '#')
+      text += numbers.block;
+    else if (c == '@')
+      text += numbers.expert;
+    else
+      text += c;
+  return text;
 }
 
 void require_whole(const std::vector<HfTensor>& tensors, const ModelSpec& spec) {
@@ -129,16 +201,26 @@ void require_whole(const std::vector<HfTensor>& tensors, const ModelSpec& spec) 
 
 }  // namespace
 
-std::vector<HfTensor> hf_tensors(const ModelSpec& spec) {
+std::vector<HfTensor> hf_tensors(const ModelSpec& spec, ExpertTensors experts) {
+  const auto& c = spec.config;
+  const auto rows = rows_of(c, experts);
   std::vector<HfTensor> tensors;
   for (const auto& p : spec.params) {
-    const auto number = number_in(p.name);
-    for (const auto& row : rows_of(spec.config))
-      if (with_number(row.ours, number) == p.name)
-        tensors.push_back(tensor_of(row, with_number(row.theirs, number), p, spec.config));
+    const auto numbers = numbers_in(p.name);
+    for (const auto& row : rows) {
+      if (with(numbers, row.ours) != p.name) continue;
+      auto t = tensor_of(row, with(numbers, row.theirs), p, c);
+      tensors.push_back(row.share == Share::of_expert
+                            ? of_expert(std::move(t), numbers.expert, c.experts)
+                            : std::move(t));
+    }
   }
   require_whole(tensors, spec);
   return tensors;
+}
+
+bool is_of_all_experts(std::string_view name) {
+  return name.ends_with(".mlp.experts.gate_up_proj");
 }
 
 std::string_view hf_prefix(const ModelConfig& c) {

@@ -5,6 +5,8 @@
 // Ours are [out, in]. GPT-2's projections (Conv1D) are [in, out], so they are transposed. qkv packs
 // the rows of all query heads, then key heads, then value heads; ffn_in of a SwiGLU the rows of
 // gate, then up. The halves of a head that rotary positions turn are theirs: nothing is permuted.
+// Experts have tensors of their own; transformers 5 also writes one of all experts of a layer where
+// it is told not to keep the old format, and that is read.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 namespace trireme {
 
 enum class Order : std::uint8_t { same, transposed };
+enum class ExpertTensors : std::uint8_t { apart, together };
 
 struct HfTensor {
   std::string name;
@@ -23,13 +26,17 @@ struct HfTensor {
   std::string param;          // of ours
   std::int64_t begin = 0;     // elements [begin, begin + shape.count()) of it, row-major
   Order order = Order::same;  // transposed: the whole parameter
+  std::int64_t expert = 0;    // whose part of theirs this is,
+  std::int64_t experts = 0;   // ... which has these experts' one behind the other; 0: it is whole
   bool operator==(const HfTensor&) const = default;
 };
 
 // All tensors of a model, in order of the forward pass; those of a parameter in order of begin.
 // Every element of every parameter is in one of them. Error when no architecture has the model's
 // parameters.
-std::vector<HfTensor> hf_tensors(const ModelSpec&);
+std::vector<HfTensor> hf_tensors(const ModelSpec&, ExpertTensors = ExpertTensors::apart);
+// Does a tensor of this name hold all experts of a layer?
+bool is_of_all_experts(std::string_view name);
 
 // Names of a model without its head begin with this, unless the file was saved from that alone.
 std::string_view hf_prefix(const ModelConfig&);

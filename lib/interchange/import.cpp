@@ -1,5 +1,6 @@
 #include "lib/interchange/import.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "lib/base/array_names.hpp"
@@ -39,17 +40,34 @@ Deck deck_of(const ModelConfig& model, DType master, const fs::path& folder) {
   return deck;
 }
 
+// Tensors of the folder, those of all experts of a layer counted by expert.
+std::int64_t parts_in(const HfFolder& files) {
+  std::int64_t parts = 0;
+  for (const auto& [name, place] : files.places()) {
+    const auto& t = *place.tensor;
+    const bool together = is_of_all_experts(name) && !t.shape.empty();
+    parts += together ? std::min(t.shape[0], t.count()) : 1;
+  }
+  return parts;
+}
+
 // Before anything is built of a number in config.json.
-void require_possible(const ModelConfig& model, const fs::path& folder, std::size_t tensors) {
+void require_possible(const ModelConfig& model, const fs::path& folder, const HfFolder& files) {
   const auto config = (folder / "config.json").string();
   try {  // ranges of all values
     parse_deck(dump_deck(deck_of(model, DType::f32, folder)), "deck");
   } catch (const Error& problem) {
     fail("{} describes a model that no deck can: {}", config, problem.what());
   }
-  require(static_cast<std::size_t>(model.layers) <= tensors,
+  const auto parts = parts_in(files);
+  require(model.layers <= parts,
           "{} speaks of {} layers, and its folder's files hold {} tensors in all", config,
-          model.layers, tensors);
+          model.layers, parts);
+  const auto mixtures = model.layers - static_cast<std::int64_t>(model.dense_layers.size());
+  require(model.experts * mixtures <= parts,
+          "{} speaks of {} experts in each of {} layers, and its folder's files hold {} tensors in "
+          "all",
+          config, model.experts, mixtures, parts);
 }
 
 CheckpointMeta meta_of(const Deck& deck, const ModelSpec& spec, TokenizerSpec tokenizer) {
@@ -88,7 +106,7 @@ ImportSummary import_folder(const fs::path& given, const fs::path& checkpoint,
   const auto path = folder / "config.json";
   const auto config = parse_object(read_text(path), path.string());
   const auto model = model_of_config(config, path.string(), options.context);
-  require_possible(model, folder, files.places().size());
+  require_possible(model, folder, files);
   const auto spec = make_spec(model);
   HfWeights weights(files, spec);
   const auto master = options.master.value_or(weights.master());

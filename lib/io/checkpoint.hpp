@@ -59,7 +59,7 @@ struct CheckpointMeta {
   std::string deck;     // effective deck, TOML
   std::string version;  // of the program
   std::string run;      // identity of the run: all files of a checkpoint have the same
-  int pipe = 1, data = 1, seq = 1;
+  int pipe = 1, data = 1, seq = 1, expert = 1;
   std::string tokenizer_kind;  // empty: none
   std::string tokenizer;       // the model's bytes
   std::int64_t vocab = 0;

@@ -30,7 +30,8 @@ std::string describe(const CheckpointReader& reader) {
   line("consumed", fmt::format("{} samples, {} tokens", m.samples, m.tokens));
   line("skipped", fmt::format("{} steps", m.skipped.size()));
   line("seed", fmt::format("{}", m.seed));
-  line("layout", fmt::format("pipe {} x data {} x seq {}", m.pipe, m.data, m.seq));
+  line("layout", fmt::format("pipe {} x data {} x seq {}{}", m.pipe, m.data, m.seq,
+                             m.expert > 1 ? fmt::format(" with experts over {}", m.expert) : ""));
   line("tokenizer",
        fmt::format("{}, {} bytes, {} ids", m.tokenizer_kind.empty() ? "none" : m.tokenizer_kind,
                    m.tokenizer.size(), m.vocab));

@@ -189,7 +189,7 @@ Json to_json(const CheckpointMeta& m) {
           {"deck", lines_of(m.deck)},
           {"version", m.version},
           {"run", m.run},
-          {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}}},
+          {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}, {"expert", m.expert}}},
           {"tokenizer", m.tokenizer_kind},
           {"vocab", m.vocab},
           {"extra", to_json(m.extra)}};
@@ -220,6 +220,8 @@ CheckpointMeta meta_from(const Json& json) {
   m.pipe = static_cast<int>(grid.integer("pipe", 1, most_ranks));
   m.data = static_cast<int>(grid.integer("data", 1, most_ranks));
   m.seq = static_cast<int>(grid.integer("seq", 1, most_ranks));
+  if (grid.json.contains("expert"))  // older programs knew none
+    m.expert = static_cast<int>(grid.integer("expert", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
   m.vocab = f.integer("vocab", 0, std::numeric_limits<std::int32_t>::max());
   m.extra = extra_from(f.object("extra"));

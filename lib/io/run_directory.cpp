@@ -18,13 +18,15 @@ namespace trireme {
 namespace fs = std::filesystem;
 
 // Everything that a run writes.
-constexpr std::array<std::string_view, 16> own_names = {"log",
+constexpr std::array<std::string_view, 18> own_names = {"log",
                                                         "history.csv",
                                                         "history.csv.damaged",
                                                         "evaluation.csv",
                                                         "evaluation.csv.damaged",
                                                         "digests.csv",
                                                         "digests.csv.damaged",
+                                                        "routing.csv",
+                                                        "routing.csv.damaged",
                                                         "effective.toml",
                                                         "outcome.json",
                                                         "checkpoints",
@@ -67,7 +69,7 @@ static Entries own_and_foreign(const fs::path& path) {
 // Opening a pipe in place of a file would block.
 static void require_regular_files(const fs::path& run) {
   for (const char* name : {"lock", "log", "history.csv", "evaluation.csv", "digests.csv",
-                           "effective.toml", "outcome.json", "timing.json"}) {
+                           "routing.csv", "effective.toml", "outcome.json", "timing.json"}) {
     std::error_code e;
     require(!is_there(run / name) || fs::is_regular_file(run / name, e),
             "{} is not a regular file -- remove it, or choose another --run-dir",

@@ -38,6 +38,8 @@ void set_settings(hid_t file, std::span<const Setting> settings, const fs::path&
       set_attribute(file, key, *text, path);
     else if (const auto* real = std::get_if<double>(&value))
       set_number(file, key, *real, path);
+    else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
+      set_attribute(file, key, *list, path);
     else
       set_number(file, key, std::get<std::int64_t>(value), path);
   }

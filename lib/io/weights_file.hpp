@@ -22,7 +22,9 @@ struct WeightsDataset {
   DType dtype = DType::f32;  // f32 or f64
 };
 
-using Setting = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
+using Setting =
+    std::pair<std::string,
+              std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>>;
 
 // Calls `next` with elements of a dataset, in order, as many as it likes at a time.
 using ElementSink = std::function<void(std::span<const std::byte>)>;

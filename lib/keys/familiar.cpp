@@ -33,7 +33,8 @@ constexpr std::string_view no_attention_dropout =
 
 constexpr std::string_view all_or_some =
     "is not supported: all weights are trained, or, with [[freeze]], some of them";
-constexpr std::string_view one_mlp = "is not supported: each block has one MLP for all tokens";
+constexpr std::string_view mixtures =
+    "is of mixtures of experts: model.experts says how many MLPs a block has here";
 constexpr std::string_view next_token =
     "is not supported: what is trained on is the next token, of texts or of answers";
 constexpr std::string_view packed =
@@ -67,6 +68,16 @@ constexpr std::array names = {
     FamiliarName{"ffn_dim", "model.ffn_width", ""},
     FamiliarName{"n_inner", "model.ffn_width", ""},
     FamiliarName{"d_ff", "model.ffn_width", ""},
+    FamiliarName{"num_experts", "model.experts", ""},
+    FamiliarName{"num_local_experts", "model.experts", ""},
+    FamiliarName{"n_routed_experts", "model.experts", ""},
+    FamiliarName{"num_experts_per_tok", "model.experts_per_token", ""},
+    FamiliarName{"moe_router_topk", "model.experts_per_token", ""},
+    FamiliarName{"moe_intermediate_size", "model.expert_width", ""},
+    FamiliarName{"moe_ffn_hidden_size", "model.expert_width", ""},
+    FamiliarName{"shared_expert_intermediate_size", "model.shared_expert_width", ""},
+    FamiliarName{"norm_topk_prob", "model.norm_topk", ""},
+    FamiliarName{"mlp_only_layers", "model.dense_layers", ""},
     FamiliarName{"vocab_size", "model.vocab", ""},
     FamiliarName{"padded_vocab_size", "model.vocab", ""},
     FamiliarName{"block_size", "model.context", ""},
@@ -236,9 +247,7 @@ constexpr std::array names = {
     FamiliarName{"peft", "", all_or_some},
     FamiliarName{"adapter", "", all_or_some},
     FamiliarName{"adapters", "", all_or_some},
-    FamiliarName{"moe", "", one_mlp},
-    FamiliarName{"expert", "", one_mlp},
-    FamiliarName{"experts", "", one_mlp},
+    FamiliarName{"moe", "", mixtures},
     FamiliarName{"ema", "", "is not supported: no average of the weights is kept"},
     FamiliarName{"dpo", "", next_token},
     FamiliarName{"ppo", "", next_token},

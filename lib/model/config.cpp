@@ -1,5 +1,6 @@
 #include "lib/model/config.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -79,11 +80,43 @@ ModelConfig qwen_3(ModelConfig c) {
   return c;
 }
 
+ModelConfig mixture(ModelConfig c, std::int64_t experts, std::int64_t experts_per_token,
+                    std::int64_t expert_width) {
+  c.experts = experts;
+  c.experts_per_token = experts_per_token;
+  c.expert_width = expert_width;
+  return c;
+}
+
+ModelConfig qwen_2_moe(ModelConfig c) {
+  c = mixture(qwen_2(std::move(c)), 60, 4, 1408);
+  c.tied = false;
+  c.norm_topk = false;
+  c.shared_expert_width = 5632;
+  c.shared_expert_gate = true;
+  return c;
+}
+
+ModelConfig qwen_3_moe(ModelConfig c) {
+  c = mixture(qwen_3(std::move(c)), 128, 8, 768);
+  c.tied = false;
+  return c;
+}
+
+ModelConfig olmoe(ModelConfig c) {
+  c = mixture(llama(std::move(c)), 64, 8, 1024);
+  c.qk_norm = true;
+  c.qk_norm_over = QkNormOver::width;
+  c.norm_topk = false;
+  return c;
+}
+
 // GPT-2: Radford et al. 2019; the vocabulary of 50257 is padded to a multiple of 64; ffn_width
 // follows from width. llama-7B and 70B: Touvron et al. 2023, "Llama 2"; 1B: the shape of Zhang et
 // al. 2024, "TinyLlama". The others from config.json of Llama-3.2-1B, Meta-Llama-3-8B,
-// Mistral-7B-v0.3, SmolLM2-135M, Qwen2-0.5B and Qwen3-0.6B as their makers published them on
-// huggingface.co, the context being max_position_embeddings.
+// Mistral-7B-v0.3, SmolLM2-135M, Qwen2-0.5B, Qwen3-0.6B, Mixtral-8x7B-v0.1, OLMoE-1B-7B-0924,
+// Qwen1.5-MoE-A2.7B and Qwen3-30B-A3B as their makers published them on huggingface.co, the context
+// being max_position_embeddings.
 const std::vector<ModelConfig>& presets() {
   static const std::vector<ModelConfig> all = {
       with_shape("gpt2-124M", 12, 768, 12, 0, 0, 50304, 1024),
@@ -99,6 +132,11 @@ const std::vector<ModelConfig>& presets() {
       smollm2(with_shape("smollm2-135M", 30, 576, 9, 3, 1536, 49152, 8192)),
       qwen_2(with_shape("qwen2-0.5B", 24, 896, 14, 2, 4864, 151936, 131072)),
       qwen_3(with_shape("qwen3-0.6B", 28, 1024, 16, 8, 3072, 151936, 40960)),
+      mixture(mistral(with_shape("mixtral-8x7B", 32, 4096, 32, 8, 14336, 32000, 32768)), 8, 2,
+              14336),
+      olmoe(with_shape("olmoe-1B-7B", 16, 2048, 16, 16, 1024, 50304, 4096)),
+      qwen_2_moe(with_shape("qwen1.5-moe-A2.7B", 24, 2048, 16, 16, 5632, 151936, 8192)),
+      qwen_3_moe(with_shape("qwen3-30B-A3B", 48, 2048, 32, 4, 6144, 151936, 40960)),
   };
   return all;
 }
@@ -116,8 +154,13 @@ ModelConfig completed(ModelConfig c) {
       c.ffn_width = 4 * c.width;
     }
   }
+  if (c.experts > 0 && c.expert_width == 0) c.expert_width = c.ffn_width;
   if (c.max_context <= c.context) c.max_context = 0;
   return c;
+}
+
+bool has_experts(const ModelConfig& c, std::int64_t layer) {
+  return c.experts > 0 && std::ranges::find(c.dense_layers, layer) == c.dense_layers.end();
 }
 
 ModelConfig canonical(ModelConfig c) {
@@ -127,8 +170,21 @@ ModelConfig canonical(ModelConfig c) {
   c.recompute = plain.recompute;
   c.init_from = plain.init_from;
   if (c.bias) c.qkv_bias = plain.qkv_bias;
+  if (!c.qk_norm) c.qk_norm_over = plain.qk_norm_over;
   c.context = plain.context;
   c.max_context = plain.max_context;
+  std::ranges::sort(c.dense_layers);
+  if (c.experts == 0) {
+    c.experts_per_token = plain.experts_per_token;
+    c.expert_width = plain.expert_width;
+    c.shared_expert_width = plain.shared_expert_width;
+    c.router = plain.router;
+    c.norm_topk = plain.norm_topk;
+    c.dense_layers = plain.dense_layers;
+  } else if (c.dense_layers.empty()) {
+    c.ffn_width = c.expert_width;
+  }
+  if (c.shared_expert_width == 0) c.shared_expert_gate = plain.shared_expert_gate;
   if (c.positions != Positions::rotary) {
     c.rope_theta = plain.rope_theta;
     c.rope_scaling = RopeScaling::none;

@@ -6,8 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/router_scores.hpp"
 #include "lib/base/value_names.hpp"
 #include "lib/ops/norm_kind.hpp"
+#include "lib/ops/qk_norm_over.hpp"
 #include "lib/ops/rope_scaling.hpp"
 
 namespace trireme {
@@ -38,8 +40,17 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool bias = true;       // biases in the projections and in layer norm
   bool qkv_bias = false;  // a bias in the product to queries, keys and values; bias has it anyway
-  bool qk_norm = false;   // RMS norm of each head's query and key, before positions
+  bool qk_norm = false;   // RMS norm of queries and keys, before positions
+  QkNormOver qk_norm_over = QkNormOver::head;
   ActivationKind activation = ActivationKind::gelu;
+  std::int64_t experts = 0;  // MLPs of a block, of which a router chooses; 0: one, for all
+  std::int64_t experts_per_token = 0;    // that the router chooses for a token
+  std::int64_t expert_width = 0;         // channels of one; 0: ffn_width
+  std::int64_t shared_expert_width = 0;  // channels of one that every token uses as well; 0: none
+  bool shared_expert_gate = false;       // it is weighed by a sigmoid of its own
+  RouterScores router = RouterScores::softmax;  // sigmoid has a bias that chooses, but weighs not
+  bool norm_topk = true;                        // the weights of a token's experts add up to 1
+  std::vector<std::int64_t> dense_layers;       // blocks that have one MLP all the same, from 0
   Positions positions = Positions::learned;
   double rope_theta = 10000;  // base of the rotary frequencies
   RopeScaling rope_scaling = RopeScaling::none;
@@ -55,10 +66,13 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// kv_heads, head_dim and ffn_width decided; swiglu's 8/3*width is rounded up to a multiple of 64.
-// vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim stays 0 where
-// heads does not divide width.
+// kv_heads, head_dim, ffn_width and expert_width decided; swiglu's 8/3*width is rounded up to a
+// multiple of 64. vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim
+// stays 0 where heads does not divide width.
 ModelConfig completed(ModelConfig);
+
+// Is the MLP of this block a mixture of experts?
+bool has_experts(const ModelConfig&, std::int64_t layer);
 
 // Rows of a learned table; what an export says that the model takes.
 constexpr std::int64_t positions_of(const ModelConfig& c) {

@@ -1,7 +1,6 @@
 #include "lib/model/parts.hpp"
 
 #include "lib/ops/key_values.hpp"
-#include "lib/ops/mlp.hpp"
 #include "lib/ops/norm.hpp"
 
 namespace trireme {
@@ -44,22 +43,6 @@ static ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias)
   return {weight, bias, s.params[weight.index()].shape[0]};
 }
 
-static std::vector<std::unique_ptr<Op>> make_ffn(const ModelSpec& s, const BlockParams& p) {
-  auto in = make_linear(s, p.ffn_in, p.ffn_in_bias);
-  auto out = make_linear(s, p.ffn_out, p.ffn_out_bias);
-  std::vector<std::unique_ptr<Op>> chain;
-  switch (s.config.activation) {
-    case ActivationKind::gelu:
-      chain.push_back(std::make_unique<ops::Mlp>(std::move(in), Activation::gelu, std::move(out)));
-      break;
-    case ActivationKind::swiglu:
-      chain.push_back(std::make_unique<ops::Linear>(std::move(in)));
-      chain.push_back(std::make_unique<ops::Swiglu>());
-      chain.push_back(std::make_unique<ops::Linear>(std::move(out)));
-  }
-  return chain;
-}
-
 // A list in braces would copy, and an op overwrites an input that nobody else holds.
 template <class... V>
 static std::vector<Value> moved(V... values) {
@@ -83,9 +66,11 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
       projection_(make_linear(s, p.projection, p.projection_bias)),
       attention_residual_(site(s.config, 1 + 2 * layer),
                           norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
-      ffn_(make_ffn(s, p)),
+      feed_forward_(make_feed_forward(s, layer)),
       ffn_residual_(site(s.config, 2 + 2 * layer)) {
-  if (s.config.qk_norm) qk_norm_.emplace(heads_of(s.config), p.q_norm, p.k_norm, s.config.norm_eps);
+  if (s.config.qk_norm)
+    qk_norm_.emplace(heads_of(s.config), p.q_norm, p.k_norm, s.config.norm_eps,
+                     s.config.qk_norm_over);
   if (rotary_T2E) rotary_.emplace(heads_of(s.config), rotary_T2E);
   if (exact && s.config.kv_heads < s.config.heads) repeat_heads_.emplace(heads_of(s.config));
 }
@@ -106,7 +91,7 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   x = std::move(both[0]);
 
   h = std::move(both[1]);
-  for (const auto& op : ffn_) h = tape.apply(run, *op, std::move(h));
+  h = feed_forward_->forward(tape, run, std::move(h));
   return std::move(tape.apply(run, ffn_residual_, moved(std::move(x), std::move(h)))[0]);
 }
 

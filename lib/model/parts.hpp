@@ -2,6 +2,7 @@
 // The four kinds of part.
 #include <optional>
 
+#include "lib/model/feed_forward.hpp"
 #include "lib/model/model.hpp"
 #include "lib/ops/attention.hpp"
 #include "lib/ops/collective.hpp"
@@ -56,7 +57,7 @@ class BlockPart final : public Part {
   ops::JoinHeads join_heads_;
   ops::Linear projection_;
   ops::ResidualNorm attention_residual_;
-  std::vector<std::unique_ptr<Op>> ffn_;  // one after the other
+  std::unique_ptr<FeedForward> feed_forward_;
   ops::Residual ffn_residual_;
 };
 

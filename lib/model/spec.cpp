@@ -29,11 +29,20 @@ class Builder {
     return add({name + ".weight", {n}, u, false, 0, 1});
   }
   ParamId norm(UnitId u, const std::string& name) { return norm(u, name, spec_.config.width); }
+  ParamId of_expert(std::int64_t e, ParamId p) {
+    spec_.params[p.index()].expert = e;
+    return p;
+  }
+  ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
+    return add({name + ".bias", {n}, u, false, 0, 0, LearnsFrom::loads});
+  }
   ParamId norm_bias(UnitId u, const std::string& name) {
     return spec_.config.norm == NormKind::layer ? bias(u, name, spec_.config.width) : ParamId{};
   }
-  ParamId qk_norm(UnitId u, const std::string& name) {
-    return spec_.config.qk_norm ? norm(u, name, spec_.config.head_dim) : ParamId{};
+  ParamId qk_norm(UnitId u, const std::string& name, std::int64_t heads) {
+    const auto& c = spec_.config;
+    if (!c.qk_norm) return {};
+    return norm(u, name, c.qk_norm_over == QkNormOver::head ? c.head_dim : heads * c.head_dim);
   }
 
  private:
@@ -51,6 +60,32 @@ class Builder {
 
 constexpr double init_std = 0.02;  // Radford et al. 2019
 
+// An MLP has no biases where there are several.
+static void add_experts(Builder& b, const ModelConfig& c, const std::string& name,
+                        double residual_std, BlockParams& p) {
+  const auto in = [&](const std::string& of, std::int64_t hidden) {
+    return b.weight(p.unit, of + ".ffn_in", {2 * hidden, c.width}, init_std);
+  };
+  const auto out = [&](const std::string& of, std::int64_t hidden) {
+    return b.weight(p.unit, of + ".ffn_out", {c.width, hidden}, residual_std);
+  };
+  p.router = b.weight(p.unit, name + ".router", {c.experts, c.width}, init_std);
+  if (c.router == RouterScores::sigmoid)
+    p.router_bias = b.router_bias(p.unit, name + ".router", c.experts);
+  if (c.shared_expert_width > 0) {
+    const auto shared = name + ".shared_expert";
+    if (c.shared_expert_gate)
+      p.shared_gate = b.weight(p.unit, shared + ".gate", {1, c.width}, init_std);
+    p.shared_in = in(shared, c.shared_expert_width);
+    p.shared_out = out(shared, c.shared_expert_width);
+  }
+  for (std::int64_t e = 0; e < c.experts; ++e) {
+    const auto expert = name + ".experts." + std::to_string(e);
+    p.expert_in.push_back(b.of_expert(e, in(expert, c.expert_width)));
+    p.expert_out.push_back(b.of_expert(e, out(expert, c.expert_width)));
+  }
+}
+
 static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t layer) {
   const std::string name = "blocks." + std::to_string(layer);
   const auto packed = (c.heads + 2 * c.kv_heads) * c.head_dim;
@@ -63,13 +98,17 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   p.attention_norm_bias = b.norm_bias(p.unit, name + ".attention_norm");
   p.qkv = b.weight(p.unit, name + ".qkv", {packed, c.width}, init_std);
   p.qkv_bias = b.qkv_bias(p.unit, name + ".qkv", packed);
-  p.q_norm = b.qk_norm(p.unit, name + ".q_norm");
-  p.k_norm = b.qk_norm(p.unit, name + ".k_norm");
+  p.q_norm = b.qk_norm(p.unit, name + ".q_norm", c.heads);
+  p.k_norm = b.qk_norm(p.unit, name + ".k_norm", c.kv_heads);
   p.projection =
       b.weight(p.unit, name + ".projection", {c.width, c.heads * c.head_dim}, residual_std);
   p.projection_bias = b.bias(p.unit, name + ".projection", c.width);
   p.ffn_norm = b.norm(p.unit, name + ".ffn_norm");
   p.ffn_norm_bias = b.norm_bias(p.unit, name + ".ffn_norm");
+  if (has_experts(c, layer)) {
+    add_experts(b, c, name, residual_std, p);
+    return p;
+  }
   p.ffn_in = b.weight(p.unit, name + ".ffn_in", {hidden, c.width}, init_std);
   p.ffn_in_bias = b.bias(p.unit, name + ".ffn_in", hidden);
   p.ffn_out = b.weight(p.unit, name + ".ffn_out", {c.width, c.ffn_width}, residual_std);
@@ -80,6 +119,10 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
 ModelSpec make_spec(const ModelConfig& c) {
   require(c.vocab > 0 && c.kv_heads > 0 && c.head_dim > 0 && c.ffn_width > 0,
           "the model's vocab, kv_heads, head_dim and ffn_width must be decided before it is built");
+  require(c.experts == 0 || (c.activation == ActivationKind::swiglu && c.expert_width > 0 &&
+                             c.experts_per_token > 0 && c.experts_per_token <= c.experts),
+          "experts need model.activation = \"swiglu\" and between 1 and {} of them a token, not {}",
+          c.experts, c.experts_per_token);
   ModelSpec s;
   s.config = c;
   Builder b(s);
@@ -105,6 +148,14 @@ ModelSpec make_spec(const ModelConfig& c) {
 std::int64_t ModelSpec::parameter_count() const {
   std::int64_t n = 0;
   for (const auto& p : params) n += p.shape.count();
+  return n;
+}
+
+// Experts are of one shape, so the first ones stand for those that are chosen.
+std::int64_t ModelSpec::active_parameter_count() const {
+  std::int64_t n = 0;
+  for (const auto& p : params)
+    if (p.expert < config.experts_per_token) n += p.shape.count();
   return n;
 }
 

@@ -11,6 +11,9 @@
 
 namespace trireme {
 
+// What moves a parameter: its gradient, or, a router's bias, how many tokens chose each expert.
+enum class LearnsFrom : std::uint8_t { gradients, loads };
+
 struct ParamSpec {
   std::string name;  // "blocks.3.qkv.weight"; weights are [out, in]
   Shape shape;
@@ -18,6 +21,8 @@ struct ParamSpec {
   bool decay;        // weight decay applies (not to norms and biases)
   double init_std;   // normal(0, init_std) ...
   double init_mean;  // ... around this: constants have init_std 0
+  LearnsFrom learns_from = LearnsFrom::gradients;
+  std::int64_t expert = -1;  // that it is of
 };
 
 // Parameters of one block; value -1 where the model has none.
@@ -25,7 +30,11 @@ struct BlockParams {
   UnitId unit;
   ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm;
   ParamId projection, projection_bias;
-  ParamId ffn_norm, ffn_norm_bias, ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;
+  ParamId ffn_norm, ffn_norm_bias;
+  ParamId ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;  // of one MLP
+  // Of a mixture: a router, of sigmoids with a bias, the MLP of all tokens, those of the experts.
+  ParamId router, router_bias, shared_gate, shared_in, shared_out;
+  std::vector<ParamId> expert_in, expert_out;  // by expert
 };
 
 struct ModelSpec {
@@ -37,6 +46,8 @@ struct ModelSpec {
   std::vector<BlockParams> blocks;
 
   std::int64_t parameter_count() const;
+  // Without the experts that a token does not choose.
+  std::int64_t active_parameter_count() const;
 };
 
 // Throws Error for a config that is not completed or whose vocab is 0.

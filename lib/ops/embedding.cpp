@@ -23,13 +23,14 @@ std::vector<Tensor> Embedding::input_gradients(const Run&, std::vector<Tensor>&,
 // Each row of dy to the table's row that its id names.
 static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
                         const ConstView& ids_T) {
-  run.gradients->add_rows(
-      table, dy_TC.extent[0], [&](View dtable_VC, View largest, Accumulate how) {
-        run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dtable_VC,
+  run.gradients->add_counts(
+      {&table, 1}, dy_TC.extent[0],
+      [&](std::span<const View> dtable_VC, std::span<const View> largest, Accumulate how) {
+        run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dtable_VC[0],
                                                               .how = how,
                                                               .dy_TC = dy_TC,
                                                               .ids_T = ids_T,
-                                                              .largest = largest});
+                                                              .largest = largest[0]});
       });
 }
 
@@ -85,7 +86,8 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
   }
   // Rows of this sum are samples: a position's gradient adds over them, on one rank of seq.
   const auto leaves = run.seq.rank() == 0 ? batch : 0;
-  run.gradients->add_rows(params_[0], leaves, [&](View dtable, View largest, Accumulate how) {
+  const auto add = [&](std::span<const View> dst, std::span<const View> largest, Accumulate how) {
+    const View dtable = dst[0];
     if (tokens < dtable.extent[0] && how == Accumulate::overwrite) {
       run.backend.put(Queue::compute, kernel::Fill{.dst = dtable, .value = 0});
       how = Accumulate::add;
@@ -95,8 +97,9 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
         kernel::ColumnSum{.out_C = positions_of(dtable, run, tokens).reshaped({tokens * width}),
                           .how = how,
                           .x_TC = dy.view().reshaped({batch, tokens * width}),
-                          .largest = largest});
-  });
+                          .largest = largest[0]});
+  };
+  run.gradients->add_counts(params_, leaves, add);
 }
 
 }  // namespace trireme::ops

@@ -7,10 +7,11 @@ std::vector<Tensor> Swiglu::forward(const Run& run, std::vector<Tensor> in, Save
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
   Tensor y = Tensor::empty(run.backend, {s[0], s[1], f}, x.dtype(), kind_of(saved));
-  run.backend.put(Queue::compute,
-                  kernel::Swiglu{.y_TF = y.view().reshaped({s[0] * s[1], f}),
-                                 .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})});
-  if (saved) *saved = {x};
+  kernel::Swiglu o{.y_TF = y.view().reshaped({s[0] * s[1], f}),
+                   .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})};
+  if (in.size() > 1) o.weight_T = in[1].view().reshaped({s[0] * s[1]});
+  run.backend.put(Queue::compute, o);
+  if (saved) *saved = std::move(in);
   return {y};
 }
 
@@ -19,12 +20,18 @@ std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>&
   const Tensor& x = saved[0];
   const Shape& s = x.shape();
   const auto f = s[2] / 2;
-  Tensor dx = Tensor::empty(run.backend, s, x.dtype(), Kind::transient);
-  run.backend.put(Queue::compute,
-                  kernel::SwigluGrad{.dgate_up_T2F = dx.view().reshaped({s[0] * s[1], 2, f}),
-                                     .dy_TF = grad_out[0].view().reshaped({s[0] * s[1], f}),
-                                     .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})});
-  return {dx};
+  std::vector<Tensor> dx = {Tensor::empty(run.backend, s, x.dtype(), Kind::transient)};
+  kernel::SwigluGrad o{.dgate_up_T2F = dx[0].view().reshaped({s[0] * s[1], 2, f}),
+                       .dy_TF = grad_out[0].view().reshaped({s[0] * s[1], f}),
+                       .gate_up_T2F = x.view().reshaped({s[0] * s[1], 2, f})};
+  if (saved.size() > 1) {
+    const Tensor& weight = saved[1];
+    dx.push_back(Tensor::empty(run.backend, weight.shape(), weight.dtype(), Kind::transient));
+    o.weight_T = weight.view().reshaped({s[0] * s[1]});
+    o.dweight_T = dx[1].view().reshaped({s[0] * s[1]});
+  }
+  run.backend.put(Queue::compute, o);
+  return dx;
 }
 
 DropoutKey DropoutSite::key(const Place& place) const {

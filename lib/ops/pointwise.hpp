@@ -1,5 +1,6 @@
 #pragma once
-// Swiglu    y_TF = silu(gate) * up, with gate and up side by side in x_T(2F) (Shazeer 2020)
+// Swiglu    y_TF = silu(gate) * up, with gate and up side by side in x_T(2F) (Shazeer 2020); times
+//           weight_T where that is a second input
 // Residual  y = skip + dropout(branch);  dskip = dy, dbranch = dropout(dy)
 // Dropout   y = dropout(x)
 // What is dropped is a function of (seed, step, site, sample, position, channel), so backward makes

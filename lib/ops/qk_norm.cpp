@@ -14,6 +14,12 @@ static Tensor dense(const Run& run, const View& x_BTHD, Kind kind) {
   return rows;
 }
 
+View QkNorm::as_rows_of_norm(const Tensor& x_BTHD) const {
+  const auto& n = x_BTHD.shape();
+  return over_ == QkNormOver::head ? as_rows(x_BTHD)
+                                   : x_BTHD.view().reshaped({n[0] * n[1], n[2] * n[3]});
+}
+
 std::vector<Tensor> QkNorm::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   auto& b = run.backend;
   const Tensor qkv = owned(run, std::move(in[0]), kind_of(saved));
@@ -21,12 +27,12 @@ std::vector<Tensor> QkNorm::forward(const Run& run, std::vector<Tensor> in, Save
   std::size_t param = 0;
   for (const auto& x_BTHD : {p.q_BTHD, p.k_BTGD}) {
     const Tensor x = dense(run, x_BTHD, kind_of(saved));
+    const View rows = as_rows_of_norm(x);
     const Tensor y = Tensor::empty(b, x.shape(), x.dtype(), Kind::transient);
-    const Tensor rstd =
-        Tensor::empty(b, {x.shape().count() / heads_.dim}, wide(x.dtype()), kind_of(saved));
-    b.put(Queue::compute, kernel::Norm{.y_TC = as_rows(y),
+    const Tensor rstd = Tensor::empty(b, {rows.extent[0]}, wide(x.dtype()), kind_of(saved));
+    b.put(Queue::compute, kernel::Norm{.y_TC = as_rows_of_norm(y),
                                        .rstd_T = rstd.view(),
-                                       .x_TC = as_rows(x),
+                                       .x_TC = rows,
                                        .w_C = run.weights[params_[param++]],
                                        .eps = eps_});
     b.put(Queue::compute, kernel::Copy{.dst = x_BTHD, .src = y.view()});
@@ -38,21 +44,22 @@ std::vector<Tensor> QkNorm::forward(const Run& run, std::vector<Tensor> in, Save
 Tensor QkNorm::differentiate(const Run& run, Tensor dqkv, const Saved& saved, bool wanted,
                              Half half) const {
   const auto tokens = dqkv.shape()[0] * dqkv.shape()[1];
-  const std::array heads = {heads_.query, heads_.kv};
+  std::array rows = {heads_.query, heads_.kv};  // of a token
+  if (over_ == QkNormOver::width) rows = {1, 1};
   const auto p = unpack(dqkv, heads_);
   const std::array d = {dense(run, p.q_BTHD, Kind::transient),
                         dense(run, p.k_BTGD, Kind::transient)};
   const auto fill = [&](Rows r, std::span<const View> dst, Accumulate how) {
     for (std::size_t i = 0; i < d.size(); ++i) {
       if (!wanted && !dst[i]) continue;
-      const Rows own{r.begin * heads[i], r.end * heads[i]};
-      const View dy = rows_of(as_rows(d[i]), own);
+      const Rows own{r.begin * rows[i], r.end * rows[i]};
+      const View dy = rows_of(as_rows_of_norm(d[i]), own);
       run.backend.put(Queue::compute,
                       kernel::NormGrad{.dx_TC = wanted ? dy : View{},
                                        .dw_C = dst[i],
                                        .how = how,
                                        .dy_TC = dy,
-                                       .x_TC = rows_of(as_rows(saved[2 * i]), own),
+                                       .x_TC = rows_of(as_rows_of_norm(saved[2 * i]), own),
                                        .w_C = wanted ? run.weights[params_[i]] : ConstView{},
                                        .rstd_T = rows_of(saved[2 * i + 1].view(), own)});
     }

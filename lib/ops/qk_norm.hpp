@@ -1,19 +1,23 @@
 #pragma once
 // RMS norm of each query and key head of packed projections qkv_BT(H+2G)D (Henry et al. 2020,
 // "Query-Key Normalization", as Qwen3 has it): all query heads share one weight of D numbers, all
-// key heads another; values pass. Saved: the query and key heads, and a number for each.
+// key heads another; values pass. Over the width (Muennighoff et al. 2024, "OLMoE") all query heads
+// of a token are one row of HD numbers, and all key heads one of GD. Saved: the query and key
+// heads, and a number for each row.
 //   y = x rstd w;  with n = x rstd and g = dy w:  dx = rstd (g - n mean(g n)),  dw = sum dy n
-// over tokens and heads.
+// over rows.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
 #include "lib/ops/heads.hpp"
+#include "lib/ops/qk_norm_over.hpp"
 
 namespace trireme::ops {
 
 class QkNorm final : public Op {
  public:
-  QkNorm(Heads heads, ParamId q, ParamId k, double eps) : heads_(heads), params_{q, k}, eps_(eps) {}
+  QkNorm(Heads heads, ParamId q, ParamId k, double eps, QkNormOver over = QkNormOver::head)
+      : heads_(heads), params_{q, k}, eps_(eps), over_(over) {}
   std::string_view name() const override { return "qk_norm"; }
   std::span<const ParamId> params() const override { return params_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
@@ -25,12 +29,14 @@ class QkNorm final : public Op {
 
  private:
   enum class Half : std::uint8_t { input, weight, both };
+  View as_rows_of_norm(const Tensor& x_BTHD) const;
   // The gradient by the input, absent if not wanted; never wanted with Half::weight.
   Tensor differentiate(const Run&, Tensor dqkv, const Saved&, bool wanted, Half) const;
 
   Heads heads_;
   std::vector<ParamId> params_;  // of queries, of keys
   double eps_;
+  QkNormOver over_;
 };
 
 }  // namespace trireme::ops

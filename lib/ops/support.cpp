@@ -29,6 +29,10 @@ SumOrder sum_order(const Run& run) {
   return run.place.exact_chunk > 0 ? SumOrder::by_shape : SumOrder::any;
 }
 
+SumOrder sum_order_of_rows(const Run& run) {
+  return run.place.exact_chunk > 0 || extends(run) ? SumOrder::by_row : SumOrder::any;
+}
+
 void multiply_rows(const Run& run, const kernel::Matmul& all) {
   const auto rows = all.c_MN.extent[0], chunk = run.place.exact_chunk;
   if (extends(run)) {

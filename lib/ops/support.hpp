@@ -28,6 +28,9 @@ Packed unpack(const Tensor& qkv, const Heads&);
 // run.exactness = "invariant" asks for sums by shape alone.
 SumOrder sum_order(const Run&);
 
+// The order of a product's sums whose rows may stand beside any others: grouped by expert.
+SumOrder sum_order_of_rows(const Run&);
+
 // A product whose rows are tokens; in blocks of Place::exact_chunk where that is set.
 void multiply_rows(const Run&, const kernel::Matmul&);
 

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "kernels/trace.hpp"
 #include "lib/comm/nccl_memory.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
-#include "lib/ops/heads.hpp"
+#include "lib/ops/expert_rounds.hpp"
 #include "lib/plan/sent_messages.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/train/snapshot.hpp"
@@ -113,8 +112,7 @@ void measure_step(RankPlan& plan, const PlanInput& in, Trainer& trainer, const D
                                         plan.first_trainable_stage);
   plan.microbatch_flops = costs_of(spans, program, pipe.chunks, std::ssize(microbatches));
   const auto after = trainer.axes().traffic();
-  plan.step_traffic = {after.shard - before.shard, after.seq - before.seq,
-                       after.pipe - before.pipe};
+  plan.step_traffic = after - before;
   plan.to_other_nodes = sent.to_other_nodes();
   plan.step_messages = sent.count();
 }
@@ -151,6 +149,8 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   RankPlan plan;
   plan.rank = rank;
   plan.at = axes.at;
+  plan.experts =
+      ops::owned_experts(in.setup.model.experts, axes.experts.rank(), in.grid.expert).count();
   plan.outside = outside_account(in, target.properties, axes);
   const auto microbatches = any_microbatches(in);
   const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)),
@@ -202,48 +202,35 @@ static Timeline timeline_of(const Plan& plan, const Pipeline& pipe) {
   return make_timeline(pipe, programs, costs);
 }
 
-// One rank of seq for each distinct share of the heads.
-static std::vector<int> kinds_of_shares(const ModelConfig& c, int seq) {
-  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
-  std::map<std::vector<std::int64_t>, int> first_of;  // by what attention does
-  for (int s = seq; s-- > 0;) {
-    std::vector<std::int64_t> kind;
-    for (const auto& g : head_groups(heads, head_share(heads, s, seq)))
-      kind.insert(kind.end(), {g.query.begin, g.query.count, g.kv.begin, g.kv.count});
-    first_of[kind] = s;
-  }
-  std::vector<int> ranks;
-  for (const auto& [kind, s] : first_of) ranks.push_back(s);
-  std::ranges::sort(ranks);
-  return ranks;
-}
+// Of all chunks of a stage.
+struct StageBlocks {
+  std::int64_t all = 0, mixtures = 0;
+  bool operator==(const StageBlocks&) const = default;
+};
 
-std::vector<int> kinds_of_ranks(const PlanInput& in) {
-  std::vector<int> ranks;
-  const auto shares = kinds_of_shares(in.setup.model, in.grid.seq);
-  for (int stage = 0; stage < in.grid.pipe; ++stage)
-    for (const int s : shares) ranks.push_back(in.grid.rank({stage, 0, s}));
-  return ranks;
+static std::vector<StageBlocks> blocks_of_ranks(const PlanInput& in) {
+  const auto& model = in.setup.model;
+  const auto pipe = pipeline_of(in.setup, in.grid.pipe);
+  const auto each = blocks_of_stages(make_spec(model), in.setup.stage_layers, pipe);
+  std::vector<StageBlocks> stages(static_cast<std::size_t>(pipe.stages));
+  std::int64_t layer = 0;
+  for (std::size_t v = 0; v < each.size(); ++v) {
+    auto& stage = stages[static_cast<std::size_t>(pipe.stage_of(static_cast<int>(v)))];
+    stage.all += each[v];
+    for (const auto end = layer + each[v]; layer < end; ++layer)
+      stage.mixtures += has_experts(model, layer);
+  }
+  return stages;
 }
 
 // Of stages between the first and the last the earlier of two equal ones may hold most, as it has
 // most microbatches in flight. With freeze rules no two count as equal.
-static bool may_hold_most(const PlanInput& in, std::span<const std::int64_t> blocks, int stage) {
+static bool may_hold_most(const PlanInput& in, std::span<const StageBlocks> blocks, int stage) {
   if (!traits_of(in.setup.schedule).earlier_holds_most || !in.setup.freeze.empty() || stage <= 1 ||
       stage == in.grid.pipe - 1)
     return true;
   const auto before = blocks.subspan(1, static_cast<std::size_t>(stage) - 1);
   return std::ranges::find(before, blocks[static_cast<std::size_t>(stage)]) == before.end();
-}
-
-// Of all chunks of each stage.
-static std::vector<std::int64_t> blocks_of_ranks(const PlanInput& in) {
-  const auto pipe = pipeline_of(in.setup, in.grid.pipe);
-  const auto each = blocks_of_stages(make_spec(in.setup.model), in.setup.stage_layers, pipe);
-  std::vector<std::int64_t> all(static_cast<std::size_t>(pipe.stages), 0);
-  for (std::size_t v = 0; v < each.size(); ++v)
-    all[static_cast<std::size_t>(pipe.stage_of(static_cast<int>(v)))] += each[v];
-  return all;
 }
 
 Reserved reserved_by(PlanInput in, DryTarget target, int rank) {
@@ -289,8 +276,9 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   Plan plan;
   const auto spec = make_spec(in.setup.model);
   plan.parameters = spec.parameter_count();
+  plan.active_parameters = spec.active_parameter_count();
   plan.microbatches = in.train.batch / (in.train.microbatch * in.grid.data);
-  plan.stage_blocks = blocks_of_ranks(in);
+  for (const auto& stage : blocks_of_ranks(in)) plan.stage_blocks.push_back(stage.all);
   plan.freeze_borders = borders_of(in, FreezeSchedule(in.setup.freeze, spec));
   plan.busiest_step = busiest_step(in);
   for (const int rank : kinds_of_ranks(in)) plan.ranks.push_back(plan_rank(in, target, rank));

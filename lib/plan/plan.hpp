@@ -39,7 +39,7 @@ struct OutsideAccount {
 };
 OutsideAccount outside_account(const PlanInput&, const BackendProperties&, const Axes&);
 
-// A rank of each kind: of each stage and distinct share of the heads.
+// A rank of each kind (lib/plan/rank_kinds.hpp).
 std::vector<int> kinds_of_ranks(const PlanInput&);
 // What a rank gets in a step: as many tokens as its share has, of any ids.
 std::vector<Batch> any_microbatches(const PlanInput&);
@@ -51,6 +51,7 @@ std::int64_t busiest_step(const PlanInput&);
 struct RankPlan {
   int rank = 0;
   Grid::At at;
+  std::int64_t experts = 0;  // of a block that it holds
   Account account;
   std::size_t reserved = 0;  // as memory_of(account) says
   OutsideAccount outside;
@@ -66,8 +67,10 @@ struct RankPlan {
 };
 
 struct Plan {
-  std::vector<RankPlan> ranks;  // one of each kind: for each stage, each share of the heads
-  std::int64_t parameters = 0, microbatches = 0;
+  std::vector<RankPlan> ranks;  // one of each kind
+  std::int64_t parameters = 0;
+  std::int64_t active_parameters = 0;  // that a token meets
+  std::int64_t microbatches = 0;
   std::vector<std::int64_t> stage_blocks;  // of all chunks of each stage
   Timeline timeline;  // of one step's programs, in FLOPs: as if all ran at one rate
   std::vector<std::int64_t> freeze_borders;  // steps that train other parameters than the last did

@@ -51,8 +51,10 @@ static void add_sizes(RankTable& table, const Plan& p, std::string_view what,
 
 static void add_traffic(RankTable& table, const Plan& p, Axes::Traffic RankPlan::*sent) {
   using T = Axes::Traffic;
-  const std::pair<std::string_view, std::int64_t T::*> axes[] = {
-      {"  shards", &T::shard}, {"  along seq", &T::seq}, {"  along pipe", &T::pipe}};
+  const std::pair<std::string_view, std::int64_t T::*> axes[] = {{"  shards", &T::shard},
+                                                                 {"  along seq", &T::seq},
+                                                                 {"  along pipe", &T::pipe},
+                                                                 {"  to experts", &T::expert}};
   for (const auto& [what, axis] : axes)
     add_sizes(table, p, what, traffic_text, [&](const RankPlan& r) { return r.*sent.*axis; });
 }
@@ -70,6 +72,7 @@ static std::string ranks_text(const Plan& p, const PlanInput& in,
     plain("rank", [](const RankPlan& r) { return r.rank; });
     if (grid.pipe > 1) plain("stage", [](const RankPlan& r) { return r.at.pipe; });
     if (grid.seq > 1) plain("seq", [](const RankPlan& r) { return r.at.seq; });
+    if (grid.expert > 1) plain("experts", [](const RankPlan& r) { return r.experts; });
     plain("blocks",
           [&](const RankPlan& r) { return p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]; });
   }
@@ -117,6 +120,12 @@ static std::string freeze_text(const Plan& p) {
       p.busiest_step);
 }
 
+static std::string loads_text(const PlanInput& in) {
+  if (in.setup.model.experts == 0) return "";
+  return fmt::format("work{} and times are those of evenly loaded experts\n",
+                     in.grid.expert > 1 ? ", what is sent to experts" : "");
+}
+
 static std::string schedule_text(const Plan& p, const Grid& grid) {
   if (grid.pipe == 1) return "";
   return fmt::format(
@@ -125,7 +134,7 @@ static std::string schedule_text(const Plan& p, const Grid& grid) {
 }
 
 static nlohmann::ordered_json traffic_json(const Axes::Traffic& t) {
-  return {{"shard", t.shard}, {"seq", t.seq}, {"pipe", t.pipe}};
+  return {{"shard", t.shard}, {"seq", t.seq}, {"pipe", t.pipe}, {"expert", t.expert}};
 }
 
 static nlohmann::ordered_json schedule_json(const Plan& p) {
@@ -157,7 +166,7 @@ std::string plan_text(const Plan& p, const PlanInput& in, const DryTarget& targe
       parameters_text(make_spec(model), in.setup.freeze, 0), model.layers, model.width,
       name_of(in.setup.compute), in.train.batch, model.context, p.microbatches, flops * 1e-12,
       describe(in.grid), target.properties.name);
-  text += freeze_text(p);
+  text += loads_text(in) + freeze_text(p);
   return text + ranks_text(p, in, target.properties) + schedule_text(p, in.grid);
 }
 
@@ -177,6 +186,8 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
          {"pipe", r.at.pipe},
          {"data", r.at.data},
          {"seq", r.at.seq},
+         {"expert", in.grid.place(r.rank) % in.grid.expert},
+         {"experts", r.experts},
          {"blocks", p.stage_blocks[static_cast<std::size_t>(r.at.pipe)]},
          {"step_flops", r.step_flops},
          {"microbatch_flops", {{"forward", flops.forward}, {"backward", flops.backward}}},
@@ -192,17 +203,21 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
     if (in.ranks_of_node > 0)
       ranks.back()["sent_bytes_a_step_to_other_nodes"] = traffic_json(r.to_other_nodes);
   }
-  const nlohmann::ordered_json out{
-      {"backend", target.properties.name},
-      {"grid", {{"pipe", in.grid.pipe}, {"data", in.grid.data}, {"seq", in.grid.seq}}},
-      {"parameters", p.parameters},
-      {"microbatches", p.microbatches},
-      {"freeze_borders", p.freeze_borders},
-      {"busiest_step", p.busiest_step},
-      {"reserved_bytes", p.most_reserved()},
-      {"needed_bytes", p.most_needed()},
-      {"ranks", ranks},
-      {"schedule", schedule_json(p)}};
+  const nlohmann::ordered_json out{{"backend", target.properties.name},
+                                   {"grid",
+                                    {{"pipe", in.grid.pipe},
+                                     {"data", in.grid.data},
+                                     {"seq", in.grid.seq},
+                                     {"expert", in.grid.expert}}},
+                                   {"parameters", p.parameters},
+                                   {"active_parameters", p.active_parameters},
+                                   {"microbatches", p.microbatches},
+                                   {"freeze_borders", p.freeze_borders},
+                                   {"busiest_step", p.busiest_step},
+                                   {"reserved_bytes", p.most_reserved()},
+                                   {"needed_bytes", p.most_needed()},
+                                   {"ranks", ranks},
+                                   {"schedule", schedule_json(p)}};
   return out.dump(2) + "\n";
 }
 

@@ -21,6 +21,8 @@ static std::int64_t& part_of(Axes::Traffic& t, Comm comm) {
     case Comm::up:
     case Comm::stages:
       return t.pipe;
+    case Comm::experts:
+      return t.expert;
     default:
       return t.shard;
   }

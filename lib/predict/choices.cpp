@@ -1,6 +1,6 @@
 #include "lib/predict/choices.hpp"
 
-#include <numeric>
+#include <algorithm>
 
 #include "lib/base/fixed.hpp"
 #include "lib/pipe/schedule.hpp"
@@ -29,9 +29,18 @@ static bool can_be_exact(const PlanInput& in, const Grid& grid, std::int64_t mic
          (in.evaluation == PlanEvaluation::left_out || microbatch <= fixed::loss_terms / tokens);
 }
 
+// Ranks that experts may be shared out over, one first.
+static std::vector<std::int64_t> expert_ranks(const ModelConfig& m, const Grid& grid) {
+  auto all = divisors(grid.places());
+  std::erase_if(all, [&](std::int64_t e) { return e > std::max<std::int64_t>(m.experts, 1); });
+  return all;
+}
+
 bool accepts(const PlanInput& in, const RunChoice& c) {
   const auto samples = in.train.batch / c.grid.data;
-  return samples % c.microbatch == 0 && can_be_exact(in, c.grid, c.microbatch) &&
+  const auto experts = expert_ranks(in.setup.model, c.grid);
+  return std::ranges::find(experts, c.grid.expert) != experts.end() &&
+         samples % c.microbatch == 0 && can_be_exact(in, c.grid, c.microbatch) &&
          pipeline_fault(c.schedule, c.grid.pipe, c.chunks, samples / c.microbatch).empty();
 }
 
@@ -39,7 +48,13 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
   const auto& model = in.setup.model;
   const GridLimits limits{.layers = model.layers, .heads = model.heads, .tokens = model.context};
   std::vector<RunChoice> all;
-  for (const auto& grid : legal_grids(limits, ranks)) {
+  std::vector<Grid> grids;
+  for (auto grid : legal_grids(limits, ranks))
+    for (const auto expert : expert_ranks(model, grid)) {
+      grid.expert = static_cast<int>(expert);
+      grids.push_back(grid);
+    }
+  for (const auto& grid : grids) {
     if (in.train.batch % grid.data != 0) continue;
     const auto samples = in.train.batch / grid.data;
     for (const auto microbatch : divisors(samples)) {
@@ -49,6 +64,7 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
       for (const auto recompute : {Recompute::none, Recompute::block})
         for (const auto& [schedule, chunks] : schedules_of(in, grid.pipe, samples / microbatch))
           add_with_zero_settings(all, {.grid = grid,
+                                       .mixture = model.experts > 0,
                                        .microbatch = microbatch,
                                        .recompute = recompute,
                                        .schedule = schedule,
@@ -91,6 +107,10 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   return out;
 }
 
+std::string expert_override(const RunChoice& c) {
+  return fmt::format("parallel.expert={}", c.grid.expert);
+}
+
 std::string zero_overrides(const RunChoice& c) {
   if (c.zero_stage == 0) return "zero.stage=0";
   if (c.gather == ZeroCadence::step)
@@ -108,9 +128,10 @@ std::string recompute_override(Recompute r) {
 }
 
 std::string overrides_of(const RunChoice& c) {
-  auto text = fmt::format(
-      "parallel.pipe={} parallel.data={} parallel.seq={} train.microbatch={} {}", c.grid.pipe,
-      c.grid.data, c.grid.seq, c.microbatch, recompute_override(c.recompute));
+  auto text = fmt::format("parallel.pipe={} parallel.data={} parallel.seq={}", c.grid.pipe,
+                          c.grid.data, c.grid.seq);
+  if (c.mixture) text += " " + expert_override(c);
+  text += fmt::format(" train.microbatch={} {}", c.microbatch, recompute_override(c.recompute));
   if (c.grid.pipe > 1) text += " " + schedule_overrides(c);
   return text + " " + zero_overrides(c);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The ways to run a model on a number of ranks: over grids, zero.stage and cadences, schedules,
-// microbatch and recompute.
+// The ways to run a model on a number of ranks: over grids, ranks that share out a mixture's
+// experts, zero.stage and cadences, schedules, microbatch and recompute.
 #include <string>
 #include <vector>
 
@@ -10,6 +10,7 @@ namespace trireme {
 
 struct RunChoice {
   Grid grid;
+  bool mixture = false;  // Grid::expert is chosen, too
   // 0, or 3 with its cadences: stage 1 is 3 with both once a step, stage 2 with gather once a step.
   int zero_stage = 0;
   ZeroCadence gather = ZeroCadence::microbatch, reduce = ZeroCadence::microbatch;
@@ -42,6 +43,7 @@ PlanInput input_of(const PlanInput&, const RunChoice&);
 // "parallel.pipe=4 parallel.data=8 ...": what to put behind the deck on a command line.
 std::string overrides_of(const RunChoice&);
 // Its parts.
+std::string expert_override(const RunChoice&);
 std::string zero_overrides(const RunChoice&);
 std::string schedule_overrides(const RunChoice&);
 std::string recompute_override(Recompute);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "kernels/operations.hpp"
+#include "lib/predict/workloads.hpp"
 
 namespace trireme {
 namespace {
@@ -99,7 +100,7 @@ std::optional<double> peak_of(const MachineModel& m, DType t, bool tf32) {
 }
 
 double seconds_of(const MachineModel& machine, const Workload& a) {
-  if (a.name == kernel::Matmul::name) return product_seconds(machine, a);
+  if (is_product(a.name)) return product_seconds(machine, a);
   if (a.name == kernel::Attention::name || a.name == kernel::AttentionGrad::name)
     return attention_seconds(machine, a);
   const OperationSeconds* found = nullptr;

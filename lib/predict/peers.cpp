@@ -53,7 +53,6 @@ static std::vector<std::vector<std::int32_t>> match_transfers(std::span<const Re
 Peers::Peers(const MachineModel& m, std::span<const Recording> kinds)
     : kinds_(kinds),
       other_(match_transfers(kinds)),
-      beside_(kinds.size()),
       collectives_(kinds.size()),
       agreements_(kinds.size()),
       agreement_(agreement_seconds(m, kinds[0])) {
@@ -62,8 +61,6 @@ Peers::Peers(const MachineModel& m, std::span<const Recording> kinds)
     for (std::size_t i = 0; i < transfers.size(); ++i)
       if (const auto& t = transfers[i]; t.peer < 0)
         collectives_[k][static_cast<std::size_t>(t.comm)].push_back(static_cast<std::int32_t>(i));
-    for (std::size_t j = 0; j < kinds.size(); ++j)
-      if (kinds[j].at.pipe == kinds[k].at.pipe) beside_[k].push_back(j);
     stages_ = std::max(stages_, kinds[k].at.pipe + 1);
   }
 }

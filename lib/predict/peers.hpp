@@ -38,15 +38,17 @@ class Peers {
   // Error where transfers of the kinds do not match.
   Peers(const MachineModel&, std::span<const Recording>);
 
-  // f(kind, transfer) for the other side of a send or receive, and for all sides of a collective,
-  // its own too: others may be alike.
+  // f(kind, transfer) for the other side of a send or receive, and for all kinds that take part in
+  // a collective, its own too.
   template <class F>
   void each_peer(std::size_t kind, std::int32_t transfer, const F& f) const {
     const auto& t = kinds_[kind].transfers[static_cast<std::size_t>(transfer)];
     const auto other = other_[kind][static_cast<std::size_t>(transfer)];
     if (t.peer >= 0) return f(static_cast<std::size_t>(t.peer), other);
-    for (const auto j : beside_[kind])
-      f(j, collectives_[j][static_cast<std::size_t>(t.comm)].at(static_cast<std::size_t>(other)));
+    const auto comm = static_cast<std::size_t>(t.comm);
+    for (const int j : kinds_[kind].members[comm])
+      f(static_cast<std::size_t>(j),
+        collectives_[static_cast<std::size_t>(j)][comm].at(static_cast<std::size_t>(other)));
   }
 
   // A kind comes to its next agreement of all ranks.
@@ -62,7 +64,6 @@ class Peers {
   // By kind and transfer: the other side of a send or receive (an index into the peer's transfers),
   // and for a collective its number on its communicator.
   std::vector<std::vector<std::int32_t>> other_;
-  std::vector<std::vector<std::size_t>> beside_;  // kinds of its stage, itself too
   std::vector<std::array<std::vector<std::int32_t>, comm_count>> collectives_;
   std::vector<std::vector<double>> agreements_;
   double agreement_;

@@ -15,11 +15,9 @@ namespace trireme {
 
 std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target,
                                     const MachineModel& machine) {
-  const auto kinds = kinds_of_ranks(in);
   const Placement placement{static_cast<int>(machine.ranks_of_node)};
   std::vector<Recording> all;
-  for (std::size_t k = 0; k < kinds.size(); ++k)
-    all.push_back(record_step(in, target, placement, kinds, k));
+  for (const int rank : kinds_of_ranks(in)) all.push_back(record_step(in, target, placement, rank));
   return all;
 }
 

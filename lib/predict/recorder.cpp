@@ -1,6 +1,6 @@
 #include "lib/predict/recorder.hpp"
 
-#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "kernels/trace.hpp"
@@ -31,15 +31,14 @@ Transfer::Pattern pattern_of(const Call& c) {
 
 }  // namespace
 
-Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement,
-                   std::vector<int> kinds, std::size_t which)
+Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement, int rank)
     : Dry(without_order(target)),
       placement_(placement),
       grid_(in.grid),
-      kinds_(std::move(kinds)),
+      kinds_(in),
       shard_(shard_ranks(in.setup.zero, in.grid)),
       immediate_(target.properties.host_readable) {
-  out_.rank = kinds_[which];
+  out_.rank = rank;
   out_.at = grid_.at(out_.rank);
   out_.ranks = grid_.ranks();
   out_.ranks_of_node = placement_.ranks_of_node;
@@ -47,8 +46,13 @@ Recorder::Recorder(DryTarget target, const PlanInput& in, Placement placement,
 
 void Recorder::start(const Axes& a) {
   comms_.emplace(a, shard_);
-  for (std::size_t w = 0; w < spreads_.size(); ++w)
-    spreads_[w] = node_spread_of(placement_, comms_->members(static_cast<Comm>(w)));
+  for (std::size_t w = 0; w < spreads_.size(); ++w) {
+    const auto members = comms_->members(static_cast<Comm>(w));
+    spreads_[w] = node_spread_of(placement_, members);
+    std::set<int> kinds;
+    for (const int rank : members) kinds.insert(kinds_.of(rank));
+    out_.members[w] = {kinds.begin(), kinds.end()};
+  }
   on_ = true;
   // The clock of scopes counts actions.
   Trace::start([this] { return std::ssize(out_.actions); });
@@ -101,16 +105,6 @@ void Recorder::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   if (writing()) act({.what = What::download, .queue = q});
 }
 
-// Which kind the rank `peer` is of: its stage, and its place among the heads' shares.
-static int kind_of(const Grid& grid, std::span<const int> kinds, int peer) {
-  const auto at = grid.at(peer);
-  for (std::size_t k = 0; k < kinds.size(); ++k) {
-    const auto of = grid.at(kinds[k]);
-    if (of.pipe == at.pipe && of.seq == at.seq) return static_cast<int>(k);
-  }
-  return -1;
-}
-
 void Recorder::count(Transfer& t, std::span<const int> world, const Call& c) const {
   const int here = placement_.node(out_.rank);
   const auto add = [&](Volume& near, Volume& far, int peer, std::int64_t elements) {
@@ -137,7 +131,7 @@ void Recorder::call(const Context& context, Queue q, const Call& c) {
   t.microbatch = c.label.microbatch;
   const auto members = comms_->members(t.comm);
   count(t, members, c);
-  if (c.peer >= 0) t.peer = kind_of(grid_, kinds_, members[static_cast<std::size_t>(c.peer)]);
+  if (c.peer >= 0) t.peer = kinds_.of(members[static_cast<std::size_t>(c.peer)]);
   const auto elements = [](const ConstView& v) { return static_cast<double>(v.count()); };
   if (c.own_dst)
     t.own =
@@ -172,12 +166,11 @@ void Recorder::agree(const Context&, std::size_t) {
   if (writing() && grid_.ranks() > 1) act({.what = What::agree});
 }
 
-Recording record_step(const PlanInput& in, const DryTarget& target, Placement placement,
-                      const std::vector<int>& kinds, std::size_t which, Account* account) {
-  Recorder recorder(target, in, placement, kinds, which);
+Recording record_step(const PlanInput& in, const DryTarget& target, Placement placement, int rank,
+                      Account* account) {
+  Recorder recorder(target, in, placement, rank);
   const Workspace workspace(recorder);
-  const auto axes =
-      pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), kinds[which], in.comm);
+  const auto axes = pretend_axes(in.grid, shard_ranks(in.setup.zero, in.grid), rank, in.comm);
   if (in.transport == TransportKind::device) connect(axes, transport::pretended_device);
   Trainer trainer(recorder, axes, in.setup);
   const auto microbatches = any_microbatches(in);

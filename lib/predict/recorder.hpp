@@ -11,16 +11,15 @@
 #include "lib/comm/axes.hpp"
 #include "lib/comm/engine/observer.hpp"
 #include "lib/comm/placement.hpp"
-#include "lib/plan/plan.hpp"
+#include "lib/plan/rank_kinds.hpp"
 #include "lib/predict/recording.hpp"
 
 namespace trireme {
 
 class Recorder final : public Dry, public engine::Observer {
  public:
-  // `kinds`: a rank of each kind. Axes and grid are those of rank kinds[which]. Accesses are not
-  // checked.
-  Recorder(DryTarget, const PlanInput&, Placement, std::vector<int> kinds, std::size_t which);
+  // Axes and grid are those of this rank. Accesses are not checked.
+  Recorder(DryTarget, const PlanInput&, Placement, int rank);
 
   // Begins to write down; before that everything is only made.
   void start(const Axes&);
@@ -47,7 +46,7 @@ class Recorder final : public Dry, public engine::Observer {
 
   Placement placement_;
   Grid grid_;
-  std::vector<int> kinds_;
+  RankKinds kinds_;
   int shard_;       // zero's sharers
   bool immediate_;  // operations are done when they are put: no event says anything
   bool on_ = false, within_call_ = false;
@@ -58,9 +57,9 @@ class Recorder final : public Dry, public engine::Observer {
   std::unordered_map<const engine::Operation*, std::int32_t> in_flight_;
 };
 
-// One step of the run that trains most, on the rank kinds[which]; no replay. `account`, if given,
-// gets the memory that it takes, with the copy that checkpoints are written from.
-Recording record_step(const PlanInput&, const DryTarget&, Placement, const std::vector<int>& kinds,
-                      std::size_t which, Account* account = nullptr);
+// One step of the run that trains most; no replay. `account`, if given, gets the memory that it
+// takes, with the copy that checkpoints are written from.
+Recording record_step(const PlanInput&, const DryTarget&, Placement, int rank,
+                      Account* account = nullptr);
 
 }  // namespace trireme

@@ -2,8 +2,8 @@
 // One rank's step as it was asked of a machine: operations on queues, events, messages, and where
 // the host waits. Data alone; what it takes is for lib/predict/simulate.
 //
-// Words: a kind is a set of ranks whose steps are alike (one stage, one share of the heads); one of
-// them is recorded for all. A workload is an operation with all that its time depends on.
+// Words: a kind is a set of ranks whose steps are alike (lib/plan/rank_kinds.hpp); one of them is
+// recorded for all. A workload is an operation with all that its time depends on.
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Workload {
   std::string_view name;  // as machine files have it: the operation's, or a variant's
   DType dtype = DType::f32;
   double bytes = 0, flops = 0;      // kernels/operation.hpp: Work
-  std::array<std::int64_t, 3> m{};  // of a product: M, N, K
+  std::array<std::int64_t, 3> m{};  // of a product: M, N, K; grouped: of one of mean size
   MatmulLayout layout{};
   std::int64_t tokens = 0, head_dim = 0, heads = 0;  // of attention; heads of all samples
 
@@ -38,10 +38,10 @@ struct Workload {
 };
 
 // What waits for messages are charged to.
-enum class Axis : std::uint8_t { shard, seq, pipe, all };
+enum class Axis : std::uint8_t { shard, seq, pipe, expert, all };
 template <>
-inline constexpr auto value_names<Axis> = named<Axis>("shard", "seq", "pipe", "all");
-inline constexpr int axis_count = 4;
+inline constexpr auto value_names<Axis> = named<Axis>("shard", "seq", "pipe", "expert", "all");
+inline constexpr int axis_count = 5;
 Axis axis_of(Comm);
 
 struct Volume {
@@ -99,6 +99,7 @@ struct Recording {
   int rank = 0;
   int ranks = 1, ranks_of_node = 1;  // of the job
   Grid::At at;
+  std::array<std::vector<int>, comm_count> members;  // kinds of the ranks of each comm
   std::vector<Workload> workloads;
   std::vector<Transfer> transfers;
   std::vector<Action> actions;

@@ -132,6 +132,11 @@ class Search {
       to.chunks = chunks;
       change(to, schedule_overrides(to));
     }
+    for (const auto ranks : {2 * c.grid.expert, c.grid.expert / 2}) {
+      to = c;
+      to.grid.expert = ranks;
+      if (c.mixture) change(to, expert_override(to));
+    }
     for (const auto size : {2 * c.microbatch, c.microbatch / 2}) {
       to = c;
       to.microbatch = size;

@@ -1,6 +1,6 @@
 #pragma once
-// The fastest ways to run a model on a number of ranks: over grids, zero.stage and cadences,
-// schedules, microbatch and recompute. What cannot be among the fastest is left out by bounds that
+// The fastest ways to run a model on a number of ranks: over all that lib/predict/choices.hpp has.
+// What cannot be among the fastest is left out by bounds that
 // are never above the truth, so the best found is the best there is; the rest is simulated.
 #include <optional>
 #include <string>

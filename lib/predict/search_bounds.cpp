@@ -1,9 +1,10 @@
 #include "lib/predict/search_bounds.hpp"
 
 #include <algorithm>
-#include <array>
+#include <numeric>
 
 #include "kernels/trace.hpp"
+#include "lib/ops/expert_rounds.hpp"
 #include "lib/predict/recorder.hpp"
 #include "lib/predict/simulate.hpp"
 #include "lib/train/optimizer.hpp"
@@ -24,8 +25,10 @@ double least_seconds(const MachineModel& m, const Transfer& t) {
                             "a message");
 }
 
-// A model of `layers` blocks on one stage, in `microbatches`, without rules for others.
-PlanInput small(const PlanInput& in, RunChoice c, std::int64_t layers, std::int64_t microbatches) {
+// A model of `layers` blocks on one stage, all with experts or none, in `microbatches`, without
+// rules for others.
+PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t layers,
+                std::int64_t microbatches) {
   c.grid.pipe = 1;
   c.schedule = ScheduleKind::one_f_one_b;
   c.chunks = 1;
@@ -33,23 +36,38 @@ PlanInput small(const PlanInput& in, RunChoice c, std::int64_t layers, std::int6
   out.setup.freeze = {};
   out.setup.segments = {};
   out.setup.optimizer.no_decay = {};
-  out.setup.model.layers = layers;
+  auto& model = out.setup.model;
+  model.layers = layers;
+  model.dense_layers.clear();
+  for (std::int64_t l = 0; model.experts > 0 && !experts && l < layers; ++l)
+    model.dense_layers.push_back(l);
   out.train.batch = microbatches * c.microbatch * c.grid.data;
   return out;
 }
 
 struct Small {
   std::array<double, 2> forward{}, backward{};  // seconds of its first two microbatches
-  double saved = 0, gather = 0, scatter = 0;
+  double saved = 0;
+  std::array<double, 2> gather{}, scatter{};  // by communicator: of the stage, of experts
 };
+
+bool moves_weights(Comm n) {
+  using enum Comm;
+  return n == gather || n == scatter || n == replicas || n == expert_gather ||
+         n == expert_scatter || n == expert_replicas;
+}
+
+bool is_of_experts(Comm n) {
+  using enum Comm;
+  return n == expert_gather || n == expert_scatter || n == expert_replicas;
+}
 
 // `before` as in Placement.
 Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
               int before) {
-  const std::vector<int> kinds{0};
   Account account;
   const Placement placement{static_cast<int>(machine.ranks_of_node), before};
-  const auto r = record_step(in, target, placement, kinds, 0, &account);
+  const auto r = record_step(in, target, placement, 0, &account);
   Small s;
   s.saved = static_cast<double>(account.peak[static_cast<std::size_t>(Kind::saved)]);
   for (const auto& scope : r.scopes) {
@@ -62,12 +80,13 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
         sum += seconds_of(machine, r.workloads[static_cast<std::size_t>(a.index)]);
       if (a.what != Action::What::call) continue;
       const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
-      if (t.comm == Comm::seq) sum += least_seconds(machine, t);
+      if (t.comm == Comm::seq || t.comm == Comm::experts) sum += least_seconds(machine, t);
     }
   }
   for (const auto& t : r.transfers) {
-    if (t.comm != Comm::gather && t.comm != Comm::scatter && t.comm != Comm::replicas) continue;
-    (t.queue == Queue::gather ? s.gather : s.scatter) += least_seconds(machine, t);
+    if (!moves_weights(t.comm)) continue;
+    auto& queue = t.queue == Queue::gather ? s.gather : s.scatter;
+    queue[is_of_experts(t.comm)] += least_seconds(machine, t);
   }
   return s;
 }
@@ -78,33 +97,53 @@ SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
                            const MachineModel& machine)
     : input_(in), target_(target), machine_(machine) {
   const auto spec = make_spec(in.setup.model);
-  for (const auto& p : spec.params)
-    if (p.unit == spec.blocks[0].unit) block_parameters_ += static_cast<double>(p.shape.count());
+  for (std::int64_t l = 0; l < spec.config.layers; ++l) {
+    Parameters of;
+    for (const auto& p : spec.params) {
+      if (p.unit != spec.blocks[static_cast<std::size_t>(l)].unit ||
+          p.learns_from == LearnsFrom::loads)
+        continue;
+      if (p.expert < 0) of.stage += static_cast<double>(p.shape.count());
+      if (p.expert == 0) of.of_expert += static_cast<double>(p.shape.count());
+    }
+    parameters_[has_experts(spec.config, l) ? mixture : dense] = of;
+  }
 }
 
-const std::vector<std::int64_t>& SearchBounds::blocks(const Pipeline& p) {
+const std::vector<SearchBounds::Count>& SearchBounds::blocks(const Pipeline& p) {
   auto& known = stages_[{p.schedule, p.stages, p.chunks}];
-  if (known.empty()) known = blocks_of_stages(make_spec(input_.setup.model), {}, p);
+  if (!known.empty()) return known;
+  const auto& model = input_.setup.model;
+  std::int64_t layer = 0;
+  for (const auto n : blocks_of_stages(make_spec(model), {}, p)) {
+    auto& count = known.emplace_back(Count{});
+    for (const auto end = layer + n; layer < end; ++layer)
+      ++count[has_experts(model, layer) ? mixture : dense];
+  }
   return known;
 }
 
-// Its groups of `size` ranks may lie otherwise on nodes than those of the first stage.
-int SearchBounds::before(const RunChoice& c, int stage, int size) const {
+int SearchBounds::before(const RunChoice& c, int stage, std::initializer_list<int> sizes) const {
   const auto node = static_cast<int>(machine_.ranks_of_node);
-  return node % size == 0 || size % node == 0 ? 0 : stage * c.grid.places() % node;
+  const bool alike =
+      std::ranges::all_of(sizes, [&](int size) { return node % size == 0 || size % node == 0; });
+  return alike ? 0 : stage * c.grid.places() % node;
 }
 
 // What a step does once, such as clearing a gradient, it does in one microbatch or the other: less
 // than the least of two is in none.
-const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage) {
-  const int before_it = before(c, stage, c.grid.seq);
-  auto& b = blocks_[{c.grid.seq, c.microbatch, c.recompute, before_it}];
+const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, Sort sort) {
+  const auto& g = c.grid;
+  const int before_it = before(c, stage, {g.seq, g.expert});
+  auto& b = blocks_[{g.seq, g.expert, c.microbatch, c.recompute, before_it, sort}];
   if (b) return *b;
   RunChoice alone = c;
-  alone.grid = {1, 1, c.grid.seq};
+  alone.grid = {1, g.expert / std::gcd(g.expert, g.seq), g.seq, g.expert};
   alone.zero_stage = 0;
-  const auto one = measure(small(input_, alone, 1, 2), target_, machine_, before_it);
-  const auto two = measure(small(input_, alone, 2, 2), target_, machine_, before_it);
+  const auto of = [&](std::int64_t layers) {
+    return measure(small(input_, alone, sort == mixture, layers, 2), target_, machine_, before_it);
+  };
+  const auto one = of(1), two = of(2);
   std::array<Block, 2> each;
   for (std::size_t i = 0; i < each.size(); ++i) {
     each[i].forward = two.forward[i] - one.forward[i];
@@ -116,24 +155,70 @@ const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage) {
       std::max(0.0, std::min(each[0].rest, each[1].rest)), two.saved - one.saved});
 }
 
-const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage) {
-  const int before_it = before(c, stage, c.grid.places());
+const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage, Sort sort) {
+  const auto& g = c.grid;
+  const int before_it = before(c, stage, {g.places()});
   const auto [it, fresh] = shards_.try_emplace(
-      {c.grid.data, c.grid.seq, c.zero_stage, c.gather, c.reduce, before_it}, Shard{});
-  if (!fresh || c.grid.places() == 1) return it->second;
+      {g.data, g.seq, g.expert, c.zero_stage, c.gather, c.reduce, before_it, sort}, Shard{});
+  if (!fresh || g.places() == 1) return it->second;
   RunChoice least = c;
   least.microbatch = 1;
   least.recompute = Recompute::none;
   const auto at = [&](std::int64_t layers, std::int64_t microbatches) {
-    return measure(small(input_, least, layers, microbatches), target_, machine_, before_it);
+    return measure(small(input_, least, sort == mixture, layers, microbatches), target_, machine_,
+                   before_it);
   };
   const auto one = at(1, 1), two = at(2, 1), one_twice = at(1, 2), two_twice = at(2, 2);
-  const auto of = [&](double Small::*queue) {
-    const double once = two.*queue - one.*queue, twice = two_twice.*queue - one_twice.*queue;
-    return Messages{std::max(0.0, 2 * once - twice), std::max(0.0, twice - once)};
+  const auto of = [&](std::array<double, 2> Small::*queue) {
+    std::array<Messages, 2> all;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double once = (two.*queue)[i] - (one.*queue)[i],
+                   twice = (two_twice.*queue)[i] - (one_twice.*queue)[i];
+      all[i] = {std::max(0.0, 2 * once - twice), std::max(0.0, twice - once)};
+    }
+    return all;
   };
   it->second = {of(&Small::gather), of(&Small::scatter)};
   return it->second;
+}
+
+// A device's queue moves one thing at a time; on a host communicators go on beside each other.
+double SearchBounds::on_queue(const std::array<double, 2>& seconds) const {
+  return machine_.backend == "cuda" ? seconds[0] + seconds[1] : std::max(seconds[0], seconds[1]);
+}
+
+// Uses in a row share a gather: the last block of a chunk forward and the first backward, the first
+// block backward and then forward; a chunk of one block may be gathered once for all.
+SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
+  const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
+  const auto& of_stage = blocks(pipe);
+  const auto m = static_cast<double>(microbatches_of(input_, c));
+  StageSums all;
+  std::array<double, 2> once{}, often{}, at_least{}, scatter{};  // by communicator
+  for (int chunk = 0; chunk < c.chunks; ++chunk) {
+    const auto& there = of_stage[static_cast<std::size_t>(pipe.virtual_stage(stage, chunk))];
+    std::array<double, 2> gathered{}, shared{};
+    for (const auto sort : sorts) {
+      if (there[sort] == 0) continue;
+      const auto n = static_cast<double>(there[sort]);
+      const auto& b = block(c, stage, sort);
+      const auto& s = shard(c, stage, sort);
+      all.forward += n * b.forward;
+      all.both += n * b.both();
+      for (std::size_t i = 0; i < once.size(); ++i) {
+        once[i] += n * s.gather[i].step;
+        at_least[i] += n / 2 * s.gather[i].microbatch;
+        gathered[i] += n * s.gather[i].microbatch;
+        shared[i] = std::max(shared[i], s.gather[i].microbatch);
+        scatter[i] += n * s.scatter[i].of(m);
+      }
+    }
+    for (std::size_t i = 0; i < often.size(); ++i) often[i] += gathered[i] - shared[i];
+  }
+  for (std::size_t i = 0; i < once.size(); ++i) once[i] += std::max(at_least[i], m * often[i]);
+  all.gather = on_queue(once);
+  all.scatter = on_queue(scatter);
+  return all;
 }
 
 // A stage works off its microbatches, after the first has come down to it; with 1F1B, before the
@@ -141,38 +226,64 @@ const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage) {
 // forward, which is before all other work but with chunks; what is reduced once a step after the
 // begin of the last backward, which with 1F1B is behind all other work.
 double SearchBounds::seconds(const RunChoice& c) {
-  const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
-  const auto& of_stage = blocks(pipe);
   const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
+  const auto& of_stage = blocks({c.schedule, c.grid.pipe, c.chunks});
   double most = 0, above = 0, down = 0;
   for (int stage = 0; stage < c.grid.pipe; ++stage) {
-    // Uses in a row share a gather: the last block of a chunk forward and the first backward, the
-    // first block backward and then forward; a chunk of one block may be gathered once for all.
-    const auto& b = block(c, stage);
-    const auto& s = shard(c, stage);
-    double n = 0, gathered = 0;
-    for (int chunk = 0; chunk < c.chunks; ++chunk) {
-      const auto there = of_stage[static_cast<std::size_t>(pipe.virtual_stage(stage, chunk))];
-      n += static_cast<double>(there);
-      gathered += static_cast<double>(std::max<std::int64_t>(0, there - 1));
-    }
-    const double gather = n * s.gather.step + std::max(n / 2, m * gathered) * s.gather.microbatch;
-    const double scatter = n * s.scatter.of(m);
-    const double work = m * n * b.both();
+    const auto s = sums(c, stage);
+    const double work = m * s.both;
     const bool once = c.gather == ZeroCadence::step && !whole;
-    most = std::max({most, (plain ? above : down) + work, gather, scatter});
+    most = std::max({most, (plain ? above : down) + work, s.gather, s.scatter});
     if (c.chunks == 1)
-      most = std::max(most, (once ? gather : down + n * b.forward) + work - n * b.forward);
+      most = std::max(most, (once ? s.gather : down + s.forward) + work - s.forward);
     if (plain) {
       const bool late = c.reduce == ZeroCadence::step || whole;
-      most = std::max(most, (once ? gather : down + n * b.forward) + (m - 1) * n * b.both() +
-                                (late ? scatter : n * b.backward));
+      most = std::max(most, (once ? s.gather : down + s.forward) + (m - 1) * s.both +
+                                (late ? s.scatter : s.both - s.forward));
     }
-    above += n * b.both();
-    down += static_cast<double>(of_stage[static_cast<std::size_t>(stage)]) * b.forward;
+    above += s.both;
+    for (const auto sort : sorts)
+      if (const auto n = of_stage[static_cast<std::size_t>(stage)][sort]; n > 0)
+        down += static_cast<double>(n) * block(c, stage, sort).forward;
   }
-  return c.grid.pipe == 1 ? std::max(most, m * (above + block(c, 0).rest)) : most;
+  if (c.grid.pipe > 1) return most;
+  const auto first = has_experts(input_.setup.model, 0) ? mixture : dense;
+  return std::max(most, m * (above + block(c, 0, first).rest));
+}
+
+// Of the first place, which has most.
+static double own_experts(const PlanInput& in, const RunChoice& c) {
+  return static_cast<double>(ops::owned_experts(in.setup.model.experts, 0, c.grid.expert).count());
+}
+
+double SearchBounds::state_bytes(const RunChoice& c, const Count& blocks) const {
+  const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
+  const auto arrays = static_cast<double>(arrays_of(update_rule(input_.setup.optimizer)).size());
+  const double masters = compute < 4 ? 4 : 0;  // beside the weights that are computed with
+  const double each = 4 * arrays + masters + compute + 4;
+  const double n = c.zero_stage == 3 ? c.grid.places() : 1,
+               of_experts = c.zero_stage == 3 ? n / c.grid.expert : 1;
+  double bytes = 0;
+  for (const auto sort : sorts) {
+    const auto& p = parameters_[sort];
+    bytes += static_cast<double>(blocks[sort]) * each *
+             (p.stage / n + p.of_expert * own_experts(input_, c) / of_experts);
+  }
+  return bytes;
+}
+
+double SearchBounds::gathered_bytes(const RunChoice& c, const Count& blocks,
+                                    double bytes_each) const {
+  if (c.zero_stage != 3 || c.grid.places() == 1) return 0;
+  const bool experts_too = c.grid.places() > c.grid.expert;
+  double bytes = 0;
+  for (const auto sort : sorts) {
+    const auto& p = parameters_[sort];
+    bytes += static_cast<double>(blocks[sort]) * bytes_each *
+             (p.stage + (experts_too ? p.of_expert * own_experts(input_, c) : 0));
+  }
+  return bytes;
 }
 
 // What the first stage's blocks have: state, and the inputs of microbatches in flight; whole
@@ -182,32 +293,28 @@ double SearchBounds::seconds(const RunChoice& c) {
 double SearchBounds::bytes(const RunChoice& c) {
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
   const auto& of_stage = blocks(pipe);
-  double first = 0;
+  Count first{};
   for (int chunk = 0; chunk < c.chunks; ++chunk)
-    first += static_cast<double>(of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))]);
-  const double n = c.grid.places();
+    for (const auto sort : sorts)
+      first[sort] += of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))][sort];
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
-  const auto rule = update_rule(input_.setup.optimizer);
-  const auto arrays = static_cast<double>(arrays_of(rule).size());
-  const double masters = compute < 4 ? 4 : 0;  // beside the weights that are computed with
-  const bool shards = c.zero_stage == 3 && n > 1;
-  const double kept = (4 * arrays + masters + compute + 4) / (shards ? n : 1);
-  const double gathered = shards && c.gather == ZeroCadence::step ? compute : 0;
+  const double gathered = c.gather == ZeroCadence::step ? gathered_bytes(c, first, compute) : 0;
   const auto m = microbatches_of(input_, c);
-  const bool sums = shards && c.reduce == ZeroCadence::step && c.chunks == 1;
-  const double summed = sums && m > 1 ? 4 : 0;
-  const auto saved = [&](std::int64_t microbatches) {
-    const auto in_flight = [&](std::int64_t most) {
-      return static_cast<double>(std::min(most, microbatches));
-    };
-    const bool folded = traits_of(c.schedule).path == Path::fold;
-    return block(c, 0).saved *
-           (folded ? static_cast<double>(of_stage.front()) * in_flight(2 * c.grid.pipe - 1) +
-                         static_cast<double>(of_stage.back())
-                   : first * in_flight(c.grid.pipe));
+  const bool sums = c.reduce == ZeroCadence::step && c.chunks == 1 && m > 1;
+  const double summed = sums ? gathered_bytes(c, first, 4) : 0;
+  // Of `most` microbatches, or as many as there are.
+  const auto saved_of = [&](const Count& blocks, std::int64_t most, std::int64_t microbatches) {
+    double bytes = 0;
+    for (const auto sort : sorts)
+      if (blocks[sort] > 0) bytes += static_cast<double>(blocks[sort]) * block(c, 0, sort).saved;
+    return bytes * static_cast<double>(std::min(most, microbatches));
   };
-  return first * block_parameters_ * (kept + gathered) +
-         std::max(saved(m), first * block_parameters_ * summed + saved(m - 1));
+  const auto saved = [&](std::int64_t microbatches) {
+    if (traits_of(c.schedule).path != Path::fold) return saved_of(first, c.grid.pipe, microbatches);
+    return saved_of(of_stage.front(), 2 * c.grid.pipe - 1, microbatches) +
+           saved_of(of_stage.back(), 1, 1);
+  };
+  return state_bytes(c, first) + gathered + std::max(saved(m), summed + saved(m - 1));
 }
 
 }  // namespace trireme

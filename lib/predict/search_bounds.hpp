@@ -1,6 +1,8 @@
 #pragma once
 // What a choice takes at least, in time and memory, from recordings of models of one and of two
-// blocks. Each is made once for all choices that it serves.
+// blocks of a sort. Each is made once for all choices that it serves.
+#include <array>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -18,6 +20,11 @@ class SearchBounds {
   double bytes(const RunChoice&);    // of a rank, at least
 
  private:
+  // Blocks with one MLP, and with experts.
+  enum Sort : std::uint8_t { dense, mixture };
+  static constexpr std::array sorts = {dense, mixture};
+  using Count = std::array<std::int64_t, 2>;  // of each sort
+
   // Of one microbatch on one rank.
   struct Block {
     double forward = 0, backward = 0;  // seconds, with the exchanges that they wait for
@@ -25,28 +32,45 @@ class SearchBounds {
     double saved = 0;                  // bytes kept from forward to backward
     double both() const { return forward + backward; }
   };
-  // Seconds of a block's messages on a queue: a step's, and a microbatch's beside them.
+  // Seconds of a block's messages on one communicator: a step's, and a microbatch's beside them.
   struct Messages {
     double step = 0, microbatch = 0;
     double of(double microbatches) const { return step + microbatches * microbatch; }
   };
+  // Those of all weights but shared out experts', and those of experts.
   struct Shard {
-    Messages gather, scatter;
+    std::array<Messages, 2> gather, scatter;
   };
-  const Block& block(const RunChoice&, int stage);
-  const Shard& shard(const RunChoice&, int stage);
-  // Placement::before of a stage.
-  int before(const RunChoice&, int stage, int size) const;
+  // Elements of a block: whole ones but shared out experts', and one expert's.
+  struct Parameters {
+    double stage = 0, of_expert = 0;
+  };
+  // Of a stage.
+  struct StageSums {
+    double forward = 0, both = 0, gather = 0, scatter = 0;
+  };
+
+  // `stage`: of the pipeline, whose ranks may lie otherwise on nodes than those of the first.
+  const Block& block(const RunChoice&, int stage, Sort);
+  const Shard& shard(const RunChoice&, int stage, Sort);
+  StageSums sums(const RunChoice&, int stage);
+  // What of all blocks of these counts a rank's state takes at least.
+  double state_bytes(const RunChoice&, const Count&) const;
+  double gathered_bytes(const RunChoice&, const Count&, double bytes_each) const;
+  // Seconds of a queue, from those of its communicators.
+  double on_queue(const std::array<double, 2>&) const;
+  // Placement::before of a stage, for groups of these sizes.
+  int before(const RunChoice&, int stage, std::initializer_list<int> sizes) const;
   // Of each virtual stage.
-  const std::vector<std::int64_t>& blocks(const Pipeline&);
+  const std::vector<Count>& blocks(const Pipeline&);
 
   const PlanInput& input_;
   const DryTarget& target_;
   const MachineModel& machine_;
-  double block_parameters_ = 0;
-  std::map<std::tuple<int, std::int64_t, Recompute, int>, std::optional<Block>> blocks_;
-  std::map<std::tuple<int, int, int, ZeroCadence, ZeroCadence, int>, Shard> shards_;
-  std::map<std::tuple<ScheduleKind, int, int>, std::vector<std::int64_t>> stages_;
+  std::array<Parameters, 2> parameters_;  // by Sort
+  std::map<std::tuple<int, int, std::int64_t, Recompute, int, Sort>, std::optional<Block>> blocks_;
+  std::map<std::tuple<int, int, int, int, ZeroCadence, ZeroCadence, int, Sort>, Shard> shards_;
+  std::map<std::tuple<ScheduleKind, int, int>, std::vector<Count>> stages_;
 };
 
 }  // namespace trireme

@@ -172,12 +172,11 @@ class HostSimulation {
     for (const auto i : r.in_flight) {
       const auto& m = moving(k, i);
       if (m.begun == never) continue;
-      if (m.left > 0)
-        at = std::min(at, ready(k, i));
-      else if (const double far = far_arrival(k, i); far > r.now)
-        at = std::min(at, far);
-      else if (r.transfer(i).pattern == Pattern::send)
-        at = std::min(at, received(k, i));
+      // What another rank began after this one fell asleep may be here by now.
+      double next = m.left > 0 ? ready(k, i) : far_arrival(k, i);
+      if (m.left == 0 && next <= r.now && r.transfer(i).pattern == Pattern::send)
+        next = received(k, i);
+      at = std::min(at, next);
     }
     return std::max(at, r.now);
   }

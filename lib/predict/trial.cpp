@@ -10,15 +10,14 @@ Trial simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
                       const RunChoice& c, std::int64_t microbatches) {
   auto input = input_of(in, c);
   input.train.batch = microbatches * c.microbatch * c.grid.data;
-  const auto kinds = kinds_of_ranks(input);
   const Placement placement{static_cast<int>(machine.ranks_of_node)};
   Trial trial;
   trial.choice = c;
   std::vector<Recording> recordings;
-  for (std::size_t k = 0; k < kinds.size(); ++k) {
+  for (const int rank : kinds_of_ranks(input)) {
     Account account;
-    recordings.push_back(record_step(input, target, placement, kinds, k, &account));
-    const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), kinds[k]);
+    recordings.push_back(record_step(input, target, placement, rank, &account));
+    const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), rank);
     trial.needed_by_kind.push_back(memory_of(account, target.properties) +
                                    outside_account(input, target.properties, axes).all());
     auto& sent = trial.sent_by_kind.emplace_back(0);

@@ -12,6 +12,8 @@ Axis axis_of(Comm n) {
     case Comm::up:
     case Comm::stages:
       return Axis::pipe;
+    case Comm::experts:
+      return Axis::expert;
     case Comm::world:
       return Axis::all;
     default:
@@ -57,9 +59,14 @@ Workload pointwise(std::string_view name, DType t, double bytes) {
   return a;
 }
 
-MatmulLayout layout_of(const kernel::Matmul& o) {
-  const bool a_rows = o.a_MK.stride[1] == 1, b_rows = o.b_KN.stride[1] == 1;
+MatmulLayout layout_of(const ConstView& a_MK, const ConstView& b_KN) {
+  const bool a_rows = a_MK.stride[1] == 1, b_rows = b_KN.stride[1] == 1;
   return !a_rows ? MatmulLayout::tn : b_rows ? MatmulLayout::nn : MatmulLayout::nt;
+}
+
+// Of an expert, if all have as many: what a plan takes for granted.
+std::int64_t rows_of_expert(std::int64_t rows, std::int64_t experts) {
+  return std::max<std::int64_t>(1, (rows + experts / 2) / experts);
 }
 
 struct Describe {
@@ -82,7 +89,7 @@ struct Describe {
     Workload p = plain(o);
     p.dtype = o.a_MK.dtype;
     p.m = {o.c_MN.extent[0], o.c_MN.extent[1], o.a_MK.extent[1]};
-    p.layout = layout_of(o);
+    p.layout = layout_of(o.a_MK, o.b_KN);
     const auto& e = o.epilogue;
     p.bytes = bytes_seen(o.a_MK) + bytes_seen(o.b_KN) +
               (o.how == Accumulate::add ? 2 : 1) * bytes_seen(o.c_MN);
@@ -97,6 +104,22 @@ struct Describe {
     if (e.activated_at_MN)
       apart("activate_grad", 2 * bytes_seen(o.c_MN) + bytes_seen(e.activated_at_MN));
     if (e.row_sum_M) apart("column_sum", bytes_seen(o.a_MK) + bytes_seen(e.row_sum_M));
+  }
+  void operator()(const kernel::GroupedMatmul& o) {
+    Workload p = plain(o);
+    p.dtype = o.a_RK.dtype;
+    p.m = {rows_of_expert(o.a_RK.extent[0], std::ssize(o.b_KN)), o.c_RN.extent[1],
+           o.a_RK.extent[1]};
+    p.layout = layout_of(o.a_RK, o.b_KN.front());
+    out.push_back(p);
+  }
+  void operator()(const kernel::GroupedMatmulGrad& o) {
+    Workload p = plain(o);
+    p.dtype = o.a_RM.dtype;
+    p.m = {o.a_RM.extent[1], o.b_RN.extent[1],
+           rows_of_expert(o.a_RM.extent[0], std::ssize(o.c_MN))};
+    p.layout = MatmulLayout::tn;
+    out.push_back(p);
   }
   template <class O>
   void attention(const O& o, const AttentionShape& s) {
@@ -128,11 +151,17 @@ std::vector<std::string> names_in(const std::variant<O...>*) {
 
 }  // namespace
 
+bool is_product(std::string_view name) {
+  return name == kernel::Matmul::name || name == kernel::GroupedMatmul::name ||
+         name == kernel::GroupedMatmulGrad::name;
+}
+
 std::vector<std::string> workload_names() {
   auto names = names_in(static_cast<const kernel::Operation*>(nullptr));
-  for (const auto own :
-       {kernel::Matmul::name, kernel::Attention::name, kernel::AttentionGrad::name})
-    std::erase(names, own);
+  std::erase_if(names, [](const std::string& name) {
+    return is_product(name) || name == kernel::Attention::name ||
+           name == kernel::AttentionGrad::name;
+  });
   names.insert(names.end(), {"add", "cross_entropy_grad"});
   std::ranges::sort(names);
   return names;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
+#include "lib/io/routing_rows.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/io/run_tables.hpp"
 #include "lib/report/log_events.hpp"
@@ -51,11 +53,12 @@ Page series_json(const std::vector<SeriesPoint>& all) {
           {"thinned", points.size() + 1 < all.size() && all.size() > 2 * stretches + 2}};
 }
 
-template <class Row>
-Page column(const std::vector<Row>& rows, double Row::*member) {
+// A member of each row, or what one returns.
+template <class Row, class Member>
+Page column(const std::vector<Row>& rows, Member member) {
   std::vector<SeriesPoint> points;
   points.reserve(rows.size());
-  for (const auto& r : rows) points.push_back({r.step, r.tokens, r.*member});
+  for (const auto& r : rows) points.push_back({r.step, r.tokens, std::invoke(member, r)});
   return series_json(points);
 }
 
@@ -112,6 +115,7 @@ class Reader {
   void tables() {
     std::vector<HistoryRow> rows;
     std::vector<EvaluationRow> evaluations;
+    std::vector<RoutingRow> routing;
     json_["quiet"] = nullptr;
     attempt("history.csv", [&](const fs::path& file) {
       const auto age = fs::file_time_type::clock::now() - fs::last_write_time(file);
@@ -121,6 +125,8 @@ class Reader {
     if (is_there(run_ / "evaluation.csv"))
       attempt("evaluation.csv",
               [&](const fs::path& file) { evaluations = read_evaluations(file); });
+    if (is_there(run_ / "routing.csv"))
+      attempt("routing.csv", [&](const fs::path& file) { routing = read_routing(file); });
     json_["rows"] = rows.size();
     json_["tokens"] = rows.empty() ? 0 : rows.back().tokens;
     if (!rows.empty())
@@ -129,7 +135,11 @@ class Reader {
                        {"grad_norm", column(rows, &HistoryRow::grad_norm)},
                        {"lr", column(rows, &HistoryRow::lr)},
                        {"tokens_per_second", column(rows, &HistoryRow::tokens_per_second)},
-                       {"held_out", column(evaluations, &EvaluationRow::loss)}};
+                       {"held_out", column(evaluations, &EvaluationRow::loss)},
+                       {"balance", column(routing, &RoutingRow::balance)},
+                       {"router_z", column(routing, &RoutingRow::z)},
+                       {"least_load", column(routing, &RoutingRow::least)},
+                       {"most_load", column(routing, &RoutingRow::most)}};
     for (const auto& r : rows)
       if (!std::isfinite(r.loss) || !std::isfinite(r.grad_norm)) not_finite_.push_back(r.step);
   }

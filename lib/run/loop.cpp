@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <exception>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -317,6 +318,18 @@ void TrainLoop::count_skipped(const StepResult& result) {
       masked ? "" : "lower optimizer.lr, lengthen schedule.warmup_steps, or "));
 }
 
+static RoutingRow routing_row(std::int64_t step, std::int64_t tokens, const Routing& r) {
+  RoutingRow row{step, tokens, r.balance, r.z, r.more_rounds, {}};
+  for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    const auto& loads = r.loads[l];
+    const auto [least, most] = std::ranges::minmax(loads);
+    const auto all = std::reduce(loads.begin(), loads.end(), std::int64_t{0});
+    row.loads.push_back(
+        {r.layers[l], least, static_cast<double>(all) / static_cast<double>(loads.size()), most});
+  }
+  return row;
+}
+
 void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int64_t sent) {
   HistoryRow row;
   row.step = meta_.step;
@@ -337,6 +350,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
   try {
     record_.add(row);
     if (digests) record_.add(DigestRow{std::move(*digests), meta_.step});
+    if (!r.routing.layers.empty()) record_.add(routing_row(meta_.step, meta_.tokens, r.routing));
   } catch (const Error&) {
     row_error_ = std::current_exception();  // for all ranks, when they decide
   }
@@ -348,6 +362,8 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
                tokens / (seconds_since(line_.at) - line_.evaluating));
     line_ = {meta_.step, Clock::now(), 0};
   }
+  if (const auto idle = idle_experts_.after(r.routing); !idle.empty())
+    log_warning("step {}: {}", meta_.step, idle);
   const double left = static_cast<double>(total_steps_ - meta_.step) * times_.step();
   progress_.show({meta_.step, total_steps_, row.loss, lr, row.tokens_per_second, left});
 }

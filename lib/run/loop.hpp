@@ -13,6 +13,7 @@
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/config.hpp"
 #include "lib/run/config.hpp"
+#include "lib/run/idle_experts.hpp"
 #include "lib/run/progress.hpp"
 #include "lib/run/read_ahead.hpp"
 #include "lib/run/record.hpp"
@@ -142,6 +143,7 @@ class TrainLoop {
   bool droppable_ = true;         // the next step may take longer than run.signal_grace
   std::exception_ptr row_error_;  // of the last row of history, on rank 0
   Progress progress_;
+  IdleExperts idle_experts_;
   StepTrace trace_;
   ReadAhead reading_;
 };

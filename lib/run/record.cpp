@@ -37,13 +37,15 @@ void require_tables(const RunDirectory& directory) {
   require_columns(directory.history(), history_columns);
   require_columns(directory.evaluation(), evaluation_columns);
   require_columns(directory.digests(), digest_columns);
+  require_columns(directory.routing(), routing_columns);
 }
 
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations evaluations,
-                     Digests digests, const CheckpointMeta& meta, JobStart start) {
+                     Digests digests, Experts experts, const CheckpointMeta& meta, JobStart start) {
   files_.emplace(
       Files{directory,
             open_table(directory.history(), history_columns, history_start(origin, meta)),
+            {},
             {},
             {},
             0,
@@ -55,12 +57,16 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
     files_->evaluation.emplace(
         open_table(directory.evaluation(), evaluation_columns, evaluation_start(origin, meta)));
   // A table of earlier steps ends with the step restored, also when no more rows come.
+  const auto start_with = [&](bool (*is_row)(std::string_view)) {
+    return origin == Origin::fresh ? std::nullopt
+                                   : std::optional(TableStart{.is_row = is_row, .step = meta.step});
+  };
   if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
     files_->digests.emplace(
-        open_table(directory.digests(), digest_columns,
-                   origin == Origin::fresh
-                       ? std::nullopt
-                       : std::optional(TableStart{.is_row = is_digest_row, .step = meta.step})));
+        open_table(directory.digests(), digest_columns, start_with(is_digest_row)));
+  if (experts == Experts::some)
+    files_->routing.emplace(
+        open_table(directory.routing(), routing_columns, start_with(is_routing_row)));
 }
 
 template <class Write>
@@ -124,6 +130,18 @@ void RunRecord::add(const DigestRow& row) {
   if (files_ && files_->digests) restored(*files_->digests).append(to_csv(row));
 }
 
+void RunRecord::add(const RoutingRow& row) {
+  if (!files_ || !files_->routing) return;
+  restored(*files_->routing).append(to_csv(row));
+  write_events([&](auto& events) {
+    if (events)
+      events->add(row.step, std::array<Scalar, 4>{{{"train/balance_loss", row.balance},
+                                                   {"train/router_z_loss", row.z},
+                                                   {"train/least_load", row.least()},
+                                                   {"train/most_load", row.most()}}});
+  });
+}
+
 void RunRecord::put_into(CheckpointMeta& meta) {
   if (!files_) return;
   restored(files_->history).sync();
@@ -132,7 +150,8 @@ void RunRecord::put_into(CheckpointMeta& meta) {
     restored(*files_->evaluation).sync();
     meta.extra.evaluation = files_->evaluation->newest_rows();
   }
-  if (files_->digests) restored(*files_->digests).sync();
+  for (auto* table : {&files_->digests, &files_->routing})
+    if (*table) restored(**table).sync();
   meta.extra.history_begins = files_->history_begins;
 }
 

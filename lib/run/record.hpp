@@ -1,6 +1,6 @@
 #pragma once
 // The files that a run writes beside its checkpoints: history.csv, evaluation.csv, digests.csv,
-// outcome.json.
+// routing.csv, outcome.json.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +9,7 @@
 #include "lib/io/config.hpp"
 #include "lib/io/digests.hpp"
 #include "lib/io/event_file.hpp"
+#include "lib/io/routing_rows.hpp"
 #include "lib/io/run_directory.hpp"
 #include "lib/io/run_tables.hpp"
 
@@ -25,6 +26,7 @@ void require_tables(const RunDirectory&);
 
 enum class Evaluations : std::uint8_t { none, some };
 enum class Digests : std::uint8_t { none, some };
+enum class Experts : std::uint8_t { none, some };
 
 // Default-constructed, as on ranks other than 0, it does nothing.
 class RunRecord {
@@ -32,7 +34,7 @@ class RunRecord {
   RunRecord() = default;
   // Opens the tables to continue after meta.step; damage is repaired and logged. `meta` is the
   // checkpoint's.
-  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, const CheckpointMeta& meta,
+  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, Experts, const CheckpointMeta& meta,
             JobStart = {});
 
   // Rows and texts go into an event file, too; one that cannot be written is left with a warning.
@@ -41,6 +43,7 @@ class RunRecord {
   void add(const HistoryRow&);
   void add(const EvaluationRow&);
   void add(const DigestRow&);
+  void add(const RoutingRow&);
   void add_sample(std::int64_t step, const std::string& text);
   // Before a checkpoint: syncs all rows to disk and copies the newest ones into `meta`.
   void put_into(CheckpointMeta&);
@@ -58,7 +61,7 @@ class RunRecord {
   struct Files {
     RunDirectory directory;
     CsvFile history;
-    std::optional<CsvFile> evaluation, digests;
+    std::optional<CsvFile> evaluation, digests, routing;
     std::int64_t history_begins;  // the first step with a row
     std::string machine;
     JobStart start;

@@ -37,7 +37,11 @@ static OrderedJson to_json(const RankTiming& r) {
           {"peak_bytes", r.account.peak_all},
           {"reserved_bytes", r.account.reserved},
           {"pinned_bytes", r.account.pinned_reserved},
-          {"sent_bytes", {{"shard", r.sent.shard}, {"seq", r.sent.seq}, {"pipe", r.sent.pipe}}}};
+          {"sent_bytes",
+           {{"shard", r.sent.shard},
+            {"seq", r.sent.seq},
+            {"pipe", r.sent.pipe},
+            {"expert", r.sent.expert}}}};
 }
 
 namespace {
@@ -46,7 +50,7 @@ int number_of(const JsonFields& f, const char* key, int low) {
   return static_cast<int>(f.integer(key, low, most_ranks));
 }
 
-// What is missing among tasks and kinds of memory was not measured, or there was none.
+// What is missing among tasks, kinds of memory and axes was not measured, or there was none.
 template <class T>
 T optional_member(const Json& object, const std::string& name,
                   T (*read)(const Json&, const char*)) {
@@ -56,6 +60,9 @@ T optional_member(const Json& object, const std::string& name,
 
 std::size_t bytes_in(const Json& json, const char* what) {
   return static_cast<std::size_t>(integer(json, what));
+}
+std::int64_t count_in(const Json& json, const char* what) {
+  return integer(json, what);
 }
 double number_in(const Json& json, const char* what) {
   return real(json, what);
@@ -75,7 +82,8 @@ RankTiming rank_from(const Json& json) {
   r.account.reserved = bytes_in(f.at("reserved_bytes"), "reserved_bytes");
   r.account.pinned_reserved = bytes_in(f.at("pinned_bytes"), "pinned_bytes");
   const JsonFields sent{f.object("sent_bytes")};
-  r.sent = {sent.integer("shard"), sent.integer("seq"), sent.integer("pipe")};
+  r.sent = {sent.integer("shard"), sent.integer("seq"), sent.integer("pipe"),
+            optional_member(f.object("sent_bytes"), "expert", count_in)};
   return r;
 }
 
@@ -86,6 +94,7 @@ RunTiming process_from(const Json& json) {
   t.grid.pipe = number_of(grid, "pipe", 1);
   t.grid.data = number_of(grid, "data", 1);
   t.grid.seq = number_of(grid, "seq", 1);
+  if (f.object("grid").contains("expert")) t.grid.expert = number_of(grid, "expert", 1);
   t.backend = f.text("backend");
   t.first_step = f.integer("first_step", 0, most_counted);
   t.last_step = f.integer("last_step", 0, most_counted);
@@ -188,7 +197,11 @@ OrderedJson to_json(const RunTiming& t) {
   return {{"first_step", t.first_step},
           {"last_step", t.last_step},
           {"backend", t.backend},
-          {"grid", {{"pipe", t.grid.pipe}, {"data", t.grid.data}, {"seq", t.grid.seq}}},
+          {"grid",
+           {{"pipe", t.grid.pipe},
+            {"data", t.grid.data},
+            {"seq", t.grid.seq},
+            {"expert", t.grid.expert}}},
           {"tokens", t.tokens},
           {"steps_seconds", t.steps_seconds},
           {"tokens_per_second", t.tokens_a_second()},

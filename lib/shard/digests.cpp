@@ -65,7 +65,7 @@ static DigestTable digests_of_sums(Store& store, Of which) {
     const auto begin = r.begin - store.sharding().own(segments[i]).begin;
     request.add(0, p, store.gradients().sum(i).slice(begin, {r.count()}).view(), first);
   });
-  return request.answer(store.backend(), store.sharding().gather);
+  return request.answer(store.backend(), store.sharding().stage.gather);
 }
 
 DigestTable digests_of_gradients(Store& store) {
@@ -87,7 +87,7 @@ static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
     for (std::size_t k = 0; k < arrays.size(); ++k) request.add(1 + k, p, arrays[k], first);
     if (copies && copy) request.add(names.size() - 1, p, copy, first);
   });
-  return request.answer(store.backend(), store.sharding().gather);
+  return request.answer(store.backend(), store.sharding().stage.gather);
 }
 
 DigestTable digests_of_state(Store& store) {

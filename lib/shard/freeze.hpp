@@ -40,7 +40,7 @@ class FreezeSchedule {
 };
 
 // "2.10M parameters, all trained" or, from that step on, "... 1.05M of them trained"; "at first"
-// where a later step trains others.
+// where a later step trains others; of a mixture "2.10M parameters (0.80M for a token), ...".
 std::string parameters_text(const ModelSpec&, std::span<const FreezeRule>, std::int64_t step);
 
 }  // namespace trireme

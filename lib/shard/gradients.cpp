@@ -62,7 +62,7 @@ View GradientSums::count_leaves(ParamId p, std::int64_t leaves) {
 }
 
 std::shared_ptr<GradientBuffer> GradientSums::buffer(std::size_t segment, Use use) const {
-  if (sharding_.policy.whole()) return sums_[segment].of_use[index(use)];
+  if (sharding_.of(layout_.segments[segment]).whole()) return sums_[segment].of_use[index(use)];
   return std::make_shared<GradientBuffer>(block(segment, layout_.segments[segment].elements));
 }
 
@@ -72,7 +72,7 @@ Pending GradientSums::reduce(std::size_t i, Use use, GradientBuffer& whole, int 
   clear_unwritten(segment, whole);
   backend_.wait(Queue::scatter, backend_.record(Queue::compute));
   auto& begun = sum.begun[index(use)];
-  auto leaving = sharding_.scatter.reduce_scatter(
+  auto leaving = sharding_.of(segment).scatter.reduce_scatter(
       backend_, Queue::scatter, sum.of_use[index(use)]->flat.view(), whole.flat.view(),
       begun ? Accumulate::add : Accumulate::overwrite, wire(),
       {Doing::scatter, segment.name, microbatch});
@@ -105,7 +105,7 @@ void GradientSums::complete_own_uses() const {
     for (std::size_t use = 0; use < sums_[i].of_use.size(); ++use) {
       const auto& g = sums_[i].of_use[use];
       if (!g || (sharding_.tied_elsewhere(segment) && use != index(sharding_.tied_use))) continue;
-      if (sharding_.policy.whole())
+      if (sharding_.of(segment).whole())
         clear_unwritten(segment, *g);
       else if (!sums_[i].begun[use])
         backend_.put(Queue::compute, kernel::Fill{.dst = g->flat.view(), .value = 0});
@@ -159,16 +159,17 @@ void GradientSums::share_tied_sums() const {
 }
 
 ReplicaSums GradientSums::replica_sums() const {
-  return {backend_, sharding_.replicas, wire(), sharding_.policy.scatters};
+  return {backend_, wire(), sharding_.policy.scatters};
 }
 
 void GradientSums::complete(std::size_t i, ReplicaSums& replicas) {
   const auto& segment = layout_.segments[i];
   if (sharding_.is_tied(segment)) return;
-  const bool whole = sharding_.policy.whole();
+  const auto& sharers = sharding_.of(segment);
+  const bool whole = sharers.whole();
   if (whole) clear_unwritten(segment, *sums_[i].of_use[0]);
   sums_[i].complete = true;
-  replicas.begin(sum(i), segment.name, whole ? Queue::compute : Queue::scatter);
+  replicas.begin(sharers.replicas, sum(i), segment.name, whole ? Queue::compute : Queue::scatter);
 }
 
 // What was not complete before the end of backward.
@@ -177,7 +178,8 @@ void GradientSums::sum_replicas() {
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     if (!sums_[i].of_use[0] || sums_[i].complete || !sharding_.holds_sum(layout_.segments[i]))
       continue;
-    replicas.begin(sum(i), layout_.segments[i].name, Queue::compute);
+    const auto& segment = layout_.segments[i];
+    replicas.begin(sharding_.of(segment).replicas, sum(i), segment.name, Queue::compute);
   }
   replicas.finish();
 }
@@ -204,7 +206,7 @@ GradientNorms GradientSums::norms() const {
                              DType::f64, Kind::transient);
     backend_.put(Queue::compute, kernel::SumSquares{.out_N = of_views.view(), .x = own_parts});
   }
-  sharding_.gather.synchronize();
+  sharding_.stage.gather.synchronize();
   const TaskScope task(Task::device);  // what was put before is waited for here
   std::vector<double> sums(params.size() * each);
   if (of_views)

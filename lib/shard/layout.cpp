@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/ops/expert_rounds.hpp"
 
 namespace trireme {
 
@@ -61,6 +62,23 @@ static std::vector<std::uint8_t> decays(const ModelSpec& spec, const LayoutInput
   return d;
 }
 
+// Does another rank hold it, or other experts of its block?
+static bool shared_out(const ModelSpec& spec, std::size_t p, const LayoutInput& in) {
+  return spec.params[p].expert >= 0 && in.expert_ranks > 1;
+}
+
+// Indices of the parameters that this rank holds, by UnitId.
+static std::vector<std::vector<std::size_t>> held(const ModelSpec& spec, const LayoutInput& in) {
+  std::vector<std::vector<std::size_t>> of_unit(spec.units.size());
+  const auto mine = ops::owned_experts(spec.config.experts, in.expert_rank, in.expert_ranks);
+  for (std::size_t i = 0; i < spec.params.size(); ++i) {
+    const auto& p = spec.params[i];
+    if (!shared_out(spec, i, in) || (mine.first <= p.expert && p.expert < mine.end))
+      of_unit[p.unit.index()].push_back(i);
+  }
+  return of_unit;
+}
+
 // Parameters with equal signatures freeze together.
 using Signature = std::vector<std::uint8_t>;
 
@@ -70,6 +88,10 @@ static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInpu
     const auto hit = named(spec, pattern, "freeze.pattern");
     for (std::size_t i = 0; i < all.size(); ++i) all[i].push_back(hit[i]);
   }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].push_back(spec.params[i].learns_from == LearnsFrom::loads ? 2
+                     : shared_out(spec, i, in)                       ? 1
+                                                                     : 0);
   return all;
 }
 
@@ -80,19 +102,23 @@ static std::int64_t round_up(std::int64_t n, std::int64_t to) {
 Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
   const auto decay = decays(spec, in);
   const auto signature = signatures(spec, in);
+  const auto params = held(spec, in);
   Layout layout;
   layout.of_param.resize(spec.params.size());
   layout.of_unit.resize(spec.units.size());
   const auto add_segment = [&](UnitId u, const Signature& group) {
-    Segment s{u, {}, 0, 0, spec.units[u.index()]};
+    Segment s;
+    s.unit = u;
+    s.name = spec.units[u.index()];
+    if (group.back() == 2) s.learns_from = LearnsFrom::loads;
+    s.of_experts = group.back() == 1;
     for (const bool decayed : {true, false}) {
-      for (std::size_t i = 0; i < spec.params.size(); ++i) {
-        if (spec.params[i].unit != u || (decay[i] != 0) != decayed || signature[i] != group)
-          continue;
+      for (const auto i : params[u.index()]) {
+        if ((decay[i] != 0) != decayed || signature[i] != group) continue;
         const Slot slot{ParamId::at(i), s.elements, spec.params[i].shape.count()};
         s.elements = round_up(s.elements + slot.count, Layout::alignment);
+        layout.of_param[i] = {layout.segments.size(), s.slots.size(), slot};
         s.slots.push_back(slot);
-        layout.of_param[i] = {layout.segments.size(), slot};
       }
       if (decayed) s.decayed = s.elements;
     }
@@ -104,9 +130,8 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
   };
   for (const UnitId u : in.units) {
     std::vector<Signature> groups;
-    for (std::size_t i = 0; i < spec.params.size(); ++i)
-      if (spec.params[i].unit == u && std::ranges::find(groups, signature[i]) == groups.end())
-        groups.push_back(signature[i]);
+    for (const auto i : params[u.index()])
+      if (std::ranges::find(groups, signature[i]) == groups.end()) groups.push_back(signature[i]);
     for (const auto& group : groups) add_segment(u, group);
   }
   return layout;

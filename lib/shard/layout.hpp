@@ -26,9 +26,11 @@ Range intersection(Range, Range);
 struct Segment {
   UnitId unit;
   std::vector<Slot> slots;
-  std::int64_t decayed = 0;   // weight decay applies to [0, decayed)
-  std::int64_t elements = 0;  // with padding; a multiple of LayoutInput::ranks
-  std::string name;           // its unit's, and which part of it where there are several
+  std::int64_t decayed = 0;                        // weight decay applies to [0, decayed)
+  std::int64_t elements = 0;                       // with padding; a multiple of LayoutInput::ranks
+  LearnsFrom learns_from = LearnsFrom::gradients;  // loads: weights stay in the wide type
+  bool of_experts = false;                         // of a share of them: other ranks hold the rest
+  std::string name;  // its unit's, and which part of it where there are several
 };
 
 struct Layout {
@@ -36,7 +38,7 @@ struct Layout {
   static constexpr std::int64_t alignment = 32;
 
   struct Where {
-    std::size_t segment;
+    std::size_t segment, number;  // of its slots
     Slot slot;
   };
   std::vector<Segment> segments;
@@ -51,6 +53,7 @@ struct LayoutInput {
   // freeze: those of a unit that the same freeze patterns name make one segment. One that matches
   // no parameter of the whole model is an Error.
   std::vector<std::string> no_decay, freeze;
+  int expert_rank = 0, expert_ranks = 1;  // of those that hold a stage's experts between them
 };
 Layout make_layout(const ModelSpec&, const LayoutInput&);
 

@@ -29,9 +29,6 @@ struct ZeroPolicy {
   ZeroCadence gather_every = ZeroCadence::step, reduce_every = ZeroCadence::step;
   int prefetch = 1, scatters = 1;  // units in flight
   DType reduce = DType::f32;       // precision.reduce, as far as the master type can travel so
-
-  // Is what is kept all that there is? Then nothing is gathered, and sums are made in place.
-  bool whole() const { return sharers == 1; }
   bool operator==(const ZeroPolicy&) const = default;
 };
 

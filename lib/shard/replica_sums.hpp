@@ -13,26 +13,26 @@ namespace trireme {
 class ReplicaSums {
  public:
   // `most`: sums in flight at once, and gathers where messages are staged. All outlive it.
-  ReplicaSums(Backend&, const Communicator& replicas, DType wire, int most);
+  ReplicaSums(Backend&, DType wire, int most);
 
   // Begins with this rank's part of a segment, to which nothing is added any more: after what
   // `written` was asked for. Does nothing where there is one replica. The name outlives the sum.
-  void begin(const Tensor& flat, std::string_view segment, Queue written);
+  void begin(const Communicator& replicas, const Tensor& flat, std::string_view segment,
+             Queue written);
   // Computing goes on when all are summed.
   void finish();
 
  private:
   struct Sum {
+    const Communicator* replicas;
     Tensor flat;
     std::string_view segment;
     Pending pending;  // keeps its tensor, also when a program is broken off
   };
-  View own_slice(const Tensor& flat) const;
   void gather_oldest();
   void finish_oldest();
 
   Backend& backend_;
-  const Communicator& replicas_;
   DType wire_;
   std::size_t most_;
   std::deque<Sum> summing_, gathering_;

@@ -15,8 +15,9 @@ static std::size_t index_of_unit(const ModelSpec& spec, std::span<const Borrow> 
 ConstView BorrowedWeights::operator[](ParamId p) const {
   const auto& spec = store_.spec();
   const auto& held = *held_[index_of_unit(spec, units_, p)];
-  if (held.flat.empty()) return store_.shards().weight(p);
   const auto& where = *store_.layout().of_param[p.index()];
+  if (store_.sharding().of(store_.layout().segments[where.segment]).whole())
+    return store_.shards().weight(p);
   const auto& segments = store_.layout().of_unit[held.unit.index()];
   const auto k = std::ranges::find(segments, where.segment) - segments.begin();
   return held.flat[static_cast<std::size_t>(k)]
@@ -36,10 +37,7 @@ BorrowedGradients::Destination BorrowedGradients::destination(std::span<const Pa
     const auto& where = *store_.layout().of_param[p.index()];
     const auto held = std::ranges::find_if(
         held_, [&](const Held& h) { return h.segment == where.segment && h.use == use; });
-    const auto& slots = store_.layout().segments[where.segment].slots;
-    const auto k =
-        static_cast<std::size_t>(std::ranges::find(slots, p, &Slot::param) - slots.begin());
-    auto& written = held->buffer->written[k];
+    auto& written = held->buffer->written[where.number];
     require(!before || *before == written,
             "{} is added to a gradient that is begun, the parameter before it is not",
             store_.spec().params[p.index()].name);
@@ -83,10 +81,14 @@ void BorrowedGradients::add_leaves(std::span<const ParamId> params, std::int64_t
   }
 }
 
-void BorrowedGradients::add_rows(ParamId p, std::int64_t leaves, const FillRows& fill) {
-  const auto [dst, how] = destination({&p, 1});
-  const bool exact = store_.gradients().exact_chunk() > 0;
-  fill(dst[0], exact ? store_.gradients().count_leaves(p, leaves) : View{}, how);
+void BorrowedGradients::add_counts(std::span<const ParamId> params, std::int64_t leaves,
+                                   const FillCounts& fill) {
+  const auto [dst, how] = destination(params);
+  std::vector<View> largest(params.size());
+  if (store_.gradients().exact_chunk() > 0)
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (dst[i]) largest[i] = store_.gradients().count_leaves(params[i], leaves);
+  fill(dst, largest, how);
 }
 
 Session::Session(Store& s, Purpose purpose, BorrowPlan plan)
@@ -98,7 +100,7 @@ Session::Session(Store& s, Purpose purpose, BorrowPlan plan)
   s.begin(purpose);
   for (const auto& g : plan_.gradients) borrows_left_[{g.unit, g.use}] = g.borrows;
   // What compute wrote into the shards comes before what is sent of them.
-  if (sharding_.policy.whole()) return;
+  if (sharding_.stage.whole() && sharding_.experts.whole()) return;
   s.backend().wait(Queue::gather, s.backend().record(Queue::compute));
 }
 
@@ -116,16 +118,17 @@ void Session::start_next() {
     gathered_.push_back(nullptr);
     return;
   }
-  if (!sharding_.policy.whole())
-    for (const auto i : layout_.of_unit[step.unit.index()]) {
-      const auto& segment = layout_.segments[i];
-      g->flat.push_back(
-          Tensor::empty(b, {segment.elements}, store_.compute(), Kind::gathered, Queue::gather));
-      g->pending.push_back(sharding_.gather.all_gather(
-          b, Queue::gather, g->flat.back().view(), store_.shards().copy(i).view(),
-          {Doing::gather, segment.name, step.microbatch}));
-      g->pending.back().keep(g->flat.back());
-    }
+  for (const auto i : layout_.of_unit[step.unit.index()]) {
+    const auto& segment = layout_.segments[i];
+    auto& flat = g->flat.emplace_back();
+    if (sharding_.of(segment).whole()) continue;
+    flat = Tensor::empty(b, {segment.elements}, store_.shards().type_of(segment), Kind::gathered,
+                         Queue::gather);
+    g->pending.push_back(sharding_.of(segment).gather.all_gather(
+        b, Queue::gather, flat.view(), store_.shards().copy(i).view(),
+        {Doing::gather, segment.name, step.microbatch}));
+    g->pending.back().keep(flat);
+  }
   gathered_.push_back(std::move(g));
 }
 
@@ -205,21 +208,21 @@ void Session::land() {
 void Session::scatter(BorrowedGradients borrowed) {
   for (const auto& borrow : borrowed.units_) {
     const int left = --borrows_left_[{borrow.unit, borrow.use}];
-    if (sharding_.policy.whole()) {  // added where it stays
-      if (left == 0) complete(borrow.unit);
-      continue;
-    }
     if (left > 0 && plan_.reduce_at_last) continue;
     Leaving out;
     for (auto& h : borrowed.held_) {
-      if (layout_.segments[h.segment].unit != borrow.unit) continue;
+      const auto& segment = layout_.segments[h.segment];
+      if (segment.unit != borrow.unit || sharding_.of(segment).whole()) continue;
       if (out.pending.empty())
         while (static_cast<int>(leaving_.size()) >= sharding_.policy.scatters) land();
       out.pending.push_back(
           store_.gradients().reduce(h.segment, h.use, *h.buffer, borrowed.microbatch_));
       kept_.erase({h.segment, h.use});
     }
-    if (out.pending.empty()) continue;
+    if (out.pending.empty()) {  // added where it stays
+      if (left == 0) complete(borrow.unit);
+      continue;
+    }
     if (left == 0) out.last = borrow.unit;
     leaving_.push_back(std::move(out));
   }

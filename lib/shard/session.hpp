@@ -21,7 +21,7 @@ namespace trireme {
 struct Gathered {
   UnitId unit;
   int uses = 0;                  // borrows to come
-  std::vector<Tensor> flat;      // by segment of the unit; none where shards are whole
+  std::vector<Tensor> flat;      // by segment of the unit; absent where its shards are whole
   std::vector<Pending> pending;  // each keeps its tensor, also when a program is broken off
 };
 
@@ -43,7 +43,7 @@ class BorrowedWeights final : public Weights {
 class BorrowedGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
-  void add_rows(ParamId, std::int64_t leaves, const FillRows&) override;
+  void add_counts(std::span<const ParamId>, std::int64_t leaves, const FillCounts&) override;
 
  private:
   friend class Session;

@@ -5,9 +5,8 @@ namespace trireme {
 Sharding make_sharding(const ModelSpec& spec, const ZeroPolicy& policy, const Axes& axes,
                        int last_stage) {
   Sharding s{.policy = policy,
-             .gather = axes.gather,
-             .scatter = axes.scatter,
-             .replicas = axes.replicas,
+             .stage = {axes.gather, axes.scatter, axes.replicas},
+             .experts = {axes.expert_gather, axes.expert_scatter, axes.expert_replicas},
              .tied = std::nullopt,
              .stages = axes.stages};
   if (!spec.config.tied) return s;

@@ -23,7 +23,7 @@ Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sh
     const auto n = sharding_.own(layout_.segments[i]).count();
     s.master = zeros(n, Kind::weights);
     s.copy = s.master;
-    if (compute == master()) continue;
+    if (type_of(layout_.segments[i]) == master()) continue;
     s.copy = Tensor::empty(b, {n}, compute, Kind::weights);
     b.put(Queue::compute, kernel::Fill{.dst = s.copy.view(), .value = 0});
   }
@@ -83,10 +83,28 @@ void Shards::write(ParamId p, std::string_view array, std::int64_t first,
   backend_.upload(Queue::compute, view_of(p, array, first, bytes.size()), bytes);
 }
 
+void Shards::add(ParamId p, std::span<const double> change) {
+  const auto mine = own(p);
+  if (mine.count() == 0) return;
+  expect(type_of(layout_.segments[layout_.of_param[p.index()]->segment]) == master(),
+         "no copy of what is added to is in another type");
+  const auto own_change =
+      change.subspan(static_cast<std::size_t>(mine.begin), static_cast<std::size_t>(mine.count()));
+  const std::vector<float> narrow(own_change.begin(), own_change.end());
+  const bool doubles = master() == DType::f64;
+  const auto bytes = doubles ? std::as_bytes(own_change) : std::as_bytes(std::span(narrow));
+  const Tensor added = Tensor::empty(backend_, {mine.count()}, master(), Kind::transient);
+  backend_.upload(Queue::compute, added.view(), bytes);
+  backend_.put(Queue::compute,
+               kernel::Copy{.dst = view_of(p, weights_array, mine.begin, bytes.size()),
+                            .src = added.view(),
+                            .how = Accumulate::add});
+}
+
 void Shards::refresh() {
-  if (compute_ == master()) return;
   for (auto& s : shards_)
-    backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
+    if (s.copy.dtype() != s.master.dtype())
+      backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
 }
 
 void Shards::initialize(std::uint64_t seed, int threads) {
@@ -135,7 +153,7 @@ ShardViews Shards::views(std::size_t segment, Range r) const {
   const auto& s = shards_[segment];
   const auto begin = r.begin - sharding_.own(layout_.segments[segment]).begin;
   const auto cut = [&](const Tensor& t) { return t.slice(begin, {r.count()}).view(); };
-  ShardViews v{cut(s.master), compute_ == master() ? View{} : cut(s.copy), {}};
+  ShardViews v{cut(s.master), s.copy.dtype() == s.master.dtype() ? View{} : cut(s.copy), {}};
   for (const auto& a : s.arrays) v.arrays.push_back(cut(a));
   return v;
 }

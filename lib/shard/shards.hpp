@@ -31,6 +31,10 @@ class Shards {
 
   DType compute() const { return compute_; }
   DType master() const { return wide(compute_); }
+  // That a segment's weights are computed with.
+  DType type_of(const Segment& s) const {
+    return s.learns_from == LearnsFrom::loads ? master() : compute_;
+  }
 
   // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
   // for every layout, and none but this rank's are made. Arrays and counts start afresh.
@@ -43,6 +47,9 @@ class Shards {
   // type, to and from host memory. Error when the array is not there.
   void read(ParamId, std::string_view array, std::int64_t first, std::span<std::byte>) const;
   void write(ParamId, std::string_view array, std::int64_t first, std::span<const std::byte>);
+  // master += change, by element of the parameter, for one that is computed with in the master
+  // type.
+  void add(ParamId, std::span<const double> change);
   // Casts every master weight into the compute type; called once after the last write().
   void refresh();
 

@@ -15,6 +15,8 @@ static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_tr
                                               std::vector<std::uint8_t> trainable) {
   if (trainable.empty()) trainable.assign(spec.params.size(), 1);
   if (!can_train) trainable.assign(spec.params.size(), 0);
+  for (std::size_t i = 0; i < trainable.size(); ++i)
+    if (spec.params[i].learns_from == LearnsFrom::loads) trainable[i] = 0;
   return trainable;
 }
 
@@ -38,7 +40,9 @@ bool Store::reports(ParamId p) const {
 }
 
 void Store::make_arrays(ParamId p) {
-  if (const auto& where = layout_.of_param[p.index()]) shards_.make_arrays(where->segment);
+  const auto& where = layout_.of_param[p.index()];
+  if (where && spec_.params[p.index()].learns_from == LearnsFrom::gradients)
+    shards_.make_arrays(where->segment);
 }
 
 static constexpr const char* no_gradients =
@@ -46,7 +50,8 @@ static constexpr const char* no_gradients =
 
 void Store::set_trainable(ParamId p, bool on, ThawMoments moments) {
   require(rule_.has_value(), "{}", no_gradients);
-  trainability_.request(p, on, moments);
+  if (spec_.params[p.index()].learns_from == LearnsFrom::gradients)
+    trainability_.request(p, on, moments);
 }
 
 bool Store::apply_trainable() {
@@ -73,7 +78,7 @@ bool Store::apply_trainable() {
 void Store::begin(Purpose purpose) {
   require(!open_, "the model's state is in use by another session: close that first");
   require(purpose == Purpose::forward || rule_.has_value(), "{}", no_gradients);
-  if (const auto left = sharding_.gather.abandoned(); !left.empty())
+  if (const auto left = sharding_.stage.gather.abandoned(); !left.empty())
     fail("work of an earlier program is still in flight: {}", fmt::join(left, ", "));
   trainability_.require_applied();
   open_ = true;

@@ -64,7 +64,11 @@ class Store {
   std::int64_t count(ParamId p) const { return shards_.count(p); }
   void set_count(ParamId p, std::int64_t n) { shards_.set_count(p, n); }
 
-  // Trainability. A change of the mask is a request until apply_trainable(). Error when the store
+  // Adds to a parameter that learns from loads, of which this rank takes what it holds.
+  void add(ParamId p, std::span<const double> change) { shards_.add(p, change); }
+
+  // Trainability. What learns from loads has no gradient, so none of this concerns it. A change of
+  // the mask is a request until apply_trainable(). Error when the store
   // keeps no gradients.
   void set_trainable(ParamId, bool, ThawMoments = ThawMoments::fresh);
   // Compares the requests with what is; takes and gives back gradients and arrays. True when

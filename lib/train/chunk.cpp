@@ -32,21 +32,23 @@ std::vector<UnitId> units_of(const Model& model, std::span<const PartRange> rang
   return units;
 }
 
-static bool trains_any(const ModelSpec& spec, const Part& part,
-                       std::span<const std::uint8_t> trainable) {
+// By UnitId: is anything of it trained?
+static std::vector<std::uint8_t> trained_units(const ModelSpec& spec,
+                                               std::span<const std::uint8_t> trainable) {
+  std::vector<std::uint8_t> trained(spec.units.size(), 0);
   for (std::size_t i = 0; i < spec.params.size(); ++i)
-    if (trainable[i] &&
-        std::ranges::find(part.units(), spec.params[i].unit, &Borrow::unit) != part.units().end())
-      return true;
-  return false;
+    if (trainable[i]) trained[spec.params[i].unit.index()] = 1;
+  return trained;
 }
 
 BackwardParts backward_parts(const Model& model, PartRange range,
                              std::span<const std::uint8_t> trainable, bool input_wanted) {
   BackwardParts b{{}, {}, input_wanted};
+  const auto trained = trained_units(model.spec(), trainable);
   bool flows = input_wanted;
   for (const auto& part : parts_of(model, range)) {
-    b.trains.push_back(trains_any(model.spec(), *part, trainable));
+    b.trains.push_back(std::ranges::any_of(
+        part->units(), [&](const Borrow& use) { return trained[use.unit.index()] != 0; }));
     flows = flows || b.trains.back();
     b.needed.push_back(flows);
   }

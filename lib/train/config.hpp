@@ -9,12 +9,21 @@
 
 namespace trireme {
 
+// What keeps the experts of a mixture evenly loaded.
+enum class Balance : std::uint8_t { none, bias, sample };
+template <>
+inline constexpr auto value_names<Balance> = named<Balance>("none", "bias", "sample");
+
 struct TrainConfig {
-  std::int64_t batch = 8;        // samples a step, over all ranks
-  std::int64_t microbatch = 0;   // samples a program slot and data rank; 0: not decided yet
-  std::int64_t steps = 0;        // length of the run; exactly one of steps
-  std::int64_t tokens = 0;       // and tokens is above 0
-  std::int64_t seed = 1;         // of initialisation, data order and dropout
+  std::int64_t batch = 8;       // samples a step, over all ranks
+  std::int64_t microbatch = 0;  // samples a program slot and data rank; 0: not decided yet
+  std::int64_t steps = 0;       // length of the run; exactly one of steps
+  std::int64_t tokens = 0;      // and tokens is above 0
+  std::int64_t seed = 1;        // of initialisation, data order and dropout
+  Balance balance = Balance::none;
+  double balance_rate = 0.001;   // bias: how far it moves a step (DeepSeek-V3)
+  double balance_weight = 0.01;  // sample: of its loss, which is 1 for even loads
+  double router_z = 0;           // of the mean square of a router's log sum exp
   std::int64_t max_skipped = 5;  // skipped steps in a row that stop the run
 
   bool operator==(const TrainConfig&) const = default;

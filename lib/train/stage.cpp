@@ -15,7 +15,7 @@ namespace {
 class LaterGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t, const Fill&) override { refuse(); }
-  void add_rows(ParamId, std::int64_t, const FillRows&) override { refuse(); }
+  void add_counts(std::span<const ParamId>, std::int64_t, const FillCounts&) override { refuse(); }
 
  private:
   [[noreturn]] static void refuse() {
@@ -79,8 +79,8 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
   return m;
 }
 
-Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
-                       Gradients* gradients) const {
+Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, Gradients* gradients,
+                       const RoutingTotals* totals) const {
   Place place;
   place.phase = when_.phase;
   place.seed = when_.seed;
@@ -91,8 +91,11 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights,
   place.start_BT = batch.start_BT.view();
   place.position_BT = batch.position_BT.view();
   place.scale = when_.scale;
+  place.balance_scale = when_.balance_scale;
+  place.z_scale = when_.z_scale;
   place.exact_chunk = when_.exact_chunk;
-  return {backend_, seq_, weights, gradients, session_.trainable(), place, when_.cached};
+  return {backend_, seq_,         weights, gradients,    session_.trainable(),
+          place,    when_.cached, totals,  when_.experts};
 }
 
 // Forward of one part; what its backward needs is kept.
@@ -102,7 +105,7 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   const auto weights = session_.gather(p.units());
   const bool needed = c.needed(i);
   auto gradients = session_.gradients(c.early_units(i), m);
-  const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr);
+  const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr, when_.totals);
   const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
   Kept k{{}, Tape(needed && !replay ? Record::on : Record::off), -1, -1};
   if (replay) k.input = x;

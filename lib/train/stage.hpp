@@ -29,7 +29,10 @@ class ModelStage final : public Stage {
     Phase phase = Phase::train;
     std::uint64_t seed = 0;
     std::int64_t step = 0;
-    double scale = 1;  // 1 / valid targets of the whole step
+    double scale = 1;                       // 1 / valid targets of the whole step
+    double balance_scale = 0, z_scale = 0;  // Place's
+    const ExpertGroup* experts = nullptr;   // null: this rank has all
+    const RoutingTotals* totals = nullptr;  // gets what routers add up; null: nothing
     // Instead of the loss, the last stage makes the logits [1, V] that follow position `logits_at`
     // of its share of sample 0; none: another rank holds that position.
     bool logits = false;
@@ -79,7 +82,8 @@ class ModelStage final : public Stage {
     return model_.spec().units[p.units()[0].unit.index()];
   }
   Microbatch upload(const Chunk&, const Batch&) const;
-  Run run_of(const Microbatch&, int m, const Weights&, Gradients*) const;
+  Run run_of(const Microbatch&, int m, const Weights&, Gradients*,
+             const RoutingTotals* = nullptr) const;
   Tensor run_part(const Chunk&, std::size_t i, int m, Microbatch&, Tensor x);
   // Whole, or its first half.
   Tensor run_backward(const Instruction&, Tensor dy);

@@ -11,15 +11,17 @@
 
 namespace trireme {
 
-// Updates of the whole model: the first place of each stage reports its parameters.
+// Updates of the whole model: the first place of each stage reports its parameters, and the first
+// that has them those of experts.
 static std::map<std::string, std::int64_t> updates_of(const Store& store, const Axes& axes) {
   const auto& params = store.spec().params;
   std::vector<double> counts(params.size(), 0);
-  if (axes.at.data == 0 && axes.at.seq == 0)
-    for (std::size_t i = 0; i < params.size(); ++i) {
-      const auto id = ParamId::at(i);
-      if (store.reports(id)) counts[i] = static_cast<double>(store.count(id));
-    }
+  const int place = axes.grid.place(axes.world.rank());
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const auto id = ParamId::at(i);
+    const int places = params[i].expert >= 0 ? axes.grid.expert : 1;
+    if (place < places && store.reports(id)) counts[i] = static_cast<double>(store.count(id));
+  }
   axes.world.all_reduce(counts);
   std::map<std::string, std::int64_t> by_name;
   for (std::size_t i = 0; i < params.size(); ++i)

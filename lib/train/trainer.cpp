@@ -71,6 +71,8 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, chunks_), axes_.grid.places(), setup_.optimizer.no_decay,
                  setup_.segments};
+  in.expert_rank = axes_.experts.rank();
+  in.expert_ranks = axes_.grid.expert;
   for (const auto& rule : setup_.freeze) in.freeze.push_back(rule.pattern);
   return make_layout(model_.spec(), in);
 }
@@ -133,6 +135,8 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
     chunks.emplace_back(model_, range, backward_parts(model_, range, trainable, input_wanted));
   }
   when.exact_chunk = setup_.exact_chunk;
+  const ExpertGroup experts{axes_.experts, setup_.expert_tokens};
+  if (axes_.grid.expert > 1) when.experts = &experts;
   Session session(store_, purpose,
                   make_borrow_plan(visits(program, chunks), store_.sharding().policy));
   ModelStage stage(model_, chunks, session, backend_, axes_.seq, microbatches,
@@ -189,6 +193,9 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   std::optional<ActivationDigests> activations;
   if (replay_wanted == Replay::yes) activations.emplace(backend_, model_, in_order(count));
   when.activations = activations ? &*activations : nullptr;
+  const auto tokens = static_cast<double>(tokens_of_step(microbatches));
+  if (setup_.balance == Balance::sample) when.balance_scale = setup_.balance_weight / tokens;
+  if (setup_.model.experts > 0) when.z_scale = setup_.router_z / tokens;
   auto computed = compute(microbatches, result.valid, when);
   for (auto& answer : answers) answer.wait();
   if (!computed) {
@@ -196,13 +203,14 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     result.verdict = Verdict::dropped;
     return result;
   }
-  auto& sums = *computed;
   // A second time may be too long for a signal.
   if (activations && !(give_up && axes_.world.start_max(give_up(count, 2 * count)).wait() > 0)) {
-    auto replayed = replay(sums, *activations, microbatches, result.valid, when);
-    sums = std::move(replayed.sums);
+    auto replayed = replay(*computed, *activations, microbatches, result.valid, when);
+    computed = std::move(replayed.computed);
     result.fault = std::move(replayed.fault);
   }
+  const auto& sums = computed->sums;
+  result.routing = std::move(computed->routing);
   has_gradients_ = true;
   check_memory();  // before sums are judged that a changed weight may have spoiled
   if (!sums.overflow.empty()) {
@@ -220,14 +228,21 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
     return result;
   }
   const double clip = setup_.optimizer.clip;
-  update(lr, clip > 0 ? std::min(1.0, clip / (result.grad_norm + 1e-6)) : 1.0);
+  update(lr, clip > 0 ? std::min(1.0, clip / (result.grad_norm + 1e-6)) : 1.0, result.routing);
   return result;
 }
 
-std::optional<StepSums> Trainer::compute(std::span<const Batch> microbatches, std::int64_t valid,
-                                         ModelStage::When when) {
+std::int64_t Trainer::tokens_of_step(std::span<const Batch> microbatches) const {
+  if (microbatches.empty()) return 0;
+  return std::ssize(microbatches) * std::ssize(microbatches[0].ids_BT) * axes_.grid.places();
+}
+
+std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microbatches,
+                                                  std::int64_t valid, ModelStage::When when) {
   const auto program = training_program(pipe_, static_cast<int>(microbatches.size()), axes_.at.pipe,
                                         first_trainable_stage());
+  RoutingSums routing(backend_, model_.spec(), setup_.exact_chunk > 0);
+  when.totals = routing.totals();
   const auto losses = run(program, Purpose::train, microbatches, std::move(when));
   if (!losses) return std::nullopt;
   auto norms = [&] {
@@ -236,11 +251,13 @@ std::optional<StepSums> Trainer::compute(std::span<const Batch> microbatches, st
     return store_.finish_gradients();
   }();
   const auto loss = download(axes_.world, backend_, *losses, valid);
-  return setup_.exact_chunk > 0 ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
-                                : add_in_order(axes_.world, std::move(norms), loss);
+  auto sums = setup_.exact_chunk > 0
+                  ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
+                  : add_in_order(axes_.world, std::move(norms), loss);
+  return Computed{std::move(sums), routing.read(axes_.world, tokens_of_step(microbatches))};
 }
 
-Trainer::Replayed Trainer::replay(const StepSums& sums, const ActivationDigests& activations,
+Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDigests& activations,
                                   std::span<const Batch> microbatches, std::int64_t valid,
                                   ModelStage::When when) {
   const auto& world = axes_.world;
@@ -248,17 +265,17 @@ Trainer::Replayed Trainer::replay(const StepSums& sums, const ActivationDigests&
   const auto come_to = [&](const StepSums& s, const ActivationDigests& t) {
     return Computation{digests_of_all_gradients(store_), s.loss, s.squares, t.read(world)};
   };
-  StepSums newest;
+  Computed newest;
   const auto execute = [&](std::vector<int> order) {
     std::vector<Batch> ordered;
     for (const int m : order) ordered.push_back(microbatches[static_cast<std::size_t>(m)]);
     ActivationDigests of_this(backend_, model_, std::move(order));
     when.activations = &of_this;
     newest = *compute(ordered, valid, when);
-    return come_to(newest, of_this);
+    return come_to(newest.sums, of_this);
   };
   const auto order = in_order(static_cast<int>(microbatches.size()));
-  const auto first = come_to(sums, activations);
+  const auto first = come_to(computed.sums, activations);
   const auto second = execute(setup_.exact_chunk > 0 ? reversed(order) : order);
   if (have_same_results(world, first, second)) return {newest, ""};
   const auto third = execute(order);
@@ -272,11 +289,20 @@ Trainer::Replayed Trainer::replay(const StepSums& sums, const ActivationDigests&
                               where, as_first ? "first" : "second")};
 }
 
-void Trainer::update(double lr, double scale) {
+void Trainer::update(double lr, double scale, const Routing& routing) {
   const TraceScope span("optimizer");
   const TaskScope task(Task::optimizer);
   store_.update({.lr = lr, .decay = setup_.optimizer.weight_decay, .scale = scale});
+  if (setup_.balance == Balance::bias) move_router_biases(routing);
   if (setup_.check_memory) memory_ = digests_of_memory(store_);
+}
+
+void Trainer::move_router_biases(const Routing& routing) {
+  for (std::size_t i = 0; i < routing.layers.size(); ++i) {
+    const auto p = model_.spec().blocks[static_cast<std::size_t>(routing.layers[i])].router_bias;
+    if (freeze_states_[p.index()].trained)
+      store_.add(p, bias_change(routing.loads[i], setup_.balance_rate));
+  }
 }
 
 DigestTable Trainer::digests() {

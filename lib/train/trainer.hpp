@@ -13,10 +13,12 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
+#include "lib/ops/experts.hpp"
 #include "lib/ops/key_values.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
+#include "lib/train/routing.hpp"
 #include "lib/train/stage.hpp"
 #include "lib/train/state_fault.hpp"
 #include "lib/train/sums.hpp"
@@ -38,6 +40,7 @@ struct StepResult {
   std::int64_t valid = 0;
   std::string culprit;  // not_finite: "the gradient of" the first parameter, or "the loss"
   std::string fault;    // what a second computation found; the rest is what two of three agree on
+  Routing routing;
 };
 
 // A sum may be larger than counts of quanta can be (lib/base/fixed.hpp). Nothing was updated.
@@ -75,6 +78,9 @@ struct TrainerSetup {
   // exactness. Gradients and losses are then sums of counts (lib/base/fixed.hpp), as 8 bytes each.
   std::int64_t exact_chunk = 0;
   AttentionSpan attention = AttentionSpan::causal;  // what batches have starts of documents for
+  std::int64_t expert_tokens = 0;                   // ExpertGroup::rows_of_round
+  Balance balance = Balance::none;
+  double balance_rate = 0, balance_weight = 0, router_z = 0;  // as of TrainConfig
   std::uint64_t seed = 1;
   std::int64_t first_step = 0;  // what is frozen then has no training state from the start
   bool trainable = true;        // false: to be evaluated only, without what training needs
@@ -148,17 +154,25 @@ class Trainer {
   Layout layout() const;
   bool has_head() const { return axes_.at.pipe == pipe_.last_stage(); }
   double agree(double) const;
-  // Forward and backward of all microbatches; nothing when some were dropped.
-  std::optional<StepSums> compute(std::span<const Batch>, std::int64_t valid, ModelStage::When);
-  struct Replayed {
+  // What forward and backward of all microbatches come to.
+  struct Computed {
     StepSums sums;
+    Routing routing;
+  };
+  // Nothing when some microbatches were dropped.
+  std::optional<Computed> compute(std::span<const Batch>, std::int64_t valid, ModelStage::When);
+  struct Replayed {
+    Computed computed;
     std::string fault;
   };
   // Once more, and a third time where that differs.
-  Replayed replay(const StepSums& first, const ActivationDigests& activations,
+  Replayed replay(const Computed& first, const ActivationDigests& activations,
                   std::span<const Batch>, std::int64_t valid, ModelStage::When);
   void forget_dropped_arrays();
-  void update(double lr, double scale);
+  void update(double lr, double scale, const Routing&);
+  void move_router_biases(const Routing&);
+  // Of all ranks: microbatches are of one shape.
+  std::int64_t tokens_of_step(std::span<const Batch>) const;
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
   // Of the stage with the head, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,

@@ -127,6 +127,44 @@ TEST(Grid, ShardsAreConsecutivePlacesAndReplicasAStrideApart) {
   }
 }
 
+// Of every stage: expert groups are consecutive places; ranks with the same share of the experts
+// form copies of it, and between them all these ranks hold every slice once a copy.
+TEST(Grid, ExpertsAreSharedOutOverConsecutivePlaces) {
+  for (Grid g : samples())
+    for (const auto e : divisors(g.places()))
+      for (const auto n : divisors(g.places())) {
+        if (n % e != 0 && e % n != 0) continue;
+        g.expert = static_cast<int>(e);
+        const int shard = static_cast<int>(n);
+        const auto groups = communicators(g, [&](int r) { return expert_group(g, r); });
+        for (const auto& ranks : groups) {
+          ASSERT_EQ(std::ssize(ranks), e);
+          ASSERT_EQ(g.place(ranks[0]) % g.expert, 0);
+          ASSERT_EQ(ranks.back(), ranks[0] + g.expert - 1);
+        }
+        const auto copies =
+            communicators(g, [&](int r) { return expert_shard_group(g, shard, r); });
+        for (const auto& ranks : copies) {
+          ASSERT_EQ(std::ssize(ranks), std::max<std::int64_t>(1, n / e));
+          for (const int r : ranks) {
+            ASSERT_EQ(expert_group(g, r).key, expert_group(g, ranks[0]).key);
+            ASSERT_EQ(shard_group(g, shard, r).color, shard_group(g, shard, ranks[0]).color);
+          }
+        }
+        const auto replicas =
+            communicators(g, [&](int r) { return expert_replica_group(g, shard, r); });
+        for (const auto& ranks : replicas)
+          for (const int r : ranks) {
+            ASSERT_EQ(g.at(r).pipe, g.at(ranks[0]).pipe);
+            ASSERT_EQ(expert_group(g, r).key, expert_group(g, ranks[0]).key);
+            ASSERT_EQ(expert_shard_group(g, shard, r).key,
+                      expert_shard_group(g, shard, ranks[0]).key);
+          }
+        const auto with_a_share = g.places() / e;
+        ASSERT_EQ(std::ssize(copies[0]) * std::ssize(replicas[0]), with_a_share);
+      }
+}
+
 TEST(Grid, LegalGridsAreThoseWithoutAProblem) {
   for (const std::int64_t ranks : {1, 2, 3, 4, 8, 12, 24, 64, 4096}) {
     std::set<std::tuple<int, int, int>> expected;

@@ -91,6 +91,10 @@ TEST(Deck, PresetsAreTheModelsOfTheirNames) {
                    {"smollm2-135M", 134515008, 8192, 100000, 1e-5, 1},
                    {"qwen2-0.5B", 494032768, 131072, 1e6, 1e-6, 1},
                    {"qwen3-0.6B", 596049920, 40960, 1e6, 1e-6, 1},
+                   {"mixtral-8x7B", 46702792704, 32768, 1e6, 1e-5, 1},
+                   {"olmoe-1B-7B", 6919161856, 4096, 10000, 1e-5, 1},
+                   {"qwen1.5-moe-A2.7B", 14315784192, 8192, 1e6, 1e-6, 1},
+                   {"qwen3-30B-A3B", 30532122624, 40960, 1e6, 1e-6, 1},
                    {"llama-7B", 6738415616, 4096, 10000, 1e-5, 1}};
   for (const auto& p : published) {
     const auto model = overridden({std::string("model.preset=") + p.name}).model;
@@ -164,13 +168,15 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
     for (std::string line; std::getline(lines, line);) {
       bool is_new = false;
       for (const char* key :
-           {"head_dim", "qkv_bias", "qk_norm", "rope_scaling", "rope_factor",
-            "rope_low_freq_factor", "rope_high_freq_factor", "rope_original_context"})
+           {"head_dim", "qkv_bias", "qk_norm", "qk_norm_over", "experts", "experts_per_token",
+            "expert_width", "shared_expert_width", "shared_expert_gate", "router", "norm_topk",
+            "dense_layers", "rope_scaling", "rope_factor", "rope_low_freq_factor",
+            "rope_high_freq_factor", "rope_original_context"})
         is_new = is_new || line.starts_with(std::string(key) + " = ");
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 8U);
+    EXPECT_EQ(left_out, 17U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }

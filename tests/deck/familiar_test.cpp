@@ -75,7 +75,9 @@ const Known known[] = {
     {"gradient_accumulation_steps", "train.batch is the whole step's, train.microbatch"},
     {"tensor_parallel_size", "zero.stage = 3 divides weights between ranks"},
     {"lora_rank", "lora is not supported"},
-    {"num_experts", "experts is not supported"},
+    {"num_experts", "num_experts is model.experts here"},
+    {"num_experts_per_tok", "num_experts_per_tok is model.experts_per_token here"},
+    {"moe_layers", "moe is of mixtures of experts: model.experts says"},
     {"use_ema", "ema is not supported"},
     {"sample_packing", "packing has no counterpart"},
     // Ours by name, in another section.
@@ -124,7 +126,7 @@ TEST(Familiar, ValuesInOtherWords) {
 }
 
 TEST(Familiar, WhatThereIsNotIsSaidSo) {
-  for (const std::string name : {"lora", "moe", "adapter", "ema", "dpo", "muon"}) {
+  for (const std::string name : {"lora", "adapter", "ema", "dpo", "muon"}) {
     EXPECT_THAT(describe_key(name), HasSubstr(name + " is not supported: "));
     EXPECT_THAT(refusal_of_overrides({name + ".rank=8"}), HasSubstr(name + " is not supported: "));
     const auto section = refusal_of_addition("[" + name + "]\nrank = 8\n");

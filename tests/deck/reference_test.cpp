@@ -118,8 +118,25 @@ TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnus
   c.bias = false;
   c.positions = Positions::rotary;
   c.rope_scaling = RopeScaling::llama3;
+  c.qk_norm = true;
+  c.experts = 8;
+  c.expert_width = 3;
+  c.shared_expert_width = 5;
+  c.dense_layers = {0};
   std::set<std::string> free{"preset",  "context",   "max_context",
                              "dropout", "recompute", "init_from"};
+  EXPECT_EQ(uncounted(c), free);
+  c.qk_norm = false;
+  c.dense_layers.clear();
+  c.shared_expert_width = 0;
+  free.insert("qk_norm_over");
+  const std::set<std::string> of_parts{"ffn_width", "shared_expert_gate"};
+  free.insert(of_parts.begin(), of_parts.end());
+  EXPECT_EQ(uncounted(c), free);
+  for (const auto& key : of_parts) free.erase(key);
+  c.experts = 0;
+  free.merge(std::set<std::string>{"experts_per_token", "expert_width", "shared_expert_width",
+                                   "shared_expert_gate", "router", "norm_topk", "dense_layers"});
   EXPECT_EQ(uncounted(c), free);
   c.bias = true;
   c.rope_scaling = RopeScaling::linear;

@@ -67,12 +67,20 @@ def transformers_logits(folder, ids, dtype=torch.float32):
         return model.eval()(ids).logits.float()
 
 
+def dense_layers(config):
+    """Those of a mixture that have one MLP."""
+    step, listed = config.get("decoder_sparse_step", 1), config.get("mlp_only_layers", [])
+    return [i for i in range(config.get("num_hidden_layers", 0)) if i in listed or (i + 1) % step]
+
+
 def same_config(got, want):
     """As transformers understands them. Without a tokenizer a checkpoint knows no special tokens; what has no part in the
-    numbers is not kept; and a Mistral whose window does not matter is a Llama."""
+    numbers is not kept; layers are listed, not counted; and a Mistral whose window does not matter is a Llama."""
     got, want = (transformers.AutoConfig.from_pretrained(folder).to_dict() for folder in (got, want))
     free = {"transformers_version", "_name_or_path", "attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range",
-            "attention_dropout", "sliding_window", "max_window_layers", "bos_token_id", "eos_token_id"}
+            "attention_dropout", "sliding_window", "max_window_layers", "bos_token_id", "eos_token_id",
+            "mlp_only_layers", "decoder_sparse_step"}
+    assert dense_layers(got) == dense_layers(want), f"{got} has one MLP in other layers than {want}"
     if want["model_type"] == "mistral":
         free |= {"model_type", "architectures"}
         want = want | {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}

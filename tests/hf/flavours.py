@@ -48,6 +48,10 @@ def rope(theta, **scaling):
     return {"rope_type": "default", "rope_theta": theta} | scaling
 
 
+def experts(key, count, of_token):
+    return {key: count, "num_experts_per_tok": of_token}
+
+
 # Of the 4 pairs of a head one keeps its frequency, one is between, two are divided.
 LLAMA3 = rope(5000.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=60)
@@ -65,6 +69,14 @@ CONFIGS = {
     "qwen2": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0)),
     "qwen2-tied": shaped(transformers.Qwen2Config, rope_parameters=rope(30000.0), tie_word_embeddings=True),
     "qwen3": shaped(transformers.Qwen3Config, rope_parameters=rope(30000.0), head_dim=10),
+    "mixtral": shaped(transformers.MixtralConfig, rope_parameters=rope(7000.0), head_dim=10,
+                      **experts("num_local_experts", 5, 2)),
+    "olmoe": shaped(transformers.OlmoeConfig, rope_parameters=rope(7000.0), pad_token_id=None,
+                    **experts("num_experts", 6, 3)),
+    "qwen2-moe": shaped(transformers.Qwen2MoeConfig, rope_parameters=rope(30000.0), moe_intermediate_size=20,
+                        shared_expert_intermediate_size=28, mlp_only_layers=[1], **experts("num_experts", 7, 3)),
+    "qwen3-moe": shaped(transformers.Qwen3MoeConfig, rope_parameters=rope(30000.0), head_dim=10, moe_intermediate_size=20,
+                        norm_topk_prob=True, decoder_sparse_step=2, **experts("num_local_experts", 6, 4)),
 }
 
 
@@ -91,7 +103,16 @@ def old_keys(folder):
         config["rope_theta"] = rope.pop("rope_theta")
         config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype")
+    if config["model_type"] == "qwen3_moe":
+        config["num_experts"] = config.pop("num_local_experts")
     path.write_text(json.dumps(config, indent=2))
+
+
+def experts_together(folder):
+    """Saved again with the experts of a layer in one tensor, as transformers 5 has them in memory."""
+    transformers.AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder, save_original_format=False)
+    with safetensors.safe_open(Path(folder) / "model.safetensors", "pt") as file:
+        assert any(name.endswith("mlp.experts.gate_up_proj") for name in file.keys()), sorted(file.keys())
 
 
 def both_keys(folder):

@@ -19,13 +19,13 @@ def expect(off, dtype, what):
 def compares(name, program, prepare=None):
     folder = program.work / "model"
     model = flavours.make(name, folder)
+    shape, w = reference.load(folder, torch.float64)
     if prepare:
         prepare(folder)
     program("import", folder, "imported")
     ids = flavours.random_ids(2, flavours.CONTEXT)
     with torch.no_grad():
         want32 = model(ids).logits
-        shape, w = reference.load(folder, torch.float64)
         want64 = reference.logits(w, shape, ids)
     said = [expect(difference(program.logits("imported", ids, ONE_RANK, F32), want32), "f32", "f32"),
             expect(difference(program.logits("imported", ids, ONE_RANK, F64), want64), "f64", "f64")]
@@ -38,7 +38,9 @@ def cases():
     for name in flavours.CONFIGS:
         yield name, lambda program, name=name: compares(name, program)
     # What published folders look like.
-    for name in ("llama2", "llama3", "qwen2"):
+    for name in ("llama2", "llama3", "qwen2", "qwen3-moe"):
         yield f"{name}-old-keys", lambda program, name=name: compares(name, program, flavours.old_keys)
+    for name in ("mixtral", "qwen2-moe"):
+        yield f"{name}-experts-together", lambda program, name=name: compares(name, program, flavours.experts_together)
     yield "llama-linear-beside-rope-parameters", lambda program: compares("llama-linear", program, flavours.both_keys)
     yield "gpt2-without-prefix", lambda program: compares("gpt2", program, flavours.as_published_gpt2)

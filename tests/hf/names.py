@@ -1,4 +1,6 @@
 """Trireme's parameters from those of a Hugging Face folder, in Python and apart from `trireme import`."""
+import re
+
 import torch
 
 
@@ -18,7 +20,7 @@ def from_gpt2(w, layers):
 
 
 def from_llama(w, layers):
-    """Also Mistral, Qwen2, Qwen3: q, k, v and gate, up lie side by side, each with all its rows."""
+    """Also Mistral, Qwen2, Qwen3, their mixtures and OLMoE: q, k, v and gate, up lie side by side, each with all its rows."""
     named = {"embedding.weight": w["model.embed_tokens.weight"], "final_norm.weight": w["model.norm.weight"]}
     if "lm_head.weight" in w:
         named["head.weight"] = w["lm_head.weight"]
@@ -31,7 +33,15 @@ def from_llama(w, layers):
         "ffn_norm": ["post_attention_layernorm"],
         "ffn_in": ["mlp.gate_proj", "mlp.up_proj"],
         "ffn_out": ["mlp.down_proj"],
+        "router": ["mlp.gate", "block_sparse_moe.gate"],
+        "shared_expert.gate": ["mlp.shared_expert_gate"],
+        "shared_expert.ffn_in": ["mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"],
+        "shared_expert.ffn_out": ["mlp.shared_expert.down_proj"],
     }
+    for e in {int(found[1]) for name in w if (found := re.search(r"\.experts\.(\d+)\.", name))}:
+        ours, mixtral, others = f"experts.{e}.", f"block_sparse_moe.experts.{e}.", f"mlp.experts.{e}."
+        groups[ours + "ffn_in"] = [mixtral + "w1", mixtral + "w3", others + "gate_proj", others + "up_proj"]
+        groups[ours + "ffn_out"] = [mixtral + "w2", others + "down_proj"]
     for i in range(layers):
         for ours, theirs in groups.items():
             for kind in ("weight", "bias"):

@@ -39,5 +39,5 @@ def reads(name, program):
 
 
 def cases():
-    for name in ("gpt2", "llama2", "qwen3"):
+    for name in ("gpt2", "llama2", "qwen3", "qwen2-moe"):
         yield name, lambda program, name=name: reads(name, program)

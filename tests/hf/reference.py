@@ -3,7 +3,8 @@
 transformers casts norms, rotary positions and softmax to f32, so a comparison in f64 needs another model. Written from
 the papers: GPT-2 (Radford et al. 2019), Llama 2 (Touvron et al. 2023), RMS norm (Zhang and Sennrich 2019), rotary
 positions (Su et al. 2021), grouped queries (Ainslie et al. 2023), SwiGLU (Shazeer 2020), norms of queries and keys
-(Henry et al. 2020), Llama 3's frequencies (its model card). Names and keys are those of transformers' folders.
+(Henry et al. 2020), Llama 3's frequencies (its model card), mixtures of experts (Jiang et al. 2024, "Mixtral of
+Experts"; a shared expert: Dai et al. 2024, "DeepSeekMoE"). Names and keys are those of transformers' folders.
 
 Letters: B samples, T tokens, C width, H query heads, K key heads, D head dim, V vocabulary.
 """
@@ -26,6 +27,8 @@ class Shape:
     eps: float
     rope_theta: float = 0.0
     rope: dict = field(default_factory=dict)
+    experts_per_token: int = 0
+    norm_topk: bool = True
 
 
 def shape_of(config):
@@ -37,7 +40,8 @@ def shape_of(config):
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return Shape(False, config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
                  config.get("head_dim") or config["hidden_size"] // heads, config["rms_norm_eps"],
-                 rope.get("rope_theta") or config["rope_theta"], rope)
+                 rope.get("rope_theta") or config["rope_theta"], rope, config.get("num_experts_per_tok", 0),
+                 config.get("norm_topk_prob", True))
 
 
 def load(folder, dtype):
@@ -123,8 +127,29 @@ def gpt2(w, shape, ids_BT):
     return norm(x, "ln_f") @ w["wte.weight"].T
 
 
+def swiglu(x, gate, up, down):
+    return silu(x @ gate.T) * (x @ up.T) @ down.T
+
+
+def mixture(w, shape, block, x):
+    """The sum of all experts, each times the weight that a token gives it, which is 0 but for the largest few."""
+    names = ("w1", "w3", "w2") if "block_sparse_moe" in block else ("gate_proj", "up_proj", "down_proj")
+    scores = torch.exp(torch.log_softmax(x @ w[block + "gate.weight"].T, -1))
+    weight, chosen = torch.topk(scores, shape.experts_per_token, -1)
+    if shape.norm_topk:
+        weight = weight / weight.sum(-1, keepdim=True)
+    y = torch.zeros_like(x)
+    for e in range(scores.shape[-1]):
+        of_expert = (weight * (chosen == e)).sum(-1, keepdim=True)
+        y = y + of_expert * swiglu(x, *(w[f"{block}experts.{e}.{name}.weight"] for name in names))
+    if block + "shared_expert_gate.weight" in w:
+        shared = swiglu(x, *(w[f"{block}shared_expert.{name}.weight"] for name in names))
+        y = y + shared / (1 + torch.exp(-x @ w[block + "shared_expert_gate.weight"].T))
+    return y
+
+
 def llama(w, shape, ids_BT):
-    """Also Mistral's, Qwen2's and Qwen3's: what a model has beyond Llama shows in its weights' names."""
+    """Also those of Mistral, Qwen2, Qwen3, their mixtures and OLMoE: what a model has beyond Llama shows in its weights' names."""
     def linear(x, name):
         y = x @ w[name + ".weight"].T
         return y + w[name + ".bias"] if name + ".bias" in w else y
@@ -132,17 +157,27 @@ def llama(w, shape, ids_BT):
     def norm(x, name):
         return rms_norm(x, w[name + ".weight"], shape.eps)
 
+    def normed_heads(y, name, count):
+        """Qwen3 norms each head, OLMoE all of them together."""
+        if name + ".weight" not in w:
+            return heads_of(y, count)
+        if w[name + ".weight"].numel() == y.shape[-1]:
+            return heads_of(norm(y, name), count)
+        return norm(heads_of(y, count), name)
+
     x = w["model.embed_tokens.weight"][ids_BT]
     for i in range(shape.layers):
         h = f"model.layers.{i}."
         y = norm(x, h + "input_layernorm")
-        q = heads_of(linear(y, h + "self_attn.q_proj"), shape.heads)
-        k = heads_of(linear(y, h + "self_attn.k_proj"), shape.kv_heads)
+        q = normed_heads(linear(y, h + "self_attn.q_proj"), h + "self_attn.q_norm", shape.heads)
+        k = normed_heads(linear(y, h + "self_attn.k_proj"), h + "self_attn.k_norm", shape.kv_heads)
         v = heads_of(linear(y, h + "self_attn.v_proj"), shape.kv_heads)
-        if h + "self_attn.q_norm.weight" in w:
-            q, k = norm(q, h + "self_attn.q_norm"), norm(k, h + "self_attn.k_norm")
         x = x + linear(attention(rotate(q, shape), rotate(k, shape), v), h + "self_attn.o_proj")
         y = norm(x, h + "post_attention_layernorm")
+        mixtures = [block for name in ("mlp.", "block_sparse_moe.") if (block := h + name) + "gate.weight" in w]
+        if mixtures:
+            x = x + mixture(w, shape, mixtures[0], y)
+            continue
         gated = silu(linear(y, h + "mlp.gate_proj")) * linear(y, h + "mlp.up_proj")
         x = x + linear(gated, h + "mlp.down_proj")
     x = norm(x, "model.norm")

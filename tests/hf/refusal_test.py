@@ -71,6 +71,7 @@ def shard_outside(folder):
 
 
 UP = "model.layers.1.mlp.up_proj.weight"
+EXPERT_DOWN = "model.layers.2.block_sparse_moe.experts.4.w2.weight"
 
 # flavour, what is done to its folder, words of the message
 CASES = {
@@ -90,6 +91,15 @@ CASES = {
     "another-shape": ("llama2", with_tensor(UP, (87, 48)), [UP, "87", "88"]),
     "a-transposed-product": ("gpt2", with_tensor("transformer.h.1.mlp.c_fc.weight", (88, 48)),
                              ["h.1.mlp.c_fc.weight", "88", "48"]),
+    "a-missing-expert": ("mixtral", without(EXPERT_DOWN), [EXPERT_DOWN]),
+    "an-expert-of-another-shape": ("mixtral", with_tensor(EXPERT_DOWN, (48, 87)), [EXPERT_DOWN, "87", "88"]),
+    "an-expert-too-many": ("mixtral", config(num_local_experts=4), ["model.layers.0.block_sparse_moe.experts.4.w1.weight"]),
+    "more-experts-a-token-than-experts": ("qwen3-moe", config(num_experts_per_tok=7), ["num_experts_per_tok", "7", "6"]),
+    "two-numbers-of-experts": ("qwen3-moe", config(num_experts=5), ["num_local_experts", "num_experts", "5", "6"]),
+    "an-mlp-for-a-mixture": ("qwen2-moe", config(mlp_only_layers=[0, 1]), ["model.layers.0.mlp.gate_proj.weight"]),
+    "a-mixture-with-groups-of-experts": ("qwen2-moe", config(n_group=2), ["n_group", "2"]),
+    "olmoe-clipped": ("olmoe", config(clip_qkv=8.0), ["clip_qkv", "8"]),
+    "latent-attention": ("qwen3-moe", config(model_type="deepseek_v3"), ["deepseek_v3"]),
     "whole-numbers": ("llama2", as_type(UP, torch.int8), [UP, "I8"]),
     "quantised": ("llama2", config(quantization_config={"quant_method": "gptq"}), ["quantization_config"]),
     "another-kind-of-model": ("llama2", config(model_type="phi3"), ["phi3"]),

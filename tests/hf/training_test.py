@@ -86,7 +86,10 @@ def trains(name, program, clip=0.0):
     program("import", folder, "imported")
     deck = program.write_deck("deck.toml", DECK.replace("CLIP", str(clip)))
     said = []
-    for run, (ranks, grid) in {"one rank": ONE_RANK, "grid": GRID}.items():
+    grids = {"one rank": ONE_RANK, "grid": GRID}
+    if shape.experts_per_token:
+        grids["experts over ranks"] = (GRID[0], [*GRID[1], "parallel.expert=2"])
+    for run, (ranks, grid) in grids.items():
         program("train", deck, "--run-dir", run.replace(" ", "-"), *grid, ranks=ranks)
         history = program.history(run.replace(" ", "-"))
         expect_near(history["loss"], losses, f"{run}: losses")

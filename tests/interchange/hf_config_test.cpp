@@ -14,11 +14,16 @@ TEST(HfConfig, WhatIsWrittenIsRead) {
 }
 
 TEST(HfConfig, ArchitecturesFollowFromTheSettings) {
-  for (const auto& [name, config] : small_models())
-    EXPECT_EQ(architecture_of(config), name.starts_with("gpt2")    ? "GPT2LMHeadModel"
-                                       : name.starts_with("qwen2") ? "Qwen2ForCausalLM"
-                                       : name.starts_with("qwen3") ? "Qwen3ForCausalLM"
-                                                                   : "LlamaForCausalLM");
+  const std::pair<const char*, const char*> architectures[] = {
+      {"qwen2_moe", "Qwen2MoeForCausalLM"}, {"qwen3_moe", "Qwen3MoeForCausalLM"},
+      {"olmoe", "OlmoeForCausalLM"},        {"mixtral", "MixtralForCausalLM"},
+      {"qwen2", "Qwen2ForCausalLM"},        {"qwen3", "Qwen3ForCausalLM"},
+      {"gpt2", "GPT2LMHeadModel"},          {"llama", "LlamaForCausalLM"}};
+  for (const auto& [name, config] : small_models()) {
+    const auto* const found = std::ranges::find_if(
+        architectures, [&](const auto& a) { return name.starts_with(a.first); });
+    EXPECT_EQ(architecture_of(config), found->second) << name;
+  }
 }
 
 TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
@@ -50,6 +55,39 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
       llama, [](auto& c) { c.qk_norm = c.qkv_bias = true; }, "model.qkv_bias = true");
   refused(
       llama, [](auto& c) { c.heads = 10; }, "model.heads = 10");
+  refused(
+      llama, [](auto& c) { c.qk_norm = true, c.qk_norm_over = QkNormOver::width; },
+      "model.qk_norm_over = \"width\"");
+  const auto mixtral = small_mixtral(), olmoe = small_olmoe(), qwen2 = small_qwen2_moe(),
+             qwen3 = small_qwen3_moe();
+  refused(
+      olmoe, [](auto& c) { c.dense_layers = {1}; }, "model.dense_layers = [1]");
+  refused(
+      olmoe, [](auto& c) { c.head_dim = 8; }, "model.head_dim = 8");
+  refused(
+      olmoe, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
+  refused(
+      mixtral, [](auto& c) { c.norm_topk = false; }, "model.norm_topk = false");
+  refused(
+      mixtral,
+      [](auto& c) {
+        c.dense_layers = {0, 1};
+      },
+      "model.dense_layers = [0, 1]");
+  refused(
+      mixtral, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
+  refused(
+      mixtral, [](auto& c) { c.bias = true; }, "model.bias = true");
+  refused(
+      mixtral, [](auto& c) { c.router = RouterScores::sigmoid; }, "model.router = \"sigmoid\"");
+  refused(
+      qwen2, [](auto& c) { c.shared_expert_gate = false; }, "model.shared_expert_gate = false");
+  refused(
+      qwen2, [](auto& c) { c.head_dim = 8; }, "model.head_dim = 8");
+  refused(
+      qwen3, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
+  refused(
+      qwen3, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
 }
 
 static Json llama_config() {
@@ -86,6 +124,69 @@ TEST(HfConfig, TakesBothWaysToWriteRotarySettings) {
   EXPECT_EQ(with(llama_config(), R"({"rope_scaling": {}, "rope_parameters": {"rope_theta": 5e5}})")
                 .rope_theta,
             5e5);
+}
+
+static Json mixture_config(const char* changes) {
+  auto json = llama_config();
+  json.update(Json::parse(R"({"num_experts": 6, "num_experts_per_tok": 2})"));
+  json.update(Json::parse(changes));
+  return json;
+}
+
+static Json qwen2_moe_config() {
+  return mixture_config(R"({"model_type": "qwen2_moe", "moe_intermediate_size": 12,
+    "shared_expert_intermediate_size": 14, "norm_topk_prob": true})");
+}
+
+static Json qwen3_moe_config() {
+  return mixture_config(R"({"model_type": "qwen3_moe", "moe_intermediate_size": 12})");
+}
+
+TEST(HfConfig, MixturesAreReadUnderTheNamesOfBothVersions) {
+  const auto mixtral = with(mixture_config(R"({"model_type": "mixtral"})"), "{}");
+  EXPECT_EQ(mixtral.experts, 6);
+  EXPECT_EQ(mixtral.experts_per_token, 2);
+  EXPECT_EQ(mixtral.expert_width, 20);
+  EXPECT_TRUE(mixtral.norm_topk);
+  auto newer = qwen3_moe_config();
+  newer.erase("num_experts");
+  newer["num_local_experts"] = 6;
+  EXPECT_EQ(with(newer, "{}"), with(qwen3_moe_config(), "{}"));
+  EXPECT_EQ(with(newer, R"({"num_experts": 6})"), with(newer, "{}"));
+
+  const auto olmoe = with(mixture_config(R"({"model_type": "olmoe", "norm_topk_prob": true})"),
+                          R"({"clip_qkv": null})");
+  EXPECT_EQ(olmoe.qk_norm_over, QkNormOver::width);
+  EXPECT_EQ(olmoe.expert_width, 20);
+  EXPECT_TRUE(olmoe.norm_topk);
+  const auto qwen2 = with(qwen2_moe_config(), "{}");
+  EXPECT_EQ(qwen2.expert_width, 12);
+  EXPECT_EQ(qwen2.ffn_width, 20);
+  EXPECT_EQ(qwen2.shared_expert_width, 14);
+  EXPECT_TRUE(qwen2.shared_expert_gate);
+  EXPECT_TRUE(qwen2.norm_topk);
+  EXPECT_FALSE(with(qwen2_moe_config(), R"({"norm_topk_prob": false})").norm_topk);
+  EXPECT_FALSE(with(qwen2_moe_config(), R"({"qkv_bias": false})").qkv_bias);
+  EXPECT_EQ(with(qwen2_moe_config(), R"({"router_aux_loss_coef": 0.5, "output_router_logits": true,
+                                         "router_jitter_noise": 0.1})"),
+            qwen2);
+}
+
+// As transformers has them: those listed, and all but every decoder_sparse_step-th.
+TEST(HfConfig, LayersOfAMixtureMayHaveOneMlp) {
+  const auto dense = [](const char* changes) {
+    auto json = qwen3_moe_config();
+    json["num_hidden_layers"] = 6;
+    return with(json, changes).dense_layers;
+  };
+  using Layers = std::vector<std::int64_t>;
+  EXPECT_EQ(dense("{}"), Layers{});
+  EXPECT_EQ(dense(R"({"mlp_only_layers": [4, 1, 6, 4]})"), (Layers{1, 4}));
+  EXPECT_EQ(dense(R"({"decoder_sparse_step": 3})"), (Layers{0, 1, 3, 4}));
+  EXPECT_EQ(dense(R"({"decoder_sparse_step": 2, "mlp_only_layers": [1]})"), (Layers{0, 1, 2, 4}));
+  EXPECT_EQ(dense(R"({"decoder_sparse_step": 1, "mlp_only_layers": null})"), Layers{});
+  // Nothing is built of a number without bound.
+  EXPECT_EQ(dense(R"({"num_hidden_layers": 1000000000, "decoder_sparse_step": 2})").size(), 5000U);
 }
 
 // Names of configurations that transformers writes itself, and of models that are much used.
@@ -130,6 +231,40 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_EQ(with(llama_config(), R"({"model_type": "qwen3"})").head_dim, 128);
   EXPECT_EQ(with(llama_config(), R"({"rms_norm_eps": null})").norm_eps, 1e-6);
   EXPECT_EQ(with(llama_config(), R"({"max_position_embeddings": null})").context, 2048);
+  auto mixture = qwen2_moe_config();
+  for (const auto* key : {"num_key_value_heads", "num_experts_per_tok", "norm_topk_prob",
+                          "max_position_embeddings", "rms_norm_eps"})
+    mixture.erase(key);
+  mixture["num_attention_heads"] = 16;
+  mixture["hidden_size"] = 64;
+  const auto qwen2 = with(mixture, "{}");
+  EXPECT_EQ(qwen2.kv_heads, 16);
+  EXPECT_EQ(qwen2.experts_per_token, 4);
+  EXPECT_FALSE(qwen2.norm_topk);
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_EQ(qwen2.context, 32768);
+  EXPECT_EQ(qwen2.norm_eps, 1e-6);
+  const auto qwen3 = with(mixture, R"({"model_type": "qwen3_moe", "num_experts": 9,
+                                       "shared_expert_intermediate_size": null})");
+  EXPECT_EQ(qwen3.kv_heads, 4);
+  EXPECT_EQ(qwen3.head_dim, 4);
+  EXPECT_EQ(qwen3.experts_per_token, 8);
+  const auto mixtral = with(mixture, R"({"model_type": "mixtral", "moe_intermediate_size": null,
+                                         "shared_expert_intermediate_size": null})");
+  EXPECT_EQ(mixtral.kv_heads, 8);
+  EXPECT_EQ(mixtral.experts_per_token, 2);
+  EXPECT_EQ(mixtral.context, 131072);
+  EXPECT_EQ(mixtral.norm_eps, 1e-5);
+  EXPECT_EQ(mixtral.rope_theta, 1e6);
+  const auto olmoe = with(mixture, R"({"model_type": "olmoe", "moe_intermediate_size": null,
+                                       "shared_expert_intermediate_size": null,
+                                       "num_experts": 8})");
+  EXPECT_EQ(olmoe.kv_heads, 16);
+  EXPECT_EQ(olmoe.experts_per_token, 8);
+  EXPECT_EQ(olmoe.context, 4096);
+  EXPECT_EQ(olmoe.norm_eps, 1e-5);
+  EXPECT_EQ(olmoe.rope_theta, 10000);
+  EXPECT_FALSE(olmoe.norm_topk);
   auto mistral = llama_config();
   mistral.erase("num_key_value_heads");
   mistral.update(Json::parse(R"({"model_type": "mistral", "num_attention_heads": 12})"));
@@ -161,6 +296,25 @@ TEST(HfConfig, ASlidingWindowIsRefusedWhereItMatters) {
                                      "use_sliding_window": false})")
                 .context,
             64);
+  // Versions 4 and 5 give the window to other layers of a mixture.
+  for (const auto& mixture : {qwen2_moe_config(), qwen3_moe_config()}) {
+    EXPECT_EQ(with(mixture, R"({"sliding_window": 8, "use_sliding_window": false})").context, 64);
+    EXPECT_EQ(with(mixture, R"({"sliding_window": 0, "use_sliding_window": false})").context, 64);
+    for (const char* used : {R"({"sliding_window": 8, "use_sliding_window": true})",
+                             R"({"sliding_window": 8, "use_sliding_window": true,
+                                 "layer_types": ["full_attention", "full_attention"]})"})
+      EXPECT_NE(message_of<Error>([&] { with(mixture, used); }).find("'sliding_window' = 8"),
+                std::string::npos);
+  }
+  for (const char* type : {"mixtral", "olmoe"}) {
+    auto mixture = mixture_config(R"({"sliding_window": null})");
+    mixture["model_type"] = type;
+    EXPECT_EQ(with(mixture, "{}").context, 64);
+    EXPECT_NE(message_of<Error>([&] {
+                with(mixture, R"({"sliding_window": 8})");
+              }).find("'sliding_window' = 8"),
+              std::string::npos);
+  }
   // Mistral's class reads no types of layers.
   const char* full = R"({"model_type": "mistral", "sliding_window": 32,
                          "layer_types": ["full_attention", "full_attention"]})";
@@ -216,6 +370,27 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
            "layer_types": ["full_attention", "sliding_attention"]})",
        "'sliding_window' = 8"},
   };
+  const std::pair<const char*, const char*> qwen2_moe[] = {
+      {R"({"num_experts_per_tok": 7})", "'num_experts_per_tok' = 7: a layer has 6 experts"},
+      {R"({"num_experts_per_tok": 0})", "'num_experts_per_tok' = 0 is out of range"},
+      {R"({"num_experts": 0})", "'num_experts' = 0 is out of range"},
+      {R"({"num_experts": null})", "'num_experts' is missing"},
+      {R"({"num_local_experts": 5})", "'num_local_experts' = 5 and 'num_experts' = 6 are two"},
+      {R"({"norm_topk_prob": 1})", "'norm_topk_prob' is neither true nor false"},
+      {R"({"moe_intermediate_size": null})", "'moe_intermediate_size' is missing"},
+      {R"({"shared_expert_intermediate_size": null})",
+       "'shared_expert_intermediate_size' is missing"},
+      {R"({"decoder_sparse_step": 0})", "'decoder_sparse_step' = 0 is out of range"},
+      {R"({"mlp_only_layers": 1})", "'mlp_only_layers' is not an array"},
+      {R"({"mlp_only_layers": [1.5]})", "'mlp_only_layers' is not an integer"},
+      {R"({"attention_bias": true})", "'attention_bias' = true"},
+      {R"({"n_group": 4})", "'n_group' = 4"},
+      {R"({"model_type": "qwen3_moe"})", "'shared_expert_intermediate_size' = 14"},
+      {R"({"model_type": "mixtral"})", "'norm_topk_prob' = true"},
+      {R"({"model_type": "olmoe", "clip_qkv": 8.0})", "'clip_qkv' = 8"},
+      {R"({"model_type": "deepseek_v3"})", "\"deepseek_v3\" is not among those"},
+      {R"({"model_type": "llama"})", "'num_experts' = 6"},
+  };
   const std::pair<const char*, const char*> gpt2[] = {
       {R"({"activation_function": "gelu"})", "'activation_function' = \"gelu\""},
       {R"({"scale_attn_weights": false})", "'scale_attn_weights'"},
@@ -232,6 +407,7 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
     }
   };
   check(llama_config(), llama);
+  check(qwen2_moe_config(), qwen2_moe);
   check(config_of_model(small_gpt2(), {}, ElementType::f32), gpt2);
   EXPECT_NE(message_of<Error>([] {
               model_of_config(config_of_model(small_gpt2(), {}, ElementType::f32), "c", 18);

@@ -13,11 +13,14 @@ using namespace test;
 namespace {
 
 // "NAME [SHAPE] is PARAMETER", "from BEGIN" on, of those whose name has `part`.
-std::vector<std::string> tensors(const ModelConfig& model, std::string_view part) {
+std::vector<std::string> tensors(const ModelConfig& model, std::string_view part,
+                                 ExpertTensors experts = ExpertTensors::apart) {
   std::vector<std::string> all;
-  for (const auto& t : hf_tensors(make_spec(model)))
+  for (const auto& t : hf_tensors(make_spec(model), experts))
     if (t.name.find(part) != std::string::npos)
-      all.push_back(fmt::format("{} {} is {}{}{}", t.name, to_string(t.shape), t.param,
+      all.push_back(fmt::format("{}{} {} is {}{}{}", t.name,
+                                t.experts > 0 ? fmt::format(" {} of {}", t.expert, t.experts) : "",
+                                to_string(t.shape), t.param,
                                 t.begin > 0 ? fmt::format(" from {}", t.begin) : "",
                                 t.order == Order::transposed ? ", transposed" : ""));
   return all;
@@ -79,6 +82,101 @@ TEST(HfNames, OfLlamaAreThoseOfItsClass) {
        {"model.embed_tokens.weight [257, 24] is embedding.weight",
         "model.norm.weight [24] is final_norm.weight", "lm_head.weight [257, 24] is head.weight"})
     EXPECT_THAT(tensors(model, ""), testing::Contains(name));
+}
+
+// MixtralForCausalLM: w1 is the gate, w3 goes up, w2 down.
+TEST(HfNames, OfMixtralAreThoseOfItsClass) {
+  EXPECT_THAT(tensors(small_mixtral(), "layers.1.block_sparse_moe.gate"),
+              testing::ElementsAre("model.layers.1.block_sparse_moe.gate.weight [5, 24] is "
+                                   "blocks.1.router.weight"));
+  EXPECT_THAT(tensors(small_mixtral(), "layers.1.block_sparse_moe.experts.4."),
+              testing::UnorderedElementsAre(
+                  "model.layers.1.block_sparse_moe.experts.4.w1.weight [20, 24] is "
+                  "blocks.1.experts.4.ffn_in.weight",
+                  "model.layers.1.block_sparse_moe.experts.4.w3.weight [20, 24] is "
+                  "blocks.1.experts.4.ffn_in.weight from 480",
+                  "model.layers.1.block_sparse_moe.experts.4.w2.weight [24, 20] is "
+                  "blocks.1.experts.4.ffn_out.weight"));
+  EXPECT_EQ(tensors(small_mixtral(), "block_sparse_moe").size(), 2U * (1 + 5 * 3));
+  EXPECT_TRUE(tensors(small_mixtral(), ".mlp.").empty());
+}
+
+// Qwen2MoeForCausalLM, and but for the shared expert Qwen3MoeForCausalLM.
+TEST(HfNames, OfQwensMixturesAreThoseOfTheirClasses) {
+  EXPECT_THAT(tensors(small_qwen2_moe(), "layers.1.mlp."),
+              testing::UnorderedElementsAre(
+                  "model.layers.1.mlp.gate_proj.weight [20, 24] is blocks.1.ffn_in.weight",
+                  "model.layers.1.mlp.up_proj.weight [20, 24] is blocks.1.ffn_in.weight from 480",
+                  "model.layers.1.mlp.down_proj.weight [24, 20] is blocks.1.ffn_out.weight"));
+  const std::vector<std::string> of_expert = {
+      "model.layers.2.mlp.experts.3.gate_proj.weight [12, 24] is blocks.2.experts.3.ffn_in.weight",
+      "model.layers.2.mlp.experts.3.up_proj.weight [12, 24] is blocks.2.experts.3.ffn_in.weight "
+      "from 288",
+      "model.layers.2.mlp.experts.3.down_proj.weight [24, 12] is "
+      "blocks.2.experts.3.ffn_out.weight"};
+  for (const auto& model : {small_qwen2_moe(), small_qwen3_moe()}) {
+    EXPECT_THAT(tensors(model, "layers.2.mlp.experts.3."),
+                testing::UnorderedElementsAreArray(of_expert));
+    EXPECT_THAT(
+        tensors(model, "layers.2.mlp.gate."),
+        testing::ElementsAre("model.layers.2.mlp.gate.weight [5, 24] is blocks.2.router.weight"));
+  }
+  EXPECT_THAT(
+      tensors(small_qwen2_moe(), "layers.2.mlp.shared"),
+      testing::UnorderedElementsAre("model.layers.2.mlp.shared_expert_gate.weight [1, 24] is "
+                                    "blocks.2.shared_expert.gate.weight",
+                                    "model.layers.2.mlp.shared_expert.gate_proj.weight [14, 24] is "
+                                    "blocks.2.shared_expert.ffn_in.weight",
+                                    "model.layers.2.mlp.shared_expert.up_proj.weight [14, 24] is "
+                                    "blocks.2.shared_expert.ffn_in.weight from 336",
+                                    "model.layers.2.mlp.shared_expert.down_proj.weight [24, 14] is "
+                                    "blocks.2.shared_expert.ffn_out.weight"));
+  EXPECT_TRUE(tensors(small_qwen3_moe(), "shared").empty());
+}
+
+// OlmoeForCausalLM: 4 heads of queries and 2 of keys, of 6 channels, have a weight a channel.
+TEST(HfNames, OfOlmoeAreThoseOfItsClass) {
+  EXPECT_THAT(tensors(small_olmoe(), "layers.1.self_attn.q_norm"),
+              testing::ElementsAre(
+                  "model.layers.1.self_attn.q_norm.weight [24] is blocks.1.q_norm.weight"));
+  EXPECT_THAT(tensors(small_olmoe(), "layers.1.self_attn.k_norm"),
+              testing::ElementsAre(
+                  "model.layers.1.self_attn.k_norm.weight [12] is blocks.1.k_norm.weight"));
+  EXPECT_THAT(tensors(small_olmoe(), "layers.1.mlp.experts.4.down_proj"),
+              testing::ElementsAre("model.layers.1.mlp.experts.4.down_proj.weight [24, 20] is "
+                                   "blocks.1.experts.4.ffn_out.weight"));
+}
+
+// As save_pretrained(save_original_format=False) of version 5 writes any of them.
+TEST(HfNames, ExpertsMayStandTogether) {
+  for (const auto& model : {small_mixtral(), small_qwen3_moe()}) {
+    const auto two_f = 2 * model.expert_width;
+    EXPECT_THAT(tensors(model, "layers.0.mlp.experts", ExpertTensors::together),
+                testing::IsSupersetOf(
+                    {fmt::format("model.layers.0.mlp.experts.gate_up_proj 0 of 5 [{}, 24] is "
+                                 "blocks.0.experts.0.ffn_in.weight",
+                                 two_f),
+                     fmt::format("model.layers.0.mlp.experts.gate_up_proj 4 of 5 [{}, 24] is "
+                                 "blocks.0.experts.4.ffn_in.weight",
+                                 two_f),
+                     fmt::format("model.layers.0.mlp.experts.down_proj 4 of 5 [24, {}] is "
+                                 "blocks.0.experts.4.ffn_out.weight",
+                                 model.expert_width)}));
+    EXPECT_THAT(
+        tensors(model, "layers.0.mlp.gate.", ExpertTensors::together),
+        testing::ElementsAre("model.layers.0.mlp.gate.weight [5, 24] is blocks.0.router.weight"));
+  }
+  EXPECT_TRUE(is_of_all_experts("layers.0.mlp.experts.gate_up_proj"));
+  EXPECT_FALSE(is_of_all_experts("model.layers.0.mlp.experts.1.gate_proj.weight"));
+}
+
+TEST(HfNames, ARouterOfSigmoidsHasNoName) {
+  auto model = small_qwen3_moe();
+  model.router = RouterScores::sigmoid;
+  EXPECT_NE(message_of<Error>([&] {
+              hf_tensors(make_spec(model));
+            }).find("no architecture of Hugging Face has blocks.0.router.bias"),
+            std::string::npos);
 }
 
 TEST(HfNames, KnownBuffersAreThoseOfBlocks) {

@@ -1,12 +1,15 @@
 // What a folder may hold, and what it must not.
 #include "lib/interchange/import.hpp"
 
+#include <map>
+
 #include "lib/base/array_names.hpp"
 #include "lib/base/json.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/interchange/export.hpp"
+#include "lib/interchange/hf_names.hpp"
 #include "lib/interchange/safetensors.hpp"
 #include "tests/interchange/model_files.hpp"
 
@@ -87,6 +90,73 @@ TEST_F(Import, AllTensorsThatAreMissingUnknownOrOfAnotherShapeAreNamed) {
         "no place for: model.layers.0.extra", "lm_head.weight is F32 [24, 257], not F32 [257, 24]"})
     EXPECT_NE(text.find(says), std::string::npos) << text;
   EXPECT_FALSE(std::filesystem::exists(folder / "back"));
+}
+
+// One sentence each, before there is a checkpoint.
+TEST_F(Import, ExpertsThatAreMissingOrOfAnotherShapeAreNamed) {
+  export_model(small_qwen3_moe());
+  const std::string mlp = "model.layers.2.mlp.", expert = mlp + "experts.4.";
+  const auto whole = read_tensors(weights());
+  change([&](auto& all) {
+    std::erase_if(all, [&](auto& t) { return t.entry.name.starts_with(expert); });
+  });
+  expect_refused("3 tensors missing that config.json asks for: " + expert + "gate_proj.weight, " +
+                 expert + "up_proj.weight, " + expert + "down_proj.weight");
+  write_tensors(weights(), whole);
+  change([&](auto& all) {
+    for (auto& t : all)
+      if (t.entry.name == expert + "up_proj.weight") t.entry.shape = {24, 12};
+  });
+  expect_refused("1 tensor of another shape or type: " + expert +
+                 "up_proj.weight is F32 [24, 12], not F32 [12, 24]");
+  write_tensors(weights(), whole);
+
+  auto json = parse_object(read_text(folder / "hf/config.json"), "config.json");
+  const auto with_experts = [&](std::int64_t experts, const std::string& says) {
+    json["num_experts"] = experts;
+    folder.write("hf/config.json", json.dump());
+    expect_refused(says);
+  };
+  with_experts(4, "no place for: model.layers.0.mlp.experts.4.");
+  with_experts(6, "model.layers.0.mlp.experts.5.gate_proj.weight");
+  with_experts(1, "'num_experts_per_tok' = 2: a layer has 1 expert");
+  with_experts(60000, "speaks of 60000 experts in each of 2 layers, and its folder's files hold ");
+  with_experts(1'000'000'000, "model.experts = 1000000000 is out of range");
+}
+
+// As save_pretrained(save_original_format=False) of transformers 5 writes them.
+TEST_F(Import, ExpertsMayStandTogether) {
+  for (const auto& model : {small_mixtral(), small_qwen2_moe()}) {
+    export_model(model);
+    std::map<std::string, Tensor> together;
+    std::vector<Tensor> rest;
+    for (const auto& t : hf_tensors(make_spec(model), ExpertTensors::together)) {
+      const auto bytes = weights_of(t.param, t.begin, t.shape.count(), DType::f32);
+      auto& whole = together.try_emplace(t.name, tensor(t.name, "F32", {}, 0)).first->second;
+      if (whole.bytes.empty()) {
+        if (t.experts > 0) whole.entry.shape.push_back(t.experts);
+        for (int d = 0; d < t.shape.dims(); ++d) whole.entry.shape.push_back(t.shape[d]);
+      }
+      whole.bytes.insert(whole.bytes.end(), bytes.begin(), bytes.end());
+    }
+    for (auto& [name, t] : together) rest.push_back(std::move(t));
+    write_tensors(weights(), rest);
+
+    EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).tensors, rest.size());
+    expect_weights(folder / "back", model);
+    std::filesystem::remove_all(folder / "back");
+    change([](auto& all) {
+      for (auto& t : all)
+        if (t.entry.name == "model.layers.0.mlp.experts.down_proj") {
+          t.entry.shape[0] = 4;
+          t.bytes.resize(t.bytes.size() / 5 * 4);
+        }
+    });
+    expect_refused(
+        "1 tensor of another shape or type: model.layers.0.mlp.experts.down_proj is F32 "
+        "[4, 24, ");
+    for (const auto* part : {"hf", "c"}) std::filesystem::remove_all(folder / part);
+  }
 }
 
 TEST_F(Import, OtherTypesAreRefused) {

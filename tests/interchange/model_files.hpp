@@ -48,6 +48,46 @@ inline ModelConfig small_llama() {
   return c;
 }
 
+// Every block a mixture whose experts are as wide as one MLP: Mixtral.
+inline ModelConfig small_mixtral() {
+  auto c = small_llama();
+  c.experts = 5;
+  c.experts_per_token = 2;
+  return completed(c);
+}
+
+// With experts of a width of their own, and a block without.
+inline ModelConfig small_mixture() {
+  auto c = small_mixtral();
+  c.layers = 3;
+  c.expert_width = 12;
+  c.norm_topk = false;
+  c.dense_layers = {1};
+  return c;
+}
+
+inline ModelConfig small_olmoe() {
+  auto c = small_mixtral();
+  c.qk_norm = true;
+  c.qk_norm_over = QkNormOver::width;
+  c.norm_topk = false;
+  return c;
+}
+
+inline ModelConfig small_qwen2_moe() {
+  auto c = small_mixture();
+  c.qkv_bias = c.shared_expert_gate = true;
+  c.shared_expert_width = 14;
+  return c;
+}
+
+inline ModelConfig small_qwen3_moe() {
+  auto c = small_mixture();
+  c.qk_norm = true;
+  c.head_dim = 8;
+  return c;
+}
+
 // Every architecture, and every setting that changes names, shapes or config.json.
 inline std::vector<NamedModel> small_models() {
   std::vector<NamedModel> models = {{"gpt2", small_gpt2()}, {"llama", small_llama()}};
@@ -73,6 +113,12 @@ inline std::vector<NamedModel> small_models() {
   });
   add("qwen2", small_llama(), [](auto& c) { c.qkv_bias = true, c.norm_eps = 1e-6; });
   add("qwen3", small_llama(), [](auto& c) { c.qk_norm = true, c.tied = true, c.head_dim = 8; });
+  add("mixtral", small_mixtral(), [](auto& c) { c.rope_theta = 500; });
+  add("olmoe", small_olmoe(), [](auto& c) { c.tied = true; });
+  add("qwen2_moe", small_qwen2_moe(), [](auto& c) { c.tied = true; });
+  add("qwen2_moe_without_biases", small_qwen2_moe(), [](auto& c) { c.qkv_bias = false; });
+  add("qwen3_moe", small_qwen3_moe(), [](auto& c) { c.norm_topk = true; });
+  add("qwen3_moe_alike", small_qwen3_moe(), [](auto& c) { c.dense_layers.clear(); });
   return models;
 }
 

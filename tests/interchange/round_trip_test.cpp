@@ -34,7 +34,7 @@ TEST(RoundTrip, KeepsEveryBitOfEveryArchitecture) {
 TEST(RoundTrip, TakesAnyLayoutAndShards) {
   for (const auto& cut : {Cut{2, 1}, Cut{1, 3}, Cut{2, 2}})
     for (const auto& [name, config] : small_models()) {
-      if (name != "gpt2" && name != "qwen3") continue;
+      if (name != "gpt2" && name != "qwen3" && name != "qwen2_moe") continue;
       const ScratchFolder folder;
       CheckpointReader from(save_model(folder.path() / "checkpoints", config, cut));
       constexpr std::int64_t most = 30000;
@@ -65,7 +65,7 @@ TEST(RoundTrip, KeepsDoubles) {
 
 // A checkpoint takes large parameters in pieces.
 TEST(RoundTrip, PiecesAreThoseOfTheWhole) {
-  for (const auto& config : {small_gpt2(), small_llama()}) {
+  for (const auto& config : {small_gpt2(), small_llama(), small_mixtral()}) {
     const ScratchFolder folder;
     CheckpointReader from(save_model(folder.path() / "c", config));
     export_safetensors(from, model_of(from), folder / "hf", {});
@@ -169,6 +169,31 @@ TEST(Hdf5, IsTheModel) {
                                                    {"tied", 0},
                                                    {"step", 3}})
     EXPECT_EQ(number(name), value) << name;
+}
+
+TEST(Hdf5, NamesTheSettingsOfAMixture) {
+  auto config = small_qwen2_moe();
+  config.dense_layers = {0, 2};
+  const ScratchFolder folder;
+  const auto path = folder.path() / "weights.h5";
+  CheckpointReader from(save_model(folder.path() / "c", config));
+  export_hdf5(from, model_of(from), path, {});
+  const Hdf5Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open", path);
+  using Numbers = std::vector<std::int64_t>;
+  for (const auto& [name, values] :
+       std::vector<std::pair<const char*, Numbers>>{{"experts", {5}},
+                                                    {"experts_per_token", {2}},
+                                                    {"expert_width", {12}},
+                                                    {"shared_expert_width", {14}},
+                                                    {"shared_expert_gate", {1}},
+                                                    {"norm_topk", {0}},
+                                                    {"dense_layers", {0, 2}}}) {
+    const Hdf5Handle a(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name, path);
+    const Hdf5Handle space(H5Aget_space(a), H5Sclose, "space", path);
+    Numbers found(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+    hdf5_ok(H5Aread(a, H5T_NATIVE_INT64, found.data()), name, path);
+    EXPECT_EQ(found, values) << name;
+  }
 }
 
 // Byte 0, which `tokenize` puts behind a text.

@@ -174,6 +174,117 @@ TEST(RefGradient, Swiglu) {
   expect_gradient(f, x.values, dx.values);
 }
 
+TEST(RefGradient, WeightedSwiglu) {
+  Array x({3, 2, 5}, 1, 4), w({3}, 2), y({3, 5}), dy({3, 5}, 3), dx({3, 2, 5}), dw({3});
+  const auto f = [&] {
+    ref::run(kernel::Swiglu{.y_TF = y.view(), .gate_up_T2F = x.view(), .weight_T = w.view()});
+    return inner(y, dy);
+  };
+  ref::run(kernel::SwigluGrad{.dgate_up_T2F = dx.view(),
+                              .dweight_T = dw.view(),
+                              .dy_TF = dy.view(),
+                              .gate_up_T2F = x.view(),
+                              .weight_T = w.view()});
+  expect_gradient(f, x.values, dx.values);
+  expect_gradient(f, w.values, dw.values);
+}
+
+// Of weights, normalized or not, and of both losses, each by itself and all at once. Choices are
+// constants: logits are further apart than the differences go.
+TEST(RefGradient, Router) {
+  constexpr std::int64_t B = 2, T = 6, K = 3, E = 7;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(B * E));
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = static_cast<std::int64_t>(5 * i % 8);
+  const ConstView count_BE(reinterpret_cast<const std::byte*>(counts.data()), DType::i64, {B, E});
+  struct Terms {
+    double weights, balance, z;
+  };
+  for (const auto scores : {RouterScores::softmax, RouterScores::sigmoid})
+    for (const bool normalize : {false, true})
+      for (const Terms t : {Terms{1, 0, 0}, {0, 0.3, 0}, {0, 0, 0.2}, {1, 0.3, 0.2}}) {
+        SCOPED_TRACE(testing::Message() << "sigmoid " << (scores == RouterScores::sigmoid)
+                                        << " normalize " << normalize << " weights " << t.weights
+                                        << " balance " << t.balance << " z " << t.z);
+        Array z({T, E}, 1, 3), bias({E}, 2), weight({T, K}), dweight({T, K}, 3), dz({T, E});
+        Ids choice{std::vector<std::int32_t>(T * K)};
+        const View choice_TK(reinterpret_cast<std::byte*>(choice.values.data()), DType::i32,
+                             {T, K});
+        const ConstView counted = t.balance != 0 ? count_BE : ConstView{};
+        const auto f = [&] {
+          ref::run(kernel::Route{.weight_TK = weight.view(),
+                                 .choice_TK = choice_TK,
+                                 .logits_TE = z.view(),
+                                 .bias_E = bias.view(),
+                                 .scores = scores,
+                                 .normalize = normalize});
+          Array losses({2});
+          ref::run(kernel::RouterLosses{.sums = losses.view(),
+                                        .logits_TE = z.view(),
+                                        .count_BE = counted,
+                                        .scores = scores,
+                                        .scale = 1});
+          return t.weights * inner(weight, dweight) + t.balance * losses.values[0] +
+                 t.z * losses.values[1];
+        };
+        f();
+        ref::run(kernel::RouteGrad{
+            .dlogits_TE = dz.view(),
+            .dweight_TK = t.weights != 0 ? ConstView(dweight.view()) : ConstView{},
+            .choice_TK = choice_TK,
+            .logits_TE = z.view(),
+            .count_BE = counted,
+            .scores = scores,
+            .normalize = normalize,
+            .balance_scale = t.balance,
+            .z_scale = t.z});
+        expect_gradient(f, z.values, dz.values);
+      }
+}
+
+// Of rows by expert, one of which has none.
+TEST(RefGradient, GroupedMatmul) {
+  Ids offset{{0, 2, 2, 5}};
+  Array a({5, 4}, 1), c({5, 6}), dc({5, 6}, 2), da({5, 4}), db0({4, 6}), db1({4, 6}), db2({4, 6});
+  Array b0({4, 6}, 3), b1({4, 6}, 4), b2({4, 6}, 5);
+  const auto f = [&] {
+    ref::run(kernel::GroupedMatmul{.c_RN = c.view(),
+                                   .a_RK = a.view(),
+                                   .offset_E1 = offset.view(),
+                                   .b_KN = {b0.view(), b1.view(), b2.view()}});
+    return inner(c, dc);
+  };
+  ref::run(kernel::GroupedMatmul{
+      .c_RN = da.view(),
+      .a_RK = dc.view(),
+      .offset_E1 = offset.view(),
+      .b_KN = {b0.view().transposed(), b1.view().transposed(), b2.view().transposed()}});
+  ref::run(kernel::GroupedMatmulGrad{.c_MN = {db0.view(), db1.view(), db2.view()},
+                                     .a_RM = a.view(),
+                                     .b_RN = dc.view(),
+                                     .offset_E1 = offset.view()});
+  expect_gradient(f, a.values, da.values);
+  expect_gradient(f, b0.values, db0.values);
+  EXPECT_EQ(db1.values, std::vector<double>(24, 0.0));
+  expect_gradient(f, b2.values, db2.values);
+}
+
+TEST(RefGradient, SumRows) {
+  Ids place{{3, 0, 2, 5, 1, 4}};
+  Array x({6, 3}, 1), skip({2, 3}, 2), y({2, 3}), dy({2, 3}, 3), dx({6, 3});
+  const auto f = [&] {
+    ref::run(kernel::SumRows{.y_TC = y.view(),
+                             .x_RC = x.view(),
+                             .place_TK = place.view().reshaped({2, 3}),
+                             .skip_TC = skip.view()});
+    return inner(y, dy);
+  };
+  // Row r is of token_R[r].
+  Ids token{{0, 1, 0, 0, 1, 1}};
+  ref::run(kernel::Embedding{.y_TC = dx.view(), .ids_T = token.view(), .table_VC = dy.view()});
+  expect_gradient(f, x.values, dx.values);
+  expect_gradient(f, skip.values, dy.values);
+}
+
 TEST(RefGradient, Dropout) {
   const Shape s{2, 3, 7};
   Array x(s, 1), skip(s, 2), y(s), dy(s, 3), dx(s);

@@ -241,6 +241,23 @@ TEST(RefPointwise, SwigluAtKnownPlaces) {
   expect_values(y, {0, 3 * ln3}, tiny);
 }
 
+TEST(RefPointwise, SwigluOfRowsWithWeights) {
+  const double ln3 = std::log(3.0);
+  std::vector<double> gate_up{ln3, 4, ln3, 4}, weight{2, -1}, y(2), dy{1, 10}, dx(4), dweight(2);
+  const auto x = view(gate_up, {2, 2, 1}), w = view(weight, {2});
+  ref::run(kernel::Swiglu{.y_TF = view(y, {2, 1}), .gate_up_T2F = x, .weight_T = w});
+  expect_values(y, {6 * ln3, -3 * ln3}, tiny);
+  ref::run(kernel::SwigluGrad{.dgate_up_T2F = view(dx, {2, 2, 1}),
+                              .dweight_T = view(dweight, {2}),
+                              .dy_TF = view(dy, {2, 1}),
+                              .gate_up_T2F = x,
+                              .weight_T = w});
+  expect_values(dweight, {3 * ln3, 30 * ln3}, tiny * 10);
+  // silu' = 3/4 (1 + ln 3 / 4), silu = 3/4 ln 3
+  const double slope = 3 * (1 + ln3 / 4), silu = 0.75 * ln3;
+  expect_values(dx, {2 * slope, 2 * silu, -10 * slope, -10 * silu}, tiny * 10);
+}
+
 TEST(RefDropout, KeepsWhatPhiloxKeeps) {
   const DropoutKey key{77, 0.25F};
   std::vector<std::int64_t> samples{5, 1LL << 40};

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "kernels/ref/ref.hpp"
@@ -119,6 +120,91 @@ TEST(Rounding, ColumnSumsOfCountsStayAsTheyAre) {
     b->put(Queue::compute,
            kernel::ColumnSum{.out_C = view_of(*s, {8}), .x_TC = view_of(x, {8, 8})});
   EXPECT_EQ(sums, again);
+}
+
+// The same draw for a product and for one of a single expert; others are moved by their own size.
+TEST(Rounding, MovesProductsOfExpertsAsProducts) {
+  auto a = random_floats(M * K, 1), w = random_floats(K * N, 2), huge = w;
+  for (auto& x : huge) x *= 1e6F;
+  const auto multiply = [&](Backend&& b, std::vector<std::int32_t> offset,
+                            const std::vector<ConstView>& matrices) {
+    std::vector<float> c(M * N);
+    b.put(Queue::compute, kernel::GroupedMatmul{.c_RN = view_of(c, {M, N}),
+                                                .a_RK = view_of(a, {M, K}),
+                                                .offset_E1 = view_of(offset, {std::ssize(offset)}),
+                                                .b_KN = matrices});
+    return c;
+  };
+  const View w_KN = view_of(w, {K, N}), huge_KN = view_of(huge, {K, N});
+  Rounding plain(std::make_unique<Ref>(), 7);
+  EXPECT_EQ(multiply(Rounding(std::make_unique<Ref>(), 7), {0, M}, {w_KN}), product(plain, a, w));
+
+  const auto still = multiply(Ref(), {0, 2, 2, M}, {w_KN, w_KN, huge_KN});
+  const auto moved =
+      multiply(Rounding(std::make_unique<Ref>(), 7), {0, 2, 2, M}, {w_KN, w_KN, huge_KN});
+  const auto largest = [&](std::size_t begin, std::size_t end) {
+    float most = 0;
+    for (auto i = begin; i < end; ++i) most = std::max(most, std::fabs(moved[i] - still[i]));
+    return most;
+  };
+  const auto first = largest(0, 2 * N), last = largest(2 * N, M * N);
+  EXPECT_GT(first, 0);
+  EXPECT_GT(last, 1e5F * first);
+  EXPECT_LT(last, 1e7F * first);
+}
+
+TEST(Rounding, MovesGradientsOfExpertsAsProducts) {
+  auto a = random_floats(K * M, 1), b = random_floats(K * N, 2);
+  std::vector<float> c(M * N), expert(M * N), none(M * N, 3);
+  std::vector<std::int32_t> offset{0, 0, K};
+  const View a_RM = view_of(a, {K, M}), b_RN = view_of(b, {K, N});
+  Rounding one(std::make_unique<Ref>(), 7), other(std::make_unique<Ref>(), 7);
+  one.put(Queue::compute,
+          kernel::Matmul{
+              .c_MN = view_of(c, {M, N}), .a_MK = ConstView(a_RM).transposed(), .b_KN = b_RN});
+  other.put(Queue::compute,
+            kernel::GroupedMatmulGrad{.c_MN = {view_of(none, {M, N}), view_of(expert, {M, N})},
+                                      .how = Accumulate::overwrite,
+                                      .a_RM = a_RM,
+                                      .b_RN = b_RN,
+                                      .offset_E1 = view_of(offset, {3})});
+  EXPECT_EQ(c, expert);
+  EXPECT_EQ(none, std::vector<float>(M * N, 0));
+}
+
+TEST(Rounding, LeavesChoicesAndCountsAsTheyAre) {
+  std::vector<float> z = random_floats(8 * 4, 1), weight(16);
+  std::vector<std::int32_t> choice(16), offset(5), token(16), row(16), place(16);
+  std::vector<std::int64_t> count(4), sums(2), product(M * N);
+  std::vector<float> largest(1), a = random_floats(16 * M, 2), b = random_floats(16 * N, 3);
+  const auto all = [&](Backend&& backend) {
+    const auto put = [&](const kernel::Operation& o) { backend.put(Queue::compute, o); };
+    put(kernel::Route{.weight_TK = view_of(weight, {8, 2}),
+                      .choice_TK = view_of(choice, {8, 2}),
+                      .logits_TE = view_of(z, {8, 4})});
+    put(kernel::CountChoices{.count_BE = view_of(count, {1, 4}),
+                             .choice_TK = view_of(choice, {8, 2})});
+    put(kernel::SortChoices{.offset_E1 = view_of(offset, {5}),
+                            .token_R = view_of(token, {16}),
+                            .row_R = view_of(row, {16}),
+                            .place_TK = view_of(place, {8, 2}),
+                            .choice_TK = view_of(choice, {8, 2})});
+    sums = {0, 0};
+    put(kernel::RouterLosses{.sums = view_of(sums, {2}), .logits_TE = view_of(z, {8, 4})});
+    std::vector<std::int32_t> one{0, 16};
+    put(kernel::GroupedMatmulGrad{.c_MN = {view_of(product, {M, N})},
+                                  .a_RM = view_of(a, {16, M}),
+                                  .b_RN = view_of(b, {16, N}),
+                                  .offset_E1 = view_of(one, {2}),
+                                  .token_R = view_of(token, {16}),
+                                  .leaf = 4,
+                                  .largest = {view_of(largest, {1})}});
+    return std::tuple(choice, count, offset, token, row, place, sums, product, largest);
+  };
+  const auto still = all(Ref());
+  const auto weights = weight;
+  EXPECT_EQ(all(Rounding(std::make_unique<Ref>(), 7)), still);
+  EXPECT_NE(weight, weights);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\s+(\S+)(?:\s+([0-9a-f]+)\b)?")
 ARITHMETIC = re.compile(r"^v?(?:add|sub|mul|div|sqrt|min|max|fn?m(?:add|sub)(?:132|213|231))(s|p)([sd])$")
 
 # What is scalar on purpose: the losses of rows are added in their order, in double precision.
-SCALAR = ("trireme::host::run(trireme::kernel::CrossEntropy const&",)
+SCALAR = ("trireme::host::run(trireme::kernel::CrossEntropy const&", "trireme::host::run(trireme::kernel::RouterLosses const&")
 
 
 def functions(listing):

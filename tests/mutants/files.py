@@ -8,7 +8,7 @@ MUTANTS = [
     ("a failed writer is not asked", "lib/train/state_saver.cpp", "together(world, Pace::slow, [&] { work_.join(); });\n      collect();",
      "collect();", ranks(2, "StateSaver*")),
     ("updates of a stage that does not speak for its tables", "lib/train/state_saver.cpp",
-     "if (store.reports(id)) counts[i]", "counts[i]", ranks(2, "Restart.On*")),
+     "place < places && store.reports(id)", "place < places", ranks(2, "Restart.On*")),
     ("what could not be loaded is published", "lib/io/manifest.cpp", "require(s.begin == (begins ? 0 : covered),",
      "require(true || s.begin == (begins ? 0 : covered),", program("io_test", "Checkpoint.*")),
     ("damaged checkpoints count as kept", "lib/io/checkpoint_list.cpp",

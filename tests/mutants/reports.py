@@ -27,7 +27,7 @@ MUTANTS = [
     ("bars of all steps are of the last", "lib/report/trace_spans.cpp", " || span.begin < w->second.first || span.end > w->second.second) continue;", ") continue;", PAGE),
     ("short bars are shown first", "lib/report/trace_spans.cpp", "std::ranges::stable_sort(traced.bars, std::greater(),", "std::ranges::stable_sort(traced.bars, std::less(),", PAGE),
     ("a chart of the rate is one of the norm", "lib/report/run_report.cpp", "column(rows, &HistoryRow::lr)", "column(rows, &HistoryRow::grad_norm)", PAGE),
-    ("a chart's tokens are steps", "lib/report/run_report.cpp", "points.push_back({r.step, r.tokens, r.*member});", "points.push_back({r.step, r.step, r.*member});", PAGE),
+    ("a chart's tokens are steps", "lib/report/run_report.cpp", "points.push_back({r.step, r.tokens, std::invoke(member, r)});", "points.push_back({r.step, r.step, std::invoke(member, r)});", PAGE),
     ("a run's step is the outcome's", "lib/report/run_report.cpp", 'std::max(json_["step"].get<std::int64_t>(), rows.back().step);', 'json_["step"].get<std::int64_t>();', PAGE),
     ("steps that are not finite are no skipped ones", "lib/report/run_report.cpp", 'events.skipped.try_emplace(step, "it is not finite");', "(void)step;", PAGE),
     ("no checkpoint was kept", "lib/report/run_report.cpp", "std::ranges::count(kept, step) > 0", "std::ranges::count(kept, step) > 1", PAGE),

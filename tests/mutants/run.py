@@ -25,6 +25,7 @@ from pathlib import Path
 import decks
 import device
 import engine
+import experts
 import files
 import loop
 import machines
@@ -39,7 +40,7 @@ HANG_S = 10  # without progress in a case, at least
 ON_A_DEVICE = (SIMULATED, DEVICE)
 PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "simulated/tests/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
 
-MUTANTS = [m for part in (engine, files, loop, orders, decks, models, machines, reports, device) for m in part.MUTANTS]
+MUTANTS = [m for part in (engine, experts, files, loop, orders, decks, models, machines, reports, device) for m in part.MUTANTS]
 
 
 def suites_of(mutant):

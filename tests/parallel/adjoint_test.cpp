@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "lib/ops/collective.hpp"
+#include "lib/ops/expert_travel.hpp"
+#include "lib/ops/experts.hpp"
 #include "tests/parallel/collective_test.hpp"
 
 namespace trireme::test {
@@ -193,6 +195,49 @@ TEST_F(Adjoint, ExchangeAndItsInverse) {
     if (x[r]) n += values(x[r]).size();
   }
   if (ranks() > 1) expect_adjoint(forward, backward, n);
+}
+
+// Rows to the ranks of their experts, and back: the way back is the transpose of the way there.
+// Every rank chooses otherwise; one has no rows.
+TEST_F(Adjoint, TokensTravelToTheirExperts) {
+  constexpr std::int64_t width = 5;
+  ops::ExpertCounts counts{.ranks = ranks(), .experts = 2 * ranks() + 1};
+  for (int r = 0; r < ranks(); ++r)
+    for (std::int64_t e = 0; e < counts.experts; ++e)
+      counts.rows.push_back(r == 1 ? 0 : (3 * r + 2 * e * e) % 7);
+  std::int64_t rows = 0;
+  for (std::int64_t e = 0; e < counts.experts; ++e) rows += counts.at(rank(), 0, e);
+  for (const std::int64_t wanted : {0, 4}) {
+    const auto rounds = ops::make_expert_rounds(counts, rank(), wanted);
+    const auto most =
+        ops::rows_of_round(counts, ops::owned_experts(counts.experts, rank(), ranks()), wanted);
+    if (wanted == 4 && ranks() > 1) {
+      EXPECT_GT(rounds.size(), 1U);
+    }
+    const Shape here{std::max<std::int64_t>(rows, 1), width};
+    const auto x = random(here.count(), 7);
+    const auto from = tensor(here, x), back = tensor(here, std::vector<double>(x.size()));
+    double forward = 0;
+    std::size_t n = 0;
+    auto with_experts = run();
+    const ExpertGroup group{world()};
+    with_experts.experts = &group;
+    for (std::size_t i = 0; i < rounds.size(); ++i) {
+      const ops::ExpertTravel travel(with_experts, rounds[i], most);
+      const Tensor ax = travel.to_experts(from, Kind::transient);
+      const auto y = random(ax.shape().count(), 8 + i);
+      const auto count = static_cast<std::size_t>(travel.rows() * width);
+      const auto arrived = values(ax);
+      for (std::size_t k = 0; k < count; ++k) forward += arrived[k] * y[k];
+      n += count;
+      travel.from_experts(tensor(ax.shape(), y), back);
+    }
+    const auto aty = values(back);
+    double backward = 0;
+    for (std::size_t k = 0; k < static_cast<std::size_t>(rows * width); ++k)
+      backward += x[k] * aty[k];
+    expect_adjoint(forward, backward, n + 1);
+  }
 }
 
 // Down the ranks, and back up: what has no neighbour there sends or gets nothing.

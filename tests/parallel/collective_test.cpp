@@ -52,6 +52,30 @@ TEST_P(Collective, GatherTakesItsOwnPartFromItsPlace) {
   EXPECT_EQ(values(dst), joined(odd_count, type()));
 }
 
+// What routers gather of each rank: integers, of which no bit may be lost.
+TEST_P(Collective, GathersCounts) {
+  constexpr std::int64_t n = 1003;
+  const auto counts = [](std::int64_t of_rank) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 0; i < n; ++i) all.push_back((of_rank + 1) * 0x0102030405060708 + i);
+    return all;
+  };
+  const auto dst = Tensor::empty(backend(), {n * ranks()}, DType::i64, Kind::transient);
+  const auto own = dst.slice(n * rank(), {n});
+  const auto mine = counts(rank());
+  backend().upload(Queue::compute, own.view(), std::as_bytes(std::span(mine)));
+
+  auto pending = comm().all_gather(backend(), after_compute(Queue::exchange), dst.view(),
+                                   own.view(), {Doing::exchange});
+  dst.used(pending.wait(Queue::compute));
+
+  std::vector<std::int64_t> all(static_cast<std::size_t>(n * ranks())), want;
+  backend().download(Queue::compute, std::as_writable_bytes(std::span(all)), dst.view());
+  for (int r = 0; r < ranks(); ++r)
+    for (const auto x : counts(r)) want.push_back(x);
+  EXPECT_EQ(all, want);
+}
+
 // A transport between devices sums f32 before it is added, all else adds one contribution after the
 // other.
 bool summed_by_transport(const Setting& s) {

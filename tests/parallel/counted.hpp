@@ -19,6 +19,7 @@ class Counted {
  private:
   RankPlan plan_;
   Axes::Traffic sent_;
+  bool experts_travel_, keeps_rounds_;  // until their weight gradients: of more than a plan has
 };
 
 }  // namespace trireme::test

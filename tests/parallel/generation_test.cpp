@@ -37,13 +37,15 @@ std::vector<std::vector<std::int32_t>> tokens_on(
 
 TEST(Generation, HasTheTokensOfOneRank) {
   const int n = test::world().size();
-  for (const bool llama : {false, true}) {
-    auto c = llama ? test::tiny_llama() : test::tiny_gpt2();
+  for (const int flavour : {0, 1, 2}) {
+    const bool llama = flavour > 0, mixture = flavour == 2;
+    auto c = mixture ? test::tiny_mixture() : llama ? test::tiny_llama() : test::tiny_gpt2();
     c.context = 12;
     c.layers = 4;
     const auto expected = tokens_on({}, c, {});
-    for (const auto& grid :
-         legal_grids({.layers = c.layers, .heads = c.heads, .tokens = c.context}, n)) {
+    for (auto grid : legal_grids({.layers = c.layers, .heads = c.heads, .tokens = c.context}, n)) {
+      for (int e = 2; mixture && e <= 5; ++e)
+        if (grid.places() % e == 0) grid.expert = e;
       if (!test::next_case(describe(grid))) return;
       ZeroConfig zero;
       zero.stage = llama ? 3 : 0;

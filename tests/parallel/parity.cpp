@@ -222,8 +222,9 @@ static void expect_weights(Store& store, const Course& expected, double bound) {
 const Axes& parity_axes(const ParityCase& p) {
   static auto& made = *new std::map<std::string, Axes>;  // MPI may be over when statics end
   const int shard = shard_ranks(p.zero, p.grid);
-  const auto key = fmt::format("{} {} {} {} {} {}", p.grid.pipe, p.grid.data, p.grid.seq, shard,
-                               static_cast<int>(p.transport), through_nccl(p));
+  const auto key =
+      fmt::format("{} {} {} {} {} {} {}", p.grid.pipe, p.grid.data, p.grid.seq, p.grid.expert,
+                  shard, static_cast<int>(p.transport), through_nccl(p));
   if (const auto it = made.find(key); it != made.end()) return it->second;
   const auto axes = make_axes(world(), p.grid, shard);
   if (p.transport == TransportKind::device)

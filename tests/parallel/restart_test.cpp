@@ -36,6 +36,7 @@ std::vector<FreezeRule> rules() {
 // words.
 std::int64_t updates(const std::string& name) {
   const auto has = [&](const char* what) { return name.find(what) != std::string::npos; };
+  if (has("router.bias")) return 0;  // what moves it is no gradient
   const bool block5 = has("blocks.5."), block0 = has("blocks.0.");
   if (block5) return steps - 4;  // 0, 5, 6
   if (has("embedding.")) return steps - 3;
@@ -51,17 +52,20 @@ struct Layouts {
   double momentum = 0;
   ScheduleKind schedule_from = ScheduleKind::one_f_one_b;
   ScheduleKind schedule_to = ScheduleKind::one_f_one_b;
+  const char* flavour = "gpt2";
 };
 
 std::vector<Layouts> layouts() {
   const int n = test::world().size();
-  const Grid pipe{n, 1, 1}, data{1, n, 1}, seq{1, 1, n};
+  const Grid pipe{n, 1, 1}, data{1, n, 1}, seq{1, 1, n}, experts{1, n, 1, std::min(n, 5)};
   if (n == 1) return {{{}, {}, 0, 0}, {{}, {}, 0, 0, OptimizerKind::sgd}};
   if (n == 3) return {{pipe, pipe, 0, 3}};
   std::vector<Layouts> all{{pipe, data, 0, 3},
                            {data, pipe, 3, 1},
-                           {seq, data, 2, 0},
-                           {data, seq, 0, 1, OptimizerKind::sgd}};
+                           {seq, experts, 2, 0, OptimizerKind::adamw, 0, ScheduleKind::one_f_one_b,
+                            ScheduleKind::one_f_one_b, "sigmoid"},
+                           {experts, seq, 0, 1, OptimizerKind::sgd, 0, ScheduleKind::one_f_one_b,
+                            ScheduleKind::one_f_one_b, "mixture"}};
   if (n == 2) {
     all.push_back({pipe, data, 0, 2, OptimizerKind::sgd, 0.9});
     all.push_back({data, seq, 3, 1, OptimizerKind::lion});
@@ -93,7 +97,7 @@ ParityCase parity_case(const Grid& grid, int zero, const Layouts& l, ScheduleKin
   p.optimizer = l.optimizer;
   p.momentum = l.momentum;
   // Lion takes the sign of what would be 0 but for rounding: the gradient of the keys' bias.
-  if (l.optimizer == OptimizerKind::lion) p.flavour = "llama";
+  p.flavour = l.optimizer == OptimizerKind::lion ? "llama" : l.flavour;
   p.steps = steps;
   p.freeze = rules();
   return p;

@@ -61,7 +61,10 @@ ParityCase sharded_case(const Grid& grid) {
   p.grid = grid;
   p.zero.stage = 3;
   p.optimizer = OptimizerKind::adamw;
-  p.flavour = "llama";
+  p.flavour = "mixture";
+  while (p.grid.places() % p.grid.expert != 0 || p.grid.expert == 1)
+    if (++p.grid.expert >= 5) break;
+  if (p.grid.places() % p.grid.expert != 0) p.grid.expert = 1;
   return p;
 }
 

@@ -22,6 +22,10 @@ static void expect_formulas(const PlanInput& in, const std::string& backend, int
   EXPECT_EQ(sent.shard, plan.step_traffic.shard) << "rank " << rank;
   EXPECT_EQ(sent.seq, plan.step_traffic.seq) << "rank " << rank;
   EXPECT_EQ(sent.pipe, plan.step_traffic.pipe) << "rank " << rank;
+  EXPECT_EQ(sent.expert, plan.step_traffic.expert) << "rank " << rank;
+  if (in.setup.freeze.empty()) {
+    EXPECT_DOUBLE_EQ(step_flops(step), plan.step_flops) << "rank " << rank;
+  }
   const auto held = state_bytes(step);
   EXPECT_EQ(held.weights, peak(plan.account, Kind::weights)) << "rank " << rank;
   EXPECT_EQ(held.optimizer, peak(plan.account, Kind::optimizer)) << "rank " << rank;
@@ -69,9 +73,69 @@ TEST_P(FormulasOnRanks, EqualThePlansOfFrozenModels) {
   for (std::size_t i = 0; i < 2 * frozen.size(); ++i) {
     auto c = cases[i % cases.size()];
     c.flavour = "gpt2";
+    c.grid.expert = 1;
     for (const char* pattern : frozen[i % frozen.size()])
       c.freeze.push_back({pattern, 0, 0, ThawMoments::fresh});
     expect_formulas(c);
+  }
+}
+
+// Ranks that share experts out, as many as the grid and its copies allow.
+static std::vector<int> expert_ranks(const test::ParityCase& c) {
+  const int places = c.grid.places(), shard = shard_ranks(c.zero, c.grid);
+  std::vector<int> all;
+  for (int e = 1; e <= 5; ++e)
+    if (places % e == 0 && (shard % e == 0 || e % shard == 0)) all.push_back(e);
+  return all;
+}
+
+class MixturesOnRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, MixturesOnRanks, testing::Values(1, 2, 3, 4, 6, 8));
+
+// 5 or 6 experts, which not all numbers of ranks divide.
+TEST_P(MixturesOnRanks, EqualThePlans) {
+  for (auto c : test::pairwise_cases(GetParam())) {
+    if (c.flavour != "gpt2" && c.flavour != "llama") continue;
+    c.flavour = c.flavour == "gpt2" ? "mixture" : "sigmoid";
+    for (const int ranks : expert_ranks(c)) {
+      c.grid.expert = ranks;
+      expect_formulas(c);
+    }
+  }
+}
+
+// Without the last, nothing but the experts of others trains on some ranks.
+TEST_P(MixturesOnRanks, EqualThePlansOfFrozenModels) {
+  const std::vector<std::vector<const char*>> frozen{
+      {"*.router.*"},
+      {"*.experts.*"},
+      {"*.experts.1.*"},
+      {"*.experts.?.ffn_in.*", "*norm*"},
+      {"embedding.weight", "blocks.?.*norm*", "blocks.?.qkv.*", "blocks.?.projection.*"},
+      {"embedding.weight", "blocks.?.*norm*", "blocks.?.qkv.*", "blocks.?.projection.*",
+       "*.router.*", "*.experts.0.*"}};
+  const auto cases = test::pairwise_cases(GetParam());
+  for (std::size_t i = 0; i < 2 * frozen.size(); ++i) {
+    auto c = cases[i % cases.size()];
+    c.flavour = i % 2 == 0 ? "sigmoid" : "mixture";
+    c.grid.expert = expert_ranks(c).back();
+    for (const char* pattern : frozen[i % frozen.size()])
+      c.freeze.push_back({pattern, 0, 0, ThawMoments::fresh});
+    expect_formulas(c);
+  }
+}
+
+// Rounds so small that there are several: what later ones bring comes once more.
+TEST_P(MixturesOnRanks, EqualThePlansInSeveralRounds) {
+  for (auto c : test::pairwise_cases(GetParam())) {
+    if (c.flavour != "mixture" && c.flavour != "sigmoid") continue;
+    c.grid.expert = expert_ranks(c).back();
+    SCOPED_TRACE(test::name_of(c));
+    auto in = test::plan_input(c);
+    for (const std::int64_t rows : {9, 40}) {
+      in.setup.expert_tokens = rows;
+      for (int rank = 0; rank < c.grid.places(); ++rank) expect_formulas(in, c.backend, rank);
+    }
   }
 }
 

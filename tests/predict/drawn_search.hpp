@@ -21,10 +21,11 @@ struct DrawnSearch {
   std::string text() const {
     const auto& m = in.setup.model;
     return fmt::format(
-        "{} of {} ranks a node, {} ranks; {} layers, {} wide, {}/{} heads, {} words, context {}, "
-        "batch {}, exact_chunk {}",
+        "{} of {} ranks a node, {} ranks; {} layers, {} wide, {}/{} heads, {} of {} experts but in "
+        "{}, {} words, context {}, batch {}, exact_chunk {}",
         machine.backend, machine.ranks_of_node, ranks, m.layers, m.width, m.heads, m.kv_heads,
-        m.vocab, m.context, in.train.batch, in.setup.exact_chunk);
+        m.experts_per_token, m.experts, fmt::join(m.dense_layers, " "), m.vocab, m.context,
+        in.train.batch, in.setup.exact_chunk);
   }
 };
 
@@ -57,8 +58,17 @@ inline MachineModel drawn_machine(Draw& d, const std::string& backend) {
 }
 
 inline ModelConfig drawn_model(Draw& d) {
-  auto c = d.one_of({tiny_gpt2(), tiny_llama(), tiny_qwen()});
+  auto c =
+      d.one_of({tiny_gpt2(), tiny_llama(), tiny_qwen(), tiny_mixture(), tiny_sigmoid_mixture()});
   c.layers = d.between(1, 7);
+  if (c.experts > 0) {
+    c.experts = d.between(1, 7);
+    c.experts_per_token = d.between(1, c.experts);
+    c.expert_width = d.between(4, 40);
+    c.dense_layers.clear();
+    for (std::int64_t l = 0; l < c.layers; ++l)
+      if (d.once_in(3)) c.dense_layers.push_back(l);
+  }
   c.kv_heads = d.between(1, 3);
   c.heads = c.kv_heads * d.between(1, 3);
   if (c.positions == Positions::learned) c.kv_heads = c.heads;
@@ -81,6 +91,10 @@ inline DrawnSearch drawn_search(Draw& d) {
   setup.optimizer.name = d.one_of({OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::sgd});
   if (d.once_in(3)) setup.optimizer.no_decay = {fmt::format("blocks.{}.*", setup.model.layers - 1)};
   if (s.machine.backend == "host" && d.once_in(4)) setup.exact_chunk = 2;
+  if (d.once_in(2)) {
+    setup.balance = Balance::sample;
+    setup.balance_weight = 0.01;
+  }
   setup.zero.prefetch = d.between(1, 3);
   setup.zero.scatters = d.between(1, 3);
   s.in.train = {.batch = d.between(1, 4) * d.one_of<std::int64_t>({1, 2, 6, 12, 24}),

@@ -95,6 +95,41 @@ TEST(Workloads, OfProducts) {
   EXPECT_EQ(dy_x.bytes, 4 * (6 + 15 + 2 * 10));  // what is added to is read, too
 }
 
+// Two experts with six rows, of which one may have all: 3 x 5, sums over 4, twice.
+TEST(Workloads, OfProductsOfExperts) {
+  Ref ref;
+  const auto floats = [&](const Shape& s) {
+    return Tensor::empty(ref, s, DType::f32, Kind::transient);
+  };
+  const auto c = floats({6, 5}), a = floats({6, 4}), b = floats({5, 4}), dw = floats({5, 4});
+  const auto offset = Tensor::empty(ref, {3}, DType::i32, Kind::transient);
+  const ConstView w = b.view(), turned = w.transposed();
+  const auto forward = workloads_of(kernel::GroupedMatmul{.c_RN = c.view(),
+                                                          .a_RK = a.view(),
+                                                          .offset_E1 = offset.view(),
+                                                          .b_KN = {turned, turned}},
+                                    EpilogueTime::fused)
+                           .at(0);
+  EXPECT_EQ(forward.layout, MatmulLayout::nt);
+  EXPECT_EQ(forward.m, (std::array<std::int64_t, 3>{3, 5, 4}));
+  EXPECT_EQ(forward.flops, 2 * 6 * 5 * 4);
+  EXPECT_EQ(forward.bytes, 4 * (6 * 5 + 6 * 4 + 3 + 2 * 5 * 4));
+  const auto gradient = workloads_of(kernel::GroupedMatmulGrad{.c_MN = {dw.view(), dw.view()},
+                                                               .a_RM = c.view(),
+                                                               .b_RN = a.view(),
+                                                               .offset_E1 = offset.view()},
+                                     EpilogueTime::fused)
+                            .at(0);
+  EXPECT_EQ(gradient.layout, MatmulLayout::tn);
+  EXPECT_EQ(gradient.m, (std::array<std::int64_t, 3>{5, 4, 3}));
+
+  // As long as both products by themselves.
+  MachineModel m = test::plain_machine("host");
+  Workload one = forward;
+  one.name = kernel::Matmul::name;
+  EXPECT_DOUBLE_EQ(seconds_of(m, forward), seconds_of(m, one));
+}
+
 TEST(MachineModel, RefusesByNameWhatItDoesNotKnow) {
   MachineModel m = test::plain_machine("host");
   m.products.clear();

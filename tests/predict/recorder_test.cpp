@@ -46,7 +46,7 @@ TEST(Recorder, CountsWhatThePlanCounts) {
       const auto kinds = kinds_of_ranks(in);
       for (std::size_t k = 0; k < kinds.size(); ++k) {
         const auto plan = plan_rank(in, target, kinds[k]);
-        const auto s = sums(record_step(in, target, {2}, kinds, k));
+        const auto s = sums(record_step(in, target, {2}, kinds[k]));
 
         EXPECT_EQ(s.flops, plan.step_flops) << describe(grid) << " rank " << kinds[k];
         EXPECT_EQ(s.sent, static_cast<double>(plan.step_traffic.all()));
@@ -60,7 +60,7 @@ TEST(Recorder, SumsOfReplicasOverlapBackward) {
     auto in = input({1, 4, 1}, shard == 1 ? 0 : 3);
     in.setup.zero.shard = shard == 1 ? 0 : shard;
     in.train.batch = 16;  // two microbatches
-    const auto r = record_step(in, roomy_target(), {4}, {0}, 0);
+    const auto r = record_step(in, roomy_target(), {4}, 0);
     std::int64_t end = 0;
     for (const auto& s : r.scopes)
       if (s.name == backward_span) end = std::max(end, s.end);
@@ -80,8 +80,8 @@ TEST(Recorder, SumsOfReplicasOverlapBackward) {
 
 TEST(Recorder, TellsNearFromFar) {
   const auto in = input({1, 4, 1});
-  const auto near = record_step(in, roomy_target(), {4}, {0}, 0);
-  const auto far = record_step(in, roomy_target(), {2}, {0}, 0);
+  const auto near = record_step(in, roomy_target(), {4}, 0);
+  const auto far = record_step(in, roomy_target(), {2}, 0);
 
   for (const auto& t : near.transfers) EXPECT_EQ(t.out_far.messages, 0);
   double close = 0, distant = 0;
@@ -96,7 +96,7 @@ TEST(Recorder, KnowsTheNodesOfAGroupThatBeginsWithinOne) {
   in.train.batch = 12;
   const auto kinds = kinds_of_ranks(in);
   const auto spreads = [&](std::size_t kind) {
-    const auto r = record_step(in, roomy_target(), {9}, kinds, kind);
+    const auto r = record_step(in, roomy_target(), {9}, kinds[kind]);
     const auto gather = std::ranges::find(r.transfers, Comm::gather, &Transfer::comm);
     EXPECT_EQ(gather->ranks, 6);
     return gather->spread;
@@ -106,7 +106,7 @@ TEST(Recorder, KnowsTheNodesOfAGroupThatBeginsWithinOne) {
 }
 
 TEST(Recorder, NamesTheScopesOfATrace) {
-  const auto r = record_step(input({1, 1, 1}), roomy_target(), {1}, {0}, 0);
+  const auto r = record_step(input({1, 1, 1}), roomy_target(), {1}, 0);
 
   const auto forwards = std::ranges::count(r.scopes, "forward", &Scope::name);
   EXPECT_EQ(forwards, 4);
@@ -120,8 +120,7 @@ TEST(Recorder, NamesTheScopesOfATrace) {
 TEST(Recorder, EventsComeBeforeTheirWaits) {
   auto in = input({2, 2, 1});
   in.transport = TransportKind::device;
-  const auto kinds = kinds_of_ranks(in);
-  const auto r = record_step(in, roomy_target(false), {2}, kinds, 0);
+  const auto r = record_step(in, roomy_target(false), {2}, 0);
   std::array<std::uint64_t, queue_count> last{};
   int waits = 0;
   for (const auto& a : r.actions) {

@@ -58,6 +58,18 @@ TEST(Freeze, OfRulesThatBeginTogetherTheLastOfTheDeckDecides) {
             (std::vector{trained, dropped, dropped, begins}));
 }
 
+// 3 experts of 5 are none of a token's, in each of two blocks.
+TEST(Freeze, SaysHowManyParametersATokenUses) {
+  auto config = test::tiny_mixture();
+  config.expert_width = 100'000;
+  const auto spec = make_spec(config);
+  const auto all = 1e-6 * static_cast<double>(spec.parameter_count());
+  const auto idle = 1e-6 * static_cast<double>(2 * 3 * 3 * config.width * config.expert_width);
+
+  EXPECT_EQ(parameters_text(spec, {}, 0),
+            fmt::format("{:.2f}M parameters ({:.2f}M for a token), all trained", all, all - idle));
+}
+
 TEST(Freeze, SaysHowManyParametersAreTrained) {
   auto config = test::tiny_gpt2();
   config.vocab = 1'000'000;

@@ -62,6 +62,41 @@ TEST(Layout, WhatFreezesTogetherIsOneSegment) {
     }
 }
 
+// 5 experts over 3 ranks: segments of their own, of which each rank has its experts alone; all else
+// is as without.
+TEST(Layout, ExpertsAreSharedOut) {
+  const auto spec = make_spec(test::tiny_mixture());
+  const auto& block = spec.blocks[1];
+  std::vector<int> seen(spec.params.size());
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto layout = make_layout(spec, {all_units(spec), 6, {}, {}, rank, 3});
+    for (std::size_t p = 0; p < spec.params.size(); ++p) {
+      const auto& where = layout.of_param[p];
+      seen[p] += where.has_value();
+      if (!where) continue;
+      EXPECT_EQ(layout.segments[where->segment].of_experts, spec.params[p].expert >= 0);
+    }
+    EXPECT_EQ(layout.of_unit[block.unit.index()].size(), 2U);
+    EXPECT_EQ(layout.of_unit[spec.blocks[0].unit.index()].size(), 1U);
+    EXPECT_EQ(layout.of_param[block.expert_in[2].index()].has_value(), rank == 1);
+  }
+  for (std::size_t p = 0; p < seen.size(); ++p)
+    EXPECT_EQ(seen[p], spec.params[p].expert >= 0 ? 1 : 3) << spec.params[p].name;
+}
+
+// A router's bias is no weight of a product: it stays in the wide type.
+TEST(Layout, WhatLearnsFromLoadsIsASegmentOfItsOwn) {
+  const auto spec = make_spec(test::tiny_sigmoid_mixture());
+  const auto layout = make_layout(spec, {all_units(spec), 1, {}, {}});
+
+  const auto& where = *layout.of_param[spec.blocks[0].router_bias.index()];
+  const auto& segment = layout.segments[where.segment];
+
+  EXPECT_EQ(segment.slots.size(), 1U);
+  EXPECT_EQ(segment.learns_from, LearnsFrom::loads);
+  EXPECT_EQ(layout.of_unit[spec.blocks[0].unit.index()].size(), 2U);
+}
+
 TEST(Layout, LeavesOutUnitsOfOtherStages) {
   const auto spec = make_spec(test::tiny_gpt2());
 

@@ -7,6 +7,7 @@
 
 #include "kernels/arena.hpp"
 #include "lib/ops/heads.hpp"
+#include "tests/support/mixture_formulas.hpp"
 
 namespace trireme {
 
@@ -14,11 +15,6 @@ namespace {
 
 std::int64_t count(const RankStep& s, Do what) {
   return std::ranges::count(s.program, what, &Instruction::what);
-}
-
-std::int64_t count(const RankStep& s, Do what, int chunk) {
-  return std::ranges::count_if(s.program,
-                               [&](const auto& i) { return i.what == what && i.chunk == chunk; });
 }
 
 std::int64_t bytes(DType t) {
@@ -68,17 +64,23 @@ bool trains(const RankStep& s, const Segment& g) {
   return s.trainable[g.slots[0].param.index()] != 0;
 }
 
+// That weights are computed with.
+DType type_of(const RankStep& s, const Segment& g) {
+  return g.learns_from == LearnsFrom::loads ? s.master : s.compute;
+}
+
 std::int64_t shard_traffic(const RankStep& s) {
   const auto gathers = gathers_of(s);
   std::int64_t sum = 0;
   for (const auto& g : s.layout.segments) {
-    const auto n = g.elements / s.sharers;
-    sum += (s.sharers - 1) * n * bytes(s.compute) * std::ranges::count(gathers, g.unit);
+    const auto [ranks, copies] = s.of(g);
+    const auto n = g.elements / ranks;
+    sum += (ranks - 1) * n * bytes(type_of(s, g)) * std::ranges::count(gathers, g.unit);
     if (!trains(s, g)) continue;
-    sum += (s.sharers - 1) * n * bytes(s.reduce) * scatters_of(s, g.unit);
+    sum += (ranks - 1) * n * bytes(s.reduce) * scatters_of(s, g.unit);
     // Another stage with a tied table gets the sum from the first.
     if (is_tied(s, g.unit) && s.at.pipe > 0) continue;
-    sum += (s.copies - 1) * n / s.copies * (bytes(s.reduce) + bytes(s.master));
+    sum += (copies - 1) * n / copies * (bytes(s.reduce) + bytes(s.master));
   }
   return sum;
 }
@@ -94,19 +96,16 @@ std::int64_t seq_traffic(const RankStep& s) {
   const auto forward = others + 2 * kv_of_others + (ranks - 1) * hq;
   std::int64_t sum = 0;
   for (const auto& p : s.parts) {
-    const auto block = std::ranges::find(s.spec.blocks, p.units[0].unit, &BlockParams::unit);
-    if (block == s.spec.blocks.end()) continue;
-    const auto backwards = count(s, Do::backward, p.chunk) + count(s, Do::input_gradients, p.chunk);
-    sum += count(s, Do::forward, p.chunk) * forward;
-    if (!p.needed) continue;
-    if (s.recompute == Recompute::block) sum += backwards * forward;
+    const auto* b = block_of(s, p);
+    if (!b) continue;
+    const auto passes = passes_of(s, p);
+    sum += passes.forward * forward;
     // The gradient of attention's input is wanted where something before it trains.
-    const auto& b = *block;
     bool wanted = p.passes_down;
     for (const ParamId id :
-         {b.attention_norm, b.attention_norm_bias, b.qkv, b.qkv_bias, b.q_norm, b.k_norm})
+         {b->attention_norm, b->attention_norm_bias, b->qkv, b->qkv_bias, b->q_norm, b->k_norm})
       wanted = wanted || (id != ParamId{} && s.trainable[id.index()]);
-    if (wanted) sum += backwards * (others + (ranks - 1) * (hq + 2 * hk));
+    if (wanted) sum += passes.backward * (others + (ranks - 1) * (hq + 2 * hk));
   }
   return ranks == 1 ? 0 : sum * s.positions * c.head_dim * bytes(s.compute);
 }
@@ -116,7 +115,7 @@ std::int64_t pipe_traffic(const RankStep& s) {
   auto sum = messages * s.positions * s.spec.config.width * bytes(s.compute);
   for (const auto& g : s.layout.segments)
     if (is_tied(s, g.unit) && trains(s, g) && !has_both_ends(s))
-      sum += g.elements / s.sharers * bytes(s.master);
+      sum += g.elements / s.stage.ranks * bytes(s.master);
   return sum;
 }
 
@@ -132,7 +131,8 @@ std::size_t most_gathered(const RankStep& s) {
     std::size_t sum = 0;
     for (auto i = from; i < to; ++i)
       for (const auto k : s.layout.of_unit[gathers[i].index()])
-        sum += block(s.layout.segments[k].elements, s.compute);
+        if (const auto& g = s.layout.segments[k]; s.of(g).ranks > 1)
+          sum += block(g.elements, type_of(s, g));
     return sum;
   };
   if (s.gather_once) return whole(0, gathers.size());
@@ -160,7 +160,8 @@ std::size_t most_whole_gradients(const RankStep& s) {
   const auto whole = [&](UnitId u) {
     std::size_t sum = 0;
     for (const auto k : s.layout.of_unit[u.index()])
-      if (const auto& g = s.layout.segments[k]; trains(s, g)) sum += block(g.elements, s.master);
+      if (const auto& g = s.layout.segments[k]; trains(s, g) && s.of(g).ranks > 1)
+        sum += block(g.elements, s.master);
     return sum;
   };
   std::size_t most = 0, now = 0;
@@ -185,7 +186,39 @@ std::size_t most_whole_gradients(const RankStep& s) {
 }  // namespace
 
 Axes::Traffic step_traffic(const RankStep& s) {
-  return {shard_traffic(s), seq_traffic(s), pipe_traffic(s)};
+  return {shard_traffic(s), seq_traffic(s) + choices_traffic(s), pipe_traffic(s),
+          expert_traffic(s)};
+}
+
+double step_flops(const RankStep& s) {
+  const auto& c = s.spec.config;
+  const auto t = static_cast<double>(s.positions), width = static_cast<double>(c.width);
+  const auto own =
+      ops::head_share({c.heads, c.kv_heads, c.head_dim}, s.at.seq, s.grid.seq).query.count;
+  const auto pairs = static_cast<double>(s.samples * own * c.head_dim) *
+                     static_cast<double>(c.context) * static_cast<double>(c.context);
+  const auto rows = expert_rows(s);
+  const auto expert = static_cast<double>(c.expert_width) * width;  // weights of a third
+  double sum = 0;
+  for (const auto& p : s.parts) {
+    const auto forwards = static_cast<double>(passes_of(s, p).forward),
+               backwards = static_cast<double>(passes_of(s, p).backward);
+    if (p.units[0].unit == s.spec.head_unit && p.gradient_in_forward)
+      sum += forwards * 3 * 2 * t * width * static_cast<double>(c.vocab);
+    const auto* b = block_of(s, p);
+    if (!b) continue;
+    double weights = 0;
+    for (const auto& param : s.spec.params)
+      if (param.unit == b->unit && param.shape.dims() == 2 && param.expert < 0)
+        weights += static_cast<double>(param.shape.count());
+    double products = 2 * t * weights;
+    if (!b->expert_in.empty()) {
+      products += 2 * static_cast<double>(rows.all) * 3 * expert;
+      sum += backwards * 2 * static_cast<double>(rows.later) * 2 * expert;
+    }
+    sum += forwards * (products + 2 * pairs) + backwards * (2 * products + 5 * pairs);
+  }
+  return sum;
 }
 
 StateBytes state_bytes(const RankStep& s) {
@@ -194,14 +227,14 @@ StateBytes state_bytes(const RankStep& s) {
   if (c.positions == Positions::rotary)
     most.weights += block(c.context * 2 * (c.head_dim / 2), s.master);
   for (const auto& g : s.layout.segments) {
-    const auto n = g.elements / s.sharers;
+    const auto n = g.elements / s.of(g).ranks;
     most.weights += block(n, s.master);
-    if (s.compute != s.master) most.weights += block(n, s.compute);
+    if (type_of(s, g) != s.master) most.weights += block(n, s.compute);
     if (!trains(s, g)) continue;
     most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);
   }
-  if (s.sharers == 1) return most;
+  if (s.stage.ranks == 1) return most;
   most.gathered = most_gathered(s);
   most.gradients += most_whole_gradients(s);
   return most;

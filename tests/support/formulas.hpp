@@ -10,6 +10,8 @@
 //               forward   t * D * [(H - hq(r)) + 2 * sum over d != r of hk(d) + (seq-1) * hq(r)]
 //               backward  t * D * [(H - hq(r)) + (seq-1) * (hq(r) + 2 * hk(r))]
 //   pipe        t * width * e a message; a table that two stages use: n_u * e_master each way
+//   experts     tests/support/mixture_formulas.hpp; a share of them has an N and an R of its own
+//   FLOPs       2 a weight of a product and token, attention's causal half, and twice that backward
 #include "lib/comm/axes.hpp"
 #include "tests/support/rank_step.hpp"
 
@@ -17,6 +19,8 @@ namespace trireme {
 
 // Payload that leaves the rank in the step.
 Axes::Traffic step_traffic(const RankStep&);
+// Of products and attention, where nothing is frozen.
+double step_flops(const RankStep&);
 
 // The most bytes that the step holds, in the account's kinds.
 struct StateBytes {

@@ -79,13 +79,16 @@ class SumsInLab final : public Gradients {
     for (std::size_t i = 0; i < params.size(); ++i) rows[first + i] += n;
   }
   // Kernels add all rows at once.
-  void add_rows(ParamId p, std::int64_t n, const FillRows& fill) override {
-    ASSERT_LT(p.index(), sums.size());
-    ASSERT_TRUE(sums[p.index()]) << "a gradient is added for a frozen parameter";
+  void add_counts(std::span<const ParamId> params, std::int64_t n,
+                  const FillCounts& fill) override {
+    ASSERT_EQ(params.size(), 1U);
+    const auto p = params[0].index();
+    ASSERT_LT(p, sums.size());
+    ASSERT_TRUE(sums[p]) << "a gradient is added for a frozen parameter";
     ASSERT_GT(n, 0);
-    auto& so_far = rows[p.index()];
-    fill(sums[p.index()], {}, so_far == 0 ? Accumulate::overwrite : Accumulate::add);
-    so_far += n;
+    const View no_largest;
+    fill({&sums[p], 1}, {&no_largest, 1}, rows[p] == 0 ? Accumulate::overwrite : Accumulate::add);
+    rows[p] += n;
   }
 
   // Rows added to each parameter: the same for all that are trainable.
@@ -181,7 +184,8 @@ std::vector<Tensor> run_adjoint(const Op& op, const Run& run, std::vector<Tensor
     return op.backward(run, std::move(grad_out), std::move(saved), wanted);
   auto grad_in = op.input_gradients(run, grad_out, saved, wanted);
   const NoWeights none;
-  const Run later{run.backend, run.seq, none, run.gradients, run.trainable, run.place, run.cached};
+  const Run later{run.backend, run.seq,    none,       run.gradients, run.trainable,
+                  run.place,   run.cached, run.totals, run.experts};
   op.weight_gradients(later, std::move(grad_out), std::move(saved));
   return grad_in;
 }

@@ -32,8 +32,9 @@ static const char* word_of(const ParityCase& c) {
 
 std::string name_of(const ParityCase& c) {
   return fmt::format(
-      "pipe{}_data{}_seq{}_{}_{}_m{}{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq, c.flavour,
-      text(c.zero), c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
+      "pipe{}_data{}_seq{}{}_{}_{}_m{}{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq,
+      c.grid.expert > 1 ? fmt::format("_expert{}", c.grid.expert) : "", c.flavour, text(c.zero),
+      c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
       c.dropout > 0 ? "_dropout" : "", c.documents ? "_documents" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
@@ -55,7 +56,8 @@ ModelConfig parity_model(const ParityCase& p) {
   c.context = p.size;
   c.ffn_width = 40;
   if (p.flavour != "gpt2") c.kv_heads = 3;
-  if (p.flavour == "llama") {
+  const bool mixture = p.flavour == "mixture", sigmoid = p.flavour == "sigmoid";
+  if (p.flavour == "llama" || mixture || sigmoid) {
     c.norm = NormKind::rms;
     c.bias = false;
     c.activation = ActivationKind::swiglu;
@@ -75,6 +77,20 @@ ModelConfig parity_model(const ParityCase& p) {
     c.rope_factor = 8;
     c.rope_original_context = 16;
   }
+  if (mixture) {
+    c.experts = 5;
+    c.experts_per_token = 2;
+    c.shared_expert_width = 12;
+    c.shared_expert_gate = true;
+    c.norm_topk = false;
+    c.dense_layers = {0, 4};
+  }
+  if (sigmoid) {
+    c.experts = 6;
+    c.experts_per_token = 3;
+    c.router = RouterScores::sigmoid;
+  }
+  if (mixture || sigmoid) c.expert_width = 16;
   c.dropout = p.dropout;
   c.recompute = p.recompute;
   if (p.dropout > 0) c.max_context = p.size + 5;  // more than samples have tokens
@@ -103,6 +119,16 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.exact_chunk = p.exact_chunk;
   s.attention = p.documents ? AttentionSpan::document : AttentionSpan::causal;
   s.seed = 11;
+  if (p.flavour == "mixture") {
+    s.balance = Balance::sample;
+    s.balance_weight = 0.5;
+    s.router_z = 0.1;
+    s.expert_tokens = 9;  // several rounds
+  }
+  if (p.flavour == "sigmoid") {
+    s.balance = Balance::bias;
+    s.balance_rate = 0.01;
+  }
   return s;
 }
 
@@ -181,7 +207,8 @@ std::vector<ParityCase> few_cases(int n) {
   cases[0].microbatches = 4;
   cases[0].optimizer = OptimizerKind::adamw;
   cases[1].grid = {1, n >= 4 ? n / 2 : 1, n >= 4 ? 2 : n};
-  cases[1].flavour = "llama";
+  cases[1].flavour = "mixture";
+  cases[1].grid.expert = cases[1].grid.places() > 1 ? 2 : 1;
   cases[1].microbatches = 4;
   cases[2].grid = {n >= 4 ? 2 : 1, n >= 4 ? n / 2 : n, 1};
   cases[2].flavour = "gqa";
@@ -203,6 +230,8 @@ std::vector<ParityCase> few_cases(int n) {
   cases[8].schedule = ScheduleKind::interleaved;
   cases[8].chunks = 2;
   cases[9].grid = {1, n, 1};
+  cases[9].grid.expert = n > 1 ? 2 : 1;
+  cases[9].flavour = "sigmoid";
   cases[9].zero.stage = 0;
   cases[9].microbatches = 4;
   cases[10] = cases[8];

@@ -12,7 +12,9 @@ namespace trireme::test {
 
 struct ParityCase {
   Grid grid;
-  std::string flavour = "gpt2";  // gpt2 (12 kv heads, tied), llama (3, untied), gqa, qwen (3, tied)
+  // gpt2 (12 kv heads, tied), llama (3, untied), gqa, qwen (3, tied); llama with experts: mixture
+  // (2 of 5 beside a gated shared one, loss by sample), sigmoid (3 of 6, a bias that moves)
+  std::string flavour = "gpt2";
   ZeroConfig zero;
   int microbatches = 2;  // of each data rank
   Recompute recompute = Recompute::none;

@@ -66,9 +66,22 @@ std::vector<Factor> factors(int ranks) {
     c.schedule = ScheduleKind::zbv;
     c.chunks = 2;
   };
+  // Experts over so many ranks, as far as there are.
+  const auto experts = [](int most) {
+    return [most](ParityCase& c) {
+      if (c.flavour != "mixture" && c.flavour != "sigmoid") return;
+      const int shard = c.zero.stage == 0  ? 1
+                        : c.zero.shard > 0 ? static_cast<int>(c.zero.shard)
+                                           : c.grid.places();
+      for (int e = 1; e <= most; ++e)
+        if (c.grid.places() % e == 0 && (shard % e == 0 || e % shard == 0)) c.grid.expert = e;
+    };
+  };
   return {grids(ranks),
           zeros,
-          {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen")},
+          {flavour("gpt2"), flavour("llama"), flavour("gqa"), flavour("qwen"), flavour("mixture"),
+           flavour("sigmoid")},
+          {experts(1), experts(2), experts(5)},
           {microbatches(1), microbatches(2), microbatches(4)},
           {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},

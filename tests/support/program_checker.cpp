@@ -65,8 +65,8 @@ class StageFaults {
   void all_or_none(Do what, int chunk, bool wanted) {
     for (int m = 0; m < microbatches_; ++m) {
       const bool there = place(what, m, chunk) != absent;
-      if (wanted && !there) fault("{} is missing", describe({what, m, chunk}));
-      if (there && !wanted) fault("{} has no counterpart", describe({what, m, chunk}));
+      if (wanted && !there) fault("{} is missing", describe(Instruction{what, m, chunk}));
+      if (there && !wanted) fault("{} has no counterpart", describe(Instruction{what, m, chunk}));
     }
   }
 
@@ -78,8 +78,8 @@ class StageFaults {
     for (int m = 0; m < microbatches_; ++m) {
       const int a = place(first.what, m, first.chunk), b = place(second.what, m, second.chunk);
       if (a != absent && b != absent && a > b) {
-        fault("{} comes before {}", describe({second.what, m, second.chunk}),
-              describe({first.what, m, first.chunk}));
+        fault("{} comes before {}", describe(Instruction{second.what, m, second.chunk}),
+              describe(Instruction{first.what, m, first.chunk}));
       }
     }
   }

@@ -51,7 +51,7 @@ std::vector<std::vector<StagePart>> stages_of(const ModelSpec& spec, const Train
   for (auto& parts : all)
     for (auto& part : parts)
       for (std::size_t i = 0; i < spec.params.size(); ++i)
-        if (!frozen[i] &&
+        if (!frozen[i] && spec.params[i].learns_from == LearnsFrom::gradients &&
             std::ranges::find(part.units, spec.params[i].unit, &Borrow::unit) != part.units.end())
           part.trains = true;
   return all;
@@ -92,7 +92,8 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.grid = grid;
   s.at = grid.at(rank);
   const auto frozen = frozen_in(setup.freeze, s.spec, setup.first_step);
-  for (const auto f : frozen) s.trainable.push_back(!f);
+  for (std::size_t i = 0; i < frozen.size(); ++i)
+    s.trainable.push_back(!frozen[i] && s.spec.params[i].learns_from == LearnsFrom::gradients);
 
   auto stages = stages_of(s.spec, setup, grid.pipe * setup.chunks, frozen);
   const auto trains = [](const auto& parts) {
@@ -119,15 +120,22 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
 
   LayoutInput in{units_of(s.parts), grid.places(), setup.optimizer.no_decay, setup.segments};
   for (const auto& rule : setup.freeze) in.freeze.push_back(rule.pattern);
+  in.expert_rank = grid.place(rank) % grid.expert;
+  in.expert_ranks = grid.expert;
   s.layout = make_layout(s.spec, in);
 
   const auto& z = setup.zero;
-  s.sharers = z.stage == 0 ? 1 : z.shard > 0 ? z.shard : grid.places();
-  s.copies = grid.places() / s.sharers;
+  s.stage.ranks = z.stage == 0 ? 1 : z.shard > 0 ? z.shard : grid.places();
+  s.stage.copies = grid.places() / s.stage.ranks;
+  // A share of the experts is on every Grid::expert-th rank.
+  const auto holders = grid.places() / grid.expert;
+  s.experts.ranks = std::max<std::int64_t>(1, s.stage.ranks / grid.expert);
+  s.experts.copies = holders / s.experts.ranks;
   s.gather_once = z.stage < 3 || z.gather == ZeroCadence::step;
   s.reduce_once = z.stage < 2 || (z.stage == 3 && z.reduce == ZeroCadence::step);
   s.prefetch = z.prefetch;
   s.scatters = z.scatters;
+  s.samples = train.microbatch;
   s.positions = train.microbatch * setup.model.context / grid.seq;
   s.compute = setup.compute;
   s.master = wide(setup.compute);
@@ -135,6 +143,8 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   const bool plain = setup.optimizer.name == OptimizerKind::sgd && setup.optimizer.momentum == 0;
   s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : plain ? 0 : 1;
   s.recompute = setup.model.recompute;
+  s.counts_samples = setup.balance == Balance::sample && setup.balance_weight > 0;
+  s.rows_of_round = setup.expert_tokens;
   return s;
 }
 

@@ -34,17 +34,24 @@ struct RankStep {
   Grid::At at;
   Layout layout;  // of this stage's units
   Program program;
-  std::vector<StagePart> parts;          // of all its chunks
-  std::vector<Turn> turns;               // in the order of the program
-  std::int64_t sharers = 1, copies = 1;  // ranks that share one copy of the weights; copies
+  std::vector<StagePart> parts;  // of all its chunks
+  std::vector<Turn> turns;       // in the order of the program
+  // Ranks that share one copy of the weights, and copies; the same of a share of the experts.
+  struct Sharers {
+    std::int64_t ranks = 1, copies = 1;
+  };
+  Sharers stage, experts;
+  const Sharers& of(const Segment& g) const { return g.of_experts ? experts : stage; }
   bool gather_once = false, reduce_once = false;  // a step; else for each use, each microbatch
   std::int64_t prefetch = 1, scatters = 1;
-  std::int64_t positions = 0;  // of a microbatch, on this rank
+  std::int64_t samples = 0, positions = 0;  // of a microbatch; on this rank
   DType compute = DType::f32, master = DType::f32;
   DType reduce = DType::f32;      // what gradients travel as
   std::int64_t state_arrays = 2;  // that the optimizer keeps, as long as the weights
   Recompute recompute = Recompute::none;
   std::vector<std::uint8_t> trainable;  // by ParamId
+  bool counts_samples = false;          // choices of experts, for a loss by sample
+  std::int64_t rows_of_round = 0;       // parallel.expert_tokens
 };
 // Step `setup.first_step` as Trainer runs it; microbatch and grid are decided.
 RankStep rank_step(const TrainerSetup&, const TrainConfig&, const Grid&, int rank);

@@ -50,6 +50,31 @@ inline ModelConfig tiny_qwen() {
   return completed(c);
 }
 
+// The first block is dense, the others choose 2 of 5 experts beside a shared one.
+inline ModelConfig tiny_mixture() {
+  ModelConfig c = tiny_llama();
+  c.layers = 3;
+  c.experts = 5;
+  c.experts_per_token = 2;
+  c.expert_width = 9;
+  c.shared_expert_width = 11;
+  c.shared_expert_gate = true;
+  c.dense_layers = {0};
+  return completed(c);
+}
+
+// Scores that are sigmoids, and weights that do not add up to 1.
+inline ModelConfig tiny_sigmoid_mixture() {
+  ModelConfig c = tiny_mixture();
+  c.router = RouterScores::sigmoid;
+  c.norm_topk = false;
+  c.shared_expert_gate = false;
+  c.experts_per_token = 3;
+  c.dense_layers = {};
+  c.tied = true;
+  return c;
+}
+
 // `samples` samples from number `first` on; about a fifth of the targets masked, unevenly.
 inline Batch random_batch(const ModelConfig& c, std::int64_t samples, std::int64_t first = 0,
                           std::uint64_t seed = 7) {

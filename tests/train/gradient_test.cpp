@@ -21,10 +21,26 @@ static ModelConfig model_named(std::string_view name) {
     c.recompute = Recompute::block;
     return c;
   }
+  if (name == "mixture") return test::tiny_mixture();
+  if (name == "sigmoid_mixture") {
+    auto c = test::tiny_sigmoid_mixture();
+    c.recompute = Recompute::block;
+    return c;
+  }
   auto c = name == "gpt2_dropout" ? test::tiny_gpt2() : test::tiny_llama();
   c.dropout = 0.3;
   c.recompute = name == "llama_dropout_recompute" ? Recompute::block : Recompute::none;
   return c;
+}
+
+// Logits of routers apart, so that no choice changes where a weight does.
+static void spread_routers(Store& store) {
+  for (const auto& block : store.spec().blocks) {
+    if (block.router == ParamId{}) continue;
+    auto w = test::read<double>(store, block.router);
+    for (double& x : w) x *= 30;
+    test::write<double>(store, block.router, w);
+  }
 }
 
 // SGD with rate 1 subtracts the gradient, so it can be read off the weights.
@@ -32,9 +48,14 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
   const auto config = model_named(GetParam());
   Ref backend;
   const Workspace scratch(backend);
-  Trainer trainer(backend, {}, test::setup_of(config, test::plain_sgd(), DType::f64));
+  auto setup = test::setup_of(config, test::plain_sgd(), DType::f64);
+  setup.balance = config.experts > 0 ? Balance::sample : Balance::none;
+  setup.balance_weight = 0.3;
+  setup.router_z = 0.2;
+  Trainer trainer(backend, {}, setup);
   auto& store = trainer.store();
   store.initialize(3, 1);
+  spread_routers(store);
   const std::vector<Batch> batches{test::random_batch(config, 2, 0),
                                    test::random_batch(config, 1, 2)};
   const auto before = test::read_all<double>(store);
@@ -47,7 +68,10 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
     auto w = before[p.index()];
     w[e] = x;
     test::write<double>(store, p, w);
-    return trainer.step(4, 0, batches).loss;
+    const auto result = trainer.step(4, 0, batches);
+    const auto mixtures = static_cast<double>(result.routing.layers.size());
+    return result.loss + mixtures * (setup.balance_weight * result.routing.balance +
+                                     setup.router_z * result.routing.z);
   };
 
   ASSERT_EQ(trainer.step(4, 1, batches).verdict, Verdict::updated);
@@ -73,7 +97,7 @@ TEST_P(ModelGradient, MatchesCentralDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Flavours, ModelGradient,
                          testing::Values("gpt2", "llama", "qwen", "learned_qk_norm", "gpt2_dropout",
-                                         "llama_dropout_recompute"),
+                                         "llama_dropout_recompute", "mixture", "sigmoid_mixture"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 #pragma once
 // The NVIDIA backend: one device, a stream for each queue, cuBLASLt, cuDNN and own kernels. f32 and
-// bf16. Nothing in a step waits for the whole device; only `download` waits, for its queue.
+// bf16. Nothing in a step waits for the whole device; only `download` and products of experts wait,
+// for their queue.
 #include <memory>
 
 #include "kernels/cuda/backend/nvtx.hpp"

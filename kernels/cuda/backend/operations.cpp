@@ -6,10 +6,28 @@ void run(const kernel::AddFixed&, const Resources&) {
   fail("add_fixed: a GPU does not count quanta yet; run.exactness = \"invariant\" needs the host");
 }
 
-void run(const kernel::Matmul& o, const Resources& r) {
+template <class O>
+static void require_any_order(const O& o) {
   require(o.order == SumOrder::any,
-          "matmul: a GPU's products do not sum in an order by shape or row alone; run.exactness = "
-          "\"invariant\" needs the host");
+          "{}: a GPU's products do not sum in an order by shape or row alone; run.exactness = "
+          "\"invariant\" needs the host",
+          O::name);
+}
+
+void run(const kernel::Matmul& o, const Resources& r) {
+  require_any_order(o);
+  r.products.run(r.stream, o, r.scratch);
+}
+
+void run(const kernel::GroupedMatmul& o, const Resources& r) {
+  require_any_order(o);
+  r.products.run(r.stream, o, r.scratch);
+}
+
+void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
+  require(o.leaf == 0,
+          "grouped_matmul_grad: a GPU does not count quanta yet; run.exactness = \"invariant\" "
+          "needs the host");
   r.products.run(r.stream, o, r.scratch);
 }
 

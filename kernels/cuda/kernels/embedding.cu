@@ -1,8 +1,5 @@
 // Embedding and its gradient. The gradient sorts rows by id, stably, and one warp adds the rows of
 // an id in row order: no atomics, so the same bits every time.
-#include <cub/device/device_radix_sort.cuh>
-#include <limits>
-
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
@@ -22,11 +19,6 @@ struct Lookup {
     const auto at = i * N, row = at / width, c = at - row * width;
     Pack<T, N>::load(table_VC + ids_T[row] * width + c).store(y_TC + at);
   }
-};
-
-struct Numbered {
-  std::int32_t* rows_T;
-  __device__ void operator()(std::int64_t i) const { rows_T[i] = static_cast<std::int32_t>(i); }
 };
 
 // Sorted place i is where an id begins: a warp of block (i / warps, columns) adds its rows. A
@@ -75,28 +67,6 @@ __global__ void __launch_bounds__(warp* warps)
   if (inside) store<N>(out, sum);
 }
 
-// Scratch: ids sorted, rows, rows sorted, and what the sort itself needs.
-struct Sorting {
-  std::size_t column, sort;
-
-  // A sort takes, and rows are numbered with, 32 bits.
-  explicit Sorting(std::int64_t rows)
-      : column((static_cast<std::size_t>(rows) * sizeof(std::int32_t) + 255) / 256 * 256) {
-    check_count(rows, std::numeric_limits<std::int32_t>::max(), "rows of an embedding's gradient");
-    const std::int32_t* in = nullptr;
-    std::int32_t* out = nullptr;
-    check(cub::DeviceRadixSort::SortPairs(nullptr, sort, in, out, in, out, static_cast<int>(rows)),
-          "size of a sort");
-  }
-  std::size_t bytes() const { return 3 * column + sort; }
-};
-
-int bits_of(std::int64_t vocab) {
-  int bits = 1;
-  while ((std::int64_t{1} << bits) < vocab) ++bits;
-  return bits;
-}
-
 }  // namespace
 
 void run(const kernel::Embedding& o, const OnStream& on) {
@@ -114,18 +84,13 @@ void run(const kernel::Embedding& o, const OnStream& on) {
 
 void run(const kernel::EmbeddingGrad& o, const OnStream& on) {
   const auto rows = o.dy_TC.extent[0], width = o.dy_TC.extent[1];
-  Sorting sorting(rows);
-  auto* const memory = scratch<std::byte>(o, on, sorting.bytes());
+  const auto column = (static_cast<std::size_t>(rows) * sizeof(std::int32_t) + 255) / 256 * 256;
+  auto* const memory = scratch<std::byte>(o, on, column + bytes_to_sort(rows));
   if (o.how == Accumulate::overwrite) run(kernel::Fill{.dst = o.dtable_VC}, on);
   if (rows == 0) return;
-  auto* const ids = reinterpret_cast<std::int32_t*>(memory);
-  auto* const numbers = reinterpret_cast<std::int32_t*>(memory + sorting.column);
-  auto* const order = reinterpret_cast<std::int32_t*>(memory + 2 * sorting.column);
-  launch_each(on.stream, "embedding_grad", rows, Numbered{numbers});
-  check(cub::DeviceRadixSort::SortPairs(
-            memory + 3 * sorting.column, sorting.sort, at<std::int32_t>(o.ids_T), ids, numbers,
-            order, static_cast<int>(rows), 0, bits_of(o.dtable_VC.extent[0]), native(on.stream)),
-        "sort of token ids");
+  auto* const order = reinterpret_cast<std::int32_t*>(memory);
+  const auto* const ids = sort_rows(on.stream, "embedding_grad", memory + column, order,
+                                    at<std::int32_t>(o.ids_T), rows, o.dtable_VC.extent[0]);
   with_type(o.dy_TC.dtype, [&]<class T>(T) {
     auto* const dtable = at<float>(o.dtable_VC);
     const auto* const dy = at<T>(o.dy_TC);

@@ -32,10 +32,23 @@ void run(const kernel::ColumnSum&, const OnStream&);
 void run(const kernel::Update&, const OnStream&);
 void run(const kernel::SumSquares&, const OnStream&);
 void run(const kernel::Digest&, const OnStream&);
+void run(const kernel::Route&, const OnStream&);  // among at most 14,336 experts
+void run(const kernel::RouteGrad&, const OnStream&);
+void run(const kernel::RouterLosses&, const OnStream&);
+void run(const kernel::CountChoices&, const OnStream&);
+void run(const kernel::SortChoices&, const OnStream&);
+void run(const kernel::SumRows&, const OnStream&);
 
 // Attention for what cuDNN refuses. Error above a head dim of 256 or 65,535 samples x heads.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
+
+// sort.cu, for other kernels: order_T gets the numbers of the rows in the order of their ids, all
+// below `limit`, and those of one id in their own. Returns the ids in that order, which lie in
+// `memory` of bytes_to_sort, on 256 bytes.
+std::size_t bytes_to_sort(std::int64_t rows);
+const std::int32_t* sort_rows(Stream, const char* name, std::byte* memory, std::int32_t* order_T,
+                              const std::int32_t* ids_T, std::int64_t rows, std::int64_t limit);
 
 // reduce.cu, for other kernels' sums.
 // a_C (+)= sum over `parts` rows of partial_2PC[0], b_C of partial_2PC[1], in order; either of a_C

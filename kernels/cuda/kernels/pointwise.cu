@@ -2,6 +2,7 @@
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/quick.cuh"
+#include "kernels/cuda/kernels/sums.cuh"
 #include "kernels/cuda/kernels/views.hpp"
 #include "kernels/math/activations.hpp"
 #include "kernels/math/swiglu.hpp"
@@ -64,15 +65,17 @@ template <int N, class T>
 struct Swiglu {
   T* y_TF;
   const T* gate_up_T2F;
+  const float* weight_T;  // may be null
   std::int64_t width;
 
   __device__ void operator()(std::int64_t pack) const {
     const auto at = pack * N, row = at / width;
     const auto* gate_at = gate_up_T2F + at + row * width;
     const auto gate = load<N>(gate_at), up = load<N>(gate_at + width);
+    const float weight = weight_T == nullptr ? 1 : weight_T[row];
     Floats<N> y;
 #pragma unroll
-    for (int i = 0; i < N; ++i) y.v[i] = math::swiglu<Arithmetic<T>>(gate.v[i], up.v[i]);
+    for (int i = 0; i < N; ++i) y.v[i] = math::swiglu<Arithmetic<T>>(gate.v[i], up.v[i]) * weight;
     store<N>(y_TF + at, y);
   }
 };
@@ -98,6 +101,39 @@ struct SwigluGrad {
     store<N>(dgate_up_T2F + gate_at + width, dup);
   }
 };
+
+// A warp a row. The gradient of a row's weight is a sum in f32, for which the quick functions are
+// too coarse.
+template <int N, class T>
+__global__ void __launch_bounds__(block_threads)
+    weighted_swiglu_grad(T* dgate_up_T2F, float* dweight_T, const T* dy_TF, const T* gate_up_T2F,
+                         const float* weight_T, std::int64_t rows, std::int64_t width) {
+  const auto row =
+      static_cast<std::int64_t>(blockIdx.x) * (block_threads / warp) + threadIdx.x / warp;
+  if (row >= rows) return;
+  const int lane = static_cast<int>(threadIdx.x) % warp;
+  const T *const dy_at = dy_TF + row * width, *const gate_at = gate_up_T2F + 2 * row * width;
+  T* const dgate_at = dgate_up_T2F + 2 * row * width;
+  const float weight = weight_T[row];
+  float sum = 0;
+  for (std::int64_t at = lane * N; at < width; at += warp * N) {
+    const auto dy = load<N>(dy_at + at);
+    const auto gate = load<N>(gate_at + at), up = load<N>(gate_at + width + at);
+    Floats<N> dgate, dup;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const auto g = math::swiglu_gradient(dy.v[i], gate.v[i], up.v[i]);
+      sum += g.up * up.v[i];
+      dgate.v[i] = g.gate * weight;
+      dup.v[i] = g.up * weight;
+    }
+    store<N>(dgate_at + at, dgate);
+    store<N>(dgate_at + width + at, dup);
+  }
+  if (dweight_T == nullptr) return;
+  sum = warp_sum(sum);
+  if (lane == 0) dweight_T[row] = sum;
+}
 
 }  // namespace
 
@@ -137,7 +173,8 @@ void run(const kernel::Swiglu& o, const OnStream& on) {
     const auto width = o.y_TF.extent[1];
     with_packs<pack_of<T>>(width % pack_of<T> == 0 && aligned(y, gate_up), [&](auto packs) {
       constexpr int N = decltype(packs)::value;
-      launch_each(on.stream, "swiglu", o.y_TF.count() / N, Swiglu<N, T>{y, gate_up, width});
+      launch_each(on.stream, "swiglu", o.y_TF.count() / N,
+                  Swiglu<N, T>{y, gate_up, at<float>(o.weight_T), width});
     });
   });
 }
@@ -146,10 +183,14 @@ void run(const kernel::SwigluGrad& o, const OnStream& on) {
   with_type(o.dy_TF.dtype, [&]<class T>(T) {
     auto* const dgate_up = at<T>(o.dgate_up_T2F);
     const auto *const dy = at<T>(o.dy_TF), *const gate_up = at<T>(o.gate_up_T2F);
-    const auto width = o.dy_TF.extent[1];
+    const auto rows = o.dy_TF.extent[0], width = o.dy_TF.extent[1];
     const bool whole = width % pack_of<T> == 0 && aligned(dgate_up, dy, gate_up);
     with_packs<pack_of<T>>(whole, [&](auto packs) {
       constexpr int N = decltype(packs)::value;
+      if (o.weight_T && rows > 0)
+        return start("swiglu_grad", weighted_swiglu_grad<N, T>,
+                     blocks_for(rows, block_threads / warp), block_threads, 0, on.stream, dgate_up,
+                     at<float>(o.dweight_T), dy, gate_up, at<float>(o.weight_T), rows, width);
       launch_each(on.stream, "swiglu_grad", o.dy_TF.count() / N,
                   SwigluGrad<N, T>{dgate_up, dy, gate_up, width});
     });

@@ -20,6 +20,13 @@ void check_width(std::int64_t width) {
   require(width <= widest, "norms on a GPU are at most {} wide, not {}", widest, width);
 }
 
+// What four tokens keep of them fits in the shared memory of a block: 224 KiB.
+void check_experts(std::int64_t experts) {
+  constexpr std::int64_t most = 14336;
+  require(experts <= most, "a router on a GPU chooses among at most {} experts, not {}", most,
+          experts);
+}
+
 AttentionDims dims_of(const AttentionShape& s) {
   require(s.head_dim <= widest_head, "attention on a GPU has a head dim of at most {}, not {}",
           widest_head, s.head_dim);

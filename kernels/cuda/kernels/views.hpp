@@ -32,7 +32,8 @@ T* scratch(const O& o, const OnStream& on, std::size_t bytes) {
   return reinterpret_cast<T*>(lent(on.scratch, bytes, o.name));
 }
 
-void check_width(std::int64_t);  // of norms
+void check_width(std::int64_t);    // of norms
+void check_experts(std::int64_t);  // of a router
 
 inline constexpr std::int64_t widest_head = 256;
 

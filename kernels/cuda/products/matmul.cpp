@@ -13,17 +13,11 @@
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/views.hpp"
-#include "kernels/cuda/products/product.hpp"
+#include "kernels/cuda/products/grouped.hpp"
+#include "kernels/cuda/products/plan.hpp"
 
 namespace trireme::cuda {
 namespace {
-
-// How a product is computed.
-struct Plan {
-  Descriptor product;
-  Layout left, right, out;
-  cublasLtMatmulAlgo_t algorithm{};
-};
 
 // A pair of events with times.
 struct Stopwatch {
@@ -44,73 +38,20 @@ struct Products::Impl {
   CudaBits bits;
   Tf32 tf32;
   Epilogues epilogues;
+  Planner planner{tf32};
+  GroupedProducts grouped{planner};
   std::int64_t fused = 0;
-  cublasLtHandle_t handle = nullptr;
   using Plans = std::map<Key, std::optional<Plan>>;  // none: cuBLASLt has no algorithm
   using Entry = Plans::value_type;
   Plans plans;
   std::map<Key, bool> fuses;
 
-  ~Impl() {
-    if (handle) cublasLtDestroy(handle);
-  }
-  std::vector<cublasLtMatmulHeuristicResult_t> candidates(const Key&, const Plan&) const;
-  void point(const Key&, const Plan&, const Pointers&) const;
-  void run(const Plan&, const cublasLtMatmulAlgo_t&, const Pointers&, const Call&) const;
-  bool works(const cublasLtMatmulAlgo_t&, const Plan&) const;
   const Entry& plan(const Call&, Fused);
   // With the plan of this product, or of one that differs in its addresses alone.
   void multiply(const Entry&, const Call&);
   bool faster(const Call&, const Call& trial, Fused, const Separate&);
   bool decide(const Call&, Fused, const Separate&);
 };
-
-std::vector<cublasLtMatmulHeuristicResult_t> Products::Impl::candidates(const Key& k,
-                                                                        const Plan& p) const {
-  const auto wishes = preference();
-  set(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, lent_bytes);
-  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, k.left_alignment);
-  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, k.right_alignment);
-  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, k.out_alignment);
-  set(wishes, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, k.out_alignment);
-  // Partial products (split K) are added in f32, not in the result's type.
-  if (k.result == DType::bf16)
-    set(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  std::vector<cublasLtMatmulHeuristicResult_t> found(5);
-  int n = 0;
-  const auto code = cublasLtMatmulAlgoGetHeuristic(
-      handle, p.product.get(), p.left.get(), p.right.get(), p.out.get(), p.out.get(), wishes.get(),
-      static_cast<int>(found.size()), found.data(), &n);
-  const bool fused = k.fused != Fused::nothing;
-  if (fused && (code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE))
-    return {};
-  check_blas(code, "cublasLtMatmulAlgoGetHeuristic");
-  found.resize(static_cast<std::size_t>(n));
-  std::erase_if(
-      found, [&](const auto& f) { return f.state != CUBLAS_STATUS_SUCCESS || !works(f.algo, p); });
-  if (bits == CudaBits::repeatable && !found.empty()) found.erase(found.begin() + 1, found.end());
-  require(!found.empty() || fused, "cuBLASLt has no algorithm for [{}, {}] by [{}, {}] in {}",
-          k.out.columns, k.left.transposed ? k.left.rows : k.left.columns,
-          k.left.transposed ? k.left.rows : k.left.columns, k.out.rows, name_of(k.in));
-  return found;
-}
-
-void Products::Impl::point(const Key& k, const Plan& p, const Pointers& at) const {
-  if (at.vector) set(p.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.vector);
-  if (!at.aux) return;
-  set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.aux);
-  set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, k.aux_ld);
-}
-
-void Products::Impl::run(const Plan& p, const cublasLtMatmulAlgo_t& algorithm, const Pointers& at,
-                         const Call& call) const {
-  const float alpha = 1, beta = call.adds() ? 1 : 0;
-  check_blas(cublasLtMatmul(handle, p.product.get(), &alpha, at.left, p.left.get(), at.right,
-                            p.right.get(), &beta, at.out, p.out.get(), at.out, p.out.get(),
-                            &algorithm, call.workspace.data, lent_bytes, call.stream),
-             "cublasLtMatmul");
-}
 
 // The time of f, the least of two measurements after one to warm up. What is short is done several
 // times in each: a first kernel waits for the host.
@@ -146,44 +87,29 @@ static const Found* overwriting(const std::map<Key, Found>& all, Key k) {
   return it == all.end() ? nullptr : &it->second;
 }
 
-bool Products::Impl::works(const cublasLtMatmulAlgo_t& algorithm, const Plan& p) const {
-  cublasLtMatmulHeuristicResult_t result{};
-  return cublasLtMatmulAlgoCheck(handle, p.product.get(), p.left.get(), p.right.get(), p.out.get(),
-                                 p.out.get(), &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= lent_bytes;
-}
-
 const Products::Impl::Entry& Products::Impl::plan(const Call& call, Fused fused) {
   const auto k = key_of(call, fused);
   if (const auto it = plans.find(k); it != plans.end()) return *it;
-  if (!handle) check_blas(cublasLtCreate(&handle), "cublasLtCreate");
-  Plan p;
-  p.product = describe_product(k.in == DType::f32 && tf32 == Tf32::on ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                                      : CUBLAS_COMPUTE_32F);
-  const auto op = [](const Stored& s) { return s.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  set(p.product, CUBLASLT_MATMUL_DESC_TRANSA, op(k.left));
-  set(p.product, CUBLASLT_MATMUL_DESC_TRANSB, op(k.right));
-  set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(k));
-  p.left = layout(k.left, k.in);
-  p.right = layout(k.right, k.in);
-  p.out = layout(k.out, k.result);
-  point(k, p, pointers_of(call, fused));
-  const auto found = candidates(k, p);
+  Plan p = planner.describe(k, pointers_of(call, fused));
+  auto found = planner.algorithms(k, p);
   if (found.empty()) return *plans.emplace(k, std::nullopt).first;
-  p.algorithm = found[0].algo;
+  if (bits == CudaBits::repeatable) found.erase(found.begin() + 1, found.end());
+  p.algorithm = found[0];
   const auto trial = on_scratch(call);
   if (found.size() > 1 && trial) {
     const auto at = pointers_of(*trial, fused);
     point(k, p, at);
     double least = std::numeric_limits<double>::infinity();
-    for (const auto& f : found)
-      if (const double ms = milliseconds(call.stream, [&] { run(p, f.algo, at, *trial); });
+    for (const auto& algorithm : found)
+      if (const double ms =
+              milliseconds(call.stream, [&] { planner.run(p, algorithm, at, *trial); });
           ms < least) {
         least = ms;
-        p.algorithm = f.algo;
+        p.algorithm = algorithm;
       }
   } else if (!trial && bits != CudaBits::repeatable) {
-    if (const auto* same = overwriting(plans, k); same && *same && works((*same)->algorithm, p))
+    if (const auto* same = overwriting(plans, k);
+        same && *same && planner.works((*same)->algorithm, p))
       p.algorithm = (*same)->algorithm;
   }
   return *plans.emplace(k, std::move(p)).first;
@@ -193,7 +119,7 @@ void Products::Impl::multiply(const Entry& entry, const Call& call) {
   const auto& [key, p] = entry;
   const auto pointers = pointers_of(call, key.fused);
   point(key, *p, pointers);
-  run(*p, p->algorithm, pointers, call);
+  planner.run(*p, p->algorithm, pointers, call);
   if (key.fused == Fused::sums && call.adds())  // which cuBLASLt does not do
     add_partials(call.stream, at<float>(call.epilogue.row_sum_M), nullptr, Accumulate::add,
                  reinterpret_cast<const float*>(sums_of(call)), 1, call.c_MN.extent[0]);
@@ -263,6 +189,14 @@ void Products::run(void* stream, const kernel::Matmul& product, View workspace) 
   }
   if (part != Fused::nothing) ++impl_->fused;
   impl_->multiply(impl_->plan(call, part), call);
+}
+
+void Products::run(void* stream, const kernel::GroupedMatmul& o, View workspace) {
+  impl_->grouped.run(stream, o, workspace);
+}
+
+void Products::run(void* stream, const kernel::GroupedMatmulGrad& o, View workspace) {
+  impl_->grouped.run(stream, o, workspace);
 }
 
 }  // namespace trireme::cuda

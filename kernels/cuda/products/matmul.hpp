@@ -2,7 +2,7 @@
 // Products through cuBLASLt, f32 and bf16, summed in f32. How each shape is computed is decided
 // once: of the five algorithms that cuBLASLt recommends the one that was fastest here, with the
 // epilogue in the product or behind it; or the first without, where bits must not depend on a
-// measurement.
+// measurement. Of a grouped product each expert with rows is a product by itself (grouped.hpp).
 #include <functional>
 #include <memory>
 
@@ -30,6 +30,9 @@ class Products {
   bool fuses(void* stream, const kernel::Matmul&, View workspace, const Separate&);
   // `workspace` has cuda_workspace_bytes.
   void run(void* stream, const kernel::Matmul&, View workspace);
+  // Waits for the stream.
+  void run(void* stream, const kernel::GroupedMatmul&, View workspace);
+  void run(void* stream, const kernel::GroupedMatmulGrad&, View workspace);
 
  private:
   struct Impl;

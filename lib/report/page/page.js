@@ -13,7 +13,7 @@ const taskText = t => waits.includes(t) ? "waiting: " + (t === "agreeing" ? "agr
 const kinds = {
   weights: "#3b7dd8", optimizer: "#2a9d64", gradients: "#c2455c", gathered: "#e07a1f", saved: "#8a63d2",
   transient: "#f0b429", boundary: "#d45db0", staging: "#12a5b8", snapshot: "#8fbf4d", workspace: "#9aa4b5"};
-const axes = {shard: "#e07a1f", seq: "#3b7dd8", pipe: "#d45db0"};
+const axes = {shard: "#e07a1f", seq: "#3b7dd8", pipe: "#d45db0", expert: "#2f9e6e"};
 
 function element(tag, attributes = {}, ...children) {
   const e = document.createElement(tag);
@@ -147,7 +147,10 @@ function curve(what) {
 const curveKinds = [
   {key: "loss", title: "loss", log: true}, {key: "held_out", title: "held-out loss", log: true},
   {key: "grad_norm", title: "gradient norm"}, {key: "lr", title: "learning rate"},
-  {key: "tokens_per_second", title: "tokens/s"}];
+  {key: "tokens_per_second", title: "tokens/s"},
+  {key: "balance", title: "balance loss, 1 for even loads"}, {key: "router_z", title: "router z loss"},
+  {key: "least_load", title: "tokens of the idlest expert, by a layer's mean"},
+  {key: "most_load", title: "tokens of the busiest expert, by a layer's mean"}];
 const axisText = () => axis === "step" ? "step" : "tokens";
 function tooltipLabel(item) {
   if (item.dataset.mark) return item.raw.text;
@@ -240,9 +243,10 @@ function timeTables() {
 }
 
 // ---- memory and traffic
-// The plan has one rank of each kind: those of a stage with the same share of the heads are alike.
+// The plan has one rank of each kind: those of a stage with the same share of the heads and as many experts are alike.
 function planned(plan, rank) {
-  const alike = plan.ranks.filter(p => p.pipe === rank.pipe && p.seq <= rank.seq);
+  const expert = (rank.data * plan.grid.seq + rank.seq) % plan.grid.expert;
+  const alike = plan.ranks.filter(p => p.pipe === rank.pipe && p.seq <= rank.seq && p.expert <= expert);
   return last(alike) ?? plan.ranks.find(p => p.pipe === rank.pipe);
 }
 // A plan's has in it what is pinned, where that is the same memory.
@@ -268,23 +272,25 @@ function memory() {
     t.append(...table(["", n("most in use at a time"), n("reserved")], cells.slice(0, 16)));
     c.append(element("div", {class: "wide"}, t), element("p", {class: "note"},
       "Kinds reach their peaks at different times, so a bar is longer than what was in use at a time."));
-    if (process && process.ranks.some(k => k.sent_bytes.shard + k.sent_bytes.seq + k.sent_bytes.pipe > 0))
+    if (process && process.ranks.some(k => Object.values(k.sent_bytes).some(x => x > 0)))
       traffic(where, r, i, process);
   });
   if (!where.children.length) where.append(element("p", {class: "note"}, "Neither a table of a run's end nor a plan is there."));
 }
 function traffic(where, r, i, process) {
+  const used = Object.keys(axes).filter(a => process.ranks.some(k => k.sent_bytes[a] > 0));
   const c = bars(where, nameOf(i) + ": bytes sent by each rank, by axis", rowsOf(process).map(k => "rank " + k.rank),
-    Object.keys(axes).map(a => ({label: a, color: axes[a], values: rowsOf(process).map(k => k.sent_bytes[a])})), bytes);
+    used.map(a => ({label: a, color: axes[a], values: rowsOf(process).map(k => k.sent_bytes[a])})), bytes);
   if (!r.plan) return;
   const t = element("table"), steps = Math.max(1, process.last_step - process.first_step);
-  t.append(...table(["", ...Object.keys(axes).map(n)], rowsOf(process).slice(0, 16).flatMap(k => {
+  t.append(...table(["", ...used.map(n)], rowsOf(process).slice(0, 16).flatMap(k => {
     const p = planned(r.plan, k);
-    return [["rank " + k.rank + ", a step", ...Object.keys(axes).map(a => n(bytes(k.sent_bytes[a] / steps)))],
-            ["planned, a step", ...Object.keys(axes).map(a => n(bytes(p.sent_bytes_a_step[a])))]];
+    return [["rank " + k.rank + ", a step", ...used.map(a => n(bytes(k.sent_bytes[a] / steps)))],
+            ["planned, a step", ...used.map(a => n(bytes(p.sent_bytes_a_step[a])))]];
   })));
   c.append(element("div", {class: "wide"}, t), element("p", {class: "note"},
-    "What evaluations send is in the measured bytes and not in the plan's."));
+    "What evaluations send is in the measured bytes and not in the plan's" +
+    (used.includes("expert") ? ", which are of evenly loaded experts." : ".")));
 }
 
 // ---- the schedule

@@ -10,7 +10,7 @@
 
 #include "kernels/math/gelu.hpp"
 #include "lib/base/dtype.hpp"
-#include "tests/cuda/simulated/chance.hpp"
+#include "tests/cuda/simulated/blaslt.hpp"
 #include "tests/cuda/simulated/memory.hpp"
 #include "tests/cuda/simulated/streams.hpp"
 
@@ -61,9 +61,11 @@ struct Matrix {
   }
 };
 
-// What an algorithm was found for.
+// What an algorithm was found for. The first that is recommended takes whole tiles alone: no other
+// shapes than those whose numbers are multiples of 8.
 struct Found {
   std::uint32_t magic, a, b, c, d;  // alignments
+  std::uint32_t whole_tiles;
 };
 constexpr std::uint32_t magic = 0x7472696d;
 
@@ -150,6 +152,16 @@ void multiply(const Product& p, const Operands& o) {
   }
 }
 
+std::int64_t asked = 0;
+
+bool takes(const cublasLtMatmulAlgo_t& algorithm, const Product& p, const Matrix& a,
+           const Matrix& d) {
+  Found found{};
+  std::memcpy(&found, &algorithm, sizeof found);
+  const auto k = p.transposes(CUBLASLT_MATMUL_DESC_TRANSA) ? a.rows : a.columns;
+  return found.magic != magic || !found.whole_tiles || (d.rows | d.columns | k) % 8 == 0;
+}
+
 bool aligned(const void* p, std::uint32_t to) {
   return reinterpret_cast<std::uintptr_t>(p) % to == 0;
 }
@@ -191,6 +203,11 @@ cublasStatus_t valid(const Product& p, const Matrix& a, const Matrix& b, const M
 }
 
 }  // namespace
+
+std::int64_t heuristics_asked() {
+  return asked;
+}
+
 }  // namespace trireme::simulated
 
 using namespace trireme::simulated;
@@ -255,13 +272,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return reinterpret_cast<Attributes*>(p)->set(what, value, bytes);
 }
 
-// Up to three algorithms, which are one.
+// Up to three algorithms, which compute the same.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t p,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t* results, int* n) {
   *n = 0;
+  ++asked;
   const auto code =
       valid(as<Product>(p), as<Matrix>(a), as<Matrix>(b), as<Matrix>(c), as<Matrix>(d));
   if (code != CUBLAS_STATUS_SUCCESS) return code;
@@ -269,25 +287,32 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const auto alignment = [&](cublasLtMatmulPreferenceAttributes_t what) {
     return given.get<std::uint32_t>(what, 256);
   };
-  const Found found{magic, alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
-                    alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES),
-                    alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
-                    alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)};
-  for (*n = 0; *n < std::min(most, 3); ++*n) {
-    auto& r = results[*n] = {};
+  Found found{magic,
+              alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
+              alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES),
+              alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
+              alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES),
+              true};
+  for (const bool whole_tiles : {true, false, false}) {
+    cublasLtMatmulHeuristicResult_t r{};
+    found.whole_tiles = whole_tiles;
     static_assert(sizeof found <= sizeof r.algo);
     std::memcpy(&r.algo, &found, sizeof found);
     r.workspaceSize = given.get<std::size_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 0);
     r.state = CUBLAS_STATUS_SUCCESS;
+    if (*n < most && takes(r.algo, as<Product>(p), as<Matrix>(a), as<Matrix>(d)))
+      results[(*n)++] = r;
   }
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t p,
                                        cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                       const cublasLtMatmulAlgo_t*,
+                                       const cublasLtMatmulAlgo_t* algorithm,
                                        cublasLtMatmulHeuristicResult_t* result) {
   result->workspaceSize = 0;
+  if (!takes(*algorithm, as<Product>(p), as<Matrix>(a), as<Matrix>(d)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   return valid(as<Product>(p), as<Matrix>(a), as<Matrix>(b), as<Matrix>(c), as<Matrix>(d));
 }
 
@@ -303,6 +328,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t p, const vo
   if (const auto code = valid(product, o.a, o.b, as<Matrix>(c_of), o.d);
       code != CUBLAS_STATUS_SUCCESS)
     return code;
+  if (!takes(*algorithm, product, o.a, o.d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   Found found{};
   std::memcpy(&found, algorithm, sizeof found);
   const bool fits = found.magic == magic && aligned(a, found.a) && aligned(b, found.b) &&

@@ -91,6 +91,18 @@ TEST_F(LargeGrids, RefusesMoreRowsThanAGridHas) {
                                           .target_T = view_of(&target, {many})},
                      s),
                  Error);
+    EXPECT_THROW(run(kernel::Route{.weight_TK = view_of(&some, {many << 1, 1}),
+                                   .choice_TK = view_of(&target, {many << 1, 1}),
+                                   .logits_TE = view_of(&some, {many << 1, 1})},
+                     s),
+                 Error);
+    EXPECT_THROW(run(kernel::SortChoices{.offset_E1 = view_of(&target, {2}),
+                                         .token_R = view_of(&target, {many}),
+                                         .row_R = view_of(&target, {many}),
+                                         .place_TK = view_of(&target, {many, 1}),
+                                         .choice_TK = view_of(&target, {many, 1})},
+                     s),
+                 Error);
     EXPECT_THROW(run(kernel::ColumnSum{.out_C = one, .x_TC = view_of(&some, {many << 8, 1})}, s),
                  Error);
     EXPECT_THROW(run(

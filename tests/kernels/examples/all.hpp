@@ -9,6 +9,7 @@
 #include "tests/kernels/examples/norms.hpp"
 #include "tests/kernels/examples/pointwise.hpp"
 #include "tests/kernels/examples/products.hpp"
+#include "tests/kernels/examples/routing.hpp"
 #include "tests/kernels/examples/tokens.hpp"
 #include "tests/kernels/examples/updates.hpp"
 

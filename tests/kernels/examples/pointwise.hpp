@@ -100,22 +100,34 @@ inline Examples<kernel::ActivateGrad> examples(Of<kernel::ActivateGrad>) {
 
 inline Examples<kernel::Swiglu> examples(Of<kernel::Swiglu>) {
   Examples<kernel::Swiglu> list;
-  for (const std::int64_t F : {1, 7, 72})
-    list.push_back(
-        {"width " + std::to_string(F), [F](Operands& o) {
-           return kernel::Swiglu{.y_TF = o.values({5, F}), .gate_up_T2F = o.values({5, 2, F}, 3)};
-         }});
+  for (const bool weighted : {false, true})
+    for (const std::int64_t F : {1, 7, 72})
+      list.push_back(
+          {"width " + std::to_string(F) + (weighted ? " weighted" : ""), [=](Operands& o) {
+             return kernel::Swiglu{.y_TF = o.values({5, F}),
+                                   .gate_up_T2F = o.values({5, 2, F}, 3),
+                                   .weight_T = weighted ? o.wide_values({5}) : View{}};
+           }});
   return list;
 }
 
 inline Examples<kernel::SwigluGrad> examples(Of<kernel::SwigluGrad>) {
   Examples<kernel::SwigluGrad> list;
-  for (const std::int64_t F : {1, 7, 72})
-    list.push_back({"width " + std::to_string(F), [F](Operands& o) {
-                      return kernel::SwigluGrad{.dgate_up_T2F = o.values({5, 2, F}),
-                                                .dy_TF = o.values({5, F}),
-                                                .gate_up_T2F = o.values({5, 2, F}, 3)};
-                    }});
+  enum Weights { absent, constant, wanted };
+  for (const auto weights : {absent, constant, wanted})
+    for (const std::int64_t F : {1, 7, 72})
+      list.push_back({"width " + std::to_string(F) +
+                          (weights == absent     ? ""
+                           : weights == constant ? " weighted"
+                                                 : " and of weights"),
+                      [=](Operands& o) {
+                        return kernel::SwigluGrad{
+                            .dgate_up_T2F = o.values({5, 2, F}),
+                            .dweight_T = weights == wanted ? o.wide_values({5}) : View{},
+                            .dy_TF = o.values({5, F}),
+                            .gate_up_T2F = o.values({5, 2, F}, 3),
+                            .weight_T = weights == absent ? View{} : o.wide_values({5})};
+                      }});
   return list;
 }
 

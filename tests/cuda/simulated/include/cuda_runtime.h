@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "tests/cuda/simulated/block.hpp"
 
@@ -43,6 +44,10 @@ inline unsigned __ballot_sync(
     unsigned mask, int x,
     const trireme::simulated::Where& where = trireme::simulated::Where::current()) {
   return trireme::simulated::vote(mask, x != 0, where);
+}
+template <class T>
+T atomicAdd(T* p, T x) {  // one thread runs at a time
+  return std::exchange(*p, *p + x);
 }
 template <class T>
 void __stcs(T* p, T x) {

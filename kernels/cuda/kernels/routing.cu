@@ -1,0 +1,300 @@
+// What a router chooses, its gradient and its losses: a warp a token, whose lanes take the experts
+// in turns.
+#include "kernels/cuda/kernels/elements.cuh"
+#include "kernels/cuda/kernels/launch.cuh"
+#include "kernels/cuda/kernels/sums.cuh"
+#include "kernels/cuda/kernels/views.hpp"
+#include "kernels/math/exp.hpp"
+#include "kernels/math/log.hpp"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int tokens_a_block = 4, threads = warp * tokens_a_block;
+
+struct Tokens {
+  const float* logits_TE;
+  std::int64_t count, experts;
+
+  __device__ std::int64_t of_warp() const {
+    return static_cast<std::int64_t>(blockIdx.x) * tokens_a_block + threadIdx.x / warp;
+  }
+  __device__ const float* logits(std::int64_t t) const { return logits_TE + t * experts; }
+};
+Tokens tokens_of(const ConstView& logits_TE) {
+  return {at<float>(logits_TE), logits_TE.extent[0], logits_TE.extent[1]};
+}
+
+__device__ inline int lane_of() {
+  return static_cast<int>(threadIdx.x) % warp;
+}
+
+// exp(z - most) / total; the same in every lane. A NaN is carried by the total: the maximum leaves
+// it out.
+struct Softmax {
+  float most = 0, total = 1;
+
+  __device__ static Softmax of(const float* z_E, std::int64_t experts) {
+    Softmax s{-3.402823466e38F, 0};
+    for (std::int64_t e = lane_of(); e < experts; e += warp) s.most = fmaxf(s.most, z_E[e]);
+    s.most = warp_max(s.most);
+    for (std::int64_t e = lane_of(); e < experts; e += warp) s.total += math::exp(z_E[e] - s.most);
+    s.total = warp_sum(s.total);
+    return s;
+  }
+  __device__ float operator()(float z) const { return math::exp(z - most) / total; }
+  __device__ bool is_number() const { return total > 0; }
+  __device__ double log_sum() const {
+    return static_cast<double>(math::log(total)) + static_cast<double>(most);
+  }
+};
+
+// The sigmoid of z, and what it lacks of 1: neither is a difference.
+struct Sigmoid {
+  float value, rest;
+
+  __device__ static Sigmoid of(float z) {
+    const float small = math::exp(-fabsf(z)), larger = 1 / (1 + small), smaller = small * larger;
+    return z >= 0 ? Sigmoid{larger, smaller} : Sigmoid{smaller, larger};
+  }
+};
+
+// An expert and what it is chosen by.
+struct Candidate {
+  float key;
+  std::int32_t expert;
+};
+constexpr std::int32_t nobody = -1;
+
+// Is `a` chosen before b? NaN is the worst, of equal ones the lower index is the better.
+__device__ inline bool better(Candidate a, Candidate b) {
+  if (b.expert == nobody || a.expert == nobody) return a.expert != nobody;
+  const bool a_lacks = a.key != a.key, b_lacks = b.key != b.key;
+  if (a_lacks != b_lacks) return b_lacks;
+  return a.key == b.key || a_lacks ? a.expert < b.expert : a.key > b.key;
+}
+
+__device__ inline Candidate best_of_warp(Candidate c) {
+#pragma unroll
+  for (int lane = warp / 2; lane > 0; lane /= 2) {
+    const Candidate other{__shfl_xor_sync(0xffffffffU, c.key, lane),
+                          __shfl_xor_sync(0xffffffffU, c.expert, lane)};
+    if (better(other, c)) c = other;
+  }
+  return c;
+}
+
+struct Choosing {
+  float* weight_TK;
+  std::int32_t* choice_TK;
+  const float* bias_E;  // may be null
+  std::int64_t choices;
+  bool normalize;
+};
+
+// Without a bias the logits, which are in the same order and have more digits, stand for scores.
+template <RouterScores kind>
+__global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
+  const auto t = tokens.of_warp();
+  if (t >= tokens.count) return;
+  const auto* const z = tokens.logits(t);
+  constexpr bool together = kind == RouterScores::softmax;
+  const auto softmax = together ? Softmax::of(z, tokens.experts) : Softmax{};
+  const auto score = [&](std::int64_t e) {
+    return together ? softmax(z[e]) : Sigmoid::of(z[e]).value;
+  };
+  // A lane reads back its own.
+  float* const keys = block_memory() + threadIdx.x / warp * tokens.experts;
+  for (std::int64_t e = lane_of(); e < tokens.experts; e += warp) {
+    const bool by_logit = to.bias_E == nullptr && softmax.is_number();
+    keys[e] = by_logit ? z[e] : score(e) + (to.bias_E == nullptr ? 0 : to.bias_E[e]);
+  }
+  auto* const choice = to.choice_TK + t * to.choices;
+  auto* const weight = to.weight_TK + t * to.choices;
+  Candidate last{0, nobody};
+  float sum = 0;
+  for (std::int64_t k = 0; k < to.choices; ++k) {
+    Candidate next{0, nobody};
+    for (std::int64_t e = lane_of(); e < tokens.experts; e += warp) {
+      const Candidate here{keys[e], static_cast<std::int32_t>(e)};
+      const bool taken = last.expert != nobody && !better(last, here);
+      if (!taken && better(here, next)) next = here;
+    }
+    last = best_of_warp(next);
+    const float s = score(last.expert);
+    sum += s;
+    if (k % warp != lane_of()) continue;
+    choice[k] = last.expert;
+    weight[k] = s;
+  }
+  if (!to.normalize) return;
+  for (std::int64_t k = lane_of(); k < to.choices; k += warp) weight[k] /= sum;
+}
+
+// What gives a token's logits a gradient.
+template <class T>
+struct Slopes {
+  T* dlogits_TE;
+  const float* dweight_TK;  // may be null
+  const std::int32_t* choice_TK;
+  const std::int64_t* count_BE;  // may be null
+  std::int64_t choices, of_sample;
+  bool normalize;
+  float balance_scale, z_scale;
+};
+
+// With scores s, their sum A over all experts and S over those chosen, and what comes to them of
+//   the weights: dw_k, or (dw_k - sum_j w_j dw_j) / S where they are normalised
+//   the balance: (count_e - sum_j s_j count_j / A) balance_scale / A
+// softmax gives dz_e = s_e (ds_e - sum_j s_j ds_j), and the sigmoid dz_e = s_e (1 - s_e) ds_e. The
+// sum over j is 0 for what was normalised: for normalised weights and, as A is 1, the balance.
+template <RouterScores kind, class T>
+__global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes<T> from) {
+  const auto t = tokens.of_warp();
+  if (t >= tokens.count) return;
+  const auto* const z = tokens.logits(t);
+  const auto experts = tokens.experts, choices = from.choices;
+  constexpr bool together = kind == RouterScores::softmax;
+  const auto softmax = together || from.z_scale != 0 ? Softmax::of(z, experts) : Softmax{};
+  const auto score = [&](float x) { return together ? softmax(x) : Sigmoid::of(x).value; };
+
+  const auto* const choice = from.choice_TK + t * choices;
+  const auto* const dweight = from.dweight_TK == nullptr ? nullptr : from.dweight_TK + t * choices;
+  float chosen[2] = {0, 0};  // sums of s dw and of s
+  if (dweight != nullptr) {
+    for (std::int64_t k = lane_of(); k < choices; k += warp) {
+      const float s = score(z[choice[k]]);
+      chosen[0] += s * dweight[k];
+      chosen[1] += s;
+    }
+    warp_sums(chosen);
+  }
+  const float mean = from.normalize ? chosen[0] / chosen[1] : 0;
+  const float back = together && !from.normalize ? chosen[0] : 0;
+
+  const auto* const count =
+      from.count_BE == nullptr ? nullptr : from.count_BE + t / from.of_sample * experts;
+  float all[2] = {0, 0};  // sums of s count and of s
+  if (count != nullptr) {
+    for (std::int64_t e = lane_of(); e < experts; e += warp) {
+      const float s = score(z[e]);
+      all[0] += s * static_cast<float>(count[e]);
+      all[1] += s;
+    }
+    warp_sums(all);
+  }
+  const float counted = all[0] / all[1], balance = from.balance_scale / all[1];
+  const float slope =
+      from.z_scale == 0 ? 0 : 2 * from.z_scale * static_cast<float>(softmax.log_sum());
+
+  for (std::int64_t e = lane_of(); e < experts; e += warp) {
+    const auto sigmoid = together ? Sigmoid{softmax(z[e]), 1} : Sigmoid::of(z[e]);
+    float ds = -back;
+    if (count != nullptr) ds += balance * (static_cast<float>(count[e]) - counted);
+    float dz = sigmoid.value * ds;
+    if (dweight != nullptr)
+      for (std::int64_t k = 0; k < choices; ++k)
+        if (choice[k] == e) {
+          const float share = from.normalize ? sigmoid.value / chosen[1] : sigmoid.value;
+          dz += share * (dweight[k] - mean);
+        }
+    dz *= sigmoid.rest;
+    if (from.z_scale != 0) dz += slope * softmax(z[e]);
+    from.dlogits_TE[t * experts + e] = rounded<T>(dz);
+  }
+}
+
+template <RouterScores kind>
+__global__ void __launch_bounds__(threads)
+    router_losses(double* loss_2T, Tokens tokens, const std::int64_t* count_BE,
+                  std::int64_t of_sample, double scale) {
+  const auto t = tokens.of_warp();
+  if (t >= tokens.count) return;
+  const auto* const z = tokens.logits(t);
+  const auto softmax = Softmax::of(z, tokens.experts);
+  double balance = 0;
+  if (count_BE != nullptr) {
+    const auto* const count = count_BE + t / of_sample * tokens.experts;
+    float all[2] = {0, 0};  // sums of s count and of s
+    for (std::int64_t e = lane_of(); e < tokens.experts; e += warp) {
+      const float s = kind == RouterScores::softmax ? softmax(z[e]) : Sigmoid::of(z[e]).value;
+      all[0] += s * static_cast<float>(count[e]);
+      all[1] += s;
+    }
+    warp_sums(all);
+    balance = scale * static_cast<double>(all[0] / all[1]);
+  }
+  if (lane_of() != 0) return;
+  const double lse = softmax.log_sum();
+  loss_2T[t] = balance;
+  loss_2T[tokens.count + t] = lse * lse;
+}
+
+// f(std::integral_constant<RouterScores, kind>)
+template <class F>
+void with_scores(RouterScores kind, const F& f) {
+  if (kind == RouterScores::softmax)
+    f(std::integral_constant<RouterScores, RouterScores::softmax>{});
+  else
+    f(std::integral_constant<RouterScores, RouterScores::sigmoid>{});
+}
+
+// Tokens in a row of one sample.
+std::int64_t tokens_of_sample(const ConstView& count_BE, std::int64_t tokens) {
+  return count_BE ? tokens / count_BE.extent[0] : tokens;
+}
+
+}  // namespace
+
+void run(const kernel::Route& o, const OnStream& on) {
+  const auto tokens = tokens_of(o.logits_TE);
+  check_experts(tokens.experts);
+  if (tokens.count == 0) return;
+  const Choosing to{.weight_TK = at<float>(o.weight_TK),
+                    .choice_TK = at<std::int32_t>(o.choice_TK),
+                    .bias_E = at<float>(o.bias_E),
+                    .choices = o.choice_TK.extent[1],
+                    .normalize = o.normalize};
+  const auto keys = static_cast<std::size_t>(tokens_a_block * tokens.experts) * sizeof(float);
+  with_scores(o.scores, [&](auto kind) {
+    start("route", choose<decltype(kind)::value>, blocks_for(tokens.count, tokens_a_block), threads,
+          keys, on.stream, tokens, to);
+  });
+}
+
+void run(const kernel::RouteGrad& o, const OnStream& on) {
+  const auto tokens = tokens_of(o.logits_TE);
+  if (tokens.count == 0) return;
+  with_type(o.dlogits_TE.dtype, [&]<class T>(T) {
+    const Slopes<T> from{.dlogits_TE = at<T>(o.dlogits_TE),
+                         .dweight_TK = at<float>(o.dweight_TK),
+                         .choice_TK = at<std::int32_t>(o.choice_TK),
+                         .count_BE = o.balance_scale == 0 ? nullptr : at<std::int64_t>(o.count_BE),
+                         .choices = o.choice_TK.extent[1],
+                         .of_sample = tokens_of_sample(o.count_BE, tokens.count),
+                         .normalize = o.normalize,
+                         .balance_scale = static_cast<float>(o.balance_scale),
+                         .z_scale = static_cast<float>(o.z_scale)};
+    with_scores(o.scores, [&](auto kind) {
+      start("route_grad", route_grad_rows<decltype(kind)::value, T>,
+            blocks_for(tokens.count, tokens_a_block), threads, 0, on.stream, tokens, from);
+    });
+  });
+}
+
+void run(const kernel::RouterLosses& o, const OnStream& on) {
+  const auto tokens = tokens_of(o.logits_TE);
+  if (tokens.count == 0) return;
+  auto* const of_tokens =
+      scratch<double>(o, on, static_cast<std::size_t>(2 * tokens.count) * sizeof(double));
+  with_scores(o.scores, [&](auto kind) {
+    start("router_losses", router_losses<decltype(kind)::value>,
+          blocks_for(tokens.count, tokens_a_block), threads, 0, on.stream, of_tokens, tokens,
+          at<std::int64_t>(o.count_BE), tokens_of_sample(o.count_BE, tokens.count), o.scale);
+  });
+  for (int i = 0; i < 2; ++i)
+    sum_in_order(on.stream, at<double>(o.sums) + i, Accumulate::add, of_tokens + i * tokens.count,
+                 tokens.count);
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,61 @@
+#pragma once
+// Matrices as Views of two dims, one of whose strides is 1.
+#include <algorithm>
+
+#include "kernels/host/blocks.hpp"
+#include "kernels/host/simd.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme::host {
+
+inline bool row_major(const ConstView& v) {
+  return v.stride[1] == 1;
+}
+
+// The same matrix with strides {ld, 1} or {1, ld}: the stride of a dim of one element is free.
+template <class V>
+V normal(V v, const char* name) {
+  require(v.dims == 2, "matmul: {} has {} dims, not 2", name, v.dims);
+  const auto rows = v.extent[0], cols = v.extent[1];
+  const bool by_rows = cols == 1 || (v.stride[1] == 1 && (rows == 1 || v.stride[0] >= cols));
+  const bool by_columns = rows == 1 || (v.stride[0] == 1 && v.stride[1] >= rows);
+  require(by_rows || by_columns,
+          "matmul: {} [{}, {}] has strides [{}, {}]; one must be 1 and the other no less than the "
+          "length it jumps over: copy it into a dense view first",
+          name, rows, cols, v.stride[0], v.stride[1]);
+  if (by_rows) {
+    v.stride = {std::max(rows == 1 ? cols : v.stride[0], cols), 1};
+  } else {
+    v.stride = {1, std::max(cols == 1 ? rows : v.stride[1], rows)};
+  }
+  return v;
+}
+
+// Rows [row, row + rows), columns [column, column + columns).
+template <class V>
+V part_of(const V& v, std::int64_t row, std::int64_t rows, std::int64_t column,
+          std::int64_t columns) {
+  return v.slice(0, row, rows).slice(1, column, columns);
+}
+
+// to[r][c] = m(r, c) in f32, whose rows begin `ld` apart.
+template <class T>
+void pack(float* to, std::int64_t ld, const ConstView& m) {
+  const auto rows = m.extent[0], cols = m.extent[1];
+  const T* from = data<T>(m);
+  if (row_major(m)) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < cols; ++c)
+        to[r * ld + c] = static_cast<float>(from[r * m.stride[0] + c]);
+    return;
+  }
+  const auto step = m.stride[1], whole_rows = rows / lanes * lanes, whole = cols / lanes * lanes;
+  for (std::int64_t r = 0; r < whole_rows; r += lanes)
+    for (std::int64_t c = 0; c < whole; c += lanes)
+      transpose(to + r * ld + c, ld, from + c * step + r, step, 1);
+  for (std::int64_t c = 0; c < cols; ++c)
+    for (auto r = c < whole ? whole_rows : 0; r < rows; ++r)
+      to[r * ld + c] = static_cast<float>(from[c * step + r]);
+}
+
+}  // namespace trireme::host

@@ -1,0 +1,93 @@
+#include "lib/model/feed_forward.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/ops/experts.hpp"
+#include "lib/ops/linear.hpp"
+#include "lib/ops/mlp.hpp"
+#include "lib/ops/pointwise.hpp"
+#include "lib/ops/router.hpp"
+
+namespace trireme {
+
+namespace {
+
+ops::Linear linear(const ModelSpec& s, ParamId weight, ParamId bias = {}) {
+  return {weight, bias, s.params[weight.index()].shape[0]};
+}
+
+class Gelu final : public FeedForward {
+ public:
+  Gelu(const ModelSpec& s, const BlockParams& p)
+      : mlp_(linear(s, p.ffn_in, p.ffn_in_bias), Activation::gelu,
+             linear(s, p.ffn_out, p.ffn_out_bias)) {}
+  Value forward(Tape& tape, const Run& run, Value h) const override {
+    return tape.apply(run, mlp_, std::move(h));
+  }
+
+ private:
+  ops::Mlp mlp_;
+};
+
+// With a gate, times the sigmoid of a product of its own.
+class GatedMlp final : public FeedForward {
+ public:
+  GatedMlp(ops::Linear in, ops::Linear out, ParamId gate = {})
+      : in_(std::move(in)), out_(std::move(out)) {
+    if (gate != ParamId{}) gate_.emplace(gate);
+  }
+  Value forward(Tape& tape, const Run& run, Value h) const override {
+    std::vector<Value> x;
+    if (gate_) {
+      x.push_back(tape.apply(run, in_, h));
+      x.push_back(tape.apply(run, *gate_, std::move(h)));
+    } else {
+      x.push_back(tape.apply(run, in_, std::move(h)));
+    }
+    auto y = tape.apply(run, swiglu_, std::move(x));
+    return tape.apply(run, out_, std::move(y[0]));
+  }
+
+ private:
+  ops::Linear in_, out_;
+  ops::Swiglu swiglu_;
+  std::optional<ops::SigmoidGate> gate_;
+};
+
+class Mixture final : public FeedForward {
+ public:
+  Mixture(const ModelSpec& s, const BlockParams& p, std::int64_t layer)
+      : router_(p.router, p.router_bias,
+                {s.config.experts, s.config.experts_per_token, s.config.router, s.config.norm_topk},
+                layer),
+        experts_(p.expert_in, p.expert_out, s.config.expert_width) {
+    if (s.config.shared_expert_width > 0)
+      shared_.emplace(linear(s, p.shared_in), linear(s, p.shared_out), p.shared_gate);
+  }
+  Value forward(Tape& tape, const Run& run, Value h) const override {
+    std::vector<Value> in = {h};
+    for (auto& routed : tape.apply(run, router_, in)) in.push_back(std::move(routed));
+    if (shared_) in.push_back(shared_->forward(tape, run, std::move(h)));
+    h = {};
+    return std::move(tape.apply(run, experts_, std::move(in))[0]);
+  }
+
+ private:
+  ops::Router router_;
+  ops::Experts experts_;
+  std::optional<GatedMlp> shared_;
+};
+
+}  // namespace
+
+std::unique_ptr<FeedForward> make_feed_forward(const ModelSpec& s, std::int64_t layer) {
+  const auto& p = s.blocks[static_cast<std::size_t>(layer)];
+  if (has_experts(s.config, layer)) return std::make_unique<Mixture>(s, p, layer);
+  if (s.config.activation == ActivationKind::gelu) return std::make_unique<Gelu>(s, p);
+  return std::make_unique<GatedMlp>(linear(s, p.ffn_in, p.ffn_in_bias),
+                                    linear(s, p.ffn_out, p.ffn_out_bias));
+}
+
+}  // namespace trireme

@@ -1,0 +1,189 @@
+#include "lib/ops/router.hpp"
+
+#include <utility>
+
+#include "lib/ops/support.hpp"
+
+namespace trireme::ops {
+
+// z_TE = x_TC w_EC', in the wide type.
+static Tensor logits_of(const Run& run, const Tensor& x, ParamId weight, Kind kind) {
+  const ConstView x_TC = as_rows(x), w_EC = run.weights[weight];
+  Tensor z = Tensor::empty(run.backend, {x_TC.extent[0], w_EC.extent[0]}, wide(x.dtype()), kind);
+  multiply_rows(run, {.c_MN = z.view(), .a_MK = x_TC, .b_KN = w_EC.transposed()});
+  return z;
+}
+
+static Tensor input_gradient(const Run& run, const Tensor& dz, ParamId weight, const Shape& x) {
+  Tensor dx = Tensor::empty(run.backend, x, dz.dtype(), Kind::transient);
+  multiply_rows(run, {.c_MN = as_rows(dx), .a_MK = dz.view(), .b_KN = run.weights[weight]});
+  return dx;
+}
+
+static void add_gradient(const Run& run, const Tensor& dz, const Tensor& x,
+                         std::span<const ParamId> params) {
+  if (!wants_any(run, params)) return;
+  const ConstView dz_TE = dz.view(), x_TC = as_rows(x);
+  run.gradients->add(
+      params, dz_TE.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+        run.backend.put(Queue::compute, kernel::Matmul{.c_MN = dst[0],
+                                                       .a_MK = rows_of(dz_TE, r).transposed(),
+                                                       .b_KN = rows_of(x_TC, r),
+                                                       .how = how,
+                                                       .order = sum_order(run)});
+      });
+}
+
+Router::Router(ParamId weight, ParamId bias, const Choice& choice, std::int64_t layer)
+    : params_{weight}, bias_(bias), choice_(choice), layer_(layer) {}
+
+Tensor Router::count_by_sample(const Run& run, const Tensor& choice_TK,
+                               std::int64_t samples) const {
+  if (run.place.balance_scale == 0) return {};
+  auto& b = run.backend;
+  const std::int64_t ranks = run.seq.size(), counts = samples * choice_.experts;
+  const Tensor all = Tensor::empty(b, {ranks * counts}, DType::i64, Kind::transient);
+  const auto of_rank = [&](std::int64_t r) { return all.slice(r * counts, {counts}); };
+  Tensor sum = Tensor::empty(b, {samples, choice_.experts}, DType::i64, Kind::saved);
+  const auto own = of_rank(run.seq.rank());
+  b.put(Queue::compute,
+        kernel::CountChoices{.count_BE = own.view().reshaped({samples, choice_.experts}),
+                             .choice_TK = choice_TK.view()});
+  if (ranks > 1) {
+    b.wait(Queue::exchange, b.record(Queue::compute));
+    auto pending = run.seq.all_gather(b, Queue::exchange, all.view(), own.view(),
+                                      {Doing::exchange, "choices", run.place.microbatch});
+    all.used(pending.wait(Queue::compute));
+  }
+  for (std::int64_t r = 0; r < ranks; ++r)
+    b.put(Queue::compute, kernel::Copy{.dst = sum.view().reshaped({counts}),
+                                       .src = of_rank(r).view(),
+                                       .how = r ? Accumulate::add : Accumulate::overwrite});
+  return sum;
+}
+
+void Router::add_totals(const Run& run, const Tensor& logits_TE, const Tensor& choice_TK,
+                        const Tensor& count_BE, double scale) const {
+  const auto* totals = run.totals;
+  if (!totals) return;
+  run.backend.put(Queue::compute,
+                  kernel::CountChoices{.count_BE = totals->load_LE.slice(0, layer_, 1),
+                                       .how = Accumulate::add,
+                                       .choice_TK = choice_TK.view()});
+  if (!count_BE && run.place.z_scale == 0) return;
+  run.backend.put(Queue::compute, kernel::RouterLosses{.sums = totals->losses,
+                                                       .logits_TE = logits_TE.view(),
+                                                       .count_BE = count_BE.view(),
+                                                       .scores = choice_.scores,
+                                                       .scale = scale,
+                                                       .largest = totals->largest});
+}
+
+// DeepSeek-V3's f_e = E / (K T) count_e, so that even loads give a loss of 1.
+static double scale_of_counts(const Run& run, const Router::Choice& c, std::int64_t tokens) {
+  return static_cast<double>(c.experts) / static_cast<double>(c.of_token * tokens * run.seq.size());
+}
+
+// Leaves of gradients, which are not divided where they are counted.
+static std::int64_t leaves_of(const Run& run, std::int64_t tokens) {
+  const auto leaf = run.place.exact_chunk;
+  return leaf > 0 && run.place.phase == Phase::train ? tokens / leaf : 1;
+}
+
+std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  auto& b = run.backend;
+  const Tensor x = std::move(in[0]);
+  const auto kind = kind_of(saved);
+  const auto samples = x.shape()[0], tokens = x.shape()[1], all = samples * tokens;
+  const auto rows = all * choice_.of_token;
+  const Tensor logits_TE = logits_of(run, x, params_[0], kind);
+  const auto ids = [&](const Shape& s) { return Tensor::empty(b, s, DType::i32, kind); };
+  const Tensor weight_TK = Tensor::empty(b, {all, choice_.of_token}, logits_TE.dtype(), kind);
+  const Tensor choice_TK = ids({all, choice_.of_token});
+  b.put(Queue::compute,
+        kernel::Route{.weight_TK = weight_TK.view(),
+                      .choice_TK = choice_TK.view(),
+                      .logits_TE = logits_TE.view(),
+                      .bias_E = bias_ == ParamId{} ? ConstView{} : run.weights[bias_],
+                      .scores = choice_.scores,
+                      .normalize = choice_.normalize});
+  const Tensor count_BE = count_by_sample(run, choice_TK, samples);
+  add_totals(run, logits_TE, choice_TK, count_BE, scale_of_counts(run, choice_, tokens));
+  const auto leaves = leaves_of(run, all);
+  const ExpertOrder order{ids({choice_.experts + 1}), ids({rows}), ids({rows}),
+                          ids({all, choice_.of_token}),
+                          Tensor::empty(b, {leaves, choice_.experts}, DType::i64, Kind::transient)};
+  b.put(Queue::compute,
+        kernel::CountChoices{.count_BE = order.count_LE.view(), .choice_TK = choice_TK.view()});
+  b.put(Queue::compute, kernel::SortChoices{.offset_E1 = order.offset_E1.view(),
+                                            .token_R = order.token_R.view(),
+                                            .row_R = order.row_R.view(),
+                                            .place_TK = order.place_TK.view(),
+                                            .choice_TK = choice_TK.view()});
+  if (saved) *saved = {x, logits_TE, choice_TK, count_BE};
+  return {weight_TK, order.offset_E1, order.token_R, order.row_R, order.place_TK, order.count_LE};
+}
+
+// Leaves dz in the logits' place.
+std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                            Saved& saved,
+                                            std::span<const std::uint8_t> wanted) const {
+  const Tensor x = saved[0], logits_TE = std::move(saved[1]), choice_TK = std::move(saved[2]),
+               count_BE = std::move(saved[3]);
+  const Tensor dz = Tensor::empty(run.backend, logits_TE.shape(), x.dtype(), Kind::transient);
+  const auto counts = scale_of_counts(run, choice_, x.shape()[1]);
+  run.backend.put(Queue::compute,
+                  kernel::RouteGrad{.dlogits_TE = dz.view(),
+                                    .dweight_TK = grad_out[0].view(),
+                                    .choice_TK = choice_TK.view(),
+                                    .logits_TE = logits_TE.view(),
+                                    .count_BE = count_BE.view(),
+                                    .scores = choice_.scores,
+                                    .normalize = choice_.normalize,
+                                    .balance_scale = run.place.balance_scale * counts,
+                                    .z_scale = run.place.z_scale});
+  grad_out.clear();
+  saved = {x, dz};
+  if (!wanted[0]) return {Tensor{}};
+  return {input_gradient(run, dz, params_[0], x.shape())};
+}
+
+void Router::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) const {
+  add_gradient(run, saved[1], saved[0], params_);
+}
+
+// A router's choice of one out of one.
+std::vector<Tensor> SigmoidGate::forward(const Run& run, std::vector<Tensor> in,
+                                         Saved* saved) const {
+  const Tensor x = std::move(in[0]);
+  const Tensor z_T1 = logits_of(run, x, params_[0], kind_of(saved));
+  const Tensor weight_T1 = Tensor::empty(run.backend, z_T1.shape(), z_T1.dtype(), kind_of(saved));
+  const Tensor choice_T1 = Tensor::empty(run.backend, z_T1.shape(), DType::i32, kind_of(saved));
+  run.backend.put(Queue::compute, kernel::Route{.weight_TK = weight_T1.view(),
+                                                .choice_TK = choice_T1.view(),
+                                                .logits_TE = z_T1.view(),
+                                                .scores = RouterScores::sigmoid});
+  if (saved) *saved = {x, z_T1, choice_T1};
+  return {weight_T1};
+}
+
+std::vector<Tensor> SigmoidGate::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                                 Saved& saved,
+                                                 std::span<const std::uint8_t> wanted) const {
+  const Tensor x = saved[0], z_T1 = std::move(saved[1]), choice_T1 = std::move(saved[2]);
+  const Tensor dz = Tensor::empty(run.backend, z_T1.shape(), x.dtype(), Kind::transient);
+  run.backend.put(Queue::compute, kernel::RouteGrad{.dlogits_TE = dz.view(),
+                                                    .dweight_TK = grad_out[0].view(),
+                                                    .choice_TK = choice_T1.view(),
+                                                    .logits_TE = z_T1.view(),
+                                                    .scores = RouterScores::sigmoid});
+  saved = {x, dz};
+  if (!wanted[0]) return {Tensor{}};
+  return {input_gradient(run, dz, params_[0], x.shape())};
+}
+
+void SigmoidGate::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) const {
+  add_gradient(run, saved[1], saved[0], params_);
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,72 @@
+#include "lib/plan/rank_kinds.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "lib/ops/expert_rounds.hpp"
+#include "lib/ops/heads.hpp"
+
+namespace trireme {
+
+// What attention does on a rank of seq.
+static std::vector<std::int64_t> kind_of_heads(const ModelConfig& c, int rank, int ranks) {
+  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
+  std::vector<std::int64_t> kind;
+  for (const auto& g : head_groups(heads, head_share(heads, rank, ranks)))
+    kind.insert(kind.end(), {g.query.begin, g.query.count, g.kv.begin, g.kv.count});
+  return kind;
+}
+
+// By share: how many experts it has, and which of their parameters patterns name.
+static std::vector<std::string> kinds_of_experts(const PlanInput& in) {
+  const int ranks = in.grid.expert;
+  std::vector<std::string> kinds(static_cast<std::size_t>(ranks));
+  if (ranks == 1) return kinds;
+  const auto& s = in.setup;
+  auto patterns = s.segments;
+  patterns.insert(patterns.end(), s.optimizer.no_decay.begin(), s.optimizer.no_decay.end());
+  for (const auto& rule : s.freeze) patterns.push_back(rule.pattern);
+  const auto spec = patterns.empty() ? ModelSpec{} : make_spec(s.model);
+  for (int share = 0; share < ranks; ++share) {
+    const auto own = ops::owned_experts(s.model.experts, share, ranks);
+    auto& kind = kinds[static_cast<std::size_t>(share)];
+    kind = std::to_string(own.count());
+    for (const auto& p : spec.params)
+      if (own.first <= p.expert && p.expert < own.end)
+        for (const auto& pattern : patterns) kind += matches(pattern, p.name) ? '+' : '-';
+  }
+  return kinds;
+}
+
+RankKinds::RankKinds(const PlanInput& in) : grid_(in.grid) {
+  const auto of_experts = kinds_of_experts(in);
+  std::vector<std::vector<std::int64_t>> of_heads;
+  for (int s = 0; s < grid_.seq; ++s)
+    of_heads.push_back(kind_of_heads(in.setup.model, s, grid_.seq));
+  std::map<std::pair<std::vector<std::int64_t>, std::string>, int> known;
+  std::vector<int> places;
+  for (int place = 0; place < std::lcm(grid_.seq, grid_.expert); ++place) {
+    const auto [it, fresh] =
+        known.try_emplace({of_heads[static_cast<std::size_t>(place % grid_.seq)],
+                           of_experts[static_cast<std::size_t>(place % grid_.expert)]},
+                          std::ssize(places));
+    if (fresh) places.push_back(place);
+    of_place_.push_back(it->second);
+  }
+  of_stage_ = static_cast<int>(places.size());
+  for (int stage = 0; stage < grid_.pipe; ++stage)
+    for (const int place : places) ranks_.push_back(stage * grid_.places() + place);
+}
+
+int RankKinds::of(int rank) const {
+  const auto place = static_cast<std::size_t>(grid_.place(rank)) % of_place_.size();
+  return rank / grid_.places() * of_stage_ + of_place_[place];
+}
+
+std::vector<int> kinds_of_ranks(const PlanInput& in) {
+  return RankKinds(in).ranks();
+}
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+"""Mutants of mixtures of experts: routers, rounds, who has which expert, balance: name, file, right, wrong, suite."""
+from suites import bits, program, ranks
+from engine import few
+
+GRADIENT = program("train_test", "*ModelGradient*mixture")
+ROUTING = program("train_test", "Routing.*:BiasChange.*")
+ROUNDS = program("ops_test", "ExpertRounds.*:OwnedExperts.*")
+TRAVEL = ranks(3, "Adjoint.Tokens*")
+
+MUTANTS = [
+    # who has which expert
+    ("a rank's experts are another's", "lib/ops/expert_rounds.cpp", "rank * each + std::min<std::int64_t>(rank, more)",
+     "rank * each", ROUNDS),
+    ("experts are shared out as all else", "lib/shard/sharding.hpp", "return s.of_experts ? experts : stage;",
+     "return stage;", few(2)),
+    ("the norm has the experts of one rank", "lib/shard/sharding.hpp",
+     "return of(s).replicas.rank() == 0 && holds_sum(s);", "return stage.replicas.rank() == 0 && holds_sum(s);", few(2)),
+    ("the norm counts experts once a copy", "lib/shard/sharding.hpp",
+     "return of(s).replicas.rank() == 0 && holds_sum(s);",
+     "return (s.of_experts || of(s).replicas.rank() == 0) && holds_sum(s);", few(4)),
+    ("updates of the first rank's experts alone", "lib/train/state_saver.cpp",
+     "params[i].expert >= 0 ? axes.grid.expert : 1;", "1;", ranks(4, "Restart.On*")),
+    # on their way
+    ("a leaf is divided between two rounds", "lib/ops/expert_rounds.cpp", "rows_of(load, c.experts, owned, wanted), c.leaf_rows == 0);",
+     "rows_of(load, c.experts, owned, wanted), true);", ROUNDS),
+    ("a round takes all there is", "lib/ops/expert_rounds.cpp", "cut(pieces_of(c, owned), rows_of(load, c.experts, owned, wanted),",
+     "cut(pieces_of(c, owned), 0 * rows_of(load, c.experts, owned, wanted) + (1 << 30),", ROUNDS),
+    ("a round's rows begin where the last one's did", "lib/ops/expert_rounds.cpp", "      begin += mine;", "      begin += i > 0 ? mine : 0 * mine;", ROUNDS),
+    ("rows go back in the order of experts", "lib/ops/expert_travel.cpp", ".ids_T = back_.slice(0, {rows()}).view(),",
+     ".ids_T = place_.slice(0, {rows()}).view(),", TRAVEL),
+    ("backward forgets later rounds", "lib/ops/experts.cpp", "  for (std::size_t i = 0; i < rounds.all.size(); ++i) {\n    const ExpertTravel",
+     "  for (std::size_t i = 0; i < 1; ++i) {\n    const ExpertTravel", few(2)),
+    ("halves forget later rounds", "lib/ops/experts.cpp", "  for (std::size_t i = 0; i < rounds.all.size(); ++i) {\n    const auto of",
+     "  for (std::size_t i = 0; i < 1; ++i) {\n    const auto of", ranks(4, "Parity.OfSettings*")),
+    ("the shared expert is forgotten over ranks", "lib/ops/experts.cpp",
+     "  return sum_rows(run, y_RC, in_tensors[place], shape, skip_of(in_tensors), kind);\n}\n\nstd::vector<Tensor> Experts::gradients_over",
+     "  return sum_rows(run, y_RC, in_tensors[place], shape, {}, kind);\n}\n\nstd::vector<Tensor> Experts::gradients_over", few(2)),
+    # the router
+    ("outputs of experts are not weighed", "lib/ops/expert_mlp.cpp",
+     "                       .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});\n  return made;",
+     "                       .weight_T = {}});\n  return made;", GRADIENT),
+    ("no gradient comes through the choice", "lib/ops/experts.cpp", "  if (wanted[weight])\n    grad_in[weight] = take_rows(run, g.weight_N1.view()",
+     "  if (false)\n    grad_in[weight] = take_rows(run, g.weight_N1.view()", GRADIENT),
+    ("ties go to the higher index", "kernels/host/routing.cpp", "return a > b || (std::isnan(b) && !std::isnan(a)); };",
+     "return a >= b || (std::isnan(b) && !std::isnan(a)); };", program("kernels_test", "*Routing*")),
+    ("the bias weighs", "kernels/ref/routing.cpp", "weight.put(o.normalize ? s[e] / sum : s[e], t, k);",
+     "weight.put(o.normalize ? s[e] / sum : chosen_by[e], t, k);", program("train_test", "Routing.TheBiasChooses*")),
+    ("normalized weights have the gradient of others", "kernels/ref/routing.cpp", "  if (o.normalize) {\n    sum = 0;",
+     "  if (false) {\n    sum = 0;", program("kernels_test", "RefGradient.Rout*")),
+    ("an idle expert keeps its last gradient", "kernels/ref/grouped.cpp", "if ((rows == 0 || counts) && o.how", "if (counts && o.how",
+     program("kernels_test", "*Grouped*:*Experts*")),
+    ("a shared expert's gate is always open", "lib/model/feed_forward.cpp", "if (gate != ParamId{}) gate_.emplace(gate);",
+     "(void)gate;", ROUTING),
+    ("dense blocks have experts", "lib/model/config.cpp", "return c.experts > 0 && std::ranges::find(c.dense_layers, layer) == c.dense_layers.end();",
+     "return c.experts > 0 && layer >= 0;", ROUTING),
+    # balance
+    ("loads of this rank alone", "lib/train/routing.cpp", "  world.all_reduce(sums);\n", "", few(2)),
+    ("loads of a forward that is run again", "lib/train/stage.cpp", "run_of(batch, m, weights, c.late(i) ? now : nullptr);",
+     "run_of(batch, m, weights, c.late(i) ? now : nullptr, when_.totals);", ROUTING),
+    ("z by microbatch", "lib/train/trainer.cpp", "when.z_scale = setup_.router_z / tokens;",
+     "when.z_scale = setup_.router_z / tokens * static_cast<double>(microbatches.size());", few(2)),
+    ("a sample is balanced on each rank by itself", "lib/ops/router.cpp", "  for (std::int64_t r = 0; r < ranks; ++r)\n    b.put",
+     "  for (std::int64_t r = run.seq.rank(); r <= run.seq.rank(); ++r)\n    b.put", few(2)),
+    ("all samples of a microbatch are balanced as one", "kernels/ref/routing.cpp", "++count[i / of_sample * E + choice[i]];",
+     "++count[i / of_sample * 0 * E + choice[i]];", GRADIENT),
+    ("a bias falls where a load is low", "lib/train/routing.cpp", "above < 0 ? rate : -rate", "above < 0 ? -rate : rate", ROUTING),
+    ("a frozen bias moves", "lib/train/trainer.cpp", "    if (freeze_states_[p.index()].trained)\n      store_.add", "    store_.add", ROUTING),
+    ("a bias is rounded to the compute type", "lib/shard/shards.hpp", "return s.learns_from == LearnsFrom::loads ? master() : compute_;",
+     "return compute_;", bits(2, "Exactness.InvariantHasTheBitsOfOneRankInBf16")),
+]
