@@ -25,6 +25,8 @@ NOT_RUN = {
     ("docs/finetune.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
     ("docs/finetune.md", "build/trireme plan mine.toml --ranks 2"): "tests/hf/guide_test.py does",
     ("docs/finetune.md", "from transformers"): "tests/hf/guide_test.py does",
+    ("docs/experts.md", "build/trireme import theirs"): "tests/hf/guide_test.py runs the whole page with a model of transformers",
+    ("docs/experts.md", "from transformers"): "tests/hf/guide_test.py does",
     ("docs/install.md", "trireme tokenize"): "tests/install_test.sh runs them in an empty folder",
     ("docs/jobs.md", "sbatch"): "tests/jobs/slurm_test.py submits jobs",
 }

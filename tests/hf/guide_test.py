@@ -1,4 +1,4 @@
-"""docs/finetune.md word for word, on a small model and tokenizer that transformers made, to the answer that was taught."""
+"""docs/finetune.md and docs/experts.md word for word, on small models and a tokenizer that transformers made."""
 import os
 import re
 import subprocess
@@ -23,8 +23,8 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 VOCAB = 400
 
 
-def make_theirs(folder):
-    flavours.make("smollm", folder, vocab_size=VOCAB, max_position_embeddings=256, bos_token_id=1, eos_token_id=0)
+def make_theirs(flavour, folder):
+    flavours.make(flavour, folder, vocab_size=VOCAB, max_position_embeddings=256, bos_token_id=1, eos_token_id=0)
     bare = Tokenizer(models.BPE())
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bare.decoder = decoders.ByteLevel()
@@ -36,15 +36,16 @@ def make_theirs(folder):
     tokenizer.save_pretrained(folder)
 
 
-def page_of_fine_tuning(program):
+def run_page(program, page, flavour, more):
+    """What its last block prints. `more`: words behind those of `train`."""
     work = program.work
-    make_theirs(work / "theirs")
-    (work / "build").mkdir()
-    (work / "bin").mkdir()
+    make_theirs(flavour, work / "theirs")
+    for name in ("build", "bin", "books"):
+        (work / name).mkdir()
     (work / "inputs").symlink_to(ROOT / "inputs")
-    # The page's rate is for models that have learnt; this one begins with nothing.
+    (work / "books/a.txt").write_text("\n".join(texts.lines()) * 20)
     (work / "build/trireme").write_text(f"""#!/bin/sh
-[ "$1" = train ] && set -- "$@" run.threads=1 optimizer.lr=1e-2 && [ "$2" != mine.toml ] && set -- "$@" train.steps=2
+[ "$1" = train ] && set -- "$@" run.threads=1 {more}
 exec "{program.build}/trireme" "$@"
 """)
     (work / "bin/mpiexec").write_text(f'#!/bin/sh\nexec "{program.mpiexec}" "$@"\n')
@@ -52,7 +53,7 @@ exec "{program.build}/trireme" "$@"
         (work / name).chmod(0o755)
     environment = {**program.environment, "PATH": f"{work}/bin:{os.environ['PATH']}"}
     said = ""
-    for _, language, text in blocks("docs/finetune.md"):
+    for _, language, text in blocks(page):
         if language == "toml":
             (work / toml_file(text)).write_text(text)
             continue
@@ -61,11 +62,29 @@ exec "{program.build}/trireme" "$@"
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert ran.returncode == 0, f"{text}\nexit code {ran.returncode}\n{ran.stdout[-1000:]}{ran.stderr[-3000:]}"
         said = ran.stdout
+    return said
+
+
+def page_of_fine_tuning(program):
+    # The page's rate is for models that have learnt; this one begins with nothing.
+    said = run_page(program, "docs/finetune.md", "smollm",
+                    'optimizer.lr=1e-2 && [ "$2" != mine.toml ] && set -- "$@" train.steps=2')
     losses = program.history("runs/tuned")["loss"]
     assert losses[-1] < 0.5 * losses[0], f"the loss went from {losses[0]} to {losses[-1]}"
     assert said.startswith("170."), f"it answers {said!r}"
     return f"loss {losses[0]:.2f} to {losses[-1]:.2f}; it answers {said.strip()!r}"
 
 
+def page_of_experts(program):
+    book = program.work / "book.txt"
+    book.write_text("\n".join(texts.lines()) * 20)
+    program("tokenize", str(book), "--output", str(program.work / "books.tokens"))
+    run_page(program, "docs/experts.md", "qwen3-moe", "optimizer.lr=1e-3")
+    losses = program.history("runs/tuned_experts")["loss"]
+    assert losses[-1] < losses[0] - 0.1, f"the loss went from {losses[0]} to {losses[-1]}"
+    return f"loss {losses[0]:.2f} to {losses[-1]:.2f}"
+
+
 def cases():
     yield "fine-tuning", page_of_fine_tuning
+    yield "experts over ranks", page_of_experts
