@@ -109,7 +109,8 @@ class Checker {
     } else {
       rule(m.experts_per_token >= 1 && m.experts_per_token <= m.experts,
            {"model.experts_per_token", "model.experts"},
-           "model.experts_per_token = {} is not between 1 and model.experts = {}",
+           "model.experts_per_token = {} is not between 1 and model.experts = {}: give how many of "
+           "them compute a token",
            m.experts_per_token, m.experts);
       rule(m.activation == ActivationKind::swiglu, {"model.activation", "model.experts"},
            "experts need model.activation = \"swiglu\"");
@@ -128,11 +129,18 @@ class Checker {
          {"model.shared_expert_gate", "model.shared_expert_width"},
          "model.shared_expert_gate weighs a shared expert: give model.shared_expert_width, or "
          "leave it out");
-    rule(
-        deck_.train.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,
-        {"train.balance", "model.router"},
-        "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give "
-        "\"sample\"");
+    const TrainConfig& t = deck_.train;
+    const TrainConfig quiet;
+    rule(t.balance == Balance::sample || t.balance_weight == quiet.balance_weight,
+         {"train.balance_weight", "train.balance"},
+         "train.balance_weight is of train.balance = \"sample\": give that, or leave it out");
+    rule(t.balance == Balance::bias || t.balance_rate == quiet.balance_rate,
+         {"train.balance_rate", "train.balance"},
+         "train.balance_rate is of train.balance = \"bias\": give that, or leave it out");
+    rule(t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,
+         {"train.balance", "model.router"},
+         "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give "
+         "\"sample\"");
   }
 
   void rope() {

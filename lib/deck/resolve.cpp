@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/deck/check.hpp"
 #include "lib/pipe/schedule.hpp"
@@ -22,12 +23,12 @@ static void fit_to_ranks(Deck& deck, std::int64_t ranks) {
   std::string problems;
   for (const auto& problem : check_deck(deck))
     problems += (problems.empty() ? "" : "\n") + problem.message;
-  require(problems.empty(), "on {} ranks: {}", ranks, problems);
+  require(problems.empty(), "on {}: {}", counted(ranks, "rank"), problems);
   decide_microbatch(deck);
   const auto& p = deck.parallel;
   const auto fault = pipeline_fault(p.schedule, p.pipe, p.chunks,
                                     deck.train.batch / (p.data * deck.train.microbatch));
-  require(fault.empty(), "on {} ranks: {}", ranks, fault);
+  require(fault.empty(), "on {}: {}", counted(ranks, "rank"), fault);
 }
 
 static void resolve_shard(Deck& deck, const DeckContext& s) {

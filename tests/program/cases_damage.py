@@ -161,8 +161,15 @@ CASES = [
       for file in ("history.csv", "evaluation.csv") for name, way in TABLE_WAYS if not (file == "evaluation.csv" and "last rows" in name)),
     *(Case(f"digests.csv {name}", [Run("--restart latest")], start="half", config="digests", setup=f"f=run/digests.csv; {way}")
       for name, way in (TABLE_WAYS[2], TABLE_WAYS[6])),
-    *(refused(f"{file} with other columns", f"sed -i 1s/step/row/ run/{file}", "--restart latest", (file, "columns other than"), untouched="run")
-      for file in ("history.csv", "evaluation.csv")),
+    *(Case(f"routing.csv {name}", [Run("--restart latest", says=says)], start="half", config="mixture", setup=f"f=run/routing.csv; {way}", fast=name == "with a row twice")
+      for (name, way), says in ((TABLE_WAYS[2], ()), (TABLE_WAYS[5], (r"routing\.csv: it had several rows for step 1",)), (TABLE_WAYS[6], ()))),
+    # No checkpoint has its rows: those that are left stay.
+    *(Case(f"routing.csv {name}", [Run("--restart latest", says=says)], start="half", config="mixture", setup=f"f=run/routing.csv; {way}", finish="weights",
+           after=f'[ "$(cut -d, -f1 run/routing.csv | tr "\\n" " ")" = "step {steps} " ]')
+      for (name, way), steps, says in ((TABLE_WAYS[0], "9 10 11 12", ()), (TABLE_WAYS[1], "9 10 11 12", ()), (TABLE_WAYS[3], "1 2 9 10 11 12", ()),
+                                       *((TABLE_WAYS[i], "2 3 4 5 6 7 8 9 10 11 12", (r"routing\.csv: 1 of its lines are not rows",)) for i in (4, 7, 10)))),
+    *(refused(f"{file} with other columns", f"sed -i 1s/step/row/ run/{file}", "--restart latest", (file, "columns other than"), config=config, untouched="run")
+      for file, config in (("history.csv", "one"), ("evaluation.csv", "one"), ("routing.csv", "mixture"))),
     *(table(name, "outcome.json", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], TABLE_WAYS[2], ("rubbish", "echo rubbish > $f"))),
     *(table(name, "effective.toml", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], ("rubbish", "echo rubbish > $f"))),
     *(table(name, "log", way) for name, way in (TABLE_WAYS[0], TABLE_WAYS[1], ("rubbish", "head -c 1000 /dev/zero > $f"))),
@@ -171,6 +178,8 @@ CASES = [
       for file in ("history.csv", "outcome.json", "log", "lock", "effective.toml")),
     *(refused(f"{file} is a pipe, {more or 'without a word'}", f"rm -f run/{file}; mkfifo run/{file}", more, (file, "regular file"), fast=(file, more) == ("log", ""))
       for file in ("log", "history.csv", "outcome.json", "lock") for more in ("--restart latest", "--overwrite", "")),
+    *(refused(f"routing.csv is a {what}", f"rm run/routing.csv; mk{what} run/routing.csv", "--restart latest", (r"routing\.csv", "regular file"), config="mixture",
+              untouched="run/checkpoints") for what in ("dir", "fifo")),
     refused("the folder of checkpoints is a file", "rm -r run/checkpoints; echo x > run/checkpoints", "--restart latest", ("checkpoints",)),
     refused("the run directory is a link to nothing", "rm -r run; ln -s nowhere run", "--restart latest", ("run",)),
     # Token files.

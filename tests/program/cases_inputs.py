@@ -1,4 +1,5 @@
 """What a user gets wrong: decks, overrides, options, files. One message that names it, an exit code, nothing written."""
+from fixture import EXPERTS, LLAMA, MIXTURE, SIGMOID
 from rows import REFUSED, Case, Run
 
 # Titles of what is not refused yet as it should be, and why.
@@ -42,6 +43,42 @@ OVERRIDES = [
     ("=3", "="), ("model.=3", "model"), (".layers=3", "layers"), ("model.layers.x=3", "layers"), ("model.layers=[2]", "layers"),
     ("model.width=1e300", "width"), ("model.layers=0x10000000000000000", "layers"), ("model.layers='2'", "layers"), ("train.steps=1e5x", "steps"),
 ]
+
+# (model, what is wrong with it, what is said)
+MIXTURES = [
+    *((LLAMA, f"{key}={value}", f"{key} is of mixtures of experts: give model.experts, or leave it out") for key, value in (
+        ("model.experts_per_token", 2), ("model.expert_width", 8), ("model.shared_expert_width", 8), ("model.dense_layers", "[0]"), ("model.router", "sigmoid"),
+        ("model.norm_topk", "false"), ("train.balance", "sample"), ("train.balance", "bias"), ("train.router_z", 0.1), ("parallel.expert", 2), ("parallel.expert_tokens", 16))),
+    (LLAMA, "model.experts=5", "model.experts_per_token = 0 is not between 1 and model.experts = 5: give how many of them compute a token"),
+    (EXPERTS, "model.experts_per_token=0", "model.experts_per_token = 0 is not between 1 and model.experts = 5"),
+    (EXPERTS, "model.experts_per_token=6", "model.experts_per_token = 6 is not between 1 and model.experts = 5"),
+    (EXPERTS, "model.experts=65537", "model.experts = 65537 is out of range"), (EXPERTS, "model.experts=-5", "model.experts = -5 is out of range"),
+    (EXPERTS, "model.expert_width=-1", "model.expert_width = -1 is out of range"), (EXPERTS, "model.activation=gelu", "experts need model.activation = \"swiglu\""),
+    (EXPERTS, "model.dense_layers=[2]", "model.dense_layers names block 2, and the last of model.layers = 2 is 1"),
+    (EXPERTS, "model.dense_layers=[1,1]", "model.dense_layers names a block twice"), (EXPERTS, "model.dense_layers=[-1]", "model.dense_layers = -1 is out of range"),
+    (EXPERTS, "model.shared_expert_gate=true", "model.shared_expert_gate weighs a shared expert: give model.shared_expert_width"),
+    (LLAMA, "model.shared_expert_gate=true", "model.shared_expert_gate weighs a shared expert"),
+    (EXPERTS, "train.balance=bias", "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\"; with softmax give \"sample\""),
+    (SIGMOID, "model.router=softmax", "train.balance = \"bias\" moves the bias of model.router = \"sigmoid\""), (EXPERTS, "model.router=top", "\"softmax\" or \"sigmoid\""),
+    (EXPERTS, "train.balance_weight=0.5", "train.balance_weight is of train.balance = \"sample\""), (MIXTURE, "train.balance_weight=nan", "train.balance_weight = nan is out of range"),
+    (MIXTURE, "train.balance_rate=0.5", "train.balance_rate is of train.balance = \"bias\""), (EXPERTS, "train.router_z=-1", "train.router_z = -1 is out of range"),
+    (EXPERTS, "parallel.expert=6", "parallel.expert = 6 is more than model.experts = 5; a rank needs an expert"), (EXPERTS, "parallel.expert=0", "parallel.expert = 0 is out of range"),
+    (EXPERTS, "parallel.expert=2", "on 1 rank: parallel.expert = 2 does not divide .*; sizes that do: 1"), (EXPERTS, "parallel.expert=auto", "parallel.expert takes a whole number"),
+    (EXPERTS, "parallel.expert_tokens=-1", "parallel.expert_tokens = -1 is out of range"),
+    (EXPERTS, "run.exactness=invariant run.exact_chunk=3", "run.exact_chunk = 3 does not divide"),
+]
+# (what a checkpoint of MIXTURE meets in place of it, how that is said)
+OTHER_MIXTURES = [
+    (MIXTURE + " model.experts=6", r"holds another model: blocks.0.router.weight is \[5, 16\] there and \[6, 16\] here"),
+    (MIXTURE + " model.expert_width=10", r"blocks.0.experts.0.ffn_in.weight is \[24, 16\] there and \[20, 16\] here"),
+    (MIXTURE + " model.router=sigmoid", "blocks.0.router.bias is not in it"), (MIXTURE + " model.dense_layers=[1]", "blocks.1.ffn_in.weight is not in it"),
+    (EXPERTS, "blocks.0.shared_expert.ffn_in.weight is only there"), (LLAMA, "blocks.0.ffn_in.weight is not in it"),
+]
+
+
+def quoted(overrides):
+    return " ".join(f"'{o}'" for o in overrides.split())
+
 
 # (name, deck in place of the good one, what is said)
 DECKS = [
@@ -149,6 +186,16 @@ ENVIRONMENT = [  # (variable, what is said): of a launcher that this MPI does no
 
 CASES = [
     *(bad(f"override {text}", f"check deck.toml \"{text}\"", says, fast=text in ("model.layers=two", "run.threads=99999")) for text, says in OVERRIDES),
+    # In one folder: none of them makes anything, and each is one message.
+    Case("mixtures of experts", [Run(command=f"$TRIREME check deck.toml {quoted(f'{model} {wrong}')}", codes=REFUSED, once=(" error ",), says=(says,), limit=30)
+                                 for model, wrong, says in MIXTURES], untouched=".", finish="", fast=True),
+    *(Case(f"a checkpoint of other experts: {how}", [Run(command=f"$TRIREME train deck.toml {more} {quoted(other)} train.steps=14 --run-dir new", codes=REFUSED, once=(" error ",),
+                                                         says=(says,), limit=30, then="[ ! -e new/history.csv ]") for other, says in OTHER_MIXTURES],
+           start="done", config="mixture", untouched="run", finish="", fast=fast)
+      for how, more, fast in (("restarted", "--restart run/checkpoints/step-00000008", True), ("a run begins with its weights", "model.init_from=run", False))),
+    Case("a checkpoint of experts that compute otherwise", [Run(f"--restart latest {other}", codes=REFUSED, says=(f"model.{says}", "--allow-other-model"))
+                                                            for other, says in (("model.experts_per_token=3", "experts_per_token: 2 -> 3"), ("model.norm_topk=false", "norm_topk: true -> false"))],
+         start="half", config="mixture", untouched="run", finish=""),
     *(bad(f"deck {name}", "check deck.toml", *says, setup=setup, fast=name == "with a key of 100,000 parts") for name, setup, says in DECKS),
     *(bad(f"train, deck {name}", "train deck.toml --run-dir run", *says, setup=setup) for name, setup, says in DECKS[:12:3]),
     *(bad(f"option: {command[:60]}", command, says) for command, says in OPTIONS),

@@ -42,6 +42,7 @@ DIGESTING = [
     ("within row 9", "write */run/digests.csv 9 torn"),
     ("while the table is put in order", "write *digests.csv.new 1 torn"),
 ]
+ROUTING = [(name, rule.replace("digests.csv", "routing.csv")) for name, rule in DIGESTING]
 STEPPING += [
     ("before the first evaluation's row", "write */run/evaluation.csv 1 SIGKILL"),
     ("within the first evaluation's row", "write */run/evaluation.csv 1 torn"),
@@ -113,12 +114,13 @@ PUBLISHING = [
     ("at row 10", "write */run/history.csv 10 SIGKILL"),
     ("behind the last row", "write */run/history.csv 12 then:SIGKILL"),
 ]
-GRIDS = [("data2", 2), ("data2-zero3", 2), ("data2-at-once", 2), ("pipe2", 2), ("seq2", 2), ("pipe2-data2", 4)]
+GRIDS = [("data2", 2), ("data2-zero3", 2), ("data2-at-once", 2), ("pipe2", 2), ("seq2", 2), ("pipe2-data2", 4), ("mixture-expert2", 2), ("sigmoid-expert2", 2)]
 
 CASES = [
     *(killed(f"start: {name}", rule, codes=KILLED, fast=i in (3, 9)) for i, (name, rule) in enumerate(STARTING)),
     *(killed(f"step: {name}", rule, codes=KILLED, fast=name == "within row 5") for name, rule in STEPPING),
     *(killed(f"digests: {name}", rule, "digests", KILLED) for name, rule in DIGESTING),
+    *(killed(f"routing: {name}", rule, "sigmoid", KILLED) for name, rule in ROUTING),
     *(killed(f"save behind training: {name}", rule, codes=KILLED, fast=i in (4, 12)) for i, (name, rule) in enumerate(SAVING)),
     *(killed(f"save at once: {name}", rule, "at-once", KILLED, fast=i == 7) for i, (name, rule) in enumerate(SAVING)),
     *(killed(f"end: {name}", rule, codes=KILLED) for name, rule in LAST_SAVE),
@@ -126,14 +128,14 @@ CASES = [
     *(killed(f"restart: {name}", rule, codes=KILLED, start="half", more="--restart latest", fast=i == 7)
       for i, (name, rule) in enumerate(RESTARTING)),
     *(killed(f"{config}, rank {rank}: {name}", "; ".join(f"{r.strip()} @{rank}" for r in rule.format(r=rank).split(";")), config,
-             fast=(config, rank, i) in (("pipe2", 1, 1), ("data2-zero3", 0, 2)))
+             fast=(config, rank, i) in (("pipe2", 1, 1), ("data2-zero3", 0, 2), ("mixture-expert2", 1, 3)))
       for config, ranks in GRIDS for rank in sorted({0, ranks - 1}) for i, (name, rule) in enumerate(RANKS)
       # The ranks of a pipe's last stage read samples as well, but those of replicas at stage 1 hold no shard of their own.
       ),
-    *(killed(f"{config}: {name}", rule, config) for config in ("data2-zero3", "pipe2-data2") for name, rule in PUBLISHING),
+    *(killed(f"{config}: {name}", rule, config) for config in ("data2-zero3", "pipe2-data2", "mixture-expert2") for name, rule in PUBLISHING),
     *(killed(f"{config}, all at once: at a sample", "read *text.tokens 8 SIGKILL", config) for config, _ in GRIDS),
     *(killed(f"{config} killed before row 9", "write */run/history.csv 9 SIGKILL", config)
-      for config in ("sgd", "lion", "llama", "two-files", "freeze")),
+      for config in ("sgd", "lion", "llama", "two-files", "freeze", "mixture", "sigmoid")),
     *(Case(f"launcher of {config}, at row {row}", [Run(faults=SLOW, signals=((f"row {row}", "SIGKILL", "launcher"),), codes=FAIL)],
            config=config) for config in ("data2", "pipe2-data2") for row in (2, 7)),
     *(Case(f"{whom} of {config} from outside, at row {row}",
@@ -145,7 +147,7 @@ CASES = [
                                     ("pipe2-data2", "all", range(200, 1400, 150)), ("pipe2", "launcher", range(50, 800, 150))) for ms in moments),
     # While ranks restart.
     *(killed(f"{config} restarts, rank {rank}: {name}", f"{rule} @{rank}", config, start="half", more="--restart latest")
-      for config, rank in (("data2-zero3", 0), ("data2-zero3", 1), ("pipe2-data2", 3), ("seq2", 1))
+      for config, rank in (("data2-zero3", 0), ("data2-zero3", 1), ("pipe2-data2", 3), ("seq2", 1), ("sigmoid-expert2", 1))
       for name, rule in (("while it reads the manifest", "read *manifest.json 1 SIGKILL"), ("while it reads weights", f"read *rank-0000{rank}.h5 4 SIGKILL"),
                          ("at its first sample", "read *text.tokens 3 SIGKILL"), ("in its shard of the last save", f"write *00012.partial/rank-0000{rank}.h5 9 torn"))),
     # One after the other.

@@ -2,7 +2,7 @@
 import re
 import socket
 
-from fixture import AXES
+from fixture import AXES, MIXTURE
 from rows import FAIL, REFUSED, Case, Run, story
 
 NODES = "MPIR_CVAR_NUM_CLIQUES=2"  # MPICH pretends that a machine is two nodes,
@@ -24,6 +24,10 @@ GRIDS = [
     (2, "parallel.pipe=2 parallel.schedule=interleaved", "needs parallel.chunks of 2 or more"), (2, "parallel.pipe=2 parallel.chunks=2", "parallel.chunks = 2 is not of"),
     (4, "parallel.seq=4 model.heads=2", "parallel.seq = 4.*model.heads = 2"), (2, "parallel.seq=2 model.context=7", "parallel.seq = 2.*model.context = 7"),
     (4, "train.batch=6 train.microbatch=1", "train.batch = 6.*batches that are: 4, 8"), (2, "train.batch=6 train.microbatch=2", "train.microbatch = 2.*1, 3"),
+    (4, f"{MIXTURE} parallel.expert=3 train.microbatch=1", "parallel.expert = 3.*parallel.data x parallel.seq = 4 x 1.*1, 2, 4"),
+    (4, f"{MIXTURE} parallel.expert=4 parallel.pipe=2 train.microbatch=1", "parallel.expert = 4.*parallel.data x parallel.seq = 2 x 1.*1, 2"),
+    (6, f"{MIXTURE} parallel.expert=3 zero.stage=3 zero.shard=2 train.microbatch=1 train.batch=6", "neither of parallel.expert = 3 and zero.shard = 2 divides the other"),
+    (6, f"--ranks-per-node 3 {MIXTURE} parallel.expert=2 zero.stage=3 zero.shard=node train.microbatch=1 train.batch=6", "neither of parallel.expert = 2 and zero.shard = 3"),
     (2, "zero.stage=3 zero.shard=3", "zero.shard = 3.*1, 2"), (2, "zero.stage=3 zero.prefetch=-1", "zero.prefetch.*0 to"),
     (2, "zero.stage=3 zero.prefetch=1000", "zero.prefetch.*0 to"), (2, "zero.stge=3", "zero.stge(.|\n)*zero.stage"),
 ]
@@ -31,7 +35,8 @@ UNLIKE = f"rm -rf elsewhere; mkdir elsewhere; {{}}; $MPIEXEC -n 1 {HERE}: -n 1 -
 HOST = re.escape(socket.gethostname().split(".")[0])
 
 CASES = [
-    *(refused(f"{ranks} ranks, {overrides}", f"exec $TRIREME plan deck.toml --ranks {ranks} {overrides}", f"(?s){says}") for ranks, overrides, says in GRIDS),
+    *(refused(f"{ranks} ranks, {overrides.replace(MIXTURE, 'experts')}", f"exec $TRIREME plan deck.toml --ranks {ranks} {overrides}", f"(?s){says}", fast="zero.shard=node" in overrides)
+      for ranks, overrides, says in GRIDS),
     *(refused(f"on {ranks} ranks, {overrides}", f"exec $MPIEXEC -n {ranks} {RANK}{overrides}", f"(?s){says}", fast=overrides == "zero.stge=3")
       for ranks, overrides, says in GRIDS[:1] + GRIDS[-1:]),
     refused("ranks with other overrides", f"exec $MPIEXEC -n 1 {RANK}: -n 1 {RANK}train.steps=5", "(?s)rank 1.*different arguments"),
@@ -92,7 +97,7 @@ def one_rank_alone(at):
     at.train("--restart latest", "data2-zero3", "late")
 
 
-@story(CASES, fast=("grid-axes",), each=("grid-axes", "grid-data4", "grid-pipe2", "grid-chunks", "grid-halves"))
+@story(CASES, fast=("grid-axes", "grid-experts"), each=("grid-axes", "grid-data4", "grid-pipe2", "grid-chunks", "grid-halves", "grid-experts"))
 def read_alone(at, config):
     """one rank reads a checkpoint and gets the loss that the run logged"""
     at.take(config)

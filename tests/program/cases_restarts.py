@@ -51,6 +51,7 @@ CASES = [
                                     Run(command="SLURM_JOB_ID=6 SLURM_RESTART_COUNT=1 exec $TRIREME train deck.toml --run-dir run", codes=FAILED,
                                         says=("holds a run already",))]),
     *(elsewhere(a, b) for a in GRIDS for b in GRIDS if a != b),
+    *(elsewhere(a, b) for a, b in (("f64-mixture", "f64-mixture-expert2"), ("f64-mixture-expert2", "f64-mixture"))),
     *(elsewhere(a, b, f"--restart {OLDER}") for a, b in zip(GRIDS, GRIDS[1:] + GRIDS[:1])),
     *(Case(f"a chain of grids: {', '.join(chain)}",
            [Run("--restart latest", config=config, faults=f"write */run/history.csv {n} then:SIGKILL", codes=FAIL)
@@ -59,7 +60,8 @@ CASES = [
     *(again(f"{config} from a named checkpoint", f"--restart {OLDER}", config, says=(r"step-00000004 \(step 4\)", "left-step-00000008"))
       for config in ("one", "data2-zero3", "pipe2", "freeze", "lion", "llama")),
     *(again(f"{config} from the latest", "--restart latest", config, says=(r"step-00000008 \(step 8\)",), fast=config == "seq2")
-      for config in ("sgd", "lion", "llama", "two-files", "untied", "spm", "freeze", "data2", "data2-zero3", "pipe2", "seq2", "pipe2-data2")),
+      for config in ("sgd", "lion", "llama", "two-files", "untied", "spm", "freeze", "data2", "data2-zero3", "pipe2", "seq2", "pipe2-data2", "mixture", "mixture-expert2",
+                     "sigmoid-expert2")),
     *(again(f"from a checkpoint named {name}", f"--restart {path}", says=(r"\(step 4\)",), setup=setup)
       for name, path, setup in (("with a slash at its end", OLDER + "/", ""), ("by its full path", "$PWD/" + OLDER, ""),
                                 ("through a link", "link", f"ln -s {OLDER} link"), ("with dots", "./run/../" + OLDER, ""))),
@@ -95,6 +97,12 @@ CASES = [
     Case("grids change where bits are promised",
          [Run("--restart latest", config=config, faults=f"write */run/history.csv {n} then:SIGKILL", codes=FAIL) for config, n in (("exact-seq2", 4), ("exact-axes", 5))],
          config="exact", start="cut", finish_config="exact-data2", fast=True),
+    # Of the tables, routing.csv but for its rounds, and digests.csv.
+    *(Case(f"grids change where bits are promised to experts: {', '.join(chain)}",
+           [Run("--restart latest", config=config, faults=f"write */run/history.csv {n} then:SIGKILL", codes=FAIL) for config, n in zip(chain, (5, 5))],
+           config="exact-mixture", finish_config=chain[2], fast=fast)
+      for chain, fast in ((("exact-mixture-expert2", "exact-mixture-expert3", "exact-mixture"), True), (("exact-mixture", "exact-mixture-expert4", "exact-mixture-expert2"), False),
+                          (("exact-mixture-expert3", "exact-mixture", "exact-mixture-expert4"), False))),
     # Freeze rules begin and end at steps 2, 4, 8, 10.
     *(Case(f"freeze: killed behind step {n}", [Run("checkpoint.every_steps=1", faults=f"write */run/history.csv {n + 1} SIGKILL", codes=FAIL)],
            config="freeze", finish_silent=("starts fresh",), fast=n == 4) for n in range(2, 12)),

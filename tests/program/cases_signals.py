@@ -131,7 +131,8 @@ CASES = [
     Case("stdin, stdout and stderr are closed", [Run(command="exec $TRIREME train deck.toml --run-dir run <&- >&- 2>&-")]),
     # Ranks.
     *(stopped(f"{config}: {s} to rank {rank} at {name}", f"{rule} {s} @{rank}", config, fast=(config, rank, s) == ("pipe2", 1, "SIGTERM") and "shard" not in name)
-      for config, rank, s in (("data2", 0, "SIGTERM"), ("data2", 1, "SIGINT"), ("pipe2", 1, "SIGTERM"), ("seq2", 1, "SIGTERM"), ("pipe2-data2", 3, "SIGTERM"))
+      for config, rank, s in (("data2", 0, "SIGTERM"), ("data2", 1, "SIGINT"), ("pipe2", 1, "SIGTERM"), ("seq2", 1, "SIGTERM"), ("pipe2-data2", 3, "SIGTERM"),
+                              ("mixture-expert2", 1, "SIGTERM"))
       for name, rule in (("a sample", "read *text.tokens 12"), (f"its shard", f"write *00008.partial/rank-0000{rank}.h5 5"))),
     *(Case(f"{config}: {s} to all ranks at row 5", [Run(faults=FROM_ROW_5, signals=(("row 5", s, "all"),), codes=(0, 75), then=ASLEEP)], config=config)
       for config, s in (("data2", "SIGTERM"), ("pipe2-data2", "SIGTERM"), ("pipe2", "SIGINT"))),
@@ -180,6 +181,7 @@ CASES = [
     Case("history.csv is removed while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", "rm run/history.csv"),), says=("history.csv was removed or replaced",))], fast=True),
     Case("history.csv is replaced while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", "echo mine > t; mv t run/history.csv"),), says=("history.csv was removed or replaced",),
                                                       then="[ $(cat run/history.csv.damaged) = mine ]")]),
+    Case("routing.csv is removed while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", "rm run/routing.csv"),), says=("routing.csv was removed or replaced",))], config="sigmoid"),
     *(Case(f"the run directory is {what} while it runs", [Run(faults=SLOW, signals=(("row 6", "shell", how),), codes=FAIL, says=("is gone: (somebody removed or renamed|as another process may)",), then=back)], finish=finish)
       for what, how, back, finish in (("renamed", "mv run away", "[ ! -e run ]; mv away run", "bits"), ("removed", "until rm -rf run; do true; done", "[ ! -e run/checkpoints ]; rm -rf run", "bits"))),
     Case("an empty trap: SIGTERM is ignored from the start", [Run(command="trap '' TERM; exec $TRIREME train deck.toml --run-dir run",

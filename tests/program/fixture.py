@@ -4,6 +4,11 @@ from pathlib import Path
 DECK = Path(__file__).with_name("deck.toml").read_text()
 LLAMA = "model.norm=rms model.positions=rotary model.activation=swiglu model.bias=false model.tied=false"
 GQA = LLAMA + " model.kv_heads=2"
+EXPERTS = LLAMA + " model.experts=5 model.experts_per_token=2 model.expert_width=12"
+MIXTURE = EXPERTS + " model.shared_expert_width=8 model.shared_expert_gate=true train.balance=sample train.router_z=0.01"
+SIGMOID = EXPERTS + " model.dense_layers=[0] model.router=sigmoid train.balance=bias"
+EXACT = "run.exactness=invariant run.exact_chunk=4 run.digest_every=2"
+EXACT_MIXTURE = f"{EXACT} {MIXTURE} train.batch=12"  # for data ranks of 1 to 4
 F64 = "run.backend=ref precision.compute=f64 model.dropout=0"
 
 # Round numbers: each FLOP, byte and message takes a known time.
@@ -78,10 +83,10 @@ CONFIGS = {
     "sequential": ("data.order=sequential", 0),
     "evaluated-whole": ("evaluate.batches=0", 0),
     "wide": ("model.width=256 train.batch=300 train.microbatch=1 train.steps=2", 0),
-    "exact": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2", 0),
-    "exact-seq2": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2 run.replay_every=3 parallel.seq=2 zero.stage=1 train.microbatch=4", 2),
-    "exact-axes": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2 train.microbatch=1 " + AXES, 4),
-    "exact-data2": ("run.exactness=invariant run.exact_chunk=4 run.digest_every=2 zero.stage=2", 2),
+    "exact": (EXACT, 0),
+    "exact-seq2": (EXACT + " run.replay_every=3 parallel.seq=2 zero.stage=1 train.microbatch=4", 2),
+    "exact-axes": (EXACT + " train.microbatch=1 " + AXES, 4),
+    "exact-data2": (EXACT + " zero.stage=2", 2),
     "freeze-sgd": ("optimizer.name=sgd optimizer.lr=0.1", 0),
     "freeze-long-pipe2": ("parallel.pipe=2 train.batch=96 train.microbatch=1", 2),
     "freeze-long-data2": ("zero.stage=3 train.batch=96 train.microbatch=1", 2),
@@ -92,7 +97,18 @@ CONFIGS = {
     "grid-data4": (GRID + "zero.stage=3", 4),
     "grid-pipe2": (GRID + "parallel.pipe=2 zero.stage=1", 2),
     "grid-chunks": (GRID + "parallel.pipe=2 parallel.schedule=interleaved parallel.chunks=2", 2),
+    "grid-experts": (f"{GRID}{MIXTURE} parallel.pipe=2 parallel.expert=2 zero.stage=3", 4),
     "grid-halves": (GRID + "parallel.pipe=2 parallel.schedule=zero-bubble", 2),
+    "mixture": (MIXTURE, 0),
+    "mixture-expert2": (f"{MIXTURE} parallel.expert=2 parallel.expert_tokens=4 zero.stage=3", 2),
+    "sigmoid": (SIGMOID, 0),
+    "sigmoid-expert2": (f"{SIGMOID} parallel.expert=2 parallel.seq=2 zero.stage=1", 2),
+    "exact-mixture": (EXACT_MIXTURE, 0),
+    "exact-mixture-expert4": (f"{EXACT_MIXTURE} parallel.seq=2 parallel.expert=4 zero.stage=3", 4),
+    "exact-mixture-expert3": (f"{EXACT_MIXTURE} parallel.expert=3 parallel.expert_tokens=5 zero.stage=1", 3),
+    "exact-mixture-expert2": (f"{EXACT_MIXTURE} parallel.pipe=2 parallel.expert=2 zero.stage=2 train.microbatch=1", 4),
+    "f64-mixture": (f"{F64} {MIXTURE}", 0),
+    "f64-mixture-expert2": (f"{F64} {MIXTURE} parallel.expert=2 zero.stage=3 train.microbatch=1", 2),
     "f64": (F64, 0),
     "f64-pipe2": (F64 + " parallel.pipe=2 train.microbatch=1", 2),
     "f64-data2": (F64 + " zero.stage=3 train.microbatch=1", 2),

@@ -64,6 +64,16 @@ def compare_rows(run, reference):
     return [f"{len(got)} rows of history.csv, not {len(want)}"] if len(got) != len(want) else []
 
 
+def compare_routing(run, reference):
+    """The same but for rounds, which another grid has more or less of."""
+    got, want = ([{c: x for c, x in row.items() if c != "more_rounds"} for row in rows_of(r / "routing.csv")] for r in (run, reference))
+    for a, b in zip(got, want):
+        if a != b:
+            column = next(c for c in b if a.get(c) != b[c])
+            return [f"routing.csv, {column} at step {b['step']}: {a.get(column)}, not {b[column]}"]
+    return [f"{len(got)} rows of routing.csv, not {len(want)}"] if len(got) != len(want) else []
+
+
 def compare_arrays(checkpoint, reference):
     """Byte by byte: what differs first."""
     got, want = ({(group, name): array for group, named in arrays(c).items() for name, array in named.items()} for c in (checkpoint, reference))
@@ -87,6 +97,8 @@ def compare_bits(run, reference, tables=True):
         for table in ("evaluation.csv", "digests.csv"):
             if (reference / table).exists() and (run / table).read_text() != (reference / table).read_text():
                 wrong.append(f"another {table}")
+        if (reference / "routing.csv").exists():
+            wrong += compare_routing(run, reference)
     return wrong
 
 
