@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Long runs with run.exactness = "invariant" on every grid of 1 to 8 ranks: their bits are those of one rank.
 
-  tests/grid_bits.py BINARY            two decks; exit code 1 when a grid or a restart has other bits
+  tests/grid_bits.py BINARY            three decks; exit code 1 when a grid or a restart has other bits
   tests/grid_bits.py BINARY --seed N   draws the restarts as an earlier call did
 
 Of a deck's every grid a run of all steps, with settings that differ from grid to grid and must not matter; then runs
@@ -22,7 +22,7 @@ from reading import Failed  # noqa: E402
 from trainings import Trainings, add_options  # noqa: E402
 
 # Axes of 1, 2, 3, 4, 6 and 8 divide 24, those of 5 and 7 divide 35. Neither seq = 8 nor 5 or 7 divides the heads, and
-# few divide the key/value heads. Masks are uneven, every step is clipped, a block and the norms freeze and thaw.
+# few divide the key/value heads. Neither 2 nor 3 nor 4 divides the experts. Masks are uneven, every step is clipped, a block and the norms freeze and thaw.
 DECK = """
 [model]
 layers = 8
@@ -36,7 +36,7 @@ path = ["text.tokens", "chat.tokens"]
 [train]
 batch = {batch}
 steps = {steps}
-
+{train}
 [optimizer]
 lr = 3e-3
 clip = 0.5
@@ -73,21 +73,32 @@ LLAMA = ('heads = 12\nkv_heads = 4\nffn_width = 40\nnorm = "rms"\nbias = false\n
          "tied = true\n")
 
 
+MIXTURE = LLAMA + ('experts = 5\nexperts_per_token = 2\nexpert_width = 12\nshared_expert_width = 8\nshared_expert_gate = true\n'
+                   'dense_layers = [3]\nrouter = "sigmoid"\n')
+BALANCE = 'balance = "bias"\nrouter_z = 0.01\n'
+SHARERS = (1, 2, 3, 4)  # ranks that share out the experts
+
+
 class Deck:
-    def __init__(self, name, ranks, batch, chunk, model):
-        self.name, self.batch, self.chunk, self.model = name, batch, chunk, model
+    def __init__(self, name, ranks, batch, chunk, model, train=""):
+        self.name, self.batch, self.chunk, self.model, self.train = name, batch, chunk, model, train
         self.grids = [(p, n // (p * s), s) for n in ranks for p in range(1, n + 1) for s in range(1, n + 1) if n % (p * s) == 0]
 
+    def sharers(self, grid):
+        """parallel.expert on it."""
+        return [e for e in SHARERS if grid[1] * grid[2] % e == 0] if self.train else [1]
+
     def text(self, steps):
-        return DECK.format(context=self.batch * self.chunk, batch=self.batch, chunk=self.chunk, model=self.model, steps=steps,
+        return DECK.format(context=self.batch * self.chunk, batch=self.batch, chunk=self.chunk, model=self.model, train=self.train, steps=steps,
                            thirds=(steps // 3, 2 * steps // 3))
 
 
-DECKS = [Deck("24", (1, 2, 3, 4, 6, 8), 24, 2, GPT), Deck("35", (1, 5, 7), 35, 1, LLAMA)]
+DECKS = [Deck("24", (1, 2, 3, 4, 6, 8), 24, 2, GPT), Deck("35", (1, 5, 7), 35, 1, LLAMA),
+         Deck("experts", (1, 3, 4), 24, 2, MIXTURE, BALANCE)]
 
 
-def drawn_settings(draw, deck, grid):
-    """Overrides for a grid; the bits must be the same with any."""
+def drawn_settings(draw, deck, grid, expert):
+    """Overrides for a grid with experts over so many ranks; the bits must be the same with any."""
     pipe, data, seq = grid
     samples = deck.batch // data
     counts = [m for m in range(1, max(4, pipe) + 1) if samples % m == 0]
@@ -96,12 +107,14 @@ def drawn_settings(draw, deck, grid):
             f"model.recompute={draw.choice(['none', 'block'])}"]
     stage = draw.choice((0, 1, 2, 3))
     said.append(f"zero.stage={stage}")
-    shards = [s for s in range(1, data * seq + 1) if data * seq % s == 0]
+    shards = [s for s in range(1, data * seq + 1) if data * seq % s == 0 and (s % expert == 0 or expert % s == 0)]
     if stage > 0 and draw.random() < 0.5:
         said.append(f"zero.shard={draw.choice(shards)}")
     if stage == 3:
         said += [f"zero.gather={draw.choice(['microbatch', 'step'])}", f"zero.reduce={draw.choice(['microbatch', 'step'])}",
                  f"zero.prefetch={draw.choice((0, 1, 3))}", f"zero.scatters={draw.choice((1, 2))}"]
+    if expert > 1:
+        said += [f"parallel.expert={expert}", f"parallel.expert_tokens={draw.choice((7, 40, 1000))}"]
     if pipe > 1 and draw.random() < 0.5:
         cuts = sorted(draw.sample(range(1, 8), pipe - 1))
         blocks = [b - a for a, b in zip([0, *cuts], [*cuts, 8])]
@@ -139,8 +152,11 @@ class Suite:
 
     def every_grid(self, deck):
         for i, grid in enumerate(deck.grids):
+            expert = deck.sharers(grid)[-1]
+            if deck.train and expert == 1:  # as of other models
+                continue
             begin = time.monotonic()
-            settings = drawn_settings(random.Random(f"{deck.name} {i}"), deck, grid)
+            settings = drawn_settings(random.Random(f"{deck.name} {i}"), deck, grid, expert)
             self.start(deck)
             self.train("a grid", grid, settings)
             self.judge(f"deck {deck.name}, {' '.join(settings)}", time.monotonic() - begin)
@@ -150,13 +166,15 @@ class Suite:
         ends = sorted(draw.sample(range(1, self.steps), 4))
         self.start(deck)
         texts, before = [], None
-        for end in [*ends, self.steps]:
-            grid = draw.choice([g for g in deck.grids if g != before])
+        # Experts are over each number of ranks once, over one of them again.
+        experts = draw.sample(SHARERS, len(SHARERS)) + [draw.choice(SHARERS)] if deck.train else [1] * (len(ends) + 1)
+        for end, expert in zip([*ends, self.steps], experts, strict=True):
+            grid = draw.choice([g for g in deck.grids if g != before and expert in deck.sharers(g)])
             before = grid
             few = grid[0] * grid[1] * grid[2] <= 4  # threads that outnumber cores wait for turns
             threads = draw.choice((1, 2, 3, 4)) if few else 1
-            settings = [*drawn_settings(draw, deck, grid), f"run.threads={threads}", f"train.steps={end}"]
-            texts.append(f"{'x'.join(map(str, grid))} with {threads} thread{'s' if threads > 1 else ''} to {end}")
+            settings = [*drawn_settings(draw, deck, grid, expert), f"run.threads={threads}", f"train.steps={end}"]
+            texts.append(f"{'x'.join(map(str, grid))}{f' experts over {expert}' if expert > 1 else ''} with {threads} thread{'s' if threads > 1 else ''} to {end}")
             self.train("a restart", grid, [*settings, *(["--restart", "latest"] if len(texts) > 1 else [])])
         self.judge(f"deck {deck.name}, {', '.join(texts)}", time.monotonic() - begin)
 

@@ -1,6 +1,7 @@
 // Damaged decks either parse or are refused with an Error; what parses also dumps and reads back.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <random>
 
@@ -84,16 +85,49 @@ time_limit = 0
 threads = 2
 )";
 
+constexpr std::string_view mixture_deck = R"([model]
+layers = 3
+width = 64
+heads = 4
+context = 32
+activation = "swiglu"
+norm = "rms"
+experts = 8
+experts_per_token = 2
+expert_width = 32
+shared_expert_width = 16
+shared_expert_gate = true
+dense_layers = [0, 2]
+router = "sigmoid"
+norm_topk = false
+[data]
+path = "a.tokens"
+[train]
+batch = 16
+steps = 10
+balance = "bias"
+balance_rate = 1e-2
+router_z = 0.001
+[parallel]
+expert = 4
+expert_tokens = 100
+[zero]
+stage = 3
+shard = 2
+)";
+
 }  // namespace
 
 TEST(Fuzz, DamagedDecks) {
   // Each round parses up to twice; the bound in time keeps sanitizer builds short.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   std::mt19937 random(20240607);
-  const std::string dumped = dump_deck(parsed(whole_deck));
+  const std::array sound{std::string(whole_deck), dump_deck(parsed(whole_deck)),
+                         std::string(mixture_deck), dump_deck(parsed(mixture_deck))};
   int rounds = 0, parsed_rounds = 0;
   for (; rounds < 5000 && std::chrono::steady_clock::now() < end; ++rounds) {
-    const std::string text = damaged(rounds % 8 == 0 ? dumped : std::string(whole_deck), random);
+    const bool dumped = rounds % 8 == 0, mixture = rounds % 3 == 0;
+    const std::string text = damaged(sound[mixture ? 2 + dumped : dumped], random);
     parsed_rounds += survives(text, {}) ? 1 : 0;
   }
   EXPECT_GT(rounds, 100);
@@ -105,7 +139,9 @@ TEST(Fuzz, DamagedOverrides) {
   const std::vector<std::string> sound = {
       "train.batch=16",           "optimizer.betas=[0.9,0.99]", "data.path=[\"a\",'b']",
       "model.preset=llama-1B",    "data.validation=.1",         "run.time_limit=0:00:00",
-      "optimizer.no_decay=[a,b]", "parallel.data=auto",         "model.tied=false"};
+      "optimizer.no_decay=[a,b]", "parallel.data=auto",         "model.tied=false",
+      "model.dense_layers=[]",    "train.balance=none",         "parallel.expert_tokens=auto",
+      "model.router=softmax",     "parallel.expert=1"};
   std::mt19937 random(20240608);
   int parsed_rounds = 0;
   for (int round = 0; round < 3000; ++round) {

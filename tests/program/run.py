@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cases_damage
+import cases_experts
 import cases_inputs
 import cases_kills
 import cases_places
@@ -44,7 +45,7 @@ from reading import Failed
 
 TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, "signals": cases_signals,
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
-          "plans": cases_plans, "scripts": cases_scripts}
+          "experts": cases_experts, "plans": cases_plans, "scripts": cases_scripts}
 
 
 def all_cases():

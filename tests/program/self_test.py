@@ -98,7 +98,7 @@ def programs():
 
 
 def write_run(folder, weight=1.0, moment=0.5, loss="5.5", norm="1", rows=2, evaluation="2,9", step=2, updates=2, kept=2, sent=0, name="w", weights="weights",
-              state="moment1"):
+              state="moment1", routing="1.5,18", rounds=0):
     """A run with a checkpoint of one parameter in two pieces, on two ranks, and its moment."""
     checkpoint = folder / f"checkpoints/step-{step:08}"
     checkpoint.mkdir(parents=True)
@@ -115,6 +115,7 @@ def write_run(folder, weight=1.0, moment=0.5, loss="5.5", norm="1", rows=2, eval
     lines = ["step,loss,grad_norm,lr,seconds,bytes_sent", *(f"{n},{loss},{norm},0.1,{time.monotonic()},{sent}" for n in range(1, rows + 1))]
     (folder / "history.csv").write_text("\n".join(lines) + "\n")
     (folder / "evaluation.csv").write_text(f"step,loss\n{evaluation}\n")
+    (folder / "routing.csv").write_text(f"step,balance_loss,most,more_rounds\n1,{routing},{rounds}\n")
     return folder
 
 
@@ -135,6 +136,10 @@ RUNS = [
     ({"evaluation": "2,8"}, "evaluation.csv", "other losses", "evaluation"),
     ({"step": 1}, "step-00000001", "", ""),
     ({"updates": 3}, "counts of updates", "", ""),
+    ({"routing": "1.25,18"}, "routing.csv, balance_loss at step 1: 1.25, not 1.5", "", ""),
+    ({"routing": "1.5,19"}, "routing.csv, most at step 1: 19, not 18", "", ""),
+    ({"routing": "1.5,18,0\n1,1.5,18"}, "2 rows of routing.csv, not 1", "", ""),
+    ({"rounds": 3}, "", "", ""),  # those of another grid
 ]
 BROKEN = {"elements that nobody holds": {"kept": 1}, "no weights": {"weights": "other"}, "a loss that is not there": {"loss": ""}}
 
@@ -178,7 +183,7 @@ def tables():
                 yield f"a failing training is reported as: {e}"
     if len({case.name for case in CASES}) != len(CASES):
         yield "two trainings of one name"
-    if [len(d.grids) for d in grid_bits.DECKS] != [32, 7]:
+    if [len(d.grids) for d in grid_bits.DECKS] != [32, 7, 10]:
         yield f"grids: {[len(d.grids) for d in grid_bits.DECKS]}"
 
 

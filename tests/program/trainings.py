@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from engine import CaseFolder, Workshop
-from fixture import GQA, LLAMA
+from fixture import GQA, LLAMA, MIXTURE, SIGMOID
 from reading import Failed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +39,7 @@ threads = 1
 
 F64 = "run.backend=ref precision.compute=f64"
 BF16 = "precision.compute=bf16"
+EXACT = "run.exactness=invariant run.exact_chunk=4"
 EVALUATE = "data.validation=0.2 evaluate.every_steps=2 evaluate.batches=2"
 FIRST_BLOCKS = [{"pattern": p} for p in ("embedding.*", "positions.*", "blocks.0.*", "blocks.1.*")]
 THAWED = [{"pattern": "blocks.1.*", "from_step": 1, "to_step": 2, "moments": "keep"},
@@ -105,6 +106,17 @@ CASES = [
     Case("llama-gqa", 1, GQA),
     Case("llama-gqa-dropout", 1, GQA + " model.dropout=0.1"),
     Case("llama-one-kv-head-tied", 1, LLAMA + " model.kv_heads=1 model.tied=true"),
+    # Mixtures of experts.
+    Case("mixture", 1, MIXTURE),
+    Case("mixture-dropout-recompute", 1, MIXTURE + " model.dropout=0.1 model.recompute=block train.microbatch=1"),
+    Case("mixture-plain", 1, MIXTURE + " model.norm_topk=false model.shared_expert_gate=false train.balance=none train.router_z=0 optimizer.name=sgd"),
+    Case("sigmoid", 1, SIGMOID + " train.steps=4"),
+    Case("sigmoid-bf16-documents", 1, f"{SIGMOID} {BF16} data.path=chat.tokens data.attention=document"),
+    Case("mixture-bf16", 1, f"{MIXTURE} {BF16} model.recompute=block"),
+    Case("mixture-ref", 1, f"run.backend=ref {MIXTURE} train.steps=2"),
+    Case("mixture-fenced", 1, f"run.backend=fenced {MIXTURE} {EVALUATE}"),
+    Case("mixture-exact", 1, f"{EXACT} {MIXTURE}"),
+    Case("sigmoid-freeze-restart", 1, SIGMOID + " train.steps=4", [{"pattern": "blocks.*.router.*"}, *THAWED], then=(1, "")),
     # Batches and memory.
     Case("one-microbatch", 1, "train.microbatch=8"),
     Case("eight-microbatches", 1, "train.microbatch=1"),
@@ -173,6 +185,13 @@ CASES = [
     Case("seq2-bf16", 2, f"parallel.seq=2 zero.stage=1 {BF16}"),
     Case("seq2-zero3-fenced", 2, f"parallel.seq=2 zero.stage=3 run.backend=fenced {GQA}"),
     Case("pipe2-fenced", 2, "parallel.pipe=2 run.backend=fenced model.dropout=0.1"),
+    Case("data2-mixture", 2, f"zero.stage=3 {MIXTURE}"),
+    Case("data2-mixture-experts", 2, f"parallel.expert=2 zero.stage=3 parallel.expert_tokens=20 {MIXTURE}"),
+    Case("data2-mixture-experts-bf16-recompute", 2, f"parallel.expert=2 zero.stage=1 {BF16} {MIXTURE} model.recompute=block"),
+    Case("data2-sigmoid-experts-fenced", 2, f"parallel.expert=2 run.backend=fenced {SIGMOID}"),
+    Case("data2-mixture-experts-exact", 2, f"parallel.expert=2 zero.stage=2 parallel.expert_tokens=20 {EXACT} {MIXTURE}"),
+    Case("seq2-mixture-experts", 2, f"parallel.seq=2 parallel.expert=2 zero.stage=2 {MIXTURE} {EVALUATE}"),
+    Case("pipe2-sigmoid-halves", 2, f"parallel.pipe=2 parallel.schedule=zero-bubble train.microbatch=1 {SIGMOID}"),
     # Four and eight.
     Case("pipe4", 4, "parallel.pipe=4 model.layers=4 train.microbatch=1"),
     Case("data4-zero3-shard2", 4, "zero.stage=3 zero.shard=2"),
@@ -180,6 +199,10 @@ CASES = [
     Case("pipe2-data2-zero1", 4, "parallel.pipe=2 zero.stage=1 model.dropout=0.1"),
     Case("pipe2-seq2-zero3", 4, f"parallel.pipe=2 parallel.seq=2 zero.stage=3 {GQA}"),
     Case("data2-seq2-zero2", 4, "parallel.seq=2 zero.stage=2"),
+    Case("pipe2-mixture-experts-halves", 4,
+         f"parallel.pipe=2 parallel.expert=2 parallel.schedule=zero-bubble zero.stage=3 parallel.expert_tokens=9 train.microbatch=1 {MIXTURE}"),
+    Case("data2-seq2-mixture-experts-shard2", 4, f"parallel.seq=2 parallel.expert=4 zero.stage=3 zero.shard=2 {MIXTURE} {GQA}"),
+    Case("restart-of-experts-on-another-grid", 4, f"parallel.pipe=2 parallel.expert=2 zero.stage=1 train.steps=4 {SIGMOID}", then=(3, "parallel.expert=3 zero.stage=2 train.batch=9 train.microbatch=1")),
     Case("restart-on-another-grid", 4, "parallel.pipe=2 parallel.seq=2 zero.stage=3 train.steps=4",
          then=(2, "zero.stage=2")),
     Case("pipe2-data2-seq2-zero3", 8, f"parallel.pipe=2 parallel.seq=2 zero.stage=3 {BF16} model.dropout=0.1"),
