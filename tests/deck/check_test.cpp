@@ -76,6 +76,73 @@ TEST(Check, RotaryScaling) {
             std::string::npos);
 }
 
+TEST(Check, KeysOfExpertsNeedThem) {
+  const auto alone = [](const char* key, auto give) {
+    Deck d = sound();
+    give(d);
+    expect_problem(d, key, std::string(key) + " is of mixtures of experts: give model.experts");
+  };
+  alone("model.experts_per_token", [](Deck& d) { d.model.experts_per_token = 2; });
+  alone("model.expert_width", [](Deck& d) { d.model.expert_width = 8; });
+  alone("model.shared_expert_width", [](Deck& d) { d.model.shared_expert_width = 8; });
+  alone("model.dense_layers", [](Deck& d) { d.model.dense_layers = {0}; });
+  alone("model.router", [](Deck& d) { d.model.router = RouterScores::sigmoid; });
+  alone("model.norm_topk", [](Deck& d) { d.model.norm_topk = false; });
+  alone("train.balance", [](Deck& d) { d.train.balance = Balance::sample; });
+  alone("train.router_z", [](Deck& d) { d.train.router_z = 0.1; });
+  alone("parallel.expert_tokens", [](Deck& d) { d.parallel.expert_tokens = 16; });
+  alone("parallel.expert", [](Deck& d) { d.parallel.expert = 2; });
+  Deck d = sound();
+  d.model.shared_expert_gate = true;
+  expect_problem(d, "model.shared_expert_gate", "give model.shared_expert_width");
+}
+
+TEST(Check, Experts) {
+  Deck sparse = sound();
+  sparse.model.activation = ActivationKind::swiglu;
+  sparse.model.experts = 5;
+  sparse.model.experts_per_token = 2;
+  sparse.model.expert_width = 8;
+  ASSERT_TRUE(check_deck(sparse).empty());
+
+  const auto refused = [&](const char* key, const std::string& words, auto change) {
+    Deck d = sparse;
+    change(d);
+    expect_problem(d, key, words);
+  };
+  for (const int k : {0, 6})
+    refused("model.experts_per_token", "is not between 1 and model.experts = 5: give how many",
+            [k](Deck& d) { d.model.experts_per_token = k; });
+  refused("model.activation", "experts need model.activation = \"swiglu\"",
+          [](Deck& d) { d.model.activation = ActivationKind::gelu; });
+  refused("model.dense_layers", "names block 12, and the last of model.layers = 12 is 11",
+          [](Deck& d) {
+            d.model.dense_layers = {11, 12};
+          });
+  refused("model.dense_layers", "names a block twice", [](Deck& d) {
+    d.model.dense_layers = {3, 1, 3};
+  });
+  refused("train.balance", "moves the bias of model.router = \"sigmoid\"",
+          [](Deck& d) { d.train.balance = Balance::bias; });
+  refused("train.balance_weight", "is of train.balance = \"sample\"",
+          [](Deck& d) { d.train.balance_weight = 0.5; });
+  refused("train.balance_rate", "is of train.balance = \"bias\"",
+          [](Deck& d) { d.train.balance_rate = 0.5; });
+  refused("parallel.expert", "parallel.expert = 6 is more than model.experts = 5",
+          [](Deck& d) { d.parallel.expert = 6; });
+
+  sparse.model.dense_layers = {11, 0};
+  sparse.train.balance = Balance::sample;
+  sparse.train.balance_weight = 0.5;
+  EXPECT_TRUE(check_deck(sparse).empty());
+  sparse.model.router = RouterScores::sigmoid;
+  EXPECT_TRUE(check_deck(sparse).empty());
+  sparse.train.balance_weight = TrainConfig{}.balance_weight;
+  sparse.train.balance = Balance::bias;
+  sparse.train.balance_rate = 0.5;
+  EXPECT_TRUE(check_deck(sparse).empty());
+}
+
 TEST(Check, Data) {
   Deck d = sound();
   d.data.path.clear();

@@ -134,6 +134,9 @@ CASES = [
               fast=(error, name) == ("ENOSPC", "row 5")) for name, rule, file in RUNNING for error in ("ENOSPC", "EIO")),
     *(failing(f"row {n} of the digests, {error}", f"write */run/digests.csv {n} {error}", "digests.csv", "digests",
               then=f"{OUTCOME}; {INTACT}") for n in (5, 12) for error in ("ENOSPC", "EIO")),
+    *(failing(f"routing.csv, {error}: {name}", f"{rule} {error}", "routing.csv", "sigmoid", then=f"{OUTCOME}; {INTACT}", fast=error == "ENOSPC")
+      for name, rule, error in (("row 5", "write */run/routing.csv 5", "ENOSPC"), ("fsync", "sync */run/routing.csv 2", "EIO"))),
+    failing("restart, EIO: routing.csv", "read */run/routing.csv 1 EIO", "routing.csv", "mixture", "half", "--restart latest", untouched="run/checkpoints"),
     *(failing(f"samples, {error}", f"read *text.tokens {n} {error}", "text.tokens", then=f"{OUTCOME}; {INTACT}")
       for n, error in ((20, "EIO"), (30, "ESTALE"))),
     *(Case(f"restart passes over, {error}: {name}", [Run("--restart latest", faults=f"{rule} {error}", says=("skipped: ",))],
@@ -148,7 +151,7 @@ CASES = [
     # A rank among others.
     *(failing(f"{config}, rank {rank}, {error}: {name}", f"{rule.replace('00000.h5', f'0000{rank}.h5')} {error} @{rank}{SLOW_END}",
               f"0000{rank}.h5", config, then=f"{OUTCOME}; {NO_DEBRIS}; {INTACT}", fast=(config, rank, i) == ("pipe2", 1, 2))
-      for config, rank, error in (("pipe2", 1, "ENOSPC"), ("data2-zero3", 0, "EIO"), ("data2-at-once", 1, "EDQUOT"), ("pipe2-data2", 2, "ENOSPC"))
+      for config, rank, error in (("pipe2", 1, "ENOSPC"), ("data2-zero3", 0, "EIO"), ("data2-at-once", 1, "EDQUOT"), ("pipe2-data2", 2, "ENOSPC"), ("mixture-expert2", 1, "EIO"))
       for i, (name, rule, _) in enumerate(SAVE[1:5])),
     *(failing(f"{config}, rank {rank}: samples", f"read *text.tokens 12 EIO @{rank}", "text.tokens", config, then=OUTCOME)
       for config, rank in (("data2", 1), ("pipe2", 0))),
