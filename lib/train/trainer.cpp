@@ -254,7 +254,9 @@ std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microba
   auto sums = setup_.exact_chunk > 0
                   ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
                   : add_in_order(axes_.world, std::move(norms), loss);
-  return Computed{std::move(sums), routing.read(axes_.world, tokens_of_step(microbatches))};
+  auto routed = routing.read(axes_.world, tokens_of_step(microbatches));
+  if (setup_.router_z == 0) routed.z = 0;  // made beside the other, and not trained for
+  return Computed{std::move(sums), std::move(routed)};
 }
 
 Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDigests& activations,

@@ -207,6 +207,38 @@ TEST_P(RoutingContract, RouteGradient) {
           });
 }
 
+// Sigmoids below the smallest number, whose shares are as good as any: a rounding of the logits is
+// one of 2^-24 times 120 relative to them.
+TEST_P(RoutingContract, SigmoidsThatUnderflowHaveShares) {
+  const Sizes s{3, 4, 2};
+  compare("far logits", [=](Lab& lab) {
+    const View z = lab.wide_values({s.tokens, s.experts}, {-110, -112, -111, -115, -95, -100, -101,
+                                                           -99, -200, -201, -203, -300});
+    const View weight = lab.wide_fresh({s.tokens, s.choices});
+    const View choice = fresh_ids(lab, {s.tokens, s.choices});
+    const View dz = lab.wide_fresh({s.tokens, s.experts});
+    const ConstView count = some_counts(lab, 1, s.experts);
+    const double error = 8 * (300 + 2 * largest_count) * roundoff(wide(lab.tested));
+    lab.backend.put(queue, kernel::Route{.weight_TK = weight,
+                                         .choice_TK = choice,
+                                         .logits_TE = z,
+                                         .scores = RouterScores::sigmoid,
+                                         .normalize = true});
+    lab.result("weight", weight, error);
+    lab.result("choice", choice, 0);
+    lab.backend.put(queue,
+                    kernel::RouteGrad{.dlogits_TE = dz,
+                                      .dweight_TK = lab.wide_random({s.tokens, s.choices}, 2),
+                                      .choice_TK = choice,
+                                      .logits_TE = z,
+                                      .count_BE = count,
+                                      .scores = RouterScores::sigmoid,
+                                      .normalize = true,
+                                      .balance_scale = 1});
+    lab.result("dlogits", dz, error * largest_count);
+  });
+}
+
 TEST_P(RoutingContract, RouterLosses) {
   for (const auto& s : sizes)
     for (const auto scores : both_scores)

@@ -59,6 +59,25 @@ struct Sigmoid {
   }
 };
 
+// Scores up to a factor that those of a token have in common: so the largest does not underflow
+// where they are divided by their sum. `top`: the largest top_of.
+template <RouterScores kind>
+__device__ float top_of(float z) {
+  return kind == RouterScores::softmax ? z : fminf(z, 0);
+}
+template <RouterScores kind>
+__device__ float share(float z, float top) {
+  const float e = math::exp(top_of<kind>(z) - top);
+  return kind == RouterScores::softmax ? e : e / (1 + math::exp(-fabsf(z)));
+}
+// Of n logits, z(i); the same in every lane.
+template <RouterScores kind, class Z>
+__device__ float top_of_all(std::int64_t n, const Z& z) {
+  float top = -3.402823466e38F;
+  for (std::int64_t i = lane_of(); i < n; i += warp) top = fmaxf(top, top_of<kind>(z(i)));
+  return warp_max(top);
+}
+
 // An expert and what it is chosen by.
 struct Candidate {
   float key;
@@ -112,7 +131,6 @@ __global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
   auto* const choice = to.choice_TK + t * to.choices;
   auto* const weight = to.weight_TK + t * to.choices;
   Candidate last{0, nobody};
-  float sum = 0;
   for (std::int64_t k = 0; k < to.choices; ++k) {
     Candidate next{0, nobody};
     for (std::int64_t e = lane_of(); e < tokens.experts; e += warp) {
@@ -121,13 +139,18 @@ __global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
       if (!taken && better(here, next)) next = here;
     }
     last = best_of_warp(next);
-    const float s = score(last.expert);
-    sum += s;
     if (k % warp != lane_of()) continue;
     choice[k] = last.expert;
-    weight[k] = s;
+    weight[k] = score(last.expert);
   }
   if (!to.normalize) return;
+  float top = 0, sum = 0;
+  if constexpr (!together) top = top_of_all<kind>(to.choices, [&](auto k) { return z[choice[k]]; });
+  for (std::int64_t k = lane_of(); k < to.choices; k += warp) {
+    if constexpr (!together) weight[k] = share<kind>(z[choice[k]], top);
+    sum += weight[k];
+  }
+  sum = warp_sum(sum);
   for (std::int64_t k = lane_of(); k < to.choices; k += warp) weight[k] /= sum;
 }
 
@@ -143,11 +166,12 @@ struct Slopes {
   float balance_scale, z_scale;
 };
 
-// With scores s, their sum A over all experts and S over those chosen, and what comes to them of
-//   the weights: dw_k, or (dw_k - sum_j w_j dw_j) / S where they are normalised
-//   the balance: (count_e - sum_j s_j count_j / A) balance_scale / A
-// softmax gives dz_e = s_e (ds_e - sum_j s_j ds_j), and the sigmoid dz_e = s_e (1 - s_e) ds_e. The
-// sum over j is 0 for what was normalised: for normalised weights and, as A is 1, the balance.
+// With scores s, p = s / sum of all, w the weights, slope = d log s / dz but for softmax's common
+// term (1, and of the sigmoid 1 - s):
+//   of weights              dz_k = s_k slope_k dw_k, and of softmax all less s_e sum_k s_k dw_k
+//   of normalised weights   dz_k = w_k slope_k (dw_k - sum_j w_j dw_j)
+//   of balance              dz_e = p_e slope_e (count_e - sum_i p_i count_i)
+//   of z                    dz_e = 2 lse softmax_e
 template <RouterScores kind, class T>
 __global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes<T> from) {
   const auto t = tokens.of_warp();
@@ -160,10 +184,13 @@ __global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes
 
   const auto* const choice = from.choice_TK + t * choices;
   const auto* const dweight = from.dweight_TK == nullptr ? nullptr : from.dweight_TK + t * choices;
-  float chosen[2] = {0, 0};  // sums of s dw and of s
+  float chosen[2] = {0, 0};  // sums of s dw and of s, or of shares
+  float top_chosen = 0;
   if (dweight != nullptr) {
+    if (from.normalize)
+      top_chosen = top_of_all<kind>(choices, [&](auto k) { return z[choice[k]]; });
     for (std::int64_t k = lane_of(); k < choices; k += warp) {
-      const float s = score(z[choice[k]]);
+      const float x = z[choice[k]], s = from.normalize ? share<kind>(x, top_chosen) : score(x);
       chosen[0] += s * dweight[k];
       chosen[1] += s;
     }
@@ -174,29 +201,33 @@ __global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes
 
   const auto* const count =
       from.count_BE == nullptr ? nullptr : from.count_BE + t / from.of_sample * experts;
-  float all[2] = {0, 0};  // sums of s count and of s
+  float all[2] = {0, 0};  // sums of shares times count, and of shares
+  float top_all = 0;
   if (count != nullptr) {
+    top_all = top_of_all<kind>(experts, [&](auto e) { return z[e]; });
     for (std::int64_t e = lane_of(); e < experts; e += warp) {
-      const float s = score(z[e]);
+      const float s = share<kind>(z[e], top_all);
       all[0] += s * static_cast<float>(count[e]);
       all[1] += s;
     }
     warp_sums(all);
   }
-  const float counted = all[0] / all[1], balance = from.balance_scale / all[1];
+  const float counted = all[0] / all[1];
   const float slope =
       from.z_scale == 0 ? 0 : 2 * from.z_scale * static_cast<float>(softmax.log_sum());
 
   for (std::int64_t e = lane_of(); e < experts; e += warp) {
     const auto sigmoid = together ? Sigmoid{softmax(z[e]), 1} : Sigmoid::of(z[e]);
-    float ds = -back;
-    if (count != nullptr) ds += balance * (static_cast<float>(count[e]) - counted);
-    float dz = sigmoid.value * ds;
+    float dz = sigmoid.value * -back;
+    if (count != nullptr)
+      dz += from.balance_scale * (share<kind>(z[e], top_all) / all[1]) *
+            (static_cast<float>(count[e]) - counted);
     if (dweight != nullptr)
       for (std::int64_t k = 0; k < choices; ++k)
         if (choice[k] == e) {
-          const float share = from.normalize ? sigmoid.value / chosen[1] : sigmoid.value;
-          dz += share * (dweight[k] - mean);
+          const float s =
+              from.normalize ? share<kind>(z[e], top_chosen) / chosen[1] : sigmoid.value;
+          dz += s * (dweight[k] - mean);
         }
     dz *= sigmoid.rest;
     if (from.z_scale != 0) dz += slope * softmax(z[e]);
@@ -215,9 +246,10 @@ __global__ void __launch_bounds__(threads)
   double balance = 0;
   if (count_BE != nullptr) {
     const auto* const count = count_BE + t / of_sample * tokens.experts;
-    float all[2] = {0, 0};  // sums of s count and of s
+    float all[2] = {0, 0};  // sums of shares times count, and of shares
+    const float top = top_of_all<kind>(tokens.experts, [&](auto e) { return z[e]; });
     for (std::int64_t e = lane_of(); e < tokens.experts; e += warp) {
-      const float s = kind == RouterScores::softmax ? softmax(z[e]) : Sigmoid::of(z[e]).value;
+      const float s = share<kind>(z[e], top);
       all[0] += s * static_cast<float>(count[e]);
       all[1] += s;
     }
