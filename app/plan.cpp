@@ -121,6 +121,7 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
           "--ranks {} is not a number of ranks from 1 to 2^30", a.run.ranks);
   const auto loaded = load_deck(a.run.deck.path, a.run.deck.overrides);
   auto deck = on_one_rank(loaded, planned_vocabulary(loaded));
+  deck.parallel.expert_tokens = loaded.parallel.expert_tokens;
   deck.zero.prefetch = loaded.zero.prefetch;
   deck.zero.scatters = loaded.zero.scatters;
   const auto machine = machine_of(a);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "kernels/trace.hpp"
 #include "lib/ops/expert_rounds.hpp"
@@ -62,6 +63,28 @@ bool is_of_experts(Comm n) {
   return n == expert_gather || n == expert_scatter || n == expert_replicas;
 }
 
+// What a scope computes, and the exchanges that it waits for. While one is in flight, a rank may
+// copy what stays there.
+double seconds_of_scope(const Recording& r, const Scope& scope, const MachineModel& machine) {
+  using What = Action::What;
+  double sum = 0, in_flight = 0;
+  for (auto i = scope.begin; i < scope.end; ++i) {
+    const auto& a = r.actions[static_cast<std::size_t>(i)];
+    if (a.what == What::compute && a.queue == Queue::compute) {
+      const double cost = seconds_of(machine, r.workloads[static_cast<std::size_t>(a.index)]);
+      sum += cost;
+      in_flight = std::max(0.0, in_flight - cost);
+    } else if (a.what == What::call) {
+      const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
+      if (t.comm == Comm::seq || t.comm == Comm::experts) in_flight += least_seconds(machine, t);
+    } else if (a.what == What::finish || (a.what == What::wait && a.queue == Queue::compute &&
+                                          a.event.queue == Queue::exchange)) {
+      sum += std::exchange(in_flight, 0);
+    }
+  }
+  return sum;
+}
+
 // `before` as in Placement.
 Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& machine,
               int before) {
@@ -73,15 +96,8 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
   for (const auto& scope : r.scopes) {
     const bool forward = scope.name == forward_span;
     if (!forward && scope.name != backward_span) continue;
-    double& sum = (forward ? s.forward : s.backward)[static_cast<std::size_t>(scope.microbatch)];
-    for (auto i = scope.begin; i < scope.end; ++i) {
-      const auto& a = r.actions[static_cast<std::size_t>(i)];
-      if (a.what == Action::What::compute && a.queue == Queue::compute)
-        sum += seconds_of(machine, r.workloads[static_cast<std::size_t>(a.index)]);
-      if (a.what != Action::What::call) continue;
-      const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
-      if (t.comm == Comm::seq || t.comm == Comm::experts) sum += least_seconds(machine, t);
-    }
+    (forward ? s.forward : s.backward)[static_cast<std::size_t>(scope.microbatch)] =
+        seconds_of_scope(r, scope, machine);
   }
   for (const auto& t : r.transfers) {
     if (!moves_weights(t.comm)) continue;
@@ -223,24 +239,29 @@ SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
 
 // A stage works off its microbatches, after the first has come down to it; with 1F1B, before the
 // last has gone up from it, too. What is gathered once a step comes before the end of the first
-// forward, which is before all other work but with chunks; what is reduced once a step after the
-// begin of the last backward, which with 1F1B is behind all other work.
+// forward, which is before all other work but with chunks. Gradients leave after the first
+// microbatch's forward through all stages; what is reduced once a step, after the forward of the
+// last microbatch, which with 1F1B is behind all other work.
 double SearchBounds::seconds(const RunChoice& c) {
   const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
+  const bool once = c.gather == ZeroCadence::step && !whole,
+             late = c.reduce == ZeroCadence::step || whole;
   const auto& of_stage = blocks({c.schedule, c.grid.pipe, c.chunks});
+  std::vector<StageSums> stages;
+  for (int stage = 0; stage < c.grid.pipe; ++stage) stages.push_back(sums(c, stage));
+  double through = 0;
+  for (const auto& s : stages) through += s.forward;
   double most = 0, above = 0, down = 0;
   for (int stage = 0; stage < c.grid.pipe; ++stage) {
-    const auto s = sums(c, stage);
+    const auto& s = stages[static_cast<std::size_t>(stage)];
     const double work = m * s.both;
-    const bool once = c.gather == ZeroCadence::step && !whole;
     most = std::max({most, (plain ? above : down) + work, s.gather, s.scatter});
-    if (c.chunks == 1)
-      most = std::max(most, (once ? s.gather : down + s.forward) + work - s.forward);
-    if (plain) {
-      const bool late = c.reduce == ZeroCadence::step || whole;
-      most = std::max(most, (once ? s.gather : down + s.forward) + (m - 1) * s.both +
-                                (late ? s.scatter : s.both - s.forward));
+    if (c.chunks == 1) {
+      const double first = std::max(once ? s.gather : 0, down + s.forward);  // its end
+      const double others = late ? (m - 1) * (plain ? s.both : s.forward) : 0;
+      most =
+          std::max({most, first + work - s.forward, std::max(first + others, through) + s.scatter});
     }
     above += s.both;
     for (const auto sort : sorts)
