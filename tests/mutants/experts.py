@@ -1,5 +1,5 @@
 """Mutants of mixtures of experts: routers, rounds, who has which expert, balance: name, file, right, wrong, suite."""
-from suites import bits, program, ranks
+from suites import program, ranks
 from engine import few
 
 GRADIENT = program("train_test", "*ModelGradient*mixture")
@@ -66,5 +66,5 @@ MUTANTS = [
     ("a bias falls where a load is low", "lib/train/routing.cpp", "above < 0 ? rate : -rate", "above < 0 ? -rate : rate", ROUTING),
     ("a frozen bias moves", "lib/train/trainer.cpp", "    if (freeze_states_[p.index()].trained)\n      store_.add", "    store_.add", ROUTING),
     ("a bias is rounded to the compute type", "lib/shard/shards.hpp", "return s.learns_from == LearnsFrom::loads ? master() : compute_;",
-     "return compute_;", bits(2, "Exactness.InvariantHasTheBitsOfOneRankInBf16")),
+     "return compute_;", ranks(2, "Exactness.InvariantHasTheBitsOfOneRankInBf16")),
 ]
