@@ -231,7 +231,7 @@ def checkpoints(at):
     assert 1 < steps < 101 and often["checkpoints"] == 1 + 100 // steps
 
 
-@story(CASES, each=("gpt2_124m_gpu", "llama_1b", "llama_7b", "llama_70b"))
+@story(CASES, each=("gpt2_124m_gpu", "llama_1b", "llama_7b", "llama_70b", "mixtral_8x7b", "qwen3_30b_a3b"))
 def large(at, name):
     """a deck fits the machine that its comment names"""
     deck = ROOT / f"inputs/{name}.toml"
