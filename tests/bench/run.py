@@ -215,6 +215,33 @@ class Bench:
               f"{len(losses)} steps {sum(losses[-20:]) / 20:.3f} (most 1.80 on Shakespeare)"
               f"{'' if sum(losses[-20:]) / 20 < 1.80 else '  MISSED'}")
 
+    def experts(self, folder):
+        """8 experts of which a token has 2, beside one MLP of as many FLOPs a token; and over 2 ranks beside gathered ones."""
+        shape = ("layers = 6\nwidth = 768\nheads = 12\nvocab = 8192\ncontext = 64\nactivation = 'swiglu'\nbias = false\n"
+                 "norm = 'rms'\npositions = 'rotary'\n")
+        for name, mlp in (("dense", "ffn_width = 2048\n"), ("mixture", "experts = 8\nexperts_per_token = 2\nexpert_width = 1024\n")):
+            (folder / f"{name}.toml").write_text(f"[model]\n{shape}{mlp}[data]\npath = 'x'\n[train]\nbatch = 32\nmicrobatch = 4\nsteps = 9\n")
+
+        def ms(ranks, name, *more):
+            said = self.on_ranks(ranks, "bench_deck_step", "4", str(folder / f"{name}.toml"), f"run.threads={2 // ranks}", *more)
+            return float(re.search(r"median_ms (\S+)", said)[1])
+
+        def middle(one, other):
+            pairs = [(one(), other()) for _ in range(min(self.rounds, 3))]
+            return sorted(pairs, key=lambda p: p[0] / p[1])[len(pairs) // 2]
+
+        print(f"\n{'mixtures, median step in ms':<44}{'':>10}{'mixture':>10}{'ratio':>7}")
+        for dtype in ("f32", "bf16"):
+            for context, rows in ((64, 64), (256, 256)):
+                sizes = (f"precision.compute={dtype}", f"model.context={context}", f"train.batch={2048 // context}")
+                dense, mixture = middle(lambda: ms(1, "dense", *sizes), lambda: ms(1, "mixture", *sizes))
+                print(f"{dtype + f', {rows} rows an expert, beside a dense model':<44}{dense:>10.1f}{mixture:>10.1f}{dense / mixture:>7.2f}"
+                      f"{'' if dense / mixture >= 0.85 else '  MISSED (at least 0.85)'}", flush=True)
+        over = ("zero.stage=3", "train.batch=16")
+        here, there = middle(lambda: ms(2, "mixture", *over), lambda: ms(2, "mixture", *over, "parallel.expert=2"))
+        print(f"{'2 ranks, zero.stage=3, parallel.expert 1 and 2':<44}{here:>10.1f}{there:>10.1f}{here / there:>7.2f}"
+              f"{'' if here / there >= 1.2 else '  MISSED (at least 1.2)'}", flush=True)
+
     def tokenizing(self, folder):
         line = "It is a truth universally acknowledged, that a single man wants a wife.\n"
         text = folder / "long.txt"
@@ -260,6 +287,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=build) as folder:
         bench.checkpoints(Path(folder))
         bench.text(Path(folder))
+        bench.experts(Path(folder))
         bench.tokenizing(Path(folder))
     bench.decoding()
 
