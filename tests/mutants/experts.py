@@ -62,7 +62,7 @@ MUTANTS = [
     ("a sample is balanced on each rank by itself", "lib/ops/router.cpp", "  for (std::int64_t r = 0; r < ranks; ++r)\n    b.put",
      "  for (std::int64_t r = run.seq.rank(); r <= run.seq.rank(); ++r)\n    b.put", few(2)),
     ("all samples of a microbatch are balanced as one", "kernels/ref/routing.cpp", "++count[i / of_sample * E + choice[i]];",
-     "++count[i / of_sample * 0 * E + choice[i]];", GRADIENT),
+     "++count[i / of_sample * 0 * E + choice[i]];", program("kernels_test", "*Count*")),
     ("a bias falls where a load is low", "lib/train/routing.cpp", "above < 0 ? rate : -rate", "above < 0 ? -rate : rate", ROUTING),
     ("a frozen bias moves", "lib/train/trainer.cpp", "    if (freeze_states_[p.index()].trained)\n      store_.add", "    store_.add", ROUTING),
     ("a bias is rounded to the compute type", "lib/shard/shards.hpp", "return s.learns_from == LearnsFrom::loads ? master() : compute_;",

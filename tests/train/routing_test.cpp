@@ -89,30 +89,26 @@ TEST(Routing, LossesOfARouterOfZeros) {
   EXPECT_NEAR(r.z, std::log(5) * std::log(5), 1e-13);
 }
 
-// A gate whose logit is far below zero shuts what the shared expert says out.
+// A gate of zeros stands half open: as if there were none and half of what the shared expert says.
 TEST(Routing, TheGateOpensTheSharedExpert) {
   auto c = test::tiny_mixture();
-  Trained run(c, [](auto&) {});
-  auto& store = run.trainer->store();
   const auto batch = test::random_batch(c, 2);
-  const auto loss = [&] { return run.trainer->step(0, 0, std::vector{batch}).loss; };
-  const auto fill = [&](ParamId p, double x) {
-    const auto n = static_cast<std::size_t>(store.spec().params[p.index()].shape.count());
-    test::write<double>(store, p, std::vector<double>(n, x));
-  };
-  const double half_open = loss();
-  for (const auto& block : store.spec().blocks)
-    if (block.shared_out != ParamId{}) {
-      fill(block.shared_gate, 0);
-      fill(block.ffn_norm, 0);  // all that the gate reads is zero: it stands half open
+  const auto loss_of = [&](bool gate, double factor) {
+    c.shared_expert_gate = gate;
+    Trained run(c, [](auto&) {});
+    auto& store = run.trainer->store();
+    for (const auto& block : store.spec().blocks) {
+      if (block.shared_out == ParamId{}) continue;
+      if (gate) test::write<double>(store, block.shared_gate, std::vector<double>(24, 0.0));
+      auto w = test::read<double>(store, block.shared_out);
+      for (double& x : w) x *= factor;
+      test::write<double>(store, block.shared_out, w);
     }
-  const double zeros = loss();
+    return run.trainer->step(0, 0, std::vector{batch}).loss;
+  };
 
-  for (const auto& block : store.spec().blocks)
-    if (block.shared_out != ParamId{}) fill(block.shared_out, 0);
-
-  EXPECT_NE(half_open, zeros);
-  EXPECT_EQ(loss(), zeros);
+  EXPECT_NEAR(loss_of(true, 200), loss_of(false, 100), 1e-13);
+  EXPECT_GT(std::fabs(loss_of(true, 200) - loss_of(false, 200)), 1e-6);
 }
 
 TEST(Routing, TheBiasMovesByTheLoadsAndNothingElseMovesIt) {
