@@ -109,12 +109,14 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
                       .normalize = choice_.normalize});
   const Tensor count_BE = count_by_sample(run, choice_TK, samples);
   add_totals(run, logits_TE, choice_TK, count_BE, scale_of_counts(run, choice_, tokens));
-  const auto leaves = leaves_of(run, all);
-  const ExpertOrder order{ids({choice_.experts + 1}), ids({rows}), ids({rows}),
-                          ids({all, choice_.of_token}),
-                          Tensor::empty(b, {leaves, choice_.experts}, DType::i64, Kind::transient)};
-  b.put(Queue::compute,
-        kernel::CountChoices{.count_BE = order.count_LE.view(), .choice_TK = choice_TK.view()});
+  ExpertOrder order{
+      ids({choice_.experts + 1}), ids({rows}), ids({rows}), ids({all, choice_.of_token}), {}};
+  if (run.experts) {
+    order.count_LE =
+        Tensor::empty(b, {leaves_of(run, all), choice_.experts}, DType::i64, Kind::transient);
+    b.put(Queue::compute,
+          kernel::CountChoices{.count_BE = order.count_LE.view(), .choice_TK = choice_TK.view()});
+  }
   b.put(Queue::compute, kernel::SortChoices{.offset_E1 = order.offset_E1.view(),
                                             .token_R = order.token_R.view(),
                                             .row_R = order.row_R.view(),

@@ -1,9 +1,9 @@
 #pragma once
 // Router of a mixture of experts (lib/model/config.hpp): which K of E experts a token uses, and
 // with which weights. With z = x w', in the wide type:
-//   choice_TK  the largest K of scores(z) + bias;  weight_TK  their scores, divided by their sum if
-//   so chosen dz = what comes through the weights, and of the two losses of RouterLosses;  dx = dz
-//   w
+//   choice_TK = the K largest of scores(z) + bias
+//   weight_TK = their scores, divided by their sum where that is chosen
+//   dz = what comes through the weights, and of RouterLosses;  dx = dz w
 // Losses are means over the tokens of a step, of all layers, and count each sample by itself, so
 // they depend on no layout.
 //
@@ -25,7 +25,8 @@ struct RoutingTotals {
 namespace ops {
 
 // How rows of tokens stand where they are sorted by expert: outputs of SortChoices, i32; and how
-// many choices of each leaf's tokens (one leaf: all of them) each expert has, i64.
+// many choices of each leaf's tokens (one leaf: all of them) each expert has, i64, where experts
+// are shared out over ranks.
 struct ExpertOrder {
   Tensor offset_E1, token_R, row_R, place_TK, count_LE;
 };
