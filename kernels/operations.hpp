@@ -90,9 +90,8 @@ struct AddFixed {
   }
 };
 
-// c = a b, or c += a b. SumOrder::by_row is for few rows. Two dims each, one of the two strides is
-// 1 (transposes are strides). c is in the compute type, or in its wide type for gradients of
-// weights.
+// c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
+// in the compute type, or in its wide type for gradients of weights and routers' logits.
 struct Matmul {
   static constexpr std::string_view name = "matmul";
   View c_MN;
