@@ -85,7 +85,7 @@ void Recorder::put(Queue q, const kernel::Operation& o) {
 
 Event Recorder::record(Queue q) {
   const auto e = Dry::record(q);
-  if (writing() && !immediate_) act({.what = What::record, .queue = q, .event = e});
+  if (on_ && !immediate_) act({.what = What::record, .queue = q, .event = e});
   return e;
 }
 

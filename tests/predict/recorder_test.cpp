@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "lib/pipe/executor.hpp"
 #include "tests/support/dry.hpp"
@@ -114,6 +115,26 @@ TEST(Recorder, NamesTheScopesOfATrace) {
     EXPECT_LE(s.begin, s.end);
     EXPECT_LE(s.end, std::ssize(r.actions));
   }
+}
+
+// What computes waits for its own weights; those of the next unit may still be on their way.
+TEST(Recorder, AUnitIsNotWaitedForTogetherWithTheNext) {
+  auto in = input({1, 4, 1});
+  in.setup.model.layers = 4;
+  in.transport = TransportKind::device;
+  const auto r = record_step(in, roomy_target(false), {4}, 0);
+  std::map<std::uint64_t, int> called_before;  // gathers, by ticket
+  int called = 0, waited_for = 0, ahead = 0;
+  for (const auto& a : r.actions) {
+    if (a.what == Action::What::call) called += a.queue == Queue::gather;
+    if (a.what == Action::What::finish) waited_for += a.queue == Queue::gather;
+    if (a.event.queue != Queue::gather) continue;
+    if (a.what == Action::What::record) called_before[a.event.ticket] = called;
+    if (a.what != Action::What::wait || a.queue != Queue::compute) continue;
+    EXPECT_LE(called_before[a.event.ticket], waited_for);
+    ahead += called > waited_for;
+  }
+  EXPECT_GT(ahead, 8);
 }
 
 // Each wait is for an event that was recorded before, so a simulation is never stuck on one.

@@ -127,7 +127,10 @@ bool Operation::advance() {
       moved = moved || completed;
     complete_ = sends_.complete() && receives_.complete() && native_.complete();
     if (complete_ && sequence_) ++sequence_->complete;
-    if (complete_) trace();
+    if (complete_) {
+      done_ = backend_.record(queue_);
+      trace();
+    }
     return moved || complete_;
   } catch (const std::exception& e) {
     error_ = fmt::format("{}: {}", name(), e.what());
@@ -142,8 +145,9 @@ void Operation::trace() const {
               label_.microbatch, *issued_, Trace::now()});
 }
 
+// Not what the queue was asked for since: a unit is not waited for together with the next one.
 Event Operation::release() {
-  const Event last = backend_.record(queue_);
+  const Event last = complete_ ? done_ : backend_.record(queue_);
   sends_.release(last);
   receives_.release(last);
   native_.release(last);

@@ -93,7 +93,7 @@ class Operation {
   SendsInFlight sends_;
   ReceivesInFlight receives_;
   CollectiveInFlight native_;
-  Event start_;
+  Event start_, done_{};                // done: its last work on the queue, once that is asked for
   std::optional<std::int64_t> issued_;  // by the clock of a trace
   bool begun_ = false, complete_ = false;
   std::string error_;
