@@ -19,63 +19,59 @@ View first_rows(const Tensor& t, std::int64_t n) {
   return t.view().slice(0, 0, n);
 }
 
-Tensor multiply(const Run& run, const Tensor& a_NK, std::int64_t columns,
-                std::span<const ParamId> params, ConstView (*view_of)(const ConstView&),
-                const Tensor& offset_E1, std::int64_t rows, Kind kind) {
-  Tensor c = Tensor::empty(run.backend, {a_NK.shape()[0], columns}, a_NK.dtype(), kind);
-  if (rows == 0) return c;
-  kernel::GroupedMatmul o{.c_RN = first_rows(c, rows),
-                          .a_RK = first_rows(a_NK, rows),
-                          .offset_E1 = offset_E1.view(),
+void multiply(const Run& run, const Tensor& c_NM, const Tensor& a_NK,
+              std::span<const ParamId> params, ConstView (*view_of)(const ConstView&),
+              const ExpertRows& rows) {
+  kernel::GroupedMatmul o{.c_RN = first_rows(c_NM, rows.count),
+                          .a_RK = first_rows(a_NK, rows.count),
+                          .offset_E1 = rows.offset_E1.view(),
                           .b_KN = {},
                           .order = sum_order_of_rows(run)};
   for (const ParamId p : params) o.b_KN.push_back(view_of(run.weights[p]));
   run.backend.put(Queue::compute, o);
-  return c;
 }
 
 }  // namespace
 
-ExpertMlp::Hidden ExpertMlp::hidden(const Run& run, const ExpertRows& rows, Kind kind) const {
-  const auto room = rows.x_NC.shape()[0], n = rows.count;
-  Hidden made{multiply(run, rows.x_NC, 2 * width_, in_, turned, rows.offset_E1, n, kind),
-              Tensor::empty(run.backend, {room, width_}, rows.x_NC.dtype(), kind)};
-  if (n > 0)
+ExpertMlp::Hidden ExpertMlp::room_for_hidden(const Run& run, std::int64_t rows, Kind kind) const {
+  const auto type = run.weights[in_[0]].dtype;
+  return {Tensor::empty(run.backend, {rows, 2 * width_}, type, kind),
+          Tensor::empty(run.backend, {rows, width_}, type, kind)};
+}
+
+void ExpertMlp::hidden(const Run& run, const ExpertRows& rows, const Hidden& made) const {
+  const auto n = rows.count;
+  if (n == 0) return;
+  multiply(run, made.gate_up, rows.x_NC, in_, turned, rows);
+  run.backend.put(
+      Queue::compute,
+      kernel::Swiglu{.y_TF = first_rows(made.h, n),
+                     .gate_up_T2F = first_rows(made.gate_up, n).reshaped({n, 2, width_}),
+                     .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});
+}
+
+void ExpertMlp::output(const Run& run, const ExpertRows& rows, const Tensor& h,
+                       const Tensor& y_NC) const {
+  if (rows.count > 0) multiply(run, y_NC, h, out_, turned, rows);
+}
+
+void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tensor& gate_up,
+                              const Tensor& dy_NC, const RowGradients& g) const {
+  const auto n = rows.count;
+  {
+    const Tensor dh = Tensor::empty(run.backend, {g.weight_N1.shape()[0], width_},
+                                    run.weights[out_[0]].dtype, Kind::transient);
+    if (n == 0) return;
+    multiply(run, dh, dy_NC, out_, as_is, rows);
     run.backend.put(
         Queue::compute,
-        kernel::Swiglu{.y_TF = first_rows(made.h, n),
-                       .gate_up_T2F = first_rows(made.gate_up, n).reshaped({n, 2, width_}),
-                       .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});
-  return made;
-}
-
-Tensor ExpertMlp::output(const Run& run, const ExpertRows& rows, const Tensor& h) const {
-  const auto channels = run.weights[out_[0]].extent[0];
-  return multiply(run, h, channels, out_, turned, rows.offset_E1, rows.count, Kind::transient);
-}
-
-ExpertMlp::RowGradients ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows,
-                                                 const Tensor& gate_up, const Tensor& dy_NC,
-                                                 bool want_x) const {
-  const auto n = rows.count;
-  auto& b = run.backend;
-  RowGradients g;
-  {
-    const Tensor dh = multiply(run, dy_NC, width_, out_, as_is, rows.offset_E1, n, Kind::transient);
-    g.gate_up = Tensor::empty(b, gate_up.shape(), dy_NC.dtype(), Kind::transient);
-    g.weight_N1 = Tensor::empty(b, rows.weight_N1.shape(), rows.weight_N1.dtype(), Kind::transient);
-    if (n > 0)
-      b.put(Queue::compute,
-            kernel::SwigluGrad{.dgate_up_T2F = first_rows(g.gate_up, n).reshaped({n, 2, width_}),
-                               .dweight_T = first_rows(g.weight_N1, n).reshaped({n}),
-                               .dy_TF = first_rows(dh, n),
-                               .gate_up_T2F = first_rows(gate_up, n).reshaped({n, 2, width_}),
-                               .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});
+        kernel::SwigluGrad{.dgate_up_T2F = first_rows(g.gate_up, n).reshaped({n, 2, width_}),
+                           .dweight_T = first_rows(g.weight_N1, n).reshaped({n}),
+                           .dy_TF = first_rows(dh, n),
+                           .gate_up_T2F = first_rows(gate_up, n).reshaped({n, 2, width_}),
+                           .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});
   }
-  if (want_x)
-    g.x_NC =
-        multiply(run, g.gate_up, dy_NC.shape()[1], in_, as_is, rows.offset_E1, n, Kind::transient);
-  return g;
+  if (g.x_NC) multiply(run, g.x_NC, g.gate_up, in_, as_is, rows);
 }
 
 void ExpertMlp::add_gradients(const Run& run, std::span<const ParamId> params, const Tensor& dy_NM,

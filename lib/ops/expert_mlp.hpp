@@ -9,7 +9,8 @@
 
 namespace trireme::ops {
 
-// Rows of tokens, sorted by expert, on a rank that holds these experts; memory may be for more.
+// Rows of tokens, sorted by expert, on a rank that holds these experts. Here and below, tensors of
+// rows may have memory for more, and be absent where there are none.
 struct ExpertRows {
   Tensor x_NC, weight_N1, offset_E1;
   Tensor token_N;  // of exact sums: which rows are of one leaf
@@ -31,10 +32,15 @@ class ExpertMlp {
   std::span<const ParamId> in() const { return in_; }
   std::span<const ParamId> out() const { return out_; }
 
-  Hidden hidden(const Run&, const ExpertRows&, Kind) const;
-  Tensor output(const Run&, const ExpertRows&, const Tensor& h) const;
-  RowGradients row_gradients(const Run&, const ExpertRows&, const Tensor& gate_up,
-                             const Tensor& dy_NC, bool want_x) const;
+  // Memory for `rows` rows.
+  Hidden room_for_hidden(const Run&, std::int64_t rows, Kind) const;
+
+  // What is computed is written into the last argument.
+  void hidden(const Run&, const ExpertRows&, const Hidden&) const;
+  void output(const Run&, const ExpertRows&, const Tensor& h, const Tensor& y_NC) const;
+  // Without x_NC's memory: that of x is not computed.
+  void row_gradients(const Run&, const ExpertRows&, const Tensor& gate_up, const Tensor& dy_NC,
+                     const RowGradients&) const;
   // dy' x of `params`, in() or out(), if one of them is wanted. `leaves`: as of
   // Gradients::add_counts, of all rounds, of which these rows are of one.
   void add_gradients(const Run&, std::span<const ParamId> params, const Tensor& dy_NM,

@@ -23,47 +23,68 @@ std::vector<Piece> pieces_of(const ExpertCounts& c, const OwnedExperts& owned) {
   return all;
 }
 
-// The owner's order, cut into rounds. A piece is divided where leaves do not matter.
-std::vector<std::vector<Piece>> cut(const std::vector<Piece>& all, std::int64_t most,
-                                    bool may_divide) {
-  std::vector<std::vector<Piece>> rounds(1);
+using Pieces = std::vector<Piece>;
+
+std::int64_t rows_of(const Pieces& pieces) {
+  std::int64_t rows = 0;
+  for (const auto& p : pieces) rows += p.rows;
+  return rows;
+}
+
+// Pieces in order, cut into parts of at most so many rows.
+std::vector<Pieces> cut(const Pieces& all, std::int64_t most, bool may_divide) {
+  std::vector<Pieces> parts(1);
   std::int64_t left = most;
   for (auto piece : all) {
     while (piece.rows > left) {
       if (may_divide && left > 0) {
-        rounds.back().push_back({piece.expert, piece.rank, piece.leaf, left});
+        parts.back().push_back({piece.expert, piece.rank, piece.leaf, left});
         piece.rows -= left;
       }
-      rounds.emplace_back();
+      parts.emplace_back();
       left = most;
     }
-    rounds.back().push_back(piece);
+    parts.back().push_back(piece);
     left -= piece.rows;
   }
-  return rounds;
+  return parts;
 }
 
-// What a rank receives in one of its rounds.
-void take_in(ExpertRound& round, const std::vector<Piece>& pieces, const OwnedExperts& owned,
-             const ExpertCounts& c, RowLists lists) {
-  round.receive.assign(static_cast<std::size_t>(c.ranks), 0);
-  for (const auto& p : pieces) round.receive[static_cast<std::size_t>(p.rank)] += p.rows;
-  std::vector<std::int64_t> next(round.receive.size(), 0);
-  std::exclusive_scan(round.receive.begin(), round.receive.end(), next.begin(), std::int64_t{0});
+std::vector<std::int32_t> offsets_of(const Pieces& pieces, const OwnedExperts& owned) {
+  std::vector<std::int32_t> offset = {0};
   auto piece = pieces.begin();
-  std::int64_t rows = 0;
   for (auto e = owned.first; e < owned.end; ++e) {
-    round.offset.push_back(static_cast<std::int32_t>(rows));
-    for (; piece != pieces.end() && piece->expert == e; ++piece) {
-      rows += piece->rows;
-      for (std::int64_t i = 0; lists == RowLists::made && i < piece->rows; ++i) {
-        round.place.push_back(
-            static_cast<std::int32_t>(next[static_cast<std::size_t>(piece->rank)]++));
-        round.leaf.push_back(static_cast<std::int32_t>(piece->rank * c.leaves + piece->leaf));
-      }
-    }
+    auto rows = offset.back();
+    for (; piece != pieces.end() && piece->expert == e; ++piece)
+      rows += static_cast<std::int32_t>(piece->rows);
+    offset.push_back(rows);
   }
-  round.offset.push_back(static_cast<std::int32_t>(rows));
+  return offset;
+}
+
+// What a rank receives in one of its chunks.
+void take_in(ExpertChunk& chunk, const Pieces& pieces, const OwnedExperts& owned, RowLists lists) {
+  for (const auto& p : pieces) chunk.receive[static_cast<std::size_t>(p.rank)] += p.rows;
+  chunk.offset = offsets_of(pieces, owned);
+  if (lists == RowLists::counted) return;
+  std::vector<std::int64_t> next(chunk.receive.size(), 0);
+  std::exclusive_scan(chunk.receive.begin(), chunk.receive.end(), next.begin(), std::int64_t{0});
+  for (const auto& p : pieces)
+    for (std::int64_t i = 0; i < p.rows; ++i)
+      chunk.place.push_back(static_cast<std::int32_t>(next[static_cast<std::size_t>(p.rank)]++));
+}
+
+ExpertRound round_without_rows(const ExpertCounts& c, int me) {
+  const auto ends = static_cast<std::size_t>(owned_experts(c.experts, me, c.ranks).count()) + 1;
+  const auto ranks = static_cast<std::size_t>(c.ranks);
+  ExpertRound round;
+  round.offset.resize(ends);
+  for (std::int64_t i = 0; i < chunks_of_round; ++i)
+    round.chunks.push_back({.send = std::vector<RowRange>(ranks),
+                            .receive = std::vector<std::int64_t>(ranks),
+                            .place = {},
+                            .offset = std::vector<std::int32_t>(ends)});
+  return round;
 }
 
 }  // namespace
@@ -103,28 +124,33 @@ std::int64_t rows_of_round(const ExpertCounts& c, const OwnedExperts& owned, std
 
 std::vector<ExpertRound> make_expert_rounds(const ExpertCounts& c, int me, std::int64_t wanted,
                                             RowLists lists) {
+  const auto blank = round_without_rows(c, me);
   std::vector<ExpertRound> rounds;
   const auto load = load_of(c);
   std::int64_t begin = 0;  // of this rank's rows for an owner
   for (int to = 0; to < c.ranks; ++to) {
     const auto owned = owned_experts(c.experts, to, c.ranks);
-    const auto cuts =
+    const auto of_rounds =
         cut(pieces_of(c, owned), rows_of(load, c.experts, owned, wanted), c.leaf_rows == 0);
-    if (rounds.size() < cuts.size()) rounds.resize(cuts.size());
-    for (std::size_t i = 0; i < cuts.size(); ++i) {
-      std::int64_t mine = 0;
-      for (const auto& p : cuts[i])
-        if (p.rank == me) mine += p.rows;
-      rounds[i].send.resize(static_cast<std::size_t>(to), {begin, 0});
-      rounds[i].send.push_back({begin, mine});
-      begin += mine;
-      if (to == me) take_in(rounds[i], cuts[i], owned, c, lists);
+    if (rounds.size() < of_rounds.size()) rounds.resize(of_rounds.size(), blank);
+    for (std::size_t i = 0; i < of_rounds.size(); ++i) {
+      auto& round = rounds[i];
+      const auto of_chunks = cut(of_rounds[i], rows_of_chunk(rows_of(of_rounds[i])), true);
+      for (std::size_t k = 0; k < of_chunks.size(); ++k) {
+        std::int64_t mine = 0;
+        for (const auto& p : of_chunks[k])
+          if (p.rank == me) mine += p.rows;
+        round.chunks[k].send[static_cast<std::size_t>(to)] = {begin, mine};
+        begin += mine;
+        if (to == me) take_in(round.chunks[k], of_chunks[k], owned, lists);
+      }
+      if (to != me) continue;
+      round.offset = offsets_of(of_rounds[i], owned);
+      for (const auto& p : of_rounds[i])
+        if (lists == RowLists::made)
+          round.leaf.insert(round.leaf.end(), static_cast<std::size_t>(p.rows),
+                            static_cast<std::int32_t>(p.rank * c.leaves + p.leaf));
     }
-  }
-  for (auto& round : rounds) {
-    round.send.resize(static_cast<std::size_t>(c.ranks), {begin, 0});
-    if (!round.receive.empty()) continue;
-    take_in(round, {}, owned_experts(c.experts, me, c.ranks), c, lists);
   }
   return rounds;
 }

@@ -16,13 +16,21 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-struct ExpertRound {
+// Some of a round's rows, which travel and are computed while the next ones travel.
+struct ExpertChunk {
   std::vector<RowRange> send;         // of this rank's sorted rows, by owner
   std::vector<std::int64_t> receive;  // rows, by the rank that they come from
   // Of this rank's experts: received rows in the order of the experts, as their places among what
-  // is received, rank after rank; where each expert's begin in it, and the end; the leaf that each
-  // is of, a number over all ranks.
-  std::vector<std::int32_t> place, offset, leaf;
+  // is received, rank after rank; where each expert's begin in it, and the end.
+  std::vector<std::int32_t> place, offset;
+  std::int64_t rows() const { return offset.back(); }
+};
+
+struct ExpertRound {
+  std::vector<ExpertChunk> chunks;  // chunks_of_round, in order
+  // Of this rank's experts, over all chunks: where each expert's rows begin, and the end; the leaf
+  // that each row is of, a number over all ranks.
+  std::vector<std::int32_t> offset, leaf;
   bool pretended = false;  // a plan's: it takes a round's memory, and nothing travels
   std::int64_t rows() const { return offset.back(); }
 };
@@ -51,6 +59,13 @@ OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks);
 // Rows that an owner takes in a round: `wanted`, or, where that is 0, 1.25 times its share of all
 // rows if experts were chosen evenly.
 std::int64_t rows_of_round(const ExpertCounts&, const OwnedExperts&, std::int64_t wanted);
+
+// An owner's rows of a round are cut into as many equal chunks, wherever the cuts fall.
+inline constexpr std::int64_t chunks_of_round = 2;
+// Of at most so many rows.
+constexpr std::int64_t rows_of_chunk(std::int64_t rows_of_round) {
+  return (rows_of_round + chunks_of_round - 1) / chunks_of_round;
+}
 
 // `counted`: without places and leaves of each row, for a plan.
 enum class RowLists : std::uint8_t { made, counted };

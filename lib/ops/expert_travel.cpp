@@ -7,7 +7,7 @@
 
 namespace trireme::ops {
 
-static Tensor room_for_rows(const Run& run, const ConstView& x_TC, std::int64_t rows, Kind kind) {
+Tensor room_for_rows(const Run& run, const ConstView& x_TC, std::int64_t rows, Kind kind) {
   return Tensor::empty(run.backend, {rows, x_TC.extent[1]}, x_TC.dtype, kind);
 }
 
@@ -83,35 +83,48 @@ ExpertRounds rounds_of(const Run& run, const Tensor& counts, std::int64_t rows,
 }
 
 static Tensor upload_ids(Backend& b, std::span<const std::int32_t> ids, std::int64_t room) {
-  Tensor t = Tensor::empty(b, {std::max<std::int64_t>(room, 1)}, DType::i32, Kind::transient);
+  Tensor t = Tensor::empty(b, {room}, DType::i32, Kind::transient);
   if (!ids.empty())
     b.upload(Queue::compute, t.slice(0, {std::ssize(ids)}).view(), std::as_bytes(ids));
   return t;
 }
 
 ExpertTravel::ExpertTravel(const Run& run, const ExpertRound& round, std::int64_t most)
-    : run_(run), round_(round), most_(most) {
-  std::int64_t begin = 0;
-  for (const auto n : round.receive) {
-    received_.push_back({begin, n});
-    begin += n;
+    : run_(run), round_(round), most_(most), first_{0} {
+  auto& b = run.backend;
+  std::vector<std::int32_t> place, back, token, offset;
+  for (const auto& chunk : round.chunks) {
+    received_.emplace_back();
+    std::int64_t begin = 0;
+    for (const auto n : chunk.receive) {
+      received_.back().push_back({begin, n});
+      begin += n;
+    }
+    const auto first = place.size();
+    place.insert(place.end(), chunk.place.begin(), chunk.place.end());
+    back.resize(place.size());
+    for (std::size_t i = 0; i < chunk.place.size(); ++i)
+      back[first + static_cast<std::size_t>(chunk.place[i])] = static_cast<std::int32_t>(i);
+    offset.insert(offset.end(), chunk.offset.begin(), chunk.offset.end());
+    first_.push_back(first_.back() + chunk.rows());
   }
-  std::vector<std::int32_t> back(round.place.size()), token;
-  for (std::size_t i = 0; i < back.size(); ++i)
-    back[static_cast<std::size_t>(round.place[i])] = static_cast<std::int32_t>(i);
+  offset.insert(offset.end(), round.offset.begin(), round.offset.end());
   const auto leaf = std::max<std::int64_t>(run.place.exact_chunk, 1);
   for (const auto l : round.leaf) token.push_back(static_cast<std::int32_t>(l * leaf));
-  auto& b = run.backend;
-  place_ = upload_ids(b, round.place, most);
+  place_ = upload_ids(b, place, most);
   back_ = upload_ids(b, back, most);
   token_ = upload_ids(b, token, most);
-  offset_ = upload_ids(b, round.offset, std::ssize(round.offset));
+  const auto ends = std::ssize(round.offset);
+  const Tensor offsets = upload_ids(b, offset, std::ssize(offset));
+  for (std::int64_t i = 0; i < std::ssize(round.chunks); ++i)
+    chunk_offset_.push_back(offsets.slice(i * ends, {ends}));
+  offset_ = offsets.slice(std::ssize(round.chunks) * ends, {ends});
 }
 
 // Rows `give[r]` of `from` go to rank r, which takes them as its rows take[this rank] of `to`.
-void ExpertTravel::exchange(const Tensor& to, const std::vector<RowRange>& take, const Tensor& from,
-                            const std::vector<RowRange>& give) const {
-  if (round_.pretended) return;
+Pending ExpertTravel::exchange(const Tensor& to, const std::vector<RowRange>& take,
+                               const Tensor& from, const std::vector<RowRange>& give) const {
+  if (round_.pretended) return {};
   auto& b = run_.backend;
   const auto& ranks = run_.experts->ranks;
   std::vector<View> dst;
@@ -126,9 +139,17 @@ void ExpertTravel::exchange(const Tensor& to, const std::vector<RowRange>& take,
   auto pending = ranks.exchange(b, Queue::exchange, dst, src,
                                 {Doing::exchange, "tokens", run_.place.microbatch});
   if (src[me]) b.put(Queue::compute, kernel::Copy{.dst = dst[me], .src = src[me]});
-  const Event e = pending.wait(Queue::compute);
-  to.used(e);
-  from.used(e);
+  pending.keep(to);
+  pending.keep(from);
+  return pending;
+}
+
+// Rows [ids] of `from`, to the first of `into`.
+static void reorder(Backend& b, const Tensor& into, const Tensor& from, const Tensor& ids) {
+  const auto n = ids.shape().count();
+  b.put(Queue::compute,
+        kernel::Embedding{
+            .y_TC = rows_at(into, 0, n), .ids_T = ids.view(), .table_VC = rows_at(from, 0, n)});
 }
 
 Tensor ExpertTravel::rows_again(const ConstView& x_TC, const ConstView& ids_R) const {
@@ -136,30 +157,59 @@ Tensor ExpertTravel::rows_again(const ConstView& x_TC, const ConstView& ids_R) c
                           : take_rows(run_, x_TC, ids_R, Kind::transient);
 }
 
-Tensor ExpertTravel::to_experts(const Tensor& rows_RC, Kind kind) const {
-  auto& b = run_.backend;
-  const auto width = rows_RC.shape()[1];
-  const auto room = [&](Kind k) {
-    return Tensor::empty(b, {std::max<std::int64_t>(most_, 1), width}, rows_RC.dtype(), k);
-  };
-  const Tensor received = room(Kind::transient);
-  exchange(received, received_, rows_RC, round_.send);
-  Tensor sorted = room(kind);
-  if (rows() > 0)
-    b.put(Queue::compute, kernel::Embedding{.y_TC = rows_at(sorted, 0, rows()),
-                                            .ids_T = place_.slice(0, {rows()}).view(),
-                                            .table_VC = rows_at(received, 0, rows())});
+std::vector<ExpertTravel::Moving> ExpertTravel::depart(std::size_t chunk,
+                                                       const std::vector<There>& there) const {
+  std::vector<Moving> moving;
+  for (const auto& [rows, into] : there) {
+    Tensor received = room_for_rows(run_, rows.view(), most_of_chunk(), Kind::transient);
+    auto pending = exchange(received, received_[chunk], rows, round_.chunks[chunk].send);
+    moving.push_back({std::move(received), std::move(pending)});
+  }
+  return moving;
+}
+
+Tensor ExpertTravel::arrive(std::size_t chunk, Moving moving, const Tensor& into_NC) const {
+  moving.pending.wait(Queue::compute);
+  const auto first = first_[chunk], n = first_[chunk + 1] - first;
+  if (n == 0 && into_NC) return {};
+  const auto width = moving.rows.shape()[1];
+  Tensor sorted = into_NC
+                      ? into_NC.slice(first * width, {n, width})
+                      : room_for_rows(run_, moving.rows.view(), most_of_chunk(), Kind::transient);
+  if (n > 0) reorder(run_.backend, sorted, moving.rows, place_.slice(first, {n}));
   return sorted;
 }
 
-void ExpertTravel::from_experts(const Tensor& rows_NC, const Tensor& rows_RC) const {
-  auto& b = run_.backend;
-  const Tensor leaving = Tensor::empty(b, rows_NC.shape(), rows_NC.dtype(), Kind::transient);
-  if (rows() > 0)
-    b.put(Queue::compute, kernel::Embedding{.y_TC = rows_at(leaving, 0, rows()),
-                                            .ids_T = back_.slice(0, {rows()}).view(),
-                                            .table_VC = rows_at(rows_NC, 0, rows())});
-  exchange(rows_RC, round_.send, leaving, received_);
+Pending ExpertTravel::send_back(std::size_t chunk, const Back& back) const {
+  const auto first = first_[chunk], n = first_[chunk + 1] - first;
+  const Tensor leaving = room_for_rows(run_, back.into_RC.view(), most_of_chunk(), Kind::transient);
+  if (n > 0) reorder(run_.backend, leaving, back.rows_NC, back_.slice(first, {n}));
+  return exchange(back.into_RC, round_.chunks[chunk].send, leaving, received_[chunk]);
+}
+
+ExpertTravel::Returning ExpertTravel::through(
+    const std::vector<There>& there,
+    const std::function<Made(const Chunk&, std::vector<Tensor>)>& compute) const {
+  Returning last;
+  auto next = depart(0, there);
+  for (std::size_t i = 0; i < round_.chunks.size(); ++i) {
+    auto moving = std::move(next);
+    if (i + 1 < round_.chunks.size()) next = depart(i + 1, there);
+    std::vector<Tensor> arrived;
+    for (std::size_t k = 0; k < there.size(); ++k)
+      arrived.push_back(arrive(i, std::move(moving[k]), there[k].into_NC));
+    const auto made =
+        compute({first_[i], first_[i + 1] - first_[i], chunk_offset_[i]}, std::move(arrived));
+    last.wait();
+    for (const auto& back : made)
+      if (back.into_RC) last.pending_.push_back(send_back(i, back));
+  }
+  return last;
+}
+
+void ExpertTravel::Returning::wait() {
+  for (auto& p : pending_) p.wait(Queue::compute);
+  pending_.clear();
 }
 
 }  // namespace trireme::ops

@@ -101,7 +101,8 @@ Tensor Experts::forward_here(const Run& run, std::vector<Tensor> in_tensors, Sav
                   in_tensors[offset],
                   {},
                   in_tensors[token].shape()[0]};
-  auto made = experts.hidden(run, rows, kind);
+  auto made = experts.room_for_hidden(run, rows.count, kind);
+  experts.hidden(run, rows, made);
   if (saved)
     *saved = {in_tensors[x],
               in_tensors[offset],
@@ -111,7 +112,8 @@ Tensor Experts::forward_here(const Run& run, std::vector<Tensor> in_tensors, Sav
               made.gate_up,
               made.h};
   made.gate_up = rows.x_NC = {};
-  const Tensor y_RC = experts.output(run, rows, made.h);
+  const Tensor y_RC = room_for_rows(run, as_rows(in_tensors[x]), rows.count, Kind::transient);
+  experts.output(run, rows, made.h, y_RC);
   made = {};
   return sum_rows(run, y_RC, in_tensors[place], shape, skip_of(in_tensors), kind);
 }
@@ -128,7 +130,12 @@ std::vector<Tensor> Experts::gradients_here(const Run& run, const std::vector<Te
   if (wanted.size() > skip && wanted[skip]) grad_in[skip] = dy;
   if (!wanted[x] && !wanted[weight] && !wants_any(run, experts.in())) return grad_in;
   const Tensor dy_RC = take_rows(run, as_rows(dy), saved[kept_token].view(), Kind::transient);
-  const auto g = experts.row_gradients(run, rows, saved[gate_up], dy_RC, wanted[x] != 0);
+  const auto room = [&](const Tensor& t) {
+    return room_for_rows(run, t.view(), rows.count, Kind::transient);
+  };
+  const ExpertMlp::RowGradients g{room(saved[gate_up]), room(rows.weight_N1),
+                                  wanted[x] ? room(dy_RC) : Tensor{}};
+  experts.row_gradients(run, rows, saved[gate_up], dy_RC, g);
   saved[gate_up] = g.gate_up;
   saved[kept_weight] = {};
   const Tensor& place_TK = saved[kept_place];
@@ -140,10 +147,14 @@ std::vector<Tensor> Experts::gradients_here(const Run& run, const std::vector<Te
   return grad_in;
 }
 
-static ExpertRows arrive(const ExpertTravel& travel, const Tensor& x_RC, const Tensor& weight_R1,
-                         Kind kind) {
-  return {travel.to_experts(x_RC, kind), travel.to_experts(weight_R1, kind), travel.offset_E1(),
-          travel.token_N(), travel.rows()};
+// Rows of a chunk among a round's; absent where there are none.
+static Tensor part(const Tensor& of_round_NM, const ExpertTravel::Chunk& chunk) {
+  const auto width = of_round_NM.shape()[1];
+  return chunk.count > 0 ? of_round_NM.slice(chunk.first * width, {chunk.count, width}) : Tensor{};
+}
+
+static ExpertMlp::Hidden part(const ExpertMlp::Hidden& made, const ExpertTravel::Chunk& chunk) {
+  return {part(made.gate_up, chunk), part(made.h, chunk)};
 }
 
 // The first round last, so that what it keeps is not there beside what others use: the account is
@@ -172,11 +183,28 @@ Tensor Experts::forward_over_ranks(const Run& run, std::vector<Tensor> in_tensor
   const Tensor y_RC = Tensor::empty(run.backend, x_RC.shape(), x_RC.dtype(), Kind::transient);
   for (auto i = rounds.all.size(); i-- > 0;) {
     const ExpertTravel travel(run, rounds.all[i], rounds.most);
-    const auto rows = arrive(travel, x_RC, weight_R1, kind);
-    const auto made = experts.hidden(run, rows, kind);
-    travel.from_experts(experts.output(run, rows, made.h), y_RC);
-    if (saved && i == 0)
-      saved->insert(saved->end(), {rows.x_NC, rows.weight_N1, made.gate_up, made.h});
+    const auto room = [&](const Tensor& t, std::int64_t rows) {
+      return room_for_rows(run, t.view(), rows, kind);
+    };
+    Tensor x_NC, weight_N1;
+    ExpertMlp::Hidden made;
+    const bool keep = saved && i == 0;
+    if (keep) {
+      x_NC = room(x_RC, rounds.most);
+      weight_N1 = room(weight_R1, rounds.most);
+      made = experts.room_for_hidden(run, rounds.most, kind);
+      saved->insert(saved->end(), {x_NC, weight_N1, made.gate_up, made.h});
+    }
+    const auto compute = [&](const ExpertTravel::Chunk& chunk, std::vector<Tensor> arrived) {
+      const ExpertRows rows{arrived[0], arrived[1], chunk.offset_E1, {}, chunk.count};
+      const auto here =
+          keep ? part(made, chunk) : experts.room_for_hidden(run, travel.most_of_chunk(), kind);
+      experts.hidden(run, rows, here);
+      const Tensor y_NC = room(x_RC, travel.most_of_chunk());
+      experts.output(run, rows, here.h, y_NC);
+      return ExpertTravel::Made{{{y_NC, y_RC}}};
+    };
+    travel.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
   }
   return sum_rows(run, y_RC, in_tensors[place], shape, skip_of(in_tensors), kind);
 }
@@ -200,31 +228,49 @@ std::vector<Tensor> Experts::gradients_over_ranks(const Run& run, const Tensor& 
   std::vector<Tensor> later;
   for (std::size_t i = 0; i < rounds.all.size(); ++i) {
     const ExpertTravel travel(run, rounds.all[i], rounds.most);
-    ExpertRows rows;
+    Tensor x_NC, weight_N1;
     ExpertMlp::Hidden made;
     if (i == 0) {
-      rows = {std::move(saved[first_x]), std::move(saved[first_weight]), travel.offset_E1(),
-              travel.token_N(), travel.rows()};
+      x_NC = std::move(saved[first_x]);
+      weight_N1 = std::move(saved[first_weight]);
       made = {std::move(saved[first_gate_up]), std::move(saved[first_h])};
     } else {
+      const Tensor x_RC = travel.rows_again(as_rows(saved[kept_x]), saved[kept_token].view());
       const Tensor weight_R1 =
           travel.rows_again(as_column(saved[kept_weight]), saved[kept_row].view());
-      rows = arrive(travel, travel.rows_again(as_rows(saved[kept_x]), saved[kept_token].view()),
-                    weight_R1, Kind::saved);
-      made = experts.hidden(run, rows, Kind::saved);
+      x_NC = room_for_rows(run, x_RC.view(), rounds.most, Kind::saved);
+      weight_N1 = room_for_rows(run, weight_R1.view(), rounds.most, Kind::saved);
+      made = experts.room_for_hidden(run, rounds.most, Kind::saved);
+      const auto compute = [&](const ExpertTravel::Chunk& chunk, std::vector<Tensor> arrived) {
+        experts.hidden(run, {arrived[0], arrived[1], chunk.offset_E1, {}, chunk.count},
+                       part(made, chunk));
+        return ExpertTravel::Made{};
+      };
+      travel.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
     }
-    const Tensor dy_NC = travel.to_experts(dy_RC, Kind::transient);
-    auto g = experts.row_gradients(run, rows, made.gate_up, dy_NC, wanted[x] != 0);
+    const auto room = [&](const Tensor& t, std::int64_t rows) {
+      return room_for_rows(run, t.view(), rows, Kind::transient);
+    };
+    const Tensor dy_NC = room(dy_RC, rounds.most), dz_NF = room(made.gate_up, rounds.most);
+    const auto compute = [&](const ExpertTravel::Chunk& chunk, std::vector<Tensor> arrived) {
+      const ExpertRows rows{
+          part(x_NC, chunk), part(weight_N1, chunk), chunk.offset_E1, {}, chunk.count};
+      const auto most = travel.most_of_chunk();
+      const ExpertMlp::RowGradients g{part(dz_NF, chunk), room(dweight_R1, most),
+                                      wanted[x] ? room(dy_RC, most) : Tensor{}};
+      experts.row_gradients(run, rows, part(made.gate_up, chunk), arrived[0], g);
+      return ExpertTravel::Made{{{g.weight_N1, dweight_R1}, {g.x_NC, dx_RC}}};
+    };
+    auto returning = travel.through({{dy_RC, dy_NC}}, compute);
     made.gate_up = {};
     if (add_now) {
+      const ExpertRows rows{{}, {}, travel.offset_E1(), travel.token_N(), travel.rows()};
       experts.add_gradients(run, experts.out(), dy_NC, made.h, rows, leaves, i);
-      experts.add_gradients(run, experts.in(), g.gate_up, rows.x_NC, rows, leaves, i);
+      experts.add_gradients(run, experts.in(), dz_NF, x_NC, rows, leaves, i);
     } else {
-      later.insert(later.end(),
-                   {rows.x_NC, made.h, g.gate_up, dy_NC, rows.offset_E1, rows.token_N});
+      later.insert(later.end(), {x_NC, made.h, dz_NF, dy_NC, travel.offset_E1(), travel.token_N()});
     }
-    if (wanted[x]) travel.from_experts(g.x_NC, dx_RC);
-    travel.from_experts(g.weight_N1, dweight_R1);
+    returning.wait();
   }
   std::vector<Tensor> grad_in(wanted.size());
   if (wanted.size() > skip && wanted[skip]) grad_in[skip] = dy;

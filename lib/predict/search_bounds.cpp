@@ -1,6 +1,7 @@
 #include "lib/predict/search_bounds.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -63,26 +64,25 @@ bool is_of_experts(Comm n) {
   return n == expert_gather || n == expert_scatter || n == expert_replicas;
 }
 
-// What a scope computes, and the exchanges that it waits for. While one is in flight, a rank may
-// copy what stays there.
+// What a scope computes, and the exchanges that it waits for: each takes no less than its time from
+// its call on, beside what is computed meanwhile.
 double seconds_of_scope(const Recording& r, const Scope& scope, const MachineModel& machine) {
   using What = Action::What;
-  double sum = 0, in_flight = 0;
+  double now = 0;
+  std::map<std::int32_t, double> ends;  // of exchanges, by transfer
   for (auto i = scope.begin; i < scope.end; ++i) {
     const auto& a = r.actions[static_cast<std::size_t>(i)];
     if (a.what == What::compute && a.queue == Queue::compute) {
-      const double cost = seconds_of(machine, r.workloads[static_cast<std::size_t>(a.index)]);
-      sum += cost;
-      in_flight = std::max(0.0, in_flight - cost);
+      now += seconds_of(machine, r.workloads[static_cast<std::size_t>(a.index)]);
     } else if (a.what == What::call) {
       const auto& t = r.transfers[static_cast<std::size_t>(a.index)];
-      if (t.comm == Comm::seq || t.comm == Comm::experts) in_flight += least_seconds(machine, t);
-    } else if (a.what == What::finish || (a.what == What::wait && a.queue == Queue::compute &&
-                                          a.event.queue == Queue::exchange)) {
-      sum += std::exchange(in_flight, 0);
+      if (t.comm == Comm::seq || t.comm == Comm::experts)
+        ends[a.index] = now + least_seconds(machine, t);
+    } else if (const auto it = ends.find(a.index); a.what == What::finish && it != ends.end()) {
+      now = std::max(now, it->second);
     }
   }
-  return sum;
+  return now;
 }
 
 // `before` as in Placement.

@@ -23,7 +23,8 @@ TEST(OwnedExperts, AreSoManyInARowAndTheFirstRanksHaveOneMore) {
 }
 
 // Two ranks, one expert each; rank 0 sends 3 rows to expert 0 and 1 to expert 1, rank 1 sends 2
-// and 2. Rounds of 3: owner 0 takes 3 and 2, owner 1 takes 3 in one.
+// and 2. Rounds of 3: owner 0 takes 3 and 2, owner 1 takes 3 in one. Chunks of a round halve its
+// rows: of 3, 2 and 1.
 TEST(ExpertRounds, OfASmallExample) {
   const ExpertCounts counts{.ranks = 2, .experts = 2, .rows = {3, 1, 2, 2}};
 
@@ -31,16 +32,22 @@ TEST(ExpertRounds, OfASmallExample) {
 
   ASSERT_EQ(first.size(), 2U);
   ASSERT_EQ(second.size(), 2U);
-  EXPECT_THAT(first[0].send, ElementsAre(RowRange{0, 3}, RowRange{3, 1}));
-  EXPECT_THAT(first[0].receive, ElementsAre(3, 0));
-  EXPECT_THAT(first[0].place, ElementsAre(0, 1, 2));
+  ASSERT_EQ(first[0].chunks.size(), 2U);
+  EXPECT_THAT(first[0].chunks[0].send, ElementsAre(RowRange{0, 2}, RowRange{3, 1}));
+  EXPECT_THAT(first[0].chunks[1].send, ElementsAre(RowRange{2, 1}, RowRange{4, 0}));
+  EXPECT_THAT(first[0].chunks[0].receive, ElementsAre(2, 0));
+  EXPECT_THAT(first[0].chunks[0].place, ElementsAre(0, 1));
+  EXPECT_THAT(first[0].chunks[0].offset, ElementsAre(0, 2));
   EXPECT_THAT(first[0].offset, ElementsAre(0, 3));
-  EXPECT_THAT(first[1].receive, ElementsAre(0, 2));
-  EXPECT_EQ(first[1].send[0].count, 0);
-  EXPECT_THAT(second[0].send, ElementsAre(RowRange{0, 0}, RowRange{2, 2}));
-  EXPECT_THAT(second[1].send[0], (RowRange{0, 2}));
-  EXPECT_THAT(second[0].receive, ElementsAre(1, 2));
-  EXPECT_THAT(second[0].place, ElementsAre(0, 1, 2));
+  EXPECT_THAT(first[1].chunks[0].receive, ElementsAre(0, 1));
+  EXPECT_THAT(first[1].chunks[1].receive, ElementsAre(0, 1));
+  EXPECT_EQ(first[1].chunks[0].send[0].count, 0);
+  EXPECT_THAT(second[0].chunks[0].send, ElementsAre(RowRange{0, 0}, RowRange{2, 1}));
+  EXPECT_THAT(second[0].chunks[1].send, ElementsAre(RowRange{0, 0}, RowRange{3, 1}));
+  EXPECT_THAT(second[1].chunks[0].send[0], (RowRange{0, 1}));
+  EXPECT_THAT(second[0].chunks[0].receive, ElementsAre(1, 1));
+  EXPECT_THAT(second[0].chunks[0].place, ElementsAre(0, 1));
+  EXPECT_THAT(second[0].chunks[1].receive, ElementsAre(0, 1));
 }
 
 TEST(ExpertRounds, AreOneAndAQuarterOfAnEvenLoad) {
@@ -82,6 +89,25 @@ static ExpertCounts drawn_counts(Draw& draw) {
   return c;
 }
 
+// What all ranks send for one chunk of `to`'s, as it stands there.
+static std::vector<Source> received(const ExpertCounts& c,
+                                    const std::vector<std::vector<ExpertRound>>& rounds, int to,
+                                    std::size_t round, std::size_t chunk) {
+  const auto at = [&](int rank) -> const ExpertChunk& {
+    return rounds[static_cast<std::size_t>(rank)][round].chunks[chunk];
+  };
+  std::vector<Source> all;
+  for (int from = 0; from < c.ranks; ++from) {
+    const auto& send = at(from).send[static_cast<std::size_t>(to)];
+    EXPECT_EQ(send.count, at(to).receive[static_cast<std::size_t>(from)]);
+    const auto rows = sorted_rows(c, from);
+    if (send.count == 0) continue;
+    EXPECT_LE(send.begin + send.count, std::ssize(rows));
+    all.insert(all.end(), rows.begin() + send.begin, rows.begin() + send.begin + send.count);
+  }
+  return all;
+}
+
 // What all ranks send is carried to where it is received.
 static void expect_all_arrive(const ExpertCounts& c, std::int64_t wanted) {
   std::vector<std::vector<ExpertRound>> rounds;
@@ -92,32 +118,34 @@ static void expect_all_arrive(const ExpertCounts& c, std::int64_t wanted) {
     std::vector<Source> arrived;
     ASSERT_EQ(rounds[static_cast<std::size_t>(to)].size(), rounds[0].size());
     for (std::size_t i = 0; i < rounds[0].size(); ++i) {
-      const auto& here = rounds[static_cast<std::size_t>(to)][i];
-      std::vector<Source> received;
-      for (int from = 0; from < c.ranks; ++from) {
-        const auto& send =
-            rounds[static_cast<std::size_t>(from)][i].send[static_cast<std::size_t>(to)];
-        ASSERT_EQ(send.count, here.receive[static_cast<std::size_t>(from)]);
-        const auto rows = sorted_rows(c, from);
-        ASSERT_LE(send.begin + send.count, std::ssize(rows));
-        received.insert(received.end(), rows.begin() + send.begin,
-                        rows.begin() + send.begin + send.count);
+      const auto& round = rounds[static_cast<std::size_t>(to)][i];
+      ASSERT_LE(round.rows(), most);
+      ASSERT_EQ(std::ssize(round.chunks), chunks_of_round);
+      ASSERT_EQ(std::ssize(round.offset), owned.count() + 1);
+      std::vector<std::int64_t> count(static_cast<std::size_t>(owned.count()), 0);
+      std::size_t row_of_round = 0;
+      for (std::size_t k = 0; k < round.chunks.size(); ++k) {
+        const auto& chunk = round.chunks[k];
+        const auto rows = received(c, rounds, to, i, k);
+        ASSERT_EQ(chunk.rows(), std::ssize(rows));
+        ASSERT_LE(chunk.rows(), rows_of_chunk(most));
+        ASSERT_EQ(std::ssize(chunk.offset), owned.count() + 1);
+        for (std::size_t e = 0; e < count.size(); ++e)
+          for (auto n = chunk.offset[e]; n < chunk.offset[e + 1]; ++n, ++row_of_round) {
+            const auto& row =
+                rows[static_cast<std::size_t>(chunk.place[static_cast<std::size_t>(n)])];
+            ASSERT_EQ(row.expert, owned.first + static_cast<std::int64_t>(e));
+            ASSERT_EQ(round.leaf[row_of_round], row.rank * c.leaves + row.leaf);
+            const bool divided =
+                c.leaf_rows > 0 && !arrived.empty() && row_of_round == 0 && row == arrived.back();
+            ASSERT_FALSE(divided);
+            arrived.push_back(row);
+            ++count[e];
+          }
       }
-      ASSERT_LE(here.rows(), most);
-      ASSERT_EQ(here.rows(), std::ssize(received));
-      ASSERT_EQ(std::ssize(here.offset), owned.count() + 1);
-      for (std::int64_t e = 0; e < owned.count(); ++e)
-        for (auto n = here.offset[static_cast<std::size_t>(e)];
-             n < here.offset[static_cast<std::size_t>(e) + 1]; ++n) {
-          const auto& row =
-              received[static_cast<std::size_t>(here.place[static_cast<std::size_t>(n)])];
-          ASSERT_EQ(row.expert, owned.first + e);
-          ASSERT_EQ(here.leaf[static_cast<std::size_t>(n)], row.rank * c.leaves + row.leaf);
-          const bool divided =
-              c.leaf_rows > 0 && !arrived.empty() && n == 0 && row == arrived.back();
-          ASSERT_FALSE(divided);
-          arrived.push_back(row);
-        }
+      ASSERT_EQ(static_cast<std::size_t>(round.rows()), row_of_round);
+      for (std::size_t e = 0; e < count.size(); ++e)
+        ASSERT_EQ(round.offset[e + 1] - round.offset[e], count[e]);
     }
     // By expert, then rank, then leaf: nothing is lost, nothing comes twice.
     std::vector<Source> all;

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "lib/ops/expert_rounds.hpp"
 #include "lib/predict/prediction.hpp"
 #include "lib/predict/recorder.hpp"
 #include "lib/predict/search_bounds.hpp"
@@ -71,8 +72,8 @@ TEST_P(MixtureOnMachine, APlansFurtherRoundTakesNoTime) {
   for (const auto& a : r.actions)
     if (a.what == Action::What::compute)
       products += r.workloads[static_cast<std::size_t>(a.index)].name.starts_with("grouped");
-  // Two products forward and two more backward, and two gradients.
-  EXPECT_EQ(products, 2 * (m.layers - 1) * 6);
+  // Two products forward and two more backward, chunk by chunk, and two gradients.
+  EXPECT_EQ(products, 2 * (m.layers - 1) * (4 * ops::chunks_of_round + 2));
 }
 
 // The experts of some ranks freeze: those have another segment, which they gather alone.
