@@ -61,7 +61,7 @@ OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks);
 std::int64_t rows_of_round(const ExpertCounts&, const OwnedExperts&, std::int64_t wanted);
 
 // An owner's rows of a round are cut into as many equal chunks, wherever the cuts fall.
-inline constexpr std::int64_t chunks_of_round = 2;
+inline constexpr std::int64_t chunks_of_round = 4;
 // Of at most so many rows.
 constexpr std::int64_t rows_of_chunk(std::int64_t rows_of_round) {
   return (rows_of_round + chunks_of_round - 1) / chunks_of_round;
