@@ -51,7 +51,7 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
                                         const DryTarget& target, std::size_t limit) {
   auto grids = legal_grids({}, run.ranks);
   nearest_first(grids, asked.grid);
-  // Experts are shared out as asked, as far as a grid has the places.
+  // Experts are spread over as many ranks as asked, as far as a grid has the places.
   for (auto& g : grids) g.expert = std::gcd(g.places(), asked.grid.expert);
   std::vector<FittingGrid> fitting;
   for (const auto& g : grids) {

@@ -247,7 +247,8 @@ LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& sign
     prepare_directory(*s.directory, s.mode.existing, in.meta);
     record = RunRecord(*s.directory, origin, in.validation ? Evaluations::some : Evaluations::none,
                        in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
-                       in.deck.model.experts > 0 ? Experts::some : Experts::none, in.meta, s.job);
+                       in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
+                       s.job);
     if (in.deck.run.tensorboard) record.open_tensorboard(in.meta.step);
     log_start(in, machine, deck, s.run);
   });

@@ -82,14 +82,14 @@ struct CountChoices {
   }
 };
 
-// The order by expert. Row r is of token_R[r], for its choice number row_R[r] = token K + k; that
-// choice's row is place_TK. All i32.
+// The order by expert. Row r is of token_R[r], for its choice number choice_R[r] = token K + k;
+// that choice's row is row_TK. All i32.
 struct SortChoices {
   static constexpr std::string_view name = "sort_choices";
-  View offset_E1, token_R, row_R, place_TK;
+  View offset_E1, token_R, choice_R, row_TK;
   ConstView choice_TK;
   static void operands(auto& o, auto&& f) {
-    write(f, o.offset_E1, o.token_R, o.row_R, o.place_TK);
+    write(f, o.offset_E1, o.token_R, o.choice_R, o.row_TK);
     read(f, o.choice_TK);
   }
 };
@@ -99,10 +99,10 @@ struct SortChoices {
 struct SumRows {
   static constexpr std::string_view name = "sum_rows";
   View y_TC;
-  ConstView x_RC, place_TK, skip_TC{};
+  ConstView x_RC, row_TK, skip_TC{};
   static void operands(auto& o, auto&& f) {
     write(f, o.y_TC);
-    read(f, o.x_RC, o.place_TK);
+    read(f, o.x_RC, o.row_TK);
     may_read(f, o.skip_TC);
   }
 };

@@ -48,8 +48,8 @@ void run(const kernel::SortChoices& o, View scratch) {
     for (auto i = begin; i < end; ++i) {
       const auto row = at[choice[i]]++;
       data<std::int32_t>(o.token_R)[row] = static_cast<std::int32_t>(i / K);
-      data<std::int32_t>(o.row_R)[row] = static_cast<std::int32_t>(i);
-      data<std::int32_t>(o.place_TK)[i] = row;
+      data<std::int32_t>(o.choice_R)[row] = static_cast<std::int32_t>(i);
+      data<std::int32_t>(o.row_TK)[i] = row;
     }
   });
 }
@@ -64,7 +64,7 @@ static void prefetch(const T* p) {
 // Rows lie anywhere: those of the next token are called for, without which this takes twice the
 // time and more.
 void run(const kernel::SumRows& o, View) {
-  const auto width = o.y_TC.extent[1], K = o.place_TK.extent[1];
+  const auto width = o.y_TC.extent[1], K = o.row_TK.extent[1];
   by_type(o.y_TC.dtype, "sum_rows", [&]<class T>(T) {
     // n columns of token t from c on: additions alone, which are the same in a block of any length.
     const auto sum_columns = [&](std::int64_t t, std::int64_t c, auto n) {
@@ -74,7 +74,7 @@ void run(const kernel::SumRows& o, View) {
         for (std::int64_t l = 0; l < n; ++l)
           sum[static_cast<std::size_t>(l)] += static_cast<float>(from[l]);
       };
-      const auto* place = data<std::int32_t>(o.place_TK) + t * K;
+      const auto* place = data<std::int32_t>(o.row_TK) + t * K;
       if (o.skip_TC) add(data<T>(o.skip_TC) + t * width + c);
       const T* x = data<T>(o.x_RC) + c;
       for (std::int64_t k = 0; k < K; ++k) add(x + place[k] * width);

@@ -20,11 +20,11 @@ Row row_of(const Elements<const T>& x, std::int64_t t, std::int64_t n) {
   return row;
 }
 
-// Less its largest, which changes no softmax and keeps exponentials small.
 double largest_of(const Row& z) {
   return *std::ranges::max_element(z);
 }
 
+// Exponentials of z less its largest: none overflows.
 double log_sum_exp(const Row& z) {
   const double most = largest_of(z);
   double sum = 0;
@@ -174,8 +174,8 @@ template <class T>
 void sum_rows(const kernel::SumRows& o) {
   const Elements<T> y(o.y_TC);
   const Elements<const T> x(o.x_RC), skip(o.skip_TC);
-  const auto* place = choices_of(o.place_TK);
-  const auto K = o.place_TK.extent[1];
+  const auto* place = choices_of(o.row_TK);
+  const auto K = o.row_TK.extent[1];
   for (std::int64_t t = 0; t < o.y_TC.extent[0]; ++t)
     for (std::int64_t c = 0; c < o.y_TC.extent[1]; ++c) {
       double sum = skip ? skip(t, c) : 0;
@@ -228,8 +228,8 @@ void run(const kernel::SortChoices& o) {
   const auto E = o.offset_E1.extent[0] - 1, K = o.choice_TK.extent[1], R = o.choice_TK.count();
   auto* const offset = data_of<std::int32_t>(o.offset_E1);
   auto* const token = data_of<std::int32_t>(o.token_R);
-  auto* const row = data_of<std::int32_t>(o.row_R);
-  auto* const place = data_of<std::int32_t>(o.place_TK);
+  auto* const row = data_of<std::int32_t>(o.choice_R);
+  auto* const place = data_of<std::int32_t>(o.row_TK);
   const auto* choice = choices_of(o.choice_TK);
   std::int32_t next = 0;
   for (std::int64_t e = 0; e < E; ++e) {

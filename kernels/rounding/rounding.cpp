@@ -214,7 +214,7 @@ void perturb(Noise& noise, const kernel::GroupedMatmulGrad& o) {
   });
 }
 void perturb(Noise& noise, const kernel::SumRows& o) {
-  noise.sums_of(o.y_TC, o.place_TK.extent[1] + 1);
+  noise.sums_of(o.y_TC, o.row_TK.extent[1] + 1);
 }
 
 void perturb(Noise& noise, const kernel::SwigluGrad& o) {

@@ -37,10 +37,10 @@ class Gradients {
   virtual void add(std::span<const ParamId>, std::int64_t rows, const Fill&) = 0;
   // For kernels that add counts of quanta themselves: then dst are i64, and `largest`, one of each,
   // are there.
-  using FillCounts =
+  using FillWhole =
       std::function<void(std::span<const View> dst, std::span<const View> largest, Accumulate)>;
   // `leaves`: how many this rank adds to the most that one element gets of all ranks.
-  virtual void add_counts(std::span<const ParamId>, std::int64_t leaves, const FillCounts&) = 0;
+  virtual void add_whole(std::span<const ParamId>, std::int64_t leaves, const FillWhole&) = 0;
 };
 
 // Dropout is off in evaluation.
@@ -68,7 +68,7 @@ struct Place {
 
 struct Cached;         // lib/ops/key_values.hpp
 struct RoutingTotals;  // lib/ops/router.hpp
-struct ExpertGroup;    // lib/ops/experts.hpp
+struct ExpertGroup;    // lib/ops/token_dispatch.hpp
 
 struct Run {
   Backend& backend;
@@ -80,7 +80,7 @@ struct Run {
   const Cached* cached = nullptr;  // keys and values of earlier positions, in generation
   // What routers add up over a step; null where forward is run again, or nothing trains.
   const RoutingTotals* totals = nullptr;
-  const ExpertGroup* experts = nullptr;  // null: all experts are here
+  const ExpertGroup* expert_group = nullptr;  // null: all experts are here
 
   bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
 };

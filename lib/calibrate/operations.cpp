@@ -162,14 +162,14 @@ void add_routers(Table& table, DType t) {
   table.add(router_sizes, [=](O m, Rows r) {
     return kernel::SortChoices{.offset_E1 = m.take(DType::i32, {r.C + 1}),
                                .token_R = m.take(DType::i32, {2 * r.T}),
-                               .row_R = m.take(DType::i32, {2 * r.T}),
-                               .place_TK = m.take(DType::i32, {r.T, 2}),
+                               .choice_R = m.take(DType::i32, {2 * r.T}),
+                               .row_TK = m.take(DType::i32, {r.T, 2}),
                                .choice_TK = m.numbers({r.T, 2}, r.C)};
   });
   table.add(row_sizes, [=](O m, Rows r) {
     return kernel::SumRows{.y_TC = m.take(t, {r.T, r.C}),
                            .x_RC = m.take(t, {2 * r.T, r.C}),
-                           .place_TK = m.numbers({r.T, 2}, 2 * r.T)};
+                           .row_TK = m.numbers({r.T, 2}, 2 * r.T)};
   });
 }
 

@@ -25,12 +25,12 @@ static Axes split_axes(const Communicator& world, const Grid& grid, int shard, c
     require(shard % grid.expert == 0 || grid.expert % shard == 0,
             "neither of parallel.expert = {} and zero.shard = {} divides the other", grid.expert,
             shard);
-    a.experts = split(expert_group(grid, rank));
+    a.expert_group = split(expert_group(grid, rank));
     a.expert_gather = split(expert_shard_group(grid, shard, rank));
     a.expert_scatter = a.expert_gather.duplicate();
     a.expert_replicas = split(expert_replica_group(grid, shard, rank));
   } else {
-    a.experts = Communicator();
+    a.expert_group = Communicator();
     a.expert_gather = a.gather;
     a.expert_scatter = a.scatter;
     a.expert_replicas = a.replicas;
@@ -48,7 +48,7 @@ Axes::Traffic Axes::traffic() const {
   if (grid.expert == 1) return t;
   t.shard +=
       expert_gather.bytes_sent() + expert_scatter.bytes_sent() + expert_replicas.bytes_sent();
-  t.expert = experts.bytes_sent();
+  t.expert = expert_group.bytes_sent();
   return t;
 }
 
@@ -63,7 +63,7 @@ void connect(const Axes& a, const transport::OpenDevice& open) {
   for (const auto* c : {&a.gather, &a.scatter, &a.replicas, &a.seq, &a.down, &a.up, &a.stages})
     c->connect(open);
   if (a.grid.expert > 1)
-    for (const auto* c : {&a.experts, &a.expert_gather, &a.expert_scatter, &a.expert_replicas})
+    for (const auto* c : {&a.expert_group, &a.expert_gather, &a.expert_scatter, &a.expert_replicas})
       c->connect(open);
 }
 

@@ -13,9 +13,9 @@ struct Axes {
   Communicator gather = world,
                scatter = world;   // the ranks that share one copy of a stage's weights
   Communicator replicas = world;  // the ranks that hold equal shards
-  // The same of the ranks with an equal share of the experts, and the ranks that hold all experts.
+  // The same of the ranks that hold the same experts, and the ranks that hold all experts.
   Communicator expert_gather = world, expert_scatter = world, expert_replicas = world;
-  Communicator experts = world;
+  Communicator expert_group = world;
   Communicator seq = world;               // the ranks that share samples' positions
   Communicator down = world, up = world;  // the stages: activations, gradients
   Communicator stages = world;            // the stages: tied tables

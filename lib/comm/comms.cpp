@@ -29,7 +29,7 @@ Comms::Comms(const Axes& a, int shard) {
   set({gather, scatter}, [&](int r) { return shard_group(a.grid, shard, r); });
   set({replicas}, [&](int r) { return replica_group(a.grid, shard, r); });
   if (a.grid.expert > 1) {
-    names_[a.experts.id()] = experts;
+    names_[a.expert_group.id()] = experts;
     names_[a.expert_gather.id()] = expert_gather;
     names_[a.expert_scatter.id()] = expert_scatter;
     names_[a.expert_replicas.id()] = expert_replicas;

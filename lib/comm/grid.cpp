@@ -137,6 +137,12 @@ Group replica_group(const Grid& g, int shard, int rank) {
   return {stage * shard + place % shard, place / shard, g.places() / shard};
 }
 
+OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks) {
+  const auto each = experts / ranks, more = experts % ranks;
+  const auto first = rank * each + std::min<std::int64_t>(rank, more);
+  return {first, first + each + (rank < more ? 1 : 0)};
+}
+
 Group expert_group(const Grid& g, int rank) {
   expect(g.expert >= 1 && g.places() % g.expert == 0, "expert groups fill a stage");
   return {rank / g.expert, rank % g.expert, g.expert};

@@ -43,7 +43,15 @@ Group replica_group(const Grid&, int shard, int rank);
 // The ranks that hold all experts between them, and send each other their tokens; key is the share
 // of the experts. Grid::expert divides places().
 Group expert_group(const Grid&, int rank);
-// Of the ranks with the same share of the experts, those that share one copy of it: the ones in the
+// Experts [first, end).
+struct OwnedExperts {
+  std::int64_t first, end;
+  std::int64_t count() const { return end - first; }
+};
+// Of rank `rank` of the `ranks` that hold them all: so many in a row, the first ranks one more
+// where they do not divide.
+OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks);
+// Of the ranks that hold the same experts, those that share one copy of it: the ones in the
 // same shard group, or none but this one where that is smaller than an expert group. One of `shard`
 // and Grid::expert divides the other.
 Group expert_shard_group(const Grid&, int shard, int rank);

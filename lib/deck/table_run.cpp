@@ -18,12 +18,13 @@ KeySection parallel_section() {
               .in_units("ranks")
               .automatically("the number of ranks / (pipe * seq)"),
           row("expert", &P::expert,
-              "ranks of data x seq that share out the experts of a stage, and send each other "
+              "ranks of data x seq that hold a stage's experts between them, and send each other "
               "the tokens that chose them; 1: each rank computes all of its own tokens' experts")
-              .in(1, int32_most),
+              .in(1, int32_most)
+              .in_units("ranks"),
           row("expert_tokens", &P::expert_tokens,
               "tokens that a rank takes for its experts at a time, each as often as it chose "
-              "one of them; more of them take more rounds, and no more memory")
+              "one of them; more of them take more rounds and, but with zero-bubble and zbv, no more memory")
               .in(1, row_most)
               .automatically("1.25 times what even loads bring"),
           row("seq", &P::seq, "ranks that share each sample's tokens")

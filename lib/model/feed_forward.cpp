@@ -62,7 +62,8 @@ class Mixture final : public FeedForward {
       : router_(p.router, p.router_bias,
                 {s.config.experts, s.config.experts_per_token, s.config.router, s.config.norm_topk},
                 layer),
-        experts_(p.expert_in, p.expert_out, s.config.expert_width) {
+        experts_(p.expert_in, p.expert_out, s.config.expert_width),
+        over_ranks_(p.expert_in, p.expert_out, s.config.expert_width) {
     if (s.config.shared_expert_width > 0)
       shared_.emplace(linear(s, p.shared_in), linear(s, p.shared_out), p.shared_gate);
   }
@@ -71,12 +72,15 @@ class Mixture final : public FeedForward {
     for (auto& routed : tape.apply(run, router_, in)) in.push_back(std::move(routed));
     if (shared_) in.push_back(shared_->forward(tape, run, std::move(h)));
     h = {};
-    return std::move(tape.apply(run, experts_, std::move(in))[0]);
+    auto y = run.expert_group ? tape.apply(run, over_ranks_, std::move(in))
+                              : tape.apply(run, experts_, std::move(in));
+    return std::move(y[0]);
   }
 
  private:
   ops::Router router_;
   ops::Experts experts_;
+  ops::ExpertsOverRanks over_ranks_;
   std::optional<GatedMlp> shared_;
 };
 

@@ -23,7 +23,7 @@ std::vector<Tensor> Embedding::input_gradients(const Run&, std::vector<Tensor>&,
 // Each row of dy to the table's row that its id names.
 static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
                         const ConstView& ids_T) {
-  run.gradients->add_counts(
+  run.gradients->add_whole(
       {&table, 1}, dy_TC.extent[0],
       [&](std::span<const View> dtable_VC, std::span<const View> largest, Accumulate how) {
         run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dtable_VC[0],
@@ -99,7 +99,7 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
                           .x_TC = dy.view().reshaped({batch, tokens * width}),
                           .largest = largest[0]});
   };
-  run.gradients->add_counts(params_, leaves, add);
+  run.gradients->add_whole(params_, leaves, add);
 }
 
 }  // namespace trireme::ops

@@ -78,7 +78,7 @@ void ExpertMlp::add_gradients(const Run& run, std::span<const ParamId> params, c
                               const Tensor& x_NK, const ExpertRows& rows, std::int64_t leaves,
                               std::size_t round) const {
   if (!wants_any(run, params) || (round > 0 && rows.count == 0)) return;
-  run.gradients->add_counts(
+  run.gradients->add_whole(
       params, round > 0 ? 0 : leaves,
       [&](std::span<const View> dst, std::span<const View> largest, Accumulate how) {
         kernel::GroupedMatmulGrad o{.c_MN = {dst.begin(), dst.end()},

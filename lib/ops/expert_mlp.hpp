@@ -42,7 +42,7 @@ class ExpertMlp {
   void row_gradients(const Run&, const ExpertRows&, const Tensor& gate_up, const Tensor& dy_NC,
                      const RowGradients&) const;
   // dy' x of `params`, in() or out(), if one of them is wanted. `leaves`: as of
-  // Gradients::add_counts, of all rounds, of which these rows are of one.
+  // Gradients::add_whole, of all rounds, of which these rows are of one.
   void add_gradients(const Run&, std::span<const ParamId> params, const Tensor& dy_NM,
                      const Tensor& x_NK, const ExpertRows&, std::int64_t leaves,
                      std::size_t round = 0) const;

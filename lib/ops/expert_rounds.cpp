@@ -87,51 +87,36 @@ ExpertRound round_without_rows(const ExpertCounts& c, int me) {
   return round;
 }
 
-}  // namespace
-
-OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks) {
-  const auto each = experts / ranks, more = experts % ranks;
-  const auto first = rank * each + std::min<std::int64_t>(rank, more);
-  return {first, first + each + (rank < more ? 1 : 0)};
+std::int64_t all_rows(const ExpertCounts& c) {
+  return std::reduce(c.rows.begin(), c.rows.end(), std::int64_t{0});
 }
 
-namespace {
-
-struct Load {
-  std::int64_t all, indivisible = 1;
-};
-
-Load load_of(const ExpertCounts& c) {
-  Load load{std::reduce(c.rows.begin(), c.rows.end(), std::int64_t{0})};
-  load.indivisible = std::max<std::int64_t>(1, c.leaf_rows);
-  return load;
-}
-
-std::int64_t rows_of(const Load& load, std::int64_t experts, const OwnedExperts& owned,
-                     std::int64_t wanted) {
+// As rows_of_round, of `all` rows.
+std::int64_t rows_of_round(const ExpertCounts& c, std::int64_t all, const OwnedExperts& owned,
+                           std::int64_t wanted) {
   if (wanted == 0) {
-    const auto share = load.all * owned.count();
-    wanted = (5 * share + 4 * experts - 1) / (4 * experts);
+    const auto share = all * owned.count();
+    wanted = (5 * share + 4 * c.experts - 1) / (4 * c.experts);
   }
-  return std::max(std::min(wanted, load.all), load.indivisible);
+  return std::max({std::min(wanted, all), c.leaf_rows, std::int64_t{1}});
 }
 
 }  // namespace
 
 std::int64_t rows_of_round(const ExpertCounts& c, const OwnedExperts& owned, std::int64_t wanted) {
-  return rows_of(load_of(c), c.experts, owned, wanted);
+  return rows_of_round(c, all_rows(c), owned, wanted);
 }
 
 std::vector<ExpertRound> make_expert_rounds(const ExpertCounts& c, int me, std::int64_t wanted,
                                             RowLists lists) {
   const auto blank = round_without_rows(c, me);
   std::vector<ExpertRound> rounds;
-  const auto load = load_of(c);
+  const auto all = all_rows(c);
   std::int64_t begin = 0;  // of this rank's rows for an owner
   for (int to = 0; to < c.ranks; ++to) {
     const auto owned = owned_experts(c.experts, to, c.ranks);
     const auto of_rounds =
-        cut(pieces_of(c, owned), rows_of(load, c.experts, owned, wanted), c.leaf_rows == 0);
+        cut(pieces_of(c, owned), rows_of_round(c, all, owned, wanted), c.leaf_rows == 0);
     if (rounds.size() < of_rounds.size()) rounds.resize(of_rounds.size(), blank);
     for (std::size_t i = 0; i < of_rounds.size(); ++i) {
       auto& round = rounds[i];

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/comm/grid.hpp"
+
 namespace trireme::ops {
 
 // Rows [begin, begin + count).
@@ -46,15 +48,6 @@ struct ExpertCounts {
     return rows[static_cast<std::size_t>((rank * leaves + leaf) * experts + expert)];
   }
 };
-
-// Experts [first, end).
-struct OwnedExperts {
-  std::int64_t first, end;
-  std::int64_t count() const { return end - first; }
-};
-// Of rank `rank` of the `ranks` that hold them all: so many in a row, the first ranks one more
-// where they do not divide.
-OwnedExperts owned_experts(std::int64_t experts, int rank, int ranks);
 
 // Rows that an owner takes in a round: `wanted`, or, where that is 0, 1.25 times its share of all
 // rows if experts were chosen evenly.

@@ -34,20 +34,20 @@ static void add_gradient(const Run& run, const Tensor& dz, const Tensor& x,
       });
 }
 
-Router::Router(ParamId weight, ParamId bias, const Choice& choice, std::int64_t layer)
-    : params_{weight}, bias_(bias), choice_(choice), layer_(layer) {}
+Router::Router(ParamId weight, ParamId bias, const Config& config, std::int64_t layer)
+    : params_{weight}, bias_(bias), config_(config), layer_(layer) {}
 
 Tensor Router::count_by_sample(const Run& run, const Tensor& choice_TK,
                                std::int64_t samples) const {
   if (run.place.balance_scale == 0) return {};
   auto& b = run.backend;
-  const std::int64_t ranks = run.seq.size(), counts = samples * choice_.experts;
+  const std::int64_t ranks = run.seq.size(), counts = samples * config_.experts;
   const Tensor all = Tensor::empty(b, {ranks * counts}, DType::i64, Kind::transient);
   const auto of_rank = [&](std::int64_t r) { return all.slice(r * counts, {counts}); };
-  Tensor sum = Tensor::empty(b, {samples, choice_.experts}, DType::i64, Kind::saved);
+  Tensor sum = Tensor::empty(b, {samples, config_.experts}, DType::i64, Kind::saved);
   const auto own = of_rank(run.seq.rank());
   b.put(Queue::compute,
-        kernel::CountChoices{.count_BE = own.view().reshaped({samples, choice_.experts}),
+        kernel::CountChoices{.count_BE = own.view().reshaped({samples, config_.experts}),
                              .choice_TK = choice_TK.view()});
   if (ranks > 1) {
     b.wait(Queue::exchange, b.record(Queue::compute));
@@ -74,13 +74,13 @@ void Router::add_totals(const Run& run, const Tensor& logits_TE, const Tensor& c
   run.backend.put(Queue::compute, kernel::RouterLosses{.sums = totals->losses,
                                                        .logits_TE = logits_TE.view(),
                                                        .count_BE = count_BE.view(),
-                                                       .scores = choice_.scores,
+                                                       .scores = config_.scores,
                                                        .scale = scale,
                                                        .largest = totals->largest});
 }
 
 // DeepSeek-V3's f_e = E / (K T) count_e, so that even loads give a loss of 1.
-static double scale_of_counts(const Run& run, const Router::Choice& c, std::int64_t tokens) {
+static double scale_of_counts(const Run& run, const Router::Config& c, std::int64_t tokens) {
   return static_cast<double>(c.experts) / static_cast<double>(c.of_token * tokens * run.seq.size());
 }
 
@@ -95,35 +95,35 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
   const Tensor x = std::move(in[0]);
   const auto kind = kind_of(saved);
   const auto samples = x.shape()[0], tokens = x.shape()[1], all = samples * tokens;
-  const auto rows = all * choice_.of_token;
+  const auto rows = all * config_.of_token;
   const Tensor logits_TE = logits_of(run, x, params_[0], kind);
   const auto ids = [&](const Shape& s) { return Tensor::empty(b, s, DType::i32, kind); };
-  const Tensor weight_TK = Tensor::empty(b, {all, choice_.of_token}, logits_TE.dtype(), kind);
-  const Tensor choice_TK = ids({all, choice_.of_token});
+  const Tensor weight_TK = Tensor::empty(b, {all, config_.of_token}, logits_TE.dtype(), kind);
+  const Tensor choice_TK = ids({all, config_.of_token});
   b.put(Queue::compute,
         kernel::Route{.weight_TK = weight_TK.view(),
                       .choice_TK = choice_TK.view(),
                       .logits_TE = logits_TE.view(),
                       .bias_E = bias_ == ParamId{} ? ConstView{} : run.weights[bias_],
-                      .scores = choice_.scores,
-                      .normalize = choice_.normalize});
+                      .scores = config_.scores,
+                      .normalize = config_.normalize});
   const Tensor count_BE = count_by_sample(run, choice_TK, samples);
-  add_totals(run, logits_TE, choice_TK, count_BE, scale_of_counts(run, choice_, tokens));
+  add_totals(run, logits_TE, choice_TK, count_BE, scale_of_counts(run, config_, tokens));
   ExpertOrder order{
-      ids({choice_.experts + 1}), ids({rows}), ids({rows}), ids({all, choice_.of_token}), {}};
-  if (run.experts) {
+      ids({config_.experts + 1}), ids({rows}), ids({rows}), ids({all, config_.of_token}), {}};
+  if (run.expert_group) {
     order.count_LE =
-        Tensor::empty(b, {leaves_of(run, all), choice_.experts}, DType::i64, Kind::transient);
+        Tensor::empty(b, {leaves_of(run, all), config_.experts}, DType::i64, Kind::transient);
     b.put(Queue::compute,
           kernel::CountChoices{.count_BE = order.count_LE.view(), .choice_TK = choice_TK.view()});
   }
   b.put(Queue::compute, kernel::SortChoices{.offset_E1 = order.offset_E1.view(),
                                             .token_R = order.token_R.view(),
-                                            .row_R = order.row_R.view(),
-                                            .place_TK = order.place_TK.view(),
+                                            .choice_R = order.choice_R.view(),
+                                            .row_TK = order.row_TK.view(),
                                             .choice_TK = choice_TK.view()});
   if (saved) *saved = {x, logits_TE, choice_TK, count_BE};
-  return {weight_TK, order.offset_E1, order.token_R, order.row_R, order.place_TK, order.count_LE};
+  return {weight_TK, order.offset_E1, order.token_R, order.choice_R, order.row_TK, order.count_LE};
 }
 
 // Leaves dz in the logits' place.
@@ -133,15 +133,15 @@ std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>&
   const Tensor x = saved[0], logits_TE = std::move(saved[1]), choice_TK = std::move(saved[2]),
                count_BE = std::move(saved[3]);
   const Tensor dz = Tensor::empty(run.backend, logits_TE.shape(), x.dtype(), Kind::transient);
-  const auto counts = scale_of_counts(run, choice_, x.shape()[1]);
+  const auto counts = scale_of_counts(run, config_, x.shape()[1]);
   run.backend.put(Queue::compute,
                   kernel::RouteGrad{.dlogits_TE = dz.view(),
                                     .dweight_TK = grad_out[0].view(),
                                     .choice_TK = choice_TK.view(),
                                     .logits_TE = logits_TE.view(),
                                     .count_BE = count_BE.view(),
-                                    .scores = choice_.scores,
-                                    .normalize = choice_.normalize,
+                                    .scores = config_.scores,
+                                    .normalize = config_.normalize,
                                     .balance_scale = run.place.balance_scale * counts,
                                     .z_scale = run.place.z_scale});
   grad_out.clear();

@@ -26,20 +26,20 @@ namespace ops {
 
 // How rows of tokens stand where they are sorted by expert: outputs of SortChoices, i32; and how
 // many choices of each leaf's tokens (one leaf: all of them) each expert has, i64, where experts
-// are shared out over ranks.
+// are spread over ranks.
 struct ExpertOrder {
-  Tensor offset_E1, token_R, row_R, place_TK, count_LE;
+  Tensor offset_E1, token_R, choice_R, row_TK, count_LE;
 };
 
 class Router final : public Op {  // in: x_BTC; out: weight_TK, then the tensors of ExpertOrder
  public:
-  struct Choice {
+  struct Config {
     std::int64_t experts, of_token;  // E, K
     RouterScores scores;
     bool normalize;
   };
   // `bias` of value -1: none. `layer`: whose row of load_LE is added to.
-  Router(ParamId weight, ParamId bias, const Choice&, std::int64_t layer);
+  Router(ParamId weight, ParamId bias, const Config&, std::int64_t layer);
 
   std::string_view name() const override { return "router"; }
   std::span<const ParamId> params() const override { return params_; }
@@ -56,7 +56,7 @@ class Router final : public Op {  // in: x_BTC; out: weight_TK, then the tensors
 
   std::vector<ParamId> params_;  // that have gradients
   ParamId bias_;
-  Choice choice_;
+  Config config_;
   std::int64_t layer_;
 };
 

@@ -58,4 +58,17 @@ bool wants_any(const Run& run, std::span<const ParamId> params) {
   return std::ranges::any_of(params, [&](ParamId p) { return run.wants(p); });
 }
 
+Tensor room_for_rows(const Run& run, const ConstView& x_TC, std::int64_t rows, Kind kind) {
+  return Tensor::empty(run.backend, {rows, x_TC.extent[1]}, x_TC.dtype, kind);
+}
+
+Tensor take_rows(const Run& run, const ConstView& x_TC, const ConstView& ids_R, Kind kind) {
+  const auto rows = ids_R.count();
+  Tensor y = room_for_rows(run, x_TC, rows, kind);
+  run.backend.put(
+      Queue::compute,
+      kernel::Embedding{.y_TC = y.view(), .ids_T = ids_R.reshaped({rows}), .table_VC = x_TC});
+  return y;
+}
+
 }  // namespace trireme::ops

@@ -34,6 +34,11 @@ SumOrder sum_order_of_rows(const Run&);
 // A product whose rows are tokens; in blocks of Place::exact_chunk where that is set.
 void multiply_rows(const Run&, const kernel::Matmul&);
 
+// Memory for rows as wide as these.
+Tensor room_for_rows(const Run&, const ConstView& x_TC, std::int64_t rows, Kind);
+// Rows of x_TC, by ids.
+Tensor take_rows(const Run&, const ConstView& x_TC, const ConstView& ids_R, Kind);
+
 // Is the gradient of one of `params` wanted?
 bool wants_any(const Run&, std::span<const ParamId> params);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which transformer blocks each stage runs, as a number for each stage, since blocks are alike; the
+// Which transformer blocks each stage runs, as a number for each stage: blocks count as alike. The
 // first stage also embeds tokens, the last one also runs the head. With chunks, stages are virtual
 // ones (lib/pipe/schedule.hpp). Pure.
 #include <cstdint>

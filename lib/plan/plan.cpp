@@ -6,7 +6,7 @@
 #include "kernels/trace.hpp"
 #include "lib/comm/nccl_memory.hpp"
 #include "lib/comm/transport/pretended_transport.hpp"
-#include "lib/ops/expert_rounds.hpp"
+#include "lib/plan/rank_kinds.hpp"
 #include "lib/plan/sent_messages.hpp"
 #include "lib/run/evaluation.hpp"
 #include "lib/train/snapshot.hpp"
@@ -150,7 +150,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
   plan.rank = rank;
   plan.at = axes.at;
   plan.experts =
-      ops::owned_experts(in.setup.model.experts, axes.experts.rank(), in.grid.expert).count();
+      owned_experts(in.setup.model.experts, axes.expert_group.rank(), in.grid.expert).count();
   plan.outside = outside_account(in, target.properties, axes);
   const auto microbatches = any_microbatches(in);
   const std::vector<Batch> group(static_cast<std::size_t>(evaluation_group(in.grid)),
@@ -248,7 +248,8 @@ std::optional<std::size_t> needed_within(const PlanInput& in, const DryTarget& t
                                          std::size_t limit) {
   std::size_t most = 0;
   const auto blocks = blocks_of_ranks(in);
-  for (const int rank : kinds_of_ranks(in)) {
+  const RankKinds kinds(in);
+  for (const int rank : kinds.ranks()) {
     if (!may_hold_most(in, blocks, in.grid.at(rank).pipe)) continue;
     const auto r = reserved_by(in, target, rank);
     most = std::max(most, r.all + r.outside.all());
@@ -281,7 +282,8 @@ Plan make_plan(const PlanInput& in, const DryTarget& target) {
   for (const auto& stage : blocks_of_ranks(in)) plan.stage_blocks.push_back(stage.all);
   plan.freeze_borders = borders_of(in, FreezeSchedule(in.setup.freeze, spec));
   plan.busiest_step = busiest_step(in);
-  for (const int rank : kinds_of_ranks(in)) plan.ranks.push_back(plan_rank(in, target, rank));
+  const RankKinds kinds(in);
+  for (const int rank : kinds.ranks()) plan.ranks.push_back(plan_rank(in, target, rank));
   plan.timeline = timeline_of(plan, pipeline_of(in.setup, in.grid.pipe));
   return plan;
 }

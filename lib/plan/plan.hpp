@@ -39,8 +39,6 @@ struct OutsideAccount {
 };
 OutsideAccount outside_account(const PlanInput&, const BackendProperties&, const Axes&);
 
-// A rank of each kind (lib/plan/rank_kinds.hpp).
-std::vector<int> kinds_of_ranks(const PlanInput&);
 // What a rank gets in a step: as many tokens as its share has, of any ids.
 std::vector<Batch> any_microbatches(const PlanInput&);
 // The step of the run that trains most.
@@ -67,7 +65,7 @@ struct RankPlan {
 };
 
 struct Plan {
-  std::vector<RankPlan> ranks;  // one of each kind
+  std::vector<RankPlan> ranks;  // one of each kind (lib/plan/rank_kinds.hpp)
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0;  // that a token meets
   std::int64_t microbatches = 0;

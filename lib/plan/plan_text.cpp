@@ -4,6 +4,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/sizes.hpp"
 #include "lib/plan/plan.hpp"
+#include "lib/plan/rank_kinds.hpp"
 #include "lib/run/saving.hpp"
 
 namespace trireme {
@@ -217,6 +218,7 @@ std::string plan_json(const Plan& p, const PlanInput& in, const DryTarget& targe
                                    {"reserved_bytes", p.most_reserved()},
                                    {"needed_bytes", p.most_needed()},
                                    {"ranks", ranks},
+                                   {"kind_of_place", RankKinds(in).of_places()},
                                    {"schedule", schedule_json(p)}};
   return out.dump(2) + "\n";
 }

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <string>
 
-#include "lib/ops/expert_rounds.hpp"
 #include "lib/ops/heads.hpp"
 
 namespace trireme {
@@ -30,7 +29,7 @@ static std::vector<std::string> kinds_of_experts(const PlanInput& in) {
   for (const auto& rule : s.freeze) patterns.push_back(rule.pattern);
   const auto spec = patterns.empty() ? ModelSpec{} : make_spec(s.model);
   for (int share = 0; share < ranks; ++share) {
-    const auto own = ops::owned_experts(s.model.experts, share, ranks);
+    const auto own = owned_experts(s.model.experts, share, ranks);
     auto& kind = kinds[static_cast<std::size_t>(share)];
     kind = std::to_string(own.count());
     for (const auto& p : spec.params)
@@ -63,10 +62,6 @@ RankKinds::RankKinds(const PlanInput& in) : grid_(in.grid) {
 int RankKinds::of(int rank) const {
   const auto place = static_cast<std::size_t>(grid_.place(rank)) % of_place_.size();
   return rank / grid_.places() * of_stage_ + of_place_[place];
-}
-
-std::vector<int> kinds_of_ranks(const PlanInput& in) {
-  return RankKinds(in).ranks();
 }
 
 }  // namespace trireme

@@ -14,11 +14,13 @@ class RankKinds {
   const std::vector<int>& ranks() const { return ranks_; }
   // Index of a rank's kind.
   int of(int rank) const;
+  // Of the places of a stage, as indices of the stage's kinds; later places repeat them.
+  const std::vector<int>& of_places() const { return of_place_; }
 
  private:
   Grid grid_;
-  std::vector<int> of_place_;  // by place; what follows repeats it
-  int of_stage_ = 0;           // kinds
+  std::vector<int> of_place_;
+  int of_stage_ = 0;  // kinds
   std::vector<int> ranks_;
 };
 

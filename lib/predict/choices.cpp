@@ -29,7 +29,7 @@ static bool can_be_exact(const PlanInput& in, const Grid& grid, std::int64_t mic
          (in.evaluation == PlanEvaluation::left_out || microbatch <= fixed::loss_terms / tokens);
 }
 
-// Ranks that experts may be shared out over, one first.
+// Ranks that experts may be spread over, one first.
 static std::vector<std::int64_t> expert_ranks(const ModelConfig& m, const Grid& grid) {
   auto all = divisors(grid.places());
   std::erase_if(all, [&](std::int64_t e) { return e > std::max<std::int64_t>(m.experts, 1); });

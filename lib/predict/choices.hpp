@@ -1,6 +1,6 @@
 #pragma once
-// The ways to run a model on a number of ranks: over grids, ranks that share out a mixture's
-// experts, zero.stage and cadences, schedules, microbatch and recompute.
+// The ways to run a model on a number of ranks: over grids, ranks that a mixture's
+// experts are spread over, zero.stage and cadences, schedules, microbatch and recompute.
 #include <string>
 #include <vector>
 

@@ -7,6 +7,7 @@
 
 #include "lib/base/counted.hpp"
 #include "lib/base/sizes.hpp"
+#include "lib/plan/rank_kinds.hpp"
 #include "lib/predict/recorder.hpp"
 #include "lib/run/step_trace.hpp"
 #include "lib/train/work.hpp"
@@ -17,7 +18,8 @@ std::vector<Recording> record_kinds(const PlanInput& in, const DryTarget& target
                                     const MachineModel& machine) {
   const Placement placement{static_cast<int>(machine.ranks_of_node)};
   std::vector<Recording> all;
-  for (const int rank : kinds_of_ranks(in)) all.push_back(record_step(in, target, placement, rank));
+  const RankKinds kinds(in);
+  for (const int rank : kinds.ranks()) all.push_back(record_step(in, target, placement, rank));
   return all;
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "kernels/trace.hpp"
-#include "lib/ops/expert_rounds.hpp"
 #include "lib/predict/recorder.hpp"
 #include "lib/predict/simulate.hpp"
 #include "lib/train/optimizer.hpp"
@@ -148,16 +147,16 @@ int SearchBounds::before(const RunChoice& c, int stage, std::initializer_list<in
 
 // What a step does once, such as clearing a gradient, it does in one microbatch or the other: less
 // than the least of two is in none.
-const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, Sort sort) {
+const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, BlockType type) {
   const auto& g = c.grid;
   const int before_it = before(c, stage, {g.seq, g.expert});
-  auto& b = blocks_[{g.seq, g.expert, c.microbatch, c.recompute, before_it, sort}];
+  auto& b = blocks_[{g.seq, g.expert, c.microbatch, c.recompute, before_it, type}];
   if (b) return *b;
   RunChoice alone = c;
   alone.grid = {1, g.expert / std::gcd(g.expert, g.seq), g.seq, g.expert};
   alone.zero_stage = 0;
   const auto of = [&](std::int64_t layers) {
-    return measure(small(input_, alone, sort == mixture, layers, 2), target_, machine_, before_it);
+    return measure(small(input_, alone, type == mixture, layers, 2), target_, machine_, before_it);
   };
   const auto one = of(1), two = of(2);
   std::array<Block, 2> each;
@@ -171,17 +170,17 @@ const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, So
       std::max(0.0, std::min(each[0].rest, each[1].rest)), two.saved - one.saved});
 }
 
-const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage, Sort sort) {
+const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage, BlockType type) {
   const auto& g = c.grid;
   const int before_it = before(c, stage, {g.places()});
   const auto [it, fresh] = shards_.try_emplace(
-      {g.data, g.seq, g.expert, c.zero_stage, c.gather, c.reduce, before_it, sort}, Shard{});
+      {g.data, g.seq, g.expert, c.zero_stage, c.gather, c.reduce, before_it, type}, Shard{});
   if (!fresh || g.places() == 1) return it->second;
   RunChoice least = c;
   least.microbatch = 1;
   least.recompute = Recompute::none;
   const auto at = [&](std::int64_t layers, std::int64_t microbatches) {
-    return measure(small(input_, least, sort == mixture, layers, microbatches), target_, machine_,
+    return measure(small(input_, least, type == mixture, layers, microbatches), target_, machine_,
                    before_it);
   };
   const auto one = at(1, 1), two = at(2, 1), one_twice = at(1, 2), two_twice = at(2, 2);
@@ -214,11 +213,11 @@ SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
   for (int chunk = 0; chunk < c.chunks; ++chunk) {
     const auto& there = of_stage[static_cast<std::size_t>(pipe.virtual_stage(stage, chunk))];
     std::array<double, 2> gathered{}, shared{};
-    for (const auto sort : sorts) {
-      if (there[sort] == 0) continue;
-      const auto n = static_cast<double>(there[sort]);
-      const auto& b = block(c, stage, sort);
-      const auto& s = shard(c, stage, sort);
+    for (const auto type : block_types) {
+      if (there[type] == 0) continue;
+      const auto n = static_cast<double>(there[type]);
+      const auto& b = block(c, stage, type);
+      const auto& s = shard(c, stage, type);
       all.forward += n * b.forward;
       all.both += n * b.both();
       for (std::size_t i = 0; i < once.size(); ++i) {
@@ -264,9 +263,9 @@ double SearchBounds::seconds(const RunChoice& c) {
           std::max({most, first + work - s.forward, std::max(first + others, through) + s.scatter});
     }
     above += s.both;
-    for (const auto sort : sorts)
-      if (const auto n = of_stage[static_cast<std::size_t>(stage)][sort]; n > 0)
-        down += static_cast<double>(n) * block(c, stage, sort).forward;
+    for (const auto type : block_types)
+      if (const auto n = of_stage[static_cast<std::size_t>(stage)][type]; n > 0)
+        down += static_cast<double>(n) * block(c, stage, type).forward;
   }
   if (c.grid.pipe > 1) return most;
   const auto first = has_experts(input_.setup.model, 0) ? mixture : dense;
@@ -275,7 +274,7 @@ double SearchBounds::seconds(const RunChoice& c) {
 
 // Of the first place, which has most.
 static double own_experts(const PlanInput& in, const RunChoice& c) {
-  return static_cast<double>(ops::owned_experts(in.setup.model.experts, 0, c.grid.expert).count());
+  return static_cast<double>(owned_experts(in.setup.model.experts, 0, c.grid.expert).count());
 }
 
 double SearchBounds::state_bytes(const RunChoice& c, const Count& blocks) const {
@@ -286,9 +285,9 @@ double SearchBounds::state_bytes(const RunChoice& c, const Count& blocks) const 
   const double n = c.zero_stage == 3 ? c.grid.places() : 1,
                of_experts = c.zero_stage == 3 ? n / c.grid.expert : 1;
   double bytes = 0;
-  for (const auto sort : sorts) {
-    const auto& p = parameters_[sort];
-    bytes += static_cast<double>(blocks[sort]) * each *
+  for (const auto type : block_types) {
+    const auto& p = parameters_[type];
+    bytes += static_cast<double>(blocks[type]) * each *
              (p.stage / n + p.of_expert * own_experts(input_, c) / of_experts);
   }
   return bytes;
@@ -299,9 +298,9 @@ double SearchBounds::gathered_bytes(const RunChoice& c, const Count& blocks,
   if (c.zero_stage != 3 || c.grid.places() == 1) return 0;
   const bool experts_too = c.grid.places() > c.grid.expert;
   double bytes = 0;
-  for (const auto sort : sorts) {
-    const auto& p = parameters_[sort];
-    bytes += static_cast<double>(blocks[sort]) * bytes_each *
+  for (const auto type : block_types) {
+    const auto& p = parameters_[type];
+    bytes += static_cast<double>(blocks[type]) * bytes_each *
              (p.stage + (experts_too ? p.of_expert * own_experts(input_, c) : 0));
   }
   return bytes;
@@ -316,8 +315,8 @@ double SearchBounds::bytes(const RunChoice& c) {
   const auto& of_stage = blocks(pipe);
   Count first{};
   for (int chunk = 0; chunk < c.chunks; ++chunk)
-    for (const auto sort : sorts)
-      first[sort] += of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))][sort];
+    for (const auto type : block_types)
+      first[type] += of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))][type];
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
   const double gathered = c.gather == ZeroCadence::step ? gathered_bytes(c, first, compute) : 0;
   const auto m = microbatches_of(input_, c);
@@ -326,8 +325,8 @@ double SearchBounds::bytes(const RunChoice& c) {
   // Of `most` microbatches, or as many as there are.
   const auto saved_of = [&](const Count& blocks, std::int64_t most, std::int64_t microbatches) {
     double bytes = 0;
-    for (const auto sort : sorts)
-      if (blocks[sort] > 0) bytes += static_cast<double>(blocks[sort]) * block(c, 0, sort).saved;
+    for (const auto type : block_types)
+      if (blocks[type] > 0) bytes += static_cast<double>(blocks[type]) * block(c, 0, type).saved;
     return bytes * static_cast<double>(std::min(most, microbatches));
   };
   const auto saved = [&](std::int64_t microbatches) {

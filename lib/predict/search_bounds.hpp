@@ -1,6 +1,6 @@
 #pragma once
 // What a choice takes at least, in time and memory, from recordings of models of one and of two
-// blocks of a sort. Each is made once for all choices that it serves.
+// blocks of a type. Each is made once for all choices that it serves.
 #include <array>
 #include <initializer_list>
 #include <map>
@@ -21,9 +21,9 @@ class SearchBounds {
 
  private:
   // Blocks with one MLP, and with experts.
-  enum Sort : std::uint8_t { dense, mixture };
-  static constexpr std::array sorts = {dense, mixture};
-  using Count = std::array<std::int64_t, 2>;  // of each sort
+  enum BlockType : std::uint8_t { dense, mixture };
+  static constexpr std::array block_types = {dense, mixture};
+  using Count = std::array<std::int64_t, 2>;  // of each type
 
   // Of one microbatch on one rank.
   struct Block {
@@ -37,11 +37,11 @@ class SearchBounds {
     double step = 0, microbatch = 0;
     double of(double microbatches) const { return step + microbatches * microbatch; }
   };
-  // Those of all weights but shared out experts', and those of experts.
+  // Those of all weights but experts' that are spread over ranks, and those of these.
   struct Shard {
     std::array<Messages, 2> gather, scatter;
   };
-  // Elements of a block: whole ones but shared out experts', and one expert's.
+  // Elements of a block: of all but spread experts, and of one expert.
   struct Parameters {
     double stage = 0, of_expert = 0;
   };
@@ -51,8 +51,8 @@ class SearchBounds {
   };
 
   // `stage`: of the pipeline, whose ranks may lie otherwise on nodes than those of the first.
-  const Block& block(const RunChoice&, int stage, Sort);
-  const Shard& shard(const RunChoice&, int stage, Sort);
+  const Block& block(const RunChoice&, int stage, BlockType);
+  const Shard& shard(const RunChoice&, int stage, BlockType);
   StageSums sums(const RunChoice&, int stage);
   // What of all blocks of these counts a rank's state takes at least.
   double state_bytes(const RunChoice&, const Count&) const;
@@ -67,9 +67,10 @@ class SearchBounds {
   const PlanInput& input_;
   const DryTarget& target_;
   const MachineModel& machine_;
-  std::array<Parameters, 2> parameters_;  // by Sort
-  std::map<std::tuple<int, int, std::int64_t, Recompute, int, Sort>, std::optional<Block>> blocks_;
-  std::map<std::tuple<int, int, int, int, ZeroCadence, ZeroCadence, int, Sort>, Shard> shards_;
+  std::array<Parameters, 2> parameters_;  // by BlockType
+  std::map<std::tuple<int, int, std::int64_t, Recompute, int, BlockType>, std::optional<Block>>
+      blocks_;
+  std::map<std::tuple<int, int, int, int, ZeroCadence, ZeroCadence, int, BlockType>, Shard> shards_;
   std::map<std::tuple<ScheduleKind, int, int>, std::vector<Count>> stages_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/plan/rank_kinds.hpp"
 #include "lib/predict/recorder.hpp"
 
 namespace trireme {
@@ -14,7 +15,8 @@ Trial simulate_choice(const PlanInput& in, const DryTarget& target, const Machin
   Trial trial;
   trial.choice = c;
   std::vector<Recording> recordings;
-  for (const int rank : kinds_of_ranks(input)) {
+  const RankKinds kinds(input);
+  for (const int rank : kinds.ranks()) {
     Account account;
     recordings.push_back(record_step(input, target, placement, rank, &account));
     const auto axes = pretend_axes(input.grid, shard_ranks(input.setup.zero, input.grid), rank);
@@ -60,7 +62,7 @@ Trial try_choice(const PlanInput& in, const DryTarget& target, const MachineMode
 
 void plan_memory(Trial& t, const PlanInput& in, const DryTarget& target) {
   const auto input = input_of(in, t.choice);
-  const auto kinds = kinds_of_ranks(input);
+  const auto kinds = RankKinds(input).ranks();
   auto without_order = target;  // which says nothing of memory
   without_order.order = false;
   constexpr double near = 0.9, little = 64 << 20;

@@ -6,7 +6,19 @@
 
 namespace trireme {
 
-std::string IdleExperts::after(const Routing& routing) {
+static std::string_view advice(Balance b) {
+  switch (b) {
+    case Balance::none:
+      return "give a train.balance";
+    case Balance::sample:
+      return "raise train.balance_weight";
+    case Balance::bias:
+      return "raise train.balance_rate";
+  }
+  return {};
+}
+
+std::string IdleExperts::after(const Routing& routing, Balance balance) {
   std::int64_t found = 0;
   std::string first;
   for (std::size_t l = 0; l < routing.layers.size(); ++l)
@@ -18,9 +30,8 @@ std::string IdleExperts::after(const Routing& routing) {
     }
   if (found == 0) return {};
   return fmt::format(
-      "{} got no token in {} steps, the first is {}: see routing.csv, and try another "
-      "train.balance or a higher train.balance_weight",
-      counted(found, "expert"), patience, first);
+      "{} got no token in {} steps, the first is {}: see routing.csv, and {}",
+                     counted(found, "expert"), patience, first, advice(balance));
 }
 
 }  // namespace trireme

@@ -362,7 +362,7 @@ void TrainLoop::report(const StepResult& r, double lr, double seconds, std::int6
                tokens / (seconds_since(line_.at) - line_.evaluating));
     line_ = {meta_.step, Clock::now(), 0};
   }
-  if (const auto idle = idle_experts_.after(r.routing); !idle.empty())
+  if (const auto idle = idle_experts_.after(r.routing, settings_.train.balance); !idle.empty())
     log_warning("step {}: {}", meta_.step, idle);
   const double left = static_cast<double>(total_steps_ - meta_.step) * times_.step();
   progress_.show({meta_.step, total_steps_, row.loss, lr, row.tokens_per_second, left});

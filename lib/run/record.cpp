@@ -41,7 +41,8 @@ void require_tables(const RunDirectory& directory) {
 }
 
 RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations evaluations,
-                     Digests digests, Experts experts, const CheckpointMeta& meta, JobStart start) {
+                     Digests digests, RoutingTable routing, const CheckpointMeta& meta,
+                     JobStart start) {
   files_.emplace(
       Files{directory,
             open_table(directory.history(), history_columns, history_start(origin, meta)),
@@ -64,7 +65,7 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
   if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
     files_->digests.emplace(
         open_table(directory.digests(), digest_columns, start_with(is_digest_row)));
-  if (experts == Experts::some)
+  if (routing == RoutingTable::some)
     files_->routing.emplace(
         open_table(directory.routing(), routing_columns, start_with(is_routing_row)));
 }

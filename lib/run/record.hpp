@@ -26,7 +26,7 @@ void require_tables(const RunDirectory&);
 
 enum class Evaluations : std::uint8_t { none, some };
 enum class Digests : std::uint8_t { none, some };
-enum class Experts : std::uint8_t { none, some };
+enum class RoutingTable : std::uint8_t { none, some };
 
 // Default-constructed, as on ranks other than 0, it does nothing.
 class RunRecord {
@@ -34,8 +34,8 @@ class RunRecord {
   RunRecord() = default;
   // Opens the tables to continue after meta.step; damage is repaired and logged. `meta` is the
   // checkpoint's.
-  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, Experts, const CheckpointMeta& meta,
-            JobStart = {});
+  RunRecord(const RunDirectory&, Origin, Evaluations, Digests, RoutingTable,
+            const CheckpointMeta& meta, JobStart = {});
 
   // Rows and texts go into an event file, too; one that cannot be written is left with a warning.
   void open_tensorboard(std::int64_t step);

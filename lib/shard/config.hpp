@@ -18,7 +18,7 @@ struct ParallelConfig {
   std::int64_t pipe = 1;                   // pipeline stages
   std::int64_t data = 0;                   // data ranks; 0: what pipe and seq leave of the ranks
   std::int64_t seq = 1;                    // sequence ranks (Ulysses)
-  std::int64_t expert = 1;                 // ranks of data x seq that share out the experts
+  std::int64_t expert = 1;                 // ranks of data x seq that hold all experts
   std::int64_t expert_tokens = 0;          // rows of a round; 0: 1.25 times an even load
   std::vector<std::int64_t> stage_layers;  // blocks of each virtual stage; empty: chosen by cost
   ScheduleKind schedule = ScheduleKind::one_f_one_b;

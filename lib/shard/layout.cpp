@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/ops/expert_rounds.hpp"
 
 namespace trireme {
 
@@ -63,17 +62,17 @@ static std::vector<std::uint8_t> decays(const ModelSpec& spec, const LayoutInput
 }
 
 // Does another rank hold it, or other experts of its block?
-static bool shared_out(const ModelSpec& spec, std::size_t p, const LayoutInput& in) {
+static bool over_ranks(const ModelSpec& spec, std::size_t p, const LayoutInput& in) {
   return spec.params[p].expert >= 0 && in.expert_ranks > 1;
 }
 
 // Indices of the parameters that this rank holds, by UnitId.
 static std::vector<std::vector<std::size_t>> held(const ModelSpec& spec, const LayoutInput& in) {
   std::vector<std::vector<std::size_t>> of_unit(spec.units.size());
-  const auto mine = ops::owned_experts(spec.config.experts, in.expert_rank, in.expert_ranks);
+  const auto mine = owned_experts(spec.config.experts, in.expert_rank, in.expert_ranks);
   for (std::size_t i = 0; i < spec.params.size(); ++i) {
     const auto& p = spec.params[i];
-    if (!shared_out(spec, i, in) || (mine.first <= p.expert && p.expert < mine.end))
+    if (!over_ranks(spec, i, in) || (mine.first <= p.expert && p.expert < mine.end))
       of_unit[p.unit.index()].push_back(i);
   }
   return of_unit;
@@ -90,7 +89,7 @@ static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInpu
   }
   for (std::size_t i = 0; i < all.size(); ++i)
     all[i].push_back(spec.params[i].learns_from == LearnsFrom::loads ? 2
-                     : shared_out(spec, i, in)                       ? 1
+                     : over_ranks(spec, i, in)                       ? 1
                                                                      : 0);
   return all;
 }

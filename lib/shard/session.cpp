@@ -81,8 +81,8 @@ void BorrowedGradients::add_leaves(std::span<const ParamId> params, std::int64_t
   }
 }
 
-void BorrowedGradients::add_counts(std::span<const ParamId> params, std::int64_t leaves,
-                                   const FillCounts& fill) {
+void BorrowedGradients::add_whole(std::span<const ParamId> params, std::int64_t leaves,
+                                  const FillWhole& fill) {
   const auto [dst, how] = destination(params);
   std::vector<View> largest(params.size());
   if (store_.gradients().exact_chunk() > 0)

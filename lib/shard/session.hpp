@@ -43,7 +43,7 @@ class BorrowedWeights final : public Weights {
 class BorrowedGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t rows, const Fill&) override;
-  void add_counts(std::span<const ParamId>, std::int64_t leaves, const FillCounts&) override;
+  void add_whole(std::span<const ParamId>, std::int64_t leaves, const FillWhole&) override;
 
  private:
   friend class Session;

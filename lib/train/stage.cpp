@@ -15,7 +15,7 @@ namespace {
 class LaterGradients final : public Gradients {
  public:
   void add(std::span<const ParamId>, std::int64_t, const Fill&) override { refuse(); }
-  void add_counts(std::span<const ParamId>, std::int64_t, const FillCounts&) override { refuse(); }
+  void add_whole(std::span<const ParamId>, std::int64_t, const FillWhole&) override { refuse(); }
 
  private:
   [[noreturn]] static void refuse() {

@@ -9,6 +9,7 @@
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/ops/token_dispatch.hpp"
 #include "lib/shard/digests.hpp"
 #include "lib/train/digests.hpp"
 #include "lib/train/optimizer.hpp"
@@ -71,7 +72,7 @@ Trainer::Trainer(Backend& backend, Axes axes, TrainerSetup setup)
 Layout Trainer::layout() const {
   LayoutInput in{units_of(model_, chunks_), axes_.grid.places(), setup_.optimizer.no_decay,
                  setup_.segments};
-  in.expert_rank = axes_.experts.rank();
+  in.expert_rank = axes_.expert_group.rank();
   in.expert_ranks = axes_.grid.expert;
   for (const auto& rule : setup_.freeze) in.freeze.push_back(rule.pattern);
   return make_layout(model_.spec(), in);
@@ -135,7 +136,7 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
     chunks.emplace_back(model_, range, backward_parts(model_, range, trainable, input_wanted));
   }
   when.exact_chunk = setup_.exact_chunk;
-  const ExpertGroup experts{axes_.experts, setup_.expert_tokens};
+  const ExpertGroup experts{axes_.expert_group, setup_.expert_tokens};
   if (axes_.grid.expert > 1) when.experts = &experts;
   Session session(store_, purpose,
                   make_borrow_plan(visits(program, chunks), store_.sharding().policy));

@@ -13,7 +13,6 @@
 #include "lib/comm/agree.hpp"
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
-#include "lib/ops/experts.hpp"
 #include "lib/ops/key_values.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"

@@ -7,31 +7,23 @@
 
 namespace trireme {
 
-// Weights of a block's products that a token is multiplied with: norms and biases have one dim.
-static std::int64_t weights_of_token(const ModelSpec& spec, const BlockParams& block) {
-  const auto& c = spec.config;
+// Weights of a block's products that a token is multiplied with, over all blocks: norms and biases
+// have one dim.
+static std::int64_t block_weights_of_token(const ModelSpec& spec) {
+  std::vector<std::uint8_t> of_block(spec.units.size());
+  for (const auto& b : spec.blocks) of_block[b.unit.index()] = 1;
   std::int64_t all = 0;
   for (const auto& p : spec.params)
-    if (p.unit == block.unit && p.shape.dims() == 2) all += p.shape.count();
-  if (block.expert_in.empty()) return all;
-  return all - (c.experts - c.experts_per_token) * 3 * c.width * c.expert_width;
+    if (of_block[p.unit.index()] && p.shape.dims() == 2 && p.expert < spec.config.experts_per_token)
+      all += p.shape.count();
+  return all;
 }
 
 // As of flops_of_token. Blocks with experts and without count as alike, by their mean.
 static PartCosts part_costs(const ModelSpec& spec) {
   const auto& c = spec.config;
-  const auto dense =
-      std::ranges::find_if(spec.blocks, &std::vector<ParamId>::empty, &BlockParams::expert_in);
-  const auto mixed =
-      std::ranges::find_if_not(spec.blocks, &std::vector<ParamId>::empty, &BlockParams::expert_in);
-  const auto all = static_cast<double>(c.layers),
-             some = static_cast<double>(std::ranges::count_if(
-                 spec.blocks, &std::vector<ParamId>::empty, &BlockParams::expert_in));
-  double weights = 0;
-  if (dense != spec.blocks.end())
-    weights += some / all * static_cast<double>(weights_of_token(spec, *dense));
-  if (mixed != spec.blocks.end())
-    weights += (all - some) / all * static_cast<double>(weights_of_token(spec, *mixed));
+  const double weights =
+      static_cast<double>(block_weights_of_token(spec)) / static_cast<double>(c.layers);
   PartCosts costs;
   costs.block = 6.0 * (weights + static_cast<double>(c.heads * c.head_dim * c.context));
   costs.embedding = static_cast<double>(c.width);  // a row copied, another added to

@@ -20,7 +20,7 @@ struct NoWeights final : Weights {
 // Says that gradients are wanted.
 struct NoGradients final : Gradients {
   void add(std::span<const ParamId>, std::int64_t, const Fill&) override {}
-  void add_counts(std::span<const ParamId>, std::int64_t, const FillCounts&) override {}
+  void add_whole(std::span<const ParamId>, std::int64_t, const FillWhole&) override {}
 };
 
 // An op made of two functions, which notes how it was called.

@@ -252,4 +252,15 @@ TEST(Grid, FitsTheRanksOrNamesGridsThatDo) {
   EXPECT_NE(refusal({65536, 1 << 20, 65536}, model, 1), "");
 }
 
+TEST(OwnedExperts, AreSoManyInARowAndTheFirstRanksHaveOneMore) {
+  const auto of = [](int rank) {
+    const auto o = owned_experts(10, rank, 3);
+    return std::pair(o.first, o.end);
+  };
+
+  EXPECT_EQ(of(0), std::pair(std::int64_t{0}, std::int64_t{4}));
+  EXPECT_EQ(of(1), std::pair(std::int64_t{4}, std::int64_t{7}));
+  EXPECT_EQ(of(2), std::pair(std::int64_t{7}, std::int64_t{10}));
+}
+
 }  // namespace trireme

@@ -47,8 +47,8 @@ TEST_P(RoutingFuzzContract, Choices) {
       lab.backend.put(queue,
                       kernel::SortChoices{.offset_E1 = inner(offset),
                                           .token_R = inner(token),
-                                          .row_R = inner(row),
-                                          .place_TK = inner(place).reshaped({c.tokens, c.of_token}),
+                                          .choice_R = inner(row),
+                                          .row_TK = inner(place).reshaped({c.tokens, c.of_token}),
                                           .choice_TK = choice});
       const View count =
           lab.numbers(std::vector<std::int64_t>(static_cast<std::size_t>(c.samples * c.experts), 5))
@@ -82,7 +82,7 @@ TEST_P(RoutingFuzzContract, SumRows) {
       const Placed y(lab, &Lab::values, {tokens, width}, of_y, at_y);
       lab.backend.put(queue, kernel::SumRows{.y_TC = y.here,
                                              .x_RC = x.here,
-                                             .place_TK = lab.ids(place).reshaped({tokens, each}),
+                                             .row_TK = lab.ids(place).reshaped({tokens, each}),
                                              .skip_TC = skips ? ConstView(y.here) : ConstView{}});
       y.result(lab, "y", sum_error(lab.tested, each + 1, static_cast<double>(each + 1)));
     });

@@ -126,26 +126,32 @@ TEST_P(GroupedContract, RowsByThemselves) {
     });
 }
 
-// Into the wide type, from a matrix that lies by rows: a router's logits.
-TEST_P(GroupedContract, WideRowsByThemselves) {
-  if (on_device()) GTEST_SKIP() << "a GPU sums no rows by themselves";
-  for (const std::int64_t M : {1, 3, 8, 37})
-    compare(fmt::format("M {}", M), [M](Lab& lab) {
-      const std::int64_t N = 65, K = 77;
-      const View a = lab.random({M, K}, 1), b = lab.random({K, N}, 2);
-      const auto multiply_rows = [&](std::int64_t first, std::int64_t rows) {
-        const View c = lab.wide_fresh({rows, N});
-        lab.backend.put(
-            queue,
-            kernel::Matmul{
-                .c_MN = c, .a_MK = a.slice(0, first, rows), .b_KN = b, .order = SumOrder::by_row});
-        return c;
-      };
-      const View all = multiply_rows(0, M);
-      for (std::int64_t m = 0; m < M; ++m)
-        EXPECT_EQ(lab.bytes(multiply_rows(m, 1)), lab.bytes(all.slice(0, m, 1)));
-      lab.result("c", all, sum_error(lab.tested, K, static_cast<double>(K)));
-    });
+// Every third matrix is not wanted. One without rows is zero, or as it was.
+TEST_P(GroupedContract, WeightGradients) {
+  for (const auto& rows : groups)
+    for (const auto& [N, M] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 33}, {65, 8}, {200, 129}})
+      for (const auto how : {Accumulate::overwrite, Accumulate::add})
+        for (const std::size_t unwanted : {1, 9})
+          compare(fmt::format("{} N {} M {}", text_of(rows), N, M), [=, N = N, M = M](Lab& lab) {
+            const auto R = offsets_of(rows).back();
+            kernel::GroupedMatmulGrad o{.c_MN = {},
+                                        .how = how,
+                                        .a_RM = lab.random({R, M}, 1),
+                                        .b_RN = lab.random({R, N}, 2),
+                                        .offset_E1 = lab.ids(offsets_of(rows))};
+            for (std::size_t e = 0; e < rows.size(); ++e)
+              o.c_MN.push_back(e % 3 == unwanted              ? View{}
+                               : how == Accumulate::overwrite ? lab.wide_fresh({M, N})
+                                                              : lab.wide_random({M, N}, 3 + e));
+            lab.backend.put(queue, o);
+            const View none = lab.random({1}, 9);
+            lab.result("nothing", none, 0);  // of a single expert that is not wanted
+            for (std::size_t e = 0; e < rows.size(); ++e)
+              if (o.c_MN[e])
+                lab.result(fmt::format("c of {}", e), o.c_MN[e],
+                           sum_error(lab.tested, rows[e] + 1, static_cast<double>(rows[e] + 1)));
+          });
 }
 
 TEST_P(GroupedContract, LargeGradients) {

@@ -145,5 +145,27 @@ TEST_P(MatmulContract, OfLongSums) {
   check({17, 33, 5000, Major::columns, Major::rows, Result::wide, Accumulate::add});
 }
 
+// Into the wide type, from a matrix that lies by rows: a router's logits.
+TEST_P(MatmulContract, WideRowsByThemselves) {
+  if (on_device()) GTEST_SKIP() << "a GPU sums no rows by themselves";
+  for (const std::int64_t M : {1, 3, 8, 37})
+    compare(fmt::format("M {}", M), [M](Lab& lab) {
+      const std::int64_t N = 65, K = 77;
+      const View a = lab.random({M, K}, 1), b = lab.random({K, N}, 2);
+      const auto multiply_rows = [&](std::int64_t first, std::int64_t rows) {
+        const View c = lab.wide_fresh({rows, N});
+        lab.backend.put(
+            queue,
+            kernel::Matmul{
+                .c_MN = c, .a_MK = a.slice(0, first, rows), .b_KN = b, .order = SumOrder::by_row});
+        return c;
+      };
+      const View all = multiply_rows(0, M);
+      for (std::int64_t m = 0; m < M; ++m)
+        EXPECT_EQ(lab.bytes(multiply_rows(m, 1)), lab.bytes(all.slice(0, m, 1)));
+      lab.result("c", all, sum_error(lab.tested, K, static_cast<double>(K)));
+    });
+}
+
 }  // namespace
 }  // namespace trireme

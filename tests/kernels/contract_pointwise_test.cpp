@@ -219,5 +219,40 @@ TEST_P(PointwiseContract, PositionsStandAlone) {
   });
 }
 
+// An expert's, by the weight of a row.
+TEST_P(PointwiseContract, WeightedSwiglu) {
+  for (const std::int64_t rows : {1, 5, 33})
+    for (const std::int64_t width : {1, 7, 65, 128, 768})
+      compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+        const View y = lab.fresh({rows, width});
+        lab.backend.put(queue, kernel::Swiglu{.y_TF = y,
+                                              .gate_up_T2F = lab.random({rows, 2, width}, 1, 4),
+                                              .weight_T = lab.wide_random({rows}, 2)});
+        lab.result("y", y, rounded(lab, 9, 4 * 4));
+      });
+}
+
+// dweight adds terms up to 16 with errors of their own.
+TEST_P(PointwiseContract, WeightedSwigluGradient) {
+  for (const std::int64_t rows : {1, 5, 33})
+    for (const std::int64_t width : {1, 7, 65, 128, 768})
+      for (const bool wanted : {false, true})
+        compare(fmt::format("rows {} width {}", rows, width), [=](Lab& lab) {
+          const View dx = lab.fresh({rows, 2, width});
+          const View dweight = wanted ? lab.wide_fresh({rows}) : View{};
+          lab.backend.put(queue,
+                          kernel::SwigluGrad{.dgate_up_T2F = dx,
+                                             .dweight_T = dweight,
+                                             .dy_TF = lab.random({rows, width}, 3),
+                                             .gate_up_T2F = lab.random({rows, 2, width}, 1, 4),
+                                             .weight_T = lab.wide_random({rows}, 2)});
+          lab.result("dgate_up", dx, rounded(lab, 16, 4 * 4));
+          const double terms = 4.0 * 4.0 * static_cast<double>(width);
+          if (wanted)
+            lab.result("dweight", dweight,
+                       sum_error(lab.tested, width, terms) + rounded(lab, 8, terms));
+        });
+}
+
 }  // namespace
 }  // namespace trireme

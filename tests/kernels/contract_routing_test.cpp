@@ -308,8 +308,8 @@ void sort(Lab& lab, std::int64_t experts, const View& choice_TK) {
              place = fresh_ids(lab, {choice_TK.extent[0], choice_TK.extent[1]});
   lab.backend.put(queue, kernel::SortChoices{.offset_E1 = offset,
                                              .token_R = token,
-                                             .row_R = row,
-                                             .place_TK = place,
+                                             .choice_R = row,
+                                             .row_TK = place,
                                              .choice_TK = choice_TK});
   lab.result("offset", offset, 0);
   lab.result("token", token, 0);
@@ -361,7 +361,7 @@ TEST_P(RoutingContract, SumsOfRows) {
                       queue,
                       kernel::SumRows{.y_TC = y,
                                       .x_RC = lab.random({rows, width}, 1),
-                                      .place_TK = lab.ids(place).reshaped({s.tokens, s.choices}),
+                                      .row_TK = lab.ids(place).reshaped({s.tokens, s.choices}),
                                       .skip_TC = skips ? ConstView(y) : ConstView{}});
                   const auto terms = s.choices + 1;
                   lab.result("y", y, sum_error(lab.tested, terms, static_cast<double>(terms)));

@@ -119,8 +119,8 @@ TEST_P(HostExperts, ChoicesAreSortedInAnyScratch) {
     const Offsets first = ids(E + 1), token = ids(T * K), row = ids(T * K), place = ids(T * K);
     host::run(kernel::SortChoices{.offset_E1 = first.view(),
                                   .token_R = token.view(),
-                                  .row_R = row.view(),
-                                  .place_TK = place.view().reshaped({T, K}),
+                                  .choice_R = row.view(),
+                                  .row_TK = place.view().reshaped({T, K}),
                                   .choice_TK = choice.view().reshaped({T, K})},
               scratch(bytes));
     return joined({bytes_of(first), bytes_of(token), bytes_of(row), bytes_of(place)});

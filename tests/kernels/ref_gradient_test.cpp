@@ -274,7 +274,7 @@ TEST(RefGradient, SumRows) {
   const auto f = [&] {
     ref::run(kernel::SumRows{.y_TC = y.view(),
                              .x_RC = x.view(),
-                             .place_TK = place.view().reshaped({2, 3}),
+                             .row_TK = place.view().reshaped({2, 3}),
                              .skip_TC = skip.view()});
     return inner(y, dy);
   };

@@ -111,8 +111,8 @@ TEST(RefChoices, AreSortedByExpertAndCounted) {
   const View choice_TK = view(choice, {3, 2});
   ref::run(kernel::SortChoices{.offset_E1 = view(offset, {5}),
                                .token_R = view(token, {6}),
-                               .row_R = view(row, {6}),
-                               .place_TK = view(place, {3, 2}),
+                               .choice_R = view(row, {6}),
+                               .row_TK = view(place, {3, 2}),
                                .choice_TK = choice_TK});
   EXPECT_EQ(offset, (Ids{0, 2, 2, 4, 6}));
   EXPECT_EQ(token, (Ids{0, 1, 0, 2, 1, 2}));
@@ -131,7 +131,7 @@ TEST(RefSumRows, InTheOrderOfChoices) {
   std::vector<double> x{1, 2, 10, 20, 100, 200, 1000, 2000}, y(4), skip{0.5, 0.25, -1, -2};
   Ids place{3, 0, 1, 2};
   kernel::SumRows o{
-      .y_TC = view(y, {2, 2}), .x_RC = view(x, {4, 2}), .place_TK = view(place, {2, 2})};
+      .y_TC = view(y, {2, 2}), .x_RC = view(x, {4, 2}), .row_TK = view(place, {2, 2})};
   ref::run(o);
   expect_values(y, {1001, 2002, 110, 220});
   o.skip_TC = view(skip, {2, 2});

@@ -186,8 +186,8 @@ TEST(Rounding, LeavesChoicesAndCountsAsTheyAre) {
                              .choice_TK = view_of(choice, {8, 2})});
     put(kernel::SortChoices{.offset_E1 = view_of(offset, {5}),
                             .token_R = view_of(token, {16}),
-                            .row_R = view_of(row, {16}),
-                            .place_TK = view_of(place, {8, 2}),
+                            .choice_R = view_of(row, {16}),
+                            .row_TK = view_of(place, {8, 2}),
                             .choice_TK = view_of(choice, {8, 2})});
     sums = {0, 0};
     put(kernel::RouterLosses{.sums = view_of(sums, {2}), .logits_TE = view_of(z, {8, 4})});

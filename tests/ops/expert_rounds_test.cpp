@@ -11,17 +11,6 @@ namespace trireme::ops {
 
 using testing::ElementsAre;
 
-TEST(OwnedExperts, AreSoManyInARowAndTheFirstRanksHaveOneMore) {
-  const auto of = [](int rank) {
-    const auto o = owned_experts(10, rank, 3);
-    return std::pair(o.first, o.end);
-  };
-
-  EXPECT_EQ(of(0), std::pair(std::int64_t{0}, std::int64_t{4}));
-  EXPECT_EQ(of(1), std::pair(std::int64_t{4}, std::int64_t{7}));
-  EXPECT_EQ(of(2), std::pair(std::int64_t{7}, std::int64_t{10}));
-}
-
 // Two ranks, one expert each; rank 0 sends 3 rows to expert 0 and 1 to expert 1, rank 1 sends 2
 // and 2. Rounds of 3: owner 0 takes 3 and 2, owner 1 takes 3 in one. Chunks of a round halve its
 // rows: of 3, 2 and 1.

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "lib/ops/collective.hpp"
-#include "lib/ops/expert_travel.hpp"
-#include "lib/ops/experts.hpp"
+#include "lib/ops/token_dispatch.hpp"
 #include "tests/parallel/collective_test.hpp"
 
 namespace trireme::test {
@@ -210,7 +209,7 @@ TEST_F(Adjoint, TokensTravelToTheirExperts) {
   for (const std::int64_t wanted : {0, 4}) {
     const auto rounds = ops::make_expert_rounds(counts, rank(), wanted);
     const auto most =
-        ops::rows_of_round(counts, ops::owned_experts(counts.experts, rank(), ranks()), wanted);
+        ops::rows_of_round(counts, owned_experts(counts.experts, rank(), ranks()), wanted);
     if (wanted == 4 && ranks() > 1) {
       EXPECT_GT(rounds.size(), 1U);
     }
@@ -221,16 +220,16 @@ TEST_F(Adjoint, TokensTravelToTheirExperts) {
     std::size_t n = 0;
     auto with_experts = run();
     const ExpertGroup group{world()};
-    with_experts.experts = &group;
+    with_experts.expert_group = &group;
     for (std::size_t i = 0; i < rounds.size(); ++i) {
-      const ops::ExpertTravel travel(with_experts, rounds[i], most);
+      const ops::TokenDispatch travel(with_experts, rounds[i], most);
       const auto ax =
           tensor({most, width}, std::vector<double>(static_cast<std::size_t>(most * width)));
       const auto y = random(most * width, 8 + i);
       const auto there = tensor(ax.shape(), y);
-      const auto compute = [&](const ops::ExpertTravel::Chunk& chunk, const auto&) {
+      const auto compute = [&](const ops::TokenDispatch::Chunk& chunk, const auto&) {
         const Shape some{chunk.count, width};
-        return ops::ExpertTravel::Made{
+        return ops::TokenDispatch::Made{
             {{chunk.count > 0 ? there.slice(chunk.first * width, some) : Tensor{}, back}}};
       };
       travel.through({{from, ax}}, compute).wait();

@@ -1,5 +1,6 @@
 // A recording has the work and the messages that the plan counts, in the run's order.
 #include "lib/predict/recorder.hpp"
+#include "lib/plan/rank_kinds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +45,7 @@ TEST(Recorder, CountsWhatThePlanCounts) {
       in.setup.reduce = reduce;
       const auto target = roomy_target(host);
       if (!host) in.transport = TransportKind::device;
-      const auto kinds = kinds_of_ranks(in);
+      const auto kinds = RankKinds(in).ranks();
       for (std::size_t k = 0; k < kinds.size(); ++k) {
         const auto plan = plan_rank(in, target, kinds[k]);
         const auto s = sums(record_step(in, target, {2}, kinds[k]));
@@ -95,7 +96,7 @@ TEST(Recorder, TellsNearFromFar) {
 TEST(Recorder, KnowsTheNodesOfAGroupThatBeginsWithinOne) {
   auto in = input({2, 6, 1});
   in.train.batch = 12;
-  const auto kinds = kinds_of_ranks(in);
+  const auto kinds = RankKinds(in).ranks();
   const auto spreads = [&](std::size_t kind) {
     const auto r = record_step(in, roomy_target(), {9}, kinds[kind]);
     const auto gather = std::ranges::find(r.transfers, Comm::gather, &Transfer::comm);

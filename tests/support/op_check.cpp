@@ -79,8 +79,7 @@ class SumsInLab final : public Gradients {
     for (std::size_t i = 0; i < params.size(); ++i) rows[first + i] += n;
   }
   // Kernels add all rows at once.
-  void add_counts(std::span<const ParamId> params, std::int64_t n,
-                  const FillCounts& fill) override {
+  void add_whole(std::span<const ParamId> params, std::int64_t n, const FillWhole& fill) override {
     ASSERT_EQ(params.size(), 1U);
     const auto p = params[0].index();
     ASSERT_LT(p, sums.size());
@@ -184,8 +183,8 @@ std::vector<Tensor> run_adjoint(const Op& op, const Run& run, std::vector<Tensor
     return op.backward(run, std::move(grad_out), std::move(saved), wanted);
   auto grad_in = op.input_gradients(run, grad_out, saved, wanted);
   const NoWeights none;
-  const Run later{run.backend, run.seq,    none,       run.gradients, run.trainable,
-                  run.place,   run.cached, run.totals, run.experts};
+  const Run later{run.backend, run.seq,    none,       run.gradients,   run.trainable,
+                  run.place,   run.cached, run.totals, run.expert_group};
   op.weight_gradients(later, std::move(grad_out), std::move(saved));
   return grad_in;
 }

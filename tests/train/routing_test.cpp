@@ -146,4 +146,18 @@ TEST(Routing, TheBiasChoosesAndDoesNotWeigh) {
   EXPECT_NEAR(after, before, 1e-13);
 }
 
+// Every token takes the experts whose bias is far above all scores, which are at most 1.
+TEST(Routing, TheBiasChooses) {
+  const auto c = test::tiny_sigmoid_mixture();
+  Trained run(c, [](auto&) {});
+  auto& store = run.trainer->store();
+  test::write<double>(store, store.spec().blocks[0].router_bias,
+                      std::vector<double>{0, 100, 0, 50, 0});
+
+  const auto loads = run.step(0, 0, {test::random_batch(c, 2)}).loads[0];
+
+  ASSERT_EQ(c.experts_per_token, 2);
+  EXPECT_THAT(loads, ElementsAre(0, 14, 0, 14, 0));
+}
+
 }  // namespace trireme

@@ -20,8 +20,8 @@ struct Count {
 
 // Row r of the order, or its end: experts from the row before it up to its own begin there.
 struct Place {
-  std::int32_t *offset_E1, *token_R, *place_TK;
-  const std::int32_t *row_R, *expert_R;
+  std::int32_t *offset_E1, *token_R, *row_TK;
+  const std::int32_t *choice_R, *expert_R;
   std::int64_t rows, experts, choices;
 
   __device__ void operator()(std::int64_t r) const {
@@ -30,9 +30,9 @@ struct Place {
     const auto last = r == rows ? static_cast<std::int32_t>(experts) : expert_R[r];
     for (auto e = before; e < last;) offset_E1[++e] = here;
     if (r == rows) return;
-    const auto row = row_R[r];
+    const auto row = choice_R[r];
     token_R[r] = row / static_cast<std::int32_t>(choices);
-    place_TK[row] = here;
+    row_TK[row] = here;
   }
 };
 
@@ -40,14 +40,14 @@ template <int N, class T>
 struct AddChoices {
   T* y_TC;
   const T *x_RC, *skip_TC;  // skip may be null, or y
-  const std::int32_t* place_TK;
+  const std::int32_t* row_TK;
   std::int64_t choices, width;
 
   __device__ void operator()(std::int64_t i) const {
     const auto at = i * N, t = at / width, c = at - t * width;
     auto sum = skip_TC == nullptr ? Floats<N>{} : load<N>(skip_TC + at);
     for (std::int64_t k = 0; k < choices; ++k) {
-      const auto x = load<N>(x_RC + place_TK[t * choices + k] * width + c);
+      const auto x = load<N>(x_RC + row_TK[t * choices + k] * width + c);
 #pragma unroll
       for (int n = 0; n < N; ++n) sum.v[n] += x.v[n];
     }
@@ -69,13 +69,13 @@ void run(const kernel::CountChoices& o, const OnStream& on) {
 void run(const kernel::SortChoices& o, const OnStream& on) {
   const auto rows = o.choice_TK.count(), experts = o.offset_E1.extent[0] - 1;
   auto* const memory = scratch<std::byte>(o, on, bytes_to_sort(rows));
-  auto* const row_R = at<std::int32_t>(o.row_R);
-  const auto* const expert_R = sort_rows(on.stream, "sort_choices", memory, row_R,
+  auto* const choice_R = at<std::int32_t>(o.choice_R);
+  const auto* const expert_R = sort_rows(on.stream, "sort_choices", memory, choice_R,
                                          at<std::int32_t>(o.choice_TK), rows, experts);
   launch_each(
       on.stream, "sort_choices", rows + 1,
-      Place{at<std::int32_t>(o.offset_E1), at<std::int32_t>(o.token_R),
-            at<std::int32_t>(o.place_TK), row_R, expert_R, rows, experts, o.choice_TK.extent[1]});
+      Place{at<std::int32_t>(o.offset_E1), at<std::int32_t>(o.token_R), at<std::int32_t>(o.row_TK),
+            choice_R, expert_R, rows, experts, o.choice_TK.extent[1]});
 }
 
 void run(const kernel::SumRows& o, const OnStream& on) {
@@ -87,7 +87,7 @@ void run(const kernel::SumRows& o, const OnStream& on) {
       constexpr int N = decltype(packs)::value;
       launch_each(
           on.stream, "sum_rows", o.y_TC.count() / N,
-          AddChoices<N, T>{y, x, skip, at<std::int32_t>(o.place_TK), o.place_TK.extent[1], width});
+          AddChoices<N, T>{y, x, skip, at<std::int32_t>(o.row_TK), o.row_TK.extent[1], width});
     });
   });
 }

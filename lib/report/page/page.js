@@ -243,11 +243,10 @@ function timeTables() {
 }
 
 // ---- memory and traffic
-// The plan has one rank of each kind: those of a stage with the same share of the heads and as many experts are alike.
+// The plan has one rank of each kind, by stage, and says which kind a place of a stage is of; later places repeat that.
 function planned(plan, rank) {
-  const expert = (rank.data * plan.grid.seq + rank.seq) % plan.grid.expert;
-  const alike = plan.ranks.filter(p => p.pipe === rank.pipe && p.seq <= rank.seq && p.expert <= expert);
-  return last(alike) ?? plan.ranks.find(p => p.pipe === rank.pipe);
+  const place = rank.data * plan.grid.seq + rank.seq;
+  return plan.ranks.filter(p => p.pipe === rank.pipe)[plan.kind_of_place[place % plan.kind_of_place.length]];
 }
 // A plan's has in it what is pinned, where that is the same memory.
 const reserved = (x, process) => x.reserved_bytes + (x.seconds && process.backend !== "cuda" ? x.pinned_bytes : 0);

@@ -69,8 +69,8 @@ TEST_F(SimulatedExperts, HaveTheRowsThatAKernelBeforeGaveThem) {
 
   put(kernel::SortChoices{.offset_E1 = offset.view(),
                           .token_R = token.view(),
-                          .row_R = row.view(),
-                          .place_TK = place.view(),
+                          .choice_R = row.view(),
+                          .row_TK = place.view(),
                           .choice_TK = choice.view()});
   put(forward);
   put(backward);

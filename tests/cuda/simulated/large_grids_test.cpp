@@ -98,8 +98,8 @@ TEST_F(LargeGrids, RefusesMoreRowsThanAGridHas) {
                  Error);
     EXPECT_THROW(run(kernel::SortChoices{.offset_E1 = view_of(&target, {2}),
                                          .token_R = view_of(&target, {many}),
-                                         .row_R = view_of(&target, {many}),
-                                         .place_TK = view_of(&target, {many, 1}),
+                                         .choice_R = view_of(&target, {many}),
+                                         .row_TK = view_of(&target, {many, 1}),
                                          .choice_TK = view_of(&target, {many, 1})},
                      s),
                  Error);

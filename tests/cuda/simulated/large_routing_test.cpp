@@ -111,7 +111,7 @@ TYPED_TEST(LargeRouting, SumsOfRows) {
   this->last_block([&](const OnStream& s) {
     run(kernel::SumRows{.y_TC = y.view({rows, width}),
                         .x_RC = x.view({rows, width}),
-                        .place_TK = place.view({rows, each})},
+                        .row_TK = place.view({rows, each})},
         s);
   });
   auto twice = nothing<T>(width);

@@ -109,8 +109,8 @@ inline Examples<kernel::SortChoices> examples(Of<kernel::SortChoices>) {
                       };
                       return kernel::SortChoices{.offset_E1 = ids(E + 1),
                                                  .token_R = ids(T * K),
-                                                 .row_R = ids(T * K),
-                                                 .place_TK = ids(T * K).reshaped({T, K}),
+                                                 .choice_R = ids(T * K),
+                                                 .row_TK = ids(T * K).reshaped({T, K}),
                                                  .choice_TK = choices(o, T, K, E)};
                     }});
   return list;
@@ -132,7 +132,7 @@ inline Examples<kernel::SumRows> examples(Of<kernel::SumRows>) {
                         const View y = o.values({T, C});
                         return kernel::SumRows{.y_TC = y,
                                                .x_RC = o.values({R, C}),
-                                               .place_TK = o.ids(place).reshaped({T, K}),
+                                               .row_TK = o.ids(place).reshaped({T, K}),
                                                .skip_TC = beside == nothing  ? View{}
                                                           : beside == a_skip ? o.values({T, C})
                                                                              : y};

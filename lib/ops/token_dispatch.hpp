@@ -9,29 +9,32 @@
 #include "lib/comm/pending.hpp"
 #include "lib/ops/expert_rounds.hpp"
 
-namespace trireme::ops {
+namespace trireme {
 
-// Memory for rows as wide as these.
-Tensor room_for_rows(const Run&, const ConstView& x_TC, std::int64_t rows, Kind);
-// Rows of x_TC, by ids.
-Tensor take_rows(const Run&, const ConstView& x_TC, const ConstView& ids_R, Kind);
+// The ranks that hold all experts between them.
+struct ExpertGroup {
+  const Communicator& ranks;
+  std::int64_t rows_of_round = 0;  // that a rank takes at a time; 0: 1.25 times an even load
+};
+
+namespace ops {
 
 // The rounds of what this rank's tokens chose, count_LE (lib/ops/router.hpp), and the others':
 // these counts travel first. On a backend without values, as if experts were chosen evenly.
-struct ExpertRounds {
+struct RoundPlan {
   ExpertCounts counts;
   std::vector<ExpertRound> all;
   std::int64_t most = 0;  // rows that this rank takes in a round
 };
 // What several rounds are to leave of their memory: nothing, or, for a later half of backward, all.
-enum class Rounds : std::uint8_t { one_by_one, kept };
+enum class RoundMemory : std::uint8_t { one_by_one, kept };
 // The ranks' counts, [ranks, leaves, E].
 Tensor gather_counts(const Run&, const Tensor& count_LE);
 // `rows`: of this rank; E experts in all.
-ExpertRounds rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::int64_t experts,
-                       Rounds = Rounds::one_by_one);
+RoundPlan rounds_of(const Run&, const Tensor& counts, std::int64_t rows, std::int64_t experts,
+                    RoundMemory = RoundMemory::one_by_one);
 
-class ExpertTravel {
+class TokenDispatch {
  public:
   // Some of a round's rows, on the rank of their experts.
   struct Chunk {
@@ -54,12 +57,12 @@ class ExpertTravel {
     void wait();
 
    private:
-    friend class ExpertTravel;
+    friend class TokenDispatch;
     std::vector<Pending> pending_;
   };
 
   // `most`: rows that this rank takes in a round.
-  ExpertTravel(const Run&, const ExpertRound&, std::int64_t most);
+  TokenDispatch(const Run&, const ExpertRound&, std::int64_t most);
 
   // take_rows, of what travels in an earlier round, too.
   Tensor rows_again(const ConstView& x_TC, const ConstView& ids_R) const;
@@ -96,4 +99,5 @@ class ExpertTravel {
   std::vector<Tensor> chunk_offset_;
 };
 
-}  // namespace trireme::ops
+}  // namespace ops
+}  // namespace trireme

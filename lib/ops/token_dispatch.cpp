@@ -1,24 +1,11 @@
-#include "lib/ops/expert_travel.hpp"
+#include "lib/ops/token_dispatch.hpp"
 
 #include <algorithm>
 #include <span>
 
-#include "lib/ops/experts.hpp"
+#include "lib/ops/support.hpp"
 
 namespace trireme::ops {
-
-Tensor room_for_rows(const Run& run, const ConstView& x_TC, std::int64_t rows, Kind kind) {
-  return Tensor::empty(run.backend, {rows, x_TC.extent[1]}, x_TC.dtype, kind);
-}
-
-Tensor take_rows(const Run& run, const ConstView& x_TC, const ConstView& ids_R, Kind kind) {
-  const auto rows = ids_R.count();
-  Tensor y = room_for_rows(run, x_TC, rows, kind);
-  run.backend.put(
-      Queue::compute,
-      kernel::Embedding{.y_TC = y.view(), .ids_T = ids_R.reshaped({rows}), .table_VC = x_TC});
-  return y;
-}
 
 // Rows [begin, begin + n) of a matrix.
 static View rows_at(const Tensor& t, std::int64_t begin, std::int64_t n) {
@@ -27,7 +14,7 @@ static View rows_at(const Tensor& t, std::int64_t begin, std::int64_t n) {
 
 Tensor gather_counts(const Run& run, const Tensor& count_LE) {
   auto& b = run.backend;
-  const auto& ranks = run.experts->ranks;
+  const auto& ranks = run.expert_group->ranks;
   const auto n = count_LE.shape().count();
   Tensor all = Tensor::empty(b, {ranks.size() * n}, DType::i64, Kind::transient);
   b.wait(Queue::exchange, b.record(Queue::compute));
@@ -56,10 +43,10 @@ static ExpertCounts without_rows(ExpertCounts c) {
   return c;
 }
 
-ExpertRounds rounds_of(const Run& run, const Tensor& counts, std::int64_t rows,
-                       std::int64_t experts, Rounds memory) {
-  const auto& ranks = run.experts->ranks;
-  ExpertRounds r;
+RoundPlan rounds_of(const Run& run, const Tensor& counts, std::int64_t rows, std::int64_t experts,
+                    RoundMemory memory) {
+  const auto& ranks = run.expert_group->ranks;
+  RoundPlan r;
   r.counts.ranks = ranks.size();
   r.counts.experts = experts;
   r.counts.leaves = counts.shape().count() / (ranks.size() * experts);
@@ -69,13 +56,13 @@ ExpertRounds rounds_of(const Run& run, const Tensor& counts, std::int64_t rows,
   run.backend.download(Queue::compute, std::as_writable_bytes(std::span(r.counts.rows)),
                        counts.view());
   if (!run.backend.keeps_values()) choose_evenly(r.counts, rows);
-  const auto wanted = run.experts->rows_of_round;
+  const auto wanted = run.expert_group->rows_of_round;
   const bool plan = !run.backend.keeps_values();
   const auto lists = plan ? RowLists::counted : RowLists::made;
   r.all = make_expert_rounds(r.counts, ranks.rank(), wanted, lists);
   r.most = rows_of_round(r.counts, owned_experts(experts, ranks.rank(), ranks.size()), wanted);
   // A plan takes what a second round would.
-  if (plan && memory == Rounds::one_by_one) {
+  if (plan && memory == RoundMemory::one_by_one) {
     r.all.push_back(make_expert_rounds(without_rows(r.counts), ranks.rank(), wanted, lists)[0]);
     r.all.back().pretended = true;
   }
@@ -89,7 +76,7 @@ static Tensor upload_ids(Backend& b, std::span<const std::int32_t> ids, std::int
   return t;
 }
 
-ExpertTravel::ExpertTravel(const Run& run, const ExpertRound& round, std::int64_t most)
+TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int64_t most)
     : run_(run), round_(round), most_(most), first_{0} {
   auto& b = run.backend;
   std::vector<std::int32_t> place, back, token, offset;
@@ -122,11 +109,11 @@ ExpertTravel::ExpertTravel(const Run& run, const ExpertRound& round, std::int64_
 }
 
 // Rows `give[r]` of `from` go to rank r, which takes them as its rows take[this rank] of `to`.
-Pending ExpertTravel::exchange(const Tensor& to, const std::vector<RowRange>& take,
-                               const Tensor& from, const std::vector<RowRange>& give) const {
+Pending TokenDispatch::exchange(const Tensor& to, const std::vector<RowRange>& take,
+                                const Tensor& from, const std::vector<RowRange>& give) const {
   if (round_.pretended) return {};
   auto& b = run_.backend;
-  const auto& ranks = run_.experts->ranks;
+  const auto& ranks = run_.expert_group->ranks;
   std::vector<View> dst;
   std::vector<ConstView> src;
   for (std::size_t r = 0; r < take.size(); ++r) {
@@ -152,13 +139,13 @@ static void reorder(Backend& b, const Tensor& into, const Tensor& from, const Te
             .y_TC = rows_at(into, 0, n), .ids_T = ids.view(), .table_VC = rows_at(from, 0, n)});
 }
 
-Tensor ExpertTravel::rows_again(const ConstView& x_TC, const ConstView& ids_R) const {
+Tensor TokenDispatch::rows_again(const ConstView& x_TC, const ConstView& ids_R) const {
   return round_.pretended ? room_for_rows(run_, x_TC, ids_R.count(), Kind::transient)
                           : take_rows(run_, x_TC, ids_R, Kind::transient);
 }
 
-std::vector<ExpertTravel::Moving> ExpertTravel::depart(std::size_t chunk,
-                                                       const std::vector<There>& there) const {
+std::vector<TokenDispatch::Moving> TokenDispatch::depart(std::size_t chunk,
+                                                         const std::vector<There>& there) const {
   std::vector<Moving> moving;
   for (const auto& [rows, into] : there) {
     Tensor received = room_for_rows(run_, rows.view(), most_of_chunk(), Kind::transient);
@@ -168,7 +155,7 @@ std::vector<ExpertTravel::Moving> ExpertTravel::depart(std::size_t chunk,
   return moving;
 }
 
-Tensor ExpertTravel::arrive(std::size_t chunk, Moving moving, const Tensor& into_NC) const {
+Tensor TokenDispatch::arrive(std::size_t chunk, Moving moving, const Tensor& into_NC) const {
   moving.pending.wait(Queue::compute);
   const auto first = first_[chunk], n = first_[chunk + 1] - first;
   if (n == 0 && into_NC) return {};
@@ -180,14 +167,14 @@ Tensor ExpertTravel::arrive(std::size_t chunk, Moving moving, const Tensor& into
   return sorted;
 }
 
-Pending ExpertTravel::send_back(std::size_t chunk, const Back& back) const {
+Pending TokenDispatch::send_back(std::size_t chunk, const Back& back) const {
   const auto first = first_[chunk], n = first_[chunk + 1] - first;
   const Tensor leaving = room_for_rows(run_, back.into_RC.view(), most_of_chunk(), Kind::transient);
   if (n > 0) reorder(run_.backend, leaving, back.rows_NC, back_.slice(first, {n}));
   return exchange(back.into_RC, round_.chunks[chunk].send, leaving, received_[chunk]);
 }
 
-ExpertTravel::Returning ExpertTravel::through(
+TokenDispatch::Returning TokenDispatch::through(
     const std::vector<There>& there,
     const std::function<Made(const Chunk&, std::vector<Tensor>)>& compute) const {
   Returning last;
@@ -207,7 +194,7 @@ ExpertTravel::Returning ExpertTravel::through(
   return last;
 }
 
-void ExpertTravel::Returning::wait() {
+void TokenDispatch::Returning::wait() {
   for (auto& p : pending_) p.wait(Queue::compute);
   pending_.clear();
 }

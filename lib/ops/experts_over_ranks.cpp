@@ -1,0 +1,205 @@
+#include <utility>
+
+#include "lib/ops/expert_inputs.hpp"
+#include "lib/ops/experts.hpp"
+#include "lib/ops/router.hpp"
+#include "lib/ops/token_dispatch.hpp"
+
+namespace trireme::ops {
+
+namespace {
+
+// Saved behind Kept: of the first round what is computed; where weight gradients come later, then
+// OfRound of each round.
+enum OverRanks : std::uint8_t {
+  kept_choice = end_kept,
+  kept_counts,
+  first_x,
+  first_weight,
+  first_gate_up,
+  first_h,
+  end_first
+};
+enum OfRound : std::uint8_t {
+  round_x,
+  round_h,
+  round_dz,
+  round_dy,
+  round_offset,
+  round_token,
+  end_round
+};
+
+}  // namespace
+
+ExpertsOverRanks::ExpertsOverRanks(std::span<const ParamId> in, std::span<const ParamId> out,
+                                   std::int64_t width)
+    : params_(in.begin(), in.end()), width_(width) {
+  params_.insert(params_.end(), out.begin(), out.end());
+}
+
+ExpertMlp ExpertsOverRanks::mlp(const Run& run) const {
+  const auto& ranks = run.expert_group->ranks;
+  const auto own = owned_experts(experts(), ranks.rank(), ranks.size());
+  const auto first = static_cast<std::size_t>(own.first),
+             count = static_cast<std::size_t>(own.count());
+  const auto half = params_.size() / 2;
+  return {std::span(params_).subspan(first, count), std::span(params_).subspan(half + first, count),
+          width_};
+}
+
+// Rows of a chunk among a round's; absent where there are none.
+static Tensor part(const Tensor& of_round_NM, const TokenDispatch::Chunk& chunk) {
+  const auto width = of_round_NM.shape()[1];
+  return chunk.count > 0 ? of_round_NM.slice(chunk.first * width, {chunk.count, width}) : Tensor{};
+}
+
+static ExpertMlp::Hidden part(const ExpertMlp::Hidden& made, const TokenDispatch::Chunk& chunk) {
+  return {part(made.gate_up, chunk), part(made.h, chunk)};
+}
+
+// The first round last, so that what it keeps is not there beside what others use: the account is
+// that of one round.
+std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor> in,
+                                              Saved* saved) const {
+  const ExpertMlp mlp = this->mlp(run);
+  const auto kind = kind_of(saved);
+  const auto shape = in[in_x].shape();
+  const auto rows_here = in[in_token].shape()[0];
+  const Tensor counts = gather_counts(run, in[in_count]);
+  const auto rounds = rounds_of(run, counts, rows_here, experts());
+  if (run.totals && run.totals->more_rounds) *run.totals->more_rounds += std::ssize(rounds.all) - 1;
+  if (saved)
+    *saved = {in[in_x],      in[in_offset], in[in_token], in[in_row],
+              in[in_weight], in[in_choice], counts};
+  const Tensor x_RC = take_rows(run, as_rows(in[in_x]), in[in_token].view(), Kind::transient);
+  const Tensor weight_R1 =
+      take_rows(run, as_column(in[in_weight]), in[in_choice].view(), Kind::transient);
+  const Tensor y_RC = Tensor::empty(run.backend, x_RC.shape(), x_RC.dtype(), Kind::transient);
+  for (auto i = rounds.all.size(); i-- > 0;) {
+    const TokenDispatch dispatch(run, rounds.all[i], rounds.most);
+    const auto room = [&](const Tensor& t, std::int64_t rows) {
+      return room_for_rows(run, t.view(), rows, kind);
+    };
+    Tensor x_NC, weight_N1;
+    ExpertMlp::Hidden made;
+    const bool keep = saved && i == 0;
+    if (keep) {
+      x_NC = room(x_RC, rounds.most);
+      weight_N1 = room(weight_R1, rounds.most);
+      made = mlp.room_for_hidden(run, rounds.most, kind);
+      saved->insert(saved->end(), {x_NC, weight_N1, made.gate_up, made.h});
+    }
+    const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
+      const ExpertRows rows{arrived[0], arrived[1], chunk.offset_E1, {}, chunk.count};
+      const auto here =
+          keep ? part(made, chunk) : mlp.room_for_hidden(run, dispatch.most_of_chunk(), kind);
+      mlp.hidden(run, rows, here);
+      const Tensor y_NC = room(x_RC, dispatch.most_of_chunk());
+      mlp.output(run, rows, here.h, y_NC);
+      return TokenDispatch::Made{{{y_NC, y_RC}}};
+    };
+    dispatch.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
+  }
+  return {sum_rows(run, y_RC, in[in_row], shape, skip_of(in), kind)};
+}
+
+std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy, Saved& saved,
+                                                std::span<const std::uint8_t> wanted,
+                                                WeightGradients when) const {
+  const ExpertMlp mlp = this->mlp(run);
+  const bool add_now = when == WeightGradients::now;
+  const auto rounds = rounds_of(run, saved[kept_counts], saved[kept_token].shape()[0], experts(),
+                                add_now ? RoundMemory::one_by_one : RoundMemory::kept);
+  const auto leaves = leaves_of(run, saved[kept_x], run.expert_group->ranks.size());
+  const auto rows_of = [&](const Tensor& t) {
+    return take_rows(run, as_rows(t), saved[kept_token].view(), Kind::transient);
+  };
+  const Tensor dy_RC = rows_of(dy);
+  const Tensor dx_RC =
+      wanted[in_x] ? Tensor::empty(run.backend, dy_RC.shape(), dy_RC.dtype(), Kind::transient)
+                   : Tensor{};
+  const Tensor dweight_R1 = Tensor::empty(run.backend, {dy_RC.shape()[0], 1},
+                                          saved[kept_weight].dtype(), Kind::transient);
+  std::vector<Tensor> later;
+  for (std::size_t i = 0; i < rounds.all.size(); ++i) {
+    const TokenDispatch dispatch(run, rounds.all[i], rounds.most);
+    Tensor x_NC, weight_N1;
+    ExpertMlp::Hidden made;
+    if (i == 0) {
+      x_NC = std::move(saved[first_x]);
+      weight_N1 = std::move(saved[first_weight]);
+      made = {std::move(saved[first_gate_up]), std::move(saved[first_h])};
+    } else {
+      const Tensor x_RC = dispatch.rows_again(as_rows(saved[kept_x]), saved[kept_token].view());
+      const Tensor weight_R1 =
+          dispatch.rows_again(as_column(saved[kept_weight]), saved[kept_choice].view());
+      x_NC = room_for_rows(run, x_RC.view(), rounds.most, Kind::saved);
+      weight_N1 = room_for_rows(run, weight_R1.view(), rounds.most, Kind::saved);
+      made = mlp.room_for_hidden(run, rounds.most, Kind::saved);
+      const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
+        mlp.hidden(run, {arrived[0], arrived[1], chunk.offset_E1, {}, chunk.count},
+                   part(made, chunk));
+        return TokenDispatch::Made{};
+      };
+      dispatch.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
+    }
+    const auto room = [&](const Tensor& t, std::int64_t rows) {
+      return room_for_rows(run, t.view(), rows, Kind::transient);
+    };
+    const Tensor dy_NC = room(dy_RC, rounds.most), dz_NF = room(made.gate_up, rounds.most);
+    const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
+      const ExpertRows rows{
+          part(x_NC, chunk), part(weight_N1, chunk), chunk.offset_E1, {}, chunk.count};
+      const auto most = dispatch.most_of_chunk();
+      const ExpertMlp::RowGradients g{part(dz_NF, chunk), room(dweight_R1, most),
+                                      wanted[in_x] ? room(dy_RC, most) : Tensor{}};
+      mlp.row_gradients(run, rows, part(made.gate_up, chunk), arrived[0], g);
+      return TokenDispatch::Made{{{g.weight_N1, dweight_R1}, {g.x_NC, dx_RC}}};
+    };
+    auto returning = dispatch.through({{dy_RC, dy_NC}}, compute);
+    made.gate_up = {};
+    if (add_now) {
+      const ExpertRows rows{{}, {}, dispatch.offset_E1(), dispatch.token_N(), dispatch.rows()};
+      mlp.add_gradients(run, mlp.out(), dy_NC, made.h, rows, leaves, i);
+      mlp.add_gradients(run, mlp.in(), dz_NF, x_NC, rows, leaves, i);
+    } else {
+      later.insert(later.end(),
+                   {x_NC, made.h, dz_NF, dy_NC, dispatch.offset_E1(), dispatch.token_N()});
+    }
+    returning.wait();
+  }
+  auto grad_in = experts_input_gradients(run, saved, dy, dx_RC, dweight_R1, wanted);
+  saved.resize(end_first);
+  saved.insert(saved.end(), later.begin(), later.end());
+  return grad_in;
+}
+
+std::vector<Tensor> ExpertsOverRanks::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                                      Saved& saved,
+                                                      std::span<const std::uint8_t> wanted) const {
+  return gradients(run, grad_out[0], saved, wanted, WeightGradients::later);
+}
+
+std::vector<Tensor> ExpertsOverRanks::backward(const Run& run, std::vector<Tensor> grad_out,
+                                               Saved saved,
+                                               std::span<const std::uint8_t> wanted) const {
+  return gradients(run, grad_out[0], saved, wanted, WeightGradients::now);
+}
+
+void ExpertsOverRanks::weight_gradients(const Run& run, std::vector<Tensor>, Saved saved) const {
+  const ExpertMlp mlp = this->mlp(run);
+  const auto rounds = rounds_of(run, saved[kept_counts], saved[kept_token].shape()[0], experts(),
+                                RoundMemory::kept);
+  const auto leaves = leaves_of(run, saved[kept_x], run.expert_group->ranks.size());
+  for (std::size_t i = 0; i < rounds.all.size(); ++i) {
+    const auto of = [&](OfRound what) -> const Tensor& {
+      return saved[end_first + i * end_round + what];
+    };
+    const ExpertRows rows{of(round_x), {}, of(round_offset), of(round_token), rounds.all[i].rows()};
+    mlp.add_gradients(run, mlp.out(), of(round_dy), of(round_h), rows, leaves, i);
+    mlp.add_gradients(run, mlp.in(), of(round_dz), of(round_x), rows, leaves, i);
+  }
+}
+
+}  // namespace trireme::ops
