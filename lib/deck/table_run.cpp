@@ -24,7 +24,8 @@ KeySection parallel_section() {
               .in_units("ranks"),
           row("expert_tokens", &P::expert_tokens,
               "tokens that a rank takes for its experts at a time, each as often as it chose "
-              "one of them; more of them take more rounds and, but with zero-bubble and zbv, no more memory")
+              "one of them; more of them take more rounds and, but with zero-bubble and zbv, no "
+              "more memory")
               .in(1, row_most)
               .automatically("1.25 times what even loads bring"),
           row("seq", &P::seq, "ranks that share each sample's tokens")

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "lib/base/error.hpp"
 
@@ -10,9 +9,10 @@ namespace trireme {
 
 // Rings, as NCCL has them: what a rank receives goes through the slowest of its links, and a
 // group's ranks of one node share all of their links out. On hosts each rank sends to all others.
-double transfer_seconds(const MachineModel& m, const Transfer& t) {
+TransferTime transfer_time(const MachineModel& m, const Transfer& t) {
   using Pattern = Transfer::Pattern;
-  if (t.ranks == 1 || (t.bytes_in() == 0 && t.bytes_out() == 0)) return 0;
+  TransferTime time;
+  if (t.ranks == 1 || (t.bytes_in() == 0 && t.bytes_out() == 0)) return time;
   const auto bandwidth = [&](const LinkRates& link, const char* name) {
     return share_of(m, link, name);
   };
@@ -22,26 +22,36 @@ double transfer_seconds(const MachineModel& m, const Transfer& t) {
   const bool ring = m.backend == "cuda";
   if (ring && (t.pattern == Pattern::gather || t.pattern == Pattern::scatter)) {
     const auto [nodes, fewest] = t.spread;
-    double rate = std::numeric_limits<double>::infinity(), wait = 0;
+    time.at_once = true;
     if (nodes < t.ranks) {
-      rate = bandwidth(m.near, "near");
-      wait += (t.ranks - nodes) * latency(m.near, "near");
+      time.near_in = time.near_out = t.bytes_in() / bandwidth(m.near, "near");
+      time.latency += (t.ranks - nodes) * latency(m.near, "near");
     }
     if (nodes > 1) {
       // The node with the fewest of them has the fewest links.
-      rate = std::min(rate, bandwidth(m.far, "far") * fewest);
-      wait += (nodes - 1) * latency(m.far, "far");
+      time.far_in = time.far_out = t.bytes_in() / (bandwidth(m.far, "far") * fewest);
+      time.latency += (nodes - 1) * latency(m.far, "far");
     }
-    return wait + t.bytes_in() / rate;
+    return time;
   }
-  double seconds = 0;
-  if (t.in_near.messages + t.out_near.messages > 0)
-    seconds += latency(m.near, "near") +
-               std::max(t.in_near.bytes, t.out_near.bytes) / bandwidth(m.near, "near");
-  if (t.in_far.messages + t.out_far.messages > 0)
-    seconds +=
-        latency(m.far, "far") + std::max(t.in_far.bytes, t.out_far.bytes) / bandwidth(m.far, "far");
-  return seconds;
+  if (t.in_near.messages + t.out_near.messages > 0) {
+    time.latency += latency(m.near, "near");
+    time.near_in = t.in_near.bytes / bandwidth(m.near, "near");
+    time.near_out = t.out_near.bytes / bandwidth(m.near, "near");
+  }
+  if (t.in_far.messages + t.out_far.messages > 0) {
+    time.latency += latency(m.far, "far");
+    time.far_in = t.in_far.bytes / bandwidth(m.far, "far");
+    time.far_out = t.out_far.bytes / bandwidth(m.far, "far");
+  }
+  return time;
+}
+
+double transfer_seconds(const MachineModel& m, const Transfer& t) {
+  const auto time = transfer_time(m, t);
+  const double near = std::max(time.near_in, time.near_out),
+               far = std::max(time.far_in, time.far_out);
+  return time.latency + (time.at_once ? std::max(near, far) : near + far);
 }
 
 double agreement_seconds(const MachineModel& m, const Recording& r) {

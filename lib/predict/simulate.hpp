@@ -5,7 +5,8 @@
 // On a backend that computes at once (host), operations run in the program's order and messages
 // move only while the program polls or waits, their bytes being copied by the receiver's processor
 // within a node. On a device, queues run beside the host and beside each other, ordered by events;
-// a collective starts when all that take part have come to it on their queues.
+// a collective starts when all that take part have come to it on their queues, and transfers of
+// several queues share a rank's links.
 #include <array>
 #include <span>
 #include <vector>
@@ -58,7 +59,15 @@ Simulated simulate(const MachineModel&, std::span<const Recording>);
 Simulated simulate_host(const MachineModel&, std::span<const Recording>);
 Simulated simulate_device(const MachineModel&, std::span<const Recording>);
 
-// Seconds of a transfer once all that take part are there.
+// What a transfer takes once all that take part are there: seconds of latency, and of each
+// direction of the rank's links.
+struct TransferTime {
+  double latency = 0;
+  double near_in = 0, near_out = 0, far_in = 0, far_out = 0;
+  bool at_once = false;  // on all links: a ring; else within the node, then between nodes
+};
+TransferTime transfer_time(const MachineModel&, const Transfer&);
+// Seconds of one that has the links to itself.
 double transfer_seconds(const MachineModel&, const Transfer&);
 
 // Seconds in which all ranks of a step agree on numbers: those of a node, then the nodes by

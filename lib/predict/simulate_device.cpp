@@ -1,9 +1,11 @@
 // A step on devices: the host puts work on queues and goes on; each queue runs its own in order. A
-// time depends on others by being after them alone, so whatever can go on may go first.
+// time depends on others by being after them, so whatever can go on may go first; on a link that is
+// shared, what goes first here has it first.
 #include <algorithm>
 #include <deque>
 #include <map>
 
+#include "lib/predict/link.hpp"
 #include "lib/predict/peers.hpp"
 
 namespace trireme {
@@ -41,6 +43,7 @@ struct DeviceRank : SimulatedKind {
   std::array<Stream, queue_count> streams;
   std::map<std::pair<Queue, std::uint64_t>, Passed> events;  // those that are recorded in the step
   std::vector<double> arrived, started;                      // by transfer
+  Link near_in, near_out, far_in, far_out;
   double host = 0, free_since = 0;
   bool agreeing = false;
 
@@ -209,10 +212,19 @@ class DeviceSimulation {
     });
     if (start == never) return false;
     r.started[at] = start;
-    s.now = start + transfer_seconds(machine_, t) + r.cost(t.sum);
+    s.now = on_links(r, t, start) + r.cost(t.sum);
     s.last_transfer = i;
     r.times.transfers[at] = {start, s.now};
     return true;
+  }
+
+  // When a transfer that starts then has come, beside others of this rank on the same links.
+  double on_links(DeviceRank& r, const Transfer& t, double start) const {
+    const auto time = transfer_time(machine_, t);
+    const double last =
+        std::max({r.near_in.take(start, time.near_in), r.near_out.take(start, time.near_out),
+                  r.far_in.take(start, time.far_in), r.far_out.take(start, time.far_out)});
+    return std::max(start + transfer_seconds(machine_, t), last + time.latency);
   }
 
   const MachineModel& machine_;

@@ -29,8 +29,7 @@ std::string IdleExperts::after(const Routing& routing, Balance balance) {
       if (++found == 1) first = fmt::format("expert {} of block {}", e, routing.layers[l]);
     }
   if (found == 0) return {};
-  return fmt::format(
-      "{} got no token in {} steps, the first is {}: see routing.csv, and {}",
+  return fmt::format("{} got no token in {} steps, the first is {}: see routing.csv, and {}",
                      counted(found, "expert"), patience, first, advice(balance));
 }
 

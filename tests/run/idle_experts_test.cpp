@@ -8,9 +8,11 @@ TEST(IdleExperts, AreWarnedOfOnceAfterManyStepsInARow) {
   IdleExperts idle;
   const Routing one_idle{.layers = {3}, .loads = {{5, 0, 2}}},
       none{.layers = {3}, .loads = {{5, 1, 1}}};
-  for (int step = 1; step < IdleExperts::patience; ++step) EXPECT_EQ(idle.after(one_idle, Balance::bias), "");
+  for (int step = 1; step < IdleExperts::patience; ++step)
+    EXPECT_EQ(idle.after(one_idle, Balance::bias), "");
   EXPECT_EQ(idle.after(none, Balance::bias), "");
-  for (int step = 1; step < IdleExperts::patience; ++step) EXPECT_EQ(idle.after(one_idle, Balance::bias), "");
+  for (int step = 1; step < IdleExperts::patience; ++step)
+    EXPECT_EQ(idle.after(one_idle, Balance::bias), "");
 
   const auto text = idle.after(one_idle, Balance::bias);
 
