@@ -2,29 +2,54 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace trireme {
 
-double Link::take(double from, double seconds) {
+double Link::add(double from, double seconds) {
   if (seconds <= 0) return from;
-  auto next = busy_.upper_bound(from);
-  double begin = from, now = from;
-  if (next != busy_.begin()) {
-    const auto before = std::prev(next);
-    if (before->second >= from) {
-      begin = before->first;
-      now = before->second;
-      busy_.erase(before);
+  double now = from, taken = 0;
+  auto period = busy_.upper_bound(from);
+  if (period != busy_.begin() && std::prev(period)->second > from) --period;
+  while (seconds > 0) {
+    if (period == busy_.end()) {
+      now += std::exchange(seconds, 0);
+    } else if (now < period->first) {
+      const double alone = std::min(seconds, period->first - now);
+      now += alone;
+      seconds -= alone;
+    } else {
+      const double shared = std::min(seconds, (period->second - now) / 2);
+      now = shared < seconds ? period->second : now + 2 * shared;
+      seconds -= shared;
+      taken += shared;
+      ++period;
     }
   }
-  // Free time up to the next period, then that period, which joins this one.
-  while (next != busy_.end() && next->first <= now + seconds) {
-    seconds -= next->first - now;
-    now = next->second;
+  occupy(from, now);
+  fill(now, taken);
+  return now;
+}
+
+void Link::occupy(double begin, double end) {
+  auto next = busy_.lower_bound(begin);
+  if (next != busy_.begin() && std::prev(next)->second >= begin) --next;
+  while (next != busy_.end() && next->first <= end) {
+    begin = std::min(begin, next->first);
+    end = std::max(end, next->second);
     next = busy_.erase(next);
   }
-  busy_[begin] = now + seconds;
-  return now + seconds;
+  busy_[begin] = end;
+}
+
+// The first free time from then on.
+void Link::fill(double from, double seconds) {
+  auto period = busy_.upper_bound(from);
+  if (period != busy_.begin()) --period;  // that is busy before `from`, and up to it
+  double end = std::max(from, period->second) + seconds;
+  for (++period; period != busy_.end() && period->first <= end; ++period)
+    end += period->second - period->first;
+  occupy(from, end);
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 // A step on devices: the host puts work on queues and goes on; each queue runs its own in order. A
-// time depends on others by being after them, so whatever can go on may go first; on a link that is
-// shared, what goes first here has it first.
+// time depends on others by being after them, or on a link with them, so whatever can go on may go
+// first.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -222,8 +222,8 @@ class DeviceSimulation {
   double on_links(DeviceRank& r, const Transfer& t, double start) const {
     const auto time = transfer_time(machine_, t);
     const double last =
-        std::max({r.near_in.take(start, time.near_in), r.near_out.take(start, time.near_out),
-                  r.far_in.take(start, time.far_in), r.far_out.take(start, time.far_out)});
+        std::max({r.near_in.add(start, time.near_in), r.near_out.add(start, time.near_out),
+                  r.far_in.add(start, time.far_in), r.far_out.add(start, time.far_out)});
     return std::max(start + transfer_seconds(machine_, t), last + time.latency);
   }
 
