@@ -19,7 +19,7 @@ enum class Task : std::uint8_t {
   device,     // waiting for it
   gather,     // from here on: waiting for other ranks; weights
   scatter,    // gradients
-  exchange,   // heads
+  exchange,   // heads, tokens of experts
   pipeline,   // activations and gradients of other stages
   agreeing,   // norms, losses and decisions: where ranks wait for the slowest
   optimizer,  // and the gradients' norm
