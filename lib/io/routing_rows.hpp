@@ -25,7 +25,8 @@ struct RoutingRow {
   std::int64_t more_rounds = 0;
   std::vector<LayerLoad> loads;
 
-  // Of all layers, by a layer's mean: 1 and 1 where loads are even. NaN without choices.
+  // Over all layers, an expert's load divided by its layer's mean: 1 and 1 where loads are even.
+  // NaN without choices.
   double least() const;
   double most() const;
 };

@@ -62,12 +62,14 @@ void keep_one_a_step(std::vector<Row>& rows, Findings& found) {
 
 // As ranges: a checkpoint may say any step.
 std::vector<StepRange> missing_in(const std::vector<Row>& rows, std::int64_t first,
-                                  std::int64_t last) {
+                                  std::int64_t last, std::vector<std::int64_t> not_missing) {
+  for (const auto& row : rows) not_missing.push_back(row.step);
+  std::ranges::sort(not_missing);
   std::vector<StepRange> missing;
-  for (const auto& row : rows) {
-    if (row.step > last) break;
-    if (row.step > first) missing.push_back({first, row.step - 1});
-    first = std::max(first, row.step + 1);
+  for (const auto step : not_missing) {
+    if (step > last) break;
+    if (step > first) missing.push_back({first, step - 1});
+    first = std::max(first, step + 1);
   }
   if (first <= last) missing.push_back({first, last});
   return missing;
@@ -133,7 +135,7 @@ OrderedTable put_in_order(const std::optional<std::string>& file, std::string_vi
     if (step && *step <= start.step) rows.push_back({*step, line, Source::checkpoint});
   }
   keep_one_a_step(rows, found);
-  if (start.first) found.missing = missing_in(rows, *start.first, start.step);
+  if (start.first) found.missing = missing_in(rows, *start.first, start.step, start.optional);
 
   OrderedTable table{std::string(header) + "\n", remarks_on(found),
                      found.strange > 0 || !found.doubled.empty()};

@@ -13,9 +13,10 @@ namespace trireme {
 struct TableStart {
   // May a line be a row, beside its step and number of fields? null: if all its fields are numbers.
   bool (*is_row)(std::string_view line) = nullptr;
-  std::int64_t step = 0;                // restored; rows past it are dropped
-  std::string carried = {};             // the newest rows up to it, from the checkpoint
-  std::optional<std::int64_t> first{};  // each step from here on has a row; none: some steps have
+  std::int64_t step = 0;                 // restored; rows past it are dropped
+  std::string carried = {};              // the newest rows up to it, from the checkpoint
+  std::optional<std::int64_t> first{};   // each step from here on has a row; none: some steps have
+  std::vector<std::int64_t> optional{};  // of these steps, those that may have none
 };
 
 struct OrderedTable {

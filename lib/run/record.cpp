@@ -19,18 +19,33 @@ static CsvFile open_table(const std::filesystem::path& path, std::string_view co
   return table;
 }
 
+static std::int64_t first_step(const CheckpointMeta& meta) {
+  return std::max<std::int64_t>(1, meta.extra.history_begins);
+}
+
 static std::optional<TableStart> history_start(Origin origin, const CheckpointMeta& meta) {
   if (origin == Origin::fresh) return {};
   if (origin == Origin::another_run) return TableStart{.step = meta.step};
-  return TableStart{.step = meta.step,
-                    .carried = meta.extra.history,
-                    .first = std::max<std::int64_t>(1, meta.extra.history_begins)};
+  return TableStart{.step = meta.step, .carried = meta.extra.history, .first = first_step(meta)};
 }
 
 static std::optional<TableStart> evaluation_start(Origin origin, const CheckpointMeta& meta) {
   if (origin == Origin::fresh) return {};
   if (origin == Origin::another_run) return TableStart{.step = meta.step};
   return TableStart{.step = meta.step, .carried = meta.extra.evaluation};
+}
+
+static std::optional<TableStart> digest_start(Origin origin, const CheckpointMeta& meta) {
+  if (origin == Origin::fresh) return {};
+  return TableStart{.is_row = is_digest_row, .step = meta.step};
+}
+
+// A step without targets, which is skipped, has no row.
+static std::optional<TableStart> routing_start(Origin origin, const CheckpointMeta& meta) {
+  if (origin == Origin::fresh) return {};
+  TableStart start{.is_row = is_routing_row, .step = meta.step, .optional = meta.skipped};
+  if (origin == Origin::this_run) start.first = first_step(meta);
+  return start;
 }
 
 void require_tables(const RunDirectory& directory) {
@@ -58,16 +73,12 @@ RunRecord::RunRecord(const RunDirectory& directory, Origin origin, Evaluations e
     files_->evaluation.emplace(
         open_table(directory.evaluation(), evaluation_columns, evaluation_start(origin, meta)));
   // A table of earlier steps ends with the step restored, also when no more rows come.
-  const auto start_with = [&](bool (*is_row)(std::string_view)) {
-    return origin == Origin::fresh ? std::nullopt
-                                   : std::optional(TableStart{.is_row = is_row, .step = meta.step});
-  };
   if (digests == Digests::some || (origin == Origin::this_run && is_there(directory.digests())))
     files_->digests.emplace(
-        open_table(directory.digests(), digest_columns, start_with(is_digest_row)));
+        open_table(directory.digests(), digest_columns, digest_start(origin, meta)));
   if (routing == RoutingTable::some)
     files_->routing.emplace(
-        open_table(directory.routing(), routing_columns, start_with(is_routing_row)));
+        open_table(directory.routing(), routing_columns, routing_start(origin, meta)));
 }
 
 template <class Write>

@@ -48,6 +48,12 @@ TEST(TableRows, MissingRowsAreCountedByTheirPlaces) {
                                "checkpoint holds none either"});
 }
 
+TEST(TableRows, AStepThatMayHaveNoRowIsNotMissed) {
+  const auto t = ordered("4,1,1\n6,1,1\n", {.step = 9, .first = 3, .optional = {1, 3, 6, 7}});
+  EXPECT_EQ(t.remarks,
+            Remarks{"it has no row for step 5, 8 to 9, and the checkpoint holds none either"});
+}
+
 TEST(TableRows, RowsOfOneStepBecomeTheLastOne) {
   const auto t = ordered("1,1,1\n3,3,3\n2,2,2\n1,5,5\n", {.step = 3, .first = 1});
   EXPECT_EQ(rows_of(t), "1,5,5\n2,2,2\n3,3,3\n");
