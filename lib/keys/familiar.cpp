@@ -35,6 +35,16 @@ constexpr std::string_view all_or_some =
     "is not supported: all weights are trained, or, with [[freeze]], some of them";
 constexpr std::string_view mixtures =
     "is of mixtures of experts: model.experts says how many MLPs a block has here";
+constexpr std::string_view dense_layers =
+    "is model.dense_layers here, a list of the blocks that have one MLP all the same";
+constexpr std::string_view no_capacity =
+    "has no counterpart: an expert takes all tokens that chose it, and none is dropped";
+constexpr std::string_view balance_loss =
+    "is train.balance_weight here, with train.balance = \"sample\": a mean over samples that each "
+    "layer adds, so equal numbers are not equally strong; docs has a page on experts that compares "
+    "them";
+constexpr std::string_view balance_bias =
+    "is train.balance_rate here, with train.balance = \"bias\"";
 constexpr std::string_view next_token =
     "is not supported: what is trained on is the next token, of texts or of answers";
 constexpr std::string_view packed =
@@ -73,11 +83,26 @@ constexpr std::array names = {
     FamiliarName{"n_routed_experts", "model.experts", ""},
     FamiliarName{"num_experts_per_tok", "model.experts_per_token", ""},
     FamiliarName{"moe_router_topk", "model.experts_per_token", ""},
+    FamiliarName{"moe_top_k", "model.experts_per_token", ""},
+    FamiliarName{"top_k", "model.experts_per_token", ""},
     FamiliarName{"moe_intermediate_size", "model.expert_width", ""},
     FamiliarName{"moe_ffn_hidden_size", "model.expert_width", ""},
     FamiliarName{"shared_expert_intermediate_size", "model.shared_expert_width", ""},
+    FamiliarName{"moe_shared_expert_intermediate_size", "model.shared_expert_width", ""},
     FamiliarName{"norm_topk_prob", "model.norm_topk", ""},
     FamiliarName{"mlp_only_layers", "model.dense_layers", ""},
+    FamiliarName{"moe_layer_freq", "model.dense_layers", dense_layers},
+    FamiliarName{"first_k_dense_replace", "model.dense_layers", dense_layers},
+    FamiliarName{"decoder_sparse_step", "model.dense_layers", dense_layers},
+    FamiliarName{"capacity_factor", "", no_capacity},
+    FamiliarName{"moe_expert_capacity_factor", "", no_capacity},
+    FamiliarName{"aux_loss", "train.balance_weight", balance_loss},
+    FamiliarName{"aux_loss_alpha", "train.balance_weight", balance_loss},
+    FamiliarName{"moe_aux_loss_coeff", "train.balance_weight", balance_loss},
+    FamiliarName{"router_aux_loss_coef", "train.balance_weight", balance_loss},
+    FamiliarName{"moe_z_loss_coeff", "train.router_z", ""},
+    FamiliarName{"router_z_loss_coef", "train.router_z", ""},
+    FamiliarName{"moe_router_bias_update_rate", "train.balance_rate", balance_bias},
     FamiliarName{"vocab_size", "model.vocab", ""},
     FamiliarName{"padded_vocab_size", "model.vocab", ""},
     FamiliarName{"block_size", "model.context", ""},
@@ -211,6 +236,11 @@ constexpr std::array names = {
     FamiliarName{"context_parallel_degree", "parallel.seq", ""},
     FamiliarName{"sequence_parallel_size", "parallel.seq", ""},
     FamiliarName{"ulysses_degree", "parallel.seq", ""},
+    FamiliarName{"expert_parallel", "parallel.expert", ""},
+    FamiliarName{"expert_parallel_size", "parallel.expert", ""},
+    FamiliarName{"expert_parallel_degree", "parallel.expert", ""},
+    FamiliarName{"expert_model_parallel_size", "parallel.expert", ""},
+    FamiliarName{"ep_size", "parallel.expert", ""},
     FamiliarName{"data_parallel_size", "parallel.data", ""},
     FamiliarName{"data_parallel_shard_degree", "zero.shard", ""},
     FamiliarName{"zero_stage", "zero.stage", ""},

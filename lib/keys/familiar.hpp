@@ -15,7 +15,7 @@ struct FamiliarName {
 std::span<const FamiliarName> familiar_names();
 
 // The row of a name in any spelling of case and dashes, after a section or without one; of one that
-// no key stands for also where it is a word of the name or its section ("moe.top_k", "use_lora").
+// no key stands for also where it is a word of the name or its section ("moe.layers", "use_lora").
 // nullptr when absent.
 const FamiliarName* find_familiar(std::string_view name);
 
