@@ -63,6 +63,8 @@ std::vector<FittingGrid> grids_that_fit(const PlannedRun& run, const PlanInput& 
           0};
       if (asked.setup.model.experts > 0)
         fit.overrides.push_back(fmt::format("parallel.expert={}", g.expert));
+      if (g.expert == 1 && asked.setup.expert_tokens > 0)
+        fit.overrides.emplace_back("parallel.expert_tokens=auto");
       fit.overrides.insert(fit.overrides.end(), zero.begin(), zero.end());
       try {
         const auto needed = needed_within(plan_input_on(run, fit, asked.transport), target, limit);

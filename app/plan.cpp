@@ -89,6 +89,8 @@ void require_memory(const PlanArguments& a, std::size_t limit, const PlanInput& 
   if (plan.most_needed() <= limit) return;
   std::string others;
   if (a.run.ranks > 1) {
+    log_info("--device-memory {} is too little: trying other grids of {} ranks", a.device_memory,
+             a.run.ranks);
     const auto fitting = grids_that_fit(a.run, input, target, limit);
     others = fitting.empty()
                  ? fmt::format("no other grid of {} ranks fits, at any zero.stage: ", a.run.ranks)
@@ -158,6 +160,9 @@ int search_plans(const PlanArguments& a, std::optional<std::size_t> limit) {
         return t.choice.zero_stage == 0 || t.choice.gather == ZeroCadence::step;
       }))
     say("and to those of zero.stage 0, 1 or 2: zero.gather=microbatch zero.reduce=microbatch\n");
+  if (loaded.parallel.expert_tokens > 0 &&
+      std::ranges::any_of(found.best, [](const Trial& t) { return t.choice.grid.expert == 1; }))
+    say("and to those of parallel.expert=1: parallel.expert_tokens=auto\n");
   flush_output();  // before an error
   require(!found.best.empty(),
           "none of these fits: take more ranks, or a machine with more memory");

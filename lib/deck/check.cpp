@@ -122,8 +122,16 @@ class Checker {
              m.layers, m.layers - 1);
       auto sorted = m.dense_layers;
       std::ranges::sort(sorted);
-      rule(std::ranges::adjacent_find(sorted) == sorted.end(), {"model.dense_layers"},
-           "model.dense_layers names a block twice");
+      const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
+      rule(!twice, {"model.dense_layers"}, "model.dense_layers names a block twice");
+      rule(twice || outside != m.dense_layers.end() || std::ssize(sorted) < m.layers,
+           {"model.dense_layers", "model.layers", "model.experts"},
+           "model.dense_layers names all blocks, so none has experts: leave one out, or "
+           "model.experts with all that is of them");
+      rule(deck_.parallel.expert_tokens == 0 || deck_.parallel.expert != 1,
+           {"parallel.expert_tokens", "parallel.expert"},
+           "parallel.expert_tokens is of experts over ranks: give parallel.expert, or leave it "
+           "out");
     }
     rule(!m.shared_expert_gate || m.shared_expert_width > 0,
          {"model.shared_expert_gate", "model.shared_expert_width"},

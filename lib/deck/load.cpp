@@ -152,7 +152,8 @@ class Loader final : public TableReader {
                 "the deck of a checkpoint does not refer to another one: no program wrote this");
         deck_.model = preset_named(name);
       } catch (const Error& e) {
-        doubt("model.preset");
+        // Of a model that is not known no rule is checked.
+        for (const auto& key : find_section("model")->keys) doubt(key.path());
         report(preset, fmt::format("model.preset: {}", e.what()));
       }
     }

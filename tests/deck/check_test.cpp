@@ -122,6 +122,12 @@ TEST(Check, Experts) {
   refused("model.dense_layers", "names a block twice", [](Deck& d) {
     d.model.dense_layers = {3, 1, 3};
   });
+  refused("model.dense_layers", "model.dense_layers names all blocks, so none has experts",
+          [](Deck& d) {
+            for (int layer = 0; layer < 12; ++layer) d.model.dense_layers.push_back(layer);
+          });
+  refused("parallel.expert_tokens", "parallel.expert_tokens is of experts over ranks",
+          [](Deck& d) { d.parallel.expert_tokens = 16; });
   refused("train.balance", "moves the bias of model.router = \"sigmoid\"",
           [](Deck& d) { d.train.balance = Balance::bias; });
   refused("train.balance_weight", "is of train.balance = \"sample\"",

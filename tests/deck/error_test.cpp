@@ -140,6 +140,14 @@ TEST(DeckErrors, AMistakeIsNotReportedTwice) {
             "d.toml:6:1: there is no key 'haeds' in [model]; did you mean 'heads'?");
 }
 
+TEST(DeckErrors, OfAModelThatIsNotKnownNothingElseIsSaid) {
+  const auto text =
+      refusal_of_addition("balance = 'sample'\n[model]\npreset = 'from:missing.checkpoint'\n");
+  EXPECT_THAT(text, testing::StartsWith("d.toml:7:10: model.preset: "));
+  EXPECT_THAT(text, testing::HasSubstr("missing.checkpoint"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("mixtures of experts")));
+}
+
 TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
   const auto refused = [](std::initializer_list<const char*> more, const char* what) {
     std::vector<std::string> all{"run.exactness=invariant"};
