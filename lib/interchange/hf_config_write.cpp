@@ -11,12 +11,13 @@ namespace trireme {
 
 namespace {
 
-// `key` names what no architecture has together with the rest.
-[[noreturn]] void refuse(std::string_view key, std::string_view value, std::string_view why) {
+// `key` names what no architecture has together with the rest: `whose` has `other`.
+[[noreturn]] void refuse(std::string_view key, std::string_view value, std::string_view whose,
+                         std::string_view other) {
   fail(
-      "no architecture of Hugging Face describes this model: model.{} = {}, and {}; the format "
-      "hdf5 takes any model",
-      key, value, why);
+      "no architecture of transformers fits this model: model.{} = {}, and {} needs {}. Train with "
+      "that, or export with --format hdf5, which takes any model",
+      key, value, whose, other);
 }
 
 std::string_view text_of(bool x) {
@@ -27,41 +28,46 @@ std::string in_quotes(std::string_view name) {
   return fmt::format("\"{}\"", name);
 }
 
-void require_gpt2(const ModelConfig& c) {
-  constexpr const char* why = "GPT2LMHeadModel, which has learned positions, is otherwise";
-  if (c.norm != NormKind::layer) refuse("norm", in_quotes(name_of(c.norm)), why);
-  if (c.activation != ActivationKind::gelu)
-    refuse("activation", in_quotes(name_of(c.activation)), why);
-  if (!c.bias) refuse("bias", "false", why);
-  if (c.qk_norm) refuse("qk_norm", "true", why);
-  if (c.kv_heads != c.heads)
-    refuse("kv_heads", fmt::format("{} of {}", c.kv_heads, c.heads),
-           "GPT2LMHeadModel has as many as heads");
+void require_plain_head_dim(const ModelConfig& c, std::string_view whose) {
   if (c.heads * c.head_dim != c.width)
-    refuse("head_dim", fmt::format("{}", c.head_dim), "GPT2LMHeadModel has width / heads");
+    refuse("head_dim", fmt::format("{}", c.head_dim), whose,
+           fmt::format("model.width / model.heads, {} / {}", c.width, c.heads));
+}
+
+void require_gpt2(const ModelConfig& c) {
+  if (c.experts > 0) refuse("positions", "\"learned\"", "each with experts", "\"rotary\"");
+  constexpr const char* gpt2 = "GPT2LMHeadModel, the one with learned positions,";
+  if (c.norm != NormKind::layer) refuse("norm", in_quotes(name_of(c.norm)), gpt2, "\"layer\"");
+  if (c.activation != ActivationKind::gelu)
+    refuse("activation", in_quotes(name_of(c.activation)), gpt2, "\"gelu\"");
+  if (!c.bias) refuse("bias", "false", gpt2, "true");
+  if (c.qk_norm) refuse("qk_norm", "true", gpt2, "false");
+  if (c.kv_heads != c.heads)
+    refuse("kv_heads", fmt::format("{}", c.kv_heads), gpt2,
+           fmt::format("as many as model.heads = {}", c.heads));
+  require_plain_head_dim(c, gpt2);
 }
 
 void require_rotary(const ModelConfig& c) {
-  constexpr const char* why = "those with rotary positions are otherwise";
-  if (c.norm != NormKind::rms) refuse("norm", in_quotes(name_of(c.norm)), why);
+  constexpr const char* rotary = "each with rotary positions";
+  if (c.norm != NormKind::rms) refuse("norm", in_quotes(name_of(c.norm)), rotary, "\"rms\"");
   if (c.activation != ActivationKind::swiglu)
-    refuse("activation", in_quotes(name_of(c.activation)), why);
+    refuse("activation", in_quotes(name_of(c.activation)), rotary, "\"swiglu\"");
   if (c.qk_norm && (c.bias || c.qkv_bias))
-    refuse(c.bias ? "bias" : "qkv_bias", text_of(true),
-           "those with model.qk_norm = true, of Qwen3 and OLMoE, have no biases");
+    refuse(c.bias ? "bias" : "qkv_bias", text_of(true), "each with model.qk_norm = true", "false");
 }
 
 std::string dense_architecture(const ModelConfig& c) {
   if (c.qk_norm) {
     if (c.qk_norm_over == QkNormOver::width)
       refuse("qk_norm_over", "\"width\"",
-             "Qwen3ForCausalLM, which has model.qk_norm = true, is otherwise");
+             "Qwen3ForCausalLM, the one with model.qk_norm = true and no experts,", "\"head\"");
     return "Qwen3ForCausalLM";
   }
   if (c.qkv_bias && !c.bias) return "Qwen2ForCausalLM";
   if (c.width % c.heads != 0)
-    refuse("heads", fmt::format("{}", c.heads),
-           fmt::format("LlamaForCausalLM wants a divisor of model.width = {}", c.width));
+    refuse("heads", fmt::format("{}", c.heads), "LlamaForCausalLM",
+           fmt::format("a divisor of model.width = {}", c.width));
   return "LlamaForCausalLM";
 }
 
@@ -70,37 +76,37 @@ std::string text_of(const std::vector<std::int64_t>& list) {
 }
 
 void require_mixtral(const ModelConfig& c) {
-  constexpr const char* why =
-      "MixtralForCausalLM, which has neither model.qk_norm nor a shared expert, is otherwise";
-  if (c.qkv_bias) refuse("qkv_bias", text_of(true), why);
-  if (!c.norm_topk) refuse("norm_topk", text_of(false), why);
-  if (!c.dense_layers.empty()) refuse("dense_layers", text_of(c.dense_layers), why);
+  constexpr const char* mixtral =
+      "MixtralForCausalLM, the one with experts, without model.qk_norm and without a shared "
+      "expert,";
+  if (c.qkv_bias) refuse("qkv_bias", text_of(true), mixtral, "false");
+  if (!c.norm_topk) refuse("norm_topk", text_of(false), mixtral, "true");
+  if (!c.dense_layers.empty())
+    refuse("dense_layers", text_of(c.dense_layers), mixtral,
+           "[]; Qwen3MoeForCausalLM, the one with model.qk_norm = true, may have them");
 }
 
 void require_olmoe(const ModelConfig& c) {
-  constexpr const char* why =
-      "OlmoeForCausalLM, which has model.qk_norm_over = \"width\", is otherwise";
-  if (!c.dense_layers.empty()) refuse("dense_layers", text_of(c.dense_layers), why);
-  if (c.heads * c.head_dim != c.width)
-    refuse("head_dim", fmt::format("{}", c.head_dim), "OlmoeForCausalLM has width / heads");
+  constexpr const char* olmoe =
+      "OlmoeForCausalLM, the one with experts and model.qk_norm_over = \"width\",";
+  if (!c.dense_layers.empty()) refuse("dense_layers", text_of(c.dense_layers), olmoe, "[]");
+  require_plain_head_dim(c, olmoe);
 }
 
 void require_qwen2_moe(const ModelConfig& c) {
-  if (!c.shared_expert_gate)
-    refuse("shared_expert_gate", text_of(false),
-           "Qwen2MoeForCausalLM, which has a shared expert, weighs it");
-  if (c.heads * c.head_dim != c.width)
-    refuse("head_dim", fmt::format("{}", c.head_dim), "Qwen2MoeForCausalLM has width / heads");
+  constexpr const char* qwen2 = "Qwen2MoeForCausalLM, the one with a shared expert,";
+  if (!c.shared_expert_gate) refuse("shared_expert_gate", text_of(false), qwen2, "true");
+  require_plain_head_dim(c, qwen2);
 }
 
 std::string mixture_architecture(const ModelConfig& c) {
+  constexpr const char* mixtures = "each with experts";
   if (c.router != RouterScores::softmax)
-    refuse("router", in_quotes(name_of(c.router)), "mixtures that are exported have softmax");
-  if (c.bias)
-    refuse("bias", text_of(true), "mixtures have biases of queries, keys and values alone");
+    refuse("router", in_quotes(name_of(c.router)), mixtures, "\"softmax\"");
+  if (c.bias) refuse("bias", text_of(true), mixtures, "false");
   if (c.qk_norm && c.shared_expert_width > 0)
     refuse("shared_expert_width", fmt::format("{}", c.shared_expert_width),
-           "those with model.qk_norm = true, of Qwen3 and OLMoE, have no shared expert");
+           "each with experts and model.qk_norm = true", "0, no shared expert");
   if (c.qk_norm && c.qk_norm_over == QkNormOver::head) return "Qwen3MoeForCausalLM";
   if (c.qk_norm) {
     require_olmoe(c);

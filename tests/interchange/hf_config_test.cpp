@@ -42,7 +42,7 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
   refused(
       gpt2, [](auto& c) { c.qk_norm = true; }, "model.qk_norm");
   refused(
-      gpt2, [](auto& c) { c.kv_heads = 1; }, "model.kv_heads = 1 of 3");
+      gpt2, [](auto& c) { c.kv_heads = 1; }, "model.kv_heads = 1, and GPT2LMHeadModel");
   refused(
       gpt2, [](auto& c) { c.head_dim = 4; }, "model.head_dim = 4");
   refused(
@@ -66,6 +66,14 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
       olmoe, [](auto& c) { c.head_dim = 8; }, "model.head_dim = 8");
   refused(
       olmoe, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
+  refused(
+      mixtral,
+      [](auto& c) {
+        c.positions = Positions::learned;
+        c.norm = NormKind::layer;
+      },
+      "model.positions = \"learned\", and each with experts needs \"rotary\". Train with that, or "
+      "export with --format hdf5");
   refused(
       mixtral, [](auto& c) { c.norm_topk = false; }, "model.norm_topk = false");
   refused(
