@@ -123,8 +123,16 @@ static std::string freeze_text(const Plan& p) {
 
 static std::string loads_text(const PlanInput& in) {
   if (in.setup.model.experts == 0) return "";
-  return fmt::format("work{} and times are those of evenly loaded experts\n",
-                     in.grid.expert > 1 ? ", what is sent to experts" : "");
+  const auto schedule = in.setup.schedule;
+  const bool keeps_rounds = in.grid.expert > 1 && (schedule == ScheduleKind::zero_bubble ||
+                                                   schedule == ScheduleKind::zbv);
+  return fmt::format(
+      "work{} and times are those of evenly loaded experts{}\n",
+      in.grid.expert > 1 ? ", what is sent to experts" : "",
+      keeps_rounds ? fmt::format(", and so is memory with parallel.schedule = \"{}\": uneven loads "
+                                 "may take more",
+                                 name_of(schedule))
+                   : "");
 }
 
 static std::string schedule_text(const Plan& p, const Grid& grid) {

@@ -132,6 +132,19 @@ TEST(MixturePlan, SaysWhatATokenUsesAndWhatGoesToExperts) {
   EXPECT_GT(json["ranks"][0]["sent_bytes_a_step"]["expert"], 0);
 }
 
+TEST(MixturePlan, SaysWhereUnevenLoadsTakeMoreMemory) {
+  const auto says_so = HasSubstr("uneven loads may take more");
+  const auto text_on = [](const Grid& grid, ScheduleKind schedule) {
+    auto in = on(grid);
+    in.setup.schedule = schedule;
+    return plan_text(make_plan(in, roomy_target()), in, roomy_target());
+  };
+
+  EXPECT_THAT(text_on({2, 2, 1, 2}, ScheduleKind::zero_bubble), says_so);
+  EXPECT_THAT(text_on({2, 2, 1, 2}, ScheduleKind::one_f_one_b), testing::Not(says_so));
+  EXPECT_THAT(text_on({2, 2, 1, 1}, ScheduleKind::zero_bubble), testing::Not(says_so));
+}
+
 TEST(MixturePlan, OfADenseModelSaysNothingOfExperts) {
   PlanInput in = on({1, 2, 1});
   in.setup.model = test::tiny_llama();
