@@ -97,7 +97,7 @@ def grids_that_fit(at):
     # Between what the hungriest of these grids needs and what the others do.
     worst, best = needs[max(needs)], needs[min(needs)]
     limit = f"--device-memory {max(needs) - 1}"
-    at(f"plan {deck} zero.stage=3 {worst} {limit}", codes=(1,), says=("on 4 ranks these fit", best), silent=(worst,))
+    at(f"plan {deck} zero.stage=3 {worst} {limit}", codes=(1,), says=("is too little: trying other grids of 4 ranks", "on 4 ranks these fit", best), silent=(worst,))
     at(f"plan {deck} --device-memory {at.plan(f'{deck} zero.stage=3')['reserved_bytes'] + (64 << 10)}B", codes=(1,),
        says=("on 4 ranks these fit:", "needed", "bubble", "sends a step", "zero.stage=", "%"))
     at(f"plan {deck} zero.stage=3 {best} {limit}")

@@ -149,8 +149,8 @@ const curveKinds = [
   {key: "grad_norm", title: "gradient norm"}, {key: "lr", title: "learning rate"},
   {key: "tokens_per_second", title: "tokens/s"},
   {key: "balance", title: "balance loss, 1 for even loads"}, {key: "router_z", title: "router z loss"},
-  {key: "least_load", title: "tokens of the idlest expert, by a layer's mean"},
-  {key: "most_load", title: "tokens of the busiest expert, by a layer's mean"}];
+  {key: "least_load", title: "idlest expert's tokens / mean of its layer"},
+  {key: "most_load", title: "busiest expert's tokens / mean of its layer"}];
 const axisText = () => axis === "step" ? "step" : "tokens";
 function tooltipLabel(item) {
   if (item.dataset.mark) return item.raw.text;
