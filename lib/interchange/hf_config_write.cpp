@@ -83,7 +83,7 @@ void require_mixtral(const ModelConfig& c) {
   if (!c.norm_topk) refuse("norm_topk", text_of(false), mixtral, "true");
   if (!c.dense_layers.empty())
     refuse("dense_layers", text_of(c.dense_layers), mixtral,
-           "[]; Qwen3MoeForCausalLM, the one with model.qk_norm = true, may have them");
+           "[]; those with model.qk_norm = true or a shared expert may have some");
 }
 
 void require_olmoe(const ModelConfig& c) {
