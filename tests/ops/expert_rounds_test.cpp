@@ -12,8 +12,8 @@ namespace trireme::ops {
 using testing::ElementsAre;
 
 // Two ranks, one expert each; rank 0 sends 3 rows to expert 0 and 1 to expert 1, rank 1 sends 2
-// and 2. Rounds of 3: owner 0 takes 3 and 2, owner 1 takes 3 in one. Chunks of a round halve its
-// rows: of 3, 2 and 1.
+// and 2. Rounds of 3: owner 0 takes 3 and 2, owner 1 takes 3 in one; chunks are of one row, and the
+// last is empty.
 TEST(ExpertRounds, OfASmallExample) {
   const ExpertCounts counts{.ranks = 2, .experts = 2, .rows = {3, 1, 2, 2}};
 
@@ -21,22 +21,23 @@ TEST(ExpertRounds, OfASmallExample) {
 
   ASSERT_EQ(first.size(), 2U);
   ASSERT_EQ(second.size(), 2U);
-  ASSERT_EQ(first[0].chunks.size(), 2U);
-  EXPECT_THAT(first[0].chunks[0].send, ElementsAre(RowRange{0, 2}, RowRange{3, 1}));
-  EXPECT_THAT(first[0].chunks[1].send, ElementsAre(RowRange{2, 1}, RowRange{4, 0}));
-  EXPECT_THAT(first[0].chunks[0].receive, ElementsAre(2, 0));
-  EXPECT_THAT(first[0].chunks[0].place, ElementsAre(0, 1));
-  EXPECT_THAT(first[0].chunks[0].offset, ElementsAre(0, 2));
+  ASSERT_EQ(first[0].chunks.size(), 4U);
+  EXPECT_THAT(first[0].chunks[0].send, ElementsAre(RowRange{0, 1}, RowRange{3, 1}));
+  EXPECT_THAT(first[0].chunks[2].send, ElementsAre(RowRange{2, 1}, RowRange{4, 0}));
+  EXPECT_EQ(first[0].chunks[3].send[0].count, 0);
+  EXPECT_THAT(first[0].chunks[1].receive, ElementsAre(1, 0));
+  EXPECT_THAT(first[0].chunks[1].place, ElementsAre(0));
+  EXPECT_THAT(first[0].chunks[1].offset, ElementsAre(0, 1));
   EXPECT_THAT(first[0].offset, ElementsAre(0, 3));
   EXPECT_THAT(first[1].chunks[0].receive, ElementsAre(0, 1));
   EXPECT_THAT(first[1].chunks[1].receive, ElementsAre(0, 1));
   EXPECT_EQ(first[1].chunks[0].send[0].count, 0);
-  EXPECT_THAT(second[0].chunks[0].send, ElementsAre(RowRange{0, 0}, RowRange{2, 1}));
-  EXPECT_THAT(second[0].chunks[1].send, ElementsAre(RowRange{0, 0}, RowRange{3, 1}));
-  EXPECT_THAT(second[1].chunks[0].send[0], (RowRange{0, 1}));
-  EXPECT_THAT(second[0].chunks[0].receive, ElementsAre(1, 1));
-  EXPECT_THAT(second[0].chunks[0].place, ElementsAre(0, 1));
-  EXPECT_THAT(second[0].chunks[1].receive, ElementsAre(0, 1));
+  EXPECT_EQ(second[0].chunks[0].send[1].count, 0);
+  EXPECT_EQ(second[0].chunks[1].send[1], (RowRange{2, 1}));
+  EXPECT_EQ(second[0].chunks[2].send[1], (RowRange{3, 1}));
+  EXPECT_EQ(second[1].chunks[1].send[0], (RowRange{1, 1}));
+  EXPECT_THAT(second[0].chunks[0].receive, ElementsAre(1, 0));
+  EXPECT_THAT(second[0].chunks[2].receive, ElementsAre(0, 1));
 }
 
 TEST(ExpertRounds, AreOneAndAQuarterOfAnEvenLoad) {

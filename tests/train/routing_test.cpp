@@ -152,12 +152,12 @@ TEST(Routing, TheBiasChooses) {
   Trained run(c, [](auto&) {});
   auto& store = run.trainer->store();
   test::write<double>(store, store.spec().blocks[0].router_bias,
-                      std::vector<double>{0, 100, 0, 50, 0});
+                      std::vector<double>{0, 100, 0, 50, 20});
 
   const auto loads = run.step(0, 0, {test::random_batch(c, 2)}).loads[0];
 
-  ASSERT_EQ(c.experts_per_token, 2);
-  EXPECT_THAT(loads, ElementsAre(0, 14, 0, 14, 0));
+  ASSERT_EQ(c.experts_per_token, 3);
+  EXPECT_THAT(loads, ElementsAre(0, 14, 0, 14, 14));
 }
 
 }  // namespace trireme
