@@ -27,7 +27,9 @@ void multiply(const Run& run, const Tensor& c_NM, const Tensor& a_NK,
                           .offset_E1 = rows.offset_E1.view(),
                           .b_KN = {},
                           .order = sum_order_of_rows(run)};
-  for (const ParamId p : params) o.b_KN.push_back(view_of(run.weights[p]));
+  const auto first = static_cast<std::size_t>(rows.first_expert),
+             experts = static_cast<std::size_t>(rows.offset_E1.shape()[0] - 1);
+  for (const ParamId p : params.subspan(first, experts)) o.b_KN.push_back(view_of(run.weights[p]));
   run.backend.put(Queue::compute, o);
 }
 
@@ -58,20 +60,22 @@ void ExpertMlp::output(const Run& run, const ExpertRows& rows, const Tensor& h,
 void ExpertMlp::row_gradients(const Run& run, const ExpertRows& rows, const Tensor& gate_up,
                               const Tensor& dy_NC, const RowGradients& g) const {
   const auto n = rows.count;
-  {
-    const Tensor dh = Tensor::empty(run.backend, {g.weight_N1.shape()[0], width_},
-                                    run.weights[out_[0]].dtype, Kind::transient);
-    if (n == 0) return;
-    multiply(run, dh, dy_NC, out_, as_is, rows);
-    run.backend.put(
-        Queue::compute,
-        kernel::SwigluGrad{.dgate_up_T2F = first_rows(g.gate_up, n).reshaped({n, 2, width_}),
-                           .dweight_T = first_rows(g.weight_N1, n).reshaped({n}),
-                           .dy_TF = first_rows(dh, n),
-                           .gate_up_T2F = first_rows(gate_up, n).reshaped({n, 2, width_}),
-                           .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});
-  }
-  if (g.x_NC) multiply(run, g.x_NC, g.gate_up, in_, as_is, rows);
+  const Tensor dh = Tensor::empty(run.backend, {g.weight_N1.shape()[0], width_},
+                                  run.weights[out_[0]].dtype, Kind::transient);
+  if (n == 0) return;
+  multiply(run, dh, dy_NC, out_, as_is, rows);
+  run.backend.put(
+      Queue::compute,
+      kernel::SwigluGrad{.dgate_up_T2F = first_rows(g.gate_up, n).reshaped({n, 2, width_}),
+                         .dweight_T = first_rows(g.weight_N1, n).reshaped({n}),
+                         .dy_TF = first_rows(dh, n),
+                         .gate_up_T2F = first_rows(gate_up, n).reshaped({n, 2, width_}),
+                         .weight_T = first_rows(rows.weight_N1, n).reshaped({n})});
+}
+
+void ExpertMlp::x_gradient(const Run& run, const ExpertRows& rows, const Tensor& dgate_up,
+                           const Tensor& dx_NC) const {
+  if (rows.count > 0) multiply(run, dx_NC, dgate_up, in_, as_is, rows);
 }
 
 void ExpertMlp::add_gradients(const Run& run, std::span<const ParamId> params, const Tensor& dy_NM,

@@ -15,6 +15,7 @@ struct ExpertRows {
   Tensor x_NC, weight_N1, offset_E1;
   Tensor token_N;  // of exact sums: which rows are of one leaf
   std::int64_t count;
+  std::int64_t first_expert = 0;  // whose rows offset_E1 begins with
 };
 
 class ExpertMlp {
@@ -23,7 +24,7 @@ class ExpertMlp {
     Tensor gate_up, h;
   };
   struct RowGradients {
-    Tensor gate_up, weight_N1, x_NC;
+    Tensor gate_up, weight_N1;
   };
   // Parameters [2F, C] and [C, F] of the experts whose rows come, which outlive it.
   ExpertMlp(std::span<const ParamId> in, std::span<const ParamId> out, std::int64_t width)
@@ -38,9 +39,10 @@ class ExpertMlp {
   // What is computed is written into the last argument.
   void hidden(const Run&, const ExpertRows&, const Hidden&) const;
   void output(const Run&, const ExpertRows&, const Tensor& h, const Tensor& y_NC) const;
-  // Without x_NC's memory: that of x is not computed.
   void row_gradients(const Run&, const ExpertRows&, const Tensor& gate_up, const Tensor& dy_NC,
                      const RowGradients&) const;
+  // From that of gate_up.
+  void x_gradient(const Run&, const ExpertRows&, const Tensor& dgate_up, const Tensor& dx_NC) const;
   // dy' x of `params`, in() or out(), if one of them is wanted. `leaves`: as of
   // Gradients::add_whole, of all rounds, of which these rows are of one.
   void add_gradients(const Run&, std::span<const ParamId> params, const Tensor& dy_NM,

@@ -58,12 +58,13 @@ std::vector<Tensor> Experts::input_gradients(const Run& run, std::vector<Tensor>
   const auto room = [&](const Tensor& t) {
     return room_for_rows(run, t.view(), rows.count, Kind::transient);
   };
-  const ExpertMlp::RowGradients g{room(saved[gate_up]), room(rows.weight_N1),
-                                  wanted[in_x] ? room(dy_RC) : Tensor{}};
+  const ExpertMlp::RowGradients g{room(saved[gate_up]), room(rows.weight_N1)};
   experts.row_gradients(run, rows, saved[gate_up], dy_RC, g);
   saved[gate_up] = g.gate_up;
   saved[kept_weight] = {};
-  return experts_input_gradients(run, saved, dy, g.x_NC, g.weight_N1, wanted);
+  const Tensor dx_RC = wanted[in_x] ? room(dy_RC) : Tensor{};
+  if (dx_RC) experts.x_gradient(run, rows, g.gate_up, dx_RC);
+  return experts_input_gradients(run, saved, dy, dx_RC, g.weight_N1, wanted);
 }
 
 void Experts::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {

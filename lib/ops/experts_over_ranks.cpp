@@ -58,6 +58,11 @@ static ExpertMlp::Hidden part(const ExpertMlp::Hidden& made, const TokenDispatch
   return {part(made.gate_up, chunk), part(made.h, chunk)};
 }
 
+static ExpertRows rows_of_chunk(const Tensor& x_NC, const Tensor& weight_N1,
+                                const TokenDispatch::Chunk& chunk) {
+  return {x_NC, weight_N1, chunk.offset_E1, {}, chunk.count, chunk.first_expert};
+}
+
 // The first round last, so that what it keeps is not there beside what others use: the account is
 // that of one round.
 std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor> in,
@@ -91,11 +96,12 @@ std::vector<Tensor> ExpertsOverRanks::forward(const Run& run, std::vector<Tensor
       saved->insert(saved->end(), {x_NC, weight_N1, made.gate_up, made.h});
     }
     const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-      const ExpertRows rows{arrived[0], arrived[1], chunk.offset_E1, {}, chunk.count};
+      const auto rows = rows_of_chunk(arrived[0], arrived[1], chunk);
       const auto here =
           keep ? part(made, chunk) : mlp.room_for_hidden(run, dispatch.most_of_chunk(), kind);
       mlp.hidden(run, rows, here);
-      const Tensor y_NC = room(x_RC, dispatch.most_of_chunk());
+      const Tensor y_NC =
+          room_for_rows(run, x_RC.view(), dispatch.most_of_chunk(), Kind::transient);
       mlp.output(run, rows, here.h, y_NC);
       return TokenDispatch::Made{{{y_NC, y_RC}}};
     };
@@ -138,8 +144,7 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
       weight_N1 = room_for_rows(run, weight_R1.view(), rounds.most, Kind::saved);
       made = mlp.room_for_hidden(run, rounds.most, Kind::saved);
       const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-        mlp.hidden(run, {arrived[0], arrived[1], chunk.offset_E1, {}, chunk.count},
-                   part(made, chunk));
+        mlp.hidden(run, rows_of_chunk(arrived[0], arrived[1], chunk), part(made, chunk));
         return TokenDispatch::Made{};
       };
       dispatch.through({{x_RC, x_NC}, {weight_R1, weight_N1}}, compute).wait();
@@ -149,13 +154,13 @@ std::vector<Tensor> ExpertsOverRanks::gradients(const Run& run, const Tensor& dy
     };
     const Tensor dy_NC = room(dy_RC, rounds.most), dz_NF = room(made.gate_up, rounds.most);
     const auto compute = [&](const TokenDispatch::Chunk& chunk, std::vector<Tensor> arrived) {
-      const ExpertRows rows{
-          part(x_NC, chunk), part(weight_N1, chunk), chunk.offset_E1, {}, chunk.count};
+      const auto rows = rows_of_chunk(part(x_NC, chunk), part(weight_N1, chunk), chunk);
       const auto most = dispatch.most_of_chunk();
-      const ExpertMlp::RowGradients g{part(dz_NF, chunk), room(dweight_R1, most),
-                                      wanted[in_x] ? room(dy_RC, most) : Tensor{}};
+      const ExpertMlp::RowGradients g{part(dz_NF, chunk), room(dweight_R1, most)};
       mlp.row_gradients(run, rows, part(made.gate_up, chunk), arrived[0], g);
-      return TokenDispatch::Made{{{g.weight_N1, dweight_R1}, {g.x_NC, dx_RC}}};
+      const Tensor dx_NC = wanted[in_x] ? room(dy_RC, most) : Tensor{};
+      if (dx_NC) mlp.x_gradient(run, rows, g.gate_up, dx_NC);
+      return TokenDispatch::Made{{{g.weight_N1, dweight_R1}, {dx_NC, dx_RC}}};
     };
     auto returning = dispatch.through({{dy_RC, dy_NC}}, compute);
     made.gate_up = {};

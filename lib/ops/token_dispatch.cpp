@@ -103,8 +103,15 @@ TokenDispatch::TokenDispatch(const Run& run, const ExpertRound& round, std::int6
   token_ = upload_ids(b, token, most);
   const auto ends = std::ssize(round.offset);
   const Tensor offsets = upload_ids(b, offset, std::ssize(offset));
-  for (std::int64_t i = 0; i < std::ssize(round.chunks); ++i)
-    chunk_offset_.push_back(offsets.slice(i * ends, {ends}));
+  for (std::int64_t i = 0; i < std::ssize(round.chunks); ++i) {
+    const auto& o = round.chunks[static_cast<std::size_t>(i)].offset;
+    // The last offset of 0 is where the first expert with rows begins.
+    const auto first = std::max<std::int64_t>(std::ranges::upper_bound(o, 0) - o.begin() - 1, 0),
+               last = std::ranges::lower_bound(o, o.back()) - o.begin();
+    first_expert_.push_back(o.back() > 0 ? first : 0);
+    chunk_offset_.push_back(
+        offsets.slice(i * ends + first_expert_.back(), {o.back() > 0 ? last - first + 1 : ends}));
+  }
   offset_ = offsets.slice(std::ssize(round.chunks) * ends, {ends});
 }
 
@@ -125,9 +132,9 @@ Pending TokenDispatch::exchange(const Tensor& to, const std::vector<RowRange>& t
   b.wait(Queue::exchange, b.record(Queue::compute));
   auto pending = ranks.exchange(b, Queue::exchange, dst, src,
                                 {Doing::exchange, "tokens", run_.place.microbatch});
-  if (src[me]) b.put(Queue::compute, kernel::Copy{.dst = dst[me], .src = src[me]});
   pending.keep(to);
   pending.keep(from);
+  if (src[me]) b.put(Queue::compute, kernel::Copy{.dst = dst[me], .src = src[me]});
   return pending;
 }
 
@@ -186,7 +193,8 @@ TokenDispatch::Returning TokenDispatch::through(
     for (std::size_t k = 0; k < there.size(); ++k)
       arrived.push_back(arrive(i, std::move(moving[k]), there[k].into_NC));
     const auto made =
-        compute({first_[i], first_[i + 1] - first_[i], chunk_offset_[i]}, std::move(arrived));
+        compute({first_[i], first_[i + 1] - first_[i], first_expert_[i], chunk_offset_[i]},
+                std::move(arrived));
     last.wait();
     for (const auto& back : made)
       if (back.into_RC) last.pending_.push_back(send_back(i, back));

@@ -39,7 +39,9 @@ class TokenDispatch {
   // Some of a round's rows, on the rank of their experts.
   struct Chunk {
     std::int64_t first, count;  // among the round's, which are sorted by expert
-    const Tensor& offset_E1;    // of these rows alone
+    // Of the experts that have some: where their rows begin among these, and the end.
+    std::int64_t first_expert;
+    const Tensor& offset_E1;
   };
   // Rows that go to their experts: rows_RC of all of this rank's, sorted by expert. Where they
   // arrive: the first rows() of into_NC, or, where that is absent, memory for one chunk.
@@ -96,6 +98,7 @@ class TokenDispatch {
   std::vector<std::int64_t> first_;              // by chunk, and the end
   std::vector<std::vector<RowRange>> received_;  // by chunk and rank
   Tensor place_, back_, token_, offset_;
+  std::vector<std::int64_t> first_expert_;  // by chunk
   std::vector<Tensor> chunk_offset_;
 };
 

@@ -221,9 +221,11 @@ class DeviceSimulation {
   // When a transfer that starts then has come, beside others of this rank on the same links.
   double on_links(DeviceRank& r, const Transfer& t, double start) const {
     const auto time = transfer_time(machine_, t);
+    const double near =
+        std::max(r.near_in.add(start, time.near_in), r.near_out.add(start, time.near_out));
+    const double from = time.at_once ? start : near;
     const double last =
-        std::max({r.near_in.add(start, time.near_in), r.near_out.add(start, time.near_out),
-                  r.far_in.add(start, time.far_in), r.far_out.add(start, time.far_out)});
+        std::max({near, r.far_in.add(from, time.far_in), r.far_out.add(from, time.far_out)});
     return std::max(start + transfer_seconds(machine_, t), last + time.latency);
   }
 
