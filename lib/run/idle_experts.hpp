@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/train/config.hpp"
 #include "lib/train/routing.hpp"
 
 namespace trireme {
