@@ -74,12 +74,12 @@ void take_in(ExpertChunk& chunk, const Pieces& pieces, const OwnedExperts& owned
       chunk.place.push_back(static_cast<std::int32_t>(next[static_cast<std::size_t>(p.rank)]++));
 }
 
-ExpertRound round_without_rows(const ExpertCounts& c, int me) {
+ExpertRound round_without_rows(const ExpertCounts& c, int me, std::int64_t chunks) {
   const auto ends = static_cast<std::size_t>(owned_experts(c.experts, me, c.ranks).count()) + 1;
   const auto ranks = static_cast<std::size_t>(c.ranks);
   ExpertRound round;
   round.offset.resize(ends);
-  for (std::int64_t i = 0; i < chunks_of_round; ++i)
+  for (std::int64_t i = 0; i < chunks; ++i)
     round.chunks.push_back({.send = std::vector<RowRange>(ranks),
                             .receive = std::vector<std::int64_t>(ranks),
                             .place = {},
@@ -108,8 +108,8 @@ std::int64_t rows_of_round(const ExpertCounts& c, const OwnedExperts& owned, std
 }
 
 std::vector<ExpertRound> make_expert_rounds(const ExpertCounts& c, int me, std::int64_t wanted,
-                                            RowLists lists) {
-  const auto blank = round_without_rows(c, me);
+                                            std::int64_t chunks, RowLists lists) {
+  const auto blank = round_without_rows(c, me, chunks);
   std::vector<ExpertRound> rounds;
   const auto all = all_rows(c);
   std::int64_t begin = 0;  // of this rank's rows for an owner
@@ -120,7 +120,7 @@ std::vector<ExpertRound> make_expert_rounds(const ExpertCounts& c, int me, std::
     if (rounds.size() < of_rounds.size()) rounds.resize(of_rounds.size(), blank);
     for (std::size_t i = 0; i < of_rounds.size(); ++i) {
       auto& round = rounds[i];
-      const auto of_chunks = cut(of_rounds[i], rows_of_chunk(rows_of(of_rounds[i])), true);
+      const auto of_chunks = cut(of_rounds[i], rows_of_chunk(rows_of(of_rounds[i]), chunks), true);
       for (std::size_t k = 0; k < of_chunks.size(); ++k) {
         std::int64_t mine = 0;
         for (const auto& p : of_chunks[k])

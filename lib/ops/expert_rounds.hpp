@@ -29,7 +29,7 @@ struct ExpertChunk {
 };
 
 struct ExpertRound {
-  std::vector<ExpertChunk> chunks;  // chunks_of_round, in order
+  std::vector<ExpertChunk> chunks;  // in order, as many on every rank
   // Of this rank's experts, over all chunks: where each expert's rows begin, and the end; the leaf
   // that each row is of, a number over all ranks.
   std::vector<std::int32_t> offset, leaf;
@@ -53,17 +53,20 @@ struct ExpertCounts {
 // rows if experts were chosen evenly.
 std::int64_t rows_of_round(const ExpertCounts&, const OwnedExperts&, std::int64_t wanted);
 
-// An owner's rows of a round are cut into as many equal chunks, wherever the cuts fall.
-inline constexpr std::int64_t chunks_of_round = 4;
+// An owner's rows of a round are cut into as many equal chunks, wherever the cuts fall: one where
+// products and messages have the same processors, more where the one goes on beside the other.
+constexpr std::int64_t chunks_of_round(bool host_computes) {
+  return host_computes ? 1 : 4;
+}
 // Of at most so many rows.
-constexpr std::int64_t rows_of_chunk(std::int64_t rows_of_round) {
-  return (rows_of_round + chunks_of_round - 1) / chunks_of_round;
+constexpr std::int64_t rows_of_chunk(std::int64_t rows_of_round, std::int64_t chunks) {
+  return (rows_of_round + chunks - 1) / chunks;
 }
 
 // `counted`: without places and leaves of each row, for a plan.
 enum class RowLists : std::uint8_t { made, counted };
 // Of rank `me`; as many on every rank, at least one.
 std::vector<ExpertRound> make_expert_rounds(const ExpertCounts&, int me, std::int64_t wanted,
-                                            RowLists = RowLists::made);
+                                            std::int64_t chunks, RowLists = RowLists::made);
 
 }  // namespace trireme::ops

@@ -59,11 +59,13 @@ RoundPlan rounds_of(const Run& run, const Tensor& counts, std::int64_t rows, std
   const auto wanted = run.expert_group->rows_of_round;
   const bool plan = !run.backend.keeps_values();
   const auto lists = plan ? RowLists::counted : RowLists::made;
-  r.all = make_expert_rounds(r.counts, ranks.rank(), wanted, lists);
+  const auto chunks = chunks_of_round(run.backend.host_readable());
+  r.all = make_expert_rounds(r.counts, ranks.rank(), wanted, chunks, lists);
   r.most = rows_of_round(r.counts, owned_experts(experts, ranks.rank(), ranks.size()), wanted);
   // A plan takes what a second round would.
   if (plan && memory == RoundMemory::one_by_one) {
-    r.all.push_back(make_expert_rounds(without_rows(r.counts), ranks.rank(), wanted, lists)[0]);
+    r.all.push_back(
+        make_expert_rounds(without_rows(r.counts), ranks.rank(), wanted, chunks, lists)[0]);
     r.all.back().pretended = true;
   }
   return r;

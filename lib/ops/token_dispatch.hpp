@@ -76,7 +76,7 @@ class TokenDispatch {
       const std::function<Made(const Chunk&, std::vector<Tensor> arrived)>& compute) const;
 
   std::int64_t rows() const { return round_.rows(); }
-  std::int64_t most_of_chunk() const { return rows_of_chunk(most_); }
+  std::int64_t most_of_chunk() const { return rows_of_chunk(most_, std::ssize(round_.chunks)); }
   const Tensor& offset_E1() const { return offset_; }
   // Such that a leaf of Place::exact_chunk tokens has numbers of its own.
   const Tensor& token_N() const { return token_; }

@@ -17,7 +17,8 @@ using testing::ElementsAre;
 TEST(ExpertRounds, OfASmallExample) {
   const ExpertCounts counts{.ranks = 2, .experts = 2, .rows = {3, 1, 2, 2}};
 
-  const auto first = make_expert_rounds(counts, 0, 3), second = make_expert_rounds(counts, 1, 3);
+  const auto first = make_expert_rounds(counts, 0, 3, 4),
+             second = make_expert_rounds(counts, 1, 3, 4);
 
   ASSERT_EQ(first.size(), 2U);
   ASSERT_EQ(second.size(), 2U);
@@ -99,9 +100,9 @@ static std::vector<Source> received(const ExpertCounts& c,
 }
 
 // What all ranks send is carried to where it is received.
-static void expect_all_arrive(const ExpertCounts& c, std::int64_t wanted) {
+static void expect_all_arrive(const ExpertCounts& c, std::int64_t wanted, std::int64_t chunks) {
   std::vector<std::vector<ExpertRound>> rounds;
-  for (int r = 0; r < c.ranks; ++r) rounds.push_back(make_expert_rounds(c, r, wanted));
+  for (int r = 0; r < c.ranks; ++r) rounds.push_back(make_expert_rounds(c, r, wanted, chunks));
   for (int to = 0; to < c.ranks; ++to) {
     const auto owned = owned_experts(c.experts, to, c.ranks);
     const auto most = rows_of_round(c, owned, wanted);
@@ -110,7 +111,7 @@ static void expect_all_arrive(const ExpertCounts& c, std::int64_t wanted) {
     for (std::size_t i = 0; i < rounds[0].size(); ++i) {
       const auto& round = rounds[static_cast<std::size_t>(to)][i];
       ASSERT_LE(round.rows(), most);
-      ASSERT_EQ(std::ssize(round.chunks), chunks_of_round);
+      ASSERT_EQ(std::ssize(round.chunks), chunks);
       ASSERT_EQ(std::ssize(round.offset), owned.count() + 1);
       std::vector<std::int64_t> count(static_cast<std::size_t>(owned.count()), 0);
       std::size_t row_of_round = 0;
@@ -118,7 +119,7 @@ static void expect_all_arrive(const ExpertCounts& c, std::int64_t wanted) {
         const auto& chunk = round.chunks[k];
         const auto rows = received(c, rounds, to, i, k);
         ASSERT_EQ(chunk.rows(), std::ssize(rows));
-        ASSERT_LE(chunk.rows(), rows_of_chunk(most));
+        ASSERT_LE(chunk.rows(), rows_of_chunk(most, chunks));
         ASSERT_EQ(std::ssize(chunk.offset), owned.count() + 1);
         for (std::size_t e = 0; e < count.size(); ++e)
           for (auto n = chunk.offset[e]; n < chunk.offset[e + 1]; ++n, ++row_of_round) {
@@ -153,7 +154,7 @@ TEST(ExpertRounds, CarryEveryRowToItsExpert) {
     const auto c = drawn_counts(draw);
     SCOPED_TRACE(i);
 
-    expect_all_arrive(c, draw.one_of({0, 1, 5, 1000}));
+    expect_all_arrive(c, draw.one_of({0, 1, 5, 1000}), draw.one_of({1, 2, 4}));
     if (testing::Test::HasFatalFailure()) return;
   }
 }

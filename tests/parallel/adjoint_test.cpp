@@ -207,7 +207,7 @@ TEST_F(Adjoint, TokensTravelToTheirExperts) {
   std::int64_t rows = 0;
   for (std::int64_t e = 0; e < counts.experts; ++e) rows += counts.at(rank(), 0, e);
   for (const std::int64_t wanted : {0, 4}) {
-    const auto rounds = ops::make_expert_rounds(counts, rank(), wanted);
+    const auto rounds = ops::make_expert_rounds(counts, rank(), wanted, 4);
     const auto most =
         ops::rows_of_round(counts, owned_experts(counts.experts, rank(), ranks()), wanted);
     if (wanted == 4 && ranks() > 1) {
