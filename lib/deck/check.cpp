@@ -158,14 +158,19 @@ class Checker {
          "model.rope_scaling is of rotary positions: give model.positions = \"rotary\", or leave "
          "it out");
     rule(scaled || m.rope_factor == 1, {"model.rope_factor", "model.rope_scaling"},
-         "model.rope_factor = {} scales nothing: give model.rope_scaling, \"linear\" or "
-         "\"llama3\", or leave it out",
+         "model.rope_factor = {} scales nothing: give model.rope_scaling, \"linear\", "
+         "\"llama3\" or \"yarn\", or leave it out",
          number_text(m.rope_factor));
     rule(m.rope_scaling != RopeScaling::llama3 || m.rope_high_freq_factor > m.rope_low_freq_factor,
          {"model.rope_high_freq_factor", "model.rope_low_freq_factor"},
          "model.rope_high_freq_factor = {} is not above model.rope_low_freq_factor = {}: between "
          "the two, frequencies are scaled in part",
          number_text(m.rope_high_freq_factor), number_text(m.rope_low_freq_factor));
+    rule(m.rope_scaling != RopeScaling::yarn || m.rope_beta_fast > m.rope_beta_slow,
+         {"model.rope_beta_fast", "model.rope_beta_slow"},
+         "model.rope_beta_fast = {} is not above model.rope_beta_slow = {}: between the two, "
+         "frequencies are scaled in part",
+         number_text(m.rope_beta_fast), number_text(m.rope_beta_slow));
   }
 
   void data() {

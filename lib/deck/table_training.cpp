@@ -89,7 +89,8 @@ KeySection model_section() {
           row("rope_theta", &M::rope_theta, "base of the rotary frequencies").above(0, 1e12),
           row("rope_scaling", &M::rope_scaling,
               "rotary frequencies for a longer context than the original: as they are, all "
-              "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1)"),
+              "divided by rope_factor (Chen et al. 2023), or low ones alone (Llama 3.1; YaRN, Peng "
+              "et al. 2023)"),
           row("rope_factor", &M::rope_factor, "what scaled rotary frequencies are divided by")
               .in(1, 1e6),
           row("rope_low_freq_factor", &M::rope_low_freq_factor,
@@ -98,9 +99,22 @@ KeySection model_section() {
           row("rope_high_freq_factor", &M::rope_high_freq_factor,
               "llama3: from so many turns in the original context on, there is none")
               .above(0, 1e6),
-          row("rope_original_context", &M::rope_original_context, "llama3: context before scaling")
+          row("rope_original_context", &M::rope_original_context,
+              "llama3, yarn: context before scaling")
               .in(1, int32_most)
               .in_units("tokens"),
+          row("rope_beta_fast", &M::rope_beta_fast,
+              "yarn: from so many turns in the original context on, there is no division")
+              .above(0, 1e6),
+          row("rope_beta_slow", &M::rope_beta_slow,
+              "yarn: up to so many turns in the original context, division is whole")
+              .above(0, 1e6),
+          row("rope_truncate", &M::rope_truncate,
+              "yarn: the first and last pair of channels between the two are rounded outwards"),
+          row("rope_attention_factor", &M::rope_attention_factor,
+              "yarn: what cos and sin are multiplied with")
+              .in(0, 1e6)
+              .automatically("0.1 ln(rope_factor) + 1"),
           row("tied", &M::tied, "embedding and head share one table"),
           row("dropout", &M::dropout, "probability on residual branches and the embedding")
               .below(0, 1)

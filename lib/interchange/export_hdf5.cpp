@@ -45,6 +45,10 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"rope_low_freq_factor", c.rope_low_freq_factor},
           {"rope_high_freq_factor", c.rope_high_freq_factor},
           {"rope_original_context", c.rope_original_context},
+          {"rope_beta_fast", c.rope_beta_fast},
+          {"rope_beta_slow", c.rope_beta_slow},
+          {"rope_truncate", Count{c.rope_truncate}},
+          {"rope_attention_factor", c.rope_attention_factor},
           {"tied", Count{c.tied}},
           {"step", meta.step},
           {"tokenizer_kind", meta.tokenizer_kind.empty() ? Text("none") : meta.tokenizer_kind}};

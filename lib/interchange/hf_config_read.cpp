@@ -1,6 +1,7 @@
 // From config.json to the [model] section.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "lib/base/counted.hpp"
@@ -84,6 +85,24 @@ ModelConfig gpt2(const ConfigFields& f) {
   return c;
 }
 
+// Of a scale's logarithm, as DeepSeek has it.
+double magnitude(double factor, double scale) {
+  return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+}
+
+void read_yarn(const ConfigFields& f, const ConfigFields& rope, ModelConfig& c) {
+  c.rope_original_context =
+      rope.integer("original_max_position_embeddings", f.integer("max_position_embeddings", 0));
+  c.rope_beta_fast = rope.real("beta_fast", 32);
+  c.rope_beta_slow = rope.real("beta_slow", 1);
+  c.rope_truncate = rope.flag("truncate", true);
+  const double scale = rope.real("mscale", 0), of_all = rope.real("mscale_all_dim", 0);
+  c.rope_attention_factor = rope.real(
+      "attention_factor", scale != 0 && of_all != 0
+                              ? magnitude(c.rope_factor, scale) / magnitude(c.rope_factor, of_all)
+                              : 0);
+}
+
 // Version 4 has rope_theta beside rope_scaling, 5 all of it in rope_parameters. Where a file has
 // both objects, both versions take rope_scaling, and the other has no effect.
 void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
@@ -97,17 +116,22 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
     fields->refuse_if(fields->real("partial_rotary_factor", 1) != 1, "partial_rotary_factor",
                       "rotary positions here turn all channels of a head");
   const auto type = rope.text("rope_type", rope.text("type", "default").c_str());
-  require(type == "default" || type == "linear" || type == "llama3",
-          "'rope_type' = \"{}\": rotary frequencies are scaled as \"linear\" and \"llama3\" only",
-          escaped(type));
-  if (type != "default") {
-    c.rope_scaling = type == "linear" ? RopeScaling::linear : RopeScaling::llama3;
-    c.rope_factor = rope.real("factor");
-  }
+  const auto scaling_of = [&] {
+    if (type == "default") return RopeScaling::none;
+    if (const auto known = value_named<RopeScaling>(type); known) return *known;
+    fail(
+        "'rope_type' = \"{}\": rotary frequencies are scaled as \"linear\", \"llama3\" and "
+        "\"yarn\" only",
+        escaped(type));
+  };
+  c.rope_scaling = scaling_of();
+  if (c.rope_scaling != RopeScaling::none) c.rope_factor = rope.real("factor");
   if (type == "llama3") {
     c.rope_low_freq_factor = rope.real("low_freq_factor");
     c.rope_high_freq_factor = rope.real("high_freq_factor");
     c.rope_original_context = rope.integer("original_max_position_embeddings");
+  } else if (type == "yarn") {
+    read_yarn(f, rope, c);
   } else {
     rope.unused("original_max_position_embeddings");
   }

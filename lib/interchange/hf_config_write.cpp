@@ -152,6 +152,16 @@ Json rope_scaling(const ModelConfig& c) {
               {"low_freq_factor", c.rope_low_freq_factor},
               {"high_freq_factor", c.rope_high_freq_factor},
               {"original_max_position_embeddings", c.rope_original_context}};
+    case RopeScaling::yarn: {
+      Json yarn{{"rope_type", "yarn"},
+                {"factor", c.rope_factor},
+                {"beta_fast", c.rope_beta_fast},
+                {"beta_slow", c.rope_beta_slow},
+                {"truncate", c.rope_truncate},
+                {"original_max_position_embeddings", c.rope_original_context}};
+      if (c.rope_attention_factor > 0) yarn["attention_factor"] = c.rope_attention_factor;
+      return yarn;
+    }
   }
   return {};
 }

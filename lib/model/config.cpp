@@ -193,7 +193,14 @@ ModelConfig canonical(ModelConfig c) {
   if (c.rope_scaling != RopeScaling::llama3) {
     c.rope_low_freq_factor = plain.rope_low_freq_factor;
     c.rope_high_freq_factor = plain.rope_high_freq_factor;
-    c.rope_original_context = plain.rope_original_context;
+  }
+  if (c.rope_scaling != RopeScaling::yarn) {
+    c.rope_beta_fast = plain.rope_beta_fast;
+    c.rope_beta_slow = plain.rope_beta_slow;
+    c.rope_truncate = plain.rope_truncate;
+    c.rope_attention_factor = plain.rope_attention_factor;
+    if (c.rope_scaling != RopeScaling::llama3)
+      c.rope_original_context = plain.rope_original_context;
   }
   return c;
 }

@@ -57,7 +57,11 @@ struct ModelConfig {
   double rope_factor = 1;                     // what scaled frequencies are divided by
   double rope_low_freq_factor = 1;            // llama3: turns in the original context at which
   double rope_high_freq_factor = 4;           // ... the division is whole, and none
-  std::int64_t rope_original_context = 8192;  // llama3: tokens
+  std::int64_t rope_original_context = 8192;  // llama3 and yarn: tokens
+  double rope_beta_fast = 32;                 // yarn: turns in the original context from which on
+  double rope_beta_slow = 1;                  // ... there is no division, and up to which all of it
+  bool rope_truncate = true;                  // yarn: the pairs between are rounded outwards
+  double rope_attention_factor = 0;           // yarn: of cos and sin; 0: 0.1 ln(rope_factor) + 1
   bool tied = true;                           // embedding and head share one table
   double dropout = 0;                         // probability, on residual branches and the embedding
   Recompute recompute = Recompute::none;

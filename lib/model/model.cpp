@@ -9,11 +9,18 @@ Model::Model(Backend& backend, ModelSpec spec, DType compute, bool exact)
   const auto& c = spec_.config;
   Tensor rotary_T2E;
   if (c.positions == Positions::rotary) {
-    const ops::RotaryFrequencies frequencies{
-        c.rope_theta,           c.rope_scaling,          c.rope_factor,
-        c.rope_low_freq_factor, c.rope_high_freq_factor, c.rope_original_context};
-    rotary_T2E =
-        ops::rotary_table(backend, c.context, frequencies.of_pairs(c.head_dim), wide(compute));
+    const ops::RotaryFrequencies frequencies{.theta = c.rope_theta,
+                                             .scaling = c.rope_scaling,
+                                             .factor = c.rope_factor,
+                                             .low_freq_factor = c.rope_low_freq_factor,
+                                             .high_freq_factor = c.rope_high_freq_factor,
+                                             .original_context = c.rope_original_context,
+                                             .beta_fast = c.rope_beta_fast,
+                                             .beta_slow = c.rope_beta_slow,
+                                             .truncate = c.rope_truncate,
+                                             .attention_factor = c.rope_attention_factor};
+    rotary_T2E = ops::rotary_table(backend, c.context, frequencies.of_pairs(c.head_dim),
+                                   frequencies.amplitude(), wide(compute));
   }
   parts_.push_back(std::make_unique<EmbeddingPart>(spec_, compute));
   for (std::int64_t l = 0; l < c.layers; ++l)

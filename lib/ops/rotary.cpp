@@ -31,7 +31,8 @@ std::vector<Tensor> Rotary::input_gradients(const Run& run, std::vector<Tensor>&
 }
 
 template <class T>
-static void upload_angles(Backend& b, const Tensor& table, std::span<const double> frequency_E) {
+static void upload_angles(Backend& b, const Tensor& table, std::span<const double> frequency_E,
+                          double amplitude) {
   const auto positions = table.shape()[0], half = table.shape()[2];
   const auto chunk = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / (2 * half));  // 4 MiB
   std::vector<T> values;
@@ -43,8 +44,8 @@ static void upload_angles(Backend& b, const Tensor& table, std::span<const doubl
       for (std::int64_t e = 0; e < half; ++e) {
         const double angle =
             static_cast<double>(begin + t) * frequency_E[static_cast<std::size_t>(e)];
-        row[e] = static_cast<T>(std::cos(angle));
-        row[half + e] = static_cast<T>(std::sin(angle));
+        row[e] = static_cast<T>(amplitude * std::cos(angle));
+        row[half + e] = static_cast<T>(amplitude * std::sin(angle));
       }
     }
     b.upload(Queue::compute, table.view().slice(0, begin, n), std::as_bytes(std::span(values)));
@@ -52,12 +53,12 @@ static void upload_angles(Backend& b, const Tensor& table, std::span<const doubl
 }
 
 Tensor rotary_table(Backend& b, std::int64_t positions, std::span<const double> frequency_E,
-                    DType t) {
+                    double amplitude, DType t) {
   Tensor table = Tensor::empty(b, {positions, 2, std::ssize(frequency_E)}, t, Kind::weights);
   if (t == DType::f64)
-    upload_angles<double>(b, table, frequency_E);
+    upload_angles<double>(b, table, frequency_E, amplitude);
   else
-    upload_angles<float>(b, table, frequency_E);
+    upload_angles<float>(b, table, frequency_E, amplitude);
   return table;
 }
 

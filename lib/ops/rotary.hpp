@@ -24,7 +24,9 @@ class Rotary final : public Op {
   Tensor table_;
 };
 
-// cos and sin for `positions` positions of each of E frequencies, radians a position.
-Tensor rotary_table(Backend&, std::int64_t positions, std::span<const double> frequency_E, DType);
+// cos and sin, times `amplitude`, for `positions` positions of each of E frequencies, radians a
+// position.
+Tensor rotary_table(Backend&, std::int64_t positions, std::span<const double> frequency_E,
+                    double amplitude, DType);
 
 }  // namespace trireme::ops

@@ -70,6 +70,11 @@ TEST(Check, RotaryScaling) {
   d.model.rope_low_freq_factor = 4;
   expect_problem(d, "model.rope_high_freq_factor",
                  "model.rope_high_freq_factor = 4 is not above model.rope_low_freq_factor = 4");
+  d.model.rope_scaling = RopeScaling::yarn;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.rope_beta_slow = 32;
+  expect_problem(d, "model.rope_beta_fast",
+                 "model.rope_beta_fast = 32 is not above model.rope_beta_slow = 32");
   d.model.rope_scaling = RopeScaling::linear;
   EXPECT_TRUE(check_deck(d).empty());
   EXPECT_NE(refusal_of_addition("[model]\nrope_factor = 0.5\n").find("d.toml:6:15: "),

@@ -167,16 +167,32 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
     std::size_t left_out = 0;
     for (std::string line; std::getline(lines, line);) {
       bool is_new = false;
-      for (const char* key :
-           {"head_dim", "qkv_bias", "qk_norm", "qk_norm_over", "experts", "experts_per_token",
-            "expert_width", "shared_expert_width", "shared_expert_gate", "router", "norm_topk",
-            "dense_layers", "rope_scaling", "rope_factor", "rope_low_freq_factor",
-            "rope_high_freq_factor", "rope_original_context"})
+      for (const char* key : {"head_dim",
+                              "qkv_bias",
+                              "qk_norm",
+                              "qk_norm_over",
+                              "experts",
+                              "experts_per_token",
+                              "expert_width",
+                              "shared_expert_width",
+                              "shared_expert_gate",
+                              "router",
+                              "norm_topk",
+                              "dense_layers",
+                              "rope_scaling",
+                              "rope_factor",
+                              "rope_low_freq_factor",
+                              "rope_high_freq_factor",
+                              "rope_original_context",
+                              "rope_beta_fast",
+                              "rope_beta_slow",
+                              "rope_truncate",
+                              "rope_attention_factor"})
         is_new = is_new || line.starts_with(std::string(key) + " = ");
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 17U);
+    EXPECT_EQ(left_out, 21U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }

@@ -125,6 +125,9 @@ TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnus
   c.dense_layers = {0};
   std::set<std::string> free{"preset",  "context",   "max_context",
                              "dropout", "recompute", "init_from"};
+  const std::set<std::string> of_yarn{"rope_beta_fast", "rope_beta_slow", "rope_truncate",
+                                      "rope_attention_factor"};
+  free.insert(of_yarn.begin(), of_yarn.end());
   EXPECT_EQ(uncounted(c), free);
   c.qk_norm = false;
   c.dense_layers.clear();

@@ -56,11 +56,15 @@ def experts(key, count, of_token):
 LLAMA3 = rope(5000.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=60)
 
+# One pair keeps its frequency, one is between, two are divided.
+YARN = rope(5000.0, rope_type="yarn", factor=4.0, beta_fast=4.0, beta_slow=0.5, original_max_position_embeddings=60)
+
 CONFIGS = {
     "gpt2": lambda **changes: transformers.GPT2Config(**GPT2 | changes),
     "llama2": shaped(transformers.LlamaConfig, rope_parameters=rope(7000.0)),
     "llama3": shaped(transformers.LlamaConfig, rope_parameters=LLAMA3),
     "llama-linear": shaped(transformers.LlamaConfig, rope_parameters=rope(7000.0, rope_type="linear", factor=2.5)),
+    "llama-yarn": shaped(transformers.LlamaConfig, rope_parameters=YARN),
     "llama-biases": shaped(transformers.LlamaConfig, rope_parameters=rope(7000.0), attention_bias=True, mlp_bias=True),
     "smollm": shaped(transformers.LlamaConfig, rope_parameters=rope(3000.0), tie_word_embeddings=True),
     "mistral": shaped(transformers.MistralConfig, rope_parameters=rope(7000.0), sliding_window=None),

@@ -83,6 +83,13 @@ def frequencies(shape, dtype):
         turns = shape.rope["original_max_position_embeddings"] * f / (2 * math.pi)
         kept = ((turns - low) / (high - low)).clamp(0, 1)
         f = kept * f + (1 - kept) * f / shape.rope["factor"]
+    elif kind == "yarn":
+        pairs = len(f)
+        low, high = (pairs * math.log(shape.rope["original_max_position_embeddings"] / (2 * math.pi * shape.rope[turns]))
+                     / math.log(shape.rope_theta) for turns in ("beta_fast", "beta_slow"))
+        low, high = max(math.floor(low), 0), min(math.ceil(high), 2 * pairs - 1)
+        divided = ((torch.arange(pairs, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+        f = (1 - divided) * f + divided * f / shape.rope["factor"]
     else:
         assert kind == "default", kind
     return f.to(dtype)
@@ -92,8 +99,10 @@ def rotate(x_BHTD, shape):
     """Channel d and d + D/2 are a pair."""
     t = torch.arange(x_BHTD.shape[2], dtype=x_BHTD.dtype)
     angle = t[:, None] * frequencies(shape, x_BHTD.dtype)
+    yarn = shape.rope.get("rope_type") == "yarn"
+    size = 0.1 * math.log(shape.rope["factor"]) + 1 if yarn else 1
     a, b = x_BHTD.chunk(2, -1)
-    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+    return size * torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
 
 
 def attention(q_BHTD, k_BKTD, v_BKTD):

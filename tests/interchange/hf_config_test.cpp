@@ -122,6 +122,20 @@ TEST(HfConfig, TakesBothWaysToWriteRotarySettings) {
     "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}})");
   EXPECT_EQ(c.rope_scaling, RopeScaling::llama3);
   EXPECT_EQ(c.rope_original_context, 32);
+  const auto yarn = with(llama_config(), R"({"rope_scaling": {"type": "yarn", "factor": 4.0,
+      "original_max_position_embeddings": 32, "beta_slow": 2, "truncate": false}})");
+  EXPECT_EQ(yarn.rope_scaling, RopeScaling::yarn);
+  EXPECT_EQ(yarn.rope_factor, 4);
+  EXPECT_EQ(yarn.rope_original_context, 32);
+  EXPECT_EQ(yarn.rope_beta_fast, 32);
+  EXPECT_EQ(yarn.rope_beta_slow, 2);
+  EXPECT_FALSE(yarn.rope_truncate);
+  EXPECT_EQ(yarn.rope_attention_factor, 0);
+  // (0.1 ln 40 + 1) / (0.05 ln 40 + 1), as DeepSeek's files give it.
+  EXPECT_NEAR(with(llama_config(), R"({"rope_scaling": {"type": "yarn", "factor": 40,
+      "original_max_position_embeddings": 32, "mscale": 1.0, "mscale_all_dim": 0.5}})")
+                  .rope_attention_factor,
+              1.1557219901, 1e-9);
   // Where a file has both, transformers takes rope_scaling, in version 5, too.
   const auto both = with(llama_config(), R"({"rope_theta": 7,
     "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"},
@@ -338,7 +352,8 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"attention_bias": true})", "'attention_bias' = true"},
       {R"({"mlp_bias": true})", "'mlp_bias' = true"},
       {R"({"model_type": "qwen3", "attention_bias": true})", "'attention_bias' = true"},
-      {R"({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}})", "\"yarn\""},
+      {R"({"rope_scaling": {"rope_type": "yarn"}})", "'rope_scaling.factor'"},
+      {R"({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}})", "\"longrope\""},
       {R"({"rope_scaling": {"type": "dynamic", "factor": 2.0}})", "\"dynamic\""},
       {R"({"rope_scaling": {"rope_type": "llama3", "factor": 2.0}})",
        "'rope_scaling.low_freq_factor'"},

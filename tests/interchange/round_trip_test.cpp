@@ -166,6 +166,10 @@ TEST(Hdf5, IsTheModel) {
                                                    {"rope_low_freq_factor", 1.5},
                                                    {"rope_high_freq_factor", 3},
                                                    {"rope_original_context", 8192},
+                                                   {"rope_beta_fast", 32},
+                                                   {"rope_beta_slow", 1},
+                                                   {"rope_truncate", 1},
+                                                   {"rope_attention_factor", 0},
                                                    {"tied", 0},
                                                    {"step", 3}})
     EXPECT_EQ(number(name), value) << name;

@@ -50,8 +50,8 @@ OpCase rotary(std::string name, const ops::Heads& h, std::int64_t t0) {
   c.name = std::move(name);
   c.make = [=](Backend& b, DType compute) {
     const auto frequencies = ops::RotaryFrequencies{}.of_pairs(h.dim);
-    return std::make_unique<ops::Rotary>(h,
-                                         ops::rotary_table(b, T + 4, frequencies, wide(compute)));
+    return std::make_unique<ops::Rotary>(
+        h, ops::rotary_table(b, T + 4, frequencies, 1, wide(compute)));
   };
   c.in = {random_numbers({B, T, h.packed()}, 1, amplitude)};
   c.grad_out = random_numbers({B, T, h.packed()}, 2);

@@ -58,4 +58,34 @@ TEST(RopeScaling, Llama3WithOtherFactors) {
   expect_frequencies(r, 6, {{0, 1}, {1, 0.057276996206126356}, {2, 0.005}});
 }
 
+// Qwen's settings: pairs 23.6 and 39.7 turn 32 times and once.
+TEST(RopeScaling, Yarn) {
+  const RotaryFrequencies r{1e6, RopeScaling::yarn, 4, 1, 4, 32768};
+  expect_frequencies(r, 128,
+                     {{0, 1},
+                      {1, 0.80584218776148182},
+                      {22, 0.0086596432336006535},
+                      {23, 0.0069783058485986634},
+                      {24, 0.0053753214907901015},
+                      {30, 0.0010643609812470018},
+                      {39, 6.4903943208370288e-5},
+                      {40, 4.445698525097307e-5},
+                      {63, 3.1023444018792989e-7}});
+  EXPECT_NEAR(r.amplitude(), 1.1386294361119891, 1e-15);
+  EXPECT_EQ(RotaryFrequencies{}.amplitude(), 1);
+}
+
+// From pair 0.15 to 2.56, which are not rounded.
+TEST(RopeScaling, YarnBetweenPairs) {
+  const RotaryFrequencies r{
+      1e4, RopeScaling::yarn, 2.5, 1, 4, 60, /*beta_fast=*/8, /*beta_slow=*/0.5, false, 1.25};
+  expect_frequencies(r, 16,
+                     {{0, 1},
+                      {1, 0.24955574671512487},
+                      {2, 0.054001995568732561},
+                      {3, 0.012649110640673517},
+                      {7, 0.00012649110640673517}});
+  EXPECT_EQ(r.amplitude(), 1.25);
+}
+
 }  // namespace trireme::ops

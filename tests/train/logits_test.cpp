@@ -82,11 +82,21 @@ class PlainModel {
   double frequency(std::int64_t pair) const {
     const double f =
         std::pow(c.rope_theta, -2.0 * static_cast<double>(pair) / static_cast<double>(c.head_dim));
+    if (c.rope_scaling == RopeScaling::yarn) {
+      // How far the pair is from one that turns beta_fast times towards one that turns beta_slow
+      // times, in the logarithm of turns: pairs are not rounded.
+      const double fast = std::log(turns(f) / c.rope_beta_fast),
+                   all = std::log(c.rope_beta_slow / c.rope_beta_fast);
+      const double divided = std::clamp(fast / all, 0.0, 1.0);
+      return f * (1 - divided) + f / c.rope_factor * divided;
+    }
     if (c.rope_scaling != RopeScaling::llama3) return f;
-    const double turns = static_cast<double>(c.rope_original_context) * f / (2 * std::numbers::pi);
     const double low = c.rope_low_freq_factor, high = c.rope_high_freq_factor;
-    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    const double kept = std::clamp((turns(f) - low) / (high - low), 0.0, 1.0);
     return f * (kept + (1 - kept) / c.rope_factor);
+  }
+  double turns(double frequency) const {
+    return static_cast<double>(c.rope_original_context) * frequency / (2 * std::numbers::pi);
   }
   // Channel i of the first half of a head with channel i of the second.
   void turn(Row& head, std::size_t position) const {
@@ -94,8 +104,10 @@ class PlainModel {
     for (std::size_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * frequency(static_cast<std::int64_t>(i));
       const double a = head[i], b = head[half + i];
-      head[i] = a * std::cos(angle) - b * std::sin(angle);
-      head[half + i] = b * std::cos(angle) + a * std::sin(angle);
+      const double size =
+          c.rope_scaling == RopeScaling::yarn ? 1 + std::log(c.rope_factor) / 10 : 1;
+      head[i] = size * (a * std::cos(angle) - b * std::sin(angle));
+      head[half + i] = size * (b * std::cos(angle) + a * std::sin(angle));
     }
   }
 
@@ -152,7 +164,14 @@ class PlainModel {
 };
 
 TEST(Logits, AreThoseOfThePapers) {
-  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen()}) {
+  auto yarn = test::tiny_qwen();
+  yarn.rope_scaling = RopeScaling::yarn;
+  yarn.rope_factor = 3;
+  yarn.rope_original_context = 40;
+  yarn.rope_beta_fast = 4;
+  yarn.rope_beta_slow = 0.25;
+  yarn.rope_truncate = false;
+  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(), yarn}) {
     Ref ref;
     const Workspace scratch(ref);
     Trainer trainer(ref, {}, test::setup_of(c, test::adamw(), DType::f64));
