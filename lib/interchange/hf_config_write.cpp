@@ -157,8 +157,8 @@ Json rope_scaling(const ModelConfig& c) {
                 {"factor", c.rope_factor},
                 {"beta_fast", c.rope_beta_fast},
                 {"beta_slow", c.rope_beta_slow},
-                {"truncate", c.rope_truncate},
                 {"original_max_position_embeddings", c.rope_original_context}};
+      if (!c.rope_truncate) yarn["truncate"] = false;  // others may not know it
       if (c.rope_attention_factor > 0) yarn["attention_factor"] = c.rope_attention_factor;
       return yarn;
     }
