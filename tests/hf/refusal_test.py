@@ -107,7 +107,7 @@ CASES = {
     "another-activation-of-gpt2": ("gpt2", config(activation_function="relu"), ["activation_function", "relu"]),
     "gpt2-scaled-by-layer": ("gpt2", config(scale_attn_by_inverse_layer_idx=True), ["scale_attn_by_inverse_layer_idx"]),
     "gpt2-unscaled": ("gpt2", config(scale_attn_weights=False), ["scale_attn_weights"]),
-    "rope-of-yarn-without-factor": ("llama2", config(rope_parameters=rope("yarn")), ["factor"]),
+    "rope-of-yarn-without-factor": ("llama2", config(rope_parameters={"rope_type": "yarn", "rope_theta": 7000.0}), ["factor"]),
     "longrope-in-old-keys": ("llama2", config(rope_parameters=REMOVED, rope_theta=7000.0,
                                               rope_scaling={"type": "longrope", "factor": 4.0}), ["longrope"]),
     "rope-dynamic": ("llama2", config(rope_parameters=rope("dynamic")), ["dynamic"]),
