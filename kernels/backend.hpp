@@ -91,8 +91,8 @@ class Backend {
   // Puts the operation on the queue. The memory of its views stays valid until it is done; the
   // struct itself is copied if that is later.
   virtual void put(Queue, const kernel::Operation&) = 0;
-  // Bytes of the workspace of kernel::Attention or, backward, kernel::AttentionGrad.
-  virtual std::size_t attention_workspace(const AttentionShape&, DType, Direction) const = 0;
+  // Of kernel::Attention or, backward, kernel::AttentionGrad.
+  virtual AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const = 0;
 
   // Memory. Blocks are taken and given back in program order. `last` names for each queue the last
   // event that used the block; the next taker's `first` queue waits for them. Throws Error with the

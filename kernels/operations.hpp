@@ -15,25 +15,13 @@
 #include <vector>
 
 #include "kernels/activation.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/operation.hpp"
 #include "kernels/routing.hpp"
 #include "kernels/update_rule.hpp"
 #include "lib/base/rng.hpp"
 
 namespace trireme {
-
-struct AttentionShape {
-  std::int64_t batch, tokens, heads, kv_heads, head_dim;
-  double scale;
-};
-
-// Two products of T x T x D a head, half of which causality leaves out. Backward has five, as the
-// probabilities are computed again.
-inline double attention_flops(const AttentionShape& s, Direction d) {
-  const double forward = 2.0 * static_cast<double>(s.batch * s.heads * s.head_dim) *
-                         static_cast<double>(s.tokens) * static_cast<double>(s.tokens);
-  return d == Direction::forward ? forward : 2.5 * forward;
-}
 
 // Which samples and positions the rows of a [B, T, ...] view are.
 struct SampleRows {
@@ -109,68 +97,6 @@ struct Matmul {
   double flops() const {
     return 2.0 * static_cast<double>(c_MN.count()) * static_cast<double>(a_MK.extent[1]);
   }
-};
-
-// Causal softmax(scale q k') v over heads; query head h reads key/value head h * G / H. Where
-// start_BT (i32) is there, query t sees keys start(t) to t alone: those of its document, which
-// starts there; a row never falls, and start(t) <= t. flops() counts as if it were absent. Strided:
-// only the last dim is dense. lse is the log of the sum of exponentials, the one thing backward
-// needs beside inputs and output. The workspace has the bytes that Backend::attention_workspace
-// asks for by shape and direction, and is absent where those are none.
-struct Attention {
-  static constexpr std::string_view name = "attention";
-  View o_BTHD, lse_BHT;
-  ConstView q_BTHD, k_BTGD, v_BTGD;
-  AttentionShape shape;
-  View workspace{};
-  ConstView start_BT{};
-  static void operands(auto& o, auto&& f) {
-    write(f, o.o_BTHD, o.lse_BHT);
-    read(f, o.q_BTHD, o.k_BTGD, o.v_BTGD);
-    may_scratch(f, o.workspace);
-    may_read(f, o.start_BT);
-  }
-  double flops() const { return attention_flops(shape, Direction::forward); }
-};
-
-struct AttentionGrad {
-  static constexpr std::string_view name = "attention_grad";
-  View dq_BTHD, dk_BTGD, dv_BTGD;
-  ConstView do_BTHD, o_BTHD, lse_BHT, q_BTHD, k_BTGD, v_BTGD;
-  AttentionShape shape;
-  View workspace{};
-  ConstView start_BT{};
-  static void operands(auto& o, auto&& f) {
-    write(f, o.dq_BTHD, o.dk_BTGD, o.dv_BTGD);
-    read(f, o.do_BTHD, o.o_BTHD, o.lse_BHT, o.q_BTHD, o.k_BTGD, o.v_BTGD);
-    may_scratch(f, o.workspace);
-    may_read(f, o.start_BT);
-  }
-  double flops() const { return attention_flops(shape, Direction::backward); }
-};
-
-// Attention of a few more positions of one sample, whose earlier keys and values are kept: rows of
-// k and v become positions `at` and on of the caches, and each query attends to the positions up to
-// its own, as Attention has it. Caches hold P >= at + T positions; what is behind stays as it is.
-// Strided: only the last dim is dense. A head's bits depend on that head and position alone.
-struct CachedAttention {
-  static constexpr std::string_view name = "cached_attention";
-  View o_THD, k_cache_PGD, v_cache_PGD;
-  ConstView q_THD, k_TGD, v_TGD;
-  std::int64_t at = 0;
-  double scale = 1;
-  static void operands(auto& o, auto&& f) {
-    write(f, o.o_THD);
-    add(f, o.k_cache_PGD, o.v_cache_PGD);
-    read(f, o.q_THD, o.k_TGD, o.v_TGD);
-  }
-  double seen() const { return static_cast<double>(at + q_THD.extent[0]); }
-  double bytes() const {
-    const double row = static_cast<double>(k_TGD.extent[1] * k_TGD.extent[2]);
-    return 2 * bytes_seen(o_THD) + 2 * bytes_seen(k_TGD) +
-           2 * seen() * row * static_cast<double>(bytes_of(k_TGD.dtype));
-  }
-  double flops() const { return 4 * static_cast<double>(q_THD.count()) * seen(); }
 };
 
 // Layer norm (Ba et al. 2016): y = (x - mean) * rstd * w + b over each row; b may be absent.

@@ -70,6 +70,6 @@ std::int64_t cuda_fused_products(Backend&);
 // their way use the other half.
 inline constexpr std::size_t cuda_workspace_bytes = std::size_t{64} << 20;
 BackendProperties cuda_properties();
-std::size_t cuda_attention_workspace(const AttentionShape&, DType, Direction, CudaBits);
+AttentionBytes cuda_attention_bytes(const AttentionShape&, DType, Direction, CudaBits);
 
 }  // namespace trireme

@@ -19,7 +19,7 @@ namespace trireme {
 struct DryTarget {
   BackendProperties properties;
   std::size_t capacity;  // bytes of device memory
-  std::function<std::size_t(const AttentionShape&, DType, Direction)> attention_workspace;
+  std::function<AttentionBytes(const AttentionShape&, DType, Direction)> attention_bytes;
   bool order = true;  // accesses are checked, which takes most of the time
 };
 
@@ -34,8 +34,8 @@ class Dry : public Backend {
 
   const BackendProperties& properties() const override { return properties_; }
   void put(Queue, const kernel::Operation&) override;
-  std::size_t attention_workspace(const AttentionShape& s, DType t, Direction d) const override {
-    return target_.attention_workspace(s, t, d);
+  AttentionBytes attention_bytes(const AttentionShape& s, DType t, Direction d) const override {
+    return target_.attention_bytes(s, t, d);
   }
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;

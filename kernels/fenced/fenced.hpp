@@ -18,8 +18,8 @@ class Fenced final : public Backend {
 
   const BackendProperties& properties() const override { return properties_; }
   void put(Queue, const kernel::Operation&) override;
-  std::size_t attention_workspace(const AttentionShape& s, DType t, Direction d) const override {
-    return host_.attention_workspace(s, t, d);
+  AttentionBytes attention_bytes(const AttentionShape& s, DType t, Direction d) const override {
+    return host_.attention_bytes(s, t, d);
   }
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;
   void give(const Block&, std::span<const Event> last) noexcept override;

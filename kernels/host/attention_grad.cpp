@@ -3,10 +3,11 @@
 //   p = exp(s - lse)   ds = scale p (do v' - delta)   dv += p' do   dk += ds' q   dq += ds k
 // Dao 2023, "FlashAttention-2". Two ways through the pairs that give the same bits, because each
 // element of a gradient is one chain of FMAs in the order of its tiles:
-//   whole  a unit is a key/value head: every pair once, sums for dk and dv in scratch of length T
+//   whole  a unit is a key/value head: every pair once, sums for dk and dv in scratch, of all keys
 //   split  a unit is a key tile (dk, dv), then a query tile (dq): every pair twice, little scratch;
 //          for few heads on many threads and for long sequences
 #include "kernels/host/attention_tile.hpp"
+#include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {
@@ -29,23 +30,28 @@ struct Tiles {
         delta(s.floats(edge)) {}
   static std::int64_t floats(std::int64_t E) { return 7 * edge * E + 2 * edge * edge + 2 * edge; }
 
+  static std::int64_t kept_floats(std::int64_t E) { return edge * E; }
+
   float *q, *d_o, *qT, *d_oT, *k, *v, *dq, *p, *ds, *lse, *delta;
 };
 
 // Sums for dk and dv over `rows` keys of one head.
 struct KeySums {
   KeySums(float* at, std::int64_t rows, std::int64_t E) : dk(at), dv(at + rows * E) {}
+  KeySums(float* k, float* v) : dk(k), dv(v) {}
   static std::int64_t floats(std::int64_t rows, std::int64_t E) { return 2 * rows * E; }
+  KeySums from(std::int64_t row, std::int64_t E) const { return {dk + row * E, dv + row * E}; }
   float *dk, *dv;
 };
 
-template <class T>
+// Of operands T, with dk and dv of type Sum.
+template <class T, class Sum>
 class Pass {
  public:
   Pass(const kernel::AttentionGrad& g, const Tiling& tiling) : g_(g), t_(tiling) {}
 
   void load_query(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
-    const auto D = t_.shape.head_dim, E = t_.E, n = t_.size(i), at = i * edge;
+    const auto D = t_.shape.head_dim, E = t_.E, n = t_.queries(i), at = i * edge;
     load_tile(t.qT, rows_of<T>(g_.o_BTHD, b, at, h), g_.o_BTHD.stride[1], n, D, E);
     load_tile(t.d_o, rows_of<T>(g_.do_BTHD, b, at, h), g_.do_BTHD.stride[1], n, D, E);
     for (std::int64_t r = 0; r < n; r += lanes) {
@@ -67,22 +73,21 @@ class Pass {
   }
 
   void load_key(const Tiles& t, std::int64_t b, std::int64_t g, std::int64_t j) const {
-    const auto D = t_.shape.head_dim, n = t_.size(j), at = j * edge;
+    const auto D = t_.shape.head_dim, n = t_.keys(j), at = j * edge;
     load_tile(t.k, rows_of<T>(g_.k_BTGD, b, at, g), g_.k_BTGD.stride[1], n, D, t_.E);
     load_tile(t.v, rows_of<T>(g_.v_BTGD, b, at, g), g_.v_BTGD.stride[1], n, D, t_.E);
   }
 
   FirstKeys first_keys(std::int64_t b, std::int64_t i) const {
-    return {g_.start_BT, b, i * edge, t_.size(i)};
+    return {t_.shape, g_.start_BT, b, i * edge, t_.queries(i)};
   }
 
   // p and ds of the loaded query tile i and key tile j, both as [key][query].
   void pair(const Tiles& t, const FirstKeys& first, std::int64_t i, std::int64_t j) const {
-    const auto keys = t_.size(j), queries = t_.size(i);
-    const TileMask mask(first, i, j);
-    const bool diagonal = mask.diagonal;
-    score_tile(t.p, t.k, t.qT, keys, queries, t_, diagonal);
-    score_tile(t.ds, t.v, t.d_oT, keys, queries, t_, diagonal);
+    const auto keys = t_.keys(j), queries = t_.queries(i), ahead = t_.ahead(i, j);
+    const TileMask mask(first, j, ahead);
+    score_tile(t.p, t.k, t.qT, keys, queries, t_, ahead);
+    score_tile(t.ds, t.v, t.d_oT, keys, queries, t_, ahead);
     const auto scale = static_cast<float>(t_.shape.scale);
     for (std::int64_t column = 0; column < queries; column += lanes) {
       const Vec lse = load(t.lse + column), delta = load(t.delta + column);
@@ -96,81 +101,102 @@ class Pass {
     }
   }
 
-  void add_key(const Tiles& t, float* dk, float* dv, std::int64_t i, std::int64_t j,
-               Accumulate how) const {
-    const auto part = [&](std::int64_t key) { return Part{i == j ? key : 0, t_.size(i), 0}; };
-    const auto E = t_.E, keys = t_.size(j);
-    product(dv, E, how, Rows{t.p, edge}, t.d_o, E, keys, E, part);
-    product(dk, E, how, Rows{t.ds, edge}, t.q, E, keys, E, part);
+  void add_key(const Tiles& t, const KeySums& sum, std::int64_t i, std::int64_t j) const {
+    const auto ahead = t_.ahead(i, j);
+    const auto part = [&](std::int64_t key) {
+      return Part{first_query(key, ahead), t_.queries(i), 0};
+    };
+    const auto E = t_.E, keys = t_.keys(j);
+    product(sum.dv, E, Accumulate::add, Rows{t.p, edge}, t.d_o, E, keys, E, part);
+    product(sum.dk, E, Accumulate::add, Rows{t.ds, edge}, t.q, E, keys, E, part);
   }
 
-  // The first pair that a key tile is in.
-  Accumulate first(std::int64_t h, std::int64_t g, std::int64_t i, std::int64_t j) const {
-    return h == t_.first_head(g) && i == j ? Accumulate::overwrite : Accumulate::add;
-  }
-
-  void add_query(const Tiles& t, const FirstKeys& first, std::int64_t i, std::int64_t j) const {
-    const auto E = t_.E, keys = t_.size(j);
-    product(t.dq, E, j == first.tile() ? Accumulate::overwrite : Accumulate::add,
-            Columns{t.ds, edge}, t.k, E, t_.size(i), E, [&](std::int64_t row) {
-              return Part{0, i == j ? std::min(keys, row + block_rows) : keys, 0};
+  void add_query(const Tiles& t, std::int64_t i, std::int64_t j) const {
+    const auto E = t_.E, keys = t_.keys(j), ahead = t_.ahead(i, j);
+    product(t.dq, E, Accumulate::add, Columns{t.ds, edge}, t.k, E, t_.queries(i), E,
+            [&](std::int64_t row) {
+              return Part{0, keys_end(row, ahead, keys), 0};
             });
   }
 
-  void store_query(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
-    store_tile(rows_of<T>(g_.dq_BTHD, b, i * edge, h), g_.dq_BTHD.stride[1], t.dq, t_.size(i),
+  // dq is in the state where keys come in pieces.
+  Tiles begin_query(Tiles t, std::int64_t b, std::int64_t h, std::int64_t i) const {
+    const auto unit = (b * t_.shape.heads + h) * t_.tiles + i;
+    if (g_.piece != Piece::all)
+      t.dq = reinterpret_cast<float*>(g_.state.data) + unit * Tiles::kept_floats(t_.E);
+    if (begins(g_.piece)) std::fill_n(t.dq, edge * t_.E, 0.0F);
+    return t;
+  }
+  void end_query(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
+    if (!ends(g_.piece)) return;
+    store_tile(rows_of<T>(g_.dq_BTHD, b, i * edge, h), g_.dq_BTHD.stride[1], t.dq, t_.queries(i),
                t_.shape.head_dim, t_.E);
   }
 
-  void store_key(const float* dk, const float* dv, std::int64_t b, std::int64_t g, std::int64_t at,
-                 std::int64_t n) const {
-    const auto D = t_.shape.head_dim;
-    store_tile(rows_of<T>(g_.dk_BTGD, b, at, g), g_.dk_BTGD.stride[1], dk, n, D, t_.E);
-    store_tile(rows_of<T>(g_.dv_BTGD, b, at, g), g_.dv_BTGD.stride[1], dv, n, D, t_.E);
+  void begin_keys(const KeySums& sum, std::int64_t b, std::int64_t g, std::int64_t at,
+                  std::int64_t n) const {
+    const auto D = t_.shape.head_dim, E = t_.E, whole = rounded_up(n, edge);
+    if (g_.keys == Accumulate::overwrite) {
+      std::fill_n(sum.dk, whole * E, 0.0F);
+      std::fill_n(sum.dv, whole * E, 0.0F);
+      return;
+    }
+    load_tile(sum.dk, rows_of<Sum>(g_.dk_BTGD, b, at, g), g_.dk_BTGD.stride[1], n, D, E);
+    load_tile(sum.dv, rows_of<Sum>(g_.dv_BTGD, b, at, g), g_.dv_BTGD.stride[1], n, D, E);
+  }
+  void end_keys(const KeySums& sum, std::int64_t b, std::int64_t g, std::int64_t at,
+                std::int64_t n) const {
+    const auto D = t_.shape.head_dim, E = t_.E;
+    store_tile(rows_of<Sum>(g_.dk_BTGD, b, at, g), g_.dk_BTGD.stride[1], sum.dk, n, D, E);
+    store_tile(rows_of<Sum>(g_.dv_BTGD, b, at, g), g_.dv_BTGD.stride[1], sum.dv, n, D, E);
   }
 
-  void whole(const Tiles& t, float* sums, std::int64_t b, std::int64_t g) const {
-    const KeySums sum(sums, t_.tiles * edge, t_.E);
+  void whole(const Tiles& scratch, float* sums, std::int64_t b, std::int64_t g) const {
+    const KeySums sum(sums, t_.key_tiles * edge, t_.E);
+    begin_keys(sum, b, g, 0, t_.shape.keys());
     for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
       for (std::int64_t i = 0; i < t_.tiles; ++i) {
+        const auto t = begin_query(scratch, b, h, i);
         load_query(t, b, h, i);
         const auto keys = first_keys(b, i);
-        for (auto j = keys.tile(); j <= i; ++j) {
+        for (auto j = keys.tile(); j < t_.key_tiles_of(i); ++j) {
           load_key(t, b, g, j);
           pair(t, keys, i, j);
-          add_key(t, sum.dk + j * edge * t_.E, sum.dv + j * edge * t_.E, i, j, first(h, g, i, j));
-          add_query(t, keys, i, j);
+          add_key(t, sum.from(j * edge, t_.E), i, j);
+          add_query(t, i, j);
         }
-        store_query(t, b, h, i);
+        end_query(t, b, h, i);
       }
     }
-    store_key(sum.dk, sum.dv, b, g, 0, t_.shape.tokens);
+    end_keys(sum, b, g, 0, t_.shape.keys());
   }
 
   void key_tile(const Tiles& t, float* sums, std::int64_t b, std::int64_t g, std::int64_t j) const {
     const KeySums sum(sums, edge, t_.E);
+    begin_keys(sum, b, g, j * edge, t_.keys(j));
     load_key(t, b, g, j);
     for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
-      for (auto i = j; i < t_.tiles; ++i) {
+      for (auto i = t_.first_query_tile(j); i < t_.tiles; ++i) {
         const auto keys = first_keys(b, i);
         if (keys.tile() > j) break;  // neither do those behind it see this tile
         load_query(t, b, h, i);
         pair(t, keys, i, j);
-        add_key(t, sum.dk, sum.dv, i, j, first(h, g, i, j));
+        add_key(t, sum, i, j);
       }
     }
-    store_key(sum.dk, sum.dv, b, g, j * edge, t_.size(j));
+    end_keys(sum, b, g, j * edge, t_.keys(j));
   }
 
-  void query_tile(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
+  void query_tile(const Tiles& scratch, std::int64_t b, std::int64_t h, std::int64_t i) const {
+    const auto t = begin_query(scratch, b, h, i);
     load_query(t, b, h, i);
     const auto keys = first_keys(b, i);
-    for (auto j = keys.tile(); j <= i; ++j) {
+    for (auto j = keys.tile(); j < t_.key_tiles_of(i); ++j) {
       load_key(t, b, t_.kv_head(h), j);
       pair(t, keys, i, j);
-      add_query(t, keys, i, j);
+      add_query(t, i, j);
     }
-    store_query(t, b, h, i);
+    end_query(t, b, h, i);
   }
 
  private:
@@ -181,22 +207,24 @@ class Pass {
 // How the work is cut for this many threads, and what scratch that takes.
 struct Cut {
   explicit Cut(const Tiling& t) : heads(t.shape.batch * t.shape.kv_heads) {
-    const auto sums = KeySums::floats(t.tiles * edge, t.E);
+    const auto sums = KeySums::floats(t.key_tiles * edge, t.E);
     const auto rounds = (heads + threads() - 1) / threads();
     // Split does 7 products of tiles for whole's 5 and keeps all threads busy.
-    whole = t.tiles == 1 || (sums * static_cast<std::int64_t>(sizeof(float)) <= most_whole_bytes &&
+    whole =
+        t.key_tiles == 1 || (sums * static_cast<std::int64_t>(sizeof(float)) <= most_whole_bytes &&
                              7 * heads >= 5 * rounds * threads());
     slot_floats = Tiles::floats(t.E) + (whole ? sums : KeySums::floats(edge, t.E));
-    slots = slots_for(whole ? heads : t.shape.batch * t.shape.heads * t.tiles);
+    slots = slots_for(
+        whole ? heads : std::max(t.shape.batch * t.shape.heads * t.tiles, heads * t.key_tiles));
   }
   std::int64_t heads, slot_floats, slots;
   bool whole;
 };
 
-template <class T>
+template <class T, class Sum>
 void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
   const Cut cut(tiling);
-  const Pass<T> pass(o, tiling);
+  const Pass<T, Sum> pass(o, tiling);
   const auto& s = tiling.shape;
   float* scratch = Scratch(o.workspace.data).floats(0);
   const auto tiles_of = [&](std::int64_t slot) {
@@ -212,7 +240,7 @@ void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
     return;
   }
   // The long tiles first, so that the threads end together.
-  share(cut.heads * tiling.tiles, [&](std::int64_t unit, std::int64_t slot) {
+  share(cut.heads * tiling.key_tiles, [&](std::int64_t unit, std::int64_t slot) {
     const auto head = unit % cut.heads;
     pass.key_tile(tiles_of(slot), sums_of(slot), head / s.kv_heads, head % s.kv_heads,
                   unit / cut.heads);
@@ -227,20 +255,31 @@ void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
 
 }  // namespace
 
-std::size_t attention_grad_workspace(const Tiling& tiling) {
+AttentionBytes attention_grad_bytes(const Tiling& tiling) {
   const Cut cut(tiling);
-  return static_cast<std::size_t>(cut.slots * cut.slot_floats) * sizeof(float) + Scratch::alignment;
+  const auto& s = tiling.shape;
+  const auto units = s.batch * s.heads * tiling.tiles;
+  return {
+      static_cast<std::size_t>(cut.slots * cut.slot_floats) * sizeof(float) + Scratch::alignment,
+      static_cast<std::size_t>(units * Tiles::kept_floats(tiling.E)) * sizeof(float)};
 }
 
 void run(const kernel::AttentionGrad& o, View) {
-  check_attention(o.shape, {o.dq_BTHD, o.do_BTHD, o.o_BTHD, o.q_BTHD},
-                  {o.dk_BTGD, o.dv_BTGD, o.k_BTGD, o.v_BTGD}, o.lse_BHT, o.workspace, o.start_BT,
-                  Direction::backward);
+  check_attention(o.shape, {o.q_BTHD, o.dq_BTHD, o.do_BTHD, o.o_BTHD}, {o.k_BTGD, o.v_BTGD},
+                  o.lse_BHT, {o.workspace, o.state, o.piece}, o.start_BT, Direction::backward);
+  const auto type = o.q_BTHD.dtype, sums = o.dk_BTGD.dtype;
+  for (const auto& v : {o.dk_BTGD, o.dv_BTGD})
+    require(v.extent == o.k_BTGD.extent && v.dtype == sums &&
+                (sums == type || sums == wide(type)) && (v.stride[3] == 1 || v.extent[3] == 1),
+            "attention_grad: dk and dv are {}, not like k in {} or {}", name_of(v.dtype),
+            name_of(type), name_of(wide(type)));
   const Tiling tiling(o.shape);
-  if (o.q_BTHD.dtype == DType::bf16)
-    backward<bf16>(o, tiling);
+  if (type == DType::f32)
+    backward<float, float>(o, tiling);
+  else if (sums == DType::bf16)
+    backward<bf16, bf16>(o, tiling);
   else
-    backward<float>(o, tiling);
+    backward<bf16, float>(o, tiling);
 }
 
 }  // namespace trireme::host

@@ -2,7 +2,9 @@
 // What attention's forward and backward share. Queries and keys are cut into tiles of `edge` rows,
 // copied into dense f32 scratch whose row length is the head dim rounded up to whole vectors (E).
 // Scores are kept transposed, s[key][query]: sums and maxima over keys then run lane by lane.
-// i stands for a query tile, j for a key tile; j <= i, and the tile j == i is on the diagonal.
+// i stands for a query tile, j for a key tile of the call. What a query tile sees of a key tile
+// follows from `ahead`: how far its first query is behind the tile's first key in the context, so
+// that query r sees key k where k <= ahead + r.
 #include <array>
 
 #include "kernels/host/kernels.hpp"
@@ -17,17 +19,41 @@ inline constexpr std::int64_t max_head_dim = 256;
 // The sizes of one call. Query head h reads key/value head h * G / H.
 struct Tiling {
   explicit Tiling(const AttentionShape& s)
-      : shape(s), tiles((s.tokens + edge - 1) / edge), E(rounded_up(s.head_dim, lanes)) {}
+      : shape(s),
+        tiles((s.tokens + edge - 1) / edge),
+        key_tiles((s.keys() + edge - 1) / edge),
+        E(rounded_up(s.head_dim, lanes)) {}
 
-  std::int64_t size(std::int64_t tile) const { return std::min(edge, shape.tokens - tile * edge); }
+  std::int64_t queries(std::int64_t i) const { return std::min(edge, shape.tokens - i * edge); }
+  std::int64_t keys(std::int64_t j) const { return std::min(edge, shape.keys() - j * edge); }
+  std::int64_t ahead(std::int64_t i, std::int64_t j) const {
+    return shape.query_at + i * edge - shape.key_at - j * edge;
+  }
+  // The end of the key tiles that query tile i sees; the first query tile that sees key tile j.
+  std::int64_t key_tiles_of(std::int64_t i) const {
+    const auto keys = ahead(i, 0) + queries(i);
+    return std::clamp<std::int64_t>((keys + edge - 1) / edge, 0, key_tiles);
+  }
+  std::int64_t first_query_tile(std::int64_t j) const {
+    return std::max<std::int64_t>(0, -ahead(0, j) / edge);
+  }
   std::int64_t kv_head(std::int64_t h) const { return h * shape.kv_heads / shape.heads; }
   std::int64_t first_head(std::int64_t g) const {
     return (g * shape.heads + shape.kv_heads - 1) / shape.kv_heads;
   }
 
   AttentionShape shape;
-  std::int64_t tiles, E;
+  std::int64_t tiles, key_tiles, E;
 };
+
+// Of the queries of a tile and the keys of another: the first query that sees the key, and the end
+// of the keys that a block of queries from `query` on sees.
+inline std::int64_t first_query(std::int64_t key, std::int64_t ahead) {
+  return std::clamp<std::int64_t>(key - ahead, 0, edge);
+}
+inline std::int64_t keys_end(std::int64_t query, std::int64_t ahead, std::int64_t keys) {
+  return std::clamp<std::int64_t>(ahead + query + block_rows, 0, keys);
+}
 
 // Hands out aligned pieces of a workspace.
 class Scratch {
@@ -106,55 +132,63 @@ inline void load_transposed(float* to, const T* from, std::int64_t stride, std::
   transpose_tile(to, from, stride, rows, E, factor);
 }
 
-// s[key][query] = k[key] . x[query] from xT[d][query]. On the diagonal only what causality leaves,
-// by whole blocks.
+// s[key][query] = k[key] . x[query] from xT[d][query]. Only what causality leaves, by whole blocks.
 inline void score_tile(float* s, const float* k, const float* xT, std::int64_t keys,
-                       std::int64_t queries, const Tiling& t, bool diagonal) {
+                       std::int64_t queries, const Tiling& t, std::int64_t ahead) {
   product(s, edge, Accumulate::overwrite, Rows{k, t.E}, xT, edge, keys, queries,
           [&](std::int64_t key) {
-            return Part{0, t.shape.head_dim, diagonal ? key : 0};
+            return Part{0, t.shape.head_dim, first_query(key, ahead)};
           });
 }
 
-// Where the keys that the queries of a tile see begin, by position in the sample: at 0, or where
-// their documents do. They never fall.
+// Where the keys that the queries of a tile see begin, counted from the call's first key: where
+// their documents and windows do, or before it. They never fall.
 struct FirstKeys {
-  FirstKeys(const ConstView& start_BT, std::int64_t b, std::int64_t at, std::int64_t queries) {
-    if (!start_BT) return;
-    const auto* const row = reinterpret_cast<const std::int32_t*>(start_BT.data) +
-                            b * start_BT.stride[0] + at * start_BT.stride[1];
-    for (std::int64_t r = 0; r < edge; ++r)
-      key[static_cast<std::size_t>(r)] = row[std::min(r, queries - 1) * start_BT.stride[1]];
+  FirstKeys(const AttentionShape& s, const ConstView& start_BT, std::int64_t b, std::int64_t at,
+            std::int64_t queries) {
+    if (!start_BT && s.window == 0) return;
+    const auto* const row = start_BT ? reinterpret_cast<const std::int32_t*>(start_BT.data) +
+                                           b * start_BT.stride[0] + at * start_BT.stride[1]
+                                     : nullptr;
+    for (std::int64_t r = 0; r < edge; ++r) {
+      const auto own = std::min(r, queries - 1);
+      auto first = row ? std::int64_t{row[own * start_BT.stride[1]]} : 0;
+      if (s.window > 0) first = std::max(first, s.query_at + at + own + 1 - s.window);
+      key[static_cast<std::size_t>(r)] =
+          static_cast<std::int32_t>(std::max<std::int64_t>(first - s.key_at, -1));
+    }
   }
-  std::int64_t tile() const { return key[0] / edge; }  // the first one that any query sees
+  // The first key tile that any query sees.
+  std::int64_t tile() const { return std::max(key[0], 0) / edge; }
 
   std::array<std::int32_t, edge> key{};
 };
 
 // What a query tile sees of key tile j.
 struct TileMask {
-  TileMask(const FirstKeys& f, std::int64_t i, std::int64_t j)
-      : diagonal(i == j),
+  TileMask(const FirstKeys& f, std::int64_t j, std::int64_t queries_ahead)
+      : ahead(queries_ahead),
         first(f.key.back() > j * edge ? f.key.data() : nullptr),
         begin(j * edge) {}
-  bool diagonal;              // a query sees no key behind it
+  std::int64_t ahead;
   const std::int32_t* first;  // null: none is hidden for being before a query's first
-  std::int64_t begin;         // position of the first key
+  std::int64_t begin;         // of the tile's keys among the call's
 };
 
-// body(key, seen) for the keys that a vector of queries from `column` on may see; lanes of `seen`
-// are 0 where the key is hidden.
+// body(key, seen) for the keys that a vector of queries from `column` on may see, in whole blocks;
+// lanes of `seen` are 0 where the key is hidden.
 template <class Body>
 inline void for_keys(std::int64_t column, std::int64_t keys, const TileMask& mask,
                      const Body& body) {
-  const bool diagonal = mask.diagonal;
-  const auto open = diagonal ? std::min(keys, column) : keys;
-  const auto all = diagonal ? std::min(keys, column + lanes) : keys;
+  const auto open = std::clamp<std::int64_t>(mask.ahead + column, 0, keys);
+  const auto all =
+      std::clamp<std::int64_t>(rounded_up(mask.ahead + column + lanes, block_rows), 0, keys);
+  const VecInt last =
+      counted_from(column + std::clamp<std::int64_t>(mask.ahead, -2 * edge, 2 * edge));
   if (mask.first) {
     VecInt first;
     std::memcpy(&first, mask.first + column, sizeof first);
     first -= static_cast<std::int32_t>(mask.begin);
-    const VecInt last = diagonal ? counted_from(column) : VecInt{} + static_cast<int>(edge);
     for (std::int64_t key = 0; key < all; ++key) {
       const auto k = static_cast<std::int32_t>(key);
       body(key, (first <= k) & (last >= k));
@@ -162,15 +196,19 @@ inline void for_keys(std::int64_t column, std::int64_t keys, const TileMask& mas
     return;
   }
   for (std::int64_t key = 0; key < open; ++key) body(key, VecInt{} - 1);
-  const VecInt query = counted_from(column);
-  for (auto key = open; key < all; ++key) body(key, query >= static_cast<std::int32_t>(key));
+  for (auto key = open; key < all; ++key) body(key, last >= static_cast<std::int32_t>(key));
 }
 
-std::size_t attention_grad_workspace(const Tiling&);
+AttentionBytes attention_grad_bytes(const Tiling&);
 
+// Scratch and state, and the documents' starts.
+struct Lent {
+  View workspace, state;
+  Piece piece;
+};
 // Throws Error naming what does not fit.
 void check_attention(const AttentionShape&, std::initializer_list<ConstView> query_side,
-                     std::initializer_list<ConstView> key_side, const ConstView& lse,
-                     const View& workspace, const ConstView& start_BT, Direction);
+                     std::initializer_list<ConstView> key_side, const ConstView& lse, const Lent&,
+                     const ConstView& start_BT, Direction);
 
 }  // namespace trireme::host

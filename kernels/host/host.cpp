@@ -25,9 +25,9 @@ void Host::put(Queue, const kernel::Operation& operation) {
   std::visit([this](const auto& o) { host::run(o, scratch()); }, operation);
 }
 
-std::size_t Host::attention_workspace(const AttentionShape& shape, DType dtype,
-                                      Direction direction) const {
-  return host::attention_workspace(shape, dtype, direction);
+AttentionBytes Host::attention_bytes(const AttentionShape& shape, DType dtype,
+                                     Direction direction) const {
+  return host::attention_bytes(shape, dtype, direction);
 }
 
 }  // namespace trireme

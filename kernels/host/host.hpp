@@ -10,7 +10,7 @@ class Host final : public Immediate {
   explicit Host(int threads, Poison = Poison::off, Guards = Guards::off);
 
   void put(Queue, const kernel::Operation&) override;
-  std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;
+  AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const override;
 };
 
 }  // namespace trireme

@@ -43,6 +43,6 @@ bool bf16_products();  // can oneDNN multiply bf16 on this processor?
 // In floats for each thread at work (E: head dim in whole vectors): forward 192 E + 4,288; backward
 // 448 E + 8,320 and 2 E T for sums, or 128 E where those would pass 8 MiB or leave threads idle.
 // Bits depend on the sample and head alone.
-std::size_t attention_workspace(const AttentionShape&, DType, Direction);
+AttentionBytes attention_bytes(const AttentionShape&, DType, Direction);
 
 }  // namespace trireme::host

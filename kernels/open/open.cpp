@@ -69,16 +69,16 @@ DryTarget dry_target(const BackendChoice& c) {
     const auto capacity = cuda_devices(&why) > c.device ? cuda_device_bytes(c.device) : unlimited;
     return {.properties = cuda_properties(),
             .capacity = capacity,
-            .attention_workspace = [bits = c.bits](const AttentionShape& s, DType t, Direction d) {
-              return cuda_attention_workspace(s, t, d, bits);
+            .attention_bytes = [bits = c.bits](const AttentionShape& s, DType t, Direction d) {
+              return cuda_attention_bytes(s, t, d, bits);
             }};
   }
   // The closure keeps the backend alive, which answers for itself; it takes no memory.
   const std::shared_ptr<Backend> backend = open_backend(c);
   return {.properties = backend->properties(),
           .capacity = physical_memory(),
-          .attention_workspace = [backend](const AttentionShape& s, DType t, Direction d) {
-            return backend->attention_workspace(s, t, d);
+          .attention_bytes = [backend](const AttentionShape& s, DType t, Direction d) {
+            return backend->attention_bytes(s, t, d);
           }};
 }
 

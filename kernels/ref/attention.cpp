@@ -1,12 +1,15 @@
-// o(t) = sum over s <= t of p(t, s) v(s), p(t, s) = exp(scale q(t).k(s) - lse(t)),
-// lse(t) = log of the sum over s <= t of exp(scale q(t).k(s)); query head h reads k, v of h * G /
-// H. s begins where the document of t does, if starts are given.
+// o(t) = sum over s of p(t, s) v(s), p(t, s) = exp(scale q(t).k(s) - lse(t)),
+// lse(t) = log of the sum over s of exp(scale q(t).k(s)), for the s that t sees; query head h reads
+// k, v of h * G / H. The state has for each query and head the largest score, the sum of
+// exponentials below it and that of the values times these; backward, dq.
 //
 // With dp(t, s) = do(t).v(s) and delta(t) = do(t).o(t) = sum over s of p(t, s) dp(t, s):
 //   ds = scale p (dp - delta),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),  dv(s) = sum_t p
 //   do(t)
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "kernels/ref/dot.hpp"
 #include "kernels/ref/kernels.hpp"
@@ -32,66 +35,122 @@ class Scratch {
   std::size_t left_;
 };
 
-// The first key that a query sees.
-class FirstKey {
+// Which of a call's keys its query t sees: [begin, end).
+struct Seen {
+  std::int64_t begin, end;
+};
+class Mask {
  public:
-  explicit FirstKey(const ConstView& start_BT) : start_(start_BT) {}
-  std::int64_t operator()(std::int64_t b, std::int64_t t) const {
-    return start_ ? start_.at(b, t) : 0;
+  Mask(const AttentionShape& s, const ConstView& start_BT) : shape_(s), start_(start_BT) {}
+  Seen operator()(std::int64_t b, std::int64_t t) const {
+    const auto at = shape_.query_at + t;
+    auto first = start_ ? std::int64_t{start_.at(b, t)} : 0;
+    if (shape_.window > 0) first = std::max(first, at + 1 - shape_.window);
+    const auto end = std::clamp<std::int64_t>(at + 1 - shape_.key_at, 0, shape_.keys());
+    return {std::clamp<std::int64_t>(first - shape_.key_at, 0, end), end};
   }
 
  private:
+  AttentionShape shape_;
   Elements<const std::int32_t> start_;
+};
+
+// Numbers that are kept of a query and head between pieces.
+std::int64_t kept(const AttentionShape& s, Direction d) {
+  return s.head_dim + (d == Direction::forward ? 2 : 0);
+}
+
+class State {
+ public:
+  State(const View& v, Piece piece, const AttentionShape& s, Direction d)
+      : data_(reinterpret_cast<double*>(v.data)), shape_(s), each_(kept(s, d)) {
+    const auto needed = attention_bytes(s, d).state;
+    require(piece == Piece::all || (v && v.span_bytes() >= needed),
+            "attention: keys in pieces need a state of {} bytes", needed);
+  }
+  double* of(std::int64_t b, std::int64_t h, std::int64_t t) const {
+    return data_ + ((b * shape_.heads + h) * shape_.tokens + t) * each_;
+  }
+
+ private:
+  double* data_;
+  AttentionShape shape_;
+  std::int64_t each_;
 };
 
 template <class T>
 void forward(const kernel::Attention& a) {
   const auto& s = a.shape;
-  const FirstKey first_key(a.start_BT);
+  const auto D = s.head_dim;
+  const Mask seen_by(s, a.start_BT);
+  const State state(a.state, a.piece, s, Direction::forward);
   const Elements<const T> q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD);
   const Elements<T> o(a.o_BTHD);
   const Elements<Wide<T>> lse(a.lse_BHT);
   Scratch scratch(a.workspace);
-  double *p = scratch.take(s.tokens), *sum = scratch.take(s.head_dim);
+  double *p = scratch.take(s.keys()), *own = scratch.take(D + 2);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t h = 0; h < s.heads; ++h) {
       const auto g = h * s.kv_heads / s.heads;
       for (std::int64_t t = 0; t < s.tokens; ++t) {
-        const auto first = first_key(b, t);
-        for (auto j = first; j <= t; ++j)
-          p[j] = s.scale * dot(&q.at(b, t, h), &k.at(b, j, g), s.head_dim);
-        const double largest = *std::max_element(p + first, p + t + 1);
-        double total = 0;
-        for (auto j = first; j <= t; ++j) total += p[j] = std::exp(p[j] - largest);
-        std::fill_n(sum, s.head_dim, 0.0);
-        for (auto j = first; j <= t; ++j) add_scaled(sum, p[j] / total, &v.at(b, j, g), s.head_dim);
-        for (std::int64_t d = 0; d < s.head_dim; ++d) o.put(sum[d], b, t, h, d);
+        double* const at = a.piece == Piece::all ? own : state.of(b, h, t);
+        double &largest = at[0], &total = at[1], *sum = at + 2;
+        if (begins(a.piece)) {
+          std::fill_n(at, D + 2, 0.0);
+          largest = -std::numeric_limits<double>::infinity();
+        }
+        const auto seen = seen_by(b, t);
+        if (seen.begin < seen.end) {
+          for (auto j = seen.begin; j < seen.end; ++j)
+            p[j] = s.scale * dot(&q.at(b, t, h), &k.at(b, j, g), D);
+          const double before = std::exchange(
+              largest, std::max(largest, *std::max_element(p + seen.begin, p + seen.end)));
+          const double shrink = std::exp(before - largest);
+          total *= shrink;
+          for (std::int64_t d = 0; d < D; ++d) sum[d] *= shrink;
+          for (auto j = seen.begin; j < seen.end; ++j) {
+            total += p[j] = std::exp(p[j] - largest);
+            add_scaled(sum, p[j], &v.at(b, j, g), D);
+          }
+        }
+        if (!ends(a.piece)) continue;
+        for (std::int64_t d = 0; d < D; ++d) o.put(sum[d] / total, b, t, h, d);
         lse.put(largest + std::log(total), b, h, t);
       }
     }
 }
 
-template <class T>
+template <class T, class Sum>
 void backward(const kernel::AttentionGrad& a) {
   const auto& s = a.shape;
+  const auto D = s.head_dim, keys = s.keys();
+  const Mask seen_by(s, a.start_BT);
+  const State state(a.state, a.piece, s, Direction::backward);
   const Elements<const T> d_o(a.do_BTHD), o(a.o_BTHD), q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD);
   const Elements<const Wide<T>> lse(a.lse_BHT);
-  const Elements<T> dq(a.dq_BTHD), dk(a.dk_BTGD), dv(a.dv_BTGD);
-  const FirstKey first_key(a.start_BT);
-  const auto D = s.head_dim;
+  const Elements<T> dq(a.dq_BTHD);
+  const Elements<Sum> dk(a.dk_BTGD), dv(a.dv_BTGD);
   Scratch scratch(a.workspace);
-  double* dq_sum = scratch.take(D);
-  double *dk_sum = scratch.take(s.tokens * D), *dv_sum = scratch.take(s.tokens * D);
+  double* own = scratch.take(D);
+  double *dk_sum = scratch.take(keys * D), *dv_sum = scratch.take(keys * D);
+  const auto before = [&](const Elements<Sum>& x, auto... at) {
+    return a.keys == Accumulate::add ? load(x.at(at...)) : 0.0;
+  };
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.kv_heads; ++g) {
-      std::fill_n(dk_sum, s.tokens * D, 0.0);
-      std::fill_n(dv_sum, s.tokens * D, 0.0);
+      for (std::int64_t j = 0; j < keys; ++j)
+        for (std::int64_t d = 0; d < D; ++d) {
+          dk_sum[j * D + d] = before(dk, b, j, g, d);
+          dv_sum[j * D + d] = before(dv, b, j, g, d);
+        }
       for (std::int64_t h = 0; h < s.heads; ++h) {
         if (h * s.kv_heads / s.heads != g) continue;
         for (std::int64_t t = 0; t < s.tokens; ++t) {
           const double delta = dot<T>(&d_o.at(b, t, h), &o.at(b, t, h), D);
-          std::fill_n(dq_sum, D, 0.0);
-          for (auto j = first_key(b, t); j <= t; ++j) {
+          double* const dq_sum = a.piece == Piece::all ? own : state.of(b, h, t);
+          if (begins(a.piece)) std::fill_n(dq_sum, D, 0.0);
+          const auto seen = seen_by(b, t);
+          for (auto j = seen.begin; j < seen.end; ++j) {
             const double p =
                 std::exp(s.scale * dot(&q.at(b, t, h), &k.at(b, j, g), D) - lse(b, h, t));
             const double dp = dot(&d_o.at(b, t, h), &v.at(b, j, g), D);
@@ -100,10 +159,11 @@ void backward(const kernel::AttentionGrad& a) {
             add_scaled(dk_sum + j * D, ds, &q.at(b, t, h), D);
             add_scaled(dv_sum + j * D, p, &d_o.at(b, t, h), D);
           }
+          if (!ends(a.piece)) continue;
           for (std::int64_t d = 0; d < D; ++d) dq.put(dq_sum[d], b, t, h, d);
         }
       }
-      for (std::int64_t j = 0; j < s.tokens; ++j)
+      for (std::int64_t j = 0; j < keys; ++j)
         for (std::int64_t d = 0; d < D; ++d) {
           dk.put(dk_sum[j * D + d], b, j, g, d);
           dv.put(dv_sum[j * D + d], b, j, g, d);
@@ -113,10 +173,12 @@ void backward(const kernel::AttentionGrad& a) {
 
 }  // namespace
 
-std::size_t attention_workspace(const AttentionShape& s, Direction direction) {
+AttentionBytes attention_bytes(const AttentionShape& s, Direction direction) {
   const auto numbers =
-      direction == Direction::forward ? s.tokens + s.head_dim : (2 * s.tokens + 1) * s.head_dim;
-  return static_cast<std::size_t>(numbers) * sizeof(double);
+      direction == Direction::forward ? s.keys() + s.head_dim + 2 : (2 * s.keys() + 1) * s.head_dim;
+  return {
+      static_cast<std::size_t>(numbers) * sizeof(double),
+      static_cast<std::size_t>(s.batch * s.heads * s.tokens * kept(s, direction)) * sizeof(double)};
 }
 
 void run(const kernel::Attention& o) {
@@ -124,7 +186,13 @@ void run(const kernel::Attention& o) {
 }
 
 void run(const kernel::AttentionGrad& o) {
-  with_compute_type(o.q_BTHD.dtype, [&](auto t) { backward<decltype(t)>(o); });
+  with_compute_type(o.q_BTHD.dtype, [&](auto t) {
+    using T = decltype(t);
+    if (o.dk_BTGD.dtype == dtype_of<T>)
+      backward<T, T>(o);
+    else
+      backward<T, Wide<T>>(o);
+  });
 }
 
 }  // namespace trireme::ref

@@ -40,8 +40,8 @@ void attend(const kernel::CachedAttention& a) {
         const auto n = std::min(block, D - begin);
         double sum[block] = {};
         for (std::int64_t j = 0; j < keys; ++j)
-          add_scaled<T>(sum, std::exp(score(j) - largest) / total, &v.at(j, g, begin), n);
-        for (std::int64_t d = 0; d < n; ++d) o.put(sum[d], t, h, begin + d);
+          add_scaled<T>(sum, std::exp(score(j) - largest), &v.at(j, g, begin), n);
+        for (std::int64_t d = 0; d < n; ++d) o.put(sum[d] / total, t, h, begin + d);
       }
     }
 }

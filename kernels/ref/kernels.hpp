@@ -38,6 +38,6 @@ void run(const kernel::SumRows&);            //
 void run(const kernel::GroupedMatmul&);      // grouped.cpp
 void run(const kernel::GroupedMatmulGrad&);  //
 
-std::size_t attention_workspace(const AttentionShape&, Direction);
+AttentionBytes attention_bytes(const AttentionShape&, Direction);
 
 }  // namespace trireme::ref

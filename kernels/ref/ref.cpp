@@ -8,9 +8,8 @@ void Ref::put(Queue, const kernel::Operation& operation) {
   std::visit([](const auto& o) { ref::run(o); }, operation);
 }
 
-std::size_t Ref::attention_workspace(const AttentionShape& shape, DType,
-                                     Direction direction) const {
-  return ref::attention_workspace(shape, direction);
+AttentionBytes Ref::attention_bytes(const AttentionShape& shape, DType, Direction direction) const {
+  return ref::attention_bytes(shape, direction);
 }
 
 }  // namespace trireme

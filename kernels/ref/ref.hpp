@@ -11,7 +11,7 @@ class Ref final : public Immediate {
       : Immediate("ref", poison, guards) {}
 
   void put(Queue, const kernel::Operation&) override;
-  std::size_t attention_workspace(const AttentionShape&, DType, Direction) const override;
+  AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const override;
 };
 
 }  // namespace trireme

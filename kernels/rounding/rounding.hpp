@@ -27,8 +27,8 @@ class Rounding final : public Backend {
 
   const BackendProperties& properties() const override { return inner_->properties(); }
   void put(Queue, const kernel::Operation&) override;
-  std::size_t attention_workspace(const AttentionShape& s, DType t, Direction d) const override {
-    return inner_->attention_workspace(s, t, d);
+  AttentionBytes attention_bytes(const AttentionShape& s, DType t, Direction d) const override {
+    return inner_->attention_bytes(s, t, d);
   }
   Block take(std::size_t bytes, Kind k, Queue first, Memory m) override {
     return inner_->take(bytes, k, first, m);

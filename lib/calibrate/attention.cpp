@@ -18,7 +18,7 @@ Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
   const Shape packed{samples, tokens, 3 * heads, head_dim}, own{samples, tokens, heads, head_dim};
   const auto part = [](const View& v, std::int64_t i) { return v.slice(2, i * heads, heads); };
   const auto scratch = [&](SampleOperands& memory, Direction d) {
-    const auto bytes = b.attention_workspace(shape, t, d);
+    const auto bytes = b.attention_bytes(shape, t, d).workspace;
     return bytes > 0 ? memory.take(DType::f32, {static_cast<std::int64_t>((bytes + 3) / 4)})
                      : View{};
   };

@@ -44,7 +44,7 @@ struct Calls {
   }
   Tensor workspace(Backend& b, DType t, Direction d) const {
     std::size_t bytes = 0;
-    for (const auto& c : all) bytes = std::max(bytes, b.attention_workspace(c.shape, t, d));
+    for (const auto& c : all) bytes = std::max(bytes, b.attention_bytes(c.shape, t, d).workspace);
     if (bytes == 0) return {};
     return Tensor::empty(b, {static_cast<std::int64_t>((bytes + 3) / 4)}, DType::f32,
                          Kind::workspace);

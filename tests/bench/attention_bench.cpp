@@ -48,7 +48,8 @@ void run(benchmark::State& state, const Layer& l, DType type, Direction directio
   const Buffer lse(DType::f32, {l.batch, l.heads, l.tokens});
   const auto part = [&](const Buffer& b, int i) { return b.view.slice(2, i * l.heads, l.heads); };
   const auto floats = [&](Direction d) {
-    return Shape{static_cast<std::int64_t>(host::attention_workspace(shape, type, d) / 4 + 1)};
+    return Shape{
+        static_cast<std::int64_t>(host::attention_bytes(shape, type, d).workspace / 4 + 1)};
   };
   const Buffer ahead(DType::f32, floats(Direction::forward));
   const Buffer back(DType::f32, floats(Direction::backward));

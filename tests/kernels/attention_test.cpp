@@ -78,7 +78,7 @@ struct Pass {
         in(qkv, c),
         grad(d_qkv, c) {
     const auto scratch = [&](Direction d) {
-      const auto bytes = host::attention_workspace(shape, c.dtype, d);
+      const auto bytes = host::attention_bytes(shape, c.dtype, d).workspace;
       return Buffer(DType::f32, {static_cast<std::int64_t>(bytes + 3) / 4}, NAN);
     };
     const auto forward = scratch(Direction::forward), backward = scratch(Direction::backward);
@@ -292,8 +292,8 @@ TEST_F(AttentionAlone, LaterTokensChangeNothing) {
 
 TEST_F(AttentionAlone, ScratchOfALongSequenceIsSmall) {
   const AttentionShape s{1, 16384, 4, 4, 64, 0.125};
-  EXPECT_LE(host::attention_workspace(s, DType::f32, Direction::forward), 1U << 20);
-  EXPECT_LE(host::attention_workspace(s, DType::f32, Direction::backward), 18U << 20);
+  EXPECT_LE(host::attention_bytes(s, DType::f32, Direction::forward).workspace, 1U << 20);
+  EXPECT_LE(host::attention_bytes(s, DType::f32, Direction::backward).workspace, 18U << 20);
 }
 
 TEST_F(AttentionAlone, RefusesWhatItCannotDo) {

@@ -180,7 +180,7 @@ struct Forward {
 Forward attend(Lab& lab, const Packed& in, const AttentionShape& s, const Lengths& lengths = {}) {
   const Forward f{lab.fresh(output_shape(s)), lab.wide_fresh({s.batch, s.heads, s.tokens})};
   const View work =
-      lab.workspace(lab.backend.attention_workspace(s, lab.compute, Direction::forward));
+      lab.workspace(lab.backend.attention_bytes(s, lab.compute, Direction::forward).workspace);
   lab.backend.put(queue, kernel::Attention{.o_BTHD = f.o,
                                            .lse_BHT = f.lse,
                                            .q_BTHD = in.q,
@@ -231,7 +231,7 @@ View backward(Lab& lab, const Packed& in, const View& d_o, const View& o, const 
   const View dqkv = lab.fresh(packed_shape(s));
   const Packed d(dqkv, s);
   const View work =
-      lab.workspace(lab.backend.attention_workspace(s, lab.compute, Direction::backward));
+      lab.workspace(lab.backend.attention_bytes(s, lab.compute, Direction::backward).workspace);
   lab.backend.put(queue, kernel::AttentionGrad{.dq_BTHD = d.q,
                                                .dk_BTGD = d.k,
                                                .dv_BTGD = d.v,

@@ -59,23 +59,25 @@ struct Sample {
 // The oracle attends to all positions at once; the backend under test makes them in pieces. The
 // bound is that of contract_attention_test.cpp: p is off by the errors of two scores and a sum.
 TEST_P(CachedContract, PositionsOneByOneAreThoseAtOnce) {
-  for (const AttentionShape s : {AttentionShape{1, 9, 3, 1, 16, 0.25},
-                                 {1, 70, 4, 2, 20, 0.25},
-                                 {1, 131, 2, 2, 64, 0.125},
-                                 {1, 66, 5, 2, 24, 0.2}}) {
+  for (const AttentionShape& s : {AttentionShape{1, 9, 3, 1, 16, 0.25},
+                                  {1, 70, 4, 2, 20, 0.25},
+                                  {1, 131, 2, 2, 64, 0.125},
+                                  {1, 66, 5, 2, 24, 0.2}}) {
     const auto whole = oracle([s](Lab& lab) {
       const Sample x(lab, s);
       const View o = lab.fresh({1, s.tokens, s.heads, s.head_dim});
       const auto all = x.qkv.reshaped({1, s.tokens, s.heads + 2 * s.kv_heads, s.head_dim});
-      lab.backend.put(queue,
-                      kernel::Attention{.o_BTHD = o,
-                                        .lse_BHT = lab.wide_fresh({1, s.heads, s.tokens}),
-                                        .q_BTHD = all.slice(2, 0, s.heads),
-                                        .k_BTGD = all.slice(2, s.heads, s.kv_heads),
-                                        .v_BTGD = all.slice(2, s.heads + s.kv_heads, s.kv_heads),
-                                        .shape = s,
-                                        .workspace = lab.workspace(lab.backend.attention_workspace(
-                                            s, lab.compute, Direction::forward))});
+      lab.backend.put(
+          queue,
+          kernel::Attention{
+              .o_BTHD = o,
+              .lse_BHT = lab.wide_fresh({1, s.heads, s.tokens}),
+              .q_BTHD = all.slice(2, 0, s.heads),
+              .k_BTGD = all.slice(2, s.heads, s.kv_heads),
+              .v_BTGD = all.slice(2, s.heads + s.kv_heads, s.kv_heads),
+              .shape = s,
+              .workspace = lab.workspace(
+                  lab.backend.attention_bytes(s, lab.compute, Direction::forward).workspace)});
       lab.result("o", o, 0);
     });
     compare(fmt::format("T {} heads {}/{} D {}", s.tokens, s.heads, s.kv_heads, s.head_dim),

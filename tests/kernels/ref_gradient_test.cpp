@@ -71,7 +71,7 @@ TEST(RefGradient, Attention) {
                                .workspace = work.view()});
     return inner(o, d_o);
   };
-  ASSERT_LE(ref::attention_workspace(s, Direction::backward), 100 * sizeof(double));
+  ASSERT_LE(ref::attention_bytes(s, Direction::backward).workspace, 100 * sizeof(double));
   f();
   ref::run(kernel::AttentionGrad{.dq_BTHD = dq.view(),
                                  .dk_BTGD = dk.view(),

@@ -6,11 +6,10 @@
 namespace trireme {
 
 inline DryTarget roomy_target(bool host_readable = true) {
-  return {.properties = {.name = "none", .host_readable = host_readable, .workspace_bytes = 256},
-          .capacity = std::size_t{1} << 40,
-          .attention_workspace = [](const AttentionShape&, DType, Direction) -> std::size_t {
-            return 0;
-          }};
+  return {
+      .properties = {.name = "none", .host_readable = host_readable, .workspace_bytes = 256},
+      .capacity = std::size_t{1} << 40,
+      .attention_bytes = [](const AttentionShape&, DType, Direction) { return AttentionBytes{}; }};
 }
 
 }  // namespace trireme

@@ -20,8 +20,8 @@ class Tampering final : public Backend {
     inner_.put(q, o);
     if (after) after(o);
   }
-  std::size_t attention_workspace(const AttentionShape& s, DType t, Direction d) const override {
-    return inner_.attention_workspace(s, t, d);
+  AttentionBytes attention_bytes(const AttentionShape& s, DType t, Direction d) const override {
+    return inner_.attention_bytes(s, t, d);
   }
   Block take(std::size_t bytes, Kind k, Queue first, Memory m) override {
     return inner_.take(bytes, k, first, m);

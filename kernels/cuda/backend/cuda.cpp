@@ -124,8 +124,8 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   }
 }
 
-std::size_t Cuda::attention_workspace(const AttentionShape& s, DType t, Direction d) const {
-  return cuda_attention_workspace(s, t, d, choice_.bits);
+AttentionBytes Cuda::attention_bytes(const AttentionShape& s, DType t, Direction d) const {
+  return cuda_attention_bytes(s, t, d, choice_.bits);
 }
 
 }  // namespace trireme

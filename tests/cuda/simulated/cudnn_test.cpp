@@ -38,7 +38,7 @@ Attended attend(double appetite) {
   const View dq = lab.fresh({B, T, H, D}), dk = lab.fresh({B, T, G, D}),
              dv = lab.fresh({B, T, G, D});
   const auto workspace = [&](Direction d) {
-    return lab.workspace(backend->attention_workspace(shape, DType::bf16, d));
+    return lab.workspace(backend->attention_bytes(shape, DType::bf16, d).workspace);
   };
   for (int i = 0; i < 2; ++i) {
     backend->put(Queue::compute, kernel::Attention{.o_BTHD = o,

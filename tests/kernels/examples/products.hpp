@@ -89,21 +89,22 @@ inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
   Examples<kernel::Attention> list;
   for (const auto& s : attention_shapes)
     for (const bool apart : {false, true})
-      list.push_back({text_of(s) + (apart ? " within documents" : ""),
-                      [s, apart](Operands& o) {
-                        const PackedAttention x(o, s);
-                        return kernel::Attention{
-                            .o_BTHD = x.o,
-                            .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
-                            .q_BTHD = x.q,
-                            .k_BTGD = x.k,
-                            .v_BTGD = x.v,
-                            .shape = s,
-                            .workspace = o.workspace(
-                                o.backend.attention_workspace(s, o.compute, Direction::forward)),
-                            .start_BT = apart ? documents(o, s) : View{}};
-                      },
-                      apart});
+      list.push_back(
+          {text_of(s) + (apart ? " within documents" : ""),
+           [s, apart](Operands& o) {
+             const PackedAttention x(o, s);
+             return kernel::Attention{
+                 .o_BTHD = x.o,
+                 .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                 .q_BTHD = x.q,
+                 .k_BTGD = x.k,
+                 .v_BTGD = x.v,
+                 .shape = s,
+                 .workspace = o.workspace(
+                     o.backend.attention_bytes(s, o.compute, Direction::forward).workspace),
+                 .start_BT = apart ? documents(o, s) : View{}};
+           },
+           apart});
   return list;
 }
 
@@ -112,25 +113,26 @@ inline Examples<kernel::AttentionGrad> examples(Of<kernel::AttentionGrad>) {
   Examples<kernel::AttentionGrad> list;
   for (const auto& s : attention_shapes)
     for (const bool apart : {false, true})
-      list.push_back({text_of(s) + (apart ? " within documents" : ""),
-                      [s, apart](Operands& o) {
-                        const PackedAttention x(o, s), d(o, s);
-                        return kernel::AttentionGrad{
-                            .dq_BTHD = d.q,
-                            .dk_BTGD = d.k,
-                            .dv_BTGD = d.v,
-                            .do_BTHD = d.o,
-                            .o_BTHD = x.o,
-                            .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
-                            .q_BTHD = x.q,
-                            .k_BTGD = x.k,
-                            .v_BTGD = x.v,
-                            .shape = s,
-                            .workspace = o.workspace(
-                                o.backend.attention_workspace(s, o.compute, Direction::backward)),
-                            .start_BT = apart ? documents(o, s) : View{}};
-                      },
-                      apart});
+      list.push_back(
+          {text_of(s) + (apart ? " within documents" : ""),
+           [s, apart](Operands& o) {
+             const PackedAttention x(o, s), d(o, s);
+             return kernel::AttentionGrad{
+                 .dq_BTHD = d.q,
+                 .dk_BTGD = d.k,
+                 .dv_BTGD = d.v,
+                 .do_BTHD = d.o,
+                 .o_BTHD = x.o,
+                 .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                 .q_BTHD = x.q,
+                 .k_BTGD = x.k,
+                 .v_BTGD = x.v,
+                 .shape = s,
+                 .workspace = o.workspace(
+                     o.backend.attention_bytes(s, o.compute, Direction::backward).workspace),
+                 .start_BT = apart ? documents(o, s) : View{}};
+           },
+           apart});
   return list;
 }
 

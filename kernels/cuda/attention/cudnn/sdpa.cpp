@@ -240,7 +240,7 @@ struct Sdpa::Plans {
     check_operands(shape, direction, operands);
     const auto needed = sdpa_workspace(shape, direction, determinism, limit);
     require(workspace.span_bytes() >= needed,
-            "cuDNN attention: the workspace has {} bytes, attention_workspace says {}",
+            "cuDNN attention: the workspace has {} bytes, attention_bytes says {}",
             workspace.span_bytes(), needed);
     if (!handle) handle = std::make_unique<Handle>();
     check(cudnnSetStream(handle->get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream");

@@ -1,0 +1,235 @@
+// Attention whose keys come in pieces, and with queries that stand anywhere in their context:
+// queries have the bits of all keys at once, and gradients of keys add up to the same.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "tests/support/contract.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr auto queue = Queue::compute;
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+struct Case {
+  AttentionShape whole;               // of T queries and their keys
+  std::vector<std::int64_t> borders;  // of pieces of keys, multiples of attention_piece but the end
+  std::vector<std::int64_t> queries;  // borders of calls' queries
+  bool documents = false;
+};
+
+const std::vector<Case> cases{
+    {{2, 200, 2, 2, 32, 0.3}, {0, 64, 192, 200}, {0, 200}},
+    {{1, 200, 3, 3, 20, 0.3}, {0, 128, 200}, {0, 37, 150, 200}},
+    {{1, 300, 4, 4, 64, 0.1, 70}, {0, 64, 128, 256, 300}, {0, 64, 100, 300}},
+    {{1, 300, 2, 2, 24, 0.1, 1}, {0, 128, 300}, {0, 300}},
+    {{2, 300, 2, 2, 16, 0.2}, {0, 192, 256, 300}, {0, 130, 300}, true},
+    {{2, 300, 2, 2, 16, 0.2, 100}, {0, 192, 256, 300}, {0, 130, 300}, true},
+};
+
+std::string describe(const Case& c) {
+  return fmt::format("T {} D {} window {}{}", c.whole.tokens, c.whole.head_dim, c.whole.window,
+                     c.documents ? " documents" : "");
+}
+
+// Everything that one context's calls read and write. [B, T, H, D] and [B, H, T].
+struct Context {
+  Context(Lab& l, const Case& c) : lab(l), of(c), s(c.whole) {
+    const Shape rows{s.batch, s.tokens, s.heads, s.head_dim};
+    q = lab.random(rows, 1);
+    k = lab.random(rows, 2);
+    v = lab.random(rows, 3);
+    d_o = lab.random(rows, 4);
+    if (!c.documents) return;
+    std::vector<std::int32_t> start;
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      for (std::int32_t t = 0; t < s.tokens; ++t)
+        for (const std::int32_t begin : {230 - 20 * static_cast<std::int32_t>(b), 71, 70, 0})
+          if (t >= begin) {
+            start.push_back(begin);
+            break;
+          }
+    starts = lab.ids(start).reshaped({s.batch, s.tokens});
+  }
+
+  // The pieces of keys that queries [begin, end) see.
+  Ranges pieces(std::int64_t end) const {
+    Ranges all;
+    for (std::size_t i = 0; i + 1 < of.borders.size() && of.borders[i] < end; ++i)
+      all.emplace_back(of.borders[i], of.borders[i + 1]);
+    return all;
+  }
+  static Piece piece(std::size_t i, std::size_t n) {
+    if (n == 1) return Piece::all;
+    return i == 0 ? Piece::first : i + 1 == n ? Piece::last : Piece::next;
+  }
+  AttentionShape shape(std::int64_t begin, std::int64_t end, std::int64_t key,
+                       std::int64_t key_end) const {
+    auto part = s;
+    part.tokens = end - begin;
+    part.query_at = begin;
+    part.key_at = key;
+    part.key_count = key_end - key;
+    return part;
+  }
+  static auto rows(const auto& v, std::int64_t begin, std::int64_t end) {
+    return v.slice(1, begin, end - begin);
+  }
+  ConstView starts_of(std::int64_t begin, std::int64_t end) const {
+    return starts ? ConstView(rows(starts, begin, end)) : ConstView{};
+  }
+  View memory(std::size_t bytes) const { return bytes > 0 ? lab.workspace(bytes) : View{}; }
+
+  // What is not written stays NaN.
+  void forward(const View& o, const View& lse, std::int64_t begin, std::int64_t end,
+               Ranges keys) const {
+    View state;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto [key, key_end] = keys[i];
+      const auto part = shape(begin, end, key, key_end);
+      const auto bytes = lab.backend.attention_bytes(part, lab.compute, Direction::forward);
+      if (!state) state = memory(bytes.state);
+      const bool last = i + 1 == keys.size();
+      lab.backend.put(queue,
+                      kernel::Attention{.o_BTHD = last ? rows(o, begin, end) : View{},
+                                        .lse_BHT = last ? lse.slice(2, begin, end - begin) : View{},
+                                        .q_BTHD = rows(q, begin, end),
+                                        .k_BTGD = rows(k, key, key_end),
+                                        .v_BTGD = rows(v, key, key_end),
+                                        .shape = part,
+                                        .workspace = memory(bytes.workspace),
+                                        .start_BT = starts_of(begin, end),
+                                        .piece = piece(i, keys.size()),
+                                        .state = state});
+    }
+  }
+  void backward(const View& dq, const View& dk, const View& dv, const View& o, const View& lse,
+                std::int64_t begin, std::int64_t end, Ranges keys, Accumulate how) const {
+    View state;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto [key, key_end] = keys[i];
+      const auto part = shape(begin, end, key, key_end);
+      const auto bytes = lab.backend.attention_bytes(part, lab.compute, Direction::backward);
+      if (!state) state = memory(bytes.state);
+      lab.backend.put(queue, kernel::AttentionGrad{
+                                 .dq_BTHD = i + 1 == keys.size() ? rows(dq, begin, end) : View{},
+                                 .dk_BTGD = rows(dk, key, key_end),
+                                 .dv_BTGD = rows(dv, key, key_end),
+                                 .do_BTHD = rows(d_o, begin, end),
+                                 .o_BTHD = rows(o, begin, end),
+                                 .lse_BHT = lse.slice(2, begin, end - begin),
+                                 .q_BTHD = rows(q, begin, end),
+                                 .k_BTGD = rows(k, key, key_end),
+                                 .v_BTGD = rows(v, key, key_end),
+                                 .shape = part,
+                                 .workspace = memory(bytes.workspace),
+                                 .start_BT = starts_of(begin, end),
+                                 .piece = piece(i, keys.size()),
+                                 .state = state,
+                                 .keys = how});
+    }
+  }
+  View fresh() const { return lab.fresh(Shape{s.batch, s.tokens, s.heads, s.head_dim}); }
+  View zeros() const {
+    const View z = lab.wide_fresh(Shape{s.batch, s.tokens, s.heads, s.head_dim});
+    lab.backend.put(queue, kernel::Fill{.dst = z, .value = 0});
+    return z;
+  }
+  View stats() const { return lab.wide_fresh({s.batch, s.heads, s.tokens}); }
+
+  Lab& lab;
+  Case of;
+  AttentionShape s;
+  View q, k, v, d_o, starts{};
+};
+
+class AttentionPieces : public ContractTest {
+ protected:
+  void SetUp() override {
+    ContractTest::SetUp();
+    if (on_device()) GTEST_SKIP() << "a GPU takes all keys at once";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, AttentionPieces, testing::ValuesIn(tested_backends()),
+                         name_of_tested);
+
+TEST_P(AttentionPieces, QueriesHaveTheBitsOfAllKeysAtOnce) {
+  for (const auto& c : cases) {
+    SCOPED_TRACE(describe(c));
+    run([c](Lab& lab) {
+      const Context x(lab, c);
+      const auto T = x.s.tokens;
+      const View o = x.fresh(), lse = x.stats(), dq = x.fresh(), dk = x.zeros(), dv = x.zeros();
+      x.forward(o, lse, 0, T, {{0, T}});
+      x.backward(dq, dk, dv, o, lse, 0, T, {{0, T}}, Accumulate::overwrite);
+      const View o_parts = x.fresh(), lse_parts = x.stats(), dq_parts = x.fresh(),
+                 dk_parts = x.zeros(), dv_parts = x.zeros();
+      for (std::size_t i = 0; i + 1 < c.queries.size(); ++i) {
+        const auto begin = c.queries[i], end = c.queries[i + 1];
+        x.forward(o_parts, lse_parts, begin, end, x.pieces(end));
+        x.backward(dq_parts, dk_parts, dv_parts, o, lse, begin, end, x.pieces(end),
+                   Accumulate::add);
+      }
+      EXPECT_EQ(lab.bytes(o), lab.bytes(o_parts));
+      EXPECT_EQ(lab.bytes(lse), lab.bytes(lse_parts));
+      EXPECT_EQ(lab.bytes(dq), lab.bytes(dq_parts));
+      // Sums in the wide type go on where they were left; the oracle rounds its doubles to it.
+      if (wide(lab.compute) == DType::f64 || !GetParam().name.starts_with("ref")) {
+        EXPECT_EQ(lab.bytes(dk), lab.bytes(dk_parts));
+        EXPECT_EQ(lab.bytes(dv), lab.bytes(dv_parts));
+      }
+    });
+  }
+}
+
+// Against plain sums over all pairs, in double.
+TEST_P(AttentionPieces, WindowsAndDocumentsHideWhatTheySay) {
+  for (const auto& c : cases) {
+    SCOPED_TRACE(describe(c));
+    run([c](Lab& lab) {
+      const Context x(lab, c);
+      const auto& s = x.s;
+      const auto T = s.tokens, H = s.heads, D = s.head_dim;
+      const View o = x.fresh(), lse = x.stats();
+      x.forward(o, lse, 0, T, {{0, T}});
+      const auto q = lab.read(x.q), k = lab.read(x.k), v = lab.read(x.v), got = lab.read(o);
+      const auto at = [&](std::int64_t b, std::int64_t t, std::int64_t h) {
+        return static_cast<std::size_t>(((b * T + t) * H + h) * D);
+      };
+      // Rows of b = 0 as Context has its documents.
+      const auto document = [](std::int64_t t) { return (t >= 70) + (t >= 71) + (t >= 230); };
+      for (const std::int64_t t :
+           {std::int64_t{0}, std::int64_t{69}, std::int64_t{70}, std::int64_t{71}, std::int64_t{99},
+            std::int64_t{100}, std::int64_t{140}, T - 1}) {
+        std::vector<double> sum(static_cast<std::size_t>(D));
+        double total = 0;
+        for (std::int64_t j = 0; j < T; ++j) {
+          const bool hidden = j > t || (s.window > 0 && t - j >= s.window) ||
+                              (c.documents && document(j) != document(t));
+          if (hidden) continue;
+          double score = 0;
+          for (std::int64_t d = 0; d < D; ++d)
+            score += q[at(0, t, 0) + static_cast<std::size_t>(d)] *
+                     k[at(0, j, 0) + static_cast<std::size_t>(d)];
+          const double p = std::exp(s.scale * score);
+          total += p;
+          for (std::int64_t d = 0; d < D; ++d)
+            sum[static_cast<std::size_t>(d)] += p * v[at(0, j, 0) + static_cast<std::size_t>(d)];
+        }
+        const double slack = sum_error(lab.tested, D + T, 2) * 4;
+        for (std::int64_t d = 0; d < D; ++d) {
+          const double want = sum[static_cast<std::size_t>(d)] / total;
+          EXPECT_NEAR(got[at(0, t, 0) + static_cast<std::size_t>(d)], want,
+                      tolerance(lab.compute, want, slack))
+              << t;
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace trireme
