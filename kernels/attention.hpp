@@ -43,9 +43,8 @@ inline double attention_flops(const AttentionShape& s, Direction d) {
 
 // Keys and values of a context may come in pieces, one call each in ascending order, and what is
 // known of the queries stands in the state between them. Queries have the bits that all keys at
-// once give them, if each piece begins at a multiple of attention_piece.
+// once give them, if each piece begins at a multiple of BackendProperties::attention_piece.
 enum class Piece : std::uint8_t { all, first, next, last };
-inline constexpr std::int64_t attention_piece = 64;
 constexpr bool begins(Piece p) {
   return p == Piece::all || p == Piece::first;
 }
@@ -85,7 +84,8 @@ struct Attention {
 };
 
 // Of queries and the keys of one piece: dq is written with the last one, dk and dv, in the compute
-// or the wide type, with each, or added to.
+// or the wide type, with each, or added to. As i64 they count quanta of 2^-shift gradient quanta: a
+// call's sum over its queries is one term.
 struct AttentionGrad {
   static constexpr std::string_view name = "attention_grad";
   View dq_BTHD{}, dk_BTGD, dv_BTGD;
@@ -96,6 +96,8 @@ struct AttentionGrad {
   Piece piece = Piece::all;
   View state{};
   Accumulate keys = Accumulate::overwrite;
+  int shift = 0;
+  View largest{};
   static void operands(auto& o, auto&& f) {
     result(f, Accumulate::overwrite, o.dq_BTHD, ends(o.piece) ? Need::must : Need::may);
     result(f, o.keys, o.dk_BTGD);
@@ -104,6 +106,7 @@ struct AttentionGrad {
     may_scratch(f, o.workspace);
     may_read(f, o.start_BT);
     may_result(f, begins(o.piece) ? Accumulate::overwrite : Accumulate::add, o.state);
+    may_result(f, Accumulate::add, o.largest);
   }
   double flops() const { return attention_flops(shape, Direction::backward); }
 };

@@ -71,6 +71,9 @@ struct BackendProperties {
   bool invariant = true;
   // Can attention be kept within documents: start_BT and position_BT?
   bool documents = true;
+  // Attention's pieces of keys begin at multiples of this, for the bits of all keys at once; 0: it
+  // takes no pieces.
+  std::int64_t attention_piece = 64;
   // Has it what keeps keys and values: CachedAttention and SumOrder::by_row?
   bool caches = true;
 };

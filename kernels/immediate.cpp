@@ -16,13 +16,15 @@ std::size_t physical_memory() {
   return std::min(all, cgroup_limit());
 }
 
-Immediate::Immediate(std::string name, Poison poison, Guards guards)
-    : properties_{.name = std::move(name), .workspace_bytes = workspace_size},
+Immediate::Immediate(BackendProperties properties, Poison poison, Guards guards)
+    : properties_(std::move(properties)),
       poison_(poison),
       guards_(guards),
       capacity_(physical_memory() / Arena::granule * Arena::granule),
       ranges_{AddressRange(capacity_), AddressRange(capacity_)},
-      arena_(capacity_, capacity_) {}
+      arena_(capacity_, capacity_) {
+  properties_.workspace_bytes = workspace_size;
+}
 
 Block Immediate::take(std::size_t bytes, Kind kind, Queue, Memory memory) {
   const auto t = arena_.take(bytes, kind, memory);

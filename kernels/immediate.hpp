@@ -21,7 +21,7 @@ class Immediate : public Backend {
   static constexpr std::size_t workspace_size = std::size_t{16} << 20;
 
   // Poison fills blocks with NaN patterns as they are given back.
-  explicit Immediate(std::string name, Poison = Poison::off, Guards = Guards::off);
+  explicit Immediate(BackendProperties, Poison = Poison::off, Guards = Guards::off);
 
   const BackendProperties& properties() const final { return properties_; }
   Block take(std::size_t bytes, Kind, Queue first, Memory) override;

@@ -25,8 +25,9 @@ namespace trireme {
 
 // Which samples and positions the rows of a [B, T, ...] view are.
 struct SampleRows {
-  ConstView sample_B;   // i64, global sample numbers
-  std::int64_t t0 = 0;  // position of the first row of each sample
+  ConstView sample_B;      // i64, global sample numbers
+  std::int64_t t0 = 0;     // position of the first row of each sample, the others follow it, ...
+  ConstView position_T{};  // ... or, where this is there (i32), the position of each
 };
 
 // What is done to a product c = a b while its operands are at hand; nothing where all are absent.
@@ -75,6 +76,20 @@ struct AddFixed {
     result(f, o.how, o.sum_N);
     read(f, o.x_N);
     may_result(f, Accumulate::add, o.largest);
+  }
+};
+
+// y = what counts of 2^-shift quanta come to, in a compute type, or NaN, all of it, if `terms`
+// terms of the largest one's magnitude do not fit. Strided: only the last dim is dense.
+struct ReadFixed {
+  static constexpr std::string_view name = "read_fixed";
+  View y_BTHD;
+  ConstView sum_BTHD, largest;
+  double terms = 1;
+  int shift = 0;
+  static void operands(auto& o, auto&& f) {
+    write(f, o.y_BTHD);
+    read(f, o.sum_BTHD, o.largest);
   }
 };
 
@@ -148,7 +163,7 @@ struct Dropout {
   static void operands(auto& o, auto&& f) {
     write(f, o.y_BTC);
     read(f, o.x_BTC);
-    may_read(f, o.skip_BTC, o.rows.sample_B);
+    may_read(f, o.skip_BTC, o.rows.sample_B, o.rows.position_T);
   }
 };
 
@@ -164,7 +179,7 @@ struct ResidualNorm {
     write(f, o.sum_BTC, o.y_BTC, o.rstd_T);
     may_write(f, o.mean_T);
     read(f, o.x_BTC, o.w_C);
-    may_read(f, o.skip_BTC, o.b_C, o.rows.sample_B);
+    may_read(f, o.skip_BTC, o.b_C, o.rows.sample_B, o.rows.position_T);
   }
   static void in_steps(const ResidualNorm& o, const auto& put) {
     put(Dropout{.y_BTC = o.sum_BTC,
@@ -375,8 +390,8 @@ struct Digest {
 };
 
 using Operation =
-    std::variant<Copy, Fill, AddFixed, Matmul, Attention, AttentionGrad, CachedAttention, Norm,
-                 NormGrad, Dropout, ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu,
+    std::variant<Copy, Fill, AddFixed, ReadFixed, Matmul, Attention, AttentionGrad, CachedAttention,
+                 Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu,
                  SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares,
                  Digest, Route, RouteGrad, RouterLosses, CountChoices, SortChoices, SumRows,
                  GroupedMatmul, GroupedMatmulGrad>;

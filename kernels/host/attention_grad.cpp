@@ -6,7 +6,10 @@
 //   whole  a unit is a key/value head: every pair once, sums for dk and dv in scratch, of all keys
 //   split  a unit is a key tile (dk, dv), then a query tile (dq): every pair twice, little scratch;
 //          for few heads on many threads and for long sequences
+#include <cmath>
+
 #include "kernels/host/attention_tile.hpp"
+#include "kernels/host/quanta.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme::host {
@@ -136,19 +139,38 @@ class Pass {
   void begin_keys(const KeySums& sum, std::int64_t b, std::int64_t g, std::int64_t at,
                   std::int64_t n) const {
     const auto D = t_.shape.head_dim, E = t_.E, whole = rounded_up(n, edge);
-    if (g_.keys == Accumulate::overwrite) {
+    if (g_.keys == Accumulate::overwrite || counts) {
       std::fill_n(sum.dk, whole * E, 0.0F);
       std::fill_n(sum.dv, whole * E, 0.0F);
       return;
     }
-    load_tile(sum.dk, rows_of<Sum>(g_.dk_BTGD, b, at, g), g_.dk_BTGD.stride[1], n, D, E);
-    load_tile(sum.dv, rows_of<Sum>(g_.dv_BTGD, b, at, g), g_.dv_BTGD.stride[1], n, D, E);
+    if constexpr (!counts) {
+      load_tile(sum.dk, rows_of<Sum>(g_.dk_BTGD, b, at, g), g_.dk_BTGD.stride[1], n, D, E);
+      load_tile(sum.dv, rows_of<Sum>(g_.dv_BTGD, b, at, g), g_.dv_BTGD.stride[1], n, D, E);
+    }
   }
   void end_keys(const KeySums& sum, std::int64_t b, std::int64_t g, std::int64_t at,
                 std::int64_t n) const {
-    const auto D = t_.shape.head_dim, E = t_.E;
-    store_tile(rows_of<Sum>(g_.dk_BTGD, b, at, g), g_.dk_BTGD.stride[1], sum.dk, n, D, E);
-    store_tile(rows_of<Sum>(g_.dv_BTGD, b, at, g), g_.dv_BTGD.stride[1], sum.dv, n, D, E);
+    end_sum(sum.dk, g_.dk_BTGD, b, g, at, n);
+    end_sum(sum.dv, g_.dv_BTGD, b, g, at, n);
+  }
+  void end_sum(float* sum, const View& to, std::int64_t b, std::int64_t g, std::int64_t at,
+               std::int64_t n) const {
+    auto* const first = rows_of<Sum>(to, b, at, g);
+    if constexpr (counts) {
+      const auto D = t_.shape.head_dim;
+      const float factor = std::ldexp(1.0F, g_.shift);
+      Largest largest;
+      for (std::int64_t r = 0; r < n; ++r) {
+        float* const row = sum + r * t_.E;
+        for (std::int64_t d = 0; d < D; ++d) row[d] *= factor;
+        add_quanta(first + r * to.stride[1], g_.keys, row, D);
+        largest.take(row, D);
+      }
+      largest.put(g_.largest);
+    } else {
+      store_tile(first, to.stride[1], sum, n, t_.shape.head_dim, t_.E);
+    }
   }
 
   void whole(const Tiles& scratch, float* sums, std::int64_t b, std::int64_t g) const {
@@ -200,6 +222,7 @@ class Pass {
   }
 
  private:
+  static constexpr bool counts = std::is_same_v<Sum, std::int64_t>;
   const kernel::AttentionGrad& g_;
   const Tiling& t_;
 };
@@ -270,11 +293,16 @@ void run(const kernel::AttentionGrad& o, View) {
   const auto type = o.q_BTHD.dtype, sums = o.dk_BTGD.dtype;
   for (const auto& v : {o.dk_BTGD, o.dv_BTGD})
     require(v.extent == o.k_BTGD.extent && v.dtype == sums &&
-                (sums == type || sums == wide(type)) && (v.stride[3] == 1 || v.extent[3] == 1),
-            "attention_grad: dk and dv are {}, not like k in {} or {}", name_of(v.dtype),
+                (sums == type || sums == wide(type) || sums == DType::i64) &&
+                (v.stride[3] == 1 || v.extent[3] == 1),
+            "attention_grad: dk and dv are {}, not like k in {}, {} or i64", name_of(v.dtype),
             name_of(type), name_of(wide(type)));
   const Tiling tiling(o.shape);
-  if (type == DType::f32)
+  if (sums == DType::i64 && type == DType::f32)
+    backward<float, std::int64_t>(o, tiling);
+  else if (sums == DType::i64)
+    backward<bf16, std::int64_t>(o, tiling);
+  else if (type == DType::f32)
     backward<float, float>(o, tiling);
   else if (sums == DType::bf16)
     backward<bf16, bf16>(o, tiling);

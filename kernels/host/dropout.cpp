@@ -29,7 +29,6 @@ void drop(const kernel::Dropout& o) {
   const auto& [y, x, skip, key, rows] = o;
   const math::Dropout mask(key.p);
   const std::int64_t size = x.extent[1] * x.extent[2];  // of a sample's rows
-  const std::int64_t first = rows.t0 * x.extent[2];
   const std::int64_t pieces = (size + grain - 1) / grain;
   // A copy of the mask in each body: read through the closure, it kept the loop scalar.
   const auto with_skip = [=](T* to, const T* from, const T* add, const std::uint32_t* random) {
@@ -44,20 +43,34 @@ void drop(const kernel::Dropout& o) {
 #pragma omp simd
     for (int l = 0; l < block_size; ++l) put(to[l], m(static_cast<float>(from[l]), random[l]));
   };
-  for_chunks(x.extent[0] * pieces, 1, [&](std::int64_t piece, std::int64_t) {
+  // `n` elements of sample b from `begin` on, of which the first is the sample's `place`-th.
+  const auto some = [&](std::int64_t b, std::int64_t begin, std::int64_t n, std::int64_t place) {
     std::array<std::uint32_t, grain + block_size> random;
-    const auto b = piece / pieces, begin = piece % pieces * grain;
-    const auto n = std::min(size - begin, grain), at = b * size + begin;
-    const auto group = (first + begin) / 4, lane = (first + begin) % 4;
-    const auto groups = (lane + n + 3) / 4;
+    const auto at = b * size + begin, lane = place % 4, groups = (lane + n + 3) / 4;
     draw(random.data(), key.key, static_cast<std::uint64_t>(data<std::int64_t>(rows.sample_B)[b]),
-         static_cast<std::uint64_t>(group), (groups + 15) / 16 * 16);
+         static_cast<std::uint64_t>(place / 4), (groups + 15) / 16 * 16);
     const std::uint32_t* numbers = random.data() + lane;
     if (skip) {
       for_blocks(n, with_skip, data<T>(y) + at, data<T>(x) + at, data<T>(skip) + at, numbers);
     } else {
       for_blocks(n, without, data<T>(y) + at, data<T>(x) + at, numbers);
     }
+  };
+  const auto width = x.extent[2];
+  if (rows.position_T) {
+    const auto* const position = data<std::int32_t>(rows.position_T);
+    for_rows(x.extent[0] * x.extent[1], width, [&](std::int64_t first, std::int64_t end) {
+      for (auto row = first; row < end; ++row)
+        for (std::int64_t c = 0; c < width; c += grain) {
+          const auto b = row / x.extent[1], t = row % x.extent[1];
+          some(b, t * width + c, std::min(width - c, grain), position[t] * width + c);
+        }
+    });
+    return;
+  }
+  for_chunks(x.extent[0] * pieces, 1, [&](std::int64_t piece, std::int64_t) {
+    const auto begin = piece % pieces * grain;
+    some(piece / pieces, begin, std::min(size - begin, grain), rows.t0 * width + begin);
   });
 }
 

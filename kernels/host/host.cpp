@@ -13,7 +13,8 @@ static void start_kokkos() {
   static Kokkos::ScopeGuard guard{};
 }
 
-Host::Host(int threads, Poison poison, Guards guards) : Immediate("host", poison, guards) {
+Host::Host(int threads, Poison poison, Guards guards)
+    : Immediate({.name = "host"}, poison, guards) {
   expect(threads >= 1, "a rank has a thread");
   omp_set_num_threads(threads);
   start_kokkos();

@@ -14,6 +14,7 @@
 #include "kernels/ref/dot.hpp"
 #include "kernels/ref/kernels.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/fixed.hpp"
 
 namespace trireme::ref {
 namespace {
@@ -133,8 +134,21 @@ void backward(const kernel::AttentionGrad& a) {
   Scratch scratch(a.workspace);
   double* own = scratch.take(D);
   double *dk_sum = scratch.take(keys * D), *dv_sum = scratch.take(keys * D);
+  constexpr bool counts = std::is_same_v<Sum, std::int64_t>;
   const auto before = [&](const Elements<Sum>& x, auto... at) {
-    return a.keys == Accumulate::add ? load(x.at(at...)) : 0.0;
+    if constexpr (!counts) return a.keys == Accumulate::add ? load(x.at(at...)) : 0.0;
+    return 0.0;
+  };
+  const auto put = [&](const Elements<Sum>& x, double sum, auto... at) {
+    if constexpr (counts) {
+      const auto term = static_cast<float>(std::ldexp(sum, a.shift));
+      x.at(at...) = fixed::wrapping_sum(a.keys == Accumulate::add ? x.at(at...) : 0,
+                                        fixed::of_gradient(term));
+      if (auto* largest = reinterpret_cast<float*>(a.largest.data))
+        *largest = fixed::larger(*largest, term);
+    } else {
+      x.put(sum, at...);
+    }
   };
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.kv_heads; ++g) {
@@ -165,8 +179,8 @@ void backward(const kernel::AttentionGrad& a) {
       }
       for (std::int64_t j = 0; j < keys; ++j)
         for (std::int64_t d = 0; d < D; ++d) {
-          dk.put(dk_sum[j * D + d], b, j, g, d);
-          dv.put(dv_sum[j * D + d], b, j, g, d);
+          put(dk, dk_sum[j * D + d], b, j, g, d);
+          put(dv, dv_sum[j * D + d], b, j, g, d);
         }
     }
 }
@@ -188,7 +202,9 @@ void run(const kernel::Attention& o) {
 void run(const kernel::AttentionGrad& o) {
   with_compute_type(o.q_BTHD.dtype, [&](auto t) {
     using T = decltype(t);
-    if (o.dk_BTGD.dtype == dtype_of<T>)
+    if (o.dk_BTGD.dtype == DType::i64)
+      backward<T, std::int64_t>(o);
+    else if (o.dk_BTGD.dtype == dtype_of<T>)
       backward<T, T>(o);
     else
       backward<T, Wide<T>>(o);

@@ -113,13 +113,15 @@ void dropout_as(const kernel::Dropout& o) {
   const auto& [y_BTC, x_BTC, skip_BTC, key, rows] = o;
   const Elements<T> y(y_BTC);
   const Elements<const T> x(x_BTC), skip(skip_BTC);
+  const Elements<const std::int32_t> position_T(rows.position_T);
   const auto* samples = reinterpret_cast<const std::int64_t*>(rows.sample_B.data);
   const double scale = 1 / (1 - static_cast<double>(key.p));
   const auto width = x_BTC.extent[2];
   for (std::int64_t b = 0; b < x_BTC.extent[0]; ++b)
     for (std::int64_t t = 0; t < x_BTC.extent[1]; ++t)
       for (std::int64_t c = 0; c < width; ++c) {
-        const auto element = static_cast<std::uint64_t>((rows.t0 + t) * width + c);
+        const auto position = rows.position_T ? std::int64_t{position_T.at(t)} : rows.t0 + t;
+        const auto element = static_cast<std::uint64_t>(position * width + c);
         const bool keep =
             key.p == 0 || !drops(key, static_cast<std::uint64_t>(samples[b]), element);
         y.put((skip ? skip(b, t, c) : 0.0) + (keep ? x(b, t, c) * scale : 0.0), b, t, c);

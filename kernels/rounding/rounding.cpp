@@ -164,6 +164,7 @@ void perturb(Noise& noise, const kernel::Copy& o) {
 }
 void perturb(Noise&, const kernel::Fill&) {}
 void perturb(Noise&, const kernel::AddFixed&) {}
+void perturb(Noise&, const kernel::ReadFixed&) {}
 void perturb(Noise&, const kernel::Embedding&) {}
 void perturb(Noise&, const kernel::Update&) {}
 void perturb(Noise&, const kernel::SumSquares&) {}
@@ -223,14 +224,14 @@ void perturb(Noise& noise, const kernel::SwigluGrad& o) {
 }
 
 void perturb(Noise& noise, const kernel::Attention& o) {
-  noise.sums_of(o.o_BTHD, o.shape.tokens);
+  noise.sums_of(o.o_BTHD, o.shape.keys());
   noise.each_alone(o.lse_BHT);
 }
 void perturb(Noise& noise, const kernel::CachedAttention& o) {
   noise.sums_of(o.o_THD, o.at + o.q_THD.extent[0]);
 }
 void perturb(Noise& noise, const kernel::AttentionGrad& o) {
-  for (const auto& v : {o.dq_BTHD, o.dk_BTGD, o.dv_BTGD}) noise.sums_of(v, o.shape.tokens);
+  for (const auto& v : {o.dq_BTHD, o.dk_BTGD, o.dv_BTGD}) noise.sums_of(v, o.shape.keys());
 }
 
 void perturb(Noise& noise, const kernel::NormGrad& o) {

@@ -52,11 +52,12 @@ struct Place {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   int microbatch = 0;
-  SampleRows rows;         // the samples, and where this rank's T positions of them begin
+  SampleRows rows;         // the samples, and which T positions of them this rank has
   ConstView targets_BT{};  // i32, -1 is masked; the head's
   // i32, where documents stand apart: the position in the sample where a token's document begins,
-  // of all positions; and the position in its document, of this rank's. In generation with kept
-  // keys and values the second alone: each row's position.
+  // of all positions; and the position in its document, of this rank's. Where a rank's positions
+  // do not follow each other, and in generation with kept keys and values, the second alone: each
+  // row's position.
   ConstView start_BT{}, position_BT{};
   double scale = 1;  // 1 / valid targets of the whole step
   // Weights of the losses of routers, of their mean over the whole step's tokens, by the tokens.
@@ -69,10 +70,13 @@ struct Place {
 struct Cached;         // lib/ops/key_values.hpp
 struct RoutingTotals;  // lib/ops/router.hpp
 struct ExpertGroup;    // lib/ops/token_dispatch.hpp
+namespace ops {
+class SequenceLayout;  // lib/ops/sequence_layout.hpp
+}
 
 struct Run {
   Backend& backend;
-  const Communicator& seq;  // the ranks that share these samples' positions
+  const Communicator& seq;  // the ranks that share these samples
   const Weights& weights;
   Gradients* gradients;                     // null: no weight gradient is wanted
   std::span<const std::uint8_t> trainable;  // by ParamId
@@ -81,6 +85,8 @@ struct Run {
   // What routers add up over a step; null where forward is run again, or nothing trains.
   const RoutingTotals* totals = nullptr;
   const ExpertGroup* expert_group = nullptr;  // null: all experts are here
+  // How seq's ranks share these samples; null: their heads alone, each has T positions in order.
+  const ops::SequenceLayout* sequence = nullptr;
 
   bool wants(ParamId p) const { return gradients && trainable[p.index()]; }
 };

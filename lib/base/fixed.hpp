@@ -49,6 +49,10 @@ inline std::int64_t of_gradient(float x) {
   const float fits = std::fabs(x) < gradient_limit ? x : 0.0F;
   return nearest(static_cast<double>(fits) * 0x1p50);  // rounded once, to a count
 }
+// Do so many terms of at most this magnitude fit into a sum?
+inline bool fits_gradients(double terms, float largest) {
+  return terms * static_cast<double>(largest) < static_cast<double>(gradient_limit);
+}
 // Rounded to double, then to float.
 inline float to_gradient(std::int64_t quanta) {
   return static_cast<float>(to_double(quanta) * 0x1p-50);

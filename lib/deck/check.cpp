@@ -18,7 +18,6 @@
 namespace trireme {
 GridLimits limits_of(const Deck& deck) {
   return {.layers = deck.model.layers,
-          .heads = deck.model.heads,
           .tokens = deck.model.context,
           .batch = deck.train.batch,
           .microbatch = deck.train.microbatch,

@@ -2,6 +2,7 @@
 
 #include "lib/ops/key_values.hpp"
 #include "lib/ops/norm.hpp"
+#include "lib/ops/sequence_layout.hpp"
 
 namespace trireme {
 
@@ -82,7 +83,7 @@ Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
   if (qk_norm_) h = tape.apply(run, *qk_norm_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
   if (repeat_heads_) h = tape.apply(run, *repeat_heads_, std::move(h));
-  const bool shared = run.seq.size() > 1 && !extends(run);
+  const bool shared = ops::head_ranks(run).size > 1 && !extends(run);
   if (shared) h = tape.apply(run, split_heads_, std::move(h));
   h = tape.apply(run, attention_, std::move(h));
   if (shared) h = tape.apply(run, join_heads_, std::move(h));

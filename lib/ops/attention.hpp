@@ -2,8 +2,11 @@
 // Causal self-attention over packed projections qkv_BT(H+2G)D: H query heads, then G key heads,
 // then G value heads; o_BT(HD) = softmax(q k' / sqrt(D)) v. Saved: qkv, o and one number a token
 // and head; never a T x T matrix (Dao 2023).
-// Over several ranks of seq it works on its own heads of all positions (collective.hpp).
+// Over several ranks of seq it works on its own heads, of the positions of those that share out
+// heads with it (collective.hpp); keys and values of others stream past (key_stream.hpp).
 // Where Place has documents, a token sees only those of its own.
+// With run.exactness = "invariant" gradients of keys and values are counts of quanta, to which each
+// Place::exact_chunk queries add one term.
 #include <vector>
 
 #include "lib/autograd/op.hpp"

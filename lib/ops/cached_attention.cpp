@@ -1,8 +1,10 @@
 #include "lib/ops/cached_attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/ops/collective.hpp"
+#include "lib/ops/sequence_layout.hpp"
 
 namespace trireme::ops {
 
@@ -32,23 +34,27 @@ View sample(const View& v_BTHD, std::int64_t b, std::int64_t rows) {
 
 }  // namespace
 
-void fill(const Run& run, std::size_t block, const Packed& own) {
+void fill(const Run& run, std::size_t block, const View& kv_BTGD, std::int64_t at) {
   auto& kept = *run.cached->kept_B[0];
-  const auto heads = own.k_BTGD.extent[2], dim = own.k_BTGD.extent[3], rows = run.cached->rows;
-  expect(own.k_BTGD.extent[0] == 1 && rows <= kept.positions, "a sample's positions fit");
+  const auto heads = kv_BTGD.extent[2] / 2, dim = kv_BTGD.extent[3], rows = run.cached->rows;
+  expect(kv_BTGD.extent[0] == 1 && rows <= kept.positions, "a sample's positions fit");
   if (kept.of_block.size() <= block) kept.of_block.resize(block + 1);
   auto& tensor = kept.of_block[block];
-  tensor =
-      Tensor::empty(run.backend, {2, heads, kept.positions, dim}, own.k_BTGD.dtype, Kind::saved);
+  if (at == 0)
+    tensor =
+        Tensor::empty(run.backend, {2, heads, kept.positions, dim}, kv_BTGD.dtype, Kind::saved);
+  const auto n = std::min(rows - at, kv_BTGD.extent[1]);
+  if (n <= 0) return;
   for (const int which : {0, 1})
     run.backend.put(Queue::compute,
-                    kernel::Copy{.dst = cache_PGD(tensor, which).slice(0, 0, rows),
-                                 .src = sample(which == 0 ? own.k_BTGD : own.v_BTGD, 0, rows)});
+                    kernel::Copy{.dst = cache_PGD(tensor, which).slice(0, at, n),
+                                 .src = sample(kv_BTGD.slice(2, which * heads, heads), 0, n)});
 }
 
 Tensor extend(const Run& run, const Heads& heads, std::size_t block, const Tensor& qkv) {
   const auto batch = qkv.shape()[0];
-  const auto share = head_share(heads, run.seq.rank(), run.seq.size());
+  const auto ranks = head_ranks(run);
+  const auto share = head_share(heads, ranks.rank, ranks.size);
   const auto all = unpack(qkv, heads);
   const Tensor o = Tensor::empty(run.backend, {batch, 1, share.query.count * heads.dim},
                                  qkv.dtype(), Kind::transient);
@@ -73,7 +79,7 @@ Tensor extend(const Run& run, const Heads& heads, std::size_t block, const Tenso
                                   .scale = 1 / std::sqrt(static_cast<double>(heads.dim))});
     }
   }
-  return run.seq.size() > 1 ? all_heads(run, heads, o) : o;
+  return ranks.size > 1 ? all_heads(run, heads, o) : o;
 }
 
 }  // namespace trireme::ops

@@ -4,6 +4,8 @@
 // and receive. Each is tested by <Ax, y> = <x, A'y> summed over ranks.
 #include "lib/ops/collective.hpp"
 
+#include "lib/ops/sequence_layout.hpp"
+
 namespace trireme::ops {
 
 namespace {
@@ -54,13 +56,16 @@ PeerBuffer peer_buffer(Backend& b, View direct, const Shape& shape) {
   return p;
 }
 
-void exchange_buffers(const Run& run, std::span<const PeerBuffer> out,
+// By rank of the group.
+void exchange_buffers(const Run& run, const HeadRanks& group, std::span<const PeerBuffer> out,
                       std::span<const PeerBuffer> in, std::span<const Tensor> touched) {
   auto& b = run.backend;
-  std::vector<ConstView> src;
-  std::vector<View> dst;
-  for (const auto& p : out) src.push_back(p.view);
-  for (const auto& p : in) dst.push_back(p.view);
+  std::vector<ConstView> src(static_cast<std::size_t>(run.seq.size()));
+  std::vector<View> dst(src.size());
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    src[static_cast<std::size_t>(group.first) + d] = out[d].view;
+    dst[static_cast<std::size_t>(group.first) + d] = in[d].view;
+  }
   b.wait(Queue::exchange, b.record(Queue::compute));
   auto pending = run.seq.exchange(b, Queue::exchange, dst, src,
                                   {Doing::exchange, "attention heads", run.place.microbatch});
@@ -75,7 +80,8 @@ void exchange_buffers(const Run& run, std::span<const PeerBuffer> out,
 // [B, t, full, D] -> [B, T, owned, D]
 Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) {
   auto& b = run.backend;
-  const int me = run.seq.rank(), size = run.seq.size();
+  const auto group = head_ranks(run);
+  const int me = group.rank, size = group.size;
   const auto batch = x.shape()[0], t = x.shape()[1], mine = own.owned(me), dim = own.dim;
   const Tensor y = Tensor::empty(b, {batch, t * size, mine * dim}, x.dtype(), kind);
   const View x_BtFD = x.view().reshaped({batch, t, own.full, dim});
@@ -99,7 +105,7 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) 
     pack(out[static_cast<std::size_t>(d)].view, d);
     in[static_cast<std::size_t>(d)] = peer_buffer(b, here_BthD, {batch, t, mine, dim});
   }
-  exchange_buffers(run, out, in, std::array{y});
+  exchange_buffers(run, group, out, in, std::array{y});
   for (int d = 0; d < size; ++d)
     if (const auto& p = in[static_cast<std::size_t>(d)]; p.packed)
       b.put(Queue::compute, kernel::Copy{.dst = y_BThD.slice(1, d * t, t), .src = p.view});
@@ -109,7 +115,8 @@ Tensor spread(const Run& run, const Tensor& x, const Ownership& own, Kind kind) 
 // [B, T, owned, D] -> [B, t, full, D]; heads that several ranks own are summed in rank order.
 Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind) {
   auto& b = run.backend;
-  const int me = run.seq.rank(), size = run.seq.size();
+  const auto group = head_ranks(run);
+  const int me = group.rank, size = group.size;
   const auto batch = y.shape()[0], t = y.shape()[1] / size, mine = own.owned(me), dim = own.dim;
   const Tensor x = Tensor::empty(b, {batch, t, own.full * dim}, y.dtype(), kind);
   const View x_BtFD = x.view().reshaped({batch, t, own.full, dim});
@@ -128,7 +135,7 @@ Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind)
     none.dtype = y.dtype();
     in[static_cast<std::size_t>(d)] = peer_buffer(b, none, {batch, t, own.owned(d), dim});
   }
-  exchange_buffers(run, out, in, std::array{y});
+  exchange_buffers(run, group, out, in, std::array{y});
   std::vector<std::uint8_t> written(static_cast<std::size_t>(own.full), 0);
   for (int d = 0; d < size; ++d)
     own.each(d, [&](const HeadRange& r, std::int64_t at) {
@@ -151,7 +158,8 @@ Tensor collect(const Run& run, const Tensor& y, const Ownership& own, Kind kind)
 
 Tensor all_heads(const Run& run, const Heads& heads, const Tensor& mine) {
   auto& b = run.backend;
-  const int me = run.seq.rank(), size = run.seq.size();
+  const auto group = head_ranks(run);
+  const int me = group.rank, size = group.size;
   const Ownership own(heads, size, false);
   const auto batch = mine.shape()[0], t = mine.shape()[1];
   const Tensor x = Tensor::empty(b, {batch, t, own.full * own.dim}, mine.dtype(), Kind::transient);
@@ -164,7 +172,7 @@ Tensor all_heads(const Run& run, const Heads& heads, const Tensor& mine) {
                     : peer_buffer(b, none, {batch, t, own.owned(d) * own.dim});
     if (d != me) out[i].view = mine.view();
   }
-  exchange_buffers(run, out, in, std::array{mine});
+  exchange_buffers(run, group, out, in, std::array{mine});
   const View x_BtFD = x.view().reshaped({batch, t, own.full, own.dim});
   for (int d = 0; d < size; ++d) {
     const auto from =
@@ -179,21 +187,23 @@ Tensor all_heads(const Run& run, const Heads& heads, const Tensor& mine) {
 
 std::vector<Tensor> SplitHeads::forward(const Run& run, std::vector<Tensor> in,
                                         Saved* saved) const {
-  return {spread(run, in[0], Ownership(heads_, run.seq.size(), true), kind_of(saved))};
+  return {spread(run, in[0], Ownership(heads_, head_ranks(run).size, true), kind_of(saved))};
 }
 
 std::vector<Tensor> SplitHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                 Saved&, std::span<const std::uint8_t>) const {
-  return {collect(run, grad_out[0], Ownership(heads_, run.seq.size(), true), Kind::transient)};
+  return {
+      collect(run, grad_out[0], Ownership(heads_, head_ranks(run).size, true), Kind::transient)};
 }
 
 std::vector<Tensor> JoinHeads::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
-  return {collect(run, in[0], Ownership(heads_, run.seq.size(), false), kind_of(saved))};
+  return {collect(run, in[0], Ownership(heads_, head_ranks(run).size, false), kind_of(saved))};
 }
 
 std::vector<Tensor> JoinHeads::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                Saved&, std::span<const std::uint8_t>) const {
-  return {spread(run, grad_out[0], Ownership(heads_, run.seq.size(), false), Kind::transient)};
+  return {
+      spread(run, grad_out[0], Ownership(heads_, head_ranks(run).size, false), Kind::transient)};
 }
 
 }  // namespace trireme::ops

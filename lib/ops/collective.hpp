@@ -1,7 +1,8 @@
 #pragma once
 // Ulysses: the exchanges between linear layers, where a rank of seq has all heads of its positions,
-// and attention, where it has its own heads (heads.hpp) of all positions.
-//   t positions of this rank, T of all of them in rank order, h own heads (of query and key/value)
+// and attention, where it has its own heads (heads.hpp) of all positions of the ranks that share
+// out heads with it (sequence_layout.hpp).
+//   t positions of this rank, T of those in rank order, h own heads (of query and key/value)
 // SplitHeads  qkv_Bt(H+2G)D -> qkv_BT(h)D: a key/value head goes to every rank that reads it;
 //             the adjoint sums its gradients where its positions live
 // JoinHeads   o_BT(h)D -> o_Bt(H)D

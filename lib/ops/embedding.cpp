@@ -22,9 +22,9 @@ std::vector<Tensor> Embedding::input_gradients(const Run&, std::vector<Tensor>&,
 
 // Each row of dy to the table's row that its id names.
 static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
-                        const ConstView& ids_T) {
+                        const ConstView& ids_T, std::int64_t leaves) {
   run.gradients->add_whole(
-      {&table, 1}, dy_TC.extent[0],
+      {&table, 1}, leaves,
       [&](std::span<const View> dtable_VC, std::span<const View> largest, Accumulate how) {
         run.backend.put(Queue::compute, kernel::EmbeddingGrad{.dtable_VC = dtable_VC[0],
                                                               .how = how,
@@ -37,7 +37,8 @@ static void add_rows_of(const Run& run, ParamId table, const ConstView& dy_TC,
 void Embedding::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
   const ConstView dy_TC = as_rows(grad_out[0]);
   if (wants_any(run, params_))
-    add_rows_of(run, params_[0], dy_TC, saved[0].view().reshaped({dy_TC.extent[0]}));
+    add_rows_of(run, params_[0], dy_TC, saved[0].view().reshaped({dy_TC.extent[0]}),
+                dy_TC.extent[0]);
 }
 
 // The rows of the table that these tokens use.
@@ -80,12 +81,13 @@ void AddPositions::weight_gradients(const Run& run, std::vector<Tensor> grad_out
   const Tensor& dy = grad_out[0];
   const auto batch = dy.shape()[0], tokens = dy.shape()[1], width = dy.shape()[2];
   if (!wants_any(run, params_)) return;
+  // A position's gradient adds over samples, on one rank of seq; over all tokens, where documents
+  // have positions of their own.
+  const auto leaves = run.place.start_BT ? batch * tokens : run.seq.rank() == 0 ? batch : 0;
   if (const auto& position_BT = run.place.position_BT) {
-    add_rows_of(run, params_[0], as_rows(dy), position_BT.reshaped({batch * tokens}));
+    add_rows_of(run, params_[0], as_rows(dy), position_BT.reshaped({batch * tokens}), leaves);
     return;
   }
-  // Rows of this sum are samples: a position's gradient adds over them, on one rank of seq.
-  const auto leaves = run.seq.rank() == 0 ? batch : 0;
   const auto add = [&](std::span<const View> dst, std::span<const View> largest, Accumulate how) {
     const View dtable = dst[0];
     if (tokens < dtable.extent[0] && how == Accumulate::overwrite) {

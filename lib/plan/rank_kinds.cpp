@@ -6,14 +6,16 @@
 #include <string>
 
 #include "lib/ops/heads.hpp"
+#include "lib/ops/sequence_layout.hpp"
 
 namespace trireme {
 
 // What attention does on a rank of seq.
 static std::vector<std::int64_t> kind_of_heads(const ModelConfig& c, int rank, int ranks) {
   const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
-  std::vector<std::int64_t> kind;
-  for (const auto& g : head_groups(heads, head_share(heads, rank, ranks)))
+  const int share = ops::ranks_with_heads(ranks, c.heads);
+  std::vector<std::int64_t> kind{rank / share};  // whose positions it has
+  for (const auto& g : head_groups(heads, head_share(heads, rank % share, share)))
     kind.insert(kind.end(), {g.query.begin, g.query.count, g.kv.begin, g.kv.count});
   return kind;
 }

@@ -46,7 +46,7 @@ bool accepts(const PlanInput& in, const RunChoice& c) {
 
 std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
   const auto& model = in.setup.model;
-  const GridLimits limits{.layers = model.layers, .heads = model.heads, .tokens = model.context};
+  const GridLimits limits{.layers = model.layers, .tokens = model.context};
   std::vector<RunChoice> all;
   std::vector<Grid> grids;
   for (auto grid : legal_grids(limits, ranks))

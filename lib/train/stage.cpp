@@ -6,6 +6,7 @@
 #include "kernels/trace.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/ops/key_values.hpp"
+#include "lib/ops/sequence_layout.hpp"
 
 namespace trireme {
 
@@ -26,13 +27,14 @@ class LaterGradients final : public Gradients {
 }  // namespace
 
 ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Session& session,
-                       Backend& backend, const Communicator& seq,
+                       Backend& backend, const Communicator& seq, const ops::SequenceLayout& layout,
                        std::span<const Batch> microbatches, Recompute recompute, When when)
     : model_(model),
       chunks_(chunks),
       session_(session),
       backend_(backend),
       seq_(seq),
+      layout_(layout),
       batches_(microbatches),
       recompute_(recompute),
       when_(std::move(when)),
@@ -67,14 +69,16 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
     const std::vector<std::int32_t> at(when_.cached->at_B.begin(), when_.cached->at_B.end());
     m.position_BT = to_device<std::int32_t>(backend_, {samples, 1}, at);
   }
-  if (batch.start_BT.empty()) return m;
-  const auto all = tokens * seq_.size(), begin = tokens * seq_.rank();
-  m.start_BT = to_device<std::int32_t>(backend_, {samples, all}, batch.start_BT);
+  const bool folded = layout_.groups() > 1, documents = !batch.start_BT.empty();
+  if (m.position_BT || (!folded && !documents)) return m;
+  const auto all = tokens * seq_.size();
+  const auto own = layout_.every_position(seq_.rank());
+  if (folded) m.position_T = to_device<std::int32_t>(backend_, {tokens}, own);
+  if (documents) m.start_BT = to_device<std::int32_t>(backend_, {samples, all}, batch.start_BT);
   std::vector<std::int32_t> position;
   for (std::int64_t b = 0; b < samples; ++b)
-    for (auto t = begin; t < begin + tokens; ++t)
-      position.push_back(static_cast<std::int32_t>(t) -
-                         batch.start_BT[static_cast<std::size_t>(b * all + t)]);
+    for (const auto t : own)
+      position.push_back(documents ? t - batch.start_BT[static_cast<std::size_t>(b * all + t)] : t);
   m.position_BT = to_device<std::int32_t>(backend_, {samples, tokens}, position);
   return m;
 }
@@ -86,7 +90,8 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.seed = when_.seed;
   place.step = when_.step;
   place.microbatch = m;
-  place.rows = {batch.sample_B.view(), seq_.rank() * boundary().shape[1]};
+  place.rows = {batch.sample_B.view(), layout_.positions(seq_.rank())[0].begin,
+                batch.position_T.view()};
   place.targets_BT = batch.targets_BT.view();
   place.start_BT = batch.start_BT.view();
   place.position_BT = batch.position_BT.view();
@@ -94,8 +99,8 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.balance_scale = when_.balance_scale;
   place.z_scale = when_.z_scale;
   place.exact_chunk = when_.exact_chunk;
-  return {backend_, seq_,         weights, gradients,    session_.trainable(),
-          place,    when_.cached, totals,  when_.experts};
+  return {backend_, seq_,         weights, gradients,     session_.trainable(),
+          place,    when_.cached, totals,  when_.experts, &layout_};
 }
 
 // Forward of one part; what its backward needs is kept.

@@ -46,10 +46,10 @@ class ModelStage final : public Stage {
     std::function<bool(int microbatch)> drop = {};
     ActivationDigests* activations = nullptr;  // gets what the parts make; null: none
   };
-  // This rank's share of each microbatch: the positions of its place in seq. Ids are read on the
-  // first stage, targets on the last, starts of documents on all.
+  // This rank's share of each microbatch, by the layout: the positions of its place in seq. Ids are
+  // read on the first stage, targets on the last, starts of documents on all.
   ModelStage(const Model&, std::span<const Chunk>, Session&, Backend&, const Communicator& seq,
-             std::span<const Batch> microbatches, Recompute, When);
+             const ops::SequenceLayout&, std::span<const Batch> microbatches, Recompute, When);
 
   Boundary boundary() const override;
   void begin(int m) override;
@@ -71,11 +71,11 @@ class ModelStage final : public Stage {
     std::int32_t leaf = -1, root = -1;
   };
   struct Microbatch {
-    Tensor ids_BT, targets_BT;     // i32
-    Tensor sample_B;               // i64
-    Tensor start_BT, position_BT;  // i32, Place's
-    std::vector<Kept> parts;       // of those that need backward
-    std::vector<Tape> later;       // of those whose weight gradients are to come, the last first
+    Tensor ids_BT, targets_BT;                 // i32
+    Tensor sample_B;                           // i64
+    Tensor start_BT, position_BT, position_T;  // i32, Place's
+    std::vector<Kept> parts;                   // of those that need backward
+    std::vector<Tape> later;  // of those whose weight gradients are to come, the last first
   };
   const Chunk& chunk_of(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)]; }
   std::string_view first_unit(const Part& p) const {
@@ -94,6 +94,7 @@ class ModelStage final : public Stage {
   Session& session_;
   Backend& backend_;
   const Communicator& seq_;
+  const ops::SequenceLayout& layout_;
   std::span<const Batch> batches_;
   Recompute recompute_;
   When when_;

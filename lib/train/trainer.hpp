@@ -14,6 +14,7 @@
 #include "lib/comm/axes.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/ops/key_values.hpp"
+#include "lib/ops/sequence_layout.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/store.hpp"
 #include "lib/train/config.hpp"
@@ -151,6 +152,8 @@ class Trainer {
 
  private:
   Layout layout() const;
+  // Of samples of so many tokens.
+  ops::SequenceLayout layout_of(std::int64_t tokens) const;
   bool has_head() const { return axes_.at.pipe == pipe_.last_stage(); }
   double agree(double) const;
   // What forward and backward of all microbatches come to.

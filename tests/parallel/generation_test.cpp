@@ -43,7 +43,7 @@ TEST(Generation, HasTheTokensOfOneRank) {
     c.context = 12;
     c.layers = 4;
     const auto expected = tokens_on({}, c, {});
-    for (auto grid : legal_grids({.layers = c.layers, .heads = c.heads, .tokens = c.context}, n)) {
+    for (auto grid : legal_grids({.layers = c.layers, .tokens = c.context}, n)) {
       for (int e = 2; mixture && e <= 5; ++e)
         if (grid.places() % e == 0) grid.expert = e;
       if (!test::next_case(describe(grid))) return;

@@ -56,8 +56,13 @@ ModelConfig parity_model(const ParityCase& p) {
   c.context = p.size;
   c.ffn_width = 40;
   if (p.flavour != "gpt2") c.kv_heads = 3;
+  if (p.flavour == "one" || p.flavour == "two") {
+    c.heads = p.flavour == "one" ? 1 : 2;
+    c.kv_heads = 1;
+    c.head_dim = 4;
+  }
   const bool mixture = p.flavour == "mixture", sigmoid = p.flavour == "sigmoid";
-  if (p.flavour == "llama" || mixture || sigmoid) {
+  if (p.flavour == "llama" || p.flavour == "two" || mixture || sigmoid) {
     c.norm = NormKind::rms;
     c.bias = false;
     c.activation = ActivationKind::swiglu;

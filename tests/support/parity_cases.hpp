@@ -13,7 +13,8 @@ namespace trireme::test {
 struct ParityCase {
   Grid grid;
   // gpt2 (12 kv heads, tied), llama (3, untied), gqa, qwen (3, tied); llama with experts: mixture
-  // (2 of 5 beside a gated shared one, loss by sample), sigmoid (3 of 6, a bias that moves)
+  // (2 of 5 beside a gated shared one, loss by sample), sigmoid (3 of 6, a bias that moves); llama
+  // with few heads, so that positions are shared out: two (1 kv head), one (gpt2)
   std::string flavour = "gpt2";
   ZeroConfig zero;
   int microbatches = 2;  // of each data rank
@@ -40,7 +41,7 @@ inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {
   return out << name_of(c);
 }
 
-// 8 layers, 12 query heads.
+// 8 layers, 12 query heads but for those of few.
 ModelConfig parity_model(const ParityCase&);
 TrainerSetup parity_setup(const ParityCase&);
 // Its step as input of a plan, without an evaluation.

@@ -6,6 +6,10 @@ void run(const kernel::AddFixed&, const Resources&) {
   fail("add_fixed: a GPU does not count quanta yet; run.exactness = \"invariant\" needs the host");
 }
 
+void run(const kernel::ReadFixed&, const Resources&) {
+  fail("read_fixed: a GPU does not count quanta yet; run.exactness = \"invariant\" needs the host");
+}
+
 template <class O>
 static void require_any_order(const O& o) {
   require(o.order == SumOrder::any,
@@ -32,9 +36,8 @@ void run(const kernel::GroupedMatmulGrad& o, const Resources& r) {
 }
 
 // Trainer refuses it before: BackendProperties::documents.
-static void refuse_documents(const ConstView& starts_or_positions) {
-  require(!starts_or_positions,
-          "a GPU computes no attention within documents: give run.backend = \"host\"");
+static void refuse_documents(const ConstView& start_BT) {
+  require(!start_BT, "a GPU computes no attention within documents: give run.backend = \"host\"");
 }
 
 void run(const kernel::Attention& o, const Resources& r) {
@@ -53,11 +56,6 @@ void run(const kernel::AttentionGrad& o, const Resources& r) {
 
 void run(const kernel::CachedAttention&, const Resources&) {
   fail("cached_attention: a GPU keeps no keys and values yet: BackendProperties::caches says so");
-}
-
-void run(const kernel::Rotary& o, const Resources& r) {
-  refuse_documents(o.position_BT);
-  run(o, static_cast<const OnStream&>(r));
 }
 
 }  // namespace trireme::cuda

@@ -13,12 +13,12 @@ struct Resources : OnStream {
 };
 
 void run(const kernel::AddFixed&, const Resources&);
+void run(const kernel::ReadFixed&, const Resources&);
 void run(const kernel::Matmul&, const Resources&);
 void run(const kernel::GroupedMatmul&, const Resources&);
 void run(const kernel::GroupedMatmulGrad&, const Resources&);
 void run(const kernel::Attention&, const Resources&);
 void run(const kernel::AttentionGrad&, const Resources&);
 void run(const kernel::CachedAttention&, const Resources&);
-void run(const kernel::Rotary&, const Resources&);
 
 }  // namespace trireme::cuda

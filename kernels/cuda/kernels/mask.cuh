@@ -9,6 +9,7 @@ namespace trireme::cuda {
 struct DropoutRows {
   std::int64_t samples, tokens, width, t0;
   const std::int64_t* sample_B;
+  const std::int32_t* position_T;  // may be null: t0 and on
 };
 
 template <class T>
@@ -25,7 +26,8 @@ Dropped<T> dropped_of(const kernel::Dropout& o) {
           .x = at<T>(o.x_BTC),
           .skip = at<T>(o.skip_BTC),
           .key = o.key,
-          .rows = {n[0], n[1], n[2], o.rows.t0, at<std::int64_t>(o.rows.sample_B)}};
+          .rows = {n[0], n[1], n[2], o.rows.t0, at<std::int64_t>(o.rows.sample_B),
+                   at<std::int32_t>(o.rows.position_T)}};
 }
 
 struct Mask {
@@ -64,7 +66,8 @@ struct Mask {
   __device__ Row row(std::int64_t r) const {
     if (all) return {*this};
     const auto t = r % rows.tokens;
-    return {*this, static_cast<std::uint64_t>((rows.t0 + t) * rows.width),
+    const auto position = rows.position_T ? std::int64_t{rows.position_T[t]} : rows.t0 + t;
+    return {*this, static_cast<std::uint64_t>(position * rows.width),
             static_cast<std::uint64_t>(rows.sample_B[r / rows.tokens])};
   }
 };

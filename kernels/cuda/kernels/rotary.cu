@@ -13,13 +13,16 @@ struct Rotary {
   const float* table_T2E;
   float sign;
   std::int64_t tokens, heads, half;
+  const std::int32_t* position_BT;  // may be null
+  std::int64_t of_sample;           // its stride
 
   __device__ void operator()(std::int64_t i) const {
     const auto packs = half / N;
     const auto e = i % packs * N, row = i / packs;
     const auto h = row % heads, t = row / heads % tokens, b = row / heads / tokens;
     T* const at = x.data + b * x.sample + t * x.token + h * x.head + e;
-    const float* const angle = table_T2E + t * 2 * half + e;
+    const auto position = position_BT ? std::int64_t{position_BT[b * of_sample + t]} : t;
+    const float* const angle = table_T2E + position * 2 * half + e;
     auto x1 = load<N>(at), x2 = load<N>(at + half);
     const auto c = load<N>(angle), s = load<N>(angle + half);
 #pragma unroll
@@ -48,7 +51,8 @@ void run(const kernel::Rotary& o, const OnStream& on) {
         [&](auto packs) {
           constexpr int N = decltype(packs)::value;
           launch_each(on.stream, "rotary", n[0] * n[1] * n[2] * (half / N),
-                      Rotary<N, T>{x, table, sign, n[1], n[2], half});
+                      Rotary<N, T>{x, table, sign, n[1], n[2], half,
+                                   at<std::int32_t>(o.position_BT), o.position_BT.stride[0]});
         });
   });
 }

@@ -1,0 +1,68 @@
+// More ranks of seq than heads: positions are shared out, keys and values stream past. The same
+// numbers as on one rank, and with run.exactness = "invariant" the same bits.
+#include <gtest/gtest.h>
+
+#include "tests/parallel/parity.hpp"
+#include "tests/parallel/world.hpp"
+
+namespace trireme::test {
+namespace {
+
+std::vector<ParityCase> cases(int ranks) {
+  std::vector<ParityCase> all;
+  for (const char* flavour : {"one", "two"})
+    for (const Grid& grid : {Grid{1, 1, ranks}, Grid{2, 1, ranks / 2}, Grid{1, 2, ranks / 2}}) {
+      if (grid.ranks() != ranks || grid.seq == 1) continue;
+      ParityCase c;
+      c.grid = grid;
+      c.flavour = flavour;
+      c.size = ranks == 3 ? 12 : 16;
+      c.steps = 2;
+      all.push_back(c);
+      c.zero.stage = 3;
+      c.recompute = Recompute::block;
+      c.dropout = 0.1;
+      c.documents = true;
+      c.schedule = grid.pipe > 1 ? ScheduleKind::zero_bubble : c.schedule;
+      all.push_back(c);
+    }
+  return all;
+}
+
+TEST(Sequence, PositionsAreSharedOut) {
+  for (const auto& c : cases(world().size())) {
+    SCOPED_TRACE(name_of(c));
+    if (!next_case(name_of(c))) break;
+    expect_parity(c, f64_bound);
+  }
+}
+
+TEST(Sequence, InvariantHasTheBitsOfOneRank) {
+  for (const char* backend : {"ref", "host"})
+    for (auto c : exact_cases(cases(world().size()), backend, DType::f32)) {
+      c.exact_chunk = c.size / world().size() % 2 == 0 ? 2 : 1;
+      SCOPED_TRACE(name_of(c));
+      if (!next_case(name_of(c))) break;
+      expect_parity(c, 0);
+    }
+}
+
+// On the host, whose keys come in tiles of 64, too.
+TEST(Sequence, ChunksOfWholeTilesHaveTheBitsOfOneRank) {
+  if (world().size() != 2) GTEST_SKIP() << "once is enough";
+  ParityCase c;
+  c.grid = {1, 1, 2};
+  c.flavour = "two";
+  c.size = 256;
+  c.microbatches = 128;
+  c.steps = 1;
+  c.documents = true;
+  c.flavour = "one";
+  c = exact_cases({c}, "host", DType::f32)[0];
+  c.exact_chunk = 32;
+  if (!next_case(name_of(c))) return;
+  expect_parity(c, 0);
+}
+
+}  // namespace
+}  // namespace trireme::test
