@@ -78,7 +78,7 @@ struct Attention {
     read(f, o.q_BTHD, o.k_BTGD, o.v_BTGD);
     may_scratch(f, o.workspace);
     may_read(f, o.start_BT);
-    may_result(f, begins(o.piece) ? Accumulate::overwrite : Accumulate::add, o.state);
+    f(o.state, begins(o.piece) ? Role::scratch : Role::add, Need::may);
   }
   double flops() const { return attention_flops(shape, Direction::forward); }
 };
@@ -105,7 +105,7 @@ struct AttentionGrad {
     read(f, o.do_BTHD, o.o_BTHD, o.lse_BHT, o.q_BTHD, o.k_BTGD, o.v_BTGD);
     may_scratch(f, o.workspace);
     may_read(f, o.start_BT);
-    may_result(f, begins(o.piece) ? Accumulate::overwrite : Accumulate::add, o.state);
+    f(o.state, begins(o.piece) ? Role::scratch : Role::add, Need::may);
     may_result(f, Accumulate::add, o.largest);
   }
   double flops() const { return attention_flops(shape, Direction::backward); }

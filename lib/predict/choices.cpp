@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/fixed.hpp"
+#include "lib/ops/sequence_layout.hpp"
 #include "lib/pipe/schedule.hpp"
 
 namespace trireme {
@@ -44,16 +45,21 @@ bool accepts(const PlanInput& in, const RunChoice& c) {
          pipeline_fault(c.schedule, c.grid.pipe, c.chunks, samples / c.microbatch).empty();
 }
 
+// That share out positions, which a search tries: each is a kind of rank to simulate.
+constexpr int most_groups = 8;
+
 std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
   const auto& model = in.setup.model;
   const GridLimits limits{.layers = model.layers, .tokens = model.context};
   std::vector<RunChoice> all;
   std::vector<Grid> grids;
-  for (auto grid : legal_grids(limits, ranks))
+  for (auto grid : legal_grids(limits, ranks)) {
+    if (grid.seq > most_groups * ops::ranks_with_heads(grid.seq, model.heads)) continue;
     for (const auto expert : expert_ranks(model, grid)) {
       grid.expert = static_cast<int>(expert);
       grids.push_back(grid);
     }
+  }
   for (const auto& grid : grids) {
     if (in.train.batch % grid.data != 0) continue;
     const auto samples = in.train.batch / grid.data;

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr GridLimits model = {.layers = 12, .heads = 12, .tokens = 1024, .batch = 64};
+constexpr GridLimits model = {.layers = 12, .tokens = 1024, .batch = 64};
 
 // Grids with few and many ranks, factors that are no powers of two, and 4,096 ranks.
 std::vector<Grid> samples() {
@@ -169,7 +169,7 @@ TEST(Grid, LegalGridsAreThoseWithoutAProblem) {
   for (const std::int64_t ranks : {1, 2, 3, 4, 8, 12, 24, 64, 4096}) {
     std::set<std::tuple<int, int, int>> expected;
     for (int pipe = 1; pipe <= 12; ++pipe) {
-      for (int seq = 1; seq <= 12; ++seq) {
+      for (int seq = 1; seq <= 1024; ++seq) {
         for (int data = 1; data <= 64; ++data) {
           if (std::int64_t{pipe} * seq * data == ranks && 1024 % seq == 0 && 64 % data == 0) {
             expected.insert({pipe, data, seq});
@@ -191,16 +191,11 @@ TEST(Grid, StagesNeedBlocks) {
   EXPECT_TRUE(grid_problems({12, 1, 1}, model).empty());
 }
 
-TEST(Grid, SequenceRanksNeedHeadsAndWholeTokens) {
-  EXPECT_EQ(message_of({1, 1, 16}, model),
-            "parallel.seq = 16 is more than model.heads = 12; a sequence rank needs a head");
+TEST(Grid, SequenceRanksNeedWholeTokens) {
   EXPECT_EQ(message_of({1, 1, 5}, model),
-            "parallel.seq = 5 does not divide model.context = 1024; degrees that do: 1, 2, 4, 8");
-  GridLimits l = model;
-  l.heads = 8;
-  EXPECT_TRUE(grid_problems({1, 1, 8}, l).empty());
-  // Heads need not divide.
-  EXPECT_TRUE(grid_problems({1, 1, 8}, model).empty());
+            "parallel.seq = 5 does not divide model.context = 1024; degrees that do: 1, 2, 4, 8, "
+            "16, 32, 64, 128");
+  EXPECT_TRUE(grid_problems({1, 1, 16}, model).empty());
 }
 
 TEST(Grid, BatchIsSharedByDataRanksAndMicrobatches) {

@@ -2,10 +2,14 @@
 // queries have the bits of all keys at once, and gradients of keys add up to the same.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "lib/base/fixed.hpp"
 #include "tests/support/contract.hpp"
 
 namespace trireme {
@@ -107,7 +111,8 @@ struct Context {
     }
   }
   void backward(const View& dq, const View& dk, const View& dv, const View& o, const View& lse,
-                std::int64_t begin, std::int64_t end, Ranges keys, Accumulate how) const {
+                std::int64_t begin, std::int64_t end, Ranges keys, Accumulate how, int shift = 0,
+                const View& largest = {}) const {
     View state;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto [key, key_end] = keys[i];
@@ -129,9 +134,12 @@ struct Context {
                                  .start_BT = starts_of(begin, end),
                                  .piece = piece(i, keys.size()),
                                  .state = state,
-                                 .keys = how});
+                                 .keys = how,
+                                 .shift = shift,
+                                 .largest = largest});
     }
   }
+  Shape shape() const { return {s.batch, s.tokens, s.heads, s.head_dim}; }
   View fresh() const { return lab.fresh(Shape{s.batch, s.tokens, s.heads, s.head_dim}); }
   View zeros() const {
     const View z = lab.wide_fresh(Shape{s.batch, s.tokens, s.heads, s.head_dim});
@@ -181,6 +189,46 @@ TEST_P(AttentionPieces, QueriesHaveTheBitsOfAllKeysAtOnce) {
         EXPECT_EQ(lab.bytes(dk), lab.bytes(dk_parts));
         EXPECT_EQ(lab.bytes(dv), lab.bytes(dv_parts));
       }
+    });
+  }
+}
+
+// A call's sums over its queries are one term each.
+TEST_P(AttentionPieces, GradientsOfKeysAreCountedByTheCall) {
+  for (const auto& c : cases) {
+    SCOPED_TRACE(describe(c));
+    run([c](Lab& lab) {
+      const Context x(lab, c);
+      const auto n = static_cast<std::size_t>(x.q.count());
+      const View o = x.fresh(), lse = x.stats(), dq = x.fresh();
+      x.forward(o, lse, 0, x.s.tokens, {{0, x.s.tokens}});
+      const auto counts = [&] {
+        return lab.numbers(std::vector<std::int64_t>(n, 1)).reshaped(x.shape());
+      };
+      const View dk = counts(), dv = counts(), largest = lab.of_type(DType::f32, {1}, {0});
+      std::vector<std::int64_t> dk_want(n, 1), dv_want(n, 1);
+      constexpr int shift = 3;
+      double most = 0;
+      for (std::size_t i = 0; i + 1 < c.queries.size(); ++i) {
+        const auto begin = c.queries[i], end = c.queries[i + 1];
+        x.backward(dq, dk, dv, o, lse, begin, end, x.pieces(end), Accumulate::add, shift, largest);
+        const View dk_wide = x.zeros(), dv_wide = x.zeros();
+        x.backward(dq, dk_wide, dv_wide, o, lse, begin, end, {{0, end}}, Accumulate::overwrite);
+        for (auto& [want, d] : {std::tie(dk_want, dk_wide), std::tie(dv_want, dv_wide)}) {
+          const auto values = lab.read(d);
+          for (std::size_t e = 0; e < n; ++e) {
+            want[e] += fixed::of_gradient(static_cast<float>(values[e] * (1 << shift)));
+            most = std::max(most, std::abs(values[e]) * (1 << shift));
+          }
+        }
+      }
+      const auto bytes = [](const std::vector<std::int64_t>& v) {
+        const auto b = std::as_bytes(std::span(v));
+        return std::vector<std::byte>(b.begin(), b.end());
+      };
+      EXPECT_EQ(lab.bytes(dk), bytes(dk_want));
+      EXPECT_EQ(lab.bytes(dv), bytes(dv_want));
+      EXPECT_EQ(lab.read(largest)[0], most);
     });
   }
 }

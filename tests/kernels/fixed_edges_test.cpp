@@ -1,7 +1,9 @@
 // Counts of quanta at their edges, on host and ref alike.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/open/open.hpp"
@@ -46,6 +48,27 @@ class FixedEdges : public testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(On, FixedEdges, testing::Values("host", "ref"),
                          [](const auto& p) { return std::string(p.param); });
+
+// What was counted comes back, unless so many terms may not have fitted.
+TEST_P(FixedEdges, SumsAreReadBack) {
+  const std::vector<std::int64_t> sum{0, 3LL << 50, -(5LL << 40), 1};
+  std::vector<float> y(sum.size(), 7);
+  const auto read = [&](double terms, float most) {
+    largest[0] = most;
+    View to = view_of(y), from = view_of(sum);
+    backend->put(Queue::compute, kernel::ReadFixed{.y_BTHD = to.reshaped({1, 1, 2, 2}),
+                                                   .sum_BTHD = from.reshaped({1, 1, 2, 2}),
+                                                   .largest = view_of(largest),
+                                                   .terms = terms,
+                                                   .shift = 2});
+  };
+  read(4, 2047);
+  EXPECT_EQ(y, (std::vector<float>{0, 0.75F, -0x5p-12F, 0x1p-52F}));
+  for (const auto& [terms, most] : {std::pair{4.0, 2048.0F}, {1.0, infinity}}) {
+    read(terms, most);
+    for (const float x : y) EXPECT_TRUE(std::isnan(x));
+  }
+}
 
 // Alone, and as one of many, which a vector takes.
 TEST_P(FixedEdges, ALeafAtAnEdge) {

@@ -22,7 +22,7 @@ GRIDS = [
     (4, "parallel.pipe=3 model.layers=4 train.microbatch=1", "pipe 3.*4 ranks.*4 x 1 x 1.*2 x 2 x 1.*2 x 1 x 2"), (4, "parallel.pipe=2 parallel.data=1", "4 ranks.*2 x 2 x 1"),
     (4, "parallel.pipe=4 model.layers=2", "parallel.pipe = 4.*model.layers = 2"),
     (2, "parallel.pipe=2 parallel.schedule=interleaved", "needs parallel.chunks of 2 or more"), (2, "parallel.pipe=2 parallel.chunks=2", "parallel.chunks = 2 is not of"),
-    (4, "parallel.seq=4 model.heads=2", "parallel.seq = 4.*model.heads = 2"), (2, "parallel.seq=2 model.context=7", "parallel.seq = 2.*model.context = 7"),
+    (2, "parallel.seq=2 model.context=7", "parallel.seq = 2.*model.context = 7"),
     (4, "train.batch=6 train.microbatch=1", "train.batch = 6.*batches that are: 4, 8"), (2, "train.batch=6 train.microbatch=2", "train.microbatch = 2.*1, 3"),
     (4, f"{MIXTURE} parallel.expert=3 train.microbatch=1", "parallel.expert = 3.*parallel.data x parallel.seq = 4 x 1.*1, 2, 4"),
     (4, f"{MIXTURE} parallel.expert=4 parallel.pipe=2 train.microbatch=1", "parallel.expert = 4.*parallel.data x parallel.seq = 2 x 1.*1, 2"),

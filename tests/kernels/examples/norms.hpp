@@ -90,7 +90,8 @@ inline Examples<kernel::ResidualNorm> examples(Of<kernel::ResidualNorm>) {
                           .b_C = bias ? o.values({C}) : View{},
                           .eps = 0.1,
                           .key = {0x123456789abcdefULL, p},
-                          .rows = {p > 0 ? o.numbers({7, 3}) : View{}, 5}};
+                          .rows = {p > 0 ? o.numbers({7, 3}) : View{}, 5,
+                                   p > 0 && skip ? o.ids({4, 0, 9}) : View{}}};
                     }});
   };
   for (const std::int64_t C : {7, 72})

@@ -20,7 +20,8 @@ inline Examples<kernel::Dropout> examples(Of<kernel::Dropout>) {
                             .x_BTC = x,
                             .skip_BTC = beside,
                             .key = {0x123456789abcdefULL, p},
-                            .rows = {p > 0 ? o.numbers({7, (1LL << 40) + 3}) : View{}, 5}};
+                            .rows = {p > 0 ? o.numbers({7, (1LL << 40) + 3}) : View{}, 5,
+                                     p > 0 && skip ? o.ids({4, 0, 9}) : View{}}};
                       }});
   };
   add("x", 0.5F, false, of_its_own);

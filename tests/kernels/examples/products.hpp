@@ -133,6 +133,28 @@ inline Examples<kernel::AttentionGrad> examples(Of<kernel::AttentionGrad>) {
                  .start_BT = apart ? documents(o, s) : View{}};
            },
            apart});
+  list.push_back({"counts",
+                  [](Operands& o) {
+                    const auto s = attention_shapes[1];
+                    const PackedAttention x(o, s), d(o, s);
+                    const Shape keys{s.batch, s.tokens, s.kv_heads, s.head_dim};
+                    return kernel::AttentionGrad{
+                        .dq_BTHD = d.q,
+                        .dk_BTGD = counts(o, keys),
+                        .dv_BTGD = counts(o, keys),
+                        .do_BTHD = d.o,
+                        .o_BTHD = x.o,
+                        .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                        .q_BTHD = x.q,
+                        .k_BTGD = x.k,
+                        .v_BTGD = x.v,
+                        .shape = s,
+                        .workspace = o.workspace(
+                            o.backend.attention_bytes(s, o.compute, Direction::backward).workspace),
+                        .keys = Accumulate::add,
+                        .largest = largest(o)};
+                  },
+                  true});
   return list;
 }
 

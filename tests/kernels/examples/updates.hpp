@@ -19,6 +19,20 @@ inline Examples<kernel::AddFixed> examples(Of<kernel::AddFixed>) {
   return list;
 }
 
+inline Examples<kernel::ReadFixed> examples(Of<kernel::ReadFixed>) {
+  Examples<kernel::ReadFixed> list;
+  for (const std::int64_t D : {1, 20})
+    list.push_back(
+        {std::to_string(D),
+         [D](Operands& o) {
+           const Shape s{2, 3, 4, D};
+           return kernel::ReadFixed{
+               .y_BTHD = o.values(s), .sum_BTHD = counts(o, s), .largest = largest(o), .shift = 3};
+         },
+         true});
+  return list;
+}
+
 inline Examples<kernel::ColumnSum> examples(Of<kernel::ColumnSum>) {
   Examples<kernel::ColumnSum> list;
   for (const auto how : both_modes)
