@@ -106,8 +106,8 @@ MUTANTS = [
      "  for (const auto border : borders_of(in, freeze)) steps.all.push_back(border);\n", "",
      program("plan_test", "*PlanAccount*")),
     # positions and heads; counted, heads are repeated before they are spread, see above
-    ("positions off by the shard", "lib/train/stage.cpp", "seq_.rank() * boundary().shape[1]",
-     "(0 * seq_.rank())", few(2)),
+    ("positions off by the shard", "lib/train/stage.cpp", "layout_.positions(seq_.rank())[0].begin",
+     "layout_.positions(0)[0].begin", few(2)),
     ("rotary angles off by the shard", "lib/ops/rotary.cpp", "slice(0, run.place.rows.t0, qkv.shape()[1])",
      "slice(0, 0, qkv.shape()[1])", few(2)),
     ("keys are normed by the queries' weight", "lib/ops/qk_norm.cpp", "run.weights[params_[param++]]",

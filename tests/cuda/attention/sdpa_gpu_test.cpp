@@ -19,14 +19,15 @@ struct Results {
 
 // Forward and backward in pieces of at most `limit` bytes, on q, k and v that stand packed.
 Results attend(Backend& backend, Determinism determinism, std::size_t limit) {
-  const auto [B, T, H, G, D, scale] = shape;
+  const auto B = shape.batch, T = shape.tokens, H = shape.heads, G = shape.kv_heads,
+             D = shape.head_dim;
   Lab lab(backend, DType::bf16, DType::bf16);
   Sdpa sdpa(determinism, cuda_architecture(0), limit);
   auto* const stream = backend.native(Queue::compute);
   const View qkv = lab.random({B, T, H + 2 * G, D}, 1), d_o = lab.random({B, T, H, D}, 2);
   const View o = lab.fresh({B, T, H, D}), lse = lab.wide_fresh({B, H, T});
   const View dqkv = lab.fresh({B, T, H + 2 * G, D});
-  const auto part = [H = H, G = G](const View& all, int i) {
+  const auto part = [H, G](const View& all, int i) {
     return all.slice(2, i == 0 ? 0 : H + (i - 1) * G, i == 0 ? H : G);
   };
   sdpa.run(stream, kernel::Attention{.o_BTHD = o,

@@ -26,7 +26,8 @@ struct Attended {
 
 // Twice forward and backward with engines that need so many times the workspace.
 Attended attend(double appetite) {
-  const auto [B, T, H, G, D, scale] = shape;
+  const auto B = shape.batch, T = shape.tokens, H = shape.heads, G = shape.kv_heads,
+             D = shape.head_dim;
   ScratchFolder folder;
   simulated::appetite() = appetite;
   log_to(folder.path() / "log");
