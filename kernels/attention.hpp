@@ -45,10 +45,10 @@ inline double attention_flops(const AttentionShape& s, Direction d) {
 // known of the queries stands in the state between them. Queries have the bits that all keys at
 // once give them, if each piece begins at a multiple of BackendProperties::attention_piece.
 enum class Piece : std::uint8_t { all, first, next, last };
-constexpr bool begins(Piece p) {
+constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;
 }
-constexpr bool ends(Piece p) {
+constexpr bool ends_keys(Piece p) {
   return p == Piece::all || p == Piece::last;
 }
 
@@ -72,13 +72,13 @@ struct Attention {
   Piece piece = Piece::all;
   View state{};
   static void operands(auto& o, auto&& f) {
-    const auto need = ends(o.piece) ? Need::must : Need::may;
+    const auto need = ends_keys(o.piece) ? Need::must : Need::may;
     result(f, Accumulate::overwrite, o.o_BTHD, need);
     result(f, Accumulate::overwrite, o.lse_BHT, need);
     read(f, o.q_BTHD, o.k_BTGD, o.v_BTGD);
     may_scratch(f, o.workspace);
     may_read(f, o.start_BT);
-    f(o.state, begins(o.piece) ? Role::scratch : Role::add, Need::may);
+    f(o.state, begins_keys(o.piece) ? Role::scratch : Role::add, Need::may);
   }
   double flops() const { return attention_flops(shape, Direction::forward); }
 };
@@ -99,13 +99,13 @@ struct AttentionGrad {
   int shift = 0;
   View largest{};
   static void operands(auto& o, auto&& f) {
-    result(f, Accumulate::overwrite, o.dq_BTHD, ends(o.piece) ? Need::must : Need::may);
+    result(f, Accumulate::overwrite, o.dq_BTHD, ends_keys(o.piece) ? Need::must : Need::may);
     result(f, o.keys, o.dk_BTGD);
     result(f, o.keys, o.dv_BTGD);
     read(f, o.do_BTHD, o.o_BTHD, o.lse_BHT, o.q_BTHD, o.k_BTGD, o.v_BTGD);
     may_scratch(f, o.workspace);
     may_read(f, o.start_BT);
-    f(o.state, begins(o.piece) ? Role::scratch : Role::add, Need::may);
+    f(o.state, begins_keys(o.piece) ? Role::scratch : Role::add, Need::may);
     may_result(f, Accumulate::add, o.largest);
   }
   double flops() const { return attention_flops(shape, Direction::backward); }

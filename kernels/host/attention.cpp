@@ -1,6 +1,8 @@
 // o = softmax(scale q k') v over keys not later than the query, tile by tile with a running maximum
 // and sum: no matrix of scores is ever whole. Dao 2023, "FlashAttention-2". A unit of work is one
-// query tile of one head; nothing in its arithmetic depends on the other units or on the threads.
+// few query tiles of one head, which share the copies of keys and values; nothing in the arithmetic
+// of a tile depends on the others or on the threads. Scores are in bits: times log2(e), so that
+// their exponentials are powers of 2.
 #include <limits>
 
 #include "kernels/host/attention_tile.hpp"
@@ -10,49 +12,63 @@
 namespace trireme::host {
 namespace {
 
-// Scratch of one thread.
-struct Tiles {
-  Tiles(Scratch s, std::int64_t E)
-      : rows(s.floats(edge * E)),
-        qT(s.floats(E * edge)),
-        s(s.floats(edge * edge)),
-        o(s.floats(edge * E)),
-        max(s.floats(edge)),
-        sum(s.floats(edge)),
-        shrink(s.floats(edge)) {}
-  static std::int64_t floats(std::int64_t E) { return 3 * edge * E + edge * edge + 3 * edge; }
-  // o, max and sum are where the next piece of keys finds them.
-  void kept_at(float* state, std::int64_t E) {
-    o = state;
-    max = state + edge * E;
+// Of one query tile: what stays while keys pass by.
+struct Queries {
+  void place(Scratch& s, std::int64_t E) {
+    qT = s.floats(E * edge);
+    keep(s.floats(kept_floats(E)), E);
+  }
+  static std::int64_t floats(std::int64_t E) { return E * edge + kept_floats(E); }
+  // o, max and sum: where the next piece of keys finds them.
+  void keep(float* at, std::int64_t E) {
+    o = at;
+    max = o + edge * E;
     sum = max + edge;
   }
   static std::int64_t kept_floats(std::int64_t E) { return edge * E + 2 * edge; }
 
-  float *rows, *qT, *s, *o, *max, *sum, *shrink;
+  float *qT, *o, *max, *sum;
+  FirstKeys first;
 };
 
-// s becomes exp(s - max), 0 where hidden; updates max, sum and the factor by which earlier results
+// Scratch of one thread.
+struct Tiles {
+  Tiles(Scratch s, std::int64_t E, std::int64_t group)
+      : k(s.floats(edge * E)),
+        v(s.floats(edge * E)),
+        s(s.floats(edge * edge)),
+        shrink(s.floats(edge)) {
+    for (std::int64_t i = 0; i < group; ++i) queries[static_cast<std::size_t>(i)].place(s, E);
+  }
+  static std::int64_t floats(std::int64_t E, std::int64_t group) {
+    return 2 * edge * E + edge * edge + edge + group * Queries::floats(E);
+  }
+
+  float *k, *v, *s, *shrink;
+  std::array<Queries, most_group> queries;
+};
+
+// s becomes 2^(s - max), 0 where hidden; updates max, sum and the factor by which earlier results
 // shrink.
-void softmax_tile(const Tiles& t, std::int64_t keys, std::int64_t queries, const TileMask& mask) {
-  for (std::int64_t column = 0; column < queries; column += lanes) {
+void softmax_tile(const Tiles& t, const Queries& q, const Pair& of) {
+  for (std::int64_t column = 0; column < of.queries; column += lanes) {
     float* s = t.s + column;
-    const Vec before = load(t.max + column);
+    const Vec before = load(q.max + column);
     std::array<Vec, 4> most{before, before, before, before};  // four chains hide the latency
-    for_keys(column, keys, mask, [&](std::int64_t key, VecInt seen) {
+    of.for_keys(column, [&](std::int64_t key, VecInt seen) {
       auto& m = most[key % 4];
       m = larger(seen ? load(s + key * edge) : m, m);
     });
     const Vec max = larger(larger(most[0], most[1]), larger(most[2], most[3]));
-    const Vec shrink = exp_below(before - max);
-    Vec sum = load(t.sum + column) * shrink;
-    for_keys(column, keys, mask, [&](std::int64_t key, VecInt seen) {
-      const Vec p = seen ? exp_below(load(s + key * edge) - max) : Vec{};
+    const Vec shrink = exp2_below(before - max);
+    Vec sum = load(q.sum + column) * shrink;
+    of.for_keys(column, [&](std::int64_t key, VecInt seen) {
+      const Vec p = seen ? exp2_below(load(s + key * edge) - max) : Vec{};
       store(s + key * edge, p);
       sum += p;
     });
-    store(t.max + column, max);
-    store(t.sum + column, sum);
+    store(q.max + column, max);
+    store(q.sum + column, sum);
     store(t.shrink + column, shrink);
   }
 }
@@ -61,58 +77,92 @@ void softmax_tile(const Tiles& t, std::int64_t keys, std::int64_t queries, const
 constexpr float lowest = -std::numeric_limits<float>::max() / 2;
 
 template <class T>
-void query_tile(const kernel::Attention& a, const Tiling& tiling, std::int64_t b, std::int64_t h,
-                std::int64_t i, const Tiles& t) {
-  const ConstView &q = a.q_BTHD, &k = a.k_BTGD, &v = a.v_BTGD;
-  const View &o = a.o_BTHD, &lse = a.lse_BHT;
-  const auto D = tiling.shape.head_dim, E = tiling.E, queries = tiling.queries(i);
-  const auto g = tiling.kv_head(h);
-  load_transposed(t.qT, rows_of<T>(q, b, i * edge, h), q.stride[1], queries, D, E,
-                  static_cast<float>(tiling.shape.scale), t.rows);
-  if (begins(a.piece)) {
-    std::fill_n(t.max, edge, lowest);
-    std::fill_n(t.sum, edge, 0.0F);
-    std::fill_n(t.o, edge * E, 0.0F);
-  }
+class Pass {
+ public:
+  Pass(const kernel::Attention& a, const Tiling& tiling) : a_(a), t_(tiling) {}
 
-  const FirstKeys first_keys(tiling.shape, a.start_BT, b, i * edge, queries);
-  for (auto j = first_keys.tile(); j < tiling.key_tiles_of(i); ++j) {
-    const auto ahead = tiling.ahead(i, j), keys = tiling.keys(j);
-    load_tile(t.rows, rows_of<T>(k, b, j * edge, g), k.stride[1], keys, D, E);
-    score_tile(t.s, t.rows, t.qT, keys, queries, tiling, ahead);
-    softmax_tile(t, keys, queries, TileMask(first_keys, j, ahead));
-    for (std::int64_t r = 0; r < queries; ++r) {
-      for (std::int64_t e = 0; e < E; ++e) t.o[r * E + e] *= t.shrink[r];
+  // Query tiles [begin, end).
+  void query_tiles(Tiles& t, std::int64_t b, std::int64_t h, std::int64_t begin,
+                   std::int64_t end) const {
+    const auto& queries = t.queries;
+    for (auto i = begin; i < end; ++i)
+      begin_queries(t, t.queries[static_cast<std::size_t>(i - begin)], b, h, i);
+    for (auto j = queries[0].first.tile(); j < t_.key_tiles_of(end - 1); ++j) {
+      load_keys(t.k, a_.k_BTGD, b, h, j);
+      load_keys(t.v, a_.v_BTGD, b, h, j);
+      for (auto i = begin; i < end; ++i) {
+        const auto& q = queries[static_cast<std::size_t>(i - begin)];
+        if (q.first.tile() <= j && j < t_.key_tiles_of(i)) pair(t, q, i, j);
+      }
     }
-    load_tile(t.rows, rows_of<T>(v, b, j * edge, g), v.stride[1], keys, D, E);
-    product(t.o, E, Accumulate::add, Columns{t.s, edge}, t.rows, E, queries, E,
-            [&](std::int64_t row) {
-              return Part{0, keys_end(row, ahead, keys), 0};
-            });
+    if (!ends_keys(a_.piece)) return;
+    for (auto i = begin; i < end; ++i)
+      end_queries(queries[static_cast<std::size_t>(i - begin)], b, h, i);
   }
-  if (!ends(a.piece)) return;
 
-  auto* lse_row = reinterpret_cast<float*>(lse.data) + b * lse.stride[0] + h * lse.stride[1];
-  for (std::int64_t r = 0; r < queries; ++r) {
-    lse_row[(i * edge + r) * lse.stride[2]] = t.max[r] + math::log(t.sum[r]);
-    store_row(rows_of<T>(o, b, i * edge + r, h), t.o + r * E, D, 1 / t.sum[r]);
+ private:
+  void begin_queries(const Tiles& t, Queries& to, std::int64_t b, std::int64_t h,
+                     std::int64_t i) const {
+    const auto& q = a_.q_BTHD;
+    load_transposed(to.qT, rows_of<T>(q, b, i * edge, h), q.stride[1], t_.queries(i),
+                    t_.shape.head_dim, t_.E, static_cast<float>(t_.shape.scale) * log2_e, t.k);
+    to.first = FirstKeys(t_.shape, a_.start_BT, b, i * edge, t_.queries(i));
+    if (a_.piece != Piece::all) {
+      const auto unit = (b * t_.shape.heads + h) * t_.tiles + i;
+      to.keep(reinterpret_cast<float*>(a_.state.data) + unit * Queries::kept_floats(t_.E), t_.E);
+    }
+    if (!begins_keys(a_.piece)) return;
+    std::fill_n(to.max, edge, lowest);
+    std::fill_n(to.sum, edge, 0.0F);
+    std::fill_n(to.o, edge * t_.E, 0.0F);
   }
-}
+
+  void load_keys(float* to, const ConstView& from, std::int64_t b, std::int64_t h,
+                 std::int64_t j) const {
+    load_tile(to, rows_of<T>(from, b, j * edge, t_.kv_head(h)), from.stride[1], t_.keys(j),
+              t_.shape.head_dim, t_.E);
+  }
+
+  void pair(const Tiles& t, const Queries& q, std::int64_t i, std::int64_t j) const {
+    const auto E = t_.E;
+    const Pair of(t_, q.first, i, j);
+    of.score(t.s, t.k, q.qT, t_);
+    softmax_tile(t, q, of);
+    for (std::int64_t r = 0; r < of.queries; ++r) {
+      if (t.shrink[r] != 1) store_row(q.o + r * E, q.o + r * E, E, t.shrink[r]);
+    }
+    product(q.o, E, Accumulate::add, Columns{t.s, edge}, t.v + of.skip * E, E, of.queries, E,
+            [&](std::int64_t row) { return of.keys_of(row); });
+  }
+
+  void end_queries(const Queries& q, std::int64_t b, std::int64_t h, std::int64_t i) const {
+    const View& lse = a_.lse_BHT;
+    auto* to = reinterpret_cast<float*>(lse.data) + b * lse.stride[0] + h * lse.stride[1];
+    for (std::int64_t r = 0; r < t_.queries(i); ++r) {
+      to[(i * edge + r) * lse.stride[2]] = q.max[r] * ln_2 + math::log(q.sum[r]);
+      store_row(rows_of<T>(a_.o_BTHD, b, i * edge + r, h), q.o + r * t_.E, t_.shape.head_dim,
+                1 / q.sum[r]);
+    }
+  }
+
+  const kernel::Attention& a_;
+  const Tiling& t_;
+};
 
 template <class T>
 void forward(const kernel::Attention& a, const Tiling& tiling) {
   const auto& shape = tiling.shape;
-  const auto heads = shape.batch * shape.heads;
-  const auto slot_floats = Tiles::floats(tiling.E);
+  const auto heads = shape.batch * shape.heads, group = group_of(tiling.tiles, heads);
+  const auto slot_floats = Tiles::floats(tiling.E, group);
+  const auto groups = (tiling.tiles + group - 1) / group;
   float* scratch = Scratch(a.workspace.data).floats(0);
-  auto* const state = reinterpret_cast<float*>(a.state.data);
+  const Pass<T> pass(a, tiling);
   // The long tiles first, so that the threads end together.
-  share(heads * tiling.tiles, [&](std::int64_t unit, std::int64_t slot) {
-    const auto i = tiling.tiles - 1 - unit / heads, head = unit % heads;
-    Tiles t(Scratch(reinterpret_cast<std::byte*>(scratch + slot * slot_floats)), tiling.E);
-    if (a.piece != Piece::all)
-      t.kept_at(state + (head * tiling.tiles + i) * Tiles::kept_floats(tiling.E), tiling.E);
-    query_tile<T>(a, tiling, head / shape.heads, head % shape.heads, i, t);
+  share(heads * groups, [&](std::int64_t unit, std::int64_t slot) {
+    const auto begin = (groups - 1 - unit / heads) * group, head = unit % heads;
+    Tiles t(Scratch(reinterpret_cast<std::byte*>(scratch + slot * slot_floats)), tiling.E, group);
+    pass.query_tiles(t, head / shape.heads, head % shape.heads, begin,
+                     std::min(begin + group, tiling.tiles));
   });
 }
 
@@ -121,10 +171,11 @@ void forward(const kernel::Attention& a, const Tiling& tiling) {
 AttentionBytes attention_bytes(const AttentionShape& shape, DType, Direction direction) {
   const Tiling tiling(shape);
   if (direction == Direction::backward) return attention_grad_bytes(tiling);
-  const auto units = shape.batch * shape.heads * tiling.tiles;
-  return {static_cast<std::size_t>(slots_for(units) * Tiles::floats(tiling.E)) * sizeof(float) +
-              Scratch::alignment,
-          static_cast<std::size_t>(units * Tiles::kept_floats(tiling.E)) * sizeof(float)};
+  const auto heads = shape.batch * shape.heads, units = heads * tiling.tiles;
+  const auto slot_floats = Tiles::floats(tiling.E, group_of(tiling.tiles, heads));
+  return {
+      static_cast<std::size_t>(slots_for(units) * slot_floats) * sizeof(float) + Scratch::alignment,
+      static_cast<std::size_t>(units * Queries::kept_floats(tiling.E)) * sizeof(float)};
 }
 
 void run(const kernel::Attention& o, View) {

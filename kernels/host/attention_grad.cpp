@@ -4,8 +4,9 @@
 // Dao 2023, "FlashAttention-2". Two ways through the pairs that give the same bits, because each
 // element of a gradient is one chain of FMAs in the order of its tiles:
 //   whole  a unit is a key/value head: every pair once, sums for dk and dv in scratch, of all keys
-//   split  a unit is a key tile (dk, dv), then a query tile (dq): every pair twice, little scratch;
-//          for few heads on many threads and for long sequences
+//   split  a unit is a few key tiles (dk, dv), then a few query tiles (dq): every pair twice,
+//   little
+//          scratch; for few heads on many threads and for very long sequences
 #include <cmath>
 
 #include "kernels/host/attention_tile.hpp"
@@ -15,27 +16,36 @@
 namespace trireme::host {
 namespace {
 
-constexpr std::int64_t most_whole_bytes = 8 << 20;  // of sums for a thread
+constexpr std::int64_t most_whole_bytes = 32 << 20;  // of sums for a thread
+
+// Of one query tile: what stays while keys pass by.
+struct Queries {
+  void place(Scratch& s, std::int64_t E) {
+    for (auto* part : {&q, &d_o, &qT, &d_oT, &dq}) *part = s.floats(edge * E);
+    for (auto* part : {&lse, &delta}) *part = s.floats(edge);
+  }
+  static std::int64_t floats(std::int64_t E) { return 5 * edge * E + 2 * edge; }
+  static std::int64_t kept_floats(std::int64_t E) { return edge * E; }
+
+  float *q, *d_o, *qT, *d_oT, *dq, *lse, *delta;
+  FirstKeys first;
+};
 
 // Scratch of one thread.
 struct Tiles {
-  Tiles(Scratch s, std::int64_t E)
-      : q(s.floats(edge * E)),
-        d_o(s.floats(edge * E)),
-        qT(s.floats(edge * E)),
-        d_oT(s.floats(edge * E)),
-        k(s.floats(edge * E)),
+  Tiles(Scratch s, std::int64_t E, std::int64_t group)
+      : k(s.floats(edge * E)),
         v(s.floats(edge * E)),
-        dq(s.floats(edge * E)),
         p(s.floats(edge * edge)),
-        ds(s.floats(edge * edge)),
-        lse(s.floats(edge)),
-        delta(s.floats(edge)) {}
-  static std::int64_t floats(std::int64_t E) { return 7 * edge * E + 2 * edge * edge + 2 * edge; }
+        ds(s.floats(edge * edge)) {
+    for (std::int64_t i = 0; i < group; ++i) queries[static_cast<std::size_t>(i)].place(s, E);
+  }
+  static std::int64_t floats(std::int64_t E, std::int64_t group) {
+    return 2 * edge * E + 2 * edge * edge + group * Queries::floats(E);
+  }
 
-  static std::int64_t kept_floats(std::int64_t E) { return edge * E; }
-
-  float *q, *d_o, *qT, *d_oT, *k, *v, *dq, *p, *ds, *lse, *delta;
+  float *k, *v, *p, *ds;
+  std::array<Queries, most_group> queries;
 };
 
 // Sums for dk and dv over `rows` keys of one head.
@@ -47,32 +57,40 @@ struct KeySums {
   float *dk, *dv;
 };
 
+enum class Want : std::uint8_t { all, keys, queries };  // dk and dv, dq
+
 // Of operands T, with dk and dv of type Sum.
 template <class T, class Sum>
 class Pass {
  public:
   Pass(const kernel::AttentionGrad& g, const Tiling& tiling) : g_(g), t_(tiling) {}
 
-  void load_query(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
+  void load_query(Queries& to, std::int64_t b, std::int64_t h, std::int64_t i) const {
     const auto D = t_.shape.head_dim, E = t_.E, n = t_.queries(i), at = i * edge;
-    load_tile(t.qT, rows_of<T>(g_.o_BTHD, b, at, h), g_.o_BTHD.stride[1], n, D, E);
-    load_tile(t.d_o, rows_of<T>(g_.do_BTHD, b, at, h), g_.do_BTHD.stride[1], n, D, E);
+    to.first = first_keys(b, i);
+    const auto scale = static_cast<float>(t_.shape.scale);
+    load_tile(to.qT, rows_of<T>(g_.o_BTHD, b, at, h), g_.o_BTHD.stride[1], n, D, E);
+    load_tile(to.d_o, rows_of<T>(g_.do_BTHD, b, at, h), g_.do_BTHD.stride[1], n, D, E);
     for (std::int64_t r = 0; r < n; r += lanes) {
       std::array<Vec, lanes> delta{};
       for (std::int64_t e = 0; e < E; e += lanes) {
 #pragma GCC unroll 16
         for (int l = 0; l < lanes; ++l)
-          delta[l] += load(t.d_o + (r + l) * E + e) * load(t.qT + (r + l) * E + e);
+          delta[l] += load(to.d_o + (r + l) * E + e) * load(to.qT + (r + l) * E + e);
       }
-      store(t.delta + r, sums(delta));
+      store(to.delta + r, sums(delta) * scale);
     }
-    transpose_tile(t.d_oT, t.d_o, E, n, E, 1.0F);
-    load_tile(t.q, rows_of<T>(g_.q_BTHD, b, at, h), g_.q_BTHD.stride[1], n, D, E);
-    transpose_tile(t.qT, t.q, E, n, E, static_cast<float>(t_.shape.scale));
+    transpose_tile(to.d_oT, to.d_o, E, n, E, scale);
+    load_tile(to.q, rows_of<T>(g_.q_BTHD, b, at, h), g_.q_BTHD.stride[1], n, D, E);
+    transpose_tile(to.qT, to.q, E, n, E, scale * log2_e);
     const auto& s = g_.lse_BHT.stride;
     const auto* lse = reinterpret_cast<const float*>(g_.lse_BHT.data) + b * s[0] + h * s[1];
-    for (std::int64_t r = 0; r < n; ++r) t.lse[r] = lse[(at + r) * s[2]];
-    std::fill(t.lse + n, t.lse + edge, 0.0F);
+    for (std::int64_t r = 0; r < n; ++r) to.lse[r] = lse[(at + r) * s[2]] * log2_e;
+    std::fill(to.lse + n, to.lse + edge, 0.0F);
+  }
+
+  FirstKeys first_keys(std::int64_t b, std::int64_t i) const {
+    return {t_.shape, g_.start_BT, b, i * edge, t_.queries(i)};
   }
 
   void load_key(const Tiles& t, std::int64_t b, std::int64_t g, std::int64_t j) const {
@@ -81,58 +99,46 @@ class Pass {
     load_tile(t.v, rows_of<T>(g_.v_BTGD, b, at, g), g_.v_BTGD.stride[1], n, D, t_.E);
   }
 
-  FirstKeys first_keys(std::int64_t b, std::int64_t i) const {
-    return {t_.shape, g_.start_BT, b, i * edge, t_.queries(i)};
-  }
-
-  // p and ds of the loaded query tile i and key tile j, both as [key][query].
-  void pair(const Tiles& t, const FirstKeys& first, std::int64_t i, std::int64_t j) const {
-    const auto keys = t_.keys(j), queries = t_.queries(i), ahead = t_.ahead(i, j);
-    const TileMask mask(first, j, ahead);
-    score_tile(t.p, t.k, t.qT, keys, queries, t_, ahead);
-    score_tile(t.ds, t.v, t.d_oT, keys, queries, t_, ahead);
-    const auto scale = static_cast<float>(t_.shape.scale);
-    for (std::int64_t column = 0; column < queries; column += lanes) {
-      const Vec lse = load(t.lse + column), delta = load(t.delta + column);
-      for_keys(column, keys, mask, [&](std::int64_t key, VecInt seen) {
+  // p and ds of a query tile and the loaded key tile, both as [key][query].
+  void scores(const Tiles& t, const Queries& q, const Pair& of) const {
+    of.score(t.p, t.k, q.qT, t_);
+    of.score(t.ds, t.v, q.d_oT, t_);
+    for (std::int64_t column = 0; column < of.queries; column += lanes) {
+      const Vec lse = load(q.lse + column), delta = load(q.delta + column);
+      of.for_keys(column, [&](std::int64_t key, VecInt seen) {
         float* at_p = t.p + key * edge + column;
         float* at_ds = t.ds + key * edge + column;
-        const Vec p = seen ? exp_below(load(at_p) - lse) : Vec{};
+        const Vec p = seen ? exp2_below(load(at_p) - lse) : Vec{};
         store(at_p, p);
-        store(at_ds, seen ? p * (load(at_ds) - delta) * scale : Vec{});
+        store(at_ds, seen ? p * (load(at_ds) - delta) : Vec{});
       });
     }
   }
 
-  void add_key(const Tiles& t, const KeySums& sum, std::int64_t i, std::int64_t j) const {
-    const auto ahead = t_.ahead(i, j);
-    const auto part = [&](std::int64_t key) {
-      return Part{first_query(key, ahead), t_.queries(i), 0};
-    };
-    const auto E = t_.E, keys = t_.keys(j);
-    product(sum.dv, E, Accumulate::add, Rows{t.p, edge}, t.d_o, E, keys, E, part);
-    product(sum.dk, E, Accumulate::add, Rows{t.ds, edge}, t.q, E, keys, E, part);
+  // To the sums of key tile j.
+  void add_key(const Tiles& t, const Queries& q, const KeySums& tile, const Pair& of) const {
+    const auto part = [&](std::int64_t key) { return of.queries_of(key); };
+    const auto E = t_.E;
+    const auto sum = tile.from(of.skip, E);
+    product(sum.dv, E, Accumulate::add, Rows{t.p, edge}, q.d_o, E, of.keys, E, part);
+    product(sum.dk, E, Accumulate::add, Rows{t.ds, edge}, q.q, E, of.keys, E, part);
   }
 
-  void add_query(const Tiles& t, std::int64_t i, std::int64_t j) const {
-    const auto E = t_.E, keys = t_.keys(j), ahead = t_.ahead(i, j);
-    product(t.dq, E, Accumulate::add, Columns{t.ds, edge}, t.k, E, t_.queries(i), E,
-            [&](std::int64_t row) {
-              return Part{0, keys_end(row, ahead, keys), 0};
-            });
+  void add_query(const Tiles& t, const Queries& q, const Pair& of) const {
+    const auto E = t_.E;
+    product(q.dq, E, Accumulate::add, Columns{t.ds, edge}, t.k + of.skip * E, E, of.queries, E,
+            [&](std::int64_t row) { return of.keys_of(row); });
   }
 
   // dq is in the state where keys come in pieces.
-  Tiles begin_query(Tiles t, std::int64_t b, std::int64_t h, std::int64_t i) const {
+  void begin_query(Queries& to, std::int64_t b, std::int64_t h, std::int64_t i) const {
     const auto unit = (b * t_.shape.heads + h) * t_.tiles + i;
     if (g_.piece != Piece::all)
-      t.dq = reinterpret_cast<float*>(g_.state.data) + unit * Tiles::kept_floats(t_.E);
-    if (begins(g_.piece)) std::fill_n(t.dq, edge * t_.E, 0.0F);
-    return t;
+      to.dq = reinterpret_cast<float*>(g_.state.data) + unit * Queries::kept_floats(t_.E);
+    if (begins_keys(g_.piece)) std::fill_n(to.dq, edge * t_.E, 0.0F);
   }
-  void end_query(const Tiles& t, std::int64_t b, std::int64_t h, std::int64_t i) const {
-    if (!ends(g_.piece)) return;
-    store_tile(rows_of<T>(g_.dq_BTHD, b, i * edge, h), g_.dq_BTHD.stride[1], t.dq, t_.queries(i),
+  void end_query(const Queries& q, std::int64_t b, std::int64_t h, std::int64_t i) const {
+    store_tile(rows_of<T>(g_.dq_BTHD, b, i * edge, h), g_.dq_BTHD.stride[1], q.dq, t_.queries(i),
                t_.shape.head_dim, t_.E);
   }
 
@@ -173,52 +179,46 @@ class Pass {
     }
   }
 
-  void whole(const Tiles& scratch, float* sums, std::int64_t b, std::int64_t g) const {
-    const KeySums sum(sums, t_.key_tiles * edge, t_.E);
-    begin_keys(sum, b, g, 0, t_.shape.keys());
-    for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
-      for (std::int64_t i = 0; i < t_.tiles; ++i) {
-        const auto t = begin_query(scratch, b, h, i);
-        load_query(t, b, h, i);
-        const auto keys = first_keys(b, i);
-        for (auto j = keys.tile(); j < t_.key_tiles_of(i); ++j) {
-          load_key(t, b, g, j);
-          pair(t, keys, i, j);
-          add_key(t, sum.from(j * edge, t_.E), i, j);
-          add_query(t, i, j);
-        }
-        end_query(t, b, h, i);
-      }
+  // Query tiles [begin, end) with key tiles [key_begin, key_end), whose sums these are.
+  void tiles(Tiles& t, const KeySums& sum, Want want, std::int64_t b, std::int64_t h,
+             std::int64_t begin, std::int64_t end, std::int64_t key_begin,
+             std::int64_t key_end) const {
+    const auto of = [&](std::int64_t i) -> Queries& {
+      return t.queries[static_cast<std::size_t>(i - begin)];
+    };
+    for (auto i = begin; i < end; ++i) {
+      load_query(of(i), b, h, i);
+      if (want != Want::keys) begin_query(of(i), b, h, i);
     }
-    end_keys(sum, b, g, 0, t_.shape.keys());
-  }
-
-  void key_tile(const Tiles& t, float* sums, std::int64_t b, std::int64_t g, std::int64_t j) const {
-    const KeySums sum(sums, edge, t_.E);
-    begin_keys(sum, b, g, j * edge, t_.keys(j));
-    load_key(t, b, g, j);
-    for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
-      for (auto i = t_.first_query_tile(j); i < t_.tiles; ++i) {
-        const auto keys = first_keys(b, i);
-        if (keys.tile() > j) break;  // neither do those behind it see this tile
-        load_query(t, b, h, i);
-        pair(t, keys, i, j);
-        add_key(t, sum, i, j);
-      }
-    }
-    end_keys(sum, b, g, j * edge, t_.keys(j));
-  }
-
-  void query_tile(const Tiles& scratch, std::int64_t b, std::int64_t h, std::int64_t i) const {
-    const auto t = begin_query(scratch, b, h, i);
-    load_query(t, b, h, i);
-    const auto keys = first_keys(b, i);
-    for (auto j = keys.tile(); j < t_.key_tiles_of(i); ++j) {
+    const auto last = std::min(key_end, t_.key_tiles_of(end - 1));
+    for (auto j = std::max(key_begin, of(begin).first.tile()); j < last; ++j) {
       load_key(t, b, t_.kv_head(h), j);
-      pair(t, keys, i, j);
-      add_query(t, i, j);
+      for (auto i = begin; i < end; ++i) {
+        if (j < of(i).first.tile() || j >= t_.key_tiles_of(i)) continue;
+        const Pair pair(t_, of(i).first, i, j);
+        scores(t, of(i), pair);
+        if (want != Want::queries) add_key(t, of(i), sum.from((j - key_begin) * edge, t_.E), pair);
+        if (want != Want::keys) add_query(t, of(i), pair);
+      }
     }
-    end_query(t, b, h, i);
+    if (want == Want::keys || !ends_keys(g_.piece)) return;
+    for (auto i = begin; i < end; ++i) end_query(of(i), b, h, i);
+  }
+
+  // dk and dv of key tiles [begin, end), by `group` query tiles; dq too where all is wanted.
+  void key_tiles(Tiles& t, float* sums, Want want, std::int64_t group, std::int64_t b,
+                 std::int64_t g, std::int64_t begin, std::int64_t end) const {
+    const KeySums sum(sums, (end - begin) * edge, t_.E);
+    const auto at = begin * edge, keys = std::min(end * edge, t_.shape.keys()) - at;
+    begin_keys(sum, b, g, at, keys);
+    const bool all = want == Want::all;  // dq of every query, whatever it sees
+    for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
+      for (auto i = all ? 0 : t_.first_query_tile(begin); i < t_.tiles; i += group) {
+        if (!all && first_keys(b, i).tile() >= end) break;  // nor do those behind it see these
+        tiles(t, sum, want, b, h, i, std::min(i + group, t_.tiles), begin, end);
+      }
+    }
+    end_keys(sum, b, g, at, keys);
   }
 
  private:
@@ -236,11 +236,13 @@ struct Cut {
     whole =
         t.key_tiles == 1 || (sums * static_cast<std::int64_t>(sizeof(float)) <= most_whole_bytes &&
                              7 * heads >= 5 * rounds * threads());
-    slot_floats = Tiles::floats(t.E) + (whole ? sums : KeySums::floats(edge, t.E));
-    slots = slots_for(
-        whole ? heads : std::max(t.shape.batch * t.shape.heads * t.tiles, heads * t.key_tiles));
+    const auto query_heads = t.shape.batch * t.shape.heads;
+    group = whole ? std::min(t.tiles, most_group) : group_of(t.tiles, query_heads);
+    key_group = whole ? t.key_tiles : group_of(t.key_tiles, heads);
+    slot_floats = Tiles::floats(t.E, group) + KeySums::floats(key_group * edge, t.E);
+    slots = slots_for(whole ? heads : std::max(query_heads * t.tiles, heads * t.key_tiles));
   }
-  std::int64_t heads, slot_floats, slots;
+  std::int64_t heads, group, key_group, slot_floats, slots;
   bool whole;
 };
 
@@ -250,29 +252,28 @@ void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
   const Pass<T, Sum> pass(o, tiling);
   const auto& s = tiling.shape;
   float* scratch = Scratch(o.workspace.data).floats(0);
-  const auto tiles_of = [&](std::int64_t slot) {
-    return Tiles(Scratch(reinterpret_cast<std::byte*>(scratch + slot * cut.slot_floats)), tiling.E);
+  const auto with_scratch = [&](std::int64_t slot, const auto& body) {
+    float* at = scratch + slot * cut.slot_floats;
+    Tiles t(Scratch(reinterpret_cast<std::byte*>(at)), tiling.E, cut.group);
+    body(t, at + Tiles::floats(tiling.E, cut.group));
   };
-  const auto sums_of = [&](std::int64_t slot) {
-    return scratch + slot * cut.slot_floats + Tiles::floats(tiling.E);
-  };
-  if (cut.whole) {
-    share(cut.heads, [&](std::int64_t unit, std::int64_t slot) {
-      pass.whole(tiles_of(slot), sums_of(slot), unit / s.kv_heads, unit % s.kv_heads);
-    });
-    return;
-  }
   // The long tiles first, so that the threads end together.
-  share(cut.heads * tiling.key_tiles, [&](std::int64_t unit, std::int64_t slot) {
-    const auto head = unit % cut.heads;
-    pass.key_tile(tiles_of(slot), sums_of(slot), head / s.kv_heads, head % s.kv_heads,
-                  unit / cut.heads);
+  const auto key_groups = (tiling.key_tiles + cut.key_group - 1) / cut.key_group;
+  share(cut.heads * key_groups, [&](std::int64_t unit, std::int64_t slot) {
+    with_scratch(slot, [&](Tiles& t, float* sums) {
+      const auto head = unit % cut.heads, begin = unit / cut.heads * cut.key_group;
+      pass.key_tiles(t, sums, cut.whole ? Want::all : Want::keys, cut.group, head / s.kv_heads,
+                     head % s.kv_heads, begin, std::min(begin + cut.key_group, tiling.key_tiles));
+    });
   });
-  const auto heads = s.batch * s.heads;
-  share(heads * tiling.tiles, [&](std::int64_t unit, std::int64_t slot) {
-    const auto head = unit % heads;
-    pass.query_tile(tiles_of(slot), head / s.heads, head % s.heads,
-                    tiling.tiles - 1 - unit / heads);
+  if (cut.whole) return;
+  const auto heads = s.batch * s.heads, groups = (tiling.tiles + cut.group - 1) / cut.group;
+  share(heads * groups, [&](std::int64_t unit, std::int64_t slot) {
+    with_scratch(slot, [&](Tiles& t, float* sums) {
+      const auto head = unit % heads, begin = (groups - 1 - unit / heads) * cut.group;
+      pass.tiles(t, KeySums(sums, 0, tiling.E), Want::queries, head / s.heads, head % s.heads,
+                 begin, std::min(begin + cut.group, tiling.tiles), 0, tiling.key_tiles);
+    });
   });
 }
 
@@ -284,7 +285,7 @@ AttentionBytes attention_grad_bytes(const Tiling& tiling) {
   const auto units = s.batch * s.heads * tiling.tiles;
   return {
       static_cast<std::size_t>(cut.slots * cut.slot_floats) * sizeof(float) + Scratch::alignment,
-      static_cast<std::size_t>(units * Tiles::kept_floats(tiling.E)) * sizeof(float)};
+      static_cast<std::size_t>(units * Queries::kept_floats(tiling.E)) * sizeof(float)};
 }
 
 void run(const kernel::AttentionGrad& o, View) {

@@ -3,8 +3,8 @@
 // copied into dense f32 scratch whose row length is the head dim rounded up to whole vectors (E).
 // Scores are kept transposed, s[key][query]: sums and maxima over keys then run lane by lane.
 // i stands for a query tile, j for a key tile of the call. What a query tile sees of a key tile
-// follows from `ahead`: how far its first query is behind the tile's first key in the context, so
-// that query r sees key k where k <= ahead + r.
+// follows from `ahead`: how far its first query is behind the first key in the context, so that
+// query r sees key k where k <= ahead + r.
 #include <array>
 
 #include "kernels/host/kernels.hpp"
@@ -15,6 +15,14 @@ namespace trireme::host {
 
 inline constexpr std::int64_t edge = 64;
 inline constexpr std::int64_t max_head_dim = 256;
+
+// Of the tiles of each of several heads, how many go together and share copies: few where threads
+// would wait for the last ones.
+inline constexpr std::int64_t most_group = 8;
+inline std::int64_t group_of(std::int64_t tiles, std::int64_t heads) {
+  const std::int64_t each = tiles * heads / (4 * threads());
+  return std::clamp<std::int64_t>(each, 1, std::min(tiles, most_group));
+}
 
 // The sizes of one call. Query head h reads key/value head h * G / H.
 struct Tiling {
@@ -45,15 +53,6 @@ struct Tiling {
   AttentionShape shape;
   std::int64_t tiles, key_tiles, E;
 };
-
-// Of the queries of a tile and the keys of another: the first query that sees the key, and the end
-// of the keys that a block of queries from `query` on sees.
-inline std::int64_t first_query(std::int64_t key, std::int64_t ahead) {
-  return std::clamp<std::int64_t>(key - ahead, 0, edge);
-}
-inline std::int64_t keys_end(std::int64_t query, std::int64_t ahead, std::int64_t keys) {
-  return std::clamp<std::int64_t>(ahead + query + block_rows, 0, keys);
-}
 
 // Hands out aligned pieces of a workspace.
 class Scratch {
@@ -132,20 +131,13 @@ inline void load_transposed(float* to, const T* from, std::int64_t stride, std::
   transpose_tile(to, from, stride, rows, E, factor);
 }
 
-// s[key][query] = k[key] . x[query] from xT[d][query]. Only what causality leaves, by whole blocks.
-inline void score_tile(float* s, const float* k, const float* xT, std::int64_t keys,
-                       std::int64_t queries, const Tiling& t, std::int64_t ahead) {
-  product(s, edge, Accumulate::overwrite, Rows{k, t.E}, xT, edge, keys, queries,
-          [&](std::int64_t key) {
-            return Part{0, t.shape.head_dim, first_query(key, ahead)};
-          });
-}
-
 // Where the keys that the queries of a tile see begin, counted from the call's first key: where
 // their documents and windows do, or before it. They never fall.
 struct FirstKeys {
+  FirstKeys() = default;
   FirstKeys(const AttentionShape& s, const ConstView& start_BT, std::int64_t b, std::int64_t at,
-            std::int64_t queries) {
+            std::int64_t queries)
+      : key{} {
     if (!start_BT && s.window == 0) return;
     const auto* const row = start_BT ? reinterpret_cast<const std::int32_t*>(start_BT.data) +
                                            b * start_BT.stride[0] + at * start_BT.stride[1]
@@ -161,43 +153,70 @@ struct FirstKeys {
   // The first key tile that any query sees.
   std::int64_t tile() const { return std::max(key[0], 0) / edge; }
 
-  std::array<std::int32_t, edge> key{};
+  std::array<std::int32_t, edge> key;
 };
 
-// What a query tile sees of key tile j.
-struct TileMask {
-  TileMask(const FirstKeys& f, std::int64_t j, std::int64_t queries_ahead)
-      : ahead(queries_ahead),
-        first(f.key.back() > j * edge ? f.key.data() : nullptr),
-        begin(j * edge) {}
-  std::int64_t ahead;
-  const std::int32_t* first;  // null: none is hidden for being before a query's first
-  std::int64_t begin;         // of the tile's keys among the call's
-};
-
-// body(key, seen) for the keys that a vector of queries from `column` on may see, in whole blocks;
-// lanes of `seen` are 0 where the key is hidden.
-template <class Body>
-inline void for_keys(std::int64_t column, std::int64_t keys, const TileMask& mask,
-                     const Body& body) {
-  const auto open = std::clamp<std::int64_t>(mask.ahead + column, 0, keys);
-  const auto all =
-      std::clamp<std::int64_t>(rounded_up(mask.ahead + column + lanes, block_rows), 0, keys);
-  const VecInt last =
-      counted_from(column + std::clamp<std::int64_t>(mask.ahead, -2 * edge, 2 * edge));
-  if (mask.first) {
-    VecInt first;
-    std::memcpy(&first, mask.first + column, sizeof first);
-    first -= static_cast<std::int32_t>(mask.begin);
-    for (std::int64_t key = 0; key < all; ++key) {
-      const auto k = static_cast<std::int32_t>(key);
-      body(key, (first <= k) & (last >= k));
-    }
-    return;
+// What query tile i sees of key tile j: keys from `skip` on, as those before are hidden from all,
+// and by the first `queries` queries, as those behind see none. Keys are counted from `skip`.
+struct Pair {
+  Pair(const Tiling& t, const FirstKeys& f, std::int64_t i, std::int64_t j) {
+    const auto at = j * edge;
+    skip = std::clamp<std::int64_t>(f.key[0] - at, 0, edge) / block_rows * block_rows;
+    keys = std::max<std::int64_t>(t.keys(j) - skip, 0);
+    queries = std::min(t.queries(i), std::ranges::lower_bound(f.key, at + edge) - f.key.begin());
+    ahead = t.ahead(i, j) - skip;
+    begin = static_cast<std::int32_t>(at + skip);
+    first = f.key.back() > begin ? f.key.data() : nullptr;
   }
-  for (std::int64_t key = 0; key < open; ++key) body(key, VecInt{} - 1);
-  for (auto key = open; key < all; ++key) body(key, last >= static_cast<std::int32_t>(key));
-}
+
+  // What a product over queries has for a block of keys, and one over keys for a block of queries.
+  Part queries_of(std::int64_t key) const { return {first_query(key), queries, 0}; }
+  Part keys_of(std::int64_t query) const {
+    return {0, std::clamp<std::int64_t>(ahead + query + block_rows, 0, keys), 0};
+  }
+
+  // s[key][query] = k[key] . x[query] from xT[d][query]. Only what causality leaves, by whole
+  // blocks.
+  void score(float* s, const float* k, const float* xT, const Tiling& t) const {
+    product(s, edge, Accumulate::overwrite, Rows{k + skip * t.E, t.E}, xT, edge, keys, queries,
+            [&](std::int64_t key) {
+              return Part{0, t.shape.head_dim, first_query(key)};
+            });
+  }
+
+  // body(key, seen) for the keys that a vector of queries from `column` on may see, in whole
+  // blocks; lanes of `seen` are 0 where the key is hidden.
+  template <class Body>
+  void for_keys(std::int64_t column, const Body& body) const {
+    const auto open = std::clamp<std::int64_t>(ahead + column, 0, keys);
+    const auto all =
+        std::clamp<std::int64_t>(rounded_up(ahead + column + lanes, block_rows), 0, keys);
+    const VecInt last = counted_from(column + std::clamp<std::int64_t>(ahead, -2 * edge, 2 * edge));
+    if (first) {
+      VecInt from;
+      std::memcpy(&from, first + column, sizeof from);
+      from -= begin;
+      for (std::int64_t key = 0; key < all; ++key) {
+        const auto k = static_cast<std::int32_t>(key);
+        body(key, (from <= k) & (last >= k));
+      }
+      return;
+    }
+    for (std::int64_t key = 0; key < open; ++key) body(key, VecInt{} - 1);
+    for (auto key = open; key < all; ++key) body(key, last >= static_cast<std::int32_t>(key));
+  }
+
+  std::int64_t skip, keys, queries;
+  std::int64_t ahead;  // the first query sees keys up to that one
+
+ private:
+  std::int64_t first_query(std::int64_t key) const {
+    return std::clamp<std::int64_t>(key - ahead, 0, edge);
+  }
+
+  const std::int32_t* first;  // null: none is hidden for being before a query's first
+  std::int32_t begin;         // of the keys among the call's
+};
 
 AttentionBytes attention_grad_bytes(const Tiling&);
 

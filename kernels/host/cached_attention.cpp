@@ -82,15 +82,15 @@ void query(const kernel::CachedAttention& a, std::int64_t t, std::int64_t h) {
   load_tile(
       q, reinterpret_cast<const T*>(a.q_THD.data) + t * a.q_THD.stride[0] + h * a.q_THD.stride[1],
       D, 1, D, E);
-  for (std::int64_t e = 0; e < E; ++e) q[e] *= static_cast<float>(a.scale);
+  for (std::int64_t e = 0; e < E; ++e) q[e] *= static_cast<float>(a.scale) * log2_e;
   std::fill_n(o, E, 0.0F);
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
   for (std::int64_t first = 0; first < keys; first += edge) {
     const auto n = std::min(edge, keys - first), whole = rounded_up(n, lanes);
     scores(s, q, rows_at<T>(a.k_cache_PGD, g, first, n, E, copy), n, E);
     const float before = std::exchange(max, largest_of(s, n, max));
-    const float shrink = first == 0 ? 0.0F : exp_below(Vec{} + (before - max))[0];
-    for (std::int64_t j = 0; j < whole; j += lanes) store(s + j, exp_below(load(s + j) - max));
+    const float shrink = first == 0 ? 0.0F : exp2_below(Vec{} + (before - max))[0];
+    for (std::int64_t j = 0; j < whole; j += lanes) store(s + j, exp2_below(load(s + j) - max));
     std::fill(s + n, s + whole, 0.0F);
     float total = 0;
     for (std::int64_t j = 0; j < n; ++j) total += s[j];

@@ -96,7 +96,7 @@ void forward(const kernel::Attention& a) {
       for (std::int64_t t = 0; t < s.tokens; ++t) {
         double* const at = a.piece == Piece::all ? own : state.of(b, h, t);
         double &largest = at[0], &total = at[1], *sum = at + 2;
-        if (begins(a.piece)) {
+        if (begins_keys(a.piece)) {
           std::fill_n(at, D + 2, 0.0);
           largest = -std::numeric_limits<double>::infinity();
         }
@@ -114,7 +114,7 @@ void forward(const kernel::Attention& a) {
             add_scaled(sum, p[j], &v.at(b, j, g), D);
           }
         }
-        if (!ends(a.piece)) continue;
+        if (!ends_keys(a.piece)) continue;
         for (std::int64_t d = 0; d < D; ++d) o.put(sum[d] / total, b, t, h, d);
         lse.put(largest + std::log(total), b, h, t);
       }
@@ -162,7 +162,7 @@ void backward(const kernel::AttentionGrad& a) {
         for (std::int64_t t = 0; t < s.tokens; ++t) {
           const double delta = dot<T>(&d_o.at(b, t, h), &o.at(b, t, h), D);
           double* const dq_sum = a.piece == Piece::all ? own : state.of(b, h, t);
-          if (begins(a.piece)) std::fill_n(dq_sum, D, 0.0);
+          if (begins_keys(a.piece)) std::fill_n(dq_sum, D, 0.0);
           const auto seen = seen_by(b, t);
           for (auto j = seen.begin; j < seen.end; ++j) {
             const double p =
@@ -173,7 +173,7 @@ void backward(const kernel::AttentionGrad& a) {
             add_scaled(dk_sum + j * D, ds, &q.at(b, t, h), D);
             add_scaled(dv_sum + j * D, p, &d_o.at(b, t, h), D);
           }
-          if (!ends(a.piece)) continue;
+          if (!ends_keys(a.piece)) continue;
           for (std::int64_t d = 0; d < D; ++d) dq.put(dq_sum[d], b, t, h, d);
         }
       }

@@ -183,7 +183,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
     const View chunk_BTGD = stream.chunk(c);
     calls.each(c, [&](const Call& call) {
       const Tensor state = calls.state(call);
-      const bool last = ends(call.piece);
+      const bool last = ends_keys(call.piece);
       b.put(Queue::compute, kernel::Attention{.o_BTHD = last ? calls.heads(o, call) : View{},
                                               .lse_BHT = last ? calls.lse(lse, call) : View{},
                                               .q_BTHD = calls.queries(q_BTHD, call),
@@ -244,24 +244,25 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
     const View to_BTGD = direct ? dkv_BTGD : by_sample(sum.view());
     calls.each(c, [&](const Call& call) {
       const Tensor state = calls.state(call);
-      b.put(Queue::compute, kernel::AttentionGrad{
-                                .dq_BTHD = ends(call.piece) ? calls.queries(dq_BTHD, call) : View{},
-                                .dk_BTGD = calls.keys(to_BTGD, c, call, 0),
-                                .dv_BTGD = calls.keys(to_BTGD, c, call, 1),
-                                .do_BTHD = calls.heads(grad_out[0], call),
-                                .o_BTHD = calls.heads(o, call),
-                                .lse_BHT = calls.lse(lse, call),
-                                .q_BTHD = calls.queries(q_BTHD, call),
-                                .k_BTGD = calls.keys(chunk_BTGD, c, call, 0),
-                                .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
-                                .shape = call.shape,
-                                .workspace = calls.workspace.view(),
-                                .start_BT = calls.starts(run.place.start_BT, call),
-                                .piece = call.piece,
-                                .state = state.view(),
-                                .keys = direct ? Accumulate::overwrite : Accumulate::add,
-                                .shift = shift,
-                                .largest = largest.view()});
+      b.put(Queue::compute,
+            kernel::AttentionGrad{
+                .dq_BTHD = ends_keys(call.piece) ? calls.queries(dq_BTHD, call) : View{},
+                .dk_BTGD = calls.keys(to_BTGD, c, call, 0),
+                .dv_BTGD = calls.keys(to_BTGD, c, call, 1),
+                .do_BTHD = calls.heads(grad_out[0], call),
+                .o_BTHD = calls.heads(o, call),
+                .lse_BHT = calls.lse(lse, call),
+                .q_BTHD = calls.queries(q_BTHD, call),
+                .k_BTGD = calls.keys(chunk_BTGD, c, call, 0),
+                .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
+                .shape = call.shape,
+                .workspace = calls.workspace.view(),
+                .start_BT = calls.starts(run.place.start_BT, call),
+                .piece = call.piece,
+                .state = state.view(),
+                .keys = direct ? Accumulate::overwrite : Accumulate::add,
+                .shift = shift,
+                .largest = largest.view()});
       run.seq.progress();
     });
     if (!direct) sums.send(c, sum);

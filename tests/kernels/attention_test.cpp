@@ -246,7 +246,7 @@ TEST_P(Attention, AgreesWithPlainLoops) {
 TEST_P(Attention, SameBitsOnAnyNumberOfThreads) {
   host::set_threads(1);
   const Pass alone(GetParam());
-  for (int threads : {2, 37}) {
+  for (int threads : {2, 3, 37}) {
     host::set_threads(threads);
     const Pass many(GetParam());
     EXPECT_EQ(alone.o.bytes(), many.o.bytes());

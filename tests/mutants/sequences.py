@@ -33,6 +33,6 @@ MUTANTS = [
     ("counts come back as they were", "kernels/host/fixed.cpp", "std::ldexp(1.0F, -o.shift)", "std::ldexp(1.0F, 0 * -o.shift)", FIXED),
     ("sums are read that had no room", "lib/base/fixed.hpp", "return terms * static_cast<double>(largest) < static_cast<double>(gradient_limit);", "return static_cast<double>(largest) < static_cast<double>(gradient_limit) + 0 * terms;", FIXED),
     ("the largest term is not kept", "kernels/host/attention_grad.cpp", "      largest.put(g_.largest);\n", "", PIECES),
-    ("a state is lost between pieces", "kernels/host/attention.cpp", "if (begins(a.piece)) {", "if (true) {", PIECES),
+    ("a state is lost between pieces", "kernels/host/attention.cpp", "if (!begins_keys(a_.piece)) return;", "if (false) return;", PIECES),
     ("gradients of keys start anew", "kernels/host/attention_grad.cpp", "if (g_.keys == Accumulate::overwrite || counts) {", "if (true) {", PIECES),
 ]
