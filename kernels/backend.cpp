@@ -11,7 +11,7 @@ std::string_view name_of(Queue q) {
 std::string_view name_of(Kind k) {
   constexpr std::string_view names[] = {"weights",  "optimizer", "gradients", "gathered",
                                         "saved",    "transient", "boundary",  "staging",
-                                        "snapshot", "workspace"};
+                                        "snapshot", "offloaded", "workspace"};
   return names[static_cast<int>(k)];
 }
 

@@ -36,9 +36,10 @@ enum class Kind : std::uint8_t {
   boundary,
   staging,
   snapshot,
+  offloaded,
   workspace
 };
-inline constexpr int kind_count = 10;
+inline constexpr int kind_count = 11;
 std::string_view name_of(Kind);
 
 enum class Memory : std::uint8_t { device, pinned };
@@ -118,6 +119,14 @@ class Backend {
   // there (dense views both).
   virtual void upload(Queue, View dst, std::span<const std::byte>) = 0;
   virtual void download(Queue, std::span<std::byte>, ConstView src) = 0;
+  // The same bytes from or to Memory::pinned, where the queue comes to it: the host waits for
+  // nothing.
+  virtual void bring_down(Queue q, View pinned, ConstView src) {
+    put(q, kernel::Copy{.dst = pinned, .src = src});
+  }
+  virtual void bring_up(Queue q, View dst, ConstView pinned) {
+    put(q, kernel::Copy{.dst = dst, .src = pinned});
+  }
   // Says that the host itself reads or writes memory at this point of the queue. Only a backend
   // that checks the order of accesses does anything.
   virtual void touched(Queue, ConstView /*read*/, View /*written*/) {}

@@ -105,7 +105,7 @@ def drawn_settings(draw, deck, grid, expert):
     counts = [m for m in range(1, max(4, pipe) + 1) if samples % m == 0]
     said = [f"parallel.pipe={pipe}", f"parallel.data={data}", f"parallel.seq={seq}",
             f"train.microbatch={samples // draw.choice(counts)}",
-            f"model.recompute={draw.choice(['none', 'block'])}"]
+            f"model.recompute={draw.choice(['none', 'block'])}", f"model.chunk_tokens={draw.choice((0, 2, 3)) * deck.chunk}"]
     stage = draw.choice((0, 1, 2, 3))
     said.append(f"zero.stage={stage}")
     shards = [s for s in range(1, data * seq + 1) if data * seq % s == 0 and (s % expert == 0 or expert % s == 0)]

@@ -65,6 +65,8 @@ struct Place {
   // run.exactness = "invariant": tokens that are summed as one, a divisor of this rank's T. A
   // row's bits may depend on how many are computed at once, so products take that many. 0: fast.
   std::int64_t exact_chunk = 0;
+  // Tokens that a stretch of forward (tape.hpp) takes at a time; 0: all.
+  std::int64_t chunk_tokens = 0;
 };
 
 struct Cached;         // lib/ops/key_values.hpp

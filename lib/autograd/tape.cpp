@@ -1,6 +1,7 @@
 #include "lib/autograd/tape.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "kernels/trace.hpp"
@@ -13,7 +14,7 @@ Value Tape::input(Tensor x, bool wanted) {
 }
 
 std::vector<Value> Tape::apply(const Run& run, const Op& op, std::vector<Value> in) {
-  Step s{&op, {}, {}, {}};
+  Step s{.op = &op};
   std::vector<Tensor> x;
   bool flows =
       std::ranges::any_of(op.params(), [&](ParamId p) { return run.trainable[p.index()] != 0; });
@@ -23,7 +24,7 @@ std::vector<Value> Tape::apply(const Run& run, const Op& op, std::vector<Value> 
     x.push_back(std::move(v.data));
   }
   in.clear();
-  const bool record = record_ == Record::on && flows;
+  const bool record = record_ != Record::off && flows;
   std::vector<Tensor> y;
   {
     const TraceScope span(op.name(), run.place.microbatch);
@@ -31,7 +32,7 @@ std::vector<Value> Tape::apply(const Run& run, const Op& op, std::vector<Value> 
   }
   std::vector<Value> out;
   for (auto& t : y) {
-    out.push_back(input(std::move(t), record));
+    out.push_back(input(std::move(t), flows));
     s.out.push_back(out.back().slot);
   }
   if (record) steps_.push_back(std::move(s));
@@ -62,10 +63,13 @@ static void accumulate(Backend& b, Tensor& sum, Tensor&& g) {
 
 // Steps are given back one by one. adjoint(step, gradients of its outputs, wanted inputs).
 template <class Adjoint>
-Tensor Tape::walk(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf,
-                  const Adjoint& adjoint) {
+std::vector<Tensor> Tape::walk(const Run& run, std::span<const std::int32_t> roots,
+                               std::vector<Tensor> seeds, std::span<const std::int32_t> leaves,
+                               const Adjoint& adjoint) {
   std::vector<Tensor> grad(wanted_.size());
-  grad[static_cast<std::size_t>(root)] = std::move(seed);
+  for (std::size_t i = 0; i < roots.size(); ++i)
+    if (auto& root = grad[static_cast<std::size_t>(roots[i])]; seeds[i])
+      accumulate(run.backend, root, std::move(seeds[i]));
   while (!steps_.empty()) {
     Step s = std::move(steps_.back());
     steps_.pop_back();
@@ -75,7 +79,8 @@ Tensor Tape::walk(const Run& run, std::int32_t root, Tensor seed, std::int32_t l
     for (auto v : s.in) wanted.push_back(wanted_[static_cast<std::size_t>(v)]);
     std::vector<Tensor> grad_in;
     {
-      const TraceScope span(s.op->name(), run.place.microbatch, Direction::backward);
+      const auto name = s.op ? s.op->name() : s.stretch->name();
+      const TraceScope span(name, run.place.microbatch, Direction::backward);
       grad_in = adjoint(s, std::move(grad_out), wanted);
     }
     for (std::size_t i = 0; i < grad_in.size(); ++i)
@@ -83,22 +88,54 @@ Tensor Tape::walk(const Run& run, std::int32_t root, Tensor seed, std::int32_t l
         accumulate(run.backend, grad[static_cast<std::size_t>(s.in[i])], std::move(grad_in[i]));
     run.seq.progress();
   }
-  return std::move(grad[static_cast<std::size_t>(leaf)]);
+  std::vector<Tensor> of_leaves;
+  for (const auto leaf : leaves)
+    of_leaves.push_back(std::move(grad[static_cast<std::size_t>(leaf)]));
+  return of_leaves;
+}
+
+// A list in braces would copy, and an op overwrites a gradient that nobody else holds.
+static std::vector<Tensor> alone(Tensor seed) {
+  std::vector<Tensor> one;
+  one.push_back(std::move(seed));
+  return one;
+}
+
+std::vector<Tensor> Tape::backward(const Run& run, Slots roots, std::vector<Tensor> seeds,
+                                   Slots leaves) {
+  const auto whole = [](Tape& tape, const Run& here, Slots r, std::vector<Tensor> s, Slots l) {
+    return tape.backward(here, r, std::move(s), l);
+  };
+  return walk(run, roots, std::move(seeds), leaves,
+              [&](Step& s, auto grad_out, const auto& wanted) {
+                if (s.stretch) return each_chunk_back(run, s, std::move(grad_out), wanted, whole);
+                return s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
+              });
 }
 
 Tensor Tape::backward(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) && {
-  return walk(run, root, std::move(seed), leaf, [&](Step& s, auto grad_out, const auto& wanted) {
-    return s.op->backward(run, std::move(grad_out), std::move(s.saved), wanted);
-  });
+  return std::move(backward(run, {&root, 1}, alone(std::move(seed)), {&leaf, 1})[0]);
+}
+
+std::vector<Tensor> Tape::input_gradients(const Run& run, Slots roots, std::vector<Tensor> seeds,
+                                          Slots leaves) {
+  const auto half = [&](Tape& tape, const Run& here, Slots r, std::vector<Tensor> s, Slots l) {
+    auto grad_in = tape.input_gradients(here, r, std::move(s), l);
+    std::ranges::move(tape.later_, std::back_inserter(later_));
+    return grad_in;
+  };
+  return walk(run, roots, std::move(seeds), leaves,
+              [&](Step& s, auto grad_out, const auto& wanted) {
+                if (s.stretch) return each_chunk_back(run, s, std::move(grad_out), wanted, half);
+                auto grad_in = s.op->input_gradients(run, grad_out, s.saved, wanted);
+                if (std::ranges::any_of(s.op->params(), [&](ParamId p) { return run.wants(p); }))
+                  later_.push_back({s.op, std::move(grad_out), std::move(s.saved)});
+                return grad_in;
+              });
 }
 
 Tensor Tape::input_gradients(const Run& run, std::int32_t root, Tensor seed, std::int32_t leaf) {
-  return walk(run, root, std::move(seed), leaf, [&](Step& s, auto grad_out, const auto& wanted) {
-    auto grad_in = s.op->input_gradients(run, grad_out, s.saved, wanted);
-    if (std::ranges::any_of(s.op->params(), [&](ParamId p) { return run.wants(p); }))
-      later_.push_back({s.op, std::move(grad_out), std::move(s.saved)});
-    return grad_in;
-  });
+  return std::move(input_gradients(run, {&root, 1}, alone(std::move(seed)), {&leaf, 1})[0]);
 }
 
 void Tape::weight_gradients(const Run& run) && {

@@ -83,6 +83,11 @@ class Checker {
          "model.qk_norm_over = \"{}\" is of a norm of queries and keys: give model.qk_norm = true, "
          "or leave it out",
          name_of(m.qk_norm_over));
+    rule(m.offload == Offload::none || m.recompute == Recompute::block,
+         {"model.offload", "model.recompute"},
+         "model.offload = \"{}\" is of the inputs that model.recompute = \"block\" keeps: give "
+         "that, or leave it out",
+         name_of(m.offload));
     experts();
     rope();
   }
@@ -323,6 +328,12 @@ class Checker {
          "(model.context / parallel.seq); chunks that do: {}. Another chunk gives other bits, so "
          "choose one for all grids",
          chunk, tokens, legal_text(divisors(tokens), chunk));
+    const auto at_once = deck_.model.chunk_tokens.value_or(0);
+    rule(at_once % chunk == 0, {"model.chunk_tokens", "run.exact_chunk"},
+         "model.chunk_tokens = {} is no multiple of run.exact_chunk = {}, whose tokens are summed "
+         "as "
+         "one: give {} or another multiple, or leave it out",
+         at_once, chunk, (at_once + chunk - 1) / chunk * chunk);
     rule(
         !deck_.data.has_validation() || deck_.train.microbatch <= fixed::loss_terms / tokens,
         {"run.exactness", "train.microbatch"},

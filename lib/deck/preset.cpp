@@ -14,6 +14,8 @@ ModelConfig preset_named(std::string_view name) {
   shape.preset = plain.preset;
   shape.dropout = plain.dropout;
   shape.recompute = plain.recompute;
+  shape.chunk_tokens = plain.chunk_tokens;
+  shape.offload = plain.offload;
   shape.init_from = plain.init_from;
   shape.max_context = positions_of(shape);
   return shape;

@@ -86,6 +86,7 @@ static TrainerSetup setup_of(const Deck& d, DType compute) {
   s.router_z = d.train.router_z;
   s.seed = static_cast<std::uint64_t>(d.train.seed);
   s.exact_chunk = exact_chunk(d);
+  s.chunk_tokens = chunk_tokens_of(d.model, d.model.context / d.parallel.seq, s.exact_chunk);
   s.check_memory = d.run.replay_every > 0;
   return s;
 }

@@ -120,6 +120,19 @@ KeySection model_section() {
               .below(0, 1)
               .in_f32(),
           row("recompute", &M::recompute, "what backward computes again to save memory"),
+          row("offload", &M::offload,
+              "what waits for its backward in the host's memory: nothing, or the inputs of blocks, "
+              "which recompute = \"block\" keeps; without effect on a machine whose memory is the "
+              "host's"),
+          row("chunk_tokens", &M::chunk_tokens,
+              "what blocks take of a microbatch at a time, but for attention and mixtures of "
+              "experts: nothing else of them is then kept for backward, which computes each chunk "
+              "again; 0: all of it")
+              .in(0, int32_most)
+              .in_units("tokens")
+              .automatically_where_absent("0 where a rank has up to 8192 tokens of a sample, else "
+                                          "4096, or the next multiple "
+                                          "of run.exact_chunk with run.exactness = \"invariant\""),
           row("init_from", &M::init_from,
               "checkpoint whose weights start the run at step 0 (fine-tuning); empty: none")
               .as(path),

@@ -100,11 +100,13 @@ class Acceptor {
     }
   }
 
+  // 0 as well, where the range leaves it out.
   bool is_automatic(const RawValue& raw) const {
     if (key_.automatic.empty()) return false;
     const auto* word = std::get_if<std::string>(&raw.data);
     const auto* number = std::get_if<std::int64_t>(&raw.data);
-    return (word && *word == "auto") || (number && *number == 0);
+    const bool zero_is_a_value = key_.range && key_.range->min <= 0 && !key_.range->above_min;
+    return (word && *word == "auto") || (number && *number == 0 && !zero_is_a_value);
   }
 
   [[noreturn]] void wrong_type(const RawValue& raw) const {

@@ -35,6 +35,7 @@ struct KeyRow : Key {
   KeyRow elements(std::size_t n) { return count = n, *this; }
   KeyRow in_order() { return ascending = true, *this; }
   KeyRow automatically(std::string rule);  // what is empty, or 0, reads back as Automatic
+  KeyRow automatically_where_absent(std::string rule) { return automatic = std::move(rule), *this; }
   KeyRow or_word(std::string text, std::string rule) {
     return word = std::move(text), of_word = std::move(rule), *this;
   }

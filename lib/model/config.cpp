@@ -159,6 +159,14 @@ ModelConfig completed(ModelConfig c) {
   return c;
 }
 
+std::int64_t chunk_tokens_of(const ModelConfig& c, std::int64_t tokens, std::int64_t exact_chunk) {
+  constexpr std::int64_t whole_up_to = 8192, usual = 4096;
+  if (c.chunk_tokens) return *c.chunk_tokens;
+  if (tokens <= whole_up_to) return 0;
+  const auto leaf = std::max<std::int64_t>(1, exact_chunk);
+  return (usual + leaf - 1) / leaf * leaf;
+}
+
 bool has_experts(const ModelConfig& c, std::int64_t layer) {
   return c.experts > 0 && std::ranges::find(c.dense_layers, layer) == c.dense_layers.end();
 }
@@ -168,6 +176,8 @@ ModelConfig canonical(ModelConfig c) {
   c.preset = plain.preset;
   c.dropout = plain.dropout;
   c.recompute = plain.recompute;
+  c.chunk_tokens = plain.chunk_tokens;
+  c.offload = plain.offload;
   c.init_from = plain.init_from;
   if (c.bias) c.qkv_bias = plain.qkv_bias;
   if (!c.qk_norm) c.qk_norm_over = plain.qk_norm_over;

@@ -2,6 +2,7 @@
 // What a model is: the [model] section of a deck. Plain values; 0 means "not decided yet" until
 // `completed` has filled it in.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,11 @@ inline constexpr auto value_names<Positions> = named<Positions>("learned", "rota
 enum class Recompute : std::uint8_t { none, block };
 template <>
 inline constexpr auto value_names<Recompute> = named<Recompute>("none", "block");
+
+// What waits for its backward in memory of the host: nothing, or the inputs that recompute keeps.
+enum class Offload : std::uint8_t { none, inputs };
+template <>
+inline constexpr auto value_names<Offload> = named<Offload>("none", "inputs");
 
 struct ModelConfig {
   std::string preset;            // name of the shape that the other values started from, or empty
@@ -65,6 +71,10 @@ struct ModelConfig {
   bool tied = true;                           // embedding and head share one table
   double dropout = 0;                         // probability, on residual branches and the embedding
   Recompute recompute = Recompute::none;
+  Offload offload = Offload::none;
+  // Tokens that blocks take at a time, but for attention; 0: all of a microbatch; absent:
+  // automatic.
+  std::optional<std::int64_t> chunk_tokens;
   std::string init_from;  // checkpoint whose weights start the run at step 0, or empty
 
   bool operator==(const ModelConfig&) const = default;
@@ -74,6 +84,10 @@ struct ModelConfig {
 // multiple of 64. vocab may still be 0. Checks nothing, so it takes illegal shapes too: head_dim
 // stays 0 where heads does not divide width.
 ModelConfig completed(ModelConfig);
+
+// ModelConfig::chunk_tokens, decided; `tokens`: of a sample on a rank. Automatic are chunks where a
+// rank has more than 8,192: of 4,096, or the next multiple of exact_chunk.
+std::int64_t chunk_tokens_of(const ModelConfig&, std::int64_t tokens, std::int64_t exact_chunk);
 
 // Is the MLP of this block a mixture of experts?
 bool has_experts(const ModelConfig&, std::int64_t layer);

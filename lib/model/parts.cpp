@@ -52,23 +52,10 @@ static std::vector<Value> moved(V... values) {
   return all;
 }
 
-BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E, bool exact)
-    : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E, exact) {}
-
-BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t layer,
-                     const Tensor& rotary_T2E, bool exact)
-    : name_("block " + std::to_string(layer)),
-      units_{{p.unit, Use::own}},
-      attention_norm_(norm_weights(s.config, p.attention_norm, p.attention_norm_bias)),
-      qkv_(make_linear(s, p.qkv, p.qkv_bias)),
-      split_heads_(attended(s.config, exact)),
-      attention_(attended(s.config, exact), static_cast<std::size_t>(layer)),
-      join_heads_(attended(s.config, exact)),
-      projection_(make_linear(s, p.projection, p.projection_bias)),
-      attention_residual_(site(s.config, 1 + 2 * layer),
-                          norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
-      feed_forward_(make_feed_forward(s, layer)),
-      ffn_residual_(site(s.config, 2 + 2 * layer)) {
+AttentionInput::AttentionInput(const ModelSpec& s, const BlockParams& p, const Tensor& rotary_T2E,
+                               bool exact)
+    : norm_(norm_weights(s.config, p.attention_norm, p.attention_norm_bias)),
+      qkv_(make_linear(s, p.qkv, p.qkv_bias)) {
   if (s.config.qk_norm)
     qk_norm_.emplace(heads_of(s.config), p.q_norm, p.k_norm, s.config.norm_eps,
                      s.config.qk_norm_over);
@@ -76,24 +63,55 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
   if (exact && s.config.kv_heads < s.config.heads) repeat_heads_.emplace(heads_of(s.config));
 }
 
-Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
-  auto both = tape.apply(run, attention_norm_, moved(std::move(x)));
-  x = std::move(both[0]);
+std::vector<Value> AttentionInput::forward(Tape& tape, const Run& run, std::vector<Value> x) const {
+  auto both = tape.apply(run, norm_, std::move(x));
   Value h = tape.apply(run, qkv_, std::move(both[1]));
   if (qk_norm_) h = tape.apply(run, *qk_norm_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
   if (repeat_heads_) h = tape.apply(run, *repeat_heads_, std::move(h));
+  both[1] = std::move(h);
+  return both;
+}
+
+AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::int64_t layer)
+    : projection_(make_linear(s, p.projection, p.projection_bias)),
+      attention_residual_(site(s.config, 1 + 2 * layer),
+                          norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
+      feed_forward_(make_feed_forward(s, layer)),
+      ffn_residual_(site(s.config, 2 + 2 * layer)) {}
+
+std::vector<Value> AttentionOutput::forward(Tape& tape, const Run& run,
+                                            std::vector<Value> x_and_o) const {
+  x_and_o[1] = tape.apply(run, projection_, std::move(x_and_o[1]));
+  auto both = tape.apply(run, attention_residual_, std::move(x_and_o));
+  both[1] = feed_forward_->forward(tape, run, std::move(both[1]));
+  return tape.apply(run, ffn_residual_, std::move(both));
+}
+
+BlockPart::BlockPart(const ModelSpec& s, std::int64_t layer, const Tensor& rotary_T2E, bool exact)
+    : BlockPart(s, s.blocks[static_cast<std::size_t>(layer)], layer, rotary_T2E, exact) {}
+
+BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t layer,
+                     const Tensor& rotary_T2E, bool exact)
+    : name_("block " + std::to_string(layer)),
+      units_{{p.unit, Use::own}},
+      input_(s, p, rotary_T2E, exact),
+      split_heads_(attended(s.config, exact)),
+      attention_(attended(s.config, exact), static_cast<std::size_t>(layer)),
+      join_heads_(attended(s.config, exact)),
+      output_(s, p, layer),
+      has_experts_(has_experts(s.config, layer)) {}
+
+Value BlockPart::forward(Tape& tape, const Run& run, Value x) const {
+  auto both = tape.apply(run, input_, moved(std::move(x)));
+  Value& h = both[1];
   const bool shared = ops::head_ranks(run).size > 1 && !extends(run);
   if (shared) h = tape.apply(run, split_heads_, std::move(h));
   h = tape.apply(run, attention_, std::move(h));
   if (shared) h = tape.apply(run, join_heads_, std::move(h));
-  h = tape.apply(run, projection_, std::move(h));
-  both = tape.apply(run, attention_residual_, moved(std::move(x), std::move(h)));
-  x = std::move(both[0]);
-
-  h = std::move(both[1]);
-  h = feed_forward_->forward(tape, run, std::move(h));
-  return std::move(tape.apply(run, ffn_residual_, moved(std::move(x), std::move(h)))[0]);
+  // Tokens of a mixture travel to their experts in rounds of their own, all of a microbatch's.
+  if (has_experts_) return std::move(output_.forward(tape, run, std::move(both))[0]);
+  return tape.finish(run, output_, std::move(both));
 }
 
 FinalNormPart::FinalNormPart(const ModelSpec& s)

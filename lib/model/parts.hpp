@@ -31,6 +31,36 @@ class EmbeddingPart final : public Part {
   ops::Dropout dropout_;
 };
 
+// What stands before attention: x -> x, qkv of its norm, positions turned in.
+class AttentionInput final : public Stretch {
+ public:
+  AttentionInput(const ModelSpec&, const BlockParams&, const Tensor& rotary_T2E, bool exact);
+  std::string_view name() const override { return "attention_input"; }
+  std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x) const override;
+
+ private:
+  ops::Norm norm_;
+  ops::Linear qkv_;
+  std::optional<ops::QkNorm> qk_norm_;
+  std::optional<ops::Rotary> rotary_;
+  std::optional<ops::RepeatHeads> repeat_heads_;
+};
+
+// What stands behind it: x, attention's o -> x += dropout(projection(o)); x +=
+// dropout(ffn(norm(x)))
+class AttentionOutput final : public Stretch {
+ public:
+  AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);
+  std::string_view name() const override { return "attention_output"; }
+  std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x_and_o) const override;
+
+ private:
+  ops::Linear projection_;
+  ops::ResidualNorm attention_residual_;
+  std::unique_ptr<FeedForward> feed_forward_;
+  ops::Residual ffn_residual_;
+};
+
 // x += dropout(projection(attention(norm(x)))); x += dropout(ffn(norm(x)))
 class BlockPart final : public Part {
  public:
@@ -47,18 +77,12 @@ class BlockPart final : public Part {
 
   std::string name_;
   std::vector<Borrow> units_;
-  ops::Norm attention_norm_;
-  ops::Linear qkv_;
-  std::optional<ops::QkNorm> qk_norm_;
-  std::optional<ops::Rotary> rotary_;
-  std::optional<ops::RepeatHeads> repeat_heads_;
+  AttentionInput input_;
   ops::SplitHeads split_heads_;
   ops::Attention attention_;
   ops::JoinHeads join_heads_;
-  ops::Linear projection_;
-  ops::ResidualNorm attention_residual_;
-  std::unique_ptr<FeedForward> feed_forward_;
-  ops::Residual ffn_residual_;
+  AttentionOutput output_;
+  bool has_experts_;
 };
 
 class FinalNormPart final : public Part {

@@ -37,11 +37,17 @@ static std::vector<std::int64_t> expert_ranks(const ModelConfig& m, const Grid& 
   return all;
 }
 
+// Offloading is of the inputs that recompute keeps.
+static bool can_recompute(const PlanInput& in, Recompute r) {
+  return in.setup.model.offload == Offload::none || r == Recompute::block;
+}
+
 bool accepts(const PlanInput& in, const RunChoice& c) {
   const auto samples = in.train.batch / c.grid.data;
   const auto experts = expert_ranks(in.setup.model, c.grid);
   return std::ranges::find(experts, c.grid.expert) != experts.end() &&
-         samples % c.microbatch == 0 && can_be_exact(in, c.grid, c.microbatch) &&
+         can_recompute(in, c.recompute) && samples % c.microbatch == 0 &&
+         can_be_exact(in, c.grid, c.microbatch) &&
          pipeline_fault(c.schedule, c.grid.pipe, c.chunks, samples / c.microbatch).empty();
 }
 
@@ -67,7 +73,8 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
       const bool power_of_two = (microbatch & (microbatch - 1)) == 0;
       if (!power_of_two && microbatch != samples) continue;
       if (!can_be_exact(in, grid, microbatch)) continue;
-      for (const auto recompute : {Recompute::none, Recompute::block})
+      for (const auto recompute : {Recompute::none, Recompute::block}) {
+        if (!can_recompute(in, recompute)) continue;
         for (const auto& [schedule, chunks] : schedules_of(in, grid.pipe, samples / microbatch))
           add_with_zero_settings(all, {.grid = grid,
                                        .mixture = model.experts > 0,
@@ -75,6 +82,7 @@ std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
                                        .recompute = recompute,
                                        .schedule = schedule,
                                        .chunks = chunks});
+      }
     }
   }
   return all;
@@ -107,6 +115,8 @@ PlanInput input_of(const PlanInput& in, const RunChoice& c) {
   out.setup.zero.gather = c.gather;
   out.setup.zero.reduce = c.reduce;
   out.setup.model.recompute = c.recompute;
+  out.setup.chunk_tokens =
+      chunk_tokens_of(out.setup.model, out.setup.model.context / c.grid.seq, out.setup.exact_chunk);
   out.setup.schedule = c.schedule;
   out.setup.chunks = c.chunks;
   out.train.microbatch = c.microbatch;

@@ -99,6 +99,7 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.balance_scale = when_.balance_scale;
   place.z_scale = when_.z_scale;
   place.exact_chunk = when_.exact_chunk;
+  place.chunk_tokens = when_.chunk_tokens;
   return {backend_, seq_,         weights, gradients,     session_.trainable(),
           place,    when_.cached, totals,  when_.experts, &layout_};
 }
@@ -112,8 +113,12 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   auto gradients = session_.gradients(c.early_units(i), m);
   const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr, when_.totals);
   const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
-  Kept k{{}, Tape(needed && !replay ? Record::on : Record::off), -1, -1};
-  if (replay) k.input = x;
+  Kept k{{}, {}, Tape(needed && !replay ? Record::on : Record::off), -1, -1};
+  const Tensor held = replay ? x : Tensor();  // so that nothing writes to it
+  if (replay && when_.offload)
+    k.offloaded = OffloadedTensor(backend_, x);
+  else
+    k.input = held;
   Value in = k.tape.input(std::move(x), c.input_wanted(i));
   k.leaf = in.slot;
   Value out = p.forward(k.tape, run, std::move(in));
@@ -192,8 +197,13 @@ Tensor ModelStage::run_backward(const Instruction& what, Tensor dy) {
     LaterGradients later;
     Gradients* const now = whole ? static_cast<Gradients*>(&gradients) : &later;
     const auto run = run_of(batch, m, weights, c.late(i) ? now : nullptr);
+    if (k.offloaded) {
+      k.offloaded.bring_up(backend_);
+      if (!batch.parts.empty()) batch.parts.back().offloaded.bring_up(backend_);  // the next one's
+      k.input = k.offloaded.take(backend_);
+    }
     if (k.input) {
-      k.tape = Tape(Record::on);
+      k.tape = Tape(Record::again);
       Value in = k.tape.input(std::move(k.input), c.input_wanted(i));
       k.leaf = in.slot;
       k.root = p.forward(k.tape, run, std::move(in)).slot;

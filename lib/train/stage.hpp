@@ -14,6 +14,7 @@
 #include "lib/pipe/executor.hpp"
 #include "lib/shard/session.hpp"
 #include "lib/train/chunk.hpp"
+#include "lib/train/offload.hpp"
 #include "lib/train/replay.hpp"
 
 namespace trireme {
@@ -40,11 +41,12 @@ class ModelStage final : public Stage {
     // Keys and values of earlier positions; where they are extended, the logits are those of all
     // rows, [B, V].
     const Cached* cached = nullptr;
-    std::int64_t exact_chunk = 0;  // Place's
+    std::int64_t exact_chunk = 0, chunk_tokens = 0;  // Place's
     // Asked on all ranks before each microbatch but the first: are this and those after it left
     // out? The same answer everywhere. Empty: never.
     std::function<bool(int microbatch)> drop = {};
     ActivationDigests* activations = nullptr;  // gets what the parts make; null: none
+    bool offload = false;  // inputs that are kept to run forward again wait on the host
   };
   // This rank's share of each microbatch, by the layout: the positions of its place in seq. Ids are
   // read on the first stage, targets on the last, starts of documents on all.
@@ -66,7 +68,9 @@ class ModelStage final : public Stage {
 
  private:
   struct Kept {
-    Tensor input;  // present: run forward again first
+    // Present, the one or the other: run forward again first.
+    Tensor input;
+    OffloadedTensor offloaded;
     Tape tape;
     std::int32_t leaf = -1, root = -1;
   };

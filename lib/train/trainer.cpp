@@ -56,6 +56,11 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
   require(chunk == 0 || tokens % chunk == 0,
           "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank", chunk,
           tokens);
+  require(
+      chunk == 0 || s.chunk_tokens % chunk == 0,
+      "model.chunk_tokens = {} is no multiple of run.exact_chunk = {}, whose tokens are summed as "
+      "one",
+      s.chunk_tokens, chunk);
   return s;
 }
 
@@ -142,6 +147,8 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
     chunks.emplace_back(model_, range, backward_parts(model_, range, trainable, input_wanted));
   }
   when.exact_chunk = setup_.exact_chunk;
+  when.chunk_tokens = setup_.chunk_tokens;
+  when.offload = setup_.model.offload == Offload::inputs && !backend_.host_readable();
   const ExpertGroup experts{axes_.expert_group, setup_.expert_tokens};
   if (axes_.grid.expert > 1) when.experts = &experts;
   Session session(store_, purpose,

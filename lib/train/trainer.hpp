@@ -77,6 +77,7 @@ struct TrainerSetup {
   // run.exactness = "invariant": tokens that are summed as one, a divisor of a rank's T; 0: another
   // exactness. Gradients and losses are then sums of counts (lib/base/fixed.hpp), as 8 bytes each.
   std::int64_t exact_chunk = 0;
+  std::int64_t chunk_tokens = 0;                    // Place's; decided
   AttentionSpan attention = AttentionSpan::causal;  // what batches have starts of documents for
   std::int64_t expert_tokens = 0;                   // ExpertGroup::rows_of_round
   Balance balance = Balance::none;

@@ -36,9 +36,10 @@ double flops_of_token(const ModelSpec& spec) {
   return costs.head + costs.block * static_cast<double>(spec.config.layers);
 }
 
-// What recompute would have kept until weight gradients come is more than it saves.
+// What recompute, or chunks of tokens, would have kept until weight gradients come is more than
+// they save.
 Pipeline pipeline_of(const TrainerSetup& s, int stages) {
-  const bool recompute = s.model.recompute == Recompute::block;
+  const bool recompute = s.model.recompute == Recompute::block || s.chunk_tokens > 0;
   return {s.schedule, stages, s.chunks,
           recompute ? WeightGradients::at_once : WeightGradients::late};
 }

@@ -49,6 +49,7 @@ ModelConfig model_of(const Flavour& f, DType compute) {
   c.context = f.context;
   c.dropout = f.dropout;
   c.recompute = f.recompute;
+  if (f.recompute == Recompute::block) c.offload = Offload::inputs;
   return completed(c);
 }
 
@@ -89,6 +90,7 @@ constexpr double rate = 1024;
 Values gradients(Backend& backend, const ModelConfig& model, DType compute, const Values& weights) {
   const Workspace scratch(backend);
   auto setup = test::setup_of(model, test::plain_sgd(), compute);
+  if (model.recompute == Recompute::block) setup.chunk_tokens = 16;
   if (model.experts > 0) {
     setup.balance = Balance::sample;
     setup.balance_weight = 0.3;

@@ -313,6 +313,24 @@ TEST(Deck, ATrainerIsSetUpAsItSays) {
   EXPECT_TRUE(s.check_memory);
 }
 
+// Of a rank's tokens of a sample; a multiple of what is summed as one.
+TEST(Deck, ChunksOfTokensAreAutomatic) {
+  const auto chosen = [](std::vector<std::string> overrides) {
+    overrides.insert(overrides.begin(), {"model.context=16384", "model.heads=12"});
+    return plan_input_of(resolve(overridden(overrides), {.ranks = 2, .vocab = 1}), DType::f32,
+                         TransportKind::host)
+        .setup.chunk_tokens;
+  };
+  EXPECT_EQ(chosen({}), 4096);
+  EXPECT_EQ(chosen({"parallel.seq=2"}), 0);
+  EXPECT_EQ(chosen({"parallel.seq=2", "model.context=16386"}), 4096);
+  EXPECT_EQ(chosen({"model.chunk_tokens=0"}), 0);
+  EXPECT_EQ(chosen({"model.chunk_tokens=100"}), 100);
+  EXPECT_EQ(chosen({"model.chunk_tokens=auto"}), 4096);
+  EXPECT_EQ(chosen({"model.context=20000", "run.exactness=invariant", "run.exact_chunk=125"}),
+            4125);
+}
+
 TEST(Deck, LoadsFilesAndNamesThem) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "trireme_deck_test_files";
   std::filesystem::create_directories(folder);

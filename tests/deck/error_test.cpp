@@ -159,9 +159,21 @@ TEST(DeckErrors, InvariantIsRefusedWhereItsBitsWouldDependOnTheGrid) {
   refused({"run.exact_chunk=48", "model.context=64"},
           "run.exact_chunk = 48 does not divide the 64 tokens of a sample on each rank");
   refused({"run.exact_chunk=64", "model.context=64", "parallel.seq=2"}, "the 32 tokens");
+  refused(
+      {"run.exact_chunk=32", "model.context=64", "model.chunk_tokens=48"},
+      "model.chunk_tokens = 48 is no multiple of run.exact_chunk = 32, whose tokens are summed as "
+      "one: give 64 or another multiple, or leave it out");
   refused({"data.validation=0.1", "model.context=64", "run.exact_chunk=64", "train.batch=16385",
            "train.microbatch=16385"},
           "evaluates up to 1048576 tokens of a microbatch on each rank, not 16385 samples of 64");
+}
+
+TEST(DeckErrors, OffloadingIsOfWhatRecomputeKeeps) {
+  EXPECT_THAT(
+      refusal_of_overrides({"model.offload=inputs"}),
+      testing::HasSubstr("model.offload = \"inputs\" is of the inputs that model.recompute = "
+                         "\"block\" keeps: give that, or leave it out"));
+  EXPECT_EQ(refusal_of_overrides({"model.offload=inputs", "model.recompute=block"}), "");
 }
 
 TEST(DeckErrors, NumbersThatSinglePrecisionDoesNotHold) {

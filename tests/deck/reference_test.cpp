@@ -123,8 +123,8 @@ TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnus
   c.expert_width = 3;
   c.shared_expert_width = 5;
   c.dense_layers = {0};
-  std::set<std::string> free{"preset",  "context",   "max_context",
-                             "dropout", "recompute", "init_from"};
+  std::set<std::string> free{"preset",    "context", "max_context",  "dropout",
+                             "recompute", "offload", "chunk_tokens", "init_from"};
   const std::set<std::string> of_yarn{"rope_beta_fast", "rope_beta_slow", "rope_truncate",
                                       "rope_attention_factor"};
   free.insert(of_yarn.begin(), of_yarn.end());

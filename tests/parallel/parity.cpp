@@ -106,6 +106,8 @@ static Course train_alone(const ParityCase& grid_case) {
   p.grid = {};
   p.zero = {};
   p.stage_layers = {};
+  p.chunk_tokens = 0;
+  p.offload = Offload::none;
   p.microbatches = 2;
   const auto backend = open_backend(backend_of(p, true));
   const Workspace workspace(*backend);

@@ -13,7 +13,7 @@ namespace {
 
 // Of all ranks as stages.
 std::vector<ParityCase> pipelines(int stages) {
-  std::vector<ParityCase> cases(6);
+  std::vector<ParityCase> cases(8);
   for (auto& c : cases) {
     c.grid = {stages, 1, 1};
     c.size = 4 * stages;
@@ -32,6 +32,11 @@ std::vector<ParityCase> pipelines(int stages) {
   cases[3].freeze = {{"embedding.*", 0, 0}, {"blocks.0.*", 0, 1}, {"blocks.5.*", 1, 0}};
   cases[4].compute = DType::bf16;
   cases[5].exact_chunk = 2;
+  cases[6].chunk_tokens = 3;
+  cases[7].backend = "fenced";
+  cases[7].chunk_tokens = 5;
+  cases[7].recompute = Recompute::block;
+  cases[7].offload = Offload::inputs;
   return cases;
 }
 

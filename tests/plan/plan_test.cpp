@@ -20,6 +20,7 @@ struct PlanCase {
   DType compute;
   std::int64_t batch, microbatch;
   std::vector<FreezeRule> freeze = {};
+  std::int64_t chunk_tokens = 0;
 };
 
 void PrintTo(const PlanCase& c, std::ostream* out) {
@@ -40,6 +41,8 @@ static std::vector<PlanCase> plan_cases() {
       {"llama_bf16", test::tiny_llama(), DType::bf16, 2, 1},
       {"gpt2_dropout", dropout, DType::f32, 4, 2},
       {"llama_recompute", recompute, DType::f32, 4, 1},
+      {"llama_pieces_of_samples", recompute, DType::f32, 4, 2, {}, 3},
+      {"gpt2_samples_at_a_time", test::tiny_gpt2(), DType::bf16, 6, 3, {}, 14},
       {"gpt2_chunks", chunks, DType::f32, 4, 4},
       // Each in force in some of the steps: what is held grows, shrinks and moves.
       {"thaws_late", test::tiny_gpt2(), DType::f32, 4, 2, {{"*", 0, 5}, {"final_norm.*", 6, 0}}},
@@ -70,6 +73,7 @@ TEST_P(PlanAccount, EqualsTheRunToTheByte) {
   input.train.steps = 7;
   input.setup.compute = p.compute;
   input.setup.freeze = p.freeze;
+  input.setup.chunk_tokens = p.chunk_tokens;
   const auto plan = plan_rank(input, dry_target(choice), 0);
   const ScratchFolder folder;
 

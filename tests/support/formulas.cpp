@@ -217,6 +217,10 @@ double step_flops(const RankStep& s) {
       sum += backwards * 2 * static_cast<double>(rows.later) * 2 * expert;
     }
     sum += forwards * (products + 2 * pairs) + backwards * (2 * products + 5 * pairs);
+    // Each chunk forward once more: all but attention. Recompute leaves to it what ends a block.
+    const auto qkv = static_cast<double>(s.spec.params[b->qkv.index()].shape.count());
+    const bool whole = !b->expert_in.empty() || s.recompute == Recompute::block;
+    if (s.in_chunks) sum += backwards * 2 * t * (whole ? qkv : weights);
   }
   return sum;
 }

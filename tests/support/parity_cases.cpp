@@ -32,9 +32,13 @@ static const char* word_of(const ParityCase& c) {
 
 std::string name_of(const ParityCase& c) {
   return fmt::format(
-      "pipe{}_data{}_seq{}{}_{}_{}_m{}{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq,
+      "pipe{}_data{}_seq{}{}_{}_{}_m{}{}{}{}{}_{}{}{}", c.grid.pipe, c.grid.data, c.grid.seq,
       c.grid.expert > 1 ? fmt::format("_expert{}", c.grid.expert) : "", c.flavour, text(c.zero),
-      c.microbatches, c.recompute == Recompute::block ? "_recompute" : "",
+      c.microbatches,
+      c.offload == Offload::inputs      ? "_offload"
+      : c.recompute == Recompute::block ? "_recompute"
+                                        : "",
+      c.chunk_tokens > 0 ? fmt::format("_tokens{}", c.chunk_tokens) : "",
       c.dropout > 0 ? "_dropout" : "", c.documents ? "_documents" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
@@ -98,6 +102,7 @@ ModelConfig parity_model(const ParityCase& p) {
   if (mixture || sigmoid) c.expert_width = 16;
   c.dropout = p.dropout;
   c.recompute = p.recompute;
+  c.offload = p.offload;
   if (p.dropout > 0) c.max_context = p.size + 5;  // more than samples have tokens
   return completed(c);
 }
@@ -122,6 +127,7 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.compute = p.compute;
   s.reduce = p.reduce;
   s.exact_chunk = p.exact_chunk;
+  s.chunk_tokens = p.chunk_tokens;
   s.attention = p.documents ? AttentionSpan::document : AttentionSpan::causal;
   s.seed = 11;
   if (p.flavour == "mixture") {
@@ -219,6 +225,7 @@ std::vector<ParityCase> few_cases(int n) {
   cases[2].flavour = "gqa";
   cases[2].zero.stage = 1;
   cases[3].grid = {1, n, 1};
+  cases[3].chunk_tokens = 6;
   cases[3].zero.shard = n >= 4 ? n / 2 : 1;
   cases[3].zero.reduce = ZeroCadence::step;
   cases[3].microbatches = cases[3].size / n >= 4 ? 4 : 1;
@@ -241,6 +248,7 @@ std::vector<ParityCase> few_cases(int n) {
   cases[9].microbatches = 4;
   cases[10] = cases[8];
   cases[10].schedule = ScheduleKind::zbv;
+  for (const std::size_t i : {0, 1, 5, 10}) cases[i].chunk_tokens = 6;
   for (auto& c : cases)
     if (c.size % (c.grid.data * c.microbatches) != 0) c.microbatches = 1;
   return cases;

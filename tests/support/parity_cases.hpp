@@ -19,6 +19,8 @@ struct ParityCase {
   ZeroConfig zero;
   int microbatches = 2;  // of each data rank
   Recompute recompute = Recompute::none;
+  Offload offload = Offload::none;
+  std::int64_t chunk_tokens = 0;  // that blocks take at a time; one rank takes all
   double dropout = 0;
   bool documents = false;  // data.attention = "document"
   OptimizerKind optimizer = OptimizerKind::sgd;

@@ -83,7 +83,13 @@ std::vector<Factor> factors(int ranks) {
            flavour("sigmoid"), flavour("one"), flavour("two")},
           {experts(1), experts(2), experts(5)},
           {microbatches(1), microbatches(2), microbatches(4)},
-          {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.recompute = Recompute::block; },
+           [](ParityCase& c) {
+             c.recompute = Recompute::block;
+             c.offload = Offload::inputs;
+           }},
+          // Pieces of a sample, whose last is shorter, one sample or several, as the grid has it.
+          {[](ParityCase&) {}, [](ParityCase& c) { c.chunk_tokens = 6; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },

@@ -102,8 +102,9 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   const auto first = static_cast<int>(std::ranges::find_if(stages, trains) - stages.begin());
   const auto microbatches = static_cast<int>(train.batch / (train.microbatch * grid.data));
   s.program = training_program({setup.schedule, grid.pipe, setup.chunks,
-                                setup.model.recompute == Recompute::block ? WeightGradients::at_once
-                                                                          : WeightGradients::late},
+                                setup.model.recompute == Recompute::block || setup.chunk_tokens > 0
+                                    ? WeightGradients::at_once
+                                    : WeightGradients::late},
                                microbatches, s.at.pipe, first);
   const bool fold = setup.schedule == ScheduleKind::zbv;
   for (int c = 0; c < setup.chunks; ++c) {
@@ -143,6 +144,7 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   const bool plain = setup.optimizer.name == OptimizerKind::sgd && setup.optimizer.momentum == 0;
   s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : plain ? 0 : 1;
   s.recompute = setup.model.recompute;
+  s.in_chunks = setup.chunk_tokens > 0 && setup.chunk_tokens < s.positions;
   s.counts_samples = setup.balance == Balance::sample && setup.balance_weight > 0;
   s.rows_of_round = setup.expert_tokens;
   return s;

@@ -49,6 +49,7 @@ struct RankStep {
   DType reduce = DType::f32;      // what gradients travel as
   std::int64_t state_arrays = 2;  // that the optimizer keeps, as long as the weights
   Recompute recompute = Recompute::none;
+  bool in_chunks = false;               // what stands before and behind attention
   std::vector<std::uint8_t> trainable;  // by ParamId
   bool counts_samples = false;          // choices of experts, for a loss by sample
   std::int64_t rows_of_round = 0;       // parallel.expert_tokens

@@ -124,6 +124,33 @@ void Cuda::download(Queue q, std::span<std::byte> bytes, ConstView src) {
   }
 }
 
+// f(bytes before, bytes): pieces that the driver copies at once.
+template <class F>
+static void in_pieces(const DeviceMemory& memory, const std::byte* pinned, std::size_t bytes,
+                      const F& f) {
+  for (std::size_t at = 0; at < bytes;) {
+    const auto n = std::min(bytes - at, memory.copied_whole(pinned + at));
+    f(at, n);
+    at += n;
+  }
+}
+
+void Cuda::bring_down(Queue q, View pinned, ConstView src) {
+  on_stream(q, "bring_down", {.bytes = bytes_seen(src)}, [&](void* stream) {
+    in_pieces(memory_, pinned.data, src.span_bytes(), [&](std::size_t at, std::size_t n) {
+      runtime_->copy_to_host(pinned.data + at, src.data + at, n, stream);
+    });
+  });
+}
+
+void Cuda::bring_up(Queue q, View dst, ConstView pinned) {
+  on_stream(q, "bring_up", {.bytes = bytes_seen(dst)}, [&](void* stream) {
+    in_pieces(memory_, pinned.data, dst.span_bytes(), [&](std::size_t at, std::size_t n) {
+      runtime_->copy_to_device(dst.data + at, pinned.data + at, n, stream);
+    });
+  });
+}
+
 AttentionBytes Cuda::attention_bytes(const AttentionShape& s, DType t, Direction d) const {
   return cuda_attention_bytes(s, t, d, choice_.bits);
 }

@@ -36,6 +36,8 @@ class Cuda final : public Backend {
 
   void upload(Queue, View dst, std::span<const std::byte>) override;
   void download(Queue, std::span<std::byte>, ConstView src) override;
+  void bring_down(Queue, View pinned, ConstView src) override;
+  void bring_up(Queue, View dst, ConstView pinned) override;
 
  private:
   template <class O>
