@@ -57,8 +57,10 @@ namespace kernel {
 // softmax(scale q k') v over the keys not later than the query, and of those the last `window`;
 // query head h reads key/value head h * G / H. Where start_BT (i32) is there, query t sees keys
 // start(t) to t alone: those of its document, which starts at that position; a row never falls, and
-// start(t) <= t. flops() counts as if it were absent. Strided: only the last dim is dense. lse is
-// the log of the sum of exponentials, the one thing backward needs beside inputs and output. The
+// start(t) <= t. flops() counts as if it were absent. Where sink_H is there, exp(sink) of the head
+// joins the sum that softmax divides by, and has no value (Xiao et al. 2023, as OpenAI's gpt-oss
+// learns it). Strided: only the last dim is dense. lse is the log of the sum of exponentials, sink
+// and all, the one thing backward needs beside inputs and output. The
 // workspace has the bytes that Backend::attention_bytes asks for by shape and direction, and is
 // absent where those are none; so has the state, where there are pieces. o and lse are written with
 // the last one; a query sees a key of some piece.
@@ -71,13 +73,14 @@ struct Attention {
   ConstView start_BT{};
   Piece piece = Piece::all;
   View state{};
+  ConstView sink_H{};
   static void operands(auto& o, auto&& f) {
     const auto need = ends_keys(o.piece) ? Need::must : Need::may;
     result(f, Accumulate::overwrite, o.o_BTHD, need);
     result(f, Accumulate::overwrite, o.lse_BHT, need);
     read(f, o.q_BTHD, o.k_BTGD, o.v_BTGD);
     may_scratch(f, o.workspace);
-    may_read(f, o.start_BT);
+    may_read(f, o.start_BT, o.sink_H);
     f(o.state, begins_keys(o.piece) ? Role::scratch : Role::add, Need::may);
   }
   double flops() const { return attention_flops(shape, Direction::forward); }
@@ -111,22 +114,50 @@ struct AttentionGrad {
   double flops() const { return attention_flops(shape, Direction::backward); }
 };
 
+// Of sinks, by what attention made with them: dsink(h) = - sum over b and t of
+// exp(sink(h) - lse(b, h, t)) do(b, t, h).o(b, t, h), in the wide type. Strided, but for sinks.
+struct SinkGrad {
+  static constexpr std::string_view name = "sink_grad";
+  View dsink_H;
+  Accumulate how = Accumulate::overwrite;
+  ConstView do_BTHD, o_BTHD, lse_BHT, sink_H;
+  static void operands(auto& o, auto&& f) {
+    result(f, o.how, o.dsink_H);
+    read(f, o.do_BTHD, o.o_BTHD, o.lse_BHT, o.sink_H);
+  }
+};
+
 // Attention of a few more positions of one sample, whose earlier keys and values are kept: rows of
 // k and v become positions `at` and on of the caches, and each query attends to the positions up to
-// its own, as Attention has it. Caches hold P >= at + T positions; what is behind stays as it is.
-// Strided: only the last dim is dense. A head's bits depend on that head and position alone.
+// its own, as Attention has it, sinks and windows included. Position p is row p % P of a cache:
+// P >= at + T, or, a multiple of BackendProperties::attention_piece, P >= window + T - 1. Other
+// rows stay as they are. Strided: only the last dim is dense. A head's bits depend on that head and
+// position alone.
 struct CachedAttention {
   static constexpr std::string_view name = "cached_attention";
   View o_THD, k_cache_PGD, v_cache_PGD;
   ConstView q_THD, k_TGD, v_TGD;
   std::int64_t at = 0;
   double scale = 1;
+  std::int64_t window = 0;
+  ConstView sink_H{};
   static void operands(auto& o, auto&& f) {
     write(f, o.o_THD);
     add(f, o.k_cache_PGD, o.v_cache_PGD);
     read(f, o.q_THD, o.k_TGD, o.v_TGD);
+    may_read(f, o.sink_H);
   }
-  double seen() const { return static_cast<double>(at + q_THD.extent[0]); }
+  // Positions that some query sees.
+  std::int64_t positions() const {
+    const auto all = at + q_THD.extent[0];
+    return window > 0 ? std::min(all, window - 1 + q_THD.extent[0]) : all;
+  }
+  // tile: BackendProperties::attention_piece.
+  bool fits(const ConstView& cache_PGD, std::int64_t tile) const {
+    const auto P = cache_PGD.extent[0];
+    return P >= at + q_THD.extent[0] || (P >= positions() && P % tile == 0);
+  }
+  double seen() const { return static_cast<double>(positions()); }
   double bytes() const {
     const double row = static_cast<double>(k_TGD.extent[1] * k_TGD.extent[2]);
     return 2 * bytes_seen(o_THD) + 2 * bytes_seen(k_TGD) +

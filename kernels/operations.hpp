@@ -390,11 +390,11 @@ struct Digest {
 };
 
 using Operation =
-    std::variant<Copy, Fill, AddFixed, ReadFixed, Matmul, Attention, AttentionGrad, CachedAttention,
-                 Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate, ActivateGrad, Swiglu,
-                 SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy, ColumnSum, Update, SumSquares,
-                 Digest, Route, RouteGrad, RouterLosses, CountChoices, SortChoices, SumRows,
-                 GroupedMatmul, GroupedMatmulGrad>;
+    std::variant<Copy, Fill, AddFixed, ReadFixed, Matmul, Attention, AttentionGrad, SinkGrad,
+                 CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
+                 ActivateGrad, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
+                 ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,
+                 CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad>;
 
 std::string_view name_of(const Operation&);
 // Throws Error where an operand that must be there is absent.

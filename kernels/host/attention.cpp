@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "kernels/host/attention_tile.hpp"
-#include "kernels/math/log.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme::host {
@@ -139,9 +138,10 @@ class Pass {
     const View& lse = a_.lse_BHT;
     auto* to = reinterpret_cast<float*>(lse.data) + b * lse.stride[0] + h * lse.stride[1];
     for (std::int64_t r = 0; r < t_.queries(i); ++r) {
-      to[(i * edge + r) * lse.stride[2]] = q.max[r] * ln_2 + math::log(q.sum[r]);
+      const auto whole = softmax_of<T>(q.max[r] * ln_2, q.sum[r], a_.sink_H, h);
+      to[(i * edge + r) * lse.stride[2]] = whole.lse;
       store_row(rows_of<T>(a_.o_BTHD, b, i * edge + r, h), q.o + r * t_.E, t_.shape.head_dim,
-                1 / q.sum[r]);
+                whole.factor);
     }
   }
 

@@ -10,6 +10,7 @@
 #include "kernels/host/kernels.hpp"
 #include "kernels/host/parallel.hpp"
 #include "kernels/host/tile_product.hpp"
+#include "kernels/math/log.hpp"
 
 namespace trireme::host {
 
@@ -217,6 +218,27 @@ struct Pair {
   const std::int32_t* first;  // null: none is hidden for being before a query's first
   std::int32_t begin;         // of the keys among the call's
 };
+
+// With `sum` exponentials below `max` and the sink's: the log of all, and what results that lack
+// the division are multiplied with.
+struct Softmax {
+  Softmax(float max, float sum) : lse(max + math::log(sum)), factor(1 / sum) {}
+  Softmax(float max, float sum, float sink) {
+    const float most = std::max(max, sink);
+    const float kept = exp2_below(Vec{} + (max - most) * log2_e)[0];
+    const float all = sum * kept + exp2_below(Vec{} + (sink - most) * log2_e)[0];
+    lse = most + math::log(all);
+    factor = kept / all;
+  }
+  float lse, factor;
+};
+// Of head h.
+template <class T>
+inline Softmax softmax_of(float max, float sum, const ConstView& sink_H, std::int64_t h) {
+  if (!sink_H) return {max, sum};
+  const auto* const sinks = reinterpret_cast<const T*>(sink_H.data);
+  return {max, sum, static_cast<float>(sinks[h * sink_H.stride[0]])};
+}
 
 AttentionBytes attention_grad_bytes(const Tiling&);
 

@@ -79,26 +79,29 @@ void query(const kernel::CachedAttention& a, std::int64_t t, std::int64_t h) {
   alignas(64) float q[max_head_dim], o[max_head_dim], s[edge], copy[edge * max_head_dim];
   const auto H = a.q_THD.extent[1], D = a.q_THD.extent[2], G = a.k_TGD.extent[1];
   const auto E = rounded_up(D, lanes), g = h * G / H, keys = a.at + t + 1;
+  const auto seen = a.window > 0 ? std::max<std::int64_t>(0, keys - a.window) : 0;
   load_tile(
       q, reinterpret_cast<const T*>(a.q_THD.data) + t * a.q_THD.stride[0] + h * a.q_THD.stride[1],
       D, 1, D, E);
   for (std::int64_t e = 0; e < E; ++e) q[e] *= static_cast<float>(a.scale) * log2_e;
   std::fill_n(o, E, 0.0F);
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
-  for (std::int64_t first = 0; first < keys; first += edge) {
-    const auto n = std::min(edge, keys - first), whole = rounded_up(n, lanes);
-    scores(s, q, rows_at<T>(a.k_cache_PGD, g, first, n, E, copy), n, E);
+  // A tile of keys lies together in the cache, whose rows are whole tiles where they come again.
+  for (auto first = seen; first < keys; first += edge - first % edge) {
+    const auto n = std::min(edge - first % edge, keys - first), whole = rounded_up(n, lanes);
+    const auto at = first % a.k_cache_PGD.extent[0];
+    scores(s, q, rows_at<T>(a.k_cache_PGD, g, at, n, E, copy), n, E);
     const float before = std::exchange(max, largest_of(s, n, max));
-    const float shrink = first == 0 ? 0.0F : exp2_below(Vec{} + (before - max))[0];
+    const float shrink = first == seen ? 0.0F : exp2_below(Vec{} + (before - max))[0];
     for (std::int64_t j = 0; j < whole; j += lanes) store(s + j, exp2_below(load(s + j) - max));
     std::fill(s + n, s + whole, 0.0F);
     float total = 0;
     for (std::int64_t j = 0; j < n; ++j) total += s[j];
     sum = sum * shrink + total;
-    add_values(o, shrink, s, rows_at<T>(a.v_cache_PGD, g, first, n, E, copy), n, E);
+    add_values(o, shrink, s, rows_at<T>(a.v_cache_PGD, g, at, n, E, copy), n, E);
   }
   store_row(reinterpret_cast<T*>(a.o_THD.data) + t * a.o_THD.stride[0] + h * a.o_THD.stride[1], o,
-            D, 1 / sum);
+            D, softmax_of<T>(max * ln_2, sum, a.sink_H, h).factor);
 }
 
 template <class T>
@@ -108,8 +111,8 @@ void append(const View& cache_PGD, const ConstView& x_TGD, std::int64_t at) {
       std::copy_n(
           reinterpret_cast<const T*>(x_TGD.data) + t * x_TGD.stride[0] + g * x_TGD.stride[1],
           x_TGD.extent[2],
-          reinterpret_cast<T*>(cache_PGD.data) + (at + t) * cache_PGD.stride[0] +
-              g * cache_PGD.stride[1]);
+          reinterpret_cast<T*>(cache_PGD.data) +
+              (at + t) % cache_PGD.extent[0] * cache_PGD.stride[0] + g * cache_PGD.stride[1]);
 }
 
 template <class T>
@@ -118,7 +121,7 @@ void attend(const kernel::CachedAttention& a) {
   append<T>(a.v_cache_PGD, a.v_TGD, a.at);
   const auto H = a.q_THD.extent[1], units = a.q_THD.extent[0] * H;
   // Heads in chunks that are worth a thread, by the sizes alone.
-  const auto row = (a.at + a.q_THD.extent[0]) * a.q_THD.extent[2];
+  const auto row = a.positions() * a.q_THD.extent[2];
   for_chunks(units, std::max<std::int64_t>(1, grain / row),
              [&](std::int64_t begin, std::int64_t end) {
                for (auto u = begin; u < end; ++u) query<T>(a, u / H, u % H);
@@ -141,8 +144,11 @@ void check(const kernel::CachedAttention& a) {
   require(a.at >= 0 && G >= 1 && G <= H, "cached_attention: position {}, {}/{} heads", a.at, H, G);
   for (const ConstView& v : {ConstView(a.o_THD), a.q_THD}) is(v, T, H);
   for (const ConstView& v : {a.k_TGD, a.v_TGD}) is(v, T, G);
-  for (const ConstView& v : {ConstView(a.k_cache_PGD), ConstView(a.v_cache_PGD)})
-    is(v, a.at + T, G);
+  for (const ConstView& v : {ConstView(a.k_cache_PGD), ConstView(a.v_cache_PGD)}) is(v, 1, G);
+  require(
+      a.fits(a.k_cache_PGD, edge) && ConstView(a.v_cache_PGD).extent[0] == a.k_cache_PGD.extent[0],
+      "cached_attention: positions {} to {} do not fit in {} rows", a.at, a.at + T - 1,
+      a.k_cache_PGD.extent[0]);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ void run(const kernel::ReadFixed&, View scratch);        // fixed.cpp
 void run(const kernel::Matmul&, View scratch);           // matmul.cpp, through oneDNN
 void run(const kernel::Attention&, View scratch);        // attention.cpp
 void run(const kernel::AttentionGrad&, View scratch);    // attention_grad.cpp
+void run(const kernel::SinkGrad&, View scratch);         // sinks.cpp
 void run(const kernel::CachedAttention&, View scratch);  // cached_attention.cpp
 void run(const kernel::Norm&, View scratch);             // norm.cpp
 void run(const kernel::NormGrad&, View scratch);         //

@@ -1,7 +1,8 @@
 // o(t) = sum over s of p(t, s) v(s), p(t, s) = exp(scale q(t).k(s) - lse(t)),
 // lse(t) = log of the sum over s of exp(scale q(t).k(s)), for the s that t sees; query head h reads
-// k, v of h * G / H. The state has for each query and head the largest score, the sum of
-// exponentials below it and that of the values times these; backward, dq.
+// k, v of h * G / H. A sink is one more s with a score of its own and no value. The state has for
+// each query and head the largest score, the sum of exponentials below it and that of the values
+// times these; backward, dq.
 //
 // With dp(t, s) = do(t).v(s) and delta(t) = do(t).o(t) = sum over s of p(t, s) dp(t, s):
 //   ds = scale p (dp - delta),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),  dv(s) = sum_t p
@@ -85,7 +86,7 @@ void forward(const kernel::Attention& a) {
   const auto D = s.head_dim;
   const Mask seen_by(s, a.start_BT);
   const State state(a.state, a.piece, s, Direction::forward);
-  const Elements<const T> q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD);
+  const Elements<const T> q(a.q_BTHD), k(a.k_BTGD), v(a.v_BTGD), sink(a.sink_H);
   const Elements<T> o(a.o_BTHD);
   const Elements<Wide<T>> lse(a.lse_BHT);
   Scratch scratch(a.workspace);
@@ -115,8 +116,11 @@ void forward(const kernel::Attention& a) {
           }
         }
         if (!ends_keys(a.piece)) continue;
-        for (std::int64_t d = 0; d < D; ++d) o.put(sum[d] / total, b, t, h, d);
-        lse.put(largest + std::log(total), b, h, t);
+        const double all =
+            a.sink_H ? log_with_sink(largest, total, load(sink.at(h))) : largest + std::log(total);
+        const double whole = a.sink_H ? std::exp(all - largest) : total;
+        for (std::int64_t d = 0; d < D; ++d) o.put(sum[d] / whole, b, t, h, d);
+        lse.put(all, b, h, t);
       }
     }
 }
@@ -185,7 +189,32 @@ void backward(const kernel::AttentionGrad& a) {
     }
 }
 
+template <class T>
+void sinks_backward(const kernel::SinkGrad& g) {
+  const Elements<const T> d_o(g.do_BTHD), o(g.o_BTHD), sink(g.sink_H);
+  const Elements<const Wide<T>> lse(g.lse_BHT);
+  const Elements<Wide<T>> dsink(g.dsink_H);
+  const auto B = g.lse_BHT.extent[0], H = g.lse_BHT.extent[1], T_ = g.lse_BHT.extent[2];
+  for (std::int64_t h = 0; h < H; ++h) {
+    double sum = g.how == Accumulate::add ? load(dsink.at(h)) : 0.0;
+    for (std::int64_t b = 0; b < B; ++b)
+      for (std::int64_t t = 0; t < T_; ++t)
+        sum -= std::exp(load(sink.at(h)) - lse(b, h, t)) *
+               dot<T>(&d_o.at(b, t, h), &o.at(b, t, h), g.o_BTHD.extent[3]);
+    dsink.put(sum, h);
+  }
+}
+
 }  // namespace
+
+double log_with_sink(double largest, double total, double sink) {
+  const double keys = largest + std::log(total), most = std::max(keys, sink);
+  return most + std::log(std::exp(keys - most) + std::exp(sink - most));
+}
+
+void run(const kernel::SinkGrad& o) {
+  with_compute_type(o.o_BTHD.dtype, [&](auto t) { sinks_backward<decltype(t)>(o); });
+}
 
 AttentionBytes attention_bytes(const AttentionShape& s, Direction direction) {
   const auto numbers =

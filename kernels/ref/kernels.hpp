@@ -13,6 +13,7 @@ void run(const kernel::ReadFixed&);          // fixed.cpp
 void run(const kernel::Matmul&);             // matmul.cpp
 void run(const kernel::Attention&);          // attention.cpp
 void run(const kernel::AttentionGrad&);      //
+void run(const kernel::SinkGrad&);           //
 void run(const kernel::CachedAttention&);    // cached_attention.cpp
 void run(const kernel::Norm&);               // norm.cpp
 void run(const kernel::NormGrad&);           //
@@ -40,5 +41,7 @@ void run(const kernel::GroupedMatmul&);      // grouped.cpp
 void run(const kernel::GroupedMatmulGrad&);  //
 
 AttentionBytes attention_bytes(const AttentionShape&, Direction);
+// The log of `total` exponentials below `largest` and the sink's.
+double log_with_sink(double largest, double total, double sink);
 
 }  // namespace trireme::ref

@@ -227,6 +227,9 @@ void perturb(Noise& noise, const kernel::Attention& o) {
   noise.sums_of(o.o_BTHD, o.shape.keys());
   noise.each_alone(o.lse_BHT);
 }
+void perturb(Noise& noise, const kernel::SinkGrad& o) {
+  noise.sums_of(o.dsink_H, o.lse_BHT.extent[0] * o.lse_BHT.extent[2]);
+}
 void perturb(Noise& noise, const kernel::CachedAttention& o) {
   noise.sums_of(o.o_THD, o.at + o.q_THD.extent[0]);
 }

@@ -105,6 +105,15 @@ void add_rows(Table& table, DType t) {
                               .gate_up_T2F = m.take(t, {r.T, 2, r.C})};
   });
   table.add(row_sizes, [=](O m, Rows r) {
+    constexpr std::int64_t D = 32;
+    const std::int64_t H = r.C / D;
+    return kernel::SinkGrad{.dsink_H = m.take(s, {H}),
+                            .do_BTHD = m.take(t, {1, r.T, H, D}),
+                            .o_BTHD = m.take(t, {1, r.T, H, D}),
+                            .lse_BHT = m.take(s, {1, H, r.T}),
+                            .sink_H = m.take(t, {H})};
+  });
+  table.add(row_sizes, [=](O m, Rows r) {
     return kernel::ColumnSum{.out_C = m.take(s, {r.C}), .x_TC = m.take(t, {r.T, r.C})};
   });
   table.add(row_sizes, [=](O m, Rows r) {

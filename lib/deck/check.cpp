@@ -88,8 +88,31 @@ class Checker {
          "model.offload = \"{}\" is of the inputs that model.recompute = \"block\" keeps: give "
          "that, or leave it out",
          name_of(m.offload));
+    window();
     experts();
     rope();
+  }
+
+  // Of a list of blocks: each is one, and once.
+  bool blocks(const std::vector<std::int64_t>& list, const std::string& key) {
+    const auto layers = deck_.model.layers;
+    const auto outside = std::ranges::find_if(list, [&](auto l) { return l >= layers; });
+    if (outside != list.end())
+      rule(false, {key, "model.layers"},
+           "{} names block {}, and the last of model.layers = {} is {}", key, *outside, layers,
+           layers - 1);
+    auto sorted = list;
+    std::ranges::sort(sorted);
+    const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
+    rule(!twice, {key}, "{} names a block twice", key);
+    return outside == list.end() && !twice;
+  }
+
+  void window() {
+    const ModelConfig& m = deck_.model;
+    rule(m.window > 0 || m.window_layers.empty(), {"model.window_layers", "model.window"},
+         "model.window_layers says which blocks have a window: give model.window, or leave it out");
+    blocks(m.window_layers, "model.window_layers");
   }
 
   void experts() {
@@ -118,17 +141,7 @@ class Checker {
            m.experts_per_token, m.experts);
       rule(m.activation == ActivationKind::swiglu, {"model.activation", "model.experts"},
            "experts need model.activation = \"swiglu\"");
-      const auto outside =
-          std::ranges::find_if(m.dense_layers, [&](auto l) { return l >= m.layers; });
-      if (outside != m.dense_layers.end())
-        rule(false, {"model.dense_layers", "model.layers"},
-             "model.dense_layers names block {}, and the last of model.layers = {} is {}", *outside,
-             m.layers, m.layers - 1);
-      auto sorted = m.dense_layers;
-      std::ranges::sort(sorted);
-      const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
-      rule(!twice, {"model.dense_layers"}, "model.dense_layers names a block twice");
-      rule(twice || outside != m.dense_layers.end() || std::ssize(sorted) < m.layers,
+      rule(!blocks(m.dense_layers, "model.dense_layers") || std::ssize(m.dense_layers) < m.layers,
            {"model.dense_layers", "model.layers", "model.experts"},
            "model.dense_layers names all blocks, so none has experts: leave one out, or "
            "model.experts with all that is of them");

@@ -111,8 +111,14 @@ std::vector<std::string> deck_differences(const Deck& before, const Deck& after)
 
 std::vector<std::string> model_differences(const ModelConfig& before, const ModelConfig& after) {
   Deck a, b;
-  a.model = canonical(before);
-  b.model = canonical(after);
+  a.model = before;
+  b.model = after;
+  // A window may matter in the longer context alone.
+  const auto positions = std::max(positions_of(before), positions_of(after));
+  for (auto* m : {&a.model, &b.model}) {
+    m->max_context = positions;
+    *m = canonical(std::move(*m));
+  }
   return deck_differences(a, b);
 }
 

@@ -60,6 +60,18 @@ KeySection model_section() {
           row("qk_norm_over", &M::qk_norm_over,
               "what that norm takes together: the channels of a head, with one weight for all "
               "heads (Qwen3), or those of all heads, each with its own (OLMoE)"),
+          row("window", &M::window,
+              "tokens that attention sees, up to a token's own (sliding window: Beltagy et al. "
+              "2020; Mistral); 0: all before it")
+              .in(0, int32_most)
+              .in_units("tokens"),
+          row("window_layers", &M::window_layers,
+              "blocks that have the window, the others see all; the first block is 0; []: all "
+              "blocks")
+              .in(0, 9999),
+          row("attention_sinks", &M::attention_sinks,
+              "of each query head a learnt logit joins those of the keys in softmax, and its share "
+              "is dropped (gpt-oss); begins at 0, has no weight decay"),
           row("activation", &M::activation, "pointwise function of the MLP"),
           row("experts", &M::experts,
               "MLPs of a block, of which a router chooses some for each token; needs activation = "

@@ -15,9 +15,10 @@ namespace trireme {
 
 namespace {
 
-// Where attention has a window: in every layer; as the types of layers say, or their number; in
-// some that versions 4 and 5 choose differently, wherever use_sliding_window says so.
-enum class Windows : std::uint8_t { all, by_type, if_used };
+// Where attention has a window: nowhere; in every layer; where use_sliding_window is true, in every
+// layer, in those that the types of layers or their number say, or in some that versions 4 and 5
+// choose differently.
+enum class Windows : std::uint8_t { none, all, if_used, by_layer, by_version };
 
 struct Mixture {
   std::int64_t experts_per_token = 0;  // 0: models have one MLP a layer
@@ -40,13 +41,13 @@ struct Family {
   Mixture mixture = {};
 };
 constexpr std::array families = {
-    Family{"llama", 0, 0, 2048, 0, Windows::by_type, false, false},
+    Family{"llama", 0, 0, 2048, 0, Windows::none, false, false},
     Family{"mistral", 8, 0, 131072, 4096, Windows::all, false, false},
-    Family{"qwen2", 32, 0, 32768, 4096, Windows::by_type, true, false},
-    Family{"qwen3", 32, 128, 32768, 4096, Windows::by_type, false, true},
+    Family{"qwen2", 32, 0, 32768, 4096, Windows::by_layer, true, false},
+    Family{"qwen3", 32, 128, 32768, 4096, Windows::by_layer, false, true},
     Family{"mixtral", 8, 0, 131072, 0, Windows::all, false, false, 1e-5, 1e6, mixtral},
-    Family{"olmoe", 0, 0, 4096, 0, Windows::all, false, true, 1e-5, 1e4, olmoe},
-    Family{"qwen2_moe", 16, 0, 32768, 4096, Windows::if_used, true, false, 1e-6, 1e4, qwen2_moe},
+    Family{"olmoe", 0, 0, 4096, 0, Windows::none, false, true, 1e-5, 1e4, olmoe},
+    Family{"qwen2_moe", 16, 0, 32768, 4096, Windows::by_version, true, false, 1e-6, 1e4, qwen2_moe},
     Family{"qwen3_moe", 4, 0, 32768, 4096, Windows::if_used, false, true, 1e-6, 1e4, qwen3_moe},
 };
 
@@ -141,35 +142,65 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   rope.refuse_rest(type);
 }
 
-bool has_sliding_layers(const Json& types) {
+// A deck refuses more; nothing is built of a number without bound.
+std::int64_t countable(std::int64_t layers) {
+  return std::min<std::int64_t>(layers, 10000);
+}
+
+std::vector<std::int64_t> sliding_layers(const Json& types) {
   require(types.is_array(), "'layer_types' is not an array");
-  bool sliding = false;
+  std::vector<std::int64_t> sliding;
+  std::int64_t layer = 0;
   for (const auto& type : types) {
     require(type == "full_attention" || type == "sliding_attention",
             "'layer_types' has {}, attention that models here do not have", shown(type));
-    sliding = sliding || type == "sliding_attention";
+    if (type == "sliding_attention") sliding.push_back(layer);
+    ++layer;
   }
   return sliding;
 }
 
-// Tokens that attention sees; none: all. Those of Llama have no window, whatever a file says.
-std::optional<std::int64_t> window_of(const ConfigFields& f, const Family& family,
-                                      std::int64_t layers) {
+// The layers that a family gives a window where the file does not list them.
+std::vector<std::int64_t> layers_from(std::int64_t first, std::int64_t layers) {
+  std::vector<std::int64_t> all;
+  for (auto l = first; l < countable(layers); ++l) all.push_back(l);
+  return all;
+}
+
+// The first layers, which have no window.
+std::int64_t full_layers(const ConfigFields& f) {
+  const auto* const n = f.find("max_window_layers");
+  return n ? integer(*n, "max_window_layers") : 28;
+}
+
+void read_window(const ConfigFields& f, const Family& family, ModelConfig& c) {
   const auto* types = f.find("layer_types");
-  const bool sliding_layers = types && has_sliding_layers(*types);
+  const auto listed = types ? sliding_layers(*types) : std::vector<std::int64_t>{};
   const bool named = f.names("use_sliding_window"), used = f.flag("use_sliding_window", false);
-  bool windowed = sliding_layers;
-  if (family.windows != Windows::by_type)
-    windowed = family.windows == Windows::all || sliding_layers || used;
-  else if (!types && used)
-    windowed = f.integer("max_window_layers", 28) < layers;
-  if (types || family.qkv_bias || family.qk_norm || (named && !used)) {
+  const bool flagged = family.windows != Windows::none && family.windows != Windows::all;
+  if (types || flagged || (named && !used)) {
     f.unused("max_window_layers");
     f.unused("sliding_window");
   }
-  if (!windowed) return {};
-  const auto window = f.names("sliding_window") ? f.integer("sliding_window", 0) : family.window;
-  return window == 0 ? std::nullopt : std::optional(window);
+  const auto window = [&] {
+    return f.names("sliding_window") ? f.integer("sliding_window", 0) : family.window;
+  };
+  if (family.windows == Windows::none || (flagged && !used)) {
+    require(listed.empty(), "'layer_types' has \"sliding_attention\", {}",
+            flagged ? "while 'use_sliding_window' is not true, so that there is no window"
+                    : "and models of this type have no window");
+    return;
+  }
+  if (family.windows == Windows::by_layer) {
+    c.window_layers = types ? listed : layers_from(full_layers(f), c.layers);
+    if (c.window_layers.empty()) return;
+    const auto types_given = types ? std::ssize(*types) : c.layers;
+    require(types_given == c.layers, "'layer_types' has {}, and 'num_hidden_layers' is {}",
+            counted(types_given, "layer"), c.layers);
+    if (std::ssize(c.window_layers) == c.layers) c.window_layers.clear();
+  }
+  c.window = window();
+  if (c.window == 0) c.window_layers.clear();
 }
 
 // Families and versions differ in the name.
@@ -183,7 +214,6 @@ std::int64_t experts_of(const ConfigFields& f) {
 
 // Blocks with one MLP: those that are listed, and all but every decoder_sparse_step-th.
 std::vector<std::int64_t> dense_layers_of(const ConfigFields& f, std::int64_t layers) {
-  constexpr std::int64_t most_layers = 10000;  // of a deck, which refuses more
   const auto step = f.integer("decoder_sparse_step", 1);
   const auto* listed = f.find("mlp_only_layers");
   require(!listed || listed->is_array(), "'mlp_only_layers' is not an array");
@@ -191,7 +221,7 @@ std::vector<std::int64_t> dense_layers_of(const ConfigFields& f, std::int64_t la
   if (listed)
     for (const auto& layer : *listed) dense.insert(integer(layer, "mlp_only_layers"));
   std::vector<std::int64_t> all;
-  for (std::int64_t l = 0; l < std::min(layers, most_layers); ++l)
+  for (std::int64_t l = 0; l < countable(layers); ++l)
     if (dense.contains(l) || (l + 1) % step != 0) all.push_back(l);
   return all;
 }
@@ -245,6 +275,7 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
   for (const auto* key : {"rope_interleaved", "use_mrope"})
     f.refuse_if(f.flag(key, false), key, "rotary positions here turn the halves of a head");
   read_rope(f, family, c);
+  read_window(f, family, c);
   if (family.mixture.experts_per_token > 0) read_mixture(f, family.mixture, c);
   return c;
 }
@@ -265,7 +296,6 @@ ModelConfig model_of(const ConfigFields& f, std::string_view where,
   const auto* const family = family_of(type);
   auto c = family ? llama(f, *family) : gpt2(f);
   auto positions = c.context;
-  const auto window = family ? window_of(f, *family, c.layers) : std::nullopt;
   f.refuse_rest(type);
   if (context) {
     require(c.positions == Positions::rotary || *context <= positions,
@@ -275,12 +305,15 @@ ModelConfig model_of(const ConfigFields& f, std::string_view where,
                   positions, where);
     c.context = *context;
   }
-  require(!window || c.context <= *window,
-          "'sliding_window' = {} is smaller than the context of {} tokens, and attention here sees "
-          "all tokens: import it with --context {}, within which the two are the same",
-          window.value_or(0), c.context, window.value_or(0));
-  // Past the window the model is another one.
-  if (window) positions = std::min(positions, *window);
+  if (family && family->windows == Windows::by_version && c.window > 0) {
+    require(
+        c.context <= c.window,
+        "'sliding_window' = {} is smaller than the context of {} tokens, and versions 4 and 5 of "
+        "transformers give that window to other layers: import it with --context {}, within "
+        "which there is no difference",
+        c.window, c.context, c.window);
+    positions = std::min(positions, std::exchange(c.window, 0));
+  }
   if (c.context < positions) c.max_context = positions;
   c = completed(c);
   require(c.head_dim > 0, "'num_attention_heads' = {} does not divide 'hidden_size' = {}", c.heads,

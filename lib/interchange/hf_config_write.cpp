@@ -34,6 +34,19 @@ void require_plain_head_dim(const ModelConfig& c, std::string_view whose) {
            fmt::format("model.width / model.heads, {} / {}", c.width, c.heads));
 }
 
+std::string text_of(const std::vector<std::int64_t>& list) {
+  return fmt::format("[{}]", fmt::join(list, ", "));
+}
+
+// Of a model as canonical() has it: window_layers lists some layers, not all.
+void require_no_window(const ModelConfig& c, std::string_view whose) {
+  if (c.window > 0) refuse("window", fmt::format("{}", c.window), whose, "0, no window");
+}
+void require_one_window(const ModelConfig& c, std::string_view whose) {
+  if (!c.window_layers.empty())
+    refuse("window_layers", text_of(c.window_layers), whose, "[], the window in all layers");
+}
+
 void require_gpt2(const ModelConfig& c) {
   if (c.experts > 0) refuse("positions", "\"learned\"", "each with experts", "\"rotary\"");
   constexpr const char* gpt2 = "GPT2LMHeadModel, the one with learned positions,";
@@ -45,6 +58,7 @@ void require_gpt2(const ModelConfig& c) {
   if (c.kv_heads != c.heads)
     refuse("kv_heads", fmt::format("{}", c.kv_heads), gpt2,
            fmt::format("as many as model.heads = {}", c.heads));
+  require_no_window(c, gpt2);
   require_plain_head_dim(c, gpt2);
 }
 
@@ -65,14 +79,17 @@ std::string dense_architecture(const ModelConfig& c) {
     return "Qwen3ForCausalLM";
   }
   if (c.qkv_bias && !c.bias) return "Qwen2ForCausalLM";
+  if (c.window > 0) {
+    constexpr const char* mistral =
+        "MistralForCausalLM, the one with a window and neither model.qk_norm nor model.qkv_bias,";
+    if (c.bias) refuse("bias", text_of(true), mistral, "false");
+    require_one_window(c, mistral);
+    return "MistralForCausalLM";
+  }
   if (c.width % c.heads != 0)
     refuse("heads", fmt::format("{}", c.heads), "LlamaForCausalLM",
            fmt::format("a divisor of model.width = {}", c.width));
   return "LlamaForCausalLM";
-}
-
-std::string text_of(const std::vector<std::int64_t>& list) {
-  return fmt::format("[{}]", fmt::join(list, ", "));
 }
 
 void require_mixtral(const ModelConfig& c) {
@@ -80,6 +97,7 @@ void require_mixtral(const ModelConfig& c) {
       "MixtralForCausalLM, the one with experts, without model.qk_norm and without a shared "
       "expert,";
   if (c.qkv_bias) refuse("qkv_bias", text_of(true), mixtral, "false");
+  require_one_window(c, mixtral);
   if (!c.norm_topk) refuse("norm_topk", text_of(false), mixtral, "true");
   if (!c.dense_layers.empty())
     refuse("dense_layers", text_of(c.dense_layers), mixtral,
@@ -90,12 +108,14 @@ void require_olmoe(const ModelConfig& c) {
   constexpr const char* olmoe =
       "OlmoeForCausalLM, the one with experts and model.qk_norm_over = \"width\",";
   if (!c.dense_layers.empty()) refuse("dense_layers", text_of(c.dense_layers), olmoe, "[]");
+  require_no_window(c, olmoe);
   require_plain_head_dim(c, olmoe);
 }
 
 void require_qwen2_moe(const ModelConfig& c) {
   constexpr const char* qwen2 = "Qwen2MoeForCausalLM, the one with a shared expert,";
   if (!c.shared_expert_gate) refuse("shared_expert_gate", text_of(false), qwen2, "true");
+  require_no_window(c, qwen2);
   require_plain_head_dim(c, qwen2);
 }
 
@@ -107,7 +127,10 @@ std::string mixture_architecture(const ModelConfig& c) {
   if (c.qk_norm && c.shared_expert_width > 0)
     refuse("shared_expert_width", fmt::format("{}", c.shared_expert_width),
            "each with experts and model.qk_norm = true", "0, no shared expert");
-  if (c.qk_norm && c.qk_norm_over == QkNormOver::head) return "Qwen3MoeForCausalLM";
+  if (c.qk_norm && c.qk_norm_over == QkNormOver::head) {
+    require_one_window(c, "Qwen3MoeForCausalLM, the one with experts and model.qk_norm = true,");
+    return "Qwen3MoeForCausalLM";
+  }
   if (c.qk_norm) {
     require_olmoe(c);
     return "OlmoeForCausalLM";
@@ -166,6 +189,26 @@ Json rope_scaling(const ModelConfig& c) {
   return {};
 }
 
+// Types of layers say where a window is; the number of layers without one is what versions before
+// 4.53 read.
+void add_window(Json& json, const ModelConfig& c, const std::string& architecture) {
+  const Json window = c.window > 0 ? Json(c.window) : Json();
+  if (architecture == "MistralForCausalLM" || architecture == "MixtralForCausalLM") {
+    json["sliding_window"] = window;
+    return;
+  }
+  json["use_sliding_window"] = c.window > 0;
+  if (c.window == 0) return;
+  json["sliding_window"] = window;
+  std::int64_t full = 0;
+  while (window_of(c, full) == 0) ++full;
+  json["max_window_layers"] = full;
+  if (architecture != "Qwen2ForCausalLM" && architecture != "Qwen3ForCausalLM") return;
+  json["layer_types"] = Json::array();
+  for (std::int64_t l = 0; l < c.layers; ++l)
+    json["layer_types"].push_back(window_of(c, l) > 0 ? "sliding_attention" : "full_attention");
+}
+
 // Under the names of version 4, which 5 takes as well.
 void add_mixture(Json& json, const ModelConfig& c, const std::string& architecture) {
   json["num_experts_per_tok"] = c.experts_per_token;
@@ -173,7 +216,7 @@ void add_mixture(Json& json, const ModelConfig& c, const std::string& architectu
     json["model_type"] = "mixtral";
     json["num_local_experts"] = c.experts;
     json["intermediate_size"] = c.expert_width;
-    json["sliding_window"] = nullptr;
+    add_window(json, c, architecture);
     return;
   }
   json["num_experts"] = c.experts;
@@ -190,7 +233,7 @@ void add_mixture(Json& json, const ModelConfig& c, const std::string& architectu
   json["moe_intermediate_size"] = c.expert_width;
   json["mlp_only_layers"] = dense;
   json["decoder_sparse_step"] = 1;
-  json["use_sliding_window"] = false;
+  add_window(json, c, architecture);
   if (architecture == "Qwen2MoeForCausalLM") {
     json["model_type"] = "qwen2_moe";
     json["shared_expert_intermediate_size"] = c.shared_expert_width;
@@ -223,15 +266,27 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
     json["attention_bias"] = json["mlp_bias"] = c.bias;
     return json;
   }
-  json["model_type"] = architecture == "Qwen2ForCausalLM" ? "qwen2" : "qwen3";
-  json["use_sliding_window"] = false;
+  json["model_type"] = architecture == "Qwen2ForCausalLM"   ? "qwen2"
+                       : architecture == "Qwen3ForCausalLM" ? "qwen3"
+                                                            : "mistral";
+  add_window(json, c, architecture);
   if (architecture == "Qwen3ForCausalLM") json["attention_bias"] = false;
   return json;
 }
 
+// With windows as canonical() has them.
+ModelConfig with_plain_windows(ModelConfig c) {
+  auto plain = canonical(c);
+  c.window = plain.window;
+  c.window_layers = std::move(plain.window_layers);
+  return c;
+}
+
 }  // namespace
 
-std::string architecture_of(const ModelConfig& c) {
+std::string architecture_of(const ModelConfig& model) {
+  const auto c = with_plain_windows(model);
+  if (c.attention_sinks) refuse("attention_sinks", text_of(true), "each that is exported", "false");
   if (c.positions == Positions::learned) {
     require_gpt2(c);
     return "GPT2LMHeadModel";
@@ -242,7 +297,8 @@ std::string architecture_of(const ModelConfig& c) {
 
 Json config_of_model(const ModelConfig& c, const TextIds& ids, ElementType type) {
   const auto architecture = architecture_of(c);
-  Json json = c.positions == Positions::learned ? gpt2(c) : llama(c, architecture);
+  Json json =
+      c.positions == Positions::learned ? gpt2(c) : llama(with_plain_windows(c), architecture);
   json["architectures"] = Json::array({architecture});
   json["vocab_size"] = c.vocab;
   json["tie_word_embeddings"] = c.tied;

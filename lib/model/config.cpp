@@ -171,8 +171,17 @@ bool has_experts(const ModelConfig& c, std::int64_t layer) {
   return c.experts > 0 && std::ranges::find(c.dense_layers, layer) == c.dense_layers.end();
 }
 
+std::int64_t window_of(const ModelConfig& c, std::int64_t layer) {
+  const auto& some = c.window_layers;
+  return some.empty() || std::ranges::find(some, layer) != some.end() ? c.window : 0;
+}
+
 ModelConfig canonical(ModelConfig c) {
   const ModelConfig plain;
+  if (c.window >= positions_of(c)) c.window = plain.window;
+  std::ranges::sort(c.window_layers);
+  if (c.window == 0 || std::ssize(c.window_layers) == c.layers)
+    c.window_layers = plain.window_layers;
   c.preset = plain.preset;
   c.dropout = plain.dropout;
   c.recompute = plain.recompute;

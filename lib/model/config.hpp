@@ -48,6 +48,10 @@ struct ModelConfig {
   bool qkv_bias = false;  // a bias in the product to queries, keys and values; bias has it anyway
   bool qk_norm = false;   // RMS norm of queries and keys, before positions
   QkNormOver qk_norm_over = QkNormOver::head;
+  std::int64_t window = 0;  // tokens that a token attends to, up to its own; 0: all before it
+  std::vector<std::int64_t> window_layers;  // blocks that have it, from 0; none named: all
+  bool attention_sinks =
+      false;  // of each query head a learnt logit, of which attention has no value
   ActivationKind activation = ActivationKind::gelu;
   std::int64_t experts = 0;  // MLPs of a block, of which a router chooses; 0: one, for all
   std::int64_t experts_per_token = 0;    // that the router chooses for a token
@@ -92,13 +96,17 @@ std::int64_t chunk_tokens_of(const ModelConfig&, std::int64_t tokens, std::int64
 // Is the MLP of this block a mixture of experts?
 bool has_experts(const ModelConfig&, std::int64_t layer);
 
+// Tokens that attention of this block sees, up to the query's own; 0: all.
+std::int64_t window_of(const ModelConfig&, std::int64_t layer);
+
 // Rows of a learned table; what an export says that the model takes.
 constexpr std::int64_t positions_of(const ModelConfig& c) {
   return c.max_context > c.context ? c.max_context : c.context;
 }
 // The model as a function of tokens, of one that is completed: what changes none of its values is
 // at its default. That is its name, where its weights came from, what training alone uses, the
-// length of samples (a table of positions has it in its shape), and keys that others leave unused.
+// length of samples (a table of positions has it in its shape), and keys that others leave unused,
+// as a window that reaches over all positions.
 ModelConfig canonical(ModelConfig);
 
 // The names, each family's smallest first, and the shape of one (not completed, so that a deck may

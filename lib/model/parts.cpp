@@ -97,7 +97,8 @@ BlockPart::BlockPart(const ModelSpec& s, const BlockParams& p, std::int64_t laye
       units_{{p.unit, Use::own}},
       input_(s, p, rotary_T2E, exact),
       split_heads_(attended(s.config, exact)),
-      attention_(attended(s.config, exact), static_cast<std::size_t>(layer)),
+      attention_(attended(s.config, exact), static_cast<std::size_t>(layer),
+                 window_of(s.config, layer), p.sinks),
       join_heads_(attended(s.config, exact)),
       output_(s, p, layer),
       has_experts_(has_experts(s.config, layer)) {}

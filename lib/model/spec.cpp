@@ -33,6 +33,9 @@ class Builder {
     spec_.params[p.index()].expert = e;
     return p;
   }
+  ParamId sinks(UnitId u, const std::string& name, std::int64_t heads) {
+    return add({name + ".weight", {heads}, u, false, 0, 0});
+  }
   ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
     return add({name + ".bias", {n}, u, false, 0, 0, LearnsFrom::loads});
   }
@@ -100,6 +103,7 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   p.qkv_bias = b.qkv_bias(p.unit, name + ".qkv", packed);
   p.q_norm = b.qk_norm(p.unit, name + ".q_norm", c.heads);
   p.k_norm = b.qk_norm(p.unit, name + ".k_norm", c.kv_heads);
+  if (c.attention_sinks) p.sinks = b.sinks(p.unit, name + ".attention_sinks", c.heads);
   p.projection =
       b.weight(p.unit, name + ".projection", {c.width, c.heads * c.head_dim}, residual_std);
   p.projection_bias = b.bias(p.unit, name + ".projection", c.width);

@@ -28,7 +28,7 @@ struct ParamSpec {
 // Parameters of one block; value -1 where the model has none.
 struct BlockParams {
   UnitId unit;
-  ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm;
+  ParamId attention_norm, attention_norm_bias, qkv, qkv_bias, q_norm, k_norm, sinks;
   ParamId projection, projection_bias;
   ParamId ffn_norm, ffn_norm_bias;
   ParamId ffn_in, ffn_in_bias, ffn_out, ffn_out_bias;  // of one MLP

@@ -21,24 +21,46 @@ struct QueryBlock {
 // A block's queries, a piece of their keys, a group of heads.
 struct Call {
   std::size_t block;
-  std::size_t group;
+  HeadGroup heads;
+  std::size_t group;  // which one they are
   Span keys;
   Piece piece;
   AttentionShape shape;
 };
 
-class Calls {
+// This rank's heads, of x_BTX's samples and positions.
+struct OwnHeads {
+  OwnHeads(const Run& run, const Heads& h, const Tensor& x_BTX)
+      : share(head_share(h, head_ranks(run).rank, head_ranks(run).size)),
+        dim(h.dim),
+        batch(x_BTX.shape()[0]),
+        tokens(x_BTX.shape()[1]),
+        groups(head_groups(h, share)) {}
+  // Those of a group.
+  View heads(const Tensor& o, const HeadGroup& g) const {
+    return o.view()
+        .reshaped({batch, tokens, share.query.count, dim})
+        .slice(2, g.query.begin, g.query.count);
+  }
+  // A group's numbers lie together: [B, h, T].
+  View lse(const Tensor& lse, const HeadGroup& g) const {
+    return lse.slice(batch * g.query.begin * tokens, {batch, g.query.count, tokens}).view();
+  }
+
+  HeadShare share;
+  std::int64_t dim, batch, tokens;
+  std::vector<HeadGroup> groups;
+};
+
+class Calls : public OwnHeads {
  public:
   // rows > 0: blocks of so many queries.
-  Calls(const Run& run, const Heads& h, const Tensor& qkv_BTX, Direction direction,
-        std::int64_t rows = 0)
-      : layout(run.sequence ? *run.sequence : SequenceLayout(qkv_BTX.shape()[1])),
-        share(head_share(h, head_ranks(run).rank, head_ranks(run).size)),
-        dim(h.dim),
-        batch(qkv_BTX.shape()[0]),
-        tokens(qkv_BTX.shape()[1]),
-        groups(head_groups(h, share)),
+  Calls(const Run& run, const Heads& h, std::int64_t window, const Tensor& qkv_BTX,
+        Direction direction, std::int64_t rows = 0)
+      : OwnHeads(run, h, qkv_BTX),
+        layout(run.sequence ? *run.sequence : SequenceLayout(qkv_BTX.shape()[1])),
         backend_(run.backend),
+        window_(window),
         type_(qkv_BTX.dtype()),
         direction_(direction) {
     std::int64_t row = 0;
@@ -62,9 +84,9 @@ class Calls {
   void each(int c, const F& f) const {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const auto& block = blocks[i];
-      const auto keys = layout.seen_by(block.positions, c, 0);
+      const auto keys = layout.seen_by(block.positions, c, window_);
       if (keys.count() == 0) continue;
-      const bool first = c == 0 || layout.seen_by(block.positions, c - 1, 0).count() == 0,
+      const bool first = c == 0 || layout.seen_by(block.positions, c - 1, window_).count() == 0,
                  last = c == block.chunk;
       const auto piece = first  ? last ? Piece::all : Piece::first
                          : last ? Piece::last
@@ -75,13 +97,14 @@ class Calls {
                              groups[g].query.count,
                              groups[g].kv.count,
                              dim,
-                             1 / std::sqrt(static_cast<double>(dim))};
+                             1 / std::sqrt(static_cast<double>(dim)),
+                             window_};
         if (!(keys == block.positions && keys.begin == 0)) {
           shape.key_count = keys.count();
           shape.query_at = block.positions.begin;
           shape.key_at = keys.begin;
         }
-        f(Call{i, g, keys, piece, shape});
+        f(Call{i, groups[g], g, keys, piece, shape});
       }
     }
   }
@@ -96,21 +119,15 @@ class Calls {
 
   // Of this rank's rows, those of a call.
   View queries(const View& q_BTHD, const Call& c) const {
-    return rows(q_BTHD, c).slice(2, groups[c.group].query.begin, groups[c.group].query.count);
+    return rows(q_BTHD.slice(2, c.heads.query.begin, c.heads.query.count), c);
   }
-  View heads(const Tensor& o, const Call& c) const {
-    return queries(o.view().reshaped({batch, tokens, share.query.count, dim}), c);
-  }
-  // A group's numbers lie together: [B, h, T].
-  View lse(const Tensor& lse, const Call& c) const {
-    const auto& q = groups[c.group].query;
-    return lse.slice(batch * q.begin * tokens, {batch, q.count, tokens})
-        .view()
-        .slice(2, blocks[c.block].row, c.shape.tokens);
+  View heads_of(const Tensor& o, const Call& c) const { return rows(heads(o, c.heads), c); }
+  View lse_of(const Tensor& all, const Call& c) const {
+    return lse(all, c.heads).slice(2, blocks[c.block].row, c.shape.tokens);
   }
   // Keys (which = 0) or values of a call, of a chunk's: [B, T, 2 G, D].
   View keys(const View& chunk_BTGD, int chunk, const Call& c, std::int64_t which) const {
-    const auto& kv = groups[c.group].kv;
+    const auto& kv = c.heads.kv;
     return chunk_BTGD.slice(1, c.keys.begin - layout.chunk(chunk).begin, c.keys.count())
         .slice(2, which * share.kv.count + kv.begin, kv.count);
   }
@@ -129,9 +146,6 @@ class Calls {
   }
 
   SequenceLayout layout;
-  HeadShare share;
-  std::int64_t dim, batch, tokens;
-  std::vector<HeadGroup> groups;
   std::vector<QueryBlock> blocks;
   Tensor workspace;
 
@@ -149,14 +163,15 @@ class Calls {
   }
 
   Backend& backend_;
+  std::int64_t window_;
   DType type_;
   Direction direction_;
   std::vector<Tensor> states_;  // by block and group
 };
 
-KeyRows key_rows(const Run& run, const Calls& calls) {
-  return {run, calls.layout,         calls.batch, calls.share.kv.count, calls.dim,
-          0,   run.cached != nullptr};
+KeyRows key_rows(const Run& run, const Calls& calls, std::int64_t window) {
+  return {run,       calls.layout, calls.batch,          calls.share.kv.count,
+          calls.dim, window,       run.cached != nullptr};
 }
 
 // Of quanta of keys' gradients: such that one of the mean over the step's tokens is 2^-44 of its
@@ -170,22 +185,25 @@ int shift_of(const Run& run) {
 std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
   auto& b = run.backend;
   const Tensor qkv = std::move(in[0]);
-  if (extends(run)) return {extend(run, heads_, block_, qkv)};
-  Calls calls(run, heads_, qkv, Direction::forward);
+  const ConstView sink_H = sinks_.empty() ? ConstView{} : run.weights[sinks_[0]];
+  const CachedBlock cached{block_, window_, sink_H};
+  if (extends(run)) return {extend(run, heads_, cached, qkv)};
+  Calls calls(run, heads_, window_, qkv, Direction::forward);
+  const ConstView own_H = sinks_of(sink_H, calls.share.query);
   const auto query = calls.share.query.count;
   const Tensor o =
       Tensor::empty(b, {calls.batch, calls.tokens, query * calls.dim}, qkv.dtype(), kind_of(saved));
   const Tensor lse =
       Tensor::empty(b, {calls.batch, query, calls.tokens}, wide(qkv.dtype()), kind_of(saved));
   const auto q_BTHD = calls.packed(qkv).q_BTHD;
-  KeyStream stream(key_rows(run, calls), calls.key_values(qkv));
+  KeyStream stream(key_rows(run, calls, window_), calls.key_values(qkv));
   for (int c = 0; c < calls.layout.chunks(); ++c) {
     const View chunk_BTGD = stream.chunk(c);
     calls.each(c, [&](const Call& call) {
       const Tensor state = calls.state(call);
       const bool last = ends_keys(call.piece);
-      b.put(Queue::compute, kernel::Attention{.o_BTHD = last ? calls.heads(o, call) : View{},
-                                              .lse_BHT = last ? calls.lse(lse, call) : View{},
+      b.put(Queue::compute, kernel::Attention{.o_BTHD = last ? calls.heads_of(o, call) : View{},
+                                              .lse_BHT = last ? calls.lse_of(lse, call) : View{},
                                               .q_BTHD = calls.queries(q_BTHD, call),
                                               .k_BTGD = calls.keys(chunk_BTGD, c, call, 0),
                                               .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
@@ -193,22 +211,30 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
                                               .workspace = calls.workspace.view(),
                                               .start_BT = calls.starts(run.place.start_BT, call),
                                               .piece = call.piece,
-                                              .state = state.view()});
+                                              .state = state.view(),
+                                              .sink_H = sinks_of(own_H, call.heads.query)});
       run.seq.progress();
     });
-    if (run.cached) fill(run, block_, chunk_BTGD, calls.layout.chunk(c).begin);
+    if (run.cached) fill(run, cached, chunk_BTGD, calls.layout.chunk(c).begin);
   }
-  if (saved) *saved = {qkv, o, lse};
+  if (!saved) return {o};
+  *saved = {qkv, o, lse};
+  if (own_H) {
+    saved->push_back(Tensor::empty(b, {query}, own_H.dtype, Kind::saved));
+    b.put(Queue::compute, kernel::Copy{.dst = saved->back().view(), .src = own_H});
+  }
   return {o};
 }
 
 std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
-                                               Saved& saved, std::span<const std::uint8_t>) const {
+                                               Saved& saved,
+                                               std::span<const std::uint8_t> wanted) const {
+  if (!wanted[0]) return {Tensor{}};
   auto& b = run.backend;
   const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
   const auto leaf = run.place.exact_chunk;
   const bool counts = leaf > 0;
-  Calls calls(run, heads_, qkv, Direction::backward, leaf);
+  Calls calls(run, heads_, window_, qkv, Direction::backward, leaf);
   const Tensor dqkv = Tensor::empty(b, qkv.shape(), qkv.dtype(), Kind::transient);
   const auto q_BTHD = calls.packed(qkv).q_BTHD, dq_BTHD = calls.packed(dqkv).q_BTHD;
   const View dkv_BTGD = calls.key_values(dqkv);
@@ -218,7 +244,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
     b.put(Queue::compute, kernel::Fill{.dst = largest.view(), .value = 0});
   }
   const int shift = counts ? shift_of(run) : 0;
-  const auto rows = key_rows(run, calls);
+  const auto rows = key_rows(run, calls, window_);
   std::int64_t row = 0;
   const auto put = [&](int c, const Tensor& sum_TBGD) {
     const auto n = calls.layout.block(rows.group(), c).count();
@@ -249,9 +275,9 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
                 .dq_BTHD = ends_keys(call.piece) ? calls.queries(dq_BTHD, call) : View{},
                 .dk_BTGD = calls.keys(to_BTGD, c, call, 0),
                 .dv_BTGD = calls.keys(to_BTGD, c, call, 1),
-                .do_BTHD = calls.heads(grad_out[0], call),
-                .o_BTHD = calls.heads(o, call),
-                .lse_BHT = calls.lse(lse, call),
+                .do_BTHD = calls.heads_of(grad_out[0], call),
+                .o_BTHD = calls.heads_of(o, call),
+                .lse_BHT = calls.lse_of(lse, call),
                 .q_BTHD = calls.queries(q_BTHD, call),
                 .k_BTGD = calls.keys(chunk_BTGD, c, call, 0),
                 .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
@@ -268,7 +294,47 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
     if (!direct) sums.send(c, sum);
   }
   sums.finish();
+  if (!sinks_.empty()) saved[0] = {};
   return {dqkv};
+}
+
+// Leaves are tokens of one sample; other heads are other ranks'.
+void Attention::weight_gradients(const Run& run, std::vector<Tensor> grad_out, Saved saved) const {
+  if (!wants_any(run, sinks_)) return;
+  auto& b = run.backend;
+  const Tensor &o = saved[1], &lse = saved[2], &sink = saved[3];
+  const OwnHeads own(run, heads_, o);
+  const auto add = [&](std::int64_t sample, std::int64_t samples, Rows t, const View& dsink_H,
+                       Accumulate how) {
+    const auto rows = [&](const View& v, int of_tokens) {
+      return v.slice(0, sample, samples).slice(of_tokens, t.begin, t.end - t.begin);
+    };
+    for (const auto& g : own.groups)
+      b.put(Queue::compute,
+            kernel::SinkGrad{
+                .dsink_H = dsink_H.slice(0, own.share.query.begin + g.query.begin, g.query.count),
+                .how = how,
+                .do_BTHD = rows(own.heads(grad_out[0], g), 1),
+                .o_BTHD = rows(own.heads(o, g), 1),
+                .lse_BHT = rows(own.lse(lse, g), 2),
+                .sink_H = sinks_of(sink.view(), g.query)});
+  };
+  run.gradients->add(sinks_, own.batch * own.tokens,
+                     [&](Rows r, std::span<const View> dst, Accumulate how) {
+                       if (how == Accumulate::overwrite && own.share.query.count < heads_.query) {
+                         b.put(Queue::compute, kernel::Fill{.dst = dst[0], .value = 0});
+                         how = Accumulate::add;
+                       }
+                       if (r.end - r.begin == own.batch * own.tokens)
+                         return add(0, own.batch, {0, own.tokens}, dst[0], how);
+                       while (r.begin < r.end) {
+                         const auto at = r.begin % own.tokens, sample = r.begin / own.tokens;
+                         const auto end = std::min(own.tokens, at + r.end - r.begin);
+                         add(sample, 1, {at, end}, dst[0], how);
+                         how = Accumulate::add;
+                         r.begin += end - at;
+                       }
+                     });
 }
 
 }  // namespace trireme::ops

@@ -7,6 +7,8 @@
 // Where Place has documents, a token sees only those of its own.
 // With run.exactness = "invariant" gradients of keys and values are counts of quanta, to which each
 // Place::exact_chunk queries add one term.
+// With sinks, one number a query head that training learns, softmax divides by exp(sink) more than
+// the keys add up to (kernels/attention.hpp); saved is then a copy of them, too.
 #include <vector>
 
 #include "lib/autograd/op.hpp"
@@ -17,15 +19,24 @@ namespace trireme::ops {
 class Attention final : public Op {
  public:
   // `block`: of the model, whose keys and values are kept where the Run says so.
-  explicit Attention(Heads heads, std::size_t block = 0) : heads_(heads), block_(block) {}
+  // `window`: tokens that a token sees, up to its own; 0: all before it. `sinks`: absent or [H].
+  explicit Attention(Heads heads, std::size_t block = 0, std::int64_t window = 0,
+                     ParamId sinks = {})
+      : heads_(heads), block_(block), window_(window) {
+    if (sinks != ParamId{}) sinks_.push_back(sinks);
+  }
   std::string_view name() const override { return "attention"; }
+  std::span<const ParamId> params() const override { return sinks_; }
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
   Heads heads_;
   std::size_t block_;
+  std::int64_t window_;
+  std::vector<ParamId> sinks_;  // one or none
 };
 
 }  // namespace trireme::ops

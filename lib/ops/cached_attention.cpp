@@ -32,26 +32,37 @@ View sample(const View& v_BTHD, std::int64_t b, std::int64_t rows) {
   return without_first_dim(v_BTHD.slice(0, b, 1).slice(1, 0, rows));
 }
 
-}  // namespace
-
-void fill(const Run& run, std::size_t block, const View& kv_BTGD, std::int64_t at) {
-  auto& kept = *run.cached->kept_B[0];
-  const auto heads = kv_BTGD.extent[2] / 2, dim = kv_BTGD.extent[3], rows = run.cached->rows;
-  expect(kv_BTGD.extent[0] == 1 && rows <= kept.positions, "a sample's positions fit");
-  if (kept.of_block.size() <= block) kept.of_block.resize(block + 1);
-  auto& tensor = kept.of_block[block];
-  if (at == 0)
-    tensor =
-        Tensor::empty(run.backend, {2, heads, kept.positions, dim}, kv_BTGD.dtype, Kind::saved);
-  const auto n = std::min(rows - at, kv_BTGD.extent[1]);
-  if (n <= 0) return;
-  for (const int which : {0, 1})
-    run.backend.put(Queue::compute,
-                    kernel::Copy{.dst = cache_PGD(tensor, which).slice(0, at, n),
-                                 .src = sample(kv_BTGD.slice(2, which * heads, heads), 0, n)});
+// Positions that have rows of their own: whole tiles of a window.
+std::int64_t rows_kept(const Backend& b, std::int64_t positions, std::int64_t window) {
+  const auto tile = std::max<std::int64_t>(1, b.properties().attention_piece);
+  return window > 0 ? std::min(positions, (window + tile - 1) / tile * tile) : positions;
 }
 
-Tensor extend(const Run& run, const Heads& heads, std::size_t block, const Tensor& qkv) {
+}  // namespace
+
+void fill(const Run& run, const CachedBlock& block, const View& kv_BTGD, std::int64_t at) {
+  auto& kept = *run.cached->kept_B[0];
+  const auto heads = kv_BTGD.extent[2] / 2, dim = kv_BTGD.extent[3], all = run.cached->rows;
+  const auto rows = rows_kept(run.backend, kept.positions, block.window);
+  expect(kv_BTGD.extent[0] == 1 && all <= kept.positions, "a sample's positions fit");
+  if (kept.of_block.size() <= block.number) kept.of_block.resize(block.number + 1);
+  auto& tensor = kept.of_block[block.number];
+  if (at == 0)
+    tensor = Tensor::empty(run.backend, {2, heads, rows, dim}, kv_BTGD.dtype, Kind::saved);
+  const auto end = std::min(all, at + kv_BTGD.extent[1]);
+  for (auto from = std::max(at, all - rows), to = from; from < end; from = to) {
+    to = std::min(end, (from / rows + 1) * rows);
+    for (const int which : {0, 1})
+      run.backend.put(
+          Queue::compute,
+          kernel::Copy{
+              .dst = cache_PGD(tensor, which).slice(0, from % rows, to - from),
+              .src = sample(kv_BTGD.slice(1, from - at, to - from).slice(2, which * heads, heads),
+                            0, to - from)});
+  }
+}
+
+Tensor extend(const Run& run, const Heads& heads, const CachedBlock& block, const Tensor& qkv) {
   const auto batch = qkv.shape()[0];
   const auto ranks = head_ranks(run);
   const auto share = head_share(heads, ranks.rank, ranks.size);
@@ -60,7 +71,7 @@ Tensor extend(const Run& run, const Heads& heads, std::size_t block, const Tenso
                                  qkv.dtype(), Kind::transient);
   const View o_BTHD = o.view().reshaped({batch, 1, share.query.count, heads.dim});
   for (std::int64_t b = 0; b < batch; ++b) {
-    const auto& kept = run.cached->kept_B[static_cast<std::size_t>(b)]->of_block[block];
+    const auto& kept = run.cached->kept_B[static_cast<std::size_t>(b)]->of_block[block.number];
     const auto of = [&](const View& v, HeadRange r) {
       return sample(v, b, 1).slice(1, r.begin, r.count);
     };
@@ -76,7 +87,9 @@ Tensor extend(const Run& run, const Heads& heads, std::size_t block, const Tenso
                                   .k_TGD = of(all.k_BTGD, kv),
                                   .v_TGD = of(all.v_BTGD, kv),
                                   .at = run.cached->at_B[static_cast<std::size_t>(b)],
-                                  .scale = 1 / std::sqrt(static_cast<double>(heads.dim))});
+                                  .scale = 1 / std::sqrt(static_cast<double>(heads.dim)),
+                                  .window = block.window,
+                                  .sink_H = sinks_of(block.sink_H, q)});
     }
   }
   return ranks.size > 1 ? all_heads(run, heads, o) : o;

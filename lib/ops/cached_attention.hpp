@@ -6,12 +6,19 @@
 
 namespace trireme::ops {
 
-// Keeps keys and values of positions `at` and on, of this rank's heads [1, T, 2 G, D], for `block`:
-// those of the sample's first run.cached->rows. Positions come in order.
-void fill(const Run&, std::size_t block, const View& kv_BTGD, std::int64_t at);
+// Of a block: its number in the model, its window, and its sinks of all heads, or none.
+struct CachedBlock {
+  std::size_t number;
+  std::int64_t window;
+  ConstView sink_H;
+};
+
+// Keeps keys and values of positions `at` and on, of this rank's heads [1, T, 2 G, D]: of the
+// sample's first run.cached->rows those that later positions see. They come in order.
+void fill(const Run&, const CachedBlock&, const View& kv_BTGD, std::int64_t at);
 
 // One row a sample, all heads packed as [B, 1, (H + 2G) D]: its attention, all heads [B, 1, H D].
 // Each rank of seq works on its own heads and gets those of the others.
-Tensor extend(const Run&, const Heads&, std::size_t block, const Tensor& qkv);
+Tensor extend(const Run&, const Heads&, const CachedBlock&, const Tensor& qkv);
 
 }  // namespace trireme::ops

@@ -71,4 +71,8 @@ Tensor take_rows(const Run& run, const ConstView& x_TC, const ConstView& ids_R, 
   return y;
 }
 
+ConstView sinks_of(const ConstView& sink_H, HeadRange heads) {
+  return sink_H ? sink_H.slice(0, heads.begin, heads.count) : sink_H;
+}
+
 }  // namespace trireme::ops

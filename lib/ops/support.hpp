@@ -25,6 +25,9 @@ struct Packed {
 };
 Packed unpack(const Tensor& qkv, const Heads&);
 
+// Of these heads; absent where there are none.
+ConstView sinks_of(const ConstView& sink_H, HeadRange);
+
 // run.exactness = "invariant" asks for sums by shape alone.
 SumOrder sum_order(const Run&);
 

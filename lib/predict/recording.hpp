@@ -32,7 +32,9 @@ struct Workload {
   double bytes = 0, flops = 0;      // kernels/operation.hpp: Work
   std::array<std::int64_t, 3> m{};  // of a product: M, N, K; grouped: of one of mean size
   MatmulLayout layout{};
-  std::int64_t tokens = 0, head_dim = 0, heads = 0;  // of attention; heads of all samples
+  // Of attention: heads of all samples, and the tokens of a sample whose queries see as many keys
+  // on average, all before them.
+  std::int64_t tokens = 0, head_dim = 0, heads = 0;
 
   auto operator<=>(const Workload&) const = default;
 };

@@ -26,8 +26,8 @@ double least_seconds(const MachineModel& m, const Transfer& t) {
                             "a message");
 }
 
-// A model of `layers` blocks on one stage, all with experts or none, in `microbatches`, without
-// rules for others.
+// A model of `layers` blocks on one stage, all with experts or none and with the window if any has
+// one, in `microbatches`, without rules for others.
 PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t layers,
                 std::int64_t microbatches) {
   c.grid.pipe = 1;
@@ -40,6 +40,7 @@ PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t lay
   auto& model = out.setup.model;
   model.layers = layers;
   model.dense_layers.clear();
+  model.window_layers.clear();
   for (std::int64_t l = 0; model.experts > 0 && !experts && l < layers; ++l)
     model.dense_layers.push_back(l);
   out.train.batch = microbatches * c.microbatch * c.grid.data;

@@ -1,6 +1,7 @@
 #include "lib/predict/workloads.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trireme {
 
@@ -125,7 +126,7 @@ struct Describe {
   void attention(const O& o, const AttentionShape& s) {
     Workload a = plain(o);
     a.dtype = o.q_BTHD.dtype;
-    a.tokens = s.tokens;
+    a.tokens = std::llround(2 * pairs_seen(s) / static_cast<double>(s.tokens));
     a.head_dim = s.head_dim;
     a.heads = s.batch * s.heads;
     out.push_back(a);

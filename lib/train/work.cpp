@@ -19,13 +19,29 @@ static std::int64_t block_weights_of_token(const ModelSpec& spec) {
   return all;
 }
 
-// As of flops_of_token. Blocks with experts and without count as alike, by their mean.
+// Keys that a token sees and as many that causality hides from it: the context, less with a window.
+static double keys_of_token(const ModelConfig& c, std::int64_t layer) {
+  const AttentionShape s{.batch = 1,
+                         .tokens = c.context,
+                         .heads = c.heads,
+                         .kv_heads = c.kv_heads,
+                         .head_dim = c.head_dim,
+                         .scale = 1,
+                         .window = window_of(c, layer)};
+  return 2 * pairs_seen(s) / static_cast<double>(c.context);
+}
+
+// As of flops_of_token. Blocks with experts and without, with a window and without, count as alike,
+// by their mean.
 static PartCosts part_costs(const ModelSpec& spec) {
   const auto& c = spec.config;
   const double weights =
       static_cast<double>(block_weights_of_token(spec)) / static_cast<double>(c.layers);
+  double keys = 0;
+  for (std::int64_t l = 0; l < c.layers; ++l) keys += keys_of_token(c, l);
+  keys /= static_cast<double>(c.layers);
   PartCosts costs;
-  costs.block = 6.0 * (weights + static_cast<double>(c.heads * c.head_dim * c.context));
+  costs.block = 6.0 * (weights + static_cast<double>(c.heads * c.head_dim) * keys);
   costs.embedding = static_cast<double>(c.width);  // a row copied, another added to
   costs.head = 6.0 * static_cast<double>(c.vocab * c.width);
   return costs;

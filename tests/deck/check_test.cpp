@@ -102,6 +102,22 @@ TEST(Check, KeysOfExpertsNeedThem) {
   expect_problem(d, "model.shared_expert_gate", "give model.shared_expert_width");
 }
 
+TEST(Check, Windows) {
+  Deck d = sound();
+  d.model.window_layers = {1};
+  expect_problem(d, "model.window_layers", "which blocks have a window: give model.window");
+  d.model.window = 64;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.model.window_layers = {12, 1};
+  expect_problem(d, "model.window_layers",
+                 "names block 12, and the last of model.layers = 12 is 11");
+  d.model.window_layers = {3, 1, 3};
+  expect_problem(d, "model.window_layers", "names a block twice");
+  d.model.window_layers = {};
+  d.model.window = 100000;  // more than a context has
+  EXPECT_TRUE(check_deck(d).empty());
+}
+
 TEST(Check, Experts) {
   Deck sparse = sound();
   sparse.model.activation = ActivationKind::swiglu;

@@ -142,6 +142,12 @@ TEST(Deck, HeadsMayBeWiderThanTheModel) {
   auto m = d.model;
   m.context = 4096;
   EXPECT_EQ(flops_of_token(make_spec(m)), 6.0 * (596049920 - norms) + attention);
+  // A window of half the context leaves three quarters of the pairs, in half of the layers.
+  auto some = m;
+  some.window = m.context / 2;
+  for (std::int64_t l = 0; l < m.layers; l += 2) some.window_layers.push_back(l);
+  EXPECT_NEAR(flops_of_token(make_spec(some)), 6.0 * (596049920 - norms) + attention * 7 / 8,
+              1e-9 * attention);
 }
 
 TEST(Deck, BiasOfQkvAlone) {
@@ -179,6 +185,9 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
                               "router",
                               "norm_topk",
                               "dense_layers",
+                              "window",
+                              "window_layers",
+                              "attention_sinks",
                               "rope_scaling",
                               "rope_factor",
                               "rope_low_freq_factor",
@@ -192,7 +201,7 @@ TEST(Deck, DumpsFromBeforeAKeyWasThereMeanTheSame) {
       left_out += is_new;
       if (!is_new) old += line + "\n";
     }
-    EXPECT_EQ(left_out, 21U);
+    EXPECT_EQ(left_out, 24U);
     EXPECT_EQ(parse_deck(old, "d.toml"), d);
   }
 }

@@ -123,6 +123,7 @@ TEST(Reference, EveryKeyOfAModelTellsItFromAnotherButThoseOfTrainingAndThoseUnus
   c.expert_width = 3;
   c.shared_expert_width = 5;
   c.dense_layers = {0};
+  c.window = 5;
   std::set<std::string> free{"preset",    "context", "max_context",  "dropout",
                              "recompute", "offload", "chunk_tokens", "init_from"};
   const std::set<std::string> of_yarn{"rope_beta_fast", "rope_beta_slow", "rope_truncate",

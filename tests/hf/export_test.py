@@ -73,15 +73,22 @@ def dense_layers(config):
     return [i for i in range(config.get("num_hidden_layers", 0)) if i in listed or (i + 1) % step]
 
 
+def matters(config):
+    """Does its window hide anything?"""
+    return (config.get("sliding_window") or flavours.CONTEXT) < flavours.CONTEXT
+
+
 def same_config(got, want):
     """As transformers understands them. Without a tokenizer a checkpoint knows no special tokens; what has no part in the
     numbers is not kept; layers are listed, not counted; and a Mistral whose window does not matter is a Llama."""
     got, want = (transformers.AutoConfig.from_pretrained(folder).to_dict() for folder in (got, want))
     free = {"transformers_version", "_name_or_path", "attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range",
-            "attention_dropout", "sliding_window", "max_window_layers", "bos_token_id", "eos_token_id",
+            "attention_dropout", "max_window_layers", "bos_token_id", "eos_token_id",
             "mlp_only_layers", "decoder_sparse_step"}
+    if not matters(want):
+        free |= {"sliding_window", "use_sliding_window"}
     assert dense_layers(got) == dense_layers(want), f"{got} has one MLP in other layers than {want}"
-    if want["model_type"] == "mistral":
+    if want["model_type"] == "mistral" and not matters(want):
         free |= {"model_type", "architectures"}
         want = want | {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
     # A key that one class alone writes says nothing of the other.

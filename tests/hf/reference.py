@@ -29,6 +29,16 @@ class Shape:
     rope: dict = field(default_factory=dict)
     experts_per_token: int = 0
     norm_topk: bool = True
+    windows: list = field(default_factory=list)  # by layer; 0: none
+
+
+def windows_of(config):
+    """As a file that transformers 5 wrote says it: some families list the layers, some have one window for all."""
+    window = config.get("sliding_window") or 0
+    if config["model_type"] in ("qwen2", "qwen3"):
+        return [window if kind == "sliding_attention" else 0 for kind in config["layer_types"]]
+    every = config["model_type"] in ("mistral", "mixtral") or config.get("use_sliding_window")
+    return [window if every else 0] * config["num_hidden_layers"]
 
 
 def shape_of(config):
@@ -41,7 +51,7 @@ def shape_of(config):
     return Shape(False, config["num_hidden_layers"], heads, config.get("num_key_value_heads") or heads,
                  config.get("head_dim") or config["hidden_size"] // heads, config["rms_norm_eps"],
                  rope.get("rope_theta") or config["rope_theta"], rope, config.get("num_experts_per_tok", 0),
-                 config.get("norm_topk_prob", True))
+                 config.get("norm_topk_prob", True), windows_of(config))
 
 
 def load(folder, dtype):
@@ -105,12 +115,14 @@ def rotate(x_BHTD, shape):
     return size * torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
 
 
-def attention(q_BHTD, k_BKTD, v_BKTD):
+def attention(q_BHTD, k_BKTD, v_BKTD, window=0):
     group = q_BHTD.shape[1] // k_BKTD.shape[1]
     k, v = (x.repeat_interleave(group, 1) for x in (k_BKTD, v_BKTD))
     scores = q_BHTD @ k.transpose(2, 3) / math.sqrt(q_BHTD.shape[3])
     later = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1)
     scores = scores.masked_fill(later, -math.inf)
+    if window:
+        scores = scores.masked_fill(torch.ones_like(later).tril(-window), -math.inf)
     e = torch.exp(scores - scores.amax(-1, keepdim=True))
     y_BTHD = (e / e.sum(-1, keepdim=True) @ v).transpose(1, 2)
     return y_BTHD.reshape(*y_BTHD.shape[:2], -1)
@@ -181,7 +193,7 @@ def llama(w, shape, ids_BT):
         q = normed_heads(linear(y, h + "self_attn.q_proj"), h + "self_attn.q_norm", shape.heads)
         k = normed_heads(linear(y, h + "self_attn.k_proj"), h + "self_attn.k_norm", shape.kv_heads)
         v = heads_of(linear(y, h + "self_attn.v_proj"), shape.kv_heads)
-        x = x + linear(attention(rotate(q, shape), rotate(k, shape), v), h + "self_attn.o_proj")
+        x = x + linear(attention(rotate(q, shape), rotate(k, shape), v, shape.windows[i]), h + "self_attn.o_proj")
         y = norm(x, h + "post_attention_layernorm")
         mixtures = [block for name in ("mlp.", "block_sparse_moe.") if (block := h + name) + "gate.weight" in w]
         if mixtures:

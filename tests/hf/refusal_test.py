@@ -75,10 +75,10 @@ EXPERT_DOWN = "model.layers.2.block_sparse_moe.experts.4.w2.weight"
 
 # flavour, what is done to its folder, words of the message
 CASES = {
-    "mistral-with-a-short-window": ("mistral", config(sliding_window=16), ["sliding_window", "16"]),
-    "qwen2-with-a-short-window": (
-        "qwen2", config(use_sliding_window=True, sliding_window=16, max_window_layers=1,
-                        layer_types=["full_attention", "sliding_attention", "sliding_attention"]), ["sliding"]),
+    "qwen2-moe-with-a-short-window": ("qwen2-moe", config(use_sliding_window=True, sliding_window=16), ["sliding_window", "16"]),
+    "qwen2-with-sliding-layers-and-no-window": (
+        "qwen2", config(use_sliding_window=False, sliding_window=16, max_window_layers=1,
+                        layer_types=["full_attention", "sliding_attention", "sliding_attention"]), ["use_sliding_window"]),
     "an-unknown-tensor": ("llama2", with_tensor("model.layers.0.extra.weight"), ["model.layers.0.extra.weight"]),
     "a-bias-that-llama-lacks": ("llama2", with_tensor("model.layers.0.self_attn.q_proj.bias"),
                                 ["model.layers.0.self_attn.q_proj.bias"]),

@@ -18,7 +18,8 @@ TEST(HfConfig, ArchitecturesFollowFromTheSettings) {
       {"qwen2_moe", "Qwen2MoeForCausalLM"}, {"qwen3_moe", "Qwen3MoeForCausalLM"},
       {"olmoe", "OlmoeForCausalLM"},        {"mixtral", "MixtralForCausalLM"},
       {"qwen2", "Qwen2ForCausalLM"},        {"qwen3", "Qwen3ForCausalLM"},
-      {"gpt2", "GPT2LMHeadModel"},          {"llama", "LlamaForCausalLM"}};
+      {"gpt2", "GPT2LMHeadModel"},          {"llama", "LlamaForCausalLM"},
+      {"mistral", "MistralForCausalLM"}};
   for (const auto& [name, config] : small_models()) {
     const auto* const found = std::ranges::find_if(
         architectures, [&](const auto& a) { return name.starts_with(a.first); });
@@ -58,8 +59,22 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
   refused(
       llama, [](auto& c) { c.qk_norm = true, c.qk_norm_over = QkNormOver::width; },
       "model.qk_norm_over = \"width\"");
+  refused(
+      gpt2, [](auto& c) { c.window = 5; }, "model.window = 5, and GPT2LMHeadModel");
+  refused(
+      llama, [](auto& c) { c.window = 5, c.bias = true; }, "model.bias = true");
+  refused(
+      llama, [](auto& c) { c.attention_sinks = true; },
+      "model.attention_sinks = true, and each that is exported needs false");
+  const auto some = [](auto& c) {
+    c.window = 5;
+    c.window_layers = {1};
+  };
+  refused(llama, some, "model.window_layers = [1], and MistralForCausalLM");
   const auto mixtral = small_mixtral(), olmoe = small_olmoe(), qwen2 = small_qwen2_moe(),
              qwen3 = small_qwen3_moe();
+  for (const auto& mixture : {mixtral, qwen3}) refused(mixture, some, "model.window_layers = [1]");
+  for (const auto& mixture : {olmoe, qwen2}) refused(mixture, some, "model.window = 5");
   refused(
       olmoe, [](auto& c) { c.dense_layers = {1}; }, "model.dense_layers = [1]");
   refused(
@@ -238,9 +253,9 @@ TEST(HfConfig, AShorterContextLeavesTheModelsPositions) {
   const auto spec = make_spec(gpt2);
   EXPECT_EQ(spec.params[spec.positions.index()].shape, (Shape{17, 24}));
   EXPECT_EQ(config_of_model(gpt2, {}, ElementType::f32).at("n_positions"), 17);
-  // With a window it is the same model within that alone.
-  auto json = llama_config();
-  json.update(Json::parse(R"({"model_type": "mistral", "sliding_window": 32})"));
+  // Where what a window does is not known, it is the same model within that alone.
+  auto json = qwen2_moe_config();
+  json.update(Json::parse(R"({"sliding_window": 32, "use_sliding_window": true})"));
   EXPECT_EQ(positions_of(model_of_config(json, "config.json", 16)), 32);
 }
 
@@ -292,10 +307,7 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   mistral.update(Json::parse(R"({"model_type": "mistral", "num_attention_heads": 12})"));
   EXPECT_EQ(message_of<Error>([&] { model_of_config(mistral, ""); }), "");
   EXPECT_EQ(model_of_config(mistral, "").kv_heads, 8);
-  EXPECT_NE(message_of<Error>([&] {
-              with(mistral, R"({"max_position_embeddings": 4097})");
-            }).find("'sliding_window' = 4096"),
-            std::string::npos);
+  EXPECT_EQ(model_of_config(mistral, "").window, 4096);
   const auto gpt2 =
       model_of_config(Json::parse(R"({"model_type": "gpt2", "n_embd": 24, "n_layer": 2, "n_head": 3,
                       "vocab_size": 257, "n_positions": 17, "n_inner": null})"),
@@ -303,44 +315,76 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_EQ(gpt2, small_gpt2());
 }
 
-TEST(HfConfig, ASlidingWindowIsRefusedWhereItMatters) {
-  const char* window = R"({"model_type": "mistral", "sliding_window": 32})";
-  const auto says = message_of<Error>([&] { with(llama_config(), window); });
-  EXPECT_NE(says.find("'sliding_window' = 32"), std::string::npos) << says;
-  EXPECT_NE(says.find("--context 32"), std::string::npos) << says;
-  auto json = llama_config();
-  json.update(Json::parse(window));
-  EXPECT_EQ(model_of_config(json, "config.json", 32).context, 32);
-  EXPECT_EQ(with(llama_config(), R"({"model_type": "mistral", "sliding_window": null})").context,
-            64);
-  EXPECT_EQ(with(llama_config(), R"({"model_type": "mistral", "sliding_window": 64})").context, 64);
-  EXPECT_EQ(with(llama_config(), R"({"model_type": "qwen2", "sliding_window": 8,
-                                     "use_sliding_window": false})")
-                .context,
-            64);
-  // Versions 4 and 5 give the window to other layers of a mixture.
-  for (const auto& mixture : {qwen2_moe_config(), qwen3_moe_config()}) {
-    EXPECT_EQ(with(mixture, R"({"sliding_window": 8, "use_sliding_window": false})").context, 64);
-    EXPECT_EQ(with(mixture, R"({"sliding_window": 0, "use_sliding_window": false})").context, 64);
-    for (const char* used : {R"({"sliding_window": 8, "use_sliding_window": true})",
-                             R"({"sliding_window": 8, "use_sliding_window": true,
-                                 "layer_types": ["full_attention", "full_attention"]})"})
-      EXPECT_NE(message_of<Error>([&] { with(mixture, used); }).find("'sliding_window' = 8"),
-                std::string::npos);
-  }
-  for (const char* type : {"mixtral", "olmoe"}) {
-    auto mixture = mixture_config(R"({"sliding_window": null})");
-    mixture["model_type"] = type;
-    EXPECT_EQ(with(mixture, "{}").context, 64);
-    EXPECT_NE(message_of<Error>([&] {
-                with(mixture, R"({"sliding_window": 8})");
-              }).find("'sliding_window' = 8"),
-              std::string::npos);
-  }
+TEST(HfConfig, WindowsAreThoseOfTheFamily) {
+  struct Window {
+    std::int64_t tokens;
+    std::vector<std::int64_t> layers;
+    bool operator==(const Window&) const = default;
+  };
+  const Window none{0, {}};
+  const auto window = [](const Json& json, const char* changes) {
+    const auto c = with(json, changes);
+    EXPECT_EQ(c.context, 64);
+    return Window{c.window, c.window_layers};
+  };
+  const auto llama = [&](const char* changes) {
+    auto json = llama_config();
+    json["num_hidden_layers"] = 4;
+    return window(json, changes);
+  };
+  const Window all{32, {}};
+  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": 32})"), all);
+  EXPECT_EQ(llama(R"({"model_type": "mistral"})"), (Window{4096, {}}));
+  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": null})"), none);
   // Mistral's class reads no types of layers.
-  const char* full = R"({"model_type": "mistral", "sliding_window": 32,
-                         "layer_types": ["full_attention", "full_attention"]})";
-  EXPECT_NE(message_of<Error>([&] { with(llama_config(), full); }).find("'sliding_window' = 32"),
+  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": 32,
+                      "layer_types": ["full_attention", "full_attention"]})"),
+            all);
+  EXPECT_EQ(llama(R"({"layer_types": ["full_attention", "full_attention"]})"), none);
+  for (const char* type : {"qwen2", "qwen3"}) {
+    auto json = llama_config();
+    json["model_type"] = type;
+    json["num_hidden_layers"] = 4;
+    json["sliding_window"] = 32;
+    const auto qwen = [&](const char* changes) { return window(json, changes); };
+    EXPECT_EQ(qwen("{}"), none);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": false, "max_window_layers": 0})"), none);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true})"), none);  // from layer 28 on
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 2})"),
+              (Window{32, {2, 3}}));
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0})"), all);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0,
+                       "sliding_window": null})"),
+              none);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0, "layer_types":
+                       ["sliding_attention", "full_attention", "sliding_attention",
+                        "full_attention"]})"),
+              (Window{32, {0, 2}}));
+  }
+  auto mixtral = mixture_config(R"({"model_type": "mixtral"})");
+  EXPECT_EQ(window(mixtral, "{}"), none);
+  EXPECT_EQ(window(mixtral, R"({"sliding_window": 32})"), all);
+  const auto qwen3 = qwen3_moe_config();
+  EXPECT_EQ(window(qwen3, R"({"sliding_window": 32, "use_sliding_window": false})"), none);
+  EXPECT_EQ(window(qwen3, R"({"sliding_window": 32, "use_sliding_window": true,
+                              "max_window_layers": 2})"),
+            all);
+}
+
+TEST(HfConfig, AWindowThatIsNotKnownIsRefusedWhereItMatters) {
+  // Versions 4 and 5 give the window to other layers.
+  const auto json = qwen2_moe_config();
+  EXPECT_EQ(with(json, R"({"sliding_window": 8, "use_sliding_window": false})").context, 64);
+  EXPECT_EQ(with(json, R"({"sliding_window": 64, "use_sliding_window": true})").window, 0);
+  const char* used = R"({"sliding_window": 8, "use_sliding_window": true})";
+  const auto says = message_of<Error>([&] { with(json, used); });
+  EXPECT_NE(says.find("'sliding_window' = 8"), std::string::npos) << says;
+  EXPECT_NE(says.find("--context 8"), std::string::npos) << says;
+  auto olmoe = mixture_config(R"({"model_type": "olmoe"})");
+  EXPECT_EQ(with(olmoe, R"({"sliding_window": null})").context, 64);
+  EXPECT_NE(message_of<Error>([&] {
+              with(olmoe, R"({"sliding_window": 8})");
+            }).find("'sliding_window' = 8"),
             std::string::npos);
 }
 
@@ -386,12 +430,16 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"rms_norm_eps": "x"})", "'rms_norm_eps'"},
       {R"({"tie_word_embeddings": 1})", "'tie_word_embeddings'"},
       {R"({"layer_types": ["full_attention", "linear_attention"]})", "linear_attention"},
-      {R"({"model_type": "qwen2", "use_sliding_window": true, "max_window_layers": 1,
-           "sliding_window": 8})",
-       "'sliding_window' = 8"},
+      {R"({"layer_types": ["full_attention", "sliding_attention"]})",
+       "'layer_types' has \"sliding_attention\", and models of this type have no window"},
       {R"({"model_type": "qwen3", "sliding_window": 8,
            "layer_types": ["full_attention", "sliding_attention"]})",
-       "'sliding_window' = 8"},
+       "\"sliding_attention\", while 'use_sliding_window' is not true"},
+      {R"({"model_type": "qwen3", "use_sliding_window": true, "layer_types": ["sliding_attention"]})",
+       "'layer_types' has 1 layer, and 'num_hidden_layers' is 2"},
+      {R"({"model_type": "qwen3", "use_sliding_window": true, "sliding_window": -3,
+           "max_window_layers": 0})",
+       "'sliding_window'"},
   };
   const std::pair<const char*, const char*> qwen2_moe[] = {
       {R"({"num_experts_per_tok": 7})", "'num_experts_per_tok' = 7: a layer has 6 experts"},

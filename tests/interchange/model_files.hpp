@@ -113,7 +113,16 @@ inline std::vector<NamedModel> small_models() {
   });
   add("qwen2", small_llama(), [](auto& c) { c.qkv_bias = true, c.norm_eps = 1e-6; });
   add("qwen3", small_llama(), [](auto& c) { c.qk_norm = true, c.tied = true, c.head_dim = 8; });
+  add("mistral", small_llama(), [](auto& c) { c.window = 5, c.head_dim = 8; });
+  add("qwen2_window", small_llama(), [](auto& c) {
+    c.qkv_bias = true;
+    c.window = 5;
+    c.window_layers = {0};
+  });
+  add("qwen3_window", small_llama(), [](auto& c) { c.qk_norm = true, c.window = 5; });
   add("mixtral", small_mixtral(), [](auto& c) { c.rope_theta = 500; });
+  add("mixtral_window", small_mixtral(), [](auto& c) { c.window = 4; });
+  add("qwen3_moe_window", small_qwen3_moe(), [](auto& c) { c.window = 4; });
   add("olmoe", small_olmoe(), [](auto& c) { c.tied = true; });
   add("qwen2_moe", small_qwen2_moe(), [](auto& c) { c.tied = true; });
   add("qwen2_moe_without_biases", small_qwen2_moe(), [](auto& c) { c.qkv_bias = false; });

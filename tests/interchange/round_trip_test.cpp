@@ -178,6 +178,9 @@ TEST(Hdf5, IsTheModel) {
 TEST(Hdf5, NamesTheSettingsOfAMixture) {
   auto config = small_qwen2_moe();
   config.dense_layers = {0, 2};
+  config.window = 9;
+  config.window_layers = {1, 2};
+  config.attention_sinks = true;
   const ScratchFolder folder;
   const auto path = folder.path() / "weights.h5";
   CheckpointReader from(save_model(folder.path() / "c", config));
@@ -191,7 +194,10 @@ TEST(Hdf5, NamesTheSettingsOfAMixture) {
                                                     {"shared_expert_width", {14}},
                                                     {"shared_expert_gate", {1}},
                                                     {"norm_topk", {0}},
-                                                    {"dense_layers", {0, 2}}}) {
+                                                    {"dense_layers", {0, 2}},
+                                                    {"window", {9}},
+                                                    {"window_layers", {1, 2}},
+                                                    {"attention_sinks", {1}}}) {
     const Hdf5Handle a(H5Aopen(file, name, H5P_DEFAULT), H5Aclose, name, path);
     const Hdf5Handle space(H5Aget_space(a), H5Sclose, "space", path);
     Numbers found(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));

@@ -23,6 +23,7 @@ struct Case {
   std::vector<std::int64_t> borders;  // of pieces of keys, multiples of attention_piece but the end
   std::vector<std::int64_t> queries;  // borders of calls' queries
   bool documents = false;
+  bool sinks = false;
 };
 
 const std::vector<Case> cases{
@@ -32,11 +33,13 @@ const std::vector<Case> cases{
     {{1, 300, 2, 2, 24, 0.1, 1}, {0, 128, 300}, {0, 300}},
     {{2, 300, 2, 2, 16, 0.2}, {0, 192, 256, 300}, {0, 130, 300}, true},
     {{2, 300, 2, 2, 16, 0.2, 100}, {0, 192, 256, 300}, {0, 130, 300}, true},
+    {{2, 300, 2, 2, 16, 0.2, 70}, {0, 192, 256, 300}, {0, 130, 300}, true, true},
+    {{1, 200, 2, 2, 20, 0.3}, {0, 64, 192, 200}, {0, 200}, false, true},
 };
 
 std::string describe(const Case& c) {
-  return fmt::format("T {} D {} window {}{}", c.whole.tokens, c.whole.head_dim, c.whole.window,
-                     c.documents ? " documents" : "");
+  return fmt::format("T {} D {} window {}{}{}", c.whole.tokens, c.whole.head_dim, c.whole.window,
+                     c.documents ? " documents" : "", c.sinks ? " sinks" : "");
 }
 
 // Everything that one context's calls read and write. [B, T, H, D] and [B, H, T].
@@ -47,6 +50,7 @@ struct Context {
     k = lab.random(rows, 2);
     v = lab.random(rows, 3);
     d_o = lab.random(rows, 4);
+    if (c.sinks) sinks = lab.random({s.heads}, 5, 3);
     if (!c.documents) return;
     std::vector<std::int32_t> start;
     for (std::int64_t b = 0; b < s.batch; ++b)
@@ -107,7 +111,8 @@ struct Context {
                                         .workspace = memory(bytes.workspace),
                                         .start_BT = starts_of(begin, end),
                                         .piece = piece(i, keys.size()),
-                                        .state = state});
+                                        .state = state,
+                                        .sink_H = sinks});
     }
   }
   void backward(const View& dq, const View& dk, const View& dv, const View& o, const View& lse,
@@ -151,7 +156,7 @@ struct Context {
   Lab& lab;
   Case of;
   AttentionShape s;
-  View q, k, v, d_o, starts{};
+  View q, k, v, d_o, starts{}, sinks{};
 };
 
 class AttentionPieces : public ContractTest {
@@ -234,7 +239,7 @@ TEST_P(AttentionPieces, GradientsOfKeysAreCountedByTheCall) {
 }
 
 // Against plain sums over all pairs, in double.
-TEST_P(AttentionPieces, WindowsAndDocumentsHideWhatTheySay) {
+TEST_P(AttentionPieces, WindowsDocumentsAndSinksAreWhatTheySay) {
   for (const auto& c : cases) {
     SCOPED_TRACE(describe(c));
     run([c](Lab& lab) {
@@ -253,7 +258,7 @@ TEST_P(AttentionPieces, WindowsAndDocumentsHideWhatTheySay) {
            {std::int64_t{0}, std::int64_t{69}, std::int64_t{70}, std::int64_t{71}, std::int64_t{99},
             std::int64_t{100}, std::int64_t{140}, T - 1}) {
         std::vector<double> sum(static_cast<std::size_t>(D));
-        double total = 0;
+        double total = c.sinks ? std::exp(lab.read(x.sinks)[0]) : 0;
         for (std::int64_t j = 0; j < T; ++j) {
           const bool hidden = j > t || (s.window > 0 && t - j >= s.window) ||
                               (c.documents && document(j) != document(t));

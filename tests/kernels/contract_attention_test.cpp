@@ -14,14 +14,15 @@ namespace {
 constexpr auto queue = Queue::compute;
 constexpr double amplitude = 1.5;  // of q, k, v; do is below 1
 
-const std::vector<AttentionShape> shapes{{2, 1, 2, 2, 16, 0.25},    {2, 77, 6, 2, 32, 0.3},
-                                         {1, 77, 3, 1, 64, 0.125},  {1, 65, 5, 2, 24, 0.25},
-                                         {1, 300, 6, 2, 64, 0.125}, {1, 300, 2, 2, 80, 0.1},
-                                         {1, 129, 2, 1, 128, 0.08}, {2, 65, 4, 2, 20, 0.25}};
+const std::vector<AttentionShape> shapes{
+    {2, 1, 2, 2, 16, 0.25},         {2, 77, 6, 2, 32, 0.3},    {1, 77, 3, 1, 64, 0.125},
+    {1, 65, 5, 2, 24, 0.25},        {1, 300, 6, 2, 64, 0.125}, {1, 300, 2, 2, 80, 0.1},
+    {1, 129, 2, 1, 128, 0.08},      {2, 65, 4, 2, 20, 0.25},   {2, 77, 6, 2, 32, 0.3, 20},
+    {1, 300, 6, 2, 64, 0.125, 130}, {1, 77, 3, 1, 20, 0.25, 1}};
 
 std::string describe(const AttentionShape& s) {
-  return fmt::format("B {} T {} heads {}/{} D {}", s.batch, s.tokens, s.heads, s.kv_heads,
-                     s.head_dim);
+  return fmt::format("B {} T {} heads {}/{} D {} window {}", s.batch, s.tokens, s.heads, s.kv_heads,
+                     s.head_dim, s.window);
 }
 
 // q, k and v stand packed, as views of [B, T, H + 2 G, D].
@@ -105,15 +106,17 @@ Narrowed narrowed(const AttentionShape& s, const Rows& qkv, const Rows& d_o) {
         for (std::int64_t t = 0; t < T; ++t) {
           double sum = 0, delta = 0, largest = -std::numeric_limits<double>::infinity();
           const auto keys = static_cast<std::size_t>(t) + 1;
-          for (std::size_t j = 0; j < keys; ++j) {
+          const auto first = static_cast<std::size_t>(
+              s.window > 0 ? std::max<std::int64_t>(0, t + 1 - s.window) : 0);
+          for (auto j = first; j < keys; ++j) {
             const auto at = static_cast<std::int64_t>(j);
             p[j] = s.scale * dot(qkv.at(b, t, h), qkv.at(b, at, H + g));
             dp[j] = dot(d_o.at(b, t, h), qkv.at(b, at, H + G + g));
             largest = std::max(largest, p[j]);
           }
-          for (std::size_t j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - largest);
-          for (std::size_t j = 0; j < keys; ++j) delta += (p[j] /= sum) * dp[j];
-          for (std::size_t j = 0; j < keys; ++j) {
+          for (auto j = first; j < keys; ++j) sum += p[j] = std::exp(p[j] - largest);
+          for (auto j = first; j < keys; ++j) delta += (p[j] /= sum) * dp[j];
+          for (auto j = first; j < keys; ++j) {
             const auto at = static_cast<std::int64_t>(j);
             const double ds = s.scale * p[j] * (dp[j] - delta);
             add(o, t, p[j], qkv.at(b, at, H + G + g));
@@ -174,6 +177,11 @@ View documents(Lab& lab, const AttentionShape& s, Lengths lengths) {
   return lab.ids(all).reshaped({s.batch, s.tokens});
 }
 
+// Windows come with sinks.
+View sinks_of(Lab& lab, const AttentionShape& s) {
+  return s.window > 0 ? lab.random({s.heads}, 3, 2) : View{};
+}
+
 struct Forward {
   View o, lse;
 };
@@ -188,14 +196,16 @@ Forward attend(Lab& lab, const Packed& in, const AttentionShape& s, const Length
                                            .v_BTGD = in.v,
                                            .shape = s,
                                            .workspace = work,
-                                           .start_BT = documents(lab, s, lengths)});
+                                           .start_BT = documents(lab, s, lengths),
+                                           .sink_H = sinks_of(lab, s)});
   return f;
 }
 
 // One for each shape, that separate in all ways: a token each; a border of tiles inside of, at the
 // begin and at the end of a document; a tile and more without any.
 const std::vector<Lengths> lengths_of{
-    {}, {1, 1, 1, 30, 40}, {70, 1, 1}, {64}, {10, 100, 90, 60}, {128, 64, 1, 1}, {127, 1}, {63, 1}};
+    {},      {1, 1, 1, 30, 40}, {70, 1, 1}, {64}, {10, 100, 90, 60}, {128, 64, 1, 1}, {127, 1},
+    {63, 1}, {30, 40},          {200},      {76}};
 
 struct Apart {
   AttentionShape shape;
@@ -221,7 +231,10 @@ TEST_P(AttentionContract, Forward) {
       const auto in = inputs(lab, s);
       const auto f = attend(lab, in, s, a.lengths);
       const Errors e(lab.tested, s, lab.longest_row(in.whole));
-      lab.result("o", f.o, narrow.o + e.p * amplitude + sum_error(lab.tested, s.tokens, amplitude));
+      // A GPU rounds o without sinks first.
+      const double twice = s.window > 0 ? roundoff(lab.compute) * amplitude : 0;
+      lab.result("o", f.o,
+                 narrow.o + twice + e.p * amplitude + sum_error(lab.tested, s.tokens, amplitude));
       lab.result("lse", f.lse, e.lse);
     });
 }
@@ -292,6 +305,29 @@ TEST_P(AttentionContract, Gradient) {
       }
     });
   }
+}
+
+// Of terms exp(sink - lse) do.o, each at most the product of two rows' lengths.
+TEST_P(AttentionContract, SinkGradient) {
+  for (const auto how : {Accumulate::overwrite, Accumulate::add})
+    for (const Shape& n : {Shape{2, 300, 6, 20}, Shape{1, 1100, 3, 64}})
+      compare(fmt::format("T {}", n[1]), [=](Lab& lab) {
+        const View all = lab.random({n[0], n[1], 2 * n[2], n[3]}, 1);
+        const View d_o = all.slice(2, 0, n[2]), o = all.slice(2, n[2], n[2]);
+        const View dsink = lab.wide_random({n[2]}, 2), sink = lab.random({n[2]}, 3);
+        lab.backend.put(queue, kernel::SinkGrad{.dsink_H = dsink,
+                                                .how = how,
+                                                .do_BTHD = d_o,
+                                                .o_BTHD = o,
+                                                .lse_BHT = lab.wide_random({n[0], n[2], n[1]}, 4),
+                                                .sink_H = sink});
+        const double row = lab.longest_row(all), most = std::exp(2) * row * row;
+        const auto terms = n[0] * n[1];
+        lab.result("dsink", dsink,
+                   static_cast<double>(terms) * (sum_error(lab.tested, n[3], most) +
+                                                 4 * roundoff(wide(lab.tested)) * most) +
+                       sum_error(lab.tested, terms, static_cast<double>(terms) * most));
+      });
 }
 
 // A sample has the same bits alone, and the future does not reach the past.

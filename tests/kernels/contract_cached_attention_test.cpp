@@ -30,8 +30,13 @@ struct Sample {
         shape(s),
         qkv(l.random({s.tokens, s.heads + 2 * s.kv_heads, s.head_dim}, 1, amplitude)),
         o(l.fresh({s.tokens, s.heads, s.head_dim})),
-        k(l.fresh({s.kv_heads, s.tokens + 3, s.head_dim})),
-        v(l.fresh({s.kv_heads, s.tokens + 3, s.head_dim})) {}
+        sinks(s.window > 0 ? l.random({s.heads}, 2, 3) : View{}),
+        k(l.fresh({s.kv_heads, rows_kept(s), s.head_dim})),
+        v(l.fresh({s.kv_heads, rows_kept(s), s.head_dim})) {}
+  // More than there are positions, or those of a window alone, in whole pieces.
+  static std::int64_t rows_kept(const AttentionShape& s) {
+    return s.window > 0 ? (s.window + 63) / 64 * 64 : s.tokens + 3;
+  }
   View rows(std::int64_t first, std::int64_t heads, std::int64_t t, std::int64_t n) const {
     return qkv.slice(1, first, heads).slice(0, t, n);
   }
@@ -49,11 +54,13 @@ struct Sample {
                                                    .k_TGD = rows(H, G, t, n),
                                                    .v_TGD = rows(H + G, G, t, n),
                                                    .at = t,
-                                                   .scale = shape.scale});
+                                                   .scale = shape.scale,
+                                                   .window = shape.window,
+                                                   .sink_H = sinks});
   }
   Lab& lab;
   AttentionShape shape;
-  View qkv, o, k, v;
+  View qkv, o, sinks, k, v;
 };
 
 // The oracle attends to all positions at once; the backend under test makes them in pieces. The
@@ -62,28 +69,30 @@ TEST_P(CachedContract, PositionsOneByOneAreThoseAtOnce) {
   for (const AttentionShape& s : {AttentionShape{1, 9, 3, 1, 16, 0.25},
                                   {1, 70, 4, 2, 20, 0.25},
                                   {1, 131, 2, 2, 64, 0.125},
-                                  {1, 66, 5, 2, 24, 0.2}}) {
+                                  {1, 66, 5, 2, 24, 0.2},
+                                  {1, 200, 2, 2, 24, 0.2, 7},
+                                  {1, 300, 4, 2, 32, 0.2, 100}}) {
     const auto whole = oracle([s](Lab& lab) {
       const Sample x(lab, s);
       const View o = lab.fresh({1, s.tokens, s.heads, s.head_dim});
       const auto all = x.qkv.reshaped({1, s.tokens, s.heads + 2 * s.kv_heads, s.head_dim});
       lab.backend.put(
-          queue,
-          kernel::Attention{
-              .o_BTHD = o,
-              .lse_BHT = lab.wide_fresh({1, s.heads, s.tokens}),
-              .q_BTHD = all.slice(2, 0, s.heads),
-              .k_BTGD = all.slice(2, s.heads, s.kv_heads),
-              .v_BTGD = all.slice(2, s.heads + s.kv_heads, s.kv_heads),
-              .shape = s,
-              .workspace = lab.workspace(
-                  lab.backend.attention_bytes(s, lab.compute, Direction::forward).workspace)});
+          queue, kernel::Attention{
+                     .o_BTHD = o,
+                     .lse_BHT = lab.wide_fresh({1, s.heads, s.tokens}),
+                     .q_BTHD = all.slice(2, 0, s.heads),
+                     .k_BTGD = all.slice(2, s.heads, s.kv_heads),
+                     .v_BTGD = all.slice(2, s.heads + s.kv_heads, s.kv_heads),
+                     .shape = s,
+                     .workspace = lab.workspace(
+                         lab.backend.attention_bytes(s, lab.compute, Direction::forward).workspace),
+                     .sink_H = x.sinks});
       lab.result("o", o, 0);
     });
     compare(fmt::format("T {} heads {}/{} D {}", s.tokens, s.heads, s.kv_heads, s.head_dim),
             [s, expected = whole[0].values](Lab& lab) {
               const Sample x(lab, s);
-              const auto first = s.tokens / 2;
+              const auto first = s.window > 0 ? 1 : s.tokens / 2;
               x.put(0, first);
               for (auto t = first; t < s.tokens; ++t) x.put(t, 1);
               const double row = lab.longest_row(x.qkv), most = s.scale * row * row;

@@ -56,11 +56,13 @@ TEST(RefGradient, Matmul) {
   expect_gradient(f, bias.values, dbias.values);
 }
 
-TEST(RefGradient, Attention) {
-  const AttentionShape s{2, 5, 6, 2, 3, 0.7};
+// Of queries, keys, values and sinks.
+static void attention(std::int64_t window) {
+  const AttentionShape s{2, 5, 6, 2, 3, 0.7, window};
   const Shape heads{2, 5, 6, 3}, kv_heads{2, 5, 2, 3};
   Array q(heads, 1, 2), k(kv_heads, 2, 2), v(kv_heads, 3), o(heads), d_o(heads, 4), lse({2, 6, 5});
   Array dq(heads), dk(kv_heads), dv(kv_heads), work({100});
+  Array sink({6}, 5, 2), dsink({6});
   const auto f = [&] {
     ref::run(kernel::Attention{.o_BTHD = o.view(),
                                .lse_BHT = lse.view(),
@@ -68,7 +70,8 @@ TEST(RefGradient, Attention) {
                                .k_BTGD = k.view(),
                                .v_BTGD = v.view(),
                                .shape = s,
-                               .workspace = work.view()});
+                               .workspace = work.view(),
+                               .sink_H = sink.view()});
     return inner(o, d_o);
   };
   ASSERT_LE(ref::attention_bytes(s, Direction::backward).workspace, 100 * sizeof(double));
@@ -84,9 +87,20 @@ TEST(RefGradient, Attention) {
                                  .v_BTGD = v.view(),
                                  .shape = s,
                                  .workspace = work.view()});
+  ref::run(kernel::SinkGrad{.dsink_H = dsink.view(),
+                            .do_BTHD = d_o.view(),
+                            .o_BTHD = o.view(),
+                            .lse_BHT = lse.view(),
+                            .sink_H = sink.view()});
+  expect_gradient(f, sink.values, dsink.values);
+  f();
   expect_gradient(f, q.values, dq.values);
   expect_gradient(f, k.values, dk.values);
   expect_gradient(f, v.values, dv.values);
+}
+
+TEST(RefGradient, Attention) {
+  for (const std::int64_t window : {0, 2}) attention(window);
 }
 
 TEST(RefGradient, LayerNorm) {

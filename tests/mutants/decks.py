@@ -10,7 +10,7 @@ MUTANTS = [
     # rules between keys
     ("a router's kind needs no experts", "lib/deck/check.cpp", "alone(m.router != plain.router, \"model.router\");", "", DECK),
     ("no expert may compute a token", "lib/deck/check.cpp", "rule(m.experts_per_token >= 1 && m.", "rule(m.", DECK),
-    ("dense blocks may lie behind the last", "lib/deck/check.cpp", "[&](auto l) { return l >= m.layers; }", "[&](auto l) { return l > m.layers; }", DECK),
+    ("dense blocks may lie behind the last", "lib/deck/check.cpp", "[&](auto l) { return l >= layers; }", "[&](auto l) { return l > layers; }", DECK),
     ("softmax takes a bias", "lib/deck/check.cpp", "t.balance != Balance::bias || m.router == RouterScores::sigmoid || m.experts == 0,", "true,", DECK),
     # values
     ("K is 1", "lib/keys/quantity.cpp", "static_cast<double>(power + 1)", "static_cast<double>(power)", DECK),

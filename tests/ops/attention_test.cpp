@@ -35,13 +35,28 @@ OpCase::Slack slack(const ops::Heads& h) {
   return {o, {column * std::max(dq, p + sum_error(t, terms, 1))}, {}};
 }
 
-OpCase attention(std::string name, const ops::Heads& h) {
+OpCase attention(std::string name, const ops::Heads& h, std::int64_t window = 0) {
   OpCase c;
   c.name = std::move(name);
-  c.make = [=](Backend&, DType) { return std::make_unique<ops::Attention>(h); };
+  c.make = [=](Backend&, DType) { return std::make_unique<ops::Attention>(h, 0, window); };
   c.in = {random_numbers({B, T, h.packed()}, 1, amplitude)};
   c.grad_out = random_numbers({B, T, h.query * h.dim}, 2);
   c.slack = slack(h);
+  return c;
+}
+
+// By what o and lse are off, in each term exp(sink - lse) do.o, of which the first is at most 1.
+OpCase with_sinks(OpCase c, const ops::Heads& h, std::int64_t window) {
+  c.name += " with sinks";
+  c.make = [=](Backend&, DType) {
+    return std::make_unique<ops::Attention>(h, 0, window, ParamId{0});
+  };
+  c.params = {random_numbers({h.query}, 3, amplitude)};
+  c.rows = B * T;
+  const double d = static_cast<double>(h.dim), o = c.slack.y;
+  const double dot = sum_error(DType::f32, h.dim, amplitude * d) + d * o;
+  c.slack.params = {static_cast<double>(B * T) * (dot + amplitude * d * 4 * o) +
+                    sum_error(DType::f32, B * T, static_cast<double>(B * T) * amplitude * d)};
   return c;
 }
 
@@ -88,6 +103,10 @@ std::vector<OpCase> attention_cases() {
           attention("attention with one key head", {3, 1, 8}),
           rotary("rotary", {3, 3, 6}, 0),
           rotary("rotary from the third position on", {4, 2, 6}, 3),
+          attention("attention in a window", {4, 2, 6}, 3),
+          in_documents(attention("attention in a window", {3, 3, 6}, 2)),
+          with_sinks(attention("attention", {4, 2, 6}), {4, 2, 6}, 0),
+          with_sinks(in_documents(attention("attention in a window", {3, 3, 6})), {3, 3, 6}, 3),
           in_documents(attention("attention", {3, 3, 6})),
           in_documents(attention("attention with shared keys", {4, 2, 6})),
           in_documents(rotary("rotary", {4, 2, 6}, 0)),

@@ -77,6 +77,11 @@ inline ModelConfig drawn_model(Draw& d) {
   c.ffn_width = d.between(4, 40);
   c.vocab = d.one_of<std::int64_t>({3, 19, 500});
   c.context = d.one_of<std::int64_t>({4, 6, 12, 24});
+  if (d.once_in(2)) {
+    c.window = d.between(1, 12);
+    for (std::int64_t l = 0; l < c.layers; ++l)
+      if (d.once_in(2)) c.window_layers.push_back(l);
+  }
   if (d.once_in(3)) c.dropout = 0.1;
   return completed(c);
 }

@@ -95,6 +95,29 @@ TEST(Workloads, OfProducts) {
   EXPECT_EQ(dy_x.bytes, 4 * (6 + 15 + 2 * 10));  // what is added to is read, too
 }
 
+// Each of 4,096 queries, but the first few, sees 64 keys: as those of 128 tokens do on average.
+TEST(Workloads, OfAttentionInAWindow) {
+  Ref ref;
+  const auto floats = [&](const Shape& s) {
+    return Tensor::empty(ref, s, DType::f32, Kind::transient);
+  };
+  const auto q = floats({1, 4096, 1, 8}), o = floats({1, 4096, 1, 8}), lse = floats({1, 1, 4096});
+  const auto workload = [&](std::int64_t window) {
+    const kernel::Attention a{.o_BTHD = o.view(),
+                              .lse_BHT = lse.view(),
+                              .q_BTHD = q.view(),
+                              .k_BTGD = q.view(),
+                              .v_BTGD = q.view(),
+                              .shape = {1, 4096, 1, 1, 8, 1, window}};
+    return workloads_of(a, EpilogueTime::fused).at(0);
+  };
+  EXPECT_EQ(workload(0).tokens, 4096);
+  EXPECT_EQ(workload(0).flops, 4.0 * 8 * 4096 * 4096 / 2);
+  EXPECT_EQ(workload(64).tokens, 127);
+  EXPECT_EQ(workload(64).flops, 4.0 * 8 * (64 * 4096 - 64 * 64 / 2));
+  EXPECT_EQ(workload(5000).flops, workload(0).flops);
+}
+
 // Two experts with six rows, of which one may have all: 3 x 5, sums over 4, twice.
 TEST(Workloads, OfProductsOfExperts) {
   Ref ref;

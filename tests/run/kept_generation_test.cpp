@@ -16,6 +16,13 @@ namespace {
 std::vector<ModelConfig> models() {
   std::vector<ModelConfig> all{test::tiny_gpt2(), test::tiny_llama()};
   for (auto& c : all) c.context = 21;
+  // A window's rows come again.
+  auto windows = test::tiny_llama();
+  windows.context = 90;
+  windows.window = 5;
+  windows.window_layers = {1};
+  windows.attention_sinks = true;
+  all.push_back(windows);
   return all;
 }
 
@@ -63,9 +70,10 @@ std::vector<std::vector<std::int32_t>> tokens(Trainer& t, std::span<const Reques
 template <class Near>
 void compare_logits(Trainer& t, const Near& near) {
   std::vector<std::int32_t> ids{3, 1, 4, 1, 5};
-  KeyValues kept{.positions = 21, .of_block = {}};
+  const auto context = t.model().spec().config.context;
+  KeyValues kept{.positions = context, .of_block = {}};
   near(t.logits(ids), t.logits(ids, &kept));
-  while (ids.size() < 21) {
+  while (std::ssize(ids) < context) {
     ids.push_back(static_cast<std::int32_t>((ids.size() * 5) % 19));
     const Trainer::Next next{ids.back(), static_cast<std::int64_t>(ids.size()) - 1, &kept};
     near(t.logits(ids), t.extend({&next, 1})[0]);

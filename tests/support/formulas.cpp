@@ -100,12 +100,15 @@ std::int64_t seq_traffic(const RankStep& s) {
     if (!b) continue;
     const auto passes = passes_of(s, p);
     sum += passes.forward * forward;
-    // The gradient of attention's input is wanted where something before it trains.
+    // The gradient of attention's input is wanted where something before it trains; sinks need
+    // that of its result alone.
     bool wanted = p.passes_down;
     for (const ParamId id :
          {b->attention_norm, b->attention_norm_bias, b->qkv, b->qkv_bias, b->q_norm, b->k_norm})
       wanted = wanted || (id != ParamId{} && s.trainable[id.index()]);
-    if (wanted) sum += passes.backward * (others + (ranks - 1) * (hq + 2 * hk));
+    const bool sinks = b->sinks != ParamId{} && s.trainable[b->sinks.index()];
+    if (wanted || sinks) sum += passes.backward * others;
+    if (wanted) sum += passes.backward * (ranks - 1) * (hq + 2 * hk);
   }
   return ranks == 1 ? 0 : sum * s.positions * c.head_dim * bytes(s.compute);
 }
@@ -195,8 +198,14 @@ double step_flops(const RankStep& s) {
   const auto t = static_cast<double>(s.positions), width = static_cast<double>(c.width);
   const auto own =
       ops::head_share({c.heads, c.kv_heads, c.head_dim}, s.at.seq, s.grid.seq).query.count;
-  const auto pairs = static_cast<double>(s.samples * own * c.head_dim) *
-                     static_cast<double>(c.context) * static_cast<double>(c.context);
+  // Of the triangle of pairs a window leaves out the smaller one behind it.
+  const auto pairs_of = [&](std::int64_t layer) {
+    const bool windowed = c.window_layers.empty() || std::ranges::count(c.window_layers, layer) > 0;
+    const auto all = static_cast<double>(c.context);
+    const auto hidden =
+        windowed && c.window > 0 ? std::max(0.0, all - static_cast<double>(c.window)) : 0;
+    return static_cast<double>(s.samples * own * c.head_dim) * (all * all - hidden * hidden);
+  };
   const auto rows = expert_rows(s);
   const auto expert = static_cast<double>(c.expert_width) * width;  // weights of a third
   double sum = 0;
@@ -207,6 +216,7 @@ double step_flops(const RankStep& s) {
       sum += forwards * 3 * 2 * t * width * static_cast<double>(c.vocab);
     const auto* b = block_of(s, p);
     if (!b) continue;
+    const double pairs = pairs_of(b - s.spec.blocks.data());
     double weights = 0;
     for (const auto& param : s.spec.params)
       if (param.unit == b->unit && param.shape.dims() == 2 && param.expert < 0)

@@ -65,6 +65,8 @@ ModelConfig parity_model(const ParityCase& p) {
     c.kv_heads = 1;
     c.head_dim = 4;
   }
+  if (p.flavour == "gqa" || p.flavour == "sigmoid") c.window = 3;
+  c.attention_sinks = p.flavour == "sigmoid";
   const bool mixture = p.flavour == "mixture", sigmoid = p.flavour == "sigmoid";
   if (p.flavour == "llama" || p.flavour == "two" || mixture || sigmoid) {
     c.norm = NormKind::rms;
@@ -85,6 +87,9 @@ ModelConfig parity_model(const ParityCase& p) {
     c.rope_scaling = RopeScaling::llama3;
     c.rope_factor = 8;
     c.rope_original_context = 16;
+    c.window = 5;
+    c.window_layers = {1, 2, 6};
+    c.attention_sinks = true;
   }
   if (mixture) {
     c.experts = 5;

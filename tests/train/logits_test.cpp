@@ -2,6 +2,7 @@
 // GPT-2 (Radford et al. 2019), Llama (Touvron et al. 2023), and what Llama 3 and Qwen add.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <numbers>
@@ -32,7 +33,9 @@ class PlainModel {
     }
     for (std::int64_t l = 0; l < c.layers; ++l) {
       const auto block = "blocks." + std::to_string(l) + ".";
-      const auto mixed_T = attention(block, x_T);
+      const bool all = c.window_layers.empty() ||
+                       std::count(c.window_layers.begin(), c.window_layers.end(), l) > 0;
+      const auto mixed_T = attention(block, x_T, all && c.window > 0 ? c.window : c.context);
       for (std::size_t t = 0; t < x_T.size(); ++t) {
         add(x_T[t], linear(block + "projection", mixed_T[t]));
         add(x_T[t], mlp(block, norm(block + "ffn_norm", x_T[t])));
@@ -111,7 +114,8 @@ class PlainModel {
     }
   }
 
-  std::vector<Row> attention(const std::string& block, const std::vector<Row>& x_T) const {
+  std::vector<Row> attention(const std::string& block, const std::vector<Row>& x_T,
+                             std::int64_t window) const {
     const auto D = static_cast<std::size_t>(c.head_dim), H = static_cast<std::size_t>(c.heads),
                G = static_cast<std::size_t>(c.kv_heads);
     std::vector<std::vector<Row>> heads_T;  // of queries, keys, values
@@ -132,8 +136,9 @@ class PlainModel {
       for (std::size_t h = 0; h < H; ++h) {
         const auto group = h / (H / G);
         Row mixed(D, 0.0);
-        double sum = 0;
+        double sum = c.attention_sinks ? std::exp(w.at(block + "attention_sinks.weight")[h]) : 0;
         for (std::size_t s = 0; s <= t; ++s) {
+          if (static_cast<std::int64_t>(t - s) >= window) continue;
           const auto &q = heads_T[t][h], &k = heads_T[s][H + group], &v = heads_T[s][H + G + group];
           const double score = std::exp(std::inner_product(q.begin(), q.end(), k.begin(), 0.0) /
                                         std::sqrt(static_cast<double>(D)));
@@ -171,7 +176,14 @@ TEST(Logits, AreThoseOfThePapers) {
   yarn.rope_beta_fast = 4;
   yarn.rope_beta_slow = 0.25;
   yarn.rope_truncate = false;
-  for (const auto& c : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(), yarn}) {
+  auto mistral = test::tiny_llama();
+  mistral.window = 3;
+  auto some = test::tiny_gpt2();
+  some.window = 2;
+  some.window_layers = {1};
+  some.attention_sinks = true;
+  for (const auto& c :
+       {test::tiny_gpt2(), test::tiny_llama(), test::tiny_qwen(), yarn, mistral, some}) {
     Ref ref;
     const Workspace scratch(ref);
     Trainer trainer(ref, {}, test::setup_of(c, test::adamw(), DType::f64));

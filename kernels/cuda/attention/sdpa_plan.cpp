@@ -42,7 +42,8 @@ constexpr const char* operand_names[] = {"q", "k", "v", "o", "lse", "do", "dq", 
 bool sdpa_supports(const AttentionShape& s, DType dtype, Direction direction, int sm) {
   const bool backward = direction == Direction::backward;
   const std::int64_t most_dim = backward && sm / 10 != sm_hopper / 10 ? 128 : 256;
-  return dtype == DType::bf16 && s.batch >= 1 && s.tokens >= (backward ? 2 : 1) &&
+  const bool whole = s.keys() == s.tokens && s.query_at == 0 && s.key_at == 0;
+  return whole && dtype == DType::bf16 && s.batch >= 1 && s.tokens >= (backward ? 2 : 1) &&
          s.kv_heads >= 1 && s.heads >= s.kv_heads && s.heads % s.kv_heads == 0 && s.head_dim >= 8 &&
          s.head_dim % 8 == 0 && s.head_dim <= most_dim;
 }
@@ -151,6 +152,7 @@ SdpaKey key_of(const AttentionShape& s, Direction direction, Determinism determi
   SdpaKey key{direction,
               direction == Direction::forward ? Determinism::on : determinism,
               {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim},
+              s.window < s.tokens ? s.window : 0,
               s.scale,
               {}};
   for (std::size_t i = 0; i < operands_of(direction); ++i) {

@@ -18,9 +18,9 @@ inline constexpr Determinism determinism_of(CudaBits b) {
   return b == CudaBits::repeatable ? Determinism::on : Determinism::off;
 }
 
-// bf16, head dim a multiple of 8 up to 256 (backward up to 128 but on Hopper), as many query heads
-// on each key/value head, more than one token backward. `sm` is the device's architecture, e.g. 90;
-// a plan made elsewhere takes Hopper for granted.
+// All keys at once, bf16, head dim a multiple of 8 up to 256 (backward up to 128 but on Hopper), as
+// many query heads on each key/value head, more than one token backward. `sm` is the device's
+// architecture, e.g. 90; a plan made elsewhere takes Hopper for granted.
 inline constexpr int sm_hopper = 90;
 bool sdpa_supports(const AttentionShape&, DType, Direction, int sm = sm_hopper);
 
@@ -74,6 +74,7 @@ struct SdpaKey {
   Direction direction;
   Determinism determinism;
   std::array<std::int64_t, 5> extents;  // B, T, H, G, D
+  std::int64_t window;                  // 0: hides nothing
   double scale;
   // In elements for B, T and heads (lse: B, T, H). What a dim of one element has is not part of it.
   std::array<std::array<std::int64_t, 3>, sdpa_operands> strides;

@@ -23,14 +23,14 @@ __global__ void __launch_bounds__(attention_threads, 2)
   load_tile(queries, a.q, b, h, first, attention_warps, s.tokens, D);
   float most = lowest, total = 0, sum[lane_dims]{};
   const auto end = min(s.tokens, first + attention_warps);
-  for (std::int64_t begin = 0; begin < end; begin += warp) {
+  for (auto begin = first_tile(s, first); begin < end; begin += warp) {
     __syncthreads();  // all have read the last tile
     load_tile(keys, a.k, b, g, begin, warp, s.tokens, D);
     load_tile(values, a.v, b, g, begin, warp, s.tokens, D);
     __syncthreads();
-    if (begin > t) continue;
-    const int rows = static_cast<int>(min(t - begin + 1, std::int64_t{warp}));
-    const bool seen = lane_of() < rows;
+    const auto keys_of = keys_seen(s, t, begin);
+    if (keys_of.from >= keys_of.end) continue;
+    const bool seen = keys_of.lane();
     const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
     const float larger = fmaxf(most, warp_max(seen ? score : lowest));
     const float shrink = math::exp(most - larger);
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
     total = total * shrink + warp_sum(p);
 #pragma unroll
     for (float& x : sum) x *= shrink;
-    add_rows(sum, p, values, 0, rows, D);
+    add_rows(sum, p, values, keys_of.from, keys_of.end, D);
   }
   if (t >= s.tokens) return;
   store_row(row_of(o, b, t, h), sum, 1.0F / total, D);

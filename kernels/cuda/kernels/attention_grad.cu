@@ -47,18 +47,17 @@ __global__ void __launch_bounds__(attention_threads, 3)
   load_tile(grads, a.d_o, b, h, first, attention_warps, s.tokens, D);
   float sum[lane_dims]{};
   const auto end = min(s.tokens, first + attention_warps);
-  for (std::int64_t begin = 0; begin < end; begin += warp) {
+  for (auto begin = first_tile(s, first); begin < end; begin += warp) {
     __syncthreads();  // all have read the last tile
     load_tile(keys, in.k, b, g, begin, warp, s.tokens, D);
     load_tile(values, in.v, b, g, begin, warp, s.tokens, D);
     __syncthreads();
-    if (begin > t) continue;
+    const auto keys_of = keys_seen(s, t, begin);
+    if (keys_of.from >= keys_of.end) continue;
     const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
     const float dp = dot(grads + warp_of() * stride, values + lane_of() * stride, D);
-    const int rows = static_cast<int>(min(t - begin + 1, std::int64_t{warp}));
-    const bool seen = lane_of() < rows;
-    const float ds = seen ? s.scale * math::exp(score - lse) * (dp - delta) : 0.0F;
-    add_rows(sum, ds, keys, 0, rows, D);
+    const float ds = keys_of.lane() ? s.scale * math::exp(score - lse) * (dp - delta) : 0.0F;
+    add_rows(sum, ds, keys, keys_of.from, keys_of.end, D);
   }
   if (t < s.tokens) store_row(row_of(a.dq, b, t, h), sum, 1.0F, D);
 }
@@ -79,7 +78,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
   float dk_sum[lane_dims]{}, dv_sum[lane_dims]{};
   for (std::int64_t h = 0; h < s.heads; ++h) {
     if (h * s.kv_heads / s.heads != g) continue;
-    for (std::int64_t begin = first / warp * warp; begin < s.tokens; begin += warp) {
+    const auto last = min(s.tokens, first + attention_warps - 1 + s.window);
+    for (std::int64_t begin = first / warp * warp; begin < last; begin += warp) {
       __syncthreads();  // all have read the last tile
       load_tile(queries, in.q, b, h, begin, warp, s.tokens, D);
       load_tile(grads, a.d_o, b, h, begin, warp, s.tokens, D);
@@ -88,11 +88,13 @@ __global__ void __launch_bounds__(attention_threads, 2)
       const float score = dot(keys + warp_of() * stride, queries + lane_of() * stride, D) * s.scale;
       const float dp = dot(values + warp_of() * stride, grads + lane_of() * stride, D);
       const int from = static_cast<int>(min(max(j - begin, std::int64_t{0}), std::int64_t{warp}));
-      const bool seen = lane_of() >= from && t < s.tokens;
+      const int end =
+          static_cast<int>(min(max(j + s.window - begin, std::int64_t{0}), std::int64_t{warp}));
+      const bool seen = from <= lane_of() && lane_of() < end && t < s.tokens;
       const float p = seen ? math::exp(score - a.lse_BHT[row]) : 0.0F;
       const float ds = seen ? s.scale * p * (dp - a.delta_BHT[row]) : 0.0F;
-      add_rows(dk_sum, ds, queries, from, warp, D);
-      add_rows(dv_sum, p, grads, from, warp, D);
+      add_rows(dk_sum, ds, queries, from, end, D);
+      add_rows(dv_sum, p, grads, from, end, D);
     }
   }
   if (j >= s.tokens) return;

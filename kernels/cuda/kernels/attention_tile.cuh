@@ -45,6 +45,20 @@ inline constexpr int tile_stride(int dim) {
   return dim + 1;
 }
 
+// The keys of a tile from `begin` on that query t sees, by their lanes.
+struct SeenKeys {
+  int from, end;
+  __device__ bool lane() const { return from <= lane_of() && lane_of() < end; }
+};
+__device__ inline SeenKeys keys_seen(const AttentionDims& s, std::int64_t t, std::int64_t begin) {
+  return {static_cast<int>(max(t + 1 - s.window - begin, std::int64_t{0})),
+          static_cast<int>(min(t + 1 - begin, std::int64_t{warp}))};
+}
+// Where the tiles begin that queries from t on see.
+__device__ inline std::int64_t first_tile(const AttentionDims& s, std::int64_t t) {
+  return max(t + 1 - s.window, std::int64_t{0}) / warp * warp;
+}
+
 // tile[r] = row first + r of head h, zeros from `tokens` on; rows of the tile by warps in turns.
 template <class T>
 __device__ void load_tile(float* tile, Heads<const T> x, std::int64_t b, std::int64_t h,

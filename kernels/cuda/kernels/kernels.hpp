@@ -38,10 +38,13 @@ void run(const kernel::RouterLosses&, const OnStream&);
 void run(const kernel::CountChoices&, const OnStream&);
 void run(const kernel::SortChoices&, const OnStream&);
 void run(const kernel::SumRows&, const OnStream&);
+void run(const kernel::SinkGrad&, const OnStream&);
 
 // Attention for what cuDNN refuses. Error above a head dim of 256 or 65,535 samples x heads.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
+// Makes attention without sinks that with them.
+void join_sinks(const kernel::Attention&, Stream);
 
 // sort.cu, for other kernels: order_T gets the numbers of the rows in the order of their ids, all
 // below `limit`, and those of one id in their own. Returns the ids in that order, which lie in

@@ -1,5 +1,7 @@
 #include "kernels/cuda/kernels/views.hpp"
 
+#include <algorithm>
+
 #include "lib/base/error.hpp"
 
 namespace trireme::cuda {
@@ -32,7 +34,13 @@ AttentionDims dims_of(const AttentionShape& s) {
           widest_head, s.head_dim);
   require(s.batch * s.heads <= 65535,
           "attention on a GPU: {} samples x {} heads are more than 65535", s.batch, s.heads);
-  return {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim, static_cast<float>(s.scale)};
+  return {s.batch,
+          s.tokens,
+          s.heads,
+          s.kv_heads,
+          s.head_dim,
+          static_cast<float>(s.scale),
+          s.window > 0 ? std::min(s.window, s.tokens) : s.tokens};
 }
 
 }  // namespace trireme::cuda

@@ -40,6 +40,7 @@ inline constexpr std::int64_t widest_head = 256;
 struct AttentionDims {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   float scale;
+  std::int64_t window;  // as many as there are tokens where none is hidden
 };
 AttentionDims dims_of(const AttentionShape&);
 

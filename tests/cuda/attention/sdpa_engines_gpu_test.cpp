@@ -21,8 +21,10 @@ namespace {
 constexpr auto forward = Direction::forward, backward = Direction::backward;
 
 struct Case {
-  std::int64_t B, T, H, G, D;
-  AttentionShape shape() const { return {B, T, H, G, D, 1 / std::sqrt(static_cast<double>(D))}; }
+  std::int64_t B, T, H, G, D, window = 0;
+  AttentionShape shape() const {
+    return {B, T, H, G, D, 1 / std::sqrt(static_cast<double>(D)), window};
+  }
 };
 
 std::string describe(const Case& c) {
@@ -76,6 +78,21 @@ TEST_F(SdpaEngines, OfferOneForEveryHeadDimAndLength) {
         EXPECT_FALSE(engines(c, backward, Determinism::off).empty()) << why_;
         EXPECT_FALSE(engines(c, backward, Determinism::on).empty()) << why_;
       }
+}
+
+TEST_F(SdpaEngines, TakeWindows) {
+  for (const int sm : {80, 90, 100})
+    for (const std::int64_t D : {64, 128})
+      for (const std::int64_t window : {1, 100, 1024})
+        for (const auto direction : {forward, backward})
+          for (const auto determinism : {Determinism::off, Determinism::on}) {
+            const Case c{2, 4096, 8, 2, D, window};
+            SCOPED_TRACE(fmt::format("sm {} {} window {}", sm, describe(c), window));
+            const auto found = engines(c, direction, determinism, sm);
+            ASSERT_FALSE(found.empty()) << why_;
+            EXPECT_LE(found[0].workspace + sdpa_alignment,
+                      sdpa_workspace(c.shape(), direction, determinism, SIZE_MAX));
+          }
 }
 
 TEST_F(SdpaEngines, TakeThePiecesOfPackedTensors) {

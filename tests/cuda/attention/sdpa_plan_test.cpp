@@ -38,6 +38,13 @@ TEST(SdpaRules, SayWhatCudnnTakes) {
     EXPECT_FALSE(sdpa_supports(wide, DType::bf16, backward, sm));
   }
   EXPECT_TRUE(sdpa_supports(alone, DType::bf16, forward));
+  auto some = shape(2, 77, 12, 12, 64);
+  some.key_count = 64;
+  EXPECT_FALSE(sdpa_supports(some, DType::bf16, forward));
+  some.key_count = 77;
+  EXPECT_TRUE(sdpa_supports(some, DType::bf16, forward));
+  some.key_at = some.query_at = 64;
+  EXPECT_FALSE(sdpa_supports(some, DType::bf16, forward));
   EXPECT_FALSE(sdpa_supports(alone, DType::bf16, backward));
 }
 
@@ -130,7 +137,12 @@ TEST(SdpaKeys, DifferWhereAPlanWould) {
   auto dense = operands;
   dense[sdpa_q] = View(packed.bytes(), DType::bf16, {4, 300, 6, 64});
   keys.insert(key_of(s, forward, Determinism::on, dense));
-  EXPECT_EQ(keys.size(), 5U);
+  auto windowed = s;
+  windowed.window = 299;
+  keys.insert(key_of(windowed, forward, Determinism::on, operands));
+  EXPECT_EQ(keys.size(), 6U);
+  windowed.window = 300;  // hides nothing
+  EXPECT_TRUE(keys.contains(key_of(windowed, forward, Determinism::on, operands)));
 }
 
 TEST(SdpaOperands, ArePartsOfTheWhole) {

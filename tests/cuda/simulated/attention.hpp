@@ -34,11 +34,12 @@ struct Operand {
 struct AttentionCall {
   std::vector<Operand> at;  // q k v o stats do dq dk dv
   float scale;
-  std::optional<std::int64_t> right_bound;
+  std::optional<std::int64_t> right_bound, left_bound;
   bool deterministic;
 
   bool sees(std::int64_t query, std::int64_t key) const {
-    return !right_bound || key <= query + *right_bound;
+    return (!right_bound || key <= query + *right_bound) &&
+           (!left_bound || query - key < *left_bound);
   }
   std::int64_t group() const { return at[0].dim[1] / at[1].dim[1]; }
 };

@@ -77,6 +77,7 @@ std::array<Tensor, 2> Graph::sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes 
   tensors_ = {q, k, v, o, stats};
   scale_ = how.scale;
   if (how.alignment) right_bound_ = how.right_bound;
+  left_bound_ = how.left_bound;
   return {o, stats};
 }
 
@@ -86,6 +87,7 @@ std::array<Tensor, 3> Graph::sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor 
   tensors_ = {q, k, v, o, stats, d_o, dq, dk, dv};
   scale_ = how.scale;
   if (how.alignment) right_bound_ = how.right_bound;
+  left_bound_ = how.left_bound;
   backward_ = true;
   deterministic_ = how.deterministic;
   return {dq, dk, dv};
@@ -177,7 +179,7 @@ error_object Graph::execute(cudnnHandle_t handle, std::unordered_map<std::int64_
   if (auto e = get_workspace_size(scratch); e.is_bad()) return e;
   const auto bytes = static_cast<std::size_t>(scratch);
   if (!on_device(workspace, bytes)) return error_object("the workspace is too small");
-  AttentionCall call{{}, scale_, right_bound_, deterministic_};
+  AttentionCall call{{}, scale_, right_bound_, left_bound_, deterministic_};
   for (const auto& t : tensors_) {
     const auto it = pointers.find(t->uid);
     if (it == pointers.end()) return error_object("a tensor has no address");

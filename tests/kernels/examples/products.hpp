@@ -71,9 +71,11 @@ struct PackedAttention {
 inline const AttentionShape attention_shapes[] = {{2, 5, 2, 2, 16, 0.25},
                                                   {1, 33, 6, 2, 20, 0.2},
                                                   {2, 1, 3, 1, 32, 0.3},
-                                                  {1, 70, 2, 1, 64, 0.125}};
+                                                  {1, 70, 2, 1, 64, 0.125},
+                                                  {1, 70, 2, 1, 32, 0.2, 34}};
 inline std::string text_of(const AttentionShape& s) {
-  return "T " + std::to_string(s.tokens) + " D " + std::to_string(s.head_dim);
+  return "T " + std::to_string(s.tokens) + " D " + std::to_string(s.head_dim) +
+         (s.window > 0 ? " window" : "");
 }
 
 // Documents of four tokens, of which the first in sample b lacks b + 1.
@@ -102,7 +104,8 @@ inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
                  .shape = s,
                  .workspace = o.workspace(
                      o.backend.attention_bytes(s, o.compute, Direction::forward).workspace),
-                 .start_BT = apart ? documents(o, s) : View{}};
+                 .start_BT = apart ? documents(o, s) : View{},
+                 .sink_H = s.tokens > 60 ? o.values({s.heads}) : View{}};
            },
            apart});
   return list;
@@ -158,32 +161,55 @@ inline Examples<kernel::AttentionGrad> examples(Of<kernel::AttentionGrad>) {
   return list;
 }
 
+inline Examples<kernel::SinkGrad> examples(Of<kernel::SinkGrad>) {
+  Examples<kernel::SinkGrad> list;
+  for (const auto& s : attention_shapes)
+    for (const auto how : both_modes)
+      list.push_back({text_of(s) + mode(how), [s, how](Operands& o) {
+                        const PackedAttention x(o, s), d(o, s);
+                        return kernel::SinkGrad{
+                            .dsink_H = o.wide_values({s.heads}),
+                            .how = how,
+                            .do_BTHD = d.o,
+                            .o_BTHD = x.o,
+                            .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
+                            .sink_H = o.values({s.heads})};
+                      }});
+  return list;
+}
+
 // Rows of q, k, v and o stand packed; what the caches have behind the last position stays.
 inline Examples<kernel::CachedAttention> examples(Of<kernel::CachedAttention>) {
   Examples<kernel::CachedAttention> list;
   struct Sizes {
-    std::int64_t rows, at, heads, kv_heads, dim;
+    std::int64_t rows, at, heads, kv_heads, dim, window = 0;
   };
-  for (const auto& [T, at, H, G, D] :
-       {Sizes{1, 0, 2, 2, 16}, {1, 70, 6, 2, 20}, {3, 62, 2, 1, 64}, {2, 5, 3, 3, 8}})
+  for (const auto& [T, at, H, G, D, window] : {Sizes{1, 0, 2, 2, 16},
+                                               {1, 70, 6, 2, 20},
+                                               {3, 62, 2, 1, 64},
+                                               {2, 5, 3, 3, 8},
+                                               {2, 200, 3, 3, 8, 100}})
     list.push_back({"at " + std::to_string(at) + " D " + std::to_string(D),
                     [=](Operands& o) {
                       const auto packed = o.values({T, 2 * H + 2 * G, D});
-                      const auto caches = o.values({2 * G, at + T + 2, D});
+                      const auto caches = o.values({2 * G, window > 0 ? 128 : at + T + 2, D});
                       auto cache = [&](std::int64_t first) {
                         auto v = caches.slice(0, first, G);
                         std::swap(v.extent[0], v.extent[1]);
                         std::swap(v.stride[0], v.stride[1]);
                         return v;
                       };
-                      return kernel::CachedAttention{.o_THD = packed.slice(1, H + 2 * G, H),
-                                                     .k_cache_PGD = cache(0),
-                                                     .v_cache_PGD = cache(G),
-                                                     .q_THD = packed.slice(1, 0, H),
-                                                     .k_TGD = packed.slice(1, H, G),
-                                                     .v_TGD = packed.slice(1, H + G, G),
-                                                     .at = at,
-                                                     .scale = 0.25};
+                      return kernel::CachedAttention{
+                          .o_THD = packed.slice(1, H + 2 * G, H),
+                          .k_cache_PGD = cache(0),
+                          .v_cache_PGD = cache(G),
+                          .q_THD = packed.slice(1, 0, H),
+                          .k_TGD = packed.slice(1, H, G),
+                          .v_TGD = packed.slice(1, H + G, G),
+                          .at = at,
+                          .scale = 0.25,
+                          .window = window,
+                          .sink_H = at == 5 || window > 0 ? o.values({H}) : View{}};
                     },
                     true});
   return list;

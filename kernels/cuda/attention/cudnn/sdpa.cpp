@@ -25,11 +25,11 @@ const char* name_of(Direction d) {
 
 std::string describe(const SdpaKey& key) {
   const auto [B, T, H, G, D] = key.extents;
-  return fmt::format("attention {}{} of B {} T {} heads {}/{} D {}", name_of(key.direction),
+  return fmt::format("attention {}{} of B {} T {} heads {}/{} D {}{}", name_of(key.direction),
                      key.direction == Direction::backward && key.determinism == Determinism::on
                          ? ", deterministic,"
                          : "",
-                     B, T, H, G, D);
+                     B, T, H, G, D, key.window > 0 ? fmt::format(" window {}", key.window) : "");
 }
 
 [[noreturn]] void refuse(const SdpaKey& key, const char* step, const std::string& words) {
@@ -115,6 +115,7 @@ std::unique_ptr<Engines> graph_of(const SdpaKey& key, int sm) {
                    .set_attn_scale(scale)
                    .set_diagonal_alignment(top_left)
                    .set_diagonal_band_right_bound(0);
+    if (key.window > 0) how.set_diagonal_band_left_bound(key.window);
     const auto [o, lse] = graph->sdpa(q, k, v, how);
     output(o, sdpa_o);
     output(lse, sdpa_lse);
@@ -125,6 +126,7 @@ std::unique_ptr<Engines> graph_of(const SdpaKey& key, int sm) {
                    .set_attn_scale(scale)
                    .set_diagonal_alignment(top_left)
                    .set_diagonal_band_right_bound(0);
+    if (key.window > 0) how.set_diagonal_band_left_bound(key.window);
     const auto o = input(sdpa_o), d_o = input(sdpa_do), lse = input(sdpa_lse);
     const auto [dq, dk, dv] = graph->sdpa_backward(q, k, v, o, d_o, lse, how);
     output(dq, sdpa_dq);

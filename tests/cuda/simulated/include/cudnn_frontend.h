@@ -76,11 +76,13 @@ struct Attention {
   float scale = 1;
   std::optional<DiagonalAlignment_t> alignment;
   std::optional<std::int64_t> right_bound;  // keys after the diagonal that a query sees
+  std::optional<std::int64_t> left_bound;   // keys up to the diagonal that it sees
 
   Derived& set_name(const std::string&) { return self(); }
   Derived& set_attn_scale(float value) { return scale = value, self(); }
   Derived& set_diagonal_alignment(DiagonalAlignment_t value) { return alignment = value, self(); }
   Derived& set_diagonal_band_right_bound(std::int64_t value) { return right_bound = value, self(); }
+  Derived& set_diagonal_band_left_bound(int value) { return left_bound = value, self(); }
 
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
@@ -130,7 +132,7 @@ class Graph {
   std::vector<Tensor> tensors_;
   bool backward_ = false, deterministic_ = true;
   float scale_ = 1;
-  std::optional<std::int64_t> right_bound_;
+  std::optional<std::int64_t> right_bound_, left_bound_;
   enum { described, valid, lowered, planned, supported, built } state_ = described;
   error_object must_be(int state, const char* what) const;
 };
