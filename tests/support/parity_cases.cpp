@@ -66,7 +66,11 @@ ModelConfig parity_model(const ParityCase& p) {
     c.head_dim = 4;
   }
   if (p.flavour == "gqa" || p.flavour == "sigmoid") c.window = 3;
-  c.attention_sinks = p.flavour == "sigmoid";
+  c.attention_sinks = p.flavour == "sigmoid" || p.flavour == "two";
+  if (p.flavour == "two") {
+    c.window = 5;
+    c.window_layers = {0, 2, 5};
+  }
   const bool mixture = p.flavour == "mixture", sigmoid = p.flavour == "sigmoid";
   if (p.flavour == "llama" || p.flavour == "two" || mixture || sigmoid) {
     c.norm = NormKind::rms;
