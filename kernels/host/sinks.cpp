@@ -31,6 +31,7 @@ void backward(const kernel::SinkGrad& g) {
           const auto* const log = reinterpret_cast<const float*>(lse.data) + b * lse.stride[0] +
                                   h * lse.stride[1] + t * lse.stride[2];
           float delta = 0;
+#pragma omp simd reduction(+ : delta)
           for (std::int64_t d = 0; d < D; ++d)
             delta += static_cast<float>(d_o[d]) * static_cast<float>(o[d]);
           sum -= std::exp(static_cast<double>(sink - *log)) * delta;

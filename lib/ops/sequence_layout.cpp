@@ -19,7 +19,7 @@ SequenceLayout::SequenceLayout(std::int64_t tokens, int ranks, std::int64_t head
                                std::int64_t unit, std::int64_t piece)
     : head_ranks_(ranks_with_heads(ranks, heads)),
       groups_(ranks / head_ranks_),
-      piece_(piece),
+      piece_(std::max<std::int64_t>(1, piece)),
       borders_{0} {
   expect(tokens % ranks == 0 && tokens / ranks % unit == 0,
          "ranks share a sample's tokens, in whole units");

@@ -26,7 +26,7 @@ static std::set<int> seqs_of(const PlanInput& in) {
 // A rank's tokens of a sample are whole chunks.
 TEST(Choices, AreThoseThatAnInvariantRunAccepts) {
   auto in = input();
-  EXPECT_EQ(seqs_of(in), (std::set{1, 2, 3, 4, 6}));
+  EXPECT_EQ(seqs_of(in), (std::set{1, 2, 3, 4, 6, 12}));
   in.setup.exact_chunk = 4;
   EXPECT_EQ(seqs_of(in), (std::set{1, 3}));
   for (const auto& c : choices_of(in, 12)) {

@@ -66,7 +66,7 @@ ModelConfig parity_model(const ParityCase& p) {
     c.head_dim = 4;
   }
   if (p.flavour == "gqa" || p.flavour == "sigmoid") c.window = 3;
-  c.attention_sinks = p.flavour == "sigmoid" || p.flavour == "two";
+  c.attention_sinks = p.flavour == "two";
   if (p.flavour == "two") {
     c.window = 5;
     c.window_layers = {0, 2, 5};
@@ -108,7 +108,10 @@ ModelConfig parity_model(const ParityCase& p) {
     c.experts_per_token = 3;
     c.router = RouterScores::sigmoid;
   }
-  if (mixture || sigmoid) c.expert_width = 16;
+  if (mixture || sigmoid) {
+    c.expert_width = 16;
+    c.attention_sinks = true;
+  }
   c.dropout = p.dropout;
   c.recompute = p.recompute;
   c.offload = p.offload;

@@ -53,6 +53,7 @@ struct RankStep {
   std::vector<std::uint8_t> trainable;  // by ParamId
   bool counts_samples = false;          // choices of experts, for a loss by sample
   std::int64_t rows_of_round = 0;       // parallel.expert_tokens
+  std::int64_t key_tile = 64;           // of the backend: keys come in whole ones
 };
 // Step `setup.first_step` as Trainer runs it; microbatch and grid are decided.
 RankStep rank_step(const TrainerSetup&, const TrainConfig&, const Grid&, int rank);

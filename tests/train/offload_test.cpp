@@ -42,7 +42,7 @@ struct Run {
 TrainerSetup setup_of(Offload offload, std::int64_t chunk_tokens) {
   auto model = test::tiny_llama();
   model.layers = 4;
-  model.context = 40;
+  model.context = 160;
   model.dropout = 0.1;
   model.recompute = Recompute::block;
   model.offload = offload;
@@ -89,7 +89,7 @@ TEST(Offload, TakesTheBitsAndTheMemoryOfItsPlan) {
     EXPECT_EQ(plan.account.pinned_reserved, got.account.pinned_reserved);
 
     // Of four blocks; on the device two are left, one computed and one coming up.
-    const std::size_t input = std::size_t{2} * 40 * 24 * 4;
+    const std::size_t input = std::size_t{2} * 160 * 24 * 4;
     EXPECT_EQ(got.account.peak[offloaded], 4 * input);
     EXPECT_EQ(want.account.peak[offloaded], 0U);
     EXPECT_LT(got.account.reserved, want.account.reserved);

@@ -95,6 +95,7 @@ inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
           {text_of(s) + (apart ? " within documents" : ""),
            [s, apart](Operands& o) {
              const PackedAttention x(o, s);
+             const View sinks = s.tokens > 60 ? o.values({s.heads}) : View{};
              return kernel::Attention{
                  .o_BTHD = x.o,
                  .lse_BHT = o.wide_values({s.batch, s.heads, s.tokens}),
@@ -105,7 +106,7 @@ inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
                  .workspace = o.workspace(
                      o.backend.attention_bytes(s, o.compute, Direction::forward).workspace),
                  .start_BT = apart ? documents(o, s) : View{},
-                 .sink_H = s.tokens > 60 ? o.values({s.heads}) : View{}};
+                 .sink_H = sinks};
            },
            apart});
   return list;
