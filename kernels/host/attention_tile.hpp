@@ -242,7 +242,7 @@ inline Softmax softmax_of(float max, float sum, const ConstView& sink_H, std::in
 
 AttentionBytes attention_grad_bytes(const Tiling&);
 
-// Scratch and state, and the documents' starts.
+// What a call is lent; the state must be there where keys come in pieces.
 struct Lent {
   View workspace, state;
   Piece piece;

@@ -223,18 +223,24 @@ void perturb(Noise& noise, const kernel::SwigluGrad& o) {
   noise.sums_of(o.dweight_T, last_extent(o.dy_TF));
 }
 
+// That add to a query, or to a key.
+static std::int64_t at_most_a_window(const AttentionShape& s, std::int64_t all) {
+  return s.window > 0 ? std::min(s.window, all) : all;
+}
 void perturb(Noise& noise, const kernel::Attention& o) {
-  noise.sums_of(o.o_BTHD, o.shape.keys());
+  noise.sums_of(o.o_BTHD, at_most_a_window(o.shape, o.shape.keys()));
   noise.each_alone(o.lse_BHT);
 }
 void perturb(Noise& noise, const kernel::SinkGrad& o) {
   noise.sums_of(o.dsink_H, o.lse_BHT.extent[0] * o.lse_BHT.extent[2]);
 }
 void perturb(Noise& noise, const kernel::CachedAttention& o) {
-  noise.sums_of(o.o_THD, o.at + o.q_THD.extent[0]);
+  noise.sums_of(o.o_THD, o.positions());
 }
 void perturb(Noise& noise, const kernel::AttentionGrad& o) {
-  for (const auto& v : {o.dq_BTHD, o.dk_BTGD, o.dv_BTGD}) noise.sums_of(v, o.shape.keys());
+  noise.sums_of(o.dq_BTHD, at_most_a_window(o.shape, o.shape.keys()));
+  for (const auto& v : {o.dk_BTGD, o.dv_BTGD})
+    noise.sums_of(v, at_most_a_window(o.shape, o.shape.tokens));
 }
 
 void perturb(Noise& noise, const kernel::NormGrad& o) {

@@ -29,9 +29,10 @@ KeySection parallel_section() {
               .in(1, row_most)
               .automatically("1.25 times what even loads bring"),
           row("seq", &P::seq,
-              "ranks that share each sample's tokens, any divisor of the context; as many as have "
-              "a "
-              "head each share out attention's heads, more of them its positions, too")
+              "ranks that share each sample's tokens, a divisor of model.context; up to "
+              "model.heads "
+              "of them share out attention's heads, beyond that groups of them its positions, too "
+              "(not on cuda)")
               .in(1, 65536)
               .in_units("ranks"),
           row("stage_layers", &P::stage_layers,

@@ -1,6 +1,7 @@
 #pragma once
 // Embedding  y_BTC = table_VC[ids_BT];  the gradient adds rows of the same id in token order
-// AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] where documents stand
+// AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] where Place has them:
+// documents
 //               apart: then a position may come often in a sample
 #include <vector>
 

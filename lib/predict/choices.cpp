@@ -51,10 +51,7 @@ bool accepts(const PlanInput& in, const RunChoice& c) {
          pipeline_fault(c.schedule, c.grid.pipe, c.chunks, samples / c.microbatch).empty();
 }
 
-// That share out positions, which a search tries: each is a kind of rank to simulate.
-constexpr int most_groups = 8;
-
-std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks) {
+std::vector<RunChoice> choices_of(const PlanInput& in, std::int64_t ranks, int most_groups) {
   const auto& model = in.setup.model;
   const GridLimits limits{.layers = model.layers, .tokens = model.context};
   std::vector<RunChoice> all;

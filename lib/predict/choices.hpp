@@ -25,7 +25,8 @@ struct RunChoice {
 bool accepts(const PlanInput&, const RunChoice&);
 
 // All that the model and the batch allow. The input's own grid and settings do not matter.
-std::vector<RunChoice> choices_of(const PlanInput&, std::int64_t ranks);
+// most_groups: of ranks of seq that share out positions; each is a kind of rank to simulate.
+std::vector<RunChoice> choices_of(const PlanInput&, std::int64_t ranks, int most_groups);
 
 struct ChunkedSchedule {
   ScheduleKind schedule;

@@ -47,12 +47,13 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
           "run.backend = \"host\", or \"repeatable\" for the same bits on one grid");
   require(chunk == 0 || s.compute != DType::f64,
           "run.exactness = \"invariant\" counts gradients of f32, precision.compute is f64");
-  const int sharing_heads = ops::ranks_with_heads(grid.seq, s.model.heads);
+  const int head_ranks = ops::ranks_with_heads(grid.seq, s.model.heads);
   require(
-      b.properties().attention_piece > 0 || sharing_heads == grid.seq,
-      "parallel.seq = {} is more ranks than model.heads = {} can be shared out to, which is for "
-      "the backends host and ref, not for {}: give a divisor that is at most as large, {} say",
-      grid.seq, s.model.heads, b.name(), sharing_heads);
+      b.properties().attention_piece > 0 || head_ranks == grid.seq,
+      "parallel.seq = {} is more than model.heads = {} can be shared out to, so ranks share out "
+      "positions, which the backends host and ref alone can: give parallel.seq = {} or "
+      "run.backend = \"host\"",
+      grid.seq, s.model.heads, head_ranks);
   require(chunk == 0 || tokens % chunk == 0,
           "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank", chunk,
           tokens);
@@ -154,7 +155,7 @@ std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose 
   Session session(store_, purpose,
                   make_borrow_plan(visits(program, chunks), store_.sharding().policy));
   const auto rows = microbatches[0].ids_BT.size() / microbatches[0].sample_B.size();
-  const auto layout = layout_of(static_cast<std::int64_t>(rows) * axes_.grid.seq);
+  const auto layout = sequence_of(static_cast<std::int64_t>(rows) * axes_.grid.seq);
   ModelStage stage(model_, chunks, session, backend_, axes_.seq, layout, microbatches,
                    setup_.model.recompute, when);
   execute(program, pipe_, stage, backend_, {axes_.down, axes_.up});
@@ -340,7 +341,7 @@ void Trainer::check_memory() {
         changed));
 }
 
-ops::SequenceLayout Trainer::layout_of(std::int64_t tokens) const {
+ops::SequenceLayout Trainer::sequence_of(std::int64_t tokens) const {
   const auto own = tokens / axes_.grid.seq, leaf = setup_.exact_chunk;
   return {tokens, axes_.grid.seq, setup_.model.heads, leaf > 0 && own % leaf == 0 ? leaf : 1,
           backend_.properties().attention_piece};
@@ -349,7 +350,7 @@ ops::SequenceLayout Trainer::layout_of(std::int64_t tokens) const {
 Batch Trainer::share(const Batch& whole) const {
   const auto samples = static_cast<std::int64_t>(whole.sample_B.size());
   const auto all = static_cast<std::int64_t>(whole.ids_BT.size()) / samples;
-  const auto own = layout_of(all).positions(axes_.at.seq);
+  const auto own = sequence_of(all).positions(axes_.at.seq);
   Batch mine{{}, {}, whole.sample_B, 0};
   const auto cut = [&](const std::vector<std::int32_t>& from, std::vector<std::int32_t>& to) {
     for (std::int64_t b = 0; b < samples; ++b)

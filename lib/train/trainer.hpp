@@ -154,7 +154,7 @@ class Trainer {
  private:
   Layout layout() const;
   // Of samples of so many tokens.
-  ops::SequenceLayout layout_of(std::int64_t tokens) const;
+  ops::SequenceLayout sequence_of(std::int64_t tokens) const;
   bool has_head() const { return axes_.at.pipe == pipe_.last_stage(); }
   double agree(double) const;
   // What forward and backward of all microbatches come to.

@@ -52,7 +52,6 @@ TEST(Sequence, ChunksOfWholeTilesHaveTheBitsOfOneRank) {
   if (world().size() != 2) GTEST_SKIP() << "once is enough";
   ParityCase c;
   c.grid = {1, 1, 2};
-  c.flavour = "two";
   c.size = 256;
   c.microbatches = 128;
   c.steps = 1;

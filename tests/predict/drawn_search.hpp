@@ -113,7 +113,7 @@ inline DrawnSearch drawn_search(Draw& d) {
 
 // At most so many of the ways to run it.
 inline std::vector<RunChoice> drawn_choices(Draw& d, const DrawnSearch& s, std::int64_t most) {
-  auto all = choices_of(s.in, s.ranks);
+  auto all = choices_of(s.in, s.ranks, 8);
   std::vector<RunChoice> some;
   for (; !all.empty() && std::ssize(some) < most;) {
     const auto i = d.between(0, std::ssize(all) - 1);

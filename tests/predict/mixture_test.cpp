@@ -138,7 +138,7 @@ TEST_P(MixtureOnMachine, BoundsAreNeverAboveTheTruth) {
   const auto in = searched(GetParam());
   const auto target = roomy_target(machine.backend == "host");
   SearchBounds bounds(in, target, machine);
-  for (const auto& c : choices_of(in, 4)) {
+  for (const auto& c : choices_of(in, 4, 8)) {
     const auto truth = simulate_choice(in, target, machine, c, microbatches_of(in, c));
     EXPECT_LE(bounds.seconds(c), truth.seconds * (1 + 1e-9)) << overrides_of(c);
     EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.needed())) << overrides_of(c);
@@ -148,7 +148,7 @@ TEST_P(MixtureOnMachine, BoundsAreNeverAboveTheTruth) {
 TEST(MixtureChoices, ShareExpertsOutAsFarAsThereAre) {
   const auto in = mixture({1, 1, 1});
   std::set<int> ranks;
-  for (const auto& c : choices_of(in, 8)) {
+  for (const auto& c : choices_of(in, 8, 8)) {
     EXPECT_EQ(c.grid.places() % c.grid.expert, 0);
     EXPECT_TRUE(accepts(in, c));
     EXPECT_THAT(overrides_of(c), HasSubstr("parallel.expert="));
@@ -158,7 +158,7 @@ TEST(MixtureChoices, ShareExpertsOutAsFarAsThereAre) {
   auto dense = in;
   dense.setup.model = test::tiny_llama();
   dense.setup.model.context = 8;
-  for (const auto& c : choices_of(dense, 8)) {
+  for (const auto& c : choices_of(dense, 8, 8)) {
     EXPECT_EQ(c.grid.expert, 1);
     EXPECT_THAT(overrides_of(c), testing::Not(HasSubstr("expert")));
   }

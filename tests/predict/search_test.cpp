@@ -69,7 +69,7 @@ TEST_P(SearchOnMachine, NeedsTheMemoryOfThePlan) {
 static void expect_bounds_below(const PlanInput& in, const MachineModel& machine, int ranks) {
   const auto target = roomy_target(machine.backend == "host");
   SearchBounds bounds(in, target, machine);
-  for (const auto& c : choices_of(in, ranks)) {
+  for (const auto& c : choices_of(in, ranks, 8)) {
     const auto truth = simulate_choice(in, target, machine, c, microbatches_of(in, c));
     EXPECT_LE(bounds.seconds(c), truth.seconds * (1 + 1e-9)) << overrides_of(c);
     EXPECT_LE(bounds.bytes(c), static_cast<double>(truth.needed())) << overrides_of(c);
