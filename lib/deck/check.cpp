@@ -11,7 +11,6 @@
 #include "lib/deck/sections.hpp"
 #include "lib/deck/table.hpp"
 #include "lib/model/spec.hpp"
-#include "lib/ops/sequence_layout.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/pipe/schedule.hpp"
 #include "lib/shard/layout.hpp"
@@ -19,6 +18,7 @@
 namespace trireme {
 GridLimits limits_of(const Deck& deck) {
   return {.layers = deck.model.layers,
+          .heads = deck.run.backend == "cuda" ? deck.model.heads : 0,
           .tokens = deck.model.context,
           .batch = deck.train.batch,
           .microbatch = deck.train.microbatch,
@@ -320,13 +320,6 @@ class Checker {
          {"data.attention", "run.backend"},
          "data.attention = \"document\" is for the backends host and ref, not for cuda; give "
          "run.backend = \"host\" or data.attention = \"causal\"");
-    const auto seq = static_cast<int>(deck_.parallel.seq);
-    rule(deck_.run.backend != "cuda" || ops::ranks_with_heads(seq, deck_.model.heads) == seq,
-         {"parallel.seq", "model.heads", "run.backend"},
-         "parallel.seq = {} is more than model.heads = {} can be shared out to, so ranks share out "
-         "positions, which the backends host and ref alone can: give parallel.seq = {} or "
-         "run.backend = \"host\"",
-         seq, deck_.model.heads, ops::ranks_with_heads(seq, deck_.model.heads));
     for (const auto& f : deck_.freeze) {
       rule(!f.pattern.empty(), {"freeze.pattern"}, "freeze.pattern is missing; name parameters");
       rule(f.to_step == 0 || f.to_step > f.from_step, {"freeze.to_step", "freeze.from_step"},

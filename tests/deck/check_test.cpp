@@ -223,7 +223,7 @@ TEST(Check, Grid) {
   d.model.context = 48;
   d.parallel.seq = 16;
   d.run.backend = "cuda";
-  expect_problem(d, "parallel.seq", "give parallel.seq = 8 or run.backend");
+  expect_problem(d, "parallel.seq", "more than model.heads = 12");
   d = sound();
   d.parallel.pipe = 2;
   d.parallel.stage_layers = {5, 6};
