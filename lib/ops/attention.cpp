@@ -73,10 +73,6 @@ class Calls : public OwnHeads {
       }
     }
     states_.resize(blocks.size() * groups.size());
-    std::size_t bytes = 0;
-    for (int c = 0; c < layout.chunks(); ++c)
-      each(c, [&](const Call& call) { bytes = std::max(bytes, needed(call).workspace); });
-    workspace = lent(bytes);
   }
 
   // f(call) for all calls with keys of chunk c.
@@ -107,6 +103,14 @@ class Calls : public OwnHeads {
         f(Call{i, groups[g], g, keys, piece, shape});
       }
     }
+  }
+
+  // For any of the calls; taken last, as it is given back first.
+  Tensor workspace() const {
+    std::size_t bytes = 0;
+    for (int c = 0; c < layout.chunks(); ++c)
+      each(c, [&](const Call& call) { bytes = std::max(bytes, needed(call).workspace); });
+    return lent(bytes);
   }
 
   // What a call finds of the pieces before it, and leaves for those behind.
@@ -147,7 +151,6 @@ class Calls : public OwnHeads {
 
   SequenceLayout layout;
   std::vector<QueryBlock> blocks;
-  Tensor workspace;
 
  private:
   View rows(const View& v, const Call& c) const {
@@ -195,6 +198,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
       Tensor::empty(b, {calls.batch, calls.tokens, query * calls.dim}, qkv.dtype(), kind_of(saved));
   const Tensor lse =
       Tensor::empty(b, {calls.batch, query, calls.tokens}, wide(qkv.dtype()), kind_of(saved));
+  const Tensor scratch = calls.workspace();
   const auto q_BTHD = calls.packed(qkv).q_BTHD;
   KeyStream stream(key_rows(run, calls, window_), calls.key_values(qkv));
   for (int c = 0; c < calls.layout.chunks(); ++c) {
@@ -208,7 +212,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
                                               .k_BTGD = calls.keys(chunk_BTGD, c, call, 0),
                                               .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
                                               .shape = call.shape,
-                                              .workspace = calls.workspace.view(),
+                                              .workspace = scratch.view(),
                                               .start_BT = calls.starts(run.place.start_BT, call),
                                               .piece = call.piece,
                                               .state = state.view(),
@@ -236,6 +240,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
   const bool counts = leaf > 0;
   Calls calls(run, heads_, window_, qkv, Direction::backward, leaf);
   const Tensor dqkv = Tensor::empty(b, qkv.shape(), qkv.dtype(), Kind::transient);
+  const Tensor scratch = calls.workspace();
   const auto q_BTHD = calls.packed(qkv).q_BTHD, dq_BTHD = calls.packed(dqkv).q_BTHD;
   const View dkv_BTGD = calls.key_values(dqkv);
   Tensor largest;
@@ -282,7 +287,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
                 .k_BTGD = calls.keys(chunk_BTGD, c, call, 0),
                 .v_BTGD = calls.keys(chunk_BTGD, c, call, 1),
                 .shape = call.shape,
-                .workspace = calls.workspace.view(),
+                .workspace = scratch.view(),
                 .start_BT = calls.starts(run.place.start_BT, call),
                 .piece = call.piece,
                 .state = state.view(),
