@@ -1,5 +1,5 @@
 // o = softmax(scale q k') v over keys not later than the query, tile by tile with a running maximum
-// and sum: no matrix of scores is ever whole. Dao 2023, "FlashAttention-2". A unit of work is one
+// and sum: no matrix of scores is ever whole. Dao 2023, "FlashAttention-2". A unit of work is a
 // few query tiles of one head, which share the copies of keys and values; nothing in the arithmetic
 // of a tile depends on the others or on the threads. Scores are in bits: times log2(e), so that
 // their exponentials are powers of 2.

@@ -4,9 +4,8 @@
 // Dao 2023, "FlashAttention-2". Two ways through the pairs that give the same bits, because each
 // element of a gradient is one chain of FMAs in the order of its tiles:
 //   whole  a unit is a key/value head: every pair once, sums for dk and dv in scratch, of all keys
-//   split  a unit is a few key tiles (dk, dv), then a few query tiles (dq): every pair twice,
-//   little
-//          scratch; for few heads on many threads and for very long sequences
+//   split  a unit is a few key tiles (dk, dv), then a few query tiles (dq): every pair twice;
+//          little scratch, for few heads on many threads and for very long sequences
 #include <cmath>
 
 #include "kernels/host/attention_tile.hpp"

@@ -5,8 +5,8 @@
 // times these; backward, dq.
 //
 // With dp(t, s) = do(t).v(s) and delta(t) = do(t).o(t) = sum over s of p(t, s) dp(t, s):
-//   ds = scale p (dp - delta),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),  dv(s) = sum_t p
-//   do(t)
+//   ds = scale p (dp - delta),  dq(t) = sum_s ds k(s),  dk(s) = sum_t ds q(t),
+//   dv(s) = sum_t p do(t)
 #include <algorithm>
 #include <cmath>
 #include <limits>

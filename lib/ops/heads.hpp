@@ -1,5 +1,6 @@
 #pragma once
-// Which attention heads a rank of the seq axis works on (Jacobs et al. 2023, "DeepSpeed Ulysses").
+// Which attention heads a rank works on, of those that share out heads (sequence_layout.hpp; Jacobs
+// et al. 2023, "DeepSpeed Ulysses").
 #include <cstdint>
 #include <vector>
 
