@@ -1,18 +1,11 @@
 // A head's sum over samples and tokens in their order, in double: a unit of work is a head.
 #include <cmath>
 
-#include "kernels/host/kernels.hpp"
-#include "kernels/host/parallel.hpp"
+#include "kernels/host/attention_tile.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme::host {
 namespace {
-
-template <class T>
-const T* row_of(const ConstView& v_BTHD, std::int64_t b, std::int64_t t, std::int64_t h) {
-  const auto& s = v_BTHD.stride;
-  return reinterpret_cast<const T*>(v_BTHD.data) + b * s[0] + t * s[1] + h * s[2];
-}
 
 template <class T>
 void backward(const kernel::SinkGrad& g) {
@@ -26,8 +19,8 @@ void backward(const kernel::SinkGrad& g) {
       double sum = 0;
       for (std::int64_t b = 0; b < B; ++b)
         for (std::int64_t t = 0; t < tokens; ++t) {
-          const T *const d_o = row_of<T>(g.do_BTHD, b, t, h), *const o =
-                                                                  row_of<T>(g.o_BTHD, b, t, h);
+          const T *const d_o = rows_of<T>(g.do_BTHD, b, t, h), *const o =
+                                                                   rows_of<T>(g.o_BTHD, b, t, h);
           const auto* const log = reinterpret_cast<const float*>(lse.data) + b * lse.stride[0] +
                                   h * lse.stride[1] + t * lse.stride[2];
           float delta = 0;
