@@ -43,7 +43,7 @@ inline double attention_flops(const AttentionShape& s, Direction d) {
 
 // Keys and values of a context may come in pieces, one call each in ascending order, and what is
 // known of the queries stands in the state between them. Queries have the bits that all keys at
-// once give them, if each piece begins at a multiple of BackendProperties::attention_piece.
+// once give them, if each piece begins at a multiple of BackendProperties::key_tile.
 enum class Piece : std::uint8_t { all, first, next, last };
 constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;
@@ -130,7 +130,7 @@ struct SinkGrad {
 // Attention of a few more positions of one sample, whose earlier keys and values are kept: rows of
 // k and v become positions `at` and on of the caches, and each query attends to the positions up to
 // its own, as Attention has it, sinks and windows included. Position p is row p % P of a cache:
-// P >= at + T, or, a multiple of BackendProperties::attention_piece, P >= window + T - 1. Other
+// P >= at + T, or, a multiple of BackendProperties::key_tile, P >= window + T - 1. Other
 // rows stay as they are. Strided: only the last dim is dense. A head's bits depend on that head and
 // position alone.
 struct CachedAttention {
@@ -152,7 +152,7 @@ struct CachedAttention {
     const auto all = at + q_THD.extent[0];
     return window > 0 ? std::min(all, window - 1 + q_THD.extent[0]) : all;
   }
-  // tile: BackendProperties::attention_piece.
+  // tile: BackendProperties::key_tile.
   bool fits(const ConstView& cache_PGD, std::int64_t tile) const {
     const auto P = cache_PGD.extent[0];
     return P >= at + q_THD.extent[0] || (P >= positions() && P % tile == 0);

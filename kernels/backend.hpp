@@ -74,7 +74,7 @@ struct BackendProperties {
   bool documents = true;
   // Attention's pieces of keys begin at multiples of this, for the bits of all keys at once; 0: it
   // takes no pieces.
-  std::int64_t attention_piece = 64;
+  std::int64_t key_tile = 64;
   // Has it what keeps keys and values: CachedAttention and SumOrder::by_row?
   bool caches = true;
 };

@@ -10,7 +10,7 @@ BackendProperties cuda_properties() {
           .head_rows = 4096,
           .invariant = false,
           .documents = false,
-          .attention_piece = 0,
+          .key_tile = 0,
           .caches = false};
 }
 

@@ -8,7 +8,7 @@ namespace trireme {
 class Ref final : public Immediate {
  public:
   explicit Ref(Poison poison = Poison::off, Guards guards = Guards::off)
-      : Immediate({.name = "ref", .attention_piece = 1}, poison, guards) {}
+      : Immediate({.name = "ref", .key_tile = 1}, poison, guards) {}
 
   void put(Queue, const kernel::Operation&) override;
   AttentionBytes attention_bytes(const AttentionShape&, DType, Direction) const override;

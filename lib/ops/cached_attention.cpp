@@ -34,7 +34,7 @@ View sample(const View& v_BTHD, std::int64_t b, std::int64_t rows) {
 
 // Positions that have rows of their own: whole tiles of a window.
 std::int64_t rows_kept(const Backend& b, std::int64_t positions, std::int64_t window) {
-  const auto tile = std::max<std::int64_t>(1, b.properties().attention_piece);
+  const auto tile = std::max<std::int64_t>(1, b.properties().key_tile);
   return window > 0 ? std::min(positions, (window + tile - 1) / tile * tile) : positions;
 }
 

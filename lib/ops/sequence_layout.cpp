@@ -14,19 +14,19 @@ int ranks_with_heads(int ranks, std::int64_t heads) {
   return most;
 }
 
-// Chunks begin at multiples of `piece`, so a query's bits do not depend on them.
+// Chunks begin at multiples of `key_tile`, so a query's bits do not depend on them.
 SequenceLayout::SequenceLayout(std::int64_t tokens, int ranks, std::int64_t heads,
-                               std::int64_t unit, std::int64_t piece)
+                               std::int64_t leaf, std::int64_t key_tile)
     : head_ranks_(ranks_with_heads(ranks, heads)),
       groups_(ranks / head_ranks_),
-      piece_(std::max<std::int64_t>(1, piece)),
+      key_tile_(std::max<std::int64_t>(1, key_tile)),
       borders_{0} {
-  expect(tokens % ranks == 0 && tokens / ranks % unit == 0,
-         "ranks share a sample's tokens, in whole units");
+  expect(tokens % ranks == 0 && tokens / ranks % leaf == 0,
+         "ranks share a sample's tokens, in whole leaves");
   if (groups_ > 1) {
     const auto rows = tokens / groups_;  // of a group
     // Rows of a block such that a chunk begins and ends where it must.
-    const auto step = unit * (piece / std::gcd(piece, groups_ * unit));
+    const auto step = leaf * (key_tile / std::gcd(key_tile, groups_ * leaf));
     const auto steps = rows / step, chunks = std::min<std::int64_t>(2 * groups_, steps);
     for (std::int64_t c = 1; c < chunks; ++c)
       borders_.push_back(borders_.back() +
@@ -66,7 +66,7 @@ std::vector<std::int32_t> SequenceLayout::every_position(int rank) const {
 Span SequenceLayout::seen_by(const Span& queries, int c, std::int64_t window) const {
   const auto keys = chunk(c);
   const auto first = window > 0 ? std::max<std::int64_t>(0, queries.begin + 1 - window) : 0;
-  const auto tile = first / piece_ * piece_;
+  const auto tile = first / key_tile_ * key_tile_;
   const Span seen{std::max(keys.begin, tile), std::min(keys.end, queries.end)};
   return seen.count() > 0 ? seen : Span{keys.begin, keys.begin};
 }

@@ -23,10 +23,10 @@ class SequenceLayout {
  public:
   // One rank, or ranks that share out heads alone, of `tokens` positions.
   explicit SequenceLayout(std::int64_t tokens) : SequenceLayout(tokens, 1, 1, 1, 1) {}
-  // `ranks` of seq, a divisor of `tokens`; a block begins and ends at multiples of `unit` rows of
-  // its rank, a divisor of tokens / ranks. piece: BackendProperties::attention_piece.
-  SequenceLayout(std::int64_t tokens, int ranks, std::int64_t heads, std::int64_t unit,
-                 std::int64_t piece);
+  // `ranks` of seq, a divisor of `tokens`; a block begins and ends at multiples of `leaf` rows of
+  // its rank, a divisor of tokens / ranks. key_tile: BackendProperties's.
+  SequenceLayout(std::int64_t tokens, int ranks, std::int64_t heads, std::int64_t leaf,
+                 std::int64_t key_tile);
 
   std::int64_t tokens() const { return borders_.back(); }
   int ranks() const { return head_ranks_ * groups_; }
@@ -45,7 +45,7 @@ class SequenceLayout {
   std::vector<Span> positions(int rank) const;
   std::vector<std::int32_t> every_position(int rank) const;
   // Keys of a chunk that the group's queries see, with a window or (0) without: whole tiles of
-  // `piece` keys; empty: none.
+  // `key_tile` keys; empty: none.
   Span seen(int group, int chunk, std::int64_t window) const;
   // The same of these queries alone.
   Span seen_by(const Span& queries, int chunk, std::int64_t window) const;
@@ -53,7 +53,7 @@ class SequenceLayout {
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   int head_ranks_, groups_;
-  std::int64_t piece_;
+  std::int64_t key_tile_;
   std::vector<std::int64_t> borders_;  // of chunks
 };
 

@@ -49,7 +49,7 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
           "run.exactness = \"invariant\" counts gradients of f32, precision.compute is f64");
   const int head_ranks = ops::ranks_with_heads(grid.seq, s.model.heads);
   require(
-      b.properties().attention_piece > 0 || head_ranks == grid.seq,
+      b.properties().key_tile > 0 || head_ranks == grid.seq,
       "parallel.seq = {} is more than model.heads = {} can be shared out to, so ranks share out "
       "positions, which the backends host and ref alone can: give parallel.seq = {} or "
       "run.backend = \"host\"",
@@ -344,7 +344,7 @@ void Trainer::check_memory() {
 ops::SequenceLayout Trainer::sequence_of(std::int64_t tokens) const {
   const auto own = tokens / axes_.grid.seq, leaf = setup_.exact_chunk;
   return {tokens, axes_.grid.seq, setup_.model.heads, leaf > 0 && own % leaf == 0 ? leaf : 1,
-          backend_.properties().attention_piece};
+          backend_.properties().key_tile};
 }
 
 Batch Trainer::share(const Batch& whole) const {

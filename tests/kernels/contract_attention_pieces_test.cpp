@@ -20,7 +20,7 @@ using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
 struct Case {
   AttentionShape whole;               // of T queries and their keys
-  std::vector<std::int64_t> borders;  // of pieces of keys, multiples of attention_piece but the end
+  std::vector<std::int64_t> borders;  // of pieces of keys, multiples of key_tile but the end
   std::vector<std::int64_t> queries;  // borders of calls' queries
   bool documents = false;
   bool sinks = false;

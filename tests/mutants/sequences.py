@@ -14,7 +14,7 @@ MUTANTS = [
     ("a folded block has the positions of the first", "lib/train/stage.cpp", "for (const auto t : own)\n      position.push_back(documents ?",
      "for (auto t = own[0]; t < own[0] + tokens; ++t)\n      position.push_back(documents ?", POSITIONS),
     ("dropout counts a folded block on from the first", "lib/train/stage.cpp", "batch.position_T.view()};", "{}};", POSITIONS),
-    ("chunks begin anywhere", "lib/ops/sequence_layout.cpp", "const auto step = unit * (piece / std::gcd(piece, groups_ * unit));", "const auto step = unit;", LAYOUT),
+    ("chunks begin anywhere", "lib/ops/sequence_layout.cpp", "const auto step = leaf * (key_tile / std::gcd(key_tile, groups_ * leaf));", "const auto step = leaf;", LAYOUT),
     ("a window is a token longer", "lib/ops/sequence_layout.cpp", "queries.begin + 1 - window", "queries.begin - window", LAYOUT),
     ("a window is a token shorter", "lib/ops/sequence_layout.cpp", "queries.begin + 1 - window", "queries.begin + 2 - window", LAYOUT),
     ("what another group needs is what this one needs", "lib/ops/sequence_layout.cpp", "const auto s = seen_by(block(group, q), c, window);",

@@ -11,9 +11,9 @@ namespace {
 struct Case {
   std::int64_t tokens;
   int ranks;
-  std::int64_t heads, unit, piece;
+  std::int64_t heads, leaf, key_tile;
 };
-// Odd shares, more groups than pieces, a rest behind the last whole step.
+// Odd shares, more groups than tiles, a rest behind the last whole step.
 const std::vector<Case> cases{{64, 1, 1, 1, 1},      {16, 4, 1, 1, 1},     {16, 8, 2, 1, 1},
                               {15, 5, 1, 1, 1},      {12, 4, 3, 1, 1},     {4096, 8, 3, 1, 64},
                               {4096, 8, 1, 256, 64}, {4096, 8, 12, 1, 64}, {1344, 6, 2, 7, 64},
@@ -21,7 +21,7 @@ const std::vector<Case> cases{{64, 1, 1, 1, 1},      {16, 4, 1, 1, 1},     {16, 
 
 std::vector<SequenceLayout> layouts() {
   std::vector<SequenceLayout> all;
-  for (const auto& c : cases) all.emplace_back(c.tokens, c.ranks, c.heads, c.unit, c.piece);
+  for (const auto& c : cases) all.emplace_back(c.tokens, c.ranks, c.heads, c.leaf, c.key_tile);
   return all;
 }
 
@@ -65,17 +65,17 @@ TEST(SequenceLayout, AGroupHasABlockOfEachChunk) {
     }
 }
 
-TEST(SequenceLayout, ChunksBeginAtPiecesAndBlocksAtUnits) {
+TEST(SequenceLayout, ChunksBeginAtKeyTilesAndBlocksAtLeaves) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const auto l = layouts()[i];
     EXPECT_LE(l.chunks(), std::max(1, 2 * l.groups()));
     for (int c = 0; c < l.chunks(); ++c) {
-      EXPECT_EQ(l.chunk(c).begin % (l.groups() > 1 ? cases[i].piece : 1), 0);
-      for (int g = 0; g < l.groups(); ++g) EXPECT_EQ(l.block(g, c).begin % cases[i].unit, 0);
+      EXPECT_EQ(l.chunk(c).begin % (l.groups() > 1 ? cases[i].key_tile : 1), 0);
+      for (int g = 0; g < l.groups(); ++g) EXPECT_EQ(l.block(g, c).begin % cases[i].leaf, 0);
     }
   }
   EXPECT_EQ(layouts()[5].chunks(), 8);
-  EXPECT_EQ(layouts()[6].chunks(), 2);  // two units a rank
+  EXPECT_EQ(layouts()[6].chunks(), 2);  // two leaves a rank
 }
 
 // Each group computes about as many pairs of a query and a key.
@@ -92,31 +92,31 @@ TEST(SequenceLayout, GroupsHaveEqualWork) {
   }
 }
 
-// Whole pieces around what some query sees, and no more.
+// Whole tiles around what some query sees, and no more.
 TEST(SequenceLayout, QueriesSeeWhatCausalityAndWindowsLeave) {
   for (std::size_t i = 0; i < cases.size(); ++i)
     for (const std::int64_t window : {0, 1, 5, 100, 4000}) {
       const auto l = layouts()[i];
-      const auto piece = cases[i].piece;
+      const auto tile = cases[i].key_tile;
       for (int g = 0; g < l.groups(); ++g)
         for (int c = 0; c < l.chunks(); ++c) {
-          std::set<std::int64_t> pieces;
+          std::set<std::int64_t> tiles;
           std::int64_t last = -1;
           for (int q = 0; q < l.chunks(); ++q)
             for (auto t = l.block(g, q).begin; t < l.block(g, q).end; ++t) {
               const auto first = window > 0 ? std::max<std::int64_t>(0, t + 1 - window) : 0;
-              for (auto k = std::max(first / piece * piece, l.chunk(c).begin);
-                   k <= std::min(t, l.chunk(c).end - 1); k += piece) {
-                pieces.insert(k / piece);
+              for (auto k = std::max(first / tile * tile, l.chunk(c).begin);
+                   k <= std::min(t, l.chunk(c).end - 1); k += tile) {
+                tiles.insert(k / tile);
                 last = std::max(last, std::min(t, l.chunk(c).end - 1));
               }
             }
           const auto seen = l.seen(g, c, window);
-          if (pieces.empty()) {
+          if (tiles.empty()) {
             EXPECT_EQ(seen.count(), 0);
             continue;
           }
-          EXPECT_EQ(seen.begin, std::max(*pieces.begin() * piece, l.chunk(c).begin));
+          EXPECT_EQ(seen.begin, std::max(*tiles.begin() * tile, l.chunk(c).begin));
           EXPECT_EQ(seen.end, last + 1);
         }
     }

@@ -40,7 +40,7 @@ static void refuse_documents(const ConstView& start_BT) {
   require(!start_BT, "a GPU computes no attention within documents: give run.backend = \"host\"");
 }
 
-// Trainer refuses them before: BackendProperties::attention_piece.
+// Trainer refuses them before: BackendProperties::key_tile.
 template <class O>
 static void refuse_pieces(const O& o) {
   const auto& s = o.shape;
