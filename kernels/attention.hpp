@@ -55,15 +55,15 @@ constexpr bool ends_keys(Piece p) {
 namespace kernel {
 
 // softmax(scale q k') v over the keys not later than the query, and of those the last `window`;
-// query head h reads key/value head h * G / H. Where start_BT (i32) is there, query t sees keys
-// start(t) to t alone: those of its document, which starts at that position; a row never falls, and
-// start(t) <= t. flops() counts as if it were absent. Where sink_H is there, exp(sink) of the head
-// joins the sum that softmax divides by, and has no value (Xiao et al. 2023, as OpenAI's gpt-oss
-// learns it). Strided: only the last dim is dense. lse is the log of the sum of exponentials, sink
-// and all, the one thing backward needs beside inputs and output. The
-// workspace has the bytes that Backend::attention_bytes asks for by shape and direction, and is
-// absent where those are none; so has the state, where there are pieces. o and lse are written with
-// the last one; a query sees a key of some piece.
+// query head h reads key/value head h * G / H. Strided: only the last dim is dense.
+// lse is the log of what softmax divides by; backward needs it beside inputs and output. o and lse
+// are written with the last piece; each query sees a key of some piece.
+// start_BT (i32): query t sees keys start(t) to t alone, those of its document, which starts at
+// that position; a row never falls, and start(t) <= t. flops() counts as if it were absent.
+// sink_H: softmax divides by exp(sink) of the head more than its keys add up to (Xiao et al. 2023,
+// as OpenAI's gpt-oss learns it).
+// workspace and, with pieces, state have the bytes that Backend::attention_bytes asks for; absent
+// where those are none.
 struct Attention {
   static constexpr std::string_view name = "attention";
   View o_BTHD{}, lse_BHT{};

@@ -50,8 +50,7 @@ struct ModelConfig {
   QkNormOver qk_norm_over = QkNormOver::head;
   std::int64_t window = 0;  // tokens that a token attends to, up to its own; 0: all before it
   std::vector<std::int64_t> window_layers;  // blocks that have it, from 0; none named: all
-  bool attention_sinks =
-      false;  // of each query head a learnt logit, of which attention has no value
+  bool attention_sinks = false;  // a learnt logit a query head, in softmax beside those of keys
   ActivationKind activation = ActivationKind::gelu;
   std::int64_t experts = 0;  // MLPs of a block, of which a router chooses; 0: one, for all
   std::int64_t experts_per_token = 0;    // that the router chooses for a token
@@ -76,8 +75,8 @@ struct ModelConfig {
   double dropout = 0;                         // probability, on residual branches and the embedding
   Recompute recompute = Recompute::none;
   Offload offload = Offload::none;
-  // Tokens that blocks take at a time, but for attention; 0: all of a microbatch; absent:
-  // automatic.
+  // Tokens that blocks take at a time, but for attention and mixtures; 0: all of a microbatch;
+  // absent: chunk_tokens_of() decides.
   std::optional<std::int64_t> chunk_tokens;
   std::string init_from;  // checkpoint whose weights start the run at step 0, or empty
 

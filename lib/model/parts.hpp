@@ -31,7 +31,8 @@ class EmbeddingPart final : public Part {
   ops::Dropout dropout_;
 };
 
-// What stands before attention: x -> x, qkv of its norm, positions turned in.
+// What stands before attention: x -> x, and qkv of its norm, with queries and keys normed and
+// turned where the model says so.
 class AttentionInput final : public Stretch {
  public:
   AttentionInput(const ModelSpec&, const BlockParams&, const Tensor& rotary_T2E, bool exact);
@@ -46,8 +47,8 @@ class AttentionInput final : public Stretch {
   std::optional<ops::RepeatHeads> repeat_heads_;
 };
 
-// What stands behind it: x, attention's o -> x += dropout(projection(o)); x +=
-// dropout(ffn(norm(x)))
+// What stands behind it, of x and attention's o: x += dropout(projection(o));
+// x += dropout(ffn(norm(x)))
 class AttentionOutput final : public Stretch {
  public:
   AttentionOutput(const ModelSpec&, const BlockParams&, std::int64_t layer);

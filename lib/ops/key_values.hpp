@@ -11,9 +11,8 @@ namespace trireme {
 
 struct KeyValues {
   std::int64_t positions = 0;  // that there is room for: P
-  // By block of the model, [2, G, R, D]: keys, then values, of this rank's key/value heads. Taken
-  // by the block that fills them. R is P, or less where a window needs less: position p is row p %
-  // R.
+  // By block of the model, [2, G, R, D]: keys, then values, of this rank's key/value heads; made
+  // when the block fills them. Position p is row p % R; R is P, or less where a window needs less.
   std::vector<Tensor> of_block;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Turns the query and key heads of packed projections qkv_BT(H+2G)D in place, by the angles of
-// their positions in the sample, or in the document where Place has those (Su et al. 2021).
+// Turns the query and key heads of packed projections qkv_BT(H+2G)D by the angles of their
+// positions: in the sample, or in the document where Place has those (Su et al. 2021).
 #include <span>
 #include <vector>
 
