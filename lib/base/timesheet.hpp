@@ -17,9 +17,9 @@ enum class Task : std::uint8_t {
   forward,    // computing
   backward,   // computing
   device,     // waiting for it
-  gather,     // from here on: waiting for other ranks; weights
+  gather,     // from here to agreeing: waiting for other ranks; weights
   scatter,    // gradients
-  exchange,   // heads, tokens of experts
+  exchange,   // heads, keys and values, tokens of experts
   pipeline,   // activations and gradients of other stages
   agreeing,   // norms, losses and decisions: where ranks wait for the slowest
   optimizer,  // and the gradients' norm
