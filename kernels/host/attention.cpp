@@ -32,19 +32,19 @@ struct Queries {
 
 // Scratch of one thread.
 struct Tiles {
-  Tiles(Scratch s, std::int64_t E, std::int64_t group)
+  Tiles(Scratch s, std::int64_t E, std::int64_t at_once)
       : k(s.floats(edge * E)),
         v(s.floats(edge * E)),
         s(s.floats(edge * edge)),
         shrink(s.floats(edge)) {
-    for (std::int64_t i = 0; i < group; ++i) queries[static_cast<std::size_t>(i)].place(s, E);
+    for (std::int64_t i = 0; i < at_once; ++i) queries[static_cast<std::size_t>(i)].place(s, E);
   }
-  static std::int64_t floats(std::int64_t E, std::int64_t group) {
-    return 2 * edge * E + edge * edge + edge + group * Queries::floats(E);
+  static std::int64_t floats(std::int64_t E, std::int64_t at_once) {
+    return 2 * edge * E + edge * edge + edge + at_once * Queries::floats(E);
   }
 
   float *k, *v, *s, *shrink;
-  std::array<Queries, most_group> queries;
+  std::array<Queries, most_at_once> queries;
 };
 
 // s becomes 2^(s - max), 0 where hidden; updates max, sum and the factor by which earlier results
@@ -152,17 +152,17 @@ class Pass {
 template <class T>
 void forward(const kernel::Attention& a, const Tiling& tiling) {
   const auto& shape = tiling.shape;
-  const auto heads = shape.batch * shape.heads, group = group_of(tiling.tiles, heads);
-  const auto slot_floats = Tiles::floats(tiling.E, group);
-  const auto groups = (tiling.tiles + group - 1) / group;
+  const auto heads = shape.batch * shape.heads, at_once = tiles_at_once(tiling.tiles, heads);
+  const auto slot_floats = Tiles::floats(tiling.E, at_once);
+  const auto turns = (tiling.tiles + at_once - 1) / at_once;
   float* scratch = Scratch(a.workspace.data).floats(0);
   const Pass<T> pass(a, tiling);
   // The long tiles first, so that the threads end together.
-  share(heads * groups, [&](std::int64_t unit, std::int64_t slot) {
-    const auto begin = (groups - 1 - unit / heads) * group, head = unit % heads;
-    Tiles t(Scratch(reinterpret_cast<std::byte*>(scratch + slot * slot_floats)), tiling.E, group);
+  share(heads * turns, [&](std::int64_t unit, std::int64_t slot) {
+    const auto begin = (turns - 1 - unit / heads) * at_once, head = unit % heads;
+    Tiles t(Scratch(reinterpret_cast<std::byte*>(scratch + slot * slot_floats)), tiling.E, at_once);
     pass.query_tiles(t, head / shape.heads, head % shape.heads, begin,
-                     std::min(begin + group, tiling.tiles));
+                     std::min(begin + at_once, tiling.tiles));
   });
 }
 
@@ -172,7 +172,7 @@ AttentionBytes attention_bytes(const AttentionShape& shape, DType, Direction dir
   const Tiling tiling(shape);
   if (direction == Direction::backward) return attention_grad_bytes(tiling);
   const auto heads = shape.batch * shape.heads, units = heads * tiling.tiles;
-  const auto slot_floats = Tiles::floats(tiling.E, group_of(tiling.tiles, heads));
+  const auto slot_floats = Tiles::floats(tiling.E, tiles_at_once(tiling.tiles, heads));
   return {
       static_cast<std::size_t>(slots_for(units) * slot_floats) * sizeof(float) + Scratch::alignment,
       static_cast<std::size_t>(units * Queries::kept_floats(tiling.E)) * sizeof(float)};

@@ -32,19 +32,19 @@ struct Queries {
 
 // Scratch of one thread.
 struct Tiles {
-  Tiles(Scratch s, std::int64_t E, std::int64_t group)
+  Tiles(Scratch s, std::int64_t E, std::int64_t at_once)
       : k(s.floats(edge * E)),
         v(s.floats(edge * E)),
         p(s.floats(edge * edge)),
         ds(s.floats(edge * edge)) {
-    for (std::int64_t i = 0; i < group; ++i) queries[static_cast<std::size_t>(i)].place(s, E);
+    for (std::int64_t i = 0; i < at_once; ++i) queries[static_cast<std::size_t>(i)].place(s, E);
   }
-  static std::int64_t floats(std::int64_t E, std::int64_t group) {
-    return 2 * edge * E + 2 * edge * edge + group * Queries::floats(E);
+  static std::int64_t floats(std::int64_t E, std::int64_t at_once) {
+    return 2 * edge * E + 2 * edge * edge + at_once * Queries::floats(E);
   }
 
   float *k, *v, *p, *ds;
-  std::array<Queries, most_group> queries;
+  std::array<Queries, most_at_once> queries;
 };
 
 // Sums for dk and dv over `rows` keys of one head.
@@ -204,17 +204,17 @@ class Pass {
     for (auto i = begin; i < end; ++i) end_query(of(i), b, h, i);
   }
 
-  // dk and dv of key tiles [begin, end), by `group` query tiles; dq too where all is wanted.
-  void key_tiles(Tiles& t, float* sums, Want want, std::int64_t group, std::int64_t b,
+  // dk and dv of key tiles [begin, end), by `at_once` query tiles; dq too where all is wanted.
+  void key_tiles(Tiles& t, float* sums, Want want, std::int64_t at_once, std::int64_t b,
                  std::int64_t g, std::int64_t begin, std::int64_t end) const {
     const KeySums sum(sums, (end - begin) * edge, t_.E);
     const auto at = begin * edge, keys = std::min(end * edge, t_.shape.keys()) - at;
     begin_keys(sum, b, g, at, keys);
     const bool all = want == Want::all;  // dq of every query, whatever it sees
     for (auto h = t_.first_head(g); h < t_.first_head(g + 1); ++h) {
-      for (auto i = all ? 0 : t_.first_query_tile(begin); i < t_.tiles; i += group) {
+      for (auto i = all ? 0 : t_.first_query_tile(begin); i < t_.tiles; i += at_once) {
         if (!all && first_keys(b, i).tile() >= end) break;  // nor do those behind it see these
-        tiles(t, sum, want, b, h, i, std::min(i + group, t_.tiles), begin, end);
+        tiles(t, sum, want, b, h, i, std::min(i + at_once, t_.tiles), begin, end);
       }
     }
     end_keys(sum, b, g, at, keys);
@@ -236,12 +236,12 @@ struct Cut {
         t.key_tiles == 1 || (sums * static_cast<std::int64_t>(sizeof(float)) <= most_whole_bytes &&
                              7 * heads >= 5 * rounds * threads());
     const auto query_heads = t.shape.batch * t.shape.heads;
-    group = whole ? std::min(t.tiles, most_group) : group_of(t.tiles, query_heads);
-    key_group = whole ? t.key_tiles : group_of(t.key_tiles, heads);
-    slot_floats = Tiles::floats(t.E, group) + KeySums::floats(key_group * edge, t.E);
+    at_once = whole ? std::min(t.tiles, most_at_once) : tiles_at_once(t.tiles, query_heads);
+    key_tiles_at_once = whole ? t.key_tiles : tiles_at_once(t.key_tiles, heads);
+    slot_floats = Tiles::floats(t.E, at_once) + KeySums::floats(key_tiles_at_once * edge, t.E);
     slots = slots_for(whole ? heads : std::max(query_heads * t.tiles, heads * t.key_tiles));
   }
-  std::int64_t heads, group, key_group, slot_floats, slots;
+  std::int64_t heads, at_once, key_tiles_at_once, slot_floats, slots;
   bool whole;
 };
 
@@ -253,25 +253,26 @@ void backward(const kernel::AttentionGrad& o, const Tiling& tiling) {
   float* scratch = Scratch(o.workspace.data).floats(0);
   const auto with_scratch = [&](std::int64_t slot, const auto& body) {
     float* at = scratch + slot * cut.slot_floats;
-    Tiles t(Scratch(reinterpret_cast<std::byte*>(at)), tiling.E, cut.group);
-    body(t, at + Tiles::floats(tiling.E, cut.group));
+    Tiles t(Scratch(reinterpret_cast<std::byte*>(at)), tiling.E, cut.at_once);
+    body(t, at + Tiles::floats(tiling.E, cut.at_once));
   };
   // The long tiles first, so that the threads end together.
-  const auto key_groups = (tiling.key_tiles + cut.key_group - 1) / cut.key_group;
-  share(cut.heads * key_groups, [&](std::int64_t unit, std::int64_t slot) {
+  const auto key_turns = (tiling.key_tiles + cut.key_tiles_at_once - 1) / cut.key_tiles_at_once;
+  share(cut.heads * key_turns, [&](std::int64_t unit, std::int64_t slot) {
     with_scratch(slot, [&](Tiles& t, float* sums) {
-      const auto head = unit % cut.heads, begin = unit / cut.heads * cut.key_group;
-      pass.key_tiles(t, sums, cut.whole ? Want::all : Want::keys, cut.group, head / s.kv_heads,
-                     head % s.kv_heads, begin, std::min(begin + cut.key_group, tiling.key_tiles));
+      const auto head = unit % cut.heads, begin = unit / cut.heads * cut.key_tiles_at_once;
+      pass.key_tiles(t, sums, cut.whole ? Want::all : Want::keys, cut.at_once, head / s.kv_heads,
+                     head % s.kv_heads, begin,
+                     std::min(begin + cut.key_tiles_at_once, tiling.key_tiles));
     });
   });
   if (cut.whole) return;
-  const auto heads = s.batch * s.heads, groups = (tiling.tiles + cut.group - 1) / cut.group;
-  share(heads * groups, [&](std::int64_t unit, std::int64_t slot) {
+  const auto heads = s.batch * s.heads, turns = (tiling.tiles + cut.at_once - 1) / cut.at_once;
+  share(heads * turns, [&](std::int64_t unit, std::int64_t slot) {
     with_scratch(slot, [&](Tiles& t, float* sums) {
-      const auto head = unit % heads, begin = (groups - 1 - unit / heads) * cut.group;
+      const auto head = unit % heads, begin = (turns - 1 - unit / heads) * cut.at_once;
       pass.tiles(t, KeySums(sums, 0, tiling.E), Want::queries, head / s.heads, head % s.heads,
-                 begin, std::min(begin + cut.group, tiling.tiles), 0, tiling.key_tiles);
+                 begin, std::min(begin + cut.at_once, tiling.tiles), 0, tiling.key_tiles);
     });
   });
 }

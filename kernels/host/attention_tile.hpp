@@ -17,12 +17,12 @@ namespace trireme::host {
 inline constexpr std::int64_t edge = 64;
 inline constexpr std::int64_t max_head_dim = 256;
 
-// Of the tiles of each of several heads, how many go together and share copies: few where threads
-// would wait for the last ones.
-inline constexpr std::int64_t most_group = 8;
-inline std::int64_t group_of(std::int64_t tiles, std::int64_t heads) {
+// Of the tiles of each of several heads, how many are taken at once and share copies: few where
+// threads would wait for the last ones.
+inline constexpr std::int64_t most_at_once = 8;
+inline std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t heads) {
   const std::int64_t each = tiles * heads / (4 * threads());
-  return std::clamp<std::int64_t>(each, 1, std::min(tiles, most_group));
+  return std::clamp<std::int64_t>(each, 1, std::min(tiles, most_at_once));
 }
 
 // The sizes of one call. Query head h reads key/value head h * G / H.
