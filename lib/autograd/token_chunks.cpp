@@ -8,10 +8,11 @@ std::vector<TokenChunk> token_chunks(std::int64_t samples, std::int64_t tokens,
                                      std::int64_t at_once) {
   if (at_once == 0 || at_once >= samples * tokens) return {{0, samples, 0, tokens}};
   std::vector<TokenChunk> all;
-  const auto whole = std::max<std::int64_t>(1, at_once / tokens), piece = std::min(at_once, tokens);
-  for (std::int64_t b = 0; b < samples; b += whole)
-    for (std::int64_t t = 0; t < tokens; t += piece)
-      all.push_back({b, std::min(whole, samples - b), t, std::min(piece, tokens - t)});
+  const auto samples_each = std::max<std::int64_t>(1, at_once / tokens),
+             tokens_each = std::min(at_once, tokens);
+  for (std::int64_t b = 0; b < samples; b += samples_each)
+    for (std::int64_t t = 0; t < tokens; t += tokens_each)
+      all.push_back({b, std::min(samples_each, samples - b), t, std::min(tokens_each, tokens - t)});
   return all;
 }
 

@@ -14,7 +14,7 @@ struct TokenChunk {
   bool operator==(const TokenChunk&) const = default;
 };
 
-// Of at most `at_once` tokens each, in order: as many whole samples as that holds, else pieces of a
+// Of at most `at_once` tokens each, in order: as many whole samples as that holds, else ranges of a
 // sample, whose last may be shorter. 0: all as one.
 std::vector<TokenChunk> token_chunks(std::int64_t samples, std::int64_t tokens,
                                      std::int64_t at_once);

@@ -11,7 +11,7 @@ namespace {
 
 using Chunks = std::vector<TokenChunk>;
 
-TEST(TokenChunks, ArePiecesOfASampleOrWholeSamples) {
+TEST(TokenChunks, AreRangesOfASampleOrWholeSamples) {
   EXPECT_EQ(token_chunks(2, 5, 0), (Chunks{{0, 2, 0, 5}}));
   EXPECT_EQ(token_chunks(2, 5, 10), (Chunks{{0, 2, 0, 5}}));
   EXPECT_EQ(token_chunks(2, 5, 3),
