@@ -27,14 +27,15 @@ class LaterGradients final : public Gradients {
 }  // namespace
 
 ModelStage::ModelStage(const Model& model, std::span<const Chunk> chunks, Session& session,
-                       Backend& backend, const Communicator& seq, const ops::SequenceLayout& layout,
-                       std::span<const Batch> microbatches, Recompute recompute, When when)
+                       Backend& backend, const Communicator& seq,
+                       const ops::SequenceLayout& sequence, std::span<const Batch> microbatches,
+                       Recompute recompute, When when)
     : model_(model),
       chunks_(chunks),
       session_(session),
       backend_(backend),
       seq_(seq),
-      layout_(layout),
+      sequence_(sequence),
       batches_(microbatches),
       recompute_(recompute),
       when_(std::move(when)),
@@ -69,11 +70,11 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
     const std::vector<std::int32_t> at(when_.cached->at_B.begin(), when_.cached->at_B.end());
     m.position_BT = to_device<std::int32_t>(backend_, {samples, 1}, at);
   }
-  const bool folded = layout_.groups() > 1, documents = !batch.start_BT.empty();
-  if (m.position_BT || (!folded && !documents)) return m;
+  const bool shares_positions = sequence_.groups() > 1, documents = !batch.start_BT.empty();
+  if (m.position_BT || (!shares_positions && !documents)) return m;
   const auto all = tokens * seq_.size();
-  const auto own = layout_.every_position(seq_.rank());
-  if (folded) m.position_T = to_device<std::int32_t>(backend_, {tokens}, own);
+  const auto own = sequence_.every_position(seq_.rank());
+  if (shares_positions) m.position_T = to_device<std::int32_t>(backend_, {tokens}, own);
   if (documents) m.start_BT = to_device<std::int32_t>(backend_, {samples, all}, batch.start_BT);
   std::vector<std::int32_t> position;
   for (std::int64_t b = 0; b < samples; ++b)
@@ -90,7 +91,7 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.seed = when_.seed;
   place.step = when_.step;
   place.microbatch = m;
-  place.rows = {batch.sample_B.view(), layout_.positions(seq_.rank())[0].begin,
+  place.rows = {batch.sample_B.view(), sequence_.positions(seq_.rank())[0].begin,
                 batch.position_T.view()};
   place.targets_BT = batch.targets_BT.view();
   place.start_BT = batch.start_BT.view();
@@ -101,7 +102,7 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.exact_chunk = when_.exact_chunk;
   place.chunk_tokens = when_.chunk_tokens;
   return {backend_, seq_,         weights, gradients,     session_.trainable(),
-          place,    when_.cached, totals,  when_.experts, &layout_};
+          place,    when_.cached, totals,  when_.experts, &sequence_};
 }
 
 // Forward of one part; what its backward needs is kept.
@@ -113,12 +114,12 @@ Tensor ModelStage::run_part(const Chunk& c, std::size_t i, int m, Microbatch& ba
   auto gradients = session_.gradients(c.early_units(i), m);
   const auto run = run_of(batch, m, weights, c.early(i) ? &gradients : nullptr, when_.totals);
   const bool replay = needed && recompute_ == Recompute::block && p.recomputable();
-  Kept k{{}, {}, Tape(needed && !replay ? Record::on : Record::off), -1, -1};
-  const Tensor held = replay ? x : Tensor();  // so that nothing writes to it
+  Kept k{.input = {}, .offloaded = {}, .tape = Tape(needed && !replay ? Record::on : Record::off)};
+  const Tensor untouched = replay ? x : Tensor();  // held twice, it is not written to
   if (replay && when_.offload)
     k.offloaded = OffloadedTensor(backend_, x);
   else
-    k.input = held;
+    k.input = untouched;
   Value in = k.tape.input(std::move(x), c.input_wanted(i));
   k.leaf = in.slot;
   Value out = p.forward(k.tape, run, std::move(in));

@@ -98,7 +98,7 @@ class ModelStage final : public Stage {
   Session& session_;
   Backend& backend_;
   const Communicator& seq_;
-  const ops::SequenceLayout& layout_;
+  const ops::SequenceLayout& sequence_;
   std::span<const Batch> batches_;
   Recompute recompute_;
   When when_;
