@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/attention_calls.hpp"
 #include "lib/ops/cached_attention.hpp"
 #include "lib/ops/key_stream.hpp"
 #include "lib/ops/support.hpp"
@@ -11,168 +12,7 @@ namespace trireme::ops {
 
 namespace {
 
-// Queries of a call: rows of this rank's that are positions which follow each other.
-struct QueryBlock {
-  std::int64_t row;
-  Span positions;
-  int chunk;  // that they are in
-};
-
-// A block's queries, a piece of their keys, a group of heads.
-struct Call {
-  std::size_t block;
-  HeadGroup heads;
-  std::size_t group;  // which one they are
-  Span keys;
-  Piece piece;
-  AttentionShape shape;
-};
-
-// This rank's heads, of x_BTX's samples and positions.
-struct OwnHeads {
-  OwnHeads(const Run& run, const Heads& h, const Tensor& x_BTX)
-      : share(head_share(h, head_ranks(run).rank, head_ranks(run).size)),
-        dim(h.dim),
-        batch(x_BTX.shape()[0]),
-        tokens(x_BTX.shape()[1]),
-        groups(head_groups(h, share)) {}
-  // Those of a group.
-  View heads(const Tensor& o, const HeadGroup& g) const {
-    return o.view()
-        .reshaped({batch, tokens, share.query.count, dim})
-        .slice(2, g.query.begin, g.query.count);
-  }
-  // A group's numbers lie together: [B, h, T].
-  View lse(const Tensor& lse, const HeadGroup& g) const {
-    return lse.slice(batch * g.query.begin * tokens, {batch, g.query.count, tokens}).view();
-  }
-
-  HeadShare share;
-  std::int64_t dim, batch, tokens;
-  std::vector<HeadGroup> groups;
-};
-
-class Calls : public OwnHeads {
- public:
-  // rows > 0: blocks of so many queries.
-  Calls(const Run& run, const Heads& h, std::int64_t window, const Tensor& qkv_BTX,
-        Direction direction, std::int64_t rows = 0)
-      : OwnHeads(run, h, qkv_BTX),
-        layout(run.sequence ? *run.sequence : SequenceLayout(qkv_BTX.shape()[1])),
-        backend_(run.backend),
-        window_(window),
-        type_(qkv_BTX.dtype()),
-        direction_(direction) {
-    std::int64_t row = 0;
-    for (int c = 0; c < layout.chunks(); ++c) {
-      const auto all = layout.block(layout.group_of(run.seq.rank()), c);
-      const auto step = rows > 0 ? rows : all.count();
-      for (auto at = all.begin; at < all.end; at += step) {
-        blocks.push_back({row, {at, at + step}, c});
-        row += step;
-      }
-    }
-    states_.resize(blocks.size() * groups.size());
-  }
-
-  // f(call) for all calls with keys of chunk c.
-  template <class F>
-  void each(int c, const F& f) const {
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const auto& block = blocks[i];
-      const auto keys = layout.seen_by(block.positions, c, window_);
-      if (keys.count() == 0) continue;
-      const bool first = c == 0 || layout.seen_by(block.positions, c - 1, window_).count() == 0,
-                 last = c == block.chunk;
-      const auto piece = first  ? last ? Piece::all : Piece::first
-                         : last ? Piece::last
-                                : Piece::next;
-      for (std::size_t g = 0; g < groups.size(); ++g) {
-        AttentionShape shape{batch,
-                             block.positions.count(),
-                             groups[g].query.count,
-                             groups[g].kv.count,
-                             dim,
-                             1 / std::sqrt(static_cast<double>(dim)),
-                             window_};
-        if (!(keys == block.positions && keys.begin == 0)) {
-          shape.key_count = keys.count();
-          shape.query_at = block.positions.begin;
-          shape.key_at = keys.begin;
-        }
-        f(Call{i, groups[g], g, keys, piece, shape});
-      }
-    }
-  }
-
-  // For any of the calls; taken last, as it is given back first.
-  Tensor workspace() const {
-    std::size_t bytes = 0;
-    for (int c = 0; c < layout.chunks(); ++c)
-      each(c, [&](const Call& call) { bytes = std::max(bytes, needed(call).workspace); });
-    return lent(bytes);
-  }
-
-  // What a call finds of the pieces before it, and leaves for those behind.
-  Tensor state(const Call& c) {
-    if (c.piece == Piece::all) return {};
-    auto& kept = states_[c.block * groups.size() + c.group];
-    if (c.piece == Piece::first) kept = lent(needed(c).state);
-    return c.piece == Piece::last ? std::exchange(kept, {}) : kept;
-  }
-
-  // Of this rank's rows, those of a call.
-  View queries(const View& q_BTHD, const Call& c) const {
-    return rows(q_BTHD.slice(2, c.heads.query.begin, c.heads.query.count), c);
-  }
-  View heads_of(const Tensor& o, const Call& c) const { return rows(heads(o, c.heads), c); }
-  View lse_of(const Tensor& all, const Call& c) const {
-    return lse(all, c.heads).slice(2, blocks[c.block].row, c.shape.tokens);
-  }
-  // Keys (which = 0) or values of a call, of a chunk's: [B, T, 2 G, D].
-  View keys(const View& chunk_BTGD, int chunk, const Call& c, std::int64_t which) const {
-    const auto& kv = c.heads.kv;
-    return chunk_BTGD.slice(1, c.keys.begin - layout.chunk(chunk).begin, c.keys.count())
-        .slice(2, which * share.kv.count + kv.begin, kv.count);
-  }
-  ConstView starts(const ConstView& start_BT, const Call& c) const {
-    if (!start_BT) return {};
-    return start_BT.slice(1, blocks[c.block].positions.begin, c.shape.tokens);
-  }
-  Packed packed(const Tensor& qkv) const {
-    return unpack(qkv, {share.query.count, share.kv.count, dim});
-  }
-  // Keys and values side by side.
-  View key_values(const Tensor& qkv) const {
-    return qkv.view()
-        .reshaped({batch, tokens, share.query.count + 2 * share.kv.count, dim})
-        .slice(2, share.query.count, 2 * share.kv.count);
-  }
-
-  SequenceLayout layout;
-  std::vector<QueryBlock> blocks;
-
- private:
-  View rows(const View& v, const Call& c) const {
-    return v.slice(1, blocks[c.block].row, c.shape.tokens);
-  }
-  AttentionBytes needed(const Call& c) const {
-    return backend_.attention_bytes(c.shape, type_, direction_);
-  }
-  Tensor lent(std::size_t bytes) const {
-    if (bytes == 0) return {};
-    return Tensor::empty(backend_, {static_cast<std::int64_t>((bytes + 3) / 4)}, DType::f32,
-                         Kind::workspace);
-  }
-
-  Backend& backend_;
-  std::int64_t window_;
-  DType type_;
-  Direction direction_;
-  std::vector<Tensor> states_;  // by block and group
-};
-
-KeyRows key_rows(const Run& run, const Calls& calls, std::int64_t window) {
+KeyRows key_rows(const Run& run, const AttentionCalls& calls, std::int64_t window) {
   return {run,       calls.layout, calls.batch,          calls.share.kv.count,
           calls.dim, window,       run.cached != nullptr};
 }
@@ -191,7 +31,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
   const ConstView sink_H = sinks_.empty() ? ConstView{} : run.weights[sinks_[0]];
   const CachedBlock cached{block_, window_, sink_H};
   if (extends(run)) return {extend(run, heads_, cached, qkv)};
-  Calls calls(run, heads_, window_, qkv, Direction::forward);
+  AttentionCalls calls(run, heads_, window_, qkv, Direction::forward);
   const ConstView own_H = sinks_of(sink_H, calls.share.query);
   const auto query = calls.share.query.count;
   const Tensor o =
@@ -203,7 +43,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
   KeyStream stream(key_rows(run, calls, window_), calls.key_values(qkv));
   for (int c = 0; c < calls.layout.chunks(); ++c) {
     const View chunk_BTGD = stream.chunk(c);
-    calls.each(c, [&](const Call& call) {
+    for (const auto& call : calls.with_keys_of(c)) {
       const Tensor state = calls.state(call);
       const bool last = ends_keys(call.piece);
       b.put(Queue::compute, kernel::Attention{.o_BTHD = last ? calls.heads_of(o, call) : View{},
@@ -218,7 +58,7 @@ std::vector<Tensor> Attention::forward(const Run& run, std::vector<Tensor> in, S
                                               .state = state.view(),
                                               .sink_H = sinks_of(own_H, call.heads.query)});
       run.seq.progress();
-    });
+    }
     if (run.cached) fill(run, cached, chunk_BTGD, calls.layout.chunk(c).begin);
   }
   if (!saved) return {o};
@@ -238,7 +78,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
   const Tensor &qkv = saved[0], &o = saved[1], &lse = saved[2];
   const auto leaf = run.place.exact_chunk;
   const bool counts = leaf > 0;
-  Calls calls(run, heads_, window_, qkv, Direction::backward, leaf);
+  AttentionCalls calls(run, heads_, window_, qkv, Direction::backward, leaf);
   const Tensor dqkv = Tensor::empty(b, qkv.shape(), qkv.dtype(), Kind::transient);
   const Tensor scratch = calls.workspace();
   const auto q_BTHD = calls.packed(qkv).q_BTHD, dq_BTHD = calls.packed(dqkv).q_BTHD;
@@ -273,7 +113,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
     const View chunk_BTGD = stream.chunk(c);
     const Tensor sum = direct ? Tensor{} : sums.start(c);
     const View to_BTGD = direct ? dkv_BTGD : by_sample(sum.view());
-    calls.each(c, [&](const Call& call) {
+    for (const auto& call : calls.with_keys_of(c)) {
       const Tensor state = calls.state(call);
       b.put(Queue::compute,
             kernel::AttentionGrad{
@@ -295,7 +135,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
                 .shift = shift,
                 .largest = largest.view()});
       run.seq.progress();
-    });
+    }
     if (!direct) sums.send(c, sum);
   }
   sums.finish();

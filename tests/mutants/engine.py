@@ -180,7 +180,7 @@ MUTANTS = [
      "batch.start_BT[static_cast<std::size_t>(0 * b * all + t)]", program("train_test", "*Documents*")),
     ("positions in documents off by the shard", "lib/train/stage.cpp", "sequence_.every_position(seq_.rank());",
      "sequence_.every_position(0);", few(4)),
-    ("attention does not know of documents", "lib/ops/attention.cpp",
+    ("attention does not know of documents", "lib/ops/attention_calls.cpp",
      "if (!start_BT) return {};",
      "if (true) return {};", program("train_test", "*Documents*")),
     ("a document begins at its separator", "lib/data/dataset.cpp", "if (t > 0 && ids_T[t - 1] == separator)",

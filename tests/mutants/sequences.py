@@ -20,15 +20,15 @@ MUTANTS = [
     ("what another group needs is what this one needs", "lib/ops/sequence_layout.cpp", "const auto s = seen_by(block(group, q), c, window);",
      "const auto s = seen_by(block(0, q), c, window);", LAYOUT),
     # on their way
-    ("a chunk is passed over", "lib/ops/attention.cpp", "if (keys.count() == 0) continue;", "if (keys.count() == 0 || c == 1) continue;", POSITIONS),
+    ("a chunk is passed over", "lib/ops/attention_calls.cpp", "if (keys.count() == 0) continue;", "if (keys.count() == 0 || c == 1) continue;", POSITIONS),
     ("the first block of a group is sent for each", "lib/ops/key_stream.cpp", "row += layout.block(me, before).count();", "row += 0 * layout.block(me, before).count();", POSITIONS),
     ("gradients of the last group's queries are lost", "lib/ops/key_stream.cpp", "  for (int g = 0; g < rows_.layout.groups(); ++g) {\n    const auto needed = rows_.needed_of(g, done->c, me);",
      "  for (int g = 0; g + 1 < rows_.layout.groups(); ++g) {\n    const auto needed = rows_.needed_of(g, done->c, me);", POSITIONS),
     ("gradients of other groups are this one's", "lib/ops/key_stream.cpp", ".src = g == me ? rows_of(done->sum_TBGD, first, needed)", ".src = true ? rows_of(done->sum_TBGD, first, needed)", POSITIONS),
     ("gradients of a chunk go to the first block", "lib/ops/attention.cpp", "    row += n;\n    if (counts)", "    if (counts)", POSITIONS),
-    ("a piece starts anew", "lib/ops/attention.cpp", "first  ? last ? Piece::all : Piece::first", "first || c == 1 ? last ? Piece::all : Piece::first", POSITIONS),
+    ("a piece starts anew", "lib/ops/attention_calls.cpp", "first ? last ? Piece::all : Piece::first", "first || c == 1 ? last ? Piece::all : Piece::first", POSITIONS),
     # sums
-    ("a rank's queries are one leaf", "lib/ops/attention.cpp", "const auto step = rows > 0 ? rows : all.count();", "const auto step = all.count();", BITS),
+    ("a rank's queries are one leaf", "lib/ops/attention_calls.cpp", "const auto step = rows > 0 ? rows : all.count();", "const auto step = all.count();", BITS),
     ("gradients of keys are not counted", "lib/ops/attention.cpp", "const bool counts = leaf > 0;", "const bool counts = false;", BITS),
     ("counts come back as they were", "kernels/host/fixed.cpp", "std::ldexp(1.0F, -o.shift)", "std::ldexp(1.0F, 0 * -o.shift)", FIXED),
     ("sums are read that had no room", "lib/base/fixed.hpp", "return terms * static_cast<double>(largest) < static_cast<double>(gradient_limit);", "return static_cast<double>(largest) < static_cast<double>(gradient_limit) + 0 * terms;", FIXED),
