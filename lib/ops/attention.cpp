@@ -136,7 +136,7 @@ std::vector<Tensor> Attention::input_gradients(const Run& run, std::vector<Tenso
                 .largest = largest.view()});
       run.seq.progress();
     }
-    if (!direct) sums.send(c, sum);
+    if (!direct) sums.exchange(c, sum);
   }
   sums.finish();
   if (!sinks_.empty()) saved[0] = {};

@@ -1,5 +1,6 @@
 #include "lib/ops/key_stream.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace trireme::ops {
@@ -27,7 +28,7 @@ static View rows_of(const Tensor& chunk_TBGD, std::int64_t first, const Span& s)
 
 KeyStream::KeyStream(const KeyRows& rows, const View& kv_BTGD) : rows_(rows), own_(kv_BTGD) {}
 
-KeyStream::Chunk KeyStream::send(int c) {
+KeyStream::Arriving KeyStream::exchange(int c) {
   const auto& [run, layout, batch, heads, dim, window, every] = rows_;
   auto& b = run.backend;
   const auto whole = layout.chunk(c);
@@ -47,19 +48,20 @@ KeyStream::Chunk KeyStream::send(int c) {
     dst[rank] = rows_of(chunk, whole.begin, rows_.needed_of(me, c, g));
   }
   b.wait(Queue::exchange, b.record(Queue::compute));
-  Chunk sent{chunk, run.seq.exchange(b, Queue::exchange, dst, src,
-                                     {Doing::exchange, "keys and values", run.place.microbatch})};
-  sent.pending.keep(chunk);
-  return sent;
+  Arriving next{chunk,
+                run.seq.exchange(b, Queue::exchange, dst, src,
+                                 {Doing::exchange, "keys and values", run.place.microbatch})};
+  next.pending.keep(chunk);
+  return next;
 }
 
 View KeyStream::chunk(int c) {
   if (rows_.layout.groups() == 1) return own_;
   here_.reset();
-  if (!next_) next_ = send(c);
+  if (!next_) next_ = exchange(c);
   here_ = std::exchange(next_, std::nullopt);
   here_->pending.wait(Queue::compute);
-  if (c + 1 < rows_.layout.chunks()) next_ = send(c + 1);
+  if (c + 1 < rows_.layout.chunks()) next_ = exchange(c + 1);
   return by_sample(here_->rows_TBGD.view());
 }
 
@@ -74,38 +76,38 @@ Tensor KeyGradients::start(int c) const {
   return sum;
 }
 
-void KeyGradients::send(int c, Tensor sum_TBGD) {
+void KeyGradients::exchange(int c, Tensor sum_TBGD) {
   const auto& run = rows_.run;
   auto& b = run.backend;
   const int me = rows_.group();
   const auto first = rows_.layout.chunk(c).begin;
-  Chunk sent{c,
-             std::move(sum_TBGD),
-             std::vector<Tensor>(static_cast<std::size_t>(rows_.layout.groups())),
-             {}};
+  Leaving leaving{c,
+                  std::move(sum_TBGD),
+                  std::vector<Tensor>(static_cast<std::size_t>(rows_.layout.groups())),
+                  {}};
   if (rows_.layout.groups() > 1) {
     std::vector<ConstView> src(static_cast<std::size_t>(run.seq.size()));
     std::vector<View> dst(src.size());
     for (int g = 0; g < rows_.layout.groups(); ++g) {
       if (g == me) continue;
       const auto rank = static_cast<std::size_t>(rows_.rank_of(g));
-      src[rank] = rows_of(sent.sum_TBGD, first, rows_.needed_of(me, c, g));
+      src[rank] = rows_of(leaving.sum_TBGD, first, rows_.needed_of(me, c, g));
       const auto needed = rows_.needed_of(g, c, me);
       if (needed.count() == 0) continue;
-      auto& from = sent.from[static_cast<std::size_t>(g)];
+      auto& from = leaving.from[static_cast<std::size_t>(g)];
       from = Tensor::empty(b, rows_.shape(needed.count()), type_, Kind::transient);
       dst[rank] = from.view();
     }
     b.wait(Queue::exchange, b.record(Queue::compute));
-    sent.pending =
+    leaving.pending =
         run.seq.exchange(b, Queue::exchange, dst, src,
                          {Doing::exchange, "gradients of keys and values", run.place.microbatch});
-    sent.pending.keep(sent.sum_TBGD);
-    for (const auto& t : sent.from)
-      if (t) sent.pending.keep(t);
+    leaving.pending.keep(leaving.sum_TBGD);
+    for (const auto& t : leaving.from)
+      if (t) leaving.pending.keep(t);
   }
   finish();
-  before_ = std::move(sent);
+  before_ = std::move(leaving);
 }
 
 // Groups in order, whichever of them this rank is in.

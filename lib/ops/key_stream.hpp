@@ -3,7 +3,9 @@
 // order, the next one on its way while one is used; and their gradients on the way back.
 // A chunk lies by position: [T, B, 2 G, D], its keys and then its values, so that what a rank sends
 // or gets is dense.
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "lib/ops/heads.hpp"
 #include "lib/ops/sequence_layout.hpp"
@@ -38,15 +40,15 @@ class KeyStream {
   View chunk(int c);
 
  private:
-  struct Chunk {
+  struct Arriving {
     Tensor rows_TBGD;
     Pending pending;
   };
-  Chunk send(int c);
+  Arriving exchange(int c);
 
   KeyRows rows_;
   View own_;
-  std::optional<Chunk> here_, next_;
+  std::optional<Arriving> here_, next_;
 };
 
 // Sums over groups of what each adds to the gradients of a chunk's keys and values.
@@ -58,12 +60,12 @@ class KeyGradients {
   // Zeros, for all positions of chunk c: [T, B, 2 G, D].
   Tensor start(int c) const;
   // What was added to them is on its way; the chunk before is put.
-  void send(int c, Tensor sum_TBGD);
+  void exchange(int c, Tensor sum_TBGD);
   // The last chunk is put.
   void finish();
 
  private:
-  struct Chunk {
+  struct Leaving {
     int c;
     Tensor sum_TBGD;
     std::vector<Tensor> from;  // by group, what it needed of this rank's block
@@ -72,7 +74,7 @@ class KeyGradients {
   KeyRows rows_;
   DType type_;
   Put put_;
-  std::optional<Chunk> before_;
+  std::optional<Leaving> before_;
 };
 
 }  // namespace trireme::ops
