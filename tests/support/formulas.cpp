@@ -6,9 +6,8 @@
 #include <set>
 
 #include "kernels/arena.hpp"
-#include "lib/ops/heads.hpp"
-#include "lib/ops/sequence_layout.hpp"
 #include "tests/support/mixture_formulas.hpp"
+#include "tests/support/sequence_formulas.hpp"
 
 namespace trireme {
 
@@ -84,92 +83,6 @@ std::int64_t shard_traffic(const RankStep& s) {
     sum += (copies - 1) * n / copies * (bytes(s.reduce) + bytes(s.master));
   }
   return sum;
-}
-
-// Ranks of seq that share out heads, as many as divide them and have one each; this rank's place
-// among them; their group's place among such groups, which share out positions.
-struct SeqPlace {
-  explicit SeqPlace(const RankStep& s) {
-    for (int n = 1; n <= s.grid.seq; ++n)
-      if (s.grid.seq % n == 0 && n <= s.spec.config.heads) ranks = n;
-    rank = s.at.seq % ranks;
-    group = s.at.seq / ranks;
-    groups = s.grid.seq / ranks;
-  }
-  int ranks = 1, rank = 0, group = 0, groups = 1;
-};
-
-std::int64_t window_of_block(const ModelConfig& c, std::int64_t layer) {
-  const bool all = c.window_layers.empty();
-  return all || std::ranges::count(c.window_layers, layer) > 0 ? c.window : 0;
-}
-
-ops::SequenceLayout layout_of(const RankStep& s) {
-  return {s.spec.config.context, s.grid.seq, s.spec.config.heads, 1, s.key_tile};
-}
-
-// The first key of the tiles that a block of queries sees, which begins at `query`.
-std::int64_t first_key(const RankStep& s, std::int64_t query, std::int64_t window) {
-  return window == 0 ? 0 : std::max<std::int64_t>(0, query + 1 - window) / s.key_tile * s.key_tile;
-}
-
-// Of `owner`'s keys, how many `group` gets: from the first to the last that it sees of each chunk.
-std::int64_t keys_needed(const RankStep& s, int group, int owner, std::int64_t window) {
-  const auto layout = layout_of(s);
-  std::int64_t sum = 0;
-  for (int c = 0; c < layout.chunks(); ++c) {
-    std::int64_t first = layout.tokens(), end = 0;
-    for (int q = c; q < layout.chunks(); ++q) {
-      const auto queries = layout.block(group, q);
-      const auto begin = std::max(first_key(s, queries.begin, window), layout.chunk(c).begin),
-                 last = std::min(queries.end, layout.chunk(c).end);
-      if (begin >= last) continue;
-      first = std::min(first, begin);
-      end = std::max(end, last);
-    }
-    const auto own = layout.block(owner, c);
-    for (auto k = own.begin; k < own.end; ++k) sum += k >= first && k < end;
-  }
-  return sum;
-}
-
-std::int64_t seq_traffic(const RankStep& s) {
-  const auto& c = s.spec.config;
-  const SeqPlace at(s);
-  const ops::Heads heads{c.heads, c.kv_heads, c.head_dim};
-  const auto own = ops::head_share(heads, at.rank, at.ranks);
-  std::int64_t kv_of_others = -own.kv.count;
-  for (int d = 0; d < at.ranks; ++d) kv_of_others += ops::head_share(heads, d, at.ranks).kv.count;
-  const auto hq = own.query.count, hk = own.kv.count, others = c.heads - hq;
-  const auto forward = others + 2 * kv_of_others + (at.ranks - 1) * hq;
-  std::int64_t sum = 0;
-  for (const auto& p : s.parts) {
-    const auto* b = block_of(s, p);
-    if (!b) continue;
-    const auto passes = passes_of(s, p);
-    // The gradient of attention's input is wanted where something before it trains; sinks need
-    // that of its result alone.
-    bool wanted = p.passes_down;
-    for (const ParamId id :
-         {b->attention_norm, b->attention_norm_bias, b->qkv, b->qkv_bias, b->q_norm, b->k_norm})
-      wanted = wanted || (id != ParamId{} && s.trainable[id.index()]);
-    const bool sinks = b->sinks != ParamId{} && s.trainable[b->sinks.index()];
-    std::int64_t of_heads = passes.forward * forward;
-    if (wanted || sinks) of_heads += passes.backward * others;
-    if (wanted) of_heads += passes.backward * (at.ranks - 1) * (hq + 2 * hk);
-    sum += of_heads * s.positions * bytes(s.compute);
-    // Keys and values to groups that see them, forward and backward, and gradients from this one.
-    const auto window = window_of_block(c, b - s.spec.blocks.data());
-    for (int g = 0; g < at.groups; ++g) {
-      if (g == at.group) continue;
-      const auto rows = 2 * hk * s.samples;
-      sum += (passes.forward + (wanted ? passes.backward : 0)) * rows *
-             keys_needed(s, g, at.group, window) * bytes(s.compute);
-      if (wanted)
-        sum += passes.backward * rows * keys_needed(s, at.group, g, window) * bytes(s.master);
-    }
-  }
-  return sum * c.head_dim;
 }
 
 std::int64_t pipe_traffic(const RankStep& s) {
@@ -255,26 +168,6 @@ Axes::Traffic step_traffic(const RankStep& s) {
 double step_flops(const RankStep& s) {
   const auto& c = s.spec.config;
   const auto t = static_cast<double>(s.positions), width = static_cast<double>(c.width);
-  const SeqPlace at(s);
-  const auto own =
-      ops::head_share({c.heads, c.kv_heads, c.head_dim}, at.rank, at.ranks).query.count;
-  // Of the triangle of pairs a window leaves out the smaller one behind it, where keys are read.
-  const auto layout = layout_of(s);
-  const auto pairs_of = [&](std::int64_t layer) {
-    const auto window = static_cast<double>(window_of_block(c, layer));
-    const auto square = [](double x) { return x > 0 ? x * x : 0; };
-    double twice = 0;
-    for (int i = 0; i < layout.chunks(); ++i) {
-      const auto b = layout.block(at.group, i);
-      const auto from = static_cast<double>(
-                     at.groups == 1 ? 0 : first_key(s, b.begin, window_of_block(c, layer))),
-                 begin = static_cast<double>(b.begin) - from,
-                 end = static_cast<double>(b.end) - from;
-      twice += end * end - begin * begin;
-      if (window > 0) twice -= square(end - window) - square(begin - window);
-    }
-    return static_cast<double>(s.samples * own * c.head_dim) * twice;
-  };
   const auto rows = expert_rows(s);
   const auto expert = static_cast<double>(c.expert_width) * width;  // weights of a third
   double sum = 0;
@@ -285,7 +178,7 @@ double step_flops(const RankStep& s) {
       sum += forwards * 3 * 2 * t * width * static_cast<double>(c.vocab);
     const auto* b = block_of(s, p);
     if (!b) continue;
-    const double pairs = pairs_of(b - s.spec.blocks.data());
+    const double attention = attention_flops_of(s, b - s.spec.blocks.data());
     double weights = 0;
     for (const auto& param : s.spec.params)
       if (param.unit == b->unit && param.shape.dims() == 2 && param.expert < 0)
@@ -295,7 +188,7 @@ double step_flops(const RankStep& s) {
       products += 2 * static_cast<double>(rows.all) * 3 * expert;
       sum += backwards * 2 * static_cast<double>(rows.later) * 2 * expert;
     }
-    sum += forwards * (products + 2 * pairs) + backwards * (2 * products + 5 * pairs);
+    sum += forwards * (products + 2 * attention) + backwards * (2 * products + 5 * attention);
     // Each chunk forward once more: all but attention. Recompute leaves to it what ends a block.
     const auto qkv = static_cast<double>(s.spec.params[b->qkv.index()].shape.count());
     const bool whole = !b->expert_in.empty() || s.recompute == Recompute::block;

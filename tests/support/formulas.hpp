@@ -3,12 +3,10 @@
 // running the step and counting follows from these shapes, to the byte. Pure.
 //
 //   N ranks share one copy of a stage's weights, R such copies; n_u = a shard of unit u with its
-//   padding; M microbatches of t positions a rank; D = head dim; e = bytes an element
+//   padding; M microbatches of t positions a rank; e = bytes an element
 //   shards      (N-1) * sum over units of n_u * (e_gather * gathers + e_reduce * scatters), and
 //               (R-1) / R * n_u * (e_reduce + e_master) between copies
-//   seq         rank r with hq(r) of H query and hk(r) key/value heads, a layer and microbatch:
-//               forward   t * D * [(H - hq(r)) + 2 * sum over d != r of hk(d) + (seq-1) * hq(r)]
-//               backward  t * D * [(H - hq(r)) + (seq-1) * (hq(r) + 2 * hk(r))]
+//   seq         tests/support/sequence_formulas.hpp
 //   pipe        t * width * e a message; a table that two stages use: n_u * e_master each way
 //   experts     tests/support/mixture_formulas.hpp; a share of them has an N and an R of its own
 //   FLOPs       2 a weight of a product and token, attention's causal half, and twice that backward
