@@ -1,6 +1,7 @@
 #pragma once
 // The members of a config.json: what import reads of them, what is known to change no number, and
 // the rest, which is refused by name.
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -44,5 +45,11 @@ class ConfigFields {
   std::string within_;
   mutable std::set<std::string, std::less<>> used_;
 };
+
+// Of what is made of a number of layers: a deck refuses more, and nothing is built of a number
+// without bound.
+constexpr std::int64_t countable(std::int64_t layers) {
+  return std::min<std::int64_t>(layers, 10000);
+}
 
 }  // namespace trireme

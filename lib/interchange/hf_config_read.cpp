@@ -10,15 +10,11 @@
 #include "lib/base/log.hpp"
 #include "lib/interchange/config_fields.hpp"
 #include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_windows.hpp"
 
 namespace trireme {
 
 namespace {
-
-// Where attention has a window: nowhere; in every layer; where use_sliding_window is true, in every
-// layer, in those that the types of layers or their number say, or in some that versions 4 and 5
-// choose differently.
-enum class Windows : std::uint8_t { none, all, if_used, by_layer, by_version };
 
 struct Mixture {
   std::int64_t experts_per_token = 0;  // 0: models have one MLP a layer
@@ -142,67 +138,6 @@ void read_rope(const ConfigFields& f, const Family& family, ModelConfig& c) {
   rope.refuse_rest(type);
 }
 
-// A deck refuses more; nothing is built of a number without bound.
-std::int64_t countable(std::int64_t layers) {
-  return std::min<std::int64_t>(layers, 10000);
-}
-
-std::vector<std::int64_t> sliding_layers(const Json& types) {
-  require(types.is_array(), "'layer_types' is not an array");
-  std::vector<std::int64_t> sliding;
-  std::int64_t layer = 0;
-  for (const auto& type : types) {
-    require(type == "full_attention" || type == "sliding_attention",
-            "'layer_types' has {}, attention that models here do not have", shown(type));
-    if (type == "sliding_attention") sliding.push_back(layer);
-    ++layer;
-  }
-  return sliding;
-}
-
-// The layers that a family gives a window where the file does not list them.
-std::vector<std::int64_t> layers_from(std::int64_t first, std::int64_t layers) {
-  std::vector<std::int64_t> all;
-  for (auto l = first; l < countable(layers); ++l) all.push_back(l);
-  return all;
-}
-
-// The first layers, which have no window.
-std::int64_t full_layers(const ConfigFields& f) {
-  const auto* const n = f.find("max_window_layers");
-  return n ? integer(*n, "max_window_layers") : 28;
-}
-
-void read_window(const ConfigFields& f, const Family& family, ModelConfig& c) {
-  const auto* types = f.find("layer_types");
-  const auto listed = types ? sliding_layers(*types) : std::vector<std::int64_t>{};
-  const bool named = f.names("use_sliding_window"), used = f.flag("use_sliding_window", false);
-  const bool flagged = family.windows != Windows::none && family.windows != Windows::all;
-  if (types || flagged || (named && !used)) {
-    f.unused("max_window_layers");
-    f.unused("sliding_window");
-  }
-  const auto window = [&] {
-    return f.names("sliding_window") ? f.integer("sliding_window", 0) : family.window;
-  };
-  if (family.windows == Windows::none || (flagged && !used)) {
-    require(listed.empty(), "'layer_types' has \"sliding_attention\", {}",
-            flagged ? "while 'use_sliding_window' is not true, so that there is no window"
-                    : "and models of this type have no window");
-    return;
-  }
-  if (family.windows == Windows::by_layer) {
-    c.window_layers = types ? listed : layers_from(full_layers(f), c.layers);
-    if (c.window_layers.empty()) return;
-    const auto types_given = types ? std::ssize(*types) : c.layers;
-    require(types_given == c.layers, "'layer_types' has {}, and 'num_hidden_layers' is {}",
-            counted(types_given, "layer"), c.layers);
-    if (std::ssize(c.window_layers) == c.layers) c.window_layers.clear();
-  }
-  c.window = window();
-  if (c.window == 0) c.window_layers.clear();
-}
-
 // Families and versions differ in the name.
 std::int64_t experts_of(const ConfigFields& f) {
   const auto *local = f.find("num_local_experts"), *plain = f.find("num_experts");
@@ -275,7 +210,7 @@ ModelConfig llama(const ConfigFields& f, const Family& family) {
   for (const auto* key : {"rope_interleaved", "use_mrope"})
     f.refuse_if(f.flag(key, false), key, "rotary positions here turn the halves of a head");
   read_rope(f, family, c);
-  read_window(f, family, c);
+  read_window(f, family.windows, family.window, c);
   if (family.mixture.experts_per_token > 0) read_mixture(f, family.mixture, c);
   return c;
 }

@@ -5,6 +5,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/interchange/hf_config.hpp"
+#include "lib/interchange/hf_windows.hpp"
 #include "lib/tokenizer/hf_files.hpp"
 
 namespace trireme {
@@ -189,26 +190,6 @@ Json rope_scaling(const ModelConfig& c) {
   return {};
 }
 
-// Types of layers say where a window is; the number of layers without one is what versions before
-// 4.53 read.
-void add_window(Json& json, const ModelConfig& c, const std::string& architecture) {
-  const Json window = c.window > 0 ? Json(c.window) : Json();
-  if (architecture == "MistralForCausalLM" || architecture == "MixtralForCausalLM") {
-    json["sliding_window"] = window;
-    return;
-  }
-  json["use_sliding_window"] = c.window > 0;
-  if (c.window == 0) return;
-  json["sliding_window"] = window;
-  std::int64_t full = 0;
-  while (window_of(c, full) == 0) ++full;
-  json["max_window_layers"] = full;
-  if (architecture != "Qwen2ForCausalLM" && architecture != "Qwen3ForCausalLM") return;
-  json["layer_types"] = Json::array();
-  for (std::int64_t l = 0; l < c.layers; ++l)
-    json["layer_types"].push_back(window_of(c, l) > 0 ? "sliding_attention" : "full_attention");
-}
-
 // Under the names of version 4, which 5 takes as well.
 void add_mixture(Json& json, const ModelConfig& c, const std::string& architecture) {
   json["num_experts_per_tok"] = c.experts_per_token;
@@ -272,14 +253,6 @@ Json llama(const ModelConfig& c, const std::string& architecture) {
   add_window(json, c, architecture);
   if (architecture == "Qwen3ForCausalLM") json["attention_bias"] = false;
   return json;
-}
-
-// With windows as canonical() has them.
-ModelConfig with_plain_windows(ModelConfig c) {
-  auto plain = canonical(c);
-  c.window = plain.window;
-  c.window_layers = std::move(plain.window_layers);
-  return c;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // config.json to [model] and back; what cannot be represented is refused by name.
 #include "lib/interchange/hf_config.hpp"
 
-#include "tests/interchange/model_files.hpp"
+#include "tests/interchange/config_files.hpp"
 
 namespace trireme {
 
@@ -60,21 +60,10 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
       llama, [](auto& c) { c.qk_norm = true, c.qk_norm_over = QkNormOver::width; },
       "model.qk_norm_over = \"width\"");
   refused(
-      gpt2, [](auto& c) { c.window = 5; }, "model.window = 5, and GPT2LMHeadModel");
-  refused(
-      llama, [](auto& c) { c.window = 5, c.bias = true; }, "model.bias = true");
-  refused(
       llama, [](auto& c) { c.attention_sinks = true; },
       "model.attention_sinks = true, and each that is exported needs false");
-  const auto some = [](auto& c) {
-    c.window = 5;
-    c.window_layers = {1};
-  };
-  refused(llama, some, "model.window_layers = [1], and MistralForCausalLM");
   const auto mixtral = small_mixtral(), olmoe = small_olmoe(), qwen2 = small_qwen2_moe(),
              qwen3 = small_qwen3_moe();
-  for (const auto& mixture : {mixtral, qwen3}) refused(mixture, some, "model.window_layers = [1]");
-  for (const auto& mixture : {olmoe, qwen2}) refused(mixture, some, "model.window = 5");
   refused(
       olmoe, [](auto& c) { c.dense_layers = {1}; }, "model.dense_layers = [1]");
   refused(
@@ -111,17 +100,6 @@ TEST(HfConfig, AModelThatNoArchitectureDescribesIsRefusedByItsSetting) {
       qwen3, [](auto& c) { c.qkv_bias = true; }, "model.qkv_bias = true");
   refused(
       qwen3, [](auto& c) { c.shared_expert_width = 8; }, "model.shared_expert_width = 8");
-}
-
-static Json llama_config() {
-  return Json::parse(R"({"model_type": "llama", "hidden_size": 24, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 20, "vocab_size": 257,
-    "max_position_embeddings": 64, "rms_norm_eps": 1e-05})");
-}
-
-static ModelConfig with(Json json, const char* changes) {
-  json.update(Json::parse(changes));
-  return model_of_config(json, "config.json");
 }
 
 TEST(HfConfig, TakesBothWaysToWriteRotarySettings) {
@@ -161,22 +139,6 @@ TEST(HfConfig, TakesBothWaysToWriteRotarySettings) {
   EXPECT_EQ(with(llama_config(), R"({"rope_scaling": {}, "rope_parameters": {"rope_theta": 5e5}})")
                 .rope_theta,
             5e5);
-}
-
-static Json mixture_config(const char* changes) {
-  auto json = llama_config();
-  json.update(Json::parse(R"({"num_experts": 6, "num_experts_per_tok": 2})"));
-  json.update(Json::parse(changes));
-  return json;
-}
-
-static Json qwen2_moe_config() {
-  return mixture_config(R"({"model_type": "qwen2_moe", "moe_intermediate_size": 12,
-    "shared_expert_intermediate_size": 14, "norm_topk_prob": true})");
-}
-
-static Json qwen3_moe_config() {
-  return mixture_config(R"({"model_type": "qwen3_moe", "moe_intermediate_size": 12})");
 }
 
 TEST(HfConfig, MixturesAreReadUnderTheNamesOfBothVersions) {
@@ -253,10 +215,6 @@ TEST(HfConfig, AShorterContextLeavesTheModelsPositions) {
   const auto spec = make_spec(gpt2);
   EXPECT_EQ(spec.params[spec.positions.index()].shape, (Shape{17, 24}));
   EXPECT_EQ(config_of_model(gpt2, {}, ElementType::f32).at("n_positions"), 17);
-  // Where what a window does is not known, it is the same model within that alone.
-  auto json = qwen2_moe_config();
-  json.update(Json::parse(R"({"sliding_window": 32, "use_sliding_window": true})"));
-  EXPECT_EQ(positions_of(model_of_config(json, "config.json", 16)), 32);
 }
 
 TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
@@ -315,79 +273,6 @@ TEST(HfConfig, KnowsWhatAFileMayLeaveOut) {
   EXPECT_EQ(gpt2, small_gpt2());
 }
 
-TEST(HfConfig, WindowsAreThoseOfTheFamily) {
-  struct Window {
-    std::int64_t tokens;
-    std::vector<std::int64_t> layers;
-    bool operator==(const Window&) const = default;
-  };
-  const Window none{0, {}};
-  const auto window = [](const Json& json, const char* changes) {
-    const auto c = with(json, changes);
-    EXPECT_EQ(c.context, 64);
-    return Window{c.window, c.window_layers};
-  };
-  const auto llama = [&](const char* changes) {
-    auto json = llama_config();
-    json["num_hidden_layers"] = 4;
-    return window(json, changes);
-  };
-  const Window all{32, {}};
-  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": 32})"), all);
-  EXPECT_EQ(llama(R"({"model_type": "mistral"})"), (Window{4096, {}}));
-  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": null})"), none);
-  // Mistral's class reads no types of layers.
-  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": 32,
-                      "layer_types": ["full_attention", "full_attention"]})"),
-            all);
-  EXPECT_EQ(llama(R"({"layer_types": ["full_attention", "full_attention"]})"), none);
-  for (const char* type : {"qwen2", "qwen3"}) {
-    auto json = llama_config();
-    json["model_type"] = type;
-    json["num_hidden_layers"] = 4;
-    json["sliding_window"] = 32;
-    const auto qwen = [&](const char* changes) { return window(json, changes); };
-    EXPECT_EQ(qwen("{}"), none);
-    EXPECT_EQ(qwen(R"({"use_sliding_window": false, "max_window_layers": 0})"), none);
-    EXPECT_EQ(qwen(R"({"use_sliding_window": true})"), none);  // from layer 28 on
-    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 2})"),
-              (Window{32, {2, 3}}));
-    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0})"), all);
-    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0,
-                       "sliding_window": null})"),
-              none);
-    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0, "layer_types":
-                       ["sliding_attention", "full_attention", "sliding_attention",
-                        "full_attention"]})"),
-              (Window{32, {0, 2}}));
-  }
-  auto mixtral = mixture_config(R"({"model_type": "mixtral"})");
-  EXPECT_EQ(window(mixtral, "{}"), none);
-  EXPECT_EQ(window(mixtral, R"({"sliding_window": 32})"), all);
-  const auto qwen3 = qwen3_moe_config();
-  EXPECT_EQ(window(qwen3, R"({"sliding_window": 32, "use_sliding_window": false})"), none);
-  EXPECT_EQ(window(qwen3, R"({"sliding_window": 32, "use_sliding_window": true,
-                              "max_window_layers": 2})"),
-            all);
-}
-
-TEST(HfConfig, AWindowThatIsNotKnownIsRefusedWhereItMatters) {
-  // Versions 4 and 5 give the window to other layers.
-  const auto json = qwen2_moe_config();
-  EXPECT_EQ(with(json, R"({"sliding_window": 8, "use_sliding_window": false})").context, 64);
-  EXPECT_EQ(with(json, R"({"sliding_window": 64, "use_sliding_window": true})").window, 0);
-  const char* used = R"({"sliding_window": 8, "use_sliding_window": true})";
-  const auto says = message_of<Error>([&] { with(json, used); });
-  EXPECT_NE(says.find("'sliding_window' = 8"), std::string::npos) << says;
-  EXPECT_NE(says.find("--context 8"), std::string::npos) << says;
-  auto olmoe = mixture_config(R"({"model_type": "olmoe"})");
-  EXPECT_EQ(with(olmoe, R"({"sliding_window": null})").context, 64);
-  EXPECT_NE(message_of<Error>([&] {
-              with(olmoe, R"({"sliding_window": 8})");
-            }).find("'sliding_window' = 8"),
-            std::string::npos);
-}
-
 TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
   const std::pair<const char*, const char*> llama[] = {
       {R"({"model_type": "gemma"})", "\"gemma\""},
@@ -414,7 +299,6 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"logit_scale": 0.5, "qk\u001bnorm": true})",
        "'logit_scale' = 0.5, 'qk\\x1bnorm' = true: what this does to a model of type \"llama\""},
       {R"({"n_embd": 24})", "'n_embd' = 24"},
-      {R"({"sliding_window": 8})", "'sliding_window' = 8"},
       {R"({"pruned_heads": {"1": [0]}})", "'pruned_heads'"},
       {R"({"num_hidden_layers": 2.0})", "'num_hidden_layers' is not an integer: 2.0"},
       {R"({"num_hidden_layers": 18446744073709551616})", "'num_hidden_layers' is not an integer"},
@@ -429,17 +313,6 @@ TEST(HfConfig, WhatCannotBeRepresentedIsRefusedByName) {
       {R"({"hidden_size": 26})", "does not divide"},
       {R"({"rms_norm_eps": "x"})", "'rms_norm_eps'"},
       {R"({"tie_word_embeddings": 1})", "'tie_word_embeddings'"},
-      {R"({"layer_types": ["full_attention", "linear_attention"]})", "linear_attention"},
-      {R"({"layer_types": ["full_attention", "sliding_attention"]})",
-       "'layer_types' has \"sliding_attention\", and models of this type have no window"},
-      {R"({"model_type": "qwen3", "sliding_window": 8,
-           "layer_types": ["full_attention", "sliding_attention"]})",
-       "\"sliding_attention\", while 'use_sliding_window' is not true"},
-      {R"({"model_type": "qwen3", "use_sliding_window": true, "layer_types": ["sliding_attention"]})",
-       "'layer_types' has 1 layer, and 'num_hidden_layers' is 2"},
-      {R"({"model_type": "qwen3", "use_sliding_window": true, "sliding_window": -3,
-           "max_window_layers": 0})",
-       "'sliding_window'"},
   };
   const std::pair<const char*, const char*> qwen2_moe[] = {
       {R"({"num_experts_per_tok": 7})", "'num_experts_per_tok' = 7: a layer has 6 experts"},

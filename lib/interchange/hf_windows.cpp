@@ -1,0 +1,99 @@
+#include "lib/interchange/hf_windows.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "lib/base/counted.hpp"
+#include "lib/base/error.hpp"
+
+namespace trireme {
+
+namespace {
+
+std::vector<std::int64_t> sliding_layers(const Json& types) {
+  require(types.is_array(), "'layer_types' is not an array");
+  std::vector<std::int64_t> sliding;
+  std::int64_t layer = 0;
+  for (const auto& type : types) {
+    require(type == "full_attention" || type == "sliding_attention",
+            "'layer_types' has {}, attention that models here do not have", shown(type));
+    if (type == "sliding_attention") sliding.push_back(layer);
+    ++layer;
+  }
+  return sliding;
+}
+
+// The layers that a family gives a window where the file does not list them.
+std::vector<std::int64_t> layers_from(std::int64_t first, std::int64_t layers) {
+  std::vector<std::int64_t> all;
+  for (auto l = first; l < countable(layers); ++l) all.push_back(l);
+  return all;
+}
+
+// The first layers, which have no window.
+std::int64_t full_layers(const ConfigFields& f) {
+  const auto* const n = f.find("max_window_layers");
+  return n ? integer(*n, "max_window_layers") : 28;
+}
+
+}  // namespace
+
+void read_window(const ConfigFields& f, Windows windows, std::int64_t otherwise, ModelConfig& c) {
+  const auto* types = f.find("layer_types");
+  const auto listed = types ? sliding_layers(*types) : std::vector<std::int64_t>{};
+  const bool named = f.names("use_sliding_window"), used = f.flag("use_sliding_window", false);
+  const bool flagged = windows != Windows::none && windows != Windows::all;
+  if (types || flagged || (named && !used)) {
+    f.unused("max_window_layers");
+    f.unused("sliding_window");
+  }
+  const auto window = [&] {
+    return f.names("sliding_window") ? f.integer("sliding_window", 0) : otherwise;
+  };
+  if (windows == Windows::none || (flagged && !used)) {
+    require(listed.empty(), "'layer_types' has \"sliding_attention\", {}",
+            flagged ? "while 'use_sliding_window' is not true, so that there is no window"
+                    : "and models of this type have no window");
+    return;
+  }
+  if (windows == Windows::by_layer) {
+    c.window_layers = types ? listed : layers_from(full_layers(f), c.layers);
+    if (c.window_layers.empty()) return;
+    const auto types_given = types ? std::ssize(*types) : c.layers;
+    require(types_given == c.layers, "'layer_types' has {}, and 'num_hidden_layers' is {}",
+            counted(types_given, "layer"), c.layers);
+    if (std::ssize(c.window_layers) == c.layers) c.window_layers.clear();
+  }
+  c.window = window();
+  if (c.window == 0) c.window_layers.clear();
+}
+
+// Types of layers say where a window is; the number of layers without one is what versions before
+// 4.53 read.
+void add_window(Json& json, const ModelConfig& c, const std::string& architecture) {
+  const Json window = c.window > 0 ? Json(c.window) : Json();
+  if (architecture == "MistralForCausalLM" || architecture == "MixtralForCausalLM") {
+    json["sliding_window"] = window;
+    return;
+  }
+  json["use_sliding_window"] = c.window > 0;
+  if (c.window == 0) return;
+  json["sliding_window"] = window;
+  std::int64_t full = 0;
+  while (window_of(c, full) == 0) ++full;
+  json["max_window_layers"] = full;
+  if (architecture != "Qwen2ForCausalLM" && architecture != "Qwen3ForCausalLM") return;
+  json["layer_types"] = Json::array();
+  for (std::int64_t l = 0; l < c.layers; ++l)
+    json["layer_types"].push_back(window_of(c, l) > 0 ? "sliding_attention" : "full_attention");
+}
+
+ModelConfig with_plain_windows(ModelConfig c) {
+  auto plain = canonical(c);
+  c.window = plain.window;
+  c.window_layers = std::move(plain.window_layers);
+  return c;
+}
+
+}  // namespace trireme

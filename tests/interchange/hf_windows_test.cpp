@@ -1,0 +1,130 @@
+// Windows of config.json to [model] and back; what cannot be represented is refused by name.
+#include "lib/interchange/hf_windows.hpp"
+
+#include "tests/interchange/config_files.hpp"
+
+namespace trireme {
+
+using namespace test;
+
+TEST(HfWindows, AreThoseOfTheFamily) {
+  struct Window {
+    std::int64_t tokens;
+    std::vector<std::int64_t> layers;
+    bool operator==(const Window&) const = default;
+  };
+  const Window none{0, {}};
+  const auto window = [](const Json& json, const char* changes) {
+    const auto c = with(json, changes);
+    EXPECT_EQ(c.context, 64);
+    return Window{c.window, c.window_layers};
+  };
+  const auto llama = [&](const char* changes) {
+    auto json = llama_config();
+    json["num_hidden_layers"] = 4;
+    return window(json, changes);
+  };
+  const Window all{32, {}};
+  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": 32})"), all);
+  EXPECT_EQ(llama(R"({"model_type": "mistral"})"), (Window{4096, {}}));
+  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": null})"), none);
+  // Mistral's class reads no types of layers.
+  EXPECT_EQ(llama(R"({"model_type": "mistral", "sliding_window": 32,
+                      "layer_types": ["full_attention", "full_attention"]})"),
+            all);
+  EXPECT_EQ(llama(R"({"layer_types": ["full_attention", "full_attention"]})"), none);
+  for (const char* type : {"qwen2", "qwen3"}) {
+    auto json = llama_config();
+    json["model_type"] = type;
+    json["num_hidden_layers"] = 4;
+    json["sliding_window"] = 32;
+    const auto qwen = [&](const char* changes) { return window(json, changes); };
+    EXPECT_EQ(qwen("{}"), none);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": false, "max_window_layers": 0})"), none);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true})"), none);  // from layer 28 on
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 2})"),
+              (Window{32, {2, 3}}));
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0})"), all);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0,
+                       "sliding_window": null})"),
+              none);
+    EXPECT_EQ(qwen(R"({"use_sliding_window": true, "max_window_layers": 0, "layer_types":
+                       ["sliding_attention", "full_attention", "sliding_attention",
+                        "full_attention"]})"),
+              (Window{32, {0, 2}}));
+  }
+  auto mixtral = mixture_config(R"({"model_type": "mixtral"})");
+  EXPECT_EQ(window(mixtral, "{}"), none);
+  EXPECT_EQ(window(mixtral, R"({"sliding_window": 32})"), all);
+  const auto qwen3 = qwen3_moe_config();
+  EXPECT_EQ(window(qwen3, R"({"sliding_window": 32, "use_sliding_window": false})"), none);
+  EXPECT_EQ(window(qwen3, R"({"sliding_window": 32, "use_sliding_window": true,
+                              "max_window_layers": 2})"),
+            all);
+}
+
+TEST(HfWindows, OneThatIsNotKnownIsRefusedWhereItMatters) {
+  // Versions 4 and 5 give the window to other layers.
+  const auto json = qwen2_moe_config();
+  EXPECT_EQ(with(json, R"({"sliding_window": 8, "use_sliding_window": false})").context, 64);
+  EXPECT_EQ(with(json, R"({"sliding_window": 64, "use_sliding_window": true})").window, 0);
+  const char* used = R"({"sliding_window": 8, "use_sliding_window": true})";
+  const auto says = message_of<Error>([&] { with(json, used); });
+  EXPECT_NE(says.find("'sliding_window' = 8"), std::string::npos) << says;
+  EXPECT_NE(says.find("--context 8"), std::string::npos) << says;
+  auto olmoe = mixture_config(R"({"model_type": "olmoe"})");
+  EXPECT_EQ(with(olmoe, R"({"sliding_window": null})").context, 64);
+  EXPECT_NE(message_of<Error>([&] {
+              with(olmoe, R"({"sliding_window": 8})");
+            }).find("'sliding_window' = 8"),
+            std::string::npos);
+  // Where what a window does is not known, it is the same model within that alone.
+  auto wider = json;
+  wider.update(Json::parse(R"({"sliding_window": 32, "use_sliding_window": true})"));
+  EXPECT_EQ(positions_of(model_of_config(wider, "config.json", 16)), 32);
+}
+
+TEST(HfWindows, WhatCannotBeReadIsRefusedByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"sliding_window": 8})", "'sliding_window' = 8"},
+      {R"({"layer_types": ["full_attention", "linear_attention"]})", "linear_attention"},
+      {R"({"layer_types": ["full_attention", "sliding_attention"]})",
+       "'layer_types' has \"sliding_attention\", and models of this type have no window"},
+      {R"({"model_type": "qwen3", "sliding_window": 8,
+           "layer_types": ["full_attention", "sliding_attention"]})",
+       "\"sliding_attention\", while 'use_sliding_window' is not true"},
+      {R"({"model_type": "qwen3", "use_sliding_window": true, "layer_types": ["sliding_attention"]})",
+       "'layer_types' has 1 layer, and 'num_hidden_layers' is 2"},
+      {R"({"model_type": "qwen3", "use_sliding_window": true, "sliding_window": -3,
+           "max_window_layers": 0})",
+       "'sliding_window'"},
+  };
+  for (const auto& [change, says] : cases) {
+    const auto text = message_of<Error>([&] { with(llama_config(), change); });
+    EXPECT_NE(text.find(says), std::string::npos) << change << ": " << text;
+    EXPECT_TRUE(text.starts_with("config.json cannot be imported")) << text;
+  }
+}
+
+TEST(HfWindows, WhatNoArchitectureHasIsRefusedByItsSetting) {
+  const auto refused = [](ModelConfig c, auto change, const char* says) {
+    change(c);
+    const auto text = message_of<Error>([&] { architecture_of(c); });
+    EXPECT_NE(text.find(says), std::string::npos) << says << ": " << text;
+  };
+  const auto gpt2 = small_gpt2(), llama = small_llama(), mixtral = small_mixtral(),
+             olmoe = small_olmoe(), qwen2 = small_qwen2_moe(), qwen3 = small_qwen3_moe();
+  refused(
+      gpt2, [](auto& c) { c.window = 5; }, "model.window = 5, and GPT2LMHeadModel");
+  refused(
+      llama, [](auto& c) { c.window = 5, c.bias = true; }, "model.bias = true");
+  const auto some = [](auto& c) {
+    c.window = 5;
+    c.window_layers = {1};
+  };
+  refused(llama, some, "model.window_layers = [1], and MistralForCausalLM");
+  for (const auto& mixture : {mixtral, qwen3}) refused(mixture, some, "model.window_layers = [1]");
+  for (const auto& mixture : {olmoe, qwen2}) refused(mixture, some, "model.window = 5");
+}
+
+}  // namespace trireme
