@@ -345,8 +345,7 @@ class Checker {
     const auto at_once = deck_.model.chunk_tokens.value_or(0);
     rule(at_once % chunk == 0, {"model.chunk_tokens", "run.exact_chunk"},
          "model.chunk_tokens = {} is no multiple of run.exact_chunk = {}, whose tokens are summed "
-         "as "
-         "one: give {} or another multiple, or leave it out",
+         "as one: give {} or another multiple, or leave it out",
          at_once, chunk, (at_once + chunk - 1) / chunk * chunk);
     rule(
         !deck_.data.has_validation() || deck_.train.microbatch <= fixed::loss_terms / tokens,

@@ -142,9 +142,9 @@ KeySection model_section() {
               "again; 0: all of it")
               .in(0, int32_most)
               .in_units("tokens")
-              .automatically_where_absent("0 where a rank has up to 8192 tokens of a sample, else "
-                                          "4096, or the next multiple "
-                                          "of run.exact_chunk with run.exactness = \"invariant\""),
+              .automatically_where_absent(
+                  "0 where a rank has up to 8192 tokens of a sample, else 4096, or the next "
+                  "multiple of run.exact_chunk with run.exactness = \"invariant\""),
           row("init_from", &M::init_from,
               "checkpoint whose weights start the run at step 0 (fine-tuning); empty: none")
               .as(path),
