@@ -9,6 +9,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/deck/check.hpp"
+#include "lib/deck/microbatch.hpp"
 #include "lib/deck/preset.hpp"
 #include "lib/deck/removed_keys.hpp"
 #include "lib/deck/table.hpp"

@@ -5,6 +5,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/deck/check.hpp"
+#include "lib/deck/microbatch.hpp"
 #include "lib/pipe/schedule.hpp"
 #include "lib/shard/policy.hpp"
 

@@ -290,29 +290,6 @@ TEST(Check, PatternsNameParameters) {
   expect_problem(d, "optimizer.no_decay", "\"*.bais\" matches no parameter");
 }
 
-TEST(Check, MicrobatchOfPipelines) {
-  EXPECT_EQ(default_microbatch(24, 1), 24);
-  EXPECT_EQ(default_microbatch(24, 2), 6);   // 4 of them
-  EXPECT_EQ(default_microbatch(24, 4), 3);   // 8
-  EXPECT_EQ(default_microbatch(24, 16), 1);  // 32 would be wanted, 24 there are
-  for (std::int64_t samples = 1; samples <= 60; ++samples) {
-    for (std::int64_t pipe = 2; pipe <= 8; ++pipe) {
-      const auto m = default_microbatch(samples, pipe);
-      ASSERT_EQ(samples % m, 0);
-      const auto least = std::min(samples, 2 * pipe);
-      ASSERT_GE(samples / m, least);
-    }
-  }
-}
-
-// Interleaved microbatches come in groups of as many as there are stages.
-TEST(Check, MicrobatchOfInterleavedPipelines) {
-  EXPECT_EQ(default_microbatch(24, 3, ScheduleKind::one_f_one_b), 4);  // 6 of them
-  EXPECT_EQ(default_microbatch(20, 4, ScheduleKind::one_f_one_b), 2);  // 10
-  EXPECT_EQ(default_microbatch(20, 4, ScheduleKind::interleaved), 1);  // 20
-  EXPECT_EQ(default_microbatch(24, 3, ScheduleKind::interleaved), 4);
-}
-
 TEST(Check, QuickStartIsSoundOnItsGrids) {
   Deck d = load_deck(test::source_dir() / "inputs/quickstart.toml");
   for (std::int64_t pipe : {1, 2}) {

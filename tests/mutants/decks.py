@@ -31,9 +31,9 @@ MUTANTS = [
      "        fill(deck_);\n        const auto rest = deck_.model;\n        deck_.model = preset_named(name);\n"
      "        if (rest.layers == 0) return;\n        forget(\"model.layers\");\n", DECK),
     ("an override of the length is beside the deck's", "lib/deck/load.cpp", 'if (path == "train.tokens") forget_from_file("train.steps");', "", DECK),
-    ("a pipeline has as many microbatches as stages", "lib/deck/check.cpp", "if (samples / m >= 2 * pipe)", "if (samples / m >= pipe)", DECK),
-    ("microbatches of an interleaved pipeline fill no groups", "lib/deck/check.cpp", "if (groups && samples / m % pipe != 0) continue;", "", DECK),
-    ("a grid's microbatch is that of another", "lib/deck/check.cpp", "default_microbatch(t.batch / p.data,", "default_microbatch(t.batch,", DECK),
+    ("a pipeline has as many microbatches as stages", "lib/deck/microbatch.cpp", "if (samples / m >= 2 * pipe)", "if (samples / m >= pipe)", DECK),
+    ("microbatches of an interleaved pipeline fill no groups", "lib/deck/microbatch.cpp", "if (groups && samples / m % pipe != 0) continue;", "", DECK),
+    ("a grid's microbatch is that of another", "lib/deck/microbatch.cpp", "default_microbatch(t.batch / p.data,", "default_microbatch(t.batch,", DECK),
     ("gradients of f64 travel as f32", "lib/deck/load.cpp", "deck_.precision.reduce = wide(deck_.precision.compute);", "deck_.precision.reduce = DType::f32;", DECK),
     # rules
     ("a file is trained on and held out", "lib/deck/check.cpp", "rule(twice == d.validation_files.end(),", "rule(true,", DECK),
