@@ -14,7 +14,7 @@
 #include "lib/data/dataset.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/predict/machine_file.hpp"
-#include "lib/run/loop.hpp"
+#include "lib/run/run_length.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/train/state.hpp"
 

@@ -10,8 +10,8 @@
 #include "app/replayer.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/io/checkpoint_reader.hpp"
-#include "lib/run/loop.hpp"
 #include "lib/run/record.hpp"
+#include "lib/run/run_length.hpp"
 #include "lib/run/schedule.hpp"
 
 namespace trireme {

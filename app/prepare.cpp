@@ -13,7 +13,7 @@
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/io/checkpoint_list.hpp"
 #include "lib/model/spec.hpp"
-#include "lib/run/loop.hpp"
+#include "lib/run/run_length.hpp"
 #include "lib/train/state.hpp"
 
 namespace trireme {

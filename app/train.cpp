@@ -26,6 +26,7 @@
 #include "lib/launch/mpi_job.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/run/loop.hpp"
+#include "lib/run/run_length.hpp"
 
 namespace trireme {
 

@@ -10,8 +10,8 @@
 #include "lib/deck/checkpoint_deck.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/mpi_job.hpp"
-#include "lib/run/loop.hpp"
 #include "lib/run/record.hpp"
+#include "lib/run/run_length.hpp"
 #include "lib/run/schedule.hpp"
 #include "lib/shard/freeze.hpp"
 

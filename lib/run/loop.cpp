@@ -11,11 +11,11 @@
 #include "kernels/trace.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/escaped.hpp"
-#include "lib/base/limits.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/seconds.hpp"
 #include "lib/base/timesheet.hpp"
 #include "lib/run/evaluation.hpp"
+#include "lib/run/run_length.hpp"
 #include "lib/run/sample.hpp"
 #include "lib/run/schedule.hpp"
 #include "lib/run/step_inputs.hpp"
@@ -27,23 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 static bool is_multiple(std::int64_t step, std::int64_t every) {
   return every > 0 && step % every == 0;
-}
-
-std::int64_t steps_of_run(const TrainConfig& t, std::int64_t context, const CheckpointMeta& meta) {
-  if (t.steps > 0) return t.steps;
-  const auto left = std::max<std::int64_t>(0, t.tokens - meta.tokens), each = t.batch * context;
-  return meta.step + (left + each - 1) / each;
-}
-
-void require_countable(const TrainConfig& t, std::int64_t context, const CheckpointMeta& meta) {
-  const auto steps = steps_of_run(t, context, meta);
-  const auto fits = [&](std::int64_t there, std::int64_t each) {
-    return std::max<std::int64_t>(0, steps - meta.step) <= (most_counted - there) / each;
-  };
-  require(fits(meta.samples, t.batch) && fits(meta.tokens, t.batch * context),
-          "{} steps of train.batch = {} samples of {} tokens are more than 2^53 samples or tokens "
-          "in all: give a shorter length of the run",
-          steps, t.batch, context);
 }
 
 bool evaluation_is_due(const EvaluateConfig& e, std::int64_t step, std::int64_t total_steps) {

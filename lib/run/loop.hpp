@@ -27,12 +27,6 @@
 
 namespace trireme {
 
-// Steps of the whole run: train.steps, or those done and as many as the remaining tokens take.
-std::int64_t steps_of_run(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
-
-// Error when a run from this checkpoint would count more samples or tokens than one may hold.
-void require_countable(const TrainConfig&, std::int64_t context, const CheckpointMeta&);
-
 // Is an evaluation due after this step of a run that has held-out data?
 bool evaluation_is_due(const EvaluateConfig&, std::int64_t step, std::int64_t total_steps);
 

@@ -1,4 +1,4 @@
-#include "lib/run/loop.hpp"
+#include "lib/run/run_length.hpp"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 // A checkpoint of more could be written, and would be refused when it is read.
-TEST(Loop, CountsNoMoreThanACheckpointMayHold) {
+TEST(RunLength, CountsNoMoreThanACheckpointMayHold) {
   TrainConfig t;
   t.batch = 4;
   const auto refusal = [&t](std::int64_t steps, const CheckpointMeta& meta) {
