@@ -3,15 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/error.hpp"
-#include "lib/data/chat_jinja.hpp"
 #include "lib/data/chat_text.hpp"
 #include "lib/data/tokenize.hpp"
 #include "tests/data/sentencepiece_model.hpp"
 #include "tests/data/token_files.hpp"
+#include "tests/data/toy_tokenizer.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -21,51 +20,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// An id for a byte, one for a run of n line ends, 300 + n, and one for each special text; these are
-// found where they are marked alone.
-class ToyTokenizer final : public Tokenizer {
- public:
-  explicit ToyTokenizer(std::vector<std::string> special,
-                        std::map<std::string, std::string> files = {})
-      : special_(std::move(special)), files_(std::move(files)) {}
-  using Tokenizer::encode;
-  void encode(std::string_view text, TextPlace, std::vector<std::int32_t>& ids) const override {
-    for (std::size_t i = 0; i < text.size();) {
-      const auto lines = std::min(text.find_first_not_of('\n', i), text.size()) - i;
-      ids.push_back(lines > 0 ? 300 + static_cast<std::int32_t>(lines)
-                              : static_cast<unsigned char>(text[i]));
-      i += std::max<std::size_t>(lines, 1);
-    }
-  }
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    std::string text;
-    for (const auto id : ids)
-      text += id >= 1000  ? special_[static_cast<std::size_t>(id - 1000)]
-              : id >= 300 ? std::string(static_cast<std::size_t>(id - 300), '\n')
-                          : std::string(1, static_cast<char>(id));
-    return text;
-  }
-  std::int32_t vocab() const override { return 1100; }
-  std::optional<std::int32_t> separator() const override { return 0; }
-  const TokenizerSpec& spec() const override { return spec_; }
-  std::optional<std::int32_t> id_of(std::string_view token) const override {
-    const auto at = std::ranges::find(special_, token);
-    if (at == special_.end()) return std::nullopt;
-    return 1000 + static_cast<std::int32_t>(at - special_.begin());
-  }
-  std::vector<std::string> special_tokens() const override { return special_; }
-  std::optional<std::string> file(std::string_view name) const override {
-    const auto at = files_.find(std::string(name));
-    return at == files_.end() ? std::nullopt : std::optional(at->second);
-  }
-
- private:
-  std::vector<std::string> special_;
-  std::map<std::string, std::string> files_;
-  TokenizerSpec spec_{TokenizerKind::bytes, {}};
-};
-
-const Conversation short_talk{{"user", "Hi"}, {"assistant", "Yo"}};
 const Conversation long_talk{{"system", "Be brief."},
                              {"user", " 1+1? "},
                              {"assistant", "\n2 "},
@@ -231,94 +185,6 @@ TEST(ChatText, ConversationsThatCannotBeWrittenAreRefused) {
   EXPECT_NO_THROW(write_chat(file, {{"assistant", "b"}, {"user", "c"}}));
   EXPECT_THAT(refusal("chatml", {}), HasSubstr("no turn"));
   EXPECT_THAT(refusal("llama2", {{"system", "a"}}), HasSubstr("no turn"));
-}
-
-TEST(ChatTemplates, TokensAreTheTokenizers) {
-  const ToyTokenizer objects(
-      {"<B>", "<E>"},
-      {{"tokenizer_config.json", R"({"bos_token": {"content": "<B>"}, "eos_token": "<E>"})"}});
-  EXPECT_EQ(write_chat(with_tokens_of(chat_template_named("mistral"), objects), short_talk).text,
-            "<B>[INST] Hi [/INST]Yo<E>");
-  EXPECT_THAT(message_of<Error>([&] { with_tokens_of(chat_template_named("chatml"), objects); }),
-              HasSubstr("<|im_start|>, which the tokenizer lacks"));
-  EXPECT_THAT(
-      message_of<Error>([&] { with_tokens_of(chat_template_named("llama2"), *bytes_tokenizer()); }),
-      HasSubstr("bos_token"));
-  EXPECT_THAT(message_of<Error>([] { chat_template_named("none"); }),
-              AllOf(HasSubstr("\"none\""), HasSubstr("chatml, qwen2")));
-  // What the tokenizer's files do not name is not guessed.
-  EXPECT_THAT(message_of<Error>([&] {
-                with_tokens_of(chat_template_named("mistral"),
-                               ToyTokenizer({"<s>", "</s>"}, {{"tokenizer_config.json", "{}"}}));
-              }),
-              HasSubstr("names no bos_token"));
-}
-
-// A template of a file need not say which of its texts are the tokenizer's tokens.
-TEST(ChatTemplates, NoTokenOfTheTokenizerIsWrittenAsPlainText) {
-  ChatTemplate t;
-  t.name = "file";
-  t.begin = "{bos}";
-  t.turns = {{"user", {"<|user|>", ""}}, {"assistant", {"A: ", " <|end|>{eos}"}}};
-  const ToyTokenizer tokenizer({"<s>", "</s>", "<|user|>", "<|end|>", "<|"});
-  const auto full = with_tokens_of(t, tokenizer);
-  std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> targets;
-  encode_chat(tokenizer, write_chat(full, short_talk), ids, targets);
-  EXPECT_THAT(ids, ElementsAre(1000, 1002, 'H', 'i', 'A', ':', ' ', 'Y', 'o', ' ', 1003, 1001));
-  EXPECT_THAT(targets, ElementsAre(0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0));
-  EXPECT_EQ(end_of_turn(full), "<|end|>");
-  t.turns["assistant"].after = "\n";
-  EXPECT_EQ(end_of_turn(with_tokens_of(t, tokenizer)), "");
-
-  // Contents, and what is written as they are, are plain text.
-  const auto refusal = [&](const ChatTemplate& wrong) {
-    return message_of<Error>([&] { with_tokens_of(wrong, tokenizer); });
-  };
-  auto system = t;
-  system.turns["system"] = {"", ""};
-  EXPECT_EQ(refusal(system), "");
-  system.default_system = "Be kind.<|end|>";
-  EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|end|>"), HasSubstr("plain text")));
-  system.default_system = "{bos}Be kind.";
-  EXPECT_THAT(refusal(system), AllOf(HasSubstr("{bos}"), HasSubstr("plain text")));
-  system.default_system.clear();
-  system.turns["system"] = {"<|user|>", ""};
-  EXPECT_EQ(refusal(system), "");
-  system.system = ChatTemplate::SystemPlace::first_user_turn;
-  EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|user|>"), HasSubstr("plain text")));
-}
-
-// A Jinja text that half of all models have.
-const std::string jinja =
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-    "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
-    "}}{% endif %}";
-
-TEST(ChatTemplates, ATokenizersOwnIsKnownByItsText) {
-  const auto own = [](const std::string& file, const std::string& text) {
-    return chat_template_of(ToyTokenizer({}, {{file, text}})).name;
-  };
-  const auto config = [](const nlohmann::json& t) {
-    return nlohmann::json{{"chat_template", t}}.dump();
-  };
-  EXPECT_EQ(own("chat_template.jinja", jinja + "\n"), "chatml");
-  EXPECT_EQ(own("tokenizer_config.json", config(jinja)), "chatml");
-  EXPECT_EQ(own("tokenizer_config.json", config({{{"name", "tool_use"}, {"template", "?"}},
-                                                 {{"name", "default"}, {"template", jinja}}})),
-            "chatml");
-  std::string escaped;
-  for (const char c : jinja) escaped += c == '\n' ? std::string("\\n") : std::string(1, c);
-  EXPECT_EQ(own("chat_template.jinja", escaped), "chatml");
-
-  const auto refusal = [&](const std::string& text) {
-    return message_of<Error>([&] { own("chat_template.jinja", text); });
-  };
-  EXPECT_THAT(refusal(jinja + "{{ 'more' }}"),
-              AllOf(HasSubstr("not known here; it looks like chatml"), HasSubstr("--template")));
-  EXPECT_THAT(refusal("{{ messages }}"), AllOf(HasSubstr("not known here:"), HasSubstr("qwen3")));
-  EXPECT_THAT(message_of<Error>([] { chat_template_of(*bytes_tokenizer()); }),
-              HasSubstr("brings no chat template"));
 }
 
 TEST(Conversations, AreReadFromBothForms) {

@@ -1,44 +1,15 @@
 // The reference kernels against values worked out by hand.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "kernels/ref/kernels.hpp"
+#include "tests/kernels/by_hand.hpp"
 
 namespace trireme {
 namespace {
 
 constexpr auto overwrite = Accumulate::overwrite, add = Accumulate::add;
-
-template <class T>
-View view(std::vector<T>& v, const Shape& s) {
-  EXPECT_EQ(static_cast<std::int64_t>(v.size()), s.count());
-  return {reinterpret_cast<std::byte*>(v.data()), dtype_of<T>, s};
-}
-
-template <class T>
-void expect_values(const std::vector<T>& got, const std::vector<double>& want, double tolerance) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    double x;
-    if constexpr (std::is_same_v<T, bf16>)
-      x = static_cast<float>(got[i]);
-    else
-      x = static_cast<double>(got[i]);
-    EXPECT_NEAR(x, want[i], tolerance) << "element " << i;
-  }
-}
-
-// A few roundings in double, of values up to 10.
-constexpr double tiny = 1e-14;
-
-std::vector<bf16> bf16s(std::initializer_list<float> values) {
-  std::vector<bf16> v;
-  for (float x : values) v.emplace_back(x);
-  return v;
-}
 
 TEST(RefCopy, PermutesCastsAndAdds) {
   std::vector<float> src{1, 2, 3, 4, 5, 6};
@@ -358,68 +329,6 @@ TEST(RefReduce, AddsColumnsAndSquares) {
   x[4] = std::numeric_limits<float>::infinity();
   ref::run(kernel::SumSquares{.out_N = view(sum, {1}), .x = {view(x, {2, 3})}});
   EXPECT_FALSE(std::isfinite(sum[0]));
-}
-
-// One step of one weight 1 with gradient g, and arrays that are then what the step left.
-double stepped(const UpdateRule& rule, const UpdateFactors& factors, double gradient,
-               std::vector<double>& arrays) {
-  std::vector<double> w{1}, g{gradient};
-  kernel::Update update{.rule = rule, .shards = {}};
-  auto& s = update.shards.emplace_back(
-      kernel::Update::Shard{.master_N = view(w, {1}), .grad_N = view(g, {1}), .factors = factors});
-  for (double& a : arrays)
-    s.state_N.push_back(View(reinterpret_cast<std::byte*>(&a), DType::f64, {1}));
-  ref::run(update);
-  return w[0];
-}
-
-TEST(RefOptimizer, SgdStep) {
-  std::vector<double> w{1}, g{2};
-  auto copy = bf16s({0});
-  ref::run(kernel::Update{.rule = rule::Sgd{},
-                          .shards = {{.master_N = view(w, {1}),
-                                      .copy_N = view(copy, {1}),
-                                      .grad_N = view(g, {1}),
-                                      .factors = {.lr = 0.1, .decay = 0.1, .scale = 0.5}}}});
-  expect_values(w, {0.89}, tiny);
-  expect_values(copy, {0.89}, 0x1p-9);
-}
-
-TEST(RefOptimizer, MomentumStep) {
-  const UpdateFactors factors{.lr = 0.1, .decay = 0.1, .scale = 0.5};
-  std::vector<double> m{3};
-  // m = 0.5 3 + 2 = 3.5; w = 1 - 0.1 (3.5 + 0.1)
-  EXPECT_NEAR(stepped(rule::Momentum{.momentum = 0.5, .nesterov = false}, factors, 4, m), 0.64,
-              tiny);
-  EXPECT_EQ(m[0], 3.5);
-  m = {3};
-  // The step is 2 + 0.5 3.5.
-  EXPECT_NEAR(stepped(rule::Momentum{.momentum = 0.5, .nesterov = true}, factors, 4, m), 0.615,
-              tiny);
-  EXPECT_EQ(m[0], 3.5);
-}
-
-TEST(RefOptimizer, AdamWFirstStep) {
-  // Unbiased moments are g = 2 and g^2, so the step is lr (2 / (2 + eps) + decay w).
-  std::vector<double> arrays{0, 0};
-  EXPECT_NEAR(stepped(rule::AdamW{.beta1 = 0.9, .beta2 = 0.75, .eps = 2},
-                      {.lr = 0.1, .decay = 0.5, .scale = 0.5, .count = 1}, 4, arrays),
-              0.9, tiny);
-  EXPECT_NEAR(arrays[0], 0.2, tiny);
-  EXPECT_NEAR(arrays[1], 1, tiny);
-}
-
-TEST(RefOptimizer, LionStep) {
-  const rule::Lion lion{.beta1 = 0.5, .beta2 = 0.75};
-  const UpdateFactors factors{.lr = 0.1, .decay = 0.1, .scale = 0.5};
-  std::vector<double> m{-3};
-  // 0.5 -3 + 0.5 2 is negative; then m = 0.75 -3 + 0.25 2.
-  EXPECT_NEAR(stepped(lion, factors, 4, m), 1 + 0.1 * (1 - 0.1), tiny);
-  EXPECT_EQ(m[0], -1.75);
-  m = {-2};
-  EXPECT_NEAR(stepped(lion, factors, 4, m), 1 - 0.1 * 0.1, tiny);  // of 0
-  m = {-1};
-  EXPECT_NEAR(stepped(lion, factors, 4, m), 1 - 0.1 * (1 + 0.1), tiny);
 }
 
 }  // namespace

@@ -1,0 +1,110 @@
+// Templates of conversations: their tokens, and which one a tokenizer brings.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/error.hpp"
+#include "lib/data/chat_jinja.hpp"
+#include "lib/data/chat_text.hpp"
+#include "tests/data/token_files.hpp"
+#include "tests/data/toy_tokenizer.hpp"
+#include "tests/support/message_of.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(ChatTemplates, TokensAreTheTokenizers) {
+  const ToyTokenizer objects(
+      {"<B>", "<E>"},
+      {{"tokenizer_config.json", R"({"bos_token": {"content": "<B>"}, "eos_token": "<E>"})"}});
+  EXPECT_EQ(write_chat(with_tokens_of(chat_template_named("mistral"), objects), short_talk).text,
+            "<B>[INST] Hi [/INST]Yo<E>");
+  EXPECT_THAT(message_of<Error>([&] { with_tokens_of(chat_template_named("chatml"), objects); }),
+              HasSubstr("<|im_start|>, which the tokenizer lacks"));
+  EXPECT_THAT(
+      message_of<Error>([&] { with_tokens_of(chat_template_named("llama2"), *bytes_tokenizer()); }),
+      HasSubstr("bos_token"));
+  EXPECT_THAT(message_of<Error>([] { chat_template_named("none"); }),
+              AllOf(HasSubstr("\"none\""), HasSubstr("chatml, qwen2")));
+  // What the tokenizer's files do not name is not guessed.
+  EXPECT_THAT(message_of<Error>([&] {
+                with_tokens_of(chat_template_named("mistral"),
+                               ToyTokenizer({"<s>", "</s>"}, {{"tokenizer_config.json", "{}"}}));
+              }),
+              HasSubstr("names no bos_token"));
+}
+
+// A template of a file need not say which of its texts are the tokenizer's tokens.
+TEST(ChatTemplates, NoTokenOfTheTokenizerIsWrittenAsPlainText) {
+  ChatTemplate t;
+  t.name = "file";
+  t.begin = "{bos}";
+  t.turns = {{"user", {"<|user|>", ""}}, {"assistant", {"A: ", " <|end|>{eos}"}}};
+  const ToyTokenizer tokenizer({"<s>", "</s>", "<|user|>", "<|end|>", "<|"});
+  const auto full = with_tokens_of(t, tokenizer);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> targets;
+  encode_chat(tokenizer, write_chat(full, short_talk), ids, targets);
+  EXPECT_THAT(ids, ElementsAre(1000, 1002, 'H', 'i', 'A', ':', ' ', 'Y', 'o', ' ', 1003, 1001));
+  EXPECT_THAT(targets, ElementsAre(0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0));
+  EXPECT_EQ(end_of_turn(full), "<|end|>");
+  t.turns["assistant"].after = "\n";
+  EXPECT_EQ(end_of_turn(with_tokens_of(t, tokenizer)), "");
+
+  // Contents, and what is written as they are, are plain text.
+  const auto refusal = [&](const ChatTemplate& wrong) {
+    return message_of<Error>([&] { with_tokens_of(wrong, tokenizer); });
+  };
+  auto system = t;
+  system.turns["system"] = {"", ""};
+  EXPECT_EQ(refusal(system), "");
+  system.default_system = "Be kind.<|end|>";
+  EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|end|>"), HasSubstr("plain text")));
+  system.default_system = "{bos}Be kind.";
+  EXPECT_THAT(refusal(system), AllOf(HasSubstr("{bos}"), HasSubstr("plain text")));
+  system.default_system.clear();
+  system.turns["system"] = {"<|user|>", ""};
+  EXPECT_EQ(refusal(system), "");
+  system.system = ChatTemplate::SystemPlace::first_user_turn;
+  EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|user|>"), HasSubstr("plain text")));
+}
+
+// A Jinja text that half of all models have.
+const std::string jinja =
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+    "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
+    "}}{% endif %}";
+
+TEST(ChatTemplates, ATokenizersOwnIsKnownByItsText) {
+  const auto own = [](const std::string& file, const std::string& text) {
+    return chat_template_of(ToyTokenizer({}, {{file, text}})).name;
+  };
+  const auto config = [](const nlohmann::json& t) {
+    return nlohmann::json{{"chat_template", t}}.dump();
+  };
+  EXPECT_EQ(own("chat_template.jinja", jinja + "\n"), "chatml");
+  EXPECT_EQ(own("tokenizer_config.json", config(jinja)), "chatml");
+  EXPECT_EQ(own("tokenizer_config.json", config({{{"name", "tool_use"}, {"template", "?"}},
+                                                 {{"name", "default"}, {"template", jinja}}})),
+            "chatml");
+  std::string escaped;
+  for (const char c : jinja) escaped += c == '\n' ? std::string("\\n") : std::string(1, c);
+  EXPECT_EQ(own("chat_template.jinja", escaped), "chatml");
+
+  const auto refusal = [&](const std::string& text) {
+    return message_of<Error>([&] { own("chat_template.jinja", text); });
+  };
+  EXPECT_THAT(refusal(jinja + "{{ 'more' }}"),
+              AllOf(HasSubstr("not known here; it looks like chatml"), HasSubstr("--template")));
+  EXPECT_THAT(refusal("{{ messages }}"), AllOf(HasSubstr("not known here:"), HasSubstr("qwen3")));
+  EXPECT_THAT(message_of<Error>([] { chat_template_of(*bytes_tokenizer()); }),
+              HasSubstr("brings no chat template"));
+}
+
+}  // namespace
+}  // namespace trireme

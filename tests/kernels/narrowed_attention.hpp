@@ -1,0 +1,90 @@
+#pragma once
+// Attention that rounds to bf16 between its products, as cuDNN's does: where, and by how much.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/attention/sdpa_plan.hpp"
+#include "tests/support/contract.hpp"
+
+namespace trireme {
+
+// Is it cuDNN that computes this?
+inline bool through_cudnn(const Tested& t, const AttentionShape& s, Direction d) {
+  return t.name.starts_with("cuda") && cuda_libraries().find("frontend") != std::string::npos &&
+         cuda::sdpa_supports(s, t.compute, d);
+}
+
+// What a result may be off more where weights p and gradients ds of scores are rounded to bf16 for
+// the products that they enter, and dk and dv of each of several query heads on a key/value head
+// before they are added: that rounding of the sums of magnitudes, the largest of each result.
+struct Narrowed {
+  double o = 0, dq = 0, dk = 0, dv = 0;
+};
+
+// A row [b, t, head] of a dense [B, T, heads, D].
+struct DenseRows {
+  std::vector<double> values;
+  std::int64_t T, heads, D;
+  const double* at(std::int64_t b, std::int64_t t, std::int64_t h) const {
+    return values.data() + ((b * T + t) * heads + h) * D;
+  }
+};
+
+// From q, k and v that stand packed, and do.
+inline Narrowed narrowed(const AttentionShape& s, const DenseRows& qkv, const DenseRows& d_o) {
+  const auto T = s.tokens, H = s.heads, G = s.kv_heads, D = s.head_dim, group = H / G;
+  const auto dot = [D](const double* a, const double* b) {
+    return std::inner_product(a, a + D, b, 0.0);
+  };
+  const auto add = [D](std::vector<double>& to, std::int64_t row, double factor, const double* x) {
+    for (std::int64_t d = 0; d < D; ++d)
+      to[static_cast<std::size_t>(row * D + d)] += std::abs(factor * x[d]);
+  };
+  Narrowed most;
+  const auto raise = [](double& to, const std::vector<double>& v) {
+    to = std::max(to, std::ranges::max(v));
+  };
+  const auto size = static_cast<std::size_t>(T * D);
+  std::vector<double> p(static_cast<std::size_t>(T)), dp(p);
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t g = 0; g < G; ++g) {
+      std::vector<double> dk(size), dv(size);
+      for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
+        std::vector<double> o(size), dq(size);
+        for (std::int64_t t = 0; t < T; ++t) {
+          double sum = 0, delta = 0, largest = -std::numeric_limits<double>::infinity();
+          const auto keys = static_cast<std::size_t>(t) + 1;
+          const auto first = static_cast<std::size_t>(
+              s.window > 0 ? std::max<std::int64_t>(0, t + 1 - s.window) : 0);
+          for (auto j = first; j < keys; ++j) {
+            const auto at = static_cast<std::int64_t>(j);
+            p[j] = s.scale * dot(qkv.at(b, t, h), qkv.at(b, at, H + g));
+            dp[j] = dot(d_o.at(b, t, h), qkv.at(b, at, H + G + g));
+            largest = std::max(largest, p[j]);
+          }
+          for (auto j = first; j < keys; ++j) sum += p[j] = std::exp(p[j] - largest);
+          for (auto j = first; j < keys; ++j) delta += (p[j] /= sum) * dp[j];
+          for (auto j = first; j < keys; ++j) {
+            const auto at = static_cast<std::int64_t>(j);
+            const double ds = s.scale * p[j] * (dp[j] - delta);
+            add(o, t, p[j], qkv.at(b, at, H + G + g));
+            add(dv, at, p[j], d_o.at(b, t, h));
+            add(dq, t, ds, qkv.at(b, at, H + g));
+            add(dk, at, ds, qkv.at(b, t, h));
+          }
+        }
+        raise(most.o, o);
+        raise(most.dq, dq);
+      }
+      raise(most.dk, dk);
+      raise(most.dv, dv);
+    }
+  const double u = roundoff(DType::bf16), twice = group > 1 ? 2 * u : u;
+  return {u * most.o, u * most.dq, twice * most.dk, twice * most.dv};
+}
+
+}  // namespace trireme
