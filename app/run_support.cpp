@@ -90,10 +90,6 @@ BackendChoice backend_choice(const Deck& d, const Communicator& world) {
             "run.exactness = \"invariant\" is for the backends host and ref, and run.backend = "
             "\"{}\" means a GPU: give run.backend = \"host\"",
             d.run.backend);
-    require(d.data.attention == AttentionSpan::causal || c.name != "cuda",
-            "data.attention = \"document\" is for the backends host and ref, and run.backend = "
-            "\"{}\" means a GPU: give run.backend = \"host\" or data.attention = \"causal\"",
-            d.run.backend);
   });
   together(world, [&] {
     require(d.run.replay_every == 0 || d.run.exactness != Exactness::fast || c.name != "cuda",

@@ -70,10 +70,7 @@ struct BackendProperties {
   std::int64_t head_rows = 256;
   // Has it what run.exactness = "invariant" asks for: counts of quanta and SumOrder::by_shape?
   bool invariant = true;
-  // Can attention be kept within documents: start_BT?
-  bool documents = true;
-  // Attention's pieces of keys begin at multiples of this, for the bits of all keys at once; 0: it
-  // takes no pieces.
+  // Attention's pieces of keys begin at multiples of this, for the bits of all keys at once.
   std::int64_t key_tile = 64;
   // Has it what keeps keys and values: CachedAttention and SumOrder::by_row?
   bool caches = true;

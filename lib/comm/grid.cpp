@@ -47,17 +47,10 @@ class Checker {
   }
 
   void seq() {
-    if (l_.heads > 0 && g_.seq > l_.heads)
-      problem({"parallel.seq", "model.heads", "run.backend"},
-              "parallel.seq = {} is more than model.heads = {}: the backends host and ref alone "
-              "share out positions, too; give at most as many, or run.backend = \"host\"",
-              g_.seq, l_.heads);
     if (l_.tokens == 0 || l_.tokens % g_.seq == 0) return;
-    auto legal = divisors(l_.tokens);
-    if (l_.heads > 0) std::erase_if(legal, [&](std::int64_t n) { return n > l_.heads; });
     problem({"parallel.seq", "model.context"},
             "parallel.seq = {} does not divide model.context = {}; degrees that do: {}", g_.seq,
-            l_.tokens, legal_text(legal, g_.seq));
+            l_.tokens, legal_text(divisors(l_.tokens), g_.seq));
   }
 
   void batch() {

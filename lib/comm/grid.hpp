@@ -65,7 +65,6 @@ Group pipe_group(const Grid&, int rank);
 // What a grid must fit. 0: not known or decided yet, no limit.
 struct GridLimits {
   std::int64_t layers = 0;      // of the model: a stage needs a block
-  std::int64_t heads = 0;       // query heads, where each rank of seq needs one
   std::int64_t tokens = 0;      // of a sample; seq divides them
   std::int64_t batch = 0;       // samples a step; data * microbatch divides them
   std::int64_t microbatch = 0;  // samples of a microbatch on a data rank

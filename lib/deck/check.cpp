@@ -18,7 +18,6 @@
 namespace trireme {
 GridLimits limits_of(const Deck& deck) {
   return {.layers = deck.model.layers,
-          .heads = deck.run.backend == "cuda" ? deck.model.heads : 0,
           .tokens = deck.model.context,
           .batch = deck.train.batch,
           .microbatch = deck.train.microbatch,
@@ -316,10 +315,6 @@ class Checker {
       rule(ranks == 0 || r < ranks, {"run.trace_ranks"},
            "run.trace_ranks names rank {}, the last one is {}", r, ranks - 1);
     if (deck_.run.exactness == Exactness::invariant) exact();
-    rule(deck_.data.attention == AttentionSpan::causal || deck_.run.backend != "cuda",
-         {"data.attention", "run.backend"},
-         "data.attention = \"document\" is for the backends host and ref, not for cuda; give "
-         "run.backend = \"host\" or data.attention = \"causal\"");
     for (const auto& f : deck_.freeze) {
       rule(!f.pattern.empty(), {"freeze.pattern"}, "freeze.pattern is missing; name parameters");
       rule(f.to_step == 0 || f.to_step > f.from_step, {"freeze.to_step", "freeze.from_step"},

@@ -30,9 +30,8 @@ KeySection parallel_section() {
               .automatically("1.25 times what even loads bring"),
           row("seq", &P::seq,
               "ranks that share each sample's tokens, a divisor of model.context; up to "
-              "model.heads "
-              "of them share out attention's heads, beyond that groups of them its positions, too "
-              "(not on cuda)")
+              "model.heads of them share out attention's heads, beyond that groups of them its "
+              "positions, too")
               .in(1, 65536)
               .in_units("ranks"),
           row("stage_layers", &P::stage_layers,

@@ -60,7 +60,7 @@ std::vector<AttentionCall> AttentionCalls::with_keys_of(int c) const {
                            dim,
                            1 / std::sqrt(static_cast<double>(dim)),
                            window_};
-      if (!(keys == own.positions && keys.begin == 0)) {
+      if (runs_.size() > 1 || layout.groups() > 1) {
         shape.key_count = keys.count();
         shape.query_at = own.positions.begin;
         shape.key_at = keys.begin;

@@ -23,7 +23,7 @@ class Search {
         least_(in_, target_, machine_) {}
 
   SearchResult run(std::int64_t ranks) {
-    for (const auto& c : choices_of(in_, ranks, target_.properties.key_tile > 0 ? 8 : 1)) {
+    for (const auto& c : choices_of(in_, ranks, 8)) {
       consider(c);
       if (take_turn_to_log()) log_info("bounds of {} choices", out_.choices);
     }

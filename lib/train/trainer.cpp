@@ -28,10 +28,6 @@ static std::optional<UpdateRule> rule_of(const TrainerSetup& s) {
 
 static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) {
   const Grid& grid = axes.grid;
-  require(s.attention == AttentionSpan::causal || b.properties().documents,
-          "data.attention = \"document\" is for the backends host and ref, not for {}: give "
-          "run.backend = \"host\" or data.attention = \"causal\"",
-          b.name());
   const std::string fault = pipeline_fault(s.schedule, grid.pipe, s.chunks);
   require(fault.empty(), "{}", fault);
   require(
@@ -47,13 +43,6 @@ static TrainerSetup checked(TrainerSetup s, const Axes& axes, const Backend& b) 
           "run.backend = \"host\", or \"repeatable\" for the same bits on one grid");
   require(chunk == 0 || s.compute != DType::f64,
           "run.exactness = \"invariant\" counts gradients of f32, precision.compute is f64");
-  const int head_ranks = ops::ranks_with_heads(grid.seq, s.model.heads);
-  require(
-      b.properties().key_tile > 0 || head_ranks == grid.seq,
-      "parallel.seq = {} is more than model.heads = {} can be shared out to, so ranks share out "
-      "positions, which the backends host and ref alone can: give parallel.seq = {} or "
-      "run.backend = \"host\"",
-      grid.seq, s.model.heads, head_ranks);
   require(chunk == 0 || tokens % chunk == 0,
           "run.exact_chunk = {} does not divide the {} tokens of a sample on each rank", chunk,
           tokens);

@@ -195,9 +195,4 @@ TEST(DeckErrors, ARunOfMoreSamplesThanCanBeCounted) {
   EXPECT_EQ(refusal_of_overrides({"train.steps=9007199254740992"}), "");
 }
 
-TEST(DeckErrors, AttentionWithinDocumentsIsRefusedOnAGpu) {
-  EXPECT_THAT(refusal_of_overrides({"data.attention=document", "run.backend=cuda"}),
-              testing::HasSubstr("data.attention = \"document\" is for the backends host and ref"));
-}
-
 }  // namespace trireme

@@ -151,6 +151,11 @@ struct Context {
     lab.backend.put(queue, kernel::Fill{.dst = z, .value = 0});
     return z;
   }
+  // All queries, one run after the other, with the pieces of keys that each sees.
+  void forward_in_pieces(const View& o, const View& lse) const {
+    for (std::size_t i = 0; i + 1 < of.queries.size(); ++i)
+      forward(o, lse, of.queries[i], of.queries[i + 1], pieces(of.queries[i + 1]));
+  }
   View stats() const { return lab.wide_fresh({s.batch, s.heads, s.tokens}); }
 
   Lab& lab;
@@ -161,9 +166,21 @@ struct Context {
 
 class AttentionPieces : public ContractTest {
  protected:
-  void SetUp() override {
-    ContractTest::SetUp();
-    if (on_device()) GTEST_SKIP() << "a GPU takes all keys at once";
+  // cuDNN computes pieces apart, and rounds what each gives: no more than 8 roundings in a row.
+  static void expect_same(Lab& lab, const View& got, const View& want) {
+    if (!on_device() || lab.compute != DType::bf16) {
+      EXPECT_EQ(lab.bytes(got), lab.bytes(want));
+      return;
+    }
+    const auto x = lab.read(got), exact = lab.read(want);
+    double off = 0, all = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      off += (x[i] - exact[i]) * (x[i] - exact[i]);
+      all += exact[i] * exact[i];
+    }
+    // What adds up to nothing is left of dot products.
+    const double rest = sum_error(DType::bf16, 64, 64) * std::sqrt(static_cast<double>(x.size()));
+    EXPECT_LE(std::sqrt(off), 8 * roundoff(DType::bf16) * std::sqrt(all) + rest);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, AttentionPieces, testing::ValuesIn(tested_backends()),
@@ -180,19 +197,19 @@ TEST_P(AttentionPieces, QueriesHaveTheBitsOfAllKeysAtOnce) {
       x.backward(dq, dk, dv, o, lse, 0, T, {{0, T}}, Accumulate::overwrite);
       const View o_parts = x.fresh(), lse_parts = x.stats(), dq_parts = x.fresh(),
                  dk_parts = x.zeros(), dv_parts = x.zeros();
+      x.forward_in_pieces(o_parts, lse_parts);
       for (std::size_t i = 0; i + 1 < c.queries.size(); ++i) {
         const auto begin = c.queries[i], end = c.queries[i + 1];
-        x.forward(o_parts, lse_parts, begin, end, x.pieces(end));
         x.backward(dq_parts, dk_parts, dv_parts, o, lse, begin, end, x.pieces(end),
                    Accumulate::add);
       }
-      EXPECT_EQ(lab.bytes(o), lab.bytes(o_parts));
-      EXPECT_EQ(lab.bytes(lse), lab.bytes(lse_parts));
-      EXPECT_EQ(lab.bytes(dq), lab.bytes(dq_parts));
+      expect_same(lab, o_parts, o);
+      expect_same(lab, lse_parts, lse);
+      expect_same(lab, dq_parts, dq);
       // Sums in the wide type go on where they were left; the oracle rounds its doubles to it.
       if (wide(lab.compute) == DType::f64 || !GetParam().name.starts_with("ref")) {
-        EXPECT_EQ(lab.bytes(dk), lab.bytes(dk_parts));
-        EXPECT_EQ(lab.bytes(dv), lab.bytes(dv_parts));
+        expect_same(lab, dk_parts, dk);
+        expect_same(lab, dv_parts, dv);
       }
     });
   }
@@ -200,6 +217,7 @@ TEST_P(AttentionPieces, QueriesHaveTheBitsOfAllKeysAtOnce) {
 
 // A call's sums over its queries are one term each.
 TEST_P(AttentionPieces, GradientsOfKeysAreCountedByTheCall) {
+  if (on_device()) GTEST_SKIP() << "a GPU counts no quanta";
   for (const auto& c : cases) {
     SCOPED_TRACE(describe(c));
     run([c](Lab& lab) {
@@ -247,11 +265,13 @@ TEST_P(AttentionPieces, WindowsDocumentsAndSinksAreWhatTheySay) {
       const auto& s = x.s;
       const auto T = s.tokens, H = s.heads, D = s.head_dim;
       const View o = x.fresh(), lse = x.stats();
-      x.forward(o, lse, 0, T, {{0, T}});
+      x.forward_in_pieces(o, lse);
       const auto q = lab.read(x.q), k = lab.read(x.k), v = lab.read(x.v), got = lab.read(o);
       const auto at = [&](std::int64_t b, std::int64_t t, std::int64_t h) {
         return static_cast<std::size_t>(((b * T + t) * H + h) * D);
       };
+      const double narrow =
+          on_device() && lab.compute == DType::bf16 ? 4 * roundoff(DType::bf16) : 0;
       // Rows of b = 0 as Context has its documents.
       const auto document = [](std::int64_t t) { return (t >= 70) + (t >= 71) + (t >= 230); };
       for (const std::int64_t t :
@@ -272,7 +292,7 @@ TEST_P(AttentionPieces, WindowsDocumentsAndSinksAreWhatTheySay) {
           for (std::int64_t d = 0; d < D; ++d)
             sum[static_cast<std::size_t>(d)] += p * v[at(0, j, 0) + static_cast<std::size_t>(d)];
         }
-        const double slack = sum_error(lab.tested, D + T, 2) * 4;
+        const double slack = sum_error(lab.tested, D + T, 2) * 4 + narrow;
         for (std::int64_t d = 0; d < D; ++d) {
           const double want = sum[static_cast<std::size_t>(d)] / total;
           EXPECT_NEAR(got[at(0, t, 0) + static_cast<std::size_t>(d)], want,

@@ -249,20 +249,12 @@ std::vector<Tested> of_f32() {
 class OpsOnBackends : public ContractTest {};
 INSTANTIATE_TEST_SUITE_P(F32, OpsOnBackends, testing::ValuesIn(of_f32()), name_of_tested);
 
-// A GPU computes no attention within documents.
-static std::vector<OpCase> cases_of(const Tested& tested) {
-  auto cases = all_cases();
-  if (tested.name.find("cuda") != std::string::npos)
-    std::erase_if(cases, [](const OpCase& c) { return !c.starts.empty(); });
-  return cases;
-}
-
 TEST_P(OpsOnBackends, AgreeWithTheOracle) {
-  for (const auto& c : cases_of(GetParam())) compare(c.name, [c](Lab& lab) { run_op(lab, c); });
+  for (const auto& c : all_cases()) compare(c.name, [c](Lab& lab) { run_op(lab, c); });
 }
 
 TEST_P(OpsOnBackends, AgreeWithTheOracleWhenLessIsWanted) {
-  for (const auto& c : cases_of(GetParam()))
+  for (const auto& c : all_cases())
     for (const auto& wanted : choices(c.in.size()))
       for (const auto& trainable : choices(c.params.size())) {
         Ask ask;
@@ -275,8 +267,7 @@ TEST_P(OpsOnBackends, AgreeWithTheOracleWhenLessIsWanted) {
 TEST_P(OpsOnBackends, AgreeWithTheOracleInLeaves) {
   Ask ask;
   ask.cut = {4};
-  for (const auto& c : cases_of(GetParam()))
-    compare(c.name, [=](Lab& lab) { run_op(lab, c, ask); });
+  for (const auto& c : all_cases()) compare(c.name, [=](Lab& lab) { run_op(lab, c, ask); });
 }
 
 }  // namespace

@@ -32,7 +32,6 @@ TEST(Parity, OnFencedMemoryWithDelays) {
   test::world().configure({.chunk = 500, .random_delays = 5});
   for (auto c : test::fenced_cases(test::world().size())) {
     c.backend = test::backend_or("fenced");
-    if (c.backend == "cuda") c.documents = false;
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, f32_bound(c));
@@ -43,7 +42,6 @@ TEST(Parity, BetweenDevicesWithDelays) {
   test::world().configure({.chunk = 500, .random_delays = 6});
   for (auto& c : test::device_wire_cases(test::world().size())) {
     c.backend = test::backend_or(c.backend.c_str());
-    if (c.backend == "cuda") c.documents = false;
     SCOPED_TRACE(test::name_of(c));
     if (!test::next_case(test::name_of(c))) break;
     test::expect_parity(c, f32_bound(c));

@@ -331,6 +331,18 @@ void between_devices(ParityCase& c) {
 
 std::vector<ParityCase> fenced_cases(int ranks) {
   auto cases = f32_cases(ranks, 0);
+  // Keys and values that stream past.
+  for (const bool documents : {false, true}) {
+    if (ranks == 1) break;
+    ParityCase c;
+    c.grid = {1, 1, ranks};
+    c.size = 2 * ranks * std::max(1, 8 / ranks);
+    c.flavour = documents ? "two" : "one";
+    c.documents = documents;
+    c.compute = c.reduce = DType::f32;
+    c.steps = 2;
+    cases.push_back(c);
+  }
   for (auto& c : cases) c.backend = "fenced";
   return cases;
 }

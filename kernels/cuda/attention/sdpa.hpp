@@ -15,8 +15,8 @@ std::string sdpa_library();
 
 class Sdpa {
  public:
-  // A call is split into pieces that need no more than `limit` bytes, where that can be.
-  explicit Sdpa(Determinism, int sm = sm_hopper, std::size_t limit = sdpa_piece_limit);
+  // A call is split into parts that need no more than `limit` bytes, where that can be.
+  explicit Sdpa(Determinism, int sm = sm_hopper, std::size_t limit = sdpa_part_limit);
   ~Sdpa();
   Sdpa(Sdpa&&) noexcept;
 
@@ -28,7 +28,7 @@ class Sdpa {
   // Asynchronous on `stream` (a cudaStream_t), and so is its use of the workspace. The
   // first call with new extents or strides builds a plan, which may take a second. lse is the
   // natural log of the sum of exp(scale q k'). An engine may need more than workspace() says: then
-  // smaller pieces are taken, with one warning. False, and nothing was done: no piece is small
+  // smaller parts are taken, with one warning. False, and nothing was done: no part is small
   // enough. Throw Error with the shape and cuDNN's own words.
   bool run(void* stream, const kernel::Attention&);
   bool run(void* stream, const kernel::AttentionGrad&);

@@ -19,9 +19,9 @@ std::size_t call_bytes(const AttentionShape& s, Direction direction, Determinism
   if (direction == Direction::backward) {
     const auto heads = s.batch * s.heads, rows = heads * s.tokens;
     bytes += 4 * rows;
-    if (s.heads != s.kv_heads) bytes += 4 * rows * s.head_dim;
+    if (s.heads != s.kv_heads) bytes += 4 * heads * s.keys() * s.head_dim;
     if (determinism == Determinism::on)
-      bytes += 2 * heads * rounded(s.tokens, 64) * rounded(s.tokens, 128);
+      bytes += 2 * heads * rounded(s.tokens, 64) * rounded(s.keys(), 128);
     else
       bytes += 4 * (rows + heads * rounded(s.tokens, 64)) * s.head_dim;
   }
@@ -39,16 +39,26 @@ constexpr const char* operand_names[] = {"q", "k", "v", "o", "lse", "do", "dq", 
 
 }  // namespace
 
+std::optional<SdpaMask> sdpa_mask(const AttentionShape& s) {
+  const auto keys_end = s.key_at + s.keys(), queries_end = s.query_at + s.tokens;
+  if (keys_end == queries_end && s.key_at == s.query_at) return SdpaMask::causal;
+  if (keys_end == queries_end && s.key_at < s.query_at) return SdpaMask::causal_at_end;
+  const bool in_window = s.window == 0 || queries_end - s.key_at <= s.window;
+  if (keys_end <= s.query_at + 1 && in_window) return SdpaMask::none;
+  return {};
+}
+
 bool sdpa_supports(const AttentionShape& s, DType dtype, Direction direction, int sm) {
   const bool backward = direction == Direction::backward;
   const std::int64_t most_dim = backward && sm / 10 != sm_hopper / 10 ? 128 : 256;
-  const bool whole = s.keys() == s.tokens && s.query_at == 0 && s.key_at == 0;
-  return whole && dtype == DType::bf16 && s.batch >= 1 && s.tokens >= (backward ? 2 : 1) &&
-         s.kv_heads >= 1 && s.heads >= s.kv_heads && s.heads % s.kv_heads == 0 && s.head_dim >= 8 &&
-         s.head_dim % 8 == 0 && s.head_dim <= most_dim;
+  const std::int64_t least = backward ? 2 : 1;
+  return sdpa_mask(s) && dtype == DType::bf16 && s.batch >= 1 && s.tokens >= least &&
+         s.keys() >= least && s.kv_heads >= 1 && s.heads >= s.kv_heads &&
+         s.heads % s.kv_heads == 0 && s.head_dim >= 8 && s.head_dim % 8 == 0 &&
+         s.head_dim <= most_dim;
 }
 
-AttentionShape shape_of(const AttentionShape& whole, const SdpaPiece& p) {
+AttentionShape shape_of(const AttentionShape& whole, const SdpaPart& p) {
   auto s = whole;
   s.batch = p.samples;
   s.heads = whole.heads / whole.kv_heads * p.kv_heads;
@@ -56,7 +66,7 @@ AttentionShape shape_of(const AttentionShape& whole, const SdpaPiece& p) {
   return s;
 }
 
-std::vector<SdpaPiece> halves_of(const SdpaPiece& p) {
+std::vector<SdpaPart> halves_of(const SdpaPart& p) {
   auto first = p, second = p;
   if (p.samples > 1) {
     first.samples = p.samples / 2;
@@ -72,39 +82,40 @@ std::vector<SdpaPiece> halves_of(const SdpaPiece& p) {
   return {first, second};
 }
 
-std::vector<SdpaPiece> sdpa_pieces(const AttentionShape& s, Direction direction,
-                                   Determinism determinism, std::size_t limit) {
+std::vector<SdpaPart> sdpa_parts(const AttentionShape& s, Direction direction,
+                                 Determinism determinism, std::size_t limit) {
   const auto fits = [&](std::int64_t samples, std::int64_t kv_heads) {
     return call_bytes(shape_of(s, {0, samples, 0, kv_heads}), direction, determinism) <= limit;
   };
-  // Fewest pieces of nearly one size: two sizes, so two plans, at most.
+  // Fewest parts of nearly one size: two sizes, so two plans, at most.
   std::int64_t batches = 1, groups = 1;
   while (batches < s.batch && !fits((s.batch + batches - 1) / batches, s.kv_heads)) ++batches;
   if (batches == s.batch)
     while (groups < s.kv_heads && !fits(1, (s.kv_heads + groups - 1) / groups)) ++groups;
   const auto samples = (s.batch + batches - 1) / batches;
   const auto kv_heads = (s.kv_heads + groups - 1) / groups;
-  std::vector<SdpaPiece> pieces;
+  std::vector<SdpaPart> parts;
   for (std::int64_t b = 0; b < s.batch; b += samples)
     for (std::int64_t g = 0; g < s.kv_heads; g += kv_heads)
-      pieces.push_back({b, std::min(samples, s.batch - b), g, std::min(kv_heads, s.kv_heads - g)});
-  return pieces;
+      parts.push_back({b, std::min(samples, s.batch - b), g, std::min(kv_heads, s.kv_heads - g)});
+  return parts;
 }
 
 std::size_t sdpa_workspace(const AttentionShape& s, Direction direction, Determinism determinism,
                            std::size_t limit) {
-  // The first piece is the largest.
-  const auto first = sdpa_pieces(s, direction, determinism, limit).front();
+  // The first part is the largest.
+  const auto first = sdpa_parts(s, direction, determinism, limit).front();
   return call_bytes(shape_of(s, first), direction, determinism);
 }
 
 void check_operands(const AttentionShape& s, Direction direction, const SdpaOperands& operands) {
   require(
       sdpa_supports(s, DType::bf16, direction),
-      "cuDNN attention does not take {} tokens with heads {}/{} of dim {}: it needs as many query "
+      "cuDNN attention does not take {} tokens and {} keys with heads {}/{} of dim {}: it needs as "
+      "many query "
       "heads on each key/value head, a dim that is a multiple of 8 up to 256, and backward more "
       "than one token",
-      s.tokens, s.heads, s.kv_heads, s.head_dim);
+      s.tokens, s.keys(), s.heads, s.kv_heads, s.head_dim);
   for (std::size_t i = 0; i < operands_of(direction); ++i) {
     const auto& v = operands[i];
     const auto* name = operand_names[i];
@@ -115,10 +126,11 @@ void check_operands(const AttentionShape& s, Direction direction, const SdpaOper
       continue;
     }
     const auto heads = on_keys(i) ? s.kv_heads : s.heads;
-    require(v.dims == 4 && v.extent[0] == s.batch && v.extent[1] == s.tokens &&
+    const auto tokens = on_keys(i) ? s.keys() : s.tokens;
+    require(v.dims == 4 && v.extent[0] == s.batch && v.extent[1] == tokens &&
                 v.extent[2] == heads && v.extent[3] == s.head_dim,
             "cuDNN attention: {} [{}, {}, {}, {}] is not [{}, {}, {}, {}]", name, v.extent[0],
-            v.extent[1], v.extent[2], v.extent[3], s.batch, s.tokens, heads, s.head_dim);
+            v.extent[1], v.extent[2], v.extent[3], s.batch, tokens, heads, s.head_dim);
     require(v.dtype == DType::bf16, "cuDNN attention: {} is {}, not bf16", name, name_of(v.dtype));
     require(v.stride[3] == 1,
             "cuDNN attention: the last dim of {} has stride {}: copy it into a dense view first",
@@ -133,7 +145,7 @@ void check_operands(const AttentionShape& s, Direction direction, const SdpaOper
   }
 }
 
-SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape& s, const SdpaPiece& p) {
+SdpaOperands operands_of(const SdpaOperands& whole, const AttentionShape& s, const SdpaPart& p) {
   const auto group = s.heads / s.kv_heads;
   auto part = whole;
   for (std::size_t i = 0; i < sdpa_operands; ++i) {
@@ -151,17 +163,19 @@ SdpaKey key_of(const AttentionShape& s, Direction direction, Determinism determi
   // Forward gives equal bits either way.
   SdpaKey key{direction,
               direction == Direction::forward ? Determinism::on : determinism,
-              {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim},
-              s.window < s.tokens ? s.window : 0,
+              {s.batch, s.tokens, s.heads, s.kv_heads, s.head_dim, s.keys()},
+              sdpa_mask(s).value_or(SdpaMask::causal),
+              s.window < s.query_at + s.tokens - s.key_at ? s.window : 0,
               s.scale,
               {}};
   for (std::size_t i = 0; i < operands_of(direction); ++i) {
     const auto& v = operands[i];
     const auto heads = on_keys(i) ? s.kv_heads : s.heads;
+    const auto tokens = on_keys(i) ? s.keys() : s.tokens;
     // Strides of a dense tensor stand in for those of a dim of one element.
     const std::array<std::int64_t, 3> dense =
         is_lse(i) ? std::array{heads * s.tokens, std::int64_t{1}, s.tokens}
-                  : std::array{s.tokens * heads * s.head_dim, heads * s.head_dim, s.head_dim};
+                  : std::array{tokens * heads * s.head_dim, heads * s.head_dim, s.head_dim};
     const std::array<std::size_t, 3> dims =
         is_lse(i) ? std::array<std::size_t, 3>{0, 2, 1} : std::array<std::size_t, 3>{0, 1, 2};
     for (std::size_t d = 0; d < 3; ++d)

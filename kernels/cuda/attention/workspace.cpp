@@ -1,19 +1,20 @@
 #include <algorithm>
 
-#include "kernels/cuda/attention/sdpa_plan.hpp"
+#include "kernels/cuda/attention/key_pieces.hpp"
+#include "kernels/cuda/attention_state.hpp"
 
 namespace trireme {
 
 AttentionBytes cuda_attention_bytes(const AttentionShape& s, DType t, Direction d, CudaBits bits) {
-  const auto own = d == Direction::forward
-                       ? 0
-                       : static_cast<std::size_t>(s.batch * s.heads * s.tokens) * sizeof(float);
+  const auto rows = static_cast<std::size_t>(s.batch * s.heads * s.tokens);
+  const auto own = d == Direction::forward ? 0 : rows * sizeof(float);
   // On a device for which cuDNN has less than for Hopper, and in a build without cuDNN's frontend,
   // it is the own kernel that runs.
   return {cuda::sdpa_supports(s, t, d)
-              ? std::max(own, cuda::sdpa_workspace(s, d, cuda::determinism_of(bits)))
+              ? std::max(own, cuda::piece_bytes(s, d) +
+                                  cuda::sdpa_workspace(s, d, cuda::determinism_of(bits)))
               : own,
-          0};
+          rows * static_cast<std::size_t>(cuda::kept_floats(d, s.head_dim)) * sizeof(float)};
 }
 
 }  // namespace trireme

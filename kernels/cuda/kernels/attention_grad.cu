@@ -9,31 +9,36 @@
 namespace trireme::cuda {
 namespace {
 
-template <class T>
+// Operands of T, dk and dv of S.
+template <class T, class S>
 struct AttentionGradients {
-  Heads<T> dq, dk, dv;
-  Heads<const T> d_o, o;
-  const float* lse_BHT;
+  Heads<T> dq;
+  Heads<S> dk, dv;
+  Heads<const T> d_o;
+  RowNumbers<const float> lse;
   float* delta_BHT;  // scratch
+  float* state;      // sums of dq between pieces of keys
+  Piece piece;
+  Accumulate how;  // of dk and dv
 };
 
 template <class T>
 __global__ void __launch_bounds__(attention_threads, 2)
-    delta_rows(AttentionGradients<T> a, AttentionDims s) {
+    delta_rows(float* delta_BHT, Heads<const T> d_o, Heads<const T> o, AttentionDims s) {
   const auto t = static_cast<std::int64_t>(blockIdx.x) * attention_warps + warp_of();
   const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads;
   if (t >= s.tokens) return;
-  const T *const d_row = row_of(a.d_o, b, t, h), *const row = row_of(a.o, b, t, h);
+  const T *const d_row = row_of(d_o, b, t, h), *const row = row_of(o, b, t, h);
   float sum = 0;
   for (int d = lane_of(); d < s.head_dim; d += warp) sum += widen(d_row[d]) * widen(row[d]);
   sum = warp_sum(sum);
-  if (lane_of() == 0) a.delta_BHT[blockIdx.y * s.tokens + t] = sum;
+  if (lane_of() == 0) delta_BHT[blockIdx.y * s.tokens + t] = sum;
 }
 
 // Three blocks on a processor: the compiler otherwise takes registers for two.
-template <class T>
+template <class T, class S>
 __global__ void __launch_bounds__(attention_threads, 3)
-    query_grad(AttentionGradients<T> a, AttentionInputs<T> in) {
+    query_grad(AttentionGradients<T, S> a, AttentionInputs<T> in) {
   float* const shared = block_memory();
   const auto& s = in.dims;
   const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
@@ -41,30 +46,37 @@ __global__ void __launch_bounds__(attention_threads, 3)
   float *const queries = values + warp * stride, *const grads = queries + attention_warps * stride;
   const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
   const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads, g = h * s.kv_heads / s.heads;
-  const auto t = first + warp_of(), row = blockIdx.y * s.tokens + min(t, s.tokens - 1);
-  const float lse = a.lse_BHT[row], delta = a.delta_BHT[row];
+  const auto last = min(first + attention_warps, s.tokens) - 1;
+  const auto t = first + warp_of(), row = blockIdx.y * s.tokens + min(t, last);
+  const float lse = number_of(a.lse, b, min(t, last), h), delta = a.delta_BHT[row];
   load_tile(queries, in.q, b, h, first, attention_warps, s.tokens, D);
   load_tile(grads, a.d_o, b, h, first, attention_warps, s.tokens, D);
   float sum[lane_dims]{};
-  const auto end = min(s.tokens, first + attention_warps);
-  for (auto begin = first_tile(s, first); begin < end; begin += warp) {
+  if (!begins_keys(a.piece)) load_row(sum, a.state + row * D, D);
+  const auto seen = t <= last ? keys_of(in, b, t) : Range{0, 0};
+  const auto end = keys_of(in, b, last).end;
+  for (auto begin = first_tile(in, b, first); begin < end; begin += warp) {
     __syncthreads();  // all have read the last tile
-    load_tile(keys, in.k, b, g, begin, warp, s.tokens, D);
-    load_tile(values, in.v, b, g, begin, warp, s.tokens, D);
+    load_tile(keys, in.k, b, g, begin, warp, s.keys, D);
+    load_tile(values, in.v, b, g, begin, warp, s.keys, D);
     __syncthreads();
-    const auto keys_of = keys_seen(s, t, begin);
-    if (keys_of.from >= keys_of.end) continue;
+    const auto lanes = lanes_of(seen, begin);
+    if (lanes.empty()) continue;
     const float score = dot(queries + warp_of() * stride, keys + lane_of() * stride, D) * s.scale;
     const float dp = dot(grads + warp_of() * stride, values + lane_of() * stride, D);
-    const float ds = keys_of.lane() ? s.scale * math::exp(score - lse) * (dp - delta) : 0.0F;
-    add_rows(sum, ds, keys, keys_of.from, keys_of.end, D);
+    const float ds = lanes.has(lane_of()) ? s.scale * math::exp(score - lse) * (dp - delta) : 0.0F;
+    add_rows(sum, ds, keys, lanes.from, lanes.end, D);
   }
-  if (t < s.tokens) store_row(row_of(a.dq, b, t, h), sum, 1.0F, D);
+  if (t > last) return;
+  if (ends_keys(a.piece))
+    store_row(row_of(a.dq, b, t, h), sum, 1.0F, D);
+  else
+    store_row(a.state + row * D, sum, 1.0F, D);
 }
 
-template <class T>
-__global__ void __launch_bounds__(attention_threads, 2)
-    key_grad(AttentionGradients<T> a, AttentionInputs<T> in) {
+template <class T, class S>
+__global__ void __launch_bounds__(attention_threads, 3)
+    key_grad(AttentionGradients<T, S> a, AttentionInputs<T> in) {
   float* const shared = block_memory();
   const auto& s = in.dims;
   const int D = static_cast<int>(s.head_dim), stride = tile_stride(D);
@@ -72,58 +84,77 @@ __global__ void __launch_bounds__(attention_threads, 2)
   float *const keys = grads + warp * stride, *const values = keys + attention_warps * stride;
   const auto first = static_cast<std::int64_t>(blockIdx.x) * attention_warps;
   const auto g = blockIdx.y % s.kv_heads, b = blockIdx.y / s.kv_heads;
-  const auto j = first + warp_of();
-  load_tile(keys, in.k, b, g, first, attention_warps, s.tokens, D);
-  load_tile(values, in.v, b, g, first, attention_warps, s.tokens, D);
+  const auto last = min(first + attention_warps, s.keys) - 1;
+  const auto j = first + warp_of(), own = j - s.ahead;  // the query at its place
+  load_tile(keys, in.k, b, g, first, attention_warps, s.keys, D);
+  load_tile(values, in.v, b, g, first, attention_warps, s.keys, D);
   float dk_sum[lane_dims]{}, dv_sum[lane_dims]{};
+  if (a.how == Accumulate::add && j <= last) {
+    load_row(dk_sum, row_of(a.dk, b, j, g), D);
+    load_row(dv_sum, row_of(a.dv, b, j, g), D);
+  }
+  const Range seen_by{own, j <= last ? min(own + s.window, s.tokens) : own};
+  const auto start = max(first - s.ahead, std::int64_t{0}) / warp * warp;
+  const auto end = min(last - s.ahead + s.window, s.tokens);
   for (std::int64_t h = 0; h < s.heads; ++h) {
     if (h * s.kv_heads / s.heads != g) continue;
-    const auto last = min(s.tokens, first + attention_warps - 1 + s.window);
-    for (std::int64_t begin = first / warp * warp; begin < last; begin += warp) {
+    for (auto begin = start; begin < end && in.start(b, begin) <= last; begin += warp) {
       __syncthreads();  // all have read the last tile
       load_tile(queries, in.q, b, h, begin, warp, s.tokens, D);
       load_tile(grads, a.d_o, b, h, begin, warp, s.tokens, D);
       __syncthreads();
-      const auto t = begin + lane_of(), row = (b * s.heads + h) * s.tokens + min(t, s.tokens - 1);
+      auto lanes = lanes_of(seen_by, begin);
+      const auto t = min(begin + lane_of(), s.tokens - 1);
       const float score = dot(keys + warp_of() * stride, queries + lane_of() * stride, D) * s.scale;
       const float dp = dot(values + warp_of() * stride, grads + lane_of() * stride, D);
-      const int from = static_cast<int>(min(max(j - begin, std::int64_t{0}), std::int64_t{warp}));
-      const int end =
-          static_cast<int>(min(max(j + s.window - begin, std::int64_t{0}), std::int64_t{warp}));
-      const bool seen = from <= lane_of() && lane_of() < end && t < s.tokens;
-      const float p = seen ? math::exp(score - a.lse_BHT[row]) : 0.0F;
-      const float ds = seen ? s.scale * p * (dp - a.delta_BHT[row]) : 0.0F;
-      add_rows(dk_sum, ds, queries, from, end, D);
-      add_rows(dv_sum, p, grads, from, end, D);
+      const bool sees = lanes.has(lane_of()) && in.start(b, t) <= j;
+      lanes.end = lanes.from + warp_sum(static_cast<int>(sees));  // later documents are behind
+      const float p = sees ? math::exp(score - number_of(a.lse, b, t, h)) : 0.0F;
+      const float delta = a.delta_BHT[(b * s.heads + h) * s.tokens + t];
+      const float ds = sees ? s.scale * p * (dp - delta) : 0.0F;
+      add_rows(dk_sum, ds, queries, lanes.from, lanes.end, D);
+      add_rows(dv_sum, p, grads, lanes.from, lanes.end, D);
     }
   }
-  if (j >= s.tokens) return;
+  if (j > last) return;
   store_row(row_of(a.dk, b, j, g), dk_sum, 1.0F, D);
   store_row(row_of(a.dv, b, j, g), dv_sum, 1.0F, D);
+}
+
+template <class T, class S>
+void attend_as(const kernel::AttentionGrad& o, Stream stream) {
+  const auto in = inputs_of<T>(o);
+  const auto& s = in.dims;
+  const auto bytes = tile_bytes(2, 2, s.head_dim);
+  const auto blocks = blocks_for(s.tokens, attention_warps);
+  const dim3 by_query(blocks, blocks_for(s.batch * s.heads, 1, most_along_y));
+  const dim3 by_key(blocks_for(s.keys, attention_warps),
+                    blocks_for(s.batch * s.kv_heads, 1, most_along_y));
+  const char* const name = "attention_grad";
+  const AttentionGradients<T, S> a{.dq = heads<T>(o.dq_BTHD),
+                                   .dk = heads<S>(o.dk_BTGD),
+                                   .dv = heads<S>(o.dv_BTGD),
+                                   .d_o = heads<T>(o.do_BTHD),
+                                   .lse = row_numbers(o.lse_BHT),
+                                   .delta_BHT = reinterpret_cast<float*>(o.workspace.data),
+                                   .state = reinterpret_cast<float*>(o.state.data),
+                                   .piece = o.piece,
+                                   .how = o.keys};
+  start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a.delta_BHT, a.d_o,
+        heads<T>(o.o_BTHD), s);
+  start(name, query_grad<T, S>, by_query, attention_threads, bytes, stream, a, in);
+  start(name, key_grad<T, S>, by_key, attention_threads, bytes, stream, a, in);
 }
 
 }  // namespace
 
 void attend(const kernel::AttentionGrad& o, Stream stream) {
-  const auto s = dims_of(o.shape);
-  if (s.batch * s.heads * s.tokens == 0) return;
-  const auto bytes = tile_bytes(2, 2, s.head_dim);
-  const auto blocks = blocks_for(s.tokens, attention_warps);
-  const dim3 by_query(blocks, blocks_for(s.batch * s.heads, 1, most_along_y));
-  const dim3 by_key(blocks, blocks_for(s.batch * s.kv_heads, 1, most_along_y));
-  const char* const name = "attention_grad";
+  if (o.shape.batch * o.shape.heads * o.shape.tokens == 0) return;
   with_type(o.o_BTHD.dtype, [&]<class T>(T) {
-    const auto in = inputs_of<T>(o);
-    const AttentionGradients<T> a{.dq = heads<T>(o.dq_BTHD),
-                                  .dk = heads<T>(o.dk_BTGD),
-                                  .dv = heads<T>(o.dv_BTGD),
-                                  .d_o = heads<T>(o.do_BTHD),
-                                  .o = heads<T>(o.o_BTHD),
-                                  .lse_BHT = at<float>(o.lse_BHT),
-                                  .delta_BHT = reinterpret_cast<float*>(o.workspace.data)};
-    start(name, delta_rows<T>, by_query, attention_threads, 0, stream, a, s);
-    start(name, query_grad<T>, by_query, attention_threads, bytes, stream, a, in);
-    start(name, key_grad<T>, by_key, attention_threads, bytes, stream, a, in);
+    if (o.dk_BTGD.dtype == dtype_of<T>)
+      attend_as<T, T>(o, stream);
+    else
+      attend_as<T, float>(o, stream);
   });
 }
 

@@ -8,15 +8,30 @@
 
 namespace trireme::cuda {
 
+// The first key of each query's document, of those of a call; null: the first of all.
+struct DocumentStarts {
+  const std::int32_t* data;
+  std::int64_t sample, token, key_at;
+  __device__ std::int64_t operator()(std::int64_t b, std::int64_t t) const {
+    return data ? data[b * sample + t * token] - key_at : 0;
+  }
+};
+
 // Query head h reads key/value head h * G / H.
 template <class T>
 struct AttentionInputs {
   Heads<const T> q, k, v;
+  DocumentStarts start;
   AttentionDims dims;
 };
 template <class T, class O>
 AttentionInputs<T> inputs_of(const O& o) {
-  return {heads<T>(o.q_BTHD), heads<T>(o.k_BTGD), heads<T>(o.v_BTGD), dims_of(o.shape)};
+  const auto& s = o.start_BT;
+  return {heads<T>(o.q_BTHD),
+          heads<T>(o.k_BTGD),
+          heads<T>(o.v_BTGD),
+          {at<std::int32_t>(s), s.stride[0], s.stride[1], o.shape.key_at},
+          dims_of(o.shape)};
 }
 
 inline constexpr int attention_warps = 8;
@@ -39,24 +54,44 @@ template <class T>
 __device__ T* row_of(const Heads<T>& x, std::int64_t b, std::int64_t t, std::int64_t h) {
   return x.data + b * x.sample + t * x.token + h * x.head;
 }
+template <class T>
+__device__ T& number_of(const RowNumbers<T>& x, std::int64_t b, std::int64_t t, std::int64_t h) {
+  return x.data[b * x.sample + h * x.head + t * x.token];
+}
 
 // One more float a row, so that lanes that read a column meet different banks.
 inline constexpr int tile_stride(int dim) {
   return dim + 1;
 }
 
-// The keys of a tile from `begin` on that query t sees, by their lanes.
-struct SeenKeys {
-  int from, end;
-  __device__ bool lane() const { return from <= lane_of() && lane_of() < end; }
+// Of a call's keys, or of its queries.
+struct Range {
+  std::int64_t begin, end;
 };
-__device__ inline SeenKeys keys_seen(const AttentionDims& s, std::int64_t t, std::int64_t begin) {
-  return {static_cast<int>(max(t + 1 - s.window - begin, std::int64_t{0})),
-          static_cast<int>(min(t + 1 - begin, std::int64_t{warp}))};
+// Those that a query sees.
+template <class T>
+__device__ Range keys_of(const AttentionInputs<T>& a, std::int64_t b, std::int64_t t) {
+  const auto& s = a.dims;
+  const auto own = t + s.ahead;
+  return {max(max(own + 1 - s.window, a.start(b, t)), std::int64_t{0}), min(own + 1, s.keys)};
 }
-// Where the tiles begin that queries from t on see.
-__device__ inline std::int64_t first_tile(const AttentionDims& s, std::int64_t t) {
-  return max(t + 1 - s.window, std::int64_t{0}) / warp * warp;
+
+// Where the tiles begin that query t and those behind it see.
+template <class T>
+__device__ std::int64_t first_tile(const AttentionInputs<T>& a, std::int64_t b, std::int64_t t) {
+  return keys_of(a, b, t).begin / warp * warp;
+}
+
+// Those of a tile from `begin` on, by their lanes.
+struct Lanes {
+  int from, end;
+  __device__ bool has(int lane) const { return from <= lane && lane < end; }
+  __device__ bool empty() const { return from >= end; }
+};
+__device__ inline Lanes lanes_of(const Range& seen, std::int64_t begin) {
+  constexpr std::int64_t all = warp;
+  return {static_cast<int>(min(max(seen.begin - begin, std::int64_t{0}), all)),
+          static_cast<int>(min(max(seen.end - begin, std::int64_t{0}), all))};
 }
 
 // tile[r] = row first + r of head h, zeros from `tokens` on; rows of the tile by warps in turns.
@@ -98,6 +133,13 @@ __device__ void store_row(T* row, const float (&sum)[lane_dims], float factor, i
 #pragma unroll
   for (int i = 0; i < lane_dims; ++i)
     if (lane_of() + i * warp < dim) row[lane_of() + i * warp] = rounded<T>(sum[i] * factor);
+}
+
+template <class T>
+__device__ void load_row(float (&sum)[lane_dims], const T* row, int dim) {
+#pragma unroll
+  for (int i = 0; i < lane_dims; ++i)
+    if (lane_of() + i * warp < dim) sum[i] = widen(row[lane_of() + i * warp]);
 }
 
 // Shared memory for `tiles` tiles of 32 rows and `sets` of the warps' own rows.

@@ -40,9 +40,13 @@ void run(const kernel::SortChoices&, const OnStream&);
 void run(const kernel::SumRows&, const OnStream&);
 void run(const kernel::SinkGrad&, const OnStream&);
 
-// Attention for what cuDNN refuses. Error above a head dim of 256 or 65,535 samples x heads.
+// Attention for what cuDNN does not do. Error above a head dim of 256 or 65,535 samples x heads.
 void attend(const kernel::Attention&, Stream);
 void attend(const kernel::AttentionGrad&, Stream);
+// What attention to this piece of keys alone gives, of which each query sees one, to its results or
+// its state.
+void join_piece(const kernel::Attention&, const ConstView& o_BTHD, const ConstView& lse_BHT,
+                Stream);
 // Makes attention without sinks that with them.
 void join_sinks(const kernel::Attention&, Stream);
 

@@ -10,11 +10,11 @@ namespace {
 
 template <class T>
 __global__ void __launch_bounds__(attention_threads)
-    join_rows(Heads<T> o, float* lse_BHT, const T* sink_H, AttentionDims s) {
+    join_rows(Heads<T> o, RowNumbers<float> lse_BHT, const T* sink_H, AttentionDims s) {
   const auto t = static_cast<std::int64_t>(blockIdx.x) * attention_warps + warp_of();
   const auto h = blockIdx.y % s.heads, b = blockIdx.y / s.heads;
   if (t >= s.tokens) return;
-  float* const at = lse_BHT + blockIdx.y * s.tokens + t;
+  float* const at = &number_of(lse_BHT, b, t, h);
   const float lse = *at, sink = widen(sink_H[h]), most = fmaxf(lse, sink);
   const float both = most + math::log(math::exp(lse - most) + math::exp(sink - most));
   const float share = math::exp(lse - both);
@@ -26,16 +26,11 @@ __global__ void __launch_bounds__(attention_threads)
 
 constexpr std::int64_t part_rows = 512;
 
-struct SinkStats {
-  const float* lse;
-  std::int64_t sample, head, token;  // strides
-};
-
 // Rows of all samples, in parts; a head along y.
 template <class T>
 __global__ void __launch_bounds__(attention_threads)
-    sink_parts(float* part_PH, Heads<const T> d_o, Heads<const T> o, SinkStats stats,
-               const T* sink_H, AttentionDims s) {
+    sink_parts(float* part_PH, Heads<const T> d_o, Heads<const T> o,
+               RowNumbers<const float> lse_BHT, const T* sink_H, AttentionDims s) {
   __shared__ float of_warp[attention_warps];
   const auto h = blockIdx.y;
   const float sink = widen(sink_H[h]);
@@ -47,8 +42,7 @@ __global__ void __launch_bounds__(attention_threads)
     const T *const d_row = row_of(d_o, b, t, h), *const row = row_of(o, b, t, h);
     float delta = 0;
     for (int d = lane_of(); d < s.head_dim; d += warp) delta += widen(d_row[d]) * widen(row[d]);
-    sum -= math::exp(sink - stats.lse[b * stats.sample + h * stats.head + t * stats.token]) *
-           warp_sum(delta);
+    sum -= math::exp(sink - number_of(lse_BHT, b, t, h)) * warp_sum(delta);
   }
   if (lane_of() == 0) of_warp[warp_of()] = sum;
   __syncthreads();
@@ -67,24 +61,21 @@ void join_sinks(const kernel::Attention& o, Stream stream) {
                   blocks_for(s.batch * s.heads, 1, most_along_y));
   with_type(o.o_BTHD.dtype, [&]<class T>(T) {
     start("attention", join_rows<T>, grid, attention_threads, 0, stream, heads<T>(o.o_BTHD),
-          at<float>(o.lse_BHT), at<T>(o.sink_H), s);
+          row_numbers(o.lse_BHT), at<T>(o.sink_H), s);
   });
 }
 
 void run(const kernel::SinkGrad& o, const OnStream& on) {
   const auto& lse = o.lse_BHT;
-  const AttentionDims s{lse.extent[0], lse.extent[2],      lse.extent[1],
-                        lse.extent[1], o.o_BTHD.extent[3], 1,
-                        lse.extent[2]};
+  const auto s =
+      dims_of({lse.extent[0], lse.extent[2], lse.extent[1], lse.extent[1], o.o_BTHD.extent[3], 1});
   const std::int64_t parts = blocks_for(s.batch * s.tokens, part_rows);
   auto* const partials =
       scratch<float>(o, on, static_cast<std::size_t>(parts * s.heads) * sizeof(float));
   const dim3 grid(static_cast<unsigned>(parts), blocks_for(s.heads, 1, most_along_y));
   with_type(o.o_BTHD.dtype, [&]<class T>(T) {
     start(o.name.data(), sink_parts<T>, grid, attention_threads, 0, on.stream, partials,
-          heads<T>(o.do_BTHD), heads<T>(o.o_BTHD),
-          SinkStats{at<float>(lse), lse.stride[0], lse.stride[1], lse.stride[2]}, at<T>(o.sink_H),
-          s);
+          heads<T>(o.do_BTHD), heads<T>(o.o_BTHD), row_numbers(lse), at<T>(o.sink_H), s);
   });
   add_partials(on.stream, at<float>(o.dsink_H), nullptr, o.how, partials, parts, s.heads);
 }

@@ -1,7 +1,5 @@
 #include "kernels/cuda/kernels/views.hpp"
 
-#include <algorithm>
-
 #include "lib/base/error.hpp"
 
 namespace trireme::cuda {
@@ -34,13 +32,16 @@ AttentionDims dims_of(const AttentionShape& s) {
           widest_head, s.head_dim);
   require(s.batch * s.heads <= 65535,
           "attention on a GPU: {} samples x {} heads are more than 65535", s.batch, s.heads);
+  constexpr std::int64_t hides_none = std::int64_t{1} << 62;
   return {s.batch,
           s.tokens,
           s.heads,
           s.kv_heads,
           s.head_dim,
           static_cast<float>(s.scale),
-          s.window > 0 ? std::min(s.window, s.tokens) : s.tokens};
+          s.window > 0 ? s.window : hides_none,
+          s.keys(),
+          s.query_at - s.key_at};
 }
 
 }  // namespace trireme::cuda

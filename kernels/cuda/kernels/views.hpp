@@ -40,7 +40,9 @@ inline constexpr std::int64_t widest_head = 256;
 struct AttentionDims {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   float scale;
-  std::int64_t window;  // as many as there are tokens where none is hidden
+  std::int64_t window;  // of keys that a query sees; more than there are, where none is hidden
+  std::int64_t keys;
+  std::int64_t ahead;  // query t is at the place of key t + ahead
 };
 AttentionDims dims_of(const AttentionShape&);
 
@@ -57,6 +59,19 @@ Heads<T> heads(const View& v) {
 template <class T>
 Heads<const T> heads(const ConstView& v) {
   return {at<T>(v), v.stride[0], v.stride[1], v.stride[2]};
+}
+
+// [B, H, T] at any strides.
+template <class T>
+struct RowNumbers {
+  T* data;
+  std::int64_t sample, head, token;
+};
+inline RowNumbers<float> row_numbers(const View& v) {
+  return {at<float>(v), v.stride[0], v.stride[1], v.stride[2]};
+}
+inline RowNumbers<const float> row_numbers(const ConstView& v) {
+  return {at<float>(v), v.stride[0], v.stride[1], v.stride[2]};
 }
 
 }  // namespace trireme::cuda

@@ -56,13 +56,16 @@ class SdpaEngines : public testing::Test {
   // Another architecture than Hopper: an H200 but for that.
   std::vector<SdpaEngine> engines(const Case& c, Direction direction, Determinism determinism,
                                   int sm = 90) {
+    return engines(c.shape(), direction, determinism, sm);
+  }
+  std::vector<SdpaEngine> engines(const AttentionShape& s, Direction direction,
+                                  Determinism determinism, int sm) {
     why_.clear();
     auto device = h200_;
     const std::string version = "\"deviceVer\":900";
     device.replace(device.find(version), version.size(), fmt::format("\"deviceVer\":{}", 10 * sm));
-    const Packed packed(c.shape());
-    return sdpa_engines(key_of(c.shape(), direction, determinism, packed.operands()), device, sm,
-                        &why_);
+    const Packed packed(s);
+    return sdpa_engines(key_of(s, direction, determinism, packed.operands()), device, sm, &why_);
   }
 
   std::string h200_, why_;
@@ -95,15 +98,37 @@ TEST_F(SdpaEngines, TakeWindows) {
           }
 }
 
-TEST_F(SdpaEngines, TakeThePiecesOfPackedTensors) {
+// Keys of a chunk, before the queries or up to them.
+TEST_F(SdpaEngines, TakePiecesOfKeys) {
+  for (const int sm : {80, 90, 100})
+    for (const std::int64_t D : {64, 128})
+      for (const std::int64_t keys : {1024, 1056, 4096})
+        for (const std::int64_t query_at : {keys - 1024, keys, std::int64_t{8192}})
+          for (const std::int64_t window : {0, 512})
+            for (const auto direction : {forward, backward})
+              for (const auto determinism : {Determinism::off, Determinism::on}) {
+                auto s = Case{2, 1024, 8, 2, D, window}.shape();
+                s.key_count = keys;
+                s.query_at = query_at;
+                if (!sdpa_supports(s, DType::bf16, direction, sm)) continue;
+                SCOPED_TRACE(fmt::format("sm {} D {} keys {} queries at {} window {}", sm, D, keys,
+                                         query_at, window));
+                const auto found = engines(s, direction, determinism, sm);
+                ASSERT_FALSE(found.empty()) << why_;
+                EXPECT_LE(found[0].workspace + sdpa_alignment,
+                          sdpa_workspace(s, direction, determinism, SIZE_MAX));
+              }
+}
+
+TEST_F(SdpaEngines, TakePartsOfPackedTensors) {
   const Case c{3, 16384, 12, 4, 64};
   const auto s = c.shape();
-  const auto pieces = sdpa_pieces(s, backward, Determinism::on);
-  ASSERT_EQ(pieces.size(), 12U);
-  for (const auto& piece : {pieces.back(), SdpaPiece{1, 2, 0, 4}, SdpaPiece{1, 1, 1, 2}})
+  const auto parts = sdpa_parts(s, backward, Determinism::on);
+  ASSERT_EQ(parts.size(), 12U);
+  for (const auto& part : {parts.back(), SdpaPart{1, 2, 0, 4}, SdpaPart{1, 1, 1, 2}})
     for (const auto direction : {forward, backward}) {
-      const auto part = operands_of(Packed(s).operands(), s, piece);
-      const auto key = key_of(shape_of(s, piece), direction, Determinism::on, part);
+      const auto operands = operands_of(Packed(s).operands(), s, part);
+      const auto key = key_of(shape_of(s, part), direction, Determinism::on, operands);
       EXPECT_FALSE(sdpa_engines(key, h200_, 90, &why_).empty()) << why_;
     }
 }

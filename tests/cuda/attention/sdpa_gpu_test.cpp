@@ -17,7 +17,7 @@ struct Results {
   std::vector<double> o, lse, dqkv;
 };
 
-// Forward and backward in pieces of at most `limit` bytes, on q, k and v that stand packed.
+// Forward and backward in parts of at most `limit` bytes, on q, k and v that stand packed.
 Results attend(Backend& backend, Determinism determinism, std::size_t limit) {
   const auto B = shape.batch, T = shape.tokens, H = shape.heads, G = shape.kv_heads,
              D = shape.head_dim;
@@ -58,11 +58,11 @@ TEST(CudaSdpa, InPiecesGivesWhatTheWholeGives) {
   if (sdpa_library().empty()) GTEST_SKIP() << "built without cuDNN's frontend";
   const auto backend = open_cuda({.bits = CudaBits::repeatable, .debug = true});
   for (const auto determinism : {Determinism::on, Determinism::off}) {
-    const auto whole = attend(*backend, determinism, sdpa_piece_limit);
+    const auto whole = attend(*backend, determinism, sdpa_part_limit);
     const auto all = sdpa_workspace(shape, backward, determinism, SIZE_MAX);
     for (const std::size_t limit : {all * 2 / 3, all / 4, std::size_t{1}}) {
       SCOPED_TRACE(limit);
-      EXPECT_GT(sdpa_pieces(shape, backward, determinism, limit).size(), 1U);
+      EXPECT_GT(sdpa_parts(shape, backward, determinism, limit).size(), 1U);
       const auto parts = attend(*backend, determinism, limit);
       expect_same(parts.o, whole.o);
       expect_same(parts.lse, whole.lse);

@@ -1,9 +1,10 @@
-// What is decided about attention through cuDNN without cuDNN: rules, pieces, scratch, keys.
+// What is decided about attention through cuDNN without cuDNN: rules, parts, scratch, keys.
 #include "kernels/cuda/attention/sdpa_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "lib/base/error.hpp"
@@ -44,17 +45,44 @@ TEST(SdpaRules, SayWhatCudnnTakes) {
   some.key_count = 77;
   EXPECT_TRUE(sdpa_supports(some, DType::bf16, forward));
   some.key_at = some.query_at = 64;
-  EXPECT_FALSE(sdpa_supports(some, DType::bf16, forward));
+  EXPECT_TRUE(sdpa_supports(some, DType::bf16, forward));
   EXPECT_FALSE(sdpa_supports(alone, DType::bf16, backward));
 }
 
-TEST(SdpaPieces, CoverEveryHeadOfEverySampleOnce) {
+// By the keys that queries see, one by one.
+TEST(SdpaRules, FindTheMaskOfAPieceOfKeys) {
+  std::set<std::optional<SdpaMask>> found;
+  for (std::int64_t query_at = 0; query_at < 6; ++query_at)
+    for (std::int64_t key_at = 0; key_at < 8; ++key_at)
+      for (std::int64_t keys = 1; keys < 8; ++keys)
+        for (const std::int64_t window : {0, 1, 3, 5}) {
+          auto s = shape(1, 3, 1, 1, 64);
+          s.query_at = query_at, s.key_at = key_at, s.key_count = keys, s.window = window;
+          const auto mask = sdpa_mask(s);
+          found.insert(mask);
+          if (!mask) continue;
+          const auto first = *mask == SdpaMask::causal_at_end ? keys - s.tokens : 0;
+          const auto left = key_of(s, forward, Determinism::on, Packed(s).operands()).window;
+          for (std::int64_t t = 0; t < s.tokens; ++t)
+            for (std::int64_t j = 0; j < keys; ++j) {
+              const auto before = query_at + t - (key_at + j);
+              const bool sees = before >= 0 && (window == 0 || before < window);
+              const auto diagonal = first + t - j;
+              const bool masked =
+                  *mask != SdpaMask::none && (diagonal < 0 || (left > 0 && diagonal >= left));
+              EXPECT_EQ(sees, !masked) << query_at << " " << key_at << " " << keys << " " << window;
+            }
+        }
+  EXPECT_EQ(found.size(), 4U);
+}
+
+TEST(SdpaParts, CoverEveryHeadOfEverySampleOnce) {
   for (const auto& s : {shape(5, 1024, 12, 12, 64), shape(7, 2048, 32, 8, 128),
                         shape(3, 4096, 6, 3, 64), shape(1, 512, 4, 4, 64)})
     for (const std::size_t limit : {GiB, GiB / 8, GiB / 64, std::size_t{1}}) {
       std::set<std::pair<std::int64_t, std::int64_t>> seen;
       std::set<std::pair<std::int64_t, std::int64_t>> sizes;
-      for (const auto& p : sdpa_pieces(s, backward, Determinism::on, limit)) {
+      for (const auto& p : sdpa_parts(s, backward, Determinism::on, limit)) {
         sizes.insert({p.samples, p.kv_heads});
         for (auto b = p.sample; b < p.sample + p.samples; ++b)
           for (auto g = p.kv_head; g < p.kv_head + p.kv_heads; ++g)
@@ -65,27 +93,27 @@ TEST(SdpaPieces, CoverEveryHeadOfEverySampleOnce) {
     }
 }
 
-TEST(SdpaPieces, StayWhereScratchIsSmall) {
+TEST(SdpaParts, StayWhereScratchIsSmall) {
   const auto s = shape(64, 1024, 12, 12, 64);
-  const std::vector whole{SdpaPiece{0, 64, 0, 12}};
-  EXPECT_EQ(sdpa_pieces(s, forward, Determinism::on), whole);
-  EXPECT_EQ(sdpa_pieces(s, backward, Determinism::off), whole);
+  const std::vector whole{SdpaPart{0, 64, 0, 12}};
+  EXPECT_EQ(sdpa_parts(s, forward, Determinism::on), whole);
+  EXPECT_EQ(sdpa_parts(s, backward, Determinism::off), whole);
 }
 
-TEST(SdpaPieces, SplitSamplesThenGroupsAndNoFurther) {
+TEST(SdpaParts, SplitSamplesThenGroupsAndNoFurther) {
   // About 2 T T bytes a head.
-  const auto batch = sdpa_pieces(shape(64, 1024, 12, 12, 64), backward, Determinism::on);
+  const auto batch = sdpa_parts(shape(64, 1024, 12, 12, 64), backward, Determinism::on);
   EXPECT_GT(batch.size(), 1U);
   EXPECT_EQ(batch[0].kv_heads, 12);
 
   const auto long_one = shape(2, 16384, 8, 4, 64);  // half a GiB a head
-  const auto groups = sdpa_pieces(long_one, backward, Determinism::on);
+  const auto groups = sdpa_parts(long_one, backward, Determinism::on);
   EXPECT_EQ(groups.size(), 8U);
-  EXPECT_EQ(groups[1], (SdpaPiece{0, 1, 1, 1}));
+  EXPECT_EQ(groups[1], (SdpaPart{0, 1, 1, 1}));
   EXPECT_EQ(shape_of(long_one, groups[1]).heads, 2);
 
   const auto longest = shape(1, 32768, 8, 2, 64);  // 8 GiB a group
-  EXPECT_EQ(sdpa_pieces(longest, backward, Determinism::on).size(), 2U);
+  EXPECT_EQ(sdpa_parts(longest, backward, Determinism::on).size(), 2U);
   EXPECT_GT(sdpa_workspace(longest, backward, Determinism::on), 8 * GiB);
 }
 
@@ -94,7 +122,7 @@ TEST(SdpaWorkspace, IsOfTheLargestPiece) {
        {shape(64, 1024, 12, 12, 64), shape(7, 2048, 32, 8, 128), shape(2, 16384, 8, 4, 64)}) {
     const auto bytes = sdpa_workspace(s, backward, Determinism::on);
     std::size_t most = 0;
-    for (const auto& p : sdpa_pieces(s, backward, Determinism::on))
+    for (const auto& p : sdpa_parts(s, backward, Determinism::on))
       most = std::max(most, sdpa_workspace(shape_of(s, p), backward, Determinism::on));
     EXPECT_EQ(bytes, most);
     EXPECT_GE(bytes, 2ULL * static_cast<std::size_t>(s.tokens * s.tokens));
@@ -111,7 +139,7 @@ TEST(SdpaKeys, AreEqualWhereAPlanIsShared) {
 
   // Pieces of one size, wherever they start.
   std::vector<SdpaKey> keys;
-  for (const auto& p : {SdpaPiece{0, 2, 0, 2}, SdpaPiece{2, 2, 0, 2}})
+  for (const auto& p : {SdpaPart{0, 2, 0, 2}, SdpaPart{2, 2, 0, 2}})
     keys.push_back(
         key_of(shape_of(s, p), backward, Determinism::on, operands_of(packed.operands(), s, p)));
   EXPECT_EQ(keys[0], keys[1]);
@@ -181,17 +209,17 @@ TEST(SdpaOperands, ThatCudnnCannotReadAreNamed) {
   EXPECT_THROW(check_operands(shape(2, 77, 6, 2, 20), forward, packed.operands()), Error);
 }
 
-// Halved as long as that goes, a piece becomes each group of each sample once.
+// Halved as long as that goes, a part becomes each group of each sample once.
 TEST(SdpaPlan, HalvesCoverAPieceOnce) {
-  std::vector<SdpaPiece> pieces{{2, 5, 1, 3}}, single;
-  while (!pieces.empty()) {
-    const auto p = pieces.back();
-    pieces.pop_back();
+  std::vector<SdpaPart> parts{{2, 5, 1, 3}}, single;
+  while (!parts.empty()) {
+    const auto p = parts.back();
+    parts.pop_back();
     const auto halves = halves_of(p);
     if (halves.empty()) single.push_back(p);
-    pieces.insert(pieces.end(), halves.begin(), halves.end());
+    parts.insert(parts.end(), halves.begin(), halves.end());
   }
-  std::vector<SdpaPiece> want;
+  std::vector<SdpaPart> want;
   for (std::int64_t sample = 2; sample < 7; ++sample)
     for (std::int64_t group = 1; group < 4; ++group) want.push_back({sample, 1, group, 1});
   std::ranges::sort(single, {}, [](const auto& p) { return std::pair(p.sample, p.kv_head); });

@@ -56,17 +56,17 @@ void add(float* to, float factor, const float* from, std::int64_t n) {
 void forward(const AttentionCall& c, std::int64_t b, std::int64_t h) {
   const Rows q(c.at[0], b, h), k(c.at[1], b, h / c.group()), v(c.at[2], b, h / c.group());
   Rows o(c.at[3].dim[2], c.at[3].dim[3]), stats(c.at[4].dim[2], 1);
-  const auto T = c.at[0].dim[2], D = c.at[0].dim[3];
-  std::vector<float> score(static_cast<std::size_t>(T));
+  const auto T = c.at[0].dim[2], S = c.at[1].dim[2], D = c.at[0].dim[3];
+  std::vector<float> score(static_cast<std::size_t>(S));
   for (std::int64_t t = 0; t < T; ++t) {
     float most = -std::numeric_limits<float>::infinity(), sum = 0;
-    for (std::int64_t s = 0; s < T; ++s) {
+    for (std::int64_t s = 0; s < S; ++s) {
       auto& x = score[static_cast<std::size_t>(s)];
       x = c.sees(t, s) ? c.scale * dot(q.row(t), k.row(s), D)
                        : -std::numeric_limits<float>::infinity();
       most = std::max(most, x);
     }
-    for (std::int64_t s = 0; s < T; ++s) {
+    for (std::int64_t s = 0; s < S; ++s) {
       const float p = std::exp(score[static_cast<std::size_t>(s)] - most);
       sum += p;
       add(o.row(t), rounded(p), v.row(s), D);  // also where p is 0
@@ -82,17 +82,17 @@ void forward(const AttentionCall& c, std::int64_t b, std::int64_t h) {
 void backward(const AttentionCall& c, std::int64_t b, std::int64_t h, Rows& dk, Rows& dv) {
   const Rows q(c.at[0], b, h), k(c.at[1], b, h / c.group()), v(c.at[2], b, h / c.group()),
       o(c.at[3], b, h), stats(c.at[4], b, h), d_o(c.at[5], b, h);
-  const auto T = c.at[0].dim[2], D = c.at[0].dim[3];
+  const auto T = c.at[0].dim[2], S = c.at[1].dim[2], D = c.at[0].dim[3];
   Rows dq(T, D);
   // Blocks of keys add to dq: in order, or as they come.
   constexpr std::int64_t block = 16;
-  std::vector<std::int64_t> order(static_cast<std::size_t>((T + block - 1) / block));
+  std::vector<std::int64_t> order(static_cast<std::size_t>((S + block - 1) / block));
   std::iota(order.begin(), order.end(), 0);
   if (!c.deterministic) chance().shuffle(order);
   for (const auto first : order)
     for (std::int64_t t = 0; t < T; ++t) {
       const float delta = dot(d_o.row(t), o.row(t), D);
-      for (auto s = first * block; s < std::min(T, (first + 1) * block); ++s) {
+      for (auto s = first * block; s < std::min(S, (first + 1) * block); ++s) {
         if (!c.sees(t, s)) continue;
         const float p = std::exp(c.scale * dot(q.row(t), k.row(s), D) - *stats.row(t));
         const float ds = rounded(p * (dot(d_o.row(t), v.row(s), D) - delta));
@@ -107,21 +107,21 @@ void backward(const AttentionCall& c, std::int64_t b, std::int64_t h, Rows& dk, 
 }  // namespace
 
 void compute(const AttentionCall& c) {
-  const auto B = c.at[0].dim[0], H = c.at[0].dim[1], T = c.at[0].dim[2], D = c.at[0].dim[3];
+  const auto B = c.at[0].dim[0], H = c.at[0].dim[1], S = c.at[1].dim[2], D = c.at[0].dim[3];
   for (std::int64_t b = 0; b < B; ++b) {
     if (c.at.size() == 5) {
       for (std::int64_t h = 0; h < H; ++h) forward(c, b, h);
       continue;
     }
     for (std::int64_t g = 0; g < c.at[1].dim[1]; ++g) {
-      Rows dk(T, D), dv(T, D);
+      Rows dk(S, D), dv(S, D);
       for (std::int64_t h = g * c.group(); h < (g + 1) * c.group(); ++h) {
-        Rows dk_h(T, D), dv_h(T, D);
+        Rows dk_h(S, D), dv_h(S, D);
         backward(c, b, h, dk_h, dv_h);
         for (auto* const part : {&dk_h, &dv_h})
           if (c.group() > 1) std::ranges::transform(part->values, part->values.begin(), rounded);
-        add(dk.values.data(), 1, dk_h.values.data(), T * D);
-        add(dv.values.data(), 1, dv_h.values.data(), T * D);
+        add(dk.values.data(), 1, dk_h.values.data(), S * D);
+        add(dv.values.data(), 1, dv_h.values.data(), S * D);
       }
       dk.write(c.at[7], b, g);
       dv.write(c.at[8], b, g);

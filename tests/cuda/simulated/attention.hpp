@@ -35,11 +35,13 @@ struct AttentionCall {
   std::vector<Operand> at;  // q k v o stats do dq dk dv
   float scale;
   std::optional<std::int64_t> right_bound, left_bound;
+  bool bottom_right;  // the diagonal ends with the last query and key, instead of beginning with
+                      // the first
   bool deterministic;
 
   bool sees(std::int64_t query, std::int64_t key) const {
-    return (!right_bound || key <= query + *right_bound) &&
-           (!left_bound || query - key < *left_bound);
+    const auto own = query + (bottom_right ? at[1].dim[2] - at[0].dim[2] : 0);
+    return (!right_bound || key <= own + *right_bound) && (!left_bound || own - key < *left_bound);
   }
   std::int64_t group() const { return at[0].dim[1] / at[1].dim[1]; }
 };

@@ -77,6 +77,7 @@ std::array<Tensor, 2> Graph::sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes 
   tensors_ = {q, k, v, o, stats};
   scale_ = how.scale;
   if (how.alignment) right_bound_ = how.right_bound;
+  bottom_right_ = how.alignment == DiagonalAlignment_t::BOTTOM_RIGHT;
   left_bound_ = how.left_bound;
   return {o, stats};
 }
@@ -87,6 +88,7 @@ std::array<Tensor, 3> Graph::sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor 
   tensors_ = {q, k, v, o, stats, d_o, dq, dk, dv};
   scale_ = how.scale;
   if (how.alignment) right_bound_ = how.right_bound;
+  bottom_right_ = how.alignment == DiagonalAlignment_t::BOTTOM_RIGHT;
   left_bound_ = how.left_bound;
   backward_ = true;
   deterministic_ = how.deterministic;
@@ -107,7 +109,8 @@ error_object Graph::validate() {
     const auto &q = tensors_[0]->dim, &k = tensors_[std::min<std::size_t>(i, 1)]->dim;
     const bool stats = i == 4, keys = i == 1 || i == 2 || i == 7 || i == 8;
     const bool result = backward_ ? i > 5 : i == 3 || i == 4;
-    const std::vector<std::int64_t> dim{q[0], keys ? k[1] : q[1], q[2], stats ? 1 : q[3]};
+    const std::vector<std::int64_t> dim{q[0], keys ? k[1] : q[1], keys ? k[2] : q[2],
+                                        stats ? 1 : q[3]};
     if (t->dim != dim) return wrong(i, "has other extents");
     if (t->type != (stats ? DataType_t::FLOAT : DataType_t::BFLOAT16))
       return wrong(i, "has another type");
@@ -116,6 +119,7 @@ error_object Graph::validate() {
   const auto &q = tensors_[0]->dim, &k = tensors_[1]->dim;
   if (q[1] % k[1] != 0 || q[3] % 8 != 0 || q[3] > 256)
     return error_object("no engine has these heads");
+  if (bottom_right_ && q[2] > k[2]) return error_object("more queries than keys");
   state_ = valid;
   return {};
 }
@@ -135,13 +139,13 @@ std::int64_t Graph::get_autotune_workspace_size() const {
 error_object Graph::create_execution_plans(const std::vector<HeurMode_t>& modes) {
   if (auto e = must_be(lowered, "build_operation_graph"); e.is_bad() || modes.empty()) return e;
   const auto& q = tensors_[0]->dim;
-  const auto heads = q[0] * q[1];
+  const auto heads = q[0] * q[1], keys = tensors_[1]->dim[2];
   std::int64_t bytes = 16;
   if (backward_) {
     bytes += deterministic_
-                 ? 2 * heads * trireme::simulated::up(q[2], 64) * trireme::simulated::up(q[2], 128)
+                 ? 2 * heads * trireme::simulated::up(q[2], 64) * trireme::simulated::up(keys, 128)
                  : 4 * heads * q[2] * q[3];
-    if (q[1] != tensors_[1]->dim[1]) bytes += 4 * heads * q[2] * q[3];  // dk and dv by query head
+    if (q[1] != tensors_[1]->dim[1]) bytes += 4 * heads * keys * q[3];  // dk and dv by query head
   }
   bytes = static_cast<std::int64_t>(static_cast<double>(bytes) * trireme::simulated::appetite());
   plans.configs = {{"one that needs too much", 4 * bytes + (1 << 20)}, {"one that fits", bytes}};
@@ -179,7 +183,7 @@ error_object Graph::execute(cudnnHandle_t handle, std::unordered_map<std::int64_
   if (auto e = get_workspace_size(scratch); e.is_bad()) return e;
   const auto bytes = static_cast<std::size_t>(scratch);
   if (!on_device(workspace, bytes)) return error_object("the workspace is too small");
-  AttentionCall call{{}, scale_, right_bound_, left_bound_, deterministic_};
+  AttentionCall call{{}, scale_, right_bound_, left_bound_, bottom_right_, deterministic_};
   for (const auto& t : tensors_) {
     const auto it = pointers.find(t->uid);
     if (it == pointers.end()) return error_object("a tensor has no address");

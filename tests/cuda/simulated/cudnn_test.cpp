@@ -1,4 +1,4 @@
-// A cuDNN whose engines need more workspace than plans count: attention goes on, in smaller pieces
+// A cuDNN whose engines need more workspace than plans count: attention goes on, in smaller parts
 // or by the own kernel, and says so once.
 #include "tests/cuda/simulated/cudnn.hpp"
 
@@ -86,7 +86,7 @@ TEST(SimulatedCudnn, ThatNeedsMoreWorkspaceGetsSmallerPieces) {
   const auto known = attend(1), hungry = attend(3);
   EXPECT_EQ(count(known.said, "workspace"), 0U) << known.said;
   expect_all_same(hungry, known);
-  EXPECT_EQ(count(hungry.said, "smaller pieces are computed"), 1U) << hungry.said;
+  EXPECT_EQ(count(hungry.said, "smaller parts are computed"), 1U) << hungry.said;
 }
 
 TEST(SimulatedCudnn, ThatNeedsTooMuchForAnyPieceLeavesItToTheOwnKernel) {

@@ -92,8 +92,7 @@ inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
   for (const auto& s : attention_shapes)
     for (const bool apart : {false, true})
       list.push_back(
-          {text_of(s) + (apart ? " within documents" : ""),
-           [s, apart](Operands& o) {
+          {text_of(s) + (apart ? " within documents" : ""), [s, apart](Operands& o) {
              const PackedAttention x(o, s);
              const View sinks = s.tokens > 60 ? o.values({s.heads}) : View{};
              return kernel::Attention{
@@ -107,8 +106,7 @@ inline Examples<kernel::Attention> examples(Of<kernel::Attention>) {
                      o.backend.attention_bytes(s, o.compute, Direction::forward).workspace),
                  .start_BT = apart ? documents(o, s) : View{},
                  .sink_H = sinks};
-           },
-           apart});
+           }});
   return list;
 }
 
@@ -118,8 +116,7 @@ inline Examples<kernel::AttentionGrad> examples(Of<kernel::AttentionGrad>) {
   for (const auto& s : attention_shapes)
     for (const bool apart : {false, true})
       list.push_back(
-          {text_of(s) + (apart ? " within documents" : ""),
-           [s, apart](Operands& o) {
+          {text_of(s) + (apart ? " within documents" : ""), [s, apart](Operands& o) {
              const PackedAttention x(o, s), d(o, s);
              return kernel::AttentionGrad{
                  .dq_BTHD = d.q,
@@ -135,8 +132,7 @@ inline Examples<kernel::AttentionGrad> examples(Of<kernel::AttentionGrad>) {
                  .workspace = o.workspace(
                      o.backend.attention_bytes(s, o.compute, Direction::backward).workspace),
                  .start_BT = apart ? documents(o, s) : View{}};
-           },
-           apart});
+           }});
   list.push_back({"counts",
                   [](Operands& o) {
                     const auto s = attention_shapes[1];

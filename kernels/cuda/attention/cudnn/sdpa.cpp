@@ -24,12 +24,13 @@ const char* name_of(Direction d) {
 }
 
 std::string describe(const SdpaKey& key) {
-  const auto [B, T, H, G, D] = key.extents;
-  return fmt::format("attention {}{} of B {} T {} heads {}/{} D {}{}", name_of(key.direction),
+  const auto [B, T, H, G, D, S] = key.extents;
+  return fmt::format("attention {}{} of B {} T {} keys {} heads {}/{} D {}{}",
+                     name_of(key.direction),
                      key.direction == Direction::backward && key.determinism == Determinism::on
                          ? ", deterministic,"
                          : "",
-                     B, T, H, G, D, key.window > 0 ? fmt::format(" window {}", key.window) : "");
+                     B, T, S, H, G, D, key.window > 0 ? fmt::format(" window {}", key.window) : "");
 }
 
 [[noreturn]] void refuse(const SdpaKey& key, const char* step, const std::string& words) {
@@ -78,7 +79,7 @@ std::int64_t uid(std::size_t operand) {
 // cuDNN's order of dims is B, heads, T, D, whatever lies in memory.
 template <class Attributes>
 Attributes& describe_operand(Attributes& t, const SdpaKey& key, std::size_t operand) {
-  const auto [B, T, H, G, D] = key.extents;
+  const auto [B, T, H, G, D, S] = key.extents;
   const auto [sB, sT, sH] = key.strides[operand];
   const bool keys =
       operand == sdpa_k || operand == sdpa_v || operand == sdpa_dk || operand == sdpa_dv;
@@ -86,8 +87,17 @@ Attributes& describe_operand(Attributes& t, const SdpaKey& key, std::size_t oper
   if (operand == sdpa_lse)
     t.set_dim({B, H, T, 1}).set_stride({sB, sH, sT, 1}).set_data_type(fe::DataType_t::FLOAT);
   else
-    t.set_dim({B, keys ? G : H, T, D}).set_stride({sB, sH, sT, 1});
+    t.set_dim({B, keys ? G : H, keys ? S : T, D}).set_stride({sB, sH, sT, 1});
   return t;
+}
+
+template <class Attributes>
+void mask(Attributes& how, const SdpaKey& key) {
+  using Side = fe::DiagonalAlignment_t;
+  if (key.mask == SdpaMask::none) return;
+  how.set_diagonal_alignment(key.mask == SdpaMask::causal ? Side::TOP_LEFT : Side::BOTTOM_RIGHT)
+      .set_diagonal_band_right_bound(0);
+  if (key.window > 0) how.set_diagonal_band_left_bound(key.window);
 }
 
 // `sm` e.g. 90; 0: that of the device at hand. Each operation takes over what the graph knows when
@@ -107,15 +117,12 @@ std::unique_ptr<Engines> graph_of(const SdpaKey& key, int sm) {
   };
   const auto q = input(sdpa_q), k = input(sdpa_k), v = input(sdpa_v);
   const auto scale = static_cast<float>(key.scale);
-  constexpr auto top_left = fe::DiagonalAlignment_t::TOP_LEFT;
   if (key.direction == Direction::forward) {
     auto how = fe::graph::SDPA_attributes()
                    .set_name("attention")
                    .set_generate_stats(true)
-                   .set_attn_scale(scale)
-                   .set_diagonal_alignment(top_left)
-                   .set_diagonal_band_right_bound(0);
-    if (key.window > 0) how.set_diagonal_band_left_bound(key.window);
+                   .set_attn_scale(scale);
+    mask(how, key);
     const auto [o, lse] = graph->sdpa(q, k, v, how);
     output(o, sdpa_o);
     output(lse, sdpa_lse);
@@ -123,10 +130,8 @@ std::unique_ptr<Engines> graph_of(const SdpaKey& key, int sm) {
     auto how = fe::graph::SDPA_backward_attributes()
                    .set_name("attention_grad")
                    .set_deterministic_algorithm(key.determinism == Determinism::on)
-                   .set_attn_scale(scale)
-                   .set_diagonal_alignment(top_left)
-                   .set_diagonal_band_right_bound(0);
-    if (key.window > 0) how.set_diagonal_band_left_bound(key.window);
+                   .set_attn_scale(scale);
+    mask(how, key);
     const auto o = input(sdpa_o), d_o = input(sdpa_do), lse = input(sdpa_lse);
     const auto [dq, dk, dv] = graph->sdpa_backward(q, k, v, o, d_o, lse, how);
     output(dq, sdpa_dq);
@@ -186,7 +191,7 @@ std::string sdpa_library() {
 struct Sdpa::Plans {
   Determinism determinism;
   int sm;
-  std::size_t limit;  // of a piece's workspace
+  std::size_t limit;  // of a part's workspace
   std::unique_ptr<Handle> handle;
   std::map<std::pair<SdpaKey, std::size_t>, Built> all;  // by what it may need
   bool warned = false;
@@ -204,14 +209,14 @@ struct Sdpa::Plans {
         "cuDNN {}: {} needs {} bytes of workspace, where plans count {}: {}. Attention is slower "
         "with this version of cuDNN than with one that is known here",
         cudnnGetVersion(), describe(key), least, most,
-        smaller ? "smaller pieces are computed one after the other"
+        smaller ? "smaller parts are computed one after the other"
                 : "the kernel of our own computes it");
   }
 
   struct Call {
     const Graph* graph;
     SdpaKey key;
-    SdpaOperands part;
+    SdpaOperands operands;
   };
   struct Operation {
     const SdpaOperands& operands;
@@ -220,16 +225,16 @@ struct Sdpa::Plans {
     std::size_t most;  // bytes of workspace
   };
 
-  // The calls that compute a piece; false: it cannot be made small enough.
-  bool add_calls(const Operation& o, const SdpaPiece& piece, std::vector<Call>& calls) {
-    const auto part = operands_of(o.operands, o.shape, piece);
-    const auto key = key_of(shape_of(o.shape, piece), o.direction, determinism, part);
+  // The calls that compute a part; false: it cannot be made small enough.
+  bool add_calls(const Operation& o, const SdpaPart& part, std::vector<Call>& calls) {
+    const auto operands = operands_of(o.operands, o.shape, part);
+    const auto key = key_of(shape_of(o.shape, part), o.direction, determinism, operands);
     const auto& built = of(key, o.most);
     if (built.graph) {
-      calls.push_back({built.graph.get(), key, part});
+      calls.push_back({built.graph.get(), key, operands});
       return true;
     }
-    const auto halves = halves_of(piece);
+    const auto halves = halves_of(part);
     const bool done = !halves.empty() && std::ranges::all_of(halves, [&](const auto& half) {
       return add_calls(o, half, calls);
     });
@@ -248,12 +253,12 @@ struct Sdpa::Plans {
     check(cudnnSetStream(handle->get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream");
     const Operation operation{operands, shape, direction, needed - sdpa_alignment};
     std::vector<Call> calls;
-    for (const auto& piece : sdpa_pieces(shape, direction, determinism, limit))
-      if (!add_calls(operation, piece, calls)) return false;
+    for (const auto& part : sdpa_parts(shape, direction, determinism, limit))
+      if (!add_calls(operation, part, calls)) return false;
     for (const auto& call : calls) {
       std::unordered_map<std::int64_t, void*> pointers;
       for (std::size_t i = 0; i < operands_of(direction); ++i)
-        pointers.emplace(uid(i), const_cast<std::byte*>(call.part[i].data));
+        pointers.emplace(uid(i), const_cast<std::byte*>(call.operands[i].data));
       check(call.graph->execute(handle->get(), pointers, aligned(workspace.data)), call.key,
             "execution");
     }

@@ -133,6 +133,7 @@ class Graph {
   bool backward_ = false, deterministic_ = true;
   float scale_ = 1;
   std::optional<std::int64_t> right_bound_, left_bound_;
+  bool bottom_right_ = false;
   enum { described, valid, lowered, planned, supported, built } state_ = described;
   error_object must_be(int state, const char* what) const;
 };
