@@ -13,6 +13,7 @@ struct AttentionShape {
   std::int64_t window = 0;     // keys that a query sees, up to its own; 0: all
   std::int64_t key_count = 0;  // 0: as many as queries
   std::int64_t query_at = 0, key_at = 0;
+  bool documents = false;  // comes with start_BT
 
   std::int64_t keys() const { return key_count > 0 ? key_count : tokens; }
 };
@@ -43,7 +44,8 @@ inline double attention_flops(const AttentionShape& s, Direction d) {
 
 // Keys and values of a context may come in pieces, one call each in ascending order, and what is
 // known of the queries stands in the state between them. Queries have the bits that all keys at
-// once give them, if each piece begins at a multiple of BackendProperties::key_tile.
+// once give them, if each piece begins at a multiple of BackendProperties::key_tile; but in bf16 on
+// cuda, where cuDNN rounds what each piece gives.
 enum class Piece : std::uint8_t { all, first, next, last };
 constexpr bool begins_keys(Piece p) {
   return p == Piece::all || p == Piece::first;

@@ -30,7 +30,8 @@ AttentionCalls::AttentionCalls(const Run& run, const Heads& h, std::int64_t wind
       backend_(run.backend),
       window_(window),
       type_(qkv_BTX.dtype()),
-      direction_(direction) {
+      direction_(direction),
+      documents_(run.place.start_BT) {
   std::int64_t row = 0;
   for (int c = 0; c < layout.chunks(); ++c) {
     const auto all = layout.block(layout.group_of(run.seq.rank()), c);
@@ -65,6 +66,7 @@ std::vector<AttentionCall> AttentionCalls::with_keys_of(int c) const {
         shape.query_at = own.positions.begin;
         shape.key_at = keys.begin;
       }
+      shape.documents = documents_;
       calls.push_back({i, groups[g], g, keys, piece, shape});
     }
   }

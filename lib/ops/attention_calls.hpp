@@ -75,6 +75,7 @@ class AttentionCalls : public OwnHeads {
   std::int64_t window_;
   DType type_;
   Direction direction_;
+  bool documents_;
   std::vector<QueryRun> runs_;
   std::vector<Tensor> states_;  // by run and group
 };

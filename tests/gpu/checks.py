@@ -194,12 +194,12 @@ def parity_one_rank(m):
 
 def parity_two_ranks(m):
     """every weight, f32 and bf16, grids of 2 ranks against one; memory and traffic against the plan"""
-    return f"{m.parallel(2, 'Parity.OnFencedMemoryWithDelays:Precision.GridsAgree*:Precision.Pipelines*', 120)} cases"
+    return f"{m.parallel(2, 'Parity.OnFencedMemoryWithDelays:Sequence.Pieces*:Precision.GridsAgree*:Precision.Pipelines*', 120)} cases"
 
 
 def parity_four_ranks(m):
     """every weight, f32, grids of 4 ranks against one; memory and traffic against the plan"""
-    return f"{m.parallel(4, 'Parity.OnFencedMemoryWithDelays:Precision.PipelinesAreBitIdenticalInF32', 120)} cases"
+    return f"{m.parallel(4, 'Parity.OnFencedMemoryWithDelays:Sequence.Pieces*:Precision.PipelinesAreBitIdenticalInF32', 120)} cases"
 
 
 # -- checkpoints and what reads them

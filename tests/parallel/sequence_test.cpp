@@ -2,6 +2,8 @@
 // numbers as on one rank, and with run.exactness = "invariant" the same bits.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 
@@ -45,6 +47,29 @@ TEST(Sequence, InvariantHasTheBitsOfOneRank) {
       if (!next_case(name_of(c))) break;
       expect_parity(c, 0);
     }
+}
+
+// Several pieces of keys for each run of queries, also where a tile of them is 64: a number passes
+// 2 layers of 4 products forward and back, whose roundings add up.
+TEST(Sequence, PiecesOfKeysOnTheChosenBackend) {
+  if (world().size() > 4) GTEST_SKIP() << "2 to 4 ranks are enough";
+  for (const auto compute : {DType::f32, DType::bf16}) {
+    ParityCase c;
+    c.grid = {1, 1, world().size()};
+    c.flavour = "one";
+    c.size = 4;
+    c.context = 64 * world().size();
+    c.layers = 2;
+    c.head_dim = 8;
+    c.steps = 2;
+    c.zero.stage = 3;
+    c.compute = compute;
+    c.reduce = DType::f32;
+    c.backend = backend_or("fenced");
+    SCOPED_TRACE(name_of(c) + " " + std::string(name_of(compute)));
+    if (!next_case(name_of(c))) break;
+    expect_parity(c, (compute == DType::f32 ? 0x1p-24 : 0x1p-9) * 2 * std::sqrt(2 * 2 * 4 * 24));
+  }
 }
 
 // On the host, whose keys come in tiles of 64, too.

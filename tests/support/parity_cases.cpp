@@ -53,17 +53,17 @@ std::string name_of(const ParityCase& c) {
 
 ModelConfig parity_model(const ParityCase& p) {
   ModelConfig c;
-  c.layers = 8;
+  c.layers = p.layers;
   c.width = 24;
   c.heads = 12;
   c.vocab = 29;
-  c.context = p.size;
+  c.context = p.context > 0 ? p.context : p.size;
   c.ffn_width = 40;
   if (p.flavour != "gpt2") c.kv_heads = 3;
   if (p.flavour == "one" || p.flavour == "two") {
     c.heads = p.flavour == "one" ? 1 : 2;
     c.kv_heads = 1;
-    c.head_dim = 4;
+    c.head_dim = p.head_dim;
   }
   if (p.flavour == "gqa" || p.flavour == "sigmoid") c.window = 3;
   c.attention_sinks = p.flavour == "two";

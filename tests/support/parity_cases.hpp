@@ -37,7 +37,10 @@ struct ParityCase {
   DType compute = DType::f64, reduce = DType::f64;
   std::int64_t exact_chunk = 0;
   int steps = 3;
-  std::int64_t size = 16;  // samples of a step, positions of a sample
+  std::int64_t size = 16;    // samples of a step, positions of a sample
+  std::int64_t context = 0;  // other positions of a sample than `size`
+  std::int64_t layers = 8;
+  std::int64_t head_dim = 4;  // of the flavours of one or two heads
 };
 std::string name_of(const ParityCase&);
 inline std::ostream& operator<<(std::ostream& out, const ParityCase& c) {

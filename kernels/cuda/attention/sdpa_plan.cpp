@@ -19,7 +19,9 @@ std::size_t call_bytes(const AttentionShape& s, Direction direction, Determinism
   if (direction == Direction::backward) {
     const auto heads = s.batch * s.heads, rows = heads * s.tokens;
     bytes += 4 * rows;
-    if (s.heads != s.kv_heads) bytes += 4 * heads * s.keys() * s.head_dim;
+    // Of few queries in f32, on processors of 100, which have no wider heads.
+    const std::int64_t shared = s.tokens < 2 * s.head_dim && s.head_dim <= 128 ? 8 : 4;
+    if (s.heads != s.kv_heads) bytes += shared * heads * s.keys() * s.head_dim;
     if (determinism == Determinism::on)
       bytes += 2 * heads * rounded(s.tokens, 64) * rounded(s.keys(), 128);
     else

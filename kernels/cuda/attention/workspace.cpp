@@ -10,7 +10,7 @@ AttentionBytes cuda_attention_bytes(const AttentionShape& s, DType t, Direction 
   const auto own = d == Direction::forward ? 0 : rows * sizeof(float);
   // On a device for which cuDNN has less than for Hopper, and in a build without cuDNN's frontend,
   // it is the own kernel that runs.
-  return {cuda::sdpa_supports(s, t, d)
+  return {cuda::sdpa_supports(s, t, d) && !s.documents
               ? std::max(own, cuda::piece_bytes(s, d) +
                                   cuda::sdpa_workspace(s, d, cuda::determinism_of(bits)))
               : own,

@@ -12,6 +12,8 @@ namespace {
 
 // The lent bytes behind the first ones.
 View rest(const View& workspace, std::size_t used) {
+  require(workspace.span_bytes() >= used, "attention: the workspace has {} bytes and needs {}",
+          workspace.span_bytes(), used);
   const auto left = static_cast<std::int64_t>((workspace.span_bytes() - used) / 4);
   return {workspace.data + used, DType::f32, {left}};
 }
@@ -62,10 +64,20 @@ bool attend_piece(const kernel::AttentionGrad& o, const Resources& r) {
   return true;
 }
 
+// Do cuDNN's results go where they belong?
+bool is_direct(const kernel::Attention& o) {
+  return o.piece == Piece::all && o.lse_BHT.dense();
+}
+bool is_direct(const kernel::AttentionGrad& o) {
+  return o.piece == Piece::all && o.lse_BHT.dense() && o.keys == Accumulate::overwrite &&
+         o.dk_BTGD.dtype == o.q_BTHD.dtype;
+}
+
 template <class O>
 bool fused(const O& o, Direction d, const Resources& r) {
   if (o.start_BT || !r.sdpa.supports(o.shape, o.q_BTHD.dtype, d)) return false;
-  return piece_bytes(o.shape, d) > 0 ? attend_piece(o, r) : r.sdpa.run(r.stream, o);
+  if (piece_bytes(o.shape, d) > 0) return attend_piece(o, r);
+  return is_direct(o) && r.sdpa.run(r.stream, o);
 }
 
 }  // namespace

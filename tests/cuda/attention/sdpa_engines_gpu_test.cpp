@@ -9,6 +9,8 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 #include "kernels/cuda/device.hpp"
 #include "lib/base/error.hpp"
@@ -102,17 +104,18 @@ TEST_F(SdpaEngines, TakeWindows) {
 TEST_F(SdpaEngines, TakePiecesOfKeys) {
   for (const int sm : {80, 90, 100})
     for (const std::int64_t D : {64, 128})
-      for (const std::int64_t keys : {1024, 1056, 4096})
-        for (const std::int64_t query_at : {keys - 1024, keys, std::int64_t{8192}})
+      for (const auto& [queries, keys] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+               {1024, 1024}, {1024, 1056}, {1024, 4096}, {64, 4096}, {160, 2048}})
+        for (const std::int64_t query_at : {keys - queries, keys, std::int64_t{8192}})
           for (const std::int64_t window : {0, 512})
             for (const auto direction : {forward, backward})
               for (const auto determinism : {Determinism::off, Determinism::on}) {
-                auto s = Case{2, 1024, 8, 2, D, window}.shape();
+                auto s = Case{2, queries, 8, 2, D, window}.shape();
                 s.key_count = keys;
                 s.query_at = query_at;
                 if (!sdpa_supports(s, DType::bf16, direction, sm)) continue;
-                SCOPED_TRACE(fmt::format("sm {} D {} keys {} queries at {} window {}", sm, D, keys,
-                                         query_at, window));
+                SCOPED_TRACE(fmt::format("sm {} D {} T {} keys {} queries at {} window {}", sm, D,
+                                         queries, keys, query_at, window));
                 const auto found = engines(s, direction, determinism, sm);
                 ASSERT_FALSE(found.empty()) << why_;
                 EXPECT_LE(found[0].workspace + sdpa_alignment,
