@@ -171,8 +171,9 @@ TEST_F(SdpaEngines, FitThePlannedWorkspace) {
           const auto found = engines(c, direction, determinism, sm);
           ASSERT_FALSE(found.empty()) << why_;
           EXPECT_LE(found[0].workspace + sdpa_alignment, planned) << found[0].name;
-          // No more than what is lost to another architecture's engine.
-          if (sm == 90) {
+          // No more than what is lost to another architecture's engine, which of few queries and
+          // shared keys needs much.
+          if (sm == 90 && (c.H == c.G || c.T >= 2 * c.D)) {
             EXPECT_LE(planned, 2 * found[0].workspace + (1 << 17)) << found[0].name;
           }
         }
