@@ -75,6 +75,13 @@ int check(const CheckArguments& a) {
   });
   found.look(
       [&] { validation = validation_data(deck.data, deck.model.context, deck.model.vocab); });
+  found.look([&] {
+    for (const auto* data : {&training, &validation})
+      if (*data) {
+        log_packing(**data);
+        log_cut_documents(**data);
+      }
+  });
   found.throw_all();
   const auto tokenizer = tokenizer_of_files(*training, validation);
   if (a.verify) {

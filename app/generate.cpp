@@ -1,15 +1,21 @@
 // trireme generate CHECKPOINT --prompt TEXT --tokens N
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "app/commands.hpp"
 #include "app/launch.hpp"
 #include "app/loaded_model.hpp"
 #include "app/output.hpp"
 #include "app/prompts.hpp"
+#include "app/tokenizers.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
+#include "lib/data/chat_text.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/run/generation.hpp"
 #include "lib/run/stop_texts.hpp"
@@ -23,15 +29,18 @@ struct GenerateArguments {
   std::string prompt, prompt_file, prompts, output;
   std::vector<std::string> stop;
   std::int64_t tokens = 100, batch = 8;
-  bool ignore_eos = false, no_cache = false;
+  bool ignore_eos = false, no_cache = false, chat = false;
+  std::string chat_template;
   Sampling sampling;
 
   std::string text() const {
     return fmt::format(
         "generate {} --prompt '{}' --prompt-file '{}' --prompts '{}' --output '{}' --stop {} "
-        "--tokens {} --batch-size {} --ignore-eos {} --no-cache {} {} {} {} {}",
+        "--tokens {} --batch-size {} --ignore-eos {} --no-cache {} --chat {} --template '{}' {} {} "
+        "{} {}",
         model.text(), prompt, prompt_file, prompts, output, fmt::join(stop, " "), tokens, batch,
-        ignore_eos, no_cache, sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed);
+        ignore_eos, no_cache, chat, chat_template, sampling.temperature, sampling.top_k,
+        sampling.top_p, sampling.seed);
   }
 };
 
@@ -68,9 +77,11 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
     });
     world.broadcast(text);
   }
-  if (a.prompts.empty()) return {{text, {}, {}}};
+  if (a.prompts.empty())
+    return {a.chat ? prompt_of_user(std::move(text)) : Prompt{.text = std::move(text)}};
   std::vector<Prompt> prompts;
-  together(world, [&] { prompts = parse_prompts(path, text); });
+  const auto form = a.chat ? PromptsAre::conversations : PromptsAre::texts;
+  together(world, [&] { prompts = parse_prompts(path, text, form); });
   return prompts;
 }
 
@@ -106,12 +117,35 @@ class Texts {
   std::vector<std::size_t> begins_;  // bytes of the prompt's own text
 };
 
+std::vector<std::int32_t> ids_of(const Prompt& prompt, const Tokenizer& tokenizer,
+                                 const ChatTemplate* chat) {
+  if (!chat) return prompt_ids(tokenizer, prompt.text);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> learnt;
+  encode_chat(tokenizer, write_question(*chat, prompt.messages), ids, learnt);
+  return ids;
+}
+
+// An answer ends with the token that ends its turn, or with the text that does.
+void end_with_turn(const ChatTemplate& chat, const Tokenizer& tokenizer,
+                   std::vector<std::int32_t>& ends, std::vector<std::string>& stops) {
+  const auto text = end_of_turn(chat);
+  if (text.empty())
+    stops.push_back(chat.turns.at("assistant").after);
+  else if (const auto id = tokenizer.id_of(text).value(); std::ranges::find(ends, id) == ends.end())
+    ends.push_back(id);
+}
+
 std::vector<Request> requests_of(const std::vector<Prompt>& prompts, const Tokenizer& tokenizer,
-                                 const GenerateArguments& a) {
+                                 const ChatTemplate* chat, const GenerateArguments& a) {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    auto& r = requests.emplace_back(Request{prompt_ids(tokenizer, prompts[i].text),
-                                            prompts[i].tokens.value_or(a.tokens), a.sampling});
+    auto& r = requests.emplace_back(Request{{}, prompts[i].tokens.value_or(a.tokens), a.sampling});
+    try {
+      r.ids = ids_of(prompts[i], tokenizer, chat);
+    } catch (const Error& e) {
+      fail("prompt {}: {}", i + 1, e.what());
+    }
     require(!r.ids.empty(), "a prompt holds no token: give a longer one");
     // A stream of random numbers for each.
     r.sampling.seed = prompts[i].seed.value_or(a.sampling.seed + i);
@@ -145,16 +179,20 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
   auto& model = *loaded;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<Request> requests;
+  std::vector<std::int32_t> ends;
+  auto stops = a.stop;
   together(world, [&] {
     tokenizer = model.tokenizer(a.model.checkpoint);
-    requests = requests_of(prompts, *tokenizer, a);
+    std::optional<ChatTemplate> chat;
+    if (a.chat) chat = chat_template_for(a.chat_template, *tokenizer);
+    requests = requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, a);
+    if (a.ignore_eos) return;
+    ends = tokenizer->ends();
+    if (chat) end_with_turn(*chat, *tokenizer, ends, stops);
   });
-  const Texts texts(*tokenizer, requests, a.stop);
+  const Texts texts(*tokenizer, requests, stops);
   GenerationSettings settings{
-      .vocab = tokenizer->vocab(),
-      .ends = a.ignore_eos ? std::vector<std::int32_t>() : tokenizer->ends(),
-      .batch = a.batch,
-      .cache = !a.no_cache};
+      .vocab = tokenizer->vocab(), .ends = ends, .batch = a.batch, .cache = !a.no_cache};
   settings.stops = [&](std::size_t i, std::span<const std::int32_t> fresh) {
     return texts.stopped(i, fresh);
   };
@@ -162,11 +200,11 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
   if (!model.speaks()) {
     run();
   } else if (a.prompts.empty()) {
-    print_one(prompts[0], texts, settings, a.stop, run);
+    print_one(prompts[0], texts, settings, stops, run);
   } else {
     ContinuationWriter writer(a.output);
     settings.ended = [&](std::size_t i, const Continued& c) {
-      writer.add(i, prompts[i].text, texts.of(i, c.ids), static_cast<std::int64_t>(c.ids.size()),
+      writer.add(i, prompts[i], texts.of(i, c.ids), static_cast<std::int64_t>(c.ids.size()),
                  name_of(c.ended));
     };
     run();
@@ -192,6 +230,16 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
           ->excludes(prompt)
           ->excludes("--prompt-file")
           ->transform(with_environment());
+  auto* chat = command->add_flag("--chat", a->chat,
+                                 "prompts are what a user says, or, in a .jsonl, conversations; "
+                                 "what is printed is the answer");
+  command
+      ->add_option("--template", a->chat_template,
+                   fmt::format("how a conversation is written: {}, or a file (default: as the "
+                               "tokenizer says)",
+                               fmt::join(chat_template_names(), ", ")))
+      ->needs(chat)
+      ->option_text("NAME|FILE");
   command->add_option("--output", a->output, "where their texts go as JSON lines (default: stdout)")
       ->needs(prompts)
       ->transform(with_environment());

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "app/json_lines.hpp"
 #include "app/output.hpp"
@@ -10,12 +11,27 @@
 
 namespace trireme {
 
-static Prompt prompt_of(const FileLine& line) {
-  const auto row = object_in(line, "{\"prompt\": \"...\"}");
+Prompt prompt_of_user(std::string text) {
+  return {.text = {}, .messages = {{"user", std::move(text)}}};
+}
+
+static Prompt prompt_of(const FileLine& line, PromptsAre form) {
   const auto& where = line.where;
-  require(row.contains("prompt") && row["prompt"].is_string(),
-          "{} has no \"prompt\" that is a text: each line is {{\"prompt\": \"...\"}}", where);
-  Prompt p{row["prompt"].get<std::string>(), {}, {}};
+  Prompt p;
+  Json row;
+  if (form == PromptsAre::conversations) {
+    row = object_in(line, "{\"messages\": [{\"role\": \"user\", \"content\": \"...\"}]}");
+    try {
+      p.messages = conversation_of(row);
+    } catch (const Error& e) {
+      fail("{}: {}", where, e.what());
+    }
+  } else {
+    row = object_in(line, "{\"prompt\": \"...\"}");
+    require(row.contains("prompt") && row["prompt"].is_string(),
+            "{} has no \"prompt\" that is a text: each line is {{\"prompt\": \"...\"}}", where);
+    p.text = row["prompt"].get<std::string>();
+  }
   for (const auto& [name, value] : row.items()) {
     if (name == "tokens") {
       require(value.is_number_integer() && value >= 1 && value <= most_tokens,
@@ -31,11 +47,14 @@ static Prompt prompt_of(const FileLine& line) {
   return p;
 }
 
-std::vector<Prompt> parse_prompts(const std::filesystem::path& path, const std::string& text) {
+std::vector<Prompt> parse_prompts(const std::filesystem::path& path, const std::string& text,
+                                  PromptsAre form) {
   const bool json = path.extension() == ".jsonl";
   std::vector<Prompt> prompts;
   for (const auto& line : lines_of(path.string(), text))
-    prompts.push_back(json ? prompt_of(line) : Prompt{line.text, {}, {}});
+    prompts.push_back(json                                ? prompt_of(line, form)
+                      : form == PromptsAre::conversations ? prompt_of_user(line.text)
+                                                          : Prompt{.text = line.text});
   require(!prompts.empty(), "{} holds no prompt", path.string());
   return prompts;
 }
@@ -50,10 +69,19 @@ ContinuationWriter::ContinuationWriter(const std::filesystem::path& path)
   require(file_ != nullptr, "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
-void ContinuationWriter::add(std::size_t index, const std::string& prompt, const std::string& text,
+void ContinuationWriter::add(std::size_t index, const Prompt& prompt, const std::string& text,
                              std::int64_t tokens, std::string_view ended) {
-  const nlohmann::ordered_json row{
-      {"prompt", prompt}, {"text", text}, {"tokens", tokens}, {"ended", std::string(ended)}};
+  nlohmann::ordered_json row;
+  for (const auto& m : prompt.messages)
+    row["messages"].push_back({{"role", m.role}, {"content", m.content}});
+  if (prompt.messages.empty()) {
+    row["prompt"] = prompt.text;
+    row["text"] = text;
+  } else {
+    row["messages"].push_back({{"role", "assistant"}, {"content", text}});
+  }
+  row["tokens"] = tokens;
+  row["ended"] = std::string(ended);
   // A text may end within a character.
   waiting_[index] = row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   while (!waiting_.empty() && waiting_.begin()->first == next_) {

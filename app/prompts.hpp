@@ -10,25 +10,35 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/data/conversation.hpp"
+
 namespace trireme {
 
 struct Prompt {
   std::string text;
-  std::optional<std::int64_t> tokens;  // how many to add; none: as all
-  std::optional<std::uint64_t> seed;
+  Conversation messages{};               // to be answered, instead of the text
+  std::optional<std::int64_t> tokens{};  // how many to add; none: as all
+  std::optional<std::uint64_t> seed{};
 };
 
 // A .jsonl file: an object a line with "prompt" and, if it likes, "tokens" and "seed". Any other: a
-// prompt a line, empty lines left out. `text` is the file's. Error naming file, line and field.
-std::vector<Prompt> parse_prompts(const std::filesystem::path&, const std::string& text);
+// prompt a line, empty lines left out. Of conversations an object has its messages
+// (lib/data/conversation.hpp) instead, and a line is what a user says. `text` is the file's. Error
+// naming file, line and field.
+enum class PromptsAre : std::uint8_t { texts, conversations };
+std::vector<Prompt> parse_prompts(const std::filesystem::path&, const std::string& text,
+                                  PromptsAre);
+// What one user says, to be answered.
+Prompt prompt_of_user(std::string text);
 
 // A line of JSON for each prompt in their order, written as soon as those before it are there.
 class ContinuationWriter {
  public:
   // To stdout when `path` is empty. Error when it cannot be opened.
   explicit ContinuationWriter(const std::filesystem::path& path);
-  void add(std::size_t index, const std::string& prompt, const std::string& text,
-           std::int64_t tokens, std::string_view ended);
+  // A conversation gets the text as its answer.
+  void add(std::size_t index, const Prompt&, const std::string& text, std::int64_t tokens,
+           std::string_view ended);
 
  private:
   struct Close {

@@ -77,6 +77,38 @@ void warn_of_settings(const Deck& deck, std::int64_t steps, std::int64_t samples
     log_warning("nothing is trained: the [[freeze]] rules hold all parameters in all steps");
 }
 
+static double percent(std::int64_t part, std::int64_t of) {
+  return 100 * static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, of));
+}
+
+void log_packing(const Dataset& data) {
+  for (std::size_t i = 0; i < data.ranges().size(); ++i) {
+    const auto* const p = data.packed(i);
+    if (!p) continue;
+    const auto file = data.ranges()[i].file.path().string();
+    log_info("{}: {} in {} samples, of which they fill {:.1f}%", file,
+             counted(p->documents, "document"), p->samples,
+             percent(p->inputs, p->samples * data.sample_length()));
+    if (p->cut + p->left_out == 0) continue;
+    log_warning(
+        "{}: {} longer than a sample are cut, which loses {:.1f}% of the targets; {} without a "
+        "target are left out",
+        file, p->cut, percent(p->targets_lost, p->targets), p->left_out);
+  }
+}
+
+void log_cut_documents(const Dataset& data) {
+  for (const auto& [file, begin, end] : data.ranges()) {
+    if (data.packed(0) || !file.header().has_mask || !file.header().separator) continue;
+    const auto found = begun_before(file, begin, end, data.sample_length());
+    if (found.cut_off > 0)
+      log_info(
+          "{}: {:.1f}% of the tokens that are learnt stand in a sample that lacks the begin of "
+          "their document (data.packing)",
+          file.path().string(), percent(found.cut_off, found.targets));
+  }
+}
+
 BackendChoice backend_choice(const Deck& d, const Communicator& world) {
   BackendChoice c{.name = d.run.backend,
                   .threads = launch::threads_of_rank(d.run.threads, world),

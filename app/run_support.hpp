@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/open/open.hpp"
+#include "lib/data/dataset.hpp"
 #include "lib/deck/resolve.hpp"
 
 namespace trireme {
@@ -34,6 +35,11 @@ void log_copy_each_node(const Deck& resolved, std::int64_t ranks_of_node);
 // Warns of what is allowed and seldom meant: a batch that is more than an epoch's samples (0: not
 // known), a warm-up that does not end within the steps of the run, nothing to train.
 void warn_of_settings(const Deck&, std::int64_t steps, std::int64_t samples_per_epoch);
+
+// Logs how whole documents share samples, and what is lost of those that are too long.
+void log_packing(const Dataset&);
+// Logs what samples cut off in files of which a part is learnt. Reads these files.
+void log_cut_documents(const Dataset&);
 
 // Collective. All but the device (launch::gpu_of_rank), which plans do not need.
 BackendChoice backend_choice(const Deck&, const Communicator& world);

@@ -13,11 +13,10 @@
 
 #include "app/commands.hpp"
 #include "app/output.hpp"
+#include "app/tokenizers.hpp"
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/text_parts.hpp"
-#include "lib/data/chat_jinja.hpp"
-#include "lib/data/chat_template_file.hpp"
 
 namespace trireme {
 
@@ -54,15 +53,6 @@ std::optional<std::int32_t> chosen_separator(const std::string& text, const Toke
   return id;
 }
 
-// By name, from a file, or the tokenizer's own.
-ChatTemplate chosen_template(const std::string& given, const Tokenizer& tokenizer) {
-  const bool file = given.ends_with(".toml") || std::filesystem::is_regular_file(given);
-  return with_tokens_of(given.empty() ? chat_template_of(tokenizer)
-                        : file        ? read_chat_template(given)
-                                      : chat_template_named(given),
-                        tokenizer);
-}
-
 // Blocks of text and ids are freed by the megabyte: returning each to the kernel would cost a page
 // fault for every 4 KiB when the next is taken, half of the time of tokenizing bytes.
 void keep_freed_memory() {
@@ -86,7 +76,7 @@ int run(Arguments a) {
       !a.chat || !a.chat_template.empty() || tokenizer->spec().kind == TokenizerKind::huggingface,
       "--chat: give --tokenizer and the folder of the model that is to be tuned, whose tokens "
       "set turns apart; or a --template file of plain text");
-  if (a.chat) chat = chosen_template(a.chat_template, *tokenizer);
+  if (a.chat) chat = chat_template_for(a.chat_template, *tokenizer);
   o.chat = chat ? &*chat : nullptr;
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   const TokenizeSummary s = tokenize(o);

@@ -1,6 +1,10 @@
 #include "app/tokenizers.hpp"
 
+#include <filesystem>
+
 #include "lib/base/error.hpp"
+#include "lib/data/chat_jinja.hpp"
+#include "lib/data/chat_template_file.hpp"
 #include "lib/data/same_tokenizer.hpp"
 #include "lib/io/checkpoint_list.hpp"
 
@@ -39,6 +43,14 @@ TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
   if (!from) return of_files;
   require_tokens_of(from->meta(), from->directory().string(), of_files);
   return merged(of_files, tokenizer_of(from->meta()));
+}
+
+ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer) {
+  const bool file = given.ends_with(".toml") || std::filesystem::is_regular_file(given);
+  return with_tokens_of(given.empty() ? chat_template_of(tokenizer)
+                        : file        ? read_chat_template(given)
+                                      : chat_template_named(given),
+                        tokenizer);
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/data/chat_template.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/deck/deck.hpp"
@@ -22,5 +23,9 @@ TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Da
 // What the run's checkpoints carry: the token files' tokenizer, with what that of the model knows
 // more, with which the run begins or goes on: of `from`, or of model.init_from where that is null.
 TokenizerSpec tokenizer_of_run(const Deck&, TokenizerSpec of_files, const CheckpointReader* from);
+
+// The chat template of this name or file, empty: the tokenizer's own, with its tokens. Error where
+// there is none, or where the tokenizer lacks a token of it.
+ChatTemplate chat_template_for(const std::string& given, const Tokenizer&);
 
 }  // namespace trireme

@@ -48,6 +48,8 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
            m.axes.grid.ranks() > 1 ? ", " + describe(m.axes.grid) : "");
   warn_of_slow_products(m.choice, m.trainer->model().compute());
   warn_of_settings(in.deck, in.total_steps, in.training.samples_per_epoch());
+  log_packing(in.training);
+  if (in.validation) log_packing(*in.validation);
   if (in.deck.model.offload != Offload::none && m.backend->host_readable())
     log_info("model.offload has no effect: memory of the {} backend is the host's",
              m.backend->name());

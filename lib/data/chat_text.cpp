@@ -189,7 +189,8 @@ class Places {
 
 }  // namespace
 
-ChatText write_chat(const ChatTemplate& t, const Conversation& conversation) {
+// All but what ends the conversation.
+static Writer written(const ChatTemplate& t, const Conversation& conversation) {
   check(t, conversation);
   const auto turns = prepared(t, conversation);
   Writer writer(t);
@@ -204,8 +205,26 @@ ChatText write_chat(const ChatTemplate& t, const Conversation& conversation) {
     const auto end = writer.write(turn.after);
     if (role == "assistant") writer.learn(begin, end);
   }
+  return writer;
+}
+
+ChatText write_chat(const ChatTemplate& t, const Conversation& conversation) {
+  auto writer = written(t, conversation);
   writer.write(t.end);
   return writer.take();
+}
+
+ChatText write_question(const ChatTemplate& t, const Conversation& conversation) {
+  require(conversation.empty() || conversation.back().role != "assistant",
+          "the conversation ends with an answer: end it with what is to be answered");
+  auto writer = written(t, conversation);
+  std::string_view before = t.turns.at("assistant").before;
+  if (t.before_last.empty()) before = before.substr(0, before.find_last_not_of(' ') + 1);
+  writer.write(before);
+  writer.write(t.before_last);
+  auto chat = writer.take();
+  chat.targets.clear();
+  return chat;
 }
 
 void encode_chat(const Tokenizer& tokenizer, const ChatText& chat, std::vector<std::int32_t>& ids,

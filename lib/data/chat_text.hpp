@@ -22,6 +22,11 @@ struct ChatText {
 // it cannot write. The template is with_tokens_of.
 ChatText write_chat(const ChatTemplate&, const Conversation&);
 
+// The same up to where the assistant's next answer begins, as it does in what write_chat makes; but
+// spaces there are left out, as they are part of the answer's first token. Nothing is learnt.
+// Throws Error where the conversation ends with an answer.
+ChatText write_question(const ChatTemplate&, const Conversation&);
+
 // Appends the ids of the whole text and, for each, 1 when it is learnt: when a byte of a target is
 // in it. Throws Error (without a place) where the text of a special token in a content cannot be
 // kept apart from that token.

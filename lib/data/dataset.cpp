@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -30,12 +31,6 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
       "{} has a vocabulary of {}, the model one of {}: tokenize with the model's tokenizer, or, "
       "for a new model, set model.vocab to {} or more",
       name, header.vocab, s.vocab, header.vocab);
-  require(windows_of(range, s.T) > 0,
-          "{} has {} tokens {} (of {} in all), one sample of {} needs {}: give more data, hold out "
-          "another share, or lower model.context",
-          name, range.end - range.begin,
-          range.begin > 0 ? "held out by data.validation" : "for this use", header.count, s.T,
-          s.T + 1);
   require(!s.separator_masks || header.separator,
           "data.separator_masks is on, but {} names no separator id: tokenize again with "
           "--separator, or switch it off",
@@ -44,6 +39,22 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
           "data.attention is \"document\", but {} names no separator id, behind which a document "
           "begins: tokenize again with --separator, or give \"causal\"",
           name);
+  require(s.packing == Packing::windows || header.separator,
+          "data.packing is \"documents\", but {} names no separator id, behind which a document "
+          "begins: tokenize again with --separator, or give \"windows\"",
+          name);
+}
+
+void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int64_t samples) {
+  const char* const use = range.begin > 0 ? "held out by data.validation" : "for this use";
+  require(samples > 0 || s.packing == Packing::windows,
+          "{} has no document {}: give more data, or hold out another share",
+          range.file.path().string(), use);
+  require(samples > 0,
+          "{} has {} tokens {} (of {} in all), one sample of {} needs {}: give more data, hold out "
+          "another share, or lower model.context",
+          range.file.path().string(), range.end - range.begin, use, range.file.count(), s.T,
+          s.T + 1);
 }
 
 void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
@@ -64,32 +75,46 @@ void check_same_tokenizer(const std::vector<TokenRange>& ranges) {
   }
 }
 
-WindowSequence checked_sequence(const std::vector<TokenRange>& ranges, const Dataset::Settings& s) {
+std::vector<TokenRange> checked(std::vector<TokenRange> ranges, const Dataset::Settings& s) {
   require(!ranges.empty(), "no token files are named: set data.path");
   require(s.T > 0, "a sample has {} tokens: set model.context above zero", s.T);
-  std::vector<std::int64_t> windows;
-  for (const auto& range : ranges) {
-    check_range(range, s);
-    windows.push_back(windows_of(range, s.T));
-  }
+  for (const auto& range : ranges) check_range(range, s);
   check_same_tokenizer(ranges);
-  return {std::move(windows), s.shares, s.order, s.seed};
+  return ranges;
+}
+
+auto packings_of(const std::vector<TokenRange>& ranges, const Dataset::Settings& s) {
+  std::vector<std::shared_ptr<const DocumentPacking>> all;
+  if (s.packing == Packing::windows) return all;
+  for (const auto& [file, begin, end] : ranges)
+    all.push_back(std::make_shared<DocumentPacking>(
+        file, begin, end, DocumentPacking::Settings{s.T, s.long_documents, s.order, s.seed}));
+  return all;
 }
 
 }  // namespace
 
 Dataset::Dataset(std::vector<TokenRange> ranges, Settings settings)
-    : ranges_(std::move(ranges)),
+    : ranges_(checked(std::move(ranges), settings)),
       settings_(std::move(settings)),
-      sequence_(checked_sequence(ranges_, settings_)) {}
+      packings_(packings_of(ranges_, settings_)),
+      sequence_(samples_of_ranges(), settings_.shares, settings_.order, settings_.seed) {}
+
+std::vector<std::int64_t> Dataset::samples_of_ranges() const {
+  std::vector<std::int64_t> samples;
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    samples.push_back(packings_.empty() ? windows_of(ranges_[i], settings_.T)
+                                        : packings_[i]->samples());
+    check_samples(ranges_[i], settings_, samples.back());
+  }
+  return samples;
+}
 
 Subset Dataset::subset(std::int64_t samples) const {
   expect(settings_.order == SampleOrder::sequential && settings_.shares.empty(),
          "a sample's number is its window's");
-  std::vector<std::int64_t> windows;
-  for (const auto& range : ranges_) windows.push_back(windows_of(range, settings_.T));
   const auto all = samples_per_epoch();
-  return {std::move(windows), settings_.subset_shares, samples > 0 ? samples : all};
+  return {samples_of_ranges(), settings_.subset_shares, samples > 0 ? samples : all};
 }
 
 TokenizerSpec Dataset::tokenizer() const {
@@ -106,24 +131,56 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
              static_cast<std::int64_t>(targets_T.size()) == T,
          "room for one sample");
   const Window window = sequence_(sample);
-  const TokenRange& range = ranges_[static_cast<std::size_t>(window.file)];
-  const auto& header = range.file.header();
-  const std::int64_t start = range.begin + window.index * T;
-  range.file.read(start, ids_T);
-  range.file.read(start + 1, targets_T);
-  if (settings_.attention == AttentionSpan::document && !start_T.empty())
-    find_documents(ids_T, *header.separator, start_T);
+  const auto file = static_cast<std::size_t>(window.file);
+  const TokenRange& range = ranges_[file];
+  if (settings_.attention == AttentionSpan::causal) start_T = {};
+  if (packings_.empty())
+    read_window(range, window.index, ids_T, targets_T, start_T);
+  else
+    read_documents(range, packings_[file]->sample(window.index), ids_T, targets_T, start_T);
+  return T - std::ranges::count(targets_T, no_target);
+}
 
+// Targets [begin, begin + n) of a file, no_target where they do not count: by the mask, or because
+// the token before them is `separator`.
+static void read_targets(const TokenFile& file, std::int64_t begin,
+                         std::span<const std::int32_t> ids, std::int32_t separator,
+                         std::span<std::int32_t> targets) {
+  file.read(begin, targets);
+  const auto counts = file.targets(begin, static_cast<std::int64_t>(targets.size()));
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (ids[i] == separator || !counts[i]) targets[i] = no_target;
+}
+
+void Dataset::read_window(const TokenRange& range, std::int64_t window,
+                          std::span<std::int32_t> ids_T, std::span<std::int32_t> targets_T,
+                          std::span<std::int32_t> start_T) const {
+  const auto separator = range.file.header().separator;
+  const std::int64_t start = range.begin + window * settings_.T;
+  range.file.read(start, ids_T);
+  if (!start_T.empty()) find_documents(ids_T, *separator, start_T);
   // Without separator masks no input equals this.
-  const std::int32_t separator = settings_.separator_masks ? header.separator.value_or(-1) : -1;
-  const auto targets = range.file.targets(start + 1, T);
-  std::int64_t valid = 0;
-  for (std::size_t i = 0; i < ids_T.size(); ++i) {
-    const bool counts = ids_T[i] != separator && targets[i];
-    if (!counts) targets_T[i] = no_target;
-    valid += counts;
+  read_targets(range.file, start + 1, ids_T,
+               settings_.separator_masks ? separator.value_or(-1) : -1, targets_T);
+}
+
+void Dataset::read_documents(const TokenRange& range, std::span<const PackedDocument> documents,
+                             std::span<std::int32_t> ids_T, std::span<std::int32_t> targets_T,
+                             std::span<std::int32_t> start_T) const {
+  std::size_t t = 0;
+  for (const auto& d : documents) {
+    const auto n = static_cast<std::size_t>(d.count);
+    const auto ids = ids_T.subspan(t, n);
+    range.file.read(d.begin, ids);
+    read_targets(range.file, d.begin + 1, ids, -1, targets_T.subspan(t, n));
+    if (!start_T.empty()) std::ranges::fill(start_T.subspan(t, n), static_cast<std::int32_t>(t));
+    t += n;
   }
-  return valid;
+  std::ranges::fill(ids_T.subspan(t), *range.file.header().separator);
+  std::ranges::fill(targets_T.subspan(t), no_target);
+  if (!start_T.empty())
+    std::iota(start_T.begin() + static_cast<std::ptrdiff_t>(t), start_T.end(),
+              static_cast<std::int32_t>(t));
 }
 
 void find_documents(std::span<const std::int32_t> ids_T, std::int32_t separator,
@@ -150,6 +207,8 @@ Dataset training_data(const DataConfig& config, std::int64_t T, std::int64_t voc
                                      .order = config.order,
                                      .seed = seed,
                                      .separator_masks = config.separator_masks,
+                                     .packing = config.packing,
+                                     .long_documents = config.long_documents,
                                      .attention = config.attention});
 }
 
@@ -184,6 +243,8 @@ std::optional<Dataset> validation_data(const DataConfig& config, std::int64_t T,
                                      .order = SampleOrder::sequential,
                                      .seed = 0,
                                      .separator_masks = config.separator_masks,
+                                     .packing = config.packing,
+                                     .long_documents = config.long_documents,
                                      .attention = config.attention,
                                      .subset_shares = std::move(subset_shares)});
 }

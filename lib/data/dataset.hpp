@@ -2,12 +2,14 @@
 // Samples of a fixed length T from token files, by global sample number.
 //   B samples of a batch, T tokens of a sample
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "lib/data/config.hpp"
 #include "lib/data/order.hpp"
+#include "lib/data/packing.hpp"
 #include "lib/data/subset.hpp"
 #include "lib/data/token_file.hpp"
 
@@ -16,7 +18,8 @@ namespace trireme {
 inline constexpr std::int32_t no_target = -1;
 
 // Tokens [begin, end) of a file. Window w has inputs [begin + w*T, begin + w*T + T) and targets
-// one later, so a range of n tokens has (n - 1) / T windows.
+// one later, so a range of n tokens has (n - 1) / T windows. Of whole documents it has those that
+// begin in it.
 struct TokenRange {
   TokenFile file;
   std::int64_t begin = 0, end = 0;
@@ -32,13 +35,15 @@ class Dataset {
     SampleOrder order = SampleOrder::random;
     std::uint64_t seed = 0;
     bool separator_masks = false;
+    Packing packing = Packing::windows;
+    LongDocuments long_documents = LongDocuments::cut;
     AttentionSpan attention = AttentionSpan::causal;
     std::vector<double> subset_shares = {};  // of a subset's samples per range; empty: by size
   };
 
   // Throws Error, naming the file, when a range holds no whole sample, when a vocabulary exceeds
   // the model's, when files were made with different tokenizers, or when separators are to mask
-  // targets or to keep attention within documents and a file names none.
+  // targets, to keep attention within documents or to end them, and a file names none.
   Dataset(std::vector<TokenRange>, Settings);
 
   std::int64_t sample_length() const { return settings_.T; }
@@ -48,6 +53,10 @@ class Dataset {
   std::int64_t epoch_of(std::int64_t sample) const { return sample / samples_per_epoch(); }
   bool shuffles_few() const { return sequence_.shuffles_few(); }
   const std::vector<TokenRange>& ranges() const { return ranges_; }
+  // Of samples of whole documents, what is in those of a range.
+  const PackingTotals* packed(std::size_t range) const {
+    return packings_.empty() ? nullptr : &packings_[range]->totals();
+  }
   // Which samples of an epoch in sequence stand for all of it, at most so many; 0: all.
   Subset subset(std::int64_t samples) const;
   // What the files were tokenized with, joined; kind none if none of them names it.
@@ -55,14 +64,24 @@ class Dataset {
 
   // Fills T inputs and T targets of one sample (any number from 0) and returns how many targets
   // count; the others are no_target; also T starts of documents, where they are asked for and
-  // attention is kept within them. Throws Error naming file, position and id for an id that is not
+  // attention is kept within them. Behind whole documents each position is a separator, a document
+  // of its own without a target. Throws Error naming file, position and id for an id that is not
   // in the vocabulary.
   std::int64_t read(std::int64_t sample, std::span<std::int32_t> ids_T,
                     std::span<std::int32_t> targets_T, std::span<std::int32_t> start_T = {}) const;
 
  private:
+  using Packings = std::vector<std::shared_ptr<const DocumentPacking>>;
+  void read_window(const TokenRange&, std::int64_t window, std::span<std::int32_t> ids_T,
+                   std::span<std::int32_t> targets_T, std::span<std::int32_t> start_T) const;
+  void read_documents(const TokenRange&, std::span<const PackedDocument>,
+                      std::span<std::int32_t> ids_T, std::span<std::int32_t> targets_T,
+                      std::span<std::int32_t> start_T) const;
+  std::vector<std::int64_t> samples_of_ranges() const;
+
   std::vector<TokenRange> ranges_;
   Settings settings_;
+  Packings packings_;  // one a range, or none
   WindowSequence sequence_;
 };
 

@@ -202,6 +202,10 @@ class Checker {
     rule(twice == d.validation_files.end(), {"data.validation", "data.path"},
          "data.validation holds a file that is also trained on; name another, or a fraction such "
          "as 0.01 to hold out its tail");
+    rule(d.packing == Packing::windows || d.attention == AttentionSpan::document,
+         {"data.packing", "data.attention"},
+         "data.packing = \"documents\" is for documents that do not see each other: give "
+         "data.attention = \"document\", too");
   }
 
   void train() {

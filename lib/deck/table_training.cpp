@@ -178,6 +178,12 @@ KeySection data_section() {
                   .like("0.01"),
               row("order", &D::order,
                   "a permutation of all samples each epoch, or as they stand in the files"),
+              row("packing", &D::packing,
+                  "windows: samples follow each other in the file, whatever they cut; documents: "
+                  "whole documents, which separators end, as many as a sample holds, then nothing"),
+              row("long_documents", &D::long_documents,
+                  "of samples of whole documents: those that are longer lose their end, in a "
+                  "conversation back to where an answer ends, or are refused"),
               row("attention", &D::attention,
                   "a token sees all earlier ones of its sample, or those of its document, "
                   "which a separator ends and whose positions begin at 0"),

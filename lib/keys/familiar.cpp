@@ -47,9 +47,6 @@ constexpr std::string_view balance_bias =
     "is train.balance_rate here, with train.balance = \"bias\"";
 constexpr std::string_view next_token =
     "is not supported: what is trained on is the next token, of texts or of answers";
-constexpr std::string_view packed =
-    "has no counterpart: a sample is model.context tokens of a file, of as many documents as these "
-    "are; data.attention = \"document\" keeps them apart";
 
 constexpr std::array names = {
     // the model
@@ -284,7 +281,7 @@ constexpr std::array names = {
     FamiliarName{"grpo", "", next_token},
     FamiliarName{"rlhf", "", next_token},
     FamiliarName{"muon", "", "is not supported: optimizer.name says which methods are"},
-    FamiliarName{"packing", "", packed},
+    FamiliarName{"sample_packing", "data.packing", ""},
 };
 
 constexpr std::array values = {

@@ -187,6 +187,38 @@ TEST(ChatText, ConversationsThatCannotBeWrittenAreRefused) {
   EXPECT_THAT(refusal("llama2", {{"system", "a"}}), HasSubstr("no turn"));
 }
 
+// As the models' cards have it with add_generation_prompt.
+TEST(ChatText, AQuestionEndsWhereItsAnswerBegins) {
+  const Conversation asked{{"user", "Hi"}}, again{{"user", "a"}, {"assistant", "b"}, {"user", "c"}};
+  const auto question = [](const char* name, const Conversation& c) {
+    const auto q = write_question(template_named(name), c);
+    EXPECT_TRUE(q.targets.empty());
+    return q.text;
+  };
+  EXPECT_EQ(question("chatml", asked), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(question("qwen3", again),
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+            "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+  EXPECT_EQ(question("llama2", again), "<s>[INST] a [/INST] b </s><s>[INST] c [/INST]");
+  EXPECT_EQ(question("llama3", asked),
+            "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n");
+  EXPECT_EQ(question("mistral", asked), "<s>[INST] Hi [/INST]");
+  EXPECT_EQ(question("zephyr", asked), "<|user|>\nHi</s>\n<|assistant|>\n");
+  EXPECT_EQ(question("gemma", asked),
+            "<s><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n");
+  // With an answer it is what is learnt.
+  for (const auto& name : chat_template_names()) {
+    auto whole = again;
+    whole.push_back({"assistant", "d"});
+    EXPECT_TRUE(written(name.c_str(), whole).starts_with(question(name.c_str(), again))) << name;
+  }
+  EXPECT_THAT(message_of<Error>([&] {
+                write_question(template_named("chatml"), {{"user", "a"}, {"assistant", "b"}});
+              }),
+              HasSubstr("ends with an answer"));
+}
+
 TEST(Conversations, AreReadFromBothForms) {
   const auto read = [](const char* text) { return conversation_of(nlohmann::json::parse(text)); };
   EXPECT_THAT(read(R"({"messages": [{"role": "user", "content": "a"},

@@ -213,6 +213,16 @@ TEST(Check, ScheduleAndPrecision) {
   expect_problem(d, "precision.reduce", "does not go with");
 }
 
+TEST(Check, PackedDocumentsDoNotSeeEachOther) {
+  Deck d = sound();
+  d.data.packing = Packing::documents;
+  expect_problem(d, "data.packing",
+                 "data.packing = \"documents\" is for documents that do not see each other: give "
+                 "data.attention = \"document\", too");
+  d.data.attention = AttentionSpan::document;
+  EXPECT_TRUE(check_deck(d).empty());
+}
+
 TEST(Check, Grid) {
   Deck d = sound();
   d.parallel.pipe = 13;

@@ -89,7 +89,7 @@ const Known known[] = {
     {"moe_shared_expert_intermediate_size", "is model.shared_expert_width here"},
     {"moe_layers", "moe is of mixtures of experts: model.experts says"},
     {"use_ema", "ema is not supported"},
-    {"sample_packing", "packing has no counterpart"},
+    {"sample_packing", "sample_packing is data.packing here"},
     // Ours by name, in another section.
     {"weight_decay", "optimizer"},
     {"warmup_steps", "schedule"},

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/ref/ref.hpp"
+#include "tests/data/token_files.hpp"
+#include "tests/support/scratch.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme {
@@ -93,13 +96,7 @@ class Documents : public testing::TestWithParam<const char*> {
 // A number passes 2 layers of 4 products forward and back, sums of up to 80 terms, and a sum over
 // 60 tokens; n roundings add up to 6 sqrt(n) of them at most. Weights of up to 1 hide the digits of
 // a gradient behind 2^-53.
-TEST_P(Documents, HaveTheLossAndGradientsOfSamplesOfTheirOwn) {
-  const auto c = model();
-  const auto together = with_documents(c);
-  const auto alone = documents_alone(together);
-  const auto got = outcome_of(c, AttentionSpan::document, {&together, 1}),
-             want = outcome_of(c, AttentionSpan::causal, alone);
-
+void expect_same(const Outcome& got, const Outcome& want) {
   const double relative = 6 * 0x1p-53 * (std::sqrt(2 * 2 * 4 * 80) + std::sqrt(60));
   EXPECT_NEAR(got.loss, want.loss, relative * want.loss);
   EXPECT_NEAR(got.evaluated, want.evaluated, relative * want.evaluated);
@@ -111,6 +108,56 @@ TEST_P(Documents, HaveTheLossAndGradientsOfSamplesOfTheirOwn) {
       EXPECT_NEAR(got.gradients[p][e], want.gradients[p][e], relative * most + 2 * 0x1p-53)
           << p << "[" << e << "]";
   }
+}
+
+TEST_P(Documents, HaveTheLossAndGradientsOfSamplesOfTheirOwn) {
+  const auto c = model();
+  const auto together = with_documents(c);
+  const auto alone = documents_alone(together);
+  expect_same(outcome_of(c, AttentionSpan::document, {&together, 1}),
+              outcome_of(c, AttentionSpan::causal, alone));
+}
+
+// data.packing = "documents": samples that are made of a file's documents against these alone, of
+// which some targets are masked.
+TEST_P(Documents, OfAFileThatIsPackedHaveThatOfSamplesOfTheirOwn) {
+  const auto c = model();
+  const ScratchFolder scratch;
+  const auto separator = static_cast<std::int32_t>(c.vocab - 1);
+  std::vector<std::int32_t> ids;
+  TokenFileOptions options{.vocab = c.vocab, .separator = separator};
+  std::vector<Batch> alone;
+  for (const std::int64_t n : {7, 3, 1, 12, 9, 2, 2, 5, 4}) {
+    Batch one{std::vector<std::int32_t>(T, 0),
+              std::vector<std::int32_t>(T, no_target),
+              {static_cast<std::int64_t>(alone.size())},
+              0};
+    for (std::int64_t t = 0; t <= n; ++t) {
+      const auto draw = philox4x32(5, static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(t));
+      const auto id = t == n
+                          ? separator
+                          : static_cast<std::int32_t>(draw[0] % static_cast<unsigned>(separator));
+      const bool counts = draw[1] % 3 != 0 && t > 0;
+      ids.push_back(id);
+      options.targets.push_back(counts);
+      const auto at = static_cast<std::size_t>(t);
+      if (t < n) one.ids_BT[at] = id;
+      if (counts) one.targets_BT[at - 1] = id;
+      one.valid += counts;
+    }
+    alone.push_back(std::move(one));
+  }
+  DataConfig config;
+  config.path = {write_token_file(scratch / "a", ids, options)};
+  config.packing = Packing::documents;
+  config.attention = AttentionSpan::document;
+  const auto data = training_data(config, T, c.vocab, 1);
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(data.samples_per_epoch()));
+  std::iota(samples.begin(), samples.end(), 0);
+  EXPECT_LT(samples.size(), 6U);
+  const auto packed = read_batch(data, samples);
+  expect_same(outcome_of(c, AttentionSpan::document, {&packed, 1}),
+              outcome_of(c, AttentionSpan::causal, alone));
 }
 
 // The comparison can fail: causal attention over the same samples comes to something else.

@@ -1,0 +1,170 @@
+#include "lib/data/packing.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/rng.hpp"
+#include "lib/data/order.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr std::int64_t read_at_once = 1 << 20;  // tokens
+
+std::size_t at(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+// f(position) for the separators from token `begin` on, until it says that it is enough.
+template <class F>
+void each_separator(const TokenFile& file, std::int64_t begin, const F& f) {
+  const std::int32_t separator = *file.header().separator;
+  std::vector<std::int32_t> ids;
+  for (auto first = begin; first < file.count(); first += read_at_once) {
+    ids.resize(at(std::min(read_at_once, file.count() - first)));
+    file.read(first, ids);
+    for (auto it = ids.begin(); (it = std::find(it, ids.end(), separator)) != ids.end(); ++it)
+      if (!f(first + (it - ids.begin()))) return;
+  }
+}
+
+// Documents with an input that begin in [begin, end). One begins with the file and behind each
+// separator.
+std::vector<PackedDocument> documents_of(const TokenFile& file, std::int64_t begin,
+                                         std::int64_t end) {
+  std::vector<PackedDocument> all;
+  const auto add = [&](std::int64_t from, std::int64_t to) {
+    if (to > from) all.push_back({from, to - from});
+  };
+  std::int64_t from = begin == 0 ? 0 : -1;  // of a document that is not over
+  each_separator(file, std::max<std::int64_t>(0, begin - 1), [&](std::int64_t separator) {
+    if (from >= 0) add(from, separator);
+    from = separator + 1;
+    return from < end;
+  });
+  if (from >= 0 && from < end) add(from, file.count() - 1);  // the last one, which nothing ends
+  return all;
+}
+
+// The most inputs up to T such that their last target is the last one of an answer; T where none
+// ends there.
+std::int64_t cut_length(const TokenFile& file, const PackedDocument& d, std::int64_t T) {
+  if (!file.header().has_mask) return T;
+  const auto learnt = file.targets(d.begin + 1, T + 1);
+  for (auto n = T; n > 0; --n)
+    if (learnt[at(n - 1)] && !learnt[at(n)]) return n;
+  return T;
+}
+
+// The sample of each document, and how many samples there are.
+std::pair<std::vector<std::int64_t>, std::int64_t> best_fit(
+    std::span<const PackedDocument> documents, const DocumentPacking::Settings& s) {
+  std::vector<std::int64_t> order(documents.size()), sample_of(documents.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (s.order == SampleOrder::random && !order.empty()) {
+    const Permutation shuffled(std::ssize(order), hash64(s.seed, "packing"));
+    for (auto& d : order) d = shuffled(d);
+    std::ranges::stable_sort(order, std::greater(),
+                             [&](std::int64_t d) { return documents[at(d)].count; });
+  }
+  std::map<std::int64_t, std::vector<std::int64_t>> with_room;  // samples, by what is left in them
+  std::int64_t samples = 0;
+  for (const auto d : order) {
+    const auto count = documents[at(d)].count;
+    const auto room = with_room.lower_bound(count);
+    std::int64_t left = s.T, sample = samples;
+    if (room == with_room.end()) {
+      ++samples;
+    } else {
+      left = room->first;
+      sample = room->second.back();
+      room->second.pop_back();
+      if (room->second.empty()) with_room.erase(room);
+    }
+    sample_of[at(d)] = sample;
+    if (left > count) with_room[left - count].push_back(sample);
+  }
+  return {std::move(sample_of), samples};
+}
+
+std::int64_t targets_in(const TokenFile& file, std::int64_t input, std::int64_t inputs) {
+  if (!file.header().has_mask) return inputs;
+  const auto counts = file.targets(input + 1, inputs);
+  return std::ranges::count(counts, true);
+}
+
+}  // namespace
+
+DocumentPacking::DocumentPacking(const TokenFile& file, std::int64_t begin, std::int64_t end,
+                                 const Settings& s) {
+  std::vector<PackedDocument> documents;
+  for (auto d : documents_of(file, begin, end)) {
+    ++totals_.documents;
+    const auto all = d.count;
+    if (all > s.T) {
+      require(s.too_long == LongDocuments::cut,
+              "{}: the document from token {} on has {} tokens, which are more than the {} of a "
+              "sample: raise model.context, or give data.long_documents = \"cut\"",
+              file.path().string(), d.begin, d.count + 1, s.T + 1);
+      d.count = cut_length(file, d, s.T);
+      ++totals_.cut;
+    }
+    const auto targets = targets_in(file, d.begin, d.count);
+    const auto lost = targets_in(file, d.begin + d.count, all - d.count);
+    totals_.targets += targets + lost;
+    totals_.targets_lost += lost;
+    if (targets == 0) {
+      ++totals_.left_out;
+      continue;
+    }
+    totals_.inputs += d.count;
+    documents.push_back(d);
+  }
+  const auto [sample_of, samples] = best_fit(documents, s);
+  totals_.samples = samples;
+  first_.assign(at(samples) + 1, 0);
+  for (const auto sample : sample_of) ++first_[at(sample) + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  documents_.resize(documents.size());
+  auto next = first_;
+  for (std::size_t d = 0; d < documents.size(); ++d)
+    documents_[at(next[at(sample_of[d])]++)] = documents[d];
+}
+
+BegunBefore begun_before(const TokenFile& file, std::int64_t begin, std::int64_t end,
+                         std::int64_t T) {
+  BegunBefore found;
+  const auto windows_end = begin + (end - begin - 1) / T * T;  // of inputs
+  std::int64_t from = begin;                                   // of the document
+  const auto count = [&](std::int64_t to) {                    // inputs [from, to)
+    to = std::min(to, windows_end);
+    // A document's first token is a target behind the separator before it.
+    for (auto first = std::max(begin, from - 1); first < to; first += read_at_once) {
+      const auto n = std::min(read_at_once, to - first);
+      const auto counts = file.targets(first + 1, n);
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (!counts[at(i)]) continue;
+        ++found.targets;
+        found.cut_off += (first + i - begin) / T > (from - begin) / T;
+      }
+    }
+  };
+  each_separator(file, begin, [&](std::int64_t separator) {
+    count(separator);
+    from = separator + 1;
+    return from < windows_end;
+  });
+  count(file.count());
+  return found;
+}
+
+std::span<const PackedDocument> DocumentPacking::sample(std::int64_t i) const {
+  return std::span(documents_).subspan(at(first_[at(i)]), at(first_[at(i) + 1] - first_[at(i)]));
+}
+
+}  // namespace trireme

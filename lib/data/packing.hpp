@@ -1,0 +1,64 @@
+#pragma once
+// Samples of whole documents: which documents of a token file share a sample. A document goes where
+// it leaves least room, the longest first (best-fit decreasing; Ding et al. 2024, "Fewer
+// Truncations Improve Language Modeling"), of equally long ones in an order that the seed decides;
+// so what is in a sample is the same in every epoch and run. In sequence they go as they come.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/data/config.hpp"
+#include "lib/data/token_file.hpp"
+
+namespace trireme {
+
+// Inputs [begin, begin + count) of a file, with targets one later. The separator that ends a
+// document is no input.
+struct PackedDocument {
+  std::int64_t begin = 0, count = 0;
+  bool operator==(const PackedDocument&) const = default;
+};
+
+struct PackingTotals {
+  std::int64_t documents = 0, samples = 0;
+  std::int64_t inputs = 0;                 // in samples
+  std::int64_t targets = 0;                // that count, of all documents
+  std::int64_t cut = 0, targets_lost = 0;  // documents longer than a sample; what they lose
+  std::int64_t left_out = 0;               // documents in which no target is left
+};
+
+class DocumentPacking {
+ public:
+  struct Settings {
+    std::int64_t T = 0;  // tokens of a sample
+    LongDocuments too_long = LongDocuments::cut;
+    SampleOrder order = SampleOrder::random;
+    std::uint64_t seed = 0;
+  };
+
+  // Of the documents that begin at tokens [begin, end) of the file, which has a separator. Reads
+  // them all once. Throws Error, naming the file, when a document is longer than a sample and that
+  // is refused. What is cut ends with an answer that is learnt, where one ends in a sample's
+  // length; documents without a target that counts are left out.
+  DocumentPacking(const TokenFile&, std::int64_t begin, std::int64_t end, const Settings&);
+
+  std::int64_t samples() const { return totals_.samples; }
+  // Of sample i, in order; at most T inputs together.
+  std::span<const PackedDocument> sample(std::int64_t i) const;
+  const PackingTotals& totals() const { return totals_; }
+
+ private:
+  std::vector<PackedDocument> documents_;  // by sample
+  std::vector<std::int64_t> first_;        // of each sample's, and the end
+  PackingTotals totals_;
+};
+
+// Of samples that follow each other: how many of the targets that count stand in a sample that
+// lacks the begin of their document.
+struct BegunBefore {
+  std::int64_t targets = 0, cut_off = 0;
+};
+// Of tokens [begin, end) of a file with a separator, in windows of T inputs. Reads all of them.
+BegunBefore begun_before(const TokenFile&, std::int64_t begin, std::int64_t end, std::int64_t T);
+
+}  // namespace trireme
