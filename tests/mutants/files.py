@@ -63,7 +63,7 @@ MUTANTS = [
      program("data_test", "WindowSequence.*")),
     ("files of one size are permuted alike", "lib/data/order.cpp", "static_cast<std::uint64_t>(file));", "0 * static_cast<std::uint64_t>(file));",
      program("data_test", "WindowSequence.*:Dataset.*")),
-    ("a token predicts itself", "lib/data/dataset.cpp", "range.file.read(start + 1, targets_T);", "range.file.read(start, targets_T);",
+    ("a token predicts itself", "lib/data/dataset.cpp", "file.read(begin, targets);", "file.read(begin - 1, targets);",
      program("data_test", "Dataset.*")),
     ("masks lie one token off", "lib/data/dataset.cpp", "file.targets(begin, static_cast<std::int64_t>(targets.size()))",
      "file.targets(begin - 1, static_cast<std::int64_t>(targets.size()))",
