@@ -48,8 +48,9 @@ void check_range(const TokenRange& range, const Dataset::Settings& s) {
 void check_samples(const TokenRange& range, const Dataset::Settings& s, std::int64_t samples) {
   const char* const use = range.begin > 0 ? "held out by data.validation" : "for this use";
   require(samples > 0 || s.packing == Packing::windows,
-          "{} has no document {}: give more data, or hold out another share",
-          range.file.path().string(), use);
+          "{} has no document {} with a target that counts in its first {} tokens: give more data, "
+          "hold out another share, or raise model.context",
+          range.file.path().string(), use, s.T);
   require(samples > 0,
           "{} has {} tokens {} (of {} in all), one sample of {} needs {}: give more data, hold out "
           "another share, or lower model.context",

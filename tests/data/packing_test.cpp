@@ -218,6 +218,18 @@ TEST(Packing, OfTwoFilesHasTheirShares) {
   EXPECT_NEAR(of_first, 60, 2);
 }
 
+// Of a question that fills a sample alone nothing is learnt.
+TEST(Packing, NeedsATargetThatHasPlace) {
+  const ScratchFolder scratch;
+  auto options = ended();
+  options.targets = {0, 0, 0, 0, 0, 0, 1, 0};
+  const auto config = packed({write_token_file(scratch / "a", {1, 2, 3, 4, 5, 6, 7, 0}, options)});
+  EXPECT_EQ(training_data(config, 6, 256, 1).packed(0)->left_out, 0);
+  EXPECT_THAT(
+      message_of([&] { training_data(config, 5, 256, 1); }),
+      HasSubstr("no document for this use with a target that counts in its first 5 tokens"));
+}
+
 TEST(Packing, NeedsASeparator) {
   const ScratchFolder scratch;
   const auto path = write_token_file(scratch / "a", counting(100));
