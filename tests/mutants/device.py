@@ -26,7 +26,7 @@ MUTANTS = [
      "\n      .set_diagonal_band_right_bound(0);", ";",
      simulated("*AttentionContract.Forward/cuda_bf16")),
     ("the diagonal of a piece of keys begins with them", "kernels/cuda/attention/sdpa_plan.cpp", "return SdpaMask::causal_at_end", "return SdpaMask::causal",
-     simulated("*AttentionPieces.Queries*/cuda_bf16")),
+     program("cuda_test", "SdpaRules*")),
     ("a piece of keys reaches one past the first query", "kernels/cuda/attention/sdpa_plan.cpp", "keys_end <= s.query_at + 1", "keys_end <= s.query_at + 2",
      program("cuda_test", "SdpaRules*")),
     ("the pieces before are not rescaled", "kernels/cuda/kernels/attention.cu", "row.sum[i] = sum[i] * before + row.sum[i] * now", "row.sum[i] = sum[i] + row.sum[i] * now",
