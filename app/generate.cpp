@@ -233,13 +233,7 @@ void add_generate(CLI::App& app, std::function<int()>& chosen) {
   auto* chat = command->add_flag("--chat", a->chat,
                                  "prompts are what a user says, or, in a .jsonl, conversations; "
                                  "what is printed is the answer");
-  command
-      ->add_option("--template", a->chat_template,
-                   fmt::format("how a conversation is written: {}, or a file (default: as the "
-                               "tokenizer says)",
-                               fmt::join(chat_template_names(), ", ")))
-      ->needs(chat)
-      ->option_text("NAME|FILE");
+  add_template_option(*command, a->chat_template)->needs(chat);
   command->add_option("--output", a->output, "where their texts go as JSON lines (default: stdout)")
       ->needs(prompts)
       ->transform(with_environment());

@@ -2,7 +2,6 @@
 #include "lib/data/tokenize.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <filesystem>
@@ -126,13 +125,7 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       "--chat", a->chat,
       "JSON lines: each is a conversation; only what its assistant says is trained on");
   chat->excludes(field)->excludes(prompt);
-  command
-      ->add_option("--template", a->chat_template,
-                   fmt::format("how a conversation is written: {}, or a file (default: as the "
-                               "tokenizer says)",
-                               fmt::join(chat_template_names(), ", ")))
-      ->needs(chat)
-      ->option_text("NAME|FILE");
+  add_template_option(*command, a->chat_template)->needs(chat);
   command
       ->add_option("--separator", a->separator,
                    "id after each document: auto (the tokenizer's; bytes: 0), none, an id, or a "

@@ -1,5 +1,7 @@
 #include "app/tokenizers.hpp"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 
 #include "lib/base/error.hpp"
@@ -43,6 +45,15 @@ TokenizerSpec tokenizer_of_run(const Deck& deck, TokenizerSpec of_files,
   if (!from) return of_files;
   require_tokens_of(from->meta(), from->directory().string(), of_files);
   return merged(of_files, tokenizer_of(from->meta()));
+}
+
+CLI::Option* add_template_option(CLI::App& command, std::string& given) {
+  return command
+      .add_option("--template", given,
+                  fmt::format("how a conversation is written: {}, or a file (default: as the "
+                              "tokenizer says)",
+                              fmt::join(chat_template_names(), ", ")))
+      ->option_text("NAME|FILE");
 }
 
 ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer) {

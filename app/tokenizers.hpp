@@ -1,5 +1,6 @@
 #pragma once
 // Whose tokens a model is trained on, and whether they are its own.
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,8 @@ TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Da
 // more, with which the run begins or goes on: of `from`, or of model.init_from where that is null.
 TokenizerSpec tokenizer_of_run(const Deck&, TokenizerSpec of_files, const CheckpointReader* from);
 
+// --template, of which chat_template_for makes the template.
+CLI::Option* add_template_option(CLI::App& command, std::string& given);
 // The chat template of this name or file, empty: the tokenizer's own, with its tokens. Error where
 // there is none, or where the tokenizer lacks a token of it.
 ChatTemplate chat_template_for(const std::string& given, const Tokenizer&);

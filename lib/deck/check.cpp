@@ -202,6 +202,10 @@ class Checker {
     rule(twice == d.validation_files.end(), {"data.validation", "data.path"},
          "data.validation holds a file that is also trained on; name another, or a fraction such "
          "as 0.01 to hold out its tail");
+    rule(d.packing == Packing::documents || d.long_documents == LongDocuments::cut,
+         {"data.long_documents", "data.packing"},
+         "data.long_documents = \"refuse\" is of samples of whole documents: give data.packing = "
+         "\"documents\", or leave it out");
     rule(d.packing == Packing::windows || d.attention == AttentionSpan::document,
          {"data.packing", "data.attention"},
          "data.packing = \"documents\" is for documents that do not see each other: give "

@@ -165,31 +165,33 @@ KeySection data_section() {
         d.validation_files.clear();
         if (!fraction) d.validation_files = std::get<std::vector<std::string>>(v);
       });
-  return {.name = "data",
-          .meaning = "The tokens trained on; `trireme tokenize` makes token files.",
-          .keys = {
-              row("path", &D::path, "token files").as(paths).like("[\"corpus.tokens\"]").needed(),
-              row("weights", &D::weights, "share of samples from each file")
-                  .above(0, 1e9)
-                  .automatically("by size"),
-              KeyRow("validation", fraction_or_paths, validation,
-                     "held out: token files, or the fraction of each file's tail; []: nothing")
-                  .below(0, 1)
-                  .like("0.01"),
-              row("order", &D::order,
-                  "a permutation of all samples each epoch, or as they stand in the files"),
-              row("packing", &D::packing,
-                  "windows: samples follow each other in the file, whatever they cut; documents: "
-                  "whole documents, which separators end, as many as a sample holds, then nothing"),
-              row("long_documents", &D::long_documents,
-                  "of samples of whole documents: those that are longer lose their end, in a "
-                  "conversation back to where an answer ends, or are refused"),
-              row("attention", &D::attention,
-                  "a token sees all earlier ones of its sample, or those of its document, "
-                  "which a separator ends and whose positions begin at 0"),
-              row("separator_masks", &D::separator_masks,
-                  "no loss on a document's first token, which follows a separator"),
-          }};
+  return {
+      .name = "data",
+      .meaning = "The tokens trained on; `trireme tokenize` makes token files.",
+      .keys = {
+          row("path", &D::path, "token files").as(paths).like("[\"corpus.tokens\"]").needed(),
+          row("weights", &D::weights, "share of samples from each file")
+              .above(0, 1e9)
+              .automatically("by size"),
+          KeyRow("validation", fraction_or_paths, validation,
+                 "held out: token files, or the fraction of each file's tail; []: nothing")
+              .below(0, 1)
+              .like("0.01"),
+          row("order", &D::order,
+              "a permutation of all samples each epoch, or as they stand in the files (of whole "
+              "documents: nearly, as short ones fill what earlier samples have left)"),
+          row("packing", &D::packing,
+              "windows: samples follow each other in the file, whatever they cut; documents: "
+              "whole documents, which separators end, as many as a sample holds, then nothing"),
+          row("long_documents", &D::long_documents,
+              "of samples of whole documents: those that are longer lose their end, in a "
+              "conversation back to where an answer ends, or are refused"),
+          row("attention", &D::attention,
+              "a token sees all earlier ones of its sample, or those of its document, "
+              "which a separator ends and whose positions begin at 0"),
+          row("separator_masks", &D::separator_masks,
+              "no loss on a document's first token, which follows a separator"),
+      }};
 }
 
 KeySection train_section() {

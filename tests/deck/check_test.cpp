@@ -221,6 +221,10 @@ TEST(Check, PackedDocumentsDoNotSeeEachOther) {
                  "data.attention = \"document\", too");
   d.data.attention = AttentionSpan::document;
   EXPECT_TRUE(check_deck(d).empty());
+  d.data.long_documents = LongDocuments::refuse;
+  EXPECT_TRUE(check_deck(d).empty());
+  d.data.packing = Packing::windows;
+  expect_problem(d, "data.long_documents", "is of samples of whole documents");
 }
 
 TEST(Check, Grid) {
