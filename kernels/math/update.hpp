@@ -1,6 +1,8 @@
 #pragma once
 // One weight's step by each rule of kernels/update_rule.hpp, in f32: formula(w, gradient,
 // arrays...). What all weights of a shard share is made in double by formula_of and rounded once.
+// Each product that is added to is an explicit fma: left to a compiler, a weight's bits depend on
+// where in the loop it stands.
 #include <cmath>
 
 #include "kernels/math/rsqrt.hpp"
@@ -8,11 +10,17 @@
 
 namespace trireme::math {
 
+constexpr float fma(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+
 struct SgdFormula {
   float shrink;  // 1 - lr decay
   float rate;    // lr scale
 
-  constexpr void operator()(float& w, float gradient) const { w = w * shrink - rate * gradient; }
+  constexpr void operator()(float& w, float gradient) const {
+    w = fma(-rate, gradient, w * shrink);
+  }
 };
 
 inline SgdFormula formula_of(const rule::Sgd&, const UpdateFactors& u) {
@@ -28,8 +36,8 @@ struct MomentumFormula {
 
   constexpr void operator()(float& w, float gradient, float& m) const {
     const float g = gradient * scale;
-    m = momentum * m + g;
-    w = shrink * w - rate * (of_g * g + of_m * m);
+    m = fma(momentum, m, g);
+    w = fma(-rate, fma(of_g, g, of_m * m), shrink * w);
   }
 };
 
@@ -54,9 +62,9 @@ struct AdamWFormula {
 
   constexpr void operator()(float& w, float gradient, float& m, float& v) const {
     const float g = gradient * scale;
-    m = beta1 * m + take1 * g;
-    v = beta2 * v + take2 * (g * g);
-    w = shrink * w - rate * m / (sqrt(v * unbias2) + eps);
+    m = fma(beta1, m, take1 * g);
+    v = fma(beta2, v, take2 * (g * g));
+    w = fma(shrink, w, -(rate * m / (sqrt(v * unbias2) + eps)));
   }
 };
 
@@ -82,9 +90,9 @@ struct LionFormula {
 
   constexpr void operator()(float& w, float gradient, float& m) const {
     const float g = gradient * scale;
-    const float c = beta1 * m + take1 * g;
-    w = shrink * w - (c > 0 ? rate : c < 0 ? -rate : 0.0F);
-    m = beta2 * m + take2 * g;
+    const float c = fma(beta1, m, take1 * g);
+    w = fma(shrink, w, c > 0 ? -rate : c < 0 ? rate : 0.0F);
+    m = fma(beta2, m, take2 * g);
   }
 };
 

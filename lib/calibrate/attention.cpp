@@ -1,19 +1,21 @@
 // Rates of attention by length and head dim, on queries, keys and values that lie as a model's do:
 // side by side in one row.
+#include <algorithm>
+
 #include "lib/calibrate/calibrate.hpp"
 #include "lib/calibrate/operands.hpp"
 
 namespace trireme {
 namespace {
 
+constexpr std::int64_t heads = 4;
+
 struct Rates {
   double forward, backward;
 };
 
-Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
-            std::int64_t tokens) {
-  constexpr std::int64_t heads = 4;
-  const std::int64_t samples = tokens < 256 ? 4 : 1;
+Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim, std::int64_t tokens,
+            std::int64_t samples) {
   const AttentionShape shape{samples, tokens, heads, heads, head_dim, 0.125};
   const Shape packed{samples, tokens, 3 * heads, head_dim}, own{samples, tokens, heads, head_dim};
   const auto part = [](const View& v, std::int64_t i) { return v.slice(2, i * heads, heads); };
@@ -48,6 +50,20 @@ Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
   });
   return {attention_flops(shape, Direction::forward) / there,
           attention_flops(shape, Direction::backward) / back};
+}
+
+// As many samples as keep a device busy: more until a call takes a while.
+Rates rates(Backend& b, const Stopwatch& watch, DType t, std::int64_t head_dim,
+            std::int64_t tokens) {
+  constexpr std::int64_t most = 256, times_more = 8;
+  constexpr double a_while = 1e-3;  // seconds
+  for (std::int64_t samples = tokens < 256 ? 4 : 1;;
+       samples = std::min(most, times_more * samples)) {
+    const auto found = rates(b, watch, t, head_dim, tokens, samples);
+    const AttentionShape shape{samples, tokens, heads, heads, head_dim, 0.125};
+    const double seconds = attention_flops(shape, Direction::forward) / found.forward;
+    if (seconds > a_while || samples == most) return found;
+  }
 }
 
 }  // namespace

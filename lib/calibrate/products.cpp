@@ -10,7 +10,8 @@ namespace {
 
 // Widths, hidden widths, rows of a microbatch, and a vocabulary.
 const std::vector<double> sizes = {32, 128, 256, 512, 768, 1536, 3072, 24576};
-constexpr double most_flops = 2.5e9;
+constexpr double longest = 0.02;                         // seconds of a call
+constexpr double most_elements = std::int64_t{1} << 29;  // of a matrix
 
 double rate(Backend& b, const Stopwatch& watch, DType t, MatmulLayout layout, std::int64_t m,
             std::int64_t n, std::int64_t k) {
@@ -34,13 +35,17 @@ ProductRates rates_of(Backend& b, const Stopwatch& watch, DType t, MatmulLayout 
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t j = 0; j < count; ++j)
       for (std::size_t l = 0; l < count; ++l) {
-        // Of the largest, fewer rows, columns or terms say as much.
-        if (2 * sizes[i] * sizes[j] * sizes[l] > most_flops) {
-          const auto largest = std::max({i, j, l});
-          r.flops.push_back(i == largest   ? at(i - 1, j, l)
-                            : j == largest ? at(i, j - 1, l)
-                                           : at(i, j, l - 1));
-          continue;
+        // Of what takes too long, fewer rows, columns or terms say as much.
+        if (const auto largest = std::max({i, j, l}); largest > 0) {
+          const auto smaller = i == largest   ? at(i - 1, j, l)
+                               : j == largest ? at(i, j - 1, l)
+                                              : at(i, j, l - 1);
+          const auto m = sizes[i], n = sizes[j], k = sizes[l];
+          if (2 * m * n * k > longest * smaller ||
+              std::max({m * n, m * k, n * k}) > most_elements) {
+            r.flops.push_back(smaller);
+            continue;
+          }
         }
         const auto size = [](double x) { return static_cast<std::int64_t>(x); };
         r.flops.push_back(

@@ -134,6 +134,8 @@ void multiply(const Product& p, const Operands& o) {
     }
     for (std::int64_t r = 0; r < m; ++r) {
       float x = o.alpha * column[static_cast<std::size_t>(r)];
+      // As some algorithms of cuBLASLt 13.1 do on an H100.
+      if (o.d.type == CUDA_R_16BF) x = static_cast<float>(bf16(x));
       if (o.beta != 0) x += o.beta * load(o.d.type, o.d_data, r + j * o.d.ld);
       if (bias) x += load(o.d.type, vector, r);
       if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
