@@ -142,6 +142,15 @@ std::int64_t Dataset::read(std::int64_t sample, std::span<std::int32_t> ids_T,
   return T - std::ranges::count(targets_T, no_target);
 }
 
+std::int64_t Dataset::tokens(std::int64_t sample) const {
+  if (packings_.empty()) return settings_.T;
+  const Window window = sequence_(sample);
+  std::int64_t sum = 0;
+  for (const auto& d : packings_[static_cast<std::size_t>(window.file)]->sample(window.index))
+    sum += d.count;
+  return sum;
+}
+
 // Targets [begin, begin + n) of a file, no_target where they do not count: by the mask, or because
 // the token before them is `separator`.
 static void read_targets(const TokenFile& file, std::int64_t begin,
@@ -272,6 +281,7 @@ Batch read_batch(const Dataset& data, std::span<const std::int64_t> samples) {
   for (std::size_t b = 0; b < samples.size(); ++b) {
     batch.valid += data.read(samples[b], std::span(batch.ids_BT).subspan(b * T, T),
                              std::span(batch.targets_BT).subspan(b * T, T), starts(b));
+    if (data.packed(0)) batch.tokens_B.push_back(data.tokens(samples[b]));
   }
   return batch;
 }

@@ -62,6 +62,8 @@ class Dataset {
   // What the files were tokenized with, joined; kind none if none of them names it.
   TokenizerSpec tokenizer() const;
 
+  // Of a sample's T inputs, those that are no padding.
+  std::int64_t tokens(std::int64_t sample) const;
   // Fills T inputs and T targets of one sample (any number from 0) and returns how many targets
   // count; the others are no_target; also T starts of documents, where they are asked for and
   // attention is kept within them. Behind whole documents each position is a separator, a document
@@ -105,6 +107,9 @@ struct Batch {
   std::int64_t valid = 0;              // targets that are not masked
   // Of whole samples, also in a share of them; empty: no document stands apart.
   std::vector<std::int32_t> start_BT{};
+  // Of whole samples, also in a share of them: the first so many tokens of each are no padding.
+  // Empty: all are none.
+  std::vector<std::int64_t> tokens_B{};
 };
 
 Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);

@@ -57,6 +57,10 @@ Sample read(const Dataset& data, std::int64_t i) {
   const auto T = static_cast<std::size_t>(data.sample_length());
   Sample s{std::vector(T, nothing), std::vector(T, nothing), std::vector(T, nothing), 0};
   s.valid = data.read(i, s.ids, s.targets, s.starts);
+  // Behind them all is padding: separators, each a document of its own without a target.
+  const auto tokens = data.tokens(i);
+  EXPECT_EQ(tokens, T - static_cast<std::size_t>(std::ranges::count(s.ids, separator)));
+  EXPECT_EQ(std::ranges::find(s.ids, separator) - s.ids.begin(), tokens);
   return s;
 }
 
