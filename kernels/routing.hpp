@@ -4,7 +4,9 @@
 //
 // Shapes as in operations.hpp, and: R = T K rows, sorted by expert and, of one expert, in the order
 // of tokens; offset_E1 (i32): expert e has rows offset[e] to offset[e + 1]. Nothing is dropped: an
-// expert may have all rows, or none.
+// expert may have all rows, or none. T / B tokens in a row are counted in one row of count_BE;
+// where counted_T (i32) is there, token t is counted as token counted_T[t] would be, and below 0 it
+// is padding, which is counted nowhere.
 #include <vector>
 
 #include "kernels/operation.hpp"
@@ -16,28 +18,27 @@ namespace trireme::kernel {
 // choice (i32): the experts with the K largest scores s(logits) + bias, the largest first; of equal
 // ones, and of those that are NaN, the lower index. weight: their scores without bias, divided by
 // their sum where `normalize` says so. bias_E may be absent. Logits, bias and weights are of the
-// wide type.
+// wide type. Padding has weights of 0 and experts in turns, whatever its logits are.
 struct Route {
   static constexpr std::string_view name = "route";
   View weight_TK, choice_TK;
-  ConstView logits_TE, bias_E{};
+  ConstView logits_TE, bias_E{}, counted_T{};
   RouterScores scores = RouterScores::softmax;
   bool normalize = false;
   static void operands(auto& o, auto&& f) {
     write(f, o.weight_TK, o.choice_TK);
     read(f, o.logits_TE);
-    may_read(f, o.bias_E);
+    may_read(f, o.bias_E, o.counted_T);
   }
 };
 
 // dlogits, of the compute or the wide type, from the gradient of the weights, which may be absent,
-// and from what RouterLosses adds: the first (its scale 1) times balance_scale, the second times
-// z_scale. T / B tokens in a row are of one sample, whose choices count_BE (i64) has; it is there
-// where balance_scale is not 0. Choices are constants.
+// and from what RouterLosses adds: the first times balance_scale, the second times z_scale.
+// count_BE (i64) is there where balance_scale is not 0. Choices are constants; of padding all is 0.
 struct RouteGrad {
   static constexpr std::string_view name = "route_grad";
   View dlogits_TE;
-  ConstView dweight_TK{}, choice_TK, logits_TE, count_BE{};
+  ConstView dweight_TK{}, choice_TK, logits_TE, count_BE{}, counted_T{};
   RouterScores scores = RouterScores::softmax;
   bool normalize = false;
   double balance_scale = 0, z_scale = 0;
@@ -45,40 +46,41 @@ struct RouteGrad {
     write(f, o.dlogits_TE);
     may_read(f, o.dweight_TK);
     read(f, o.choice_TK, o.logits_TE);
-    may_read(f, o.count_BE);
+    may_read(f, o.count_BE, o.counted_T);
   }
 };
 
-// sums (f64 or i64, two elements) += over tokens
-//   scale sum_e p_e count[sample, e]   (DeepSeek-V3's loss of a sample: p are the token's scores,
-//                                      divided by their sum), 0 without count_BE
-//   (log sum_e exp(logits_e))^2        (Zoph et al. 2022, "ST-MoE")
+// sums (f64 or i64, two elements) += over tokens that are no padding
+//   E / n sum_e p_e count_e        (DeepSeek-V3's loss of a sample: p are the token's scores,
+//   divided
+//                                  by their sum, n the sum of count_e), 0 without count_BE
+//   (log sum_e exp(logits_e))^2    (Zoph et al. 2022, "ST-MoE")
 // As i64 a token counts loss quanta.
 struct RouterLosses {
   static constexpr std::string_view name = "router_losses";
   View sums;
-  ConstView logits_TE, count_BE{};
+  ConstView logits_TE, count_BE{}, counted_T{};
   RouterScores scores = RouterScores::softmax;
-  double scale = 1;
   View largest{};
   static void operands(auto& o, auto&& f) {
     add(f, o.sums);
     read(f, o.logits_TE);
-    may_read(f, o.count_BE);
+    may_read(f, o.count_BE, o.counted_T);
     may_result(f, Accumulate::add, o.largest);
   }
 };
 
-// count (i64) = how many of the choices of each sample, T / B tokens in a row, are of each expert;
-// or that is added.
+// count (i64) = how many of the choices of tokens that are counted together are of each expert; or
+// that is added.
 struct CountChoices {
   static constexpr std::string_view name = "count_choices";
   View count_BE;
   Accumulate how = Accumulate::overwrite;
-  ConstView choice_TK;
+  ConstView choice_TK, counted_T{};
   static void operands(auto& o, auto&& f) {
     result(f, o.how, o.count_BE);
     read(f, o.choice_TK);
+    may_read(f, o.counted_T);
   }
 };
 

@@ -6,16 +6,30 @@
 
 namespace trireme::host {
 
+// Into rows that are anywhere, so by one thread.
+static void count_as_said(const kernel::CountChoices& o) {
+  const auto tokens = o.choice_TK.extent[0], K = o.choice_TK.extent[1], E = o.count_BE.extent[1];
+  const auto in_a_row = std::max<std::int64_t>(1, tokens / o.count_BE.extent[0]);
+  const auto* choice = data<std::int32_t>(o.choice_TK);
+  for (std::int64_t t = 0; t < tokens; ++t, choice += K) {
+    const std::int64_t as = data<std::int32_t>(o.counted_T)[t];
+    if (as < 0) continue;
+    auto* count = data<std::int64_t>(o.count_BE) + as / in_a_row * E;
+    for (std::int64_t k = 0; k < K; ++k) ++count[choice[k]];
+  }
+}
+
 // Each thread counts its own samples.
 void run(const kernel::CountChoices& o, View) {
   const auto samples = o.count_BE.extent[0], E = o.count_BE.extent[1];
-  const auto each = samples == 0 ? 0 : o.choice_TK.count() / samples;
+  const auto each = samples == 0 || o.counted_T ? 0 : o.choice_TK.count() / samples;
   for_chunks(samples, 1, [&](std::int64_t b, std::int64_t) {
     auto* count = data<std::int64_t>(o.count_BE) + b * E;
     const auto* choice = data<std::int32_t>(o.choice_TK) + b * each;
     if (o.how == Accumulate::overwrite) std::fill_n(count, E, std::int64_t{0});
     for (std::int64_t i = 0; i < each; ++i) ++count[choice[i]];
   });
+  if (o.counted_T && samples > 0) count_as_said(o);
 }
 
 // Chunks of choices are counted, then each knows where its rows of every expert begin.

@@ -70,6 +70,35 @@ void choose(const float* key, std::int64_t E, std::int64_t K, std::int32_t* best
   }
 }
 
+// The token that token t is counted as; below 0: it is padding.
+std::int64_t counted_as(const ConstView& counted_T, std::int64_t t) {
+  return counted_T ? data<std::int32_t>(counted_T)[t] : t;
+}
+
+// The choices that are counted with those of a token, and E / their sum.
+struct Counted {
+  const std::int64_t* count_E;
+  double scale;
+  Counted(const ConstView& count_BE, const ConstView& counted_T, std::int64_t t,
+          std::int64_t tokens) {
+    const auto E = count_BE.extent[1];
+    count_E =
+        data<std::int64_t>(count_BE) + counted_as(counted_T, t) / (tokens / count_BE.extent[0]) * E;
+    std::int64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t e = 0; e < E; ++e) sum += count_E[e];
+    scale = static_cast<double>(E) / static_cast<double>(sum);
+  }
+};
+
+void route_padding(const kernel::Route& o, std::int64_t t) {
+  const auto E = o.logits_TE.extent[1], K = o.choice_TK.extent[1];
+  for (std::int64_t i = t * K; i < (t + 1) * K; ++i) {
+    data<float>(o.weight_TK)[i] = 0;
+    data<std::int32_t>(o.choice_TK)[i] = static_cast<std::int32_t>(i % E);
+  }
+}
+
 template <class S>
 void route_token(const kernel::Route& o, std::int64_t t, float* key) {
   const auto E = o.logits_TE.extent[1], K = o.choice_TK.extent[1];
@@ -117,6 +146,7 @@ class TokenGradient {
         all_(shares_of<S>(z_, E_)),
         dz_(dz) {
     std::fill_n(dz_, E_, 0.0F);
+    if (counted_as(o.counted_T, t) < 0) return;
     if (o.dweight_TK && o.normalize) add_normalized();
     if (o.dweight_TK && !o.normalize) add_weights();
     if (o.balance_scale != 0) add_balance();
@@ -151,13 +181,14 @@ class TokenGradient {
       for_lanes(E_, [&](auto e, auto) { dz_[e] -= score<S>(z_[e], all_) * mean; });
   }
   void add_balance() {
-    const auto samples = o_.count_BE.extent[0], tokens = o_.logits_TE.extent[0];
-    const auto* count = data<std::int64_t>(o_.count_BE) + t_ / (tokens / samples) * E_;
+    const Counted counted(o_.count_BE, o_.counted_T, t_, o_.logits_TE.extent[0]);
+    const auto* count = counted.count_E;
     Lanes<float> sums(0);
     for_lanes(E_, [&](auto e, auto l) {
       sums[l] += S::share(z_[e], all_.top) * static_cast<float>(count[e]);
     });
-    const float mean = sums.sum() / all_.sum, scale = static_cast<float>(o_.balance_scale);
+    const float mean = sums.sum() / all_.sum;
+    const auto scale = static_cast<float>(o_.balance_scale * counted.scale);
     for_lanes(E_, [&](auto e, auto) {
       dz_[e] += scale * (S::share(z_[e], all_.top) / all_.sum) * S::slope(z_[e]) *
                 (static_cast<float>(count[e]) - mean);
@@ -180,16 +211,17 @@ template <class S>
 void token_losses(const kernel::RouterLosses& o, std::int64_t t, double* losses) {
   const auto E = o.logits_TE.extent[1];
   const float* z = data<float>(o.logits_TE) + t * E;
-  losses[0] = 0;
+  losses[0] = losses[1] = 0;
+  if (counted_as(o.counted_T, t) < 0) return;
   if (o.count_BE) {
-    const auto of_sample = o.logits_TE.extent[0] / o.count_BE.extent[0];
-    const auto* count = data<std::int64_t>(o.count_BE) + t / of_sample * E;
+    const Counted counted(o.count_BE, o.counted_T, t, o.logits_TE.extent[0]);
+    const auto* count = counted.count_E;
     const Shares all = shares_of<S>(z, E);
     Lanes<float> sums(0);
     for_lanes(E, [&](auto e, auto l) {
       sums[l] += S::share(z[e], all.top) * static_cast<float>(count[e]);
     });
-    losses[0] = o.scale * static_cast<double>(sums.sum() / all.sum);
+    losses[0] = counted.scale * static_cast<double>(sums.sum() / all.sum);
   }
   const Shares x = shares_of<Softmax>(z, E);
   const double lse = static_cast<double>(x.top) + static_cast<double>(math::log(x.sum));
@@ -210,7 +242,11 @@ void run(const kernel::Route& o, View) {
   with_scores(o.scores, [&]<class S>(S) {
     for_rows(o.logits_TE.extent[0], E, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> key(static_cast<std::size_t>(E));
-      for (auto t = begin; t < end; ++t) route_token<S>(o, t, key.data());
+      for (auto t = begin; t < end; ++t)
+        if (counted_as(o.counted_T, t) < 0)
+          route_padding(o, t);
+        else
+          route_token<S>(o, t, key.data());
     });
   });
 }

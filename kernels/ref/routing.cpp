@@ -63,6 +63,25 @@ bool better(double a, double b) {
   return a > b || (std::isnan(b) && !std::isnan(a));
 }
 
+// The token that token t is counted as; below 0: it is padding.
+std::int64_t counted_as(const ConstView& counted_T, std::int64_t t) {
+  return counted_T ? Elements<const std::int32_t>(counted_T).at(t) : t;
+}
+
+// The choices counted with those of a token that is no padding, and their sum.
+struct Counted {
+  Row count_E;
+  double sum;
+  Counted(const ConstView& count_BE, const ConstView& counted_T, std::int64_t t,
+          std::int64_t tokens) {
+    const Elements<const std::int64_t> count(count_BE);
+    const auto row = counted_as(counted_T, t) / (tokens / count_BE.extent[0]);
+    for (std::int64_t e = 0; e < count_BE.extent[1]; ++e)
+      count_E.push_back(static_cast<double>(count.at(row, e)));
+    sum = sum_of(count_E);
+  }
+};
+
 template <class T>
 void route(const kernel::Route& o) {
   const Elements<const T> z(o.logits_TE), bias(o.bias_E);
@@ -70,6 +89,13 @@ void route(const kernel::Route& o) {
   const Elements<std::int32_t> choice(o.choice_TK);
   const auto E = o.logits_TE.extent[1], K = o.choice_TK.extent[1];
   for (std::int64_t t = 0; t < o.logits_TE.extent[0]; ++t) {
+    if (counted_as(o.counted_T, t) < 0) {
+      for (std::int64_t k = 0; k < K; ++k) {
+        choice.at(t, k) = static_cast<std::int32_t>((t * K + k) % E);
+        weight.put(0, t, k);
+      }
+      continue;
+    }
     const Row s = scores_of(o.scores, row_of(z, t, E));
     Row chosen_by = s;
     if (bias)
@@ -108,11 +134,13 @@ void route_grad(const kernel::RouteGrad& o) {
          "a weight's gradient is of its choice");
   const Elements<const T> z(o.logits_TE), dweight(o.dweight_TK);
   const Elements<const std::int32_t> choice(o.choice_TK);
-  const Elements<const std::int64_t> count(o.count_BE);
   const Elements<D> dz(o.dlogits_TE);
   const auto T_all = o.logits_TE.extent[0], E = o.logits_TE.extent[1], K = o.choice_TK.extent[1];
-  const auto of_sample = count ? T_all / o.count_BE.extent[0] : T_all;
   for (std::int64_t t = 0; t < T_all; ++t) {
+    if (counted_as(o.counted_T, t) < 0) {
+      for (std::int64_t e = 0; e < E; ++e) dz.put(0, t, e);
+      continue;
+    }
     const Row logits = row_of(z, t, E), s = scores_of(o.scores, logits);
     Row ds(s.size(), 0);
     if (dweight) {
@@ -122,15 +150,11 @@ void route_grad(const kernel::RouteGrad& o) {
       ds = through_weights(o, s, row_of(dweight, t, K), chosen);
     }
     if (o.balance_scale != 0) {
-      const double sum = sum_of(s);
-      Row counts(s.size());
+      const Counted counted(o.count_BE, o.counted_T, t, T_all);
+      const double sum = sum_of(s), scale = o.balance_scale * static_cast<double>(E) / counted.sum;
       double mean = 0;
-      for (std::size_t e = 0; e < s.size(); ++e) {
-        counts[e] = static_cast<double>(count.at(t / of_sample, static_cast<std::int64_t>(e)));
-        mean += counts[e] * s[e] / sum;
-      }
-      for (std::size_t e = 0; e < s.size(); ++e)
-        ds[e] += o.balance_scale * (counts[e] - mean) / sum;
+      for (std::size_t e = 0; e < s.size(); ++e) mean += counted.count_E[e] * s[e] / sum;
+      for (std::size_t e = 0; e < s.size(); ++e) ds[e] += scale * (counted.count_E[e] - mean) / sum;
     }
     Row all = back_through(o.scores, s, ds);
     if (o.z_scale != 0) {
@@ -142,21 +166,22 @@ void route_grad(const kernel::RouteGrad& o) {
   }
 }
 
-// take(loss of a sample, loss of logits) of each token.
+// take(loss of a sample, loss of logits) of each token that is no padding.
 template <class T, class Take>
 void losses(const kernel::RouterLosses& o, const Take& take) {
   const Elements<const T> z(o.logits_TE);
-  const Elements<const std::int64_t> count(o.count_BE);
   const auto T_all = o.logits_TE.extent[0], E = o.logits_TE.extent[1];
-  const auto of_sample = count ? T_all / o.count_BE.extent[0] : T_all;
   for (std::int64_t t = 0; t < T_all; ++t) {
+    if (counted_as(o.counted_T, t) < 0) continue;
     const Row logits = row_of(z, t, E), s = scores_of(o.scores, logits);
     double balance = 0;
-    if (count)
-      for (std::int64_t e = 0; e < E; ++e)
-        balance += s[static_cast<std::size_t>(e)] * static_cast<double>(count.at(t / of_sample, e));
+    if (o.count_BE) {
+      const Counted counted(o.count_BE, o.counted_T, t, T_all);
+      balance = static_cast<double>(E) / counted.sum *
+                std::inner_product(s.begin(), s.end(), counted.count_E.begin(), 0.0) / sum_of(s);
+    }
     const double lse = log_sum_exp(logits);
-    take(o.scale * balance / sum_of(s), lse * lse);
+    take(balance, lse * lse);
   }
 }
 
@@ -217,11 +242,15 @@ void run(const kernel::RouterLosses& o) {
 
 void run(const kernel::CountChoices& o) {
   if (o.how == Accumulate::overwrite) run(kernel::Fill{.dst = o.count_BE, .value = 0});
-  const auto samples = o.count_BE.extent[0], E = o.count_BE.extent[1];
+  const auto tokens = o.choice_TK.extent[0], K = o.choice_TK.extent[1], E = o.count_BE.extent[1];
   auto* const count = data_of<std::int64_t>(o.count_BE);
   const auto* choice = choices_of(o.choice_TK);
-  const auto all = o.choice_TK.count(), of_sample = all / samples;
-  for (std::int64_t i = 0; i < all; ++i) ++count[i / of_sample * E + choice[i]];
+  const auto in_a_row = tokens / o.count_BE.extent[0];
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const auto as = counted_as(o.counted_T, t);
+    if (as < 0) continue;
+    for (std::int64_t k = 0; k < K; ++k) ++count[as / in_a_row * E + choice[t * K + k]];
+  }
 }
 
 void run(const kernel::SortChoices& o) {

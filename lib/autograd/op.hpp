@@ -59,8 +59,13 @@ struct Place {
   // do not follow each other, and in generation with kept keys and values, the second alone: each
   // row's position.
   ConstView start_BT{}, position_BT{};
+  // i32, of all ranks of seq, for routers: the token of this rank's B T that a token is counted as,
+  // the first of its document here; -1: padding, or of a document that is not here. Absent: all
+  // count, by sample.
+  ConstView counted_RBT{};
   double scale = 1;  // 1 / valid targets of the whole step
   // Weights of the losses of routers, of their mean over the whole step's tokens, by the tokens.
+  // Padding is none of them.
   double balance_scale = 0, z_scale = 0;
   // run.exactness = "invariant": tokens that are summed as one, a divisor of this rank's T. A
   // row's bits may depend on how many are computed at once, so products take that many. 0: fast.

@@ -19,7 +19,8 @@ struct TokenChunk {
 std::vector<TokenChunk> token_chunks(std::int64_t samples, std::int64_t tokens,
                                      std::int64_t at_once);
 
-// The place of a chunk's tokens. start_BT stays that of all positions of its samples.
+// The place of a chunk's tokens. start_BT stays that of all positions of its samples; routers,
+// which no stretch has, read all of counted_RBT.
 Place place_of(const Place&, const TokenChunk&);
 
 // The chunk's rows of x_BTC; shares its memory.

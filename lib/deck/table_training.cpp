@@ -224,7 +224,7 @@ KeySection train_section() {
               row("balance", &T::balance,
                   "what keeps experts evenly loaded: a bias of the router that moves after each "
                   "step by the loads of its tokens (router = \"sigmoid\"), a loss that counts "
-                  "each sample by itself, or nothing"),
+                  "each sample, or document that stands apart, by itself, or nothing"),
               row("balance_rate", &T::balance_rate, "balance = \"bias\": how far it moves a step")
                   .in(0, 1)
                   .in_f32(),

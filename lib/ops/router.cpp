@@ -37,51 +37,64 @@ static void add_gradient(const Run& run, const Tensor& dz, const Tensor& x,
 Router::Router(ParamId weight, ParamId bias, const Config& config, std::int64_t layer)
     : params_{weight}, bias_(bias), config_(config), layer_(layer) {}
 
-Tensor Router::count_by_sample(const Run& run, const Tensor& choice_TK,
-                               std::int64_t samples) const {
-  if (run.place.balance_scale == 0) return {};
+// Of the tokens of a rank of seq; absent where all count, each in its sample.
+static ConstView counted_of(const Run& run, std::int64_t rank) {
+  const auto& all = run.place.counted_RBT;
+  if (!all) return {};
+  return all.slice(0, rank, 1).reshaped({all.extent[1] * all.extent[2]});
+}
+
+// Ranks whose choices are counted together: those of seq, where samples are balanced.
+static int ranks_counted(const Run& run) {
+  return run.place.balance_scale == 0 ? 1 : run.seq.size();
+}
+
+static Tensor choices_of(const Run& run, const Tensor& choice_RTK, int rank) {
+  const auto& s = choice_RTK.shape();
+  const auto tokens = s[0] / ranks_counted(run), first = ranks_counted(run) > 1 ? rank * tokens : 0;
+  return choice_RTK.slice(first * s[1], {tokens, s[1]});
+}
+
+static void gather(const Run& run, const Tensor& choice_RTK, const Tensor& own_TK) {
+  if (ranks_counted(run) == 1) return;
   auto& b = run.backend;
-  const std::int64_t ranks = run.seq.size(), counts = samples * config_.experts;
-  const Tensor all = Tensor::empty(b, {ranks * counts}, DType::i64, Kind::transient);
-  const auto of_rank = [&](std::int64_t r) { return all.slice(r * counts, {counts}); };
-  Tensor sum = Tensor::empty(b, {samples, config_.experts}, DType::i64, Kind::saved);
-  const auto own = of_rank(run.seq.rank());
-  b.put(Queue::compute,
-        kernel::CountChoices{.count_BE = own.view().reshaped({samples, config_.experts}),
-                             .choice_TK = choice_TK.view()});
-  if (ranks > 1) {
-    b.wait(Queue::exchange, b.record(Queue::compute));
-    auto pending = run.seq.all_gather(b, Queue::exchange, all.view(), own.view(),
-                                      {Doing::exchange, "choices", run.place.microbatch});
-    all.used(pending.wait(Queue::compute));
-  }
-  for (std::int64_t r = 0; r < ranks; ++r)
-    b.put(Queue::compute, kernel::Copy{.dst = sum.view().reshaped({counts}),
-                                       .src = of_rank(r).view(),
-                                       .how = r ? Accumulate::add : Accumulate::overwrite});
-  return sum;
+  const auto flat = [](const Tensor& t) { return t.view().reshaped({t.shape().count()}); };
+  b.wait(Queue::exchange, b.record(Queue::compute));
+  auto pending = run.seq.all_gather(b, Queue::exchange, flat(choice_RTK), flat(own_TK),
+                                    {Doing::exchange, "choices", run.place.microbatch});
+  choice_RTK.used(pending.wait(Queue::compute));
+}
+
+Tensor Router::count_together(const Run& run, const Tensor& choice_RTK,
+                              std::int64_t samples) const {
+  if (run.place.balance_scale == 0) return {};
+  const auto rows = run.place.counted_RBT ? choice_RTK.shape()[0] / ranks_counted(run) : samples;
+  Tensor count = Tensor::empty(run.backend, {rows, config_.experts}, DType::i64, Kind::transient);
+  for (int r = 0; r < ranks_counted(run); ++r)
+    run.backend.put(Queue::compute,
+                    kernel::CountChoices{.count_BE = count.view(),
+                                         .how = r ? Accumulate::add : Accumulate::overwrite,
+                                         .choice_TK = choices_of(run, choice_RTK, r).view(),
+                                         .counted_T = counted_of(run, r)});
+  return count;
 }
 
 void Router::add_totals(const Run& run, const Tensor& logits_TE, const Tensor& choice_TK,
-                        const Tensor& count_BE, double scale) const {
-  const auto* totals = run.totals;
-  if (!totals) return;
+                        const Tensor& count_BE) const {
+  const auto& totals = *run.totals;
+  const auto counted_T = counted_of(run, run.seq.rank());
   run.backend.put(Queue::compute,
-                  kernel::CountChoices{.count_BE = totals->load_LE.slice(0, layer_, 1),
+                  kernel::CountChoices{.count_BE = totals.load_LE.slice(0, layer_, 1),
                                        .how = Accumulate::add,
-                                       .choice_TK = choice_TK.view()});
+                                       .choice_TK = choice_TK.view(),
+                                       .counted_T = counted_T});
   if (!count_BE && run.place.z_scale == 0) return;
-  run.backend.put(Queue::compute, kernel::RouterLosses{.sums = totals->losses,
+  run.backend.put(Queue::compute, kernel::RouterLosses{.sums = totals.losses,
                                                        .logits_TE = logits_TE.view(),
                                                        .count_BE = count_BE.view(),
+                                                       .counted_T = counted_T,
                                                        .scores = config_.scores,
-                                                       .scale = scale,
-                                                       .largest = totals->largest});
-}
-
-// DeepSeek-V3's f_e = E / (K T) count_e, so that even loads give a loss of 1.
-static double scale_of_counts(const Run& run, const Router::Config& c, std::int64_t tokens) {
-  return static_cast<double>(c.experts) / static_cast<double>(c.of_token * tokens * run.seq.size());
+                                                       .largest = totals.largest});
 }
 
 // Leaves of gradients, which are not divided where they are counted.
@@ -99,16 +112,18 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
   const Tensor logits_TE = logits_of(run, x, params_[0], kind);
   const auto ids = [&](const Shape& s) { return Tensor::empty(b, s, DType::i32, kind); };
   const Tensor weight_TK = Tensor::empty(b, {all, config_.of_token}, logits_TE.dtype(), kind);
-  const Tensor choice_TK = ids({all, config_.of_token});
+  const Tensor choice_RTK = ids({ranks_counted(run) * all, config_.of_token});
+  const Tensor choice_TK = choices_of(run, choice_RTK, run.seq.rank());
   b.put(Queue::compute,
         kernel::Route{.weight_TK = weight_TK.view(),
                       .choice_TK = choice_TK.view(),
                       .logits_TE = logits_TE.view(),
                       .bias_E = bias_ == ParamId{} ? ConstView{} : run.weights[bias_],
+                      .counted_T = counted_of(run, run.seq.rank()),
                       .scores = config_.scores,
                       .normalize = config_.normalize});
-  const Tensor count_BE = count_by_sample(run, choice_TK, samples);
-  add_totals(run, logits_TE, choice_TK, count_BE, scale_of_counts(run, config_, tokens));
+  gather(run, choice_RTK, choice_TK);
+  if (run.totals) add_totals(run, logits_TE, choice_TK, count_together(run, choice_RTK, samples));
   ExpertOrder order{
       ids({config_.experts + 1}), ids({rows}), ids({rows}), ids({all, config_.of_token}), {}};
   if (run.expert_group) {
@@ -122,7 +137,7 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
                                             .choice_R = order.choice_R.view(),
                                             .row_TK = order.row_TK.view(),
                                             .choice_TK = choice_TK.view()});
-  if (saved) *saved = {x, logits_TE, choice_TK, count_BE};
+  if (saved) *saved = {x, logits_TE, choice_RTK};
   return {weight_TK, order.offset_E1, order.token_R, order.choice_R, order.row_TK, order.count_LE};
 }
 
@@ -130,19 +145,19 @@ std::vector<Tensor> Router::forward(const Run& run, std::vector<Tensor> in, Save
 std::vector<Tensor> Router::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                             Saved& saved,
                                             std::span<const std::uint8_t> wanted) const {
-  const Tensor x = saved[0], logits_TE = std::move(saved[1]), choice_TK = std::move(saved[2]),
-               count_BE = std::move(saved[3]);
+  const Tensor x = saved[0], logits_TE = std::move(saved[1]), choice_RTK = std::move(saved[2]);
+  const Tensor count_BE = count_together(run, choice_RTK, x.shape()[0]);
   const Tensor dz = Tensor::empty(run.backend, logits_TE.shape(), x.dtype(), Kind::transient);
-  const auto counts = scale_of_counts(run, config_, x.shape()[1]);
   run.backend.put(Queue::compute,
                   kernel::RouteGrad{.dlogits_TE = dz.view(),
                                     .dweight_TK = grad_out[0].view(),
-                                    .choice_TK = choice_TK.view(),
+                                    .choice_TK = choices_of(run, choice_RTK, run.seq.rank()).view(),
                                     .logits_TE = logits_TE.view(),
                                     .count_BE = count_BE.view(),
+                                    .counted_T = counted_of(run, run.seq.rank()),
                                     .scores = config_.scores,
                                     .normalize = config_.normalize,
-                                    .balance_scale = run.place.balance_scale * counts,
+                                    .balance_scale = run.place.balance_scale,
                                     .z_scale = run.place.z_scale});
   grad_out.clear();
   saved = {x, dz};

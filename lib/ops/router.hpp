@@ -4,8 +4,9 @@
 //   choice_TK = the K largest of scores(z) + bias
 //   weight_TK = their scores, divided by their sum where that is chosen
 //   dz = what comes through the weights, and of RouterLosses;  dx = dz w
-// Losses are means over the tokens of a step, of all layers, and count each sample by itself, so
-// they depend on no layout.
+// Losses are means over the tokens of a step, of all layers, and count each sample by itself, and
+// where documents stand apart each of them, so they depend on no layout and no packing. Padding is
+// in neither and in no load, and no expert adds to it.
 //
 // SigmoidGate: y_T = sigmoid(x w'), in the wide type, the weight of a shared expert.
 #include <vector>
@@ -49,10 +50,11 @@ class Router final : public Op {  // in: x_BTC; out: weight_TK, then the tensors
   void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
 
  private:
-  // Of each sample's tokens on all ranks of seq; absent where nothing is balanced by sample.
-  Tensor count_by_sample(const Run&, const Tensor& choice_TK, std::int64_t samples) const;
+  // Of each sample's, or document's, tokens on all ranks of seq, whose choices these are; absent
+  // where nothing is balanced by sample.
+  Tensor count_together(const Run&, const Tensor& choice_RTK, std::int64_t samples) const;
   void add_totals(const Run&, const Tensor& logits_TE, const Tensor& choice_TK,
-                  const Tensor& count_BE, double scale) const;
+                  const Tensor& count_BE) const;
 
   std::vector<ParamId> params_;  // that have gradients
   ParamId bias_;

@@ -33,6 +33,7 @@ static Batch padded(Batch batch, std::int64_t samples) {
   batch.targets_BT.resize(static_cast<std::size_t>(samples * tokens), no_target);
   batch.sample_B.resize(static_cast<std::size_t>(samples), 0);
   if (!batch.start_BT.empty()) batch.start_BT.resize(static_cast<std::size_t>(samples * tokens), 0);
+  if (!batch.tokens_B.empty()) batch.tokens_B.resize(static_cast<std::size_t>(samples), 0);
   return batch;
 }
 

@@ -30,7 +30,7 @@ class RoutingSums {
   RoutingSums& operator=(const RoutingSums&) = delete;
   // What ops add to; null for a model without experts.
   const RoutingTotals* totals() const { return loads_ ? &totals_ : nullptr; }
-  // Collective: of a step of `tokens` over all ranks.
+  // Collective: of a step of `tokens` over all ranks, without padding.
   Routing read(const Communicator& world, std::int64_t tokens) const;
 
  private:

@@ -7,6 +7,7 @@
 #include "lib/base/timesheet.hpp"
 #include "lib/ops/key_values.hpp"
 #include "lib/ops/sequence_layout.hpp"
+#include "lib/train/counted_tokens.hpp"
 
 namespace trireme {
 
@@ -70,6 +71,9 @@ ModelStage::Microbatch ModelStage::upload(const Chunk& c, const Batch& batch) co
     const std::vector<std::int32_t> at(when_.cached->at_B.begin(), when_.cached->at_B.end());
     m.position_BT = to_device<std::int32_t>(backend_, {samples, 1}, at);
   }
+  if (model_.spec().config.experts > 0 && has_some_apart(batch))
+    m.counted_RBT = to_device<std::int32_t>(backend_, {seq_.size(), samples, tokens},
+                                            counted_tokens(batch, sequence_, seq_.rank()));
   const bool shares_positions = sequence_.groups() > 1, documents = !batch.start_BT.empty();
   if (m.position_BT || (!shares_positions && !documents)) return m;
   const auto all = tokens * seq_.size();
@@ -96,6 +100,7 @@ Run ModelStage::run_of(const Microbatch& batch, int m, const Weights& weights, G
   place.targets_BT = batch.targets_BT.view();
   place.start_BT = batch.start_BT.view();
   place.position_BT = batch.position_BT.view();
+  place.counted_RBT = batch.counted_RBT.view();
   place.scale = when_.scale;
   place.balance_scale = when_.balance_scale;
   place.z_scale = when_.z_scale;

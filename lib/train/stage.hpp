@@ -75,10 +75,10 @@ class ModelStage final : public Stage {
     std::int32_t leaf = -1, root = -1;
   };
   struct Microbatch {
-    Tensor ids_BT, targets_BT;                 // i32
-    Tensor sample_B;                           // i64
-    Tensor start_BT, position_BT, position_T;  // i32, Place's
-    std::vector<Kept> parts;                   // of those that need backward
+    Tensor ids_BT, targets_BT;                              // i32
+    Tensor sample_B;                                        // i64
+    Tensor start_BT, position_BT, position_T, counted_RBT;  // i32, Place's
+    std::vector<Kept> parts;                                // of those that need backward
     std::vector<Tape> later;  // of those whose weight gradients are to come, the last first
   };
   const Chunk& chunk_of(int chunk) const { return chunks_[static_cast<std::size_t>(chunk)]; }

@@ -1,6 +1,7 @@
 #include "lib/train/trainer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "lib/comm/agree.hpp"
 #include "lib/ops/token_dispatch.hpp"
 #include "lib/shard/digests.hpp"
+#include "lib/train/counted_tokens.hpp"
 #include "lib/train/digests.hpp"
 #include "lib/train/optimizer.hpp"
 
@@ -117,9 +119,17 @@ int Trainer::first_trainable_stage() const {
   return pipe_.virtual_stages();
 }
 
-double Trainer::agree(double value) const {
-  axes_.world.all_reduce({&value, 1});
-  return value;
+Trainer::StepCounts Trainer::count(std::span<const Batch> microbatches) const {
+  std::array<double, 2> sums{};
+  for (const auto& batch : microbatches) {
+    const auto samples = std::ssize(batch.sample_B), own = std::ssize(batch.ids_BT) / samples;
+    sums[0] += static_cast<double>(batch.valid);
+    sums[1] +=
+        static_cast<double>(count_tokens(batch, sequence_of(own * axes_.grid.seq), axes_.at.seq));
+  }
+  axes_.world.all_reduce(sums);
+  // Each stage has all tokens.
+  return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1]) / axes_.grid.pipe};
 }
 
 std::optional<std::vector<Tensor>> Trainer::run(const Program& program, Purpose purpose,
@@ -174,9 +184,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   follow_freeze_rules(step);
   has_gradients_ = false;
   StepResult result;
-  std::int64_t valid = 0;
-  for (const auto& batch : microbatches) valid += batch.valid;
-  result.valid = static_cast<std::int64_t>(agree(static_cast<double>(valid)));
+  const auto counts = count(microbatches);
+  result.valid = counts.valid;
   if (result.valid == 0) {
     result.verdict = Verdict::no_targets;
     return result;
@@ -199,10 +208,10 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   std::optional<ActivationDigests> activations;
   if (replay_wanted == Replay::yes) activations.emplace(backend_, model_, in_order(count));
   when.activations = activations ? &*activations : nullptr;
-  const auto tokens = static_cast<double>(tokens_of_step(microbatches));
+  const auto tokens = static_cast<double>(counts.tokens);
   if (setup_.balance == Balance::sample) when.balance_scale = setup_.balance_weight / tokens;
-  if (setup_.model.experts > 0) when.z_scale = setup_.router_z / tokens;
-  auto computed = compute(microbatches, result.valid, when);
+  if (setup_.model.experts > 0 && setup_.router_z > 0) when.z_scale = setup_.router_z / tokens;
+  auto computed = compute(microbatches, counts, when);
   for (auto& answer : answers) answer.wait();
   if (!computed) {
     store_.discard_gradients();
@@ -211,7 +220,7 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   }
   // A second time may be too long for a signal.
   if (activations && !(give_up && axes_.world.start_max(give_up(count, 2 * count)).wait() > 0)) {
-    auto replayed = replay(*computed, *activations, microbatches, result.valid, when);
+    auto replayed = replay(*computed, *activations, microbatches, counts, when);
     computed = std::move(replayed.computed);
     result.fault = std::move(replayed.fault);
   }
@@ -238,13 +247,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   return result;
 }
 
-std::int64_t Trainer::tokens_of_step(std::span<const Batch> microbatches) const {
-  if (microbatches.empty()) return 0;
-  return std::ssize(microbatches) * std::ssize(microbatches[0].ids_BT) * axes_.grid.places();
-}
-
 std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microbatches,
-                                                  std::int64_t valid, ModelStage::When when) {
+                                                  const StepCounts& counts, ModelStage::When when) {
   const auto program = training_program(pipe_, static_cast<int>(microbatches.size()), axes_.at.pipe,
                                         first_trainable_stage());
   RoutingSums routing(backend_, model_.spec(), setup_.exact_chunk > 0);
@@ -256,17 +260,17 @@ std::optional<Trainer::Computed> Trainer::compute(std::span<const Batch> microba
     const TaskScope task(Task::optimizer);
     return store_.finish_gradients();
   }();
-  const auto loss = download(axes_.world, backend_, *losses, valid);
+  const auto loss = download(axes_.world, backend_, *losses, counts.valid);
   auto sums = setup_.exact_chunk > 0
                   ? add_counts(axes_.world, model_.spec(), std::move(norms), loss)
                   : add_in_order(axes_.world, std::move(norms), loss);
-  auto routed = routing.read(axes_.world, tokens_of_step(microbatches));
+  auto routed = routing.read(axes_.world, counts.tokens);
   if (setup_.router_z == 0) routed.z = 0;  // made beside the other, and not trained for
   return Computed{std::move(sums), std::move(routed)};
 }
 
 Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDigests& activations,
-                                  std::span<const Batch> microbatches, std::int64_t valid,
+                                  std::span<const Batch> microbatches, const StepCounts& counts,
                                   ModelStage::When when) {
   const auto& world = axes_.world;
   when.drop = {};
@@ -279,7 +283,7 @@ Trainer::Replayed Trainer::replay(const Computed& computed, const ActivationDige
     for (const int m : order) ordered.push_back(microbatches[static_cast<std::size_t>(m)]);
     ActivationDigests of_this(backend_, model_, std::move(order));
     when.activations = &of_this;
-    newest = *compute(ordered, valid, when);
+    newest = *compute(ordered, counts, when);
     return come_to(newest.sums, of_this);
   };
   const auto order = in_order(static_cast<int>(microbatches.size()));
@@ -349,6 +353,7 @@ Batch Trainer::share(const Batch& whole) const {
   cut(whole.ids_BT, mine.ids_BT);
   cut(whole.targets_BT, mine.targets_BT);
   mine.start_BT = whole.start_BT;
+  mine.tokens_B = whole.tokens_B;
   if (has_head())
     mine.valid = std::ranges::count_if(mine.targets_BT, [](auto t) { return t != no_target; });
   return mine;

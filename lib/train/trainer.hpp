@@ -156,26 +156,28 @@ class Trainer {
   // Of samples of so many tokens.
   ops::SequenceLayout sequence_of(std::int64_t tokens) const;
   bool has_head() const { return axes_.at.pipe == pipe_.last_stage(); }
-  double agree(double) const;
+  // Of a step, over all ranks: targets that are not masked, and tokens that are no padding.
+  struct StepCounts {
+    std::int64_t valid, tokens;
+  };
+  StepCounts count(std::span<const Batch>) const;
   // What forward and backward of all microbatches come to.
   struct Computed {
     StepSums sums;
     Routing routing;
   };
   // Nothing when some microbatches were dropped.
-  std::optional<Computed> compute(std::span<const Batch>, std::int64_t valid, ModelStage::When);
+  std::optional<Computed> compute(std::span<const Batch>, const StepCounts&, ModelStage::When);
   struct Replayed {
     Computed computed;
     std::string fault;
   };
   // Once more, and a third time where that differs.
   Replayed replay(const Computed& first, const ActivationDigests& activations,
-                  std::span<const Batch>, std::int64_t valid, ModelStage::When);
+                  std::span<const Batch>, const StepCounts&, ModelStage::When);
   void forget_dropped_arrays();
   void update(double lr, double scale, const Routing&);
   void move_router_biases(const Routing&);
-  // Of all ranks: microbatches are of one shape.
-  std::int64_t tokens_of_step(std::span<const Batch>) const;
   std::vector<Tensor> run_forward(std::span<const Batch>, ModelStage::When);
   // Of the stage with the head, by microbatch; nothing when the rest of them was dropped.
   std::optional<std::vector<Tensor>> run(const Program&, Purpose, std::span<const Batch>,

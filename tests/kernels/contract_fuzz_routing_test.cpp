@@ -15,7 +15,7 @@ using Ids = std::vector<std::int32_t>;
 // Sorts of choices of tokens: some experts are common, some have none.
 struct Choices {
   std::int64_t samples, tokens, experts, of_token;
-  Ids ids;
+  Ids ids, counted;  // the second may be empty
 
   explicit Choices(Draw& d)
       : samples(d.between(1, 3)),
@@ -28,6 +28,9 @@ struct Choices {
       for (std::int64_t k = 0; k < of_token; ++k)
         ids.push_back(static_cast<std::int32_t>((first + k) % known));
     }
+    if (d.once_in(2))
+      for (std::int64_t t = 0; t < tokens; ++t)
+        counted.push_back(static_cast<std::int32_t>(d.between(-1, tokens - 1)));
   }
 };
 
@@ -54,7 +57,10 @@ TEST_P(RoutingFuzzContract, Choices) {
           lab.numbers(std::vector<std::int64_t>(static_cast<std::size_t>(c.samples * c.experts), 5))
               .reshaped({c.samples, c.experts});
       lab.backend.put(queue, kernel::CountChoices{
-                                 .count_BE = count, .how = Accumulate::add, .choice_TK = choice});
+                                 .count_BE = count,
+                                 .how = Accumulate::add,
+                                 .choice_TK = choice,
+                                 .counted_T = c.counted.empty() ? View{} : lab.ids(c.counted)});
       lab.result("offset", offset, 0);
       lab.result("token", token, 0);
       lab.result("row", row, 0);

@@ -48,10 +48,21 @@ View fresh_ids(Lab& lab, const Shape& s) {
 }
 View some_counts(Lab& lab, std::int64_t samples, std::int64_t experts) {
   std::vector<std::int64_t> counts;
-  for (std::int64_t i = 0; i < samples * experts; ++i) counts.push_back(7 * i % 31);
+  for (std::int64_t i = 0; i < samples * experts; ++i) counts.push_back(1 + 7 * i % 31);
   return lab.numbers(counts).reshaped({samples, experts});
 }
-constexpr double largest_count = 30;
+constexpr double largest_share = 3;  // a count by the mean of its row, at most
+
+// Every fourth token is padding; others are counted with others, some in one row.
+bool is_padding(std::int64_t t) {
+  return t % 4 == 2;
+}
+View some_counted(Lab& lab, std::int64_t tokens) {
+  std::vector<std::int32_t> counted;
+  for (std::int64_t t = 0; t < tokens; ++t)
+    counted.push_back(is_padding(t) ? -1 : static_cast<std::int32_t>(t * t % tokens));
+  return lab.ids(counted);
+}
 
 constexpr double amplitude = 4;  // of logits
 
@@ -147,6 +158,30 @@ TEST_P(RoutingContract, RouteOfFaintScores) {
     });
 }
 
+// Padding has experts and no weights, and nothing that is in its logits comes of it.
+TEST_P(RoutingContract, RouteOfPadding) {
+  for (const auto& s : sizes)
+    for (const auto scores : both_scores)
+      for (const bool normalize : {false, true})
+        compare(describe(s, scores, normalize), [=](Lab& lab) {
+          const View weight = lab.wide_fresh({s.tokens, s.choices}),
+                     choice = fresh_ids(lab, {s.tokens, s.choices}),
+                     z = lab.wide_random({s.tokens, s.experts}, 1, amplitude);
+          for (std::int64_t t = 0; t < s.tokens; ++t)
+            if (is_padding(t))
+              lab.backend.put(queue, kernel::Fill{.dst = z.slice(0, t, 1), .value = NAN});
+          lab.backend.put(queue, kernel::Route{.weight_TK = weight,
+                                               .choice_TK = choice,
+                                               .logits_TE = z,
+                                               .bias_E = lab.wide_random({s.experts}, 2),
+                                               .counted_T = some_counted(lab, s.tokens),
+                                               .scores = scores,
+                                               .normalize = normalize});
+          lab.result("weight", weight, 2 * score_error(lab.tested, s));
+          lab.result("choice", choice, 0);
+        });
+}
+
 // A token is routed as it is alone.
 TEST_P(RoutingContract, TokensStandAlone) {
   const Sizes s{33, 130, 6};
@@ -173,16 +208,17 @@ TEST_P(RoutingContract, TokensStandAlone) {
 }
 
 // Of a gradient of weights up to 1. |dz| <= s |ds| + s |sum s ds| of each part, and a part's ds is
-// below 2, or below the largest count for the balance, whose 1 / A goes with s.
+// below 2, or below the largest share for the balance, whose 1 / A goes with s.
 TEST_P(RoutingContract, RouteGradient) {
   struct Parts {
-    bool weights, normalize, balance, z;
+    bool weights, normalize, balance, z, padding = false;
   };
   for (const auto& s : sizes)
     for (const auto scores : both_scores)
       for (const Parts p : {Parts{true, false, false, false}, Parts{true, true, false, false},
                             Parts{true, true, true, true}, Parts{false, false, true, false},
-                            Parts{false, false, false, true}})
+                            Parts{false, false, false, true}, Parts{true, true, true, true, true},
+                            Parts{true, false, false, true, true}})
         for (const bool widened : {false, true})
           compare(describe(s, scores, p.normalize), [=](Lab& lab) {
             const Shape all{s.tokens, s.experts};
@@ -192,17 +228,20 @@ TEST_P(RoutingContract, RouteGradient) {
             const auto count = some_counts(lab, samples, s.experts);
             const double balance_scale = p.balance ? 0.3 : 0, z_scale = p.z ? 0.2 : 0;
             lab.backend.put(
-                queue, kernel::RouteGrad{.dlogits_TE = dz,
-                                         .dweight_TK = p.weights ? ConstView(dweight) : ConstView{},
-                                         .choice_TK = some_choices(lab, s),
-                                         .logits_TE = lab.wide_random(all, 1, amplitude),
-                                         .count_BE = p.balance ? ConstView(count) : ConstView{},
-                                         .scores = scores,
-                                         .normalize = p.normalize,
-                                         .balance_scale = balance_scale,
-                                         .z_scale = z_scale});
+                queue,
+                kernel::RouteGrad{
+                    .dlogits_TE = dz,
+                    .dweight_TK = p.weights ? ConstView(dweight) : ConstView{},
+                    .choice_TK = some_choices(lab, s),
+                    .logits_TE = lab.wide_random(all, 1, amplitude),
+                    .count_BE = p.balance ? ConstView(count) : ConstView{},
+                    .counted_T = p.padding ? ConstView(some_counted(lab, s.tokens)) : ConstView{},
+                    .scores = scores,
+                    .normalize = p.normalize,
+                    .balance_scale = balance_scale,
+                    .z_scale = z_scale});
             const double lse = amplitude + std::log(static_cast<double>(s.experts));
-            const double size = 4 + 2 * balance_scale * largest_count + 2 * z_scale * lse;
+            const double size = 4 + 2 * balance_scale * largest_share + 2 * z_scale * lse;
             lab.result("dlogits", dz, 4 * score_error(lab.tested, s) * size);
           });
 }
@@ -218,7 +257,7 @@ TEST_P(RoutingContract, SigmoidsThatUnderflowHaveShares) {
     const View choice = fresh_ids(lab, {s.tokens, s.choices});
     const View dz = lab.wide_fresh({s.tokens, s.experts});
     const ConstView count = some_counts(lab, 1, s.experts);
-    const double error = 8 * (300 + 2 * largest_count) * roundoff(wide(lab.tested));
+    const double error = 8 * (300 + 2 * largest_share) * roundoff(wide(lab.tested));
     lab.backend.put(queue, kernel::Route{.weight_TK = weight,
                                          .choice_TK = choice,
                                          .logits_TE = z,
@@ -235,7 +274,7 @@ TEST_P(RoutingContract, SigmoidsThatUnderflowHaveShares) {
                                       .scores = RouterScores::sigmoid,
                                       .normalize = true,
                                       .balance_scale = 1});
-    lab.result("dlogits", dz, error * largest_count);
+    lab.result("dlogits", dz, error * largest_share);
   });
 }
 
@@ -244,22 +283,24 @@ TEST_P(RoutingContract, RouterLosses) {
     for (const auto scores : both_scores)
       for (const std::int64_t samples : {0, 1, 3})
         if (samples == 0 || s.tokens % samples == 0)
-          compare(describe(s, scores, false), [=](Lab& lab) {
-            const View sums = lab.of_type(DType::f64, {2}, {1.5, -2.5});
-            const double scale = 0.7;
-            const auto count =
-                samples == 0 ? ConstView{} : ConstView(some_counts(lab, samples, s.experts));
-            lab.backend.put(queue, kernel::RouterLosses{.sums = sums,
-                                                        .logits_TE = lab.wide_random(
-                                                            {s.tokens, s.experts}, 1, amplitude),
-                                                        .count_BE = count,
-                                                        .scores = scores,
-                                                        .scale = scale});
-            const double lse = amplitude + std::log(static_cast<double>(s.experts));
-            const double each = 4 * score_error(lab.tested, s);
-            lab.result("sums", sums,
-                       static_cast<double>(s.tokens) * each * (scale * largest_count + lse * lse));
-          });
+          for (const bool padding : {false, true})
+            compare(describe(s, scores, false), [=](Lab& lab) {
+              const View sums = lab.of_type(DType::f64, {2}, {1.5, -2.5});
+              const auto count =
+                  samples == 0 ? ConstView{} : ConstView(some_counts(lab, samples, s.experts));
+              lab.backend.put(
+                  queue,
+                  kernel::RouterLosses{
+                      .sums = sums,
+                      .logits_TE = lab.wide_random({s.tokens, s.experts}, 1, amplitude),
+                      .count_BE = count,
+                      .counted_T = padding ? ConstView(some_counted(lab, s.tokens)) : ConstView{},
+                      .scores = scores});
+              const double lse = amplitude + std::log(static_cast<double>(s.experts));
+              const double each = 4 * score_error(lab.tested, s);
+              lab.result("sums", sums,
+                         static_cast<double>(s.tokens) * each * (largest_share + lse * lse));
+            });
 }
 
 // As counts of quanta, with the largest loss beside them.
@@ -270,17 +311,16 @@ TEST_P(RoutingContract, CountedLosses) {
       for (const bool balance : {false, true})
         compare(describe(s, scores, false), [=](Lab& lab) {
           const View sums = lab.numbers({2, -3}), largest = lab.of_type(DType::f32, {1}, {0.001});
-          const double scale = 0.7;
           const auto count = balance ? ConstView(some_counts(lab, 1, s.experts)) : ConstView{};
           lab.backend.put(queue, kernel::RouterLosses{.sums = sums,
                                                       .logits_TE = lab.wide_random(
                                                           {s.tokens, s.experts}, 1, amplitude),
                                                       .count_BE = count,
+                                                      .counted_T = some_counted(lab, s.tokens),
                                                       .scores = scores,
-                                                      .scale = scale,
                                                       .largest = largest});
           const double lse = amplitude + std::log(static_cast<double>(s.experts));
-          const double each = 4 * score_error(lab.tested, s) * (scale * largest_count + lse * lse);
+          const double each = 4 * score_error(lab.tested, s) * (largest_share + lse * lse);
           lab.result("sums", sums,
                      static_cast<double>(s.tokens) * (std::ldexp(each, fixed::loss_bits) + 1));
           lab.result("largest", largest, each);
@@ -290,15 +330,20 @@ TEST_P(RoutingContract, CountedLosses) {
 TEST_P(RoutingContract, CountsOfChoices) {
   for (const auto& s : sizes)
     for (const auto how : {Accumulate::overwrite, Accumulate::add})
-      for (const std::int64_t samples : {1, 3})
-        if (s.tokens % samples == 0)
-          compare(describe(s, RouterScores::softmax, false), [=](Lab& lab) {
-            const View count = some_counts(lab, samples, s.experts);
-            lab.backend.put(queue,
-                            kernel::CountChoices{
-                                .count_BE = count, .how = how, .choice_TK = some_choices(lab, s)});
-            lab.result("count", count, 0);
-          });
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{3}, s.tokens})
+        for (const bool padding : {false, true})
+          if (s.tokens % rows == 0)
+            compare(describe(s, RouterScores::softmax, false), [=](Lab& lab) {
+              const View count = some_counts(lab, rows, s.experts);
+              lab.backend.put(
+                  queue,
+                  kernel::CountChoices{
+                      .count_BE = count,
+                      .how = how,
+                      .choice_TK = some_choices(lab, s),
+                      .counted_T = padding ? ConstView(some_counted(lab, s.tokens)) : ConstView{}});
+              lab.result("count", count, 0);
+            });
 }
 
 void sort(Lab& lab, std::int64_t experts, const View& choice_TK) {

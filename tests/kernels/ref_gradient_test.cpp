@@ -210,33 +210,39 @@ TEST(RefGradient, Router) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(B * E));
   for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = static_cast<std::int64_t>(5 * i % 8);
   const ConstView count_BE(reinterpret_cast<const std::byte*>(counts.data()), DType::i64, {B, E});
+  Ids counted_as{{0, 1, -1, 3, 0, 3}};
   struct Terms {
     double weights, balance, z;
+    bool padding = false;
   };
   for (const auto scores : {RouterScores::softmax, RouterScores::sigmoid})
     for (const bool normalize : {false, true})
-      for (const Terms t : {Terms{1, 0, 0}, {0, 0.3, 0}, {0, 0, 0.2}, {1, 0.3, 0.2}}) {
-        SCOPED_TRACE(testing::Message() << "sigmoid " << (scores == RouterScores::sigmoid)
-                                        << " normalize " << normalize << " weights " << t.weights
-                                        << " balance " << t.balance << " z " << t.z);
+      for (const Terms t :
+           {Terms{1, 0, 0}, {0, 0.3, 0}, {0, 0, 0.2}, {1, 0.3, 0.2}, {1, 0.3, 0.2, true}}) {
+        SCOPED_TRACE(testing::Message()
+                     << "sigmoid " << (scores == RouterScores::sigmoid) << " normalize "
+                     << normalize << " weights " << t.weights << " balance " << t.balance << " z "
+                     << t.z << " padding " << t.padding);
         Array z({T, E}, 1, 3), bias({E}, 2), weight({T, K}), dweight({T, K}, 3), dz({T, E});
         Ids choice{std::vector<std::int32_t>(T * K)};
         const View choice_TK(reinterpret_cast<std::byte*>(choice.values.data()), DType::i32,
                              {T, K});
         const ConstView counted = t.balance != 0 ? count_BE : ConstView{};
+        const ConstView counted_T = t.padding ? counted_as.view() : ConstView{};
         const auto f = [&] {
           ref::run(kernel::Route{.weight_TK = weight.view(),
                                  .choice_TK = choice_TK,
                                  .logits_TE = z.view(),
                                  .bias_E = bias.view(),
+                                 .counted_T = counted_T,
                                  .scores = scores,
                                  .normalize = normalize});
           Array losses({2});
           ref::run(kernel::RouterLosses{.sums = losses.view(),
                                         .logits_TE = z.view(),
                                         .count_BE = counted,
-                                        .scores = scores,
-                                        .scale = 1});
+                                        .counted_T = counted_T,
+                                        .scores = scores});
           return t.weights * inner(weight, dweight) + t.balance * losses.values[0] +
                  t.z * losses.values[1];
         };
@@ -247,6 +253,7 @@ TEST(RefGradient, Router) {
             .choice_TK = choice_TK,
             .logits_TE = z.view(),
             .count_BE = counted,
+            .counted_T = counted_T,
             .scores = scores,
             .normalize = normalize,
             .balance_scale = t.balance,

@@ -75,34 +75,45 @@ TEST(RefRouterLosses, OfTwoExperts) {
   kernel::RouterLosses o{.sums = view(sums, {2}),
                          .logits_TE = view(z, {1, 2}),
                          .count_BE = view(count, {1, 2}),
-                         .scores = RouterScores::softmax,
-                         .scale = 0.5};
+                         .scores = RouterScores::softmax};
   const double square = std::log(4.0) * std::log(4.0);
   ref::run(o);  // of 1/4 and 3/4
-  expect_values(sums, {100 + 0.5 * (0.5 + 3), 200 + square});
+  expect_values(sums, {100 + (0.5 + 3) / 3, 200 + square});
   o.scores = RouterScores::sigmoid;
   sums = {0, 0};
   ref::run(o);  // of 2/5 and 3/5
-  expect_values(sums, {0.5 * (0.8 + 2.4), square});
+  expect_values(sums, {(0.8 + 2.4) / 3, square});
   o.count_BE = {};
   sums = {0, 0};
   ref::run(o);
   expect_values(sums, {0, square});
 }
 
+// The second token is padding, the third is counted with the first.
+TEST(RefRouterLosses, WithoutPadding) {
+  std::vector<double> z{0, ln3, 7, -7, ln3, 0}, sums{0, 0};
+  Counts count{2, 4, 9, 9, 5, 1};
+  Ids counted{0, -1, 0};
+  ref::run(kernel::RouterLosses{.sums = view(sums, {2}),
+                                .logits_TE = view(z, {3, 2}),
+                                .count_BE = view(count, {3, 2}),
+                                .counted_T = view(counted, {3})});
+  const double square = std::log(4.0) * std::log(4.0);
+  expect_values(sums, {(0.5 + 3) / 3 + (1.5 + 1) / 3, 2 * square});
+}
+
 // Two samples, of a token each: a count of quanta a token.
 TEST(RefRouterLosses, AsCounts) {
-  std::vector<double> z{0, 0, 0, 0};
+  std::vector<double> z{0, 0, ln3, 0};
   Counts count{2, 4, 8, 0}, sums{5, 7};
   std::vector<float> largest{0.25F};
   ref::run(kernel::RouterLosses{.sums = view(sums, {2}),
                                 .logits_TE = view(z, {2, 2}),
                                 .count_BE = view(count, {2, 2}),
-                                .scale = 1,
                                 .largest = view(largest, {1})});
-  const double square = std::log(2.0) * std::log(2.0);
-  EXPECT_EQ(sums, (Counts{5 + (7LL << 32), 7 + 2 * fixed::of_loss(square)}));
-  EXPECT_EQ(largest[0], 4);
+  const double first = std::log(2.0) * std::log(2.0), second = std::log(4.0) * std::log(4.0);
+  EXPECT_EQ(sums, (Counts{5 + (5LL << 31), 7 + fixed::of_loss(first) + fixed::of_loss(second)}));
+  EXPECT_EQ(largest[0], static_cast<float>(second));
 }
 
 // Experts 2 and 0, 0 and 3, 2 and 3: nobody takes expert 1.
@@ -125,6 +136,30 @@ TEST(RefChoices, AreSortedByExpertAndCounted) {
   ref::run(
       kernel::CountChoices{.count_BE = view(each, {3, 4}), .how = add, .choice_TK = choice_TK});
   EXPECT_EQ(each, (Counts{101, 100, 101, 100, 101, 100, 100, 101, 100, 100, 101, 101}));
+
+  Ids counted{1, -1, 1};
+  each = Counts(12, 100);
+  ref::run(kernel::CountChoices{
+      .count_BE = view(each, {3, 4}), .choice_TK = choice_TK, .counted_T = view(counted, {3})});
+  EXPECT_EQ(each, (Counts{0, 0, 0, 0, 1, 0, 2, 1, 0, 0, 0, 0}));
+  ref::run(kernel::CountChoices{
+      .count_BE = view(all, {1, 4}), .choice_TK = choice_TK, .counted_T = view(counted, {3})});
+  EXPECT_EQ(all, (Counts{1, 0, 2, 1}));
+}
+
+TEST(RefRoute, OfPadding) {
+  std::vector<double> z{1, 2, 3, NAN, NAN, 5, 3, 2, 1}, weight(6, 7);
+  Ids counted{0, -1, 0}, choice(6, 7);
+  ref::run(kernel::Route{.weight_TK = view(weight, {3, 2}),
+                         .choice_TK = view(choice, {3, 2}),
+                         .logits_TE = view(z, {3, 3}),
+                         .counted_T = view(counted, {3}),
+                         .normalize = true});
+  EXPECT_EQ(choice, (Ids{2, 1, 2, 0, 0, 1}));
+  EXPECT_EQ(weight[2], 0);
+  EXPECT_EQ(weight[3], 0);
+  EXPECT_EQ(weight[0], weight[4]);
+  EXPECT_GT(weight[1], 0);
 }
 
 TEST(RefSumRows, InTheOrderOfChoices) {

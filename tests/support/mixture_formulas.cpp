@@ -132,7 +132,7 @@ std::int64_t choices_traffic(const RankStep& s) {
   std::int64_t sum = 0;
   for (const auto& part : s.parts)
     if (const auto* b = block_of(s, part); b && !b->expert_in.empty() && s.counts_samples)
-      sum += passes_of(s, part).forward * (s.grid.seq - 1) * s.samples * s.spec.config.experts * 8;
+      sum += passes_of(s, part).forward * (s.grid.seq - 1) * rows_of_rank(s) * 4;
   return sum;
 }
 

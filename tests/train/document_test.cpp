@@ -1,5 +1,6 @@
-// data.attention = "document": a whole model's loss and gradients are those of its documents, each
-// trained on as a sample of its own by causal attention, which knows nothing of documents.
+// data.attention = "document": a whole model's loss and gradients, and what its routers do, are
+// those of its documents, each trained on as a sample of its own by causal attention, which knows
+// nothing of documents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ Batch with_documents(const ModelConfig& c) {
   return b;
 }
 
-// Each document at the begin of a sample, behind it nothing that counts.
+// Each document at the begin of a sample, behind it padding.
 std::vector<Batch> documents_alone(const Batch& b) {
   std::vector<Batch> all;
   for (std::size_t s = 0; s < begins_of_documents.size(); ++s) {
@@ -52,6 +53,7 @@ std::vector<Batch> documents_alone(const Batch& b) {
         one.targets_BT[to] = b.targets_BT[from];
         one.valid += b.targets_BT[from] != no_target;
       }
+      one.tokens_B = {begins[d + 1] - begins[d]};
       all.push_back(std::move(one));
     }
   }
@@ -60,50 +62,64 @@ std::vector<Batch> documents_alone(const Batch& b) {
 
 struct Outcome {
   double loss, evaluated;
+  Routing routing;
   std::vector<std::vector<double>> gradients;
 };
 
+struct Case {
+  const char* name;
+  ModelConfig model;
+  Balance balance = Balance::none;
+};
+
 // SGD with rate 1 subtracts the gradient.
-Outcome outcome_of(const ModelConfig& c, AttentionSpan attention, std::span<const Batch> batches) {
+Outcome outcome_of(const Case& c, AttentionSpan attention, std::span<const Batch> batches) {
   Ref backend;
   const Workspace scratch(backend);
-  auto setup = test::setup_of(c, test::plain_sgd(), DType::f64);
+  auto setup = test::setup_of(c.model, test::plain_sgd(), DType::f64);
   setup.attention = attention;
+  setup.balance = c.balance;
+  setup.balance_weight = setup.router_z = setup.balance_rate = 0.1;
   Trainer trainer(backend, {}, setup);
   trainer.store().initialize(3, 1);
   Outcome o;
   const auto evaluated = trainer.evaluate(batches);
   o.evaluated = evaluated.sum / static_cast<double>(evaluated.valid);
   const auto before = test::read_all<double>(trainer.store());
-  o.loss = trainer.step(0, 1, batches).loss;
+  const auto step = trainer.step(0, 1, batches);
+  o.loss = step.loss;
+  o.routing = step.routing;
   o.gradients = test::read_all<double>(trainer.store());
   for (std::size_t p = 0; p < before.size(); ++p)
     for (std::size_t e = 0; e < before[p].size(); ++e)
       o.gradients[p][e] = before[p][e] - o.gradients[p][e];
+  if (c.balance == Balance::sample)  // nothing moves them
+    for (const auto& block : trainer.store().spec().blocks)
+      if (block.router_bias != ParamId{}) o.gradients[block.router_bias.index()].clear();
   return o;
 }
 
-class Documents : public testing::TestWithParam<const char*> {
- protected:
-  static ModelConfig model() {
-    const std::string_view name = GetParam();
-    auto c = with_context(name == "gpt2" ? test::tiny_gpt2() : test::tiny_llama());
-    if (name == "llama_recompute") c.recompute = Recompute::block;
-    return c;
-  }
-};
+class Documents : public testing::TestWithParam<Case> {};
 
-// A number passes 2 layers of 4 products forward and back, sums of up to 80 terms, and a sum over
+ModelConfig run_again(ModelConfig c) {
+  c.recompute = Recompute::block;
+  return c;
+}
+
+// A number passes 3 layers of 4 products forward and back, sums of up to 80 terms, and a sum over
 // 60 tokens; n roundings add up to 6 sqrt(n) of them at most. Weights of up to 1 hide the digits of
 // a gradient behind 2^-53.
 void expect_same(const Outcome& got, const Outcome& want) {
-  const double relative = 6 * 0x1p-53 * (std::sqrt(2 * 2 * 4 * 80) + std::sqrt(60));
+  const double relative = 6 * 0x1p-53 * (std::sqrt(3 * 2 * 4 * 80) + std::sqrt(60));
   EXPECT_NEAR(got.loss, want.loss, relative * want.loss);
   EXPECT_NEAR(got.evaluated, want.evaluated, relative * want.evaluated);
+  EXPECT_EQ(got.routing.loads, want.routing.loads);
+  EXPECT_NEAR(got.routing.balance, want.routing.balance, relative * want.routing.balance);
+  EXPECT_NEAR(got.routing.z, want.routing.z, relative * want.routing.z);
   for (std::size_t p = 0; p < want.gradients.size(); ++p) {
     double most = 0;
     for (const double g : want.gradients[p]) most = std::max(most, std::fabs(g));
-    EXPECT_GT(most, 0) << p;
+    EXPECT_TRUE(most > 0 || want.gradients[p].empty()) << p;
     for (std::size_t e = 0; e < want.gradients[p].size(); ++e)
       EXPECT_NEAR(got.gradients[p][e], want.gradients[p][e], relative * most + 2 * 0x1p-53)
           << p << "[" << e << "]";
@@ -111,8 +127,8 @@ void expect_same(const Outcome& got, const Outcome& want) {
 }
 
 TEST_P(Documents, HaveTheLossAndGradientsOfSamplesOfTheirOwn) {
-  const auto c = model();
-  const auto together = with_documents(c);
+  const auto& c = GetParam();
+  const auto together = with_documents(c.model);
   const auto alone = documents_alone(together);
   expect_same(outcome_of(c, AttentionSpan::document, {&together, 1}),
               outcome_of(c, AttentionSpan::causal, alone));
@@ -121,11 +137,11 @@ TEST_P(Documents, HaveTheLossAndGradientsOfSamplesOfTheirOwn) {
 // data.packing = "documents": samples that are made of a file's documents against these alone, of
 // which some targets are masked.
 TEST_P(Documents, OfAFileThatIsPackedHaveThatOfSamplesOfTheirOwn) {
-  const auto c = model();
+  const auto& c = GetParam();
   const ScratchFolder scratch;
-  const auto separator = static_cast<std::int32_t>(c.vocab - 1);
+  const auto separator = static_cast<std::int32_t>(c.model.vocab - 1);
   std::vector<std::int32_t> ids;
-  TokenFileOptions options{.vocab = c.vocab, .separator = separator};
+  TokenFileOptions options{.vocab = c.model.vocab, .separator = separator};
   std::vector<Batch> alone;
   for (const std::int64_t n : {7, 3, 1, 12, 9, 2, 2, 5, 4}) {
     Batch one{std::vector<std::int32_t>(T, 0),
@@ -145,13 +161,14 @@ TEST_P(Documents, OfAFileThatIsPackedHaveThatOfSamplesOfTheirOwn) {
       if (counts) one.targets_BT[at - 1] = id;
       one.valid += counts;
     }
+    one.tokens_B = {n};
     alone.push_back(std::move(one));
   }
   DataConfig config;
   config.path = {write_token_file(scratch / "a", ids, options)};
   config.packing = Packing::documents;
   config.attention = AttentionSpan::document;
-  const auto data = training_data(config, T, c.vocab, 1);
+  const auto data = training_data(config, T, c.model.vocab, 1);
   std::vector<std::int64_t> samples(static_cast<std::size_t>(data.samples_per_epoch()));
   std::iota(samples.begin(), samples.end(), 0);
   EXPECT_LT(samples.size(), 6U);
@@ -162,16 +179,25 @@ TEST_P(Documents, OfAFileThatIsPackedHaveThatOfSamplesOfTheirOwn) {
 
 // The comparison can fail: causal attention over the same samples comes to something else.
 TEST_P(Documents, AreNoSampleThatIsSeenAsAWhole) {
-  const auto c = model();
-  auto whole = with_documents(c);
+  const auto& c = GetParam();
+  auto whole = with_documents(c.model);
   const auto apart = outcome_of(c, AttentionSpan::document, {&whole, 1});
   whole.start_BT.clear();
   const auto causal = outcome_of(c, AttentionSpan::causal, {&whole, 1});
   EXPECT_GT(std::fabs(apart.loss - causal.loss), 1e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Flavours, Documents, testing::Values("gpt2", "llama", "llama_recompute"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Flavours, Documents,
+    testing::Values(
+        Case{"gpt2", with_context(test::tiny_gpt2())},
+        Case{"llama", with_context(test::tiny_llama())},
+        Case{"llama_recompute", run_again(with_context(test::tiny_llama()))},
+        Case{"mixture", with_context(test::tiny_mixture()), Balance::sample},
+        Case{"mixture_recompute", run_again(with_context(test::tiny_mixture())), Balance::sample},
+        Case{"sigmoid", with_context(test::tiny_sigmoid_mixture()), Balance::sample},
+        Case{"sigmoid_bias", with_context(test::tiny_sigmoid_mixture()), Balance::bias}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 // What is generated from is one document.
 TEST(DocumentLogits, AreThoseOfCausalAttention) {

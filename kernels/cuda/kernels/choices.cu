@@ -9,11 +9,14 @@ namespace {
 // Sums of integers have no order, so any may come first.
 struct Count {
   std::int64_t* count_BE;
-  const std::int32_t* choice_TK;
-  std::int64_t of_sample, experts;
+  const std::int32_t *choice_TK, *counted_T;  // the second may be null
+  std::int64_t in_a_row, choices, experts;
 
   __device__ void operator()(std::int64_t i) const {
-    auto* const count = count_BE + i / of_sample * experts + choice_TK[i];
+    const auto t = i / choices;
+    const auto as = counted_T == nullptr ? t : static_cast<std::int64_t>(counted_T[t]);
+    if (as < 0) return;
+    auto* const count = count_BE + as / in_a_row * experts + choice_TK[i];
     atomicAdd(reinterpret_cast<unsigned long long*>(count), 1ULL);
   }
 };
@@ -63,7 +66,8 @@ void run(const kernel::CountChoices& o, const OnStream& on) {
   if (n == 0) return;
   launch_each(on.stream, "count_choices", n,
               Count{at<std::int64_t>(o.count_BE), at<std::int32_t>(o.choice_TK),
-                    n / o.count_BE.extent[0], o.count_BE.extent[1]});
+                    at<std::int32_t>(o.counted_T), o.choice_TK.extent[0] / o.count_BE.extent[0],
+                    o.choice_TK.extent[1], o.count_BE.extent[1]});
 }
 
 void run(const kernel::SortChoices& o, const OnStream& on) {

@@ -1,5 +1,7 @@
 // What a router chooses, its gradient and its losses: a warp a token, whose lanes take the experts
 // in turns.
+#include <limits>
+
 #include "kernels/cuda/kernels/elements.cuh"
 #include "kernels/cuda/kernels/launch.cuh"
 #include "kernels/cuda/kernels/sums.cuh"
@@ -14,15 +16,21 @@ constexpr int tokens_a_block = 4, threads = warp * tokens_a_block;
 
 struct Tokens {
   const float* logits_TE;
+  const std::int32_t* counted_T;  // may be null
   std::int64_t count, experts;
 
   __device__ std::int64_t of_warp() const {
     return static_cast<std::int64_t>(blockIdx.x) * tokens_a_block + threadIdx.x / warp;
   }
   __device__ const float* logits(std::int64_t t) const { return logits_TE + t * experts; }
+  // The token that token t is counted as; below 0: it is padding.
+  __device__ std::int64_t counted_as(std::int64_t t) const {
+    return counted_T == nullptr ? t : counted_T[t];
+  }
 };
-Tokens tokens_of(const ConstView& logits_TE) {
-  return {at<float>(logits_TE), logits_TE.extent[0], logits_TE.extent[1]};
+Tokens tokens_of(const ConstView& logits_TE, const ConstView& counted_T) {
+  return {at<float>(logits_TE), at<std::int32_t>(counted_T), logits_TE.extent[0],
+          logits_TE.extent[1]};
 }
 
 __device__ inline int lane_of() {
@@ -78,6 +86,40 @@ __device__ float top_of_all(std::int64_t n, const Z& z) {
   return warp_max(top);
 }
 
+// Choices that are counted together, a row for `in_a_row` tokens.
+struct Counts {
+  const std::int64_t* count_BE;  // may be null
+  std::uint32_t in_a_row;        // 32 bits are divided without a call
+
+  Counts(const ConstView& count_BE, std::int64_t tokens)
+      : count_BE(at<std::int64_t>(count_BE)),
+        in_a_row(static_cast<std::uint32_t>(count_BE ? tokens / count_BE.extent[0] : tokens)) {
+    check_count(tokens, std::numeric_limits<std::int32_t>::max(), "tokens of a router");
+  }
+  // With those of a token that is counted as `as`.
+  __device__ const std::int64_t* of(std::int64_t as, std::int64_t experts) const {
+    if (count_BE == nullptr) return nullptr;
+    return count_BE + static_cast<std::uint32_t>(as) / in_a_row * experts;
+  }
+};
+
+// Sums over experts: of shares times counts, of shares, of counts.
+template <RouterScores kind>
+struct Balance {
+  float top, all[3] = {0, 0, 0};
+
+  __device__ Balance(const float* z, const std::int64_t* count, std::int64_t experts)
+      : top(top_of_all<kind>(experts, [&](auto e) { return z[e]; })) {
+    for (std::int64_t e = lane_of(); e < experts; e += warp) {
+      const float s = share<kind>(z[e], top), n = static_cast<float>(count[e]);
+      all[0] += s * n;
+      all[1] += s;
+      all[2] += n;
+    }
+    warp_sums(all);
+  }
+};
+
 // An expert and what it is chosen by.
 struct Candidate {
   float key;
@@ -116,6 +158,15 @@ template <RouterScores kind>
 __global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
   const auto t = tokens.of_warp();
   if (t >= tokens.count) return;
+  auto* const choice = to.choice_TK + t * to.choices;
+  auto* const weight = to.weight_TK + t * to.choices;
+  if (tokens.counted_as(t) < 0) {
+    for (std::int64_t k = lane_of(); k < to.choices; k += warp) {
+      choice[k] = static_cast<std::int32_t>((t * to.choices + k) % tokens.experts);
+      weight[k] = 0;
+    }
+    return;
+  }
   const auto* const z = tokens.logits(t);
   constexpr bool together = kind == RouterScores::softmax;
   const auto softmax = together ? Softmax::of(z, tokens.experts) : Softmax{};
@@ -128,8 +179,6 @@ __global__ void __launch_bounds__(threads) choose(Tokens tokens, Choosing to) {
     const bool by_logit = to.bias_E == nullptr && softmax.is_number();
     keys[e] = by_logit ? z[e] : score(e) + (to.bias_E == nullptr ? 0 : to.bias_E[e]);
   }
-  auto* const choice = to.choice_TK + t * to.choices;
-  auto* const weight = to.weight_TK + t * to.choices;
   Candidate last{0, nobody};
   for (std::int64_t k = 0; k < to.choices; ++k) {
     Candidate next{0, nobody};
@@ -160,8 +209,8 @@ struct Slopes {
   T* dlogits_TE;
   const float* dweight_TK;  // may be null
   const std::int32_t* choice_TK;
-  const std::int64_t* count_BE;  // may be null
-  std::int64_t choices, of_sample;
+  Counts counts;
+  std::int64_t choices;
   bool normalize;
   float balance_scale, z_scale;
 };
@@ -173,11 +222,18 @@ struct Slopes {
 //   of balance              dz_e = p_e slope_e (count_e - sum_i p_i count_i)
 //   of z                    dz_e = 2 lse softmax_e
 template <RouterScores kind, class T>
-__global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes<T> from) {
+__global__ void __launch_bounds__(threads, 1)  // else some registers are spilled
+    route_grad_rows(Tokens tokens, Slopes<T> from) {
   const auto t = tokens.of_warp();
   if (t >= tokens.count) return;
   const auto* const z = tokens.logits(t);
   const auto experts = tokens.experts, choices = from.choices;
+  const auto as = tokens.counted_as(t);
+  if (as < 0) {
+    for (std::int64_t e = lane_of(); e < experts; e += warp)
+      from.dlogits_TE[t * experts + e] = rounded<T>(0);
+    return;
+  }
   constexpr bool together = kind == RouterScores::softmax;
   const auto softmax = together || from.z_scale != 0 ? Softmax::of(z, experts) : Softmax{};
   const auto score = [&](float x) { return together ? softmax(x) : Sigmoid::of(x).value; };
@@ -199,20 +255,14 @@ __global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes
   const float mean = from.normalize ? chosen[0] / chosen[1] : 0;
   const float back = together && !from.normalize ? chosen[0] : 0;
 
-  const auto* const count =
-      from.count_BE == nullptr ? nullptr : from.count_BE + t / from.of_sample * experts;
-  float all[2] = {0, 0};  // sums of shares times count, and of shares
-  float top_all = 0;
+  const auto* const count = from.counts.of(as, experts);
+  float top_all = 0, counted = 0, balance_scale = 0;
   if (count != nullptr) {
-    top_all = top_of_all<kind>(experts, [&](auto e) { return z[e]; });
-    for (std::int64_t e = lane_of(); e < experts; e += warp) {
-      const float s = share<kind>(z[e], top_all);
-      all[0] += s * static_cast<float>(count[e]);
-      all[1] += s;
-    }
-    warp_sums(all);
+    const Balance<kind> balance(z, count, experts);
+    top_all = balance.top;
+    counted = balance.all[0] / balance.all[1];
+    balance_scale = from.balance_scale / (balance.all[1] * balance.all[2]);
   }
-  const float counted = all[0] / all[1];
   const float slope =
       from.z_scale == 0 ? 0 : 2 * from.z_scale * static_cast<float>(softmax.log_sum());
 
@@ -220,8 +270,7 @@ __global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes
     const auto sigmoid = together ? Sigmoid{softmax(z[e]), 1} : Sigmoid::of(z[e]);
     float dz = sigmoid.value * -back;
     if (count != nullptr)
-      dz += from.balance_scale * (share<kind>(z[e], top_all) / all[1]) *
-            (static_cast<float>(count[e]) - counted);
+      dz += balance_scale * share<kind>(z[e], top_all) * (static_cast<float>(count[e]) - counted);
     if (dweight != nullptr)
       for (std::int64_t k = 0; k < choices; ++k)
         if (choice[k] == e) {
@@ -237,28 +286,24 @@ __global__ void __launch_bounds__(threads) route_grad_rows(Tokens tokens, Slopes
 
 template <RouterScores kind>
 __global__ void __launch_bounds__(threads)
-    router_losses(double* loss_2T, Tokens tokens, const std::int64_t* count_BE,
-                  std::int64_t of_sample, double scale) {
+    router_losses(double* loss_2T, Tokens tokens, Counts counts) {
   const auto t = tokens.of_warp();
   if (t >= tokens.count) return;
+  const auto as = tokens.counted_as(t);
+  if (as < 0) {
+    if (lane_of() == 0) loss_2T[t] = loss_2T[tokens.count + t] = 0;
+    return;
+  }
   const auto* const z = tokens.logits(t);
   const auto softmax = Softmax::of(z, tokens.experts);
-  double balance = 0;
-  if (count_BE != nullptr) {
-    const auto* const count = count_BE + t / of_sample * tokens.experts;
-    float all[2] = {0, 0};  // sums of shares times count, and of shares
-    const float top = top_of_all<kind>(tokens.experts, [&](auto e) { return z[e]; });
-    for (std::int64_t e = lane_of(); e < tokens.experts; e += warp) {
-      const float s = share<kind>(z[e], top);
-      all[0] += s * static_cast<float>(count[e]);
-      all[1] += s;
-    }
-    warp_sums(all);
-    balance = scale * static_cast<double>(all[0] / all[1]);
+  float loss = 0;
+  if (const auto* const count = counts.of(as, tokens.experts); count != nullptr) {
+    const Balance<kind> balance(z, count, tokens.experts);
+    loss = static_cast<float>(tokens.experts) * balance.all[0] / (balance.all[1] * balance.all[2]);
   }
   if (lane_of() != 0) return;
   const double lse = softmax.log_sum();
-  loss_2T[t] = balance;
+  loss_2T[t] = static_cast<double>(loss);
   loss_2T[tokens.count + t] = lse * lse;
 }
 
@@ -271,15 +316,10 @@ void with_scores(RouterScores kind, const F& f) {
     f(std::integral_constant<RouterScores, RouterScores::sigmoid>{});
 }
 
-// Tokens in a row of one sample.
-std::int64_t tokens_of_sample(const ConstView& count_BE, std::int64_t tokens) {
-  return count_BE ? tokens / count_BE.extent[0] : tokens;
-}
-
 }  // namespace
 
 void run(const kernel::Route& o, const OnStream& on) {
-  const auto tokens = tokens_of(o.logits_TE);
+  const auto tokens = tokens_of(o.logits_TE, o.counted_T);
   check_experts(tokens.experts);
   if (tokens.count == 0) return;
   const Choosing to{.weight_TK = at<float>(o.weight_TK),
@@ -295,18 +335,18 @@ void run(const kernel::Route& o, const OnStream& on) {
 }
 
 void run(const kernel::RouteGrad& o, const OnStream& on) {
-  const auto tokens = tokens_of(o.logits_TE);
+  const auto tokens = tokens_of(o.logits_TE, o.counted_T);
   if (tokens.count == 0) return;
   with_type(o.dlogits_TE.dtype, [&]<class T>(T) {
-    const Slopes<T> from{.dlogits_TE = at<T>(o.dlogits_TE),
-                         .dweight_TK = at<float>(o.dweight_TK),
-                         .choice_TK = at<std::int32_t>(o.choice_TK),
-                         .count_BE = o.balance_scale == 0 ? nullptr : at<std::int64_t>(o.count_BE),
-                         .choices = o.choice_TK.extent[1],
-                         .of_sample = tokens_of_sample(o.count_BE, tokens.count),
-                         .normalize = o.normalize,
-                         .balance_scale = static_cast<float>(o.balance_scale),
-                         .z_scale = static_cast<float>(o.z_scale)};
+    const Slopes<T> from{
+        .dlogits_TE = at<T>(o.dlogits_TE),
+        .dweight_TK = at<float>(o.dweight_TK),
+        .choice_TK = at<std::int32_t>(o.choice_TK),
+        .counts = {o.balance_scale == 0 ? ConstView{} : o.count_BE, tokens.count},
+        .choices = o.choice_TK.extent[1],
+        .normalize = o.normalize,
+        .balance_scale = static_cast<float>(o.balance_scale * static_cast<double>(tokens.experts)),
+        .z_scale = static_cast<float>(o.z_scale)};
     with_scores(o.scores, [&](auto kind) {
       start("route_grad", route_grad_rows<decltype(kind)::value, T>,
             blocks_for(tokens.count, tokens_a_block), threads, 0, on.stream, tokens, from);
@@ -315,14 +355,14 @@ void run(const kernel::RouteGrad& o, const OnStream& on) {
 }
 
 void run(const kernel::RouterLosses& o, const OnStream& on) {
-  const auto tokens = tokens_of(o.logits_TE);
+  const auto tokens = tokens_of(o.logits_TE, o.counted_T);
   if (tokens.count == 0) return;
   auto* const of_tokens =
       scratch<double>(o, on, static_cast<std::size_t>(2 * tokens.count) * sizeof(double));
   with_scores(o.scores, [&](auto kind) {
     start("router_losses", router_losses<decltype(kind)::value>,
           blocks_for(tokens.count, tokens_a_block), threads, 0, on.stream, of_tokens, tokens,
-          at<std::int64_t>(o.count_BE), tokens_of_sample(o.count_BE, tokens.count), o.scale);
+          Counts(o.count_BE, tokens.count));
   });
   for (int i = 0; i < 2; ++i)
     sum_in_order(on.stream, at<double>(o.sums) + i, Accumulate::add, of_tokens + i * tokens.count,

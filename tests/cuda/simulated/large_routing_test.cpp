@@ -86,10 +86,7 @@ TEST_F(LargeRouters, Losses) {
   std::array<double, 2> sums{}, sums1{};
   const auto put = [](const OnStream& s, double* to, const ConstView& logits,
                       const ConstView& counts) {
-    run(
-        kernel::RouterLosses{
-            .sums = view_of(to, {2}), .logits_TE = logits, .count_BE = counts, .scale = 0.5},
-        s);
+    run(kernel::RouterLosses{.sums = view_of(to, {2}), .logits_TE = logits, .count_BE = counts}, s);
   };
   const Shape all{tokens, experts}, one{1, experts};
   last_block([&](const OnStream& s) { put(s, sums.data(), z.view(all), count.view(all)); });

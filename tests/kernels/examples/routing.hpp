@@ -21,6 +21,20 @@ inline View choices(Operands& o, std::int64_t T, std::int64_t K, std::int64_t E)
   return o.ids(choice).reshaped({T, K});
 }
 
+// How many choices are of each expert, by row.
+inline View loads(Operands& o, std::int64_t B, std::int64_t E) {
+  std::vector<std::int64_t> load;
+  for (std::int64_t i = 0; i < B * E; ++i) load.push_back(1 + 7 * i % 31);
+  return o.numbers(load).reshaped({B, E});
+}
+// The second token is padding, others are counted with the first or the last.
+inline View counted(Operands& o, std::int64_t T) {
+  std::vector<std::int32_t> as;
+  for (std::int64_t t = 0; t < T; ++t)
+    as.push_back(static_cast<std::int32_t>(t == 1 ? -1 : t % 2 * (T - 1)));
+  return o.ids(as);
+}
+
 inline Examples<kernel::Route> examples(Of<kernel::Route>) {
   constexpr std::int64_t T = 5, K = 3;
   Examples<kernel::Route> list;
@@ -29,24 +43,26 @@ inline Examples<kernel::Route> examples(Of<kernel::Route>) {
       for (const bool bias : {false, true})
         for (const std::int64_t E : {3, 7, 70})
           list.push_back({text_of(scores) + (normalize ? " normalized" : "") +
-                              (bias ? " with bias" : "") + " of " + std::to_string(E),
+                              (bias ? " with bias and padding" : "") + " of " + std::to_string(E),
                           [=](Operands& o) {
                             return kernel::Route{.weight_TK = o.wide_values({T, K}),
                                                  .choice_TK = choices(o, T, K, E),
                                                  .logits_TE = o.wide_values({T, E}, 3),
                                                  .bias_E = bias ? o.wide_values({E}) : View{},
+                                                 .counted_T = bias ? counted(o, T) : View{},
                                                  .scores = scores,
                                                  .normalize = normalize};
                           }});
   return list;
 }
 
-// What a gradient is made of, as letters: w, n for weights and normalized ones, b, z.
+// What a gradient is made of, as letters: w, n for weights and normalized ones, b, z; p: there is
+// padding.
 inline Examples<kernel::RouteGrad> examples(Of<kernel::RouteGrad>) {
   constexpr std::int64_t B = 2, T = 6, K = 2;
   Examples<kernel::RouteGrad> list;
   for (const auto scores : both_scores)
-    for (const std::string what : {"w", "n", "b", "z", "wbz", "nbz"})
+    for (const std::string what : {"w", "n", "b", "z", "wbz", "nbz", "wbzp"})
       for (const bool wide : {false, true})
         for (const std::int64_t E : {3, 70})
           list.push_back({text_of(scores) + " " + what + " of " + std::to_string(E) +
@@ -59,7 +75,8 @@ inline Examples<kernel::RouteGrad> examples(Of<kernel::RouteGrad>) {
                                 .dweight_TK = weights ? o.wide_values({T, K}) : View{},
                                 .choice_TK = choices(o, T, K, E),
                                 .logits_TE = o.wide_values({T, E}, 3),
-                                .count_BE = has('b') ? o.of_type(DType::i64, {B, E}, 100) : View{},
+                                .count_BE = has('b') ? loads(o, B, E) : View{},
+                                .counted_T = has('p') ? counted(o, T) : View{},
                                 .scores = scores,
                                 .normalize = has('n'),
                                 .balance_scale = has('b') ? 0.3 : 0.0,
@@ -73,29 +90,33 @@ inline Examples<kernel::RouterLosses> examples(Of<kernel::RouterLosses>) {
   for (const auto scores : both_scores)
     for (const bool quanta : {false, true})
       for (const bool balance : {false, true})
-        list.push_back(
-            {text_of(scores) + (quanta ? " counted" : "") + (balance ? "" : " of z"),
-             [=](Operands& o) {
-               return kernel::RouterLosses{
-                   .sums = o.of_type(quanta ? DType::i64 : DType::f64, {2}, quanta ? 0x1p40 : 9),
-                   .logits_TE = o.wide_values({6, 7}, 3),
-                   .count_BE = balance ? o.of_type(DType::i64, {2, 7}, 100) : View{},
-                   .scores = scores,
-                   .scale = 0.3,
-                   .largest = quanta ? largest(o) : View{}};
-             },
-             quanta});
+        for (const bool padding : {false, true})
+          list.push_back(
+              {text_of(scores) + (quanta ? " counted" : "") + (balance ? "" : " of z") +
+                   (padding ? " with padding" : ""),
+               [=](Operands& o) {
+                 return kernel::RouterLosses{
+                     .sums = o.of_type(quanta ? DType::i64 : DType::f64, {2}, quanta ? 0x1p40 : 9),
+                     .logits_TE = o.wide_values({6, 7}, 3),
+                     .count_BE = balance ? loads(o, 2, 7) : View{},
+                     .counted_T = padding ? counted(o, 6) : View{},
+                     .scores = scores,
+                     .largest = quanta ? largest(o) : View{}};
+               },
+               quanta});
   return list;
 }
 
 inline Examples<kernel::CountChoices> examples(Of<kernel::CountChoices>) {
   Examples<kernel::CountChoices> list;
   for (const auto how : both_modes)
-    list.push_back({"two samples" + mode(how), [=](Operands& o) {
-                      return kernel::CountChoices{.count_BE = o.of_type(DType::i64, {2, 5}, 1000),
-                                                  .how = how,
-                                                  .choice_TK = choices(o, 6, 2, 5)};
-                    }});
+    for (const bool padding : {false, true})
+      list.push_back({(padding ? "padding" : "two samples") + mode(how), [=](Operands& o) {
+                        return kernel::CountChoices{.count_BE = o.of_type(DType::i64, {2, 5}, 1000),
+                                                    .how = how,
+                                                    .choice_TK = choices(o, 6, 2, 5),
+                                                    .counted_T = padding ? counted(o, 6) : View{}};
+                      }});
   return list;
 }
 
