@@ -5,6 +5,7 @@ from engine import few
 GRADIENT = program("train_test", "*ModelGradient*mixture")
 ROUTING = program("train_test", "Routing.*:BiasChange.*")
 ROUNDS = program("ops_test", "ExpertRounds.*")
+DOCUMENTS = program("train_test", "*Documents.*mixture*")
 TRAVEL = ranks(3, "Adjoint.Tokens*")
 
 MUTANTS = [
@@ -62,10 +63,20 @@ MUTANTS = [
      "run_of(batch, m, weights, c.late(i) ? now : nullptr, when_.totals);", ROUTING),
     ("z by microbatch", "lib/train/trainer.cpp", "when.z_scale = setup_.router_z / tokens;",
      "when.z_scale = setup_.router_z / tokens * static_cast<double>(microbatches.size());", few(2)),
-    ("a sample is balanced on each rank by itself", "lib/ops/router.cpp", "  for (std::int64_t r = 0; r < ranks; ++r)\n    b.put",
-     "  for (std::int64_t r = run.seq.rank(); r <= run.seq.rank(); ++r)\n    b.put", few(2)),
-    ("all samples of a microbatch are balanced as one", "kernels/ref/routing.cpp", "++count[i / of_sample * E + choice[i]];",
-     "++count[i / of_sample * 0 * E + choice[i]];", program("kernels_test", "*Count*")),
+    ("a sample is balanced on each rank by itself", "lib/ops/router.cpp", "  for (int r = 0; r < ranks_counted(run); ++r)",
+     "  for (int r = run.seq.rank(), first = r; r == first; ++r)", few(2)),
+    ("all samples of a microbatch are balanced as one", "kernels/ref/routing.cpp", "++count[as / in_a_row * E + choice[t * K + k]];",
+     "++count[as / in_a_row * 0 * E + choice[t * K + k]];", program("kernels_test", "*Count*")),
+    ("documents are balanced by sample", "lib/ops/router.cpp", "run.place.counted_RBT ? choice_RTK.shape()[0] / ranks_counted(run) : samples;",
+     "samples;", DOCUMENTS),
+    ("documents of other ranks are counted in the first's", "lib/train/counted_tokens.cpp", "std::vector<std::int32_t> first(samples * all, -1);",
+     "std::vector<std::int32_t> first(samples * all, 0);", program("train_test", "CountedTokens.*")),
+    ("padding is in the mean", "lib/train/counted_tokens.cpp", "if (share.tokens_B.empty()) return", "if (true) return", DOCUMENTS),
+    ("padding is in the loads", "kernels/ref/routing.cpp", "    if (as < 0) continue;\n", "    if (as < 0) ++count[choice[t * K]];\n    if (as < 0) continue;\n", DOCUMENTS),
+    ("padding is in the losses", "kernels/host/routing.cpp", "  if (counted_as(o.counted_T, t) < 0) return;\n  if (o.count_BE) {",
+     "  if (o.count_BE && counted_as(o.counted_T, t) >= 0) {", program("kernels_test", "*RoutingContract.RouterLosses*")),
+    ("padding has a gradient", "kernels/host/routing.cpp", "    if (counted_as(o.counted_T, t) < 0) return;\n    if (o.dweight_TK && o.normalize)",
+     "    if (o.dweight_TK && o.normalize)", program("kernels_test", "*RoutingContract.RouteGradient*")),
     ("a bias falls where a load is low", "lib/train/routing.cpp", "above < 0 ? rate : -rate", "above < 0 ? -rate : rate", ROUTING),
     ("a frozen bias moves", "lib/train/trainer.cpp", "    if (freeze_states_[p.index()].trained)\n      store_.add", "    store_.add", ROUTING),
     ("a bias is rounded to the compute type", "lib/shard/shards.hpp", "return s.learns_from == LearnsFrom::loads ? master() : compute_;",
