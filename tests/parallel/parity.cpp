@@ -58,23 +58,6 @@ static Batch masked_batch(const ModelConfig& c, std::int64_t first, std::int64_t
 // Of 29 ids: a document has about 7 tokens, and a few begin in each sample of 16.
 constexpr std::int32_t separators = 4;
 
-// Of two samples of three the end is padding: in one of them it begins within a rank's positions.
-static void pad(Batch& b) {
-  const auto T = std::ssize(b.ids_BT) / std::ssize(b.sample_B);
-  for (std::int64_t i = 0; i < std::ssize(b.sample_B); ++i) {
-    const auto s = b.sample_B[static_cast<std::size_t>(i)] % 3;
-    const auto tokens = s == 0 ? T : s == 1 ? T - T / 3 : T / 2;
-    b.tokens_B.push_back(tokens);
-    for (auto t = tokens; t < T; ++t) {
-      const auto at = static_cast<std::size_t>(i * T + t);
-      b.ids_BT[at] = 0;
-      b.start_BT[at] = static_cast<std::int32_t>(t);
-      b.valid -= b.targets_BT[at] != no_target;
-      b.targets_BT[at] = no_target;
-    }
-  }
-}
-
 Batch parity_batch(const ParityCase& p, int step, int m, int d) {
   const auto micro = p.size / (p.grid.data * p.microbatches);
   auto b = masked_batch(parity_model(p), step * p.size + (m * p.grid.data + d) * micro, micro);

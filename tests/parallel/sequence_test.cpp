@@ -12,7 +12,7 @@ namespace {
 
 std::vector<ParityCase> cases(int ranks) {
   std::vector<ParityCase> all;
-  for (const char* flavour : {"one", "two"})
+  for (const char* flavour : {"one", "two", "two_experts"})
     for (const Grid& grid : {Grid{1, 1, ranks}, Grid{2, 1, ranks / 2}, Grid{1, 2, ranks / 2}}) {
       if (grid.ranks() != ranks || grid.seq == 1) continue;
       ParityCase c;

@@ -60,19 +60,21 @@ ModelConfig parity_model(const ParityCase& p) {
   c.context = p.context > 0 ? p.context : p.size;
   c.ffn_width = 40;
   if (p.flavour != "gpt2") c.kv_heads = 3;
-  if (p.flavour == "one" || p.flavour == "two") {
+  const bool two = p.flavour == "two" || p.flavour == "two_experts";
+  if (p.flavour == "one" || two) {
     c.heads = p.flavour == "one" ? 1 : 2;
     c.kv_heads = 1;
     c.head_dim = p.head_dim;
   }
   if (p.flavour == "gqa" || p.flavour == "sigmoid") c.window = 3;
-  c.attention_sinks = p.flavour == "two";
-  if (p.flavour == "two") {
+  c.attention_sinks = two;
+  if (two) {
     c.window = 5;
     c.window_layers = {0, 2, 5};
   }
-  const bool mixture = p.flavour == "mixture", sigmoid = p.flavour == "sigmoid";
-  if (p.flavour == "llama" || p.flavour == "two" || mixture || sigmoid) {
+  const bool mixture = p.flavour == "mixture" || p.flavour == "two_experts",
+             sigmoid = p.flavour == "sigmoid";
+  if (p.flavour == "llama" || two || mixture || sigmoid) {
     c.norm = NormKind::rms;
     c.bias = false;
     c.activation = ActivationKind::swiglu;
@@ -142,7 +144,7 @@ TrainerSetup parity_setup(const ParityCase& p) {
   s.chunk_tokens = p.chunk_tokens;
   s.attention = p.documents ? AttentionSpan::document : AttentionSpan::causal;
   s.seed = 11;
-  if (p.flavour == "mixture") {
+  if (p.flavour == "mixture" || p.flavour == "two_experts") {
     s.balance = Balance::sample;
     s.balance_weight = 0.5;
     s.router_z = 0.1;

@@ -103,6 +103,23 @@ inline std::vector<std::int32_t> starts_of(const Batch& b, std::int32_t separato
   return start;
 }
 
+// Of two samples of three the end is padding.
+inline void pad(Batch& b) {
+  const auto T = std::ssize(b.ids_BT) / std::ssize(b.sample_B);
+  for (std::int64_t i = 0; i < std::ssize(b.sample_B); ++i) {
+    const auto s = b.sample_B[static_cast<std::size_t>(i)] % 3;
+    const auto tokens = s == 0 ? T : s == 1 ? T - T / 3 : T / 2;
+    b.tokens_B.push_back(tokens);
+    for (auto t = tokens; t < T; ++t) {
+      const auto at = static_cast<std::size_t>(i * T + t);
+      b.ids_BT[at] = 0;
+      b.start_BT[at] = static_cast<std::int32_t>(t);
+      b.valid -= b.targets_BT[at] != no_target;
+      b.targets_BT[at] = no_target;
+    }
+  }
+}
+
 inline OptimizerConfig plain_sgd() {
   OptimizerConfig o;
   o.name = OptimizerKind::sgd;
