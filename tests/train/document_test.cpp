@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ostream>
 
 #include "kernels/ref/ref.hpp"
 #include "tests/data/token_files.hpp"
@@ -71,6 +72,9 @@ struct Case {
   ModelConfig model;
   Balance balance = Balance::none;
 };
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
 
 // SGD with rate 1 subtracts the gradient.
 Outcome outcome_of(const Case& c, AttentionSpan attention, std::span<const Batch> batches) {
