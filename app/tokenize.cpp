@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/text_parts.hpp"
+#include "lib/data/chat_template_file.hpp"
 
 namespace trireme {
 
@@ -26,6 +28,7 @@ struct Arguments {
   std::string output, tokenizer, tiktoken, separator = "auto";
   bool chat = false;
   std::string chat_template;
+  std::optional<std::string> shown;  // a template to be printed instead
 };
 
 const std::map<std::string, InputFormat> formats = {
@@ -60,6 +63,7 @@ void keep_freed_memory() {
 }
 
 int run(Arguments a) {
+  if (a.shown) return print(chat_template_text(chat_template_named(*a.shown))), 0;
   keep_freed_memory();
   auto& o = a.options;
   const bool imports = o.format >= InputFormat::raw_u16;
@@ -95,9 +99,11 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       app.add_subcommand("tokenize", "make a token file out of text, JSON lines or ids");
   auto a = std::make_shared<Arguments>();
   auto& o = a->options;
-  command->add_option("inputs", o.inputs, "files, globs, folders, or - for standard input")
-      ->required();
-  command->add_option("-o,--output", a->output, "the token file to write")->required();
+  auto* inputs =
+      command->add_option("inputs", o.inputs, "files, globs, folders, or - for standard input")
+          ->required();
+  auto* output =
+      command->add_option("-o,--output", a->output, "the token file to write")->required();
   command->add_flag_callback(
       "--overwrite", [a] { a->options.existing = ExistingFile::replaced; },
       "replace a token file that is there");
@@ -126,6 +132,17 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
       "JSON lines: each is a conversation; only what its assistant says is trained on");
   chat->excludes(field)->excludes(prompt);
   add_template_option(*command, a->chat_template)->needs(chat);
+  command
+      ->add_option_function<std::string>(
+          "--show-template",
+          [a, inputs, output](const std::string& name) {
+            a->shown = name;
+            inputs->required(false);
+            output->required(false);
+          },
+          "print a chat template as a file for --template, and do nothing else")
+      ->trigger_on_parse()
+      ->option_text("NAME");
   command
       ->add_option("--separator", a->separator,
                    "id after each document: auto (the tokenizer's; bytes: 0), none, an id, or a "

@@ -35,6 +35,7 @@ struct ChatTemplate {
   std::string before_last{};
   // A text that contents may not hold, as the model's own template treats it in another way.
   std::string refused{};
+  bool operator==(const ChatTemplate&) const = default;
 };
 
 std::vector<std::string> chat_template_names();

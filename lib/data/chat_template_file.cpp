@@ -1,9 +1,14 @@
 #include "lib/data/chat_template_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
+#include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/base/posix_file.hpp"
+#include "lib/keys/commented.hpp"
 #include "lib/keys/rows.hpp"
 #include "lib/keys/table_reader.hpp"
 
@@ -15,14 +20,32 @@ namespace {
 KeySection conversation() {
   using C = ChatTemplate;
   const auto row = rows_of<C>();
-  return {"",
-          "A conversation.",
-          false,
-          {row("begin", &C::begin, "before the first turn").literally(),
-           row("end", &C::end, "behind the last turn").literally(),
-           row("special", &C::special, "texts that are one token each").literally(),
-           row("default_system", &C::default_system, "where a conversation has none").literally(),
-           row("trim", &C::trimmed, "contents without white space at both ends")}};
+  return {
+      "",
+      "A conversation.",
+      false,
+      {row("begin", &C::begin, "before the first turn").literally(),
+       row("end", &C::end, "behind the last turn").literally(),
+       row("special", &C::special,
+           "texts that are one token each, beside the tokenizer's special ones")
+           .literally(),
+       row("default_system", &C::default_system, "the system's text where a conversation has none")
+           .literally(),
+       row("trim", &C::trimmed, "contents without white space at both ends"),
+       row("alternating", &C::alternating,
+           "user and assistant take turns, the user begins: others are refused"),
+       row("refused", &C::refused, "a text that no content may hold").literally()}};
+}
+
+KeyRow in_first_user() {
+  using Place = ChatTemplate::SystemPlace;
+  return {"in_first_user", ValueKind::flag,
+          rows_of<ChatTemplate>().access(
+              [](const ChatTemplate& t) { return t.system == Place::first_user_turn; },
+              [](ChatTemplate& t, const KeyValue& v) {
+                t.system = std::get<bool>(v) ? Place::first_user_turn : Place::own_turn;
+              }),
+          "it stands before the first user's content"};
 }
 
 // The section of a role.
@@ -35,21 +58,14 @@ KeySection turn(const std::string& role) {
   KeySection section{role,
                      "A turn.",
                      false,
-                     {row("before", &T::before, "its content").literally(),
-                      row("after", &T::after, "its content").literally()}};
-  if (role == "system")
-    section.keys.push_back(KeyRow("in_first_user", ValueKind::flag,
-                                  rows_of<ChatTemplate>().access(
-                                      [](const ChatTemplate& t) {
-                                        return t.system ==
-                                               ChatTemplate::SystemPlace::first_user_turn;
-                                      },
-                                      [](ChatTemplate& t, const KeyValue& v) {
-                                        t.system = std::get<bool>(v)
-                                                       ? ChatTemplate::SystemPlace::first_user_turn
-                                                       : ChatTemplate::SystemPlace::own_turn;
-                                      }),
-                                  "its content stands in the first turn of a user"));
+                     {row("before", &T::before, "before its content").literally(),
+                      row("after", &T::after, "behind its content").literally()}};
+  if (role == "system") section.keys.push_back(in_first_user());
+  if (role == "assistant")
+    section.keys.push_back(
+        rows_of<ChatTemplate>()("before_last", &ChatTemplate::before_last,
+                                "behind `before` of a last turn; line ends after it are left out")
+            .literally());
   return section;
 }
 
@@ -83,22 +99,60 @@ class Reader final : public TableReader {
   ChatTemplate template_;
 };
 
+std::string lines_of(const KeySection& section, const ChatTemplate& t) {
+  std::vector<CommentedLine> lines;
+  for (const auto& key : section.keys)
+    lines.push_back(
+        {fmt::format("{} = {}", key.name, to_toml(key.access.get(t, 0), TextIs::literal)),
+         key.meaning});
+  return in_columns(lines);
+}
+
+bool is_bare_key(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) || c == '_' || c == '-');
+  });
+}
+
+// As conversations have them, and others behind.
+std::vector<std::string> roles_of(const ChatTemplate& t) {
+  std::vector<std::string> roles;
+  for (const auto* role : {"system", "user", "assistant"})
+    if (t.turns.contains(role)) roles.emplace_back(role);
+  for (const auto& [role, turn] : t.turns)
+    if (std::ranges::find(roles, role) == roles.end()) roles.push_back(role);
+  return roles;
+}
+
 }  // namespace
 
-ChatTemplate read_chat_template(const std::string& file) {
-  Reader reader(file);
-  reader.read(read_text(file));
+ChatTemplate parse_chat_template(std::string_view text, const std::string& source) {
+  Reader reader(source);
+  reader.read(text);
   auto t = reader.finish();
   require(t.turns.contains("assistant") && t.turns.contains("user"),
-          "{}: a chat template has a section [user] and a section [assistant]", file);
+          "{}: a chat template has a section [user] and a section [assistant]", source);
   require(t.default_system.empty() || t.turns.contains("system"),
-          "{}: default_system needs a section [system]", file);
+          "{}: default_system needs a section [system]", source);
   require(
       !t.turns["assistant"].after.empty(),
       "{}: [assistant] has no text behind its content, so that no end of a turn could be learnt: "
       "give it \"after\"",
-      file);
+      source);
   return t;
+}
+
+ChatTemplate read_chat_template(const std::string& file) {
+  return parse_chat_template(read_text(file), file);
+}
+
+std::string chat_template_text(const ChatTemplate& t) {
+  auto text = lines_of(conversation(), t);
+  for (const auto& role : roles_of(t))
+    text += fmt::format("\n[{}]\n{}",
+                        is_bare_key(role) ? role : to_toml(KeyValue(role), TextIs::literal),
+                        lines_of(turn(role), t));
+  return text;
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/escaped.hpp"
 #include "lib/deck/table.hpp"
+#include "lib/keys/commented.hpp"
 
 namespace trireme {
 namespace {
@@ -25,25 +26,7 @@ std::string comment_of(const Key& key) {
   return text;
 }
 
-struct Line {
-  std::string assignment, comment;
-};
-
-// Comments of a section stand in one column, unless a long value pushes its own away.
-std::string aligned(const std::vector<Line>& lines) {
-  constexpr std::size_t furthest = 36;
-  std::size_t column = 0;
-  for (const auto& l : lines) {
-    if (l.assignment.size() <= furthest) column = std::max(column, l.assignment.size());
-  }
-  std::string text;
-  for (const auto& l : lines) {
-    text += fmt::format("{:<{}}  # {}\n", l.assignment, column, l.comment);
-  }
-  return text;
-}
-
-Line dumped(const Key& key, const Deck& deck, std::size_t row) {
+CommentedLine dumped(const Key& key, const Deck& deck, std::size_t row) {
   const KeyValue value = key.access.get(deck, row);
   const auto* number = std::get_if<std::int64_t>(&value);
   if (key.zero_is_unset && number && *number == 0) {
@@ -52,7 +35,7 @@ Line dumped(const Key& key, const Deck& deck, std::size_t row) {
   return {fmt::format("{} = {}", key.name, to_toml(value)), comment_of(key)};
 }
 
-Line offered(const Key& key) {
+CommentedLine offered(const Key& key) {
   const std::string plain = default_text(key);
   return {fmt::format(
               "{}{} = {}", key.required ? "" : "# ", key.name,
@@ -67,9 +50,9 @@ std::string dump_deck(const Deck& deck) {
       fmt::format("# Effective deck of {}: every key with its value.\n", escaped(deck.name));
   for (const auto& section : deck_sections()) {
     for (std::size_t row = 0; row < section.rows(deck); ++row) {
-      std::vector<Line> lines;
+      std::vector<CommentedLine> lines;
       for (const auto& key : section.keys) lines.push_back(dumped(key, deck, row));
-      text += "\n" + headline(section) + aligned(lines);
+      text += "\n" + headline(section) + in_columns(lines);
     }
   }
   return text;
@@ -81,13 +64,13 @@ std::string deck_template() {
       "change\n"
       "# them. ${NAME} in a text is taken from the environment.\n";
   for (const auto& section : deck_sections()) {
-    std::vector<Line> lines;
+    std::vector<CommentedLine> lines;
     for (const auto& key : section.keys) {
       lines.push_back(offered(key));
       // A rule is complete or absent.
       if (section.repeated && key.required) lines.back().assignment.insert(0, "# ");
     }
-    text += std::string(section.repeated ? "\n# " : "\n") + headline(section) + aligned(lines);
+    text += std::string(section.repeated ? "\n# " : "\n") + headline(section) + in_columns(lines);
   }
   return text;
 }

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-std::string in_quotes(std::string_view text) {
+std::string in_quotes(std::string_view text, TextIs is) {
   std::string out = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -19,9 +19,11 @@ std::string in_quotes(std::string_view text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
+    } else if (c == '\n' || c == '\t') {
+      out += c == '\n' ? "\\n" : "\\t";
     } else if (byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\u{:04X}", byte);
-    } else if (c == '$' && i + 1 < text.size() && text[i + 1] == '{') {
+    } else if (is == TextIs::expanded && c == '$' && i + 1 < text.size() && text[i + 1] == '{') {
       out += "$$";
     } else {
       out += c;
@@ -30,33 +32,34 @@ std::string in_quotes(std::string_view text) {
   return out + '"';
 }
 
-std::string element(std::int64_t x) {
+std::string element(std::int64_t x, TextIs) {
   return std::to_string(x);
 }
-std::string element(double x) {
+std::string element(double x, TextIs) {
   return number_text(x);
 }
-std::string element(const std::string& x) {
-  return in_quotes(x);
+std::string element(const std::string& x, TextIs is) {
+  return in_quotes(x, is);
 }
 
 template <class T>
-std::string array_text(const std::vector<T>& values) {
+std::string array_text(const std::vector<T>& values, TextIs is) {
   std::string out = "[";
-  for (const auto& v : values) out += (out.size() > 1 ? ", " : "") + element(v);
+  for (const auto& v : values) out += (out.size() > 1 ? ", " : "") + element(v, is);
   return out + "]";
 }
 
 struct TomlText {
+  TextIs is;
   std::string operator()(Automatic) const { return "\"auto\""; }
   std::string operator()(bool x) const { return x ? "true" : "false"; }
   template <class T>
   std::string operator()(const T& x) const {
-    return element(x);
+    return element(x, is);
   }
   template <class T>
   std::string operator()(const std::vector<T>& x) const {
-    return array_text(x);
+    return array_text(x, is);
   }
 };
 
@@ -95,8 +98,8 @@ bool read_all(const std::string& digits, T& value) {
 
 }  // namespace
 
-std::string to_toml(const KeyValue& value) {
-  return std::visit(TomlText{}, value);
+std::string to_toml(const KeyValue& value, TextIs is) {
+  return std::visit(TomlText{is}, value);
 }
 
 std::string number_text(double x) {

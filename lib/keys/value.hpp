@@ -33,8 +33,10 @@ using KeyValue =
     std::variant<Automatic, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                  std::vector<double>, std::vector<std::string>>;
 
+// How a key's text is read: with ${NAME} from the environment, or as it stands.
+enum class TextIs : std::uint8_t { expanded, literal };
 // As TOML text that reads back equal: numbers in shortest round-trip form, "${" kept literal.
-std::string to_toml(const KeyValue&);
+std::string to_toml(const KeyValue&, TextIs = TextIs::expanded);
 std::string number_text(double);
 
 // What a value is called in messages: "the text \"x\"", "a table".

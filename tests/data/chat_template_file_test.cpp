@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.hpp"
+#include "lib/data/chat_text.hpp"
+#include "tests/data/toy_tokenizer.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -21,6 +23,8 @@ end = "."
 special = ["<s>", "</s>"]
 default_system = "Be kind."
 trim = true
+alternating = true
+refused = "</t>"
 
 [system]
 before = "S: "
@@ -32,12 +36,16 @@ before = "Q: "
 
 [assistant]
 after = "</s>"
+before_last = "-"
 )"));
   EXPECT_EQ(t.begin, "<s>");
   EXPECT_EQ(t.end, ".");
   EXPECT_THAT(t.special, ElementsAre("<s>", "</s>"));
   EXPECT_EQ(t.default_system, "Be kind.");
   EXPECT_TRUE(t.trimmed);
+  EXPECT_TRUE(t.alternating);
+  EXPECT_EQ(t.refused, "</t>");
+  EXPECT_EQ(t.before_last, "-");
   EXPECT_EQ(t.system, ChatTemplate::SystemPlace::first_user_turn);
   EXPECT_EQ(t.turns.size(), 3U);
   EXPECT_EQ(t.turns.at("system"), (ChatTemplate::Turn{"S: ", "\n"}));
@@ -59,13 +67,50 @@ TEST(ChatTemplateFile, MistakesAreNamedWithTheirPlace) {
   EXPECT_THAT(refusal(turns + "behind = \"\"\n"),
               HasSubstr("t.toml:4:1: there is no key 'behind' in [assistant]"));
   EXPECT_THAT(refusal(turns + "in_first_user = true\n"),
-              HasSubstr("no key 'in_first_user' in [assistant]; keys: before, after"));
+              HasSubstr("no key 'in_first_user' in [assistant]; keys: before, after, before_last"));
   EXPECT_THAT(refusal("[user]\n"), HasSubstr("[assistant]"));
   EXPECT_THAT(refusal("[user]\n[assistant]\n"), HasSubstr("no end of a turn"));
   EXPECT_THAT(refusal("default_system = \"x\"\n" + turns), HasSubstr("[system]"));
   EXPECT_THAT(refusal("[user"), HasSubstr("t.toml:1:"));
   EXPECT_THAT(message_of<Error>([&] { read_chat_template(scratch / "no.toml"); }),
               HasSubstr("cannot read"));
+}
+
+// A conversation's ids and masks, one after the other.
+std::vector<std::int32_t> written(const ChatTemplate& t, const Conversation& c) {
+  const ToyTokenizer tokenizer({"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<think>", "</think>",
+                                "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
+                                "<start_of_turn>", "<end_of_turn>"});
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> targets;
+  encode_chat(tokenizer, write_chat(with_tokens_of(t, tokenizer), c), ids, targets);
+  ids.insert(ids.end(), targets.begin(), targets.end());
+  return ids;
+}
+
+TEST(ChatTemplateFile, EachNamedOneComesBackFromItsFile) {
+  const Conversation talk{
+      {"user", " a\n"}, {"assistant", "\nb "}, {"user", "c"}, {"assistant", "\nd"}};
+  for (const auto& name : chat_template_names()) {
+    const auto named = chat_template_named(name);
+    const auto text = chat_template_text(named);
+    auto back = parse_chat_template(text, "a file");
+    EXPECT_EQ(back.name, "a file");
+    EXPECT_EQ(written(back, talk), written(named, talk)) << text;
+    back.name = name;
+    EXPECT_EQ(back, named) << text;
+    EXPECT_EQ(chat_template_text(back), text);
+  }
+}
+
+TEST(ChatTemplateFile, AnyTextComesBack) {
+  ChatTemplate t;
+  t.name = "f";
+  t.begin = "${HOME} $${x}\t\r\n\"\\\x7f\u00e4";
+  t.special = {"${x}"};
+  t.turns = {
+      {"user", {}}, {"assistant", {"", "\n"}}, {"a tool", {"\"", ""}}, {"tool-2", {"#", "]"}}};
+  EXPECT_EQ(parse_chat_template(chat_template_text(t), "f"), t) << chat_template_text(t);
 }
 
 }  // namespace

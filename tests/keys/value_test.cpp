@@ -41,8 +41,9 @@ TEST(Value, WholeNumbers) {
 }
 
 TEST(Value, TextsAreQuotedForToml) {
-  EXPECT_EQ(to_toml(std::string("a\"b\\c\n\x7f")), R"("a\"b\\c\u000A\u007F")");
+  EXPECT_EQ(to_toml(std::string("a\"b\\c\n\x7f")), R"("a\"b\\c\n\u007F")");
   EXPECT_EQ(to_toml(std::string("${x} $y")), "\"$${x} $y\"");
+  EXPECT_EQ(to_toml(std::string("${x}\t"), TextIs::literal), R"("${x}\t")");
   EXPECT_EQ(to_toml(std::vector<std::string>{"a", "b"}), "[\"a\", \"b\"]");
   EXPECT_EQ(to_toml(Automatic{}), "\"auto\"");
 }

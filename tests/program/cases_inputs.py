@@ -131,7 +131,7 @@ OPTIONS = [  # (command line, what is said)
     ("plan", "deck"), ("plan deck.toml --ranks 0", "ranks"), ("plan deck.toml --ranks -1", "ranks"), ("plan deck.toml --ranks x", "ranks"),
     ("plan deck.toml --ranks 3", "3|batch"), ("plan deck.toml --device-memory lots", "device-memory"), ("plan deck.toml --device-memory -1G", "device-memory"),
     ("deck model.layer", "model.layers"), ("check", "deck"), ("tokenize", "output|input"), ("tokenize none.txt --output x.tokens", "none.txt"),
-    ("tokenize text.txt", "--output"), ("tokenize text.txt --output /proc/x", "/proc/x"), ("tokenize text.txt --output .", "."),
+    ("tokenize text.txt", "--output"), ("tokenize --show-template chatm", "did you mean chatml"), ("tokenize text.txt --output /proc/x", "/proc/x"), ("tokenize text.txt --output .", "."),
     ("tokenize text.txt --output text.txt", "text.txt"), ("tokenize text.txt --output x.tokens --tokenizer none.model", "none.model"),
     ("tokenize text.txt --output x.tokens --tokenizer text.txt", "text.txt"), ("tokenize text.txt --output x.tokens --field text", "text.txt"),
     ("tokenize text.txt --output x.tokens --from llmc", "text.txt"), ("tokenize text.txt --output x.tokens --from other", "from"),
@@ -178,7 +178,7 @@ echo '{"url":"x","text":"a corpus"}' > corpus.jsonl
 echo '{"ctx": "a", "endings": ["b", "c"], "label": 0}' > sound.jsonl
 echo '{"messages": [{"role": "user", "content": "a"}]}' > chat.jsonl
 echo '{"ctx": "a", "endings": ["b"], "label": 0}' > choice.jsonl"""
-FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",
+FULL = ["plan deck.toml", "plan deck.toml --json", "check deck.toml", "deck", "tokenize --show-template chatml", "version", "inspect run", "evaluate run", "generate run --prompt a --tokens 5",
         "tokenize text.txt --output text.tokens --overwrite"]
 ENVIRONMENT = [  # (variable, what is said): of a launcher that this MPI does not understand, or of nonsense
     ("PMI_SIZE=4", "4"), ("SLURM_STEP_NUM_TASKS=3", "3"), ("OMPI_COMM_WORLD_SIZE=2", "2"), ("OMP_NUM_THREADS=99999 run.threads=auto", "OMP_NUM_THREADS.*4096"),
