@@ -58,6 +58,7 @@ std::vector<ChatTemplate> built_in() {
                  {"assistant", {" ", " {eos}"}},
                  {"system", {"<<SYS>>\n", "\n<</SYS>>\n\n"}}},
        .special = {"{bos}", "{eos}"},
+       .plain = {"<<SYS>>", "<</SYS>>"},
        .system = ChatTemplate::SystemPlace::first_user_turn,
        .trimmed = true,
        .alternating = true},
@@ -71,7 +72,10 @@ std::vector<ChatTemplate> built_in() {
        .begin = "{bos}",
        .special = {"{bos}", "{eos}"},
        .alternating = true},
-      {.name = "zephyr", .turns = turns_of(three, "<|{}|>\n", "{eos}\n"), .special = {"{eos}"}},
+      {.name = "zephyr",
+       .turns = turns_of(three, "<|{}|>\n", "{eos}\n"),
+       .special = {"{eos}"},
+       .plain = {"<|system|>", "<|user|>", "<|assistant|>"}},
       {.name = "gemma",
        .turns = {{"user", {"<start_of_turn>user\n", "<end_of_turn>\n"}},
                  {"assistant", {"<start_of_turn>model\n", "<end_of_turn>\n"}}},
@@ -139,6 +143,35 @@ void resolve(ChatTemplate& t, const Tokenizer& tokenizer, std::string_view mark,
   t.special.push_back(*token);
 }
 
+// "<|user|>" and its like at the begin of a text; empty: there is none.
+std::string_view token_form(std::string_view text) {
+  const auto end = text.find_first_of("<> \t\r\n", 1);
+  const bool closed = end != std::string_view::npos && end > 1 && text[end] == '>';
+  return text.starts_with('<') && closed ? text.substr(0, end + 1) : std::string_view();
+}
+
+std::size_t plain_at(const ChatTemplate& t, std::string_view text) {
+  std::size_t most = 0;
+  for (const auto& p : t.plain)
+    if (text.starts_with(p)) most = std::max(most, p.size());
+  return most;
+}
+
+// Another model's template would be learnt as plain text.
+void require_tokens(const ChatTemplate& t, const Tokenizer& tokenizer, std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto rest = text.substr(i);
+    const auto form = token_form(rest);
+    const auto known = std::max(special_at(t, rest), plain_at(t, rest));
+    require(form.empty() || known > 0 || tokenizer.id_of(form),
+            "the chat template {} writes {}, which looks like a special token, and the tokenizer "
+            "has no such token: choose the tokenizer and the template of one model; if plain text "
+            "is meant, write plain = [\"{}\"] into the template's file",
+            t.name, form, form);
+    i += std::max({known, form.size(), std::size_t{1}});
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> chat_template_names() {
@@ -180,8 +213,10 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
   for (const auto& text : t.special)
     require(tokenizer.id_of(text).has_value(),
             "the chat template {} writes the token {}, which the tokenizer lacks: choose another "
-            "--template, or write one in which it is plain text",
+            "--template; if plain text is meant, move it from special to plain in the template's "
+            "file (--show-template makes one)",
             t.name, text);
+  each_text(t, [&](const std::string& text) { require_tokens(t, tokenizer, text); });
   return t;
 }
 

@@ -26,6 +26,9 @@ struct ChatTemplate {
   // Texts that are one token each wherever they stand above. In contents they are plain text, and
   // so they are in a system text that stands in the first user turn.
   std::vector<std::string> special{};
+  // Texts above that look like special tokens, as "<|user|>", and may be plain text: they are where
+  // the tokenizer has no such token.
+  std::vector<std::string> plain{};
   std::string default_system{};  // content of the system turn where a conversation has none
   SystemPlace system = SystemPlace::own_turn;
   bool trimmed = false;      // contents are written without white space at both ends
@@ -45,7 +48,8 @@ ChatTemplate chat_template_named(std::string_view name);
 // "{bos}" and "{eos}" stand for what begins and ends a text of the tokenizer: the bos_token and
 // eos_token that its files name, where it has none "<s>" and "</s>". They and all special tokens of
 // the tokenizer that the template writes are added to `special`. Throws Error where one of these is
-// no token, and where one stands in a text that is written as contents are.
+// no token, where one stands in a text that is written as contents are, and where the template
+// writes "<..>", without white space in it, that is neither a token nor of `plain`.
 ChatTemplate with_tokens_of(ChatTemplate, const Tokenizer&);
 
 // Bytes of the longest special text that `text` begins with; 0: it begins with none.

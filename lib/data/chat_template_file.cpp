@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 #include <vector>
 
 #include "lib/base/error.hpp"
@@ -28,6 +29,8 @@ KeySection conversation() {
        row("end", &C::end, "behind the last turn").literally(),
        row("special", &C::special,
            "texts that are one token each, beside the tokenizer's special ones")
+           .literally(),
+       row("plain", &C::plain, "texts that look like tokens, and are plain text if they are none")
            .literally(),
        row("default_system", &C::default_system, "the system's text where a conversation has none")
            .literally(),
@@ -77,8 +80,10 @@ class Reader final : public TableReader {
   }
   ChatTemplate finish() {
     fill(template_);
-    if (std::ranges::any_of(template_.special, &std::string::empty))
-      report(given("special"), "special is a list of texts that are not empty");
+    for (const auto& [name, texts] :
+         {std::pair{"special", &template_.special}, std::pair{"plain", &template_.plain}})
+      if (std::ranges::any_of(*texts, &std::string::empty))
+        report(given(name), fmt::format("{} is a list of texts that are not empty", name));
     throw_problems();
     return std::move(template_);
   }

@@ -21,6 +21,7 @@ TEST(ChatTemplateFile, IsReadAsItStands) {
 begin = "<s>"
 end = "."
 special = ["<s>", "</s>"]
+plain = ["<|x|>"]
 default_system = "Be kind."
 trim = true
 alternating = true
@@ -41,6 +42,7 @@ before_last = "-"
   EXPECT_EQ(t.begin, "<s>");
   EXPECT_EQ(t.end, ".");
   EXPECT_THAT(t.special, ElementsAre("<s>", "</s>"));
+  EXPECT_THAT(t.plain, ElementsAre("<|x|>"));
   EXPECT_EQ(t.default_system, "Be kind.");
   EXPECT_TRUE(t.trimmed);
   EXPECT_TRUE(t.alternating);
@@ -62,6 +64,7 @@ TEST(ChatTemplateFile, MistakesAreNamedWithTheirPlace) {
   EXPECT_EQ(refusal(turns), "");
   EXPECT_THAT(refusal("begin = 1\n" + turns), HasSubstr("t.toml:1:9: begin takes a text, not"));
   EXPECT_THAT(refusal("special = [\"\"]\n" + turns), HasSubstr("t.toml:1:"));
+  EXPECT_THAT(refusal("plain = [\"\"]\n" + turns), HasSubstr("t.toml:1:"));
   EXPECT_THAT(refusal("first = \"\"\n" + turns),
               HasSubstr("there is no key 'first' in a chat template; keys: begin"));
   EXPECT_THAT(refusal(turns + "behind = \"\"\n"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/data/chat_jinja.hpp"
@@ -72,6 +73,40 @@ TEST(ChatTemplates, NoTokenOfTheTokenizerIsWrittenAsPlainText) {
   EXPECT_EQ(refusal(system), "");
   system.system = ChatTemplate::SystemPlace::first_user_turn;
   EXPECT_THAT(refusal(system), AllOf(HasSubstr("<|user|>"), HasSubstr("plain text")));
+}
+
+// Another model's template is not learnt without the marks of its turns.
+TEST(ChatTemplates, WhatLooksLikeATokenIsOne) {
+  ChatTemplate t;
+  t.name = "my.toml";
+  t.turns = {{"user", {"Q: ", "\n"}}, {"assistant", {"A: ", "\n"}}};
+  const ToyTokenizer tokenizer({"<s>", "<|known|>"});
+  const auto refusal = [&](const std::string& before, const std::vector<std::string>& plain = {}) {
+    t.turns["user"].before = before;
+    t.plain = plain;
+    return message_of<Error>([&] { with_tokens_of(t, tokenizer); });
+  };
+  EXPECT_THAT(refusal("a<|im_start|>user\n"), AllOf(HasSubstr("my.toml writes <|im_start|>"),
+                                                    HasSubstr("plain = [\"<|im_start|>\"]")));
+  for (const auto* other : {"<start_of_turn>", "</x>", "< <x>", "<<SYS>>\n", "<\uff5cUser\uff5c>"})
+    EXPECT_THAT(refusal(other), HasSubstr("looks like a special token")) << other;
+  for (const auto* text : {"<|known|>", "[INST] ", "<a b>", "<>", "1 < 2", "<", "<\n>", "a > b"})
+    EXPECT_EQ(refusal(text), "") << text;
+  EXPECT_EQ(refusal("<|im_start|>user<|im_start|>", {"<|im_start|>"}), "");
+  EXPECT_EQ(refusal("<<SYS>>\n", {"<<SYS>>"}), "");
+  EXPECT_THAT(refusal("<x><y>", {"<x>"}), HasSubstr("writes <y>"));
+  EXPECT_EQ(write_chat(with_tokens_of(t, ToyTokenizer({"<x>", "<y>"})), short_talk).special.size(),
+            2U)
+      << "where it is a token it is one";
+
+  EXPECT_EQ(refusal(""), "");
+  for (auto* text : {&t.begin, &t.end, &t.before_last, &t.turns["assistant"].after}) {
+    const auto good = std::exchange(*text, "<x>");
+    EXPECT_THAT(message_of<Error>([&] { with_tokens_of(t, ToyTokenizer({})); }), HasSubstr("<x>"));
+    *text = good;
+  }
+  // Zephyr's own tokenizer has no tokens for its turns.
+  EXPECT_NO_THROW(with_tokens_of(chat_template_named("zephyr"), ToyTokenizer({"<s>", "</s>"})));
 }
 
 // A Jinja text that half of all models have.

@@ -140,8 +140,12 @@ def same_ids(name, make, program):
     tokenizer = train_tokenizer(program.work / "tokenizer", special, make)
     talks = conversations(with_system)
     write_lines(program.work / "talks.jsonl", talks)
-    program("tokenize", "talks.jsonl", "--overwrite", "--chat", "--template", name, "--tokenizer", "tokenizer", "--separator",
-            tokenizer.convert_tokens_to_ids(EOT), "-o", "talks.tokens")
+    words = ["tokenize", "talks.jsonl", "--overwrite", "--chat", "--tokenizer", "tokenizer", "--separator",
+             tokenizer.convert_tokens_to_ids(EOT), "--template"]
+    program(*words, name, "-o", "talks.tokens")
+    (program.work / "mine.toml").write_text(program("tokenize", "--show-template", name))
+    program(*words, "mine.toml", "-o", "again.tokens")
+    assert (program.work / "again.tokens").read_bytes() == (program.work / "talks.tokens").read_bytes(), "its file is another template"
     ids, learnt = read_tokens(program.work / "talks.tokens")
     at = targets = 0
     for talk in talks:

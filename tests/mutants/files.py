@@ -82,6 +82,8 @@ MUTANTS = [
      program("data_test", "Packing.*")),
     ("a conversation is cut within its answer", "lib/data/packing.cpp", "if (learnt[at(n - 1)] && !learnt[at(n)]) return n;", "if (learnt[at(n - 1)]) return n;",
      program("data_test", "Packing.*")),
+    ("a template's unknown tokens are plain text", "lib/data/chat_template.cpp", "known > 0 || tokenizer.id_of(form),", "true,",
+     program("data_test", "Chat*")),
     ("a question has the spaces of its answer", "lib/data/chat_text.cpp", "if (t.before_last.empty()) before", "if (false) before", program("data_test", "Chat*")),
     ("what is held out is trained on", "lib/data/dataset.cpp", "const std::int64_t end = training_tokens(file, config.validation_fraction);",
      "const std::int64_t end = file.count();", program("data_test", "Dataset.*")),
