@@ -184,7 +184,10 @@ int generate_text(const Communicator& world, const GenerateArguments& a) {
   together(world, [&] {
     tokenizer = model.tokenizer(a.model.checkpoint);
     std::optional<ChatTemplate> chat;
-    if (a.chat) chat = chat_template_for(a.chat_template, *tokenizer);
+    if (a.chat)
+      chat = with_tokens_of(
+          chat_template_for(a.chat_template, *tokenizer, model.meta(), a.model.checkpoint),
+          *tokenizer);
     requests = requests_of(prompts, *tokenizer, chat ? &*chat : nullptr, a);
     if (a.ignore_eos) return;
     ends = tokenizer->ends();

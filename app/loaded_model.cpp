@@ -109,7 +109,7 @@ std::unique_ptr<Tokenizer> LoadedModel::tokenizer(const std::string& checkpoint)
   const auto kind = kind_named(name);
   require(kind != TokenizerKind::none,
           "{} holds a tokenizer of the kind {}, which this build does not know", checkpoint, name);
-  return make_tokenizer(TokenizerSpec{kind, meta().tokenizer}, checkpoint);
+  return make_tokenizer({kind, meta().tokenizer}, checkpoint);
 }
 
 }  // namespace trireme

@@ -34,6 +34,7 @@ CheckpointMeta meta_of(const Deck& deck, const TokenizerSpec& tokenizer,
   meta.expert = static_cast<int>(deck.parallel.expert);
   meta.tokenizer_kind = name_of(tokenizer.kind);
   meta.tokenizer = tokenizer.bytes;
+  meta.chat_template = tokenizer.chat;
   meta.vocab = deck.model.vocab;
   return meta;
 }

@@ -63,7 +63,7 @@ void keep_freed_memory() {
 }
 
 int run(Arguments a) {
-  if (a.shown) return print(chat_template_text(chat_template_named(*a.shown))), 0;
+  if (a.shown) return print(chat_template_text(chat_template_given(*a.shown))), 0;
   keep_freed_memory();
   auto& o = a.options;
   const bool imports = o.format >= InputFormat::raw_u16;
@@ -79,7 +79,11 @@ int run(Arguments a) {
       !a.chat || !a.chat_template.empty() || tokenizer->spec().kind == TokenizerKind::huggingface,
       "--chat: give --tokenizer and the folder of the model that is to be tuned, whose tokens "
       "set turns apart; or a --template file of plain text");
-  if (a.chat) chat = chat_template_for(a.chat_template, *tokenizer);
+  if (a.chat) {
+    const auto plain = chat_template_for(a.chat_template, *tokenizer);
+    o.chat_file = chat_template_text(plain);
+    chat = with_tokens_of(plain, *tokenizer);
+  }
   o.chat = chat ? &*chat : nullptr;
   o.separator = chosen_separator(a.separator, tokenizer.get(), imports);
   const TokenizeSummary s = tokenize(o);
@@ -142,7 +146,7 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
           },
           "print a chat template as a file for --template, and do nothing else")
       ->trigger_on_parse()
-      ->option_text("NAME");
+      ->option_text("NAME|FILE");
   command
       ->add_option("--separator", a->separator,
                    "id after each document: auto (the tokenizer's; bytes: 0), none, an id, or a "

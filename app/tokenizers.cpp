@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/data/chat_jinja.hpp"
 #include "lib/data/chat_template_file.hpp"
 #include "lib/data/same_tokenizer.hpp"
@@ -13,7 +14,7 @@
 namespace trireme {
 
 TokenizerSpec tokenizer_of(const CheckpointMeta& meta) {
-  return {kind_named(meta.tokenizer_kind), meta.tokenizer};
+  return {kind_named(meta.tokenizer_kind), meta.tokenizer, meta.chat_template};
 }
 
 void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
@@ -25,8 +26,27 @@ void require_tokens_of(const CheckpointMeta& meta, const std::string& model,
           files.identity(), model, there.identity());
 }
 
+// Checkpoints take one along.
+static void warn_of_chat_templates(const Dataset& training) {
+  std::string first, theirs;
+  for (const auto& range : training.ranges()) {
+    const auto chat = range.file.header().chat_bytes > 0 ? range.file.tokenizer().chat : "";
+    if (chat.empty() || chat == first) continue;
+    const auto name = range.file.path().string();
+    if (!first.empty())
+      log_warning(
+          "the conversations of {} and {} were written with different chat templates: checkpoints "
+          "take the first one along, for `generate --chat` and `export`",
+          theirs, name);
+    if (!first.empty()) return;
+    first = chat;
+    theirs = name;
+  }
+}
+
 TokenizerSpec tokenizer_of_files(const Dataset& training, const std::optional<Dataset>& held_out) {
   const auto tokenizer = training.tokenizer();
+  warn_of_chat_templates(training);
   if (!held_out) return tokenizer;
   const auto other = held_out->tokenizer();
   require(
@@ -51,17 +71,25 @@ CLI::Option* add_template_option(CLI::App& command, std::string& given) {
   return command
       .add_option("--template", given,
                   fmt::format("how a conversation is written: {}, or a file (default: as the "
-                              "tokenizer says)",
+                              "checkpoint or the tokenizer says)",
                               fmt::join(chat_template_names(), ", ")))
       ->option_text("NAME|FILE");
 }
 
-ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer) {
+ChatTemplate chat_template_given(const std::string& given) {
   const bool file = given.ends_with(".toml") || std::filesystem::is_regular_file(given);
-  return with_tokens_of(given.empty() ? chat_template_of(tokenizer)
-                        : file        ? read_chat_template(given)
-                                      : chat_template_named(given),
-                        tokenizer);
+  return file ? read_chat_template(given) : chat_template_named(given);
+}
+
+ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer) {
+  return given.empty() ? chat_template_of(tokenizer) : chat_template_given(given);
+}
+
+ChatTemplate chat_template_for(const std::string& given, const Tokenizer& tokenizer,
+                               const CheckpointMeta& meta, const std::string& model) {
+  const bool kept = given.empty() && !meta.chat_template.empty();
+  return kept ? parse_chat_template(meta.chat_template, "the chat template in " + model)
+              : chat_template_for(given, tokenizer);
 }
 
 }  // namespace trireme

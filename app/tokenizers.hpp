@@ -27,8 +27,13 @@ TokenizerSpec tokenizer_of_run(const Deck&, TokenizerSpec of_files, const Checkp
 
 // --template, of which chat_template_for makes the template.
 CLI::Option* add_template_option(CLI::App& command, std::string& given);
-// The chat template of this name or file, empty: the tokenizer's own, with its tokens. Error where
-// there is none, or where the tokenizer lacks a token of it.
+// The chat template of this name or file. Error where there is none.
+ChatTemplate chat_template_given(const std::string&);
+// The same, or the tokenizer's own where nothing is given.
 ChatTemplate chat_template_for(const std::string& given, const Tokenizer&);
+// Of a model of this name: what is given goes before what it was trained with, that before the
+// tokenizer's own.
+ChatTemplate chat_template_for(const std::string& given, const Tokenizer&, const CheckpointMeta&,
+                               const std::string& model);
 
 }  // namespace trireme

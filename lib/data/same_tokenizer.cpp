@@ -48,9 +48,10 @@ bool compatible(const TokenizerSpec& a, std::string_view where_a, const Tokenize
   return extends(*one, *other) || extends(*other, *one);
 }
 
-TokenizerSpec merged(const TokenizerSpec& first, const TokenizerSpec& second) {
+static TokenizerSpec merged_files(const TokenizerSpec& first, const TokenizerSpec& second) {
   if (first.kind == TokenizerKind::none) return second;
-  if (second.kind == TokenizerKind::none || first == second) return first;
+  if (second.kind == TokenizerKind::none) return first;
+  if (first.kind == second.kind && first.bytes == second.bytes) return first;
   const auto a = make_tokenizer(first, "a tokenizer"), b = make_tokenizer(second, "a tokenizer");
   if (first.identity() != second.identity()) return b->vocab() > a->vocab() ? second : first;
   auto files = unpack(first.bytes, "a tokenizer");
@@ -68,6 +69,12 @@ TokenizerSpec merged(const TokenizerSpec& first, const TokenizerSpec& second) {
   return packed(files);
 }
 
+TokenizerSpec merged(const TokenizerSpec& first, const TokenizerSpec& second) {
+  auto both = merged_files(first, second);
+  both.chat = first.chat.empty() ? second.chat : first.chat;
+  return both;
+}
+
 TokenizerSpec with_end(const TokenizerSpec& spec, std::int32_t id) {
   if (spec.kind != TokenizerKind::huggingface) return spec;
   auto ends = make_tokenizer(spec, "a tokenizer")->ends();
@@ -76,7 +83,9 @@ TokenizerSpec with_end(const TokenizerSpec& spec, std::int32_t id) {
   auto files = unpack(spec.bytes, "a tokenizer");
   auto& text = files[generation_config];
   text = with_ends(text.empty() ? Json::object() : parse_json(text), ends);
-  return packed(files);
+  auto more = packed(files);
+  more.chat = spec.chat;
+  return more;
 }
 
 }  // namespace trireme

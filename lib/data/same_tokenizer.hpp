@@ -14,7 +14,7 @@ bool compatible(const TokenizerSpec& a, std::string_view where_a, const Tokenize
 
 // What two compatible ones know together: the one with more ids; of one tokenizer.json with other
 // files beside it, all of these, `first` coming first, and every end of a text that one of them
-// knows.
+// knows. The chat template is the first's, if it has one.
 TokenizerSpec merged(const TokenizerSpec& first, const TokenizerSpec& second);
 
 // With one more id that ends a text (`Tokenizer::ends`): in generation_config.json, where other

@@ -78,7 +78,9 @@ std::vector<bool> TokenFile::targets(std::int64_t begin, std::int64_t n) const {
 TokenizerSpec TokenFile::tokenizer() const {
   std::string model(static_cast<std::size_t>(header_.tokenizer_bytes), '\0');
   read_bytes(header_.tokenizer_offset(), std::as_writable_bytes(std::span(model)));
-  return {header_.tokenizer, std::move(model)};
+  std::string chat(static_cast<std::size_t>(header_.chat_bytes), '\0');
+  read_bytes(header_.chat_offset(), std::as_writable_bytes(std::span(chat)));
+  return {header_.tokenizer, std::move(model), std::move(chat)};
 }
 
 Hash128 TokenFile::hash_of(std::int64_t begin, std::int64_t end) const {

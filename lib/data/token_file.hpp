@@ -1,6 +1,7 @@
 #pragma once
 // Files of token ids in Trireme's own format (docs/token_file.md): a header of 256 bytes, the
-// tokens, an optional target mask of one bit a token, and the tokenizer they were made with.
+// tokens, an optional target mask of one bit a token, and the tokenizer and the chat template they
+// were made with.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace trireme {
 
 struct TokenFileHeader {
   static constexpr std::size_t bytes = 256;
-  static constexpr std::uint32_t version = 1;
+  static constexpr std::uint32_t version = 1, version_with_chat = 2;
 
   std::int32_t token_bytes = 2;  // 2 or 4
   std::int64_t count = 0;        // tokens
@@ -29,18 +30,20 @@ struct TokenFileHeader {
   bool has_mask = false;
   TokenizerKind tokenizer = TokenizerKind::none;
   std::int64_t tokenizer_bytes = 0;
-  Hash128 payload_hash;  // of everything behind the header; zero: not hashed
+  std::int64_t chat_bytes = 0;  // of the chat template; 0: there is none
+  Hash128 payload_hash;         // of everything behind the header; zero: not hashed
 
   std::int64_t mask_bytes() const { return has_mask ? (count + 7) / 8 : 0; }
   std::int64_t mask_offset() const {
     return static_cast<std::int64_t>(bytes) + count * token_bytes;
   }
   std::int64_t tokenizer_offset() const { return mask_offset() + mask_bytes(); }
-  std::int64_t file_bytes() const { return tokenizer_offset() + tokenizer_bytes; }
+  std::int64_t chat_offset() const { return tokenizer_offset() + tokenizer_bytes; }
+  std::int64_t file_bytes() const { return chat_offset() + chat_bytes; }
 
   std::array<std::byte, bytes> encoded() const;
   // Reads the first bytes of `file`, which is `file_bytes` long. Throws Error, naming the file and
-  // what to do, when they are not a header of this version that agrees with itself and the size.
+  // what to do, when they are not a header of a known version that agrees with itself and the size.
   static TokenFileHeader decode(std::span<const std::byte> first_bytes, std::int64_t file_bytes,
                                 const std::filesystem::path& file);
 };
@@ -68,7 +71,7 @@ class TokenFile {
   // Whether tokens [begin, begin + n) count in the loss when they are predicted; all do in files
   // without a mask.
   std::vector<bool> targets(std::int64_t begin, std::int64_t n) const;
-  TokenizerSpec tokenizer() const;
+  TokenizerSpec tokenizer() const;  // with the chat template
 
   // Reads the whole file. Throws Error when its hash, an id or the largest id is not what the
   // header says.

@@ -2,7 +2,8 @@
 //   0 magic "TRITOKEN"   8 u32 version     12 u32 bytes a token  16 u64 count   24 u64 vocabulary
 //  32 u64 largest id    40 i64 separator or -1                   48 u64 documents
 //  56 u32 has mask      60 u32 tokenizer   64 u64 tokenizer bytes
-//  72 u128 payload hash 88 zeros          240 u128 hash of bytes [0, 240)
+//  72 u128 payload hash 88 u64 chat template bytes, with which the version is 2; 96 zeros
+// 240 u128 hash of bytes [0, 240)
 #include <bit>
 #include <cstring>
 #include <fstream>
@@ -20,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr std::string_view magic = "TRITOKEN";
 constexpr std::size_t hashed_bytes = 240;
-constexpr std::size_t reserved_begin = 88;
+constexpr std::size_t reserved_begin = 96;
 constexpr std::uint32_t llmc_magics[] = {20240520, 20240801};
 
 template <class T>
@@ -63,7 +64,8 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
   const auto separator = get<std::int64_t>(first, 40);
   const auto id_limit = std::int64_t{std::numeric_limits<std::int32_t>::max()};
   sound(h.token_bytes == 2 || h.token_bytes == 4, "a token has neither 2 nor 4 bytes");
-  sound(h.count >= 0 && h.documents >= 0 && h.tokenizer_bytes >= 0, "a size is negative");
+  sound(h.count >= 0 && h.documents >= 0 && h.tokenizer_bytes >= 0 && h.chat_bytes >= 0,
+        "a size is negative");
   sound(h.vocab >= 1 && h.vocab <= id_limit, "the vocabulary is empty or beyond 2^31");
   sound(h.largest >= 0 && h.largest < h.vocab, "the largest id is not below the vocabulary");
   sound(separator >= -1 && separator < h.vocab, "the separator is not below the vocabulary");
@@ -72,6 +74,8 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
         "the kind of tokenizer is unknown");
   sound((h.tokenizer_bytes > 0) == has_contents(h.tokenizer),
         "kind and size of the tokenizer disagree");
+  sound((h.chat_bytes > 0) == (get<std::uint32_t>(first, 8) == TokenFileHeader::version_with_chat),
+        "its version and the size of the chat template disagree");
   for (std::size_t i = reserved_begin; i < hashed_bytes; ++i) {
     sound(first[i] == std::byte{0}, "reserved bytes are not zero");
   }
@@ -82,7 +86,7 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> first,
 std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   std::array<std::byte, bytes> out{};
   std::memcpy(out.data(), magic.data(), magic.size());
-  put(out, 8, version);
+  put(out, 8, chat_bytes > 0 ? version_with_chat : version);  // older programs read the first
   put(out, 12, static_cast<std::uint32_t>(token_bytes));
   put(out, 16, count);
   put(out, 24, vocab);
@@ -94,6 +98,7 @@ std::array<std::byte, TokenFileHeader::bytes> TokenFileHeader::encoded() const {
   put(out, 64, tokenizer_bytes);
   put(out, 72, payload_hash.low);
   put(out, 80, payload_hash.high);
+  put(out, 88, chat_bytes);
   const Hash128 own = hash128(std::span(out).first(hashed_bytes));
   put(out, 240, own.low);
   put(out, 248, own.high);
@@ -124,10 +129,10 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
           "{} is truncated: {} bytes are less than its header; copy or tokenize it again", name,
           size);
   const auto found = get<std::uint32_t>(first, 8);
-  require(found == version,
-          "{} has version {} of the token file's format, this build reads version {}: tokenize "
-          "again with this build",
-          name, found, version);
+  require(found == version || found == version_with_chat,
+          "{} has version {} of the token file's format, this build reads versions {} and {}: "
+          "tokenize again with this build",
+          name, found, version, version_with_chat);
   const Hash128 stored = get_hash(first, 240);
   require(stored == Hash128{} || stored == hash128(first.first(hashed_bytes)),
           "{}: the header of this token file is damaged (its hash differs): tokenize again or copy "
@@ -145,11 +150,13 @@ TokenFileHeader TokenFileHeader::decode(std::span<const std::byte> first, std::i
   h.tokenizer = static_cast<TokenizerKind>(get<std::uint32_t>(first, 60));
   h.tokenizer_bytes = get<std::int64_t>(first, 64);
   h.payload_hash = get_hash(first, 72);
+  h.chat_bytes = get<std::int64_t>(first, 88);
   check_fields(h, first, name);
 
   // Bounded one by one before they are added, so that no sum wraps.
   const std::int64_t payload = size - static_cast<std::int64_t>(bytes);
-  const bool fits = h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload;
+  const bool fits =
+      h.count <= payload / h.token_bytes && h.tokenizer_bytes <= payload && h.chat_bytes <= payload;
   require(fits && h.file_bytes() <= size,
           "{} is truncated: its header says {} tokens of {} bytes, the file has {} bytes; copy "
           "or tokenize it again",

@@ -150,11 +150,13 @@ void TokenWriter::finish(std::int64_t vocab, std::optional<std::int32_t> separat
   expect(header_.largest < vocab, "the vocabulary is above every id");
   if (header_.has_mask) write_mask();
   write(std::as_bytes(std::span(tokenizer.bytes)));
+  write(std::as_bytes(std::span(tokenizer.chat)));
   header_.vocab = vocab;
   header_.separator = separator;
   header_.documents = documents;
   header_.tokenizer = tokenizer.kind;
   header_.tokenizer_bytes = static_cast<std::int64_t>(tokenizer.bytes.size());
+  header_.chat_bytes = static_cast<std::int64_t>(tokenizer.chat.size());
   header_.payload_hash = hasher_.digest();
 
   part_->file.write_at(header_.encoded(), 0);

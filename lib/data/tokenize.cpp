@@ -209,7 +209,8 @@ void check(const TokenizeOptions& o, bool ids) {
 // writes has come to an end.
 TokenizerSpec spec_of(const TokenizeOptions& o) {
   if (o.tokenizer == nullptr) return {};
-  const auto& spec = o.tokenizer->spec();
+  auto spec = o.tokenizer->spec();
+  spec.chat = o.chat_file;
   const auto end = o.chat ? end_of_turn(*o.chat) : std::string();
   if (end.empty()) return spec;
   const auto id = o.tokenizer->id_of(end);

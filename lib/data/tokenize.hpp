@@ -36,6 +36,7 @@ struct TokenizeOptions {
   // JSON lines: each is a conversation, written as this says; only what its assistant says is a
   // target. Not owned; with_tokens_of(tokenizer).
   const ChatTemplate* chat = nullptr;
+  std::string chat_file{};                // what the output keeps of it: chat_template_text
   const Tokenizer* tokenizer = nullptr;   // not owned; required for text, stored beside ids
   std::optional<std::int32_t> separator;  // written after each document; none: nothing is
   // Ids are below it; none: the tokenizer's, without one the largest id + 1.

@@ -35,6 +35,9 @@ struct TokenizerSpec {
   // texts, byte for byte: "tokenizer.json" and what else of tokenizer_files there was beside it.
   // Empty for the others.
   std::string bytes;
+  // The chat template that conversations were written with, as a file has it
+  // (lib/data/chat_template_file.hpp); empty: none. It makes no other ids.
+  std::string chat{};
 
   // "none", "bytes" or "<kind>:<XXH3-128>" of what makes ids: SentencePiece's model, the
   // tokenizer.json, whatever is beside it. Equal texts, equal ids.

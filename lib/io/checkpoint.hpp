@@ -62,6 +62,7 @@ struct CheckpointMeta {
   int pipe = 1, data = 1, seq = 1, expert = 1;
   std::string tokenizer_kind;  // empty: none
   std::string tokenizer;       // the model's bytes
+  std::string chat_template;   // as its file has it, TOML; empty: none is known
   std::int64_t vocab = 0;
   RunExtra extra;
   bool operator==(const CheckpointMeta&) const = default;

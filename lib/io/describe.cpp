@@ -35,6 +35,8 @@ std::string describe(const CheckpointReader& reader) {
   line("tokenizer",
        fmt::format("{}, {} bytes, {} ids", m.tokenizer_kind.empty() ? "none" : m.tokenizer_kind,
                    m.tokenizer.size(), m.vocab));
+  if (!m.chat_template.empty())
+    line("chat", fmt::format("a template of {} bytes", m.chat_template.size()));
   line("written by", fmt::format("trireme {}, run {}", m.version, m.run));
   each_extra(m.extra, [&](const char* key, const auto& value) {
     if (value == std::remove_cvref_t<decltype(value)>()) return;

@@ -179,20 +179,22 @@ FileRecord file_from(const Json& json) {
 }
 
 Json to_json(const CheckpointMeta& m) {
-  return {{"format", format_version},
-          {"step", m.step},
-          {"samples", m.samples},
-          {"tokens", m.tokens},
-          {"skipped", m.skipped},
-          {"updates", m.updates},
-          {"seed", m.seed},
-          {"deck", lines_of(m.deck)},
-          {"version", m.version},
-          {"run", m.run},
-          {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}, {"expert", m.expert}}},
-          {"tokenizer", m.tokenizer_kind},
-          {"vocab", m.vocab},
-          {"extra", to_json(m.extra)}};
+  Json all{{"format", format_version},
+           {"step", m.step},
+           {"samples", m.samples},
+           {"tokens", m.tokens},
+           {"skipped", m.skipped},
+           {"updates", m.updates},
+           {"seed", m.seed},
+           {"deck", lines_of(m.deck)},
+           {"version", m.version},
+           {"run", m.run},
+           {"grid", {{"pipe", m.pipe}, {"data", m.data}, {"seq", m.seq}, {"expert", m.expert}}},
+           {"tokenizer", m.tokenizer_kind},
+           {"vocab", m.vocab},
+           {"extra", to_json(m.extra)}};
+  if (!m.chat_template.empty()) all["chat_template"] = lines_of(m.chat_template);
+  return all;
 }
 
 CheckpointMeta meta_from(const Json& json) {
@@ -223,6 +225,7 @@ CheckpointMeta meta_from(const Json& json) {
   if (grid.json.contains("expert"))  // older programs knew none
     m.expert = static_cast<int>(grid.integer("expert", 1, most_ranks));
   m.tokenizer_kind = f.text("tokenizer");
+  if (json.contains("chat_template")) m.chat_template = text_of(f.array("chat_template"));
   m.vocab = f.integer("vocab", 0, std::numeric_limits<std::int32_t>::max());
   m.extra = extra_from(f.object("extra"));
   return m;

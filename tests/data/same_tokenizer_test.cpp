@@ -5,7 +5,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
-#include "lib/data/chat_template.hpp"
+#include "lib/data/chat_template_file.hpp"
 #include "lib/data/dataset.hpp"
 #include "lib/data/tokenize.hpp"
 #include "tests/data/letters.hpp"
@@ -87,6 +87,22 @@ TEST(SameTokenizer, MergedKnowsWhatBothDo) {
   EXPECT_EQ(with_end(bytes_tokenizer()->spec(), 4), bytes_tokenizer()->spec());
 }
 
+TEST(SameTokenizer, MergedHasTheFirstsChatTemplate) {
+  auto abc = tokenizer_of_letters("abc", {"<e>", "<t>"}),
+       more = tokenizer_of_letters("abc", {"<e>", "<t>", "<u>"});
+  auto other = abc, written = more;
+  written.chat = "a";
+  other.chat = "b";
+  EXPECT_EQ(merged(abc, written), written);
+  EXPECT_EQ(merged(written, abc), written);
+  EXPECT_EQ(merged(written, other), written);
+  EXPECT_EQ(merged(other, written).chat, "b");
+  EXPECT_EQ(merged(other, written).bytes, more.bytes);
+  EXPECT_EQ(merged({}, other), other);
+  EXPECT_EQ(with_end(other, 4).chat, "b");
+  EXPECT_TRUE(compatible(abc, other));
+}
+
 TEST(SameTokenizer, TokenFilesOfOneAreTrainedOnTogether) {
   const ScratchFolder scratch;
   const auto alone = tokenizer_of_letters("abc", {"<t>"});
@@ -114,7 +130,9 @@ TEST(SameTokenizer, ATokenFileOfConversationsKnowsTheirEnd) {
   o.output = scratch / "out.tokens";
   o.tokenizer = tokenizer.get();
   o.chat = &chat;
+  o.chat_file = chat_template_text(t);
   tokenize(o);
+  EXPECT_EQ(parse_chat_template(TokenFile(o.output).tokenizer().chat, ""), t);
   EXPECT_THAT(ends_of(TokenFile(o.output).tokenizer()), testing::UnorderedElementsAre(6, 7));
   EXPECT_THAT(ends_of(tokenizer->spec()), ElementsAre(6));
 }

@@ -28,7 +28,7 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   constexpr std::uint64_t corners[] = {0,          1,          2,          255,  65536,
                                        1ULL << 31, 1ULL << 62, 1ULL << 63, ~0ULL};
-  constexpr std::size_t fields[] = {8, 12, 16, 24, 32, 40, 48, 56, 60, 64, 72, 240};
+  constexpr std::size_t fields[] = {8, 12, 16, 24, 32, 40, 48, 56, 60, 64, 72, 88, 240};
   for (std::size_t edits = 1 + below(4); edits > 0 && bytes.size() >= 256; --edits) {
     switch (below(4)) {
       case 0:
@@ -54,12 +54,12 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
 TEST(TokenFileFuzz, AMutatedFileOpensOrIsRefused) {
   const ScratchFolder scratch;
   const std::string plain = contents_of(write_token_file(scratch / "a", counting(50)));
-  const std::string full =
-      contents_of(write_token_file(scratch / "b", counting(77),
-                                   {.vocab = 70000,
-                                    .separator = 1,
-                                    .targets = std::vector<bool>(77, true),
-                                    .tokenizer = {TokenizerKind::sentencepiece, "some bytes"}}));
+  const std::string full = contents_of(
+      write_token_file(scratch / "b", counting(77),
+                       {.vocab = 70000,
+                        .separator = 1,
+                        .targets = std::vector<bool>(77, true),
+                        .tokenizer = {TokenizerKind::sentencepiece, "some bytes", "a template"}}));
   std::mt19937_64 random(20240607);
   int opened = 0, refused = 0;
   for (int i = 0; i < 2000; ++i) {

@@ -69,6 +69,21 @@ TEST(TokenFile, KeepsTheMaskAndTheTokenizer) {
   }
 }
 
+// Older programs read a file without one, and name the version of one that has it.
+TEST(TokenFile, KeepsTheChatTemplate) {
+  const ScratchFolder scratch;
+  for (const auto kind : {TokenizerKind::bytes, TokenizerKind::sentencepiece}) {
+    const TokenizerSpec with{kind, kind == TokenizerKind::bytes ? "" : "a model", "begin = \"\"\n"};
+    write_token_file(scratch / "a", counting(100),
+                     {.targets = std::vector<bool>(100, true), .tokenizer = with});
+    const TokenFile file(scratch / "a");
+    EXPECT_EQ(file.tokenizer(), with);
+    EXPECT_EQ(file.verify(), Verified::hash_and_ids);
+    EXPECT_EQ(contents_of(scratch / "a")[8], 2);
+    EXPECT_EQ(contents_of(write_token_file(scratch / "b", counting(100)))[8], 1);
+  }
+}
+
 TEST(TokenFile, AStreamOfAppendsEqualsOne) {
   const ScratchFolder scratch;
   const auto ids = counting(5000);
@@ -207,8 +222,8 @@ TEST(TokenFile, NamesWhatIsWrongWithAFile) {
   put(llmc, 0, std::int32_t{20240520});
   EXPECT_THAT(refused(llmc), HasSubstr("--from llmc"));
   std::string later = good;
-  put(later, 8, std::uint32_t{2});
-  EXPECT_THAT(refused(later), AllOf(HasSubstr("version 2"), HasSubstr("version 1")));
+  put(later, 8, std::uint32_t{3});
+  EXPECT_THAT(refused(later), AllOf(HasSubstr("version 3"), HasSubstr("versions 1 and 2")));
 }
 
 TEST(TokenFile, FindsEveryDamagedByteOfTheHeader) {
@@ -244,6 +259,12 @@ TEST(TokenFile, JudgesEachFieldOfAnUnhashedHeader) {
   EXPECT_THAT(with(60, std::uint32_t{9}), HasSubstr("tokenizer"));
   EXPECT_THAT(with(64, std::int64_t{1} << 62), HasSubstr("tokenizer"));
   EXPECT_THAT(with(100, std::uint8_t{1}), HasSubstr("reserved"));
+  EXPECT_THAT(with(8, std::uint32_t{2}), HasSubstr("chat template disagree"));
+  EXPECT_THAT(with(88, std::int64_t{1}), HasSubstr("chat template disagree"));
+  put(good, 8, std::uint32_t{2});
+  EXPECT_THAT(with(88, std::int64_t{1}), HasSubstr("truncated"));
+  EXPECT_THAT(with(88, std::int64_t{1} << 62), HasSubstr("truncated"));
+  EXPECT_THAT(with(88, std::int64_t{-1}), HasSubstr("negative"));
 }
 
 // Files lie where others write, too.

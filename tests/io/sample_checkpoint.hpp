@@ -64,6 +64,7 @@ inline CheckpointMeta sample_meta(std::int64_t step) {
   m.version = "0.1";
   m.run = "f00d";
   m.tokenizer_kind = "bytes";
+  m.chat_template = "begin = \"\"\n\n[user]\n";
   m.tokenizer = std::string("\0\1model\xff", 8);
   m.vocab = 257;
   m.extra.machine = "block.0.bias";
