@@ -11,6 +11,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/json.hpp"
+#include "lib/data/chat_jinja_text.hpp"
 
 namespace trireme {
 
@@ -72,20 +73,23 @@ std::optional<std::string> jinja_in(const Json& config) {
   return std::nullopt;
 }
 
-std::optional<std::string> jinja_of(const Tokenizer& tokenizer) {
+}  // namespace
+
+std::optional<std::string> own_jinja(const Tokenizer& tokenizer) {
   if (auto text = tokenizer.file("chat_template.jinja")) return text;
   if (const auto config = tokenizer.file("tokenizer_config.json"))
     return jinja_in(parse_object(*config, "tokenizer_config.json"));
   return std::nullopt;
 }
 
-}  // namespace
-
-std::string_view known_jinja(std::string_view text) {
+std::string known_jinja(std::string_view text) {
   const auto all = normalized(text);
   const auto hash = to_string(hash128(std::string_view(all)));
   const auto* const found = std::ranges::find(known, hash, &Known::hash);
-  return found == std::end(known) ? std::string_view() : found->name;
+  if (found != std::end(known)) return std::string(found->name);
+  for (const auto& name : chat_template_names())
+    if (all == normalized(jinja_text(chat_template_named(name)))) return name;
+  return {};
 }
 
 std::string_view similar_jinja(std::string_view text) {
@@ -96,7 +100,7 @@ std::string_view similar_jinja(std::string_view text) {
 }
 
 ChatTemplate chat_template_of(const Tokenizer& tokenizer) {
-  const auto text = jinja_of(tokenizer);
+  const auto text = own_jinja(tokenizer);
   require(text.has_value(),
           "the tokenizer brings no chat template: choose one with --template: {}, or a file",
           fmt::join(chat_template_names(), ", "));

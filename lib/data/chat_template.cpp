@@ -227,6 +227,12 @@ std::size_t special_at(const ChatTemplate& t, std::string_view text) {
   return most;
 }
 
+std::string begin_of_answer(const ChatTemplate& t) {
+  std::string_view before = t.turns.at("assistant").before;
+  if (t.before_last.empty()) before = before.substr(0, before.find_last_not_of(' ') + 1);
+  return std::string(before) + t.before_last;
+}
+
 std::string end_of_turn(const ChatTemplate& t) {
   const std::string_view after = t.turns.at("assistant").after;
   for (std::size_t i = 0; i < after.size(); ++i)

@@ -54,6 +54,9 @@ ChatTemplate with_tokens_of(ChatTemplate, const Tokenizer&);
 
 // Bytes of the longest special text that `text` begins with; 0: it begins with none.
 std::size_t special_at(const ChatTemplate&, std::string_view text);
+// What an answer is written behind when it is to come: without the spaces that are part of its
+// first token.
+std::string begin_of_answer(const ChatTemplate&);
 // The special text with which an answer ends, as it is learnt; empty: it ends with plain text.
 std::string end_of_turn(const ChatTemplate&);
 

@@ -218,10 +218,7 @@ ChatText write_question(const ChatTemplate& t, const Conversation& conversation)
   require(conversation.empty() || conversation.back().role != "assistant",
           "the conversation ends with an answer: end it with what is to be answered");
   auto writer = written(t, conversation);
-  std::string_view before = t.turns.at("assistant").before;
-  if (t.before_last.empty()) before = before.substr(0, before.find_last_not_of(' ') + 1);
-  writer.write(before);
-  writer.write(t.before_last);
+  writer.write(begin_of_answer(t));
   auto chat = writer.take();
   chat.targets.clear();
   return chat;

@@ -8,6 +8,7 @@
 #include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/interchange/chat_files.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_names.hpp"
 #include "lib/interchange/safetensors.hpp"
@@ -140,8 +141,11 @@ ExportSummary export_safetensors(CheckpointReader& reader, const ModelConfig& mo
   summary.type = type.value_or(element_type(stored_dtype(reader)));
   const auto spec = spec_of(reader, model);
   const auto& meta = reader.meta();
-  const auto tokenizer =
-      files_of({kind_named(meta.tokenizer_kind), meta.tokenizer}, reader.directory().string());
+  const TokenizerSpec spec_of_tokenizer{kind_named(meta.tokenizer_kind), meta.tokenizer,
+                                        meta.chat_template};
+  const auto where = reader.directory().string();
+  auto tokenizer = files_of(spec_of_tokenizer, where);
+  add_chat_template(tokenizer, spec_of_tokenizer, where);
   const auto tensors = hf_tensors(spec);
   std::vector<SafeTensor> entries;
   for (const auto& t : tensors) entries.push_back(in_file(t, summary.type));

@@ -7,6 +7,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/data/chat_jinja.hpp"
+#include "lib/data/chat_jinja_text.hpp"
 #include "lib/data/chat_text.hpp"
 #include "tests/data/token_files.hpp"
 #include "tests/data/toy_tokenizer.hpp"
@@ -130,6 +131,8 @@ TEST(ChatTemplates, ATokenizersOwnIsKnownByItsText) {
   std::string escaped;
   for (const char c : jinja) escaped += c == '\n' ? std::string("\\n") : std::string(1, c);
   EXPECT_EQ(own("chat_template.jinja", escaped), "chatml");
+  for (const auto& name : chat_template_names())  // as `export` writes it
+    EXPECT_EQ(own("chat_template.jinja", jinja_text(chat_template_named(name))), name);
 
   const auto refusal = [&](const std::string& text) {
     return message_of<Error>([&] { own("chat_template.jinja", text); });
@@ -139,6 +142,19 @@ TEST(ChatTemplates, ATokenizersOwnIsKnownByItsText) {
   EXPECT_THAT(refusal("{{ messages }}"), AllOf(HasSubstr("not known here:"), HasSubstr("qwen3")));
   EXPECT_THAT(message_of<Error>([] { chat_template_of(*bytes_tokenizer()); }),
               HasSubstr("brings no chat template"));
+}
+
+TEST(ChatTemplates, JinjaKeepsEveryText) {
+  ChatTemplate t;
+  t.begin = "{bos}'\\\n\t{{ %}\u00e4{eos}{bos}";
+  t.turns = {{"user", {"", ""}}, {"assistant", {"", "."}}};
+  const auto text = jinja_text(t);
+  EXPECT_THAT(
+      text,
+      HasSubstr("{{- bos_token + '\\'\\\\\\n\\x09{{ %}\u00e4' + eos_token + bos_token -}}\n"));
+  EXPECT_THAT(text,
+              HasSubstr("{%- if message['role'] == 'assistant' -%}\n{{- '' + content + '.' -}}\n"
+                        "{%- elif message['role'] == 'user' -%}\n"));
 }
 
 }  // namespace

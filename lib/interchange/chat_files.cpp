@@ -1,0 +1,79 @@
+#include "lib/interchange/chat_files.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "lib/base/json.hpp"
+#include "lib/base/log.hpp"
+#include "lib/data/chat_jinja.hpp"
+#include "lib/data/chat_jinja_text.hpp"
+#include "lib/data/chat_template_file.hpp"
+
+namespace trireme {
+
+namespace {
+
+constexpr const char *config_file = "tokenizer_config.json", *jinja_file = "chat_template.jinja";
+
+// Whether a tokenizer's own template is this one. One that only looks like it is the model's, and
+// may do more, as calls of tools.
+bool is_own(const std::string& own, const ChatTemplate& t) {
+  if (own == jinja_text(t)) return true;
+  auto name = known_jinja(own);
+  if (name.empty()) name = similar_jinja(own);
+  if (name.empty()) return false;
+  auto named = chat_template_named(name);
+  named.name = t.name;
+  return named == t;
+}
+
+// transformers finds tokens that are special or were added, and no others.
+void warn_of_words(const ChatTemplate& t, const Tokenizer& tokenizer) {
+  for (const auto& token : t.special) {
+    std::vector<std::int32_t> ids;
+    tokenizer.encode(token, TextPlace::continuation, ids);
+    if (tokenizer.spec().kind == TokenizerKind::huggingface &&
+        ids != std::vector{tokenizer.id_of(token).value()})
+      log_warning(
+          "the chat template writes the token {}, which is none of the tokenizer's added tokens: "
+          "transformers' apply_chat_template writes it as text, with other ids",
+          token);
+  }
+}
+
+}  // namespace
+
+void add_chat_template(TokenizerFiles& files, const TokenizerSpec& spec, std::string_view where) {
+  if (spec.chat.empty() || spec.kind == TokenizerKind::none) return;
+  const auto name = fmt::format("the chat template in {}", where);
+  const auto t = parse_chat_template(spec.chat, name);
+  const auto tokenizer = make_tokenizer(spec, where);
+  const auto full = with_tokens_of(t, *tokenizer);
+
+  auto& ends = files.ids.ends;
+  if (const auto text = end_of_turn(full); !text.empty()) {
+    const auto end = tokenizer->id_of(text).value();
+    if (std::ranges::find(ends, end) == ends.end()) ends.insert(ends.begin(), end);
+  }
+
+  const auto own = own_jinja(*tokenizer);
+  if (own && is_own(*own, t)) return;
+  if (own)
+    log_warning(
+        "{} was trained with another chat template than its tokenizer's, which the export has in "
+        "its place",
+        where);
+  warn_of_words(full, *tokenizer);
+  // Jinja's bos_token and eos_token are those that the files name.
+  const bool named = token_named(files.contents, "bos_token", where) &&
+                     token_named(files.contents, "eos_token", where);
+  const auto config = files.contents.find(config_file);
+  auto json =
+      config == files.contents.end() ? Json::object() : parse_object(config->second, config_file);
+  json["chat_template"] = jinja_text(named ? t : full);
+  files.contents[config_file] = to_lines(json);
+  files.contents.erase(jinja_file);
+}
+
+}  // namespace trireme
