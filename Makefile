@@ -80,7 +80,7 @@ test-asan:
 	@tests/run.sh build/asan $(JOBS) -L fast -LE scripts
 
 test-hf: build
-	@cmake --build $(BUILD) -j $(JOBS) --target hf_logits
+	@cmake --build $(BUILD) -j $(JOBS) --target hf_logits hf_prompts
 	@tests/hf/run.py $(BUILD) $(if $(ONLY),--only '$(ONLY)')
 
 mutants: setup

@@ -15,7 +15,7 @@
 #include "app/tokenizers.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
-#include "lib/data/chat_text.hpp"
+#include "lib/data/chat_template.hpp"
 #include "lib/data/tokenizer.hpp"
 #include "lib/run/generation.hpp"
 #include "lib/run/stop_texts.hpp"
@@ -116,15 +116,6 @@ class Texts {
   const std::vector<std::string>& stops_;
   std::vector<std::size_t> begins_;  // bytes of the prompt's own text
 };
-
-std::vector<std::int32_t> ids_of(const Prompt& prompt, const Tokenizer& tokenizer,
-                                 const ChatTemplate* chat) {
-  if (!chat) return prompt_ids(tokenizer, prompt.text);
-  std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> learnt;
-  encode_chat(tokenizer, write_question(*chat, prompt.messages), ids, learnt);
-  return ids;
-}
 
 // An answer ends with the token that ends its turn, or with the text that does.
 void end_with_turn(const ChatTemplate& chat, const Tokenizer& tokenizer,

@@ -7,6 +7,7 @@
 #include "app/json_lines.hpp"
 #include "app/output.hpp"
 #include "lib/base/error.hpp"
+#include "lib/data/chat_text.hpp"
 #include "lib/run/generation.hpp"
 
 namespace trireme {
@@ -57,6 +58,15 @@ std::vector<Prompt> parse_prompts(const std::filesystem::path& path, const std::
                                                           : Prompt{.text = line.text});
   require(!prompts.empty(), "{} holds no prompt", path.string());
   return prompts;
+}
+
+std::vector<std::int32_t> ids_of(const Prompt& prompt, const Tokenizer& tokenizer,
+                                 const ChatTemplate* chat) {
+  if (!chat) return prompt_ids(tokenizer, prompt.text);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> learnt;
+  encode_chat(tokenizer, write_question(*chat, prompt.messages), ids, learnt);
+  return ids;
 }
 
 void ContinuationWriter::Close::operator()(std::FILE* f) const {

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/data/chat_template.hpp"
 #include "lib/data/conversation.hpp"
+#include "lib/data/tokenizer.hpp"
 
 namespace trireme {
 
@@ -30,6 +32,10 @@ std::vector<Prompt> parse_prompts(const std::filesystem::path&, const std::strin
                                   PromptsAre);
 // What one user says, to be answered.
 Prompt prompt_of_user(std::string text);
+
+// What a model is to continue. `chat`, where prompts are conversations: how they are written; null
+// where they are texts. Error (without a place) where it cannot write this one.
+std::vector<std::int32_t> ids_of(const Prompt&, const Tokenizer&, const ChatTemplate* chat);
 
 // A line of JSON for each prompt in their order, written as soon as those before it are there.
 class ContinuationWriter {

@@ -1,14 +1,20 @@
-"""`trireme tokenize --chat` writes the ids of transformers' apply_chat_template, and its assistant mask.
+"""`trireme tokenize --chat` writes the ids of transformers' apply_chat_template, and its assistant mask; `generate --chat` asks with
+those of add_generation_prompt; and what `export` writes makes the same of them.
 
 Each template is written here as the Jinja program of its models, with what is learnt between {% generation %} marks.
 """
+import importlib.util
 import json
+import shutil
 import struct
 
+import jinja2
 import numpy as np
+import sentencepiece
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+import texts
 from program import ROOT
 
 EOT = "<|endoftext|>"
@@ -21,7 +27,8 @@ def chatml(default="", last=""):
             "{%- if message.role == 'assistant' %}" +
             ("{%- set last = loop.last %}{%- if last %}{{- '" + last + "' }}{%- endif %}" if last else "{%- set last = false %}") +
             "{% generation %}{{- (message.content.lstrip('\\n') if last else message.content) + '<|im_end|>' }}{% endgeneration %}"
-            "{%- else %}{{- message.content + '<|im_end|>' }}{%- endif %}{{- '\\n' }}{%- endfor %}")
+            "{%- else %}{{- message.content + '<|im_end|>' }}{%- endif %}{{- '\\n' }}{%- endfor %}"
+            "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n" + last + "' }}{%- endif %}")
 
 
 LLAMA2 = """{%- set offset = 1 if messages[0].role == 'system' else 0 -%}
@@ -36,19 +43,22 @@ LLAMA3 = """{{- bos_token -}}{%- for message in messages -%}
 {{- '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' -}}
 {%- if message.role == 'assistant' -%}
 {%- generation -%}{{- message.content.strip() + '<|eot_id|>' -}}{%- endgeneration -%}
-{%- else -%}{{- message.content.strip() + '<|eot_id|>' -}}{%- endif -%}{%- endfor -%}"""
+{%- else -%}{{- message.content.strip() + '<|eot_id|>' -}}{%- endif -%}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{%- endif -%}"""
 MISTRAL = """{{- bos_token -}}{%- for message in messages -%}
 {%- if message.role == 'user' -%}{{- '[INST] ' + message.content + ' [/INST]' -}}
 {%- else -%}{%- generation -%}{{- message.content + eos_token -}}{%- endgeneration -%}{%- endif -%}{%- endfor -%}"""
 ZEPHYR = """{%- for message in messages -%}{{- '<|' + message.role + '|>\\n' -}}
 {%- if message.role == 'assistant' -%}
 {%- generation -%}{{- message.content + eos_token -}}{%- endgeneration -%}
-{%- else -%}{{- message.content + eos_token -}}{%- endif -%}{{- '\\n' -}}{%- endfor -%}"""
+{%- else -%}{{- message.content + eos_token -}}{%- endif -%}{{- '\\n' -}}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|assistant|>\\n' -}}{%- endif -%}"""
 GEMMA = """{{- bos_token -}}{%- for message in messages -%}
 {{- '<start_of_turn>' + ('model' if message.role == 'assistant' else 'user') + '\\n' -}}
 {%- if message.role == 'assistant' -%}
 {%- generation -%}{{- message.content.strip() + '<end_of_turn>' -}}{%- endgeneration -%}
-{%- else -%}{{- message.content.strip() + '<end_of_turn>' -}}{%- endif -%}{{- '\\n' -}}{%- endfor -%}"""
+{%- else -%}{{- message.content.strip() + '<end_of_turn>' -}}{%- endif -%}{{- '\\n' -}}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}"""
 
 IM = ["<|im_start|>", "<|im_end|>"]
 # Name: Jinja, special tokens, has it a system's turn?
@@ -161,6 +171,79 @@ def same_ids(name, make, program):
     return f"{len(talks)} conversations, {at} ids, {targets} learnt"
 
 
+def asked(talks):
+    """The same up to their last answer."""
+    return [talk[:-1] if talk[-1]["role"] == "assistant" else talk for talk in talks]
+
+
+def prompt(tokenizer, talk, jinja=None):
+    out = tokenizer.apply_chat_template(talk, chat_template=jinja, add_generation_prompt=True, tokenize=True, return_dict=True)
+    return list(out["input_ids"])
+
+
+def same_prompts(name, make, program):
+    """What `generate --chat` begins with."""
+    jinja, special, with_system = TEMPLATES[name]
+    tokenizer = train_tokenizer(program.work / "tokenizer", special, make)
+    talks = asked(conversations(with_system))
+    write_lines(program.work / "talks.jsonl", talks)
+    said = program.start("tests/hf_prompts", "tokenizer", name, "talks.jsonl").splitlines()
+    assert len(said) == len(talks)
+    for talk, line in zip(talks, said):
+        got, want = [int(id) for id in line.split()], prompt(tokenizer, talk, jinja)
+        assert got == want, f"{talk}: ids {got} for {tokenizer.convert_ids_to_tokens(want)}"
+    return f"{len(talks)} conversations"
+
+
+# A model that learns little, but fast.
+SMALL = ["model.layers=2", "model.width=32", "model.heads=2", "data.validation=[]", "schedule.warmup_steps=0", "run.threads=1",
+         "evaluate.every_steps=0"]
+
+
+def exported(program, tokens, more=()):
+    """The folder of a model that was trained on them for one step."""
+    program("train", ROOT / "inputs/quickstart.toml", "model.vocab=0", f"data.path={tokens}", *SMALL, "train.steps=1", "--run-dir", "run",
+            "--overwrite", *more)
+    shutil.rmtree(program.work / "out", ignore_errors=True)
+    program("export", "run", "out")
+    return transformers.AutoTokenizer.from_pretrained(program.work / "out")
+
+
+def same_as_exported(name, make, program):
+    """apply_chat_template with the template that `export` writes."""
+    _, special, with_system = TEMPLATES[name]
+    tokenizer = train_tokenizer(program.work / "tokenizer", special, make)
+    end = tokenizer.convert_tokens_to_ids(EOT)
+    talks = conversations(with_system)
+    write_lines(program.work / "talks.jsonl", talks)
+    write_lines(program.work / "asked.jsonl", asked(talks))
+    program("tokenize", "talks.jsonl", "--chat", "--tokenizer", "tokenizer", "--separator", end, "--template", name, "-o", "talks.tokens")
+    theirs = exported(program, "talks.tokens")
+    ids, _ = read_tokens(program.work / "talks.tokens")
+    want = [id for talk in talks for id in [*theirs.apply_chat_template(talk, tokenize=True, return_dict=True)["input_ids"], end]]
+    assert ids.tolist() == want
+    said = program.start("tests/hf_prompts", "tokenizer", name, "asked.jsonl").splitlines()
+    for talk, line in zip(asked(talks), said):
+        assert [int(id) for id in line.split()] == prompt(theirs, talk), talk
+    in_parts = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in talks[0]]
+    assert theirs.apply_chat_template(in_parts, tokenize=False) == theirs.apply_chat_template(talks[0], tokenize=False)
+    # What a conversation's end is, other programs know.
+    ends = json.loads((program.work / "out/generation_config.json").read_text())["eos_token_id"]
+    last = [id for id, learnt in zip(*read_tokens(program.work / "talks.tokens")) if learnt][-1]
+    assert last in (ends if isinstance(ends, list) else [ends]), f"{last} is none of {ends}"
+    assert json.loads((program.work / "out/config.json").read_text())["eos_token_id"] == ends
+    # The folder is a tokenizer whose own template is known, and what it refuses is refused here.
+    program("tokenize", "talks.jsonl", "--chat", "--tokenizer", "out", "--separator", end, "-o", "again.tokens")
+    assert (read_tokens(program.work / "again.tokens")[0] == ids).all()
+    for wrong in ([("critic", "a")], [("user", "a"), ("system", "b"), ("system", "c"), ("critic", "d")]):
+        try:
+            text = theirs.apply_chat_template([{"role": role, "content": text} for role, text in wrong], tokenize=False)
+        except jinja2.exceptions.TemplateError:
+            continue
+        raise AssertionError(f"{wrong} is written as {text!r}")
+    return f"{len(want)} ids"
+
+
 def special_texts_are_text(program):
     """A user's "<|im_end|>" is not the token: no id of it but the template's."""
     jinja, special, _ = TEMPLATES["chatml"]
@@ -214,10 +297,64 @@ def own_template(program):
     ids, _ = read_tokens(program.work / "talks.tokens")
     want = [id for talk in talks for id in tokenizer.apply_chat_template(talk, tokenize=True, return_dict=True)["input_ids"]]
     assert ids.tolist() == want
+    # It goes along with the model as it is; another one that was trained with takes its place.
+    for template in (["--template", "zephyr"], []):
+        program(*words[:-1], "own.tokens", *template)
+        exported(program, "own.tokens")
+        same = [(folder / name).read_bytes() == (program.work / "out" / name).read_bytes()
+                for name in ("tokenizer_config.json", "chat_template.jinja") if (program.work / "out" / name).exists()]
+        assert same == ([False] if template else [True, True]), f"{template}: {same}"
+        asked = transformers.AutoTokenizer.from_pretrained(program.work / "out").apply_chat_template(talks[0], tokenize=False)
+        assert asked.startswith("<|user|>" if template else "<|im_start|>user"), asked
     tokenizer.chat_template = jinja + "{{ 'more' }}"
     tokenizer.save_pretrained(folder)
     program.refuses(*words, naming=["looks like chatml", "--template"])
     return f"{len(ids)} ids"
+
+
+def sentencepiece_exported(program):
+    """A SentencePiece model's turns, as LlamaTokenizer reads them."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts.lines()), model_prefix=str(program.work / "spm"), vocab_size=400, model_type="bpe", byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, minloglevel=2)
+    talks = conversations(False)
+    write_lines(program.work / "talks.jsonl", talks)
+    program("tokenize", "talks.jsonl", "--chat", "--tokenizer", "spm.model", "--separator", "none", "--template", "mistral", "-o", "talks.tokens")
+    theirs = exported(program, "talks.tokens")
+    want = [id for talk in talks for id in theirs.apply_chat_template(talk, tokenize=True, return_dict=True)["input_ids"]]
+    got = read_tokens(program.work / "talks.tokens")[0].tolist()
+    assert got == want, f"{theirs.convert_ids_to_tokens(got)} for {theirs.convert_ids_to_tokens(want)}"
+    return f"{len(want)} ids"
+
+
+ANSWERS = {"Which sea?": "Aegean.", "How many oars?": "170."}
+
+
+def answers_end(name, end, program):
+    """A model that was taught two answers: asked without --template, each is the whole text, and its turn's token ends it."""
+    _, special, _ = TEMPLATES[name]
+    tokenizer = train_tokenizer(program.work / "tokenizer", special)
+    talks = [[{"role": "user", "content": asked}, {"role": "assistant", "content": answer}] for asked, answer in ANSWERS.items()]
+    write_lines(program.work / "talks.jsonl", talks * 20)
+    write_lines(program.work / "asked.jsonl", [talk[:1] for talk in talks])
+    program("tokenize", "talks.jsonl", "--chat", "--tokenizer", "tokenizer", "--separator", tokenizer.convert_tokens_to_ids(EOT), "--template",
+            name, "-o", "talks.tokens")
+    program("train", ROOT / "inputs/quickstart.toml", "model.vocab=0", "data.path=talks.tokens", *SMALL, "model.context=64",
+            "data.packing=documents", "data.attention=document", "train.batch=2", "optimizer.lr=1e-2", "train.steps=60", "--run-dir", "run")
+    words = ["generate", "run", "--chat", "--temperature", 0, "--tokens", 40]
+    rows = [json.loads(line) for line in program(*words, "--prompts", "asked.jsonl").splitlines()]
+    for (asked, answer), row in zip(ANSWERS.items(), rows, strict=True):
+        assert row["messages"][-1] == {"role": "assistant", "content": answer}, row
+        assert row["ended"] == "end of text", row
+        assert row["tokens"] == len(tokenizer(answer, add_special_tokens=False)["input_ids"]), row
+        assert program(*words, "--prompt", asked) == answer + "\n"
+        behind = program(*words[:-1], row["tokens"] + 1, "--ignore-eos", "--prompt", asked)
+        assert behind == f"{answer}{end}\n", behind
+    # Another template than that of the training is taken where it is asked for.
+    (program.work / "plain.toml").write_text('[user]\nbefore = "Q: "\n[assistant]\nafter = "\\n"\n')
+    said = program(*words, "--prompt", "How many oars?", "--template", "plain.toml")
+    assert said != "170.\n", said
+    return f"{rows[0]['tokens']} and {rows[1]['tokens']} tokens"
 
 
 def cases():
@@ -225,6 +362,16 @@ def cases():
         yield name, lambda program, name=name: same_ids(name, byte_level, program)
     for name in ("llama2", "mistral", "zephyr", "gemma"):
         yield f"{name}_metaspace", lambda program, name=name: same_ids(name, with_metaspace, program)
+    for name in TEMPLATES:
+        yield f"{name}_prompts", lambda program, name=name: same_prompts(name, byte_level, program)
+        yield f"{name}_exported", lambda program, name=name: same_as_exported(name, byte_level, program)
+    for name in ("llama2", "mistral", "zephyr", "gemma"):
+        yield f"{name}_metaspace_prompts", lambda program, name=name: same_prompts(name, with_metaspace, program)
+        yield f"{name}_metaspace_exported", lambda program, name=name: same_as_exported(name, with_metaspace, program)
+    if importlib.util.find_spec("google") and importlib.util.find_spec("google.protobuf"):  # transformers reads a model with it
+        yield "sentencepiece_exported", sentencepiece_exported
+    for name, end in (("chatml", "<|im_end|>"), ("gemma", "<end_of_turn>"), ("zephyr", "</s>")):
+        yield f"{name}_answers_end", lambda program, name=name, end=end: answers_end(name, end, program)
     yield "special_texts_are_text", special_texts_are_text
     yield "added_tokens_in_contents", added_tokens_in_contents
     yield "own_template", own_template

@@ -74,7 +74,7 @@ def main():
     p.add_argument("--only", default="", metavar="PATTERN", help="cases whose names match this regular expression")
     a = p.parse_args()
     build = a.build.resolve()
-    for program in ("trireme", "tests/hf_logits"):
+    for program in ("trireme", "tests/hf_logits", "tests/hf_prompts"):
         if not (build / program).is_file():
             sys.exit(f"test-hf: there is no {build / program}: `make test-hf` builds it")
     try:
