@@ -58,7 +58,7 @@ exec "{program.build}/trireme" "$@"
             (work / toml_file(text)).write_text(text)
             continue
         command = [sys.executable, "-c", text] if language == "python" else ["sh", "-ec", text]
-        ran = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True, timeout=300,
+        ran = subprocess.run(command, cwd=work, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=300,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert ran.returncode == 0, f"{text}\nexit code {ran.returncode}\n{ran.stdout[-1000:]}{ran.stderr[-3000:]}"
         said = ran.stdout
