@@ -23,7 +23,7 @@ static Prompt prompt_of(const FileLine& line, PromptsAre form) {
   if (form == PromptsAre::conversations) {
     row = object_in(line, "{\"messages\": [{\"role\": \"user\", \"content\": \"...\"}]}");
     try {
-      p.messages = conversation_of(row);
+      p.messages = conversation_of(row, line.text);
     } catch (const Error& e) {
       fail("{}: {}", where, e.what());
     }
@@ -82,8 +82,17 @@ ContinuationWriter::ContinuationWriter(const std::filesystem::path& path)
 void ContinuationWriter::add(std::size_t index, const Prompt& prompt, const std::string& text,
                              std::int64_t tokens, std::string_view ended) {
   nlohmann::ordered_json row;
-  for (const auto& m : prompt.messages)
-    row["messages"].push_back({{"role", m.role}, {"content", m.content}});
+  for (const auto& m : prompt.messages) {
+    nlohmann::ordered_json message{{"role", m.role}, {"content", m.content}};
+    for (const auto& call : m.calls)
+      message["tool_calls"].push_back(
+          {{"type", "function"},
+           {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    row["messages"].push_back(std::move(message));
+  }
+  if (!prompt.messages.empty())
+    for (const auto& tool : prompt.messages[0].tools)
+      row["tools"].push_back(nlohmann::ordered_json::parse(tool));
   if (prompt.messages.empty()) {
     row["prompt"] = prompt.text;
     row["text"] = text;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -30,16 +30,15 @@ std::string literal(std::string_view text) {
   return out + "'";
 }
 
-// A text with the tokenizer's tokens where it names them.
-std::string expression(std::string_view text) {
+// A text, with what Jinja calls them in the place of some names.
+std::string expression(std::string_view text,
+                       std::map<std::string_view, std::string_view> others = {}) {
+  others.insert({{"{bos}", "bos_token"}, {"{eos}", "eos_token"}});
+  std::vector<std::string_view> names;
+  for (const auto& [name, other] : others) names.push_back(name);
   std::vector<std::string> parts;
-  while (!text.empty()) {
-    const auto at = std::min(text.find("{bos}"), text.find("{eos}"));
-    if (at > 0) parts.push_back(literal(text.substr(0, at)));
-    if (at == std::string_view::npos) break;
-    parts.emplace_back(text[at + 1] == 'b' ? "bos_token" : "eos_token");
-    text.remove_prefix(at + 5);
-  }
+  for (const auto& part : parts_of(text, names))
+    parts.push_back(part.stands_for_other ? std::string(others.at(part.text)) : literal(part.text));
   return parts.empty() ? "''" : fmt::format("{}", fmt::join(parts, " + "));
 }
 
@@ -78,9 +77,10 @@ class JinjaWriter {
   // A content is a text or a list of texts.
   void content() {
     statement("macro content_of(message)");
-    statement(
-        "set content = message['content'] if message['content'] is string else "
-        "message['content'] | map(attribute='text') | join");
+    const auto* const given =
+        template_.calls.each.empty() ? "message['content']" : "(message['content'] or '')";
+    statement(fmt::format(
+        "set content = {0} if {0} is string else {0} | map(attribute='text') | join", given));
     if (!template_.refused.empty())
       refuse(
           literal(template_.refused) + " in content",
@@ -100,10 +100,36 @@ class JinjaWriter {
       statement("endif");
     }
     refuse("not turns", "the conversation has no turn");
+    if (template_.tools.each.empty()) refuse("tools", "this template does not write tools");
     print(expression(template_.begin));
     if (!has_system() || system_in_user()) return;
+    const auto& t = template_.turns.at("system");
+    if (template_.tools.each.empty()) {
+      statement("if system is not none");
+      print(turn(t, trimmed("system")));
+    } else {
+      statement("if system is not none or tools");
+      print(expression(t.before));
+      statement("if system is not none");
+      print(trimmed("system"));
+      statement("endif");
+      tools();
+      print(expression(t.after));
+    }
+    statement("endif");
+  }
+
+  void tools() {
+    const auto& t = template_.tools;
+    statement("if tools");
     statement("if system is not none");
-    print(turn(template_.turns.at("system"), trimmed("system")));
+    print(expression(t.apart));
+    statement("endif");
+    print(expression(t.before));
+    statement("for tool in tools");
+    print(expression(t.each, {{"{tool}", "(tool | tojson)"}}));
+    statement("endfor");
+    print(expression(t.after));
     statement("endif");
   }
 
@@ -113,16 +139,22 @@ class JinjaWriter {
     if (template_.alternating)
       refuse("(message['role'] == 'user') != (loop.index0 % 2 == 0)",
              "user and assistant take turns, the user begins");
+    refuse(template_.calls.each.empty()
+               ? "message['tool_calls']"
+               : "message['tool_calls'] and message['role'] != 'assistant'",
+           "this template does not write a message's tool_calls");
     statement("set content = " + trimmed("content"));
     std::vector<std::string> roles;
     for (const auto& [role, t] : template_.turns) {
       if (role == "system" && system_in_user()) continue;
       statement(
           fmt::format("{} message['role'] == {}", roles.empty() ? "if" : "elif", literal(role)));
+      group(t.group_before, role, "loop.first or turns[loop.index0 - 1]");
       if (role == "assistant")
         answer(t);
       else
         print(turn(t, "content"));
+      group(t.group_after, role, "loop.last or turns[loop.index0 + 1]");
       roles.push_back(role);
     }
     statement("else");
@@ -141,14 +173,42 @@ class JinjaWriter {
     statement("endif");
   }
 
-  void answer(const ChatTemplate::Turn& t) {
-    if (template_.before_last.empty()) return print(turn(t, "content"));
-    statement("if loop.last");
-    print(fmt::format("{} + {} + content.lstrip('\\n') + {}", expression(t.before),
-                      expression(template_.before_last), expression(t.after)));
-    statement("else");
-    print(turn(t, "content"));
+  void group(const std::string& text, const std::string& role, std::string_view border) {
+    if (text.empty()) return;
+    statement(fmt::format("if {}['role'] != {}", border, literal(role)));
+    print(expression(text));
     statement("endif");
+  }
+
+  void answer(const ChatTemplate::Turn& t) {
+    print(expression(t.before));
+    if (template_.before_last.empty()) {
+      print("content");
+    } else {
+      statement("if loop.last and turns | selectattr('role', 'equalto', 'user') | list");
+      print(expression(template_.before_last) + " + content.lstrip('\\n')");
+      statement("else");
+      print("content");
+      statement("endif");
+    }
+    if (!template_.calls.each.empty()) calls();
+    print(expression(t.after));
+  }
+
+  void calls() {
+    statement("for call in message['tool_calls'] or []");
+    statement("set call = call['function'] if call['function'] is mapping else call");
+    statement("set arguments = call['arguments']");
+    if (!template_.calls.between.empty()) {
+      statement("if content or not loop.first");
+      print(expression(template_.calls.between));
+      statement("endif");
+    }
+    print(expression(
+        template_.calls.each,
+        {{"{name}", "call['name']"},
+         {"{arguments}", "(arguments if arguments is string else arguments | tojson)"}}));
+    statement("endfor");
   }
 
   void end() {

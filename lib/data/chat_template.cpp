@@ -33,12 +33,37 @@ ChatTemplate chatml(const char* name, const Roles& roles, const char* default_sy
           .default_system = default_system};
 }
 
+// Qwen's calls are objects of JSON, and what a tool gives is a user's turn.
+void add_tools(ChatTemplate& t) {
+  t.turns["tool"] = {"\n<tool_response>\n", "\n</tool_response>", "<|im_start|>user",
+                     "<|im_end|>\n"};
+  t.calls = {"<tool_call>\n{\"name\": \"{name}\", \"arguments\": {arguments}}\n</tool_call>", "\n"};
+  t.tools = {
+      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
+      "provided with function signatures within <tools></tools> XML tags:\n<tools>",
+      "\n{tool}",
+      "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
+      "within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, "
+      "\"arguments\": <args-json-object>}\n</tool_call>",
+      "\n\n"};
+  t.plain = {"<tool_call>",     "</tool_call>",     "<tools>",         "</tools>",
+             "<tool_response>", "</tool_response>", "<function-name>", "<args-json-object>"};
+}
+
+ChatTemplate qwen25(const Roles& roles) {
+  auto t = chatml("qwen2.5", roles,
+                  "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.");
+  add_tools(t);
+  return t;
+}
+
 // An answer without a thought, as with enable_thinking=False.
 ChatTemplate qwen3(const Roles& roles) {
   auto t = chatml("qwen3", roles);
   t.before_last = "<think>\n\n</think>\n\n";
   t.special.insert(t.special.end(), {"<think>", "</think>"});
   t.refused = "</think>";
+  add_tools(t);
   return t;
 }
 
@@ -47,8 +72,7 @@ std::vector<ChatTemplate> built_in() {
   return {
       chatml("chatml", four),
       chatml("qwen2", four, "You are a helpful assistant."),
-      chatml("qwen2.5", three,
-             "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+      qwen25(three),
       qwen3(three),
       chatml("smollm2", four,
              "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
@@ -110,10 +134,11 @@ bool holds(std::string_view text, std::string_view part) {
 template <class F>
 void each_text(ChatTemplate& t, const F& f) {
   for (auto& [role, turn] : t.turns) {
-    f(turn.before);
-    f(turn.after);
+    for (auto* text : {&turn.before, &turn.after, &turn.group_before, &turn.group_after}) f(*text);
   }
-  for (auto* text : {&t.begin, &t.end, &t.before_last}) f(*text);
+  for (auto* text : {&t.begin, &t.end, &t.before_last, &t.calls.each, &t.calls.between,
+                     &t.tools.before, &t.tools.each, &t.tools.after, &t.tools.apart})
+    f(*text);
 }
 
 // Those that are written as contents are.
@@ -218,6 +243,27 @@ ChatTemplate with_tokens_of(ChatTemplate t, const Tokenizer& tokenizer) {
             t.name, text);
   each_text(t, [&](const std::string& text) { require_tokens(t, tokenizer, text); });
   return t;
+}
+
+std::vector<ChatPart> parts_of(std::string_view text, const std::vector<std::string_view>& names) {
+  std::vector<ChatPart> parts;
+  std::size_t begin = 0;
+  const auto end_text = [&](std::size_t end) {
+    if (end > begin) parts.push_back({text.substr(begin, end - begin), false});
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const auto rest = text.substr(i);
+    const auto name = std::ranges::find_if(names, [&](auto n) { return rest.starts_with(n); });
+    if (name == names.end()) {
+      ++i;
+      continue;
+    }
+    end_text(i);
+    parts.push_back({*name, true});
+    begin = i += name->size();
+  }
+  end_text(text.size());
+  return parts;
 }
 
 std::size_t special_at(const ChatTemplate& t, std::string_view text) {

@@ -15,7 +15,21 @@ namespace trireme {
 struct ChatTemplate {
   struct Turn {
     std::string before, after;
+    // Before the first and behind the last of turns of this role that follow each other.
+    std::string group_before{}, group_after{};
     bool operator==(const Turn&) const = default;
+  };
+  // Calls of tools, behind the content of an assistant's turn.
+  struct Calls {
+    std::string each{};  // with "{name}" and "{arguments}", which is JSON; empty: none are written
+    std::string between{};  // calls, and before the first where there is a content
+    bool operator==(const Calls&) const = default;
+  };
+  // The tools of a conversation, behind the content of the system's turn, which is written then.
+  struct Tools {
+    std::string before{}, each{}, after{};  // each with "{tool}", which is JSON; empty: refused
+    std::string apart{};                    // before all where there is a system's text
+    bool operator==(const Tools&) const = default;
   };
   // A system text in the first user turn stands before its content.
   enum class SystemPlace : std::uint8_t { own_turn, first_user_turn };
@@ -33,9 +47,11 @@ struct ChatTemplate {
   SystemPlace system = SystemPlace::own_turn;
   bool trimmed = false;      // contents are written without white space at both ends
   bool alternating = false;  // user and assistant take turns, the user begins
-  // Written behind `before` of the last turn, if that is the assistant's; line ends at the begin of
-  // its content are then left out.
+  // Written behind `before` of the last turn, if that is the assistant's and the user had one; line
+  // ends at the begin of its content are then left out.
   std::string before_last{};
+  Calls calls{};
+  Tools tools{};
   // A text that contents may not hold, as the model's own template treats it in another way.
   std::string refused{};
   bool operator==(const ChatTemplate&) const = default;
@@ -51,6 +67,13 @@ ChatTemplate chat_template_named(std::string_view name);
 // no token, where one stands in a text that is written as contents are, and where the template
 // writes "<..>", without white space in it, that is neither a token nor of `plain`.
 ChatTemplate with_tokens_of(ChatTemplate, const Tokenizer&);
+
+// A part of a template's text.
+struct ChatPart {
+  std::string_view text;
+  bool stands_for_other;  // one of `names`, as "{tool}"
+};
+std::vector<ChatPart> parts_of(std::string_view text, const std::vector<std::string_view>& names);
 
 // Bytes of the longest special text that `text` begins with; 0: it begins with none.
 std::size_t special_at(const ChatTemplate&, std::string_view text);

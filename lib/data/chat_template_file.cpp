@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,17 +59,34 @@ KeySection turn(const std::string& role) {
     return all.turns.at(role);
   };
   const RowMaker<ChatTemplate, decltype(reach)> row(reach);
-  KeySection section{role,
-                     "A turn.",
-                     false,
-                     {row("before", &T::before, "before its content").literally(),
-                      row("after", &T::after, "behind its content").literally()}};
-  if (role == "system") section.keys.push_back(in_first_user());
-  if (role == "assistant")
-    section.keys.push_back(
-        rows_of<ChatTemplate>()("before_last", &ChatTemplate::before_last,
+  KeySection section{
+      role,
+      "A turn.",
+      false,
+      {row("before", &T::before, "before its content").literally(),
+       row("after", &T::after, "behind its content").literally(),
+       row("group_before", &T::group_before, "before the first of some in a row").literally(),
+       row("group_after", &T::group_after, "behind the last of some in a row").literally()}};
+  const auto add = [&](const KeyRow& key) { section.keys.push_back(key); };
+  if (role == "system") {
+    const auto tools = rows_of(&ChatTemplate::tools);
+    using Tools = ChatTemplate::Tools;
+    add(in_first_user());
+    add(tools("tools_before", &Tools::before, "behind its content, before the tools").literally());
+    add(tools("tool", &Tools::each, "each of them: {tool} is its JSON").literally());
+    add(tools("tools_after", &Tools::after, "behind the tools").literally());
+    add(tools("tools_apart", &Tools::apart, "between a content and tools_before").literally());
+  }
+  if (role == "assistant") {
+    const auto calls = rows_of(&ChatTemplate::calls);
+    using Calls = ChatTemplate::Calls;
+    add(rows_of<ChatTemplate>()("before_last", &ChatTemplate::before_last,
                                 "behind `before` of a last turn; line ends after it are left out")
             .literally());
+    add(calls("call", &Calls::each, "of a tool: its {name}, and its {arguments} as JSON")
+            .literally());
+    add(calls("between_calls", &Calls::between, "and between a content and the first").literally());
+  }
   return section;
 }
 
@@ -104,12 +122,22 @@ class Reader final : public TableReader {
   ChatTemplate template_;
 };
 
+// Keys that few templates need.
+bool is_left_out(const Key& key, const ChatTemplate& t) {
+  constexpr std::string_view rare[] = {"group_before", "group_after",  "tools_before",
+                                       "tool",         "tools_after",  "tools_apart",
+                                       "call",         "between_calls"};
+  return std::ranges::find(rare, key.name) != std::end(rare) &&
+         key.access.get(t, 0) == KeyValue(std::string());
+}
+
 std::string lines_of(const KeySection& section, const ChatTemplate& t) {
   std::vector<CommentedLine> lines;
   for (const auto& key : section.keys)
-    lines.push_back(
-        {fmt::format("{} = {}", key.name, to_toml(key.access.get(t, 0), TextIs::literal)),
-         key.meaning});
+    if (!is_left_out(key, t))
+      lines.push_back(
+          {fmt::format("{} = {}", key.name, to_toml(key.access.get(t, 0), TextIs::literal)),
+           key.meaning});
   return in_columns(lines);
 }
 
@@ -139,6 +167,15 @@ ChatTemplate parse_chat_template(std::string_view text, const std::string& sourc
           "{}: a chat template has a section [user] and a section [assistant]", source);
   require(t.default_system.empty() || t.turns.contains("system"),
           "{}: default_system needs a section [system]", source);
+  require(
+      t.tools.each.empty() || t.system == ChatTemplate::SystemPlace::own_turn,
+      "{}: tools are written into a turn of the system: leave \"tool\" or \"in_first_user\" out",
+      source);
+  for (const auto& [key, text, name] :
+       {std::tuple{"tool", &t.tools.each, "{tool}"}, std::tuple{"call", &t.calls.each, "{name}"},
+        std::tuple{"call", &t.calls.each, "{arguments}"}})
+    require(text->empty() || text->find(name) != std::string::npos,
+            "{}: \"{}\" has no place for {}", source, key, name);
   require(
       !t.turns["assistant"].after.empty(),
       "{}: [assistant] has no text behind its content, so that no end of a turn could be learnt: "

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -50,6 +51,17 @@ class Writer {
     return first_end;
   }
   void write_content(std::string_view text) { chat_.text += text; }
+  // With other texts in the place of some names.
+  using Texts = std::map<std::string_view, std::string_view>;
+  void write(std::string_view text, const Texts& others) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, other] : others) names.push_back(name);
+    for (const auto& part : parts_of(text, names))
+      if (part.stands_for_other)
+        write_content(others.at(part.text));
+      else
+        write(part.text);
+  }
   std::size_t place() const { return chat_.text.size(); }
   void learn(std::size_t begin, std::size_t end) {
     if (end > begin) chat_.targets.push_back({begin, end});
@@ -76,11 +88,20 @@ const ChatTemplate::Turn& turn_of(const ChatTemplate& t, const std::string& role
 void check(const ChatTemplate& t, const Conversation& c) {
   const std::size_t turns_begin = !c.empty() && c[0].role == "system" ? 1 : 0;
   require(c.size() > turns_begin, "the conversation has no turn");
+  require(
+      c[0].tools.empty() || !t.tools.each.empty(),
+      "the conversation has \"tools\", which the chat template {} does not write: leave them out, "
+      "or write one with a text for them",
+      t.name);
   for (std::size_t i = 0; i < c.size(); ++i) {
     turn_of(t, c[i].role, i + 1);
     require(t.refused.empty() || c[i].content.find(t.refused) == std::string::npos,
             "message {} holds {}, which the chat template {} does not write here", i + 1, t.refused,
             t.name);
+    require(c[i].calls.empty() || (c[i].role == "assistant" && !t.calls.each.empty()),
+            "message {} has \"tool_calls\": the chat template {} writes {}", i + 1, t.name,
+            t.calls.each.empty() ? "none, write one with a text for them"
+                                 : "those of an assistant alone");
     require(i == 0 || c[i].role != "system" || t.system == SystemPlace::own_turn,
             "message {} is of the system: the chat template {} has one at the begin alone", i + 1,
             t.name);
@@ -100,8 +121,10 @@ void check(const ChatTemplate& t, const Conversation& c) {
 
 // With the default system text where there is none, and in the first user's where it belongs there.
 Conversation prepared(const ChatTemplate& t, Conversation c) {
-  if (c[0].role != "system" && !t.default_system.empty())
-    c.insert(c.begin(), {"system", t.default_system});
+  if (c[0].role != "system" && (!t.default_system.empty() || !c[0].tools.empty())) {
+    auto tools = std::exchange(c[0].tools, {});
+    c.insert(c.begin(), {"system", t.default_system, {}, std::move(tools)});
+  }
   if (t.system == SystemPlace::first_user_turn && c[0].role == "system") {
     const auto& turn = turn_of(t, "system", 1);
     c[1].content = turn.before + c[0].content + turn.after + c[1].content;
@@ -109,11 +132,27 @@ Conversation prepared(const ChatTemplate& t, Conversation c) {
   }
   for (auto& message : c)
     if (t.trimmed) message.content = trimmed(message.content);
-  if (c.back().role == "assistant" && !t.before_last.empty()) {
-    auto& content = c.back().content;
-    content.erase(0, std::min(content.find_first_not_of('\n'), content.size()));
-  }
   return c;
+}
+
+std::string_view without_line_ends(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of('\n'), text.size()));
+}
+
+void write_calls(const ChatTemplate& t, const Message& message, Writer& writer) {
+  bool any = !message.content.empty();
+  for (const auto& call : message.calls) {
+    if (std::exchange(any, true)) writer.write(t.calls.between);
+    writer.write(t.calls.each, {{"{name}", call.name}, {"{arguments}", call.arguments}});
+  }
+}
+
+void write_tools(const ChatTemplate& t, const std::vector<std::string>& tools, bool behind_text,
+                 Writer& writer) {
+  if (behind_text) writer.write(t.tools.apart);
+  writer.write(t.tools.before);
+  for (const auto& tool : tools) writer.write(t.tools.each, {{"{tool}", tool}});
+  writer.write(t.tools.after);
 }
 
 // How many tokens lie before a place of the text: those that end there or before.
@@ -192,18 +231,27 @@ class Places {
 // All but what ends the conversation.
 static Writer written(const ChatTemplate& t, const Conversation& conversation) {
   check(t, conversation);
+  const bool has_system = conversation[0].role == "system" || !t.default_system.empty();
   const auto turns = prepared(t, conversation);
+  const bool asked = std::ranges::find(turns, "user", &Message::role) != turns.end();
   Writer writer(t);
   writer.write(t.begin);
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    const auto& [role, content] = turns[i];
+    const auto& message = turns[i];
+    const auto& role = message.role;
     const auto& turn = turn_of(t, role, i + 1);
+    if (i == 0 || turns[i - 1].role != role) writer.write(turn.group_before);
     writer.write(turn.before);
-    if (i + 1 == turns.size() && role == "assistant") writer.write(t.before_last);
+    const bool ends = i + 1 == turns.size();
+    const bool thinks = ends && asked && role == "assistant" && !t.before_last.empty();
+    if (thinks) writer.write(t.before_last);
     const auto begin = writer.place();
-    writer.write_content(content);
+    writer.write_content(thinks ? without_line_ends(message.content) : message.content);
+    write_calls(t, message, writer);
+    if (!message.tools.empty()) write_tools(t, message.tools, has_system, writer);
     const auto end = writer.write(turn.after);
     if (role == "assistant") writer.learn(begin, end);
+    if (ends || turns[i + 1].role != role) writer.write(turn.group_after);
   }
   return writer;
 }

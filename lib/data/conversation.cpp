@@ -1,9 +1,11 @@
 #include "lib/data/conversation.hpp"
 
 #include <map>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
+#include "lib/data/python_json.hpp"
 
 namespace trireme {
 
@@ -18,12 +20,70 @@ const std::string& text_in(const Json& object, const char* field, std::size_t nu
   return found->get_ref<const std::string&>();
 }
 
-std::string content_in(const Json& message, const char* field, std::size_t number) {
-  const auto calls = message.find("tool_calls");
-  require(calls == message.end() || calls->is_null() || calls->empty(),
-          "message {} has \"tool_calls\", which are not supported: write them into its content",
-          number);
+// Empty: not there, null, or without elements.
+const Json& list_in(const Json& object, const char* field, const std::string& whose) {
+  static const Json none = Json::array();
+  const auto found = object.find(field);
+  if (found == object.end() || found->is_null()) return none;
+  require(found->is_array(), "{} has \"{}\" that are no list", whose, field);
+  return *found;
+}
+
+// The values whose JSON is written into the text.
+std::map<JsonPlace, std::string> texts_of(std::string_view text) {
+  return python_json(text, [](const JsonPlace& p) {
+    return (p.size() == 2 && p[0] == "tools") ||
+           (p.size() >= 5 && p[2] == "tool_calls" && p.back() == "arguments");
+  });
+}
+
+std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std::string_view text) {
+  const auto number = std::stoul(place[1]) + 1;
+  const auto& list = list_in(message, "tool_calls", fmt::format("message {}", number));
+  std::vector<ToolCall> calls;
+  if (list.empty()) return calls;
+  const auto texts = texts_of(text);
+  for (const auto& one : list) {
+    auto at = place;
+    at.insert(at.end(), {"tool_calls", std::to_string(calls.size())});
+    const bool inner = one.is_object() && one.contains("function");
+    if (inner) at.emplace_back("function");
+    at.emplace_back("arguments");
+    const auto& call = inner ? one.at("function") : one;
+    const bool whole = call.is_object() && call.contains("arguments") && call.contains("name") &&
+                       call.at("name").is_string();
+    require(whole,
+            "message {}: call {} of its \"tool_calls\" is not {{\"function\": {{\"name\": "
+            "\"..\", \"arguments\": {{..}}}}}}",
+            number, calls.size() + 1);
+    const auto& arguments = call.at("arguments");
+    try {
+      if (arguments.is_string()) parse_json(arguments.get_ref<const std::string&>());
+    } catch (const Error& e) {
+      fail("message {}: the arguments of its call {} are no JSON ({})", number, calls.size() + 1,
+           e.what());
+    }
+    calls.push_back({call.at("name").get<std::string>(),
+                     arguments.is_string() ? arguments.get<std::string>() : texts.at(at)});
+  }
+  return calls;
+}
+
+std::vector<std::string> tools_in(const Json& object, std::string_view text) {
+  const auto& list = list_in(object, "tools", "the conversation");
+  std::vector<std::string> tools;
+  if (list.empty()) return tools;
+  const auto texts = texts_of(text);
+  for (const auto& one : list) {
+    require(one.is_object(), "element {} of \"tools\" is no object", tools.size() + 1);
+    tools.push_back(texts.at({"tools", std::to_string(tools.size())}));
+  }
+  return tools;
+}
+
+std::string content_in(const Json& message, const char* field, std::size_t number, bool calls) {
   const auto found = message.find(field);
+  if (calls && (found == message.end() || found->is_null())) return {};
   if (found == message.end() || !found->is_array()) return text_in(message, field, number);
   std::string all;
   for (const auto& part : *found) {
@@ -44,7 +104,7 @@ std::string role_of(const std::string& from) {
 
 }  // namespace
 
-Conversation conversation_of(const Json& object) {
+Conversation conversation_of(const Json& object, std::string_view text) {
   require(object.is_object(), "this JSON is not an object: each line must be one");
   const bool shared = !object.contains("messages") && object.contains("conversations");
   const auto* const list = shared ? "conversations" : "messages";
@@ -57,12 +117,14 @@ Conversation conversation_of(const Json& object) {
   for (const auto& message : *found) {
     const auto number = all.size() + 1;
     require(message.is_object(), "message {} is no object", number);
-    if (shared)
-      all.push_back(
-          {role_of(text_in(message, "from", number)), content_in(message, "value", number)});
-    else
-      all.push_back({text_in(message, "role", number), content_in(message, "content", number)});
+    auto calls = calls_in(message, {list, std::to_string(all.size())}, text);
+    auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
+    auto role = text_in(message, shared ? "from" : "role", number);
+    all.push_back({shared ? role_of(role) : role, std::move(content), std::move(calls)});
   }
+  auto tools = tools_in(object, text);
+  require(tools.empty() || !all.empty(), "the conversation has tools and no message");
+  if (!tools.empty()) all[0].tools = std::move(tools);
   return all;
 }
 

@@ -2,20 +2,31 @@
 // A conversation in a line of JSON.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme {
 
+struct ToolCall {
+  std::string name;
+  std::string arguments;  // JSON
+  bool operator==(const ToolCall&) const = default;
+};
 struct Message {
   std::string role, content;
+  std::vector<ToolCall> calls{};     // behind the content
+  std::vector<std::string> tools{};  // of the first one: those of the conversation, JSON each
   bool operator==(const Message&) const = default;
 };
 using Conversation = std::vector<Message>;
 
 // {"messages": [{"role": .., "content": ..}, ..]}, or ShareGPT's {"conversations": [{"from": ..,
 // "value": ..}, ..]}, in which human is user, gpt is assistant. A content is a text, or a list of
-// {"type": "text", "text": ..}. Throws Error (without a place) naming what is missing or not
-// supported: calls of tools, pictures.
-Conversation conversation_of(const nlohmann::json&);
+// {"type": "text", "text": ..}, or null beside "tool_calls": [{"function": {"name": ..,
+// "arguments": {..}}}, ..]. Beside the messages "tools" may be a list of objects. Their JSON is
+// written as Python does; arguments that are a text are JSON already and stay as they are. `text`
+// is the object's own. Throws Error (without a place) naming what is missing or not supported, such
+// as pictures.
+Conversation conversation_of(const nlohmann::json&, std::string_view text);
 
 }  // namespace trireme

@@ -81,10 +81,10 @@ class Encoder {
     if (options_.separator) add_ids({&*options_.separator, 1}, !options_.chat, out);
   }
 
-  void add_chat(const Json& object, Encoded& out) const {
+  void add_chat(const Json& object, std::string_view line, Encoded& out) const {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> targets;
-    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation_of(object)), ids,
+    encode_chat(*options_.tokenizer, write_chat(*options_.chat, conversation_of(object, line)), ids,
                 targets);
     if (options_.separator && std::ranges::find(ids, *options_.separator) != ids.end())
       fail(
@@ -135,7 +135,7 @@ class Encoder {
     const std::int64_t before = out.packed.count;
     if (options_.chat) {
       try {
-        add_chat(object, out);
+        add_chat(object, line, out);
       } catch (const Error& e) {
         fail("{}:{}: {}", file, number, e.what());
       } catch (const Json::exception& e) {

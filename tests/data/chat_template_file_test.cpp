@@ -32,12 +32,18 @@ before = "S: "
 after = "\n"
 in_first_user = true
 
+[tool]
+group_before = "["
+group_after = "]"
+
 [user]
 before = "Q: "
 
 [assistant]
 after = "</s>"
 before_last = "-"
+call = "{name}{arguments}"
+between_calls = "+"
 )"));
   EXPECT_EQ(t.begin, "<s>");
   EXPECT_EQ(t.end, ".");
@@ -49,7 +55,9 @@ before_last = "-"
   EXPECT_EQ(t.refused, "</t>");
   EXPECT_EQ(t.before_last, "-");
   EXPECT_EQ(t.system, ChatTemplate::SystemPlace::first_user_turn);
-  EXPECT_EQ(t.turns.size(), 3U);
+  EXPECT_EQ(t.turns.size(), 4U);
+  EXPECT_EQ(t.turns.at("tool"), (ChatTemplate::Turn{"", "", "[", "]"}));
+  EXPECT_EQ(t.calls, (ChatTemplate::Calls{"{name}{arguments}", "+"}));
   EXPECT_EQ(t.turns.at("system"), (ChatTemplate::Turn{"S: ", "\n"}));
   EXPECT_EQ(t.turns.at("user"), (ChatTemplate::Turn{"Q: ", ""}));
   EXPECT_EQ(t.turns.at("assistant"), (ChatTemplate::Turn{"", "</s>"}));
@@ -69,12 +77,18 @@ TEST(ChatTemplateFile, MistakesAreNamedWithTheirPlace) {
               HasSubstr("there is no key 'first' in a chat template; keys: begin"));
   EXPECT_THAT(refusal(turns + "behind = \"\"\n"),
               HasSubstr("t.toml:4:1: there is no key 'behind' in [assistant]"));
-  EXPECT_THAT(refusal(turns + "in_first_user = true\n"),
-              HasSubstr("no key 'in_first_user' in [assistant]; keys: before, after, before_last"));
+  EXPECT_THAT(
+      refusal(turns + "in_first_user = true\n"),
+      HasSubstr("no key 'in_first_user' in [assistant]; keys: before, after, group_before"));
   EXPECT_THAT(refusal("[user]\n"), HasSubstr("[assistant]"));
   EXPECT_THAT(refusal("[user]\n[assistant]\n"), HasSubstr("no end of a turn"));
   EXPECT_THAT(refusal("default_system = \"x\"\n" + turns), HasSubstr("[system]"));
   EXPECT_THAT(refusal("[user"), HasSubstr("t.toml:1:"));
+  EXPECT_THAT(refusal(turns + "call = \"{name}\"\n"),
+              HasSubstr("\"call\" has no place for {arguments}"));
+  EXPECT_THAT(refusal(turns + "[system]\ntool = \"x\"\n"), HasSubstr("has no place for {tool}"));
+  EXPECT_THAT(refusal(turns + "[system]\ntool = \"{tool}\"\nin_first_user = true\n"),
+              HasSubstr("tools are written into a turn of the system"));
   EXPECT_THAT(message_of<Error>([&] { read_chat_template(scratch / "no.toml"); }),
               HasSubstr("cannot read"));
 }

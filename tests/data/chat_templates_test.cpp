@@ -152,9 +152,11 @@ TEST(ChatTemplates, JinjaKeepsEveryText) {
   EXPECT_THAT(
       text,
       HasSubstr("{{- bos_token + '\\'\\\\\\n\\x09{{ %}\u00e4' + eos_token + bos_token -}}\n"));
-  EXPECT_THAT(text,
-              HasSubstr("{%- if message['role'] == 'assistant' -%}\n{{- '' + content + '.' -}}\n"
-                        "{%- elif message['role'] == 'user' -%}\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "{%- if message['role'] == 'assistant' -%}\n{{- '' -}}\n{{- content -}}\n{{- '.' -}}\n"
+          "{%- elif message['role'] == 'user' -%}\n"));
 }
 
 }  // namespace

@@ -220,7 +220,9 @@ TEST(ChatText, AQuestionEndsWhereItsAnswerBegins) {
 }
 
 TEST(Conversations, AreReadFromBothForms) {
-  const auto read = [](const char* text) { return conversation_of(nlohmann::json::parse(text)); };
+  const auto read = [](const char* text) {
+    return conversation_of(nlohmann::json::parse(text), text);
+  };
   EXPECT_THAT(read(R"({"messages": [{"role": "user", "content": "a"},
                        {"role": "assistant", "content": [{"type": "text", "text": "b"},
                         {"type": "text", "text": "c"}], "tool_calls": null}]})"),
@@ -239,7 +241,66 @@ TEST(Conversations, AreReadFromBothForms) {
               HasSubstr("no text, which is not supported"));
   EXPECT_THAT(
       refusal(R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{}]}]})"),
-      HasSubstr("tool_calls"));
+      HasSubstr("message 1: call 1 of its \"tool_calls\" is not"));
+  EXPECT_THAT(refusal(R"({"messages": [{"role": "assistant", "content": null}]})"),
+              HasSubstr("no text in \"content\""));
+  EXPECT_THAT(refusal(R"({"messages": [{"role": "assistant", "tool_calls": [{"name": "f",
+                          "arguments": "{"}]}]})"),
+              HasSubstr("the arguments of its call 1 are no JSON"));
+  EXPECT_THAT(refusal(R"({"messages": [], "tools": ["f"]})"), HasSubstr("element 1 of \"tools\""));
+  EXPECT_THAT(refusal(R"({"messages": [], "tools": "f"})"), HasSubstr("no list"));
+}
+
+TEST(Conversations, HaveCallsOfTools) {
+  const char* text = R"({"messages": [{"role": "user", "content": "a"},
+    {"role": "assistant", "content": null, "tool_calls": [
+      {"id": "x", "type": "function", "function": {"name": "f", "arguments": {"z": 1e5,"a":[2]}}},
+      {"name": "g", "arguments": "{\"b\":1}"}]}],
+    "tools": [{"type":"function", "function": {"name": "f"}}]})";
+  EXPECT_THAT(
+      conversation_of(nlohmann::json::parse(text), text),
+      ElementsAre(
+          Message{"user", "a", {}, {R"({"type": "function", "function": {"name": "f"}})"}},
+          Message{"assistant", "", {{"f", R"({"z": 100000.0, "a": [2]})"}, {"g", R"({"b":1})"}}}));
+}
+
+// As Qwen's model cards show them.
+TEST(ChatText, HasToolsAndTheirCalls) {
+  const auto call = [](const char* name) { return ToolCall{name, R"({"a": 1})"}; };
+  const Conversation talk{{"user", "q", {}, {R"({"name": "f"})"}},
+                          {"assistant", "Wait.", {call("f"), call("g")}},
+                          {"tool", "1"},
+                          {"tool", "2"},
+                          {"assistant", "", {call("h")}}};
+  const std::string tools =
+      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are "
+      "provided with function signatures within <tools></tools> XML tags:\n<tools>\n{\"name\": "
+      "\"f\"}\n</tools>\n\nFor each function call, return a json object with function name and "
+      "arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": "
+      "<function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n"
+      "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\nWait.\n"
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n"
+      "<tool_call>\n{\"name\": \"g\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>\n"
+      "<|im_start|>user\n<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n"
+      "</tool_response><|im_end|>\n<|im_start|>assistant\n";
+  const std::string last =
+      "<tool_call>\n{\"name\": \"h\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>\n";
+  EXPECT_EQ(written("qwen3", talk),
+            "<|im_start|>system\n" + tools + "<think>\n\n</think>\n\n" + last);
+  EXPECT_EQ(written("qwen2.5", talk),
+            "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+            "assistant.\n\n" +
+                tools + last);
+  const auto refusal = [&](const char* name, const Conversation& c) {
+    return message_of<Error>([&] { written(name, c); });
+  };
+  EXPECT_THAT(refusal("chatml", talk), HasSubstr("\"tools\", which the chat template chatml"));
+  EXPECT_THAT(refusal("chatml", {{"user", "q"}, {"assistant", "", {call("f")}}}),
+              HasSubstr("message 2 has \"tool_calls\""));
+  EXPECT_THAT(refusal("qwen3", {{"user", "q", {call("f")}}, {"assistant", "a"}}),
+              HasSubstr("those of an assistant alone"));
+  // Without a question there is no thought.
+  EXPECT_EQ(written("qwen3", {{"assistant", "\na"}}), "<|im_start|>assistant\n\na<|im_end|>\n");
 }
 
 // Of SentencePiece, control tokens stand in no text, so that they are never taken for one.

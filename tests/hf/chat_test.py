@@ -31,6 +31,32 @@ def chatml(default="", last=""):
             "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n" + last + "' }}{%- endif %}")
 
 
+def qwen(default="", last=""):
+    """With tools, as Qwen 2.5 (`default`) and Qwen 3 (`last`) have them."""
+    return ("""{%- set said = messages[0].content if messages[0].role == 'system' else '""" + default + """' -%}
+{%- if tools or messages[0].role == 'system' or '""" + default + """' -%}{{- '<|im_start|>system\\n' + said -}}
+{%- if tools -%}{%- if messages[0].role == 'system' or said -%}{{- '\\n\\n' -}}{%- endif -%}
+{{- '# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\nYou are provided with function signatures' -}}
+{{- ' within <tools></tools> XML tags:\\n<tools>' -}}{%- for tool in tools -%}{{- '\\n' + (tool | tojson) -}}{%- endfor -%}
+{{- '\\n</tools>\\n\\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call>' -}}
+{{- ' XML tags:\\n<tool_call>\\n{"name": <function-name>, "arguments": <args-json-object>}\\n</tool_call>' -}}{%- endif -%}
+{{- '<|im_end|>\\n' -}}{%- endif -%}
+{%- for message in messages -%}{%- set before = messages[loop.index0 - 1].role if loop.index0 else '' -%}
+{%- set behind = messages[loop.index0 + 1].role if not loop.last else '' -%}
+{%- if message.role == 'assistant' -%}
+{{- '<|im_start|>assistant\\n' -}}{%- if loop.last -%}{{- '""" + last + """' -}}{%- endif -%}
+{%- generation -%}{{- message.content.lstrip('\\n') if loop.last and '""" + last + """' else message.content -}}
+{%- for call in message.tool_calls -%}{%- if message.content or not loop.first -%}{{- '\\n' -}}{%- endif -%}
+{{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' -}}
+{%- endfor -%}{{- '<|im_end|>' -}}{%- endgeneration -%}{{- '\\n' -}}
+{%- elif message.role == 'tool' -%}
+{{- ('<|im_start|>user' if before != 'tool' else '') + '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' -}}
+{{- '<|im_end|>\\n' if behind != 'tool' else '' -}}
+{%- elif message.role == 'user' or not loop.first -%}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}
+{%- endif -%}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n""" + last + """' -}}{%- endif -%}""")
+
+
 LLAMA2 = """{%- set offset = 1 if messages[0].role == 'system' else 0 -%}
 {%- for message in messages[offset:] -%}
 {%- if loop.first and offset -%}
@@ -65,8 +91,8 @@ IM = ["<|im_start|>", "<|im_end|>"]
 TEMPLATES = {
     "chatml": (chatml(), IM, True),
     "qwen2": (chatml("You are a helpful assistant."), IM, True),
-    "qwen2.5": (chatml("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."), IM, True),
-    "qwen3": (chatml(last="<think>\\n\\n</think>\\n\\n"), [*IM, "<think>", "</think>"], True),
+    "qwen2.5": (qwen("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."), IM, True),
+    "qwen3": (qwen(last="<think>\\n\\n</think>\\n\\n"), [*IM, "<think>", "</think>"], True),
     "smollm2": (chatml("You are a helpful AI assistant named SmolLM, trained by Hugging Face"), IM, True),
     "llama2": (LLAMA2, [], True),
     "llama3": (LLAMA3, ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"], True),
@@ -244,6 +270,66 @@ def same_as_exported(name, make, program):
     return f"{len(want)} ids"
 
 
+TOOLS = [{"type": "function", "function": {"name": "weather", "description": "Of a \"place\"; größer", "parameters": {
+             "type": "object", "required": ["place"], "properties": {"place": {"type": "string"}, "days": {"type": "number", "maximum": 1e16}}}}},
+         {"type": "function", "function": {"name": "add", "parameters": {}}}]
+
+
+def call(name, **arguments):
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def with_tools():
+    """[(tools, messages)]"""
+    asked = {"role": "user", "content": "Rain?\n"}
+    calls = {"role": "assistant", "content": "", "tool_calls": [call("weather", place="Zürich\t\"ZH\"", days=[1.0, 1e-7, None, True, -3])]}
+    two = {"role": "assistant", "content": "\nBoth.", "tool_calls": [*calls["tool_calls"], call("add", z=1, a={"b": {}, "a": []})]}
+    given = [{"role": "tool", "content": "wet\n"}, {"role": "tool", "content": ""}]
+    answer = {"role": "assistant", "content": "\n\nYes."}
+    system = {"role": "system", "content": "Be brief."}
+    talks = [[asked, calls], [asked, two], [asked, calls, given[0], answer], [asked, two, *given, answer, asked, calls, *given[::-1], answer],
+             [asked, calls, given[0], two, given[1], two, *given, answer, asked], [asked, {**calls, "content": "\n"}]]
+    return [(tools, messages) for talk in talks for tools in (TOOLS, TOOLS[1:], None)
+            for messages in (talk, [system, *talk], [{**system, "content": ""}, *talk])]
+
+
+def calls_of_tools(name, program):
+    """Ids, mask and prompt of conversations with calls of tools; what `export` writes makes the same."""
+    jinja, special, _ = TEMPLATES[name]
+    tokenizer = train_tokenizer(program.work / "tokenizer", special)
+    tokenizer.add_tokens([AddedToken(s, special=False, normalized=False) for s in ("<tool_call>", "</tool_call>")])
+    tokenizer.save_pretrained(program.work / "tokenizer")
+    end = tokenizer.convert_tokens_to_ids(EOT)
+    rows = with_tools()
+
+    def write(name, rows):
+        (program.work / name).write_text("".join(json.dumps({"messages": talk, **({"tools": tools} if tools else {})}) + "\n" for tools, talk in rows))
+
+    write("talks.jsonl", rows)
+    program("tokenize", "talks.jsonl", "--chat", "--tokenizer", "tokenizer", "--separator", end, "--template", name, "-o", "talks.tokens")
+    ids, learnt = read_tokens(program.work / "talks.tokens")
+    theirs = exported(program, "talks.tokens")
+    at = 0
+    for tools, talk in rows:
+        out = tokenizer.apply_chat_template(talk, tools=tools, chat_template=jinja, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        want = list(out["input_ids"])
+        got, taught = ids[at:at + len(want)].tolist(), learnt[at:at + len(want)].tolist()
+        assert got == want, f"{talk}: {tokenizer.decode(got)!r} for {tokenizer.decode(want)!r}"
+        assert taught == list(out["assistant_masks"]), f"{talk}: mask"
+        assert list(theirs.apply_chat_template(talk, tools=tools, tokenize=True, return_dict=True)["input_ids"]) == want, talk
+        assert ids[at + len(want)] == end
+        at += len(want) + 1
+    assert at == len(ids)
+    questions = [(tools, talk if talk[-1]["role"] in ("user", "tool") else talk[:-1]) for tools, talk in rows]
+    write("asked.jsonl", questions)
+    said = program.start("tests/hf_prompts", "tokenizer", name, "asked.jsonl").splitlines()
+    for (tools, talk), line in zip(questions, said, strict=True):
+        for which, own in ((tokenizer, jinja), (theirs, None)):
+            out = which.apply_chat_template(talk, tools=tools, chat_template=own, add_generation_prompt=True, tokenize=True, return_dict=True)
+            assert [int(id) for id in line.split()] == list(out["input_ids"]), talk
+    return f"{len(rows)} conversations, {at} ids"
+
+
 def special_texts_are_text(program):
     """A user's "<|im_end|>" is not the token: no id of it but the template's."""
     jinja, special, _ = TEMPLATES["chatml"]
@@ -372,6 +458,8 @@ def cases():
         yield "sentencepiece_exported", sentencepiece_exported
     for name, end in (("chatml", "<|im_end|>"), ("gemma", "<end_of_turn>"), ("zephyr", "</s>")):
         yield f"{name}_answers_end", lambda program, name=name, end=end: answers_end(name, end, program)
+    for name in ("qwen2.5", "qwen3"):
+        yield f"{name}_calls", lambda program, name=name: calls_of_tools(name, program)
     yield "special_texts_are_text", special_texts_are_text
     yield "added_tokens_in_contents", added_tokens_in_contents
     yield "own_template", own_template

@@ -56,7 +56,7 @@ MUTANTS = [
      "writer.learn(begin, end);", program("data_test", "Chat*")),
     ("the end of a turn is not learnt", "lib/data/chat_text.cpp", "const auto end = writer.write(turn.after);",
      "const auto end = writer.place();\n    writer.write(turn.after);", program("data_test", "Chat*")),
-    ("special texts of contents are marked", "lib/data/chat_text.cpp", "writer.write_content(content);", "writer.write(content);",
+    ("special texts of contents are marked", "lib/data/chat_text.cpp", "writer.write_content(thinks", "writer.write(thinks",
      program("data_test", "Chat*")),
     # token files
     ("an epoch repeats the order of the last", "lib/data/order.cpp", "static_cast<std::uint64_t>(epoch),", "0 * static_cast<std::uint64_t>(epoch),",
@@ -82,6 +82,8 @@ MUTANTS = [
      program("data_test", "Packing.*")),
     ("a conversation is cut within its answer", "lib/data/packing.cpp", "if (learnt[at(n - 1)] && !learnt[at(n)]) return n;", "if (learnt[at(n - 1)]) return n;",
      program("data_test", "Packing.*")),
+    ("calls of tools are not learnt", "lib/data/chat_text.cpp", "    write_calls(t, message, writer);\n", "", program("data_test", "ChatText.*")),
+    ("arguments of a call in another form", "lib/data/python_json.cpp", "exponent < -4 || exponent >= 16", "exponent < -5 || exponent >= 15", program("data_test", "PythonJson.*")),
     ("a checkpoint forgets its chat template", "lib/io/record_json.cpp", 'if (json.contains("chat_template")) m', "if (false) m",
      program("io_test", "Manifest*")),
     ("merged tokenizers forget the chat template", "lib/data/same_tokenizer.cpp", "first.chat.empty() ? second.chat : first.chat", "first.chat",

@@ -1,0 +1,19 @@
+#pragma once
+// JSON as Python's json.dumps writes it, which is what chat templates make of calls of tools.
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+// Names of members and numbers of elements, from the outermost.
+using JsonPlace = std::vector<std::string>;
+
+// Of a text that parse_json takes: the values at the places that are asked for, each written as
+// json.dumps(value, ensure_ascii=False) does, members in their order.
+std::map<JsonPlace, std::string> python_json(std::string_view text,
+                                             const std::function<bool(const JsonPlace&)>& asked);
+
+}  // namespace trireme
