@@ -72,7 +72,7 @@ std::vector<Prompt> prompts_of(const Communicator& world, const GenerateArgument
   if (!path.empty()) {
     at_root(world, Pace::slow, [&] {
       require_another_file(a.output, path);
-      require_rewritable(a.output, continuations_file);
+      require_rewritable(a.output, a.chat ? answered_conversations_file : continuations_file);
       text = read_text(path);
     });
     world.broadcast(text);

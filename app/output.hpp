@@ -30,6 +30,8 @@ inline constexpr FileKind trace_file{"trace of a step", "{", "\"traceEvents\":"}
 inline constexpr FileKind machine_file{"machine file", "", "[machine]"};
 inline constexpr FileKind continuations_file{"file of continuations",
                                              "{\"prompt\":", "\"ended\":\""};
+inline constexpr FileKind answered_conversations_file{"file of answered conversations",
+                                                      "{\"messages\":", "\"ended\":\""};
 inline constexpr FileKind answers_file{"file of answers", "{\"question\":", "\"by_sum\":"};
 
 // /dev/stdout and its like, which may be a file that others write to: nothing in it is replaced.
