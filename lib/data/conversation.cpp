@@ -1,6 +1,7 @@
 #include "lib/data/conversation.hpp"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -29,20 +30,28 @@ const Json& list_in(const Json& object, const char* field, const std::string& wh
   return *found;
 }
 
-// The values whose JSON is written into the text.
-std::map<JsonPlace, std::string> texts_of(std::string_view text) {
-  return python_json(text, [](const JsonPlace& p) {
-    return (p.size() == 2 && p[0] == "tools") ||
-           (p.size() >= 5 && p[2] == "tool_calls" && p.back() == "arguments");
-  });
-}
+// The values whose JSON is written into the text; looked for once, and where there are some.
+class Texts {
+ public:
+  explicit Texts(std::string_view text) : text_(text) {}
+  const std::string& at(const JsonPlace& place) {
+    if (!all_)
+      all_ = python_json(text_, [](const JsonPlace& p) {
+        return (p.size() == 2 && p[0] == "tools") ||
+               (p.size() >= 5 && p[2] == "tool_calls" && p.back() == "arguments");
+      });
+    return all_->at(place);
+  }
 
-std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std::string_view text) {
+ private:
+  std::string_view text_;
+  std::optional<std::map<JsonPlace, std::string>> all_;
+};
+
+std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, Texts& texts) {
   const auto number = std::stoul(place[1]) + 1;
   const auto& list = list_in(message, "tool_calls", fmt::format("message {}", number));
   std::vector<ToolCall> calls;
-  if (list.empty()) return calls;
-  const auto texts = texts_of(text);
   for (const auto& one : list) {
     auto at = place;
     at.insert(at.end(), {"tool_calls", std::to_string(calls.size())});
@@ -69,11 +78,9 @@ std::vector<ToolCall> calls_in(const Json& message, const JsonPlace& place, std:
   return calls;
 }
 
-std::vector<std::string> tools_in(const Json& object, std::string_view text) {
+std::vector<std::string> tools_in(const Json& object, Texts& texts) {
   const auto& list = list_in(object, "tools", "the conversation");
   std::vector<std::string> tools;
-  if (list.empty()) return tools;
-  const auto texts = texts_of(text);
   for (const auto& one : list) {
     require(one.is_object(), "element {} of \"tools\" is no object", tools.size() + 1);
     tools.push_back(texts.at({"tools", std::to_string(tools.size())}));
@@ -114,15 +121,16 @@ Conversation conversation_of(const Json& object, std::string_view text) {
       "there is no list \"messages\": a line of a chat is {{\"messages\": [{{\"role\": \"user\", "
       "\"content\": ..}}, ..]}}");
   Conversation all;
+  Texts texts(text);
   for (const auto& message : *found) {
     const auto number = all.size() + 1;
     require(message.is_object(), "message {} is no object", number);
-    auto calls = calls_in(message, {list, std::to_string(all.size())}, text);
+    auto calls = calls_in(message, {list, std::to_string(all.size())}, texts);
     auto content = content_in(message, shared ? "value" : "content", number, !calls.empty());
     auto role = text_in(message, shared ? "from" : "role", number);
     all.push_back({shared ? role_of(role) : role, std::move(content), std::move(calls)});
   }
-  auto tools = tools_in(object, text);
+  auto tools = tools_in(object, texts);
   require(tools.empty() || !all.empty(), "the conversation has tools and no message");
   if (!tools.empty()) all[0].tools = std::move(tools);
   return all;
