@@ -239,6 +239,14 @@ struct ActivateGrad {
   }
 };
 
+// x = factor x.
+struct Scale {
+  static constexpr std::string_view name = "scale";
+  View x_N;
+  double factor = 1;
+  static void operands(auto& o, auto&& f) { add(f, o.x_N); }
+};
+
 // Shazeer 2020: y = silu(gate) * up with gate = gate_up[:, 0, :], up = gate_up[:, 1, :]; times the
 // row's weight, in the wide type, if that is there.
 struct Swiglu {
@@ -392,7 +400,7 @@ struct Digest {
 using Operation =
     std::variant<Copy, Fill, AddFixed, ReadFixed, Matmul, Attention, AttentionGrad, SinkGrad,
                  CachedAttention, Norm, NormGrad, Dropout, ResidualNorm, Rotary, Activate,
-                 ActivateGrad, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
+                 ActivateGrad, Scale, Swiglu, SwigluGrad, Embedding, EmbeddingGrad, CrossEntropy,
                  ColumnSum, Update, SumSquares, Digest, Route, RouteGrad, RouterLosses,
                  CountChoices, SortChoices, SumRows, GroupedMatmul, GroupedMatmulGrad>;
 

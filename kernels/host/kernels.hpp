@@ -21,6 +21,7 @@ void run(const kernel::Dropout&, View scratch);          // dropout.cpp
 void run(const kernel::Rotary&, View scratch);           // pointwise.cpp
 void run(const kernel::Activate&, View scratch);         //
 void run(const kernel::ActivateGrad&, View scratch);     //
+void run(const kernel::Scale&, View scratch);            //
 void run(const kernel::Swiglu&, View scratch);           //
 void run(const kernel::SwigluGrad&, View scratch);       //
 void run(const kernel::Embedding&, View scratch);        // embedding.cpp

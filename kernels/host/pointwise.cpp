@@ -43,6 +43,17 @@ void run(const kernel::ActivateGrad& o, View) {
   });
 }
 
+void run(const kernel::Scale& o, View) {
+  const auto factor = static_cast<float>(o.factor);
+  by_type(o.x_N.dtype, "scale", [&]<class T>(T) {
+    const auto body = [factor](T* x) {
+#pragma omp simd
+      for (int l = 0; l < block_size; ++l) put(x[l], factor * static_cast<float>(x[l]));
+    };
+    map_blocks(o.x_N.count(), body, data<T>(o.x_N));
+  });
+}
+
 void run(const kernel::Swiglu& o, View) {
   const auto width = o.y_TF.extent[1];
   by_type(o.y_TF.dtype, "swiglu", [&]<class T>(T) {

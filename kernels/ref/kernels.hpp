@@ -22,6 +22,7 @@ void run(const kernel::Dropout&);            // pointwise.cpp
 void run(const kernel::Rotary&);             //
 void run(const kernel::Activate&);           //
 void run(const kernel::ActivateGrad&);       //
+void run(const kernel::Scale&);              //
 void run(const kernel::Swiglu&);             //
 void run(const kernel::SwigluGrad&);         //
 void run(const kernel::Embedding&);          // embedding.cpp

@@ -149,6 +149,13 @@ void run(const kernel::ActivateGrad& o) {
   });
 }
 
+void run(const kernel::Scale& o) {
+  with_compute_type(o.x_N.dtype, [&](auto t) {
+    map<decltype(t)>(
+        o.x_N, [&](double x) { return o.factor * x; }, o.x_N);
+  });
+}
+
 void run(const kernel::Swiglu& o) {
   with_compute_type(o.y_TF.dtype, [&](auto t) { swiglu_as<decltype(t)>(o); });
 }

@@ -6,6 +6,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/fixed.hpp"
+#include "lib/base/pattern.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/deck/resolve.hpp"
 #include "lib/deck/sections.hpp"
@@ -13,7 +14,6 @@
 #include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/pipe/schedule.hpp"
-#include "lib/shard/layout.hpp"
 
 namespace trireme {
 GridLimits limits_of(const Deck& deck) {

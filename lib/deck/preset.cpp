@@ -17,6 +17,7 @@ ModelConfig preset_named(std::string_view name) {
   shape.chunk_tokens = plain.chunk_tokens;
   shape.offload = plain.offload;
   shape.init_from = plain.init_from;
+  shape.adapter = plain.adapter;
   shape.max_context = positions_of(shape);
   return shape;
 }

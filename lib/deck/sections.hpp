@@ -12,6 +12,7 @@ inline constexpr double step_most = double{most_counted};
 inline constexpr double row_most = 1 << 24;  // channels, samples: products stay below 2^63
 
 KeySection model_section();
+KeySection adapter_section();
 KeySection data_section();
 KeySection train_section();
 KeySection optimizer_section();

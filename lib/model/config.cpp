@@ -176,6 +176,11 @@ std::int64_t window_of(const ModelConfig& c, std::int64_t layer) {
   return some.empty() || std::ranges::find(some, layer) != some.end() ? c.window : 0;
 }
 
+ModelConfig without_adapters(ModelConfig c) {
+  c.adapter = {};
+  return c;
+}
+
 ModelConfig canonical(ModelConfig c) {
   const ModelConfig plain;
   if (c.window >= positions_of(c)) c.window = plain.window;
@@ -188,6 +193,7 @@ ModelConfig canonical(ModelConfig c) {
   c.chunk_tokens = plain.chunk_tokens;
   c.offload = plain.offload;
   c.init_from = plain.init_from;
+  c.adapter.dropout = plain.adapter.dropout;
   if (c.bias) c.qkv_bias = plain.qkv_bias;
   if (!c.qk_norm) c.qk_norm_over = plain.qk_norm_over;
   c.context = plain.context;

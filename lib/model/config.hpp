@@ -9,6 +9,7 @@
 
 #include "kernels/router_scores.hpp"
 #include "lib/base/value_names.hpp"
+#include "lib/model/adapter.hpp"
 #include "lib/ops/norm_kind.hpp"
 #include "lib/ops/qk_norm_over.hpp"
 #include "lib/ops/rope_scaling.hpp"
@@ -79,6 +80,7 @@ struct ModelConfig {
   // absent: chunk_tokens_of() decides.
   std::optional<std::int64_t> chunk_tokens;
   std::string init_from;  // checkpoint whose weights start the run at step 0, or empty
+  AdapterConfig adapter;  // where it has a rank, all else is frozen
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -102,6 +104,8 @@ std::int64_t window_of(const ModelConfig&, std::int64_t layer);
 constexpr std::int64_t positions_of(const ModelConfig& c) {
   return c.max_context > c.context ? c.max_context : c.context;
 }
+// The model that adapters stand beside.
+ModelConfig without_adapters(ModelConfig);
 // The model as a function of tokens, of one that is completed: what changes none of its values is
 // at its default. That is its name, where its weights came from, what training alone uses, the
 // length of samples (a table of positions has it in its shape), and keys that others leave unused,

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/model/product.hpp"
 #include "lib/ops/experts.hpp"
 #include "lib/ops/linear.hpp"
 #include "lib/ops/mlp.hpp"
@@ -14,7 +15,7 @@ namespace trireme {
 
 namespace {
 
-ops::Linear linear(const ModelSpec& s, ParamId weight, ParamId bias = {}) {
+ops::Linear linear(const ModelSpec& s, ParamId weight, ParamId bias) {
   return {weight, bias, s.params[weight.index()].shape[0]};
 }
 
@@ -31,27 +32,44 @@ class Gelu final : public FeedForward {
   ops::Mlp mlp_;
 };
 
+// With adapters, whose products are ops by themselves.
+class AdaptedGelu final : public FeedForward {
+ public:
+  AdaptedGelu(const ModelSpec& s, const BlockParams& p)
+      : in_(make_product(s, p.ffn_in, p.ffn_in_bias)),
+        out_(make_product(s, p.ffn_out, p.ffn_out_bias)) {}
+  Value forward(Tape& tape, const Run& run, Value h) const override {
+    h = tape.apply(run, *in_, std::move(h));
+    h = tape.apply(run, gelu_, std::move(h));
+    return tape.apply(run, *out_, std::move(h));
+  }
+
+ private:
+  std::unique_ptr<Op> in_, out_;
+  ops::Activate gelu_{Activation::gelu};
+};
+
 // With a gate, times the sigmoid of a product of its own.
 class GatedMlp final : public FeedForward {
  public:
-  GatedMlp(ops::Linear in, ops::Linear out, ParamId gate = {})
+  GatedMlp(std::unique_ptr<Op> in, std::unique_ptr<Op> out, ParamId gate = {})
       : in_(std::move(in)), out_(std::move(out)) {
     if (gate != ParamId{}) gate_.emplace(gate);
   }
   Value forward(Tape& tape, const Run& run, Value h) const override {
     std::vector<Value> x;
     if (gate_) {
-      x.push_back(tape.apply(run, in_, h));
+      x.push_back(tape.apply(run, *in_, h));
       x.push_back(tape.apply(run, *gate_, std::move(h)));
     } else {
-      x.push_back(tape.apply(run, in_, std::move(h)));
+      x.push_back(tape.apply(run, *in_, std::move(h)));
     }
     auto y = tape.apply(run, swiglu_, std::move(x));
-    return tape.apply(run, out_, std::move(y[0]));
+    return tape.apply(run, *out_, std::move(y[0]));
   }
 
  private:
-  ops::Linear in_, out_;
+  std::unique_ptr<Op> in_, out_;
   ops::Swiglu swiglu_;
   std::optional<ops::SigmoidGate> gate_;
 };
@@ -65,7 +83,8 @@ class Mixture final : public FeedForward {
         experts_(p.expert_in, p.expert_out, s.config.expert_width),
         over_ranks_(p.expert_in, p.expert_out, s.config.expert_width) {
     if (s.config.shared_expert_width > 0)
-      shared_.emplace(linear(s, p.shared_in), linear(s, p.shared_out), p.shared_gate);
+      shared_.emplace(make_product(s, p.shared_in), make_product(s, p.shared_out),
+                      p.shared_gate);
   }
   Value forward(Tape& tape, const Run& run, Value h) const override {
     std::vector<Value> in = {h};
@@ -89,9 +108,12 @@ class Mixture final : public FeedForward {
 std::unique_ptr<FeedForward> make_feed_forward(const ModelSpec& s, std::int64_t layer) {
   const auto& p = s.blocks[static_cast<std::size_t>(layer)];
   if (has_experts(s.config, layer)) return std::make_unique<Mixture>(s, p, layer);
-  if (s.config.activation == ActivationKind::gelu) return std::make_unique<Gelu>(s, p);
-  return std::make_unique<GatedMlp>(linear(s, p.ffn_in, p.ffn_in_bias),
-                                    linear(s, p.ffn_out, p.ffn_out_bias));
+  if (s.config.activation != ActivationKind::gelu)
+    return std::make_unique<GatedMlp>(make_product(s, p.ffn_in, p.ffn_in_bias),
+                                      make_product(s, p.ffn_out, p.ffn_out_bias));
+  if (s.adapter_of(p.ffn_in) || s.adapter_of(p.ffn_out))
+    return std::make_unique<AdaptedGelu>(s, p);
+  return std::make_unique<Gelu>(s, p);
 }
 
 }  // namespace trireme

@@ -40,10 +40,6 @@ Value EmbeddingPart::forward(Tape& tape, const Run& run, Value ids_BT) const {
   return tape.apply(run, dropout_, std::move(x));
 }
 
-static ops::Linear make_linear(const ModelSpec& s, ParamId weight, ParamId bias) {
-  return {weight, bias, s.params[weight.index()].shape[0]};
-}
-
 // A list in braces would copy, and an op overwrites an input that nobody else holds.
 template <class... V>
 static std::vector<Value> moved(V... values) {
@@ -55,7 +51,7 @@ static std::vector<Value> moved(V... values) {
 AttentionInput::AttentionInput(const ModelSpec& s, const BlockParams& p, const Tensor& rotary_T2E,
                                bool exact)
     : norm_(norm_weights(s.config, p.attention_norm, p.attention_norm_bias)),
-      qkv_(make_linear(s, p.qkv, p.qkv_bias)) {
+      qkv_(make_product(s, p.qkv, p.qkv_bias)) {
   if (s.config.qk_norm)
     qk_norm_.emplace(heads_of(s.config), p.q_norm, p.k_norm, s.config.norm_eps,
                      s.config.qk_norm_over);
@@ -65,7 +61,7 @@ AttentionInput::AttentionInput(const ModelSpec& s, const BlockParams& p, const T
 
 std::vector<Value> AttentionInput::forward(Tape& tape, const Run& run, std::vector<Value> x) const {
   auto both = tape.apply(run, norm_, std::move(x));
-  Value h = tape.apply(run, qkv_, std::move(both[1]));
+  Value h = tape.apply(run, *qkv_, std::move(both[1]));
   if (qk_norm_) h = tape.apply(run, *qk_norm_, std::move(h));
   if (rotary_) h = tape.apply(run, *rotary_, std::move(h));
   if (repeat_heads_) h = tape.apply(run, *repeat_heads_, std::move(h));
@@ -74,7 +70,7 @@ std::vector<Value> AttentionInput::forward(Tape& tape, const Run& run, std::vect
 }
 
 AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::int64_t layer)
-    : projection_(make_linear(s, p.projection, p.projection_bias)),
+    : projection_(make_product(s, p.projection, p.projection_bias)),
       attention_residual_(site(s.config, 1 + 2 * layer),
                           norm_weights(s.config, p.ffn_norm, p.ffn_norm_bias)),
       feed_forward_(make_feed_forward(s, layer)),
@@ -82,7 +78,7 @@ AttentionOutput::AttentionOutput(const ModelSpec& s, const BlockParams& p, std::
 
 std::vector<Value> AttentionOutput::forward(Tape& tape, const Run& run,
                                             std::vector<Value> x_and_o) const {
-  x_and_o[1] = tape.apply(run, projection_, std::move(x_and_o[1]));
+  x_and_o[1] = tape.apply(run, *projection_, std::move(x_and_o[1]));
   auto both = tape.apply(run, attention_residual_, std::move(x_and_o));
   both[1] = feed_forward_->forward(tape, run, std::move(both[1]));
   return tape.apply(run, ffn_residual_, std::move(both));

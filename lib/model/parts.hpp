@@ -4,10 +4,10 @@
 
 #include "lib/model/feed_forward.hpp"
 #include "lib/model/model.hpp"
+#include "lib/model/product.hpp"
 #include "lib/ops/attention.hpp"
 #include "lib/ops/collective.hpp"
 #include "lib/ops/embedding.hpp"
-#include "lib/ops/linear.hpp"
 #include "lib/ops/qk_norm.hpp"
 #include "lib/ops/repeat_heads.hpp"
 #include "lib/ops/residual_norm.hpp"
@@ -41,7 +41,7 @@ class AttentionInput final : public Stretch {
 
  private:
   ops::Norm norm_;
-  ops::Linear qkv_;
+  std::unique_ptr<Op> qkv_;
   std::optional<ops::QkNorm> qk_norm_;
   std::optional<ops::Rotary> rotary_;
   std::optional<ops::RepeatHeads> repeat_heads_;
@@ -56,7 +56,7 @@ class AttentionOutput final : public Stretch {
   std::vector<Value> forward(Tape&, const Run&, std::vector<Value> x_and_o) const override;
 
  private:
-  ops::Linear projection_;
+  std::unique_ptr<Op> projection_;
   ops::ResidualNorm attention_residual_;
   std::unique_ptr<FeedForward> feed_forward_;
   ops::Residual ffn_residual_;

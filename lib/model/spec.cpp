@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lib/base/error.hpp"
+#include "lib/base/pattern.hpp"
 
 namespace trireme {
 
@@ -10,7 +11,10 @@ namespace {
 
 class Builder {
  public:
-  explicit Builder(ModelSpec& spec) : spec_(spec) {}
+  explicit Builder(ModelSpec& spec)
+      : spec_(spec),
+        matched_(spec.config.adapter.patterns.size(), false),
+        next_site_(1 + 2 * spec.config.layers) {}
 
   UnitId unit(std::string name) {
     spec_.units.push_back(std::move(name));
@@ -36,6 +40,47 @@ class Builder {
   ParamId sinks(UnitId u, const std::string& name, std::int64_t heads) {
     return add({name + ".weight", {heads}, u, false, 0, 0});
   }
+  // An adapter of a weight, beside it; a begins as Hu et al. have it, b at 0. Nothing where no
+  // pattern names one of its products.
+  void adapter(ParamId weight) {
+    const auto& c = spec_.config;
+    if (c.adapter.rank == 0 || weight == ParamId{}) return;
+    const ParamSpec of = spec_.params[weight.index()];
+    const auto name = of.name.substr(0, of.name.rfind(".weight"));
+    AdapterParams adapter;
+    adapter.weight = weight;
+    adapter.rank = c.adapter.rank;
+    adapter.site = next_site_++;
+    std::int64_t rows = 0;
+    for (const auto& p : products_of(c, name, of.shape[0])) {
+      bool named = false;
+      for (std::size_t i = 0; i < c.adapter.patterns.size(); ++i)
+        if (matches(c.adapter.patterns[i], p.name)) named = matched_[i] = true;
+      if (!named) continue;
+      adapter.products.push_back({p.channel, p.channels, rows});
+      rows += p.channels;
+    }
+    if (rows == 0) return;
+    const auto inputs = of.shape[1], ranks = std::ssize(adapter.products) * adapter.rank;
+    // The variance of a uniform number up to 1 / sqrt(inputs), as peft draws it.
+    const double std = 1 / std::sqrt(3.0 * static_cast<double>(inputs));
+    adapter.a = add({name + ".lora_a", {ranks, inputs}, of.unit, true, std, 0});
+    adapter.b = add({name + ".lora_b", {rows, adapter.rank}, of.unit, true, 0, 0});
+    spec_.adapters.push_back(std::move(adapter));
+  }
+  // Error naming a pattern that matched nothing. All but adapters is frozen.
+  void finish_adapters() {
+    const auto& c = spec_.config;
+    if (c.adapter.rank == 0) return;
+    for (std::size_t i = 0; i < matched_.size(); ++i)
+      require(matched_[i],
+              "adapter.patterns: \"{}\" matches no product that has adapters; their names look like "
+              "\"{}\"",
+              c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
+    for (auto& p : spec_.params) p.learns_from = LearnsFrom::nothing;
+    for (const auto& a : spec_.adapters)
+      for (const auto p : {a.a, a.b}) spec_.params[p.index()].learns_from = LearnsFrom::gradients;
+  }
   ParamId router_bias(UnitId u, const std::string& name, std::int64_t n) {
     return add({name + ".bias", {n}, u, false, 0, 0, LearnsFrom::loads});
   }
@@ -57,6 +102,8 @@ class Builder {
     return ParamId::at(spec_.params.size() - 1);
   }
   ModelSpec& spec_;
+  std::vector<bool> matched_;  // by pattern of adapters
+  std::int64_t next_site_;     // of dropout, behind those of blocks
 };
 
 }  // namespace
@@ -111,12 +158,14 @@ static BlockParams add_block(Builder& b, const ModelConfig& c, std::int64_t laye
   p.ffn_norm_bias = b.norm_bias(p.unit, name + ".ffn_norm");
   if (has_experts(c, layer)) {
     add_experts(b, c, name, residual_std, p);
+    for (const auto w : {p.qkv, p.projection, p.shared_in, p.shared_out}) b.adapter(w);
     return p;
   }
   p.ffn_in = b.weight(p.unit, name + ".ffn_in", {hidden, c.width}, init_std);
   p.ffn_in_bias = b.bias(p.unit, name + ".ffn_in", hidden);
   p.ffn_out = b.weight(p.unit, name + ".ffn_out", {c.width, c.ffn_width}, residual_std);
   p.ffn_out_bias = b.bias(p.unit, name + ".ffn_out", c.width);
+  for (const auto w : {p.qkv, p.projection, p.ffn_in, p.ffn_out}) b.adapter(w);
   return p;
 }
 
@@ -146,7 +195,14 @@ ModelSpec make_spec(const ModelConfig& c) {
     s.head_unit = b.unit("head");
     s.head = b.weight(s.head_unit, "head", {c.vocab, c.width}, init_std);
   }
+  b.finish_adapters();
   return s;
+}
+
+const AdapterParams* ModelSpec::adapter_of(ParamId weight) const {
+  for (const auto& a : adapters)
+    if (a.weight == weight) return &a;
+  return nullptr;
 }
 
 std::int64_t ModelSpec::parameter_count() const {

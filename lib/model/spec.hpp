@@ -11,8 +11,9 @@
 
 namespace trireme {
 
-// What moves a parameter: its gradient, or, a router's bias, how many tokens chose each expert.
-enum class LearnsFrom : std::uint8_t { gradients, loads };
+// What moves a parameter: its gradient; of a router's bias, how many tokens chose each expert; of
+// what adapters stand beside, nothing.
+enum class LearnsFrom : std::uint8_t { gradients, loads, nothing };
 
 struct ParamSpec {
   std::string name;  // "blocks.3.qkv.weight"; weights are [out, in]
@@ -37,6 +38,19 @@ struct BlockParams {
   std::vector<ParamId> expert_in, expert_out;  // by expert
 };
 
+// What is added to a product with a weight w_NC: its input by a_(PR)C', a block of R rows for each
+// of P products, each by its rows of b, which are those of the channels that it adds to.
+struct AdapterParams {
+  ParamId weight, a, b;
+  std::int64_t rank = 0;
+  struct Product {
+    std::int64_t channel, channels;  // of the weight's N
+    std::int64_t row;                // of b
+  };
+  std::vector<Product> products;
+  std::int64_t site = 0;  // of dropout
+};
+
 struct ModelSpec {
   ModelConfig config;  // completed, vocab known
   std::vector<std::string> units;
@@ -44,13 +58,17 @@ struct ModelSpec {
   UnitId table_unit, position_unit, norm_unit, head_unit;  // head_unit == table_unit when tied
   ParamId table, positions, final_norm, final_norm_bias, head;
   std::vector<BlockParams> blocks;
+  std::vector<AdapterParams> adapters;  // in order of their blocks
 
+  // Null: the weight has none.
+  const AdapterParams* adapter_of(ParamId weight) const;
   std::int64_t parameter_count() const;
   // Without the experts that a token does not choose.
   std::int64_t active_parameter_count() const;
 };
 
-// Throws Error for a config that is not completed or whose vocab is 0.
+// Throws Error for a config that is not completed or whose vocab is 0, and for patterns of adapters
+// that match no product.
 ModelSpec make_spec(const ModelConfig&);
 
 }  // namespace trireme

@@ -34,6 +34,29 @@ std::vector<Tensor> Swiglu::input_gradients(const Run& run, std::vector<Tensor>&
   return dx;
 }
 
+std::vector<Tensor> Activate::forward(const Run& run, std::vector<Tensor> in, Saved* saved) const {
+  const Tensor& x = in[0];
+  const Tensor y = Tensor::empty(run.backend, x.shape(), x.dtype(), kind_of(saved));
+  run.backend.put(Queue::compute,
+                  kernel::Activate{.activation = f_, .y_N = y.view(), .x_N = x.view()});
+  if (saved) *saved = std::move(in);
+  return {y};
+}
+
+// In dy's memory where nobody else holds it.
+std::vector<Tensor> Activate::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                              Saved& saved, std::span<const std::uint8_t>) const {
+  const Tensor& x = saved[0];
+  Tensor dy = std::move(grad_out[0]);
+  const Tensor dx =
+      dy.unique() ? dy : Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+  run.backend.put(Queue::compute, kernel::ActivateGrad{.activation = f_,
+                                                       .dx_N = dx.view(),
+                                                       .dy_N = dy.view(),
+                                                       .x_N = x.view()});
+  return {dx};
+}
+
 DropoutKey DropoutSite::key(const Place& place) const {
   return {
       hash64(place.seed, static_cast<std::uint64_t>(place.step), static_cast<std::uint64_t>(site)),

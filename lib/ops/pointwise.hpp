@@ -1,6 +1,7 @@
 #pragma once
 // Swiglu    y_TF = silu(gate) * up, with gate and up side by side in x_T(2F) (Shazeer 2020); times
 //           weight_T where that is a second input
+// Activate  y = f(x) of an activation f
 // Residual  y = skip + dropout(branch);  dskip = dy, dbranch = dropout(dy)
 // Dropout   y = dropout(x)
 // What is dropped is a function of (seed, step, site, sample, position, channel), so backward makes
@@ -17,6 +18,18 @@ class Swiglu final : public Op {
   std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
   std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
                                       std::span<const std::uint8_t> wanted) const override;
+};
+
+class Activate final : public Op {
+ public:
+  explicit Activate(Activation f) : f_(f) {}
+  std::string_view name() const override { return "activate"; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+
+ private:
+  Activation f_;
 };
 
 // One place in the model where dropout is applied.

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "lib/base/pattern.hpp"
 #include "lib/ops/heads.hpp"
 #include "lib/ops/sequence_layout.hpp"
 

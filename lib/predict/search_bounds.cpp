@@ -117,7 +117,7 @@ SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
     Parameters of;
     for (const auto& p : spec.params) {
       if (p.unit != spec.blocks[static_cast<std::size_t>(l)].unit ||
-          p.learns_from == LearnsFrom::loads)
+          p.learns_from != LearnsFrom::gradients)
         continue;
       if (p.expert < 0) of.stage += static_cast<double>(p.shape.count());
       if (p.expert == 0) of.of_expert += static_cast<double>(p.shape.count());

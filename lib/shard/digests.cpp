@@ -83,7 +83,8 @@ static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
   Request request(store, names);
   for_each_slice(store, which, [&](auto i, Range r, auto first, ParamId p) {
     const auto [master, copy, arrays] = store.shards().views(i, r);
-    request.add(0, p, master, first);
+    // What learns from nothing has its weights in the copies.
+    if (master) request.add(0, p, master, first);
     for (std::size_t k = 0; k < arrays.size(); ++k) request.add(1 + k, p, arrays[k], first);
     if (copies && copy) request.add(names.size() - 1, p, copy, first);
   });

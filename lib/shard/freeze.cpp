@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "lib/shard/layout.hpp"
+#include "lib/base/pattern.hpp"
 
 namespace trireme {
 

@@ -3,27 +3,9 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/base/pattern.hpp"
 
 namespace trireme {
-
-bool matches(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p, ++t;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 Range intersection(Range a, Range b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
@@ -78,19 +60,24 @@ static std::vector<std::vector<std::size_t>> held(const ModelSpec& spec, const L
   return of_unit;
 }
 
-// Parameters with equal signatures freeze together.
-using Signature = std::vector<std::uint8_t>;
+// Parameters of a unit with equal signatures are a segment.
+struct Signature {
+  std::vector<std::uint8_t> frozen_by;  // by pattern
+  LearnsFrom learns_from = LearnsFrom::gradients;
+  bool of_experts = false;  // of a share of them
+  bool operator==(const Signature&) const = default;
+};
 
 static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInput& in) {
   std::vector<Signature> all(spec.params.size());
   for (const auto& pattern : in.freeze) {
     const auto hit = named(spec, pattern, "freeze.pattern");
-    for (std::size_t i = 0; i < all.size(); ++i) all[i].push_back(hit[i]);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].frozen_by.push_back(hit[i]);
   }
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i].push_back(spec.params[i].learns_from == LearnsFrom::loads ? 2
-                     : over_ranks(spec, i, in)                       ? 1
-                                                                     : 0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].learns_from = spec.params[i].learns_from;
+    all[i].of_experts = over_ranks(spec, i, in);
+  }
   return all;
 }
 
@@ -109,8 +96,8 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
     Segment s;
     s.unit = u;
     s.name = spec.units[u.index()];
-    if (group.back() == 2) s.learns_from = LearnsFrom::loads;
-    s.of_experts = group.back() == 1;
+    s.learns_from = group.learns_from;
+    s.of_experts = group.of_experts;
     for (const bool decayed : {true, false}) {
       for (const auto i : params[u.index()]) {
         if ((decay[i] != 0) != decayed || signature[i] != group) continue;

@@ -28,7 +28,8 @@ struct Segment {
   std::vector<Slot> slots;
   std::int64_t decayed = 0;                        // weight decay applies to [0, decayed)
   std::int64_t elements = 0;                       // with padding; a multiple of LayoutInput::ranks
-  LearnsFrom learns_from = LearnsFrom::gradients;  // loads: weights stay in the wide type
+  // Of loads weights stay in the wide type; of nothing they are kept in the compute type alone.
+  LearnsFrom learns_from = LearnsFrom::gradients;
   bool of_experts = false;                         // of a share of them: other ranks hold the rest
   std::string name;  // its unit's, and which part of it where there are several
 };
@@ -62,8 +63,5 @@ std::vector<UnitId> all_units(const ModelSpec&);
 
 // What of a segment rank `rank` of a shard group of `group` owns.
 Range shard_range(const Segment&, std::int64_t rank, std::int64_t group);
-
-// * matches any run of characters, ? any one.
-bool matches(std::string_view pattern, std::string_view text);
 
 }  // namespace trireme

@@ -20,17 +20,17 @@ Shards::Shards(Backend& b, const ModelSpec& spec, const Layout& layout, const Sh
       counts_(spec.params.size(), 0) {
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     auto& s = shards_[i];
-    const auto n = sharding_.own(layout_.segments[i]).count();
-    s.master = zeros(n, Kind::weights);
-    s.copy = s.master;
-    if (type_of(layout_.segments[i]) == master()) continue;
-    s.copy = Tensor::empty(b, {n}, compute, Kind::weights);
-    b.put(Queue::compute, kernel::Fill{.dst = s.copy.view(), .value = 0});
+    const auto& segment = layout_.segments[i];
+    const auto n = sharding_.own(segment).count();
+    const bool keeps_master = segment.learns_from != LearnsFrom::nothing;
+    if (keeps_master) s.master = zeros(n, master(), Kind::weights);
+    s.copy = keeps_master && type_of(segment) == master() ? s.master
+                                                          : zeros(n, compute, Kind::weights);
   }
 }
 
-Tensor Shards::zeros(std::int64_t n, Kind kind) const {
-  Tensor t = Tensor::empty(backend_, {n}, master(), kind);
+Tensor Shards::zeros(std::int64_t n, DType type, Kind kind) const {
+  Tensor t = Tensor::empty(backend_, {n}, type, kind);
   backend_.put(Queue::compute, kernel::Fill{.dst = t.view(), .value = 0});
   return t;
 }
@@ -51,16 +51,15 @@ ConstView Shards::weight(ParamId p) const {
 }
 
 View Shards::view_of(ParamId p, std::string_view array, std::int64_t first,
-                     std::size_t bytes) const {
+                     std::int64_t n) const {
   const auto& name = spec_.params[p.index()].name;
   const auto& where = layout_.of_param[p.index()];
-  const auto n = static_cast<std::int64_t>(bytes / bytes_of(master()));
   const auto mine = own(p);
   require(where && first >= mine.begin && first + n <= mine.end,
           "elements {} to {} of {} are not on this rank, which holds {} to {}", first, first + n,
           name, mine.begin, mine.end);
   const auto& shard = shards_[where->segment];
-  const Tensor* flat = &shard.master;
+  const Tensor* flat = shard.master ? &shard.master : &shard.copy;
   if (array != weights_array) {
     const auto k = static_cast<std::size_t>(std::ranges::find(names_, array) - names_.begin());
     require(k < names_.size(), "the optimizer keeps no {}; it keeps: {}", array,
@@ -73,14 +72,32 @@ View Shards::view_of(ParamId p, std::string_view array, std::int64_t first,
   return flat->slice(begin, {n}).view();
 }
 
+// f(a view in the master type), which is the elements' own or stands in for them.
+template <class F>
+static void in_type(Backend& b, const View& own, DType type, const F& f) {
+  if (own.dtype == type) return f(own);
+  const Tensor stand_in = Tensor::empty(b, {own.count()}, type, Kind::transient);
+  f(stand_in.view());
+}
+
 void Shards::read(ParamId p, std::string_view array, std::int64_t first,
                   std::span<std::byte> bytes) const {
-  backend_.download(Queue::compute, bytes, view_of(p, array, first, bytes.size()));
+  const auto n = static_cast<std::int64_t>(bytes.size() / bytes_of(master()));
+  const View own = view_of(p, array, first, n);
+  in_type(backend_, own, master(), [&](const View& v) {
+    if (v.data != own.data) backend_.put(Queue::compute, kernel::Copy{.dst = v, .src = own});
+    backend_.download(Queue::compute, bytes, v);
+  });
 }
 
 void Shards::write(ParamId p, std::string_view array, std::int64_t first,
                    std::span<const std::byte> bytes) {
-  backend_.upload(Queue::compute, view_of(p, array, first, bytes.size()), bytes);
+  const auto n = static_cast<std::int64_t>(bytes.size() / bytes_of(master()));
+  const View own = view_of(p, array, first, n);
+  in_type(backend_, own, master(), [&](const View& v) {
+    backend_.upload(Queue::compute, v, bytes);
+    if (v.data != own.data) backend_.put(Queue::compute, kernel::Copy{.dst = own, .src = v});
+  });
 }
 
 void Shards::add(ParamId p, std::span<const double> change) {
@@ -96,14 +113,14 @@ void Shards::add(ParamId p, std::span<const double> change) {
   const Tensor added = Tensor::empty(backend_, {mine.count()}, master(), Kind::transient);
   backend_.upload(Queue::compute, added.view(), bytes);
   backend_.put(Queue::compute,
-               kernel::Copy{.dst = view_of(p, weights_array, mine.begin, bytes.size()),
+               kernel::Copy{.dst = view_of(p, weights_array, mine.begin, mine.count()),
                             .src = added.view(),
                             .how = Accumulate::add});
 }
 
 void Shards::refresh() {
   for (auto& s : shards_)
-    if (s.copy.dtype() != s.master.dtype())
+    if (s.master && s.copy.dtype() != s.master.dtype())
       backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
 }
 
@@ -113,13 +130,17 @@ void Shards::initialize(std::uint64_t seed, int threads) {
     const auto& spec = spec_.params[i];
     const auto mine = own(p);
     if (mine.count() == 0) continue;
-    const auto bytes = static_cast<std::size_t>(mine.count()) * bytes_of(master());
-    const View v = view_of(p, weights_array, mine.begin, bytes);
-    if (spec.init_std == 0)
-      backend_.put(Queue::compute, kernel::Fill{.dst = v, .value = spec.init_mean});
-    else
+    const View own_elements = view_of(p, weights_array, mine.begin, mine.count());
+    if (spec.init_std == 0) {
+      backend_.put(Queue::compute, kernel::Fill{.dst = own_elements, .value = spec.init_mean});
+      continue;
+    }
+    in_type(backend_, own_elements, master(), [&](const View& v) {
       upload_normal(backend_, v, mine.begin, hash64(seed, spec.name), spec.init_mean, spec.init_std,
                     threads);
+      if (v.data != own_elements.data)
+        backend_.put(Queue::compute, kernel::Copy{.dst = own_elements, .src = v});
+    });
   }
   std::ranges::fill(counts_, 0);
   for (auto& s : shards_)
@@ -137,7 +158,7 @@ void Shards::make_arrays(std::size_t segment) {
   auto& s = shards_[segment];
   if (!s.arrays.empty() || names_.empty()) return;
   const auto n = sharding_.own(layout_.segments[segment]).count();
-  for (std::size_t k = 0; k < names_.size(); ++k) s.arrays.push_back(zeros(n, Kind::optimizer));
+  for (std::size_t k = 0; k < names_.size(); ++k) s.arrays.push_back(zeros(n, master(), Kind::optimizer));
 }
 
 void Shards::drop_arrays(std::size_t segment) {
@@ -153,7 +174,8 @@ ShardViews Shards::views(std::size_t segment, Range r) const {
   const auto& s = shards_[segment];
   const auto begin = r.begin - sharding_.own(layout_.segments[segment]).begin;
   const auto cut = [&](const Tensor& t) { return t.slice(begin, {r.count()}).view(); };
-  ShardViews v{cut(s.master), s.copy.dtype() == s.master.dtype() ? View{} : cut(s.copy), {}};
+  const bool alone = s.master && s.copy.dtype() == s.master.dtype();
+  ShardViews v{s.master ? cut(s.master) : View{}, alone ? View{} : cut(s.copy), {}};
   for (const auto& a : s.arrays) v.arrays.push_back(cut(a));
   return v;
 }

@@ -15,13 +15,14 @@ namespace trireme {
 
 // Elements of a shard.
 struct ShardViews {
-  View master, copy;  // copy is absent where master serves
+  View master, copy;  // copy is absent where master serves; of what learns from nothing it is alone
   std::vector<View> arrays;
 };
 
 class Shards {
  public:
-  // Takes weights of wide(compute), undefined until initialize() or write(). `arrays`: names of
+  // Takes weights of wide(compute), those that learn from nothing of compute alone, undefined until
+  // initialize() or write(). `arrays`: names of
   // what the optimizer keeps of a segment that is trained; none is there yet. All that is referred
   // to outlives it.
   Shards(Backend&, const ModelSpec&, const Layout&, const Sharding&, DType compute,
@@ -73,11 +74,11 @@ class Shards {
 
  private:
   struct Shard {
-    Tensor master, copy;         // copy shares master where the types are equal
+    Tensor master, copy;  // copy shares master where the types are equal; master: of what learns
     std::vector<Tensor> arrays;  // by name
   };
-  Tensor zeros(std::int64_t, Kind) const;
-  View view_of(ParamId, std::string_view array, std::int64_t first, std::size_t bytes) const;
+  Tensor zeros(std::int64_t, DType, Kind) const;
+  View view_of(ParamId, std::string_view array, std::int64_t first, std::int64_t count) const;
 
   Backend& backend_;
   const ModelSpec& spec_;

@@ -16,7 +16,7 @@ static std::vector<std::uint8_t> wanted_first(const ModelSpec& spec, bool can_tr
   if (trainable.empty()) trainable.assign(spec.params.size(), 1);
   if (!can_train) trainable.assign(spec.params.size(), 0);
   for (std::size_t i = 0; i < trainable.size(); ++i)
-    if (spec.params[i].learns_from == LearnsFrom::loads) trainable[i] = 0;
+    if (spec.params[i].learns_from != LearnsFrom::gradients) trainable[i] = 0;
   return trainable;
 }
 

@@ -62,6 +62,25 @@ struct Map2 {
 };
 
 template <int N, class T>
+struct Scale {
+  std::int64_t n;
+  T* x;
+  float factor;
+
+  __device__ void operator()(std::int64_t pack) const {
+    const auto at = pack * N;
+    if (at + N > n) {
+      for (auto i = at; i < n; ++i) x[i] = rounded<T>(factor * widen(x[i]));
+      return;
+    }
+    auto v = load<N>(x + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) v.v[i] *= factor;
+    store<N>(x + at, v);
+  }
+};
+
+template <int N, class T>
 struct Swiglu {
   T* y_TF;
   const T* gate_up_T2F;
@@ -162,6 +181,18 @@ void run(const kernel::ActivateGrad& o, const OnStream& on) {
         launch_each(on.stream, "activate_grad", (n + N - 1) / N,
                     Map2<N, Slope<Formula, T>, T>{n, dx, dy, x});
       });
+    });
+  });
+}
+
+void run(const kernel::Scale& o, const OnStream& on) {
+  with_type(o.x_N.dtype, [&]<class T>(T) {
+    auto* const x = at<T>(o.x_N);
+    const auto n = o.x_N.count();
+    with_packs<pack_of<T>>(aligned(x), [&](auto packs) {
+      constexpr int N = decltype(packs)::value;
+      launch_each(on.stream, "scale", (n + N - 1) / N,
+                  Scale<N, T>{n, x, static_cast<float>(o.factor)});
     });
   });
 }

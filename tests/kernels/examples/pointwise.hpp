@@ -99,6 +99,15 @@ inline Examples<kernel::ActivateGrad> examples(Of<kernel::ActivateGrad>) {
   return list;
 }
 
+inline Examples<kernel::Scale> examples(Of<kernel::Scale>) {
+  Examples<kernel::Scale> list;
+  for (const auto n : lengths)
+    list.push_back({elements(n), [n](Operands& o) {
+                      return kernel::Scale{.x_N = o.values({n}), .factor = 1.7};
+                    }});
+  return list;
+}
+
 inline Examples<kernel::Swiglu> examples(Of<kernel::Swiglu>) {
   Examples<kernel::Swiglu> list;
   for (const bool weighted : {false, true})

@@ -1,0 +1,27 @@
+#include "lib/model/adapter.hpp"
+
+#include <cmath>
+
+#include "lib/model/config.hpp"
+
+namespace trireme {
+
+double scale_of(const AdapterConfig& a) {
+  const auto rank = static_cast<double>(a.rank);
+  const double alpha = a.alpha > 0 ? a.alpha : 2 * rank;
+  return alpha / (a.rank_stabilized ? std::sqrt(rank) : rank);
+}
+
+std::vector<AdaptedProduct> products_of(const ModelConfig& c, const std::string& weight,
+                                        std::int64_t outputs) {
+  // GPT-2 and what is built alike has one matrix where others have several.
+  if (c.positions == Positions::rotary && weight.ends_with(".qkv")) {
+    const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+    return {{weight + ".q", 0, q}, {weight + ".k", q, kv}, {weight + ".v", q + kv, kv}};
+  }
+  if (c.activation == ActivationKind::swiglu && weight.ends_with(".ffn_in"))
+    return {{weight + ".gate", 0, outputs / 2}, {weight + ".up", outputs / 2, outputs / 2}};
+  return {{weight, 0, outputs}};
+}
+
+}  // namespace trireme

@@ -1,0 +1,110 @@
+#include "lib/ops/adapted_linear.hpp"
+
+#include <utility>
+
+#include "lib/ops/support.hpp"
+
+namespace trireme::ops {
+
+AdaptedLinear::AdaptedLinear(Linear frozen, LowRank low)
+    : frozen_(std::move(frozen)), low_(std::move(low)), params_{low_.a, low_.b} {}
+
+Tensor AdaptedLinear::dropped(const Run& run, const Tensor& x) const {
+  if (low_.dropout.key(run.place).p == 0) return x;
+  return drop(run, low_.dropout, x, {}, Kind::transient);
+}
+
+// The columns of t or u that are of product i.
+static View of_product(const Tensor& t, std::int64_t rank, std::size_t i) {
+  return as_rows(t).slice(1, static_cast<std::int64_t>(i) * rank, rank);
+}
+
+// [.., R] of all products.
+static Tensor ranks_of(const Run& run, const Tensor& x, const LowRank& low, Kind kind) {
+  const auto rows = as_rows(x).extent[0], ranks = low.rank * std::ssize(low.products);
+  return Tensor::empty(run.backend, {rows, ranks}, x.dtype(), kind);
+}
+
+static void scale(const Run& run, const Tensor& t, double factor) {
+  if (factor != 1)
+    run.backend.put(Queue::compute, kernel::Scale{.x_N = as_rows(t), .factor = factor});
+}
+
+std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> in,
+                                           Saved* saved) const {
+  const Tensor& x = in[0];
+  const Tensor y =
+      Tensor::empty(run.backend, frozen_.output_shape(x.shape()), x.dtype(), kind_of(saved));
+  frozen_.multiply(run, y, x);
+  const Tensor t = ranks_of(run, x, low_, kind_of(saved));
+  multiply_rows(run, {.c_MN = as_rows(t),
+                      .a_MK = as_rows(dropped(run, x)),
+                      .b_KN = run.weights[low_.a].transposed()});
+  scale(run, t, low_.scale);
+  for (std::size_t i = 0; i < low_.products.size(); ++i) {
+    const auto& p = low_.products[i];
+    multiply_rows(run, {.c_MN = as_rows(y).slice(1, p.channel, p.channels),
+                        .a_MK = of_product(t, low_.rank, i),
+                        .b_KN = run.weights[low_.b].slice(0, p.row, p.channels).transposed(),
+                        .how = Accumulate::add});
+  }
+  if (saved) *saved = {x, t};
+  return {y};
+}
+
+// Leaves u behind what forward saved.
+std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
+                                                   Saved& saved,
+                                                   std::span<const std::uint8_t> wanted) const {
+  const Tensor &dy = grad_out[0], &x = saved[0];
+  const ConstView a_RC = run.weights[low_.a];
+  if (!wanted[0] && !run.wants(low_.a)) return {Tensor{}};
+  Tensor u = ranks_of(run, x, low_, Kind::transient);
+  for (std::size_t i = 0; i < low_.products.size(); ++i) {
+    const auto& p = low_.products[i];
+    multiply_rows(run, {.c_MN = of_product(u, low_.rank, i),
+                        .a_MK = as_rows(dy).slice(1, p.channel, p.channels),
+                        .b_KN = run.weights[low_.b].slice(0, p.row, p.channels)});
+  }
+  scale(run, u, low_.scale);
+  Tensor dx;
+  if (wanted[0]) {
+    dx = Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient);
+    frozen_.multiply_grad(run, dx, dy);
+    const bool drops = low_.dropout.key(run.place).p > 0;
+    Tensor back =
+        drops ? Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient) : dx;
+    multiply_rows(run, {.c_MN = as_rows(back),
+                        .a_MK = as_rows(u),
+                        .b_KN = a_RC,
+                        .how = drops ? Accumulate::overwrite : Accumulate::add});
+    if (drops) dx = drop(run, low_.dropout, std::move(back), dx.view(), Kind::transient);
+  }
+  saved.push_back(std::move(u));
+  return {dx};
+}
+
+void AdaptedLinear::weight_gradients(const Run& run, std::vector<Tensor> grad_out,
+                                     Saved saved) const {
+  if (!wants_any(run, params_)) return;
+  const Tensor x = dropped(run, saved[0]);
+  const ConstView dy_TN = as_rows(grad_out[0]), x_TC = as_rows(x), t_TR = as_rows(saved[1]);
+  run.gradients->add(
+      params_, dy_TN.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
+        const auto product = [&](const View& c, const ConstView& left_TM, const ConstView& right) {
+          run.backend.put(Queue::compute, kernel::Matmul{.c_MN = c,
+                                                         .a_MK = rows_of(left_TM, r).transposed(),
+                                                         .b_KN = rows_of(right, r),
+                                                         .how = how,
+                                                         .order = sum_order(run)});
+        };
+        if (dst[0]) product(dst[0], as_rows(saved[2]), x_TC);
+        for (std::size_t i = 0; dst[1] && i < low_.products.size(); ++i) {
+          const auto& p = low_.products[i];
+          product(dst[1].slice(0, p.row, p.channels), dy_TN.slice(1, p.channel, p.channels),
+                  t_TR.slice(1, static_cast<std::int64_t>(i) * low_.rank, low_.rank));
+        }
+      });
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,45 @@
+#pragma once
+// A frozen product with a low-rank adapter (Hu et al. 2021), whose products P each add to channels
+// n of y:
+//   t_T(PR) = s drop(x_TC) a_(PR)C'
+//   y_TN = x_TC w_NC' + b_N;  y_Tn += t_TR b_nR'
+// u_T(PR) = s dy_Tn b_nR
+// dx = dy w + drop(u a);  da = u' drop(x);  db_nR = dy_Tn' t_TR
+#include <vector>
+
+#include "lib/ops/linear.hpp"
+#include "lib/ops/pointwise.hpp"
+
+namespace trireme::ops {
+
+struct LowRank {
+  ParamId a, b;
+  std::int64_t rank;
+  double scale;
+  struct Product {
+    std::int64_t channel, channels, row;  // of y, of b
+  };
+  std::vector<Product> products;
+  DropoutSite dropout;
+};
+
+class AdaptedLinear final : public Op {
+ public:
+  AdaptedLinear(Linear frozen, LowRank);
+
+  std::string_view name() const override { return "adapted_linear"; }
+  std::span<const ParamId> params() const override { return params_; }
+  std::vector<Tensor> forward(const Run&, std::vector<Tensor> in, Saved*) const override;
+  std::vector<Tensor> input_gradients(const Run&, std::vector<Tensor>& grad_out, Saved&,
+                                      std::span<const std::uint8_t> wanted) const override;
+  void weight_gradients(const Run&, std::vector<Tensor> grad_out, Saved) const override;
+
+ private:
+  Tensor dropped(const Run&, const Tensor& x) const;
+
+  Linear frozen_;
+  LowRank low_;
+  std::vector<ParamId> params_;  // a, b
+};
+
+}  // namespace trireme::ops
