@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "app/adapter_base.hpp"
 #include "app/commands.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
@@ -89,9 +90,10 @@ int check(const CheckArguments& a) {
     if (validation) verify(validation->ranges());
   }
   const auto choice = backend_choice(deck, {});
+  if (deck.model.adapter.rank > 0) open_adapter_base(deck, nullptr);
   if (const auto& model = deck.model.init_from; !model.empty()) {
     const CheckpointReader reader(find_checkpoint(model));
-    require_model(reader, make_spec(deck.model));
+    require_base(reader, deck.model);
     require_tokens_of(reader.meta(), model, tokenizer);
   }
   const auto compute = usable_compute(choice, deck.precision.compute);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "app/adapter_base.hpp"
 #include "app/commands.hpp"
 #include "app/output.hpp"
 #include "app/run_support.hpp"
@@ -19,8 +20,11 @@ namespace trireme {
 namespace {
 
 struct ExportArguments {
-  std::string checkpoint, out, format = "safetensors", type, shard_size;
+  std::string checkpoint, out, format = "safetensors", type, shard_size, base, base_name;
 };
+
+// Of a checkpoint of adapters: those alone, or merged into what they stand beside.
+constexpr const char* adapters_format = "peft";
 
 int export_checkpoint(const ExportArguments& a) {
   static const std::map<std::string, ElementType> types = {
@@ -28,14 +32,32 @@ int export_checkpoint(const ExportArguments& a) {
   std::optional<ElementType> type;
   if (!a.type.empty()) type = types.at(a.type);
   CheckpointReader reader(find_checkpoint(a.checkpoint));
-  const auto model = model_of(reader);
+  auto deck = deck_of(reader);
+  if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
+  const bool adapts = deck.model.adapter.rank > 0;
+  require(a.shard_size.empty() || a.format == "safetensors",
+          "--shard-size is for --format safetensors: others are one file");
+  require(a.format != adapters_format || adapts,
+          "--format peft is for adapters, and {} has none: it is a whole model",
+          reader.directory().string());
+  require(adapts || (a.base.empty() && a.base_name.empty()),
+          "--base and --base-name are for adapters, and {} has none", reader.directory().string());
   ExportSummary s;
-  if (a.format == "hdf5") {
-    require(a.shard_size.empty(), "--shard-size is for --format safetensors: HDF5 is one file");
-    s = export_hdf5(reader, model, a.out, type);
+  if (a.format == adapters_format) {
+    require(a.type.empty() || a.type == "f32", "--format peft writes f32");
+    s = export_adapters(reader, deck.model,
+                        a.base_name.empty() ? deck.model.init_from : a.base_name, a.out);
   } else {
-    const auto shard = a.shard_size.empty() ? default_shard_bytes : parse_byte_count(a.shard_size);
-    s = export_safetensors(reader, model, a.out, type, shard);
+    std::optional<CheckpointReader> base;
+    if (adapts) base.emplace(open_adapter_base(deck, &reader.meta()));
+    StoredModel model(reader, deck.model, base ? &*base : nullptr);
+    if (a.format == "hdf5") {
+      s = export_hdf5(std::move(model), a.out, type);
+    } else {
+      const auto shard =
+          a.shard_size.empty() ? default_shard_bytes : parse_byte_count(a.shard_size);
+      s = export_safetensors(std::move(model), a.out, type, shard);
+    }
   }
   say("{}: {}{} tensors, {:.1f} MB in {}, {}\n", a.out,
       s.architecture.empty() ? "" : s.architecture + ", ", s.tensors,
@@ -56,13 +78,22 @@ void add_export(CLI::App& app, std::function<int()>& chosen) {
       ->transform(with_environment());
   command
       ->add_option("--format", a->format,
-                   "safetensors: a folder for Hugging Face's transformers; hdf5: one file")
-      ->check(CLI::IsMember({"safetensors", "hdf5"}))
+                   "safetensors: a folder for Hugging Face's transformers; hdf5: one file; adapters "
+                   "are merged into the weights, but with peft: a folder with them alone")
+      ->check(CLI::IsMember({"safetensors", "hdf5", adapters_format}))
       ->capture_default_str();
   command->add_option("--dtype", a->type, "type of the elements (default: the checkpoint's)")
       ->check(CLI::IsMember({"f32", "bf16", "f64"}));
   command->add_option("--shard-size", a->shard_size,
                       "largest file of weights, such as 500M (default: 5 GB)");
+  command
+      ->add_option("--base", a->base,
+                   "of adapters: the checkpoint that they stand beside (default: their deck's "
+                   "model.init_from)")
+      ->transform(with_environment());
+  command->add_option("--base-name", a->base_name,
+                      "with peft: what its files call that model, such as Qwen/Qwen3-0.6B (default: "
+                      "the path of --base)");
   command->callback([&chosen, a] { chosen = [a] { return export_checkpoint(*a); }; });
 }
 

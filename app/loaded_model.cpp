@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "app/adapter_base.hpp"
 #include "app/launch.hpp"
 #include "lib/base/log.hpp"
 #include "lib/comm/agree.hpp"
@@ -15,8 +16,8 @@
 namespace trireme {
 
 std::string ModelArguments::text() const {
-  return fmt::format("{} {} --backend '{}' --threads {}", checkpoint, fmt::join(overrides, " "),
-                     backend, threads);
+  return fmt::format("{} {} --base '{}' --backend '{}' --threads {}", checkpoint,
+                     fmt::join(overrides, " "), base, backend, threads);
 }
 
 void add_model_arguments(CLI::App& command, ModelArguments& a) {
@@ -25,6 +26,11 @@ void add_model_arguments(CLI::App& command, ModelArguments& a) {
       ->transform(with_environment());
   command.add_option("overrides", a.overrides,
                      "section.key=value of [parallel], [zero], [precision] or [run]");
+  command
+      .add_option("--base", a.base,
+                  "of adapters: the checkpoint that they stand beside (default: their deck's "
+                  "model.init_from)")
+      ->transform(with_environment());
   command.add_option("--backend", a.backend, "as run.backend (default: the deck's)");
   command.add_option("--threads", a.threads, "as run.threads (default: the deck's)")
       ->check(CLI::Range(0, 4096));
@@ -44,6 +50,7 @@ static Deck deck_for(const CheckpointReader& reader, const ModelArguments& a, Lo
                      int ranks) {
   require_machine_keys(a.overrides);
   auto deck = deck_of(reader);
+  if (!a.base.empty()) deck.model.init_from = std::filesystem::absolute(a.base).string();
   if (!a.backend.empty()) deck.run.backend = a.backend;
   if (a.threads > 0) deck.run.threads = a.threads;
   // No sum is over ranks then, so that no chunk must divide their tokens.
@@ -66,6 +73,8 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     reader_ = std::make_unique<CheckpointReader>(checkpoint);
     deck_ = deck_for(*reader_, a, losses, world.size());
     require_model(*reader_, make_spec(deck_.model));
+    if (deck_.model.adapter.rank > 0)
+      base_ = std::make_unique<CheckpointReader>(open_adapter_base(deck_, &reader_->meta()));
   });
   deck_ = resolve_here(std::move(deck_), world, 0);
   world.configure({.hang_timeout = deck_.run.hang_timeout, .check_labels = deck_.run.debug});
@@ -78,7 +87,10 @@ LoadedModel::LoadedModel(const Communicator& world, const std::filesystem::path&
     input.setup.exact_chunk = 0;
   }
   machine_.open(world);
-  together(world, Pace::slow, [&] { load_weights(trainer().store(), *reader_); });
+  together(world, Pace::slow, [&] {
+    if (base_) load_base(trainer().store(), *base_);
+    load_weights(trainer().store(), *reader_);
+  });
 }
 
 std::unique_ptr<LoadedModel> LoadedModel::open(const Communicator& world, const ModelArguments& a,

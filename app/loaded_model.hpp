@@ -17,6 +17,7 @@ enum class LossesAre : std::uint8_t { of_run, of_samples };
 // Arguments that commands on a trained model share.
 struct ModelArguments {
   std::string checkpoint, backend;     // of a run: its newest
+  std::string base;                    // in place of its deck's model.init_from
   std::vector<std::string> overrides;  // section.key=value
   std::int64_t threads = 0;
 
@@ -43,7 +44,7 @@ class LoadedModel {
   bool speaks() const { return machine_.axes.world.rank() == 0; }
 
  private:
-  std::unique_ptr<CheckpointReader> reader_;
+  std::unique_ptr<CheckpointReader> reader_, base_;  // base_: where that is of adapters
   Deck deck_;
   Machine machine_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/adapter_base.hpp"
 #include "lib/base/hash.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/posix_file.hpp"
@@ -95,7 +96,7 @@ void compare_order_with_checkpoint(Inputs& in) {
 // What the model that the first weights are of has to do with the one that is trained.
 void compare_with_initial(const Inputs& in, const CheckpointReader& initial,
                           const std::string& name) {
-  require_model(initial, make_spec(in.deck.model));
+  require_base(initial, in.deck.model);
   const auto differences = model_differences(model_of(initial), in.deck.model);
   if (!differences.empty())
     log_warning("model.init_from: {} is a model that computes otherwise: {}", name,
@@ -129,8 +130,17 @@ void compare_machines(const Communicator& world, Inputs& in, const BackendChoice
 
 void load(Machine& machine, Inputs& in) {
   auto& store = machine.trainer->store();
+  const bool adapts = in.deck.model.adapter.rank > 0;
+  if (adapts) {
+    auto base = open_adapter_base(in.deck, in.from ? &in.meta : nullptr);
+    in.meta.extra.base = to_string(base.identity_of_weights());
+    load_base(store, base);
+    log_info("adapters beside the weights of {}", base.directory().string());
+  }
   if (in.from) {
     load_state(store, *in.from, machine.trainer->freeze_states());
+  } else if (adapts) {
+    store.initialize_saved(in.meta.seed, machine.choice.threads);
   } else if (const auto& init_from = in.deck.model.init_from; !init_from.empty()) {
     CheckpointReader weights(find_checkpoint(init_from));
     load_weights(store, weights);
@@ -149,8 +159,11 @@ Inputs open_inputs(const Communicator& world, Deck deck, const std::string& from
   together(world, Pace::slow, [&] {
     compare_tokens_with_checkpoint(*in);
     compare_order_with_checkpoint(*in);
-    if (const auto& model = in->deck.model.init_from; !model.empty() && !in->from)
-      compare_with_initial(*in, CheckpointReader(find_checkpoint(model)), model);
+    const auto& model = in->deck.model;
+    if (model.adapter.rank > 0) open_adapter_base(in->deck, in->from ? &in->meta : nullptr);
+    if (!model.init_from.empty() && (!in->from || model.adapter.rank > 0))
+      compare_with_initial(*in, CheckpointReader(find_checkpoint(model.init_from)),
+                           model.init_from);
   });
   if (world.size() > 1) world.broadcast(in->meta.run);  // a new run's identity is rank 0's
   return std::move(*in);

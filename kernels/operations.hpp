@@ -94,7 +94,8 @@ struct ReadFixed {
 };
 
 // c = a b, or c += a b. Two dims each, one of the two strides is 1 (transposes are strides). c is
-// in the compute type, or in its wide type for gradients of weights and routers' logits.
+// in the compute type, or in its wide type for gradients of weights and routers' logits. In bf16 a
+// product may be rounded before a bias, or what is there, is added: algorithms of cuBLASLt do so.
 struct Matmul {
   static constexpr std::string_view name = "matmul";
   View c_MN;

@@ -45,6 +45,7 @@ class Checker {
     single_precision();
     parallel();
     run();
+    adapter();
     patterns();
     return std::move(problems_);
   }
@@ -356,6 +357,13 @@ class Checker {
         "run.exactness = \"invariant\" evaluates up to {} tokens of a microbatch on each rank, not "
         "{} samples of {}; lower train.microbatch",
         fixed::loss_terms, deck_.train.microbatch, tokens);
+  }
+
+  void adapter() {
+    rule(deck_.model.adapter.rank == 0 || deck_.train.balance != Balance::bias,
+         {"train.balance", "adapter.rank"},
+         "train.balance = \"bias\" moves biases of routers, which adapters leave as they are; use "
+         "\"sample\" or \"none\"");
   }
 
   // Patterns are matched with parameter names, so the model must be sound.

@@ -7,8 +7,7 @@
 #include <string>
 
 #include "lib/interchange/elements.hpp"
-#include "lib/io/checkpoint_reader.hpp"
-#include "lib/model/config.hpp"
+#include "lib/interchange/stored_model.hpp"
 
 namespace trireme {
 
@@ -25,13 +24,18 @@ inline constexpr std::int64_t default_shard_bytes = 5'000'000'000;
 // than `shard_bytes` unless a single tensor is. Elements are those of the checkpoint, rounded to
 // `type` where it is given. Error for a model that no architecture describes, a damaged checkpoint
 // and a failed write; then there is no folder.
-ExportSummary export_safetensors(CheckpointReader&, const ModelConfig&,
-                                 const std::filesystem::path& folder,
+ExportSummary export_safetensors(StoredModel, const std::filesystem::path& folder,
                                  std::optional<ElementType> type,
                                  std::int64_t shard_bytes = default_shard_bytes);
 
 // To a new HDF5 file as lib/io/weights_file.hpp says, of any model; in f32 or f64.
-ExportSummary export_hdf5(CheckpointReader&, const ModelConfig&, const std::filesystem::path& file,
+ExportSummary export_hdf5(StoredModel, const std::filesystem::path& file,
                           std::optional<ElementType> type);
+
+// The adapters of a checkpoint to a new folder that peft opens: adapter_config.json, which names
+// `base` as the model that they stand beside, and adapter_model.safetensors. Error for a model that
+// no architecture describes.
+ExportSummary export_adapters(CheckpointReader&, const ModelConfig&, const std::string& base,
+                              const std::filesystem::path& folder);
 
 }  // namespace trireme

@@ -1,10 +1,8 @@
 #include <span>
 #include <vector>
 
-#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/interchange/export.hpp"
-#include "lib/interchange/stored_model.hpp"
 #include "lib/io/draft.hpp"
 #include "lib/io/weights_file.hpp"
 
@@ -57,15 +55,14 @@ static std::vector<Setting> settings_of(const ModelConfig& c, const CheckpointMe
           {"tokenizer_kind", meta.tokenizer_kind.empty() ? Text("none") : meta.tokenizer_kind}};
 }
 
-ExportSummary export_hdf5(CheckpointReader& reader, const ModelConfig& model,
-                          const std::filesystem::path& file, std::optional<ElementType> type) {
-  const auto stored = stored_dtype(reader);
+ExportSummary export_hdf5(StoredModel model, const std::filesystem::path& file,
+                          std::optional<ElementType> type) {
+  const auto stored = model.dtype();
   ExportSummary summary;
   summary.type = type.value_or(element_type(stored));
   require(summary.type != ElementType::bf16, "HDF5 has no bf16: give --dtype f32, or leave it out");
-  const auto spec = spec_of(reader, model);
   std::vector<WeightsDataset> datasets;
-  for (const auto& p : spec.params) {
+  for (const auto& p : model.spec().params) {
     datasets.push_back(
         {p.name, p.shape, summary.type == ElementType::f64 ? DType::f64 : DType::f32});
     summary.bytes += p.shape.count() * static_cast<std::int64_t>(bytes_of(summary.type));
@@ -76,10 +73,10 @@ ExportSummary export_hdf5(CheckpointReader& reader, const ModelConfig& model,
   Draft draft(file);
   std::vector<std::byte> rounded;
   write_weights_file(
-      draft.path(), datasets, settings_of(model, reader.meta()), reader.meta().tokenizer,
+      draft.path(), datasets, settings_of(model.spec().config, model.meta()), model.meta().tokenizer,
       [&](const WeightsDataset& d, const ElementSink& next) {
-        reader.read(d.name, weights_array, 0, d.shape.count(),
-                    [&](std::int64_t, std::span<const std::byte> elements) {
+        model.read(d.name, 0, d.shape.count(),
+                   [&](std::int64_t, std::span<const std::byte> elements) {
                       rounded.resize(elements.size() / bytes_of(stored) * bytes_of(summary.type));
                       write_elements(stored, elements, summary.type, rounded);
                       next(rounded);

@@ -1,18 +1,17 @@
 #include "lib/interchange/export.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/json.hpp"
 #include "lib/interchange/chat_files.hpp"
 #include "lib/interchange/hf_config.hpp"
 #include "lib/interchange/hf_names.hpp"
 #include "lib/interchange/safetensors.hpp"
-#include "lib/interchange/stored_model.hpp"
 #include "lib/interchange/tokenizer_files.hpp"
 #include "lib/io/draft.hpp"
 
@@ -25,17 +24,17 @@ namespace fs = std::filesystem;
 // Elements of a checkpoint's parameters as a file's.
 class ElementStream {
  public:
-  ElementStream(CheckpointReader& reader, ElementType type)
-      : reader_(reader), stored_(stored_dtype(reader)), type_(type) {}
+  ElementStream(StoredModel& model, ElementType type)
+      : model_(model), stored_(model.dtype()), type_(type) {}
 
   void copy(const HfTensor& t, SafetensorsWriter& to) {
     if (t.order == Order::transposed)
       transpose(t, to);
     else
-      reader_.read(t.param, weights_array, t.begin, t.shape.count(),
-                   [&](std::int64_t, std::span<const std::byte> elements) {
-                     append(stored_, elements, to);
-                   });
+      model_.read(t.param, t.begin, t.shape.count(),
+                  [&](std::int64_t, std::span<const std::byte> elements) {
+                    append(stored_, elements, to);
+                  });
   }
 
  private:
@@ -58,8 +57,10 @@ class ElementStream {
     const auto in = static_cast<std::size_t>(t.shape[0]),
                out = static_cast<std::size_t>(t.shape[1]);
     std::vector<T> stored(in * out);
-    reader_.read(t.param, weights_array, 0, t.shape.count(),
-                 std::as_writable_bytes(std::span(stored)));
+    model_.read(t.param, 0, t.shape.count(),
+                [&](std::int64_t first, std::span<const std::byte> elements) {
+                  std::memcpy(stored.data() + first, elements.data(), elements.size());
+                });
     constexpr std::size_t panel_rows = 16;  // about a cache line of each stored row
     std::vector<T> panel(panel_rows * out);
     for (std::size_t first = 0; first < in; first += panel_rows) {
@@ -70,7 +71,7 @@ class ElementStream {
     }
   }
 
-  CheckpointReader& reader_;
+  StoredModel& model_;
   DType stored_;
   ElementType type_;
   std::vector<std::byte> rounded_;
@@ -133,30 +134,28 @@ void write_weights(ElementStream& stream, const std::vector<HfTensor>& tensors,
 
 }  // namespace
 
-ExportSummary export_safetensors(CheckpointReader& reader, const ModelConfig& model,
-                                 const fs::path& folder, std::optional<ElementType> type,
-                                 std::int64_t shard_bytes) {
+ExportSummary export_safetensors(StoredModel model, const fs::path& folder,
+                                 std::optional<ElementType> type, std::int64_t shard_bytes) {
+  const auto& config = model.spec().config;
   ExportSummary summary;
-  summary.architecture = architecture_of(model);
-  summary.type = type.value_or(element_type(stored_dtype(reader)));
-  const auto spec = spec_of(reader, model);
-  const auto& meta = reader.meta();
+  summary.architecture = architecture_of(config);
+  summary.type = type.value_or(element_type(model.dtype()));
+  const auto& meta = model.meta();
   const TokenizerSpec spec_of_tokenizer{kind_named(meta.tokenizer_kind), meta.tokenizer,
                                         meta.chat_template};
-  const auto where = reader.directory().string();
-  auto tokenizer = files_of(spec_of_tokenizer, where);
-  add_chat_template(tokenizer, spec_of_tokenizer, where);
-  const auto tensors = hf_tensors(spec);
+  auto tokenizer = files_of(spec_of_tokenizer, model.where());
+  add_chat_template(tokenizer, spec_of_tokenizer, model.where());
+  const auto tensors = hf_tensors(model.spec());
   std::vector<SafeTensor> entries;
   for (const auto& t : tensors) entries.push_back(in_file(t, summary.type));
   const auto shards = shards_of(entries, shard_bytes);
 
   Draft draft(folder);
   make_directory(draft.path());
-  ElementStream stream(reader, summary.type);
+  ElementStream stream(model, summary.type);
   write_weights(stream, tensors, entries, shards, draft.path());
   write_new(draft.path() / "config.json",
-            to_lines(config_of_model(model, tokenizer.ids, summary.type)));
+            to_lines(config_of_model(config, tokenizer.ids, summary.type)));
   if (!tokenizer.contents.contains("generation_config.json"))
     write_new(draft.path() / "generation_config.json", to_lines(generation_config(tokenizer.ids)));
   for (const auto& [name, text] : tokenizer.contents) write_new(draft.path() / name, text);

@@ -1,21 +1,22 @@
 #include "lib/interchange/stored_model.hpp"
 
+#include <cstring>
 #include <utility>
-#include <vector>
 
+#include "lib/base/array_names.hpp"
 #include "lib/base/error.hpp"
 
 namespace trireme {
 
-ModelSpec spec_of(const CheckpointReader& reader, const ModelConfig& model) {
-  auto spec = make_spec(model);
+static void require_params(const CheckpointReader& reader, const ModelSpec& spec,
+                           bool (*which)(const ParamSpec&)) {
   std::vector<std::pair<std::string, Shape>> params;
-  for (const auto& p : spec.params) params.emplace_back(p.name, p.shape);
+  for (const auto& p : spec.params)
+    if (which(p)) params.emplace_back(p.name, p.shape);
   reader.require_model(params);
-  return spec;
 }
 
-DType stored_dtype(const CheckpointReader& reader) {
+static DType stored_type(const CheckpointReader& reader) {
   const auto& params = reader.params();
   require(!params.empty(), "{} holds no parameters", reader.directory().string());
   for (const auto& p : params)
@@ -23,6 +24,86 @@ DType stored_dtype(const CheckpointReader& reader) {
             reader.directory().string(), params[0].name, name_of(params[0].dtype), p.name,
             name_of(p.dtype));
   return params[0].dtype;
+}
+
+template <class T>
+static std::vector<double> read_as(CheckpointReader& reader, const ParamSpec& p) {
+  std::vector<T> values(static_cast<std::size_t>(p.shape.count()));
+  reader.read(p.name, weights_array, 0, p.shape.count(), std::as_writable_bytes(std::span(values)));
+  return {values.begin(), values.end()};
+}
+
+std::vector<double> read_doubles(CheckpointReader& reader, const ParamSpec& p) {
+  return stored_type(reader) == DType::f64 ? read_as<double>(reader, p) : read_as<float>(reader, p);
+}
+
+StoredModel::StoredModel(CheckpointReader& reader, const ModelConfig& model, CheckpointReader* base)
+    : weights_(base ? *base : reader),
+      meta_(reader.meta()),
+      where_(reader.directory().string()),
+      spec_(make_spec(without_adapters(model))),
+      dtype_(stored_type(weights_)) {
+  expect((base != nullptr) == (model.adapter.rank > 0), "adapters stand beside a base");
+  const auto everything = [](const ParamSpec&) { return true; };
+  require_params(weights_, spec_, everything);
+  if (!base) return;
+  const auto adapted = make_spec(model);
+  require_params(reader, adapted, is_saved);
+  scale_ = scale_of(model.adapter);
+  for (const auto& adapter : adapted.adapters) {
+    const auto& weight = adapted.params[adapter.weight.index()];
+    merged_[weight.name] = {adapter, weight.shape[1],
+                            read_doubles(reader, adapted.params[adapter.a.index()]),
+                            read_doubles(reader, adapted.params[adapter.b.index()])};
+  }
+}
+
+// What adapters add to the element of row n and column i of their weight.
+static double added(const AdapterParams& adapter, std::span<const double> a,
+                    std::span<const double> b, std::int64_t inputs, std::int64_t n,
+                    std::int64_t i) {
+  for (std::size_t p = 0; p < adapter.products.size(); ++p) {
+    const auto& product = adapter.products[p];
+    if (n < product.channel || n >= product.channel + product.channels) continue;
+    const auto row = product.row + n - product.channel,
+               first = static_cast<std::int64_t>(p) * adapter.rank;
+    double sum = 0;
+    for (std::int64_t r = 0; r < adapter.rank; ++r)
+      sum += b[static_cast<std::size_t>(row * adapter.rank + r)] *
+             a[static_cast<std::size_t>((first + r) * inputs + i)];
+    return sum;
+  }
+  return 0;
+}
+
+void StoredModel::add(const Merged& m, std::int64_t first, std::span<const std::byte> from,
+                      std::span<std::byte> to) const {
+  const auto as = [&]<class T>(T x) {
+    const auto n = static_cast<std::int64_t>(from.size() / sizeof(T));
+    for (std::int64_t e = 0; e < n; ++e) {
+      std::memcpy(&x, from.data() + e * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+      const auto row = (first + e) / m.inputs, column = (first + e) % m.inputs;
+      x = static_cast<T>(x + scale_ * added(m.adapter, m.a, m.b, m.inputs, row, column));
+      std::memcpy(to.data() + e * static_cast<std::int64_t>(sizeof(T)), &x, sizeof(T));
+    }
+  };
+  if (dtype_ == DType::f64)
+    as(double{});
+  else
+    as(float{});
+}
+
+void StoredModel::read(const std::string& param, std::int64_t begin, std::int64_t count,
+                       const CheckpointReader::Sink& sink) {
+  const auto found = merged_.find(param);
+  if (found == merged_.end()) return weights_.read(param, weights_array, begin, count, sink);
+  std::vector<std::byte> sums;
+  weights_.read(param, weights_array, begin, count,
+                [&](std::int64_t first, std::span<const std::byte> elements) {
+                  sums.resize(elements.size());
+                  add(found->second, first, elements, sums);
+                  sink(first, sums);
+                });
 }
 
 }  // namespace trireme

@@ -34,6 +34,7 @@ struct RunExtra {
   std::string order_of_few;
   std::int64_t skipped_in_row = 0;  // steps up to this one
   std::string token_files;          // a hash of what identifies them
+  std::string base;                 // of adapters: identity_of_weights of what they stand beside
   bool operator==(const RunExtra&) const = default;
 };
 // f(name in files, member) of each.
@@ -46,6 +47,7 @@ void each_extra(Extra& e, F f) {
   f("order_of_few", e.order_of_few);
   f("skipped_in_row", e.skipped_in_row);
   f("token_files", e.token_files);
+  f("base", e.base);
 }
 
 // A run's state but for the arrays.

@@ -59,6 +59,20 @@ std::vector<std::string> CheckpointReader::arrays_of(const std::string& name) co
   return found->arrays;
 }
 
+Hash128 CheckpointReader::identity_of_weights() const {
+  std::string all;
+  for (const auto& p : params_) {
+    all += fmt::format("{} {} {}\n", p.name, to_string(p.shape), name_of(p.dtype));
+    for (const auto& place : places_of(p.name, weights_array)) {
+      const auto& record = manifest_.files[place.file].slices[place.slice];
+      all += fmt::format("{} {} {}", record.slice.begin, record.slice.count, record.chunk_elements);
+      for (const auto& chunk : record.chunks) all += " " + to_string(chunk.hash);
+      all += "\n";
+    }
+  }
+  return hash128(all);
+}
+
 std::string CheckpointReader::model_differences(
     const std::vector<std::pair<std::string, Shape>>& model) const {
   std::vector<std::string> differences;

@@ -37,6 +37,9 @@ class CheckpointReader {
   // Names of the optimizer's arrays of a parameter, sorted; none: it has none.
   std::vector<std::string> arrays_of(const std::string& name) const;
 
+  // Of its weights, by their chunks' hashes: copies of a checkpoint have the same.
+  Hash128 identity_of_weights() const;
+
   // The first differences between the checkpoint's parameters and these, `here`; empty: none.
   std::string model_differences(const std::vector<std::pair<std::string, Shape>>& model) const;
   // Error naming the first differences unless these are exactly the parameters of the checkpoint.

@@ -68,7 +68,7 @@ class Builder {
     adapter.b = add({name + ".lora_b", {rows, adapter.rank}, of.unit, true, 0, 0});
     spec_.adapters.push_back(std::move(adapter));
   }
-  // Error naming a pattern that matched nothing. All but adapters is frozen.
+  // Error naming a pattern that matched nothing. What gradients move is frozen, but for adapters.
   void finish_adapters() {
     const auto& c = spec_.config;
     if (c.adapter.rank == 0) return;
@@ -77,7 +77,8 @@ class Builder {
               "adapter.patterns: \"{}\" matches no product that has adapters; their names look like "
               "\"{}\"",
               c.adapter.patterns[i], products_of(c, "blocks.0.qkv", 0)[0].name);
-    for (auto& p : spec_.params) p.learns_from = LearnsFrom::nothing;
+    for (auto& p : spec_.params)
+      if (p.learns_from == LearnsFrom::gradients) p.learns_from = LearnsFrom::nothing;
     for (const auto& a : spec_.adapters)
       for (const auto p : {a.a, a.b}) spec_.params[p.index()].learns_from = LearnsFrom::gradients;
   }
@@ -197,6 +198,10 @@ ModelSpec make_spec(const ModelConfig& c) {
   }
   b.finish_adapters();
   return s;
+}
+
+bool is_of_adapter(const ParamSpec& p) {
+  return p.name.ends_with(".lora_a") || p.name.ends_with(".lora_b");
 }
 
 const AdapterParams* ModelSpec::adapter_of(ParamId weight) const {

@@ -26,6 +26,13 @@ struct ParamSpec {
   std::int64_t expert = -1;  // that it is of
 };
 
+// Do checkpoints of the model have it? What adapters stand beside is in a checkpoint of its own.
+inline bool is_saved(const ParamSpec& p) {
+  return p.learns_from != LearnsFrom::nothing;
+}
+
+bool is_of_adapter(const ParamSpec&);
+
 // Parameters of one block; value -1 where the model has none.
 struct BlockParams {
   UnitId unit;

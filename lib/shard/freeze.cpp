@@ -55,7 +55,7 @@ std::string parameters_text(const ModelSpec& spec, std::span<const FreezeRule> r
   const auto all = spec.parameter_count();
   std::int64_t trained = 0;
   for (std::size_t i = 0; i < states.size(); ++i)
-    if (states[i].trained) trained += spec.params[i].shape.count();
+    if (states[i].trained && is_saved(spec.params[i])) trained += spec.params[i].shape.count();
   const auto millions = [](std::int64_t n) { return static_cast<double>(n) * 1e-6; };
   const bool changes = !schedule.borders(step, std::numeric_limits<std::int64_t>::max()).empty();
   const auto active = spec.active_parameter_count();

@@ -124,24 +124,32 @@ void Shards::refresh() {
       backend_.put(Queue::compute, kernel::Copy{.dst = s.copy.view(), .src = s.master.view()});
 }
 
-void Shards::initialize(std::uint64_t seed, int threads) {
-  for (std::size_t i = 0; i < spec_.params.size(); ++i) {
-    const auto p = ParamId::at(i);
-    const auto& spec = spec_.params[i];
-    const auto mine = own(p);
-    if (mine.count() == 0) continue;
-    const View own_elements = view_of(p, weights_array, mine.begin, mine.count());
-    if (spec.init_std == 0) {
-      backend_.put(Queue::compute, kernel::Fill{.dst = own_elements, .value = spec.init_mean});
-      continue;
-    }
-    in_type(backend_, own_elements, master(), [&](const View& v) {
-      upload_normal(backend_, v, mine.begin, hash64(seed, spec.name), spec.init_mean, spec.init_std,
-                    threads);
-      if (v.data != own_elements.data)
-        backend_.put(Queue::compute, kernel::Copy{.dst = own_elements, .src = v});
-    });
+void Shards::initialize_weights(ParamId p, std::uint64_t seed, int threads) {
+  const auto& spec = spec_.params[p.index()];
+  const auto mine = own(p);
+  if (mine.count() == 0) return;
+  const View weights = view_of(p, weights_array, mine.begin, mine.count());
+  if (spec.init_std == 0) {
+    backend_.put(Queue::compute, kernel::Fill{.dst = weights, .value = spec.init_mean});
+    return;
   }
+  in_type(backend_, weights, master(), [&](const View& v) {
+    upload_normal(backend_, v, mine.begin, hash64(seed, spec.name), spec.init_mean, spec.init_std,
+                  threads);
+    if (v.data != weights.data)
+      backend_.put(Queue::compute, kernel::Copy{.dst = weights, .src = v});
+  });
+}
+
+void Shards::initialize(std::uint64_t seed, int threads) {
+  for (std::size_t i = 0; i < spec_.params.size(); ++i)
+    if (!is_saved(spec_.params[i])) initialize_weights(ParamId::at(i), seed, threads);
+  initialize_saved(seed, threads);
+}
+
+void Shards::initialize_saved(std::uint64_t seed, int threads) {
+  for (std::size_t i = 0; i < spec_.params.size(); ++i)
+    if (is_saved(spec_.params[i])) initialize_weights(ParamId::at(i), seed, threads);
   std::ranges::fill(counts_, 0);
   for (auto& s : shards_)
     for (const auto& a : s.arrays)

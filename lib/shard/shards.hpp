@@ -40,6 +40,8 @@ class Shards {
   // normal(mean, std) by (seed, parameter name, element), on `threads` threads; the same numbers
   // for every layout, and none but this rank's are made. Arrays and counts start afresh.
   void initialize(std::uint64_t seed, int threads);
+  // The same of what checkpoints of the model have: the others' weights come from elsewhere.
+  void initialize_saved(std::uint64_t seed, int threads);
   // Does it lie on this rank's stage?
   bool holds(ParamId p) const { return layout_.of_param[p.index()].has_value(); }
   // The elements of a parameter that this rank holds; empty when none.
@@ -78,6 +80,7 @@ class Shards {
     std::vector<Tensor> arrays;  // by name
   };
   Tensor zeros(std::int64_t, DType, Kind) const;
+  void initialize_weights(ParamId, std::uint64_t seed, int threads);
   View view_of(ParamId, std::string_view array, std::int64_t first, std::int64_t count) const;
 
   Backend& backend_;

@@ -43,6 +43,9 @@ class Store {
 
   // The weights and what the optimizer keeps, as Shards says.
   void initialize(std::uint64_t seed, int threads) { shards_.initialize(seed, threads); }
+  void initialize_saved(std::uint64_t seed, int threads) {
+    shards_.initialize_saved(seed, threads);
+  }
   Range own(ParamId p) const { return shards_.own(p); }
   bool holds(ParamId p) const { return shards_.holds(p); }
   // Is this rank the one that reports what it holds of it, among replicas and the two stages of

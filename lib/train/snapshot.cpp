@@ -13,7 +13,7 @@ RankSlices rank_slices(const Store& store) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     const auto id = ParamId::at(i);
     const auto mine = store.own(id);
-    if (mine.count() == 0 || !store.reports(id)) continue;
+    if (mine.count() == 0 || !store.reports(id) || !is_saved(params[i])) continue;
     const auto add = [&](std::string_view array) {
       all.slices.push_back({params[i].name, std::string(array), params[i].shape, mine.begin,
                             mine.count(), store.master()});

@@ -18,7 +18,7 @@ struct RankSlices {
   std::vector<ParamId> params;
 };
 
-// What this rank reports. Frozen parameters may have no arrays.
+// What this rank reports of what a checkpoint has (is_saved). Frozen parameters may have no arrays.
 RankSlices rank_slices(const Store&);
 
 double bytes_of(const RankSlices&);

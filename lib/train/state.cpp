@@ -73,10 +73,21 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
   for (const auto& array : saved) wanted.push_back({p, array});
 }
 
-void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
+static bool is_everything(const ParamSpec&) {
+  return true;
+}
+
+using Choose = bool (*)(const ParamSpec&);
+
+static void require_model(const CheckpointReader& reader, const ModelSpec& spec, Choose which) {
   std::vector<std::pair<std::string, Shape>> model;
-  for (const auto& p : spec.params) model.emplace_back(p.name, p.shape);
+  for (const auto& p : spec.params)
+    if (which(p)) model.emplace_back(p.name, p.shape);
   reader.require_model(model);
+}
+
+void require_model(const CheckpointReader& reader, const ModelSpec& spec) {
+  require_model(reader, spec, is_saved);
 }
 
 // Of all its parameters.
@@ -93,29 +104,40 @@ static void require_master(const CheckpointReader& reader, DType master, bool ma
             reader.directory().string(), p.name, name_of(p.dtype), name_of(master));
 }
 
-static void load_weights(Store& store, CheckpointReader& reader, bool may_widen) {
-  require_model(reader, store.spec());
+static void load_weights(Store& store, CheckpointReader& reader, bool may_widen, Choose which) {
   require_master(reader, store.master(), may_widen);
   std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
     const auto id = ParamId::at(i);
-    if (store.holds(id)) wanted.push_back({id, std::string(weights_array)});
+    if (store.holds(id) && which(store.spec().params[i]))
+      wanted.push_back({id, std::string(weights_array)});
   }
   load(store, reader, wanted, saved_type(reader) != store.master());
   store.refresh();
 }
 
+void require_base(const CheckpointReader& reader, const ModelConfig& model) {
+  require_model(reader, make_spec(without_adapters(model)), is_everything);
+}
+
+void load_base(Store& store, CheckpointReader& reader) {
+  require_base(reader, store.spec().config);
+  load_weights(store, reader, true, [](const ParamSpec& p) { return !is_of_adapter(p); });
+}
+
 void load_weights(Store& store, CheckpointReader& reader) {
-  load_weights(store, reader, true);
+  require_model(reader, store.spec());
+  load_weights(store, reader, true, is_saved);
 }
 
 void load_state(Store& store, CheckpointReader& reader,
                 std::span<const FreezeState> freeze_states) {
-  load_weights(store, reader, false);
+  require_model(reader, store.spec());
+  load_weights(store, reader, false, is_saved);
   std::vector<Wanted> wanted;
   for (std::size_t i = 0; i < freeze_states.size(); ++i) {
     const auto id = ParamId::at(i);
-    if (store.holds(id) && freeze_states[i].resumes) resume(store, reader, id, wanted);
+    if (store.holds(id) && freeze_states[i].resumes && is_saved(store.spec().params[i])) resume(store, reader, id, wanted);
   }
   load(store, reader, wanted);
 }

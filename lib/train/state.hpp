@@ -8,12 +8,17 @@
 
 namespace trireme {
 
-// Error, naming the first differences, when the checkpoint is of another model.
+// Error, naming the first differences, when the checkpoint is of another model. Of one with adapters
+// a checkpoint has those alone.
 void require_model(const CheckpointReader&, const ModelSpec&);
+// The same unless it is of the model that adapters stand beside.
+void require_base(const CheckpointReader&, const ModelConfig&);
 
 // Each rank reads what it holds. Error when the checkpoint is of another model, naming the first
 // differences, or of another master type.
 //
+// All that adapters stand beside, from a checkpoint of the model without them.
+void load_base(Store&, CheckpointReader&);
 // Weights alone: moments and counts start afresh. Those of an f32 checkpoint also start a run in
 // f64.
 void load_weights(Store&, CheckpointReader&);

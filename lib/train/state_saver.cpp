@@ -25,7 +25,7 @@ static std::map<std::string, std::int64_t> updates_of(const Store& store, const 
   axes.world.all_reduce(counts);
   std::map<std::string, std::int64_t> by_name;
   for (std::size_t i = 0; i < params.size(); ++i)
-    by_name[params[i].name] = static_cast<std::int64_t>(counts[i]);
+    if (is_saved(params[i])) by_name[params[i].name] = static_cast<std::int64_t>(counts[i]);
   return by_name;
 }
 

@@ -47,7 +47,7 @@ class Import : public testing::Test {
  protected:
   void export_model(const ModelConfig& model, std::int64_t shard = default_shard_bytes) {
     CheckpointReader from(save_model(folder.path() / "c", model));
-    export_safetensors(from, model_of(from), folder / "hf", {}, shard);
+    export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {}, shard);
   }
   // Changes the only file's tensors.
   template <class F>

@@ -19,7 +19,7 @@ TEST(RoundTrip, KeepsEveryBitOfEveryArchitecture) {
     SCOPED_TRACE(name);
     const ScratchFolder folder;
     CheckpointReader from(save_model(folder.path() / "checkpoints", config));
-    const auto made = export_safetensors(from, model_of(from), folder / "hf", {});
+    const auto made = export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
     EXPECT_EQ(made.files, 1U);
     EXPECT_FALSE(std::filesystem::exists(folder / "hf/model.safetensors.index.json"));
 
@@ -39,7 +39,7 @@ TEST(RoundTrip, TakesAnyLayoutAndShards) {
       CheckpointReader from(save_model(folder.path() / "checkpoints", config, cut));
       constexpr std::int64_t most = 30000;
 
-      const auto made = export_safetensors(from, model_of(from), folder / "hf", {}, most);
+      const auto made = export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {}, most);
 
       EXPECT_GT(made.files, 2U);
       for (const auto& entry : std::filesystem::directory_iterator(folder / "hf")) {
@@ -58,7 +58,7 @@ TEST(RoundTrip, TakesAnyLayoutAndShards) {
 TEST(RoundTrip, KeepsDoubles) {
   const ScratchFolder folder;
   CheckpointReader from(save_model(folder.path() / "c", small_llama(), {}, DType::f64));
-  export_safetensors(from, model_of(from), folder / "hf", {});
+  export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
   EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).master, DType::f64);
   expect_weights(folder / "back", small_llama(), DType::f64);
 }
@@ -68,7 +68,7 @@ TEST(RoundTrip, PiecesAreThoseOfTheWhole) {
   for (const auto& config : {small_gpt2(), small_llama(), small_mixtral()}) {
     const ScratchFolder folder;
     CheckpointReader from(save_model(folder.path() / "c", config));
-    export_safetensors(from, model_of(from), folder / "hf", {});
+    export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
     const HfFolder files(folder / "hf");
     const auto spec = make_spec(config);
     HfWeights weights(files, spec);
@@ -100,8 +100,8 @@ TEST(RoundTrip, PacksQueriesKeysValuesAndTransposes) {
   const ScratchFolder folder;
   CheckpointReader llama(save_model(folder.path() / "l", small_llama()));
   CheckpointReader gpt2(save_model(folder.path() / "g", small_gpt2()));
-  export_safetensors(llama, model_of(llama), folder / "llama", {});
-  export_safetensors(gpt2, model_of(gpt2), folder / "gpt2", {});
+  export_safetensors(StoredModel(llama, model_of(llama)), folder / "llama", {});
+  export_safetensors(StoredModel(gpt2, model_of(gpt2)), folder / "gpt2", {});
 
   // 4 heads of queries and 2 each of keys and values, of 6 channels: rows 0, 24 and 36 of 48.
   const std::string l = folder / "llama/model.safetensors", g = folder / "gpt2/model.safetensors";
@@ -128,7 +128,7 @@ TEST(Hdf5, IsTheModel) {
   const ScratchFolder folder;
   const auto path = folder.path() / "weights.h5";
   CheckpointReader from(save_model(folder.path() / "c", config));
-  export_hdf5(from, model_of(from), path, {});
+  export_hdf5(StoredModel(from, model_of(from)), path, {});
 
   const Hdf5Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open", path);
   for (const auto& p : make_spec(config).params) {
@@ -184,7 +184,7 @@ TEST(Hdf5, NamesTheSettingsOfAMixture) {
   const ScratchFolder folder;
   const auto path = folder.path() / "weights.h5";
   CheckpointReader from(save_model(folder.path() / "c", config));
-  export_hdf5(from, model_of(from), path, {});
+  export_hdf5(StoredModel(from, model_of(from)), path, {});
   const Hdf5Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open", path);
   using Numbers = std::vector<std::int64_t>;
   for (const auto& [name, values] :
@@ -216,7 +216,7 @@ TEST(TokenizerFiles, OfBytesHaveAnEnd) {
 TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   const ScratchFolder folder;
   CheckpointReader from(save_model(folder.path() / "c", small_llama()));
-  export_safetensors(from, model_of(from), folder / "hf", {});
+  export_safetensors(StoredModel(from, model_of(from)), folder / "hf", {});
   const std::pair<const char*, std::string> files[] = {
       {"tokenizer.json",
        R"({"added_tokens": [{"id": 9, "content": "<e>"}], "model": {"vocab": {"<b>": 4}}})"},
@@ -228,7 +228,7 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
 
   EXPECT_EQ(import_folder(folder / "hf", folder / "back", {}).tokenizer, "huggingface");
   CheckpointReader back(folder / "back");
-  export_safetensors(back, model_of(back), folder / "again", {});
+  export_safetensors(StoredModel(back, model_of(back)), folder / "again", {});
 
   for (const auto& [name, text] : files)
     EXPECT_EQ(contents_of(folder.path() / "again" / name), text) << name;
@@ -240,7 +240,7 @@ TEST(RoundTrip, ATokenizersFilesComeBackByteForByte) {
   std::filesystem::remove(folder.path() / "again/generation_config.json");
   import_folder(folder / "again", folder / "third", {});
   CheckpointReader third(folder / "third");
-  export_safetensors(third, model_of(third), folder / "last", {});
+  export_safetensors(StoredModel(third, model_of(third)), folder / "last", {});
   EXPECT_EQ(
       nlohmann::json::parse(contents_of(folder / "last/generation_config.json")).at("eos_token_id"),
       nlohmann::json::parse("[9, 10]"));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/open/open.hpp"
+#include "lib/base/pattern.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/draw.hpp"

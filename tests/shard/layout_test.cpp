@@ -1,3 +1,4 @@
+#include "lib/base/pattern.hpp"
 #include "lib/shard/layout.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+#include "lib/base/pattern.hpp"
 #include "lib/shard/trainability.hpp"
 
 #include <gtest/gtest.h>

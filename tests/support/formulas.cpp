@@ -204,8 +204,9 @@ StateBytes state_bytes(const RankStep& s) {
     most.weights += block(c.context * 2 * (c.head_dim / 2), s.master);
   for (const auto& g : s.layout.segments) {
     const auto n = g.elements / s.of(g).ranks;
-    most.weights += block(n, s.master);
-    if (type_of(s, g) != s.master) most.weights += block(n, s.compute);
+    const bool learns = g.learns_from != LearnsFrom::nothing;
+    if (learns) most.weights += block(n, s.master);
+    if (!learns || type_of(s, g) != s.master) most.weights += block(n, s.compute);
     if (!trains(s, g)) continue;
     most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);

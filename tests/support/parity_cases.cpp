@@ -39,7 +39,9 @@ std::string name_of(const ParityCase& c) {
       : c.recompute == Recompute::block ? "_recompute"
                                         : "",
       c.chunk_tokens > 0 ? fmt::format("_tokens{}", c.chunk_tokens) : "",
-      c.dropout > 0 ? "_dropout" : "", c.documents ? "_documents" : "", word_of(c),
+      (c.dropout > 0 ? std::string("_dropout") : "") +
+          (c.adapter_rank > 0 ? fmt::format("_adapter{}", c.adapter_rank) : ""),
+      c.documents ? "_documents" : "", word_of(c),
       c.freeze.empty() ? "" : fmt::format("_freeze{}", c.freeze.size()),
       (c.backend == "ref" ? "" : "_" + c.backend) + (c.exact_chunk > 0 ? "_exact" : "") +
           (c.clip ? "_clip" : "") + (c.stage_layers.empty() ? "" : "_uneven") +
@@ -115,6 +117,8 @@ ModelConfig parity_model(const ParityCase& p) {
     c.attention_sinks = true;
   }
   c.dropout = p.dropout;
+  c.adapter.rank = p.adapter_rank;
+  c.adapter.dropout = p.dropout;
   c.recompute = p.recompute;
   c.offload = p.offload;
   if (p.dropout > 0) c.max_context = p.size + 5;  // more than samples have tokens

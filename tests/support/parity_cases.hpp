@@ -23,6 +23,7 @@ struct ParityCase {
   Offload offload = Offload::none;
   std::int64_t chunk_tokens = 0;  // that blocks take at a time; one rank takes all
   double dropout = 0;
+  std::int64_t adapter_rank = 0;
   bool documents = false;  // data.attention = "document"
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd

@@ -92,6 +92,7 @@ std::vector<Factor> factors(int ranks) {
           {[](ParityCase&) {}, [](ParityCase& c) { c.chunk_tokens = 6; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.dropout = 0.1; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.documents = true; }},
+          {[](ParityCase&) {}, [](ParityCase& c) { c.adapter_rank = 2; }},
           {[](ParityCase&) {}, [](ParityCase& c) { c.schedule = ScheduleKind::zero_bubble; },
            chunks(2), folded},
           {[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }}};

@@ -1,4 +1,5 @@
 #include "tests/support/rank_step.hpp"
+#include "lib/base/pattern.hpp"
 
 #include <algorithm>
 

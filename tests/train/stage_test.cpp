@@ -1,4 +1,5 @@
 // What a stage runs, and what it borrows for it.
+#include "lib/base/pattern.hpp"
 #include "lib/train/stage.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,269 @@
+// A model with low-rank adapters is the model without, whose weights are merged: w + s b a. So its
+// loss is that model's, and its gradients follow from that model's dw by the chain rule, here by
+// plain sums: da = s b' dw, db = s dw a'.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "kernels/ref/ref.hpp"
+#include "tests/support/scratch.hpp"
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+namespace {
+
+using Weights = std::map<std::string, std::vector<double>>;
+
+// Rows [begin, begin + count) of a weight, and the adapter's name of that product.
+struct Product {
+  std::string name, weight;
+  std::int64_t begin, count;
+};
+
+// By the names in docs/deck.md.
+std::vector<Product> products_of_block(const ModelConfig& c, std::int64_t layer) {
+  const auto block = "blocks." + std::to_string(layer);
+  const auto q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+  std::vector<Product> all;
+  if (c.positions == Positions::rotary)
+    all = {{block + ".qkv.q", block + ".qkv", 0, q},
+           {block + ".qkv.k", block + ".qkv", q, kv},
+           {block + ".qkv.v", block + ".qkv", q + kv, kv}};
+  else
+    all = {{block + ".qkv", block + ".qkv", 0, q + 2 * kv}};
+  all.push_back({block + ".projection", block + ".projection", 0, c.width});
+  const auto mlp = [&](const std::string& of, std::int64_t hidden) {
+    if (c.activation == ActivationKind::swiglu) {
+      all.push_back({of + ".ffn_in.gate", of + ".ffn_in", 0, hidden});
+      all.push_back({of + ".ffn_in.up", of + ".ffn_in", hidden, hidden});
+    } else {
+      all.push_back({of + ".ffn_in", of + ".ffn_in", 0, hidden});
+    }
+    all.push_back({of + ".ffn_out", of + ".ffn_out", 0, c.width});
+  };
+  if (!has_experts(c, layer))
+    mlp(block, c.ffn_width);
+  else
+    mlp(block + ".shared_expert", c.shared_expert_width);
+  return all;
+}
+
+TrainerSetup setup_of(const ModelConfig& c) {
+  auto s = test::setup_of(c, test::plain_sgd(), DType::f64);
+  s.balance = c.experts > 0 ? Balance::sample : Balance::none;
+  s.balance_weight = 0.1;
+  return s;
+}
+
+Weights weights_of(Store& store) {
+  Weights all;
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
+    all[store.spec().params[i].name] = test::read<double>(store, ParamId::at(i));
+  return all;
+}
+
+void write_all(Store& store, const Weights& weights) {
+  for (std::size_t i = 0; i < store.spec().params.size(); ++i)
+    test::write<double>(store, ParamId::at(i), weights.at(store.spec().params[i].name));
+}
+
+struct Outcome {
+  double loss = 0;
+  Weights before, gradients;
+};
+
+// SGD with rate 1 subtracts the gradient. `begin` of nothing: as initialized.
+Outcome outcome_of(const ModelConfig& c, Weights begin, const Batch& batch) {
+  Ref backend;
+  const Workspace scratch(backend);
+  Trainer trainer(backend, {}, setup_of(c));
+  trainer.store().initialize(3, 1);
+  if (begin.empty()) {
+    begin = weights_of(trainer.store());
+    for (auto& [name, values] : begin)  // b begins at zero, which would hide da
+      if (name.ends_with(".lora_b"))
+        for (std::size_t i = 0; i < values.size(); ++i)
+          values[i] = 0.3 * std::sin(static_cast<double>(i + name.size()));
+  }
+  write_all(trainer.store(), begin);
+  Outcome o{.loss = 0, .before = begin, .gradients = {}};
+  o.loss = trainer.step(0, 1, {&batch, 1}).loss;
+  o.gradients = weights_of(trainer.store());
+  for (auto& [name, values] : o.gradients)
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = begin.at(name)[i] - values[i];
+  return o;
+}
+
+struct Case {
+  const char* name;
+  ModelConfig model;
+  bool operator==(const Case& o) const { return std::string_view(name) == o.name; }
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all = {{"gpt2", test::tiny_gpt2()},
+                           {"llama", test::tiny_llama()},
+                           {"qwen", test::tiny_qwen()},
+                           {"mixture", test::tiny_mixture()}};
+  for (auto& c : all) c.model.adapter.rank = 3;
+  auto some = all[1];
+  some.name = "llama_some";
+  some.model.adapter.patterns = {"*.qkv.q", "blocks.1.qkv.v", "*.ffn_in.up"};
+  some.model.adapter.alpha = 5;
+  some.model.adapter.rank_stabilized = true;
+  all.push_back(some);
+  auto recompute = all[1];
+  recompute.name = "llama_recompute";
+  recompute.model.recompute = Recompute::block;
+  all.push_back(recompute);
+  return all;
+}
+
+class Adapters : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Train, Adapters, testing::ValuesIn(cases()),
+                         [](const auto& i) { return std::string(i.param.name); });
+
+// As many products as it has are found by a pattern, in all its blocks.
+std::vector<Product> adapted(const ModelConfig& c, const Weights& weights) {
+  std::vector<Product> all;
+  for (std::int64_t l = 0; l < c.layers; ++l)
+    for (const auto& p : products_of_block(c, l)) {
+      const bool some = c.adapter.patterns.size() > 1;
+      if (some && !p.name.ends_with(".qkv.q") && p.name != "blocks.1.qkv.v" &&
+          !p.name.ends_with(".ffn_in.up"))
+        continue;
+      all.push_back(p);
+      EXPECT_TRUE(weights.contains(p.weight + ".lora_a")) << p.name;
+    }
+  return all;
+}
+
+TEST_P(Adapters, AreThoseOfMergedWeights) {
+  const auto& c = GetParam().model;
+  const auto batch = test::random_batch(c, 3);
+  const auto got = outcome_of(c, {}, batch);
+  const auto R = static_cast<std::size_t>(c.adapter.rank);
+  const double r = static_cast<double>(R);
+  const double s = c.adapter.rank_stabilized ? 5 / std::sqrt(r) : 2;  // alpha: twice the rank
+
+  // Merged by plain sums; each product's a has its own rows, in order.
+  auto merged = got.before;
+  std::map<std::string, std::size_t> a_row, b_row;
+  struct Place {
+    Product product;
+    std::size_t a_row, b_row, inputs;
+  };
+  std::vector<Place> places;
+  for (const auto& p : adapted(c, got.before)) {
+    auto& w = merged.at(p.weight + ".weight");
+    const auto &a = got.before.at(p.weight + ".lora_a"), &b = got.before.at(p.weight + ".lora_b");
+    const Place at{p, a_row[p.weight], b_row[p.weight],
+                   w.size() / static_cast<std::size_t>(
+                                  p.weight.ends_with(".qkv") ? (c.heads + 2 * c.kv_heads) * c.head_dim
+                                  : p.weight.ends_with(".ffn_in")
+                                      ? (c.activation == ActivationKind::swiglu ? 2 : 1) *
+                                            (p.weight.ends_with("shared_expert.ffn_in")
+                                                 ? c.shared_expert_width
+                                                 : c.ffn_width)
+                                      : c.width)};
+    a_row[p.weight] += R;
+    b_row[p.weight] += static_cast<std::size_t>(p.count);
+    places.push_back(at);
+    for (std::size_t n = 0; n < static_cast<std::size_t>(p.count); ++n)
+      for (std::size_t i = 0; i < at.inputs; ++i)
+        for (std::size_t k = 0; k < R; ++k)
+          w[(static_cast<std::size_t>(p.begin) + n) * at.inputs + i] +=
+              s * b[(at.b_row + n) * R + k] * a[(at.a_row + k) * at.inputs + i];
+  }
+  std::erase_if(merged, [](const auto& w) { return w.first.find(".lora_") != std::string::npos; });
+  const auto want = outcome_of(without_adapters(c), merged, batch);
+
+  EXPECT_NEAR(got.loss, want.loss, 1e-13 * want.loss);
+  for (const auto& [name, dw] : got.gradients) {
+    if (name.find(".lora_") != std::string::npos) continue;
+    EXPECT_TRUE(std::ranges::all_of(dw, [](double d) { return d == 0; })) << name;
+  }
+  for (const auto& [p, a_begin, b_begin, inputs] : places) {
+    const auto& dw = want.gradients.at(p.weight + ".weight");
+    const auto &a = got.before.at(p.weight + ".lora_a"), &b = got.before.at(p.weight + ".lora_b");
+    const auto &da = got.gradients.at(p.weight + ".lora_a"),
+               &db = got.gradients.at(p.weight + ".lora_b");
+    double most = 0;
+    for (std::size_t k = 0; k < R; ++k)
+      for (std::size_t i = 0; i < inputs; ++i) {
+        double sum = 0;
+        for (std::size_t n = 0; n < static_cast<std::size_t>(p.count); ++n)
+          sum += s * b[(b_begin + n) * R + k] *
+                 dw[(static_cast<std::size_t>(p.begin) + n) * inputs + i];
+        most = std::max(most, std::fabs(sum));
+        EXPECT_NEAR(da[(a_begin + k) * inputs + i], sum, 1e-13) << p.name;
+      }
+    EXPECT_GT(most, 1e-6) << p.name;
+    for (std::size_t n = 0; n < static_cast<std::size_t>(p.count); ++n)
+      for (std::size_t k = 0; k < R; ++k) {
+        double sum = 0;
+        for (std::size_t i = 0; i < inputs; ++i)
+          sum += s * dw[(static_cast<std::size_t>(p.begin) + n) * inputs + i] *
+                 a[(a_begin + k) * inputs + i];
+        EXPECT_NEAR(db[(b_begin + n) * R + k], sum, 1e-13) << p.name;
+      }
+  }
+}
+
+// b is zero at first: nothing is added.
+TEST_P(Adapters, BeginAsTheModelThatTheyStandBeside) {
+  const auto& c = GetParam().model;
+  const auto batch = test::random_batch(c, 2);
+  const auto loss = [&](const ModelConfig& config) {
+    Ref backend;
+    const Workspace scratch(backend);
+    Trainer trainer(backend, {}, setup_of(config));
+    trainer.store().initialize(3, 1);
+    return trainer.evaluate(batch).sum;
+  };
+  EXPECT_EQ(loss(c), loss(without_adapters(c)));
+}
+
+// The mask is a function of the step, so differences of the loss see the same one.
+TEST(Adapters, DropoutHasTheGradientOfItsMask) {
+  auto c = test::tiny_llama();
+  c.layers = 1;
+  c.adapter.rank = 2;
+  c.adapter.dropout = 0.4;
+  const auto batch = test::random_batch(c, 2);
+  const auto o = outcome_of(c, {}, batch);
+  const auto name = std::string("blocks.0.qkv.lora_a");
+  for (const std::size_t e : {0U, 5U, 30U, 77U}) {
+    const auto at = [&](double by) {
+      auto moved = o.before;
+      moved.at(name)[e] += by;
+      return outcome_of(c, moved, batch).loss;
+    };
+    const double h = 1e-5;
+    EXPECT_NEAR(o.gradients.at(name)[e], (at(h) - at(-h)) / (2 * h), 1e-9);
+  }
+  auto without = c;
+  without.adapter.dropout = 0;
+  EXPECT_NE(o.loss, outcome_of(without, o.before, batch).loss);
+}
+
+TEST(Adapters, PatternsThatMatchNothingAreNamed) {
+  auto c = test::tiny_gpt2();
+  c.adapter.rank = 2;
+  c.adapter.patterns = {"*.qkv", "*.qkv.q"};
+  try {
+    make_spec(c);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("\"*.qkv.q\" matches no product"), std::string::npos)
+        << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace trireme
