@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "app/adapter_base.hpp"
 #include "app/run_support.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/comm/agree.hpp"
@@ -46,6 +47,10 @@ static void write_logits(const Communicator& world, const std::string& checkpoin
   input.setup.trainable = false;
   Trainer trainer(*backend, make_axes(world, input.grid, shard_ranks(deck.zero, input.grid)),
                   input.setup);
+  if (deck.model.adapter.rank > 0) {
+    auto base = open_adapter_base(deck, &reader.meta());
+    load_base(trainer.store(), base);
+  }
   load_weights(trainer.store(), reader);
 
   const auto context = static_cast<std::size_t>(deck.model.context);

@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "requirements.txt"
 INSTALL_LIMIT_S = 1800
-MODULES = ["torch", "transformers", "tokenizers", "safetensors", "sentencepiece", "numpy", "h5py"]
+MODULES = ["torch", "transformers", "tokenizers", "safetensors", "sentencepiece", "numpy", "h5py", "peft"]
 
 
 class Skipped(Exception):

@@ -170,29 +170,39 @@ double step_flops(const RankStep& s) {
   const auto t = static_cast<double>(s.positions), width = static_cast<double>(c.width);
   const auto rows = expert_rows(s);
   const auto expert = static_cast<double>(c.expert_width) * width;  // weights of a third
+  const bool adapts = c.adapter.rank > 0;  // all else has no gradient of its own
   double sum = 0;
   for (const auto& p : s.parts) {
     const auto forwards = static_cast<double>(passes_of(s, p).forward),
                backwards = static_cast<double>(passes_of(s, p).backward);
     if (p.units[0].unit == s.spec.head_unit && p.gradient_in_forward)
-      sum += forwards * 3 * 2 * t * width * static_cast<double>(c.vocab);
+      sum += forwards * (adapts ? 2 : 3) * 2 * t * width * static_cast<double>(c.vocab);
     const auto* b = block_of(s, p);
     if (!b) continue;
     const double attention = attention_flops_of(s, b - s.spec.blocks.data());
-    double weights = 0;
+    const auto count = [&](ParamId id) {
+      return static_cast<double>(s.spec.params[id.index()].shape.count());
+    };
+    double weights = 0, adapters = 0;
     for (const auto& param : s.spec.params)
       if (param.unit == b->unit && param.shape.dims() == 2 && param.expert < 0)
-        weights += static_cast<double>(param.shape.count());
+        (is_of_adapter(param) ? adapters : weights) += static_cast<double>(param.shape.count());
     double products = 2 * t * weights;
     if (!b->expert_in.empty()) {
       products += 2 * static_cast<double>(rows.all) * 3 * expert;
       sum += backwards * 2 * static_cast<double>(rows.later) * 2 * expert;
     }
-    sum += forwards * (products + 2 * attention) + backwards * (2 * products + 5 * attention);
+    sum += forwards * (products + 2 * t * adapters + 2 * attention) +
+           backwards * ((adapts ? 1 : 2) * products + 2 * 2 * t * adapters + 5 * attention);
     // Each chunk forward once more: all but attention. Recompute leaves to it what ends a block.
-    const auto qkv = static_cast<double>(s.spec.params[b->qkv.index()].shape.count());
+    auto qkv = count(b->qkv);
+    if (const auto* a = s.spec.adapter_of(b->qkv)) {
+      // The first block's input has no gradient where the embedding is frozen.
+      if (!p.passes_down) sum -= backwards * 2 * t * (qkv + count(a->a));
+      qkv += count(a->a) + count(a->b);
+    }
     const bool whole = !b->expert_in.empty() || s.recompute == Recompute::block;
-    if (s.in_chunks) sum += backwards * 2 * t * (whole ? qkv : weights);
+    if (s.in_chunks) sum += backwards * 2 * t * (whole ? qkv : weights + adapters);
   }
   return sum;
 }

@@ -53,8 +53,7 @@ std::int64_t rows_in_first(const RankStep& s, const ShareOfExperts& d, std::int6
 }
 
 bool any_trains(const RankStep& s, std::initializer_list<ParamId> params) {
-  return std::ranges::any_of(
-      params, [&](ParamId p) { return p != ParamId{} && s.trainable[p.index()] != 0; });
+  return std::ranges::any_of(params, [&](ParamId p) { return trains(s, p); });
 }
 
 // Does the gradient of what experts read flow on, to what lies before them?

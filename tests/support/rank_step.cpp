@@ -1,7 +1,8 @@
 #include "tests/support/rank_step.hpp"
-#include "lib/base/pattern.hpp"
 
 #include <algorithm>
+
+#include "lib/base/pattern.hpp"
 
 namespace trireme {
 
@@ -85,6 +86,12 @@ std::vector<UnitId> units_of(const std::vector<StagePart>& parts) {
 }
 
 }  // namespace
+
+bool trains(const RankStep& s, ParamId p) {
+  if (p == ParamId{}) return false;
+  const auto* adapter = s.spec.adapter_of(p);
+  return s.trainable[p.index()] != 0 || (adapter && s.trainable[adapter->a.index()] != 0);
+}
 
 RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Grid& grid,
                    int rank) {

@@ -55,6 +55,8 @@ struct RankStep {
   std::int64_t rows_of_round = 0;       // parallel.expert_tokens
   std::int64_t key_tile = 64;           // of the backend: keys come in whole ones
 };
+// Does the parameter train, or an adapter beside it? False for one that the model has not.
+bool trains(const RankStep&, ParamId);
 // Step `setup.first_step` as Trainer runs it; microbatch and grid are decided.
 RankStep rank_step(const TrainerSetup&, const TrainConfig&, const Grid&, int rank);
 

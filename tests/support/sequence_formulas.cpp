@@ -84,7 +84,7 @@ std::int64_t seq_traffic(const RankStep& s) {
     bool wanted = p.passes_down;
     for (const ParamId id :
          {b->attention_norm, b->attention_norm_bias, b->qkv, b->qkv_bias, b->q_norm, b->k_norm})
-      wanted = wanted || (id != ParamId{} && s.trainable[id.index()]);
+      wanted = wanted || trains(s, id);
     const bool sinks = b->sinks != ParamId{} && s.trainable[b->sinks.index()];
     std::int64_t of_heads = passes.forward * forward;
     if (wanted || sinks) of_heads += passes.backward * others;
