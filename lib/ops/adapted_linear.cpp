@@ -52,13 +52,13 @@ std::vector<Tensor> AdaptedLinear::forward(const Run& run, std::vector<Tensor> i
   return {y};
 }
 
-// Leaves u behind what forward saved.
+// Leaves u behind what forward saved, and in x's place what goes through a: the other half may be
+// called with another Place.
 std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<Tensor>& grad_out,
                                                    Saved& saved,
                                                    std::span<const std::uint8_t> wanted) const {
-  const Tensor &dy = grad_out[0], &x = saved[0];
-  const ConstView a_RC = run.weights[low_.a];
   if (!wanted[0] && !run.wants(low_.a)) return {Tensor{}};
+  const Tensor &dy = grad_out[0], x = saved[0];
   Tensor u = ranks_of(run, x, low_, Kind::transient);
   for (std::size_t i = 0; i < low_.products.size(); ++i) {
     const auto& p = low_.products[i];
@@ -76,10 +76,11 @@ std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<T
         drops ? Tensor::empty(run.backend, x.shape(), x.dtype(), Kind::transient) : dx;
     multiply_rows(run, {.c_MN = as_rows(back),
                         .a_MK = as_rows(u),
-                        .b_KN = a_RC,
+                        .b_KN = run.weights[low_.a],
                         .how = drops ? Accumulate::overwrite : Accumulate::add});
     if (drops) dx = drop(run, low_.dropout, std::move(back), dx.view(), Kind::transient);
   }
+  if (run.wants(low_.a)) saved[0] = dropped(run, x);
   saved.push_back(std::move(u));
   return {dx};
 }
@@ -87,8 +88,7 @@ std::vector<Tensor> AdaptedLinear::input_gradients(const Run& run, std::vector<T
 void AdaptedLinear::weight_gradients(const Run& run, std::vector<Tensor> grad_out,
                                      Saved saved) const {
   if (!wants_any(run, params_)) return;
-  const Tensor x = dropped(run, saved[0]);
-  const ConstView dy_TN = as_rows(grad_out[0]), x_TC = as_rows(x), t_TR = as_rows(saved[1]);
+  const ConstView dy_TN = as_rows(grad_out[0]), x_TC = as_rows(saved[0]), t_TR = as_rows(saved[1]);
   run.gradients->add(
       params_, dy_TN.extent[0], [&](Rows r, std::span<const View> dst, Accumulate how) {
         const auto product = [&](const View& c, const ConstView& left_TM, const ConstView& right) {
