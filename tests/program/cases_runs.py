@@ -94,6 +94,34 @@ def tuning(at):
     assert at.meta("tuned", 2)["updates"]["embedding.weight"] == 2
 
 
+@story(CASES, fast=True)
+def adapters(at):
+    """adapters beside a base: a restart has the bits of one run, readers find the base, and other weights are refused"""
+    at.take("one", run="base")
+    beside = "model.init_from=base adapter.rank=2 train.steps=8 checkpoint.every_steps=4 checkpoint.keep_last=0"
+    said = at.train(beside, run="whole").text
+    assert re.search(r"M parameters, 0\.\d+M of them trained", said) and "adapters beside the weights of " in said
+    assert "computes otherwise" not in said
+    at.train(f"{beside} --restart whole/checkpoints/step-00000004", run="rest")
+    assert at.losses("rest") == at.losses("whole")[4:]
+    held = at("inspect whole --verify").out
+    assert "blocks.0.qkv.lora_a" in held and "blocks.0.qkv.weight" not in held
+    loss = at("evaluate whole").out
+    assert loss != at("evaluate base").out
+    at("export whole merged")
+    at("import merged again")
+    validation = at.read("deck.toml")
+    assert at("evaluate again --data train.tokens --samples 8").out.split()[1] == at("evaluate whole --data train.tokens --samples 8").out.split()[1]
+    # Where the base went, and what is not it.
+    at("mv base moved; ! $TRIREME evaluate whole")
+    assert at("evaluate whole --base moved").out == loss
+    at.train("train.steps=2 train.seed=9", run="other")
+    at("evaluate whole --base other", codes=(1,), says=("is not what these adapters were trained beside",))
+    at.train(f"{beside} model.init_from=other --restart latest", run="whole", codes=(1,), says=("is not what these adapters were trained beside",))
+    at.train("adapter.rank=2", run="none", codes=(1,), says=("name their checkpoint with model.init_from",))
+    at("export moved adapters --format peft", codes=(1,), says=("it is a whole model",))
+
+
 @story(CASES)
 def wider(at):
     """weights of f32 start a run in f64"""
